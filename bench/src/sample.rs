@@ -1,7 +1,7 @@
 //! What is recorded most often.
 
 use anyhow::Result;
-use mcpmon_core::model::{CallOutcome, Event, EventKind, Layer, RequestId, ServerId, Timestamp};
+use mcpmon_model::{CallOutcome, Event, EventKind, Layer, RequestId, ServerId, Timestamp};
 
 /// The answer to call `number`.
 ///

@@ -1,7 +1,7 @@
 //! Keys and values of the address tables, and the one word that selects which copy is in force.
 //!
 //! A longest-prefix look-up answers with one entry, so each entry already holds every rule whose range
-//! covers its own: the compiler of the list merges them (see `mcpmon-core::policy::network`).
+//! covers its own: the compiler of the list merges them (see `mcpmon_policy::network`).
 
 use crate::{assert_layout, pod, process::ProcessEntry};
 

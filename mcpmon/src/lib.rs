@@ -1,14 +1,6 @@
 //! The agent: senses that feed the core, a store that keeps what it says, and a command line.
 
-#![expect(
-    clippy::disallowed_methods,
-    clippy::disallowed_types,
-    reason = "I/O shell around mcpmon-core"
-)]
+#![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "I/O")]
 
 pub mod agent;
 pub mod cli;
-pub mod config;
-pub mod intercept;
-pub mod judge;
-pub mod record;

@@ -7,7 +7,6 @@ mod ci;
 mod demo;
 mod eval;
 mod fuzz;
-mod layout;
 mod packages;
 mod privilege;
 mod real_servers;
@@ -62,8 +61,6 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         options: Vec<OsString>,
     },
-    /// Order the functions that a wrapper runs, so that few pages hold them
-    Layout(layout::Options),
     /// Measure what mcpmon costs
     #[command(subcommand)]
     Bench(bench::Bench),
@@ -84,7 +81,6 @@ fn main() -> ExitCode {
         Command::Fuzz(args) => fuzz::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Eval(args) => eval::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Redteam { options } => redteam::run(&options),
-        Command::Layout(options) => layout::run(&options),
         Command::Bench(bench) => bench::run(&bench),
         Command::Ci => ci::run().map(|()| ExitCode::SUCCESS),
     };

@@ -11,12 +11,12 @@ use std::{
 };
 
 use anyhow::{Result, anyhow};
-use mcpmon::intercept::kernel::{
+use mcpmon_kernel::{
     addresses::{AddressTables, Enforcement},
     rings::Rings,
     sensor::{Attached, Sensor},
 };
-use mcpmon_core::policy::{
+use mcpmon_policy::{
     Cidr, NetworkPolicy, NetworkRule, Policy, RuleAction, Scope,
     network::table::{Numbering, Resolved, compile},
 };

@@ -8,9 +8,9 @@ use std::{
 };
 
 use anyhow::Result;
-use mcpmon::record::{Generation, Recorder, Settings};
 use mcpmon_bench::{sample, site::Site};
-use mcpmon_core::model::Timestamp;
+use mcpmon_model::Timestamp;
+use mcpmon_store::{Generation, Recorder, Settings};
 
 use crate::listing;
 

@@ -3,16 +3,14 @@
 use std::{fmt::Write as _, time::Instant};
 
 use anyhow::{Context as _, Result, ensure};
-use mcpmon::{
-    config::{LocalConfig, Search, Trust},
-    judge::{Judge, Options},
-};
 use mcpmon_bench::site::Site;
-use mcpmon_core::{
+use mcpmon_config::{LocalConfig, Search, Trust};
+use mcpmon_model::{Conversation, Layer, PinKey, ServerId, ServerType, Side, Timestamp};
+use mcpmon_protocol::{
     decode::Limits,
     filter::stdio::{Filter, Output},
-    model::{Conversation, Layer, PinKey, ServerId, ServerType, Side, Timestamp},
 };
+use mcpmon_session::{Judge, Options};
 
 /// Times it is listed.
 const TIMES: u32 = 201;

@@ -1,10 +1,16 @@
 //! Digests of files: one that is not known, one that is, and plain SHA-256 of the same bytes.
 
-use std::{fs, fs::File, io::Read as _, path::PathBuf, thread, time::Duration};
+use std::{
+    fs::{self, File},
+    io::Read as _,
+    path::PathBuf,
+    thread,
+    time::Duration,
+};
 
 use anyhow::{Result, ensure};
-use mcpmon::intercept::hash::{FileHasher, Root};
 use mcpmon_bench::{median, site::Site};
+use mcpmon_pins::{FileHasher, Root};
 use sha2::{Digest as _, Sha256};
 
 use super::seconds;

@@ -1,9 +1,9 @@
 //! Events in batches: by mcpmon's store, and by plain SQLite with two indexes.
 
 use anyhow::Result;
-use mcpmon::record::{Access, Store, StoredEvent};
 use mcpmon_bench::{sample, site::Site};
-use mcpmon_core::model::{Event, SessionId, Timestamp};
+use mcpmon_model::{Event, SessionId, Timestamp};
+use mcpmon_store::{Access, Store, StoredEvent};
 use rusqlite::{Connection, params};
 use uuid::Uuid;
 

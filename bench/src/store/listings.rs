@@ -9,12 +9,12 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
-use mcpmon::record::{Access, Store, StoredEvent};
 use mcpmon_bench::site::{self, Site};
-use mcpmon_core::model::{
+use mcpmon_model::{
     Action, CallOutcome, Direction, Event, EventKind, Layer, ProcessRef, RequestId, ServerId, SessionId,
     Severity, Timestamp, Transport,
 };
+use mcpmon_store::{Access, Store, StoredEvent};
 
 use super::seconds;
 

@@ -1,12 +1,11 @@
 //! A person's word on definitions: approve, refuse, forget. Whoever has the store carries it out.
 
-use mcpmon_core::model::{
+use mcpmon_model::{
     ApprovalState, DefinitionKey, DefinitionKind, DefinitionRecord, Event, EventKind, Layer, ServerId,
     Timestamp,
 };
+use mcpmon_store::{Approved, Selection, Store, StoreError};
 use serde::{Deserialize, Serialize};
-
-use crate::record::{Approved, Selection, Store, StoreError};
 
 /// Which definitions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -160,8 +159,9 @@ fn told(now: Timestamp, key: &DefinitionKey, by: &str, state: ApprovalState) -> 
 
 #[cfg(test)]
 mod tests {
+    use mcpmon_store::{Entry, sample};
+
     use super::*;
-    use crate::record::{Entry, sample};
 
     fn filled() -> (tempfile::TempDir, Store) {
         let (directory, mut store) = sample::store();
@@ -170,7 +170,7 @@ mod tests {
         unpinned.hidden = true;
         let records = [sample::definition("files", "read_file", "r"), unpinned];
         let entries = records.map(Entry::Definition);
-        crate::record::Destination::keep(&mut store, &entries).expect("kept");
+        mcpmon_store::Destination::keep(&mut store, &entries).expect("kept");
         (directory, store)
     }
 
@@ -212,7 +212,7 @@ mod tests {
         instructions.key.kind = DefinitionKind::Instructions;
         let approve = Word::Approve { hash: None };
         let keep = |store: &mut Store, record: DefinitionRecord| {
-            crate::record::Destination::keep(store, &[Entry::Definition(record)]).expect("kept");
+            mcpmon_store::Destination::keep(store, &[Entry::Definition(record)]).expect("kept");
         };
         keep(&mut store, nameless);
         assert!(

@@ -9,7 +9,11 @@ use std::{
     os::{fd::AsFd as _, unix::fs::OpenOptionsExt as _},
 };
 
-use mcpmon_core::model::Digest;
+use mcpmon_http::{
+    bridge::{BridgeError, bridge},
+    client::{Address, AddressError, Asking},
+};
+use mcpmon_model::Digest;
 use nix::{fcntl::OFlag, sys::prctl};
 use serde::{Deserialize, Serialize};
 use tokio::{
@@ -18,10 +22,6 @@ use tokio::{
 };
 
 use super::remote::{Destination, Header, HeaderError, Way};
-use crate::intercept::http::{
-    bridge::{BridgeError, bridge},
-    client::{Address, AddressError, Asking},
-};
 
 /// The verb.
 pub const VERB: &str = "bridge";

@@ -1,6 +1,6 @@
 //! What is recorded of a server that shows another certificate than the pinned one, whoever saw it.
 
-use mcpmon_core::model::{Action, Digest, Event, EventKind, Layer, Severity, Timestamp};
+use mcpmon_model::{Action, Digest, Event, EventKind, Layer, Severity, Timestamp};
 
 /// The rule by which another certificate is refused.
 const RULE: &str = "tls_fingerprint";

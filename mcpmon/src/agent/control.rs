@@ -11,7 +11,8 @@ use std::{
     time::Duration,
 };
 
-use mcpmon_core::model::{Digest, ServerId};
+use mcpmon_model::{Digest, ServerId};
+use mcpmon_session::Hello;
 use nix::sys::socket::{self, AddressFamily, Backlog, SockFlag, SockType, UnixAddr};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use tokio::{
@@ -29,7 +30,6 @@ use super::{
     status::Status,
     wrappers::Wrappers,
 };
-use crate::judge::Hello;
 
 /// Where the daemon listens unless told otherwise.
 pub const DEFAULT_SOCKET: &str = "/run/mcpmon/mcpmon.sock";

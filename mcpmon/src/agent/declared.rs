@@ -1,15 +1,10 @@
 //! The servers that the policy declares, for the store: listings show those too that nobody used yet.
 
-use mcpmon_core::{
-    inspect::mask::{mask_arguments, mask_text},
-    model::ServerType,
-    policy::Transport,
-};
-
-use crate::{
-    config::Loaded,
-    record::{DeclaredServer, Recorder, command_line},
-};
+use mcpmon_config::Loaded;
+use mcpmon_detect::mask::{mask_arguments, mask_text};
+use mcpmon_model::ServerType;
+use mcpmon_policy::Transport;
+use mcpmon_store::{DeclaredServer, Recorder, command_line};
 
 /// Tells the store which servers there are. The queue is empty at these times; a refusal shows in its status.
 pub(super) fn declare(recorder: &Recorder, loaded: &Loaded) {

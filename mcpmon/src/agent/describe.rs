@@ -2,9 +2,8 @@
 
 use std::{collections::VecDeque, fs, path::PathBuf};
 
-use mcpmon_core::model::{ContainerRef, Event, ProcessId};
-
-use crate::intercept::kernel::container;
+use mcpmon_kernel::container;
+use mcpmon_model::{ContainerRef, Event, ProcessId};
 
 /// Remembers what it looked up for the latest processes.
 #[derive(Debug, Default)]
@@ -58,8 +57,10 @@ impl Describer {
 
 #[cfg(test)]
 mod tests {
+    use mcpmon_store::sample;
+
     use super::*;
-    use crate::{agent::host, record::sample};
+    use crate::agent::host;
 
     fn exe(describer: &mut Describer, process: ProcessId) -> Option<PathBuf> {
         let mut event = sample::blocked_connection();

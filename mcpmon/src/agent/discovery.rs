@@ -3,12 +3,17 @@
 
 use std::{io, sync::Arc, thread, time::Duration};
 
-use mcpmon_core::{
-    decide::admission,
-    filter::stdio::{Filter, Output},
-    model::{Message, ServerId, Side, Timestamp},
-    policy::{Mode, Policy},
+use mcpmon_config::Loaded;
+use mcpmon_engine::admission;
+use mcpmon_http::{
+    Peer,
+    client::{ClientError, Fault, Turn, list},
+    mcp::{AskedServer, ServerJudge, Servers, Unanswered},
 };
+use mcpmon_model::{Message, ServerId, Side, Timestamp};
+use mcpmon_policy::{Mode, Policy};
+use mcpmon_protocol::filter::stdio::{Filter, Output};
+use mcpmon_session::clock;
 use tokio::{
     runtime::{self, Runtime},
     sync::watch,
@@ -17,17 +22,8 @@ use tokio::{
 };
 
 use super::{
-    clock,
     remote::{Destination, declared},
     wrap,
-};
-use crate::{
-    config::Loaded,
-    intercept::http::{
-        Peer,
-        client::{ClientError, Fault, Turn, list},
-        mcp::{AskedServer, ServerJudge, Servers, Unanswered},
-    },
 };
 
 /// Servers that are asked at a time.
@@ -201,7 +197,7 @@ fn unanswered(fault: Fault) -> Unanswered {
 mod tests {
     use std::{collections::BTreeSet, sync::Mutex, time::Instant};
 
-    use mcpmon_core::model::{Content, Denial, FromServer, Incident, ListKind, Verdict};
+    use mcpmon_model::{Content, Denial, FromServer, Incident, ListKind, Verdict};
 
     use super::*;
 

@@ -2,27 +2,23 @@
 
 use std::{fs, path::Path};
 
-use mcpmon_core::policy::{
+use mcpmon_config::{Search, Trust};
+use mcpmon_kernel::{
+    addresses::Enforcement,
+    cgroup::CgroupRoot,
+    preflight::{self, Missing},
+    sensor::{Sensor, SensorError},
+};
+use mcpmon_policy::{
     Policy,
     network::table::{Numbering, Resolved, compile},
 };
+use mcpmon_stdio::Domain;
 
 use super::{
     control::{self, Answer, AskError, Request},
     group,
     selftest::{self, Check, CheckOutcome},
-};
-use crate::{
-    config::{self, Search, Trust},
-    intercept::{
-        kernel::{
-            addresses::Enforcement,
-            cgroup::CgroupRoot,
-            preflight::{self, Missing},
-            sensor::{Sensor, SensorError},
-        },
-        stdio::Domain,
-    },
 };
 
 /// What one look found.
@@ -185,7 +181,7 @@ fn group_exists() -> Finding {
 }
 
 fn configuration(search: &Search) -> Finding {
-    match config::load(search, Trust::for_user(nix::unistd::geteuid().as_raw())) {
+    match mcpmon_config::load(search, Trust::for_user(nix::unistd::geteuid().as_raw())) {
         Ok(loaded) => {
             let sources: Vec<String> = loaded.sources.iter().map(ToString::to_string).collect();
             Finding::new("configuration", Verdict::Good, sources.join(", "))

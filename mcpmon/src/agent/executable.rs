@@ -5,9 +5,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use mcpmon_core::model::PinnedFile;
-
-use crate::intercept::hash::{FileError, FileHasher, Root};
+use mcpmon_model::PinnedFile;
+use mcpmon_pins::{FileError, FileHasher, Root};
 
 /// Where the host's files are seen from inside a container too that shares its processes.
 const HOST: &str = "/proc/1/root";
@@ -72,7 +71,7 @@ fn read_in(root: &Root, path: &Path) -> Result<PinnedFile, ExecutableError> {
 mod tests {
     use std::{fs, os::unix::fs::symlink};
 
-    use mcpmon_core::model::Digest;
+    use mcpmon_model::Digest;
 
     use super::*;
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use mcpmon_core::model::{Event, EventKind, Layer, Severity, Timestamp};
+use mcpmon_model::{Event, EventKind, Layer, Severity, Timestamp};
 
 /// Components that do not work, with the cause.
 #[derive(Clone, Debug, Default)]

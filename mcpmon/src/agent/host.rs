@@ -8,10 +8,8 @@ use std::{
 };
 
 use mcpmon_common::event::ProcessKey;
-use mcpmon_core::{
-    inspect::starter::{Ancestor, Terminal},
-    model::ProcessId,
-};
+use mcpmon_detect::starter::{Ancestor, Terminal};
+use mcpmon_model::ProcessId;
 use nix::{
     sys::signal::{Signal, kill},
     time::{ClockId, clock_gettime},

@@ -2,19 +2,14 @@
 
 use std::io;
 
-use mcpmon_core::{
-    decode::json,
-    inspect::scan::{PatternError, Scanner, Scene},
-    model::{DefinitionKind, Finding, ListKind, RawJson},
-};
+use mcpmon_config::Loaded;
+use mcpmon_detect::scan::{PatternError, Scanner, Scene};
+use mcpmon_http::client::{self, Asking, ClientError, Way};
+use mcpmon_model::{DefinitionKind, Finding, ListKind, RawJson};
+use mcpmon_protocol::decode::json;
 use serde_json::Value;
 
-use crate::{
-    config::Loaded,
-    intercept::http::client::{self, Asking, ClientError, Way},
-};
-
-pub use crate::intercept::http::client::Offer;
+pub use mcpmon_http::client::Offer;
 
 /// One definition with what was found in it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,9 +1,8 @@
 //! A person's word on sessions: stop everything, go on. Whoever has the store carries it out.
 
-use mcpmon_core::model::{Event, EventKind, Kill, KillState, Layer, SessionId, Severity, Timestamp};
+use mcpmon_model::{Event, EventKind, Kill, KillState, Layer, SessionId, Severity, Timestamp};
+use mcpmon_store::{Store, StoreError};
 use serde::{Deserialize, Serialize};
-
-use crate::record::{Store, StoreError};
 
 /// Longest name of a person that is kept, characters.
 const LONGEST_BY: usize = 64;
@@ -93,8 +92,9 @@ pub fn carry_out(store: &mut Store, now: Timestamp, word: &Word) -> Result<Event
 
 #[cfg(test)]
 mod tests {
+    use mcpmon_store::sample;
+
     use super::*;
-    use crate::record::sample;
 
     fn word(session: Option<&str>, off: bool) -> Word {
         Word {
@@ -148,7 +148,7 @@ mod tests {
     #[test]
     fn there_is_room_for_so_many_and_always_for_the_host() {
         let (_directory, mut store) = sample::store();
-        for number in 0..mcpmon_core::model::MAX_KILLED_SESSIONS {
+        for number in 0..mcpmon_model::MAX_KILLED_SESSIONS {
             let session = SessionId::new(format!("s-{number}"));
             let kill = Kill {
                 by: String::new(),

@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use crate::intercept::hash::{Kind, Process, Root};
+use mcpmon_pins::{Kind, Process, Root};
 
 /// Words of a command that are looked at: its program, options, a script, and a wrapper with its own options before.
 const MAX_WORDS: usize = 16;

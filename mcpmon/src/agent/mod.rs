@@ -3,7 +3,6 @@
 pub mod approval;
 pub mod bridge;
 mod certificate;
-pub(crate) mod clock;
 pub mod control;
 pub mod daemon;
 mod declared;

@@ -5,11 +5,10 @@ use std::{
     time::Duration,
 };
 
-use mcpmon_core::policy::{HostName, network::table::Resolved};
+use mcpmon_kernel::resolve::{Refreshed, Resolver, Sources};
+use mcpmon_policy::{HostName, network::table::Resolved};
+use mcpmon_session::clock;
 use tokio::sync::{mpsc, watch};
-
-use super::clock;
-use crate::intercept::kernel::resolve::{Refreshed, Resolver, Sources};
 
 /// What the task is to resolve.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -7,8 +7,7 @@ use mcpmon_common::{
     event::{Action, Hook},
     watch::RULE_CANARY,
 };
-
-use crate::intercept::kernel::records::{Connect, Exec, Record};
+use mcpmon_kernel::records::{Connect, Exec, Record};
 
 /// First argument of the process that a self-test starts; the second is the test's nonce.
 pub(crate) const CANARY_COMMAND: &str = "self-test-exec";

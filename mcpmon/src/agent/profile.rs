@@ -2,17 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mcpmon_core::{
-    inspect::mask::MASK,
-    model::{
-        Action, DefinitionKind, DefinitionRecord, Digest, Direction, EventKind, ServerId, Severity, Timestamp,
-    },
+use mcpmon_config::{Argument, Connection, Profile, Provenance, SeenServer, Start, UsedTool};
+use mcpmon_detect::mask::MASK;
+use mcpmon_model::{
+    Action, DefinitionKind, DefinitionRecord, Digest, Direction, EventKind, ServerId, Severity, Timestamp,
 };
-
-use crate::{
-    config::{Argument, Connection, Profile, Provenance, SeenServer, Start, UsedTool},
-    record::{Filter, QueryError, Reader, Selection, SessionSummary, StoredEvent},
-};
+use mcpmon_store::{Filter, QueryError, Reader, Selection, SessionSummary, StoredEvent};
 
 /// Events that are looked through; more are told to be more.
 const MOST: usize = 1_000_000;

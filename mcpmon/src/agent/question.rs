@@ -3,27 +3,19 @@
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
-use mcpmon_core::{
-    decide::{Monitor, Observation, pins::PinBook},
-    decode::json::{DEEPEST, Form, LoneSurrogate, Malformed, Scanner, canonical},
-    model::{
-        Call, Content, Conversation, DefinitionKind, DefinitionRecord, Era, FromClient, FromServer,
-        Introduction, Kills, Layer, ListKind, Listed, Listing, Message, PinKey, RawJson, ServerId,
-        ServerType, Timestamp, Trace,
-    },
-    policy::{Decision, Mode, network::table::Tables},
+use mcpmon_config::{Loaded, Search, Trust};
+use mcpmon_engine::{Monitor, Observation, pins::PinBook};
+use mcpmon_model::{
+    Call, Content, Conversation, DefinitionKind, DefinitionRecord, Era, FromClient, FromServer, Introduction,
+    Kills, Layer, ListKind, Listed, Listing, Message, PinKey, RawJson, ServerId, ServerType, Timestamp,
+    Trace,
 };
+use mcpmon_policy::{Decision, Mode, network::table::Tables};
+use mcpmon_protocol::decode::json::{DEEPEST, Form, LoneSurrogate, Malformed, Scanner, canonical};
+use mcpmon_session::files::{self, Lookups};
+use mcpmon_store::{QueryError, Reader, Selection};
 
-pub use mcpmon_core::decide::{About, BESIDE, GUIDE, Opinion};
-
-use crate::{
-    config::{Loaded, Search, Trust},
-    judge::{
-        self,
-        files::{self, Lookups},
-    },
-    record::{QueryError, Reader, Selection},
-};
+pub use mcpmon_engine::{About, BESIDE, GUIDE, Opinion};
 
 /// What is to be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,7 +93,7 @@ pub struct Known {
     /// What it listed, of the package and user that are asked about.
     definitions: Vec<DefinitionRecord>,
     /// What of it a person refused.
-    refused: Vec<(mcpmon_core::model::DefinitionKey, String)>,
+    refused: Vec<(mcpmon_model::DefinitionKey, String)>,
     identity: Option<PinKey>,
     /// Packages and users with a server of this name.
     identities: usize,
@@ -238,7 +230,7 @@ pub fn ask(
         drop(monitor.refuse(now, key, by));
     }
     drop(monitor.stop(known.kills.clone()));
-    monitor.know_places(files::places(&judge::Options {
+    monitor.know_places(files::places(&mcpmon_session::Options {
         search: surroundings.search.clone(),
         trust: Trust::Anyone,
         socket: Some(surroundings.socket.clone()),

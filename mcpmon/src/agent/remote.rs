@@ -2,13 +2,11 @@
 
 use std::env;
 
-use mcpmon_core::{
-    model::{Digest, ServerId, ServerType},
-    policy::{Policy, Server, Transport},
-};
+use mcpmon_model::{Digest, ServerId, ServerType};
+use mcpmon_policy::{Policy, Server, Transport};
 
-use crate::intercept::http::client::{Address, AddressError, Asking};
-pub use crate::intercept::http::client::{Header, HeaderError, Way};
+use mcpmon_http::client::{Address, AddressError, Asking};
+pub use mcpmon_http::client::{Header, HeaderError, Way};
 
 /// A remote server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -182,7 +180,7 @@ impl HeaderVariable {
 
 #[cfg(test)]
 mod tests {
-    use mcpmon_core::policy::RemoteHost;
+    use mcpmon_policy::RemoteHost;
     use test_case::test_case;
 
     use super::*;

@@ -15,7 +15,14 @@ use std::{
 };
 
 use mcpmon_common::{address::Form, event::Hook, watch::PROBE_MARK};
-use mcpmon_core::policy::network::table::CANARY;
+use mcpmon_kernel::{
+    links::{CgroupLinks, LinkState},
+    preflight,
+    rings::Rings,
+    sensor::EGRESS,
+};
+use mcpmon_pins::Process;
+use mcpmon_policy::network::table::CANARY;
 use nix::{
     errno::Errno,
     sys::socket::{
@@ -31,15 +38,6 @@ use super::{
     engine::{Message, PATIENCE},
     inbox::Sender,
     probe::{CANARY_COMMAND, Probe, Sightings},
-};
-use crate::intercept::{
-    hash::Process,
-    kernel::{
-        links::{CgroupLinks, LinkState},
-        preflight,
-        rings::Rings,
-        sensor::EGRESS,
-    },
 };
 
 /// How long the engine has to report what the test did.

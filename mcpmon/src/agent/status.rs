@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, path::PathBuf};
 
-use mcpmon_core::model::Kills;
+use mcpmon_model::Kills;
 use serde::{Deserialize, Serialize};
 
 use super::selftest::Check;

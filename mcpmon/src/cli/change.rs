@@ -2,20 +2,18 @@
 
 use std::path::{Path, PathBuf};
 
-use mcpmon_core::model::{ServerId, SessionId, Timestamp};
+use mcpmon_model::{ServerId, SessionId, Timestamp};
+use mcpmon_store::{Access, DAEMON_STORE, Store, own_store};
 
 use super::{
     CliError, ErrorKind, Globals,
     daemon::{Socket, ask, unexpected},
 };
-use crate::{
-    agent::{
-        approval::{self, DecideError, Subject, Word},
-        control::{self, Answer, AskError, Request},
-        group,
-        kill::{self, KillError},
-    },
-    record::{Access, DAEMON_STORE, Store, own_store},
+use crate::agent::{
+    approval::{self, DecideError, Subject, Word},
+    control::{self, Answer, AskError, Request},
+    group,
+    kill::{self, KillError},
 };
 
 /// Who carries it out.

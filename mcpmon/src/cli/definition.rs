@@ -1,10 +1,10 @@
 //! Definitions as listings show them: status, findings, names.
 
-use mcpmon_core::model::{DefinitionKind, DefinitionRecord, Severity};
+use mcpmon_model::{DefinitionKind, DefinitionRecord, Severity};
+use mcpmon_store::{json, name};
 use serde_json::{Map, Value};
 
 use super::table::Tone;
-use crate::record::{json, name};
 
 /// How a definition stands, in a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

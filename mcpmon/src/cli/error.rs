@@ -5,8 +5,9 @@ use std::{
     process::ExitCode,
 };
 
+use mcpmon_store::QueryError;
+
 use super::text;
-use crate::record::QueryError;
 
 /// A command that failed.
 #[derive(Debug)]

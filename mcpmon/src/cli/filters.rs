@@ -1,10 +1,10 @@
 //! Options that several listings share.
 
 use clap::Args;
-use mcpmon_core::model::{Action, Severity, Timestamp};
+use mcpmon_model::{Action, Severity, Timestamp};
+use mcpmon_store::{Filter, parse_name};
 
 use super::time::Moment;
-use crate::record::{Filter, parse_name};
 
 /// Which time, and how much of it.
 #[derive(Debug, Args)]

@@ -2,7 +2,8 @@
 
 use std::{io, time::Duration};
 
-use mcpmon_core::model::{Action, Severity};
+use mcpmon_model::{Action, Severity};
+use mcpmon_store::{Filter, Follow, Reader, StoredEvent, json};
 use uuid::Uuid;
 
 use super::{
@@ -10,7 +11,6 @@ use super::{
     output::{Form, Output},
     table::{Row, Table, Tone},
 };
-use crate::record::{Filter, Follow, Reader, StoredEvent, json};
 
 /// How long a listing that follows waits before it looks again.
 pub(super) const FOLLOW_INTERVAL: Duration = Duration::from_millis(200);

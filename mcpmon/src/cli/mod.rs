@@ -22,14 +22,12 @@ mod time;
 use std::{env, ffi::OsString, io, path::PathBuf, process::ExitCode};
 
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use mcpmon_config::{LocalConfig, Search, Trust};
 
 pub use error::{CliError, ErrorKind};
 pub use output::{Color, Output};
 
-use crate::{
-    agent::{approval::Word, bridge, probe::CANARY_COMMAND, run::run_shim},
-    config::{LocalConfig, Search, Trust},
-};
+use crate::agent::{approval::Word, bridge, probe::CANARY_COMMAND, run::run_shim};
 use commands::{
     approve, calls, check, connections, detections, doctor, events, execs, explain, inspect, kill, pins,
     policy, registry, report, servers, setup, shim, status, wrap,

@@ -3,7 +3,7 @@
 
 use std::{ffi::OsString, path::PathBuf};
 
-use mcpmon_core::model::ServerId;
+use mcpmon_model::ServerId;
 
 use super::Wrap;
 

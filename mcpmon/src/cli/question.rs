@@ -3,17 +3,15 @@
 use std::io::Read as _;
 
 use clap::Args;
-use mcpmon_core::model::{ServerId, Timestamp};
+use mcpmon_config::{Loaded, LocalConfig, Search, Trust};
+use mcpmon_model::{ServerId, Timestamp};
+use mcpmon_store::{json as form, own_store};
 use serde_json::{Map, Value, json};
 
 use super::{CliError, ErrorKind, Globals, Output, daemon::Socket, store, time};
-use crate::{
-    agent::{
-        control::{self, Answer, Request},
-        question::{self, CallArguments, Known, Opinion, Outcome, Reply, Surroundings, Use},
-    },
-    config::{self, Loaded, LocalConfig, Search, Trust},
-    record::{json as form, own_store},
+use crate::agent::{
+    control::{self, Answer, Request},
+    question::{self, CallArguments, Known, Opinion, Outcome, Reply, Surroundings, Use},
 };
 
 /// Longest arguments that are read, bytes: as long as the longest message.
@@ -108,7 +106,7 @@ pub(super) fn policy(
     let own = Search::of_process(globals.config.clone(), LocalConfig::Ignore);
     let load = |search: &Search| {
         let trust = Trust::for_user(nix::unistd::geteuid().as_raw());
-        config::load(search, trust).map_err(|error| CliError::new(ErrorKind::Usage, error))
+        mcpmon_config::load(search, trust).map_err(|error| CliError::new(ErrorKind::Usage, error))
     };
     if globals.config.is_some() {
         return Ok((load(&own)?, own));

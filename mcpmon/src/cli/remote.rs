@@ -1,7 +1,7 @@
 //! Options of commands that ask a remote server.
 
 use clap::{Args, ValueEnum};
-use mcpmon_core::model::Digest;
+use mcpmon_model::Digest;
 
 use super::{CliError, ErrorKind};
 use crate::agent::remote::{Destination, DestinationError, Header, HeaderVariable, Way};

@@ -1,9 +1,9 @@
 //! A session that a command line names.
 
-use mcpmon_core::model::SessionId;
+use mcpmon_model::SessionId;
+use mcpmon_store::{Filter, Reader, SessionSummary};
 
 use super::{CliError, ErrorKind};
-use crate::record::{Filter, Reader, SessionSummary};
 
 /// Sessions that are named where there is none of that name.
 const KNOWN: u32 = 5;

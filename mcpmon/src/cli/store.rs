@@ -2,11 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use mcpmon_store::{OpenError, Reader, users_store};
+
 use super::{CliError, ErrorKind, Globals};
-use crate::{
-    agent::daemon::DEFAULT_STORE,
-    record::{OpenError, Reader, users_store},
-};
+use crate::agent::daemon::DEFAULT_STORE;
 
 /// Opens the store that the options name, or the one that is there.
 pub(super) fn open(globals: &Globals) -> Result<Reader, CliError> {

@@ -1,9 +1,9 @@
 //! What an event says, in one line.
 
-use mcpmon_core::model::{Digest, EventKind};
+use mcpmon_model::{Digest, EventKind};
+use mcpmon_store::{StoredEvent, command_line};
 
 use super::time;
-use crate::record::{self, StoredEvent, command_line};
 
 /// The kind's own fields as a person would tell them, and the reason behind.
 pub(super) fn summary(event: &StoredEvent) -> String {
@@ -92,7 +92,7 @@ fn describe(kind: EventKind) -> String {
         } => format!("resembles {similar_to} ({method})"),
         EventKind::ToolSeen {
             tool_name, status, ..
-        } => format!("{tool_name} {}", record::name(&status)),
+        } => format!("{tool_name} {}", mcpmon_store::name(&status)),
         EventKind::ToolChanged {
             tool_name,
             new_hash: None,
@@ -123,7 +123,7 @@ fn describe(kind: EventKind) -> String {
             ..
         } => format!(
             "{tool_name} {} after {}",
-            record::name(&outcome),
+            mcpmon_store::name(&outcome),
             time::span(duration_us / 1000)
         ),
         EventKind::OutputInspection {
@@ -164,8 +164,10 @@ fn describe(kind: EventKind) -> String {
             expected,
             actual,
         } => format!("{url}: {} instead of {}", actual.short(12), expected.short(12)),
-        EventKind::Approval { subject, by, state } => format!("{subject} {} by {by}", record::name(&state)),
-        EventKind::Kill { scope, by, state } => format!("{scope} {} by {by}", record::name(&state)),
+        EventKind::Approval { subject, by, state } => {
+            format!("{subject} {} by {by}", mcpmon_store::name(&state))
+        }
+        EventKind::Kill { scope, by, state } => format!("{scope} {} by {by}", mcpmon_store::name(&state)),
         EventKind::PolicyLoaded { path, hash, lost } => match lost.as_slice() {
             [] => format!("{path} {}", hash.short(12)),
             [lost] => format!("without {lost}: {path} {}", hash.short(12)),

@@ -2,7 +2,7 @@
 
 use std::{str::FromStr, time::Duration};
 
-use mcpmon_core::model::Timestamp;
+use mcpmon_model::Timestamp;
 
 /// A moment on the command line: so long ago, or at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +63,7 @@ fn parse_span(text: &str) -> Option<Duration> {
 
 /// `11-20 12:00:00`, in UTC: tables are narrow, and stores younger than a year.
 pub(super) fn short(timestamp: Timestamp) -> String {
-    let full = crate::record::json::rfc3339(timestamp);
+    let full = mcpmon_store::json::rfc3339(timestamp);
     full.get(5..19).unwrap_or(&full).replace('T', " ")
 }
 

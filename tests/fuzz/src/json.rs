@@ -1,6 +1,6 @@
 //! Strict JSON against serde_json.
 
-use mcpmon_core::decode::json::{Defect, Form, LoneSurrogate, Scanner, Value, ValueKind, canonical};
+use mcpmon_protocol::decode::json::{Defect, Form, LoneSurrogate, Scanner, Value, ValueKind, canonical};
 
 /// Depth that serde_json reads too.
 const DEPTH: usize = 127;

@@ -1,6 +1,6 @@
 //! Framing against splitting the whole stream at once.
 
-use mcpmon_core::decode::lines::{Line, Lines};
+use mcpmon_protocol::decode::lines::{Line, Lines};
 
 /// However a stream is cut, its lines are the same, and none is longer than allowed. The first two bytes choose the
 /// limit and the size of chunks.

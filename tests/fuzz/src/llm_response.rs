@@ -1,9 +1,7 @@
 //! The filter of model responses: what it lets go on holds no call that was not judged, however it is cut.
 
-use mcpmon_core::{
-    filter::llm::{Fault, Framing, Judge, Limits, Response},
-    model::{Denial, Dialect, Input, Intent, Redaction, Spoken, Verdict},
-};
+use mcpmon_model::{Denial, Dialect, Input, Intent, Redaction, Spoken, Verdict};
+use mcpmon_protocol::filter::llm::{Fault, Framing, Judge, Limits, Response};
 
 const LIMITS: Limits = Limits {
     max_body: 4096,

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use mcpmon_core::{
+use mcpmon_model::{Content, Denial, FromServer, Incident, Message, Timestamp, Verdict};
+use mcpmon_protocol::{
     decode::{
         Limits,
         json::{Doubt, LoneSurrogate, Scanner},
         sse::{Cut, Events, has_hidden_line},
     },
     filter::mcp_http::{Endpoint, Flow, Head, Learned, Output, Posted, Response, Session, Waiting},
-    model::{Content, Denial, FromServer, Incident, Message, Timestamp, Verdict},
 };
 
 const LIMITS: Limits = Limits {

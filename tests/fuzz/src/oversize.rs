@@ -1,6 +1,6 @@
 //! The outline of a line that is not read, against what is read of it whole.
 
-use mcpmon_core::decode::{
+use mcpmon_protocol::decode::{
     json::{Form, LoneSurrogate, Scanner},
     jsonrpc::{Envelope, Payload},
     outline::{MessageOutline, Skim},

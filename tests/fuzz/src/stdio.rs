@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
-use mcpmon_core::{
+use mcpmon_model::{
+    Content, Denial, FromClient, FromServer, Incident, Message, RawJson, Side, Timestamp, Verdict,
+};
+use mcpmon_protocol::{
     decode::{
         Limits,
         json::{Form, LoneSurrogate, Scanner},
     },
     filter::stdio::{Filter, Output},
-    model::{Content, Denial, FromClient, FromServer, Incident, Message, RawJson, Side, Timestamp, Verdict},
 };
 
 const LIMITS: Limits = Limits {

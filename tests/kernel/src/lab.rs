@@ -3,13 +3,13 @@
 use std::{collections::BTreeSet, mem, net::SocketAddr};
 
 use anyhow::{Context as _, Result, bail, ensure};
-use mcpmon::intercept::kernel::{
+use mcpmon_common::{event::Counter, process::ProcessEntry};
+use mcpmon_kernel::{
     addresses::Enforcement,
     records::{Connect, Exec, Record},
     sensor::Sensor,
 };
-use mcpmon_common::{event::Counter, process::ProcessEntry};
-use mcpmon_core::policy::{
+use mcpmon_policy::{
     NetworkPolicy, NetworkRule, Policy, RuleAction, Scope,
     network::table::{CANARY, Numbering, Resolved, Tables, compile},
 };

@@ -3,24 +3,22 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use anyhow::{Context as _, Result};
-use mcpmon::{
-    config::{Source, Sources, load_sources},
-    record::{StoredEvent, json::to_json},
+use mcpmon_config::{Source, Sources, load_sources};
+use mcpmon_engine::{
+    Company, Judgement, Monitor, Observation, Order, Shared,
+    cross_server::{Window, read_result},
+    pins::PinBook,
 };
-use mcpmon_core::{
-    decide::{
-        Company, Judgement, Monitor, Observation, Order, Shared,
-        cross_server::{Window, read_result},
-        pins::PinBook,
-    },
+use mcpmon_model::{
+    Conversation, DefinitionKind, DefinitionRecord, Event, Layer, PinKey, Recent, ServerId, ServerType,
+    SessionId, Side, Timestamp,
+};
+use mcpmon_policy::{Policy, network::table::Tables};
+use mcpmon_protocol::{
     decode::Limits,
     filter::stdio::{Filter, Output},
-    model::{
-        Conversation, DefinitionKind, DefinitionRecord, Event, Layer, PinKey, Recent, ServerId, ServerType,
-        SessionId, Side, Timestamp,
-    },
-    policy::{Policy, network::table::Tables},
 };
+use mcpmon_store::{StoredEvent, json::to_json};
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -83,7 +81,7 @@ impl Core {
             monitor,
             conversation,
         } = seat;
-        let mut judge = |message: &mcpmon_core::model::Message<'_>| {
+        let mut judge = |message: &mcpmon_model::Message<'_>| {
             let mut judgement = monitor.observe(now, Observation::Message(conversation, message));
             if let Some(ask) = judgement.ask.take() {
                 let (checked, own) = window.check(policy, ask.call());

@@ -6,7 +6,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
-use mcpmon_core::model::Digest;
+use mcpmon_model::Digest;
 
 use super::{plan::NIGHTLY, probe};
 

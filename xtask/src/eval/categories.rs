@@ -1,9 +1,7 @@
 //! How many tools of real servers the classifier knows nothing of.
 
-use mcpmon_core::{
-    inspect::category,
-    model::{RawJson, ToolCategory},
-};
+use mcpmon_detect::category;
+use mcpmon_model::{RawJson, ToolCategory};
 use serde::Serialize;
 
 use super::corpus::Corpus;

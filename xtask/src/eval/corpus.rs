@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::{Context as _, bail};
-use mcpmon_core::model::Digest;
+use mcpmon_model::Digest;
 use serde::Deserialize;
 use serde_json::Value;
 

@@ -3,16 +3,14 @@
 use std::{borrow::Cow, fmt, sync::Arc};
 
 use anyhow::{Context as _, bail};
-use mcpmon_core::{
-    decide::{Judgement, Monitor, Observation, Tally, pins::PinBook},
-    inspect::{arguments::Arguments, launch::LaunchRules, scan::Scanner, secrets, similarity},
-    model::{
-        Answer, AnswerOutcome, Asked, Category, Content, Conversation, Era, EventKind, Finding, FromServer,
-        Introduction, Layer, ListKind, Listed, Listing, Message, PinKey, Question, RawJson, Redaction,
-        RequestId, ResultKind, ServerId, ServerType, Severity, Timestamp, Trace, Verdict,
-    },
-    policy::{Decision, OnOutput, OnSecret, Policy, network::table::Tables},
+use mcpmon_detect::{arguments::Arguments, launch::LaunchRules, scan::Scanner, secrets, similarity};
+use mcpmon_engine::{Judgement, Monitor, Observation, Tally, pins::PinBook};
+use mcpmon_model::{
+    Answer, AnswerOutcome, Asked, Category, Content, Conversation, Era, EventKind, Finding, FromServer,
+    Introduction, Layer, ListKind, Listed, Listing, Message, PinKey, Question, RawJson, Redaction, RequestId,
+    ResultKind, ServerId, ServerType, Severity, Timestamp, Trace, Verdict,
 };
+use mcpmon_policy::{Decision, OnOutput, OnSecret, Policy, network::table::Tables};
 use serde_json::{Value, json};
 
 use super::{

@@ -5,12 +5,10 @@
 //! of the model are taken to be three seconds apart, calls of one turn a tenth of a second.
 
 use anyhow::Context as _;
-use mcpmon_core::{
-    decide::cross_server::Window,
-    inspect::{arguments::Arguments, category, fingerprint, labels},
-    model::{RawJson, ServerId, SharedCall, Timestamp},
-    policy::{CrossServerDecision, Policy},
-};
+use mcpmon_detect::{arguments::Arguments, category, fingerprint, labels};
+use mcpmon_engine::cross_server::Window;
+use mcpmon_model::{RawJson, ServerId, SharedCall, Timestamp};
+use mcpmon_policy::{CrossServerDecision, Policy};
 use serde::Deserialize;
 use serde_json::Value;
 

@@ -2,10 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use mcpmon_core::{
-    inspect::scan::{Scene, Source},
-    model::RawJson,
-};
+use mcpmon_detect::scan::{Scene, Source};
+use mcpmon_model::RawJson;
 
 use super::{
     corpus::Corpus,

@@ -19,9 +19,6 @@ const LOCAL: [&str; 6] = [
 
 const PRINTING: [&str; 5] = ["dbg", "eprint", "eprintln", "print", "println"];
 
-/// The only module of the core that may have unsafe code, with what is below it (ADR 0028).
-pub(super) const UNSAFE_IN_CORE: [&str; 3] = ["mcpmon_core", "inspect", "vector"];
-
 /// What is wrong with the text of any file of the repository.
 pub(super) fn of_text(text: &str) -> Vec<String> {
     let local = |(number, line): (usize, &str)| {
@@ -62,13 +59,6 @@ pub(super) fn prints(tokens: &[Token]) -> Vec<String> {
     tokens.windows(2).filter_map(printing).collect()
 }
 
-/// Whether this file has unsafe code, or lets itself have it.
-pub(super) fn is_unsafe(tokens: &[Token]) -> bool {
-    let is_unsafe =
-        |token: &Token| matches!(token, Token::Name(name) if name == "unsafe" || name == "unsafe_code");
-    tokens.iter().any(is_unsafe)
-}
-
 #[cfg(test)]
 mod tests {
     use super::{super::source, *};
@@ -104,13 +94,5 @@ mod tests {
         );
         let near = "fn f() { writeln!(x, \"println!\"); format!(\"\"); print(x) }";
         assert_eq!(prints(&source::read(near).tokens), Vec::<String>::new());
-    }
-
-    #[test]
-    fn unsafe_code_is_found_and_talk_of_it_is_not() {
-        let is_unsafe = |text| is_unsafe(&source::read(text).tokens);
-        assert!(is_unsafe("fn f() { unsafe { g() } }"));
-        assert!(is_unsafe("#![expect(unsafe_code, reason = \"r\")]"));
-        assert!(!is_unsafe("fn is_unsafe() { /* unsafe */ h(\"unsafe\") }"));
     }
 }

@@ -1,13 +1,10 @@
-//! The architecture and the house rules, as tests over the repository's own files.
+//! The house rules, as tests over the repository's own files.
 
-mod architecture;
 mod house;
-mod paths;
 mod source;
-mod table;
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
 };
@@ -45,37 +42,24 @@ fn is_rust(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "rs")
 }
 
-/// The module that a file of a crate in the table is: `mcpmon/src/cli/mod.rs` is `mcpmon::cli`.
-fn module_of(path: &Path) -> Option<Vec<String>> {
-    let (name, inside) = table::CRATES
-        .iter()
-        .find_map(|(name, source)| Some((*name, path.strip_prefix(source).ok()?)))?;
-    let mut module = vec![name.to_owned()];
-    module.extend(
-        inside
-            .with_extension("")
-            .iter()
-            .map(|part| part.to_string_lossy().into_owned()),
-    );
-    let is_ebpf_root = name == "mcpmon_ebpf" && module.ends_with(&["main".to_owned()]);
-    if is_ebpf_root || module.ends_with(&["mod".to_owned()]) || module.ends_with(&["lib".to_owned()]) {
-        module.pop();
-    }
-    Some(module)
+/// Whether a file belongs to the product, and not to the one module of it that prints; build scripts talk to Cargo.
+fn must_not_print(path: &Path) -> bool {
+    let is_of = |folder: &str| path.starts_with(folder);
+    let is_script = path.file_name().is_some_and(|name| name == "build.rs");
+    is_rust(path) && !is_script && (is_of("crates") || is_of("mcpmon/src")) && !is_of("mcpmon/src/cli")
 }
 
-/// The names under `[workspace.dependencies]`, as Rust writes them.
-fn dependencies(manifest: &str) -> BTreeSet<String> {
-    let table = manifest
-        .lines()
-        .skip_while(|line| *line != "[workspace.dependencies]")
-        .skip(1);
-    let entries = table.take_while(|line| !line.starts_with('['));
-    let name = |line: &str| Some(line.split_once('=')?.0.trim().replace('-', "_"));
-    entries
-        .filter(|line| !line.starts_with('#'))
-        .filter_map(name)
-        .collect()
+/// The files of the modules that a file declares for tests only.
+fn test_modules(path: &Path, source: &source::Source) -> Vec<PathBuf> {
+    let is_face = ["lib", "main", "mod"]
+        .iter()
+        .any(|name| path.file_stem().is_some_and(|stem| stem == *name));
+    let folder = if is_face {
+        path.with_file_name("")
+    } else {
+        path.with_extension("")
+    };
+    source.test_modules.iter().map(|name| folder.join(name)).collect()
 }
 
 #[cfg(test)]
@@ -87,47 +71,48 @@ mod tests {
     }
 
     #[test]
-    fn modules_keep_to_the_table() {
+    fn only_the_command_line_prints() {
         let texts = texts();
-        let dependencies = dependencies(&texts[Path::new("Cargo.toml")]);
-        assert!(dependencies.contains("serde_json"), "{dependencies:?}");
-        let modules: Vec<(Vec<String>, Source)> = texts
+        let sources: Vec<(&PathBuf, Source)> = texts
             .iter()
-            .filter(|(path, _)| is_rust(path))
-            .filter_map(|(path, text)| Some((module_of(path)?, source::read(text))))
+            .filter(|(path, _)| must_not_print(path))
+            .map(|(path, text)| (path, source::read(text)))
             .collect();
-        let of_tests: Vec<Vec<String>> = modules
+        assert!(sources.len() >= 100, "the sources were not found");
+        let of_tests: Vec<PathBuf> = sources
             .iter()
-            .flat_map(|(module, source)| {
-                source
-                    .test_modules
-                    .iter()
-                    .map(|name| [&module[..], std::slice::from_ref(name)].concat())
+            .flat_map(|(path, source)| test_modules(path, source))
+            .collect();
+        let is_of_tests = |path: &Path| {
+            of_tests
+                .iter()
+                .any(|module| path.with_extension("").starts_with(module))
+        };
+        let violations: Vec<String> = sources
+            .iter()
+            .filter(|(path, _)| !is_of_tests(path))
+            .flat_map(|(path, source)| {
+                house::prints(&source.tokens)
+                    .into_iter()
+                    .map(move |print| format!("{}: {print}", path.display()))
             })
             .collect();
-        let mut violations = Vec::new();
-        for (module, source) in &modules {
-            if of_tests.iter().any(|tests| module.starts_with(tests)) {
-                continue;
-            }
-            violations.extend(architecture::violations(&source.tokens, module, &dependencies));
-            if module[0] == "mcpmon" && !module.starts_with(&["mcpmon".to_owned(), "cli".to_owned()]) {
-                let prints = house::prints(&source.tokens);
-                violations.extend(
-                    prints
-                        .into_iter()
-                        .map(|print| format!("{}: {print}", module.join("::"))),
-                );
-            }
-            if module[0] == "mcpmon_core"
-                && !module.starts_with(&house::UNSAFE_IN_CORE.map(str::to_owned))
-                && house::is_unsafe(&source.tokens)
-            {
-                violations.push(format!("{}: unsafe code in the core", module.join("::")));
-            }
-        }
-        assert!(modules.len() >= 4, "the sources were not found");
         assert_none(&violations);
+    }
+
+    #[test]
+    fn modules_of_tests_are_found() {
+        let source = source::read(
+            "#[cfg(test)]
+mod fixture;
+mod x;",
+        );
+        for (path, expected) in [
+            ("crates/a/src/lib.rs", "crates/a/src/fixture"),
+            ("crates/a/src/b.rs", "crates/a/src/b/fixture"),
+        ] {
+            assert_eq!(test_modules(Path::new(path), &source), [PathBuf::from(expected)]);
+        }
     }
 
     #[test]
@@ -143,38 +128,5 @@ mod tests {
             violations.extend(found.map(|violation| format!("{}: {violation}", path.display())));
         }
         assert_none(&violations);
-    }
-
-    #[test]
-    fn files_are_modules() {
-        for (path, expected) in [
-            ("mcpmon/src/lib.rs", Some("mcpmon")),
-            ("mcpmon/src/main.rs", Some("mcpmon::main")),
-            ("mcpmon/src/cli/mod.rs", Some("mcpmon::cli")),
-            (
-                "mcpmon-core/src/policy/network/table.rs",
-                Some("mcpmon_core::policy::network::table"),
-            ),
-            ("mcpmon-ebpf/src/main.rs", Some("mcpmon_ebpf")),
-            ("mcpmon/build.rs", None),
-            ("tests/e2e/src/lib.rs", None),
-        ] {
-            assert_eq!(
-                module_of(Path::new(path))
-                    .map(|module| module.join("::"))
-                    .as_deref(),
-                expected,
-                "{path}"
-            );
-        }
-    }
-
-    #[test]
-    fn dependencies_are_read_from_the_manifest() {
-        let manifest = "[workspace]\na = 1\n[workspace.dependencies]\n# why = x\nserde-saphyr = \"2\"\naya = { x = 1 }\n[lints]\nb = 1";
-        assert_eq!(
-            dependencies(manifest).into_iter().collect::<Vec<_>>(),
-            ["aya", "serde_saphyr"]
-        );
     }
 }

@@ -6,19 +6,17 @@ use std::{
     time::{Duration, Instant},
 };
 
+use mcpmon_config::ProxySettings;
+use mcpmon_session::{Hosting, Policies, clock, models::Models};
+use mcpmon_store::{Recorder, Settings, StoreError};
 use tokio::sync::watch;
 
 use super::Daemon;
-use crate::{
-    agent::{
-        clock, group,
-        proxy::{Hosted, ProxyStatus, Remotes, Tokens},
-        runs::{Offered, protocol::Offer},
-        wrappers::{Kept, Wrappers},
-    },
-    config::ProxySettings,
-    judge::{self, Hosting, Policies, models::Models},
-    record::{Recorder, Settings, StoreError},
+use crate::agent::{
+    group,
+    proxy::{Hosted, ProxyStatus, Remotes, Tokens},
+    runs::{Offered, protocol::Offer},
+    wrappers::{Kept, Wrappers},
 };
 
 /// How often a proxy that could not start is tried again.
@@ -127,7 +125,7 @@ pub(super) fn remotes(
     policies: Policies,
     wrappers: &Wrappers,
     settings: Settings,
-    host: &judge::Options,
+    host: &mcpmon_session::Options,
     tokens: Tokens,
 ) -> Result<(Remotes, Recorder), StoreError> {
     let kept = Kept(wrappers.clone());

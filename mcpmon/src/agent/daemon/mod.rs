@@ -15,13 +15,23 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mcpmon_core::{
-    decide::Monitor,
-    model::{EventKind, Kills, Timestamp},
-    policy::{
-        HostName,
-        network::table::{CompileError, Numbering, Resolved, Tables},
-    },
+use mcpmon_config::{ConfigError, Loaded, Reloader, Search, Trust};
+use mcpmon_engine::Monitor;
+use mcpmon_kernel::{
+    addresses::InstallError,
+    links::{CgroupLinks, LinkState},
+    preflight,
+    sensor::{Sensor, SensorError},
+};
+use mcpmon_model::{EventKind, Kills, Timestamp};
+use mcpmon_policy::{
+    HostName,
+    network::table::{CompileError, Numbering, Resolved, Tables},
+};
+use mcpmon_session::{Policies, clock, models::Models};
+use mcpmon_store::{
+    Access, DAEMON_STORE, Entry, OpenError, QueryError, Recorder, Settings, Sole, SoleError, Span,
+    StoreError, StoreLocation, WATCH_INTERVAL,
 };
 use tokio::{
     net::UnixListener,
@@ -36,7 +46,6 @@ use self::{
     standby::{ReturnError, Returned},
 };
 use super::{
-    clock,
     control::{self, Answer, Asked, ListenError, SocketFile},
     declared::declare,
     engine::{Degraded, Engine, Message, PATIENCE},
@@ -48,20 +57,6 @@ use super::{
     runs::Runs,
     selftest::Check,
     wrappers::Wrappers,
-};
-use crate::{
-    config::{self, ConfigError, Loaded, Reloader, Search, Trust},
-    intercept::kernel::{
-        addresses::InstallError,
-        links::{CgroupLinks, LinkState},
-        preflight,
-        sensor::{Sensor, SensorError},
-    },
-    judge::{Policies, models::Models},
-    record::{
-        Access, DAEMON_STORE, Entry, OpenError, QueryError, Recorder, Settings, Sole, SoleError, Span,
-        StoreError, StoreLocation, WATCH_INTERVAL,
-    },
 };
 
 /// The store unless told otherwise.
@@ -205,7 +200,7 @@ impl Daemon {
             return Err(SensorError::Missing(missing).into());
         }
         let trust = Trust::for_user(nix::unistd::geteuid().as_raw());
-        let loaded = config::load(&options.search, trust)?;
+        let loaded = mcpmon_config::load(&options.search, trust)?;
         let mut numbering = Numbering::default();
         let resolved = Resolved::new();
         let (listener, socket) = control::listen(&options.socket, group::find())?;
@@ -226,7 +221,7 @@ impl Daemon {
         } = standby::open(&store, access, directory)?;
         let recorder = Recorder::start(Settings {
             access,
-            outlets: crate::judge::outlets(record),
+            outlets: mcpmon_session::outlets(record),
             retention: record.retention,
             max_size: record.max_size,
             location: location.clone(),
@@ -350,8 +345,8 @@ impl Daemon {
             tokio::select! {
                 _ = inputs.terminate.recv() => return Ok(()),
                 _ = inputs.interrupt.recv() => return Ok(()),
-                _ = inputs.hangup.recv() => self.poll_policy(config::Asked::ByPerson).await,
-                _ = policy.tick() => self.poll_policy(config::Asked::ByClock).await,
+                _ = inputs.hangup.recv() => self.poll_policy(mcpmon_config::Asked::ByPerson).await,
+                _ = policy.tick() => self.poll_policy(mcpmon_config::Asked::ByClock).await,
                 _ = self_test.tick() => self.start_self_test(),
                 _ = watch.tick() => self.tell_watch(),
                 _ = health.tick() => {

@@ -6,25 +6,20 @@ use std::{
 };
 
 use super::{Daemon, DaemonError};
-use crate::{
-    agent::{
-        clock,
-        declared::declare,
-        engine::Message,
-        names::{Found, Wanted},
-    },
-    config::{Asked, Loaded},
-    intercept::kernel::addresses::Enforcement,
-    judge,
+use crate::agent::{
+    declared::declare,
+    engine::Message,
+    names::{Found, Wanted},
 };
-use mcpmon_core::{
-    inspect::agents::AGENT_NAMES,
-    model::{Event, EventKind, Kills, Layer, Severity},
-    policy::{
-        Mode,
-        network::table::{self, CompileError, Numbering, Resolved, Tables},
-    },
+use mcpmon_config::{Asked, Loaded};
+use mcpmon_detect::agents::AGENT_NAMES;
+use mcpmon_kernel::addresses::Enforcement;
+use mcpmon_model::{Event, EventKind, Kills, Layer, Severity};
+use mcpmon_policy::{
+    Mode,
+    network::table::{self, CompileError, Numbering, Resolved, Tables},
 };
+use mcpmon_session::clock;
 
 /// How long after addresses could not be put in force that is tried again.
 const RETRY: Duration = Duration::from_secs(5);
@@ -45,7 +40,7 @@ impl Daemon {
                 }
                 Err(error) => vec![error.to_string()],
             },
-            Err(error) => judge::mistakes(&error),
+            Err(error) => mcpmon_session::mistakes(&error),
         };
         tracing::error!(
             "the changed policy is refused, the one before stays in force:\n{}",

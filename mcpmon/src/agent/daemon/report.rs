@@ -6,26 +6,21 @@ use std::{
 };
 
 use super::{Daemon, DaemonError, SELF_TEST_INTERVAL, policy::enforcement};
-use crate::{
-    agent::{
-        approval::{Subject, Word},
-        clock,
-        control::{Answer, Asked, Request},
-        engine::{Message, Snapshot},
-        notify::Notifier,
-        selftest::{self, Check, Component},
-        status::{NetworkStatus, PolicyStatus, RunningServer, State, Status, StoreStatus},
-    },
-    config::Loaded,
-    intercept::kernel::{addresses::Enforcement, links::LinkState},
-    judge::pins,
-    record::{Reader, json},
+use crate::agent::{
+    approval::{Subject, Word},
+    control::{Answer, Asked, Request},
+    engine::{Message, Snapshot},
+    notify::Notifier,
+    selftest::{self, Check, Component},
+    status::{NetworkStatus, PolicyStatus, RunningServer, State, Status, StoreStatus},
 };
-use mcpmon_core::{
-    decide::pins::PinnedFile,
-    model::{Kills, ServerId},
-    policy::{Gate, Mode, OnChange},
-};
+use mcpmon_config::Loaded;
+use mcpmon_engine::pins::PinnedFile;
+use mcpmon_kernel::{addresses::Enforcement, links::LinkState};
+use mcpmon_model::{Kills, ServerId};
+use mcpmon_policy::{Gate, Mode, OnChange};
+use mcpmon_session::{clock, pins};
+use mcpmon_store::{Reader, json};
 
 /// Self-tests that may be missing before that is a fault.
 const SELF_TESTS_MISSED: u32 = 3;

@@ -7,16 +7,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mcpmon_core::{decide::pins::PinBook, model::Kills};
+use mcpmon_engine::pins::PinBook;
+use mcpmon_model::Kills;
+use mcpmon_session::pins;
+use mcpmon_store::{
+    Access, AccessError, Adoption, CopyError, Reader, SchemaError, Sole, SoleError, Store, StoreError,
+    StoreLocation,
+};
 
 use super::DaemonError;
-use crate::{
-    judge::pins,
-    record::{
-        Access, AccessError, Adoption, CopyError, Reader, SchemaError, Sole, SoleError, Store, StoreError,
-        StoreLocation,
-    },
-};
 
 /// Its name beside the control socket.
 const NAME: &str = "standby.db";
@@ -262,10 +261,10 @@ fn describe(error: &dyn std::error::Error) -> String {
 
 #[cfg(test)]
 mod tests {
-    use mcpmon_core::model::{Kill, Timestamp};
+    use mcpmon_model::{Kill, Timestamp};
+    use mcpmon_store::{Filter, Generation, Recorder, Settings, sample};
 
     use super::*;
-    use crate::record::{Filter, Generation, Recorder, Settings, sample};
 
     fn events(path: &Path) -> usize {
         let reader = Reader::open(path).unwrap();

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mcpmon_core::model::{Action, Direction, Event, EventKind, ProcessId, Transport};
+use mcpmon_model::{Action, Direction, Event, EventKind, ProcessId, Transport};
 
 /// How long repeats are counted before they are told.
 const WINDOW: Duration = Duration::from_secs(1);
@@ -133,11 +133,11 @@ impl Repeats {
 
 #[cfg(test)]
 mod tests {
-    use mcpmon_core::model::Timestamp;
+    use mcpmon_model::Timestamp;
+    use mcpmon_store::sample;
     use test_case::test_case;
 
     use super::*;
-    use crate::record::sample;
 
     const PROCESS: ProcessId = ProcessId { pid: 7, start: 1 };
 

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mcpmon_core::model::{Denial, ProcessId};
+use mcpmon_model::{Denial, ProcessId};
 use tokio::sync::oneshot;
 
 use super::{Core, answer};

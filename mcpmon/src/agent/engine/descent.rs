@@ -6,10 +6,8 @@ use std::{
     iter,
 };
 
-use mcpmon_core::{
-    inspect::starter::{Ancestor, Terminal},
-    model::{Exec, InstanceId, ProcessId},
-};
+use mcpmon_detect::starter::{Ancestor, Terminal};
+use mcpmon_model::{Exec, InstanceId, ProcessId};
 
 use crate::agent::host;
 
@@ -176,7 +174,7 @@ fn chain(process: ProcessId) -> Vec<Ancestor> {
 
 #[cfg(test)]
 mod tests {
-    use mcpmon_core::model::FileId;
+    use mcpmon_model::FileId;
     use test_case::test_case;
 
     use super::*;

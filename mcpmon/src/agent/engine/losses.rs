@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use mcpmon_common::event::Counter;
-use mcpmon_core::model::{Event, EventKind, Layer, Severity, Timestamp};
+use mcpmon_model::{Event, EventKind, Layer, Severity, Timestamp};
 
 /// What the kernel's counters said when they were last looked at.
 #[derive(Debug, Default)]

@@ -19,14 +19,20 @@ use std::{
 };
 
 use mcpmon_common::{event::Counter, process::FileKey};
-use mcpmon_core::{
-    decide::{
-        Monitor, Proxied, Running,
-        pins::{Added, Full, PinnedFile, ServerFiles},
-    },
-    model::{Event, EventKind, Exit, InstanceId, Kills, ProcessId, ServerId},
-    policy::{Policy, network::table::Tables},
+use mcpmon_engine::{
+    Monitor, Proxied, Running,
+    pins::{Added, Full, PinnedFile, ServerFiles},
 };
+use mcpmon_kernel::{
+    addresses::{AddressTables, Enforcement, InstallError},
+    processes::{AgentNames, ProcessTable, RefusedFiles},
+    rings::Rings,
+    sensor::{Attached, Counters, Sensor},
+};
+use mcpmon_model::{Event, EventKind, Exit, InstanceId, Kills, ProcessId, ServerId};
+use mcpmon_policy::{Policy, network::table::Tables};
+use mcpmon_session::clock;
+use mcpmon_store::Recorder;
 use tokio::sync::{oneshot, watch};
 
 pub use self::wrapped::Coverage;
@@ -36,7 +42,6 @@ pub(crate) use self::{
     troubles::Degraded,
 };
 use super::{
-    clock,
     describe::Describer,
     hashing::{Handed, HashQueue},
     host,
@@ -45,15 +50,6 @@ use super::{
     probe::{Probe, Sightings},
     runs::Group,
     wrappers::Wrappers,
-};
-use crate::{
-    intercept::kernel::{
-        addresses::{AddressTables, Enforcement, InstallError},
-        processes::{AgentNames, ProcessTable, RefusedFiles},
-        rings::Rings,
-        sensor::{Attached, Counters, Sensor},
-    },
-    record::Recorder,
 };
 
 /// Messages that wait for the engine at most.

@@ -7,24 +7,19 @@ use mcpmon_common::{
     process::{FileKey, ProcessEntry},
     watch::RULE_CANARY,
 };
-use mcpmon_core::{
-    decide::{Judgement, Order, proxied},
-    inspect::launch::LaunchRules,
-    model::{
-        Checkpoint, Connection, Direction, Event, EventKind, Exec, Exit, FileId, Fork, InstanceId, Outcome,
-        ProcessId, Timestamp, Transport,
-    },
+use mcpmon_detect::launch::LaunchRules;
+use mcpmon_engine::{Judgement, Order, proxied};
+use mcpmon_kernel::records::{self, Record};
+use mcpmon_model::{
+    Checkpoint, Connection, Direction, Event, EventKind, Exec, Exit, FileId, Fork, InstanceId, Outcome,
+    ProcessId, Timestamp, Transport,
 };
+use mcpmon_pins::Process;
+use mcpmon_session::clock;
+use mcpmon_stdio::tree::descendants;
 
 use super::{Core, MAX_HANDED};
-use crate::{
-    agent::{clock, hashing::Handed, host},
-    intercept::{
-        hash::Process,
-        kernel::records::{self, Record},
-        tree::descendants,
-    },
-};
+use crate::agent::{hashing::Handed, host};
 
 /// Bytes of a running process's arguments that are read.
 const ARGUMENT_LIMIT: u64 = 64 << 10;

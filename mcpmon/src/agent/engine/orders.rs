@@ -6,20 +6,16 @@ use std::{
 };
 
 use mcpmon_common::process::{FileKey, ProcessEntry};
-use mcpmon_core::{
-    decide::{Judgement, Order, runs_on},
-    inspect::starter::starter,
-    model::{FileId, Fork, InstanceId, ProcessId, ServerId},
-};
+use mcpmon_detect::starter::starter;
+use mcpmon_engine::{Judgement, Order, runs_on};
+use mcpmon_model::{FileId, Fork, InstanceId, ProcessId, ServerId};
+use mcpmon_session::{clock, pins};
+use mcpmon_stdio::tree::descendants;
+use mcpmon_store::new_event_id;
 use nix::sys::signal::Signal;
 
 use super::{Core, observe::instance};
-use crate::{
-    agent::{clock, hashing::HashJob, host},
-    intercept::tree::descendants,
-    judge::pins,
-    record::new_event_id,
-};
+use crate::agent::{hashing::HashJob, host};
 
 /// Looks at the process table for one kill: what forks between two of them is found by the next.
 const KILL_PASSES: usize = 3;

@@ -1,6 +1,7 @@
 //! Sessions with a proxy: their processes, as far as the kernel does not know them by itself.
 
-use mcpmon_core::{decide::Proxied, model::ProcessId};
+use mcpmon_engine::Proxied;
+use mcpmon_model::ProcessId;
 
 use super::Core;
 use crate::agent::runs::Group;

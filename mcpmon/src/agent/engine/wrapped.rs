@@ -2,12 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use mcpmon_core::{
-    decide::runs_on,
-    inspect::{session::session, starter::Ancestor},
-    model::{Action, Event, EventKind, InstanceId, Severity},
-    policy::{Mode, Unwrapped},
-};
+use mcpmon_detect::{session::session, starter::Ancestor};
+use mcpmon_engine::runs_on;
+use mcpmon_model::{Action, Event, EventKind, InstanceId, Severity};
+use mcpmon_policy::{Mode, Unwrapped};
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -209,7 +207,7 @@ fn unwrapped(start: &Event, ancestors: &[Ancestor], policy: Unwrapped, mode: Mod
         (Unwrapped::Deny, Mode::Observe) => (Action::WouldBlock, Severity::Medium),
     };
     let kind = EventKind::ServerUnwrapped {
-        command: crate::record::command_line(command, args),
+        command: mcpmon_store::command_line(command, args),
         parent_chain: ancestors
             .iter()
             .skip(launcher.unwrap_or_default() + 1)
@@ -236,14 +234,12 @@ fn unwrapped(start: &Event, ancestors: &[Ancestor], policy: Unwrapped, mode: Mod
 
 #[cfg(test)]
 mod tests {
-    use mcpmon_core::{
-        inspect::starter::Terminal,
-        model::{ProcessId, Timestamp},
-    };
+    use mcpmon_detect::starter::Terminal;
+    use mcpmon_model::{ProcessId, Timestamp};
+    use mcpmon_store::sample;
     use test_case::test_case;
 
     use super::*;
-    use crate::record::sample;
 
     fn chain() -> Vec<Ancestor> {
         ["npx", "sh", "claude", "systemd"]

@@ -13,16 +13,14 @@ use std::{
     time::Instant,
 };
 
-use mcpmon_core::{
-    decide::pins::{LauncherFiles, Part, PinnedFile, ServerFiles, Writers},
-    inspect::launch::{LaunchRules, Stage},
-    model::{FileId, InstanceId, ProcessId},
-    policy::variable_names,
-};
+use mcpmon_detect::launch::{LaunchRules, Stage};
+use mcpmon_engine::pins::{LauncherFiles, Part, PinnedFile, ServerFiles, Writers};
+use mcpmon_model::{FileId, InstanceId, ProcessId};
+use mcpmon_pins::{Entry, HashError, Hasher, Launcher, Process};
+use mcpmon_policy::variable_names;
 
 use self::fair::Fair;
 use super::{engine::Message, host, inbox::Sender, wrappers::Start};
-use crate::intercept::hash::{Entry, HashError, Hasher, Launcher, Process};
 
 /// A serving process to be hashed.
 #[derive(Clone, Debug)]

@@ -5,19 +5,17 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-use mcpmon_core::{
-    filter::llm::{Fault, Judge},
-    model::{Exchange, Half, Halted, LeftOut, Redaction, SessionId, Spoken, Verdict},
+use mcpmon_http::{Asked, Exchanges, Peer, Who};
+use mcpmon_model::{Exchange, Half, Halted, LeftOut, Redaction, SessionId, Spoken, Verdict};
+use mcpmon_protocol::filter::llm::{Fault, Judge};
+use mcpmon_session::{
+    clock,
+    models::{self, Models},
 };
+use mcpmon_store::{Keeper, KeptBodies, new_id};
 use tokio::task::block_in_place;
 
 use super::{servers::Callers, tokens::Tokens};
-use crate::{
-    agent::clock,
-    intercept::http::{self, Asked, Exchanges, Peer, Who},
-    judge::models::{self, Models},
-    record::{Keeper, KeptBodies, new_id},
-};
 
 /// Whom the HTTP proxy asks.
 #[derive(Clone, Debug)]
@@ -50,7 +48,7 @@ impl Exchanges for Judges {
         !loaded.policy.fail_closed
     }
 
-    fn judge(&self, asked: Asked) -> Box<dyn http::ExchangeJudge> {
+    fn judge(&self, asked: Asked) -> Box<dyn mcpmon_http::ExchangeJudge> {
         self.asked.fetch_add(1, Ordering::Relaxed);
         let Who { uid, process } = who(&asked.peer);
         let of_process = || Some(self.callers.session(process?)?.id);
@@ -113,7 +111,7 @@ impl Judge for Judging {
     }
 }
 
-impl http::ExchangeJudge for Judging {
+impl mcpmon_http::ExchangeJudge for Judging {
     fn request_read(&mut self) {
         self.judge.request_read(clock::now());
     }

@@ -15,10 +15,12 @@ use std::{
     },
 };
 
-use mcpmon_core::{
-    model::{Conversation, Layer, PinKey, ServerId, ServerType, Timestamp},
-    policy::ProxyMode,
-};
+use mcpmon_config::{BodyStorageSettings, Loaded, ProxySettings, Search, Trust};
+use mcpmon_http::{Provider, Running, Settings, StartError, Token, TokenError, mcp::McpSettings};
+use mcpmon_model::{Conversation, Layer, PinKey, ServerId, ServerType, Timestamp};
+use mcpmon_policy::ProxyMode;
+use mcpmon_session::{clock, models::Models};
+use mcpmon_store::{BodySettings, BodyStorage, Keeper};
 use serde::{Deserialize, Serialize};
 
 use self::judging::Judges;
@@ -26,13 +28,6 @@ pub use self::{
     servers::Remotes,
     standalone::{ProxyError, Standalone, StandaloneOptions, run},
     tokens::Tokens,
-};
-use crate::{
-    agent::clock,
-    config::{BodyStorageSettings, Loaded, ProxySettings, Search, Trust},
-    intercept::http::{Provider, Running, Settings, StartError, Token, TokenError, mcp::McpSettings},
-    judge::{self, models::Models},
-    record::{BodySettings, BodyStorage, Keeper},
 };
 
 /// What it is called where a server's name is wanted.
@@ -267,8 +262,8 @@ pub(super) fn host_options(
     trust: Trust,
     socket: PathBuf,
     db: Option<PathBuf>,
-) -> judge::Options {
-    judge::Options {
+) -> mcpmon_session::Options {
+    mcpmon_session::Options {
         search,
         trust,
         loaded: None,

@@ -1,24 +1,27 @@
 //! `mcpmon proxy`: the LLM proxy without a daemon, with the user's own policy and store.
 
 use std::{
-    collections::BTreeMap, io, net::SocketAddr, os::unix::net::UnixStream, path::PathBuf, pin::pin,
-    time::Duration, time::Instant,
+    collections::BTreeMap,
+    io,
+    net::SocketAddr,
+    os::unix::net::UnixStream,
+    path::PathBuf,
+    pin::pin,
+    time::{Duration, Instant},
 };
 
-use mcpmon_core::model::{Event, EventKind, Layer, Severity};
+use mcpmon_config::{ConfigError, Loaded, ProviderSettings, ProxySettings, Reloader, Search, Trust};
+use mcpmon_http::Token;
+use mcpmon_model::{Event, EventKind, Layer, Severity};
+use mcpmon_session::{Hosting, JudgeError, Policies, clock, models::Models};
+use mcpmon_store::Recorder;
 use tokio::{
     signal::unix::{SignalKind, signal},
     time::{MissedTickBehavior, interval},
 };
 
 use super::{HostError, Hosted, ProxyStatus, Remotes, Tokens, host_options};
-use crate::{
-    agent::{clock, declared::declare},
-    config::{self, ConfigError, Loaded, ProviderSettings, ProxySettings, Reloader, Search, Trust},
-    intercept::http::Token,
-    judge::{self, Hosting, JudgeError, Policies, models::Models},
-    record::Recorder,
-};
+use crate::agent::declared::declare;
 
 /// How often the policy's files and sessions are looked at.
 const INTERVAL: Duration = Duration::from_secs(2);
@@ -83,12 +86,13 @@ impl Standalone {
     /// Where it cannot start.
     pub fn start(options: StandaloneOptions, tokens: Tokens) -> Result<Self, ProxyError> {
         let trust = Trust::for_user(nix::unistd::geteuid().as_raw());
-        let loaded = config::load(&options.search, trust)?;
+        let loaded = mcpmon_config::load(&options.search, trust)?;
         let settings = settings(&loaded, &options)?;
         let search = options.search.clone();
         let judged = host_options(options.search, trust, options.socket, options.store);
-        let recorder = judge::recorder(judge::own_settings(&judged, &loaded.settings.record)?)
-            .map_err(JudgeError::from)?;
+        let recorder =
+            mcpmon_session::recorder(mcpmon_session::own_settings(&judged, &loaded.settings.record)?)
+                .map_err(JudgeError::from)?;
         declare(&recorder, &loaded);
         let policies = Policies::of_one(loaded.clone());
         let models = Models::new(policies.clone(), recorder.clone(), &judged);
@@ -134,7 +138,7 @@ impl Standalone {
                 ended = &mut end => return ended,
                 _ = ticks.tick() => {
                     self.hosted.tick(clock::now());
-                    if let Some(news) = self.reloader.poll(Instant::now(), config::Asked::ByClock) {
+                    if let Some(news) = self.reloader.poll(Instant::now(), mcpmon_config::Asked::ByClock) {
                         self.recorder.push(adopt(&self.hosted, &mut self.loaded, news));
                         declare(&self.recorder, &self.loaded);
                     }
@@ -202,7 +206,7 @@ fn settings(loaded: &Loaded, options: &StandaloneOptions) -> Result<ProxySetting
         settings.token_file = None;
     }
     for provider in &mut settings.providers {
-        let is_usual = config::usual_provider(&provider.name).as_ref() == Some(&provider.url);
+        let is_usual = mcpmon_config::usual_provider(&provider.name).as_ref() == Some(&provider.url);
         if let Some(url) = options.providers.get(provider.name.as_str())
             && is_usual
         {
@@ -240,7 +244,7 @@ fn adopt(hosted: &Hosted, loaded: &mut Loaded, news: Result<Loaded, ConfigError>
             loaded.event(clock::now())
         }
         Err(error) => {
-            let errors = judge::mistakes(&error);
+            let errors = mcpmon_session::mistakes(&error);
             let told = errors.join("; ");
             tracing::error!("the changed policy is refused, the one before stays in force: {told}");
             let path = loaded.path();

@@ -7,7 +7,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use mcpmon_core::model::{Digest, SessionId};
+use mcpmon_model::{Digest, SessionId};
 
 /// Bytes of chance in a token.
 const RANDOM: usize = 24;

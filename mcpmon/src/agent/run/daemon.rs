@@ -9,14 +9,12 @@ use std::{
     time::Duration,
 };
 
+use mcpmon_session::protocol::Say;
 use tokio::io::AsyncReadExt as _;
 
-use crate::{
-    agent::{
-        control::Request,
-        runs::protocol::{MAX_LINE, Reach, RunHear, RunHello},
-    },
-    judge::protocol::Say,
+use crate::agent::{
+    control::Request,
+    runs::protocol::{MAX_LINE, Reach, RunHear, RunHello},
 };
 
 /// How long the daemon may take for an answer; it may be about to start its proxy.

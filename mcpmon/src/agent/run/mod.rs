@@ -18,20 +18,15 @@ use std::{
     process::{ExitCode, ExitStatus},
 };
 
-use mcpmon_core::{
-    inspect::{agents::RUN_NAME, session::session},
-    model::SessionId,
-};
+use mcpmon_config::Search;
+use mcpmon_detect::{agents::RUN_NAME, session::session};
+use mcpmon_http::Token;
+use mcpmon_model::SessionId;
 use nix::sys::prctl;
 
-pub use mcpmon_core::inspect::session::is_name as is_session_name;
+pub use mcpmon_detect::session::is_name as is_session_name;
 
 pub(crate) use self::cgroup::GROUP_PREFIX;
-pub use self::gateways::GatewayError;
-pub use self::shims::{
-    InstallError, Installed, ShimError, Told, install as install_shims, remove as remove_shims,
-    run as run_shim, usual_directory as usual_shims,
-};
 use self::{
     cgroup::OwnGroup,
     daemon::{DaemonError, Found, Keep},
@@ -39,13 +34,19 @@ use self::{
     gateways::{Gateway, Started},
     shims::{Inherited, Shims},
 };
+pub use self::{
+    gateways::GatewayError,
+    shims::{
+        InstallError, Installed, ShimError, Told, install as install_shims, remove as remove_shims,
+        run as run_shim, usual_directory as usual_shims,
+    },
+};
 use super::{
     host,
     proxy::{HostError, ProxyError, Standalone, StandaloneOptions, Tokens},
     runs::protocol::{Reach, RunHello},
     wrap::{SESSION, session_name},
 };
-use crate::{config::Search, intercept::http::Token};
 
 /// Variable that says where programs are looked for.
 const PATH: &str = "PATH";

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use mcpmon_core::model::ProcessId;
+use mcpmon_model::ProcessId;
 
 use crate::agent::{host, run::GROUP_PREFIX};
 

@@ -13,11 +13,11 @@ use std::{
     time::Duration,
 };
 
-use mcpmon_core::{
-    decide::Proxied,
-    inspect::session::session,
-    model::{ProcessId, SessionId},
-};
+use mcpmon_detect::session::session;
+use mcpmon_engine::Proxied;
+use mcpmon_http::shares::{Owner, Part, Shares};
+use mcpmon_model::{ProcessId, SessionId};
+use mcpmon_store::StoreLocation;
 use serde::{Deserialize, Serialize};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -34,10 +34,6 @@ use super::{
     inbox::Sender,
     proxy::Tokens,
     wrappers::{Refusal, Wrappers},
-};
-use crate::{
-    intercept::http::shares::{Owner, Part, Shares},
-    record::StoreLocation,
 };
 
 /// Sessions at a time, for the host and for one user.

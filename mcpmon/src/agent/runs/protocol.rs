@@ -2,10 +2,9 @@
 
 use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf};
 
-use mcpmon_core::model::SessionId;
+use mcpmon_model::SessionId;
+use mcpmon_session::protocol::Started;
 use serde::{Deserialize, Serialize};
-
-use crate::judge::protocol::Started;
 
 /// Longest line of either side, bytes.
 pub(crate) const MAX_LINE: u64 = 64 << 10;

@@ -2,17 +2,15 @@
 
 use std::{path::PathBuf, process::Command, thread};
 
+use mcpmon_config::{Source, Sources};
+use mcpmon_store::{Access, Recorder, Settings, Store};
 use tokio::{runtime::Runtime, sync::mpsc};
 
 use super::*;
-use crate::{
-    agent::{
-        control,
-        inbox::inbox,
-        run::daemon::{DaemonError, Found, introduce},
-    },
-    config::{Source, Sources},
-    record::{Access, Recorder, Settings, Store},
+use crate::agent::{
+    control,
+    inbox::inbox,
+    run::daemon::{DaemonError, Found, introduce},
 };
 
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use mcpmon_core::decode::json::quote_into;
+use mcpmon_protocol::decode::json::quote_into;
 use serde::{Deserialize, Serialize};
 
 use super::servers::{Arguments, Start};

@@ -1,7 +1,7 @@
 //! JSON with comments as strict JSON of the same length: every byte keeps its place, so that what is found in the one
 //! can be edited in the other.
 
-use mcpmon_core::decode::json::{DEEPEST, Defect, Document, LoneSurrogate, Malformed, Scanner};
+use mcpmon_protocol::decode::json::{DEEPEST, Defect, Document, LoneSurrogate, Malformed, Scanner};
 
 /// What a client's reader takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use mcpmon_core::model::Digest;
+use mcpmon_model::Digest;
 use nix::{
     errno::Errno,
     fcntl::{Flock, FlockArg},

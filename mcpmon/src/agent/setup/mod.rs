@@ -18,7 +18,8 @@ mod tests;
 
 use std::path::{Path, PathBuf};
 
-use mcpmon_core::{inspect::mask::mask_arguments, model::Digest};
+use mcpmon_detect::mask::mask_arguments;
+use mcpmon_model::Digest;
 
 pub(in crate::agent) use self::jsonc::without_comments;
 pub use self::{

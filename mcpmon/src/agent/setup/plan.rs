@@ -1,6 +1,6 @@
 //! What one file becomes. Pure: bytes and what is remembered of them in, bytes and what is to be remembered out.
 
-use mcpmon_core::model::ServerId;
+use mcpmon_model::ServerId;
 
 use super::{
     edit::{self, Wrapped},

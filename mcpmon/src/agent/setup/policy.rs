@@ -7,13 +7,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use mcpmon_core::policy::Mode;
+use mcpmon_config::{ConfigError, EnforceEdit, Search, Source, Sources, Trust};
+use mcpmon_policy::Mode;
 
 use super::{
     Effect,
     file::{FileError, Original},
 };
-use crate::config::{self, ConfigError, EnforceEdit, Search, Source, Sources, Trust};
 
 /// The first policy of a user who did not ask for enforcement.
 const OBSERVE: &str = include_str!("../../../../policies/observe.yaml");
@@ -97,7 +97,7 @@ pub fn provide_policy(
     user: u32,
     effect: Effect,
 ) -> Result<PolicyReport, PolicyError> {
-    let loaded = config::load(search, trust)?;
+    let loaded = mcpmon_config::load(search, trust)?;
     let is_built_in = loaded
         .sources
         .iter()
@@ -247,7 +247,7 @@ mod tests {
         }
 
         fn mode(&self) -> Mode {
-            config::load(&self.search, Trust::Anyone)
+            mcpmon_config::load(&self.search, Trust::Anyone)
                 .expect("a valid policy")
                 .policy
                 .mode

@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, collections::BTreeSet, path::Path};
 
-use mcpmon_core::decode::json::{Member, Value, ValueKind};
+use mcpmon_protocol::decode::json::{Member, Value, ValueKind};
 
 use super::jsonc::Mistake;
 

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use mcpmon_core::model::{Digest, Event, Timestamp};
+use mcpmon_model::{Digest, Event, Timestamp};
 use nix::{
     fcntl::{FcntlArg, FdFlag, OFlag, fcntl},
     unistd::pipe2,
@@ -74,7 +74,7 @@ pub(super) fn number(told: &OwnedFd) -> i32 {
 mod tests {
     use std::io::Write as _;
 
-    use mcpmon_core::model::EventKind;
+    use mcpmon_model::EventKind;
 
     use super::*;
     use crate::agent::bridge::line;

@@ -5,10 +5,8 @@ use std::{
     ffi::{OsStr, OsString},
 };
 
-use mcpmon_core::{
-    model::ServerId,
-    policy::{EnvironmentRules, Passage, Policy},
-};
+use mcpmon_model::ServerId;
+use mcpmon_policy::{EnvironmentRules, Passage, Policy};
 
 /// This process's environment, without what the server may not have.
 pub(super) fn passed(policy: &Policy, server: &ServerId) -> Vec<(OsString, OsString)> {

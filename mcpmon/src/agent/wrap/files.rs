@@ -9,22 +9,15 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use mcpmon_core::{
-    inspect::launch::{LaunchRules, Member, Stage},
-    model::{Part, ProcessRef, ServerFiles},
-};
+use mcpmon_detect::launch::{LaunchRules, Member, Stage};
+use mcpmon_model::{Part, ProcessRef, ServerFiles};
+use mcpmon_pins::{HashError, Hasher, Launcher, Plan, Process};
+use mcpmon_session::Launch;
+use mcpmon_stdio::{Program, tree::descendants};
 
-use crate::{
-    agent::{
-        hashing::{self, chain, entry, unknown},
-        host,
-    },
-    intercept::{
-        hash::{HashError, Hasher, Launcher, Plan, Process},
-        stdio::Program,
-        tree::descendants,
-    },
-    judge::Launch,
+use crate::agent::{
+    hashing::{self, chain, entry, unknown},
+    host,
 };
 
 use super::Options;

@@ -2,12 +2,10 @@
 
 use std::path::Path;
 
-use mcpmon_core::{
-    decide::recognise_linked,
-    inspect::launch::{LaunchRules, Stage},
-    model::{PinKey, ServerId},
-    policy::Policy,
-};
+use mcpmon_detect::launch::{LaunchRules, Stage};
+use mcpmon_engine::recognise_linked;
+use mcpmon_model::{PinKey, ServerId};
+use mcpmon_policy::Policy;
 
 /// Name of a server whose command says nothing.
 const NAMELESS: &str = "server";
@@ -70,7 +68,7 @@ fn id(name: &str) -> ServerId {
 
 #[cfg(test)]
 mod tests {
-    use mcpmon_core::policy::{Server, Transport};
+    use mcpmon_policy::{Server, Transport};
     use test_case::test_case;
 
     use super::*;

@@ -2,15 +2,10 @@
 
 use std::{error::Error, path::Path};
 
-use mcpmon_core::{
-    model::{Event, EventKind, Layer, ServerId, Severity},
-    policy::{Policy, ProcessAccess},
-};
-
-use crate::{
-    agent::clock,
-    intercept::stdio::{Domain, DomainError},
-};
+use mcpmon_model::{Event, EventKind, Layer, ServerId, Severity};
+use mcpmon_policy::{Policy, ProcessAccess};
+use mcpmon_session::clock;
+use mcpmon_stdio::{Domain, DomainError};
 
 /// A domain to start a server in, if it is to have one; why it has none though it should.
 pub(super) fn domain(

@@ -18,36 +18,30 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use mcpmon_core::{
-    decide::launch_rules,
+use mcpmon_config::{ConfigError, Search, Trust};
+use mcpmon_detect::{
+    session::{is_name, session},
+    starter::Ancestor,
+};
+use mcpmon_engine::launch_rules;
+use mcpmon_http::mcp::Caps;
+use mcpmon_model::{Conversation, Denial, Event, Layer, ServerFiles, ServerId, ServerType, Verdict};
+use mcpmon_pins::{Hasher, PLACE_VARIABLES, Root};
+use mcpmon_policy::{Limits, Policy, variable_names};
+use mcpmon_protocol::{
     decode,
     filter::stdio::{Filter, OwnLists},
-    inspect::{
-        session::{is_name, session},
-        starter::Ancestor,
-    },
-    model::{Conversation, Denial, Event, Layer, ServerFiles, ServerId, ServerType, Verdict},
-    policy::{Limits, Policy, variable_names},
 };
-
+use mcpmon_session::{Compared, Ended, Judge, clock};
+use mcpmon_stdio::{
+    Begins, Closing, End, Guarded, Half, Holds, Program, ProgramError, Relay, RelayError, Seen, Server,
+    StartError, Verification,
+};
 use nix::sys::prctl;
 
 pub use self::remote::Remote;
 use self::{certificates::Certificates, files::Begun, remote::Stand};
-use super::{clock, host, linked::linked, remote::DestinationError};
-use crate::{
-    config::{self, ConfigError, Search, Trust},
-    intercept::{
-        hash::{Hasher, PLACE_VARIABLES, Root},
-        http::mcp::Caps,
-        stdio::{
-            self, Begins, Closing, End, Guarded, Half, Holds, Program, ProgramError, Relay, RelayError, Seen,
-            Server, StartError, Verification,
-        },
-    },
-    judge::{self, Compared, Ended, Judge},
-    record,
-};
+use super::{host, linked::linked, remote::DestinationError};
 
 /// Variable that names a session.
 pub(super) const SESSION: &str = "MCPMON_SESSION";
@@ -97,7 +91,7 @@ pub enum WrapError {
     Destination(#[from] DestinationError),
     /// Nothing can be judged.
     #[error(transparent)]
-    Judge(#[from] judge::JudgeError),
+    Judge(#[from] mcpmon_session::JudgeError),
     /// The server may not run.
     #[error("the MCP server {server} was refused by {rule}: {reason}", rule = .denial.rule, reason = .denial.reason)]
     Denied {
@@ -144,14 +138,14 @@ pub fn run(options: Options) -> Result<ExitCode, WrapError> {
     if nested::is_wrapped(&ancestors) {
         tracing::warn!("the server is wrapped already: this wrapper steps aside");
         let noted = judged(&options, &ancestors)
-            .and_then(|options| Ok(judge::note(&options, nested::stepped_aside())?));
+            .and_then(|options| Ok(mcpmon_session::note(&options, nested::stepped_aside())?));
         if let Err(error) = noted {
             tracing::warn!(%error, "that is not recorded");
         }
         let policy = own_policy(&options).1;
         return Err(remote::become_wrapped(options, &policy));
     }
-    match stdio::divide().map_err(WrapError::Guard)? {
+    match mcpmon_stdio::divide().map_err(WrapError::Guard)? {
         Half::Guard(end) => Ok(end.repeat()),
         Half::Relay(guarded) => relay(options, &ancestors, guarded),
     }
@@ -273,7 +267,7 @@ enum Checked {
 /// A server that was started.
 struct Running {
     server: Server,
-    launch: judge::Launch,
+    launch: mcpmon_session::Launch,
     verification: Option<Verification<Checked>>,
     /// What is told of a remote server's certificate.
     certificates: Option<Certificates>,
@@ -376,11 +370,11 @@ fn stand_in(
 }
 
 /// What the user's own files say, and what is judged by as long as nothing else is known.
-fn own_policy(options: &Options) -> (Option<config::Loaded>, Arc<Policy>) {
+fn own_policy(options: &Options) -> (Option<mcpmon_config::Loaded>, Arc<Policy>) {
     let trust = Trust::for_user(nix::unistd::geteuid().as_raw());
     // A mistake in the user's own file is told by the judge, and stops nothing where a daemon rules.
-    let loaded = config::load(&options.search, trust).ok();
-    let of_host = || config::load(&options.search.of_host(), trust).map(|loaded| loaded.policy);
+    let loaded = mcpmon_config::load(&options.search, trust).ok();
+    let of_host = || mcpmon_config::load(&options.search.of_host(), trust).map(|loaded| loaded.policy);
     let policy = match &loaded {
         Some(loaded) => Arc::clone(&loaded.policy),
         None => of_host().unwrap_or_default(),
@@ -389,7 +383,7 @@ fn own_policy(options: &Options) -> (Option<config::Loaded>, Arc<Policy>) {
 }
 
 /// With what this conversation is judged. Which server it is with is known by the user's own policy.
-fn judged(options: &Options, ancestors: &[Ancestor]) -> Result<judge::Options, WrapError> {
+fn judged(options: &Options, ancestors: &[Ancestor]) -> Result<mcpmon_session::Options, WrapError> {
     let (loaded, policy) = own_policy(options);
     let policy = &policy;
     let argv: Vec<String> = [&options.program]
@@ -401,7 +395,7 @@ fn judged(options: &Options, ancestors: &[Ancestor]) -> Result<judge::Options, W
     let session = session(ancestors, name.as_deref(), &host::boot());
     let session_id = session.as_ref().map(|session| session.id.clone());
     let given = options.server.as_ref();
-    Ok(judge::Options {
+    Ok(mcpmon_session::Options {
         search: options.search.clone(),
         trust: Trust::for_user(nix::unistd::geteuid().as_raw()),
         socket: Some(options.socket.clone()),
@@ -438,7 +432,7 @@ fn allowed(verdict: Verdict) -> Result<(), Denial> {
 
 /// Digests are kept beside the store.
 fn hasher(store: Option<&Path>) -> Hasher {
-    let store = store.map(Path::to_owned).or_else(record::own_store);
+    let store = store.map(Path::to_owned).or_else(mcpmon_store::own_store);
     store.map_or_else(Hasher::default, |store| {
         Hasher::keeping(&store.with_file_name(HASHES))
     })

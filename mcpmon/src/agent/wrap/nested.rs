@@ -3,12 +3,9 @@
 
 use std::{fs, io, iter, os::unix::fs::MetadataExt as _, path::Path};
 
-use mcpmon_core::{
-    inspect::starter::Ancestor,
-    model::{Event, EventKind, Layer},
-};
-
-use crate::agent::clock;
+use mcpmon_detect::starter::Ancestor;
+use mcpmon_model::{Event, EventKind, Layer};
+use mcpmon_session::clock;
 
 /// A file, by device and number.
 type File = (u64, u64);

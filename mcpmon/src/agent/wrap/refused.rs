@@ -1,15 +1,11 @@
 //! A server that may not run: its client is answered in its place, so that it can tell its user why.
 
-use mcpmon_core::{
-    filter::stdio::Filter,
-    model::{Denial, ServerId},
-};
+use mcpmon_model::{Denial, ServerId};
+use mcpmon_protocol::filter::stdio::Filter;
+use mcpmon_session::Judge;
+use mcpmon_stdio::{Client, Guarded};
 
 use super::{WrapError, clock, limits};
-use crate::{
-    intercept::stdio::{Client, Guarded},
-    judge::Judge,
-};
 
 /// Answers the client of a server that was not started, where that was refused. Gives back why.
 pub(super) fn instead(error: WrapError, guarded: Box<Guarded>, judge: Judge) -> WrapError {

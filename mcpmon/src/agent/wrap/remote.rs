@@ -5,27 +5,22 @@ use std::{
     ffi::OsString,
     fs::File,
     io,
-    os::fd::OwnedFd,
-    os::unix::process::CommandExt as _,
+    os::{fd::OwnedFd, unix::process::CommandExt as _},
     path::{Path, PathBuf},
     process::Command,
 };
 
-use mcpmon_core::{
-    model::{Conversation, Digest, Layer, PinKey, ServerId, ServerType, SessionId},
-    policy::Policy,
-};
+use mcpmon_model::{Conversation, Digest, Layer, PinKey, ServerId, ServerType, SessionId};
+use mcpmon_policy::Policy;
+use mcpmon_stdio::Program;
 
 use super::{
     Options, WrapError,
     certificates::{Certificates, number},
 };
-use crate::{
-    agent::{
-        bridge::{SETTINGS, VERB, settings},
-        remote::{Destination, DestinationError, Header, Way, destination},
-    },
-    intercept::stdio::Program,
+use crate::agent::{
+    bridge::{SETTINGS, VERB, settings},
+    remote::{Destination, DestinationError, Header, Way, destination},
 };
 
 /// This very program, whatever has become of its file.

@@ -8,17 +8,13 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use mcpmon_core::{
-    decide::cross_server::Window,
-    model::{Checked, Recent, SessionId, SharedCall, Timestamp},
-    policy::Policy,
-};
+use mcpmon_config::{Sources, load_sources};
+use mcpmon_engine::cross_server::Window;
+use mcpmon_model::{Checked, Recent, SessionId, SharedCall, Timestamp};
+use mcpmon_policy::Policy;
+use mcpmon_store::Member;
 
 use super::lock;
-use crate::{
-    config::{Sources, load_sources},
-    record::Member,
-};
 
 /// Sessions whose calls are held, of all users and of one.
 const MAX_SESSIONS: usize = 1024;
@@ -134,17 +130,17 @@ fn heaviest(windows: &Windows) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
-    use mcpmon_core::model::{Action, RecentCall, ServerId, ToolCategory};
+    use mcpmon_model::{Action, RecentCall, ServerId, ToolCategory};
+    use mcpmon_store::sample;
 
     use super::*;
-    use crate::record::sample;
 
     const NOW: Timestamp = Timestamp(sample::NOON);
     const SECOND: i64 = sample::SECOND;
 
     fn sessions() -> Sessions {
         let policy = "version: 1\nmcp: {cross_server: {decision: block, burst: {enabled: false}}}\n";
-        let parts = vec![(crate::config::Source::EmbeddedDefault, policy.to_owned())];
+        let parts = vec![(mcpmon_config::Source::EmbeddedDefault, policy.to_owned())];
         Sessions::new(&Sources::of_parts(parts).expect("a part"))
     }
 

@@ -6,16 +6,14 @@ use std::{
     time::Duration,
 };
 
-use mcpmon_core::model::{Denial, PinKey, ProcessId};
+use mcpmon_model::{Denial, PinKey, ProcessId};
+use mcpmon_pins::{HeldProgram, PLACE_VARIABLES, Process};
 use tokio::sync::oneshot;
 
 use super::{Left, REMEMBERED, Wrappers, lock};
-use crate::{
-    agent::{
-        engine::{FateQuestion, Message, Question},
-        host,
-    },
-    intercept::hash::{HeldProgram, PLACE_VARIABLES, Process},
+use crate::agent::{
+    engine::{FateQuestion, Message, Question},
+    host,
 };
 
 /// Names of variables that are told of one start.

@@ -5,13 +5,20 @@
 //! to run this program is asked to repeat a number, and the kernel tells which process did
 //! ([unix(7)](https://man7.org/linux/man-pages/man7/unix.7.html), `SCM_CREDENTIALS`).
 
-use std::{io, io::IoSliceMut, os::fd::AsRawFd as _, time::Duration};
+use std::{
+    io::{self, IoSliceMut},
+    os::fd::AsRawFd as _,
+    time::Duration,
+};
 
-use mcpmon_core::model::ProcessId;
+use mcpmon_model::ProcessId;
+use mcpmon_session::protocol::{Hear, Say};
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt, sockopt::PassCred};
-use tokio::{io::AsyncWriteExt as _, io::Interest, net::UnixStream, time::timeout};
-
-use crate::judge::protocol::{Hear, Say};
+use tokio::{
+    io::{AsyncWriteExt as _, Interest},
+    net::UnixStream,
+    time::timeout,
+};
 
 /// How long a wrapper may take to repeat the number.
 const PATIENCE: Duration = Duration::from_secs(2);

@@ -3,14 +3,11 @@
 
 use std::{io, path::PathBuf, time::Duration};
 
-use mcpmon_core::model::{Checked, Digest, Recent, SharedCall, Timestamp};
+use mcpmon_model::{Checked, Digest, Recent, SharedCall, Timestamp};
+use mcpmon_session::{clock, hosted::Host, protocol::State};
+use mcpmon_store::{Destination, Entry, Limits, Member, Pruned, StoreError};
 
 use super::{Wrappers, lock};
-use crate::{
-    agent::clock,
-    judge::{hosted::Host, protocol::State},
-    record::{Destination, Entry, Limits, Member, Pruned, StoreError},
-};
 
 /// How long the daemon's writer may take.
 const FLUSH: Duration = Duration::from_secs(2);

@@ -19,23 +19,20 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mcpmon_core::model::{Digest, Event, Kills, ProcessId, SessionId};
+use mcpmon_config::Sources;
+use mcpmon_http::shares::{Owner, Shares};
+use mcpmon_model::{Digest, Event, Kills, ProcessId, SessionId};
+use mcpmon_session::{Hello, clock, pins};
+use mcpmon_store::{Member, Recorder, Store};
 use tokio::net::UnixStream;
 
 use self::{calls::Sessions, peer::OwnProgram};
 pub(crate) use self::{claims::Start, hosted::Kept, service::Refusal};
-use crate::{
-    agent::{
-        approval::{self, Subject, Word},
-        clock,
-        engine::Message,
-        inbox::Sender,
-        kill,
-    },
-    config::Sources,
-    intercept::http::shares::{Owner, Shares},
-    judge::{Hello, pins},
-    record::{Member, Recorder, Store},
+use crate::agent::{
+    approval::{self, Subject, Word},
+    engine::Message,
+    inbox::Sender,
+    kill,
 };
 
 /// Wrappers that are connected at a time, for the host and for one user.
@@ -106,7 +103,7 @@ impl Wrappers {
         Ok(Self(Arc::new(Shared {
             own: OwnProgram::look()?,
             engine: OnceLock::new(),
-            generation: crate::record::Generation::path(store.path()),
+            generation: mcpmon_store::Generation::path(store.path()),
             recorder,
             store: Mutex::new(store),
             sessions: Sessions::new(&policy),
@@ -154,7 +151,7 @@ impl Wrappers {
     pub(crate) fn publish(&self, hash: Digest, policy: Arc<Sources>) {
         self.0.sessions.adopt(&policy);
         *lock(&self.0.policy) = (hash, policy);
-        if self.0.recorder.put(crate::record::Entry::PolicyChanged).is_err() {
+        if self.0.recorder.put(mcpmon_store::Entry::PolicyChanged).is_err() {
             tracing::warn!("running wrappers do not hear of the new policy");
         }
     }

@@ -8,7 +8,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use mcpmon_core::model::{Digest, ProcessId};
+use mcpmon_model::{Digest, ProcessId};
 use sha2::{Digest as _, Sha256};
 
 use crate::agent::host;

@@ -1,17 +1,17 @@
 //! What a wrapper brings to be kept, on a connection that it has for that: nobody waits for the disk but who waits for
 //! nothing else.
 
-use mcpmon_core::model::{PinKey, Recent};
+use mcpmon_model::{PinKey, Recent};
+use mcpmon_session::{
+    clock,
+    protocol::{Hear, Say},
+};
+use mcpmon_store::{Entry, Member, StoredEvent, json};
 use tokio::{io::BufReader, net::UnixStream};
 
 use super::{
     FLUSH, Wrappers,
     service::{answer, misunderstood, next},
-};
-use crate::{
-    agent::clock,
-    judge::protocol::{Hear, Say},
-    record::{Entry, Member, StoredEvent, json},
 };
 
 /// Longest line that is read where calls are checked. It takes less time than to hand it to another thread.

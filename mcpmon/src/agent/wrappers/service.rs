@@ -2,22 +2,20 @@
 
 use std::{io, sync::Arc};
 
-use mcpmon_core::model::{DefinitionRecord, ProcessId, SessionId};
+use mcpmon_model::{DefinitionRecord, ProcessId, SessionId};
+use mcpmon_session::{
+    Hello, clock,
+    protocol::{Hear, MAX_SAID, Say, State},
+    shared,
+};
+use mcpmon_store::{Entry, Member, StoreError};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
     net::UnixStream,
 };
 
 use super::{Connected, FLUSH, Wrappers, handshake, lock, records};
-use crate::{
-    agent::{clock, host},
-    judge::{
-        Hello,
-        protocol::{Hear, MAX_SAID, Say, State},
-        shared,
-    },
-    record::{Entry, Member, StoreError},
-};
+use crate::agent::host;
 
 /// Why a wrapper is not served.
 #[derive(Debug, thiserror::Error)]
@@ -304,7 +302,7 @@ impl Wrappers {
     pub(super) fn state(
         &self,
         member: &Member,
-        held: Option<mcpmon_core::model::Digest>,
+        held: Option<mcpmon_model::Digest>,
     ) -> Result<State, StoreError> {
         // What other wrappers said a moment ago counts. Where the store is behind, what is in it has to do.
         if let Err(unsettled) = self.0.recorder.flush(FLUSH) {

@@ -7,28 +7,24 @@ use std::{
     time::Duration,
 };
 
-use mcpmon_core::{
-    model::{
-        Call, Content, Conversation, Era, FromClient, FromServer, Layer, ListKind, Listed, Listing, Message,
-        PinKey, RawJson, RequestId, ServerId, ServerType, Timestamp, Trace, Verdict,
-    },
-    policy::Mode,
+use mcpmon_config::{LocalConfig, Search, Trust, load_sources};
+use mcpmon_model::{
+    Call, Content, Conversation, Era, FromClient, FromServer, Layer, ListKind, Listed, Listing, Message,
+    PinKey, RawJson, RequestId, ServerId, ServerType, Timestamp, Trace, Verdict,
 };
+use mcpmon_policy::Mode;
+use mcpmon_session::{
+    Judge, Options,
+    protocol::{Hear, Say},
+};
+use mcpmon_store::{Access, Filter, Reader, Settings, StoredEvent, sample};
 use tokio::{
     runtime::Runtime,
     sync::{mpsc, watch},
 };
 
 use super::*;
-use crate::{
-    agent::{control, runs::Runs},
-    config::{LocalConfig, Search, Trust, load_sources},
-    judge::{
-        Judge, Options,
-        protocol::{Hear, Say},
-    },
-    record::{Access, Filter, Reader, Settings, StoredEvent, sample},
-};
+use crate::agent::{control, runs::Runs};
 
 const NOW: Timestamp = Timestamp(sample::NOON);
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -50,7 +46,7 @@ impl Host {
         let store = directory.path().join("daemon.db");
         let recorder = Recorder::start(Settings::new(&store)).expect("recorder");
         let text = Arc::new(
-            Sources::of_parts(vec![(crate::config::Source::EmbeddedDefault, policy.to_owned())])
+            Sources::of_parts(vec![(mcpmon_config::Source::EmbeddedDefault, policy.to_owned())])
                 .expect("a part"),
         );
         let wrappers = Wrappers::new(
@@ -221,7 +217,7 @@ fn a_changed_policy_reaches_those_that_run() {
     let mut judge = host.judge("files");
     let text = Arc::new(
         Sources::of_parts(vec![(
-            crate::config::Source::EmbeddedDefault,
+            mcpmon_config::Source::EmbeddedDefault,
             "version: 1\nmode: observe\n".to_owned(),
         )])
         .expect("a part"),
@@ -362,7 +358,7 @@ fn with_fail_closed_nothing_is_used_while_the_daemon_is_away() {
     let blocked = blocked.expect("the other one");
     assert_eq!(
         (blocked.action, blocked.rule.as_deref()),
-        (mcpmon_core::model::Action::Block, Some("mcp.fail_closed"))
+        (mcpmon_model::Action::Block, Some("mcp.fail_closed"))
     );
     assert_eq!(blocked.data["tool_name"], "read_file");
     assert!(blocked.data["tool_hash"].is_string(), "{blocked:?}");
@@ -439,9 +435,9 @@ fn above(pid: u32) -> Vec<ProcessId> {
     ancestors.iter().map(|ancestor| ancestor.process).collect()
 }
 
-fn launch(pid: u32) -> crate::judge::Launch {
-    use mcpmon_core::model::{Part, ProcessRef, ServerFiles, Writers};
-    crate::judge::Launch {
+fn launch(pid: u32) -> mcpmon_session::Launch {
+    use mcpmon_model::{Part, ProcessRef, ServerFiles, Writers};
+    mcpmon_session::Launch {
         process: ProcessRef {
             pid,
             ..ProcessRef::default()
@@ -597,7 +593,7 @@ fn who_joins_at_the_same_time_hears_of_the_other_through_the_daemon() {
 /// A conversation that the daemon itself judges.
 struct Hosted {
     judge: Judge,
-    hosting: crate::judge::Hosting,
+    hosting: mcpmon_session::Hosting,
 }
 
 impl Host {
@@ -606,8 +602,8 @@ impl Host {
         let kept = Kept(self.wrappers.clone());
         let settings = Settings::new(self.path("daemon.db"));
         let host = Arc::new(self.wrappers.clone());
-        let hosting = crate::judge::Hosting::of_daemon(host, kept, settings, &options).expect("a thread");
-        let sources = Sources::of_parts(vec![(crate::config::Source::EmbeddedDefault, policy.to_owned())]);
+        let hosting = mcpmon_session::Hosting::of_daemon(host, kept, settings, &options).expect("a thread");
+        let sources = Sources::of_parts(vec![(mcpmon_config::Source::EmbeddedDefault, policy.to_owned())]);
         let loaded = load_sources(&sources.expect("a part")).expect("a policy");
         let conversation = Conversation {
             server_type: ServerType::Http,

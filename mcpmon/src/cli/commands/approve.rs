@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use clap::{ArgGroup, Args, Subcommand};
-use mcpmon_core::model::{ApprovalState, EventKind, ServerId, ServerIdError, Timestamp};
+use mcpmon_model::{ApprovalState, EventKind, ServerId, ServerIdError, Timestamp};
+use mcpmon_store::{Filter, Reader, StoredEvent, json, name};
 
 use crate::{
     agent::approval::{Subject, Word},
@@ -16,7 +17,6 @@ use crate::{
         table::{Column, Row, Table, Tone},
         time,
     },
-    record::{Filter, Reader, StoredEvent, json, name},
 };
 
 /// Accept definitions as they were listed last: they are pinned so, and shown again
@@ -203,8 +203,10 @@ fn server_id(text: &str) -> Result<ServerId, ServerIdError> {
 
 #[cfg(test)]
 mod tests {
+    use mcpmon_store::sample;
+
     use super::*;
-    use crate::{cli::commands::scene, record::sample};
+    use crate::cli::commands::scene;
 
     #[test]
     fn the_latest_word_on_each_subject() {

@@ -4,17 +4,15 @@ use std::path::PathBuf;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use clap::{Args, Subcommand};
-use mcpmon_core::model::Timestamp;
+use mcpmon_model::Timestamp;
+use mcpmon_store::{BodyKey, KeyError, Label, Reader, json::rfc3339};
 use serde_json::{Map, Value};
 
-use crate::{
-    cli::{
-        CliError, ErrorKind, Output, listing,
-        output::Form,
-        table::{Column, Row, Table, Tone},
-        time,
-    },
-    record::{BodyKey, KeyError, Label, Reader, json::rfc3339},
+use crate::cli::{
+    CliError, ErrorKind, Output, listing,
+    output::Form,
+    table::{Column, Row, Table, Tone},
+    time,
 };
 
 /// Show bodies that the LLM proxy kept (`llm_storage`)
@@ -182,8 +180,9 @@ fn object(label: &Label, key: &str) -> Map<String, Value> {
 mod tests {
     use std::time::Duration;
 
+    use mcpmon_store::{Entry, Recorder, SealedBody, Settings, Side};
+
     use super::*;
-    use crate::record::{Entry, Recorder, SealedBody, Settings, Side};
 
     const AT: i64 = 1_763_640_000_000_000_000;
 

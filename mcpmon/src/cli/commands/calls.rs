@@ -3,20 +3,18 @@
 use std::collections::BTreeSet;
 
 use clap::Args;
-use mcpmon_core::model::{Action, Severity, Timestamp};
+use mcpmon_model::{Action, Severity, Timestamp};
+use mcpmon_store::{CallPlaces, Filter, MAX_WAIT, Reader, StoredEvent, ToolCall, json};
 use serde_json::{Map, Value};
 
-use crate::{
-    cli::{
-        CliError, Output,
-        filters::{Range, parse_action, parse_severity},
-        listing::{self, Rows},
-        output::Form,
-        session, summary,
-        table::{Column, Row, Table},
-        time,
-    },
-    record::{CallPlaces, Filter, MAX_WAIT, Reader, StoredEvent, ToolCall, json},
+use crate::cli::{
+    CliError, Output,
+    filters::{Range, parse_action, parse_severity},
+    listing::{self, Rows},
+    output::Form,
+    session, summary,
+    table::{Column, Row, Table},
+    time,
 };
 
 /// List tool calls with their judgement and their outcome
@@ -272,10 +270,11 @@ fn object(call: &ToolCall) -> Map<String, Value> {
 
 #[cfg(test)]
 mod tests {
-    use mcpmon_core::model::{CallOutcome, Direction, Event, EventKind};
+    use mcpmon_model::{CallOutcome, Direction, Event, EventKind};
+    use mcpmon_store::sample;
 
     use super::*;
-    use crate::{cli::commands::scene, record::sample};
+    use crate::cli::commands::scene;
 
     fn events() -> Vec<Event> {
         vec![

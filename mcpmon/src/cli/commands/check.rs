@@ -1,7 +1,7 @@
 //! `mcpmon check`: what would become of a call, and why. Nothing runs.
 
 use clap::Args;
-use mcpmon_core::model::Timestamp;
+use mcpmon_model::Timestamp;
 
 use crate::cli::{
     CliError, Globals, Output,
@@ -51,13 +51,11 @@ pub(in crate::cli) fn run(
 mod tests {
     use clap::Parser as _;
     use insta::assert_snapshot;
-    use mcpmon_core::model::Timestamp;
+    use mcpmon_model::Timestamp;
+    use mcpmon_store::sample::{NOON, definition};
 
     use super::*;
-    use crate::{
-        cli::commands::scene,
-        record::sample::{NOON, definition},
-    };
+    use crate::cli::commands::scene;
 
     #[derive(clap::Parser)]
     struct CommandLine {

@@ -1,18 +1,16 @@
 //! `mcpmon connections`: who connected where, and what was done about it.
 
 use clap::Args;
-use mcpmon_core::model::{Action, Direction, EventKind, Timestamp};
+use mcpmon_model::{Action, Direction, EventKind, Timestamp};
+use mcpmon_store::{Filter, Reader, Span, StoredEvent};
 
-use crate::{
-    cli::{
-        CliError, Output,
-        filters::{Range, Whose, parse_action},
-        listing::{self, FOLLOW_INTERVAL, Listing},
-        output, summary,
-        table::{Column, Row, Table},
-        time,
-    },
-    record::{Filter, Reader, Span, StoredEvent},
+use crate::cli::{
+    CliError, Output,
+    filters::{Range, Whose, parse_action},
+    listing::{self, FOLLOW_INTERVAL, Listing},
+    output, summary,
+    table::{Column, Row, Table},
+    time,
 };
 
 /// List connections to MCP servers, from them, and to watched or denied addresses
@@ -129,11 +127,10 @@ const fn direction_name(direction: Direction) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use mcpmon_store::sample;
+
     use super::*;
-    use crate::{
-        cli::{commands::scene, output::Form},
-        record::sample,
-    };
+    use crate::cli::{commands::scene, output::Form};
 
     #[test]
     fn connections_as_a_table() {

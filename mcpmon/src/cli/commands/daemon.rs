@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use mcpmon_config::{LocalConfig, Search};
 
 use super::proxy;
 use crate::{
@@ -11,7 +12,6 @@ use crate::{
         daemon::{self, DaemonError},
     },
     cli::{CliError, ErrorKind, Globals},
-    config::{LocalConfig, Search},
 };
 
 /// Watch and enforce on this host: load the kernel programs and record what servers do

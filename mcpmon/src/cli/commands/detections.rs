@@ -1,18 +1,16 @@
 //! `mcpmon detections`: what was found in what servers say and are told.
 
 use clap::Args;
-use mcpmon_core::model::{Action, EventKind, Severity, Timestamp};
+use mcpmon_model::{Action, EventKind, Severity, Timestamp};
+use mcpmon_store::{Filter, Reader, StoredEvent};
 
-use crate::{
-    cli::{
-        CliError, Output,
-        filters::{Range, parse_action, parse_severity},
-        listing::{self, Listing},
-        session, summary,
-        table::{Column, Row, Table},
-        time,
-    },
-    record::{Filter, Reader, StoredEvent},
+use crate::cli::{
+    CliError, Output,
+    filters::{Range, parse_action, parse_severity},
+    listing::{self, Listing},
+    session, summary,
+    table::{Column, Row, Table},
+    time,
 };
 
 /// List what was found in definitions, results, instructions and requests
@@ -113,11 +111,10 @@ fn row(event: &StoredEvent) -> Row {
 
 #[cfg(test)]
 mod tests {
+    use mcpmon_store::sample;
+
     use super::*;
-    use crate::{
-        cli::{commands::scene, output::Form},
-        record::sample,
-    };
+    use crate::cli::{commands::scene, output::Form};
 
     #[test]
     fn detections_as_a_table() {

@@ -1,12 +1,12 @@
 //! `mcpmon doctor`: what this kernel and this set-up allow, with the remedy for each gap.
 
 use clap::Args;
+use mcpmon_config::{LocalConfig, Search};
 use serde_json::{Map, Value};
 
 use crate::{
     agent::doctor::{self, Finding, Verdict},
     cli::{CliError, ErrorKind, Globals, Output, daemon::Socket, output::Form},
-    config::{LocalConfig, Search},
 };
 
 /// Try everything mcpmon needs on this host, and say how to fill each gap; exit 3 where enforcement cannot work

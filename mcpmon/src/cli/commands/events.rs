@@ -1,20 +1,18 @@
 //! `mcpmon events`: everything recorded.
 
 use clap::{Args, builder::PossibleValuesParser};
-use mcpmon_core::model::{Action, Severity, Timestamp};
+use mcpmon_model::{Action, Severity, Timestamp};
+use mcpmon_store::{EVENT_TYPES, Filter, Reader, StoredEvent};
 use uuid::Uuid;
 
-use crate::{
-    cli::{
-        CliError, Output,
-        filters::{Range, Whose, parse_action, parse_severity},
-        listing::{self, FOLLOW_INTERVAL, Listing},
-        output, session,
-        summary::summary,
-        table::{Column, Row, Table},
-        time,
-    },
-    record::{EVENT_TYPES, Filter, Reader, StoredEvent},
+use crate::cli::{
+    CliError, Output,
+    filters::{Range, Whose, parse_action, parse_severity},
+    listing::{self, FOLLOW_INTERVAL, Listing},
+    output, session,
+    summary::summary,
+    table::{Column, Row, Table},
+    time,
 };
 
 /// List what was recorded: launches, connections, mismatches, policy changes, losses
@@ -105,13 +103,12 @@ fn row(event: &StoredEvent) -> Row {
 mod tests {
     use std::io;
 
-    use super::*;
-    use crate::{
-        cli::{commands::scene, output::Form},
-        record::sample,
-    };
+    use mcpmon_store::sample;
 
-    fn shown(events: Vec<mcpmon_core::model::Event>, form: Form, limit: u32) -> String {
+    use super::*;
+    use crate::cli::{commands::scene, output::Form};
+
+    fn shown(events: Vec<mcpmon_model::Event>, form: Form, limit: u32) -> String {
         scene::shown(events, form, |reader, output| {
             LISTING.show(&reader, &Filter::default(), limit, output)
         })
@@ -152,7 +149,7 @@ mod tests {
     fn hostile_names_are_shown_escaped_in_both_forms() {
         let hostile = || {
             let mut event = sample::started("files", 10);
-            if let mcpmon_core::model::EventKind::ServerStarted { command, args, .. } = &mut event.kind {
+            if let mcpmon_model::EventKind::ServerStarted { command, args, .. } = &mut event.kind {
                 *command = "\u{1b}[2Jnpx".to_owned();
                 *args = vec![
                     "a\n2026-11-20 12:00:00  forged".to_owned(),

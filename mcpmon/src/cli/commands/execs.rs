@@ -1,20 +1,18 @@
 //! `mcpmon execs`: server starts, how they compared with their pins, and how they ended.
 
 use clap::Args;
-use mcpmon_core::model::{EventKind, Timestamp};
+use mcpmon_model::{EventKind, Timestamp};
+use mcpmon_store::{Ending, Filter, Launch, Reader, command_line, json};
 use serde_json::{Map, Value};
 
-use crate::{
-    cli::{
-        CliError, Output,
-        filters::{Range, Whose},
-        listing,
-        output::Form,
-        summary,
-        table::{Column, Row, Table, Tone},
-        time,
-    },
-    record::{Ending, Filter, Launch, Reader, command_line, json},
+use crate::cli::{
+    CliError, Output,
+    filters::{Range, Whose},
+    listing,
+    output::Form,
+    summary,
+    table::{Column, Row, Table, Tone},
+    time,
 };
 
 /// List server starts with their hashes, pins and ends
@@ -133,10 +131,11 @@ fn object(launch: &Launch) -> Map<String, Value> {
 
 #[cfg(test)]
 mod tests {
-    use mcpmon_core::model::{Event, PinState};
+    use mcpmon_model::{Event, PinState};
+    use mcpmon_store::sample;
 
     use super::*;
-    use crate::{cli::commands::scene, record::sample};
+    use crate::cli::commands::scene;
 
     fn shown(events: Vec<Event>, form: Form) -> String {
         scene::shown(events, form, |reader, output| {

@@ -1,17 +1,15 @@
 //! `mcpmon explain`: one event whole, with the rule that decided and what would allow it.
 
 use clap::Args;
-use mcpmon_core::model::Action;
+use mcpmon_config::{Loaded, Outline};
+use mcpmon_model::Action;
+use mcpmon_store::{Reader, StoredEvent, json as form};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::policy::{RuleKeys, rule_keys};
-use crate::{
-    cli::{
-        CliError, Globals, Output, daemon::Socket, listing, output::Form, question, summary::summary, time,
-    },
-    config::{Loaded, Outline},
-    record::{Reader, StoredEvent, json as form},
+use crate::cli::{
+    CliError, Globals, Output, daemon::Socket, listing, output::Form, question, summary::summary, time,
 };
 
 /// Characters of one value of the evidence.
@@ -187,13 +185,11 @@ fn cut(text: &str) -> String {
 mod tests {
     use clap::Parser as _;
     use insta::assert_snapshot;
-    use mcpmon_core::model::Event;
+    use mcpmon_model::Event;
+    use mcpmon_store::{new_event_id, sample};
 
     use super::*;
-    use crate::{
-        cli::{commands::scene, store},
-        record::{new_event_id, sample},
-    };
+    use crate::cli::{commands::scene, store};
 
     #[derive(clap::Parser)]
     struct CommandLine {

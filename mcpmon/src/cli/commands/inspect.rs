@@ -8,7 +8,8 @@ use std::{
 };
 
 use clap::Args;
-use mcpmon_core::model::{DefinitionKind, Finding, Severity};
+use mcpmon_config::Loaded;
+use mcpmon_model::{DefinitionKind, Finding, Severity};
 use serde_json::{Map, Value};
 
 use crate::{
@@ -23,7 +24,6 @@ use crate::{
         remote::RemoteOptions,
         table::{Column, Row, Table, Tone},
     },
-    config::Loaded,
 };
 
 /// Inspect tool definitions in a file, or all that a remote server offers; exit 1 on findings
@@ -254,7 +254,7 @@ mod tests {
         };
         let (mut data, mut notes) = (Vec::new(), Vec::new());
         let mut output = Output::plain(&mut data, &mut notes, Form::Json);
-        let loaded = crate::config::load_sources(&crate::config::Sources::embedded_default()).unwrap();
+        let loaded = mcpmon_config::load_sources(&mcpmon_config::Sources::embedded_default()).unwrap();
         let outcome = run(&options, &loaded, &mut output).map_err(|error| error.kind);
         (outcome, String::from_utf8(data).unwrap())
     }

@@ -1,7 +1,7 @@
 //! `mcpmon kill`: stop every call and connection of a session, or of the host.
 
 use clap::{ArgGroup, Args};
-use mcpmon_core::model::{SessionId, Timestamp};
+use mcpmon_model::{SessionId, Timestamp};
 
 use crate::cli::{CliError, Globals, Output, change::Place, daemon::Socket};
 

@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use mcpmon_core::model::{
+use mcpmon_model::{
     DefinitionRecord, FieldChange, Manifest, ManifestEntry, ServerId, ServerIdError, Timestamp,
 };
+use mcpmon_store::{BinaryPin, Reader, Selection, json, name};
 use serde_json::{Map, Value};
 
 use crate::{
@@ -24,7 +25,6 @@ use crate::{
         table::{Column, Row, Table, Tone},
         time,
     },
-    record::{BinaryPin, Reader, Selection, json, name},
 };
 
 /// Pins of servers' executables, scripts and packages, and of what they list
@@ -393,10 +393,11 @@ fn object(pin: &BinaryPin) -> Map<String, Value> {
 #[cfg(test)]
 mod tests {
     use clap::Parser as _;
-    use mcpmon_core::model::{Digest, PinKey, PinPart};
+    use mcpmon_model::{Digest, PinKey, PinPart};
+    use mcpmon_store::sample;
 
     use super::*;
-    use crate::{cli::commands::scene, record::sample};
+    use crate::cli::commands::scene;
 
     fn changed() -> DefinitionRecord {
         let text = |description: &str| format!(r#"{{"description":"{description}","name":"read_file"}}"#);

@@ -3,6 +3,8 @@
 use std::{collections::BTreeMap, io, net::SocketAddr, path::PathBuf};
 
 use clap::Args;
+use mcpmon_config::{LocalConfig, Search};
+use mcpmon_session::JudgeError;
 
 use crate::{
     agent::{
@@ -10,8 +12,6 @@ use crate::{
         proxy::{self, HostError, ProxyError, ProxyStatus, StandaloneOptions},
     },
     cli::{CliError, ErrorKind, Globals, Output},
-    config::{LocalConfig, Search},
-    judge::JudgeError,
 };
 
 /// Stand between agents and models: judge the tool calls that models ask for, before an agent runs them
@@ -121,7 +121,7 @@ mod tests {
             providers: vec!["openai".to_owned()],
             bodies: None,
             sessions: 0,
-            servers: vec![mcpmon_core::model::ServerId::new("docs").expect("an id")],
+            servers: vec![mcpmon_model::ServerId::new("docs").expect("an id")],
             conversations: 0,
         };
         insta::assert_snapshot!(addresses(&status(false)).join("\n"), @r"

@@ -1,20 +1,18 @@
 //! `mcpmon registry list|show` and `mcpmon tools`: what servers offer, and how it stands.
 
 use clap::{Args, Subcommand};
-use mcpmon_core::model::{DefinitionKind, DefinitionRecord, Severity};
+use mcpmon_model::{DefinitionKind, DefinitionRecord, Severity};
+use mcpmon_store::{Reader, Selection};
 use serde_json::Value;
 
-use crate::{
-    cli::{
-        CliError, ErrorKind, Output,
-        definition::{self, Status},
-        filters::parse_severity,
-        listing,
-        output::Form,
-        table::{Column, Row, Table},
-        time,
-    },
-    record::{Reader, Selection},
+use crate::cli::{
+    CliError, ErrorKind, Output,
+    definition::{self, Status},
+    filters::parse_severity,
+    listing,
+    output::Form,
+    table::{Column, Row, Table},
+    time,
 };
 
 /// What servers offer: tools, prompts, resources, instructions
@@ -221,13 +219,15 @@ fn whole(record: &DefinitionRecord) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use mcpmon_store::sample;
+
     use super::*;
-    use crate::{cli::commands::scene, record::sample};
+    use crate::cli::commands::scene;
 
     fn records() -> Vec<DefinitionRecord> {
         let mut changed = sample::definition("filesystem", "write_file", r#"{"name":"write_file"}"#);
         changed.seen = sample::definition("filesystem", "write_file", r#"{"name":"write_file","x":1}"#).seen;
-        let finding = mcpmon_core::model::Finding {
+        let finding = mcpmon_model::Finding {
             severity: Severity::High,
             ..sample::finding()
         };

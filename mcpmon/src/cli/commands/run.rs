@@ -8,6 +8,8 @@ use std::{
 };
 
 use clap::Args;
+use mcpmon_config::{LocalConfig, Search};
+use mcpmon_store::Reader;
 
 use super::{proxy, report, wrap};
 use crate::{
@@ -17,8 +19,6 @@ use crate::{
         run::{self, Outcome, RunError},
     },
     cli::{CliError, ErrorKind, Globals, store},
-    config::{LocalConfig, Search},
-    record::Reader,
 };
 
 /// Run an agent: its models behind the LLM proxy, everything it starts one session
@@ -115,7 +115,7 @@ fn explain(error: RunError) -> CliError {
 
 #[cfg(test)]
 mod tests {
-    use mcpmon_core::model::SessionId;
+    use mcpmon_model::SessionId;
 
     use super::*;
     use crate::cli::Color;

@@ -1,13 +1,11 @@
 //! What a command shows for a store with given events.
 
-use mcpmon_core::model::{DefinitionRecord, Event};
+use mcpmon_model::{DefinitionRecord, Event};
+use mcpmon_store::{Destination as _, Entry, Reader, sample};
 
-use crate::{
-    cli::{
-        CliError, Color, Globals,
-        output::{Form, Output},
-    },
-    record::{Destination as _, Entry, Reader, sample},
+use crate::cli::{
+    CliError, Color, Globals,
+    output::{Form, Output},
 };
 
 /// Data, and after a line the notes, as plain text of 100 columns.

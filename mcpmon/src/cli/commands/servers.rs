@@ -1,17 +1,15 @@
 //! `mcpmon servers`: each server once, and how it is doing.
 
 use clap::Args;
-use mcpmon_core::model::{PinState, ServerType};
+use mcpmon_model::{PinState, ServerType};
+use mcpmon_store::{Reader, ServerStatus, ServerSummary, json};
 use serde_json::{Map, Value};
 
-use crate::{
-    cli::{
-        CliError, Output, listing,
-        output::Form,
-        table::{Column, Row, Table, Tone},
-        time,
-    },
-    record::{Reader, ServerStatus, ServerSummary, json},
+use crate::cli::{
+    CliError, Output, listing,
+    output::Form,
+    table::{Column, Row, Table, Tone},
+    time,
 };
 
 /// List MCP servers: configured, running, stopped, denied
@@ -155,10 +153,11 @@ const fn pin_name(pin: PinState) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use mcpmon_core::model::{Direction, Event};
+    use mcpmon_model::{Direction, Event};
+    use mcpmon_store::sample;
 
     use super::*;
-    use crate::{cli::commands::scene, record::sample};
+    use crate::cli::commands::scene;
 
     fn events() -> Vec<Event> {
         vec![

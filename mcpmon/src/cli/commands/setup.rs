@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, builder::PossibleValuesParser};
+use mcpmon_config::{LocalConfig, Search, Trust};
 use serde_json::{Map, Value, json};
 
 use crate::{
@@ -15,8 +16,6 @@ use crate::{
         output::{Form, Output},
         text,
     },
-    config::{LocalConfig, Search, Trust},
-    record,
 };
 
 /// Put the wrapper before the MCP servers in clients' configuration files, or take it away
@@ -199,7 +198,7 @@ fn policy_lines(report: &PolicyReport, effect: Effect) -> Vec<String> {
 
 /// Beside the user's own store.
 fn state() -> Result<PathBuf, CliError> {
-    let store = record::users_store(|name| std::env::var_os(name).map(PathBuf::from));
+    let store = mcpmon_store::users_store(|name| std::env::var_os(name).map(PathBuf::from));
     let directory = store.as_deref().and_then(Path::parent).map(Path::to_owned);
     directory.ok_or_else(|| {
         let error = anyhow::anyhow!("neither XDG_STATE_HOME nor HOME is an absolute path");

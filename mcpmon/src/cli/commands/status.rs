@@ -1,7 +1,9 @@
 //! `mcpmon status`: what is enforced right now.
 
 use clap::Args;
-use mcpmon_core::model::Kill;
+use mcpmon_config::{LocalConfig, Search, Trust, load_sources};
+use mcpmon_model::Kill;
+use mcpmon_store::json::rfc3339;
 use serde_json::{Map, Value, json};
 
 use crate::{
@@ -16,8 +18,6 @@ use crate::{
         output::Form,
         time,
     },
-    config::{LocalConfig, Search, Trust, load_sources},
-    record::json::rfc3339,
 };
 
 /// Show what is enforced right now; exit 1 where enforcement is degraded or not proved yet, 3 without a daemon
@@ -326,7 +326,7 @@ fn store(status: &Status) -> String {
 mod tests {
     use std::collections::BTreeMap;
 
-    use mcpmon_core::model::{Kills, ServerId, SessionId, Timestamp};
+    use mcpmon_model::{Kills, ServerId, SessionId, Timestamp};
 
     use super::*;
     use crate::agent::{

@@ -3,7 +3,8 @@
 use std::{ffi::OsString, path::PathBuf, process::ExitCode};
 
 use clap::Args;
-use mcpmon_core::model::ServerId;
+use mcpmon_config::{LocalConfig, Search};
+use mcpmon_model::ServerId;
 
 use crate::{
     agent::{
@@ -11,8 +12,6 @@ use crate::{
         wrap::{self, Remote, WrapError},
     },
     cli::{CliError, ErrorKind, Globals, remote::RemoteOptions},
-    config::{LocalConfig, Search},
-    judge,
 };
 
 /// Start an MCP server, or speak with a remote one, and judge and record what it and its client say
@@ -96,7 +95,7 @@ pub(in crate::cli) fn start_log() {
 
 fn explain(error: WrapError) -> CliError {
     let (kind, hint) = match &error {
-        WrapError::Config(_) | WrapError::Judge(judge::JudgeError::Config(_)) => (
+        WrapError::Config(_) | WrapError::Judge(mcpmon_session::JudgeError::Config(_)) => (
             ErrorKind::Usage,
             Some("check it with `mcpmon policy check FILE`".to_owned()),
         ),

@@ -2,10 +2,8 @@
 
 mod tell;
 
-use mcpmon_core::{
-    filter::llm::{Framing, Limits},
-    model::Dialect,
-};
+use mcpmon_model::Dialect;
+use mcpmon_protocol::filter::llm::{Framing, Limits};
 use serde_json::{Value, json};
 
 use crate::llm_response::{Told, all, lines, none, run, some, streamed};

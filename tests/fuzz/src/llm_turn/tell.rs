@@ -1,6 +1,6 @@
 //! How each API tells an answer.
 
-use mcpmon_core::model::Dialect;
+use mcpmon_model::Dialect;
 use serde_json::{Value, json};
 
 use super::Item;

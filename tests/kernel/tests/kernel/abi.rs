@@ -1,8 +1,8 @@
 //! An object that was built for another ABI is refused before anything is attached.
 
 use anyhow::{Context as _, Result, bail, ensure};
-use mcpmon::intercept::kernel::sensor::{OBJECT, Sensor, SensorError};
 use mcpmon_common::{ABI_VERSION, process::ProcessEntry};
+use mcpmon_kernel::sensor::{OBJECT, Sensor, SensorError};
 use mcpmon_kernel_tests::lab::Lab;
 
 pub(crate) fn other_version(_: &mut Lab) -> Result<()> {

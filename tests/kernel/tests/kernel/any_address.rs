@@ -11,7 +11,6 @@ use mcpmon_common::{
     address::Form,
     event::{Action, Counter},
 };
-use mcpmon_core::policy::{RuleAction, Scope};
 use mcpmon_kernel_tests::{
     attempt::{Means, Outcome, Path, Peer, Target, Written},
     child::Child,
@@ -19,6 +18,7 @@ use mcpmon_kernel_tests::{
     netns::{DENIED4, Space},
     sys::{Device, set_option},
 };
+use mcpmon_policy::{RuleAction, Scope};
 use nix::{
     errno::Errno,
     libc,

@@ -7,12 +7,8 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
-use mcpmon::intercept::kernel::addresses::Enforcement;
 use mcpmon_common::{event::Action, process::ProcessEntry, watch::LIST_PENDING};
-use mcpmon_core::{
-    model::ServerId,
-    policy::{Egress, EgressDefault, Policy, Server, Transport, network::table::Tables},
-};
+use mcpmon_kernel::addresses::Enforcement;
 use mcpmon_kernel_tests::{
     attempt::Peer,
     child::Child,
@@ -20,6 +16,8 @@ use mcpmon_kernel_tests::{
     netns::{ALLOWED4, ALLOWED6, DENIED4, DENIED6, Space},
     probe::{self, REACHED, REFUSED},
 };
+use mcpmon_model::ServerId;
+use mcpmon_policy::{Egress, EgressDefault, Policy, Server, Transport, network::table::Tables};
 use nix::{
     libc,
     sys::socket::{ControlMessage, MsgFlags, sendmsg},

@@ -15,12 +15,12 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail, ensure};
-use mcpmon::intercept::kernel::records::{Exec, Record};
 use mcpmon_common::{
     event::ExitRecord,
     limits::ARGV_MAX,
     process::{FileKey, ProcessEntry},
 };
+use mcpmon_kernel::records::{Exec, Record};
 use mcpmon_kernel_tests::{
     child::Child,
     lab::{Lab, agent_entry},

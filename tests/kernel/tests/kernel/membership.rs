@@ -1,8 +1,8 @@
 //! What a process is, while the sensor can get no more memory.
 
 use anyhow::{Result, ensure};
-use mcpmon::intercept::kernel::sensor::Sensor;
 use mcpmon_common::{limits::PROCESS_ENTRIES, process::FileKey};
+use mcpmon_kernel::sensor::Sensor;
 use mcpmon_kernel_tests::{
     child::Child,
     lab::{Lab, agent_entry},

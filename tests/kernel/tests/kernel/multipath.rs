@@ -9,12 +9,11 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail, ensure};
-use mcpmon::intercept::kernel::records::Connect;
 use mcpmon_common::{
     event::{Action, Hook},
     process::ProcessEntry,
 };
-use mcpmon_core::policy::{Egress, RuleAction, Scope};
+use mcpmon_kernel::records::Connect;
 use mcpmon_kernel_tests::{
     child::{Child, Test},
     kernel::Protocol,
@@ -22,6 +21,7 @@ use mcpmon_kernel_tests::{
     netns::{ALLOWED4, DENIED4, Space},
     sys::{allow_subflows, announce, socket},
 };
+use mcpmon_policy::{Egress, RuleAction, Scope};
 use nix::{
     libc,
     sys::socket::{Backlog, MsgFlags, SockaddrStorage, accept, bind, connect, listen, recv, send},

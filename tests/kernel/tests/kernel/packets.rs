@@ -12,13 +12,12 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
-use mcpmon::intercept::kernel::records::Connect;
 use mcpmon_common::{
     event::{Action, Hook},
     process::ProcessEntry,
     watch::{PROBE_MARK, RULE_CANARY},
 };
-use mcpmon_core::policy::{Egress, EgressDefault, RuleAction, Scope, network::table::CANARY};
+use mcpmon_kernel::records::Connect;
 use mcpmon_kernel_tests::{
     attempt::Peer,
     child::{Child, Test},
@@ -26,6 +25,7 @@ use mcpmon_kernel_tests::{
     netns::{ALLOWED4, ALLOWED6, DENIED4, DENIED6, Space},
     sys::{Fork, add_loopback_address, fork, set_option, socket},
 };
+use mcpmon_policy::{Egress, EgressDefault, RuleAction, Scope, network::table::CANARY};
 use nix::{
     errno::Errno,
     libc,

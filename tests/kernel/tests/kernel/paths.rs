@@ -3,18 +3,18 @@
 use std::net::{IpAddr, SocketAddr};
 
 use anyhow::{Context as _, Result, ensure};
-use mcpmon::intercept::kernel::records::Connect;
 use mcpmon_common::{
     address::Form,
     event::{Action, Hook},
 };
-use mcpmon_core::policy::{NetworkRule, RuleAction, Scope};
+use mcpmon_kernel::records::Connect;
 use mcpmon_kernel_tests::{
     attempt::{Coverage, Outcome, PATHS, Path, Peer, Target, Written},
     child::Child,
     lab::{Lab, deny, number, rule},
     netns::{ALLOWED4, ALLOWED6, DENIED4, DENIED6, Space},
 };
+use mcpmon_policy::{NetworkRule, RuleAction, Scope};
 use serde::{Deserialize, Serialize};
 
 /// Each path has a port of its own, by which its records are told from others.

@@ -7,12 +7,12 @@ use std::{
 
 use anyhow::{Context as _, Result, ensure};
 use mcpmon_common::event::Action;
-use mcpmon_core::policy::{NetworkRule, RuleAction, Scope};
 use mcpmon_kernel_tests::{
     child::Child,
     lab::{Lab, deny, number, rule},
     netns::{Space, add_loopback},
 };
+use mcpmon_policy::{NetworkRule, RuleAction, Scope};
 use nix::libc;
 
 const PORT: u16 = 22_000;

@@ -7,12 +7,12 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
-use mcpmon_core::policy::NetworkRule;
 use mcpmon_kernel_tests::{
     child::{Child, Test},
     lab::{Lab, deny},
     netns::Space,
 };
+use mcpmon_policy::NetworkRule;
 use serde::{Deserialize, Serialize};
 
 const PORT: u16 = 23_000;

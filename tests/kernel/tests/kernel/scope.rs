@@ -4,7 +4,6 @@ use std::{env, fs, net::SocketAddr, os::unix::fs::symlink};
 
 use anyhow::{Context as _, Result, ensure};
 use mcpmon_common::{event::Action, process::ProcessEntry};
-use mcpmon_core::policy::{NetworkRule, RuleAction, Scope};
 use mcpmon_kernel_tests::{
     child::Child,
     lab::{AGENT, Lab, agent_entry, rule},
@@ -12,6 +11,7 @@ use mcpmon_kernel_tests::{
     probe::{self, REACHED, REFUSED, RELATIVES},
     sys::{Fork, fork},
 };
+use mcpmon_policy::{NetworkRule, RuleAction, Scope};
 use nix::{
     errno::Errno,
     sys::wait::{WaitStatus, waitpid},

@@ -4,15 +4,13 @@ use std::net::SocketAddr;
 
 use anyhow::{Result, ensure};
 use mcpmon_common::{event::Action, process::ProcessEntry};
-use mcpmon_core::{
-    model::ServerId,
-    policy::{Egress, ModelHost, OnBypass, Policy, Server, Transport, network::table::LIST_PROXIED},
-};
 use mcpmon_kernel_tests::{
     lab::Lab,
     netns::{ALLOWED4, DENIED4, DENIED6},
     probe,
 };
+use mcpmon_model::ServerId;
+use mcpmon_policy::{Egress, ModelHost, OnBypass, Policy, Server, Transport, network::table::LIST_PROXIED};
 
 const PORT: u16 = 25_100;
 const OTHER_PORT: u16 = 25_101;

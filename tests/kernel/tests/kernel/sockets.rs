@@ -3,13 +3,12 @@
 use std::os::fd::OwnedFd;
 
 use anyhow::{Result, ensure};
-use mcpmon::intercept::kernel::{addresses::Enforcement, records::Connect};
 use mcpmon_common::{
     event::{Action, Hook},
     process::ProcessEntry,
     watch::{Control, RULE_PROTOCOL},
 };
-use mcpmon_core::policy::{Egress, RuleAction, Scope};
+use mcpmon_kernel::{addresses::Enforcement, records::Connect};
 use mcpmon_kernel_tests::{
     child::Child,
     kernel::Protocol,
@@ -17,6 +16,7 @@ use mcpmon_kernel_tests::{
     netns::Space,
     sys::socket,
 };
+use mcpmon_policy::{Egress, RuleAction, Scope};
 use nix::{errno::Errno, libc};
 
 use super::egress;

@@ -8,10 +8,8 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use mcpmon_core::{
-    inspect::session::{Session, session},
-    model::ProcessId,
-};
+use mcpmon_detect::session::{Session, session};
+use mcpmon_model::ProcessId;
 
 use crate::agent::{host, wrap::SESSION};
 

@@ -10,18 +10,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mcpmon_core::model::{
+use mcpmon_config::Loaded;
+use mcpmon_http::mcp::{ServerJudge, Unanswered};
+use mcpmon_model::{
     Content, Denial, Event, EventKind, FromServer, Incident, Layer, ListKind, Message, Severity, Timestamp,
     Verdict,
 };
+use mcpmon_session::{Judge, Policies};
 use tokio::task::block_in_place;
 
-use crate::{
-    agent::certificate::mismatch,
-    config::Loaded,
-    intercept::http::mcp::{ServerJudge, Unanswered},
-    judge::{Judge, Policies},
-};
+use crate::agent::certificate::mismatch;
 
 /// Messages from which on to judge one takes long enough to let others go on, bytes.
 const LONG: usize = 64 << 10;

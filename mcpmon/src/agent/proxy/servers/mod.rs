@@ -12,27 +12,22 @@ use std::{
     time::Duration,
 };
 
-use mcpmon_core::{
-    model::{
-        Action, Conversation, Event, EventKind, Layer, NO_USER, PinKey, ServerId, SessionId, Severity,
-        Timestamp,
-    },
-    policy::Transport,
+use mcpmon_config::Loaded;
+use mcpmon_http::{
+    Who,
+    mcp::{AskedServer, Bounds, Crowded, NotJudged, Remote, ServerJudge, Servers},
 };
+use mcpmon_model::{
+    Action, Conversation, Event, EventKind, Layer, NO_USER, PinKey, ServerId, SessionId, Severity, Timestamp,
+};
+use mcpmon_policy::Transport;
+use mcpmon_session::{Hosting, Judge, Policies, clock};
 use tokio::task::block_in_place;
 
 pub(super) use self::callers::Callers;
 use self::conversing::{Conversing, PolicyOf};
 use super::Tokens;
-use crate::{
-    agent::{clock, discovery::Discovery, wrap},
-    config::Loaded,
-    intercept::http::{
-        Who,
-        mcp::{AskedServer, Bounds, Crowded, NotJudged, Remote, ServerJudge, Servers},
-    },
-    judge::{Hosting, Judge, Policies},
-};
+use crate::agent::{discovery::Discovery, wrap};
 
 /// Conversations at a time, of all users and of one.
 const MOST: usize = 1024;

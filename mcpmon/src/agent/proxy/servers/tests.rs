@@ -2,24 +2,22 @@
 
 use std::{collections::BTreeSet, path::PathBuf};
 
-use mcpmon_core::model::{
+use mcpmon_config::{LocalConfig, Search, Trust, load};
+use mcpmon_http::{
+    Peer,
+    mcp::{Crowded, Unanswered},
+};
+use mcpmon_model::{
     Call, Content, Denial, Digest, Era, FromClient, FromServer, ListKind, Listed, Listing, Message, RawJson,
     RequestId, Trace, Verdict,
 };
+use mcpmon_session::Options;
+use mcpmon_store::{Filter, Reader, Settings, StoredEvent};
 use test_case::test_case;
 
 use super::*;
-use crate::{
-    config::{LocalConfig, Search, Trust, load},
-    intercept::http::{
-        Peer,
-        mcp::{Crowded, Unanswered},
-    },
-    judge::{self, Options},
-    record::{Filter, Reader, Settings, StoredEvent},
-};
 
-const NOW: Timestamp = Timestamp(crate::record::sample::NOON);
+const NOW: Timestamp = Timestamp(mcpmon_store::sample::NOON);
 const PATIENCE: Duration = Duration::from_secs(10);
 const SERVERS: &str = "version: 1\nmcp: {servers: [{id: notes, url: 'https://notes.example/mcp?key=abc'}, {id: old, type: sse, url: 'https://old.example/sse'}, {id: files, command: files}]}\n";
 const TOOL: &str = r#"{"name":"read","description":"Reads a note","inputSchema":{"type":"object"}}"#;
@@ -34,7 +32,7 @@ struct Home {
 impl Home {
     fn at(directory: &tempfile::TempDir, policy: &str) -> Self {
         let directory = directory.path().to_owned();
-        let recorder = judge::recorder(Settings::new(directory.join("mcpmon.db"))).expect("a store");
+        let recorder = mcpmon_session::recorder(Settings::new(directory.join("mcpmon.db"))).expect("a store");
         let options = options(&directory);
         let hosting = Hosting::alone(recorder, &options);
         let remotes = Remotes::new(

@@ -15,22 +15,18 @@ use std::{
     process::Command,
 };
 
-use mcpmon_core::{
-    decide::{launch_rules, recognise},
-    inspect::launch::{Launch, LaunchRules},
-};
+use mcpmon_config::{LocalConfig, Search, Trust};
+use mcpmon_detect::launch::{Launch, LaunchRules};
+use mcpmon_engine::{launch_rules, recognise};
 
 use super::{DEFAULT_PATH, INHERITED, Inherited, NAMES, PROGRAM};
-use crate::{
-    agent::{
-        control::DEFAULT_SOCKET,
-        run::{
-            codex,
-            gateways::{self, GatewayError, Started},
-        },
-        wrap::is_wrapped,
+use crate::agent::{
+    control::DEFAULT_SOCKET,
+    run::{
+        codex,
+        gateways::{self, GatewayError, Started},
     },
-    config::{self, LocalConfig, Search, Trust},
+    wrap::is_wrapped,
 };
 
 /// Links that are followed: as many as the system follows.
@@ -149,7 +145,7 @@ fn server(
     let search = Search::of_process(inherited.config.clone(), local);
     let trust = Trust::for_user(nix::unistd::geteuid().as_raw());
     // A mistake in it is told by the wrapper, and must not keep anything else from running.
-    let policy = config::load(&search, trust).map(|loaded| loaded.policy);
+    let policy = mcpmon_config::load(&search, trust).map(|loaded| loaded.policy);
     let policy = policy.unwrap_or_default();
     let launch = recognise(&policy, &launch_rules(&policy), &argv)?;
     if !is_told {
@@ -265,7 +261,7 @@ mod tests {
     #[test_case("docker run -e -i mcp/time" => false; "an option that is a value")]
     #[test_case("docker pull mcp/time" => false; "nothing is started")]
     fn only_conversations_are_wrapped(line: &str) -> bool {
-        let policy = mcpmon_core::policy::Policy::default();
+        let policy = mcpmon_policy::Policy::default();
         let argv: Vec<String> = line.split(' ').map(str::to_owned).collect();
         LaunchRules::hears(&argv) && recognise(&policy, &launch_rules(&policy), &argv).is_some()
     }
@@ -374,7 +370,7 @@ mod tests {
             allow_local_config: true,
             openai: None,
         };
-        let policy = mcpmon_core::policy::Policy::default();
+        let policy = mcpmon_policy::Policy::default();
         let argv = ["npx", "-y", "@modelcontextprotocol/server-memory"].map(str::to_owned);
         let launch = recognise(&policy, &launch_rules(&policy), &argv).expect("a server");
         let arguments: Vec<OsString> = argv[1..].iter().map(OsString::from).collect();

@@ -2,12 +2,12 @@
 
 use anyhow::anyhow;
 use clap::Args;
-use mcpmon_core::model::ServerId;
+use mcpmon_config::{AcceptEdit, Acceptance};
+use mcpmon_model::ServerId;
 
 use crate::{
     agent::setup,
     cli::{CliError, ErrorKind, Globals, Output, daemon::Socket, question},
-    config::{AcceptEdit, Acceptance},
 };
 
 /// What to accept.

@@ -1,7 +1,8 @@
 //! `mcpmon policy explain`: the rules in force, in their order, with the file and line each comes from.
 
 use clap::Args;
-use mcpmon_core::model::Timestamp;
+use mcpmon_config::{Loaded, Outline, Stated};
+use mcpmon_model::Timestamp;
 use serde_json::{Map, Value, json};
 
 use crate::{
@@ -12,7 +13,6 @@ use crate::{
         output::Form,
         question::{self, Question, Subject},
     },
-    config::{Loaded, Outline, Stated},
 };
 
 /// Elements of a list that an overview shows.
@@ -427,12 +427,10 @@ fn unknown(what: &str, outline: &Outline) -> CliError {
 mod tests {
     use clap::Parser as _;
     use insta::assert_snapshot;
+    use mcpmon_store::sample::{NOON, definition};
 
     use super::*;
-    use crate::{
-        cli::commands::scene,
-        record::sample::{NOON, definition},
-    };
+    use crate::cli::commands::scene;
 
     #[derive(clap::Parser)]
     struct CommandLine {

@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use mcpmon_config::{Source, Sources};
 use serde_json::json;
 
 use super::import::write;
 use crate::{
     agent::profile::{self, Drawn},
     cli::{CliError, ErrorKind, Globals, Output, output::Form, session, store},
-    config::{self, Source, Sources},
 };
 
 /// Largest policy that is read again, bytes.
@@ -86,7 +86,7 @@ fn check(text: &str) -> Result<(), CliError> {
     let Some(sources) = Sources::of_parts(parts) else {
         return Ok(());
     };
-    let checked = config::load_sources(&sources).map(drop);
+    let checked = mcpmon_config::load_sources(&sources).map(drop);
     checked.map_err(|error| {
         let error = anyhow::Error::from(error)
             .context("the generated policy cannot be used: this is a mistake of mcpmon");
@@ -97,10 +97,11 @@ fn check(text: &str) -> Result<(), CliError> {
 #[cfg(test)]
 mod tests {
     use insta::assert_snapshot;
-    use mcpmon_core::model::{Action, Direction, Event, EventKind, SessionId};
+    use mcpmon_model::{Action, Direction, Event, EventKind, SessionId};
+    use mcpmon_store::sample;
 
     use super::*;
-    use crate::{cli::commands::scene, record::sample};
+    use crate::cli::commands::scene;
 
     fn of_session(mut event: Event) -> Event {
         event.session_id = Some(SessionId::new("s1"));
@@ -118,12 +119,12 @@ mod tests {
     fn seen(tool: &str) -> Event {
         let mut event = of_session(sample::called(tool, 0));
         event.kind = EventKind::ToolSeen {
-            definition: mcpmon_core::model::DefinitionKind::Tool,
+            definition: mcpmon_model::DefinitionKind::Tool,
             tool_name: tool.to_owned(),
-            tool_hash: mcpmon_core::model::Digest::of(tool.as_bytes()),
-            server_type: mcpmon_core::model::ServerType::Stdio,
+            tool_hash: mcpmon_model::Digest::of(tool.as_bytes()),
+            server_type: mcpmon_model::ServerType::Stdio,
             description: None,
-            status: mcpmon_core::model::DefinitionStatus::New,
+            status: mcpmon_model::DefinitionStatus::New,
             detections: Vec::new(),
             max_severity: None,
         };

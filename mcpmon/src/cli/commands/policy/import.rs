@@ -7,13 +7,11 @@ use std::{
 };
 
 use anyhow::Context as _;
+use mcpmon_config::{Foreign, Imported, Note, NoteKind, Sources, Trust};
 use serde_json::json;
 
 use super::Outcome;
-use crate::{
-    cli::text,
-    config::{self, Foreign, Imported, Note, NoteKind, Sources, Trust},
-};
+use crate::cli::text;
 
 /// What to convert.
 #[derive(Debug, clap::Args)]
@@ -84,7 +82,7 @@ pub(super) fn import(
 fn convert(from: Foreign, path: &Path) -> anyhow::Result<Imported> {
     let sources = Sources::read(path, Trust::Anyone)?;
     let (_, text) = sources.parts().first().context("a file has a text")?;
-    Ok(config::import(from, &path.display().to_string(), text)?)
+    Ok(mcpmon_config::import(from, &path.display().to_string(), text)?)
 }
 
 /// A policy that is in force is not replaced by chance.

@@ -2,10 +2,9 @@
 
 use std::{collections::BTreeSet, ffi::OsStr, fs, path::Path};
 
-use crate::{
-    agent::question::{About, BESIDE, GUIDE},
-    config::{Outline, Sources, load_sources},
-};
+use mcpmon_config::{Outline, Sources, load_sources};
+
+use crate::agent::question::{About, BESIDE, GUIDE};
 
 /// What stands before the name of a rule.
 const BEFORE: &[&str] = &[
@@ -78,7 +77,7 @@ fn outline() -> Outline {
 /// The sources of the program without their tests, blanks as one.
 fn sources() -> Vec<String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut waiting = vec![root.join("src"), root.join("../mcpmon-core/src")];
+    let mut waiting = vec![root.join("src"), root.join("../crates")];
     let mut texts = Vec::new();
     while let Some(path) = waiting.pop() {
         if path.is_dir() {

@@ -9,6 +9,7 @@ mod known_rules;
 
 use std::{io::Write, path::PathBuf};
 
+use mcpmon_config::{ConfigError, Loaded, LocalConfig, Search, Sources, Trust};
 use serde_json::json;
 
 pub(in crate::cli) use self::{
@@ -17,10 +18,7 @@ pub(in crate::cli) use self::{
     generate::generate,
 };
 
-use crate::{
-    cli::{CliError, ErrorKind, Globals},
-    config::{self, ConfigError, Loaded, LocalConfig, Search, Sources, Trust},
-};
+use crate::cli::{CliError, ErrorKind, Globals};
 
 /// Check, explain, generate or import policies, and accept what was found
 #[derive(Debug, clap::Args)]
@@ -95,7 +93,7 @@ pub(in crate::cli) fn run(
             Ok(Outcome::Valid)
         }
         PolicyCommand::Schema => {
-            out.write_all(config::schema().as_bytes())?;
+            out.write_all(mcpmon_config::schema().as_bytes())?;
             Ok(Outcome::Valid)
         }
     }
@@ -108,7 +106,7 @@ pub(in crate::cli) fn run(
 pub(in crate::cli) fn in_force(globals: &Globals) -> Result<Loaded, CliError> {
     let search = Search::of_process(globals.config.clone(), LocalConfig::Ignore);
     let trust = Trust::for_user(nix::unistd::geteuid().as_raw());
-    config::load(&search, trust).map_err(|error| CliError::new(ErrorKind::Usage, error))
+    mcpmon_config::load(&search, trust).map_err(|error| CliError::new(ErrorKind::Usage, error))
 }
 
 fn check(
@@ -120,12 +118,12 @@ fn check(
 ) -> anyhow::Result<Outcome> {
     let is_own = args.files.is_empty() && matches!(search.read_own(trust), Ok(Some(_)));
     let results: Vec<_> = if args.files.is_empty() {
-        vec![("the configuration".to_owned(), config::load(search, trust))]
+        vec![("the configuration".to_owned(), mcpmon_config::load(search, trust))]
     } else {
         let check_one = |path: &PathBuf| {
             let result = Sources::read(path, Trust::Anyone)
                 .map_err(ConfigError::from)
-                .and_then(|sources| config::load_sources(&sources));
+                .and_then(|sources| mcpmon_config::load_sources(&sources));
             (path.display().to_string(), result)
         };
         args.files.iter().map(check_one).collect()
@@ -294,9 +292,12 @@ mcp:
     - {id: two, match: {uri_pattern: 'file:///x'}, decision: BLOCK}
   suppressions: [{rule: tool_poisoning, reason: known}]
 ";
-        let sources = Sources::of_parts(vec![(config::Source::File("a.yaml".into()), text.to_owned())]);
+        let sources = Sources::of_parts(vec![(
+            mcpmon_config::Source::File("a.yaml".into()),
+            text.to_owned(),
+        )]);
         let loaded =
-            config::load_sources(&sources.expect("a part")).unwrap_or_else(|error| panic!("{error}"));
+            mcpmon_config::load_sources(&sources.expect("a part")).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(
             summary(&loaded),
             "ok: a.yaml (0 servers, 2 rules, 3 listed names, 1 suppression, 0 network rules)"

@@ -2,14 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mcpmon_core::model::{Action, EventKind, Layer, Severity};
+use mcpmon_model::{Action, EventKind, Layer, Severity};
+use mcpmon_store::{Filter, Reader, SessionSummary, StoredEvent, json as form};
 use serde_json::{Map, Value, json};
 
 use super::{seen::Seen, stopped};
-use crate::{
-    cli::{CliError, summary},
-    record::{Filter, Reader, SessionSummary, StoredEvent, json as form},
-};
+use crate::cli::{CliError, summary};
 
 /// Entries of each list in a report; how many there were is told.
 const MOST: usize = 50;
@@ -81,7 +79,7 @@ pub(super) fn surroundings(reader: &Reader, events: &[StoredEvent]) -> Result<Ve
     let filter = Filter {
         types: types.map(str::to_owned).to_vec(),
         since: Some(first.timestamp),
-        until: Some(mcpmon_core::model::Timestamp(last.timestamp.0.saturating_add(1))),
+        until: Some(mcpmon_model::Timestamp(last.timestamp.0.saturating_add(1))),
         ..Filter::default()
     };
     let servers: BTreeSet<&str> = events

@@ -6,12 +6,10 @@ mod seen;
 mod stopped;
 
 use clap::{Args, ValueEnum};
+use mcpmon_store::{Filter, Reader};
 
 use self::{contents::Report, seen::Seen};
-use crate::{
-    cli::{CliError, Output, output::Form, session},
-    record::{Filter, Reader},
-};
+use crate::cli::{CliError, Output, output::Form, session};
 
 /// Report on a session: servers, tools, detections, calls, connections, and what was not enforced
 #[derive(Debug, Args)]

@@ -1,9 +1,8 @@
 //! What could be seen of a session: connections, and servers that no wrapper started, only a daemon sees.
 
-use crate::{
-    cli::CliError,
-    record::{Reader, SessionSummary, Span, StoredEvent},
-};
+use mcpmon_store::{Reader, SessionSummary, Span, StoredEvent};
+
+use crate::cli::CliError;
 
 /// How much of a session a daemon watched.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -2,10 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mcpmon_core::model::{Action, Layer, Timestamp};
+use mcpmon_model::{Action, Layer, Timestamp};
+use mcpmon_store::StoredEvent;
 use serde_json::Value;
-
-use crate::record::StoredEvent;
 
 /// What is told of one message is told at one time.
 type Moment<'a> = (Timestamp, Option<&'a str>, Option<&'a str>, Layer);

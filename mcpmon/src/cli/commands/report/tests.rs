@@ -1,12 +1,10 @@
 //! A report of a session with a little of everything.
 
-use mcpmon_core::model::{Action, CallOutcome, Direction, Event, EventKind};
+use mcpmon_model::{Action, CallOutcome, Direction, Event, EventKind};
+use mcpmon_store::{Entry, Span, sample};
 
 use super::*;
-use crate::{
-    cli::{ErrorKind, commands::scene, output::Form},
-    record::{Entry, Span, sample},
-};
+use crate::cli::{ErrorKind, commands::scene, output::Form};
 
 fn events() -> Vec<Event> {
     let mut started = sample::started("files", 10);
@@ -31,8 +29,8 @@ fn watched(events: Vec<Event>, form: Form, format: Option<Format>) -> String {
         session: "s1".to_owned(),
         format,
     };
-    let since = mcpmon_core::model::Timestamp(sample::NOON);
-    let until = mcpmon_core::model::Timestamp(sample::NOON + 100 * sample::SECOND);
+    let since = mcpmon_model::Timestamp(sample::NOON);
+    let until = mcpmon_model::Timestamp(sample::NOON + 100 * sample::SECOND);
     let watch = Entry::Watch(Span { since, until });
     scene::shown_with(vec![watch], events, form, |reader, output| {
         run(&options, &reader, output)
@@ -58,7 +56,7 @@ fn what_nobody_could_see_is_said_to_be_unseen() {
     if let EventKind::ServerStarted { wrapped, .. } = &mut started.kind {
         *wrapped = true;
     }
-    started.session_id = Some(mcpmon_core::model::SessionId::new("s1"));
+    started.session_id = Some(mcpmon_model::SessionId::new("s1"));
     let of = |format| {
         let events = vec![started.clone(), sample::called("read_file", 1)];
         scene::shown(events, Form::Json, |reader, output| {
@@ -83,7 +81,7 @@ fn what_nobody_could_see_is_said_to_be_unseen() {
 #[test]
 fn a_server_that_a_model_invented_is_not_among_those_that_were_connected() {
     let mut invented = sample::wanted("read_file", Some("toolu_9"), Action::Allow);
-    invented.server_id = Some(mcpmon_core::model::ServerId::new("imagined").unwrap());
+    invented.server_id = Some(mcpmon_model::ServerId::new("imagined").unwrap());
     let report = report_of(vec![sample::called("read_file", 1), invented]);
     assert_eq!(report["servers_connected"], serde_json::json!(["files"]));
 }

@@ -1,0 +1,292 @@
+//! Accepting what was found: the entries of `mcp.suppressions` that do, and the file that they are put in.
+
+use std::{fmt, path::PathBuf};
+
+use mcpmon_policy::Policy;
+
+use super::{
+    ConfigError, Loaded, Source, Sources,
+    load::{self, Entry, Item, KeyPath, Node, Value},
+    load_sources,
+    mistake::Origin,
+    written::scalar,
+};
+
+/// A finding that is to be accepted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Acceptance {
+    /// The id of a rule, or the name of what it finds.
+    pub rule: String,
+    /// The server that it holds for; every one where there is none.
+    pub server: Option<String>,
+    /// The same of its tools.
+    pub tool: Option<String>,
+    /// The reason.
+    pub reason: String,
+}
+
+/// A configuration file with more suppressions, not yet written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AcceptEdit {
+    /// The file.
+    pub path: PathBuf,
+    /// The whole file as it is now; `None` where there is none.
+    pub before: Option<String>,
+    /// The whole file with the suppressions, and nothing else changed.
+    pub after: String,
+}
+
+/// The text of a configuration that says nothing.
+const EMPTY: &str = "version: 1\n";
+
+impl AcceptEdit {
+    /// The change that makes `loaded` accept this, in its last file, or in a new one at `otherwise` where it has none. `None`
+    /// where no way is known to write it that changes nothing else that the file means.
+    ///
+    /// # Errors
+    /// Where one of them may not stand in a configuration.
+    pub fn new(
+        loaded: &Loaded,
+        otherwise: PathBuf,
+        wanted: &[Acceptance],
+    ) -> Result<Option<Self>, ConfigError> {
+        let mut parts = loaded.text.parts().to_vec();
+        let mut with_all = parts.clone();
+        let lines: String = wanted
+            .iter()
+            .map(|acceptance| format!("  - {acceptance}\n"))
+            .collect();
+        let fragment = format!("mcp:\n  suppressions:\n{lines}");
+        with_all.push((Source::File(PathBuf::from("command line")), fragment));
+        if let Some(sources) = Sources::of_parts(with_all) {
+            load_sources(&sources)?;
+        }
+        Ok(Self::of_parts(&mut parts, &loaded.policy, otherwise, wanted))
+    }
+
+    fn of_parts(
+        parts: &mut Vec<(Source, String)>,
+        policy: &Policy,
+        otherwise: PathBuf,
+        wanted: &[Acceptance],
+    ) -> Option<Self> {
+        let last = parts
+            .iter()
+            .rposition(|(source, _)| matches!(source, Source::File(_)));
+        let index = last.unwrap_or_else(|| {
+            parts.push((Source::File(otherwise.clone()), EMPTY.to_owned()));
+            parts.len() - 1
+        });
+        let path = match &parts[index].0 {
+            Source::File(path) => path.clone(),
+            Source::EmbeddedDefault => otherwise,
+        };
+        let before = last.map(|_| parts[index].1.clone());
+        let mut policy = policy.clone();
+        for acceptance in wanted {
+            let candidates = candidates(&parts[index].1, &acceptance.to_string());
+            let (text, changed) = candidates.into_iter().find_map(|text| {
+                let mut parts = parts.clone();
+                parts[index].1.clone_from(&text);
+                let changed = load_sources(&Sources::of_parts(parts)?).ok()?.policy;
+                adds_one(&policy, &changed).then_some((text, changed))
+            })?;
+            parts[index].1 = text;
+            policy = Policy::clone(&changed);
+        }
+        let after = parts.swap_remove(index).1;
+        Some(Self { path, before, after })
+    }
+}
+
+/// In one line of YAML.
+impl fmt::Display for Acceptance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let fields = [
+            ("rule", Some(&self.rule)),
+            ("server", self.server.as_ref()),
+            ("tool", self.tool.as_ref()),
+            ("reason", Some(&self.reason)),
+        ];
+        let fields = fields.into_iter().filter_map(|(name, value)| {
+            let value = scalar(value?);
+            Some(format!("{name}: {value}"))
+        });
+        write!(f, "{{{}}}", fields.collect::<Vec<_>>().join(", "))
+    }
+}
+
+/// Whether one policy is the other with one suppression more.
+fn adds_one(before: &Policy, after: &Policy) -> bool {
+    let mut rest = after.suppressions.clone();
+    for known in &before.suppressions {
+        match rest.iter().position(|other| other == known) {
+            Some(index) => drop(rest.remove(index)),
+            None => return false,
+        }
+    }
+    let with_same = Policy {
+        suppressions: before.suppressions.clone(),
+        ..after.clone()
+    };
+    rest.len() == 1 && with_same == *before
+}
+
+/// `text` with an entry more in `mcp.suppressions`, in each way in which that can be written; not each means the same.
+fn candidates(text: &str, entry: &str) -> Vec<String> {
+    let origin = Origin {
+        name: String::new(),
+        text: text.to_owned(),
+    };
+    let Ok(tree) = load::any(origin) else {
+        return Vec::new();
+    };
+    let root = KeyPath::root();
+    let mcp = tree.find(&root.key("mcp"));
+    let list = tree.find(&root.key("mcp").key("suppressions"));
+    let edits = match (list, mcp) {
+        (Some(list), _) => {
+            let above = first_item(list).and_then(|first| above(text, &first.node, &format!("- {entry}")));
+            [above, inside(text, list, '[', entry)]
+        }
+        (None, Some(mcp)) => {
+            let key = first_key(mcp)
+                .and_then(|key| line_above(text, key, &["suppressions:", &format!("  - {entry}")]));
+            [key, inside(text, mcp, '{', &format!("suppressions: [{entry}]"))]
+        }
+        (None, None) => {
+            let gap = if text.is_empty() || text.ends_with('\n') {
+                ""
+            } else {
+                "\n"
+            };
+            let end = format!("{text}{gap}mcp:\n  suppressions:\n    - {entry}\n");
+            [
+                Some(end),
+                inside(text, &tree, '{', &format!("mcp: {{suppressions: [{entry}]}}")),
+            ]
+        }
+    };
+    edits.into_iter().flatten().collect()
+}
+
+fn first_item(node: &Node) -> Option<&Item> {
+    let Value::List(items) = &node.value else {
+        return None;
+    };
+    items.first()
+}
+
+fn first_key(node: &Node) -> Option<&Entry> {
+    let Value::Map(entries) = &node.value else {
+        return None;
+    };
+    entries.first()
+}
+
+/// `line` above the element of a list that stands on lines of its own.
+fn above(text: &str, item: &Node, line: &str) -> Option<String> {
+    let start = line_start(text, item.place.line)?;
+    let rest = text.get(start..)?;
+    let indent = rest.len() - rest.trim_start_matches(' ').len();
+    let is_element = rest[indent..].starts_with("- ");
+    is_element.then(|| format!("{}{}{line}\n{rest}", &text[..start], &rest[..indent]))
+}
+
+/// `lines` above a key that begins its line, as far indented.
+fn line_above(text: &str, key: &Entry, lines: &[&str]) -> Option<String> {
+    let start = line_start(text, key.place.line)?;
+    let rest = text.get(start..)?;
+    let indent = usize::try_from(key.place.column).ok()?.checked_sub(1)?;
+    let margin = rest
+        .get(..indent)
+        .filter(|margin| margin.bytes().all(|byte| byte == b' '))?;
+    let lines: String = lines.iter().map(|line| format!("{margin}{line}\n")).collect();
+    Some(format!("{}{lines}{rest}", &text[..start]))
+}
+
+/// `entry` behind the bracket that opens a value in one line.
+fn inside(text: &str, node: &Node, bracket: char, entry: &str) -> Option<String> {
+    let start = line_start(text, node.place.line)?;
+    let column = usize::try_from(node.place.column).ok()?.checked_sub(1)?;
+    let at = start + text.get(start..)?.char_indices().nth(column)?.0;
+    let rest = text[at..].strip_prefix(bracket)?;
+    let is_empty = rest.trim_start().starts_with([']', '}']);
+    let comma = if is_empty { "" } else { ", " };
+    Some(format!("{}{bracket}{entry}{comma}{rest}", &text[..at]))
+}
+
+/// Where a line begins, which is counted from 1.
+fn line_start(text: &str, line: u32) -> Option<usize> {
+    let before = usize::try_from(line).ok()?.checked_sub(1)?;
+    Some(text.split_inclusive('\n').take(before).map(str::len).sum())
+}
+
+#[cfg(test)]
+mod tests {
+    use test_case::test_case;
+
+    use super::*;
+
+    fn acceptance() -> Acceptance {
+        Acceptance {
+            rule: "instruction-override-1".to_owned(),
+            server: Some("files".to_owned()),
+            tool: Some("read * \"x\"".to_owned()),
+            reason: "by user 1000".to_owned(),
+        }
+    }
+
+    const ENTRY: &str =
+        "{rule: instruction-override-1, server: files, tool: \"read * \\\"x\\\"\", reason: \"by user 1000\"}";
+
+    fn edited(text: &str) -> Option<String> {
+        let part = (Source::File(PathBuf::from("mcpmon.yaml")), text.to_owned());
+        let loaded = load_sources(&Sources::of_parts(vec![part])?).expect("valid");
+        let edit = AcceptEdit::new(&loaded, PathBuf::from("new.yaml"), &[acceptance()]).expect("valid")?;
+        assert_eq!(edit.before.as_deref(), Some(text));
+        Some(edit.after)
+    }
+
+    #[test_case("version: 1\n" => Some(format!("version: 1\nmcp:\n  suppressions:\n    - {ENTRY}\n")); "without a section")]
+    #[test_case("version: 1 # one" => Some(format!("version: 1 # one\nmcp:\n  suppressions:\n    - {ENTRY}\n")); "without a line end")]
+    #[test_case("mcp:\n    # why\n    fail_closed: true\nmode: observe\n" => Some(format!("mcp:\n    # why\n    suppressions:\n      - {ENTRY}\n    fail_closed: true\nmode: observe\n")); "a section")]
+    #[test_case("mcp: {fail_closed: true}\n" => Some(format!("mcp: {{suppressions: [{ENTRY}], fail_closed: true}}\n")); "a section in one line")]
+    #[test_case("mcp: {}\n" => Some(format!("mcp: {{suppressions: [{ENTRY}]}}\n")); "an empty section")]
+    #[test_case("{version: 1}\n" => Some(format!("{{mcp: {{suppressions: [{ENTRY}]}}, version: 1}}\n")); "all in one line")]
+    #[test_case("mcp:\n  suppressions:\n  - rule: persona\n    reason: x\n" => Some(format!("mcp:\n  suppressions:\n  - {ENTRY}\n  - rule: persona\n    reason: x\n")); "a list")]
+    #[test_case("mcp:\n  suppressions: [{rule: persona, reason: x}]\n" => Some(format!("mcp:\n  suppressions: [{ENTRY}, {{rule: persona, reason: x}}]\n")); "a list in one line")]
+    #[test_case("mcp:\n  suppressions: []\n" => Some(format!("mcp:\n  suppressions: [{ENTRY}]\n")); "an empty list")]
+    #[test_case("mcp:\n  suppressions:\n  mode: x\n".replace("  mode: x\n", "").as_str() => None; "a list that is not there")]
+    fn an_entry_more_and_nothing_else_changed(text: &str) -> Option<String> {
+        edited(text)
+    }
+
+    #[test]
+    fn what_is_no_rule_is_not_accepted() {
+        let loaded = load_sources(&Sources::embedded_default()).expect("valid");
+        let wrong = Acceptance {
+            rule: "instruction-overide-1".to_owned(),
+            ..acceptance()
+        };
+        let error = AcceptEdit::new(&loaded, PathBuf::from("new.yaml"), &[wrong]).expect_err("no rule");
+        assert!(
+            error
+                .to_string()
+                .contains("did you mean `instruction-override-1`?"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn without_a_file_there_is_a_new_one() {
+        let loaded = load_sources(&Sources::embedded_default()).expect("valid");
+        let edit = AcceptEdit::new(&loaded, PathBuf::from("new.yaml"), &[acceptance(), acceptance()]);
+        let edit = edit.expect("valid").expect("an edit");
+        let after = format!("version: 1\nmcp:\n  suppressions:\n    - {ENTRY}\n    - {ENTRY}\n");
+        assert_eq!(
+            (edit.path, edit.before, edit.after),
+            (PathBuf::from("new.yaml"), None, after)
+        );
+    }
+}

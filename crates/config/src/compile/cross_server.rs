@@ -1,0 +1,111 @@
+//! Rules over the calls to several servers, and what tools are taken to do.
+
+use std::time::Duration;
+
+use mcpmon_model::ToolCategory;
+use mcpmon_policy::{Burst, Categories, Classifier, CrossServer, CrossServerDecision, Flow, ToolGlob};
+
+use super::Finding;
+use crate::{load::KeyPath, raw};
+
+/// Longest window: what happened in it is kept for every session.
+const LONGEST_WINDOW: Duration = Duration::from_mins(10);
+
+/// Compiles `mcp.cross_server`. The similarity of names is a matter of its own.
+pub(super) fn rules(raw: &raw::CrossServer, findings: &mut Vec<Finding>) -> CrossServer {
+    let section = KeyPath::root().key("mcp").key("cross_server");
+    let mut window = |rule: &str, given: &raw::Text<raw::Lapse>| {
+        let window = given.0.0;
+        if window.is_zero() || window > LONGEST_WINDOW {
+            findings.push(Finding::new(
+                section.key(rule).key("window"),
+                "expected from `1ms` to `10m`; to switch the rule off, set its `enabled: false`",
+            ));
+        }
+        window
+    };
+    let read_then_send = window("read_then_send", &raw.read_then_send.window);
+    let burst = Burst {
+        max_calls: raw.burst.max_calls,
+        window: window("burst", &raw.burst.window),
+    };
+    let flow = Flow {
+        same_turn_only: raw.cross_server_flow.same_turn_only,
+        window: window("cross_server_flow", &raw.cross_server_flow.window),
+        categories: raw
+            .cross_server_flow
+            .categories
+            .iter()
+            .copied()
+            .map(category)
+            .collect(),
+    };
+    if burst.max_calls == 0 {
+        findings.push(Finding::new(
+            section.key("burst").key("max_calls"),
+            "every call would be one too many: expected at least 1; to switch the rule off, set its `enabled: false`",
+        ));
+    }
+    if raw.cross_server_flow.enabled && flow.categories.is_empty() {
+        findings.push(Finding::new(
+            section.key("cross_server_flow").key("categories"),
+            "no call would count: expected some of `write`, `send`, `compute`, `unknown`; to switch the rule off, set its `enabled: false`",
+        ));
+    }
+    CrossServer {
+        stops_all: false,
+        enabled: raw.enabled,
+        decision: match raw.decision {
+            raw::CrossServerDecision::Evidence => CrossServerDecision::Evidence,
+            raw::CrossServerDecision::Block => CrossServerDecision::Block,
+            raw::CrossServerDecision::Audit => CrossServerDecision::Audit,
+        },
+        shadow_tool: raw.shadow_tool.enabled,
+        read_then_send: raw.read_then_send.enabled.then_some(read_then_send),
+        burst: raw.burst.enabled.then_some(burst),
+        flow: raw.cross_server_flow.enabled.then_some(flow),
+    }
+}
+
+/// Compiles `mcp.categories`, and what tells the category of every other tool.
+pub(super) fn categories(mcp: &raw::Mcp, findings: &mut Vec<Finding>) -> Categories {
+    let section = KeyPath::root().key("mcp").key("categories");
+    let raw = &mcp.categories;
+    // The first that matches holds: of two that match one tool, the one that makes it more.
+    let lists = [
+        ("send", &raw.send, ToolCategory::Send),
+        ("compute", &raw.compute, ToolCategory::Compute),
+        ("write", &raw.write, ToolCategory::Write),
+        ("read", &raw.read, ToolCategory::Read),
+        ("unknown", &raw.unknown, ToolCategory::Unknown),
+    ];
+    let mut overrides = Vec::new();
+    for (key, globs, category) in lists {
+        for (index, glob) in globs.iter().enumerate() {
+            if glob.trim().is_empty() {
+                findings.push(Finding::new(
+                    section.key(key).index(index),
+                    "matches no tool: expected a glob over `TOOL` or `SERVER:TOOL`",
+                ));
+            }
+            overrides.push((category, ToolGlob::new(glob)));
+        }
+    }
+    Categories {
+        classifier: match mcp.cross_server.classifier {
+            raw::Classifier::Evidence => Classifier::Evidence,
+            raw::Classifier::Names => Classifier::Names,
+        },
+        overrides,
+    }
+}
+
+const fn category(raw: raw::Category) -> ToolCategory {
+    match raw {
+        raw::Category::Read => ToolCategory::Read,
+        raw::Category::Write => ToolCategory::Write,
+        raw::Category::Send => ToolCategory::Send,
+        raw::Category::Compute => ToolCategory::Compute,
+        raw::Category::Unknown => ToolCategory::Unknown,
+    }
+}

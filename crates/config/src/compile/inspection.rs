@@ -1,0 +1,343 @@
+//! What is looked for in what servers say, what is done with what they ask, and the bounds of both.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use jiff::tz::TimeZone;
+use mcpmon_detect::scan::Scanner;
+use mcpmon_engine::suppressible;
+use mcpmon_model::{Category, CustomPattern, NameGlob, Severity, Timestamp};
+use mcpmon_policy::{
+    Approvals, Detection, FirstUse, Handling, Limits, OnDetection, OnNewTool, OnOutput, OnSecret, OnTimeout,
+    OutputInspection, Requests, Suppression,
+};
+
+use super::{Finding, check_name};
+use crate::{
+    load::{KeyPath, closest},
+    raw::{self, Level},
+};
+
+/// Smallest `mcp.limits.max_line`: a handshake must fit.
+const SMALLEST_LINE: u64 = 64 << 10;
+/// Largest: a message is held in memory.
+const LARGEST_LINE: u64 = 1 << 30;
+/// Deepest `mcp.limits.max_schema_depth`: nesting costs stack.
+const DEEPEST: u32 = 512;
+
+/// Compiles `mcp.detection`, as far as it concerns definitions.
+pub(super) fn detection(raw: &raw::Detection, findings: &mut Vec<Finding>) -> Detection {
+    let builtin = &raw.builtin;
+    let categories = [
+        (builtin.credential_theft, Category::CredentialTheft),
+        (builtin.exfiltration, Category::Exfiltration),
+        (builtin.hidden_instructions, Category::HiddenInstructions),
+        (builtin.shell_injection, Category::ShellInjection),
+        (builtin.path_traversal, Category::PathTraversal),
+        (builtin.cross_tool_override, Category::CrossToolOverride),
+        (builtin.stealth_instruction, Category::StealthInstruction),
+    ];
+    Detection {
+        enabled: raw.enabled,
+        builtin: categories
+            .into_iter()
+            .filter_map(|(wanted, category)| wanted.then_some(category))
+            .collect(),
+        custom: custom_patterns(&raw.custom_patterns, findings),
+        alert_threshold: severity(raw.alert_threshold),
+        act_threshold: severity(raw.act_threshold).max(severity(raw.alert_threshold)),
+        on_detection: match raw.on_detection {
+            raw::OnDefinition::Alert => OnDetection::Alert,
+            raw::OnDefinition::Hide => OnDetection::Hide,
+            raw::OnDefinition::Block => OnDetection::Block,
+        },
+        on_new_tool: match raw.on_new_tool {
+            raw::OnNewTool::Allow => OnNewTool::Allow,
+            raw::OnNewTool::Alert => OnNewTool::Alert,
+            raw::OnNewTool::Hide => OnNewTool::Hide,
+        },
+    }
+}
+
+/// Patterns of a configuration's own at most: each may take a mebibyte.
+const MOST_CUSTOM: usize = 256;
+
+/// Every pattern is compiled by itself, so that each mistake is told at its place.
+fn custom_patterns(raw: &[raw::CustomPattern], findings: &mut Vec<Finding>) -> Vec<CustomPattern> {
+    let list = KeyPath::root().key("mcp").key("detection").key("custom_patterns");
+    let mut names = BTreeSet::new();
+    let mut patterns = Vec::with_capacity(raw.len());
+    if raw.len() > MOST_CUSTOM {
+        let message = format!("more than {MOST_CUSTOM} patterns: join some of them with `|`");
+        findings.push(Finding::new(list.index(MOST_CUSTOM), message));
+    }
+    for (index, entry) in raw.iter().enumerate().take(MOST_CUSTOM) {
+        let path = list.index(index);
+        check_name(&entry.name, path.key("name"), findings);
+        if !names.insert(&entry.name) {
+            let message = format!("the pattern name `{}` is used twice", entry.name);
+            findings.push(Finding::new(path.key("name"), message));
+        }
+        let pattern = CustomPattern {
+            name: entry.name.clone(),
+            pattern: entry.pattern.clone(),
+            category: category(entry.category),
+            severity: severity(entry.severity),
+        };
+        match Scanner::new(&BTreeSet::new(), std::slice::from_ref(&pattern)) {
+            Ok(_) if matches_nothing(&entry.pattern) => findings.push(Finding::new(
+                path.key("pattern"),
+                "an empty pattern would match everything",
+            )),
+            Ok(_) => patterns.push(pattern),
+            Err(error) => findings.push(Finding::new(
+                path.key("pattern"),
+                // The source draws the pattern with a caret over several lines; its last one says what is wrong.
+                format!(
+                    "no valid regular expression: {}",
+                    last_line(&error.source.to_string())
+                ),
+            )),
+        }
+    }
+    patterns
+}
+
+fn matches_nothing(pattern: &str) -> bool {
+    pattern.trim().is_empty()
+}
+
+fn last_line(text: &str) -> &str {
+    let line = text.lines().last().unwrap_or(text);
+    line.strip_prefix("error: ").unwrap_or(line)
+}
+
+/// Compiles `mcp.output_inspection`.
+pub(super) const fn outputs(raw: &raw::OutputInspection) -> OutputInspection {
+    OutputInspection {
+        enabled: raw.enabled,
+        on_detection: match raw.on_detection {
+            raw::OnOutput::Alert => OnOutput::Alert,
+            raw::OnOutput::Block => OnOutput::Block,
+        },
+        secrets: match raw.secrets {
+            raw::OnOutputSecret::Alert => OnSecret::Alert,
+            raw::OnOutputSecret::Redact => OnSecret::Redact,
+            raw::OnOutputSecret::Block => OnSecret::Block,
+        },
+    }
+}
+
+/// Compiles `mcp.suppressions`.
+pub(super) fn suppressions(mcp: &raw::Mcp, findings: &mut Vec<Finding>) -> Vec<Suppression> {
+    let raw = &mcp.suppressions;
+    if raw.is_empty() {
+        return Vec::new();
+    }
+    let list = KeyPath::root().key("mcp").key("suppressions");
+    let mut known: Vec<&str> = suppressible().collect();
+    known.extend(mcp.detection.custom_patterns.iter().map(|own| own.name.as_str()));
+    let mut suppressions = Vec::with_capacity(raw.len());
+    for (index, entry) in raw.iter().enumerate() {
+        let path = list.index(index);
+        for (key, text, message) in [
+            (
+                "rule",
+                &entry.rule,
+                "expected the rule or pattern that is accepted, `*` for all",
+            ),
+            (
+                "reason",
+                &entry.reason,
+                "expected why it is accepted, for whoever asks later",
+            ),
+        ] {
+            if text.trim().is_empty() {
+                findings.push(Finding::new(path.key(key), message));
+            }
+        }
+        let rule = NameGlob::new(&entry.rule);
+        if !entry.rule.trim().is_empty() && !known.iter().any(|name| rule.matches(name)) {
+            findings.push(Finding::new(path.key("rule"), unknown_rule(&entry.rule, &known)));
+        }
+        let until = match entry.until.as_ref().map(|until| end_of(until.0)) {
+            Some(None) => {
+                findings.push(Finding::new(path.key("until"), "no such day can be reached"));
+                continue;
+            }
+            Some(until) => until,
+            None => None,
+        };
+        let glob = |text: &Option<String>| NameGlob::new(text.as_deref().unwrap_or("*"));
+        suppressions.push(Suppression {
+            rule,
+            server: glob(&entry.server),
+            tool: glob(&entry.tool),
+            until,
+            reason: entry.reason.clone(),
+        });
+    }
+    suppressions
+}
+
+fn unknown_rule(name: &str, known: &[&str]) -> String {
+    let meant = match closest(name, known) {
+        Some(meant) => format!("; did you mean `{meant}`?"),
+        None => ": `mcpmon detections --json` has the ids of rules that found something".to_owned(),
+    };
+    format!("`{name}` is neither a rule nor what one finds{meant}")
+}
+
+/// The first instant after a day, in UTC: one rule for everyone who shares a file.
+fn end_of(day: jiff::civil::Date) -> Option<Timestamp> {
+    let next = day.tomorrow().ok()?.to_zoned(TimeZone::UTC).ok()?;
+    i64::try_from(next.timestamp().as_nanosecond())
+        .ok()
+        .map(Timestamp)
+}
+
+/// Compiles what is done with requests that are no tool calls.
+pub(super) const fn requests(mcp: &raw::Mcp) -> Requests {
+    if !mcp.enforce_policy {
+        return Requests {
+            sampling: Handling::Allow,
+            elicitation: Handling::Allow,
+            prompts: Handling::Allow,
+            completion: Handling::Allow,
+        };
+    }
+    Requests {
+        sampling: handling(mcp.sampling),
+        elicitation: handling(mcp.elicitation),
+        prompts: handling(mcp.prompts),
+        completion: handling(mcp.completion),
+    }
+}
+
+/// What is done with a kind of request.
+pub(super) const fn handling(raw: raw::Judgement) -> Handling {
+    match raw {
+        raw::Judgement::Allow => Handling::Allow,
+        raw::Judgement::Audit => Handling::Audit,
+        raw::Judgement::Block => Handling::Block,
+    }
+}
+
+/// Compiles `mcp.limits`.
+pub(super) fn limits(raw: &raw::Limits, findings: &mut Vec<Finding>) -> Limits {
+    let section = KeyPath::root().key("mcp").key("limits");
+    let line = raw.max_line.0.0;
+    if !(SMALLEST_LINE..=LARGEST_LINE).contains(&line) {
+        findings.push(Finding::new(
+            section.key("max_line"),
+            "expected from `64KiB` (smaller, and a server cannot introduce itself) to `1GiB` (it is held in memory)",
+        ));
+    }
+    for (key, value, message) in [
+        (
+            "max_tools",
+            raw.max_tools,
+            "no tool could be listed: expected at least 1",
+        ),
+        (
+            "max_batch",
+            raw.max_batch,
+            "no batch could pass: expected at least 1",
+        ),
+        (
+            "max_pending",
+            raw.max_pending,
+            "no request could wait: expected at least 1",
+        ),
+        (
+            "max_streams_per_server",
+            raw.max_streams_per_server,
+            "no server reached over the network could tell of changes: expected at least 1",
+        ),
+    ] {
+        if value == 0 {
+            findings.push(Finding::new(section.key(key), message));
+        }
+    }
+    if !(8..=DEEPEST).contains(&raw.max_schema_depth) {
+        findings.push(Finding::new(
+            section.key("max_schema_depth"),
+            format!("expected from 8 (a tool's schema is no flatter) to {DEEPEST}"),
+        ));
+    }
+    let number = |value: u32| usize::try_from(value).unwrap_or(usize::MAX);
+    Limits {
+        max_line: usize::try_from(line).unwrap_or(usize::MAX),
+        max_tools: number(raw.max_tools),
+        max_schema_depth: number(raw.max_schema_depth),
+        max_batch: number(raw.max_batch),
+        max_pending: number(raw.max_pending),
+        request_timeout: raw.request_timeout.0.0,
+        max_streams: number(raw.max_streams_per_server),
+    }
+}
+
+/// Compiles `mcp.approvals`.
+pub(super) fn approvals(raw: &raw::Approvals, findings: &mut Vec<Finding>) -> Approvals {
+    let timeout = raw.timeout.0.0;
+    if timeout < Duration::from_secs(1) {
+        findings.push(Finding::new(
+            KeyPath::root().key("mcp").key("approvals").key("timeout"),
+            "nobody can answer in that time: expected at least `1s`",
+        ));
+    }
+    Approvals {
+        required_for: severity(raw.required_for),
+        timeout,
+        on_timeout: match raw.on_timeout {
+            raw::OnTimeout::Deny => OnTimeout::Deny,
+            raw::OnTimeout::Allow => OnTimeout::Allow,
+        },
+    }
+}
+
+/// Compiles `mcp.registry`, as far as it concerns pins.
+pub(super) const fn first_use(raw: &raw::Registry) -> FirstUse {
+    match raw.pin_on_first_use {
+        true => FirstUse::Pin,
+        false => FirstUse::Record,
+    }
+}
+
+/// Compiles how close a server's name may come to a known one.
+pub(super) fn name_similarity(raw: &raw::ShadowTool, findings: &mut Vec<Finding>) -> Option<f64> {
+    let threshold = raw.similarity_threshold;
+    if !(0.0..=1.0).contains(&threshold) {
+        findings.push(Finding::new(
+            KeyPath::root()
+                .key("mcp")
+                .key("cross_server")
+                .key("shadow_tool")
+                .key("similarity_threshold"),
+            "expected a number from 0 (every name) to 1 (the same name)",
+        ));
+    }
+    raw.similarity_check.then_some(threshold)
+}
+
+pub(super) const fn severity(raw: Level) -> Severity {
+    match raw {
+        Level::Low => Severity::Low,
+        Level::Medium => Severity::Medium,
+        Level::High => Severity::High,
+        Level::Critical => Severity::Critical,
+    }
+}
+
+const fn category(raw: raw::Attack) -> Category {
+    match raw {
+        raw::Attack::CredentialTheft => Category::CredentialTheft,
+        raw::Attack::Exfiltration => Category::Exfiltration,
+        raw::Attack::HiddenInstructions => Category::HiddenInstructions,
+        raw::Attack::ShellInjection => Category::ShellInjection,
+        raw::Attack::PathTraversal => Category::PathTraversal,
+        raw::Attack::CrossToolOverride => Category::CrossToolOverride,
+        raw::Attack::StealthInstruction => Category::StealthInstruction,
+        raw::Attack::Secret => Category::Secret,
+        raw::Attack::Custom => Category::Custom,
+    }
+}

@@ -1,0 +1,78 @@
+//! Rules over addresses.
+
+use std::time::Duration;
+
+use mcpmon_policy::{Bypass, NetworkPolicy, NetworkRule, RuleAction, Scope};
+
+use super::{Finding, check_name};
+use crate::{load::KeyPath, raw};
+
+/// Shortest `network.resolve_interval`: resolvers refuse those who ask all the time.
+const SHORTEST_RESOLVE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Compiles the `network` section.
+pub(super) fn compile(raw: &raw::Network, bypass: Bypass, findings: &mut Vec<Finding>) -> NetworkPolicy {
+    let section = KeyPath::root().key("network");
+    let mut rules = Vec::with_capacity(raw.watch.len() + raw.deny.len());
+    for (index, entry) in raw.watch.iter().enumerate() {
+        let rule = watch(entry);
+        check(&rule, &section.key("watch").index(index), findings);
+        rules.push(rule);
+    }
+    for (index, entry) in raw.deny.iter().enumerate() {
+        let rule = deny(entry);
+        check(&rule, &section.key("deny").index(index), findings);
+        rules.push(rule);
+    }
+    for (index, agent) in raw.agents.iter().enumerate() {
+        check_name(agent, section.key("agents").index(index), findings);
+    }
+    if raw.resolve_interval.0.0 < SHORTEST_RESOLVE_INTERVAL {
+        findings.push(Finding::new(
+            section.key("resolve_interval"),
+            "too short: resolvers would refuse to answer; expected at least `1s`",
+        ));
+    }
+    NetworkPolicy {
+        enforce: raw.enforce,
+        rules,
+        agents: raw.agents.clone(),
+        resolve_interval: raw.resolve_interval.0.0,
+        bypass,
+    }
+}
+
+fn watch(raw: &raw::Watch) -> NetworkRule {
+    NetworkRule {
+        name: raw.name.clone(),
+        action: RuleAction::Watch,
+        scope: Scope::Host,
+        hosts: raw.hosts.iter().map(|host| host.0.clone()).collect(),
+        cidrs: raw.cidrs.iter().map(|range| range.0).collect(),
+        ports: raw.ports.iter().map(|port| port.0).collect(),
+    }
+}
+
+fn deny(raw: &raw::Deny) -> NetworkRule {
+    NetworkRule {
+        name: raw.name.clone(),
+        action: RuleAction::Deny,
+        scope: match raw.scope {
+            raw::Scope::Host => Scope::Host,
+            raw::Scope::Agents => Scope::Agents,
+        },
+        hosts: raw.hosts.iter().map(|host| host.0.clone()).collect(),
+        cidrs: raw.cidrs.iter().map(|range| range.0).collect(),
+        ports: raw.ports.iter().map(|port| port.0).collect(),
+    }
+}
+
+fn check(rule: &NetworkRule, path: &KeyPath, findings: &mut Vec<Finding>) {
+    check_name(&rule.name, path.key("name"), findings);
+    if rule.hosts.is_empty() && rule.cidrs.is_empty() {
+        findings.push(Finding::new(
+            path.clone(),
+            "no address is given: list `hosts` or `cidrs` (`0.0.0.0/0` and `::/0` for every address)",
+        ));
+    }
+}

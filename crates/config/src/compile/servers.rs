@@ -1,0 +1,155 @@
+//! Declared servers.
+
+use std::collections::BTreeMap;
+
+use mcpmon_model::ServerType;
+use mcpmon_policy::{Egress, EgressDefault, ProcessAccess, Server, Transport};
+
+use super::{Finding, globs};
+use crate::{
+    load::KeyPath,
+    raw::{self, ServerKind},
+};
+
+/// Compiles `mcp.servers`.
+pub(super) fn compile(raw: &[raw::Server], findings: &mut Vec<Finding>) -> Vec<Server> {
+    let list = KeyPath::root().key("mcp").key("servers");
+    let mut first_uses = BTreeMap::new();
+    let mut servers = Vec::with_capacity(raw.len());
+    for (index, entry) in raw.iter().enumerate() {
+        let path = list.index(index);
+        let id_path = path.key("id");
+        match first_uses.get(&entry.id.0) {
+            None => drop(first_uses.insert(entry.id.0.clone(), id_path)),
+            Some(first) => findings.push(Finding {
+                related: Some(KeyPath::clone(first)),
+                ..Finding::new(id_path, format!("the server id `{}` is used twice", entry.id.0))
+            }),
+        }
+        servers.extend(server(entry, &path, findings));
+    }
+    servers
+}
+
+fn server(raw: &raw::Server, path: &KeyPath, findings: &mut Vec<Finding>) -> Option<Server> {
+    let transport = match kind(raw, path, findings)? {
+        ServerKind::Stdio => stdio(raw, path, findings),
+        ServerKind::Http => remote(raw, ServerType::Http, path, findings),
+        ServerKind::Sse => remote(raw, ServerType::Sse, path, findings),
+    };
+    Some(Server {
+        id: raw.id.0.clone(),
+        transport: transport?,
+        env_allow: globs(&raw.env_allow),
+        env_deny: globs(&raw.env_deny),
+        processes: raw
+            .sandbox
+            .as_ref()
+            .and_then(|sandbox| sandbox.processes)
+            .map(processes),
+        egress: raw.egress.as_ref().and_then(egress),
+    })
+}
+
+/// The type as written, or as `command` and `url` imply it.
+fn kind(raw: &raw::Server, path: &KeyPath, findings: &mut Vec<Finding>) -> Option<ServerKind> {
+    let message = match (raw.kind, &raw.command, &raw.url) {
+        (Some(kind), _, _) => return Some(kind),
+        (None, Some(_), None) => return Some(ServerKind::Stdio),
+        (None, None, Some(_)) => return Some(ServerKind::Http),
+        (None, None, None) => "a server needs a `command` (stdio) or a `url` (http, sse)",
+        (None, Some(_), Some(_)) => {
+            "a server has either a `command` (stdio) or a `url` (http, sse), not both"
+        }
+    };
+    findings.push(Finding::new(path.clone(), message));
+    None
+}
+
+fn stdio(raw: &raw::Server, path: &KeyPath, findings: &mut Vec<Finding>) -> Option<Transport> {
+    for (key, given) in [
+        ("url", raw.url.is_some()),
+        ("tls_fingerprint", raw.tls_fingerprint.is_some()),
+    ] {
+        if given {
+            let message = format!("`{key}` belongs to a server of type http or sse, this one is stdio");
+            findings.push(Finding::new(path.key(key), message));
+        }
+    }
+    match raw.command.as_deref() {
+        Some(command) if !command.trim().is_empty() => Some(Transport::Stdio {
+            command: command.to_owned(),
+            args: raw.args.clone(),
+        }),
+        Some(_) | None => {
+            findings.push(Finding::new(
+                path.key("command"),
+                "a server of type stdio needs the `command` that starts it",
+            ));
+            None
+        }
+    }
+}
+
+fn remote(
+    raw: &raw::Server,
+    server_type: ServerType,
+    path: &KeyPath,
+    findings: &mut Vec<Finding>,
+) -> Option<Transport> {
+    for (key, given) in [
+        ("command", raw.command.is_some()),
+        ("args", !raw.args.is_empty()),
+        ("env_allow", !raw.env_allow.is_empty()),
+        ("env_deny", !raw.env_deny.is_empty()),
+        ("sandbox", raw.sandbox.is_some()),
+        ("egress", raw.egress.is_some()),
+    ] {
+        if given {
+            let message = format!(
+                "`{key}` belongs to a server of type stdio: no process of an http or sse server runs on this host"
+            );
+            findings.push(Finding::new(path.key(key), message));
+        }
+    }
+    let Some(url) = &raw.url else {
+        findings.push(Finding::new(
+            path.key("url"),
+            "a server of type http or sse needs its `url`",
+        ));
+        return None;
+    };
+    if raw.tls_fingerprint.is_some() && !url.0.as_str().to_ascii_lowercase().starts_with("https:") {
+        findings.push(Finding::new(
+            path.key("tls_fingerprint"),
+            "a certificate is shown over TLS alone: the `url` has to begin with `https:`",
+        ));
+    }
+    Some(Transport::Remote {
+        server_type,
+        url: url.0.as_str().to_owned(),
+        host: url.0.host().clone(),
+        port: url.0.port(),
+        tls_fingerprint: raw.tls_fingerprint.as_ref().map(|digest| digest.0),
+    })
+}
+
+const fn processes(raw: raw::Processes) -> ProcessAccess {
+    match raw {
+        raw::Processes::Own => ProcessAccess::Own,
+        raw::Processes::Any => ProcessAccess::Any,
+    }
+}
+
+fn egress(raw: &raw::Egress) -> Option<Egress> {
+    let egress = Egress {
+        default: match raw.default {
+            raw::EgressDefault::Allow => EgressDefault::Allow,
+            raw::EgressDefault::Deny => EgressDefault::Deny,
+        },
+        allow: raw.allow.iter().map(|endpoint| endpoint.0.clone()).collect(),
+        deny: raw.deny.iter().map(|endpoint| endpoint.0.clone()).collect(),
+    };
+    let restricts = egress.default == EgressDefault::Deny || !egress.deny.is_empty();
+    restricts.then_some(egress)
+}

@@ -1,0 +1,395 @@
+//! Values carried over to the keys that the tables name.
+
+use std::collections::BTreeMap;
+
+use super::{
+    Foreign, Note, NoteKind, Places,
+    tables::{self, Act, RULES, Row},
+};
+use crate::{
+    load::{Entry, Item, KeyPath, Node, Value, merge},
+    mistake::Place,
+};
+
+/// The other tool's patterns for servers that come with it; mcpmon knows these and more.
+const KNOWN_SERVERS: [&str; 5] = [
+    "@modelcontextprotocol/*",
+    "mcp-server-*",
+    "*-mcp-server",
+    "mcp_server_*",
+    "uvx mcp-server-*",
+];
+/// Lists that are read in one mode only: list, mode, and what it must be.
+const MODES: [(&str, &str, &str); 4] = [
+    ("allowed_servers", "server_policy", "allowlist"),
+    ("denied_servers", "server_policy", "denylist"),
+    ("allowed_tools", "tool_policy", "allowlist"),
+    ("denied_tools", "tool_policy", "denylist"),
+];
+
+/// What there is of a configuration so far.
+#[derive(Debug)]
+pub(super) struct Draft {
+    pub(super) tree: Node,
+    pub(super) notes: Vec<Note>,
+    /// What is to be said above a key of ours.
+    pub(super) comments: BTreeMap<&'static str, &'static str>,
+    places: Places,
+}
+
+/// Carries a whole file over.
+pub(super) fn convert(from: Foreign, tree: Node, places: Places) -> Draft {
+    let mut draft = Draft {
+        tree: made(Value::Map(Vec::new())),
+        notes: Vec::new(),
+        comments: BTreeMap::new(),
+        places,
+    };
+    draft.put("version", made(Value::Integer(1)));
+    draft.down(tables::root(from), tree);
+    draft.list_modes();
+    draft
+}
+
+impl Draft {
+    /// Puts a value at a key of ours; what is there already stays beside or below it.
+    fn put(&mut self, key: &str, node: Node) {
+        let wrap = |node, key: &str| {
+            let entry = Entry {
+                key: key.to_owned(),
+                place: Place::START,
+                node,
+            };
+            made(Value::Map(vec![entry]))
+        };
+        let node = key.rsplit('.').fold(node, wrap);
+        let tree = std::mem::replace(&mut self.tree, Node::empty());
+        self.tree = merge(tree, node);
+    }
+
+    /// Says something of a value of the original; of one that it does not have, by our key.
+    pub(super) fn note(&mut self, node: &Node, kind: NoteKind, ours: &str, message: impl Into<String>) {
+        let (path, line) = match self.places.of(node) {
+            Some((path, line)) => (path.to_owned(), Some(line)),
+            None => (ours.to_owned(), None),
+        };
+        self.notes.push(Note {
+            path,
+            line,
+            kind,
+            message: message.into(),
+        });
+    }
+
+    /// Carries nothing over, for this reason.
+    pub(super) fn give_up(&mut self, reason: String) {
+        self.tree = made(Value::Map(Vec::new()));
+        self.put("version", made(Value::Integer(1)));
+        self.notes.push(Note {
+            path: "the whole file".to_owned(),
+            line: None,
+            kind: NoteKind::LeftOut,
+            message: reason,
+        });
+    }
+
+    fn left(&mut self, node: &Node, message: impl Into<String>) {
+        self.note(node, NoteKind::LeftOut, "", message);
+    }
+
+    fn differs(&mut self, node: &Node, message: impl Into<String>) {
+        self.note(node, NoteKind::Differs, "", message);
+    }
+
+    fn down(&mut self, rows: &'static [Row], node: Node) {
+        for entry in self.entries(node) {
+            let Some(row) = rows.iter().find(|row| row.key == entry.key) else {
+                self.left(&entry.node, "mcpmon has nothing like it");
+                continue;
+            };
+            match row.act {
+                Act::Down(rows) => self.down(rows, entry.node),
+                Act::To(key) => self.put(key, entry.node),
+                Act::Decisions(key) => self.put(key, in_capitals(entry.node)),
+                Act::Left(reason) => self.left(&entry.node, reason),
+                Act::With(act) => act(self, entry.node),
+            }
+        }
+    }
+
+    /// The keys of a mapping; anything else but nothing is named and left.
+    fn entries(&mut self, node: Node) -> Vec<Entry> {
+        match node.value {
+            Value::Map(entries) => entries,
+            Value::Null => Vec::new(),
+            Value::Bool(_) | Value::Integer(_) | Value::Float(_) | Value::Text(_) | Value::List(_) => {
+                self.left(&node, "expected a mapping");
+                Vec::new()
+            }
+        }
+    }
+
+    /// `sandbox.mcp`, `mcp_rules`.
+    pub(super) fn rules(&mut self, node: Node) {
+        let enforces = matches!(&node.value, Value::Map(entries) if entries.iter().any(|entry| entry.key == "enforce_policy"));
+        if !enforces {
+            self.differs(
+                &node,
+                "without `enforce_policy` agentsh enforces nothing, and mcpmon everything: `mode: observe` only looks",
+            );
+        }
+        self.down(RULES, node);
+    }
+
+    /// `cross_server`.
+    pub(super) fn cross_server(&mut self, node: Node) {
+        for entry in self.entries(node) {
+            match entry.key.as_str() {
+                "read_then_send" | "burst" | "cross_server_flow" | "shadow_tool" => {
+                    self.cross_server_part(&entry.key, entry.node);
+                }
+                key => self.put(&format!("mcp.cross_server.{key}"), entry.node),
+            }
+        }
+        self.cross_server_as_there();
+    }
+
+    /// One rule of `cross_server`.
+    pub(super) fn cross_server_part(&mut self, rule: &str, mut node: Node) {
+        if let Value::Map(entries) = &mut node.value {
+            for entry in entries.iter_mut().filter(|entry| entry.key == "window") {
+                if let Value::Text(text) = &mut entry.node.value
+                    && let Some(duration) = go_duration(text)
+                {
+                    *text = duration;
+                }
+            }
+        }
+        self.put(&format!("mcp.cross_server.{rule}"), node);
+        self.cross_server_as_there();
+    }
+
+    fn cross_server_as_there(&mut self) {
+        let path = KeyPath::root().key("mcp").key("cross_server");
+        for (key, value) in [("decision", "block"), ("classifier", "names")] {
+            if self.tree.find(&path.key(key)).is_none() {
+                self.put(
+                    &format!("mcp.cross_server.{key}"),
+                    made(Value::Text(value.to_owned())),
+                );
+            }
+        }
+        let flow = path.key("cross_server_flow");
+        if self.tree.find(&flow).is_some() && self.tree.find(&flow.key("categories")).is_none() {
+            let categories = ["write", "send", "compute", "unknown"];
+            let item = |(index, category): (usize, &str)| Item {
+                index,
+                node: made(Value::Text(category.to_owned())),
+            };
+            let items = categories.into_iter().enumerate().map(item).collect();
+            self.put(
+                "mcp.cross_server.cross_server_flow.categories",
+                made(Value::List(items)),
+            );
+            self.comments.insert(
+                "mcp.cross_server.cross_server_flow.categories",
+                "As agentsh does. mcpmon's own are `write` and `send`: most tools compute, or cannot be told.",
+            );
+        }
+        self.comments.insert(
+            "mcp.cross_server.decision",
+            "As agentsh does. mcpmon's own `evidence` blocks where what was read is sent, and stops fewer ordinary runs.",
+        );
+        self.comments.insert(
+            "mcp.cross_server.classifier",
+            "As agentsh does, by the start of names. mcpmon's own `evidence` knows more tools.",
+        );
+    }
+
+    /// `mcp.inspection.enabled`.
+    pub(super) fn inspection(&mut self, node: Node) {
+        self.differs(
+            &node,
+            "agentsh only alerts; mcpmon hides tools in which something bad is found: `mcp.detection.on_detection: alert` only alerts",
+        );
+        self.put("mcp.detection.enabled", node);
+    }
+
+    /// `mcp.inspection.server_patterns`: ours of that name would replace what mcpmon knows by itself.
+    pub(super) fn server_patterns(&mut self, mut node: Node) {
+        if let Value::List(items) = &mut node.value {
+            items.retain(|item| {
+                !matches!(&item.node.value, Value::Text(text) if KNOWN_SERVERS.contains(&text.as_str()))
+            });
+            self.differs(
+                &node,
+                "patterns that come with agentsh are built in; others are added to `mcp.detection.custom_servers`",
+            );
+            let Value::List(items) = &node.value else { return };
+            if items.is_empty() {
+                return;
+            }
+        }
+        self.put("mcp.detection.custom_servers", node);
+    }
+
+    /// `mcp.inspection.registry.alert_on_change`.
+    pub(super) fn alert_on_change(&mut self, node: Node) {
+        let path = KeyPath::root().key("mcp").key("version_pinning").key("on_change");
+        if self.tree.find(&path).is_some() {
+            self.left(&node, "`version_pinning.on_change` says it already");
+            return;
+        }
+        let on_change = match node.value {
+            Value::Bool(true) => "alert",
+            Value::Bool(false) => "allow",
+            Value::Null
+            | Value::Integer(_)
+            | Value::Float(_)
+            | Value::Text(_)
+            | Value::List(_)
+            | Value::Map(_) => {
+                self.left(&node, "expected `true` or `false`");
+                return;
+            }
+        };
+        self.put(
+            "mcp.version_pinning.on_change",
+            made(Value::Text(on_change.to_owned())),
+        );
+        self.comments.insert(
+            "mcp.version_pinning.on_change",
+            "From `alert_on_change`. mcpmon's own `block` stops calls of what changed.",
+        );
+    }
+
+    /// `builtin_patterns`: expressions that come with agentsh.
+    pub(super) fn builtin_patterns(&mut self, node: Node) {
+        for entry in self.entries(node) {
+            self.differs(
+                &entry.node,
+                "mcpmon has patterns and severities of its own for it; `mcp.detection.custom_patterns` takes expressions of yours",
+            );
+            self.put(
+                &format!("mcp.detection.builtin.{}", entry.key),
+                Node {
+                    value: Value::Bool(true),
+                    ..entry.node
+                },
+            );
+        }
+    }
+
+    /// `proxy.mode`.
+    pub(super) fn proxy_mode(&mut self, node: Node) {
+        if matches!(&node.value, Value::Text(mode) if mode == "mcp-only") {
+            self.differs(
+                &node,
+                "bodies are stored only with a key: name it in `llm_storage.key_file`",
+            );
+        }
+        self.put("proxy.mode", node);
+    }
+
+    /// `proxy.port`.
+    pub(super) fn proxy_port(&mut self, mut node: Node) {
+        if let Value::Integer(port) = node.value {
+            node.value = Value::Text(format!("127.0.0.1:{port}"));
+        }
+        self.put("proxy.listen", node);
+    }
+
+    /// Each list is read in one mode only; a file may have been written with another reading in mind.
+    fn list_modes(&mut self) {
+        for (list, mode, needed) in MODES {
+            let mcp = KeyPath::root().key("mcp");
+            let Some(node) = self.tree.find(&mcp.key(list)).cloned() else {
+                continue;
+            };
+            let set = self.tree.find(&mcp.key(mode)).map(|node| &node.value);
+            if !matches!(set, Some(Value::Text(text)) if text == needed) {
+                self.differs(
+                    &node,
+                    format!("`mcp.{list}` is read only with `{mode}: {needed}`"),
+                );
+            }
+        }
+    }
+}
+
+/// A value that the original does not have.
+fn made(value: Value) -> Node {
+    Node {
+        place: Place {
+            line: u32::MAX,
+            ..Place::START
+        },
+        value,
+        damaged: false,
+    }
+}
+
+/// The `decision` of a mapping, or of each mapping in a list, in capitals.
+fn in_capitals(mut node: Node) -> Node {
+    let capitals = |node: &mut Node| {
+        if let Value::Map(entries) = &mut node.value {
+            for entry in entries.iter_mut().filter(|entry| entry.key == "decision") {
+                if let Value::Text(text) = &mut entry.node.value {
+                    text.make_ascii_uppercase();
+                }
+            }
+        }
+    };
+    match &mut node.value {
+        Value::List(items) => items.iter_mut().for_each(|item| capitals(&mut item.node)),
+        Value::Null
+        | Value::Bool(_)
+        | Value::Integer(_)
+        | Value::Float(_)
+        | Value::Text(_)
+        | Value::Map(_) => {
+            capitals(&mut node);
+        }
+    }
+    node
+}
+
+/// `1m30s` as Go writes it, in the one unit that our durations have; `None` where it is none, or has no whole number
+/// of milliseconds.
+fn go_duration(text: &str) -> Option<String> {
+    const UNITS: [(&str, u64); 4] = [("ms", 1), ("h", 3_600_000), ("m", 60_000), ("s", 1000)];
+    let mut rest = text;
+    let mut total: u64 = 0;
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit())?;
+        let number: u64 = rest[..digits].parse().ok()?;
+        let (unit, milliseconds) = UNITS.iter().find(|(unit, _)| rest[digits..].starts_with(unit))?;
+        total = number.checked_mul(*milliseconds)?.checked_add(total)?;
+        rest = &rest[digits + unit.len()..];
+    }
+    let whole = [("h", 3_600_000), ("m", 60_000), ("s", 1000)];
+    let unit = whole
+        .into_iter()
+        .find(|(_, unit)| total > 0 && total.is_multiple_of(*unit));
+    let (unit, milliseconds) = unit.unwrap_or(("ms", 1));
+    Some(format!("{}{unit}", total / milliseconds))
+}
+
+#[cfg(test)]
+mod tests {
+    use test_case::test_case;
+
+    use super::*;
+
+    #[test_case("30s" => Some("30s".to_owned()); "seconds")]
+    #[test_case("1m30s" => Some("90s".to_owned()); "two units")]
+    #[test_case("1h0m0s" => Some("1h".to_owned()); "with nothing")]
+    #[test_case("500ms" => Some("500ms".to_owned()); "milliseconds")]
+    #[test_case("60s" => Some("1m".to_owned()); "a minute")]
+    #[test_case("1.5s" => None; "a fraction")]
+    #[test_case("soon" => None; "a word")]
+    #[test_case("99999999999999999999h" => None; "too much")]
+    fn durations_are_carried_over(text: &str) -> Option<String> {
+        go_duration(text)
+    }
+}

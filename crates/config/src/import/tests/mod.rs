@@ -1,0 +1,35 @@
+//! Other tools' files before and after.
+
+mod documents;
+mod leftovers;
+mod properties;
+
+use std::path::PathBuf;
+
+use super::{Foreign, Imported, Note, NoteKind, import};
+use crate::{Loaded, Source, Sources, load_sources};
+
+/// A file converted, and read as a configuration of ours.
+fn imported(from: Foreign, text: &str) -> (Imported, Loaded) {
+    let imported = import(from, "policy.yaml", text).unwrap_or_else(|invalid| panic!("{invalid}"));
+    let sources = Sources::of_parts(vec![(
+        Source::File(PathBuf::from("imported.yaml")),
+        imported.text.clone(),
+    )]);
+    let loaded =
+        load_sources(&sources.expect("a part")).unwrap_or_else(|error| panic!("{error}\n{}", imported.text));
+    (imported, loaded)
+}
+
+/// What is not carried over as it was, a line each.
+fn told(notes: &[Note]) -> String {
+    let line = |note: &Note| {
+        let kind = match note.kind {
+            NoteKind::LeftOut => "left out",
+            NoteKind::Differs => "differs",
+        };
+        let line = note.line.map_or_else(|| "-".to_owned(), |line| line.to_string());
+        format!("{line} {} {kind}: {}", note.path, note.message)
+    };
+    notes.iter().map(line).collect::<Vec<_>>().join("\n")
+}

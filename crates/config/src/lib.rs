@@ -1,0 +1,168 @@
+//! YAML to [`Policy`]: where files lie (`sources`, `home`, `trust`), what stands in them
+//! (`load`, `raw`), what it means (`compile`), when it changes (`reload`), and what other tools' files mean (`import`).
+//!
+//! Knows nothing of the kernel, the store or the terminal.
+
+#![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "I/O")]
+
+mod accept;
+mod compile;
+mod force;
+mod home;
+mod import;
+mod load;
+mod lock;
+mod mistake;
+mod mode;
+mod outline;
+mod own;
+mod raw;
+mod reload;
+mod settings;
+mod sources;
+mod trust;
+mod written;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use mcpmon_model::{Digest, Event, EventKind, Layer, Severity, Timestamp};
+use mcpmon_policy::Policy;
+use schemars::transform::{RecursiveTransform, Transform as _};
+
+pub use self::{
+    accept::{AcceptEdit, Acceptance},
+    force::{Cause, NotInForce},
+    import::{Foreign, Imported, Note, NoteKind, import},
+    lock::{Argument, Connection, Profile, Provenance, SeenServer, Start, UsedTool},
+    mistake::{Invalid, Problem},
+    mode::EnforceEdit,
+    outline::{Meaning, Outline, Stated},
+    own::on_top,
+    reload::{Asked, Reloader},
+    settings::{
+        BodyStorageSettings, DiscoverySettings, ProviderSettings, ProxySettings, RecordSettings, Settings,
+        WebhookSettings,
+    },
+    sources::{LocalConfig, Search, Source, SourceError, Sources},
+    trust::{Distrust, Trust},
+};
+
+/// A configuration that can be used.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// What is decided by.
+    pub policy: Arc<Policy>,
+    /// What the daemon needs to know beside it.
+    pub settings: Settings,
+    /// Keys that are set and have no effect, by name.
+    pub not_in_force: Vec<NotInForce>,
+    /// Where it comes from; never empty.
+    pub sources: Vec<Source>,
+    /// Digest of its text.
+    pub hash: Digest,
+    /// The text itself, for those who are handed it.
+    pub text: Arc<Sources>,
+    /// Rules of the configuration before that this one lacks.
+    pub lost: Vec<String>,
+}
+
+impl Loaded {
+    /// Its sources, as events name them.
+    #[must_use]
+    pub fn path(&self) -> String {
+        let sources: Vec<String> = self.sources.iter().map(ToString::to_string).collect();
+        sources.join(", ")
+    }
+
+    /// That it took effect; notable where it lacks rules.
+    #[must_use]
+    pub fn event(&self, now: Timestamp) -> Event {
+        let kind = EventKind::PolicyLoaded {
+            path: self.path(),
+            hash: self.hash,
+            lost: self.lost.iter().take(MOST_LOST).cloned().collect(),
+        };
+        let mut event = Event::new(now, Layer::Agent, kind);
+        if !self.lost.is_empty() {
+            event.severity = Severity::High;
+            event.reason = Some(format!(
+                "{} rules that were in force are so no longer; if that was not meant, put them back into the file",
+                self.lost.len()
+            ));
+        }
+        event
+    }
+}
+
+/// Lost rules that an event names.
+const MOST_LOST: usize = 50;
+
+/// Why there is no configuration.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// A file cannot be read, or is not believed.
+    #[error(transparent)]
+    Source(#[from] SourceError),
+    /// What stands in it cannot be used.
+    #[error(transparent)]
+    Invalid(#[from] Invalid),
+    /// The files that were in force are gone.
+    #[error(
+        "the configuration file is gone; what it said stays in force. Put it back, or restart for the embedded default"
+    )]
+    Vanished,
+}
+
+/// Reads what `search` finds.
+///
+/// # Errors
+/// Where a file cannot be read or is not believed, else every mistake in them.
+pub fn load(search: &Search, trust: Trust) -> Result<Loaded, ConfigError> {
+    load_sources(&search.read(trust)?)
+}
+
+/// Makes sense of text that was read.
+///
+/// # Errors
+/// Every mistake in it.
+pub fn load_sources(sources: &Sources) -> Result<Loaded, ConfigError> {
+    let today = jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC).date();
+    let mut document = load::read(sources.origins());
+    let compiled = compile::compile(&document.config);
+    document.tell(compiled.findings);
+    let loaded = Loaded {
+        policy: Arc::new(compiled.policy),
+        settings: compiled.settings,
+        not_in_force: force::not_in_force(&document.tree, &document.config.mcp, today),
+        sources: sources.names().cloned().collect(),
+        hash: sources.digest(),
+        text: Arc::new(sources.clone()),
+        lost: Vec::new(),
+    };
+    Ok(document.mistakes.unless_any(loaded)?)
+}
+
+/// The URL of a provider that no configuration names.
+#[must_use]
+pub fn usual_provider(name: &str) -> Option<String> {
+    raw::Proxy::default().providers.remove(name)
+}
+
+/// The JSON Schema of a configuration file, for editors.
+#[must_use]
+pub fn schema() -> String {
+    let mut schema = schemars::schema_for!(raw::Config);
+    // Whole sections as defaults repeat what stands at their keys.
+    let drop_section_defaults = |schema: &mut schemars::Schema| {
+        if schema.get("default").is_some_and(serde_json::Value::is_object) {
+            schema.remove("default");
+        }
+    };
+    RecursiveTransform(drop_section_defaults).transform(&mut schema);
+    let mut text = serde_json::to_string_pretty(&schema).expect("a schema is plain JSON");
+    text.push('\n');
+    text
+}

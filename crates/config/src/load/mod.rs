@@ -1,0 +1,233 @@
+//! Text of one or more files to one [`Config`], with every mistake on the way.
+//!
+//! serde stops at its first error. So the text becomes a tree with places first; what serde refuses in it is
+//! noted, cut out, and the rest is read again, until nothing is refused. Only a syntax error ends a file early:
+//! behind it nothing is certain. `yaml` alone knows the YAML library.
+
+mod merge;
+mod node;
+mod reader;
+mod suggest;
+mod yaml;
+
+use std::ops::Range;
+
+use mcpmon_policy::rules::Pattern;
+use serde::Deserialize as _;
+
+use self::merge::overlay;
+pub(super) use self::{
+    merge::merge,
+    node::{Entry, Item, KeyPath, Node, Value},
+    reader::{Fault, Subject},
+    suggest::closest,
+};
+use super::{
+    compile::Finding,
+    mistake::{Invalid, Mistake, Mistakes, Origin},
+    raw::{Config, VERSION},
+};
+
+/// What was written, free of mistakes of shape, and those that had to be cut out.
+pub(super) struct Document {
+    /// The configuration, defaults filled in.
+    pub(super) config: Config,
+    /// The tree it was read from: where each key stands, and which keys are set at all.
+    pub(super) tree: Node,
+    /// What was cut out.
+    pub(super) mistakes: Mistakes,
+}
+
+impl Document {
+    /// Notes what `compile` found wanting.
+    pub(super) fn tell(&mut self, findings: Vec<Finding>) {
+        for finding in findings {
+            let related = finding.related.as_ref();
+            let mistake = mistake_at(&self.tree, &finding.path, finding.message, related);
+            mistake
+                .into_iter()
+                .for_each(|mistake| self.mistakes.push(mistake));
+        }
+    }
+}
+
+/// Reads `origins` as one configuration: mappings are merged, lists appended, and of two values the later holds.
+pub(super) fn read(origins: Vec<Origin>) -> Document {
+    let all = 0..origins.len();
+    let mut mistakes = Mistakes::new(origins);
+    let mut merged = read_all(all, &mut mistakes);
+    let config = shape(&mut merged, &mut mistakes);
+    Document {
+        config,
+        tree: merged,
+        mistakes,
+    }
+}
+
+/// Reads `own` on top of `below`: what it does not say is as `below` says, but for the keys `apart`, of which it says
+/// what it says alone.
+pub(super) fn read_on_top(below: Vec<Origin>, own: Vec<Origin>, apart: &[KeyPath]) -> Document {
+    let (first, all) = (below.len(), below.len() + own.len());
+    let mut mistakes = Mistakes::new(below.into_iter().chain(own).collect());
+    let mut base = read_all(0..first, &mut mistakes);
+    for path in apart {
+        base.remove(path);
+    }
+    let mut merged = overlay(base, read_all(first..all, &mut mistakes));
+    let config = shape(&mut merged, &mut mistakes);
+    Document {
+        config,
+        tree: merged,
+        mistakes,
+    }
+}
+
+/// The trees of these origins as one.
+fn read_all(origins: Range<usize>, mistakes: &mut Mistakes) -> Node {
+    let mut merged = Node::empty();
+    for index in origins {
+        if let Some(tree) = read_one(index, mistakes) {
+            merged = merge(merged, tree);
+        }
+    }
+    merged
+}
+
+/// The tree of a text of any shape.
+pub(super) fn any(origin: Origin) -> Result<Node, Invalid> {
+    let mut mistakes = Mistakes::new(vec![origin]);
+    match yaml::parse(&mistakes.origins()[0].text, 0) {
+        Ok(tree) => Ok(tree),
+        Err(mistake) => {
+            mistakes.push(mistake);
+            mistakes.unless_any(Node::empty())
+        }
+    }
+}
+
+/// What a tree is as a configuration, or what first keeps it from being one.
+pub(super) fn config(tree: &Node) -> Result<Config, Fault> {
+    Config::deserialize(tree)
+}
+
+/// The tree of one file, without what no [`Config`] can be made of.
+fn read_one(index: usize, mistakes: &mut Mistakes) -> Option<Node> {
+    let mut tree = match yaml::parse(&mistakes.origins()[index].text, index) {
+        Ok(tree) => tree,
+        Err(mistake) => {
+            mistakes.push(mistake);
+            return None;
+        }
+    };
+    if let Some(mistake) = other_version(&tree) {
+        mistakes.push(mistake);
+        return None;
+    }
+    shape(&mut tree, mistakes);
+    Some(tree)
+}
+
+/// A file of another version would give nothing but unknown keys.
+fn other_version(tree: &Node) -> Option<Mistake> {
+    let path = KeyPath::root().key("version");
+    let node = tree.find(&path)?;
+    match node.value {
+        Value::Integer(version) if version == i128::from(VERSION) => None,
+        Value::Integer(version) => Some(Mistake {
+            place: node.place,
+            key: tree.written(&path),
+            message: format!(
+                "version {version} of the format is unknown: this mcpmon reads version {VERSION}"
+            ),
+            related: None,
+        }),
+        Value::Null | Value::Bool(_) | Value::Float(_) | Value::Text(_) | Value::List(_) | Value::Map(_) => {
+            None
+        }
+    }
+}
+
+/// Reads `tree`, cutting out what is refused until the rest can be read.
+fn shape(tree: &mut Node, mistakes: &mut Mistakes) -> Config {
+    loop {
+        let fault = match Config::deserialize(&*tree) {
+            Ok(config) => return config,
+            Err(fault) => fault,
+        };
+        if let Some(mistake) = describe(tree, &fault) {
+            mistakes.push(mistake);
+        }
+        // Nobody reads what is cut out: what else is wrong there is told now.
+        if let Some(cut) = tree.find(&fault.path) {
+            let mut wrong = Vec::new();
+            patterns(tree, cut, &fault.path, &mut wrong);
+            wrong.into_iter().for_each(|mistake| mistakes.push(mistake));
+        }
+        if mistakes.is_full() {
+            return Config::default();
+        }
+        if !tree.cut(&fault.path) {
+            *tree = Node::empty();
+        }
+    }
+}
+
+/// Keys whose values are regular expressions, wherever they stand.
+const PATTERNS: [&str; 3] = ["pattern", "tool_name_regex", "uri_regex"];
+
+/// The mistakes in the regular expressions below `node`, an entry of a list that is cut out as a whole.
+fn patterns(tree: &Node, node: &Node, path: &KeyPath, wrong: &mut Vec<Mistake>) {
+    let Value::Map(entries) = &node.value else { return };
+    for entry in entries {
+        let below = path.key(&entry.key);
+        match &entry.node.value {
+            Value::Text(text) if PATTERNS.contains(&entry.key.as_str()) => {
+                wrong.extend(Pattern::new(text).err().map(|error| Mistake {
+                    place: entry.node.place,
+                    key: tree.written(&below),
+                    message: error.to_string(),
+                    related: None,
+                }));
+            }
+            Value::Map(_) => patterns(tree, &entry.node, &below, wrong),
+            Value::Null
+            | Value::Bool(_)
+            | Value::Integer(_)
+            | Value::Float(_)
+            | Value::Text(_)
+            | Value::List(_) => {}
+        }
+    }
+}
+
+/// What to tell about `fault`; nothing where it only follows from an earlier cut.
+fn describe(tree: &Node, fault: &Fault) -> Option<Mistake> {
+    let node = tree.nearest(&fault.path);
+    let place = match fault.subject {
+        Subject::Key => tree.key_place(&fault.path).unwrap_or(node.place),
+        Subject::Value => node.place,
+        Subject::Absent if node.is_incomplete() => return None,
+        Subject::Absent => node.place,
+    };
+    Some(Mistake {
+        place,
+        key: tree.written(&fault.path),
+        message: fault.message.clone(),
+        related: None,
+    })
+}
+
+/// The mistake of a key that `compile` found wanting, at its own place or at that of what it should stand in.
+/// Nothing where it only follows from an earlier cut.
+fn mistake_at(tree: &Node, path: &KeyPath, message: String, related: Option<&KeyPath>) -> Option<Mistake> {
+    let node = tree.nearest(path);
+    if node.is_incomplete() {
+        return None;
+    }
+    Some(Mistake {
+        place: node.place,
+        key: tree.written(path),
+        message,
+        related: related.map(|path| tree.nearest(path).place),
+    })
+}

@@ -1,0 +1,242 @@
+//! A parsed document that remembers where everything stands.
+
+use crate::mistake::Place;
+
+/// A value and its place.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Node {
+    /// Where it starts.
+    pub(crate) place: Place,
+    /// What it is.
+    pub(crate) value: Value,
+    /// Whether a mistake was cut out of it, so that what it lacks is no news.
+    pub(crate) damaged: bool,
+}
+
+/// The kinds of values of a YAML document.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Value {
+    /// `null`, `~`, or nothing.
+    Null,
+    /// `true` or `false`.
+    Bool(bool),
+    /// A whole number.
+    Integer(i128),
+    /// Any other number.
+    Float(f64),
+    /// Text, quoted or not.
+    Text(String),
+    /// A list.
+    List(Vec<Item>),
+    /// A mapping, in the order of the file; keys are unique.
+    Map(Vec<Entry>),
+}
+
+/// An element of a list.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Item {
+    /// Its index as written, whatever was cut out or put in front of it.
+    pub(crate) index: usize,
+    /// Its value.
+    pub(crate) node: Node,
+}
+
+/// A key and its value.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Entry {
+    /// The key.
+    pub(crate) key: String,
+    /// Where it stands.
+    pub(crate) place: Place,
+    /// Its value.
+    pub(crate) node: Node,
+}
+
+/// The way from the root of a document to a value.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct KeyPath(Vec<Step>);
+
+/// A step down.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Step {
+    /// To the value of a key.
+    Key(String),
+    /// To an element of a list, by its position.
+    Index(usize),
+}
+
+impl KeyPath {
+    /// The document itself.
+    pub(crate) const fn root() -> Self {
+        Self(Vec::new())
+    }
+
+    /// The path of `key` in it.
+    pub(crate) fn key(&self, key: &str) -> Self {
+        self.step(Step::Key(key.to_owned()))
+    }
+
+    /// The path of its element `index`.
+    pub(crate) fn index(&self, index: usize) -> Self {
+        self.step(Step::Index(index))
+    }
+
+    /// The way to what this lies in; `None` for the root.
+    pub(crate) fn parent(&self) -> Option<Self> {
+        let (_, steps) = self.0.split_last()?;
+        Some(Self(steps.to_vec()))
+    }
+
+    /// The list it leads through first, as keys with dots between, and the way to that list's element.
+    pub(crate) fn element(&self) -> Option<(String, Self)> {
+        let position = self.0.iter().position(|step| matches!(step, Step::Index(_)))?;
+        let keys = self.0[..position].iter().filter_map(|step| match step {
+            Step::Key(key) => Some(key.as_str()),
+            Step::Index(_) => None,
+        });
+        Some((
+            keys.collect::<Vec<_>>().join("."),
+            Self(self.0[..=position].to_vec()),
+        ))
+    }
+
+    /// Puts `step` in front: how an error learns its way while it climbs.
+    pub(crate) fn under(mut self, step: Step) -> Self {
+        self.0.insert(0, step);
+        self
+    }
+
+    fn step(&self, step: Step) -> Self {
+        let mut steps = self.0.clone();
+        steps.push(step);
+        Self(steps)
+    }
+}
+
+impl Node {
+    /// An empty mapping.
+    pub(crate) const fn empty() -> Self {
+        Self {
+            place: Place::START,
+            value: Value::Map(Vec::new()),
+            damaged: false,
+        }
+    }
+
+    /// The value at `path`.
+    pub(crate) fn find(&self, path: &KeyPath) -> Option<&Self> {
+        path.0.iter().try_fold(self, Self::child)
+    }
+
+    /// The value at `path`, or the innermost existing one around it.
+    pub(crate) fn nearest(&self, path: &KeyPath) -> &Self {
+        let mut node = self;
+        for step in &path.0 {
+            match node.child(step) {
+                Some(child) => node = child,
+                None => break,
+            }
+        }
+        node
+    }
+
+    /// `path` as its file has it: `network.deny[0].cidrs[1]`.
+    pub(crate) fn written(&self, path: &KeyPath) -> String {
+        let mut text = String::new();
+        let mut node = Some(self);
+        for step in &path.0 {
+            match (step, node.map(|node| &node.value)) {
+                (Step::Key(key), _) if text.is_empty() => text.push_str(key),
+                (Step::Key(key), _) => text.extend([".", key]),
+                (Step::Index(position), Some(Value::List(items))) if *position < items.len() => {
+                    text.push_str(&format!("[{}]", items[*position].index));
+                }
+                (Step::Index(position), _) => text.push_str(&format!("[{position}]")),
+            }
+            node = node.and_then(|node| node.child(step));
+        }
+        text
+    }
+
+    /// Where the last key of `path` stands.
+    pub(crate) fn key_place(&self, path: &KeyPath) -> Option<Place> {
+        let (last, parents) = path.0.split_last()?;
+        let parent = parents.iter().try_fold(self, Self::child)?;
+        match (&parent.value, last) {
+            (Value::Map(entries), Step::Key(key)) => entries
+                .iter()
+                .find(|entry| entry.key == *key)
+                .map(|entry| entry.place),
+            _ => None,
+        }
+    }
+
+    /// Removes the value at `path`, and marks what it stood in as damaged; later elements of a list move up.
+    /// Tells whether there was something to remove.
+    pub(crate) fn cut(&mut self, path: &KeyPath) -> bool {
+        let Some((last, parents)) = path.0.split_last() else {
+            return false;
+        };
+        let Some(parent) = parents.iter().try_fold(self, Self::child_mut) else {
+            return false;
+        };
+        parent.damaged = true;
+        match (&mut parent.value, last) {
+            (Value::Map(entries), Step::Key(key)) => {
+                let before = entries.len();
+                entries.retain(|entry| entry.key != *key);
+                entries.len() < before
+            }
+            (Value::List(items), Step::Index(position)) if *position < items.len() => {
+                items.remove(*position);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Removes the value of the last key of `path`, as if it had never been there.
+    pub(crate) fn remove(&mut self, path: &KeyPath) {
+        let Some((Step::Key(key), parents)) = path.0.split_last() else {
+            return;
+        };
+        let parent = parents.iter().try_fold(self, Self::child_mut);
+        if let Some(Value::Map(entries)) = parent.map(|parent| &mut parent.value) {
+            entries.retain(|entry| entry.key != *key);
+        }
+    }
+
+    /// Whether something was cut out of it or of its direct parts, so that what it lacks may have been there.
+    pub(crate) fn is_incomplete(&self) -> bool {
+        self.damaged
+            || match &self.value {
+                Value::Map(entries) => entries.iter().any(|entry| entry.node.damaged),
+                Value::List(items) => items.iter().any(|item| item.node.damaged),
+                Value::Null | Value::Bool(_) | Value::Integer(_) | Value::Float(_) | Value::Text(_) => false,
+            }
+    }
+
+    fn child(&self, step: &Step) -> Option<&Self> {
+        match (&self.value, step) {
+            (Value::Map(entries), Step::Key(key)) => entries
+                .iter()
+                .find(|entry| entry.key == *key)
+                .map(|entry| &entry.node),
+            (Value::List(items), Step::Index(position)) => items.get(*position).map(|item| &item.node),
+            _ => None,
+        }
+    }
+
+    fn child_mut<'a>(&'a mut self, step: &Step) -> Option<&'a mut Self> {
+        match (&mut self.value, step) {
+            (Value::Map(entries), Step::Key(key)) => entries
+                .iter_mut()
+                .find(|entry| entry.key == *key)
+                .map(|entry| &mut entry.node),
+            (Value::List(items), Step::Index(position)) => {
+                items.get_mut(*position).map(|item| &mut item.node)
+            }
+            _ => None,
+        }
+    }
+}

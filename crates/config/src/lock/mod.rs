@@ -1,0 +1,440 @@
+//! What was used in a session, as a policy that allows it and nothing else: commented YAML in a stable order.
+
+use std::net::SocketAddr;
+
+use mcpmon_model::{Digest, ServerId, Timestamp};
+use mcpmon_policy::{EnvironmentRules, network::Endpoint};
+
+use super::written::{remark, scalar};
+
+/// Everything that was used.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Profile {
+    /// The session.
+    pub session: String,
+    /// From its first event to its last.
+    pub provenance: Provenance,
+    /// Its servers, by id.
+    pub servers: Vec<SeenServer>,
+    /// Tools that were called, by server, name and hash.
+    pub tools: Vec<UsedTool>,
+    /// Tools of which every call was blocked, or that were hidden.
+    pub blocked: Vec<UsedTool>,
+    /// Tools that were listed and not called.
+    pub listed: Vec<UsedTool>,
+    /// Resources that were read, each with its server.
+    pub resources: Vec<(String, String, Provenance)>,
+    /// LLM calls that servers asked for, and got.
+    pub sampling: Option<Provenance>,
+}
+
+/// How often something was seen, and when.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Provenance {
+    /// How often.
+    pub count: u64,
+    /// When first.
+    pub first: Timestamp,
+    /// When last.
+    pub last: Timestamp,
+}
+
+/// A server of the session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SeenServer {
+    /// Its id.
+    pub id: ServerId,
+    /// Whether it was refused, and nothing of it used.
+    pub denied: Option<String>,
+    /// How it was started last; `None` where that was not seen.
+    pub start: Option<Start>,
+    /// Where its processes connected to.
+    pub connections: Vec<Connection>,
+}
+
+/// A start of a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Start {
+    /// When.
+    pub at: Timestamp,
+    /// The program.
+    pub command: String,
+    /// Its arguments.
+    pub arguments: Vec<Argument>,
+    /// What ran, each with its path and what it hashed to.
+    pub files: Vec<(&'static str, String, Option<Digest>)>,
+    /// Names of the variables that it got; empty where that was not recorded.
+    pub environment: Vec<String>,
+}
+
+/// An argument of a command line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Argument {
+    /// As it was recorded.
+    pub text: String,
+    /// A secret in it was not recorded.
+    pub is_masked: bool,
+}
+
+/// Connections to one address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Connection {
+    /// The address.
+    pub address: SocketAddr,
+    /// Its name, where known.
+    pub name: Option<String>,
+    /// Whether they were refused.
+    pub refused: bool,
+    /// How many, and when.
+    pub provenance: Provenance,
+}
+
+/// A tool of the session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UsedTool {
+    /// Its server.
+    pub server: String,
+    /// Its name.
+    pub tool: String,
+    /// Its definition, where known.
+    pub hash: Option<Digest>,
+    /// Its calls; `None` where there was none.
+    pub calls: Option<Provenance>,
+    /// What else is to be known of it, a sentence each.
+    pub remarks: Vec<String>,
+}
+
+impl Provenance {
+    /// Something seen once.
+    #[must_use]
+    pub const fn once(at: Timestamp) -> Self {
+        Self {
+            count: 1,
+            first: at,
+            last: at,
+        }
+    }
+
+    /// The same seen again.
+    pub fn add(&mut self, other: Self) {
+        *self = match (self.count, other.count) {
+            (0, _) => other,
+            (_, 0) => *self,
+            (known, more) => Self {
+                count: known.saturating_add(more),
+                first: self.first.min(other.first),
+                last: self.last.max(other.last),
+            },
+        };
+    }
+
+    /// `# Provenance: 2 calls (10:30:17 - 10:30:18 UTC)`, without the mark of a comment.
+    fn told(self, thing: &str) -> String {
+        let plural = if self.count == 1 { "" } else { "s" };
+        format!(
+            "Provenance: {} {thing}{plural} ({})",
+            self.count,
+            span(self.first, self.last)
+        )
+    }
+}
+
+/// `10:30:17 - 10:30:18 UTC`, with the days where it is not one.
+fn span(first: Timestamp, last: Timestamp) -> String {
+    let [(first_day, first), (last_day, last)] = [first, last].map(day_and_time);
+    match (first_day == last_day, first == last) {
+        (true, true) => format!("{first} UTC"),
+        (true, false) => format!("{first} - {last} UTC"),
+        (false, _) => format!("{first_day} {first} - {last_day} {last} UTC"),
+    }
+}
+
+fn day_and_time(at: Timestamp) -> (String, String) {
+    let instant = jiff::Timestamp::from_nanosecond(i128::from(at.0)).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
+    let text = |format| instant.strftime(format).to_string();
+    (text("%Y-%m-%d"), text("%H:%M:%S"))
+}
+
+impl Profile {
+    /// The policy.
+    #[must_use]
+    pub fn policy(&self) -> String {
+        let mut page = Page(String::new());
+        self.head(&mut page);
+        page.line(0, "version: 1");
+        page.line(0, "mode: enforce");
+        page.line(0, "");
+        page.line(0, "mcp:");
+        self.declared(&mut page);
+        self.allowed_servers(&mut page);
+        self.allowed_tools(&mut page);
+        self.requests(&mut page);
+        for line in [
+            "version_pinning:",
+            "  enabled: true",
+            "  on_change: block",
+            "  auto_trust_first: true",
+            "cross_server:",
+            "  enabled: true",
+        ] {
+            page.line(2, line);
+        }
+        page.0
+    }
+
+    fn head(&self, page: &mut Page) {
+        let Provenance { first, last, .. } = self.provenance;
+        let (day, _) = day_and_time(first);
+        let (last_day, _) = day_and_time(last);
+        let day = if day == last_day { day + " " } else { String::new() };
+        for line in [
+            &format!(
+                "Generated by `mcpmon policy generate` from the session {}, {day}{}.",
+                self.session,
+                span(first, last)
+            ),
+            "What was used in it is allowed as it was; other servers and tools are blocked. Read it before you use it:",
+            "what an attack did in the session is in it too. Rules of other files are not: beside it in conf.d they hold on.",
+        ] {
+            page.remark(0, line);
+        }
+    }
+
+    /// `mcp.servers`: what was started, and where it connected to.
+    fn declared(&self, page: &mut Page) {
+        let started = self.servers.iter().filter(|server| server.denied.is_none());
+        let started: Vec<_> = started
+            .filter_map(|server| Some((server, server.start.as_ref()?)))
+            .filter(|(_, start)| !start.command.trim().is_empty())
+            .collect();
+        if started.is_empty() {
+            return;
+        }
+        page.line(2, "servers:");
+        for (server, start) in started {
+            let (day, time) = day_and_time(start.at);
+            page.remark(4, &format!("Started {day} {time} UTC."));
+            for (part, path, digest) in &start.files {
+                let digest = digest.map_or("not hashed".to_owned(), |digest| digest.to_string());
+                page.remark(4, &format!("{part} {path}: {digest}"));
+            }
+            page.line(4, &format!("- id: {}", scalar(server.id.as_str())));
+            page.line(6, "type: stdio");
+            page.line(6, &format!("command: {}", scalar(&start.command)));
+            arguments(page, &start.arguments);
+            environment(page, start);
+            egress(page, &server.connections);
+        }
+    }
+
+    fn allowed_servers(&self, page: &mut Page) {
+        page.line(2, "server_policy: allowlist");
+        let (denied, allowed): (Vec<_>, Vec<_>) =
+            self.servers.iter().partition(|server| server.denied.is_some());
+        page.list(2, "allowed_servers", allowed.is_empty());
+        for server in allowed {
+            page.line(4, &format!("- id: {}", scalar(&literal(server.id.as_str()))));
+        }
+        if !denied.is_empty() {
+            page.remark(4, "--- Refused servers (uncomment to allow) ---");
+        }
+        for server in denied {
+            let cause = server.denied.iter().filter(|cause| !cause.is_empty());
+            cause.for_each(|cause| page.remark(4, &format!("Refused: {cause}")));
+            page.comment(4, &format!("- id: {}", scalar(&literal(server.id.as_str()))));
+        }
+    }
+
+    fn allowed_tools(&self, page: &mut Page) {
+        page.line(2, "tool_policy: allowlist");
+        page.list(2, "allowed_tools", self.tools.is_empty());
+        for tool in &self.tools {
+            tool.entry(page, Page::line);
+        }
+        for (title, tools) in [
+            ("Blocked tools", &self.blocked),
+            ("Listed and not called", &self.listed),
+        ] {
+            if !tools.is_empty() {
+                page.remark(4, &format!("--- {title} (uncomment to allow) ---"));
+            }
+            for tool in tools {
+                tool.entry(page, Page::comment);
+            }
+        }
+    }
+
+    /// What is no call of a tool.
+    fn requests(&self, page: &mut Page) {
+        if let Some(provenance) = self.sampling {
+            page.remark(
+                2,
+                "LLM calls that servers asked for; by default they are blocked.",
+            );
+            page.remark(2, &provenance.told("request"));
+            page.line(2, "sampling: audit");
+        }
+        if !self.resources.is_empty() {
+            page.remark(2, "Resources that were read. To allow no others: `defaults: {decision: BLOCK}` and `resource_rules`.");
+        }
+        for (server, uri, provenance) in &self.resources {
+            page.remark(2, &format!("  {server} {uri}: {}", provenance.told("read")));
+        }
+    }
+}
+
+impl UsedTool {
+    fn entry(&self, page: &mut Page, write: fn(&mut Page, usize, &str)) {
+        if let Some(calls) = self.calls {
+            page.remark(4, &calls.told("call"));
+        }
+        for line in &self.remarks {
+            page.remark(4, line);
+        }
+        let named = [&self.server, &self.tool].map(|name| literal(name));
+        let [server, tool] = &named;
+        if tool.trim().is_empty() {
+            page.remark(
+                4,
+                &format!("A tool without a name, of {server}: no policy can name it."),
+            );
+            return;
+        }
+        if *server != self.server || *tool != self.tool {
+            page.remark(4, "`?` stands for the character that would be a pattern.");
+        }
+        if self.hash.is_none() {
+            page.remark(4, "Its definition was not recorded: with any definition.");
+        }
+        write(page, 4, &format!("- server: {}", scalar(server)));
+        write(page, 4, &format!("  tool: {}", scalar(tool)));
+        if let Some(hash) = self.hash {
+            write(page, 4, &format!("  content_hash: {}", scalar(&hash.to_string())));
+        }
+    }
+}
+
+fn arguments(page: &mut Page, arguments: &[Argument]) {
+    let is_empty = arguments.iter().all(|argument| argument.is_masked);
+    if arguments.is_empty() {
+        return;
+    }
+    page.list(6, "args", is_empty);
+    for argument in arguments {
+        let text = format!("- {}", scalar(&argument.text));
+        match argument.is_masked {
+            false => page.line(8, &text),
+            true => page.comment(8, &format!("{text}  # a secret that is not recorded: fill it in")),
+        }
+    }
+}
+
+/// Everything else is refused where the connections of a server were seen.
+/// `env_allow`: the variables that the server got when it was started last. Those that every server gets are not
+/// named, unless there are no others: an empty list allows all.
+fn environment(page: &mut Page, start: &Start) {
+    let is_own = |name: &&String| !EnvironmentRules::is_standard(name);
+    let named: Vec<&str> = start
+        .environment
+        .iter()
+        .filter(is_own)
+        .map(String::as_str)
+        .collect();
+    if start.environment.is_empty() {
+        page.remark(6, "Which variables it got was not recorded: it gets all of them.");
+        return;
+    }
+    let (_, time) = day_and_time(start.at);
+    page.remark(
+        6,
+        &format!(
+            "Provenance: variables that it got at {time} UTC, by name; remove those that it does not need."
+        ),
+    );
+    page.line(6, "env_allow:");
+    let names = if named.is_empty() { vec!["PATH"] } else { named };
+    for name in names {
+        page.line(8, &format!("- {}", scalar(name)));
+    }
+}
+
+fn egress(page: &mut Page, connections: &[Connection]) {
+    if connections.is_empty() {
+        return;
+    }
+    let (refused, allowed): (Vec<_>, Vec<_>) = connections.iter().partition(|connection| connection.refused);
+    page.line(6, "egress:");
+    page.line(8, "default: deny");
+    page.list(8, "allow", allowed.is_empty());
+    for connection in allowed {
+        connection.entry(page, Page::line);
+    }
+    if !refused.is_empty() {
+        page.remark(10, "--- Refused connections (uncomment to allow) ---");
+    }
+    for connection in refused {
+        connection.entry(page, Page::comment);
+    }
+}
+
+impl Connection {
+    fn entry(&self, page: &mut Page, write: fn(&mut Page, usize, &str)) {
+        let (ip, port) = (self.address.ip(), self.address.port());
+        let with_port = |host: String| match port {
+            0 => host,
+            _ => format!("{host}:{port}"),
+        };
+        let address = match ip.is_ipv6() && port != 0 {
+            true => with_port(format!("[{ip}]")),
+            false => with_port(ip.to_string()),
+        };
+        // A name outlives an address.
+        let named = self.name.clone().map(with_port);
+        let named = named.filter(|name| name.parse::<Endpoint>().is_ok());
+        page.remark(10, &self.provenance.told("connection"));
+        if named.is_some() {
+            page.remark(10, &format!("It was at {address}."));
+        }
+        write(page, 10, &format!("- {}", scalar(&named.unwrap_or(address))));
+    }
+}
+
+/// A name as a glob that names it: nothing can be escaped, but any one character is narrower than any number.
+fn literal(name: &str) -> String {
+    match name.trim().is_empty() {
+        true => "?".repeat(name.chars().count()),
+        false => name.replace('*', "?"),
+    }
+}
+
+/// The text so far.
+struct Page(String);
+
+impl Page {
+    fn line(&mut self, indent: usize, text: &str) {
+        if !text.is_empty() {
+            self.0.push_str(&" ".repeat(indent));
+        }
+        self.0.push_str(text);
+        self.0.push('\n');
+    }
+
+    /// YAML that holds once its mark is taken away.
+    fn comment(&mut self, indent: usize, text: &str) {
+        self.line(indent, &format!("# {text}"));
+    }
+
+    /// A comment of words that may be anybody's.
+    fn remark(&mut self, indent: usize, text: &str) {
+        self.line(indent, &format!("# {}", remark(text)));
+    }
+
+    /// The key of a list.
+    fn list(&mut self, indent: usize, key: &str, is_empty: bool) {
+        let empty = if is_empty { " []" } else { "" };
+        self.line(indent, &format!("{key}:{empty}"));
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,101 @@
+//! The `network` section.
+
+use mcpmon_policy::{Cidr, DEFAULT_RESOLVE_INTERVAL, HostName};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Text,
+    units::{Lapse, Port},
+};
+
+/// Addresses that are watched or refused.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Network {
+    /// Whether refusals are carried out in the kernel.
+    pub(crate) enforce: bool,
+    /// Destinations to report, above all model hosts: agents that go round the LLM proxy.
+    pub(crate) watch: Vec<Watch>,
+    /// Destinations to refuse.
+    pub(crate) deny: Vec<Deny>,
+    /// Further executables that count as agents. Built in: the known clients, what `mcpmon run` starts, and
+    /// whatever starts MCP servers.
+    pub(crate) agents: Vec<String>,
+    /// How often host names are resolved again.
+    pub(crate) resolve_interval: Text<Lapse>,
+    /// What an agent of a proxied session gets that dials a model host itself.
+    pub(crate) proxy_bypass: ProxyBypass,
+}
+
+impl Default for Network {
+    fn default() -> Self {
+        Self {
+            enforce: true,
+            watch: Vec::new(),
+            deny: Vec::new(),
+            agents: Vec::new(),
+            resolve_interval: Text(Lapse(DEFAULT_RESOLVE_INTERVAL)),
+            proxy_bypass: ProxyBypass::default(),
+        }
+    }
+}
+
+/// Destinations to report.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Watch {
+    /// What events and tables call it.
+    pub(crate) name: String,
+    /// Host names; each is resolved, and resolved again.
+    #[serde(default)]
+    pub(crate) hosts: Vec<Text<HostName>>,
+    /// Addresses and ranges of addresses.
+    #[serde(default)]
+    pub(crate) cidrs: Vec<Text<Cidr>>,
+    /// Ports; none for all of them.
+    #[serde(default)]
+    pub(crate) ports: Vec<Port>,
+}
+
+/// Destinations to refuse.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Deny {
+    /// What events and tables call it.
+    pub(crate) name: String,
+    /// Host names; each is resolved, and resolved again.
+    #[serde(default)]
+    pub(crate) hosts: Vec<Text<HostName>>,
+    /// Addresses and ranges of addresses.
+    #[serde(default)]
+    pub(crate) cidrs: Vec<Text<Cidr>>,
+    /// Ports; none for all of them.
+    #[serde(default)]
+    pub(crate) ports: Vec<Port>,
+    /// Whose connections are refused.
+    #[serde(default)]
+    pub(crate) scope: Scope,
+}
+
+/// Whose connections are refused.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Scope {
+    /// Those of every process of the host.
+    #[default]
+    Host,
+    /// Those of agents and whatever they start.
+    Agents,
+}
+
+/// What an agent gets that goes round the LLM proxy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum ProxyBypass {
+    /// Reported.
+    #[default]
+    Alert,
+    /// Refused.
+    Deny,
+}

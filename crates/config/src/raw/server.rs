@@ -1,0 +1,99 @@
+//! `mcp.servers`.
+
+use mcpmon_model::{Digest, ServerId};
+use mcpmon_policy::Endpoint;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{HttpUrl, Text};
+
+/// A declared MCP server.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Server {
+    /// Its name, unique in the whole configuration.
+    pub(crate) id: Text<ServerId>,
+    /// How it is reached; `stdio` where only `command` is given, `http` where only `url` is.
+    #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
+    pub(crate) kind: Option<ServerKind>,
+    /// Program, as a client starts it (stdio).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) command: Option<String>,
+    /// Arguments of the program (stdio).
+    #[serde(default)]
+    pub(crate) args: Vec<String>,
+    /// Environment variables it may have beside the standard ones; sensitive suffixes are stripped unless
+    /// listed (stdio).
+    #[serde(default)]
+    pub(crate) env_allow: Vec<String>,
+    /// Environment variables to strip, as globs; ignored where `env_allow` is set (stdio).
+    #[serde(default)]
+    pub(crate) env_deny: Vec<String>,
+    /// What its processes may reach on this host, where `mcpmon wrap` starts it (stdio).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) sandbox: Option<Sandbox>,
+    /// Connections of its process tree, enforced in the kernel (stdio).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) egress: Option<Egress>,
+    /// Where it is reached (http, sse).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) url: Option<Text<HttpUrl>>,
+    /// SHA-256 of the certificate it must present (http, sse).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) tls_fingerprint: Option<Text<Digest>>,
+}
+
+/// How a server is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum ServerKind {
+    /// Pipes of a child process.
+    Stdio,
+    /// Streamable HTTP.
+    Http,
+    /// HTTP with server-sent events, the older transport.
+    Sse,
+}
+
+/// What a server's processes may reach on this host.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Sandbox {
+    /// Which processes they may trace, read the memory and open the descriptors of: those of the server, unless its
+    /// program makes a sandbox itself (`podman`, `bwrap`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) processes: Option<Processes>,
+}
+
+/// Which processes a server may reach into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Processes {
+    /// Those that it started. It can neither use `sudo` nor mount file systems.
+    Own,
+    /// Every process that its user may.
+    Any,
+}
+
+/// Where a server's process tree may connect: `deny` wins over `allow`, both over `default`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Egress {
+    /// What holds where no entry matches.
+    pub(crate) default: EgressDefault,
+    /// Allowed destinations: `HOST`, `HOST:PORT`, `CIDR` or `[CIDR]:PORT`.
+    pub(crate) allow: Vec<Text<Endpoint>>,
+    /// Refused destinations, in the same forms.
+    pub(crate) deny: Vec<Text<Endpoint>>,
+}
+
+/// What holds where no entry matches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum EgressDefault {
+    /// Let through.
+    #[default]
+    Allow,
+    /// Refuse.
+    Deny,
+}

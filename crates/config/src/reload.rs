@@ -1,0 +1,142 @@
+//! A configuration that is followed while it changes.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use mcpmon_model::Digest;
+use mcpmon_policy::Policy;
+
+use super::{ConfigError, Loaded, Search, Source, Trust, load_sources};
+
+/// How long a configuration that lacks rules has to stay as it is before it takes effect: one that is being written, or
+/// was cut short and is noticed, is another by then.
+const SECOND_LOOK: Duration = Duration::from_secs(5);
+
+/// Tells when a configuration has changed.
+///
+/// The content is compared, not times or inodes: editors, package managers and ConfigMap links replace files
+/// in different ways, and a file that is written again as it was is no change.
+#[derive(Debug)]
+pub struct Reloader {
+    search: Search,
+    trust: Trust,
+    /// What was seen last: of a configuration or, where there was none to read, of the reason.
+    seen: Digest,
+    /// Whether what is in force came from a file.
+    from_file: bool,
+    /// What was found last and could be used.
+    policy: Arc<Policy>,
+    hash: Digest,
+    /// What lacks rules, and since when it is as it is.
+    held: Option<(Instant, Box<Loaded>)>,
+}
+
+/// Whether a person asked to look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// By a signal: what is found is meant.
+    ByPerson,
+    /// It is only time to.
+    ByClock,
+}
+
+impl Reloader {
+    /// Follows what `search` finds, `current` being what it found last.
+    #[must_use]
+    pub fn new(search: Search, trust: Trust, current: &Loaded) -> Self {
+        Self {
+            search,
+            trust,
+            seen: current.hash,
+            from_file: current.sources.iter().any(is_file),
+            policy: Arc::clone(&current.policy),
+            hash: current.hash,
+            held: None,
+        }
+    }
+
+    /// What changed since the last call: a new configuration, or why there is none (once for each change; the one
+    /// before stays in force). `None` where nothing did.
+    ///
+    /// One that lacks rules which are in force is told when it has stayed as it is for a while.
+    ///
+    /// Reads every source again, a few files of at most 1 MiB: meant to be called every few seconds.
+    pub fn poll(&mut self, now: Instant, asked: Asked) -> Option<Result<Loaded, ConfigError>> {
+        let news = self.look(now)?;
+        let Ok(loaded) = news else {
+            return Some(news);
+        };
+        let is_due =
+            |since: Instant| asked == Asked::ByPerson || now.saturating_duration_since(since) >= SECOND_LOOK;
+        let since = match self.held.take() {
+            Some((since, held)) if held.hash == loaded.hash => since,
+            Some(_) | None => now,
+        };
+        if !loaded.lost.is_empty() && !is_due(since) {
+            self.held = Some((since, Box::new(loaded)));
+            return None;
+        }
+        self.policy = Arc::clone(&loaded.policy);
+        self.hash = loaded.hash;
+        self.from_file = loaded.sources.iter().any(is_file);
+        Some(Ok(loaded))
+    }
+
+    /// Rules that what was found and is held back lacks.
+    #[must_use]
+    pub fn held(&self) -> &[String] {
+        self.held.as_ref().map_or(&[], |(_, loaded)| &loaded.lost)
+    }
+
+    /// What is there, where it is another than before, or is held back.
+    fn look(&mut self, now: Instant) -> Option<Result<Loaded, ConfigError>> {
+        let sources = match self.search.read(self.trust) {
+            Ok(sources) => sources,
+            Err(error) => {
+                let state = Digest::of(error.to_string().as_bytes());
+                return self.is_new(state).then(|| {
+                    self.held = None;
+                    Err(error.into())
+                });
+            }
+        };
+        let vanished = self.from_file && !sources.names().any(is_file);
+        if !self.is_new(sources.digest()) {
+            let (_, loaded) = self.held.as_ref()?;
+            return Some(Ok((**loaded).clone()));
+        }
+        if vanished {
+            self.held = None;
+            return Some(Err(ConfigError::Vanished));
+        }
+        let mut result = load_sources(&sources);
+        match &mut result {
+            Ok(loaded) if self.held.take().is_some() && loaded.hash == self.hash => return None,
+            Ok(loaded) => {
+                loaded.lost = loaded.policy.losses(&self.policy);
+                if !loaded.lost.is_empty() {
+                    self.held = Some((now, Box::new(loaded.clone())));
+                    tracing::warn!(
+                        lost = loaded.lost.join(", "),
+                        "the changed policy lacks rules: it takes effect if it stays so for {SECOND_LOOK:?}"
+                    );
+                }
+            }
+            Err(_) => self.held = None,
+        }
+        Some(result)
+    }
+
+    fn is_new(&mut self, state: Digest) -> bool {
+        std::mem::replace(&mut self.seen, state) != state
+    }
+}
+
+const fn is_file(source: &Source) -> bool {
+    match source {
+        Source::File(_) => true,
+        Source::EmbeddedDefault => false,
+    }
+}

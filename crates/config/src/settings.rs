@@ -1,0 +1,86 @@
+//! What the daemon needs to know beside the policy.
+
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
+
+use mcpmon_model::Severity;
+
+/// Settings that are in force in this version.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// The LLM proxy; `None` where it is disabled.
+    pub proxy: Option<ProxySettings>,
+    /// The store.
+    pub record: RecordSettings,
+    /// Listing of declared remote servers.
+    pub discovery: DiscoverySettings,
+}
+
+/// The `mcp.discovery` section.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DiscoverySettings {
+    /// Whether they are listed without a client asking.
+    pub enabled: bool,
+    /// How often.
+    pub interval: Duration,
+}
+
+/// The `record` section.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordSettings {
+    /// Database file, absolute; `None` for the place that whoever runs the store usually takes.
+    pub path: Option<PathBuf>,
+    /// File that every event is appended to, absolute.
+    pub jsonl: Option<PathBuf>,
+    /// Where events are posted to.
+    pub webhook: Option<WebhookSettings>,
+    /// How long events are kept.
+    pub retention: Duration,
+    /// How large the database may become, in bytes.
+    pub max_size: u64,
+}
+
+/// `record.webhook_url` and what belongs to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WebhookSettings {
+    /// `http` or `https`.
+    pub url: String,
+    /// File with the key that posts are signed with, absolute.
+    pub key_file: Option<PathBuf>,
+    /// Severity from which on events are posted.
+    pub min_severity: Severity,
+}
+
+/// The `proxy` section.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProxySettings {
+    /// Where it listens.
+    pub listen: SocketAddr,
+    /// Unix socket it listens on beside that, absolute.
+    pub listen_unix: Option<PathBuf>,
+    /// File with the token that clients must present, absolute.
+    pub token_file: Option<PathBuf>,
+    /// Whom it speaks to.
+    pub providers: Vec<ProviderSettings>,
+    /// How bodies are kept (`llm_storage`); `None` where they are not.
+    pub bodies: Option<BodyStorageSettings>,
+}
+
+/// An LLM provider.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProviderSettings {
+    /// What paths to it begin with.
+    pub name: String,
+    /// `http` or `https`, without a slash at its end.
+    pub url: String,
+}
+
+/// The `llm_storage` section.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BodyStorageSettings {
+    /// The file with the key, absolute.
+    pub key_file: Option<PathBuf>,
+    /// Bytes that are kept of one body.
+    pub max_body: usize,
+    /// How long they are kept.
+    pub retention: Duration,
+}

@@ -1,0 +1,358 @@
+//! Which files hold the configuration, and what stands in them.
+
+use std::{
+    env, fmt,
+    fs::{File, Metadata, OpenOptions},
+    io::{self, Read as _},
+    os::unix::fs::OpenOptionsExt as _,
+    path::{Path, PathBuf},
+};
+
+use mcpmon_model::Digest;
+use nix::fcntl::OFlag;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    mistake::Origin,
+    trust::{self, Distrust, Trust},
+};
+
+/// The policy of a host without a configuration.
+const EMBEDDED_DEFAULT: &str = include_str!("../../../policies/default.yaml");
+/// Largest file, in bytes.
+const MAX_FILE: u64 = 1 << 20;
+/// Most files in a `conf.d` directory.
+const MAX_FRAGMENTS: usize = 256;
+/// Where a host's configuration lies.
+const SYSTEM_DIRECTORY: &str = "/etc/mcpmon";
+/// Name of a configuration file in every place that is searched.
+pub(super) const FILE_NAME: &str = "mcpmon.yaml";
+
+/// Where to look, in the order of the fields. The first that exists holds, alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Search {
+    /// `--config`; must exist.
+    pub explicit: Option<PathBuf>,
+    /// `$MCPMON_CONFIG`; must exist.
+    pub variable: Option<PathBuf>,
+    /// `./mcpmon.yaml`, where the user asked for it.
+    pub local: Option<PathBuf>,
+    /// `$XDG_CONFIG_HOME/mcpmon/mcpmon.yaml`.
+    pub user: Option<PathBuf>,
+    /// Directory with `mcpmon.yaml` and `conf.d/*.yaml`, which hold together.
+    pub system: PathBuf,
+}
+
+/// Whether the working directory is searched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LocalConfig {
+    /// No: a checked-out repository must not bring its own policy.
+    Ignore,
+    /// Yes: `--allow-local-config`.
+    Allow,
+}
+
+impl Search {
+    /// The places of this process, `explicit` being what `--config` says.
+    #[must_use]
+    pub fn of_process(explicit: Option<PathBuf>, local: LocalConfig) -> Self {
+        let directory = |name| {
+            env::var_os(name)
+                .filter(|value| !value.is_empty())
+                .map(PathBuf::from)
+        };
+        let user = directory("XDG_CONFIG_HOME")
+            .filter(|path| path.is_absolute())
+            .or_else(|| directory("HOME").map(|home| home.join(".config")));
+        Self {
+            explicit,
+            variable: directory("MCPMON_CONFIG"),
+            local: match local {
+                LocalConfig::Ignore => None,
+                LocalConfig::Allow => Some(PathBuf::from(FILE_NAME)),
+            },
+            user: user.map(|directory| directory.join("mcpmon").join(FILE_NAME)),
+            system: PathBuf::from(SYSTEM_DIRECTORY),
+        }
+    }
+
+    /// The host's places alone.
+    #[must_use]
+    pub fn of_host(&self) -> Self {
+        Self {
+            explicit: None,
+            variable: None,
+            local: None,
+            user: None,
+            system: self.system.clone(),
+        }
+    }
+
+    /// The file that would be the configuration where there is none: the user's, or the host's.
+    #[must_use]
+    pub fn new_file(&self) -> PathBuf {
+        self.user.clone().unwrap_or_else(|| self.system.join(FILE_NAME))
+    }
+
+    /// Reads the user's own file, wherever it is; `None` where there is none.
+    ///
+    /// # Errors
+    /// Where it is there, or named, and cannot be read, or is not believed.
+    pub fn read_own(&self, trust: Trust) -> Result<Option<Sources>, SourceError> {
+        if let Some(path) = self.explicit.as_ref().or(self.variable.as_ref()) {
+            return Sources::read(path, trust).map(Some);
+        }
+        for path in [&self.local, &self.user].into_iter().flatten() {
+            if let Some(text) = read_if_there(path, trust)? {
+                return Ok(Some(Sources(vec![(Source::File(path.clone()), text)])));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Reads what is found.
+    ///
+    /// # Errors
+    /// Where a file is there and cannot be read, or is not believed.
+    pub fn read(&self, trust: Trust) -> Result<Sources, SourceError> {
+        if let Some(own) = self.read_own(trust)? {
+            return Ok(own);
+        }
+        let path = self.system.join(FILE_NAME);
+        let base = match read_if_there(&path, trust)? {
+            Some(text) => (Source::File(path), text),
+            None => (Source::EmbeddedDefault, EMBEDDED_DEFAULT.to_owned()),
+        };
+        let mut sources = vec![base];
+        for path in fragments(&self.system.join("conf.d"))? {
+            // One that vanished since it was listed is as good as never there.
+            if let Some(text) = read_if_there(&path, trust)? {
+                sources.push((Source::File(path), text));
+            }
+        }
+        Ok(Sources(sources))
+    }
+}
+
+/// Where a part of the configuration comes from.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Source {
+    /// A file.
+    File(PathBuf),
+    /// This program.
+    EmbeddedDefault,
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => write!(f, "{}", path.display()),
+            Self::EmbeddedDefault => f.write_str("embedded default"),
+        }
+    }
+}
+
+/// The text of a configuration. What comes later stands on top of what comes earlier.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sources(Vec<(Source, String)>);
+
+impl Sources {
+    /// One file.
+    ///
+    /// # Errors
+    /// Where it cannot be read, or is not believed.
+    pub fn read(path: &Path, trust: Trust) -> Result<Self, SourceError> {
+        let text = read_file(path, trust)?;
+        Ok(Self(vec![(Source::File(path.to_owned()), text)]))
+    }
+
+    /// What a host without a configuration gets.
+    #[must_use]
+    pub fn embedded_default() -> Self {
+        Self(vec![(Source::EmbeddedDefault, EMBEDDED_DEFAULT.to_owned())])
+    }
+
+    /// Where the parts come from, in order; never empty.
+    pub fn names(&self) -> impl Iterator<Item = &Source> {
+        self.0.iter().map(|(source, _)| source)
+    }
+
+    /// Digest of the content: that of the file where there is one, that of all digests where there are more.
+    #[must_use]
+    pub fn digest(&self) -> Digest {
+        match &self.0[..] {
+            [(_, text)] => Digest::of(text.as_bytes()),
+            parts => {
+                let digests: Vec<_> = parts
+                    .iter()
+                    .flat_map(|(_, text)| *Digest::of(text.as_bytes()).as_bytes())
+                    .collect();
+                Digest::of(&digests)
+            }
+        }
+    }
+
+    /// Parts that were read elsewhere, at least one: what [`Self::parts`] gave there.
+    #[must_use]
+    pub fn of_parts(parts: Vec<(Source, String)>) -> Option<Self> {
+        (!parts.is_empty()).then_some(Self(parts))
+    }
+
+    /// Each part with its text, in order.
+    #[must_use]
+    pub fn parts(&self) -> &[(Source, String)] {
+        &self.0
+    }
+
+    /// One file that was read elsewhere.
+    pub(super) fn of_file(source: Source, text: String) -> Self {
+        Self(vec![(source, text)])
+    }
+
+    /// Text that no file holds, under names as of files.
+    #[cfg(test)]
+    pub(super) fn of_texts(files: &[(&str, &str)]) -> Self {
+        let part = |(name, text): &(&str, &str)| (Source::File(PathBuf::from(name)), (*text).to_owned());
+        Self(files.iter().map(part).collect())
+    }
+
+    pub(super) fn origins(&self) -> Vec<Origin> {
+        let origin = |(source, text): &(Source, String)| Origin {
+            name: source.to_string(),
+            text: text.clone(),
+        };
+        self.0.iter().map(origin).collect()
+    }
+}
+
+/// Why a configuration cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum SourceError {
+    /// The system says no.
+    #[error("cannot read {path}", path = .path.display())]
+    Read {
+        /// File or directory.
+        path: PathBuf,
+        /// What the system says.
+        #[source]
+        source: io::Error,
+    },
+    /// A directory, pipe or device.
+    #[error("{path} is no regular file: give the path of a YAML file", path = .path.display())]
+    NotAFile {
+        /// What was given.
+        path: PathBuf,
+    },
+    /// Over 1 MiB.
+    #[error("{path} is too large: a configuration file has at most 1 MiB", path = .path.display())]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Not text.
+    #[error("{path} is no UTF-8 text: line {line} contains other bytes", path = .path.display())]
+    NotText {
+        /// The file.
+        path: PathBuf,
+        /// First line that is none, from 1.
+        line: usize,
+    },
+    /// More than anybody keeps apart.
+    #[error("{path} holds more than {MAX_FRAGMENTS} files: join some of them", path = .path.display())]
+    TooMany {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// Somebody else may change it.
+    #[error(transparent)]
+    Distrusted(#[from] Distrust),
+}
+
+/// The `*.yaml` of a directory by name, without hidden ones; none where there is no directory.
+fn fragments(directory: &Path) -> Result<Vec<PathBuf>, SourceError> {
+    let read_error = |source| SourceError::Read {
+        path: directory.to_owned(),
+        source,
+    };
+    let entries = match directory.read_dir() {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(read_error(error)),
+    };
+    let mut paths = Vec::new();
+    for entry in entries {
+        let name = entry.map_err(read_error)?.file_name();
+        let bytes = name.as_encoded_bytes();
+        if bytes.starts_with(b".") || !bytes.ends_with(b".yaml") {
+            continue;
+        }
+        paths.push(directory.join(name));
+        if paths.len() > MAX_FRAGMENTS {
+            return Err(SourceError::TooMany {
+                path: directory.to_owned(),
+            });
+        }
+    }
+    paths.sort();
+    Ok(paths)
+}
+
+fn read_if_there(path: &Path, trust: Trust) -> Result<Option<String>, SourceError> {
+    match read_file(path, trust) {
+        Ok(text) => Ok(Some(text)),
+        Err(SourceError::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn read_file(path: &Path, trust: Trust) -> Result<String, SourceError> {
+    let file = open(path).map_err(|source| SourceError::Read {
+        path: path.to_owned(),
+        source,
+    })?;
+    contents(path, file, |metadata| Ok(trust::check(path, metadata, trust)?))
+}
+
+/// What stands in the open `file` at `path`, once `check` believes it.
+pub(super) fn contents(
+    path: &Path,
+    file: File,
+    check: impl FnOnce(&Metadata) -> Result<(), SourceError>,
+) -> Result<String, SourceError> {
+    let read_error = |source| SourceError::Read {
+        path: path.to_owned(),
+        source,
+    };
+    let metadata = file.metadata().map_err(read_error)?;
+    if !metadata.is_file() {
+        return Err(SourceError::NotAFile {
+            path: path.to_owned(),
+        });
+    }
+    check(&metadata)?;
+    let mut bytes = Vec::new();
+    file.take(MAX_FILE + 1)
+        .read_to_end(&mut bytes)
+        .map_err(read_error)?;
+    if bytes.len() as u64 > MAX_FILE {
+        return Err(SourceError::TooLarge {
+            path: path.to_owned(),
+        });
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        SourceError::NotText {
+            path: path.to_owned(),
+            line: valid.iter().filter(|byte| **byte == b'\n').count() + 1,
+        }
+    })
+}
+
+/// Opens without waiting, so that a pipe in the place of a file holds nobody up.
+fn open(path: &Path) -> io::Result<File> {
+    OpenOptions::new()
+        .read(true)
+        .custom_flags(OFlag::O_NONBLOCK.bits())
+        .open(path)
+}

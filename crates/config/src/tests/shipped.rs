@@ -1,0 +1,280 @@
+//! The policies and the schema that ship with the program.
+
+use std::path::{Path, PathBuf};
+
+use mcpmon_policy::{Mode, OnChange, Policy, RuleAction, ServerPolicy, Unwrapped};
+
+use super::super::{Loaded, Sources, Trust, load_sources, raw, schema};
+
+fn shipped(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../policies")
+        .join(name)
+}
+
+fn load(name: &str) -> Loaded {
+    let sources = Sources::read(&shipped(name), Trust::Anyone).expect("a shipped policy can be read");
+    load_sources(&sources).unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
+fn the_default_enforces_and_refuses_no_address() {
+    let loaded = load("default.yaml");
+    assert_eq!(loaded.policy.mode, Mode::Enforce);
+    assert_eq!(loaded.policy.server_policy, ServerPolicy::None);
+    assert_eq!(
+        loaded.not_in_force,
+        [],
+        "the default promises nothing that is not kept"
+    );
+    assert!(
+        loaded
+            .policy
+            .network
+            .rules
+            .iter()
+            .all(|rule| rule.action == RuleAction::Watch)
+    );
+    let embedded = load_sources(&Sources::embedded_default()).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(embedded.policy, loaded.policy);
+    assert_eq!(embedded.hash, loaded.hash);
+}
+
+#[test]
+fn observe_differs_from_the_default_in_its_mode_alone() {
+    let observe = load("observe.yaml");
+    let mut policy = (*load("default.yaml").policy).clone();
+    policy.mode = Mode::Observe;
+    assert_eq!(*observe.policy, policy);
+    assert_eq!(observe.not_in_force, []);
+}
+
+/// `cargo xtask eval` measures the inspection of `Policy::default()`: the configuration is no part of it.
+#[test]
+fn the_default_inspects_as_it_is_measured() {
+    let policy = load("default.yaml").policy;
+    let measured = Policy::default();
+    assert_eq!(policy.mode, measured.mode);
+    assert_eq!(policy.inspection, measured.inspection);
+    assert_eq!(policy.outputs, measured.outputs);
+    assert_eq!(policy.arguments, measured.arguments);
+    assert_eq!(policy.limits, measured.limits);
+    assert_eq!(policy.llm, measured.llm);
+    assert_eq!(policy.suppressions, measured.suppressions);
+}
+
+#[test]
+fn strict_trusts_nothing_unapproved() {
+    let policy = load("strict.yaml").policy;
+    assert_eq!(policy.server_policy, ServerPolicy::Allowlist(Vec::new()));
+    assert_eq!(policy.pinning.on_change, OnChange::Block);
+    assert!(policy.pinning.enabled && !policy.pinning.auto_trust_first);
+    assert_eq!(policy.exec.unwrapped, Unwrapped::Deny);
+}
+
+#[test]
+fn the_committed_schema_is_the_generated_one() {
+    let path = shipped("schema.json");
+    if std::env::var_os("MCPMON_UPDATE").is_some() {
+        std::fs::write(&path, schema()).expect("policies/ can be written");
+    }
+    let committed = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        committed == schema(),
+        "policies/schema.json is out of date: run `MCPMON_UPDATE=1 cargo test -p mcpmon schema` and commit it"
+    );
+}
+
+#[test]
+fn every_key_and_its_default() {
+    let text = serde_json::to_string_pretty(&raw::Config::default()).expect("plain values");
+    insta::assert_snapshot!(text, @r#"
+    {
+      "version": 1,
+      "mode": "enforce",
+      "mcp": {
+        "enforce_policy": true,
+        "fail_closed": false,
+        "servers": [],
+        "server_policy": "none",
+        "allowed_servers": [],
+        "denied_servers": [],
+        "tool_policy": "none",
+        "allowed_tools": [],
+        "denied_tools": [],
+        "defaults": {
+          "decision": "AUDIT"
+        },
+        "blocked_tools": [],
+        "rules": [],
+        "blocked_resources": [],
+        "resource_rules": [],
+        "value_limits": [],
+        "version_pinning": {
+          "enabled": true,
+          "on_change": "block",
+          "auto_trust_first": true,
+          "pin_binary": true
+        },
+        "rate_limits": {
+          "enabled": true,
+          "default_rpm": 600,
+          "default_burst": 60,
+          "per_server": {}
+        },
+        "cross_server": {
+          "enabled": true,
+          "decision": "evidence",
+          "classifier": "evidence",
+          "shadow_tool": {
+            "enabled": true,
+            "similarity_check": true,
+            "similarity_threshold": 0.85
+          },
+          "read_then_send": {
+            "enabled": true,
+            "window": "30s"
+          },
+          "burst": {
+            "enabled": true,
+            "max_calls": 10,
+            "window": "5s"
+          },
+          "cross_server_flow": {
+            "enabled": true,
+            "same_turn_only": true,
+            "window": "30s",
+            "categories": [
+              "write",
+              "send"
+            ]
+          }
+        },
+        "categories": {
+          "read": [],
+          "write": [],
+          "send": [],
+          "compute": [],
+          "unknown": []
+        },
+        "detection": {
+          "enabled": true,
+          "custom_servers": [],
+          "exclude_servers": [],
+          "builtin": {
+            "credential_theft": true,
+            "exfiltration": true,
+            "hidden_instructions": true,
+            "shell_injection": true,
+            "path_traversal": true,
+            "cross_tool_override": true,
+            "stealth_instruction": true
+          },
+          "custom_patterns": [],
+          "alert_threshold": "medium",
+          "act_threshold": "high",
+          "on_detection": "hide",
+          "on_new_tool": "alert"
+        },
+        "output_inspection": {
+          "enabled": true,
+          "on_detection": "block",
+          "secrets": "alert"
+        },
+        "argument_inspection": {
+          "enabled": true,
+          "on_detection": "block"
+        },
+        "config_guard": {
+          "extra_paths": []
+        },
+        "suppressions": [],
+        "sampling": "block",
+        "elicitation": "audit",
+        "prompts": "audit",
+        "completion": "allow",
+        "native_tools": "allow",
+        "discovery": {
+          "enabled": true,
+          "interval": "15m"
+        },
+        "registry": {
+          "pin_on_first_use": true,
+          "persistent": true
+        },
+        "limits": {
+          "max_line": "16MiB",
+          "max_tools": 2000,
+          "max_schema_depth": 128,
+          "max_batch": 64,
+          "max_pending": 10000,
+          "request_timeout": "0s",
+          "max_streams_per_server": 256
+        },
+        "approvals": {
+          "required_for": "critical",
+          "timeout": "5m",
+          "on_timeout": "deny"
+        }
+      },
+      "network": {
+        "enforce": true,
+        "watch": [],
+        "deny": [],
+        "agents": [],
+        "resolve_interval": "30s",
+        "proxy_bypass": "alert"
+      },
+      "exec": {
+        "gate": "auto",
+        "unwrapped": "alert"
+      },
+      "proxy": {
+        "mode": "embedded",
+        "listen": "127.0.0.1:8484",
+        "listen_unix": "",
+        "token_file": "",
+        "providers": {
+          "anthropic": "https://api.anthropic.com",
+          "gemini": "https://generativelanguage.googleapis.com",
+          "ollama": "http://127.0.0.1:11434",
+          "openai": "https://api.openai.com"
+        }
+      },
+      "dlp": {
+        "mode": "redact"
+      },
+      "llm_storage": {
+        "store_bodies": false,
+        "key_file": "",
+        "max_body": "1MiB",
+        "retention": "7d"
+      },
+      "record": {
+        "path": "",
+        "jsonl": "",
+        "retention": "30d",
+        "max_size": "1GiB",
+        "webhook_url": "",
+        "webhook_key_file": "",
+        "webhook_min_severity": "high",
+        "otlp_endpoint": ""
+      },
+      "metrics": {
+        "listen": "127.0.0.1:9484"
+      }
+    }
+    "#);
+}
+
+#[test]
+fn the_defaults_written_out_are_a_valid_file() {
+    let text = serde_json::to_string(&raw::Config::default()).expect("plain values");
+    let loaded = super::compile(&[("defaults.yaml", &text)]).unwrap_or_else(|invalid| panic!("{invalid}"));
+    let mut expected = Policy {
+        name_similarity: Some(0.85),
+        ..Policy::default()
+    };
+    expected.network.bypass = super::usual_models();
+    assert_eq!(*loaded.policy, expected);
+}

@@ -1,0 +1,209 @@
+//! A tree as YAML text, and text of others in it: nothing that is written can end its line, its quotes or its comment.
+
+use std::{collections::BTreeMap, fmt::Write as _};
+
+use super::load::{Entry, Node, Value};
+
+/// Words that are no text where they stand without quotes.
+const WORDS: [&str; 10] = ["true", "false", "null", "yes", "no", "on", "off", "y", "n", "nan"];
+
+/// Writes a tree as block YAML, with a comment above keys that have one.
+pub(super) struct Writer<'c> {
+    text: String,
+    comments: &'c BTreeMap<&'static str, &'static str>,
+}
+
+impl<'c> Writer<'c> {
+    /// Goes on behind `text`; `comments` are by the path of their key.
+    pub(super) const fn after(text: String, comments: &'c BTreeMap<&'static str, &'static str>) -> Self {
+        Self { text, comments }
+    }
+
+    /// What was written.
+    pub(super) fn finish(self) -> String {
+        self.text
+    }
+
+    /// A key with its value, `above` being the path of what it stands in.
+    pub(super) fn entry(&mut self, key: &str, node: &Node, indent: usize, above: &str) {
+        let path = match above {
+            "" => key.to_owned(),
+            above => format!("{above}.{key}"),
+        };
+        let margin = " ".repeat(indent);
+        if let Some(comment) = self.comments.get(path.as_str()) {
+            self.line(&format!("{margin}# {comment}"));
+        }
+        self.value(&format!("{margin}{}:", scalar(key)), node, indent, &path);
+    }
+
+    /// A value behind what stands before it on its line.
+    fn value(&mut self, before: &str, node: &Node, indent: usize, path: &str) {
+        match &node.value {
+            Value::Null => self.line(&format!("{before} null")),
+            Value::Bool(value) => self.line(&format!("{before} {value}")),
+            Value::Integer(number) => self.line(&format!("{before} {number}")),
+            Value::Float(number) => self.line(&format!("{before} {number:?}")),
+            Value::Text(text) => self.line(&format!("{before} {}", scalar(text))),
+            Value::List(items) if items.is_empty() => self.line(&format!("{before} []")),
+            Value::Map(entries) if entries.is_empty() => self.line(&format!("{before} {{}}")),
+            Value::List(items) => {
+                self.line(before);
+                for item in items {
+                    self.item(&item.node, indent + 2, path);
+                }
+            }
+            Value::Map(entries) => {
+                self.line(before);
+                for entry in entries {
+                    self.entry(&entry.key, &entry.node, indent + 2, path);
+                }
+            }
+        }
+    }
+
+    /// An element of a list.
+    pub(super) fn item(&mut self, node: &Node, indent: usize, path: &str) {
+        let margin = " ".repeat(indent);
+        let Value::Map(entries) = &node.value else {
+            self.value(&format!("{margin}-"), node, indent, path);
+            return;
+        };
+        let Some((first, rest)) = entries.split_first() else {
+            self.line(&format!("{margin}- {{}}"));
+            return;
+        };
+        self.value(
+            &format!("{margin}- {}:", scalar(&first.key)),
+            &first.node,
+            indent + 2,
+            path,
+        );
+        for entry in rest {
+            self.entry(&entry.key, &entry.node, indent + 2, "");
+        }
+    }
+
+    /// A line as it is.
+    pub(super) fn line(&mut self, line: &str) {
+        self.text.push_str(line);
+        self.text.push('\n');
+    }
+}
+
+/// Text as it may stand in YAML: plain where it can be nothing else, else in double quotes.
+pub(super) fn scalar(text: &str) -> String {
+    let is_word = text.starts_with(|c: char| c.is_ascii_alphabetic())
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'));
+    if is_word && !WORDS.contains(&text.to_ascii_lowercase().as_str()) {
+        return text.to_owned();
+    }
+    let mut quoted = String::with_capacity(text.len() + 2);
+    quoted.push('"');
+    for character in text.chars() {
+        match character {
+            '"' => quoted.push_str("\\\""),
+            '\\' => quoted.push_str("\\\\"),
+            '\n' => quoted.push_str("\\n"),
+            '\t' => quoted.push_str("\\t"),
+            other if is_unprintable(other) => {
+                write!(quoted, "\\U{:08x}", u32::from(other)).expect("writing to a String cannot fail");
+            }
+            other => quoted.push(other),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+/// What YAML forbids, ends a line, or people cannot see.
+fn is_unprintable(character: char) -> bool {
+    character.is_control()
+        || matches!(
+            character,
+            '\u{ad}'
+                | '\u{61c}'
+                | '\u{180e}'
+                | '\u{200b}'..='\u{200f}'
+                | '\u{2028}'..='\u{202e}'
+                | '\u{2060}'..='\u{206f}'
+                | '\u{fe00}'..='\u{fe0f}'
+                | '\u{feff}'
+                | '\u{fff9}'..='\u{fffb}'
+                | '\u{fffe}'
+                | '\u{ffff}'
+                | '\u{e0000}'..='\u{e0fff}'
+        )
+}
+
+/// Text of others in a comment: one line, and nothing that a terminal would act on.
+pub(super) fn remark(text: &str) -> String {
+    text.chars()
+        .map(|c| if is_unprintable(c) { '\u{fffd}' } else { c })
+        .collect()
+}
+
+/// A value in one line.
+pub(super) fn flow(node: &Node) -> String {
+    match &node.value {
+        Value::Null => "null".to_owned(),
+        Value::Bool(value) => value.to_string(),
+        Value::Integer(number) => number.to_string(),
+        Value::Float(number) => format!("{number:?}"),
+        Value::Text(text) => scalar(text),
+        Value::List(items) => {
+            let items: Vec<String> = items.iter().map(|item| flow(&item.node)).collect();
+            format!("[{}]", items.join(", "))
+        }
+        Value::Map(entries) => {
+            let entry = |entry: &Entry| format!("{}: {}", scalar(&entry.key), flow(&entry.node));
+            let entries: Vec<String> = entries.iter().map(entry).collect();
+            format!("{{{}}}", entries.join(", "))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::{load, mistake::Origin};
+
+    fn read(text: &str) -> Value {
+        let origin = Origin {
+            name: "test".to_owned(),
+            text: text.to_owned(),
+        };
+        load::any(origin).expect("YAML").value
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_as_it_was_written(text in any::<String>()) {
+            for written in [format!("a: {}", scalar(&text)), format!("{{a: {}}}", scalar(&text))] {
+                let Value::Map(entries) = read(&written) else { panic!("{written}") };
+                prop_assert_eq!(&entries[0].node.value, &Value::Text(text.clone()), "{}", written);
+            }
+        }
+
+        #[test]
+        fn no_remark_ends_its_line(text in any::<String>()) {
+            let written = format!("# {}\na: 1", remark(&text));
+            let Value::Map(entries) = read(&written) else { panic!("{written}") };
+            prop_assert_eq!(entries.len(), 1);
+        }
+    }
+
+    #[test]
+    fn a_value_in_one_line() {
+        let text = "{id: x, match: {tool_name_any: [a, \"b c\"], count: 1.5}, on: true, none: null}";
+        let node = Node {
+            value: read(text),
+            ..Node::empty()
+        };
+        assert_eq!(flow(&node), text.replace("on:", "\"on\":"));
+    }
+}

@@ -1,0 +1,229 @@
+//! What a call's arguments say: every key, text, number and literal with its path, walked once for all rules.
+
+use std::{borrow::Cow, ops::Range};
+
+use mcpmon_model::RawJson;
+
+use super::walk::{self, Part, Scalar, Step};
+
+/// Keys and values of one call that are kept.
+pub const MAX_ARGUMENTS: usize = 1 << 17;
+/// Steps of all their paths, long names counted as several: deep nesting would make memory quadratic.
+const MAX_STEPS: usize = 1 << 19;
+/// Bytes of a name that count as one step.
+const STEP: usize = 64;
+
+/// The arguments of a call, in the order of the text.
+#[derive(Debug, Default)]
+pub struct Arguments<'a> {
+    steps: Vec<Step<'a>>,
+    entries: Vec<Entry<'a>>,
+    is_cut: bool,
+}
+
+#[derive(Debug)]
+struct Entry<'a> {
+    way: Range<usize>,
+    kind: ArgumentKind,
+    text: Cow<'a, str>,
+    place: Range<usize>,
+}
+
+/// What an argument is in its JSON text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ArgumentKind {
+    /// The name of a member.
+    Key,
+    /// A string.
+    Text,
+    /// A number, `true`, `false` or `null`, as it is written.
+    Literal,
+}
+
+/// One key or value.
+#[derive(Clone, Copy, Debug)]
+pub struct Argument<'a> {
+    steps: &'a [Step<'a>],
+    kind: ArgumentKind,
+    text: &'a str,
+    place: &'a Range<usize>,
+}
+
+impl<'a> Arguments<'a> {
+    /// Walks the arguments of a call. The text is trusted to be valid. Of more than can be kept the first ones are:
+    /// see [`Self::is_cut`].
+    #[must_use]
+    pub fn walk(json: RawJson<'a>) -> Self {
+        let mut arguments = Self::default();
+        let mut room = MAX_STEPS;
+        walk::scalars(json, |path, scalar, text, place| {
+            if arguments.is_cut {
+                return;
+            }
+            let weight = path.steps().iter().map(weight).sum();
+            match room.checked_sub(weight) {
+                Some(left) if arguments.entries.len() < MAX_ARGUMENTS => room = left,
+                Some(_) | None => {
+                    arguments.is_cut = true;
+                    return;
+                }
+            }
+            let from = arguments.steps.len();
+            arguments.steps.extend_from_slice(path.steps());
+            arguments.entries.push(Entry {
+                way: from..arguments.steps.len(),
+                kind: match scalar {
+                    Scalar::String(Part::Key) => ArgumentKind::Key,
+                    Scalar::String(Part::Value) => ArgumentKind::Text,
+                    Scalar::Literal => ArgumentKind::Literal,
+                },
+                text,
+                place,
+            });
+        });
+        arguments
+    }
+
+    /// Whether there is more than was kept. What nobody looked at must not go on.
+    #[must_use]
+    pub const fn is_cut(&self) -> bool {
+        self.is_cut
+    }
+
+    /// Every key and value, a key before what it names.
+    pub fn iter(&self) -> impl Iterator<Item = Argument<'_>> {
+        self.entries.iter().map(|entry| Argument {
+            steps: &self.steps[entry.way.clone()],
+            kind: entry.kind,
+            text: &entry.text,
+            place: &entry.place,
+        })
+    }
+}
+
+fn weight(step: &Step<'_>) -> usize {
+    match step {
+        Step::Member(name) => 1 + name.len() / STEP,
+        Step::Item(_) => 1,
+    }
+}
+
+impl<'a> Argument<'a> {
+    /// What it is.
+    #[must_use]
+    pub const fn kind(&self) -> ArgumentKind {
+        self.kind
+    }
+
+    /// What it says: a string unescaped, anything else as it is written.
+    #[must_use]
+    pub const fn text(&self) -> &'a str {
+        self.text
+    }
+
+    /// Where it stands, as findings show it: `files[0].path`; empty at the root.
+    #[must_use]
+    pub fn path(&self) -> String {
+        walk::shown(self.steps)
+    }
+
+    /// Where it stands in the text that was walked, a string without its quotes.
+    #[must_use]
+    pub fn place(&self) -> Range<usize> {
+        self.place.clone()
+    }
+
+    /// Where in the text that was walked that stands which [`Self::text`] has at `span`.
+    pub(super) fn written(&self, json: RawJson<'_>, span: &Range<usize>) -> Range<usize> {
+        let written = walk::written(&json.as_str()[self.place.clone()], span);
+        self.place.start + written.start..self.place.start + written.end
+    }
+
+    /// Whether both are in one object, or in one list.
+    pub(super) fn is_beside(&self, other: &Self) -> bool {
+        self.around() == other.around()
+    }
+
+    /// The way to the object, or to the list, that it is in; `None` at the root.
+    pub(super) fn around(&self) -> Option<&'a [Step<'a>]> {
+        self.steps.split_last().map(|(_, around)| around)
+    }
+
+    /// Names of the members on the way, outermost first; a key's own is the last.
+    pub fn members(&self) -> impl DoubleEndedIterator<Item = &'a str> + use<'a> {
+        self.steps.iter().filter_map(|step| match step {
+            Step::Member(name) => Some(name.as_ref()),
+            Step::Item(_) => None,
+        })
+    }
+
+    /// Name of the member it is the value of, or an item of; empty at the root.
+    #[must_use]
+    pub fn name(&self) -> &'a str {
+        self.members().next_back().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everything_has_its_place() {
+        let json = r#"{"path":"a\tb","opts":{"sizes":[1,"2"],"deep":null}}"#;
+        let arguments = Arguments::walk(RawJson::trusted(json));
+        let told = |argument: Argument<'_>| {
+            let (kind, name) = (argument.kind(), argument.name().to_owned());
+            (kind, argument.path(), name, argument.text().to_owned())
+        };
+        let seen: Vec<_> = arguments.iter().map(told).collect();
+        let expected = [
+            (ArgumentKind::Key, "path", "path", "path"),
+            (ArgumentKind::Text, "path", "path", "a\tb"),
+            (ArgumentKind::Key, "opts", "opts", "opts"),
+            (ArgumentKind::Key, "opts.sizes", "sizes", "sizes"),
+            (ArgumentKind::Literal, "opts.sizes[0]", "sizes", "1"),
+            (ArgumentKind::Text, "opts.sizes[1]", "sizes", "2"),
+            (ArgumentKind::Key, "opts.deep", "deep", "deep"),
+            (ArgumentKind::Literal, "opts.deep", "deep", "null"),
+        ];
+        let expected = expected
+            .map(|(kind, path, name, text)| (kind, path.to_owned(), name.to_owned(), text.to_owned()));
+        assert_eq!(seen, expected);
+    }
+
+    #[test]
+    fn there_is_an_end() {
+        let walked = |count: usize| {
+            let json = format!("[{}1]", "1,".repeat(count - 1));
+            let arguments = Arguments::walk(RawJson::trusted(&json));
+            (arguments.iter().count(), arguments.is_cut())
+        };
+        assert_eq!(walked(MAX_ARGUMENTS), (MAX_ARGUMENTS, false));
+        assert_eq!(walked(MAX_ARGUMENTS + 1), (MAX_ARGUMENTS, true));
+    }
+
+    #[test]
+    fn depth_counts() {
+        let deep = |open: &str, close: &str, depth: usize, count: usize| {
+            format!(
+                "{}{}1{}",
+                open.repeat(depth),
+                "1,".repeat(count),
+                close.repeat(depth)
+            )
+        };
+        let is_cut = |json: &str| {
+            let arguments = Arguments::walk(RawJson::trusted(json));
+            assert!(arguments.steps.len() <= MAX_STEPS);
+            arguments.is_cut()
+        };
+        assert!(!is_cut(&deep("[", "]", 10, 10_000)));
+        assert!(is_cut(&deep("[", "]", 100, 10_000)));
+        let long = format!(r#"{{"{}":["#, "k".repeat(1 << 16));
+        assert!(
+            is_cut(&deep(&long, "]}", 4, 10_000)),
+            "long names are copied and compared"
+        );
+    }
+}

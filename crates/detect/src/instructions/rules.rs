@@ -1,0 +1,163 @@
+//! Rules: which signals together are an attack, and what follows.
+
+use std::ops::Range;
+
+use serde::Deserialize;
+
+use crate::instructions::signals::{Sentence, Set, Signal, Signals};
+
+/// What follows from a match.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Outcome {
+    /// It is recorded.
+    Note,
+    /// Somebody is told.
+    Alert,
+    /// What holds it is hidden or withheld.
+    Act,
+}
+
+/// Kinds of attack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// Asks for keys, tokens, passwords, or the files that hold them.
+    CredentialTheft,
+    /// Asks to send data elsewhere.
+    Exfiltration,
+    /// Instructions that a person does not see or would not expect.
+    HiddenInstructions,
+    /// Commands where text belongs.
+    ShellInjection,
+    /// Paths that climb out of where they should be.
+    PathTraversal,
+    /// Instructions about other tools.
+    CrossToolOverride,
+    /// Instructions to keep something from the user.
+    StealthInstruction,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    /// What anchors have to stand in for, which are too short.
+    #[serde(default)]
+    anchors: Vec<String>,
+    rule: Vec<Rule>,
+}
+
+/// A rule, as `rules/*.toml` has it.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rule {
+    /// What suppressions name, for good.
+    pub id: String,
+    /// What it finds: several rules find the same thing in different words.
+    pub name: String,
+    /// The kind of attack.
+    #[serde(rename = "category")]
+    pub kind: Kind,
+    /// What follows.
+    pub outcome: Outcome,
+    /// Groups of signals: one of each stands in the sentence or beside it, the first in the sentence itself.
+    pub all: Vec<Vec<String>>,
+    /// Signals that stand nowhere in the sentence.
+    #[serde(default)]
+    pub none: Vec<String>,
+    /// How many sentences before and after count.
+    #[serde(default = "beside")]
+    pub beside: usize,
+    /// The longest text that it holds in, bytes: what a short text says is what it is for.
+    #[serde(default = "any_length")]
+    pub within: usize,
+    /// Whether it holds in schema texts as it does in descriptions; otherwise its outcome is one less there.
+    #[serde(default)]
+    pub schema: bool,
+    /// Whether it is worse than what is acted upon: a person has to approve it.
+    #[serde(default)]
+    pub critical: bool,
+    /// Why nobody harmless says this.
+    pub why: String,
+    /// A text that it finds.
+    pub hit: String,
+    /// A text like it that is harmless.
+    pub miss: String,
+    #[serde(skip)]
+    groups: Vec<Set>,
+    #[serde(skip)]
+    never: Set,
+}
+
+const fn beside() -> usize {
+    1
+}
+
+const fn any_length() -> usize {
+    usize::MAX
+}
+
+/// Parses a file of rules, and the anchors that it names.
+pub(crate) fn parse(text: &str, signals: &Signals) -> Result<(Vec<Rule>, Vec<String>), String> {
+    let mut file: File = toml::from_str(text).map_err(|error| error.to_string())?;
+    for rule in &mut file.rule {
+        let id = rule.id.clone();
+        let number = |name: &String| {
+            signals
+                .known(name)
+                .ok_or_else(|| format!("{id}: there is no signal {name:?}"))
+        };
+        let any = |names: &Vec<String>| {
+            names
+                .iter()
+                .try_fold(0, |set, name| Ok::<Set, String>(set | number(name)?))
+        };
+        rule.groups = rule.all.iter().map(any).collect::<Result<_, _>>()?;
+        rule.never = any(&rule.none)?;
+    }
+    Ok((file.rule, file.anchors))
+}
+
+impl Rule {
+    /// What opens it in a sentence.
+    fn opening<'s>(&self, sentence: &'s Sentence) -> impl Iterator<Item = &'s Signal> + use<'s> {
+        let openers = self.openers();
+        sentence
+            .signals
+            .iter()
+            .filter(move |signal| signal.bit() & openers != 0)
+    }
+
+    /// Whether what opens it in a sentence is only quoted.
+    pub(crate) fn is_quoted(&self, sentence: &Sentence) -> bool {
+        self.opening(sentence).all(Signal::is_quoted)
+    }
+
+    /// Where it stands: from the first to the last of what opens it.
+    pub(crate) fn span(&self, sentence: &Sentence) -> Range<usize> {
+        let spans = || self.opening(sentence).map(|signal| signal.span.clone());
+        let start = spans()
+            .map(|span| span.start)
+            .min()
+            .unwrap_or(sentence.span.start);
+        let end = spans().map(|span| span.end).max().unwrap_or(sentence.span.end);
+        start..end
+    }
+
+    /// The signals that open it.
+    pub(crate) fn openers(&self) -> Set {
+        self.groups.first().copied().unwrap_or_default()
+    }
+
+    /// Whether it holds in the sentence at `index`.
+    pub(crate) fn holds(&self, sentences: &[Sentence], index: usize) -> bool {
+        let sentence = &sentences[index];
+        if !sentence.has(self.openers()) || sentence.has(self.never) {
+            return false;
+        }
+        let from = index.saturating_sub(self.beside);
+        let around = &sentences[from..(index + self.beside + 1).min(sentences.len())];
+        let said = around.iter().fold(0, |said, sentence| said | sentence.said);
+        self.groups.iter().all(|group| said & group != 0)
+    }
+}

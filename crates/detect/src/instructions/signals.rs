@@ -1,0 +1,532 @@
+//! Signals: what a sentence says, as patterns over classes of words.
+
+use std::{collections::BTreeSet, ops::Range};
+
+use aho_corasick::{AhoCorasick, AhoCorasickKind};
+use serde::Deserialize;
+
+use crate::instructions::{
+    tokens::{Shape, Token},
+    vocabulary::{Class, Vocabulary},
+};
+
+/// `signals.toml`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    signal: Vec<Entry>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    name: String,
+    /// A pattern is a row of elements: `{class}`, `word|word`, each after a gap of at most so many tokens (`3`).
+    /// `{a}&{b}` is a token of both; `^` begins the sentence.
+    patterns: Vec<String>,
+    /// Texts in other scripts: every group has a part in the sentence.
+    #[serde(default)]
+    texts: Vec<Vec<Vec<String>>>,
+    /// Whether what is forbidden counts as well.
+    #[serde(default)]
+    negated: bool,
+}
+
+/// One element of a pattern: tokens of all of `classes`, at most `gap` tokens after the last.
+#[derive(Debug)]
+struct Element {
+    gap: u8,
+    classes: Vec<Class>,
+    is_not: Vec<Class>,
+}
+
+#[derive(Debug)]
+struct Pattern {
+    signal: u8,
+    elements: Vec<Element>,
+    at_start: bool,
+    /// Whether what is forbidden counts.
+    negated: bool,
+}
+
+/// Most classes of a pattern that are looked for before it is.
+const MAX_NEEDED: usize = 5;
+
+/// A pattern that is looked for where a class stands, as far as most sentences need it: few have all its classes.
+#[derive(Clone, Debug)]
+struct Opened {
+    pattern: u16,
+    needed: [Class; MAX_NEEDED],
+}
+
+/// All signals.
+#[derive(Debug)]
+pub(crate) struct Signals {
+    names: Vec<String>,
+    patterns: Vec<Pattern>,
+    /// For each class the patterns that are looked for where it stands: each of them has it.
+    opened: Vec<Vec<Opened>>,
+    /// For each text signal, the numbers of the parts of each group.
+    texts: Vec<(u8, Vec<Vec<usize>>)>,
+    /// All parts of text signals.
+    part_texts: Vec<String>,
+    parts: AhoCorasick,
+    /// Those of the first groups: without any of them nothing is said.
+    firsts: AhoCorasick,
+    /// The class of words about attacks.
+    attack: Class,
+    /// The class of words that forbid.
+    not: Class,
+    /// The class of `without`, which after another prohibition allows.
+    without: Class,
+    /// The class of words that say that there is none of what follows.
+    none: Class,
+    /// The class of words after which a prohibition holds no longer.
+    resume: Class,
+}
+
+/// Signals, one bit each.
+pub(crate) type Set = u128;
+
+/// A signal in a sentence.
+#[derive(Debug)]
+pub(crate) struct Signal {
+    number: u8,
+    /// Where it stands in the text.
+    pub(crate) span: Range<usize>,
+    /// Whether it stands in quotation marks.
+    is_quoted: bool,
+}
+
+/// What one sentence says.
+#[derive(Debug, Default)]
+pub(crate) struct Sentence {
+    /// Signals in it, each with its first match.
+    pub(crate) signals: Vec<Signal>,
+    /// The same as a set.
+    pub(crate) said: Set,
+    /// Where it stands in the text.
+    pub(crate) span: Range<usize>,
+    /// Words and phrases about attacks in it.
+    pub(crate) attacks: u32,
+}
+
+impl Signal {
+    /// The signal, as a set of one.
+    pub(crate) const fn bit(&self) -> Set {
+        1 << self.number
+    }
+
+    pub(crate) const fn is_quoted(&self) -> bool {
+        self.is_quoted
+    }
+}
+
+impl Sentence {
+    /// Whether it has one of these signals.
+    pub(crate) const fn has(&self, signals: Set) -> bool {
+        self.said & signals != 0
+    }
+
+    fn add(&mut self, number: u8, span: Range<usize>, is_quoted: bool) {
+        self.said |= 1 << number;
+        self.signals.push(Signal {
+            number,
+            span,
+            is_quoted,
+        });
+    }
+}
+
+/// Shortest word that is an anchor: shorter ones stand in most texts.
+const MIN_ANCHOR_BYTES: usize = 4;
+
+/// How far before and after the tokens of a sentence parts of its text stand.
+pub(crate) const BRACKET_BYTES: usize = 4;
+
+/// Longest sentence in which parts of texts stand together, where it has no spaces to tell words by.
+const MAX_FOREIGN_BYTES: usize = 300;
+
+/// Positions of tokens of one sentence.
+type Places = u128;
+
+/// Masks of the classes of one sentence; kept between sentences.
+#[derive(Debug)]
+pub(crate) struct Masks {
+    of: Vec<Places>,
+    touched: Vec<Class>,
+}
+
+impl Masks {
+    pub(crate) fn new(classes: usize) -> Self {
+        Self {
+            of: vec![0; classes],
+            touched: Vec::new(),
+        }
+    }
+
+    fn clear(&mut self) {
+        for class in self.touched.drain(..) {
+            self.of[usize::from(class)] = 0;
+        }
+    }
+
+    pub(crate) fn add(&mut self, index: usize, class: Class) {
+        let mask = &mut self.of[usize::from(class)];
+        if *mask == 0 {
+            self.touched.push(class);
+        }
+        *mask |= 1 << index;
+    }
+
+    fn get(&self, class: Class) -> Places {
+        self.of[usize::from(class)]
+    }
+}
+
+impl Signals {
+    pub(crate) fn parse(text: &str, vocabulary: &mut Vocabulary) -> Result<Self, String> {
+        let file: File = toml::from_str(text).map_err(|error| error.to_string())?;
+        let mut parts: Vec<String> = Vec::new();
+        let mut signals = Self {
+            part_texts: Vec::new(),
+            parts: automaton(&parts)?,
+            firsts: automaton(&parts)?,
+            names: Vec::new(),
+            patterns: Vec::new(),
+            opened: Vec::new(),
+            texts: Vec::new(),
+            attack: vocabulary.known("attack")?,
+            not: vocabulary.known("not")?,
+            without: vocabulary.known("without")?,
+            none: vocabulary.known("none")?,
+            resume: vocabulary.known("resume")?,
+        };
+        for entry in file.signal {
+            let number = match signals.names.iter().position(|name| *name == entry.name) {
+                Some(known) => known,
+                None => {
+                    signals.names.push(entry.name.clone());
+                    signals.names.len() - 1
+                }
+            };
+            let number = u8::try_from(number)
+                .ok()
+                .filter(|number| u32::from(*number) < Set::BITS);
+            let number = number.ok_or("there are more signals than bits of a set")?;
+            for pattern in &entry.patterns {
+                let parsed = Pattern::parse(pattern, number, entry.negated, vocabulary);
+                signals
+                    .patterns
+                    .push(parsed.map_err(|error| format!("{}: {pattern}: {error}", entry.name))?);
+            }
+            for groups in entry.texts {
+                let mut numbered = Vec::new();
+                for group in groups {
+                    numbered.push((parts.len()..parts.len() + group.len()).collect());
+                    parts.extend(group);
+                }
+                signals.texts.push((number, numbered));
+            }
+        }
+        signals.opened.resize(vocabulary.len(), Vec::new());
+        let common = vocabulary.common();
+        for (number, pattern) in signals.patterns.iter().enumerate() {
+            let classes = || pattern.elements.iter().flat_map(|element| &element.classes);
+            let opener = classes()
+                .find(|class| !common[usize::from(**class)])
+                .or_else(|| classes().next_back());
+            let opener = opener.ok_or("a pattern has only what it must not be")?;
+            let mut needed = [*opener; MAX_NEEDED];
+            needed
+                .iter_mut()
+                .zip(classes())
+                .for_each(|(needed, class)| *needed = *class);
+            let pattern = u16::try_from(number).map_err(|error| error.to_string())?;
+            signals.opened[usize::from(*opener)].push(Opened { pattern, needed });
+        }
+        signals.parts = automaton(&parts)?;
+        let firsts = signals
+            .texts
+            .iter()
+            .flat_map(|(_, groups)| groups.first().into_iter().flatten());
+        let firsts: Vec<&String> = firsts.map(|part: &usize| &parts[*part]).collect();
+        let dfa = AhoCorasick::builder()
+            .kind(Some(AhoCorasickKind::DFA))
+            .build(firsts);
+        signals.firsts = dfa.map_err(|error| error.to_string())?;
+        signals.part_texts = parts;
+        Ok(signals)
+    }
+
+    /// For each class, whether anything asks for it.
+    pub(crate) fn used(&self, classes: usize) -> Vec<bool> {
+        let mut used = vec![false; classes];
+        let elements = self.patterns.iter().flat_map(|pattern| &pattern.elements);
+        let asked = elements.flat_map(|element| element.classes.iter().chain(&element.is_not));
+        for class in asked.chain(&[self.attack, self.not, self.without, self.none, self.resume]) {
+            used[usize::from(*class)] = true;
+        }
+        used
+    }
+
+    /// Words of which every text has one that has one of `signals`, but for the shortest; and parts of texts.
+    pub(crate) fn anchors(
+        &self,
+        signals: Set,
+        vocabulary: &Vocabulary,
+    ) -> (BTreeSet<String>, BTreeSet<String>) {
+        let of_classes = vocabulary.anchors();
+        let mut words = BTreeSet::new();
+        for pattern in self
+            .patterns
+            .iter()
+            .filter(|pattern| signals & 1 << pattern.signal != 0)
+        {
+            let classes = pattern.elements.iter().flat_map(|element| &element.classes);
+            let anchors = classes
+                .map(|class| &of_classes[usize::from(*class)])
+                .filter(|words| !words.is_empty());
+            let is_heavy = |word: &str| word.len() < MIN_ANCHOR_BYTES || vocabulary.has_common(word);
+            let weight =
+                |words: &&BTreeSet<&str>| (words.iter().filter(|word| is_heavy(word)).count(), words.len());
+            let rarest = anchors.min_by_key(weight).into_iter().flatten();
+            words.extend(rarest.filter(|word| !is_heavy(word)).map(ToString::to_string));
+        }
+        let texts = self.texts.iter().filter(|(signal, _)| signals & 1 << signal != 0);
+        let firsts = texts.flat_map(|(_, groups)| groups.first().into_iter().flatten());
+        (words, firsts.map(|part| self.part_texts[*part].clone()).collect())
+    }
+
+    /// A signal, as a set of one.
+    pub(crate) fn known(&self, name: &str) -> Option<Set> {
+        let number = self.names.iter().position(|known| known == name)?;
+        Some(1 << number)
+    }
+
+    pub(crate) fn name(&self, signal: &Signal) -> &str {
+        self.names
+            .get(usize::from(signal.number))
+            .map_or("", String::as_str)
+    }
+
+    /// What a sentence says. `named` tells the class of words that are names.
+    pub(crate) fn read(
+        &self,
+        text: &str,
+        tokens: &[Token],
+        vocabulary: &Vocabulary,
+        masks: &mut Masks,
+        named: impl Fn(&str) -> Option<Class>,
+        opening: Option<Class>,
+    ) -> Sentence {
+        masks.clear();
+        if let Some(class) = opening {
+            masks.add(0, class);
+        }
+        let mut add =
+            |index: usize, classes: &[Class]| classes.iter().for_each(|class| masks.add(index, *class));
+        vocabulary.classify(text, tokens, &mut add);
+        for (index, token) in tokens.iter().enumerate() {
+            if let Some(class) = named(&text[token.span.clone()]) {
+                add(index, vocabulary.told(class));
+            }
+        }
+        let span = match (tokens.first(), tokens.last()) {
+            (Some(first), Some(last)) => first.span.start..last.span.end,
+            _ => 0..0,
+        };
+        // `Never without asking` asks.
+        let first = masks.get(self.not).trailing_zeros();
+        let allowed = masks.get(self.without) & !1_u128.checked_shl(first).unwrap_or_default();
+        masks.of[usize::from(self.not)] &= !allowed;
+        let forbidden = self.forbidden(tokens.len(), masks);
+        let attacks = masks.get(self.attack);
+        let mut sentence = Sentence {
+            span,
+            // Those that follow one another are one phrase.
+            attacks: (attacks & !(attacks << 1)).count_ones(),
+            ..Sentence::default()
+        };
+        let opened = masks
+            .touched
+            .iter()
+            .flat_map(|class| &self.opened[usize::from(*class)]);
+        for opened in opened.filter(|opened| opened.needed.iter().all(|class| masks.get(*class) != 0)) {
+            let pattern = &self.patterns[usize::from(opened.pattern)];
+            if sentence.has(1 << pattern.signal) {
+                continue;
+            }
+            if let Some((first, last)) = pattern.find(masks, forbidden, self.not) {
+                let is_quoted = [first, last]
+                    .iter()
+                    .all(|index| tokens[*index].shapes.has(Shape::Quoted));
+                let span = tokens[first].span.start..tokens[last].span.end;
+                sentence.add(pattern.signal, span, is_quoted);
+            }
+        }
+        // Brackets stand beside the first and the last token.
+        let from = text.floor_char_boundary(sentence.span.start.saturating_sub(BRACKET_BYTES));
+        let to = text.ceil_char_boundary((sentence.span.end + BRACKET_BYTES).min(text.len()));
+        let within = &text[from..to];
+        if !self.firsts.is_match(within) {
+            return sentence;
+        }
+        let mut said: Vec<usize> = self
+            .parts
+            .find_overlapping_iter(within)
+            .map(|part| part.pattern().as_usize())
+            .collect();
+        said.sort_unstable();
+        for (signal, groups) in &self.texts {
+            let is_far_apart = within.len() > MAX_FOREIGN_BYTES && groups.len() > 1 && !within.is_ascii();
+            if !is_far_apart
+                && !sentence.has(1 << signal)
+                && groups
+                    .iter()
+                    .all(|group| group.iter().any(|part| said.binary_search(part).is_ok()))
+            {
+                sentence.add(*signal, sentence.span.clone(), false);
+            }
+        }
+        sentence
+    }
+
+    /// Tokens that a prohibition governs: up to where another clause begins.
+    fn forbidden(&self, length: usize, masks: &Masks) -> Places {
+        let not = masks.get(self.not);
+        let none = masks.get(self.none);
+        let resume = masks.get(self.resume);
+        let mut forbidden = 0;
+        if not | none == 0 {
+            return forbidden;
+        }
+        let mut governed = 0_u32;
+        for index in 0..length.min(128) {
+            let bit = 1 << index;
+            if not & bit != 0 {
+                governed = 12;
+            } else if none & bit != 0 && resume & bit == 0 {
+                governed = governed.max(3);
+            } else if resume & bit != 0 {
+                governed = 0;
+            }
+            if governed > 0 {
+                forbidden |= bit;
+                governed -= 1;
+            }
+        }
+        forbidden
+    }
+}
+
+fn automaton(parts: &[String]) -> Result<AhoCorasick, String> {
+    AhoCorasick::new(parts).map_err(|error| error.to_string())
+}
+
+impl Pattern {
+    fn parse(text: &str, signal: u8, negated: bool, vocabulary: &mut Vocabulary) -> Result<Self, String> {
+        let mut pattern = Self {
+            signal,
+            elements: Vec::new(),
+            at_start: false,
+            negated,
+        };
+        let mut gap = 0;
+        for word in text.split_whitespace() {
+            if word == "^" {
+                pattern.at_start = true;
+            } else if let Ok(number) = word.parse() {
+                gap = number;
+            } else {
+                let mut element = Element {
+                    gap,
+                    classes: Vec::new(),
+                    is_not: Vec::new(),
+                };
+                for part in word.split('&') {
+                    let (is_not, part) = match part.strip_prefix('-') {
+                        Some(part) => (true, part),
+                        None => (false, part),
+                    };
+                    let class = match part.strip_prefix('{').and_then(|part| part.strip_suffix('}')) {
+                        Some(name) if !name.contains('|') => vocabulary.known(name)?,
+                        Some(_) | None => vocabulary.listed(part)?,
+                    };
+                    if is_not {
+                        element.is_not.push(class)
+                    } else {
+                        element.classes.push(class)
+                    }
+                }
+                pattern.elements.push(element);
+                gap = 0;
+            }
+        }
+        match pattern.elements.is_empty() {
+            true => Err("it has no element".to_owned()),
+            false => Ok(pattern),
+        }
+    }
+
+    fn find(&self, masks: &Masks, forbidden: Places, not: Class) -> Option<(usize, usize)> {
+        if self
+            .elements
+            .iter()
+            .any(|element| element.classes.iter().any(|class| masks.get(*class) == 0))
+        {
+            return None;
+        }
+        let forbids = self.negated || self.elements.iter().any(|element| element.classes.contains(&not));
+        let allowed = if forbids { Places::MAX } else { !forbidden };
+        let places = |element: &Element| {
+            let here = element
+                .classes
+                .iter()
+                .fold(allowed, |mask, class| mask & masks.get(*class));
+            element
+                .is_not
+                .iter()
+                .fold(here, |mask, class| mask & !masks.get(*class))
+        };
+        let (opener, rest) = self.elements.split_first()?;
+        let mut starts = places(opener);
+        if self.at_start {
+            starts &= smeared(1, opener.gap);
+        }
+        let ends = |starts: Places| {
+            rest.iter().fold(starts, |reached, element| match reached {
+                0 => 0,
+                reached => places(element) & smeared(reached, element.gap) << 1,
+            })
+        };
+        if ends(starts) == 0 {
+            return None;
+        }
+        // The last start that leads to an end has the nearest one.
+        while starts != 0 {
+            let last = 127 - starts.leading_zeros();
+            let reached = ends(1 << last);
+            if reached != 0 {
+                return Some((
+                    usize::try_from(last).ok()?,
+                    usize::try_from(reached.trailing_zeros()).ok()?,
+                ));
+            }
+            starts &= !(1 << last);
+        }
+        None
+    }
+}
+
+/// Every place, and the `by` places after it.
+fn smeared(places: Places, by: u8) -> Places {
+    let mut smeared = places;
+    let mut done = 0;
+    while done < by {
+        let step = (by - done).min(done + 1);
+        smeared |= smeared << step;
+        done += step;
+    }
+    smeared
+}

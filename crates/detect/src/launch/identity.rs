@@ -1,0 +1,270 @@
+//! The names a target goes by, and the id a server gets from them.
+
+use mcpmon_model::{Digest, ServerId, one_spelling};
+
+use super::{
+    command::{Word, basename, program_name},
+    file::{FileName, Part, says_nothing},
+    package::{Name, Origin},
+    pattern::{Kind, is_tool},
+    target::{Subject, Target},
+};
+
+/// Last parts of a dotted module name that are not its name.
+const MODULE_ENTRIES: &[&str] = &[
+    "__main__", "main", "server", "cli", "app", "run", "stdio", "start",
+];
+
+/// A name that a target goes by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Claim {
+    /// The name.
+    pub(super) name: Name,
+    /// What kind of name it is.
+    pub(super) kind: Kind,
+    /// What the name stands on.
+    pub(super) ground: Ground,
+}
+
+/// What a claim stands on beside the name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ground {
+    /// The name alone.
+    Name,
+    /// A command in a cache that was filled for this launch.
+    Cache,
+    /// A project in a directory of MCP servers.
+    Collection,
+    /// An SDK's command line serves it.
+    Sdk,
+}
+
+impl Claim {
+    /// Whether the name is that of a developers' tool.
+    pub(super) fn is_of_a_tool(&self) -> bool {
+        [self.name.full(), self.name.bare.clone()]
+            .iter()
+            .any(|name| is_tool(&name.to_ascii_lowercase(), self.kind))
+    }
+}
+
+/// The names of `target`, the one that names the server best first.
+pub(super) fn claims(target: &Target<'_>) -> Vec<Claim> {
+    let directory = target.directory.as_deref();
+    match &target.subject {
+        Subject::Package { spec, command } => package_claims(spec, command.as_deref(), directory),
+        Subject::Module(name) => module_claims(name, directory),
+        Subject::File(path) => file_claims(path, directory),
+        Subject::Served(path) => file_claims(path, directory)
+            .into_iter()
+            .map(|claim| Claim {
+                ground: Ground::Sdk,
+                ..claim
+            })
+            .collect(),
+        Subject::Program(path) if path.contains('/') => program_claims(path),
+        Subject::Program(name) => vec![by_name(Name::bare(program_name(name)), Kind::Package)],
+        Subject::Image(image) => Name::from_image(image)
+            .map(|name| by_name(name, Kind::Package))
+            .into_iter()
+            .collect(),
+        Subject::Task(name) => task_claims(name, directory),
+        Subject::Code => Vec::new(),
+    }
+}
+
+/// The id of the server that `target` starts, which `claim` made it out to be.
+///
+/// It is the name without scope and version (`@modelcontextprotocol/server-memory` is `server-memory`),
+/// so that npx, bunx, `node PATH` and a shell give the same. A name that says nothing (`@stripe/mcp`) gets
+/// its scope or directory in front (`stripe-mcp`). It is spelled one way ([`one_spelling`]): Python writes one
+/// server as the module `mcp_server_time` and the command `mcp-server-time`. Two packages of one bare name (`@a/x-mcp`, `@b/x-mcp`)
+/// share an id: the package is told apart by its name and its hash. Without any name the id is `mcp-` and
+/// eight digits of the hash of the command.
+pub(super) fn server_id(target: &Target<'_>, claim: Option<&Claim>) -> ServerId {
+    claim
+        .and_then(|claim| named(target, claim))
+        .and_then(|id| ServerId::new(one_spelling(&id)).ok())
+        .unwrap_or_else(|| hashed(target))
+}
+
+fn named(target: &Target<'_>, claim: &Claim) -> Option<String> {
+    let bare = match &target.subject {
+        Subject::Module(_) => module_name(&claim.name.bare),
+        Subject::Package { .. }
+        | Subject::File(_)
+        | Subject::Served(_)
+        | Subject::Program(_)
+        | Subject::Image(_)
+        | Subject::Task(_)
+        | Subject::Code => claim.name.bare.as_str(),
+    };
+    if !says_nothing(bare) {
+        return Some(bare.to_owned());
+    }
+    if let Some(scope) = &claim.name.scope {
+        return Some(format!("{scope}-{bare}"));
+    }
+    match &target.subject {
+        Subject::File(path) | Subject::Served(path) => around(path, target.directory.as_deref(), bare),
+        Subject::Module(_) | Subject::Task(_) => match target.directory.as_deref() {
+            Some(directory) => around("index.js", Some(directory), bare),
+            None => Some(bare.to_owned()),
+        },
+        Subject::Program(path) if path.contains("/node_modules/") => None,
+        Subject::Package { .. } | Subject::Program(_) | Subject::Image(_) | Subject::Code => {
+            Some(bare.to_owned())
+        }
+    }
+}
+
+/// `bare` with the project around the file in front; nothing where the path does not tell.
+fn around(path: &str, directory: Option<&str>, bare: &str) -> Option<String> {
+    let owner = FileName::read(path, directory).owner?.bare;
+    (!says_nothing(&owner) && owner != bare).then(|| {
+        if owner.to_ascii_lowercase().contains("mcp") {
+            owner
+        } else {
+            format!("{owner}-{bare}")
+        }
+    })
+}
+
+fn hashed(target: &Target<'_>) -> ServerId {
+    let mut text = subject_text(&target.subject).to_owned();
+    for argument in &target.arguments {
+        text.push('\0');
+        text.push_str(argument);
+    }
+    let id = format!("mcp-{}", Digest::of(text.as_bytes()).short(8));
+    ServerId::new(id).expect("hexadecimal digits are fine in an id")
+}
+
+/// The word of the command line that names the subject.
+pub(super) fn subject_text<'t>(subject: &'t Subject<'_>) -> &'t str {
+    match subject {
+        Subject::Package { spec: text, .. }
+        | Subject::Module(text)
+        | Subject::File(text)
+        | Subject::Served(text)
+        | Subject::Program(text)
+        | Subject::Image(text)
+        | Subject::Task(text) => text,
+        Subject::Code => "",
+    }
+}
+
+fn by_name(name: Name, kind: Kind) -> Claim {
+    Claim {
+        name,
+        kind,
+        ground: Ground::Name,
+    }
+}
+
+fn package_claims(spec: &str, command: Option<&str>, directory: Option<&str>) -> Vec<Claim> {
+    let package = match Name::from_package(spec) {
+        Some(name) => Some(name),
+        None => directory.map(|directory| Name::bare(basename(directory))),
+    };
+    let command = command.map(|command| Name::bare(program_name(command)));
+    // One repository can hold many commands; a package of a registry is best known by its own name.
+    let names = match &package {
+        Some(name) if name.origin == Origin::Registry => [package, command],
+        Some(_) | None => [command, package],
+    };
+    names
+        .into_iter()
+        .flatten()
+        .map(|name| by_name(name, Kind::Package))
+        .collect()
+}
+
+fn module_claims(name: &Word<'_>, directory: Option<&str>) -> Vec<Claim> {
+    let mut claims = vec![by_name(Name::bare(name), Kind::Module)];
+    if let Some(directory) = directory {
+        claims.extend(entry_claim(&FileName::read(
+            &name.replace('.', "/"),
+            Some(directory),
+        )));
+    }
+    claims
+}
+
+fn module_name(name: &str) -> &str {
+    let mut name = name;
+    while let Some((front, last)) = name.rsplit_once('.') {
+        if front.is_empty() || !MODULE_ENTRIES.contains(&last) {
+            break;
+        }
+        name = front;
+    }
+    name
+}
+
+fn file_claims(path: &str, directory: Option<&str>) -> Vec<Claim> {
+    let file = FileName::read(path, directory);
+    let kind = if is_command(path) {
+        Kind::Package
+    } else {
+        Kind::Script
+    };
+    let own = by_name(Name::bare(&file.stem), kind);
+    match (file.part, entry_claim(&file)) {
+        (Part::Installed | Part::Cached, Some(owner)) if file.stem == owner.name.bare => vec![owner],
+        (Part::Installed | Part::Cached, Some(owner)) if !file.stem.contains("install") => vec![owner],
+        (Part::Entry | Part::Collected, Some(owner)) if says_nothing(&file.stem) => vec![owner, own],
+        (Part::Entry | Part::Collected, Some(owner)) => vec![own, owner],
+        (Part::Installed | Part::Cached | Part::Entry | Part::Collected | Part::Other, _) => vec![own],
+    }
+}
+
+fn program_claims(path: &str) -> Vec<Claim> {
+    let file = FileName::read(path, None);
+    let is_script = file.stem != program_name(path);
+    if let (Part::Installed | Part::Cached, true) = (file.part, is_script) {
+        // The command of a package is a link to a script, which an interpreter runs.
+        return file_claims(path, None);
+    }
+    let own = by_name(Name::bare(program_name(path)), Kind::Package);
+    let owner = entry_claim(&file).filter(|owner| owner.name != own.name);
+    match owner {
+        Some(owner) if says_nothing(&own.name.bare) => vec![owner, own],
+        Some(owner) => vec![own, owner],
+        None => vec![own],
+    }
+}
+
+/// The claim of the package or project that `file` stands for.
+fn entry_claim(file: &FileName) -> Option<Claim> {
+    let ground = match file.part {
+        Part::Installed | Part::Entry => Ground::Name,
+        Part::Cached => Ground::Cache,
+        Part::Collected => Ground::Collection,
+        Part::Other => return None,
+    };
+    let name = file.owner.clone()?;
+    Some(Claim {
+        name,
+        kind: Kind::Package,
+        ground,
+    })
+}
+
+/// The task itself, and the project whose main task it is.
+fn task_claims(name: &str, directory: Option<&str>) -> Vec<Claim> {
+    let mut claims = vec![by_name(Name::bare(name), Kind::Script)];
+    if matches!(name, "start" | "serve") {
+        claims.extend(
+            directory.and_then(|directory| entry_claim(&FileName::read("index.js", Some(directory)))),
+        );
+    }
+    claims
+}
+
+/// Whether `path` is that of an installed command.
+fn is_command(path: &str) -> bool {
+    let mut parts = path.rsplit('/');
+    let file = parts.next().unwrap_or_default();
+    matches!(parts.next(), Some("bin" | ".bin" | "Scripts" | "sbin")) && !file.contains('.')
+}

@@ -1,0 +1,390 @@
+//! The rules of a configuration, and detection by them.
+
+use mcpmon_model::{NameGlob, ServerId};
+
+use super::{
+    BUILT_IN_PATTERNS, Launch, Stage,
+    bridge::{Behind, behind},
+    builtin::built_in,
+    command::{Command, Word, basename},
+    container,
+    identity::{Claim, claims, server_id, subject_text},
+    interpreter::is_shell,
+    known::BRIDGES,
+    target::{Step, Subject, Target, step},
+    walk::Budget,
+};
+
+/// Bytes of a command line that globs are matched against.
+const MAX_LINE: usize = 4096;
+/// Bytes of a name that can be a server's: the longest npm allows, and room for a path.
+pub(super) const MAX_NAME: usize = 512;
+
+/// Which commands are MCP servers, compiled once from configuration.
+#[derive(Clone, Debug)]
+pub struct LaunchRules {
+    patterns: Patterns,
+    custom: Vec<NameGlob>,
+    exclude: Vec<NameGlob>,
+}
+
+#[derive(Clone, Debug)]
+enum Patterns {
+    BuiltIn(Vec<NameGlob>),
+    Configured(Vec<NameGlob>),
+}
+
+/// A server found, without the stage of the command it was found in.
+struct Found {
+    server: ServerId,
+    role: Role,
+    pattern: String,
+    name: String,
+    /// The file that runs, where a glob of the configuration made it a server.
+    configured_file: Option<String>,
+}
+
+impl Found {
+    /// Whether a glob of the configuration named a link, so that no name of what it leads to need match.
+    fn is_followed<S: AsRef<str>>(&self, argv: &[S], linked: &[String]) -> bool {
+        let Some(file) = &self.configured_file else {
+            return false;
+        };
+        let mut words = argv.iter().map(AsRef::as_ref).zip(linked);
+        words.any(|(word, linked)| word == file && word != linked)
+    }
+}
+
+/// What the process that was found does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    /// It is the server, or stands for a remote one.
+    Serves,
+    /// It starts the server as a process of its own.
+    Starts,
+}
+
+/// What is known of the levels above a command.
+#[derive(Clone, Copy)]
+struct Above<'r> {
+    /// A custom glob that matched the whole line of one of them.
+    custom: Option<&'r NameGlob>,
+    budget: Budget,
+}
+
+/// The command is excluded, whatever else is found.
+struct Excluded;
+
+impl Default for LaunchRules {
+    fn default() -> Self {
+        Self::new(None, Vec::new(), Vec::new())
+    }
+}
+
+impl LaunchRules {
+    /// Rules with `patterns` instead of [`BUILT_IN_PATTERNS`] and the built-in list of servers, if given.
+    ///
+    /// All globs are matched against the name of what runs (package, module, image, program, with and
+    /// without scope), its path, its basename, and the whole command line joined by spaces. `patterns` do
+    /// not make a developer's tool a server, `custom` ones do; `exclude` wins over both.
+    #[must_use]
+    pub fn new(patterns: Option<Vec<NameGlob>>, custom: Vec<NameGlob>, exclude: Vec<NameGlob>) -> Self {
+        let patterns = match patterns {
+            Some(globs) => Patterns::Configured(globs),
+            None => Patterns::BuiltIn(BUILT_IN_PATTERNS.iter().copied().map(NameGlob::new).collect()),
+        };
+        Self {
+            patterns,
+            custom,
+            exclude,
+        }
+    }
+
+    /// What `argv` starts, if it is an MCP server.
+    #[must_use]
+    pub fn detect<S: AsRef<str>>(&self, argv: &[S]) -> Option<Launch> {
+        self.detect_linked(argv, &[])
+    }
+
+    /// What `argv` starts, if it is an MCP server, by the name of the package that `linked` leads to: that is `argv`
+    /// with its links followed, and empty where there are none.
+    #[must_use]
+    pub fn detect_linked<S: AsRef<str>>(&self, argv: &[S], linked: &[String]) -> Option<Launch> {
+        let above = || Above {
+            custom: None,
+            budget: Budget::default(),
+        };
+        let named = self.find(Command::from_argv(argv), above()).ok()?;
+        let mut led_to = self.find(Command::from_argv(linked), above()).ok()?;
+        if let (Some(named), None) = (&named, &led_to)
+            && named.is_followed(argv, linked)
+        {
+            let glob = NameGlob::new(&named.pattern);
+            let custom = Some(&glob);
+            led_to = self
+                .find(Command::from_argv(linked), Above { custom, ..above() })
+                .ok()?;
+        }
+        let (found, is_named_whole) = match (named, led_to) {
+            (Some(named), Some(led_to)) => (
+                Found {
+                    role: named.role,
+                    pattern: named.pattern,
+                    ..led_to
+                },
+                self.names_line(argv),
+            ),
+            (Some(named), None) => (named, self.names_line(argv)),
+            (None, Some(led_to)) => (led_to, self.names_line(linked)),
+            (None, None) => return None,
+        };
+        Some(Launch {
+            server: found.server,
+            stage: match found.role {
+                Role::Serves if is_named_whole => Self::stage_of_named(argv),
+                Role::Serves => Self::stage(argv),
+                Role::Starts => Stage::Launcher,
+            },
+            pattern: found.pattern,
+            name: found.name,
+        })
+    }
+
+    /// Where the process of `argv` stands in a chain of launches, MCP or not.
+    #[must_use]
+    pub fn stage<S: AsRef<str>>(argv: &[S]) -> Stage {
+        match step(Command::from_argv(argv)) {
+            Step::Runs(_) | Step::Shell(_) => Stage::Launcher,
+            Step::Is(target, _) => target.stage,
+        }
+    }
+
+    /// Whether what `argv` launches hears what the process of this very command is told: so it is with everything but
+    /// a container without input. Where that cannot be known it is taken to hear.
+    #[must_use]
+    pub fn hears<S: AsRef<str>>(argv: &[S]) -> bool {
+        let command = Command::from_argv(argv);
+        !container::is_client(command.program()) || container::hears(&command)
+    }
+
+    /// The same for a command that a person named as a whole: a shell's line is then what was named.
+    #[must_use]
+    pub fn stage_of_named<S: AsRef<str>>(argv: &[S]) -> Stage {
+        let command = Command::from_argv(argv);
+        let is_shell = is_shell(command.program());
+        match step(command) {
+            Step::Shell(_) if is_shell => Stage::Shell { script: None },
+            Step::Runs(_) | Step::Shell(_) => Stage::Launcher,
+            Step::Is(target, _) => target.stage,
+        }
+    }
+
+    fn find<'r>(&'r self, command: Command<'_>, mut above: Above<'r>) -> Result<Option<Found>, Excluded> {
+        if command.words.is_empty() {
+            return Ok(None);
+        }
+        let line = self.needs_line().then(|| joined(&command.words));
+        if let Some(line) = &line {
+            if self.exclude.iter().any(|glob| glob.matches(line)) {
+                return Err(Excluded);
+            }
+            above.custom = above
+                .custom
+                .or_else(|| self.custom.iter().find(|glob| glob.matches(line)));
+        }
+        match step(command) {
+            Step::Runs(commands) => match above.budget.wrapper() {
+                Some(budget) => self.first(commands, Above { budget, ..above }),
+                None => Ok(None),
+            },
+            Step::Shell(commands) => match above.budget.shell() {
+                Some(budget) => self.first(commands, Above { budget, ..above }),
+                None => Ok(None),
+            },
+            Step::Is(target, inside) => {
+                if let Some(found) = self.judge(&target, line.as_deref(), above)? {
+                    return Ok(Some(found));
+                }
+                match above.budget.wrapper() {
+                    Some(budget) => self.first(inside, Above { budget, ..above }),
+                    None => Ok(None),
+                }
+            }
+        }
+    }
+
+    fn first<'r>(&'r self, commands: Vec<Command<'_>>, above: Above<'r>) -> Result<Option<Found>, Excluded> {
+        for command in commands {
+            if let Some(found) = self.find(command, above)? {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Judges what a command runs by its names.
+    fn judge(
+        &self,
+        target: &Target<'_>,
+        line: Option<&str>,
+        above: Above<'_>,
+    ) -> Result<Option<Found>, Excluded> {
+        let claims = claims(target);
+        let texts = line.map_or_else(Vec::new, |_| texts(target, &claims));
+        let matching = |globs: &[NameGlob]| {
+            globs
+                .iter()
+                .find(|glob| texts.iter().any(|text| glob.matches(text)))
+                .cloned()
+        };
+        if matching(&self.exclude).is_some() {
+            return Err(Excluded);
+        }
+        if let Some(glob) = above.custom.cloned().or_else(|| matching(&self.custom)) {
+            let found = self.found(target, claims.first(), glob.to_string(), above.budget);
+            return Ok(Some(Found {
+                configured_file: file(target),
+                ..found
+            }));
+        }
+        let (by_rule, configured_file) = match &self.patterns {
+            Patterns::BuiltIn(globs) => (built_in(globs, target, &claims), None),
+            Patterns::Configured(globs) => {
+                let matching = configured(globs, target, &claims, line);
+                (
+                    matching.map(|(claim, pattern)| (claim, pattern, None)),
+                    file(target),
+                )
+            }
+        };
+        Ok(by_rule.map(|(claim, pattern, id)| {
+            let found = Found {
+                configured_file,
+                ..self.found(target, Some(claim), pattern, above.budget)
+            };
+            match id.and_then(|id| ServerId::new(id).ok()) {
+                Some(server) if !is_bridge(&found.name) => Found { server, ..found },
+                Some(_) | None => found,
+            }
+        }))
+    }
+
+    fn found(&self, target: &Target<'_>, claim: Option<&Claim>, pattern: String, budget: Budget) -> Found {
+        let name = match claim {
+            Some(claim) => claim.name.full(),
+            None => subject_text(&target.subject).to_owned(),
+        };
+        let behind = claim.and_then(|_| self.bridged(target, &name, budget));
+        let (server, role) = behind.unwrap_or_else(|| (server_id(target, claim), Role::Serves));
+        Found {
+            server,
+            role,
+            pattern,
+            name,
+            configured_file: None,
+        }
+    }
+
+    /// The server behind a bridge, and whether the bridge stands for it or starts it.
+    fn bridged(&self, target: &Target<'_>, name: &str, budget: Budget) -> Option<(ServerId, Role)> {
+        if !is_bridge(name) {
+            return None;
+        }
+        match behind(&target.arguments)? {
+            Behind::Remote(id) => Some((ServerId::new(id).ok()?, Role::Serves)),
+            Behind::Commands(commands) => {
+                let above = Above {
+                    custom: None,
+                    budget: budget.shell()?,
+                };
+                Some((self.first(commands, above).ok()??.server, Role::Starts))
+            }
+        }
+    }
+
+    /// Whether a custom glob names the whole command.
+    fn names_line<S: AsRef<str>>(&self, argv: &[S]) -> bool {
+        if self.custom.is_empty() {
+            return false;
+        }
+        let line = joined(&Command::from_argv(argv).words);
+        self.custom.iter().any(|glob| glob.matches(&line))
+    }
+
+    fn needs_line(&self) -> bool {
+        let configured = match &self.patterns {
+            Patterns::BuiltIn(_) => false,
+            Patterns::Configured(_) => true,
+        };
+        configured || !self.custom.is_empty() || !self.exclude.is_empty()
+    }
+}
+
+fn configured<'c>(
+    globs: &[NameGlob],
+    target: &Target<'_>,
+    claims: &'c [Claim],
+    line: Option<&str>,
+) -> Option<(&'c Claim, String)> {
+    if claims.iter().any(Claim::is_of_a_tool) {
+        return None;
+    }
+    let path = subject_text(&target.subject);
+    claims.iter().find_map(|claim| {
+        let full = claim.name.full();
+        let texts = [full.as_str(), &claim.name.bare, path, basename(path)];
+        let is_matching = |glob: &&NameGlob| {
+            let is_short = |text: &&str| !text.is_empty() && text.len() <= MAX_NAME;
+            texts
+                .iter()
+                .filter(|text| is_short(text))
+                .chain(&line)
+                .any(|text| glob.matches(text))
+        };
+        Some((claim, globs.iter().find(is_matching)?.to_string()))
+    })
+}
+
+/// The file that a command runs.
+fn file(target: &Target<'_>) -> Option<String> {
+    match &target.subject {
+        Subject::File(path) | Subject::Served(path) | Subject::Program(path) => Some(path.to_string()),
+        Subject::Package { .. }
+        | Subject::Module(_)
+        | Subject::Image(_)
+        | Subject::Task(_)
+        | Subject::Code => None,
+    }
+}
+
+fn is_bridge(name: &str) -> bool {
+    BRIDGES.contains(&name)
+}
+
+/// Everything a configured glob can match beside the line.
+fn texts(target: &Target<'_>, claims: &[Claim]) -> Vec<String> {
+    let subject = subject_text(&target.subject);
+    let mut texts = vec![subject.to_owned(), basename(subject).to_owned()];
+    for claim in claims {
+        texts.push(claim.name.full());
+        texts.push(claim.name.bare.clone());
+    }
+    texts.retain(|text| !text.is_empty() && text.len() <= MAX_NAME);
+    texts
+}
+
+/// The first [`MAX_LINE`] bytes of `words`, joined by spaces.
+fn joined(words: &[Word<'_>]) -> String {
+    let mut line = String::new();
+    for word in words {
+        if line.len() >= MAX_LINE {
+            break;
+        }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(&word[..word.floor_char_boundary(MAX_LINE)]);
+    }
+    line.truncate(line.floor_char_boundary(MAX_LINE));
+    line
+}

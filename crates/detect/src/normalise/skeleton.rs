@@ -1,0 +1,234 @@
+//! The text as it looks: compatibility forms folded, invisible characters, accents and terminal commands dropped,
+//! look-alikes as ASCII.
+
+use std::borrow::Cow;
+
+use unicode_normalization::char::{decompose_compatible, is_combining_mark};
+
+use super::{confusables, raw};
+
+/// A text as it looks, with the way back to how it was written.
+#[derive(Debug)]
+pub(crate) struct Skeleton<'a> {
+    pub(crate) text: Cow<'a, str>,
+    /// Offset here, offset in the original, ascending; between two entries both count alike.
+    turns: Vec<(usize, usize)>,
+}
+
+impl<'a> Skeleton<'a> {
+    /// ASCII text without commands for terminals is its own skeleton.
+    pub(crate) fn of(original: &'a str) -> Self {
+        if original.is_ascii() && memchr::memchr(0x1b, original.as_bytes()).is_none() {
+            return Self {
+                text: Cow::Borrowed(original),
+                turns: Vec::new(),
+            };
+        }
+        let mut folding = Folding {
+            text: String::with_capacity(original.len()),
+            turns: Vec::new(),
+        };
+        let mut rest = original;
+        while let Some(c) = rest.chars().next() {
+            let at = original.len() - rest.len();
+            if let Some(length) = raw::terminal_command(rest) {
+                rest = &rest[length..];
+                continue;
+            }
+            let plain = plain_length(rest);
+            if plain > 0 {
+                folding.turn(at);
+                folding.text.push_str(&rest[..plain]);
+                rest = &rest[plain..];
+                continue;
+            }
+            let word = word_length(rest);
+            if word == 0 {
+                folding.push(at, c);
+                rest = &rest[c.len_utf8()..];
+            } else {
+                folding.push_word(at, &rest[..word]);
+                rest = &rest[word..];
+            }
+        }
+        Self {
+            text: Cow::Owned(folding.text),
+            turns: folding.turns,
+        }
+    }
+
+    /// Where in the original the byte at `offset` comes from.
+    pub(crate) fn original(&self, offset: usize) -> usize {
+        let next = self.turns.partition_point(|&(here, _)| here <= offset);
+        match next.checked_sub(1).map(|last| self.turns[last]) {
+            Some((here, there)) => there + (offset - here),
+            None => offset,
+        }
+    }
+}
+
+struct Folding {
+    text: String,
+    turns: Vec<(usize, usize)>,
+}
+
+impl Folding {
+    /// A word is read as Latin where all of its letters can be.
+    fn push_word(&mut self, at: usize, word: &str) {
+        let looks_latin = !word.is_ascii()
+            && word.chars().all(|c| {
+                c.is_ascii()
+                    || raw::is_invisible(c)
+                    || is_combining_mark(c)
+                    || confusables::ascii(c).is_some()
+                    || folds_to_ascii(c)
+            });
+        for (offset, c) in word.char_indices() {
+            match confusables::ascii(c).filter(|_| looks_latin) {
+                Some(latin) => self.push_folded(at + offset, latin),
+                None => self.push(at + offset, c),
+            }
+        }
+    }
+
+    fn push(&mut self, at: usize, c: char) {
+        if c.is_ascii() || is_ideograph(c) {
+            self.push_folded(at, c);
+        } else if !raw::is_invisible(c) {
+            decompose_compatible(c, |part| {
+                if !is_combining_mark(part) {
+                    self.push_folded(at, part);
+                }
+            });
+        }
+    }
+
+    /// What is pushed next comes from `at`.
+    fn turn(&mut self, at: usize) {
+        let here = self.text.len();
+        let expected = self
+            .turns
+            .last()
+            .map_or(here, |(then, there)| there + (here - then));
+        if expected != at {
+            self.turns.push((here, at));
+        }
+    }
+
+    fn push_folded(&mut self, at: usize, c: char) {
+        self.turn(at);
+        // The patterns fold the case of ASCII only.
+        if c.is_ascii() {
+            self.text.push(c);
+        } else {
+            self.text.extend(c.to_lowercase());
+        }
+    }
+}
+
+/// Bytes of ASCII that `text` begins with, up to a command for terminals, without the letters of a word that goes on
+/// in others.
+fn plain_length(text: &str) -> usize {
+    let bytes = text.as_bytes();
+    match bytes.iter().position(|byte| !byte.is_ascii() || *byte == 0x1b) {
+        Some(end) => bytes[..end]
+            .iter()
+            .rposition(|byte| !byte.is_ascii_alphabetic())
+            .map_or(0, |last| last + 1),
+        None => bytes.len(),
+    }
+}
+
+/// Bytes of the run of letters, marks and invisible characters that `text` begins with.
+fn word_length(text: &str) -> usize {
+    text.char_indices()
+        .find(|&(_, c)| !is_of_word(c))
+        .map_or(text.len(), |(end, _)| end)
+}
+
+/// Whether a character is a letter, a mark or invisible. What texts are full of is not looked up.
+fn is_of_word(c: char) -> bool {
+    match c {
+        '\0'..='\x7f' => c.is_ascii_alphabetic(),
+        '\u{2010}'..='\u{2027}'
+        | '\u{2190}'..='\u{23ff}'
+        | '\u{2500}'..='\u{27bf}'
+        | '\u{4e00}'..='\u{9fff}'
+        | '\u{ac00}'..='\u{d7a3}'
+        | '\u{1f300}'..='\u{1faff}' => false,
+        '\u{c0}'..='\u{d6}' | '\u{d8}'..='\u{f6}' | '\u{f8}'..='\u{24f}' => true,
+        _ => c.is_alphabetic() && !is_ideograph(c) || raw::is_invisible(c) || is_combining_mark(c),
+    }
+}
+
+fn folds_to_ascii(c: char) -> bool {
+    let mut ascii = true;
+    decompose_compatible(c, |part| ascii &= part.is_ascii() || is_combining_mark(part));
+    ascii
+}
+
+/// Scripts of which each character stands for itself; decomposing Hangul would take its syllables apart.
+fn is_ideograph(c: char) -> bool {
+    matches!(c, '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{ac00}'..='\u{d7a3}')
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use test_case::test_case;
+
+    use super::*;
+
+    #[test_case("plain text", "plain text"; "ascii")]
+    #[test_case("іgnоrе", "ignore"; "a word of look alikes")]
+    #[test_case("ｆｕｌｌ 𝐛𝐨𝐥𝐝", "full bold"; "compatibility forms")]
+    #[test_case("précédent Ig\u{300}nore", "precedent Ignore"; "accents")]
+    #[test_case("ig\u{200b}no\u{ad}re", "ignore"; "invisible characters")]
+    #[test_case("ig\u{1b}[0mno\u{9b}1;31mre", "ignore"; "commands for terminals")]
+    #[test_case("a\u{1b}[ \u{1b}b", "a\u{1b}[ \u{1b}b"; "what is no command")]
+    #[test_case("привет, мир", "привет, мир"; "another script stays")]
+    #[test_case("ПРИВЕТ", "привет"; "the case of another script")]
+    #[test_case("忽略 指示 한국", "忽略 指示 한국"; "ideographs and syllables stay")]
+    fn folds(text: &str, expected: &str) {
+        assert_eq!(Skeleton::of(text).text, expected);
+    }
+
+    #[test]
+    fn offsets_lead_back() {
+        let text = "ab \u{200b}ｃd é 中 ignоre";
+        let skeleton = Skeleton::of(text);
+        for word in ["ab", "d", "中"] {
+            let here = skeleton.text.find(word).expect("it is kept");
+            assert_eq!(
+                skeleton.original(here),
+                text.find(word).expect("it is there"),
+                "{word}"
+            );
+        }
+        let here = skeleton.text.find("ignore").expect("folded");
+        assert!(text[skeleton.original(here)..].starts_with("ignоre"));
+        assert_eq!(skeleton.original(skeleton.text.len()), text.len());
+    }
+
+    #[test]
+    fn what_is_not_looked_up_is_what_it_is() {
+        for c in '\0'..=char::MAX {
+            let looked_up =
+                c.is_alphabetic() && !is_ideograph(c) || raw::is_invisible(c) || is_combining_mark(c);
+            assert_eq!(is_of_word(c), looked_up, "{c:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_offset_leads_into_the_original(text in any::<String>()) {
+            let skeleton = Skeleton::of(&text);
+            let mut last = 0;
+            for (here, _) in skeleton.text.char_indices() {
+                let there = skeleton.original(here);
+                prop_assert!(there <= text.len() && there >= last);
+                last = there;
+            }
+        }
+    }
+}

@@ -1,0 +1,320 @@
+//! Which texts in a call's arguments are paths, and what the call does to the files they name.
+
+use mcpmon_model::{MAX_PATH, RawJson};
+
+use super::{
+    Access, is_relative, patch, shell, spelling,
+    uses::Uses,
+    words::{self, Meaning, Name, Verbs},
+};
+use crate::arguments::{Argument, ArgumentKind, Arguments};
+
+/// JSON texts within strings that are read, one in another.
+const MAX_DEPTH: usize = 2;
+/// Directories that relative paths of the same call are tried in.
+const MAX_BASES: usize = 4;
+/// Words of a list that are read as one command.
+const MAX_WORDS: usize = 1 << 16;
+
+/// Every path in the arguments of a call of `tool`, and what is done to it.
+pub(super) fn candidates(tool: &str, arguments: &Arguments<'_>) -> Uses {
+    let mut reader = Reader {
+        verbs: Verbs::of(tool),
+        found: Uses::default(),
+    };
+    match arguments.is_cut() {
+        true => reader.found.cut(),
+        false => reader.read(arguments, MAX_DEPTH),
+    }
+    reader.found
+}
+
+struct Reader {
+    verbs: Verbs,
+    found: Uses,
+}
+
+/// What one set of arguments says as a whole.
+struct Call {
+    verbs: Verbs,
+    bases: Vec<String>,
+}
+
+impl Reader {
+    fn read(&mut self, arguments: &Arguments<'_>, depth: usize) {
+        let texts = texts(arguments);
+        let call = Call {
+            verbs: self.verbs.with(&texts),
+            bases: bases(&texts),
+        };
+        let mut command: Vec<&str> = Vec::new();
+        let mut names = texts.iter().map(|(_, name)| *name);
+        for argument in arguments.iter() {
+            match argument.kind() {
+                ArgumentKind::Key => self.key(&call, &argument),
+                ArgumentKind::Text => {
+                    let name = names.next().expect("every text has a name, if an empty one");
+                    self.text(&call, &argument, name, depth);
+                    if is_command(&call, name) {
+                        match command.len() < MAX_WORDS {
+                            true => command.push(argument.text()),
+                            false => self.found.cut(),
+                        }
+                    }
+                }
+                ArgumentKind::Literal => {}
+            }
+        }
+        if command.len() > 1 {
+            let directory = call.bases.first().map(String::as_str);
+            shell::files_of_words(&command, directory, &mut self.found);
+        }
+    }
+
+    /// `{"files": {"/etc/profile": "…"}}`
+    fn key(&mut self, call: &Call, argument: &Argument<'_>) {
+        let text = argument.text();
+        if may_be_path(text) && !is_within_content(argument) {
+            let access = match call.verbs.reads && !call.verbs.changes() {
+                true => Access::Read,
+                false => Access::Write,
+            };
+            self.path(call, text, access);
+        }
+    }
+
+    fn text(&mut self, call: &Call, argument: &Argument<'_>, name: Name, depth: usize) {
+        let text = argument.text();
+        let meaning = name.meaning();
+        let is_content = match meaning {
+            Meaning::Content => true,
+            Meaning::WeakContent => !call.verbs.runs,
+            Meaning::Prose | Meaning::Path | Meaning::Command | Meaning::Other => false,
+        };
+        let takes_patch = call.verbs.patches || matches!(argument.name(), "patch" | "diff" | "input");
+        let is_command = is_command(call, name);
+        if (is_command || takes_patch) && patch::is_patch(text) {
+            for target in patch::targets(text) {
+                self.path(call, target, Access::Write);
+            }
+            return;
+        }
+        if is_content || is_within_content(argument) {
+            return;
+        }
+        if self.json(text, depth) {
+            return;
+        }
+        if is_command {
+            self.command(call, text);
+        }
+        let names_file = match meaning {
+            Meaning::Path => self.is_path(call, text, name),
+            Meaning::Prose | Meaning::Content | Meaning::WeakContent => false,
+            Meaning::Command => !text.contains(' ') && may_be_path(text),
+            Meaning::Other => may_be_path(text),
+        };
+        if names_file {
+            self.path(call, text, call.access(name));
+        }
+    }
+
+    /// Reads a text that is JSON like the arguments it stands in; `false` where it is none.
+    fn json(&mut self, text: &str, depth: usize) -> bool {
+        let trimmed = text.trim();
+        let Some(depth) = depth.checked_sub(1).filter(|_| trimmed.starts_with(['{', '['])) else {
+            return false;
+        };
+        if serde_json::from_str::<serde_json::Value>(trimmed).is_err() {
+            return false;
+        }
+        let arguments = Arguments::walk(RawJson::trusted(trimmed));
+        if arguments.is_cut() {
+            self.found.cut();
+        }
+        self.read(&arguments, depth);
+        true
+    }
+
+    fn command(&mut self, call: &Call, line: &str) {
+        let directory = call.bases.first().map(String::as_str);
+        shell::files(line, directory, &mut self.found);
+        // A program in another language has its paths in quotes.
+        if line.contains('(') {
+            for (path, access) in super::code::paths(line) {
+                self.path(call, path, access);
+            }
+        }
+    }
+
+    fn path(&mut self, call: &Call, text: &str, access: Access) {
+        let text = text.trim();
+        if is_relative(text) {
+            for base in &call.bases {
+                self.found.add(format!("{base}/{text}"), access);
+            }
+        }
+        self.found.add(text.to_owned(), access);
+    }
+
+    /// Whether the text of a member that says where something is can be taken as it is. In one of several lines each
+    /// can be a path, and what is too long for one can be short for whoever resolves it first.
+    fn is_path(&mut self, call: &Call, text: &str, name: Name) -> bool {
+        if text.len() > spelling::MAX_TEXT {
+            if let Some(short) = spelling::shortened(text) {
+                self.path(call, &short, call.access(name));
+            }
+            return false;
+        }
+        if text.trim().contains('\n') {
+            for line in text.lines().filter(|line| may_be_path(line)) {
+                self.path(call, line, call.access(name));
+            }
+        }
+        !text.is_empty()
+    }
+}
+
+impl Verbs {
+    /// What the name of the tool and the arguments say together.
+    fn with(mut self, texts: &[(Argument<'_>, Name)]) -> Self {
+        for (argument, name) in texts {
+            let text = argument.text();
+            match name.meaning() {
+                Meaning::Content => self.writes = true,
+                Meaning::WeakContent if !self.reads => self.writes = true,
+                Meaning::WeakContent | Meaning::Prose | Meaning::Path | Meaning::Command | Meaning::Other => {
+                }
+            }
+            if name.is_operation() && text.len() <= MAX_OPERATION {
+                let said = Self::of(text);
+                self.writes |= said.writes || words::is_writing_mode(text);
+                self.removes |= said.removes;
+                self.copies |= said.copies;
+            }
+        }
+        self
+    }
+
+    const fn changes(self) -> bool {
+        self.writes || self.removes
+    }
+}
+
+/// Longest name of something to do.
+const MAX_OPERATION: usize = 32;
+
+impl Call {
+    /// What is done to the file that a member with this name names.
+    fn access(&self, name: Name) -> Access {
+        let Verbs { removes, copies, .. } = self.verbs;
+        match () {
+            () if removes && !name.is_destination() => Access::Remove,
+            () if copies && !removes && !name.is_destination() && name.is_source() => Access::Read,
+            () if self.verbs.changes() => Access::Write,
+            () => Access::Read,
+        }
+    }
+}
+
+/// Whether an argument is a command, or a word of one.
+fn is_command(call: &Call, name: Name) -> bool {
+    match name.meaning() {
+        Meaning::Command => true,
+        Meaning::Other | Meaning::WeakContent => call.verbs.runs,
+        Meaning::Content | Meaning::Prose | Meaning::Path => false,
+    }
+}
+
+/// Whether an argument is part of what a file is to say.
+fn is_within_content(argument: &Argument<'_>) -> bool {
+    let mut outer = argument.members().rev().skip(1);
+    outer.any(|name| matches!(name, "content" | "contents" | "text" | "body" | "file_text"))
+}
+
+/// Every text with what its name says. Items of one list have one name.
+fn texts<'a>(arguments: &'a Arguments<'_>) -> Vec<(Argument<'a>, Name)> {
+    let mut before: Option<(&str, Name)> = None;
+    let texts = arguments
+        .iter()
+        .filter(|argument| argument.kind() == ArgumentKind::Text);
+    texts
+        .map(|argument| {
+            let known = before.filter(|(name, _)| *name == argument.name());
+            let (_, name) = known.unwrap_or_else(|| (argument.name(), Name::of(argument.name())));
+            before = Some((argument.name(), name));
+            (argument, name)
+        })
+        .collect()
+}
+
+fn bases(texts: &[(Argument<'_>, Name)]) -> Vec<String> {
+    let has_name = texts.iter().any(|(_, name)| name.is_name());
+    let is_base = |(argument, name): &&(Argument<'_>, Name)| {
+        name.is_base() || (has_name && argument.name().eq_ignore_ascii_case("path"))
+    };
+    let found = texts.iter().filter(is_base).map(|(argument, _)| argument.text());
+    let is_directory = |text: &&str| text.len() <= MAX_PATH && !text.is_empty();
+    found
+        .filter(is_directory)
+        .take(MAX_BASES)
+        .map(str::to_owned)
+        .collect()
+}
+
+fn is_line(text: &str) -> bool {
+    !text.is_empty() && text.len() <= 3 * MAX_PATH && !text.trim().contains('\n')
+}
+
+/// Whether a text looks like a path by itself.
+fn may_be_path(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    is_line(text)
+        && (memchr::memchr3(b'/', b'\\', b'%', bytes).is_some()
+            || memchr::memchr(b'{', bytes).is_some()
+            || text.trim_start().starts_with(['.', '~', '$'])
+            || !text.is_ascii())
+}
+
+#[cfg(test)]
+mod tests {
+    use test_case::test_case;
+
+    use super::*;
+
+    fn told(tool: &str, arguments: &str) -> Vec<String> {
+        let arguments = Arguments::walk(RawJson::trusted(arguments));
+        let found = candidates(tool, &arguments);
+        found
+            .iter()
+            .map(|one| format!("{} {}", one.access.verb(), one.path))
+            .collect()
+    }
+
+    #[test_case("write_file", r#"{"path":"a","content":"~/.b"}"#, &["writes a"]; "content is no path")]
+    #[test_case("read_file", r#"{"path":"a"}"#, &["reads a"]; "read")]
+    #[test_case("read_file", r#"{"path":"a","content":"x"}"#, &["writes a"]; "a tool that reads takes no content")]
+    #[test_case("fs", r#"{"op":"delete","path":"a"}"#, &["removes a"]; "an operation")]
+    #[test_case("open", r#"{"mode":"a+","path":"x"}"#, &["writes x"]; "a mode")]
+    #[test_case("copy_file", r#"{"source":"a","destination":"b"}"#, &["reads a", "writes b"]; "a copy")]
+    #[test_case("move_file", r#"{"source":"a","destination":"b"}"#, &["removes a", "writes b"]; "a move")]
+    #[test_case("put", r#"{"files":{"/a":"x","b":"y"}}"#, &["writes /a"]; "keys")]
+    #[test_case("call", r#"{"params":"{\"op\":\"write\",\"path\":\"a\"}"}"#, &["writes a"]; "a text of JSON")]
+    #[test_case("write", r#"{"dir":"~/.ssh","file":"x"}"#, &["writes ~/.ssh", "writes ~/.ssh/x", "writes x"]; "a directory and a name")]
+    #[test_case("run", r#"{"command":"echo x > a"}"#, &["writes a"]; "a command")]
+    #[test_case("run", r#"{"argv":["sh","-c","echo x > a"]}"#, &["writes a"]; "a command in words")]
+    #[test_case("apply", r#"{"patch":"--- a/x\n+++ b/y\n"}"#, &["writes a/x", "writes x", "writes b/y", "writes y"]; "a patch")]
+    #[test_case("write_note", r#"{"path":"n","content":"--- a/x\n+++ b/y\n"}"#, &["writes n"]; "a patch in a note")]
+    fn paths_of_calls(tool: &str, arguments: &str, expected: &[&str]) {
+        let told = told(tool, arguments);
+        let unexpected: Vec<_> = told
+            .iter()
+            .filter(|one| !expected.contains(&one.as_str()))
+            .collect();
+        let missing: Vec<_> = expected
+            .iter()
+            .filter(|one| !told.iter().any(|told| told == *one))
+            .collect();
+        assert_eq!((unexpected, missing), (vec![], vec![]), "{told:?}");
+    }
+}

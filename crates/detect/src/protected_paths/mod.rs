@@ -1,0 +1,282 @@
+//! Files that decide what runs and what is stopped, and files with secrets: which of them a call reads or writes.
+//!
+//! Texts become paths (`candidates`, `shell`, `patch`, `code`), paths become plain (`spelling`, `fold`), and plain paths
+//! are held against the table. Nothing is looked up: what only a file system knows, where links lead, whoever has one
+//! tells ([`Files`]).
+
+mod braces;
+mod candidates;
+mod code;
+mod fold;
+mod patch;
+mod places;
+mod shell;
+mod spelling;
+mod table;
+#[cfg(test)]
+mod tests;
+mod uses;
+mod words;
+
+use std::collections::{HashMap, HashSet};
+
+use mcpmon_model::{Call, MAX_PATH, Meeting, PathPattern, PlainPath};
+
+pub use self::places::NO_FILES;
+pub use self::places::{Files, Places, RealPath};
+use self::{braces::Room, table::TABLE, uses::Use};
+use super::arguments::Arguments;
+
+/// Paths of one call that are looked up.
+pub const MAX_LOOKUPS: usize = 1024;
+/// Paths with wildcards in one call: each is held against everything that is protected.
+const MAX_GLOBS: usize = 1024;
+
+/// Why a file is protected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Category {
+    /// mcpmon's own policy, store, sockets, unit and program.
+    McpmonConfig,
+    /// Hooks and settings of clients.
+    ClientHooks,
+    /// Which MCP servers a client starts.
+    ClientMcpConfig,
+    /// What shells run when they start.
+    ShellConfig,
+    /// Where packages come from.
+    PackageConfig,
+    /// What git runs.
+    GitConfig,
+    /// Who may log in, and where connections go.
+    SshConfig,
+    /// Registries of containers.
+    DockerConfig,
+    /// Clusters.
+    KubeConfig,
+    /// What agents are told at the start of every session.
+    AgentInstructions,
+    /// What runs without anybody starting it.
+    Autostart,
+    /// `mcp.config_guard.extra_paths`.
+    Extra,
+    /// Keys, tokens, passwords: protected from being read.
+    Credential,
+}
+
+impl Category {
+    /// Its name in reasons and documents.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::McpmonConfig => "mcpmon-config",
+            Self::ClientHooks => "client-hooks",
+            Self::ClientMcpConfig => "client-mcp-config",
+            Self::ShellConfig => "shell-config",
+            Self::PackageConfig => "package-config",
+            Self::GitConfig => "git-config",
+            Self::SshConfig => "ssh-config",
+            Self::DockerConfig => "docker-config",
+            Self::KubeConfig => "kube-config",
+            Self::AgentInstructions => "agent-instructions",
+            Self::Autostart => "autostart",
+            Self::Extra => "extra_paths",
+            Self::Credential => "credential",
+        }
+    }
+}
+
+/// What is done to a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Access {
+    /// It is read.
+    Read,
+    /// It is written, or replaced.
+    Write,
+    /// It is taken from its place, and what lies in it with it.
+    Remove,
+}
+
+impl Access {
+    /// What a call does, in a sentence.
+    #[must_use]
+    pub const fn verb(self) -> &'static str {
+        match self {
+            Self::Read => "reads",
+            Self::Write => "writes",
+            Self::Remove => "removes",
+        }
+    }
+}
+
+/// A protected file that a call touches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Touch {
+    /// Why it is protected.
+    pub category: Category,
+    /// What is done to it.
+    pub access: Access,
+    /// The file, a home directory as `~`.
+    pub path: String,
+}
+
+/// The protected files that a call touches.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Touched {
+    /// The first of each kind.
+    pub files: Vec<Touch>,
+    /// Whether the call names more than was looked at.
+    pub is_cut: bool,
+}
+
+/// The protected files that a call touches: writes of any, reads of those with secrets.
+///
+/// `extra` are further protected paths.
+#[must_use]
+pub fn touched(call: &Call<'_>, arguments: &Arguments<'_>, files: &Files, extra: &[PathPattern]) -> Touched {
+    let mut found: Vec<Touch> = Vec::new();
+    let uses = candidates::candidates(&call.tool, arguments);
+    let mut is_cut = uses.is_cut();
+    let mut globs = 0;
+    let mut room = Room::new();
+    let mut real: HashMap<&str, Vec<&str>> = HashMap::new();
+    for RealPath { given, real: leads } in &files.real {
+        real.entry(given).or_default().push(leads);
+    }
+    for Use { path, access } in uses.iter() {
+        let leads = real.get(path.as_str()).into_iter().flatten().copied();
+        for text in [path.as_str()].into_iter().chain(leads) {
+            for path in spelling::paths(text, &files.places, &mut room) {
+                if has_wildcards(&path.names) {
+                    globs += 1;
+                    if globs > MAX_GLOBS {
+                        is_cut = true;
+                        continue;
+                    }
+                }
+                let touch = meet(&path, *access, &files.places, extra);
+                found.extend(touch.filter(|touch| !is_told(&found, touch)));
+            }
+        }
+    }
+    Touched {
+        files: found,
+        is_cut: is_cut || room.is_cut(),
+    }
+}
+
+fn has_wildcards(names: &[String]) -> bool {
+    names.iter().any(|name| name.contains(['*', '?', '[']))
+}
+
+fn is_told(found: &[Touch], touch: &Touch) -> bool {
+    let is_alike = |told: &Touch| told.category == touch.category && told.access == touch.access;
+    found.iter().any(is_alike)
+}
+
+/// The protected file that reading a resource reads, if its URI names one. Any category counts, but instructions are
+/// there to be read.
+#[must_use]
+pub fn read_by_uri(uri: &str, files: &Files, extra: &[PathPattern]) -> Option<Touch> {
+    let real = files.real.iter().filter(|real| real.given == uri);
+    let texts = [uri].into_iter().chain(real.map(|real| real.real.as_str()));
+    let mut room = Room::new();
+    let paths: Vec<PlainPath> = texts
+        .flat_map(|text| spelling::paths(text, &files.places, &mut room))
+        .collect();
+    let meetings = paths.iter().flat_map(|path| {
+        let protected = meet(path, Access::Write, &files.places, extra);
+        [protected, meet(path, Access::Read, &files.places, extra)]
+    });
+    let touches = meetings
+        .flatten()
+        .filter(|touch| touch.category != Category::AgentInstructions);
+    touches.min_by_key(|touch| touch.category).map(|touch| Touch {
+        access: Access::Read,
+        ..touch
+    })
+}
+
+/// The paths of a call that a file system has to be asked about: what it writes may be a link to another file. At most
+/// [`MAX_LOOKUPS`].
+#[must_use]
+pub fn lookups(call: &Call<'_>, arguments: &Arguments<'_>) -> Vec<Lookup> {
+    let uses = candidates::candidates(&call.tool, arguments);
+    let changed = uses.iter().filter(|one| one.access != Access::Read);
+    let mut known = HashSet::new();
+    changed
+        .filter(|one| known.insert(&one.path))
+        .filter_map(|one| Lookup::of(one.path.clone()))
+        .take(MAX_LOOKUPS)
+        .collect()
+}
+
+/// A path to be looked up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lookup {
+    /// As the call has it.
+    pub given: String,
+    /// Without a scheme; `~` for the home directory; otherwise as it is.
+    pub address: String,
+}
+
+impl Lookup {
+    /// Of a path, or of the URI of a file; `None` where it cannot be one.
+    pub fn of(given: String) -> Option<Self> {
+        let is_path = given.len() <= MAX_PATH && !given.contains('\0');
+        let address = is_path.then(|| spelling::address(&given))?;
+        (!address.contains("://")).then_some(Self { given, address })
+    }
+}
+
+fn meet(path: &PlainPath, access: Access, places: &Places, extra: &[PathPattern]) -> Option<Touch> {
+    let names: Vec<String> = path.names.iter().map(|name| name.to_lowercase()).collect();
+    let touch = |category| Touch {
+        category,
+        access,
+        path: path.to_string(),
+    };
+    let meets = |pattern: &PathPattern, category| match pattern.meets(path.start, &names) {
+        Some(Meeting::Itself) => true,
+        // Whoever removes a directory removes what lies in it; a repository is made anew with its configuration.
+        Some(Meeting::Above) => access == Access::Remove && category != Category::GitConfig,
+        None => false,
+    };
+    let rows = match access {
+        _ if has_wildcards(&names) => TABLE.all(),
+        Access::Remove => TABLE.rows_below(&names),
+        Access::Read | Access::Write => TABLE.rows(&names),
+    };
+    let is_secret = |row: &&&table::Row| row.category == Category::Credential;
+    let secret = || {
+        let mut secrets = rows.iter().filter(is_secret);
+        let is_public = names.last().is_some_and(|name| name.ends_with(".pub"));
+        // A project's own `.env` may be written: nothing leaves by that.
+        let counts = |row: &&&table::Row| access == Access::Read || !row.pattern.is_anywhere();
+        let found = secrets.find(|row| counts(row) && meets(&row.pattern, row.category));
+        found.filter(|_| !is_public).map(|row| touch(row.category))
+    };
+    if access == Access::Read {
+        return secret();
+    }
+    if places.is_own(path) {
+        return Some(touch(Category::McpmonConfig));
+    }
+    let mut guarded = rows.iter().filter(|row| !is_secret(row));
+    if let Some(row) = guarded.find(|row| meets(&row.pattern, row.category))
+        && !TABLE.is_sample(&names)
+    {
+        return Some(touch(row.category));
+    }
+    let is_extra = extra.iter().any(|pattern| meets(pattern, Category::Extra));
+    is_extra.then(|| touch(Category::Extra)).or_else(secret)
+}
+
+/// Whether a path is relative to a directory that it does not name.
+fn is_relative(text: &str) -> bool {
+    !text.starts_with(['/', '~', '$', '%', '\\'])
+        && text.get(1..2).is_none_or(|c| c != ":")
+        && !text.contains("://")
+        && !text
+            .get(..5)
+            .is_some_and(|scheme| scheme.eq_ignore_ascii_case("file:"))
+}

@@ -1,0 +1,146 @@
+//! What a host says of its files: where its users' directories are, which files are mcpmon's own, and where links
+//! lead. The core looks nothing up; whoever can tells it.
+
+use mcpmon_model::{PathStart, PlainPath};
+
+/// Where things lie on this host.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Places {
+    aliases: Vec<(Vec<String>, PlainPath)>,
+    own: Vec<Vec<String>>,
+}
+
+/// What a path that was looked up leads to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RealPath {
+    /// The path as it was asked for.
+    pub given: String,
+    /// The file behind it, links followed.
+    pub real: String,
+}
+
+/// What is known of the files of a call.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Files {
+    /// Where things lie.
+    pub places: Places,
+    /// Where paths of the call lead that are not what they are called.
+    pub real: Vec<RealPath>,
+}
+
+/// A host of which nothing is known.
+pub static NO_FILES: Files = Files {
+    places: Places::new(),
+    real: Vec::new(),
+};
+
+impl Places {
+    const fn new() -> Self {
+        Self {
+            aliases: Vec::new(),
+            own: Vec::new(),
+        }
+    }
+
+    /// The absolute path `directory` stands for `meaning`, below a home directory: where `HOME` or
+    /// `XDG_CONFIG_HOME` lead. A path that is not absolute, or is the root, says nothing.
+    #[must_use]
+    pub fn with_alias(mut self, directory: &str, meaning: &[&str]) -> Self {
+        if let Some(names) = absolute(directory) {
+            let meaning = PlainPath {
+                start: PathStart::Home,
+                names: meaning.iter().map(|&name| name.to_owned()).collect(),
+            };
+            self.aliases.push((names, meaning));
+        }
+        self
+    }
+
+    /// A file or directory of mcpmon's own at an absolute path.
+    #[must_use]
+    pub fn with_own(mut self, path: &str) -> Self {
+        self.own.extend(absolute(path));
+        self
+    }
+
+    /// What else the absolute path with these names is called.
+    pub(super) fn aliases_of(&self, names: &[String]) -> impl Iterator<Item = PlainPath> {
+        self.aliases.iter().filter_map(|(directory, meaning)| {
+            let rest = names.get(directory.len()..)?;
+            begins_with(names, directory).then(|| PlainPath {
+                start: meaning.start,
+                names: [meaning.names.as_slice(), rest].concat(),
+            })
+        })
+    }
+
+    /// Whether the path is one of mcpmon's own files, or lies in one of its directories.
+    pub(super) fn is_own(&self, path: &PlainPath) -> bool {
+        match path.start {
+            PathStart::Root => self.own.iter().any(|own| begins_with(&path.names, own)),
+            PathStart::Home => self.own.iter().any(|own| {
+                let mut aliases = self.aliases_of(own);
+                aliases.any(|alias| begins_with(&path.names, &alias.names))
+            }),
+            PathStart::Unknown => false,
+        }
+    }
+}
+
+fn absolute(path: &str) -> Option<Vec<String>> {
+    let rest = path.strip_prefix('/')?;
+    let names = rest.split('/').filter(|name| !matches!(*name, "" | "."));
+    let names: Vec<String> = names.map(str::to_owned).collect();
+    (!names.is_empty()).then_some(names)
+}
+
+fn begins_with(names: &[String], directory: &[String]) -> bool {
+    names.len() >= directory.len()
+        && directory
+            .iter()
+            .zip(names)
+            .all(|(one, other)| one.to_lowercase() == other.to_lowercase())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(path: &str) -> Vec<String> {
+        absolute(path).expect("an absolute path")
+    }
+
+    #[test]
+    fn directories_have_other_names() {
+        let places = Places::default()
+            .with_alias("/data/me", &[])
+            .with_alias("/cfg/", &[".config"])
+            .with_alias("/", &[])
+            .with_alias("relative", &[]);
+        let called = |path| {
+            let names = names(path);
+            let aliases = places.aliases_of(&names);
+            aliases.map(|alias| alias.to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(called("/data/me/.bashrc"), ["~/.bashrc"]);
+        assert_eq!(called("/CFG/mcpmon"), ["~/.config/mcpmon"]);
+        assert_eq!(called("/data/you"), [""; 0]);
+    }
+
+    #[test]
+    fn own_files_are_known() {
+        let places = Places::default().with_own("/opt/m/policy.yaml");
+        let path = |path| PlainPath {
+            start: PathStart::Root,
+            names: names(path),
+        };
+        assert!(places.is_own(&path("/opt/M/policy.yaml")));
+        assert!(!places.is_own(&path("/opt/m/policy.yaml.bak")));
+        let below_home = PlainPath {
+            start: PathStart::Home,
+            names: names("/policy.yaml"),
+        };
+        assert!(!places.is_own(&below_home));
+        assert!(places.with_alias("/opt/m", &[]).is_own(&below_home));
+    }
+}

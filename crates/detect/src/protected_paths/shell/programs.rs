@@ -1,0 +1,283 @@
+//! What common programs do with their operands.
+
+use mcpmon_model::MAX_PATH;
+
+use super::Access;
+
+/// Words before a command that run it.
+const PREFIXES: &[&str] = &[
+    "sudo", "doas", "env", "command", "builtin", "exec", "nohup", "time", "nice", "ionice", "timeout",
+    "stdbuf", "setsid", "busybox", "chronic", "then", "do", "else", "if", "elif", "while", "until", "!", "{",
+    "}", "(", ")",
+];
+/// Options of these words that take the word after them.
+const WITH_WORD: &[&str] = &["-u", "-g", "-n", "-c", "-k", "-s", "-C", "-i", "-o", "-e", "-S"];
+
+/// `words` from the program on.
+pub(super) fn without_prefixes(words: &[String]) -> &[String] {
+    let mut rest = words;
+    loop {
+        let Some(first) = rest.first() else { return rest };
+        if is_assignment(first) {
+            rest = &rest[1..];
+        } else if PREFIXES.contains(&first.as_str()) {
+            let name = first.as_str();
+            rest = &rest[1..];
+            while let Some(word) = rest.first().filter(|word| word.starts_with('-')) {
+                // `env -S 'a b'` has the command in one word, which is then the program's name.
+                let skip = match WITH_WORD.contains(&word.as_str()) && !(name == "env" && word == "-i") {
+                    true => 2,
+                    false => 1,
+                };
+                rest = rest.get(skip..).unwrap_or_default();
+            }
+            if name == "timeout" {
+                rest = rest.get(1..).unwrap_or_default();
+            }
+        } else {
+            return rest;
+        }
+    }
+}
+
+fn is_assignment(word: &str) -> bool {
+    let name = word.split_once('=').map_or("", |(name, _)| name);
+    !name.is_empty()
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
+pub(super) fn is_shell(program: &str) -> bool {
+    matches!(
+        program,
+        "sh" | "bash" | "zsh" | "dash" | "ash" | "ksh" | "mksh" | "fish" | "su"
+    )
+}
+
+pub(super) fn is_interpreter(program: &str) -> bool {
+    let name = program.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+    matches!(
+        name,
+        "python"
+            | "pypy"
+            | "node"
+            | "nodejs"
+            | "deno"
+            | "bun"
+            | "perl"
+            | "ruby"
+            | "php"
+            | "lua"
+            | "tclsh"
+            | "Rscript"
+    )
+}
+
+/// The operands of a program, and what it does to each.
+pub(super) fn operands(program: &str, words: &[String]) -> Vec<(String, Access)> {
+    let has = |option: &str| words.iter().any(|word| word == option);
+    let plain: Vec<&String> = words.iter().filter(|word| !word.starts_with('-')).collect();
+    let mut found = outputs(program, words);
+    let all = |access| plain.iter().map(move |path| ((*path).clone(), access));
+    match program {
+        "tee" | "touch" | "truncate" | "chmod" | "chown" | "chgrp" | "chattr" | "setfacl" | "ed" | "ex"
+        | "vi" | "vim" | "nvim" | "nano" | "emacs" | "sponge" | "patch" | "visudo" => {
+            found.extend(all(Access::Write))
+        }
+        "rm" | "unlink" | "shred" | "trash" | "trash-put" => found.extend(all(Access::Remove)),
+        "mv" | "rename" => transfer(words, Access::Remove, &mut found),
+        "cp" | "install" | "ln" | "rsync" | "scp" => transfer(words, Access::Read, &mut found),
+        "dd" => {
+            for word in words {
+                let (name, path) = word.split_once('=').unwrap_or_default();
+                match name {
+                    "of" => found.push((path.to_owned(), Access::Write)),
+                    "if" => found.push((path.to_owned(), Access::Read)),
+                    _ => {}
+                }
+            }
+        }
+        "sed" | "perl" | "ruby" | "awk" | "gawk" | "sd" => {
+            let in_place = |word: &String| {
+                word.starts_with("--in-place")
+                    || (word.starts_with('-') && !word.starts_with("--") && word.contains('i'))
+            };
+            found.extend(all(match program == "sd" || words.iter().any(in_place) {
+                true => Access::Write,
+                false => Access::Read,
+            }));
+        }
+        "git" => git(words, &mut found),
+        "npm" | "pnpm" | "yarn" | "pip" | "pip3" | "kubectl" | "claude" | "codex" | "gemini" | "code"
+        | "mcpmon" => {
+            found.extend(settings(program, words));
+        }
+        "crontab" if !has("-l") && !words.is_empty() => {
+            found.push(("/var/spool/cron/crontab".to_owned(), Access::Write));
+        }
+        "tar" => {
+            let creates = words.first().is_some_and(|letters| !letters.contains('x'))
+                && !has("-x")
+                && !has("--extract");
+            if creates {
+                found.extend(all(Access::Read));
+            }
+        }
+        // These tell of a file, or say its name.
+        "echo" | "printf" | "ls" | "stat" | "test" | "[" | "[[" | "export" | "file" | "du" | "basename"
+        | "dirname" | "realpath" | "readlink" | "which" | "type" | "alias" | "set" | "mkdir" | "rmdir"
+        | "man" | "help" | "history" | "crontab" | "curl" | "wget" | "unzip" => {}
+        _ => found.extend(all(Access::Read)),
+    }
+    found
+}
+
+/// What options say where output goes.
+fn outputs(program: &str, words: &[String]) -> Vec<(String, Access)> {
+    let mut found = Vec::new();
+    for (at, word) in words.iter().enumerate() {
+        let next = || words.get(at + 1).cloned();
+        if let Some(path) = word
+            .strip_prefix("--output=")
+            .or_else(|| word.strip_prefix("--output-document="))
+        {
+            found.push((path.to_owned(), Access::Write));
+        } else if matches!(word.as_str(), "--output" | "--output-document" | "--out" | "-o") {
+            found.extend(next().map(|path| (path, Access::Write)));
+        } else {
+            let directory = match program {
+                "curl" if is_letters(word) && word.ends_with('o') => next(),
+                "wget" if is_letters(word) && word.ends_with('O') => next(),
+                // What is extracted lies in it.
+                "tar" if matches!(word.as_str(), "-C" | "--directory") => {
+                    next().map(|path| format!("{path}/x"))
+                }
+                "unzip" if word == "-d" => next().map(|path| format!("{path}/x")),
+                _ => None,
+            };
+            found.extend(directory.map(|path| (path, Access::Write)));
+        }
+    }
+    found
+}
+
+fn is_letters(word: &str) -> bool {
+    let letters = word.strip_prefix('-').unwrap_or_default();
+    !letters.is_empty() && letters.bytes().all(|byte| byte.is_ascii_alphabetic())
+}
+
+/// Sources, and a target that may be a directory.
+fn transfer(words: &[String], source: Access, found: &mut Vec<(String, Access)>) {
+    let mut target = None;
+    let mut plain = Vec::new();
+    let mut rest = words.iter();
+    while let Some(word) = rest.next() {
+        if word == "-t" || word == "--target-directory" {
+            target = rest.next();
+        } else if !word.starts_with('-') {
+            plain.push(word);
+        }
+    }
+    let Some(target) = target.or_else(|| plain.pop()) else {
+        return;
+    };
+    found.extend(plain.iter().map(|path| ((*path).clone(), source)));
+    found.push((target.clone(), Access::Write));
+    // More of them than one transfer names would make the work quadratic in a long target.
+    for path in plain
+        .iter()
+        .take(MAX_SOURCES)
+        .filter(|_| target.len() <= MAX_PATH)
+    {
+        let name = path.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+        found.push((format!("{}/{name}", target.trim_end_matches('/')), Access::Write));
+    }
+}
+
+/// Sources of which it is asked what they become in a directory.
+const MAX_SOURCES: usize = 4096;
+
+/// Settings with which git runs commands, or goes elsewhere.
+const GIT_KEYS: &[&str] = &[
+    "hookspath",
+    "alias.",
+    "editor",
+    "pager",
+    "helper",
+    "sshcommand",
+    "fsmonitor",
+    "filter.",
+    "textconv",
+    "insteadof",
+    "proxy",
+    "program",
+    "cmd",
+    "include",
+    "askpass",
+    "attributesfile",
+    "templatedir",
+    "gitproxy",
+];
+
+fn git(words: &[String], found: &mut Vec<(String, Access)>) {
+    if !words.iter().any(|word| word == "config") {
+        return;
+    }
+    let looks = |word: &String| word.starts_with("--get") || word == "-l" || word == "--list";
+    let runs = |word: &String| {
+        let word = word.to_lowercase();
+        GIT_KEYS.iter().any(|key| word.contains(key))
+    };
+    if words.iter().any(looks) || !words.iter().any(runs) {
+        return;
+    }
+    let mut file = ".git/config".to_owned();
+    for (at, word) in words.iter().enumerate() {
+        match word.as_str() {
+            "--global" => file = "~/.gitconfig".to_owned(),
+            "--system" => file = "/etc/gitconfig".to_owned(),
+            "-f" | "--file" => file = words.get(at + 1).cloned().unwrap_or_default(),
+            _ => {}
+        }
+    }
+    found.push((file, Access::Write));
+}
+
+/// The file that a program's own command for settings writes.
+fn settings(program: &str, words: &[String]) -> Option<(String, Access)> {
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let follow = |one: &str, others: &[&str]| {
+        let mut pairs = words.windows(2);
+        pairs.any(|pair| pair[0] == one && others.contains(&pair[1]))
+    };
+    let changes = match program {
+        "npm" | "pnpm" | "yarn" | "pip" | "pip3" => follow("config", &["set", "delete", "edit", "unset"]),
+        "kubectl" => follow(
+            "config",
+            &["set", "set-cluster", "set-credentials", "set-context"],
+        ),
+        "claude" | "codex" | "gemini" => {
+            follow("mcp", &["add", "add-json", "remove", "add-from-claude-desktop"])
+        }
+        "code" => words.contains(&"--add-mcp"),
+        _ => {
+            let verb = words.iter().find(|word| !word.starts_with('-'));
+            matches!(verb, Some(&("approve" | "setup" | "kill" | "shim")))
+                || follow("pins", &["trust", "reset"])
+                || follow("approvals", &["allow", "deny"])
+        }
+    };
+    let path = match program {
+        "npm" | "pnpm" => "~/.npmrc",
+        "yarn" => "~/.yarnrc",
+        "pip" | "pip3" => "~/.config/pip/pip.conf",
+        "kubectl" => "~/.kube/config",
+        "claude" => "~/.claude.json",
+        "codex" => "~/.codex/config.toml",
+        "gemini" => "~/.gemini/settings.json",
+        "code" => "~/.config/Code/User/mcp.json",
+        _ => "~/.local/state/mcpmon/mcpmon.db",
+    };
+    changes.then(|| (path.to_owned(), Access::Write))
+}

@@ -1,0 +1,153 @@
+//! The words of a text however they are spelled: with letters of other scripts, digits for letters, set apart.
+
+use crate::normalise::skeleton::Skeleton;
+
+/// Words of so many letters that follow each other are one that is set apart.
+const APART: usize = 2;
+/// Fewest letters that are set apart.
+const FEWEST: usize = 3;
+/// Bytes of a text that are read, as it looks: what nobody sees does not count. A question is short.
+const MAX_TEXT: usize = 64 << 10;
+
+/// Ways to read a text. In each, words are in lower case with one space between them, before and behind them.
+pub(super) fn readings(text: &str, is_name: bool) -> Vec<String> {
+    let skeleton = Skeleton::of(text);
+    let seen = &skeleton.text[..skeleton.text.floor_char_boundary(MAX_TEXT)];
+    let cased = match is_name {
+        true => apart_by_case(seen),
+        false => seen.to_owned(),
+    };
+    let plain = words(&cased, char::is_alphanumeric);
+    let meant = words(&cased, |c| c.is_alphanumeric() || is_sign(c)).into_iter();
+    let meant: Vec<String> = meant.map(|word| letters(&word)).collect();
+    let mut readings = vec![spaced(plain), spaced(joined(meant))];
+    if !is_name {
+        // Punctuation within a word is left out; an address is no word.
+        let whole = seen.split_whitespace();
+        let whole = whole.filter(|word| !word.contains(['/', '\\']));
+        let squeezed = whole.map(|word| {
+            let kept: String = word
+                .chars()
+                .filter(|&c| c.is_alphanumeric() || is_sign(c))
+                .collect();
+            letters(&kept.to_lowercase())
+        });
+        readings.push(spaced(squeezed.collect()));
+    }
+    readings.dedup();
+    readings
+}
+
+/// The words of a text in lower case.
+fn words(text: &str, is_part: fn(char) -> bool) -> Vec<String> {
+    let words = text.split(|c| !is_part(c)).filter(|word| !word.is_empty());
+    words.map(str::to_lowercase).collect()
+}
+
+fn spaced(words: Vec<String>) -> String {
+    let mut text = " ".to_owned();
+    for word in words {
+        text.push_str(&word);
+        text.push(' ');
+    }
+    text
+}
+
+/// A name with its words apart: `apiKey` and `api_key` are one name.
+fn apart_by_case(name: &str) -> String {
+    let mut apart = String::with_capacity(name.len() + 4);
+    let mut was_lower = false;
+    for c in name.chars() {
+        if c.is_uppercase() && was_lower {
+            apart.push(' ');
+        }
+        was_lower = c.is_lowercase() || c.is_ascii_digit();
+        apart.push(c);
+    }
+    apart
+}
+
+/// A sign that stands for a letter within a word.
+const fn is_sign(c: char) -> bool {
+    matches!(c, '@' | '$' | '!')
+}
+
+/// A word with the letters that its digits and signs stand for; a number stays one.
+fn letters(word: &str) -> String {
+    if !word.chars().any(char::is_alphabetic) {
+        return word.to_owned();
+    }
+    let word = word.trim_end_matches('!');
+    let letter = |c| match c {
+        '0' => 'o',
+        '1' | '!' => 'i',
+        '3' => 'e',
+        '4' | '@' => 'a',
+        '5' | '$' => 's',
+        '7' => 't',
+        '8' => 'b',
+        _ => c,
+    };
+    word.chars().map(letter).collect()
+}
+
+/// Letters that are set apart, put together.
+fn joined(words: Vec<String>) -> Vec<String> {
+    let mut joined: Vec<String> = Vec::with_capacity(words.len());
+    let mut run: Vec<String> = Vec::new();
+    for word in words.into_iter().map(Some).chain([None]) {
+        match word {
+            Some(word) if word.chars().count() <= APART => run.push(word),
+            word => {
+                let is_one = run.len() >= FEWEST;
+                let whole = if is_one { vec![run.concat()] } else { run.clone() };
+                joined.extend(whole);
+                run.clear();
+                joined.extend(word);
+            }
+        }
+    }
+    joined
+}
+
+#[cfg(test)]
+mod tests {
+    use test_case::test_case;
+
+    use super::*;
+
+    #[test]
+    fn what_nobody_sees_takes_no_room() {
+        let text = format!("{}Enter your password", "\u{200b}".repeat(MAX_TEXT));
+        let readings = readings(&text, false);
+        assert!(
+            readings
+                .iter()
+                .all(|reading| reading.contains(" enter your password ")),
+            "{readings:?}"
+        );
+    }
+
+    #[test_case("Enter your password", "enter your password"; "as it is")]
+    #[test_case("pаssw\u{200b}ord", "password"; "letters of other scripts, and invisible ones")]
+    #[test_case("ｐａｓｓｗｏｒｄ", "password"; "full width")]
+    #[test_case("P4$$w0rd!", "password"; "digits and signs")]
+    #[test_case("your p a s s w o r d here", "your password here"; "set apart")]
+    #[test_case("pa-ss.wo_rd", "password"; "punctuation within")]
+    fn words_are_read(text: &str, expected: &str) {
+        let readings = readings(text, false);
+        assert!(readings.contains(&format!(" {expected} ")), "{readings:?}");
+    }
+
+    #[test]
+    fn names_are_taken_apart_by_case() {
+        assert_eq!(readings("myApiKey2", true)[0], " my api key2 ");
+        assert_eq!(readings("my_api-key", true)[0], " my api key ");
+    }
+
+    #[test_case("4 of 11"; "numbers")]
+    #[test_case("go to it"; "short words")]
+    fn what_says_nothing_else_stays(text: &str) {
+        assert!(readings(text, false).contains(&format!(" {text} ")));
+    }
+}

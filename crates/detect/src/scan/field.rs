@@ -1,0 +1,244 @@
+//! One text: what is unseen in it, what it says, and what its encodings say.
+
+use std::{collections::BTreeMap, ops::Range, sync::LazyLock};
+
+use crate::instructions::{Kind, Names, Outcome};
+
+use mcpmon_model::{Category, Severity, Standing};
+use regex::Regex;
+
+use super::{
+    finding::{Hit, raised},
+    literals::Literals,
+};
+use crate::{
+    normalise::{
+        decode::{self, Layer},
+        raw::{self, TerminalWrite, Unseen},
+        skeleton::Skeleton,
+    },
+    vector,
+};
+
+/// The rule over encoded commands.
+const ENCODED: &str = "encoded_text";
+/// Decoded texts within decoded texts.
+const MAX_DEPTH: usize = 2;
+
+/// Where a text stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// In what a server offers: a model takes it for instructions.
+    Definition,
+    /// In what a tool returns: a model should take it for data.
+    Output,
+}
+
+/// What is known where a text stands.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Setting<'a> {
+    /// Where it stands.
+    pub(super) place: Place,
+    /// Tools of the server itself.
+    pub(super) own: &'a Names<'a>,
+    /// Names in the schemas of the definition, where the text stands in one.
+    pub(super) parameters: &'a Names<'a>,
+    /// Tools of others.
+    pub(super) others: &'a Names<'a>,
+    /// Whether it is said to be a document by its name.
+    pub(super) is_document: bool,
+    /// Whether it describes a parameter.
+    pub(super) is_parameter: bool,
+}
+
+/// What is found in a text, by the place in it.
+pub(super) fn hits(text: &str, setting: &Setting<'_>) -> Vec<Hit<'static>> {
+    let mut found = Vec::new();
+    unseen(text, setting, &mut found);
+    said(text, setting, 0, &mut found);
+    found
+}
+
+fn unseen(text: &str, setting: &Setting<'_>, found: &mut Vec<Hit<'static>>) {
+    for (kind, span) in raw::unseen(text) {
+        let Some((pattern, severity)) = telling(kind, setting.place, text, &span) else {
+            continue;
+        };
+        let spelled = (kind == Unseen::Tags).then(|| raw::spelled(&text[span.clone()]));
+        if let Some(spelled) = &spelled {
+            let layer = Layer {
+                text: spelled.clone(),
+                origin: span.clone(),
+                is_opaque: true,
+            };
+            decoded(&layer, setting, 0, found);
+        }
+        found.push(Hit {
+            rule: pattern,
+            pattern,
+            category: Category::HiddenInstructions,
+            severity,
+            standing: Standing::Asserted,
+            span,
+            decoded: spelled,
+        });
+    }
+}
+
+/// Name and severity of unseen characters; outputs carry most of them for good reasons.
+fn telling(kind: Unseen, place: Place, text: &str, span: &Range<usize>) -> Option<(&'static str, Severity)> {
+    let run = &text[span.clone()];
+    let pattern = match kind {
+        Unseen::Tags => "tag_characters",
+        Unseen::Bidi => "bidi_control",
+        Unseen::ZeroWidth => "zero_width",
+        Unseen::Variation => "variation_selectors",
+        Unseen::PrivateUse => "private_use_characters",
+        Unseen::Ansi => "terminal_escape",
+    };
+    let severity = match (place, kind) {
+        (Place::Definition, _) => Severity::High,
+        (Place::Output, Unseen::Tags) if run.chars().nth(2).is_some() => Severity::High,
+        (Place::Output, Unseen::Variation) if run.chars().nth(7).is_some() => Severity::Low,
+        (Place::Output, Unseen::Ansi) => {
+            // The last of several escapes in a row begins a command.
+            let last = run.char_indices().next_back().map_or(0, |(at, _)| at);
+            match raw::terminal_write(&text[span.start + last..])? {
+                TerminalWrite::Stored => Severity::High,
+                TerminalWrite::Shown => Severity::Low,
+            }
+        }
+        (Place::Output, _) => return None,
+    };
+    Some((pattern, severity))
+}
+
+/// What a text says, and what its encodings say.
+fn said(text: &str, setting: &Setting<'_>, depth: usize, found: &mut Vec<Hit<'static>>) {
+    let skeleton = Skeleton::of(text);
+    for mut hit in judged(&skeleton.text, setting) {
+        hit.span = skeleton.original(hit.span.start)..skeleton.original(hit.span.end).min(text.len());
+        found.push(hit);
+    }
+    if depth < MAX_DEPTH && decode::may_encode(text) {
+        for layer in decode::layers(text) {
+            decoded(&layer, setting, depth + 1, found);
+        }
+    }
+}
+
+/// What encoded text in a definition is for, if it is for anything: a command, an address, something to be done.
+static COMMAND: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"(?i)https?://|\b(?:curl|wget|bash|sh|nc|netcat|powershell|python3?|perl|exec|eval|rm|chmod|cat|sudo|ssh|scp|ignore|send|execute|read|upload|system)\b|/(?:bin|etc|tmp)/|/dev/tcp")
+        .expect("a constant pattern is compiled by every test")
+});
+
+/// What only a decoded text says is worse: someone went to the trouble of hiding it.
+fn decoded(layer: &Layer, setting: &Setting<'_>, depth: usize, found: &mut Vec<Hit<'static>>) {
+    if setting.place == Place::Definition && COMMAND.is_match(&layer.text) && layer.is_opaque {
+        found.push(Hit {
+            rule: ENCODED,
+            pattern: ENCODED,
+            category: Category::HiddenInstructions,
+            severity: Severity::High,
+            standing: Standing::Asserted,
+            span: layer.origin.clone(),
+            decoded: Some(layer.text.clone()),
+        });
+    }
+    let mut inner = Vec::new();
+    said(&layer.text, setting, depth, &mut inner);
+    // What is read with an escape and was found where it stands is nothing that is only decoded; elsewhere a harmless
+    // hit hides no worse one.
+    let around = layer.origin.start.saturating_sub(decode::AROUND)..layer.origin.end + decode::AROUND;
+    let mut known: BTreeMap<&str, Severity> = BTreeMap::new();
+    for hit in found.iter() {
+        let is_here = !layer.is_opaque && touches(&hit.span, &around);
+        let severity = if is_here { Severity::Critical } else { hit.severity };
+        let worst = known.entry(hit.pattern).or_insert(severity);
+        *worst = severity.max(*worst);
+    }
+    for mut hit in inner {
+        hit.severity = raised(hit.severity);
+        if known.get(hit.pattern).is_some_and(|worst| *worst >= hit.severity) {
+            continue;
+        }
+        known.insert(hit.pattern, hit.severity);
+        hit.decoded
+            .get_or_insert_with(|| layer.text.get(hit.span.clone()).unwrap_or(&layer.text).to_owned());
+        hit.span = layer.origin.clone();
+        found.push(hit);
+    }
+}
+
+/// What the rules say of a skeleton.
+fn judged(text: &str, setting: &Setting<'_>) -> Vec<Hit<'static>> {
+    let place = match setting.place {
+        Place::Definition if setting.is_parameter => crate::instructions::Place::Schema,
+        Place::Definition => crate::instructions::Place::Description,
+        Place::Output => crate::instructions::Place::Output,
+    };
+    let context = crate::instructions::Context {
+        place,
+        own: setting.own,
+        parameters: setting.parameters,
+        others: setting.others,
+        is_document: setting.is_document,
+    };
+    let is_long = text.len() > crate::instructions::MAX_UNANCHORED_BYTES;
+    let anchored = match setting.place {
+        Place::Output if is_long => ANCHORS.find(text.as_bytes()),
+        Place::Output | Place::Definition => Vec::new(),
+    };
+    let matches = crate::instructions::matches(text, &context, anchored);
+    let hits = matches.into_iter().map(|matched| Hit {
+        rule: &matched.rule.id,
+        pattern: &matched.rule.name,
+        category: category(matched.rule.kind),
+        severity: match matched.outcome {
+            Outcome::Note => Severity::Low,
+            Outcome::Alert => Severity::Medium,
+            Outcome::Act if matched.rule.critical => Severity::Critical,
+            Outcome::Act => Severity::High,
+        },
+        standing: match matched.is_mention {
+            true => Standing::Quoted,
+            false => Standing::Asserted,
+        },
+        span: matched.span,
+        decoded: None,
+    });
+    hits.collect()
+}
+
+const fn category(kind: Kind) -> Category {
+    match kind {
+        Kind::CredentialTheft => Category::CredentialTheft,
+        Kind::Exfiltration => Category::Exfiltration,
+        Kind::HiddenInstructions => Category::HiddenInstructions,
+        Kind::ShellInjection => Category::ShellInjection,
+        Kind::PathTraversal => Category::PathTraversal,
+        Kind::CrossToolOverride => Category::CrossToolOverride,
+        Kind::StealthInstruction => Category::StealthInstruction,
+    }
+}
+
+/// What outputs that say anything have; found by vectors, for most outputs are long and say nothing.
+static ANCHORS: LazyLock<Literals> =
+    LazyLock::new(|| Literals::new(crate::instructions::anchors().collect()));
+
+/// Whether a text can hold anything at all: a quick look that is never wrong when it says no.
+pub(super) fn may_say(text: &str) -> bool {
+    let seen = vector::glance(text.as_bytes());
+    text.len() <= crate::instructions::MAX_UNANCHORED_BYTES
+        || seen.beyond_ascii
+        || seen.escape
+        || ANCHORS.is_in(text.as_bytes())
+        || seen.notation && decode::has_escapes(text)
+        || decode::has_runs(text.as_bytes())
+}
+
+/// Whether a span touches any of `parts`.
+pub(super) fn touches(span: &Range<usize>, part: &Range<usize>) -> bool {
+    span.start < part.end && part.start < span.end.max(span.start + 1)
+}

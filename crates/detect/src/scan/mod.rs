@@ -1,0 +1,345 @@
+//! Inspects what a model can read: definitions, instructions, outputs, requests. Immutable; shared by everyone.
+
+mod change;
+mod context;
+mod custom;
+mod elicitation;
+mod field;
+mod finding;
+pub(super) mod literals;
+mod names;
+mod pairs;
+mod seam;
+#[cfg(test)]
+mod tests;
+
+use std::{borrow::Cow, collections::BTreeSet, fmt, sync::LazyLock};
+
+use mcpmon_model::{Category, CustomPattern, Finding, RawJson, Subject};
+use memchr::memmem::Finder;
+
+use crate::instructions::Names;
+
+use self::{
+    change::Past,
+    custom::Custom,
+    field::{Place, Setting},
+    finding::raised,
+    seam::Seam,
+};
+use super::{
+    normalise::decode,
+    walk::{self, Part},
+};
+
+pub use custom::PatternError;
+pub use finding::{Findings, MAX_TOLD};
+
+/// Shortest name of a member that is read as a text; shorter ones without spaces are names.
+const LONG_KEY: usize = 40;
+/// Words of a schema that are known by it.
+const MAX_WORDS: usize = 500;
+
+/// Words in the names of documents that tell of attacks.
+const DOCUMENTS: [&str; 5] = ["security", "changelog", "threat", "test", "spec"];
+
+/// Looks for attacks in texts. Automata are built when they are first needed and shared by all scanners.
+pub struct Scanner {
+    builtin: BTreeSet<Category>,
+    custom: Vec<Custom>,
+}
+
+/// What stands around a definition.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Scene<'a> {
+    /// Tools of the same server.
+    pub own: &'a [&'a str],
+    /// Tools of the other servers in the session.
+    pub others: &'a [&'a str],
+    /// The definition that was accepted: only what is new is held against the server, and counts one level more.
+    pub accepted: Option<RawJson<'a>>,
+    /// Where none was accepted, the one that was listed before: it excuses nothing, but what is new counts one level
+    /// more.
+    pub before: Option<RawJson<'a>>,
+}
+
+/// Where an output comes from.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Source<'a> {
+    /// The tool that was called.
+    pub tool: Option<&'a str>,
+    /// The resource that was read.
+    pub uri: Option<&'a str>,
+}
+
+impl fmt::Debug for Scanner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Scanner")
+            .field("builtin", &self.builtin)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Scanner {
+    /// A scanner for these built-in categories and patterns of the configuration.
+    ///
+    /// # Errors
+    ///
+    /// If a pattern is no valid regular expression.
+    pub fn new(builtin: &BTreeSet<Category>, custom: &[CustomPattern]) -> Result<Self, PatternError> {
+        Ok(Self {
+            builtin: builtin.clone(),
+            custom: custom.iter().map(Custom::new).collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// What is found in the definition of a tool, a prompt, a resource or a template.
+    #[must_use]
+    pub fn definition(&self, definition: RawJson<'_>, scene: &Scene<'_>) -> Vec<Finding> {
+        self.walked(definition, scene)
+    }
+
+    /// What is found in a server's instructions; a previous text is a JSON string.
+    #[must_use]
+    pub fn instructions(&self, text: &str, scene: &Scene<'_>) -> Vec<Finding> {
+        let setting = Setting {
+            place: Place::Definition,
+            own: &scene.own.iter().copied().collect(),
+            parameters: &Names::default(),
+            others: &scene.others.iter().copied().collect(),
+            is_document: false,
+            is_parameter: false,
+        };
+        self.changed(
+            &walk::Path::default(),
+            Part::Value,
+            text,
+            &setting,
+            &Past::of(scene),
+        )
+    }
+
+    /// What is found in the result of a call, a read or a prompt.
+    #[must_use]
+    pub fn output(&self, result: RawJson<'_>, source: &Source<'_>) -> Vec<Finding> {
+        self.data(result, source.is_document())
+    }
+
+    /// What is found in any other message: a request for an LLM call, a question to the user, an error, a notification.
+    #[must_use]
+    pub fn text(&self, subject: Subject, json: RawJson<'_>) -> Vec<Finding> {
+        match subject {
+            Subject::Definition | Subject::Prompt | Subject::Resource | Subject::Instructions => {
+                self.definition(json, &Scene::default())
+            }
+            Subject::Output
+            | Subject::Argument
+            | Subject::Sampling
+            | Subject::Elicitation
+            | Subject::Error
+            | Subject::Notification => self.data(json, false),
+        }
+    }
+
+    /// Whether a question to the user asks for what must never be typed into one: MCP forbids it.
+    #[must_use]
+    pub fn asks_for_credentials(&self, params: RawJson<'_>) -> Option<Finding> {
+        elicitation::asks_for_credentials(params)
+    }
+
+    /// Whether a question leads the user to a page that is not what its address seems to be, and why.
+    #[must_use]
+    pub fn leads_astray(&self, params: RawJson<'_>) -> Option<(Finding, &'static str)> {
+        elicitation::leads_astray(params)
+    }
+
+    fn walked(&self, definition: RawJson<'_>, scene: &Scene<'_>) -> Vec<Finding> {
+        let past = Past::of(scene);
+        let words = schema_words(definition);
+        let around = Setting {
+            place: Place::Definition,
+            own: &scene.own.iter().copied().collect(),
+            parameters: &Names::default(),
+            others: &scene.others.iter().copied().collect(),
+            is_document: false,
+            is_parameter: false,
+        };
+        let in_schema = Setting {
+            parameters: &words.iter().map(AsRef::as_ref).collect(),
+            is_parameter: true,
+            ..around
+        };
+        let mut found = Findings::default();
+        walk::strings(definition, |path, part, text| {
+            let setting = if is_schema(path) { &in_schema } else { &around };
+            found.extend(self.changed(path, part, &text, setting, &past));
+        });
+        if self.builtin.contains(&Category::Exfiltration) {
+            found.extend(context::parameters(definition, scene.accepted));
+        }
+        found.into_vec()
+    }
+
+    /// What is found in one text of a definition, as far as it was not accepted.
+    fn changed(
+        &self,
+        path: &walk::Path<'_>,
+        part: Part,
+        text: &str,
+        setting: &Setting<'_>,
+        past: &Past,
+    ) -> Vec<Finding> {
+        let added = past.texts().and_then(|texts| match part {
+            Part::Key => texts.added_name(path, text),
+            Part::Value => texts.added(path, text),
+        });
+        if past.excuses() && added.is_none() {
+            return Vec::new();
+        }
+        let mut hits = match is_text(part, text) {
+            true => self.hits(text, setting),
+            false => Vec::new(),
+        };
+        hits.extend(self.named(path, text, setting));
+        if let Some(added) = added {
+            let is_new = |hit: &finding::Hit<'_>| field::touches(&hit.span, &added);
+            hits.retain(|hit| is_new(hit) || !past.excuses());
+            let known = match past {
+                Past::Listed(texts) if hits.iter().any(is_new) => {
+                    let before = texts.get(path).unwrap_or_default();
+                    let known = self.hits(before, setting);
+                    known.iter().map(|hit| hit.said(before)).collect()
+                }
+                Past::None | Past::Listed(_) | Past::Accepted(_) => BTreeSet::new(),
+            };
+            for hit in &mut hits {
+                if is_new(hit) && !known.contains(&hit.said(text)) {
+                    hit.severity = raised(hit.severity);
+                }
+            }
+        }
+        match hits.is_empty() {
+            true => Vec::new(),
+            false => finding::findings(&path.shown(), text, hits),
+        }
+    }
+
+    fn data(&self, json: RawJson<'_>, is_document: bool) -> Vec<Finding> {
+        if self.custom.is_empty() && !may_say(json) {
+            return Vec::new();
+        }
+        let setting = Setting {
+            place: Place::Output,
+            own: &Names::default(),
+            parameters: &Names::default(),
+            others: &Names::default(),
+            is_document,
+            is_parameter: false,
+        };
+        let mut found = Findings::default();
+        let mut seam = Seam::default();
+        walk::strings(json, |path, part, text| {
+            if !is_text(part, &text) {
+                return;
+            }
+            let text = match is_carrier(path, &text) {
+                true => match decode::carried_text(&text) {
+                    Some(carried) => Cow::Owned(carried),
+                    None => return,
+                },
+                false => text,
+            };
+            let hits = self.hits(&text, &setting);
+            if !hits.is_empty() {
+                found.extend(finding::findings(&path.shown(), &text, hits));
+            }
+            if part == Part::Value
+                && is_item(path)
+                && let Some(joined) = seam.join(&text)
+            {
+                let mut hits = self.hits(&joined, &setting);
+                // What was only told of does not hide what is said.
+                hits.retain(|hit| found.worst(hit.pattern).is_none_or(|worst| worst < hit.severity));
+                found.extend(finding::findings(&path.shown(), &joined, hits));
+            }
+        });
+        found.into_vec()
+    }
+
+    /// What a name says that is a sentence.
+    fn named(&self, path: &walk::Path<'_>, name: &str, setting: &Setting<'_>) -> Vec<finding::Hit<'static>> {
+        let is_tool = path.members().eq(["name"]);
+        let mut hits = names::hits(name, is_tool, setting);
+        hits.retain(|hit| self.builtin.contains(&hit.category));
+        hits
+    }
+
+    fn hits<'a>(&'a self, text: &str, setting: &Setting<'_>) -> Vec<finding::Hit<'a>> {
+        let mut hits: Vec<finding::Hit<'a>> = field::hits(text, setting);
+        hits.retain(|hit| self.builtin.contains(&hit.category));
+        hits.extend(self.custom.iter().flat_map(|custom| custom.hits(text)));
+        hits
+    }
+}
+
+/// Names that a definition's schemas give to parameters and their values: what a parameter's description says of
+/// `insert_after` is said of no tool.
+fn schema_words(definition: RawJson<'_>) -> Vec<Cow<'_, str>> {
+    let mut words = Vec::new();
+    walk::strings(definition, |path, _, text| {
+        if words.len() < MAX_WORDS && is_schema(path) && text.len() <= LONG_KEY && text.contains('_') {
+            words.push(text);
+        }
+    });
+    words
+}
+
+fn is_schema(path: &walk::Path<'_>) -> bool {
+    let outermost = path.members().next();
+    outermost.is_some_and(|name| matches!(name, "inputSchema" | "outputSchema"))
+}
+
+/// Whether anything can be said in the strings of a JSON text; escapes count as yes: each can stand in an anchor.
+fn may_say(json: RawJson<'_>) -> bool {
+    let text = json.as_str();
+    memchr::memchr(b'\\', text.as_bytes()).is_some() || field::may_say(text) || has_items(text)
+}
+
+/// Whether a result has more than one item of text, which can say together what none of them says.
+fn has_items(json: &str) -> bool {
+    static TEXT: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"text\""));
+    // Each has it twice: as its type and as the name of what it says.
+    TEXT.find_iter(json.as_bytes()).nth(2).is_some()
+}
+
+fn is_text(part: Part, text: &str) -> bool {
+    match part {
+        Part::Key => text.len() >= LONG_KEY || text.contains(char::is_whitespace),
+        Part::Value => !text.is_empty(),
+    }
+}
+
+/// Images, audio and blobs come as base64 in members of their own, as texts of other types do; whatever else stands
+/// there is a text.
+fn is_carrier(path: &walk::Path<'_>, text: &str) -> bool {
+    let is_encoded = |byte: u8| byte.is_ascii_alphanumeric() || b"+/=-_".contains(&byte);
+    path.members()
+        .next_back()
+        .is_some_and(|name| name == "data" || name == "blob")
+        && text.bytes().all(is_encoded)
+}
+
+/// What a client puts together with what stands beside it.
+fn is_item(path: &walk::Path<'_>) -> bool {
+    path.members().next_back() == Some("text")
+}
+
+impl Source<'_> {
+    /// Whether it is a document by its name: then fewer words about attacks are enough to take it for one.
+    fn is_document(&self) -> bool {
+        let lower = self.uri.unwrap_or_default().to_ascii_lowercase();
+        let name = lower.rsplit('/').next().unwrap_or_default();
+        let mut words = name.split(|c: char| !c.is_ascii_alphanumeric());
+        words.any(|word| DOCUMENTS.contains(&word.strip_suffix('s').unwrap_or(word)))
+    }
+}

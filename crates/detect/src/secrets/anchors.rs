@@ -1,0 +1,90 @@
+//! What a secret cannot do without, found in one pass.
+
+use std::{collections::BTreeMap, sync::LazyLock};
+
+use super::{assignment, issued::ISSUED, pem, shapes::SHAPES};
+use crate::scan::literals::Literals;
+
+/// What a literal opens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Anchor {
+    /// A secret of this row of the table.
+    Issued(usize),
+    /// A form of this number.
+    Shape(usize),
+    /// A key in armour.
+    Armour,
+    /// A key in PuTTY's format.
+    Putty,
+    /// An address.
+    Address,
+    /// A web token.
+    WebToken,
+    /// A bearer token.
+    Bearer,
+    /// Credentials in a header.
+    Basic,
+    /// Credentials for curl.
+    Credentials,
+    /// A name of a secret.
+    Name,
+    /// A phrase that a password follows.
+    Phrase,
+}
+
+/// Options that take `user:secret`.
+const CREDENTIALS: [&str; 5] = ["-u ", "-u\"", "--user", "--proxy-user", "_userpwd"];
+
+/// Every literal, with what it opens.
+struct Anchors {
+    literals: Literals,
+    opens: Vec<(usize, Vec<Anchor>)>,
+}
+
+static ANCHORS: LazyLock<Anchors> = LazyLock::new(|| {
+    let mut opens: BTreeMap<String, Vec<Anchor>> = BTreeMap::new();
+    let mut open = |literal: &str, anchor| opens.entry(literal.to_lowercase()).or_default().push(anchor);
+    for (index, row) in ISSUED.iter().enumerate() {
+        open(row.prefix, Anchor::Issued(index));
+    }
+    for (index, shape) in SHAPES.iter().enumerate() {
+        shape
+            .words
+            .iter()
+            .for_each(|word| open(word, Anchor::Shape(index)));
+    }
+    assignment::NAMES.iter().for_each(|name| open(name, Anchor::Name));
+    assignment::PHRASES
+        .iter()
+        .for_each(|phrase| open(phrase, Anchor::Phrase));
+    CREDENTIALS
+        .iter()
+        .for_each(|option| open(option, Anchor::Credentials));
+    open(pem::ARMOUR, Anchor::Armour);
+    open(pem::PUTTY, Anchor::Putty);
+    open("://", Anchor::Address);
+    open("eyj", Anchor::WebToken);
+    open("bearer", Anchor::Bearer);
+    open("basic", Anchor::Basic);
+    let (texts, opens): (Vec<_>, Vec<_>) = opens.into_iter().unzip();
+    // Built once, and kept for as long as the program runs.
+    let texts: Vec<&'static str> = texts.into_iter().map(|text| &*text.leak()).collect();
+    Anchors {
+        opens: texts.iter().map(|text| text.len()).zip(opens).collect(),
+        literals: Literals::new(texts),
+    }
+});
+
+/// Where literals stand, ascending: start, end, what they open.
+pub(super) fn find(text: &str) -> impl ExactSizeIterator<Item = (usize, usize, &'static [Anchor])> {
+    let found = ANCHORS.literals.find(text.as_bytes());
+    found.into_iter().map(|(start, literal)| {
+        let (length, anchors) = &ANCHORS.opens[literal];
+        (start, start + length, anchors.as_slice())
+    })
+}
+
+/// Whether any literal stands in a text.
+pub(super) fn is_in(text: &str) -> bool {
+    ANCHORS.literals.is_in(text.as_bytes())
+}

@@ -1,0 +1,285 @@
+//! Long stretches that say nothing to a reader: encoded files, and what is too random to be anything else.
+
+use std::{collections::BTreeSet, ops::Range};
+
+use mcpmon_model::Severity;
+
+use super::{Hit, value};
+use crate::normalise::decode;
+
+/// Shortest stretch of base64 that can be a file, and shortest one that is too random.
+const ENCODED: usize = 200;
+const RANDOM: usize = 100;
+/// Bits a byte from which on a stretch is random.
+const BITS: f64 = 4.5;
+/// Characters of a stretch by which it is judged.
+const SAMPLE: usize = 4096;
+
+/// First bytes of images, sound, films and fonts, in base64.
+const MEDIA: [&str; 14] = [
+    "iVBORw0KGgo",
+    "/9j/",
+    "R0lGOD",
+    "UklGR",
+    "Qk0",
+    "AAABAA",
+    "SUkqA",
+    "TU0AK",
+    "PHN2Zy",
+    "SUQz",
+    "T2dnUw",
+    "AAAAIGZ0eXA",
+    "d09GMg",
+    "d09GRg",
+];
+
+/// Encoded files and random stretches in `text`.
+pub(super) fn find(text: &str, hits: &mut Vec<Hit>) {
+    let mut armour = Armour::default();
+    for run in long_runs(text) {
+        let stretch = &text[run.clone()];
+        let sample = &stretch[..stretch.len().min(SAMPLE)];
+        if value::is_repetitive(sample)
+            || is_media(stretch)
+            || is_digest_like(sample)
+            || value::is_wordy(sample)
+            || value::is_patterned(sample)
+            || is_media_address(&text[..run.start])
+            || is_public(&text[..run.start])
+            || armour.is_public(&text[..run.start])
+        {
+            continue;
+        }
+        let bits = value::entropy(sample.as_bytes());
+        let has_path = sample.matches('/').count() * 12 > sample.len();
+        let is_random = bits >= BITS && !has_path;
+        let decodes = || decode::base64(stretch).is_some_and(|bytes| bytes.len() > RANDOM);
+        if stretch.len() > ENCODED && (is_random || decodes()) {
+            hits.push(Hit::new("base64_blob", Severity::High, run).only_if(false));
+        } else if is_random && value::is_random(sample) {
+            hits.push(Hit::new("high_entropy", Severity::High, run).only_if(false));
+        }
+    }
+    signed(text, hits);
+}
+
+/// Shortest line of what is broken into lines.
+const LINE: usize = 40;
+
+/// Bits a byte from which on a stretch with signs is random, by its length: the more there is of it, the more of its
+/// characters have come.
+const SIGNED_BITS: [(usize, f64); 3] = [(500, 5.9), (200, 5.6), (0, 5.3)];
+/// Fewest different signs of it.
+const SIGNS: usize = 8;
+/// Letters in a row that are a word's, and one part of so many may be made of words.
+const WORD: usize = 5;
+const WORDY: usize = 10;
+
+/// What is encrypted within a file begins so, as sops writes it.
+const ENCRYPTED: &str = "ENC[";
+
+/// Random stretches in which signs stand as often as letters: base85, and passwords of any characters.
+fn signed(text: &str, hits: &mut Vec<Hit>) {
+    for run in shown_runs(text.as_bytes(), |_| true) {
+        let stretch = &text[run.clone()];
+        if is_signed_random(&stretch.as_bytes()[..stretch.len().min(SAMPLE)])
+            && !stretch.contains("://")
+            && !stretch.contains(ENCRYPTED)
+            && !is_media_address(&text[..run.start])
+            && !is_public(&text[..run.start])
+        {
+            hits.push(Hit::new("high_entropy", Severity::High, run).only_if(false));
+        }
+    }
+}
+
+/// Whether a text without spaces, or within quotes of JSON, is long enough to be such a stretch.
+pub(super) fn may_be_signed(bytes: &[u8], in_json: bool) -> bool {
+    shown_runs(bytes, |byte| !in_json || byte != b'"')
+        .next()
+        .is_some()
+}
+
+fn is_signed_random(sample: &[u8]) -> bool {
+    let kind = |byte: &u8| match byte {
+        b'a'..=b'z' => 0,
+        b'A'..=b'Z' => 1,
+        b'0'..=b'9' => 2,
+        _ => 3,
+    };
+    let signs: BTreeSet<u8> = sample.iter().copied().filter(|byte| kind(byte) == 3).collect();
+    let (_, bits) = SIGNED_BITS
+        .into_iter()
+        .find(|(length, _)| sample.len() >= *length)
+        .unwrap_or_default();
+    if signs.len() < SIGNS || value::entropy(sample) < bits {
+        return false;
+    }
+    let changes = sample
+        .windows(2)
+        .filter(|pair| kind(&pair[0]) != kind(&pair[1]))
+        .count();
+    let steps = sample
+        .windows(2)
+        .filter(|pair| pair[1] == pair[0].wrapping_add(1))
+        .count();
+    let words = sample.split(|byte| !byte.is_ascii_alphabetic());
+    let worded: usize = words.map(<[u8]>::len).filter(|length| *length > 2 * WORD).sum();
+    let lower = sample.split(|byte| !byte.is_ascii_lowercase());
+    let spoken: usize = lower.map(<[u8]>::len).filter(|length| *length >= WORD).sum();
+    changes * 20 >= sample.len() * 11
+        && steps * 5 <= sample.len()
+        && (worded + spoken) * WORDY <= sample.len()
+}
+
+/// Runs of more than [`RANDOM`] characters that are shown, without a space.
+fn shown_runs(bytes: &[u8], is_part: impl Fn(u8) -> bool) -> impl Iterator<Item = Range<usize>> {
+    let is_part = move |byte: u8| byte.is_ascii_graphic() && is_part(byte);
+    let mut start = 0;
+    std::iter::from_fn(move || {
+        while let Some(window) = bytes.get(start..=start + RANDOM) {
+            if let Some(gap) = window.iter().rposition(|byte| !is_part(*byte)) {
+                start += gap + 1;
+                continue;
+            }
+            let more = bytes[start..].iter().position(|byte| !is_part(*byte));
+            let run = start..more.map_or(bytes.len(), |length| start + length);
+            start = run.end;
+            return Some(run);
+        }
+        None
+    })
+}
+
+/// Runs of base64 of more than [`RANDOM`] characters, also broken into lines.
+fn long_runs(text: &str) -> Vec<Range<usize>> {
+    let bytes = text.as_bytes();
+    let is_part =
+        |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'-' | b'_' | b'=' | b'~');
+    let mut runs: Vec<Range<usize>> = Vec::new();
+    let mut start = 0;
+    while let Some(window) = bytes.get(start..start + LINE) {
+        if let Some(gap) = window.iter().rposition(|byte| !is_part(*byte)) {
+            start += gap + 1;
+            continue;
+        }
+        let rest = bytes[start..].iter().position(|byte| !is_part(*byte));
+        let at = rest.map_or(bytes.len(), |length| start + length);
+        // Lines of an encoder are 60 to 76 characters long, one after the other.
+        match runs.last_mut() {
+            Some(last)
+                if bytes[last.end..start]
+                    .iter()
+                    .all(|byte| matches!(byte, b'\n' | b'\r')) =>
+            {
+                last.end = at
+            }
+            Some(_) | None => runs.push(start..at),
+        }
+        start = at;
+    }
+    runs.retain(|run| run.len() > RANDOM);
+    runs
+}
+
+fn is_media(stretch: &str) -> bool {
+    MEDIA.iter().any(|start| stretch.starts_with(start))
+}
+
+/// `data:image/png;base64,`
+fn is_media_address(before: &str) -> bool {
+    let near = &before[before.ceil_char_boundary(before.len().saturating_sub(80))..];
+    near.rfind("data:").is_some_and(|at| {
+        let kind = &near[at + 5..];
+        ["image/", "audio/", "video/", "font/"]
+            .iter()
+            .any(|known| kind.starts_with(known))
+            && near.ends_with(',')
+    })
+}
+
+/// The armour that was begun last, as far as a text was read.
+#[derive(Default)]
+struct Armour {
+    begun: Option<usize>,
+    read: usize,
+}
+
+impl Armour {
+    /// Whether what follows `before`, which only grows, stands in the armour of what anybody may see.
+    fn is_public(&mut self, before: &str) -> bool {
+        // It may have begun at the end of what was read.
+        let unread = self.read.saturating_sub(BEGIN.len());
+        let begins = memchr::memmem::find_iter(&before.as_bytes()[unread..], BEGIN);
+        self.begun = begins.last().map(|at| unread + at).or(self.begun);
+        self.read = before.len();
+        let first = before.ceil_char_boundary(before.len().saturating_sub(ARMOURED));
+        self.begun.filter(|begun| *begun >= first).is_some_and(|begun| {
+            let inside = &before[begun..];
+            let label = inside[BEGIN.len()..].split("-----").next().unwrap_or_default();
+            let mut public = ["PUBLIC", "CERTIFICATE", "SIGNATURE", "MESSAGE"].iter();
+            public.any(|public| label.contains(public))
+                && memchr::memmem::find(inside.as_bytes(), b"-----END").is_none()
+        })
+    }
+}
+
+/// What armour begins with, and how much may stand in it.
+const BEGIN: &str = "-----BEGIN ";
+const ARMOURED: usize = 16 << 10;
+
+/// Behind the kind of a public key, named for what it is, or encrypted.
+fn is_public(before: &str) -> bool {
+    let end = &before[before.ceil_char_boundary(before.len().saturating_sub(60))..];
+    let word = end
+        .trim_end_matches([' ', ':', '=', '"', '\'', '>'])
+        .to_ascii_lowercase();
+    let is_named = [
+        "signature",
+        "integrity",
+        "checksum",
+        "digest",
+        "hash",
+        "fingerprint",
+        "certificate",
+    ];
+    is_named.iter().any(|name| word.ends_with(name))
+        || ["ssh-rsa ", "ssh-ed25519 ", "ssh-dss ", "ecdsa-sha2-nistp256 "]
+            .iter()
+            .any(|kind| end.ends_with(kind))
+        || end.rfind(ENCRYPTED).is_some_and(|at| !end[at..].contains(']'))
+}
+
+fn is_digest_like(stretch: &str) -> bool {
+    stretch.len() <= 140 && stretch.bytes().all(|byte| byte.is_ascii_hexdigit())
+        || stretch.starts_with("sha512-")
+        || stretch.starts_with("sha384-")
+}
+
+/// Shortest label of a host that is decoded.
+const LABEL: usize = 14;
+
+/// Labels of a host that spell something in hexadecimal digits: a way to send a text by asking for a name.
+pub(super) fn host(text: &str, start: usize, hits: &mut Vec<Hit>) {
+    let rest = &text[start..text.floor_char_boundary(start + 300)];
+    let rest = &rest[..rest.find(['/', '?', '#', ':']).unwrap_or(rest.len())];
+    let host = &rest[..rest
+        .find(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_')))
+        .unwrap_or(rest.len())];
+    let labels: Vec<&str> = host.split('.').collect();
+    let is_hex = |label: &&str| label.len() >= 8 && label.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let says = |label: &&str| {
+        let decoded = decode::hexadecimal(label);
+        let is_word = |bytes: &[u8]| {
+            bytes
+                .iter()
+                .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b' ' | b'=' | b':'))
+        };
+        label.len() >= LABEL
+            && decoded.is_some_and(|bytes| bytes.iter().any(u8::is_ascii_alphabetic) && is_word(&bytes))
+    };
+    if labels.iter().any(says) || labels.iter().filter(|label| is_hex(label)).count() >= 6 {
+        let hit = Hit::new("encoded_host", Severity::High, start..start + host.len());
+        hits.push(hit.only_if(false));
+    }
+}

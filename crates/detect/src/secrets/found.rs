@@ -1,0 +1,220 @@
+//! What was found, ready to be told and to be replaced: never the secret itself.
+
+use std::ops::Range;
+
+use mcpmon_model::{Category, Finding, Match, RawJson, Redaction, Severity};
+
+use super::{Hit, MAX_SECRETS};
+use crate::arguments::{Argument, ArgumentKind};
+
+/// Longest path that is told, bytes.
+const LONGEST_PATH: usize = 200;
+
+/// A secret in the arguments of a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Secret {
+    /// Which one and where.
+    pub finding: Finding,
+    /// What would have to be replaced.
+    pub place: Place,
+}
+
+/// Where a secret stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// In values: these replacements take it out.
+    Value(Vec<Redaction>),
+    /// In the name of a member, which cannot be replaced without making it another one, except where it is told.
+    Key(Vec<Redaction>),
+}
+
+/// Collects what is found in the arguments of one call.
+pub(super) struct Collector<'a> {
+    json: RawJson<'a>,
+    secrets: Vec<Secret>,
+    /// What is as severe as this, or less, has no room any more.
+    floor: Severity,
+    /// Names of members that are secrets, with what stands for them in paths.
+    keys: Vec<(String, String)>,
+}
+
+impl<'a> Collector<'a> {
+    /// Whether nothing worse can be found any more.
+    pub(super) fn is_done(&self) -> bool {
+        self.is_full() && self.least().is_some_and(|(_, least)| least == Severity::Critical)
+    }
+
+    /// The least severe one.
+    fn least(&self) -> Option<(usize, Severity)> {
+        let severities = self.secrets.iter().map(|secret| secret.finding.severity);
+        severities.enumerate().min_by_key(|(_, severity)| *severity)
+    }
+
+    /// Whether one of this severity is still told: where there is no room, a less severe one makes it.
+    fn takes(&mut self, severity: Severity) -> bool {
+        if !self.is_full() {
+            return true;
+        }
+        if self.floor >= severity {
+            return false;
+        }
+        let least = self.least().filter(|(_, least)| *least < severity);
+        if let Some((at, _)) = least {
+            self.secrets.remove(at);
+        } else {
+            self.floor = severity;
+        }
+        least.is_some()
+    }
+
+    pub(super) const fn new(json: RawJson<'a>) -> Self {
+        Self {
+            json,
+            secrets: Vec::new(),
+            floor: Severity::Low,
+            keys: Vec::new(),
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.secrets.len() >= MAX_SECRETS
+    }
+
+    /// What was found in one key or value.
+    pub(super) fn take(&mut self, argument: Argument<'_>, hits: Vec<Hit>) {
+        for hit in hits {
+            if !self.takes(hit.severity) {
+                continue;
+            }
+            let place = match argument.kind() {
+                ArgumentKind::Key => {
+                    self.keys
+                        .push((argument.text().to_owned(), placeholder(hit.kind)));
+                    Place::Key(vec![self.whole(argument, hit.kind)])
+                }
+                ArgumentKind::Text if hit.decoded => Place::Value(vec![self.whole(argument, hit.kind)]),
+                ArgumentKind::Text => Place::Value(vec![Redaction {
+                    place: argument.written(self.json, &hit.span),
+                    text: placeholder(hit.kind),
+                }]),
+                ArgumentKind::Literal => Place::Value(vec![self.whole(argument, hit.kind)]),
+            };
+            let told = told(hit.span.len(), hit.decoded);
+            self.push(argument, hit.kind, hit.severity, hit.span.start, told, place);
+        }
+    }
+
+    /// A secret whose pieces are these keys or values.
+    pub(super) fn take_pieces(&mut self, pieces: &[Argument<'_>], kind: &'static str, severity: Severity) {
+        let Some(first) = pieces.first().filter(|_| self.takes(severity)) else {
+            return;
+        };
+        let place = match first.kind() {
+            ArgumentKind::Key => {
+                let named = pieces
+                    .iter()
+                    .map(|piece| (piece.text().to_owned(), placeholder(kind)));
+                self.keys.extend(named);
+                Place::Key(pieces.iter().map(|piece| self.whole(*piece, kind)).collect())
+            }
+            ArgumentKind::Text | ArgumentKind::Literal => {
+                Place::Value(pieces.iter().map(|piece| self.whole(*piece, kind)).collect())
+            }
+        };
+        let told = format!("{} pieces", pieces.len());
+        self.push(*first, kind, severity, 0, told, place);
+    }
+
+    fn push(
+        &mut self,
+        argument: Argument<'_>,
+        kind: &'static str,
+        severity: Severity,
+        position: usize,
+        told: String,
+        place: Place,
+    ) {
+        let matched = Match {
+            text: format!("{} {told}", placeholder(kind)),
+            position,
+            context: String::new(),
+        };
+        let finding = Finding::built_in(kind, Category::Secret, severity, argument.path(), matched);
+        self.secrets.push(Secret { finding, place });
+    }
+
+    /// The replacement of a whole value.
+    fn whole(&self, argument: Argument<'_>, kind: &str) -> Redaction {
+        let text = placeholder(kind);
+        Redaction {
+            place: argument.place(),
+            text: match argument.kind() {
+                ArgumentKind::Literal => format!("\"{text}\""),
+                ArgumentKind::Key | ArgumentKind::Text => text,
+            },
+        }
+    }
+
+    pub(super) fn finish(mut self) -> Vec<Secret> {
+        for secret in &mut self.secrets {
+            let field = &mut secret.finding.field;
+            for (name, shown) in &self.keys {
+                *field = field.replace(name.as_str(), shown);
+            }
+            field.truncate(field.floor_char_boundary(LONGEST_PATH));
+        }
+        self.secrets
+    }
+}
+
+/// What stands in place of a secret.
+pub(super) fn placeholder(kind: &str) -> String {
+    format!("[mcpmon:{kind}]")
+}
+
+fn told(length: usize, decoded: bool) -> String {
+    match decoded {
+        true => format!("{length} bytes, encoded"),
+        false => format!("{length} bytes"),
+    }
+}
+
+impl Secret {
+    /// The replacements that take these secrets out, in the order of the text; `None` where one cannot be.
+    #[must_use]
+    pub fn redactions<'s>(secrets: impl IntoIterator<Item = &'s Self>) -> Option<Vec<Redaction>> {
+        let mut all = Vec::new();
+        for secret in secrets {
+            match &secret.place {
+                Place::Value(redactions) => all.extend(redactions.iter().cloned()),
+                Place::Key(_) => return None,
+            }
+        }
+        Some(apart(all))
+    }
+
+    /// The replacements that take them out of what is told.
+    #[must_use]
+    pub fn masks(secrets: &[Self]) -> Vec<Redaction> {
+        let all = secrets.iter().flat_map(|secret| match &secret.place {
+            Place::Value(redactions) | Place::Key(redactions) => redactions,
+        });
+        apart(all.cloned().collect())
+    }
+}
+
+/// Replacements in the order of the text, one for all that overlap.
+fn apart(mut all: Vec<Redaction>) -> Vec<Redaction> {
+    all.sort_by(|a, b| (a.place.start, b.place.end).cmp(&(b.place.start, a.place.end)));
+    let mut apart: Vec<Redaction> = Vec::with_capacity(all.len());
+    for redaction in all {
+        match apart.last_mut() {
+            Some(last) if redaction.place.start < last.place.end => {
+                let Range { end, .. } = redaction.place;
+                last.place.end = last.place.end.max(end);
+            }
+            Some(_) | None => apart.push(redaction),
+        }
+    }
+    apart
+}

@@ -1,0 +1,221 @@
+//! Tokens of the web: JSON web tokens, `Bearer …`, `Basic …`, and what is given to curl.
+
+use std::ops::Range;
+
+use mcpmon_model::Severity;
+
+use super::{
+    Hit, checks,
+    value::{self, Strength},
+};
+
+/// Longest token that is looked at, bytes.
+const LONGEST: usize = 16 << 10;
+/// Longest header of a web token.
+const HEADER: usize = 1 << 10;
+/// Longest header that stands without the rest: one that says no more than how a token is signed.
+const LONE: usize = 48;
+/// Shortest part of a web token.
+const PART: usize = 6;
+
+/// How often each byte of a text may be judged as part of a token, and how many bytes may be in any case.
+const MAX_JUDGED: usize = 16;
+const LEAST_JUDGED: usize = 64 << 10;
+
+/// The web tokens of one text, asked for from its beginning to its end. What tokens are made of is looked at once,
+/// however many could begin in it.
+#[derive(Debug, Default)]
+pub(super) struct WebTokens {
+    /// Where the stretch ends that the latest one began in.
+    end: usize,
+    /// Where the next point stands in it, or its end.
+    point: usize,
+    /// Bytes that were judged.
+    judged: usize,
+}
+
+impl WebTokens {
+    /// The one that begins at `start`.
+    pub(super) fn at(&mut self, text: &str, start: usize) -> Option<Hit> {
+        let bytes = text.as_bytes();
+        if start > 0 && bytes[start - 1].is_ascii_alphanumeric() || !text.get(start..)?.starts_with("eyJ") {
+            return None;
+        }
+        self.reach(bytes, start);
+        // Most of what begins like one is none: its first parts tell, and the header is short.
+        let header = (self.point - start).min(HEADER);
+        let payload = bytes.get(start + header + 1..).unwrap_or_default();
+        let is_payload = |part: &[u8]| part.iter().all(|byte| is_part(*byte) && *byte != b'.');
+        if header < PART
+            || bytes.get(start + header) != Some(&b'.')
+            || !payload.get(..PART).is_some_and(is_payload)
+        {
+            return None;
+        }
+        let length = (self.end - start).min(LONGEST);
+        let token = text[start..start + length].trim_end_matches('.');
+        self.judged += header;
+        // Tokens within tokens within tokens: nobody writes that, and nobody has the time to decode it.
+        let is_believed = self.judged > MAX_JUDGED * text.len() + LEAST_JUDGED;
+        judged(token, is_believed).map(|severity| {
+            let span = start..start + token.len();
+            Hit::new("bearer_token", severity, span).only_if(is_issued(token))
+        })
+    }
+
+    /// Looks as far as the parts of a token go on from `start`.
+    fn reach(&mut self, bytes: &[u8], start: usize) {
+        let next = |from: usize, ends: fn(u8) -> bool| {
+            let length = bytes[from..].iter().position(|byte| ends(*byte));
+            length.map_or(bytes.len(), |length| from + length)
+        };
+        if start >= self.end {
+            self.end = next(start, |byte| !is_part(byte));
+            self.point = start;
+        }
+        if start >= self.point {
+            self.point = next(start, |byte| byte == b'.' || !is_part(byte));
+        }
+    }
+}
+/// How bad it is that a token of the web stands there; `None` where it is none. One that is believed is not decoded.
+fn judged(token: &str, is_believed: bool) -> Option<Severity> {
+    let parts: Vec<&str> = token.split('.').take(5).collect();
+    let [header, payload, rest @ ..] = parts.as_slice() else {
+        return None;
+    };
+    if header.len() < PART || payload.len() < PART {
+        return None;
+    }
+    let is_signed = rest.first().is_some_and(|signature| signature.len() >= PART);
+    let is_likely = is_signed && payload.starts_with("eyJ");
+    if !is_believed && !is_likely && !checks::encodes_object(header, &["alg", "typ"]) {
+        return None;
+    }
+    let is_secret = is_believed
+        || is_signed
+        || payload.starts_with("eyJ")
+        || payload.len() >= 16
+        || value::strength(payload, true) > Strength::None;
+    is_secret.then_some(Severity::High)
+}
+
+/// What tokens are made of.
+const fn is_part(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'=' | b'/' | b'+')
+}
+
+/// What follows `bearer`, which ends at `end`.
+pub(super) fn bearer(text: &str, end: usize) -> Option<Hit> {
+    let (token, span) = word(text, end)?;
+    if token.len() < 12 || value::is_reference(token) || token.contains(['(', '[', ']']) {
+        return None;
+    }
+    let severity = match value::strength(token, true) {
+        _ if value::is_placeholder(token) || value::is_made_up(token) || is_header(token) => Severity::Low,
+        Strength::Random | Strength::Mixed => Severity::High,
+        Strength::Chosen if token.len() >= 20 => Severity::High,
+        Strength::Chosen | Strength::None => return None,
+    };
+    let is_certain = match token.starts_with("eyJ") {
+        true => is_issued(token),
+        false => value::is_generated(token),
+    };
+    Some(Hit::new("bearer_token", severity, span).only_if(is_certain))
+}
+
+/// Words in the claims of tokens that documents show.
+const SHOWN: [&str; 4] = ["1234567890", "John Doe", "supabase-demo", "example"];
+
+/// Whether a token of the web has everything that one has which a server issues: a header that says how it is signed,
+/// claims that are about somebody, and a signature.
+fn is_issued(token: &str) -> bool {
+    let mut parts = token.split('.');
+    let (Some(header), Some(claims), Some(signature)) = (parts.next(), parts.next(), parts.next()) else {
+        return false;
+    };
+    checks::encodes_object(header, &["\"alg\""])
+        && !checks::encodes_object(claims, &SHOWN)
+        && signature.len() >= SIGNATURE
+        && !value::is_invented(signature)
+}
+
+/// Shortest signature of a token.
+const SIGNATURE: usize = 20;
+
+/// Whether this is the header of a web token without the rest, as documents show it: it says how one is signed.
+fn is_header(token: &str) -> bool {
+    token.len() <= LONE
+        && checks::encodes_object(token, &["\"alg\""])
+        && checks::encodes_object(token, &["\"typ\""])
+}
+
+/// What follows `basic`, which ends at `end`.
+pub(super) fn basic(text: &str, end: usize) -> Option<Hit> {
+    let (encoded, span) = word(text, end)?;
+    let decoded = checks::encodes_credentials(encoded)?;
+    let secret = decoded.split_once(':').map_or("", |(_, secret)| secret);
+    let severity = match secret {
+        "" => Severity::High,
+        _ if value::is_placeholder(secret) => Severity::Low,
+        _ => Severity::High,
+    };
+    Some(Hit::new("basic_auth", severity, span).only_if(value::is_generated(secret)))
+}
+
+/// The word behind one that ends at `end`.
+fn word(text: &str, end: usize) -> Option<(&str, Range<usize>)> {
+    let rest = text.get(end..)?;
+    let skipped = rest
+        .bytes()
+        .take_while(|byte| matches!(byte, b' ' | b'\t' | b',' | b'"' | b'\''))
+        .take(8)
+        .count();
+    if skipped == 0 {
+        return None;
+    }
+    let from = end + skipped;
+    let near = text.get(from..text.floor_char_boundary(from + LONGEST))?;
+    let length = near
+        .find(|c: char| c.is_whitespace() || "\"'`<>,;)\\&".contains(c))
+        .unwrap_or(near.len());
+    let word = near[..length].trim_end_matches(['.', ':']);
+    (!word.is_empty()).then(|| (word, from..from + word.len()))
+}
+
+/// `user:secret` that a flag or an option of curl takes; `end` is where its name ends.
+pub(super) fn credentials(text: &str, end: usize) -> Option<Hit> {
+    let rest = text.get(end..text.floor_char_boundary(end + 400))?;
+    let skipped = rest
+        .bytes()
+        .take_while(|byte| matches!(byte, b' ' | b'=' | b',' | b'\'' | b'"' | b'\\'))
+        .take(6)
+        .count();
+    if skipped == 0 {
+        return None;
+    }
+    let near = &rest[skipped..];
+    let quoted = rest[..skipped].ends_with(['"', '\'']);
+    let ends = |c: char| {
+        if quoted {
+            "\"'\\\n".contains(c)
+        } else {
+            c.is_whitespace() || "\"'`\\".contains(c)
+        }
+    };
+    let given = &near[..near.find(ends).unwrap_or(near.len())];
+    let (user, secret) = given.split_once(':')?;
+    let from = end + skipped + user.len() + 1;
+    let is_part = |c: char| c.is_alphanumeric() || matches!(c, '.' | '_' | '-' | '@' | '\\');
+    let is_plain = user.is_empty() || !user.chars().all(is_part) || secret.starts_with("//");
+    if is_plain || value::is_reference(user) || value::is_reference(secret) {
+        return None;
+    }
+    let severity = match value::strength(secret, true) {
+        _ if value::is_placeholder(secret) => Severity::Low,
+        Strength::None => return None,
+        Strength::Chosen | Strength::Mixed | Strength::Random => Severity::High,
+    };
+    let hit = Hit::new("basic_auth", severity, from..from + secret.len());
+    Some(hit.only_if(value::is_generated(secret)))
+}

@@ -1,0 +1,70 @@
+//! What a text is made of: which looks for secrets are worth it, told by a glance at a few of its bytes.
+
+use super::{anchors, blob, layers, payment};
+use crate::{
+    normalise::blocks::first_run,
+    vector::{Alphanumeric, Kind},
+};
+
+/// Whether a text, or one that is JSON, could hold a secret, hidden or not; much cheaper than looking for it.
+#[must_use]
+pub fn may_hold(json: &str) -> bool {
+    let bytes = json.as_bytes();
+    has_digits(bytes)
+        || first_run::<Alphanumeric>(bytes, 0).is_some()
+        || may_hide(bytes)
+        || anchors::is_in(json)
+        || blob::may_be_signed(bytes, true)
+}
+
+/// What secrets are written with.
+enum Part {}
+
+impl Kind for Part {
+    const RANGES: &'static [(u8, u8)] = &[
+        (b'+', b'+'),
+        (b'-', b'-'),
+        (b'/', b'9'),
+        (b'=', b'='),
+        (b'A', b'Z'),
+        (b'_', b'_'),
+        (b'a', b'z'),
+        (b'~', b'~'),
+    ];
+}
+
+/// Whether one text could hold a secret that no literal gives away. Nothing is found where it could not.
+pub(super) fn may_hold_unnamed(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    first_run::<Part>(bytes, 0).is_some()
+        || layers::may_be_escaped(text)
+        || has_digits(bytes)
+        || layers::may_be_apart(bytes)
+        || blob::may_be_signed(bytes, false)
+}
+
+/// Whether there are digits for a card or an account.
+pub(super) fn has_digits(bytes: &[u8]) -> bool {
+    /// As many as can be counted in a byte.
+    const COUNTED: usize = 128;
+    let count = |part: &[u8]| {
+        part.iter()
+            .map(|byte| u8::from(byte.is_ascii_digit()))
+            .sum::<u8>()
+    };
+    let mut digits = 0;
+    bytes.chunks(COUNTED).any(|part| {
+        digits += usize::from(count(part));
+        digits >= payment::FEWEST
+    })
+}
+
+/// Whether anything is escaped beyond what JSON needs for plain text, or spelled with other characters.
+fn may_hide(bytes: &[u8]) -> bool {
+    // A slash needs none, and `https:\/\/` is an address all the same.
+    let is_escape = |at: usize| !matches!(bytes.get(at + 1), Some(b'n' | b't' | b'"' | b'\\'));
+    memchr::memchr_iter(b'\\', bytes).any(is_escape)
+        || memchr::memchr2_iter(b'%', b'&', bytes).next().is_some()
+        || !bytes.is_ascii()
+            && (memchr::memchr3(0xe2, 0xef, 0xf3, bytes).is_some() || memchr::memchr(0xc2, bytes).is_some())
+}

@@ -1,0 +1,226 @@
+//! Secrets in the arguments of calls: what they are and where they stand, in every key and value, however encoded.
+//!
+//! Formats of issuers first, names with evidence second, randomness last. What only shows where a secret would
+//! stand is of low severity. Nothing found leaves this module in clear.
+
+mod anchors;
+mod assignment;
+mod blob;
+mod checks;
+mod code;
+mod environment;
+mod found;
+mod header;
+mod issued;
+mod layers;
+mod makeup;
+mod names;
+mod payment;
+mod pem;
+mod prose;
+mod shapes;
+mod split;
+#[cfg(test)]
+mod tests;
+mod text;
+mod url;
+mod value;
+
+use std::{cell::OnceCell, collections::HashSet, ops::Range};
+
+use mcpmon_model::{RawJson, Severity};
+
+use super::{
+    arguments::{Argument, ArgumentKind, Arguments},
+    walk::Step,
+};
+
+pub use found::{Place, Secret};
+pub use makeup::may_hold;
+pub(super) use names::{is_name, names_a_secret};
+pub use prose::{Disclosure, in_text};
+
+/// A secret in one text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Hit {
+    /// Name of the pattern.
+    kind: &'static str,
+    severity: Severity,
+    /// Where it stands, or what encodes it.
+    span: Range<usize>,
+    /// Whether it was found only after decoding.
+    decoded: bool,
+    /// Whether form and context leave no doubt: then it may be taken out of a text that somebody reads.
+    certain: bool,
+}
+
+impl Hit {
+    const fn new(kind: &'static str, severity: Severity, span: Range<usize>) -> Self {
+        Self {
+            kind,
+            severity,
+            span,
+            decoded: false,
+            certain: true,
+        }
+    }
+
+    /// The same, less sure.
+    const fn only_if(mut self, is_certain: bool) -> Self {
+        self.certain &= is_certain;
+        self
+    }
+
+    const fn touches(&self, other: &Self) -> bool {
+        self.span.start < other.span.end && other.span.start < self.span.end
+    }
+
+    fn covers(&self, other: &Self) -> bool {
+        self.span.start <= other.span.start
+            && other.span.end <= self.span.end
+            && self.severity >= other.severity
+    }
+}
+
+/// Secrets of one call that are told, the worst ones; a call with more is not let through in part.
+pub const MAX_SECRETS: usize = 64;
+
+/// What is found in the arguments of a call, which were walked. At most [`MAX_SECRETS`].
+#[must_use]
+pub fn inspect(json: RawJson<'_>, arguments: &Arguments<'_>) -> Vec<Secret> {
+    let may_hold = may_hold(json.as_str()) || split::may_be(arguments);
+    if !may_hold {
+        return Vec::new();
+    }
+    let mut found = found::Collector::new(json);
+    let mut context = Context::default();
+    let declared = OnceCell::new();
+    for argument in arguments.iter() {
+        let mut hits = text::hits(argument.text());
+        match argument.kind() {
+            ArgumentKind::Text => {
+                context.named(argument, &mut hits);
+                if hits.iter().any(|hit| hit.kind == "base64_blob")
+                    && declared
+                        .get_or_init(|| declared_places(arguments))
+                        .contains(&argument.around())
+                {
+                    hits.retain(|hit| hit.kind != "base64_blob" && hit.kind != "high_entropy");
+                }
+            }
+            ArgumentKind::Key | ArgumentKind::Literal => {}
+        }
+        found.take(argument, hits);
+        if found.is_done() {
+            break;
+        }
+    }
+    split::find(arguments, &mut found);
+    found.finish()
+}
+
+/// Members of a result that only its server reads again: what stands there goes back as it came.
+const OPAQUE: [&str; 2] = ["nextCursor", "requestState"];
+
+/// What is found in a result of a server, which was walked: what is a secret [in a text](in_text), and values of members
+/// that are named as one; what is none of them beyond doubt is of medium severity at most. At most [`MAX_SECRETS`].
+#[must_use]
+pub fn in_result(json: RawJson<'_>, result: &Arguments<'_>) -> Vec<Secret> {
+    let mut found = found::Collector::new(json);
+    let mut context = Context::default();
+    for value in result.iter() {
+        let mut members = value.members();
+        let is_opaque = members.next().is_some_and(|name| OPAQUE.contains(&name)) && members.next().is_none();
+        let mut hits = match value.kind() {
+            ArgumentKind::Literal => continue,
+            ArgumentKind::Text if is_opaque => continue,
+            ArgumentKind::Key | ArgumentKind::Text => prose::hits(value.text()),
+        };
+        if value.kind() == ArgumentKind::Text {
+            context.named(value, &mut hits);
+            hits.retain(|hit| prose::is_secret(hit, value.text()));
+        }
+        // What may be none is noted, and nothing follows from it.
+        for hit in hits.iter_mut().filter(|hit| !hit.certain) {
+            hit.severity = hit.severity.min(Severity::Medium);
+        }
+        // What encodes a secret is replaced, and the text around it stays.
+        hits.iter_mut().for_each(|hit| hit.decoded = false);
+        found.take(value, hits);
+        if found.is_done() {
+            break;
+        }
+    }
+    found.finish()
+}
+
+/// Where secrets stand in one text, for masking; those that are encoded with all that encodes them.
+#[must_use]
+pub(super) fn spans(text: &str) -> Vec<Range<usize>> {
+    if !may_hold(text) {
+        return Vec::new();
+    }
+    text::hits(text).into_iter().map(|hit| hit.span).collect()
+}
+
+/// What the arguments before say of the next one.
+#[derive(Default)]
+struct Context<'a> {
+    /// The text before, with its name.
+    before: Option<Argument<'a>>,
+}
+
+impl<'a> Context<'a> {
+    /// A whole value, known by the name of its member, by an entry that names it, or by the flag before it.
+    fn named(&mut self, argument: Argument<'a>, hits: &mut Vec<Hit>) {
+        let before = self.before.replace(argument);
+        let value = argument.text();
+        if value.is_empty() || value.len() > 4096 || hits.iter().any(|hit| hit.severity >= Severity::High) {
+            return;
+        }
+        let own = assignment::named(argument.name(), value).map(|mut hit| {
+            // A parameter that a tool declares for a password is where one belongs.
+            let is_parameter = argument.members().count() == 1;
+            let is_chosen = names::claim(argument.name()) == Some(names::Claim::Password)
+                || value::strength(value.trim(), true) < value::Strength::Random;
+            if is_parameter && is_chosen {
+                hit.severity = hit.severity.min(Severity::Medium);
+            }
+            hit
+        });
+        let labelled = || {
+            let label = before.filter(|before| before.is_beside(&argument))?;
+            let names = matches!(label.name(), "name" | "key" | "header" | "variable" | "field");
+            let is_value = matches!(argument.name(), "value" | "val" | "content");
+            let is_flag = label.name() == argument.name() && label.text().starts_with('-');
+            (names && is_value || is_flag)
+                .then(|| assignment::named(label.text().trim_start_matches('-'), value))?
+        };
+        if let Some(named) = own.or_else(labelled)
+            && !hits.iter().any(|hit| hit.severity >= named.severity)
+        {
+            hits.push(named);
+        }
+    }
+}
+
+/// Objects in which a member says what kind of data there is.
+fn declared_places<'a>(arguments: &'a Arguments<'_>) -> HashSet<Option<&'a [Step<'a>]>> {
+    let declares = |argument: &Argument<'_>| {
+        let name = argument.name();
+        let is_kind = name.len() <= LONGEST_KIND
+            && matches!(
+                name.to_ascii_lowercase().replace(['_', '-'], "").as_str(),
+                "mimetype" | "contenttype" | "mediatype"
+            );
+        is_kind && argument.kind() == ArgumentKind::Text && argument.text().contains('/')
+    };
+    arguments
+        .iter()
+        .filter(declares)
+        .map(|argument| argument.around())
+        .collect()
+}
+
+/// Longest name of a member that says so.
+const LONGEST_KIND: usize = 16;

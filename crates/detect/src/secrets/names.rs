@@ -1,0 +1,317 @@
+//! Names that say that a secret follows: of flags, variables, headers, members and parameters.
+
+/// What a name says of the value that it stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Claim {
+    /// It is a password, which a person chose.
+    Password,
+    /// It is a key, a token or another secret that was generated.
+    Generated,
+    /// It is a key of some kind.
+    Key,
+    /// It has to do with one.
+    Hint,
+}
+
+/// Words that stand in front of `token` where it is none that opens anything.
+const PLAIN_TOKENS: [&str; 32] = [
+    "authenticity",
+    "begin",
+    "bos",
+    "completion",
+    "continuation",
+    "count",
+    "csrf",
+    "current",
+    "cursor",
+    "design",
+    "end",
+    "eos",
+    "first",
+    "generic",
+    "input",
+    "last",
+    "lexical",
+    "mask",
+    "max",
+    "min",
+    "next",
+    "num",
+    "output",
+    "pad",
+    "page",
+    "prompt",
+    "resume",
+    "special",
+    "start",
+    "stop",
+    "sync",
+    "total",
+];
+
+/// Words that make a key one that opens something.
+const OPENING: [&str; 24] = [
+    "access",
+    "account",
+    "activation",
+    "admin",
+    "anon",
+    "api",
+    "app",
+    "auth",
+    "authentication",
+    "authorization",
+    "client",
+    "consumer",
+    "encryption",
+    "license",
+    "live",
+    "master",
+    "private",
+    "role",
+    "root",
+    "secret",
+    "service",
+    "shared",
+    "signing",
+    "storage",
+];
+
+/// Words that end as passwords do.
+const PLAIN_PASSES: [&str; 7] = [
+    "bypass",
+    "compass",
+    "encompass",
+    "overpass",
+    "surpass",
+    "trespass",
+    "underpass",
+];
+
+/// Words of keys that open nothing.
+const PLAIN_KEYS: [&str; 14] = [
+    "cache",
+    "column",
+    "foreign",
+    "gpg",
+    "index",
+    "map",
+    "object",
+    "partition",
+    "pgp",
+    "primary",
+    "schema",
+    "sequence",
+    "sort",
+    "unique",
+];
+
+/// Words that may follow the one that counts.
+const TRAILING: [&str; 10] = [
+    "b64", "base64", "default", "str", "string", "test", "text", "txt", "val", "value",
+];
+
+/// Whether a flag, variable or header of this name carries a secret, by the last words of the name.
+pub(crate) fn names_a_secret(name: &str) -> bool {
+    let name = name.trim_matches(['"', '\'']);
+    matches!(claim(name), Some(Claim::Password | Claim::Generated))
+}
+
+/// Whether a text can be the name of anything.
+pub(crate) fn is_name(text: &str) -> bool {
+    !text.is_empty()
+        && text
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.'))
+}
+
+/// What a name says; `None` where it says nothing of secrets.
+pub(super) fn claim(name: &str) -> Option<Claim> {
+    if !is_name(name) {
+        return None;
+    }
+    let spelled = spelled(name);
+    let mut words: Vec<&str> = spelled.split('_').filter(|word| !word.is_empty()).collect();
+    while words.len() > 1
+        && words
+            .last()
+            .is_some_and(|word| TRAILING.contains(word) || word.bytes().all(|b| b.is_ascii_digit()))
+    {
+        words.pop();
+    }
+    let (last, before) = words.split_last()?;
+    let last = last.trim_end_matches(|c: char| c.is_ascii_digit());
+    let previous = before.last().copied().unwrap_or_default();
+    if words.iter().any(|word| matches!(*word, "public" | "publishable")) {
+        return None;
+    }
+    match last {
+        "cookie" | "pat" | "bearer" => return Some(Claim::Generated),
+        "pass" | "pw" | "psw" | "pin" if last != "pin" || previous == "card" => return Some(Claim::Password),
+        _ if last.ends_with("pass") && last.len() > 5 && !ends_with_any(last, &PLAIN_PASSES) => {
+            return Some(Claim::Password);
+        }
+        "sig" | "signature" | "credential" | "credentials" | "authorization" => {
+            return Some(Claim::Generated);
+        }
+        _ => {}
+    }
+    if is_password(last) {
+        return Some(Claim::Password);
+    }
+    if ends_with_any(last, &["token"]) {
+        let joined = last.strip_suffix("token").unwrap_or_default();
+        let is_plain = PLAIN_TOKENS.contains(&previous) || PLAIN_TOKENS.contains(&joined);
+        return (!is_plain).then_some(Claim::Generated);
+    }
+    if ends_with_any(
+        last,
+        &[
+            "secret",
+            "apikey",
+            "accesskey",
+            "secretkey",
+            "privatekey",
+            "authkey",
+            "licensekey",
+        ],
+    ) {
+        return Some(Claim::Generated);
+    }
+    if words.iter().any(|word| PLAIN_KEYS.contains(word)) {
+        return None;
+    }
+    if matches!(last, "key" | "api")
+        || last.ends_with("key") && last.len() > 4 && !matches!(last, "monkey" | "turkey" | "hotkey")
+    {
+        let opens = before.iter().any(|word| OPENING.contains(word)) && last != "api";
+        return Some(if opens { Claim::Generated } else { Claim::Key });
+    }
+    let hints = words.iter().any(|word| {
+        ["passw", "secret", "token", "auth"]
+            .iter()
+            .any(|hint| word.contains(hint))
+    });
+    hints.then_some(Claim::Hint)
+}
+
+/// Words before `token` that say it opens something: without one it may be a handle of a page, a document, a cursor.
+const OPENING_TOKENS: [&str; 29] = [
+    "access",
+    "admin",
+    "api",
+    "auth",
+    "authentication",
+    "authorization",
+    "bearer",
+    "bot",
+    "client",
+    "deploy",
+    "github",
+    "gitlab",
+    "hf",
+    "id",
+    "jwt",
+    "login",
+    "npm",
+    "oauth",
+    "personal",
+    "private",
+    "pypi",
+    "refresh",
+    "registry",
+    "secret",
+    "service",
+    "session",
+    "slack",
+    "user",
+    "vault",
+];
+
+/// Words of names whose values say who did something, or what somebody is, and open nothing by themselves.
+const SHOWN: [&str; 5] = ["anon", "cookie", "sig", "signature", "hash"];
+
+/// Whether what has this name opens something, beyond doubt: more than `token` alone, and not what everybody sees.
+pub(super) fn opens(name: &str) -> bool {
+    let is_variable = name.contains('_') && !name.bytes().any(|byte| byte.is_ascii_lowercase());
+    let spelled = spelled(name);
+    let mut words = spelled.split('_').filter(|word| !word.is_empty());
+    if words.clone().any(|word| SHOWN.contains(&word)) {
+        return false;
+    }
+    let is_token = spelled.contains("token");
+    !is_token || is_variable || words.any(|word| OPENING_TOKENS.contains(&word.trim_end_matches("token")))
+}
+
+/// Passwords in the ways they are written, and mistyped, and in other languages.
+fn is_password(word: &str) -> bool {
+    word.contains("passw")
+        || ends_with_any(
+            word,
+            &[
+                "paswords",
+                "passphrase",
+                "passcode",
+                "kennwort",
+                "contrasena",
+                "senha",
+                "pwd",
+                "pswd",
+                "paswd",
+                "pasword",
+                "psword",
+                "pswrd",
+                "psswrd",
+                "pssword",
+                "pword",
+                "userpwd",
+            ],
+        )
+}
+
+fn ends_with_any(word: &str, endings: &[&str]) -> bool {
+    endings.iter().any(|ending| word.ends_with(ending))
+}
+
+/// A kebab-case, snake_case or camelCase name in lower case, with `_` between its words.
+fn spelled(name: &str) -> String {
+    let mut spelled = String::with_capacity(name.len() + 8);
+    let mut was_lower = false;
+    for c in name.chars() {
+        if c.is_ascii_uppercase() && was_lower {
+            spelled.push('_');
+        }
+        was_lower = c.is_ascii_lowercase() || c.is_ascii_digit();
+        spelled.push(match c {
+            '-' | '.' => '_',
+            c => c.to_ascii_lowercase(),
+        });
+    }
+    spelled
+}
+
+#[cfg(test)]
+mod tests {
+    use test_case::test_case;
+
+    use super::*;
+
+    #[test_case("password" => Some(Claim::Password))]
+    #[test_case("DB_PASSWORD" => Some(Claim::Password); "variable")]
+    #[test_case("userPw" => Some(Claim::Password); "camel case")]
+    #[test_case("--api-key" => Some(Claim::Generated); "flag")]
+    #[test_case("some_api_token_123" => Some(Claim::Generated); "numbered")]
+    #[test_case("token_value" => Some(Claim::Generated); "value of")]
+    #[test_case("secret_path" => Some(Claim::Hint); "has to do with one")]
+    #[test_case("pageToken" => None; "of a page")]
+    #[test_case("some_key" => Some(Claim::Key); "a key")]
+    #[test_case("sortKey" => None; "a key that opens nothing")]
+    #[test_case("public_key" => None; "public")]
+    #[test_case("IFLA_VXLAN_LOCALBYPASS" => None; "a word that ends as passwords do")]
+    #[test_case("gpg-key" => None; "a key that is known by its fingerprint")]
+    #[test_case("pattern" => None; "no word of it")]
+    #[test_case("two words" => None; "no name")]
+    fn names_claim(name: &str) -> Option<Claim> {
+        claim(name)
+    }
+}

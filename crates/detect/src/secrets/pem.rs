@@ -1,0 +1,83 @@
+//! Private keys in their armour, however the lines of it were put into a text.
+
+use std::ops::Range;
+
+use mcpmon_model::Severity;
+
+use super::Hit;
+
+/// How armour begins.
+pub(super) const ARMOUR: &str = "-----begin ";
+/// How PuTTY's files begin.
+pub(super) const PUTTY: &str = "putty-user-key-file-";
+
+/// Longest armoured key that is looked for, bytes.
+const LONGEST: usize = 64 << 10;
+/// Longest public part before a private one in PuTTY's format.
+const PUBLIC: usize = 8 << 10;
+/// Longest label, `OPENSSH PRIVATE KEY`.
+const LABEL: usize = 64;
+/// Characters of base64 from which on there is a key, and from which on it is a whole one.
+const SOME: usize = 12;
+const WHOLE: usize = 64;
+
+/// The key whose armour begins at `start`; a mention of the marker is of low severity.
+pub(super) fn at(text: &str, start: usize) -> Option<Hit> {
+    let label = text.get(start + ARMOUR.len()..)?;
+    let near = &label[..label.floor_char_boundary(LABEL)];
+    let (name, _) = near.split_once("-----")?;
+    if !name.ends_with("PRIVATE KEY") && !name.ends_with("PRIVATE KEY BLOCK") {
+        return None;
+    }
+    let body = start + ARMOUR.len() + name.len() + 5;
+    let rest = &text[body..text.floor_char_boundary(body + LONGEST)];
+    let end = rest.find("-----");
+    let inside = &rest[..end.unwrap_or(rest.len())];
+    let (count, last) = key(inside);
+    let close = end
+        .filter(|end| rest[*end..].starts_with("-----END"))
+        .map_or(body + last, |end| closed(text, body + end));
+    let severity = match count {
+        WHOLE.. => Severity::Critical,
+        SOME.. => Severity::High,
+        _ => Severity::Low,
+    };
+    Some(Hit::new("private_key", severity, start..close))
+}
+
+/// Where the line that ends the armour ends.
+fn closed(text: &str, end: usize) -> usize {
+    let rest = &text[end + 8..];
+    let near = &rest[..rest.floor_char_boundary(LABEL)];
+    near.find("-----").map_or(end + 8, |dashes| end + 8 + dashes + 5)
+}
+
+/// Characters of base64 in lines, without what programs put around them, and where the last one ends.
+fn key(inside: &str) -> (usize, usize) {
+    let (mut count, mut last, mut at) = (0, 0, 0);
+    for line in inside.split_inclusive(['\n', '"', '\'', '`']) {
+        for word in
+            line.split_inclusive(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '+' | '/' | '=')))
+        {
+            let letters =
+                word.trim_end_matches(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '+' | '/' | '=')));
+            if letters.len() >= SOME {
+                count += letters.len();
+                last = at + letters.len();
+            }
+            at += word.len();
+        }
+    }
+    (count, last)
+}
+
+/// A key in PuTTY's format.
+pub(super) fn putty(text: &str, start: usize) -> Option<Hit> {
+    let end = text.floor_char_boundary(start + LONGEST);
+    let inside = &text[start..end];
+    let public = &inside[..inside.floor_char_boundary(PUBLIC)];
+    let lines = public.find("Private-Lines:")?;
+    let close = inside.find("Private-MAC:").unwrap_or(inside.len());
+    let span: Range<usize> = start..start + close.max(lines);
+    Some(Hit::new("private_key", Severity::Critical, span))
+}

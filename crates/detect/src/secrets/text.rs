@@ -1,0 +1,274 @@
+//! What one text holds: everything that its anchors open, and what its layers hold.
+
+use mcpmon_model::Severity;
+
+use super::{
+    Hit,
+    anchors::{self, Anchor},
+    assignment, blob, environment, header,
+    issued::{Found, ISSUED},
+    layers, makeup, payment, pem, shapes, url,
+};
+
+/// Hits of one text: with more, those that say little are left out, and with many more all others, for it holds
+/// secrets anyway.
+const MAX_HITS: usize = 256;
+const MOST: usize = 1024;
+/// How often each byte of a text may be part of a value that is judged.
+const MAX_READ: usize = 16;
+const LEAST_READ: usize = 64 << 10;
+
+/// The secrets in `text`, in their order, none overlapping another.
+pub(super) fn hits(text: &str) -> Vec<Hit> {
+    within(text, 0, Extent::Blocks)
+}
+
+/// The same, but of an environment only the values that are secrets: the rest of it says nothing.
+pub(super) fn values(text: &str) -> Vec<Hit> {
+    within(text, 0, Extent::Values)
+}
+
+/// How much of a text is a secret.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Extent {
+    /// A whole environment, where secrets are in it.
+    Blocks,
+    /// Single values.
+    Values,
+}
+
+fn within(text: &str, depth: usize, extent: Extent) -> Vec<Hit> {
+    let anchored = anchors::find(text);
+    if anchored.len() == 0 && !makeup::may_hold_unnamed(text) {
+        return Vec::new();
+    }
+    let mut found = direct(text, anchored, extent);
+    if depth == layers::DEEPEST {
+        return found;
+    }
+    for layer in layers::of(text) {
+        for hit in within(&layer.text, depth + 1, extent) {
+            let spelled = layer.text.get(hit.span.clone()).unwrap_or_default();
+            let hit = Hit {
+                span: layer.written(&hit.span),
+                decoded: true,
+                ..hit
+            };
+            let is_known = found.iter().any(|known| {
+                let shown = &text[known.span.clone()];
+                let says = |spelled| shown.contains(spelled) || layers::unescape(shown).contains(spelled);
+                !known.decoded && known.touches(&hit) && says(spelled)
+            });
+            // What only looks random says nothing more when it is decoded.
+            let is_weak = matches!(hit.kind, "base64_blob" | "high_entropy" | "bank_account");
+            let has_room = found.len() < MAX_HITS || hit.severity >= Severity::High && found.len() < MOST;
+            if !is_known && !is_weak && has_room {
+                found.push(hit);
+            }
+        }
+    }
+    apart(found)
+}
+
+/// What stands in a text as it is.
+fn direct(
+    text: &str,
+    anchored: impl ExactSizeIterator<Item = (usize, usize, &'static [Anchor])>,
+    extent: Extent,
+) -> Vec<Hit> {
+    let is_named = anchored.len() > 0;
+    let rows = |count: usize| if is_named { count } else { 0 };
+    let mut scan = Scan {
+        text,
+        claims: assignment::Claims::default(),
+        hits: Vec::new(),
+        shapes: vec![Vec::new(); rows(shapes::SHAPES.len())],
+        words: vec![0; rows(ISSUED.len())],
+        most: MAX_HITS,
+        web_tokens: header::WebTokens::default(),
+        read: 0,
+        name: 0,
+        names: Vec::new(),
+    };
+    for (start, end, opens) in anchored {
+        for anchor in opens {
+            scan.open(*anchor, start, end);
+        }
+        if scan.hits.len() >= MAX_HITS {
+            scan.make_room();
+        }
+        if scan.hits.len() >= MOST {
+            break;
+        }
+    }
+    scan.finish(extent)
+}
+
+struct Scan<'t> {
+    text: &'t str,
+    claims: assignment::Claims<'t>,
+    hits: Vec<Hit>,
+    /// Where the words of each form stand.
+    shapes: Vec<Vec<usize>>,
+    /// How far there are plain words behind the prefix of each row.
+    words: Vec<usize>,
+    /// With how many hits room is made.
+    most: usize,
+    web_tokens: header::WebTokens,
+    /// Bytes of values that were judged.
+    read: usize,
+    /// Where the last name ended.
+    name: usize,
+    /// Secrets by their names: what has a form of its own is known by that.
+    names: Vec<Hit>,
+}
+
+impl Scan<'_> {
+    /// Leaves out what overlaps, and what says little where that is not enough.
+    fn make_room(&mut self) {
+        if self.hits.len() < self.most {
+            return;
+        }
+        self.hits = apart(std::mem::take(&mut self.hits));
+        if self.hits.len() >= MAX_HITS {
+            self.hits.retain(|hit| hit.severity >= Severity::High);
+        }
+        // Not again for each one that follows.
+        self.most = self.hits.len() + MAX_HITS;
+    }
+
+    fn open(&mut self, anchor: Anchor, start: usize, end: usize) {
+        let text = self.text;
+        let found = match anchor {
+            Anchor::Issued(row) => return self.issued(row, start),
+            Anchor::Shape(shape) => return self.shapes[shape].push(start),
+            Anchor::Name => return self.named(start, end),
+            Anchor::Phrase => {
+                self.names.extend(assignment::after_phrase(text, end));
+                return;
+            }
+            Anchor::Armour => pem::at(text, start),
+            Anchor::Putty => pem::putty(text, start),
+            Anchor::Address => {
+                blob::host(text, end, &mut self.hits);
+                url::at(text, end)
+            }
+            Anchor::WebToken => self.web_tokens.at(text, start),
+            Anchor::Bearer => header::bearer(text, end),
+            Anchor::Basic => header::basic(text, end),
+            Anchor::Credentials => header::credentials(text, text[..end].trim_end_matches([' ', '"']).len()),
+        };
+        // The same bytes can be opened again and again.
+        if let Some(hit) = found.filter(|hit| !self.hits.iter().rev().take(8).any(|known| known.covers(hit)))
+        {
+            self.hits.push(hit);
+        }
+    }
+
+    fn issued(&mut self, row: usize, start: usize) {
+        let is_known = self
+            .hits
+            .last()
+            .is_some_and(|known| known.span.contains(&start) && known.kind != "basic_auth");
+        if is_known || start < self.words[row] {
+            return;
+        }
+        match ISSUED[row].at(self.text, start) {
+            Found::Secret(span, severity) => {
+                // A key of Google's that nothing names may be one of those that web pages show to everyone.
+                let is_bare = ISSUED[row].prefix == "AIzaSy" && self.text.len() == span.len();
+                let severity = if is_bare {
+                    severity.min(Severity::Medium)
+                } else {
+                    severity
+                };
+                // A checksum leaves no doubt.
+                let is_certain =
+                    severity == Severity::Critical || ISSUED[row].is_certain(&self.text[span.clone()]);
+                self.hits
+                    .push(Hit::new(ISSUED[row].kind, severity, span).only_if(is_certain));
+            }
+            Found::Words(end) => self.words[row] = end,
+            Found::Nothing => {}
+        }
+    }
+
+    fn named(&mut self, start: usize, end: usize) {
+        if start < self.name {
+            return;
+        }
+        let name = assignment::identifier(self.text, start..end);
+        self.name = name.end.max(start + 1);
+        if self.read > MAX_READ * self.text.len() + LEAST_READ {
+            return;
+        }
+        let (length, hit) = assignment::at(self.text, &name, &mut self.claims);
+        self.read += length;
+        if self.read > MAX_READ * self.text.len() + LEAST_READ {
+            // Names within values within values: nobody writes that, and nobody has the time to read it.
+            let all = Hit::new("generic_secret", Severity::High, 0..self.text.len());
+            return self.names.push(all.only_if(false));
+        }
+        self.names.extend(hit);
+    }
+
+    fn finish(mut self, extent: Extent) -> Vec<Hit> {
+        let text = self.text;
+        for (shape, places) in self.shapes.iter().enumerate() {
+            if !places.is_empty() {
+                shapes::find(shape, text, places, &mut self.hits);
+            }
+        }
+        if makeup::has_digits(text.as_bytes()) {
+            payment::cards(text, &mut self.hits);
+            payment::accounts(text, &mut self.hits);
+        }
+        let specific = self.hits.len();
+        for hit in self.names {
+            let has_form = self.hits[..specific].iter().any(|known| known.touches(&hit));
+            if !has_form {
+                self.hits.push(hit);
+            }
+        }
+        let may_be_block = extent == Extent::Blocks && !self.hits.is_empty();
+        if may_be_block && memchr::memchr(b'\n', text.as_bytes()).is_some() {
+            self.hits.extend(environment::block(text));
+        }
+        if text.len() > 100 {
+            blob::find(text, &mut self.hits);
+        }
+        apart(self.hits)
+    }
+}
+
+/// Hits in the order of the text, those that overlap made one: the worst speaks, for all of what they cover.
+fn apart(mut hits: Vec<Hit>) -> Vec<Hit> {
+    hits.sort_by(|a, b| (a.span.start, b.span.end).cmp(&(b.span.start, a.span.end)));
+    let mut apart: Vec<Hit> = Vec::with_capacity(hits.len());
+    for hit in hits {
+        match apart.last_mut() {
+            Some(last) if last.touches(&hit) => {
+                let end = last.span.end.max(hit.span.end);
+                if rank(&hit) > rank(last) {
+                    (last.kind, last.severity, last.certain) = (hit.kind, hit.severity, hit.certain);
+                }
+                last.decoded |= hit.decoded;
+                last.span.end = end;
+            }
+            Some(_) | None => apart.push(hit),
+        }
+    }
+    apart
+}
+
+/// Of hits at one place the worse one speaks, of equally bad ones the one that says more.
+fn rank(hit: &Hit) -> (Severity, u8) {
+    let says = match hit.kind {
+        "high_entropy" => 0,
+        "base64_blob" => 1,
+        "generic_secret" => 2,
+        "env_file_content" => 3,
+        _ => 4,
+    };
+    (hit.severity, says)
+}

@@ -1,0 +1,308 @@
+//! Names of servers that look like others: a person, or a model, takes one for the other.
+
+mod well_known;
+
+use crate::normalise::skeleton::Skeleton;
+
+/// Names that many hosts use: the reference servers and those of widely used vendors.
+#[must_use]
+pub const fn well_known() -> &'static [&'static str] {
+    well_known::NAMES
+}
+
+/// A name that another one looks like.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Resemblance {
+    /// The other name.
+    pub similar_to: String,
+    /// How alike they are, from 0 to 1: 1 minus the edit distance by the longer name's length.
+    pub score: f64,
+    /// In what way: `skeleton`, `delimiter`, `word_order`, `transposition`, `edit`, `edits`, `suffix`, `owner`, `levenshtein`.
+    pub method: &'static str,
+}
+
+/// The known name that `name` could be taken for, the likest one; `None` if it is one of them.
+///
+/// `threshold` is the least similarity (0 to 1) of long names; one edit in a word of six letters or more, two in one of eight
+/// or more, and names that differ in look-alikes, delimiters or the order of words only, resemble each other whatever it is.
+#[must_use]
+pub fn resembles<'k>(
+    name: &str,
+    known: impl IntoIterator<Item = &'k str>,
+    threshold: f64,
+) -> Option<Resemblance> {
+    let candidate = Name::of(name);
+    let mut likest: Option<Resemblance> = None;
+    for other in known {
+        let known = Name::of(other);
+        if candidate.is_variant_of(&known) {
+            return None;
+        }
+        let Some(method) = candidate.method(&known, threshold) else {
+            continue;
+        };
+        let score = score(&candidate.folded, &known.folded);
+        if likest.as_ref().is_none_or(|likest| score > likest.score) {
+            likest = Some(Resemblance {
+                similar_to: other.to_owned(),
+                score,
+                method,
+            });
+        }
+    }
+    likest
+}
+
+/// Words that say that a server is a server, in any place.
+const AFFIXES: [&str; 6] = [
+    "mcp",
+    "server",
+    "servers",
+    "mcpserver",
+    "official",
+    "modelcontextprotocol",
+];
+/// Endings that squatters put to a name.
+const SUFFIXES: [&str; 8] = ["js", "py", "ts", "s", "x", "lib", "node", "io"];
+/// Least length of a word in which one edit is a slip and no other word.
+const SLIP: usize = 6;
+/// Least length of a word in which two letters can have changed places.
+const SWAP: usize = 5;
+/// Least length of a word in which two edits are a slip.
+const TWO_SLIPS: usize = 8;
+/// Names above this length are compared as a whole; in shorter ones, more edits make another name.
+const LONG: usize = 16;
+/// Slips that are told apart from another word.
+const SLIPS: usize = 2;
+
+/// A name, taken apart.
+struct Name {
+    /// As written, in lower case, without its scope.
+    plain: String,
+    /// As it looks.
+    folded: String,
+    /// Who publishes it, where it says so.
+    owner: Option<String>,
+    /// Its words.
+    all: Vec<String>,
+    /// Its words without those that every server's name has.
+    words: Vec<String>,
+}
+
+impl Name {
+    fn of(name: &str) -> Self {
+        let lower = name.trim().to_lowercase();
+        let (owner, plain) = match lower.rsplit_once('/') {
+            Some((owner, rest)) => (Some(owner.to_owned()), rest.to_owned()),
+            None => (None, lower),
+        };
+        let folded = Skeleton::of(&plain).text.to_lowercase();
+        let all: Vec<String> = folded
+            .split(|c: char| !c.is_alphanumeric())
+            .filter(|word| !word.is_empty())
+            .map(str::to_owned)
+            .collect();
+        let words = all
+            .iter()
+            .filter(|word| !AFFIXES.contains(&word.as_str()))
+            .cloned()
+            .collect();
+        Self {
+            plain,
+            folded,
+            owner,
+            all,
+            words,
+        }
+    }
+
+    /// The same server by another of its usual names: its scope, `mcp-server-` before it or `-mcp` after it.
+    fn is_variant_of(&self, known: &Self) -> bool {
+        self.words == known.words
+            && self.is_as_it_looks()
+            && self.has_dots() == known.has_dots()
+            && (self.owner == known.owner || self.short_owner().is_none() || known.short_owner().is_none())
+    }
+
+    fn is_as_it_looks(&self) -> bool {
+        self.plain == self.folded
+    }
+
+    fn has_dots(&self) -> bool {
+        self.plain.contains('.')
+    }
+
+    /// `host/owner` of a module path: another owner is another module. A scope is no such thing.
+    fn short_owner(&self) -> Option<&str> {
+        self.owner
+            .as_deref()
+            .filter(|owner| owner.contains('/') && owner.contains('.'))
+    }
+
+    fn method(&self, known: &Self, threshold: f64) -> Option<&'static str> {
+        if self.words == known.words {
+            return Some(
+                match (self.is_as_it_looks(), self.has_dots() == known.has_dots()) {
+                    (false, _) => "skeleton",
+                    (true, false) => "delimiter",
+                    (true, true) => "owner",
+                },
+            );
+        }
+        let (mine, theirs) = (self.words.concat(), known.words.concat());
+        let length = mine.chars().count().min(theirs.chars().count());
+        if length >= SWAP && mine == theirs {
+            return Some("delimiter");
+        }
+        if sorted(&self.words) == sorted(&known.words) {
+            return Some("word_order");
+        }
+        if length >= SWAP
+            && mine
+                .strip_prefix(&theirs)
+                .is_some_and(|suffix| SUFFIXES.contains(&suffix))
+            && self.words.len() == known.words.len()
+        {
+            return Some("suffix");
+        }
+        slip(&mine, &theirs, self, known, threshold)
+    }
+}
+
+/// Whether the one is the other with a slip of the pen.
+fn slip(mine: &str, theirs: &str, name: &Name, known: &Name, threshold: f64) -> Option<&'static str> {
+    // Where one word of several differs, it alone decides: `eks-docs` is no slip of `ecs-docs`.
+    let differing = differing(&name.all, &known.all).or_else(|| differing(&name.words, &known.words));
+    let (a, b) = differing.unwrap_or((mine, theirs));
+    let length = a.chars().count().max(b.chars().count());
+    let shorter = a.chars().count().min(b.chars().count());
+    if least_distance(a, b) <= SLIPS {
+        let distance = strsim::osa_distance(a, b);
+        if distance == 1 && shorter >= SWAP && strsim::levenshtein(a, b) == 2 {
+            return Some("transposition");
+        }
+        if distance == 1 && length >= SLIP && shorter >= SWAP {
+            return Some("edit");
+        }
+        if distance == SLIPS && length >= TWO_SLIPS && same_start(a, b) {
+            return Some("edits");
+        }
+    }
+    (length > LONG && scores(&name.folded, &known.folded, threshold)).then_some("levenshtein")
+}
+
+/// The one word in which names of as many words differ.
+fn differing<'a>(a: &'a [String], b: &'a [String]) -> Option<(&'a str, &'a str)> {
+    let mut differing = a.iter().zip(b).filter(|(a, b)| a != b);
+    let pair = differing.next().filter(|_| a.len() == b.len())?;
+    differing
+        .next()
+        .is_none()
+        .then_some((pair.0.as_str(), pair.1.as_str()))
+}
+
+/// 1 minus the edit distance by the longer one's length; a swap of neighbours is one edit. Names are short.
+fn score(a: &str, b: &str) -> f64 {
+    scored(a, b, strsim::osa_distance(a, b))
+}
+
+/// Whether the score is no less than a threshold.
+fn scores(a: &str, b: &str, threshold: f64) -> bool {
+    scored(a, b, least_distance(a, b)) >= threshold && score(a, b) >= threshold
+}
+
+fn scored(a: &str, b: &str, distance: usize) -> f64 {
+    let length = a.chars().count().max(b.chars().count());
+    let count = |count: usize| u32::try_from(count).map_or(f64::MAX, f64::from);
+    1.0 - count(distance) / count(length.max(1))
+}
+
+/// What the edit distance is at least: an edit makes a name longer or shorter by one letter, and at most one letter of
+/// those it has another. Told much sooner: most names of a long list have nothing in common.
+fn least_distance(a: &str, b: &str) -> usize {
+    let letters = |name: &str| {
+        name.chars()
+            .fold(0_u64, |letters, c| letters | 1 << (u32::from(c) % 64))
+    };
+    let apart = (letters(a) ^ letters(b)).count_ones() as usize;
+    let longer = a.chars().count().abs_diff(b.chars().count());
+    longer.max(apart.div_ceil(2))
+}
+
+/// Whether two words begin alike: a slip is seldom at the start, and other words often differ there.
+fn same_start(a: &str, b: &str) -> bool {
+    a.chars().next() == b.chars().next()
+}
+
+fn sorted(words: &[String]) -> Vec<&String> {
+    let mut words: Vec<&String> = words.iter().collect();
+    words.sort_unstable();
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use test_case::test_case;
+
+    use super::*;
+
+    #[test_case("githib", "github", Some("edit"); "a letter changed")]
+    #[test_case("gihtub", "github", Some("transposition"); "letters that changed places")]
+    #[test_case("notes-servar", "notes-server", Some("edit"); "a slip in the common word")]
+    #[test_case("gіthub", "github", Some("skeleton"); "a look alike")]
+    #[test_case("file-system", "filesystem", Some("delimiter"); "a delimiter more")]
+    #[test_case("charts.js", "charts-js", Some("delimiter"); "another delimiter")]
+    #[test_case("thinking-sequential", "sequential-thinking", Some("word_order"); "words in another order")]
+    #[test_case("puppeteerjs", "puppeteer", Some("suffix"); "an ending")]
+    #[test_case("git.host/them/tool-kit", "git.host/us/tool-kit", Some("owner"); "another owner of a module")]
+    #[test_case("elasticserach2", "elasticsearch", Some("edits"); "two slips in a long word")]
+    #[test_case("github", "github", None; "the same")]
+    #[test_case("@acme/mcp-server-github", "github", None; "the same in a scope")]
+    #[test_case("github_mcp", "server-github", None; "the same with other affixes")]
+    #[test_case("ecs-mcp-server", "eks-mcp-server", None; "short words differ")]
+    #[test_case("aws-pricing", "aws-billing", None; "another word")]
+    #[test_case("redis", "redshift", None; "another name")]
+    #[test_case("mcp-server", "mcp-servers", None; "nothing but affixes")]
+    fn names_resemble(name: &str, known: &str, expected: Option<&str>) {
+        assert_eq!(resembles(name, [known], 0.85).map(|found| found.method), expected);
+    }
+
+    #[test]
+    fn the_likest_one_is_named_and_equality_ends_it() {
+        let found = resembles(
+            "sequentail-thinkin",
+            ["sequential-thinkng", "sequential-thinking"],
+            0.85,
+        );
+        let found = found.expect("it resembles both");
+        assert_eq!(found.similar_to, "sequential-thinking");
+        assert!(found.score > 0.85 && found.score < 1.0);
+        assert_eq!(resembles("postgres", ["postgrest", "postgres"], 0.85), None);
+    }
+
+    #[test]
+    fn well_known_names_do_not_resemble_each_other() {
+        for name in well_known() {
+            assert_eq!(
+                resembles(name, well_known().iter().copied(), 0.85),
+                None,
+                "{name}"
+            );
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_least_distance_is_no_more_than_the_distance(a in "[a-zа-я.-]{0,12}", b in "[a-zа-я.-]{0,12}") {
+            prop_assert!(least_distance(&a, &b) <= strsim::osa_distance(&a, &b));
+        }
+
+        #[test]
+        fn names_that_are_near_have_a_small_one(name in "[a-h]{6,12}", at in 0_usize..6, c in "[a-z]") {
+            let mut near = name.clone();
+            near.replace_range(at..=at, &c);
+            prop_assert!(least_distance(&name, &near) <= 1);
+        }
+    }
+}

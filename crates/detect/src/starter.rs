@@ -1,0 +1,221 @@
+//! Who started a server: past shells and launchers, but never the system itself.
+
+use mcpmon_model::ProcessId;
+
+use super::agents::is_agent;
+
+/// A process on the way from a launch up to the first process of the system.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ancestor {
+    /// The process.
+    pub process: ProcessId,
+    /// Its command name.
+    pub comm: String,
+    /// Its part in a terminal.
+    pub terminal: Terminal,
+}
+
+/// What a process is to a terminal.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Terminal {
+    /// It leads the session of one, as a shell does that was opened in it.
+    Leader,
+    /// Anything else.
+    #[default]
+    Other,
+}
+
+/// Shells and launchers: they pass a start on, whoever asked for it.
+const TRANSPARENT: &[&str] = &[
+    "ash", "bash", "bunx", "busybox", "csh", "dash", "doas", "env", "fish", "ksh", "mcpmon", "nice", "nohup",
+    "npm", "npx", "pipx", "pnpm", "script", "setsid", "sh", "stdbuf", "su", "sudo", "tcsh", "time",
+    "timeout", "uv", "uvx", "yarn", "zsh",
+];
+
+/// Where a climb ends without an agent: what starts everything else must not count as an agent, or the
+/// whole host would. Terminals, desktops, sign-in, service managers, container runtimes; as `comm`, 15 bytes.
+const SYSTEM: &[&str] = &[
+    "(sd-pam)",
+    "Hyprland",
+    "abduco",
+    "alacritty",
+    "anacron",
+    "atd",
+    "catatonit",
+    "cinnamon",
+    "cinnamon-sessio",
+    "conmon",
+    "conmonrs",
+    "containerd",
+    "containerd-shim",
+    "contour",
+    "cool-retro-term",
+    "cri-dockerd",
+    "crio",
+    "cron",
+    "crond",
+    "crun",
+    "dbus-daemon",
+    "deepin-terminal",
+    "docker-init",
+    "dockerd",
+    "dropbear",
+    "dtach",
+    "dumb-init",
+    "foot",
+    "gdm-session-wor",
+    "gdm3",
+    "ghostty",
+    "gnome-console",
+    "gnome-session-b",
+    "gnome-shell",
+    "gnome-terminal-",
+    "guake",
+    "i3",
+    "in.telnetd",
+    "incusd",
+    "init",
+    "k3s-server",
+    "kgx",
+    "kitty",
+    "konsole",
+    "ksmserver",
+    "kthreadd",
+    "kubelet",
+    "kwin_wayland",
+    "lightdm",
+    "login",
+    "lxc-attach",
+    "lxc-start",
+    "lxd",
+    "lxterminal",
+    "mate-panel",
+    "mate-terminal",
+    "mosh-server",
+    "openrc-run",
+    "plasmashell",
+    "podman",
+    "ptyxis-agent",
+    "qterminal",
+    "rio",
+    "runc",
+    "runsv",
+    "runsvdir",
+    "rxvt",
+    "s6-supervise",
+    "s6-svscan",
+    "screen",
+    "sddm-helper",
+    "sshd",
+    "sshd-session",
+    "st",
+    "startplasma-way",
+    "supervisord",
+    "sway",
+    "systemd",
+    "systemd-nspawn",
+    "systemd-run",
+    "terminator",
+    "terminology",
+    "tilda",
+    "tilix",
+    "tini",
+    "tmate",
+    "tmux",
+    "tmux: server",
+    "ttyd",
+    "urxvt",
+    "urxvtd",
+    "weston",
+    "wezterm-gui",
+    "wezterm-mux-ser",
+    "xfce4-panel",
+    "xfce4-session",
+    "xfce4-terminal",
+    "xrdp-sesman",
+    "xterm",
+    "yakuake",
+    "youki",
+    "zellij",
+];
+
+/// The agent among the ancestors of a launch, nearest first; `None` where a person or the system started it.
+///
+/// A shell that leads the session of a terminal belongs to a person, whatever the terminal is called, unless a
+/// known agent opened it.
+#[must_use]
+pub fn starter(ancestors: &[Ancestor]) -> Option<ProcessId> {
+    let position = ancestors
+        .iter()
+        .position(|ancestor| !is_transparent(&ancestor.comm))?;
+    let (passed, rest) = ancestors.split_at(position);
+    let first = rest.first()?;
+    let is_system = first.process.pid <= 1 || SYSTEM.binary_search(&first.comm.as_str()).is_ok();
+    let typed = passed
+        .iter()
+        .any(|ancestor| ancestor.terminal == Terminal::Leader)
+        && !is_agent(&first.comm);
+    (!is_system && !typed).then_some(first.process)
+}
+
+/// `npm exec foo` sets its command name to that text.
+fn is_transparent(comm: &str) -> bool {
+    let name = comm.trim_start_matches('-').split(' ').next().unwrap_or_default();
+    TRANSPARENT.binary_search(&name).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use test_case::test_case;
+
+    use super::*;
+
+    /// A star marks who leads the session of a terminal.
+    fn chain(names: &[&str]) -> Vec<Ancestor> {
+        let ancestor = |(pid, name): (u32, &&str)| Ancestor {
+            process: ProcessId { pid, start: 1 },
+            comm: name.trim_end_matches('*').to_owned(),
+            terminal: match name.ends_with('*') {
+                true => Terminal::Leader,
+                false => Terminal::Other,
+            },
+        };
+        (100..).zip(names).map(ancestor).collect()
+    }
+
+    #[test_case(&["sh", "npm exec x", "claude", "bash", "sshd"] => Some(102); "past shells and launchers")]
+    #[test_case(&["node", "zsh"] => Some(100); "an unknown program is the agent")]
+    #[test_case(&["-bash", "sshd", "systemd"] => None; "a login shell is no agent")]
+    #[test_case(&["systemd"] => None; "a unit is no agent")]
+    #[test_case(&["bash", "tmux: server"] => None; "a terminal multiplexer is no agent")]
+    #[test_case(&["zsh", "ghostty", "systemd"] => None; "a terminal emulator is no agent")]
+    #[test_case(&["sh", "crio"] => None; "a container runtime is no agent")]
+    #[test_case(&["sh", "ghostty-agent"] => Some(101); "a name that only begins like a terminal")]
+    #[test_case(&["sh"] => None; "nothing known above")]
+    #[test_case(&["npx", "zsh*", "new-terminal", "systemd"] => None; "a shell in an unknown terminal is a person's")]
+    #[test_case(&["npx", "zsh", "new-terminal"] => Some(102); "a shell without a terminal of its own is not")]
+    #[test_case(&["npx", "zsh*", "code"] => Some(102); "a shell in an agent's terminal is the agent's")]
+    #[test_case(&["node", "zsh*", "new-terminal"] => Some(100); "a program in a terminal may be an agent")]
+    #[test_case(&["bash", "ghostty"] => None; "a terminal is no agent")]
+    #[test_case(&[] => None; "no ancestors")]
+    #[test_case(&["bashful"] => Some(100); "a name that only begins like a shell")]
+    fn the_starter_is_found(names: &[&str]) -> Option<u32> {
+        starter(&chain(names)).map(|process| process.pid)
+    }
+
+    #[test]
+    fn the_lists_are_sorted_and_fit_the_kernel() {
+        assert!(TRANSPARENT.is_sorted() && SYSTEM.is_sorted());
+        assert!(SYSTEM.iter().all(|name| name.len() <= 15));
+    }
+
+    #[test]
+    fn the_first_process_is_never_an_agent() {
+        let init = Ancestor {
+            process: ProcessId { pid: 1, start: 0 },
+            comm: "my-init".to_owned(),
+            terminal: Terminal::Other,
+        };
+        assert_eq!(starter(&[init]), None);
+    }
+}

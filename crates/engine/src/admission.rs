@@ -1,0 +1,54 @@
+//! Whether a server may be used at all, by its name and by what that looks like.
+
+use mcpmon_detect::meaning::looks;
+use mcpmon_model::ServerId;
+use mcpmon_policy::{Admission, Policy};
+
+/// How `server` stands. One that looks like a denied one is denied; none is allowed for looking so.
+#[must_use]
+pub fn admission(policy: &Policy, server: &ServerId) -> Admission {
+    let admission = policy.admits(server);
+    let is_plain = admission != Admission::Admitted || server.as_str().is_ascii();
+    match !is_plain && looks_denied(policy, server) {
+        true => Admission::Denied,
+        false => admission,
+    }
+}
+
+fn looks_denied(policy: &Policy, server: &ServerId) -> bool {
+    ServerId::new(looks(server.as_str())).is_ok_and(|looks| policy.server_policy.names_denied(&looks))
+}
+
+#[cfg(test)]
+mod tests {
+    use mcpmon_model::NameGlob;
+    use mcpmon_policy::ServerPolicy;
+    use test_case::test_case;
+
+    use super::*;
+
+    fn stands(policy: ServerPolicy, server: &str) -> Admission {
+        let policy = Policy {
+            server_policy: policy,
+            ..Policy::default()
+        };
+        admission(&policy, &ServerId::new(server).expect("an id"))
+    }
+
+    #[test_case("mail-relay" => Admission::Denied; "itself")]
+    #[test_case("Mail_Relay" => Admission::Denied; "another spelling")]
+    #[test_case("mаil-relay" => Admission::Denied; "a letter of another script")]
+    #[test_case("ｍａｉｌ-relay" => Admission::Denied; "full width")]
+    #[test_case("mail-relays" => Admission::Admitted; "another name")]
+    #[test_case("почта" => Admission::Admitted; "another name in another script")]
+    fn denied(server: &str) -> Admission {
+        stands(ServerPolicy::Denylist(vec![NameGlob::new("mail-relay")]), server)
+    }
+
+    #[test_case("mail-relay" => Admission::Admitted; "itself")]
+    #[test_case("mаil-relay" => Admission::Denied; "a letter of another script")]
+    #[test_case("ｍａｉｌ-relay" => Admission::Denied; "full width")]
+    fn allowed(server: &str) -> Admission {
+        stands(ServerPolicy::Allowlist(vec![NameGlob::new("mail-relay")]), server)
+    }
+}

@@ -1,0 +1,238 @@
+//! What happened in a session a short while ago. Bounded in time, in number, and in bytes.
+
+use std::{
+    collections::{BTreeMap, VecDeque, btree_map::Entry},
+    time::Duration,
+};
+
+use mcpmon_model::{Action, Checked, Recent, RecentCall, RecentOutput, ServerId, SharedCall, Timestamp};
+use mcpmon_policy::{Mode, Policy, RateLimit};
+
+use super::{
+    super::rate_limit::{self, Level},
+    intents::Intents,
+};
+
+/// Calls that are kept. More of them within a window do not fit into any rate that is allowed by default.
+const MAX_CALLS: usize = 4096;
+/// Results that are kept.
+const MAX_OUTPUTS: usize = 1024;
+/// Hashes and names of all results together, bytes.
+const MAX_OUTPUT_BYTES: usize = 1 << 19;
+/// Names and ids of all calls together, bytes.
+const MAX_CALL_BYTES: usize = 1 << 19;
+/// Servers whose buckets are kept.
+const MAX_BUCKETS: usize = 1024;
+
+/// The recent calls and results of one session, whoever holds them: a process, a store, the daemon.
+#[derive(Clone, Debug, Default)]
+pub struct Window {
+    /// By time.
+    calls: VecDeque<RecentCall>,
+    /// When each server was called, by time: of all that are in `calls`.
+    times: BTreeMap<ServerId, VecDeque<Timestamp>>,
+    /// By time.
+    outputs: VecDeque<RecentOutput>,
+    call_bytes: usize,
+    output_bytes: usize,
+    intents: Intents,
+    buckets: BTreeMap<ServerId, Level>,
+}
+
+impl Window {
+    /// Checks a call and, unless it is stopped, counts it: what is said to it, and what there is to tell others
+    /// who hold the same window. A call that goes on with one that was counted is not counted again.
+    pub fn admit(&mut self, policy: &Policy, call: &SharedCall) -> (Checked, Option<Recent>) {
+        let (checked, recent) = self.check(policy, call);
+        if let Some(recent) = &recent {
+            self.take(recent.clone());
+        }
+        (checked, recent)
+    }
+
+    /// What [`Self::admit`] says, with nothing counted yet: it counts once [`Self::take`] takes it.
+    pub fn check(&mut self, policy: &Policy, call: &SharedCall) -> (Checked, Option<Recent>) {
+        self.prune(call.at, policy);
+        let wanted = || {
+            let id = call.tool_call.as_deref();
+            self.intents.turn_of(&call.server, &call.tool, id)
+        };
+        let wanted = call.turn.is_none().then(wanted).flatten();
+        let of_turn = wanted.map(|turn| SharedCall {
+            turn: Some(turn),
+            ..call.clone()
+        });
+        let call = of_turn.as_ref().unwrap_or(call);
+        let mut checked = Checked {
+            crossings: super::judge(policy, self, call),
+            over_rate: None,
+        };
+        let limit = policy.rate_limits.of(&call.server).filter(|_| !call.resumes);
+        let taken = limit.map(|limit| rate_limit::take(self.bucket(call, limit), limit, call.at));
+        let left = match taken {
+            Some(Ok(left)) => Some(left),
+            Some(Err(wait)) => {
+                checked.over_rate = limit.map(|limit| super::over_rate(call, limit, wait));
+                None
+            }
+            None => None,
+        };
+        let goes_on = !checked.blocks() || policy.mode == Mode::Observe;
+        let recent = (goes_on && !call.resumes).then(|| {
+            Recent::Call(RecentCall {
+                at: call.at,
+                server: call.server.clone(),
+                tool: call.tool.clone(),
+                category: call.category,
+                request: call.request.clone(),
+                turn: call.turn.clone(),
+                action: Action::Allow,
+                labels: call.labels.clone(),
+                left,
+            })
+        });
+        (checked, recent)
+    }
+
+    /// Takes in what happened, in any order.
+    pub fn take(&mut self, recent: Recent) {
+        match recent {
+            Recent::Call(mut call) => {
+                if let Some(left) = call.left {
+                    self.fill(&call, left);
+                }
+                self.intents.was_made(&mut call);
+                self.call_bytes += bytes_of_call(&call);
+                let times = self.times.entry(call.server.clone()).or_default();
+                insert(times, call.at, |known| *known);
+                insert(&mut self.calls, call, |known| known.at);
+                while self.calls.len() > MAX_CALLS || self.call_bytes > MAX_CALL_BYTES {
+                    self.drop_call();
+                }
+            }
+            Recent::Output(output) => {
+                self.output_bytes += bytes_of_output(&output);
+                insert(&mut self.outputs, output, |known| known.at);
+                while self.outputs.len() > MAX_OUTPUTS || self.output_bytes > MAX_OUTPUT_BYTES {
+                    self.drop_output();
+                }
+            }
+            Recent::Intent(intent) => self.intents.take(intent),
+        }
+    }
+
+    /// Whether nothing is left that anybody could ask for at `now`.
+    pub fn is_over(&mut self, now: Timestamp, policy: &Policy) -> bool {
+        self.prune(now, policy);
+        self.calls.is_empty() && self.outputs.is_empty() && self.intents.is_empty() && self.buckets.is_empty()
+    }
+
+    /// Whether another server than `server` was called.
+    pub fn has_others(&self, server: &ServerId) -> bool {
+        self.times.keys().any(|other| other != server)
+    }
+
+    /// The calls that are not forgotten, latest first.
+    pub(super) fn calls(&self) -> impl Iterator<Item = &RecentCall> {
+        self.calls.iter().rev()
+    }
+
+    /// The same of results.
+    pub(super) fn outputs(&self) -> impl Iterator<Item = &RecentOutput> {
+        self.outputs.iter().rev()
+    }
+
+    /// How often a server was called within a time, without a look at every call.
+    pub(super) fn count_of(&self, server: &ServerId, now: Timestamp, within: Duration) -> usize {
+        let count =
+            |times: &VecDeque<Timestamp>| times.len() - times.partition_point(|at| now.since(*at) > within);
+        self.times.get(server).map_or(0, count)
+    }
+
+    /// Forgets what no rule reaches any more.
+    fn prune(&mut self, now: Timestamp, policy: &Policy) {
+        let reach = policy.cross_server.reach();
+        while self.calls.front().is_some_and(|call| now.since(call.at) > reach) {
+            self.drop_call();
+        }
+        while self
+            .outputs
+            .front()
+            .is_some_and(|output| now.since(output.at) > reach)
+        {
+            self.drop_output();
+        }
+        self.intents.prune(now);
+        let limits = &policy.rate_limits;
+        self.buckets.retain(|server, level| {
+            let refill = limits.of(server).map(RateLimit::refill);
+            refill.is_some_and(|refill| now.since(level.at) <= refill)
+        });
+    }
+
+    fn drop_call(&mut self) {
+        let Some(call) = self.calls.pop_front() else {
+            return;
+        };
+        self.call_bytes -= bytes_of_call(&call);
+        // The oldest of all is the oldest of its server.
+        if let Entry::Occupied(mut times) = self.times.entry(call.server) {
+            times.get_mut().pop_front();
+            if times.get().is_empty() {
+                times.remove();
+            }
+        }
+    }
+
+    fn drop_output(&mut self) {
+        if let Some(output) = self.outputs.pop_front() {
+            self.output_bytes -= bytes_of_output(&output);
+        }
+    }
+
+    fn bucket(&self, call: &SharedCall, limit: RateLimit) -> Option<Level> {
+        let full = || self.buckets.len() >= MAX_BUCKETS;
+        match self.buckets.get(&call.server) {
+            Some(level) => Some(*level),
+            // Nobody gets a bucket that cannot be kept: it would never be empty.
+            None if full() => Some(Level {
+                at: call.at,
+                left: u64::from(limit.burst.min(1)),
+            }),
+            None => None,
+        }
+    }
+
+    fn fill(&mut self, call: &RecentCall, left: u64) {
+        let is_known = self.buckets.contains_key(&call.server);
+        if !is_known && self.buckets.len() >= MAX_BUCKETS {
+            return;
+        }
+        let level = Level { at: call.at, left };
+        let known = self.buckets.entry(call.server.clone()).or_insert(level);
+        if known.at < level.at || known.at == level.at && known.left > left {
+            *known = level;
+        }
+    }
+}
+
+/// Puts `one` behind all that are no later; nearly always at the end.
+fn insert<T>(among: &mut VecDeque<T>, one: T, at: impl Fn(&T) -> Timestamp) {
+    let time = at(&one);
+    match among.back().is_none_or(|last| at(last) <= time) {
+        true => among.push_back(one),
+        false => {
+            let position = among.partition_point(|known| at(known) <= time);
+            among.insert(position, one);
+        }
+    }
+}
+
+fn bytes_of_call(call: &RecentCall) -> usize {
+    let ids = [&call.request, &call.turn].into_iter().flatten();
+    call.server.as_str().len() + call.tool.len() + ids.map(|id| id.len()).sum::<usize>()
+}
+
+fn bytes_of_output(output: &RecentOutput) -> usize {
+    output.server.as_str().len() + output.tool.len() + output.print.len() * size_of::<u32>()
+}

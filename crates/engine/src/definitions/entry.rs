@@ -1,0 +1,314 @@
+//! One definition: what is recorded of it, and where it stood last.
+
+use mcpmon_detect::scan::Findings;
+use mcpmon_model::{Definition, DefinitionKey, DefinitionRecord, Digest, Finding, RawJson, Timestamp};
+use mcpmon_policy::Policy;
+
+use super::{Full, Standing};
+
+/// A definition, as this process knows it.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    /// What is kept of it.
+    pub(crate) record: DefinitionRecord,
+    /// How it stands.
+    pub(crate) standing: Standing,
+    /// Whether a person was asked about it, as it is.
+    pub(crate) approval: Approval,
+    /// It was listed twice at once, with two definitions.
+    pub(crate) is_contradicted: bool,
+    /// As what it was written last, to know it again without reading it; `None` where that is not known.
+    written: Option<Written>,
+    /// Under which generation of patterns and neighbours it was inspected.
+    generation: u64,
+    place: Place,
+    /// Number of the list in which it stood first; 0 where that is longer ago.
+    pub(super) born: u64,
+    /// As what it was listed first, where it is something else by now and none was accepted.
+    before: Option<Definition>,
+    /// The change that was told.
+    told: Option<Digest>,
+    /// As what the tool is registered.
+    registered: Option<Digest>,
+}
+
+/// A text that was read; not the text, which may be long and is kept as what it says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Written {
+    length: usize,
+    hash: Digest,
+}
+
+impl Written {
+    fn of(raw: &str) -> Self {
+        Self {
+            length: raw.len(),
+            hash: Digest::of(raw.as_bytes()),
+        }
+    }
+
+    fn is(&self, raw: &str) -> bool {
+        self.length == raw.len() && *self == Self::of(raw)
+    }
+}
+
+/// In which list a definition stood last.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Place {
+    /// Number of the list; 0 while it stood in none.
+    pub(super) round: u64,
+    /// How often the list had been called changed by then.
+    pub(super) epoch: u64,
+}
+
+/// How far the approval of a definition is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Approval {
+    /// Nobody was asked.
+    #[default]
+    Unasked,
+    /// A person is asked.
+    Asked,
+    /// A person refused, or did not answer and silence refuses.
+    Refused,
+    /// A person did not answer, and silence is consent.
+    Waived,
+}
+
+/// What a list says of a definition.
+#[derive(Debug)]
+pub(crate) enum Sight {
+    /// It stands there as it did, in every byte.
+    Same,
+    /// It was seen for the first time.
+    New,
+    /// It was read and is what it was.
+    Unchanged,
+    /// It was read and is not what it was.
+    Changed(Box<Definition>),
+    /// It stood there already, the same.
+    Repeated,
+    /// It stood there already, with another definition than this one.
+    Contradicted(Box<Definition>),
+    /// There is no room for it.
+    Refused(Full),
+}
+
+impl Entry {
+    /// A definition of an earlier run, or of another process.
+    pub(super) fn loaded(mut record: DefinitionRecord) -> Self {
+        record.share();
+        Self {
+            record,
+            standing: Standing::default(),
+            approval: Approval::Unasked,
+            is_contradicted: false,
+            written: None,
+            generation: 0,
+            place: Place::default(),
+            born: 0,
+            before: None,
+            told: None,
+            registered: None,
+        }
+    }
+
+    /// Takes what another process recorded of it; what this one saw stays. A pin that the other does not know yet
+    /// stays too.
+    pub(super) fn merge(&mut self, record: DefinitionRecord) {
+        if record.pinned.is_some() {
+            self.record.pinned = record.pinned;
+            self.record.approved_by = record.approved_by;
+            self.record.share();
+            self.before = None;
+        }
+        self.record.first_seen = record.first_seen;
+    }
+
+    /// Nothing is pinned any longer; the next list is judged as the first.
+    pub(super) fn forget_pin(&mut self) {
+        self.record.pinned = None;
+        self.record.approved_by = None;
+        self.before = None;
+        self.told = None;
+        self.approval = Approval::Unasked;
+        self.written = None;
+    }
+
+    /// Whether it is known to be as it was, without reading it.
+    pub(super) fn is_written(&self, raw: &str, generation: u64) -> bool {
+        self.generation == generation && self.written.is_some_and(|written| written.is(raw))
+    }
+
+    pub(super) const fn place(&self) -> Place {
+        self.place
+    }
+
+    /// It stands in a list.
+    pub(super) const fn seen_at(&mut self, place: Place, now: Timestamp) {
+        self.place = place;
+        self.is_contradicted = false;
+        self.record.last_seen = now;
+    }
+
+    /// It stands in no list any more.
+    pub(super) const fn gone(&mut self) {
+        self.place.round = 0;
+        self.registered = None;
+    }
+
+    /// Whether a person is to be asked about it now.
+    pub(crate) fn needs_asking(&self, policy: &Policy) -> bool {
+        self.approval == Approval::Unasked && self.standing.needs_approval(policy)
+    }
+
+    /// Whether this process inspected it.
+    pub(super) const fn is_inspected(&self) -> bool {
+        self.generation > 0
+    }
+
+    /// Whether the server lists it, as far as this process saw.
+    pub(crate) const fn is_listed(&self) -> bool {
+        self.place.round > 0
+    }
+
+    /// It stands in a list a second time.
+    pub(super) fn repeated(&mut self, raw: RawJson<'_>, generation: u64) -> Sight {
+        if self.is_written(raw.as_str(), generation) {
+            return Sight::Repeated;
+        }
+        let other = Definition::of(raw);
+        if other.hash == self.record.seen.hash {
+            return Sight::Repeated;
+        }
+        self.is_contradicted = true;
+        // What is found in the other counts against the name too: the next list is read from scratch.
+        self.written = None;
+        Sight::Contradicted(Box::new(other))
+    }
+
+    /// How it is written, to know it again under `generation`.
+    pub(super) fn written(&mut self, raw: &str, generation: u64) {
+        self.written = Some(Written::of(raw));
+        self.generation = generation;
+    }
+
+    /// What it is by now. Once it is what it was, the next change is told again, even if it is the last one.
+    pub(super) fn replace(&mut self, definition: Definition) {
+        if self.baseline().hash == definition.hash {
+            self.told = None;
+        }
+        let is_other = definition.hash != self.record.seen.hash;
+        if is_other {
+            self.approval = Approval::Unasked;
+        }
+        let seen = std::mem::replace(&mut self.record.seen, definition);
+        if is_other && self.record.pinned.is_none() {
+            let before = self.before.take().unwrap_or(seen);
+            self.before = (before.hash != self.record.seen.hash).then_some(before);
+        }
+        self.record.share();
+    }
+
+    /// What was found in it.
+    pub(crate) fn inspected(&mut self, findings: Vec<Finding>) {
+        self.record.findings = findings.into();
+    }
+
+    /// What was found in another definition of its name.
+    pub(crate) fn also_inspected(&mut self, findings: Vec<Finding>) {
+        let mut all = Findings::default();
+        all.extend(self.record.findings.iter().cloned().chain(findings));
+        self.record.findings = all.into_vec().into();
+    }
+
+    /// Judges it by `policy`.
+    pub(crate) fn stand(&mut self, now: Timestamp, policy: &Policy) {
+        self.standing = Standing::of(&self.record, now, policy);
+    }
+
+    /// Accepts it as it is listed.
+    pub(crate) fn pin(&mut self, by: Option<&str>) {
+        self.before = None;
+        self.record.pinned = Some(self.record.seen.clone());
+        self.record.approved_by = by.map(str::to_owned);
+    }
+
+    /// Takes the acceptance of what is listed now back.
+    pub(crate) fn unpin(&mut self) {
+        let seen = self.record.seen.hash;
+        if self.record.pinned.take_if(|pinned| pinned.hash == seen).is_some() {
+            self.record.approved_by = None;
+        }
+    }
+
+    /// What was accepted, where something else is listed.
+    pub(crate) fn accepted(&self) -> Option<&Definition> {
+        let pinned = self.record.pinned.as_ref();
+        pinned.filter(|pinned| pinned.hash != self.record.seen.hash)
+    }
+
+    /// What was listed first, where something else is by now and none was accepted. A change that was refused does not
+    /// become what the next one is compared with.
+    pub(crate) const fn before(&self) -> Option<&Definition> {
+        self.before.as_ref()
+    }
+
+    /// Text that is kept beside that of what is listed, bytes.
+    pub(super) fn beside(&self) -> usize {
+        let other = self.accepted().or_else(|| self.before());
+        other.map_or(0, |other| other.canonical.len())
+    }
+
+    /// Text that is kept beside that of `definition` once that is listed, and is not by now, bytes.
+    pub(super) fn left_by(&self, definition: &Definition) -> usize {
+        let seen = &self.record.seen;
+        match self.beside() {
+            0 if seen.hash != definition.hash => seen.canonical.len(),
+            _ => 0,
+        }
+    }
+
+    /// What it is compared with: its pin, or what was listed before.
+    pub(super) fn baseline(&self) -> &Definition {
+        self.record.pinned.as_ref().unwrap_or(&self.record.seen)
+    }
+
+    /// Whether the change to what is listed now is still to be told; notes that it is.
+    pub(crate) fn is_untold(&mut self) -> bool {
+        let hash = self.record.seen.hash;
+        self.told.replace(hash) != Some(hash)
+    }
+
+    /// What is to be registered, where that is not done yet; notes that it is.
+    pub(super) fn unregistered(&mut self) -> Option<Digest> {
+        let hash = self.record.seen.hash;
+        let is_due = self.is_listed() && self.registered != Some(hash);
+        is_due.then(|| {
+            self.registered = Some(hash);
+            hash
+        })
+    }
+
+    /// It is registered no more.
+    pub(super) const fn unregister(&mut self) {
+        self.registered = None;
+    }
+
+    /// What was found, unless it is suppressed.
+    pub(crate) fn findings(&self, now: Timestamp, policy: &Policy) -> impl Iterator<Item = &Finding> {
+        let DefinitionKey { identity, name, .. } = &self.record.key;
+        let found = self.record.findings.iter();
+        found.filter(move |finding| !policy.accepts("tool_poisoning", finding, &identity.server, name, now))
+    }
+}
+
+impl Sight {
+    /// Whether the definition was read, and so has to be inspected.
+    pub(crate) const fn is_read(&self) -> bool {
+        match self {
+            Self::New | Self::Unchanged | Self::Changed(_) | Self::Contradicted(_) => true,
+            Self::Same | Self::Repeated | Self::Refused(_) => false,
+        }
+    }
+}

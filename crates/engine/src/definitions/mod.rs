@@ -1,0 +1,200 @@
+//! What servers offer: every definition that was listed, how it compares with its pin, and what is known of the
+//! lists it came in. Bounded; keeps nothing of what passed but its latest state.
+
+mod entry;
+mod offer;
+mod standing;
+
+use std::collections::BTreeMap;
+
+use mcpmon_model::{DefinitionKey, DefinitionKind, DefinitionRecord, PinKey, ServerId, Timestamp};
+use mcpmon_policy::{Admission, Policy};
+
+pub(super) use self::{
+    entry::{Approval, Entry, Sight},
+    offer::{Ended, Full, Offer, Page},
+    standing::{PinStanding, Standing},
+};
+use super::admission;
+
+/// Servers whose definitions are kept.
+const MAX_SERVERS: usize = 4096;
+
+/// Everything that is offered, by server.
+#[derive(Debug, Default)]
+pub(super) struct DefinitionBook(BTreeMap<PinKey, Offers>);
+
+/// What one server offers.
+#[derive(Debug, Default)]
+pub(super) struct Offers {
+    offers: [Offer; KINDS],
+    /// How the server itself stands, as the policy in force has it.
+    pub(super) admission: Admission,
+    /// A definition for which the whole server is refused.
+    pub(super) poisoned: Option<(DefinitionKind, String)>,
+    /// Names that this one was found to resemble, told once each.
+    pub(super) resembles: Vec<String>,
+    /// Grows whenever any of it may have changed.
+    changes: u64,
+}
+
+const KINDS: usize = 5;
+
+impl Offers {
+    /// What is known of a server that was not seen.
+    pub(super) fn of_stranger(server: &ServerId, policy: &Policy) -> Self {
+        Self {
+            admission: admission(policy, server),
+            ..Self::default()
+        }
+    }
+
+    pub(super) const fn of(&self, kind: DefinitionKind) -> &Offer {
+        &self.offers[index(kind)]
+    }
+
+    pub(super) const fn of_mut(&mut self, kind: DefinitionKind) -> &mut Offer {
+        &mut self.offers[index(kind)]
+    }
+
+    /// A number that is another whenever any of this may have changed.
+    pub(super) const fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// Every definition.
+    pub(super) fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.offers.iter().flat_map(Offer::entries)
+    }
+
+    /// Judges every definition anew, by `policy`.
+    pub(super) fn renew(&mut self, server: &ServerId, now: Timestamp, policy: &Policy) {
+        self.changes += 1;
+        self.admission = admission(policy, server);
+        for entry in self.offers.iter_mut().flat_map(Offer::entries_mut) {
+            entry.stand(now, policy);
+        }
+        self.note_poisoned(policy);
+    }
+
+    /// Finds the definition, if any, for which the whole server is refused. It need not be listed any more: what
+    /// this process saw of its server it does not forget.
+    pub(super) fn note_poisoned(&mut self, policy: &Policy) {
+        let poisoned = self
+            .entries()
+            .find(|entry| entry.is_inspected() && entry.standing.refuses_server(policy))
+            .map(|entry| (entry.record.key.kind, entry.record.key.name.clone()));
+        self.poisoned = poisoned;
+    }
+}
+
+const fn index(kind: DefinitionKind) -> usize {
+    match kind {
+        DefinitionKind::Tool => 0,
+        DefinitionKind::Prompt => 1,
+        DefinitionKind::Resource => 2,
+        DefinitionKind::Template => 3,
+        DefinitionKind::Instructions => 4,
+    }
+}
+
+impl DefinitionBook {
+    /// What `identity` offers; `None` where it was not seen.
+    pub(super) fn get(&self, identity: &PinKey) -> Option<&Offers> {
+        self.0.get(identity)
+    }
+
+    pub(super) fn get_mut(&mut self, identity: &PinKey) -> Option<&mut Offers> {
+        let offers = self.0.get_mut(identity)?;
+        offers.changes += 1;
+        Some(offers)
+    }
+
+    /// A whole list of `kind` came as it was: nothing is another but the time, and in which list its items stood last.
+    pub(super) fn listed_again(&mut self, identity: &PinKey, kind: DefinitionKind, now: Timestamp) {
+        if let Some(offers) = self.0.get_mut(identity) {
+            offers.of_mut(kind).listed_again(now);
+        }
+    }
+
+    /// Makes a place for `identity`; `None` where there is no room.
+    pub(super) fn open(&mut self, identity: &PinKey, policy: &Policy) -> Option<&mut Offers> {
+        if !self.knows_or_makes(identity, policy) {
+            return None;
+        }
+        self.get_mut(identity)
+    }
+
+    /// Makes a place for `identity` where it has none; whether it has one.
+    pub(super) fn knows_or_makes(&mut self, identity: &PinKey, policy: &Policy) -> bool {
+        if self.0.contains_key(identity) {
+            return true;
+        }
+        let has_room = self.0.len() < MAX_SERVERS;
+        if has_room {
+            let offers = Offers::of_stranger(&identity.server, policy);
+            self.0.insert(identity.clone(), offers);
+        }
+        has_room
+    }
+
+    /// Takes what earlier runs, or other processes, recorded.
+    pub(super) fn load(&mut self, records: Vec<DefinitionRecord>, policy: &Policy) {
+        for record in records {
+            let Some(offers) = self.open(&record.key.identity, policy) else {
+                continue;
+            };
+            offers.of_mut(record.key.kind).load(record, policy);
+        }
+    }
+
+    /// Judges everything anew.
+    pub(super) fn renew(&mut self, now: Timestamp, policy: &Policy) {
+        for (identity, offers) in &mut self.0 {
+            offers.renew(&identity.server, now, policy);
+        }
+    }
+
+    /// Every definition.
+    pub(super) fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.0.values().flat_map(Offers::entries)
+    }
+
+    /// How many servers and tools there are; it only grows.
+    pub(super) fn extent(&self) -> usize {
+        let tools = self
+            .0
+            .values()
+            .map(|offers| offers.of(DefinitionKind::Tool).len());
+        self.0.len() + tools.sum::<usize>()
+    }
+
+    /// Every identity under which `server` was seen.
+    pub(super) fn identities(&self, server: &ServerId) -> impl Iterator<Item = &PinKey> {
+        self.0.keys().filter(move |identity| identity.server == *server)
+    }
+
+    /// Every server.
+    pub(super) fn servers(&self) -> impl Iterator<Item = &ServerId> {
+        self.0.keys().map(|identity| &identity.server)
+    }
+
+    pub(super) fn entry_mut(&mut self, key: &DefinitionKey) -> Option<&mut Entry> {
+        self.get_mut(&key.identity)?.of_mut(key.kind).get_mut(&key.name)
+    }
+
+    /// Forgets the definitions of a server, or those of one name; returns what they were.
+    pub(super) fn forget(&mut self, server: &ServerId, name: Option<&str>) -> Vec<DefinitionKey> {
+        let of_server = self
+            .0
+            .iter_mut()
+            .filter(|(identity, _)| identity.server == *server);
+        of_server
+            .flat_map(|(_, offers)| {
+                offers.changes += 1;
+                offers.offers.iter_mut()
+            })
+            .flat_map(|offer| offer.forget(name))
+            .collect()
+    }
+}

@@ -1,0 +1,348 @@
+//! One kind of what a server offers, and the lists in which it comes: pages, changes, absence.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use mcpmon_model::{
+    Definition, DefinitionKey, DefinitionKind, DefinitionRecord, Digest, PinKey, RawJson, SessionId,
+    Timestamp,
+};
+use mcpmon_policy::Policy;
+
+use super::{Entry, Sight, entry::Place};
+
+/// Longest definition that is read, bytes as written.
+const MAX_DEFINITION: usize = 1 << 20;
+/// Longest name, bytes.
+const MAX_NAME: usize = 1 << 10;
+/// Canonical text that is kept of one kind, bytes: of what is listed, and as much of what was accepted or listed first and
+/// is something else by now.
+const MAX_TEXT: usize = 32 << 20;
+
+/// Everything of one kind.
+#[derive(Debug, Default)]
+pub(crate) struct Offer {
+    entries: BTreeMap<String, Entry>,
+    /// Canonical text of what is listed, bytes.
+    text: usize,
+    /// The same of what is kept beside it: this or less.
+    beside: usize,
+    /// Number of the list that is or was read last.
+    round: u64,
+    /// How often the list was called changed.
+    epoch: u64,
+    /// How many items the list has so far.
+    items: usize,
+    /// Whose list is read, from its first page on; `None` between lists, and where pages are missing.
+    reading: Option<Option<SessionId>>,
+    /// Something in the latest list had no room.
+    is_overfull: bool,
+}
+
+/// Why a definition is not kept, and so cannot be offered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Full {
+    /// The list is too long.
+    #[error("a server may offer {most} of a kind (`mcp.limits.max_tools`)")]
+    Items {
+        /// The limit.
+        most: usize,
+    },
+    /// Too many were offered at one time or another.
+    #[error("{most} different ones were offered already")]
+    Names {
+        /// The limit.
+        most: usize,
+    },
+    /// Together they are too long.
+    #[error("all of a kind may have {} MiB", MAX_TEXT >> 20)]
+    Text,
+    /// It is too long.
+    #[error("one may have {} MiB", MAX_DEFINITION >> 20)]
+    Length,
+    /// Its name is too long.
+    #[error("a name may have {MAX_NAME} bytes")]
+    Name,
+}
+
+/// Whose page is read, when, and by what.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Page<'a> {
+    /// When it came.
+    pub(crate) now: Timestamp,
+    /// Whose it is.
+    pub(crate) identity: &'a PinKey,
+    /// What it lists.
+    pub(crate) kind: DefinitionKind,
+    /// Which patterns and neighbours hold: what was inspected under others is inspected anew.
+    pub(crate) generation: u64,
+    /// The policy in force.
+    pub(crate) policy: &'a Policy,
+}
+
+impl Page<'_> {
+    fn first_sight(&self, name: &str, definition: Definition) -> Entry {
+        Entry::loaded(DefinitionRecord {
+            key: DefinitionKey {
+                identity: self.identity.clone(),
+                kind: self.kind,
+                name: name.to_owned(),
+            },
+            seen: definition,
+            pinned: None,
+            approved_by: None,
+            first_seen: self.now,
+            last_seen: self.now,
+            findings: Arc::default(),
+            hidden: false,
+        })
+    }
+}
+
+impl Offer {
+    pub(crate) fn get(&self, name: &str) -> Option<&Entry> {
+        self.entries.get(name)
+    }
+
+    pub(crate) fn get_mut(&mut self, name: &str) -> Option<&mut Entry> {
+        self.entries.get_mut(name)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub(crate) fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.values()
+    }
+
+    pub(super) fn entries_mut(&mut self) -> impl Iterator<Item = &mut Entry> {
+        self.entries.values_mut()
+    }
+
+    /// Names of what is listed.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.entries
+            .iter()
+            .filter(|(_, entry)| entry.is_listed())
+            .map(|(name, _)| name.as_str())
+    }
+
+    /// What is listed and not registered yet; it is taken to be registered from now on.
+    pub(crate) fn take_unregistered(&mut self) -> impl Iterator<Item = (&str, Digest)> {
+        let entries = self.entries.iter_mut();
+        entries.filter_map(|(name, entry)| Some((name.as_str(), entry.unregistered()?)))
+    }
+
+    /// Nothing is registered any more.
+    pub(crate) fn unregister(&mut self) {
+        self.entries_mut().for_each(Entry::unregister);
+    }
+
+    /// Whether something in the latest list had no room.
+    pub(crate) const fn is_overfull(&self) -> bool {
+        self.is_overfull
+    }
+
+    /// Whether `entry` stood in its list since that was last called changed.
+    pub(crate) fn is_fresh(&self, entry: &Entry) -> bool {
+        entry.is_listed() && entry.place().epoch == self.epoch
+    }
+
+    /// Whether a definition that nobody accepted came after ones that are pinned: in a later list, or in a later run.
+    pub(crate) fn is_latecomer(&self, entry: &Entry) -> bool {
+        let is_before = |other: &Entry| match (other.born, entry.born) {
+            (0, 0) => other.record.first_seen < entry.record.first_seen,
+            (other, own) => other < own,
+        };
+        let is_unpinned = entry.record.pinned.is_none();
+        is_unpinned
+            && self
+                .entries()
+                .any(|other| other.record.pinned.is_some() && is_before(other))
+    }
+
+    /// The server says that its list is another by now.
+    pub(crate) const fn changed(&mut self) {
+        self.epoch += 1;
+    }
+
+    pub(super) fn load(&mut self, record: DefinitionRecord, policy: &Policy) {
+        if let Some(entry) = self.entries.get_mut(&record.key.name) {
+            return entry.merge(record);
+        }
+        if self.entries.len() < most_names(policy) {
+            self.text += record.seen.canonical.len();
+            self.entries
+                .insert(record.key.name.clone(), Entry::loaded(record));
+        }
+    }
+
+    pub(super) fn forget(&mut self, name: Option<&str>) -> Vec<DefinitionKey> {
+        let of_name = self
+            .entries
+            .values_mut()
+            .filter(|entry| name.is_none_or(|name| entry.record.key.name == name));
+        of_name
+            .map(|entry| {
+                entry.forget_pin();
+                entry.record.key.clone()
+            })
+            .collect()
+    }
+
+    /// A page begins: the first one of a list, or one that goes on with it.
+    pub(crate) fn begin(&mut self, session: Option<&SessionId>, continued: bool) {
+        self.beside = self.entries().map(Entry::beside).sum();
+        if continued {
+            // Pages of two clients may be mixed; then nothing is known to be absent.
+            if self
+                .reading
+                .as_ref()
+                .is_some_and(|reading| reading.as_ref() != session)
+            {
+                self.reading = None;
+            }
+            return;
+        }
+        self.round += 1;
+        self.items = 0;
+        self.is_overfull = false;
+        self.reading = Some(session.cloned());
+    }
+
+    /// Whether everything that is listed stands in the list that was read last, which has so many items and is whole.
+    pub(crate) fn is_all_of(&self, items: usize) -> bool {
+        let listed = self.entries().filter(|entry| entry.is_listed());
+        let mut of_last = listed.map(|entry| entry.place().round == self.round);
+        let count = of_last.by_ref().take_while(|is_of_last| *is_of_last).count();
+        count == items && of_last.next().is_none() && self.reading.is_none() && !self.is_overfull
+    }
+
+    /// The list that was read last, which was [all there is](Self::is_all_of), comes again as it was.
+    pub(crate) fn listed_again(&mut self, now: Timestamp) {
+        self.round += 1;
+        let place = Place {
+            round: self.round,
+            epoch: self.epoch,
+        };
+        for entry in self.entries.values_mut().filter(|entry| entry.is_listed()) {
+            entry.seen_at(place, now);
+        }
+    }
+
+    /// Notes an item of the page. What is not known as it is written is read; what was found in it is to be told
+    /// to its entry afterwards.
+    pub(crate) fn note(&mut self, page: &Page<'_>, name: &str, raw: RawJson<'_>) -> Sight {
+        self.items += 1;
+        let place = Place {
+            round: self.round,
+            epoch: self.epoch,
+        };
+        if let Some(entry) = self.entries.get_mut(name) {
+            if entry.place().round == self.round {
+                return entry.repeated(raw, page.generation);
+            }
+            if self.items <= page.policy.limits.max_tools && entry.is_written(raw.as_str(), page.generation) {
+                entry.seen_at(place, page.now);
+                return Sight::Same;
+            }
+        }
+        let definition = match self.admit(page.policy, name, raw) {
+            Ok(definition) => definition,
+            Err(full) => {
+                self.is_overfull = true;
+                if let Some(entry) = self.entries.get_mut(name) {
+                    entry.gone();
+                }
+                return Sight::Refused(full);
+            }
+        };
+        let Some(entry) = self.entries.get_mut(name) else {
+            let mut entry = page.first_sight(name, definition);
+            entry.born = place.round;
+            entry.seen_at(place, page.now);
+            entry.written(raw.as_str(), page.generation);
+            self.entries.insert(name.to_owned(), entry);
+            return Sight::New;
+        };
+        entry.seen_at(place, page.now);
+        entry.written(raw.as_str(), page.generation);
+        let is_changed = entry.baseline().hash != definition.hash;
+        let before = is_changed.then(|| Box::new(entry.baseline().clone()));
+        entry.replace(definition);
+        before.map_or(Sight::Unchanged, Sight::Changed)
+    }
+
+    /// The definition written as `raw`, if there is room for it.
+    fn admit(&mut self, policy: &Policy, name: &str, raw: RawJson<'_>) -> Result<Definition, Full> {
+        let most = policy.limits.max_tools;
+        if self.items > most {
+            return Err(Full::Items { most });
+        }
+        if name.len() > MAX_NAME {
+            return Err(Full::Name);
+        }
+        if raw.as_str().len() > MAX_DEFINITION {
+            return Err(Full::Length);
+        }
+        let known = self.entries.get(name);
+        let most = most_names(policy);
+        if known.is_none() && self.entries.len() >= most {
+            return Err(Full::Names { most });
+        }
+        let definition = Definition::of(raw);
+        let length = known.map_or(0, |entry| entry.record.seen.canonical.len());
+        let text = self.text - length + definition.canonical.len();
+        let beside = self.beside + known.map_or(0, |entry| entry.left_by(&definition));
+        if text > MAX_TEXT || beside > MAX_TEXT {
+            return Err(Full::Text);
+        }
+        (self.text, self.beside) = (text, beside);
+        Ok(definition)
+    }
+
+    /// The page ends. At the end of a whole list, what stood in an earlier one and not in this one is gone.
+    pub(crate) fn end(&mut self, identity_member: &str, more: bool) -> Ended {
+        let mut ended = Ended::default();
+        if more || self.reading.take().is_none() {
+            return ended;
+        }
+        let round = self.round;
+        let mut rests: BTreeMap<Digest, String> = BTreeMap::new();
+        for (name, entry) in &mut self.entries {
+            if entry.is_listed() && entry.place().round < round {
+                entry.gone();
+                ended.gone.push(name.clone());
+                let rest = entry.record.seen.digest_apart_from(identity_member);
+                rest.map(|rest| rests.insert(rest, name.clone()));
+            }
+        }
+        if ended.gone.is_empty() {
+            return ended;
+        }
+        let born = self
+            .entries
+            .iter()
+            .filter(|(_, entry)| entry.born == round && entry.is_listed());
+        let renamed = born.filter_map(|(name, entry)| {
+            let rest = entry.record.seen.digest_apart_from(identity_member)?;
+            Some((name.clone(), rests.get(&rest)?.clone()))
+        });
+        ended.renamed = renamed.collect();
+        ended
+    }
+}
+
+/// What the end of a list shows.
+#[derive(Debug, Default)]
+pub(crate) struct Ended {
+    /// What is there no more.
+    pub(crate) gone: Vec<String>,
+    /// What took the place of something gone, alike in all but the name: the new name and the old one.
+    pub(crate) renamed: Vec<(String, String)>,
+}
+
+/// Names of a kind that are remembered, those that are listed no more among them.
+const fn most_names(policy: &Policy) -> usize {
+    policy.limits.max_tools.saturating_mul(2)
+}

@@ -1,0 +1,103 @@
+//! How a definition stands: against its pin, and by what was found in it.
+
+use mcpmon_model::{DefinitionRecord, Severity, Timestamp};
+use mcpmon_policy::{FirstUse, OnChange, OnDetection, Policy};
+
+/// How a definition stands, by a policy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Standing {
+    /// Against its pin.
+    pub(crate) pin: PinStanding,
+    /// The worst that was found in it, unless that is suppressed or approved: how bad, and which finding.
+    pub(crate) danger: Option<(Severity, usize)>,
+}
+
+/// How a definition compares with its pin.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum PinStanding {
+    /// Definitions are not compared.
+    #[default]
+    Off,
+    /// Equal.
+    Match,
+    /// There is no pin, and none is needed.
+    New,
+    /// There is no pin, and nothing is trusted without one.
+    Unpinned,
+    /// It differs.
+    Changed,
+}
+
+impl Standing {
+    /// How `record` stands at `now`.
+    pub(crate) fn of(record: &DefinitionRecord, now: Timestamp, policy: &Policy) -> Self {
+        let is_approved = record.approved_by.is_some()
+            && record
+                .pinned
+                .as_ref()
+                .is_some_and(|pinned| pinned.hash == record.seen.hash);
+        let danger = if is_approved {
+            None
+        } else {
+            danger(record, now, policy)
+        };
+        Self {
+            pin: PinStanding::of(record, policy),
+            danger,
+        }
+    }
+
+    /// Whether the whole server is refused for it.
+    pub(crate) fn refuses_server(self, policy: &Policy) -> bool {
+        let is_bad = self
+            .danger
+            .is_some_and(|(severity, _)| severity >= policy.inspection.act_threshold);
+        is_bad && policy.inspection.on_detection == OnDetection::Block
+    }
+
+    /// Whether a person has to approve it first. Nobody has to where findings are only reported.
+    pub(crate) fn needs_approval(self, policy: &Policy) -> bool {
+        let is_bad = self
+            .danger
+            .is_some_and(|(severity, _)| severity >= policy.approvals.required_for);
+        is_bad && policy.inspection.on_detection != OnDetection::Alert
+    }
+}
+
+impl PinStanding {
+    fn of(record: &DefinitionRecord, policy: &Policy) -> Self {
+        let pinning = policy.definition_pinning;
+        match &record.pinned {
+            _ if !pinning.enabled => Self::Off,
+            Some(pinned) if pinned.hash == record.seen.hash => Self::Match,
+            Some(_) => Self::Changed,
+            None if pinning.auto_trust_first => Self::New,
+            None => Self::Unpinned,
+        }
+    }
+
+    /// Whether the definition is pinned now, as it is seen.
+    pub(crate) fn pins(self, policy: &Policy) -> bool {
+        self == Self::New && policy.first_use == FirstUse::Pin
+    }
+
+    /// What is done about it.
+    pub(crate) const fn effect(self, policy: &Policy) -> OnChange {
+        match self {
+            Self::Off | Self::Match | Self::New => OnChange::Allow,
+            Self::Unpinned | Self::Changed => policy.definition_pinning.on_change,
+        }
+    }
+}
+
+fn danger(record: &DefinitionRecord, now: Timestamp, policy: &Policy) -> Option<(Severity, usize)> {
+    let server = &record.key.identity.server;
+    let open = record
+        .findings
+        .iter()
+        .enumerate()
+        .filter(|(_, finding)| !policy.accepts("tool_poisoning", finding, server, &record.key.name, now));
+    // Of equally bad ones the first is told.
+    open.map(|(index, finding)| (finding.severity, index))
+        .max_by_key(|(severity, index)| (*severity, std::cmp::Reverse(*index)))
+}

@@ -1,0 +1,320 @@
+//! Running servers: from the launch that was recognised to the process that serves, and to its end.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, btree_map::Entry},
+    time::Duration,
+};
+
+use mcpmon_detect::launch::Stage;
+use mcpmon_model::{Exec, Exit, FileId, InstanceId, PinKey, ProcessId, ServerId, Timestamp};
+
+/// A server that was launched.
+#[derive(Debug)]
+pub(super) struct Instance {
+    /// Which server it is.
+    pub(super) server: ServerId,
+    /// Package, module, image or program, as the launch named it.
+    pub(super) name: String,
+    /// Pattern that recognised it.
+    pub(super) pattern: String,
+    /// Servers whose process trees it lies in, the outermost first: their egress lists hold for it too.
+    pub(super) inside: Vec<ServerId>,
+    /// Real user id of the launch.
+    pub(super) uid: u32,
+    /// First process of the launch.
+    pub(super) launcher: ProcessId,
+    /// Arguments of the launch.
+    pub(super) argv: Vec<String>,
+    /// The same with links into installed packages followed; empty where there are none.
+    pub(super) linked: Vec<String>,
+    /// Live processes, as far as they were seen. Changed through [`Instances`] only.
+    members: BTreeSet<ProcessId>,
+    /// Whether any process but the first ever belonged to it.
+    has_forked: bool,
+    /// A shell that the launch names, and that serves unless it starts or becomes something else. Its age counts
+    /// from when it was left alone last.
+    pub(super) shell: Option<Serving>,
+    /// Of the candidates that ended, the one that lived longest, and how long.
+    pub(super) ended_candidate: Option<EndedCandidate>,
+    /// What this launch was the first to pin.
+    pub(super) pinned: Option<PinKey>,
+    /// How far it is.
+    pub(super) phase: Phase,
+}
+
+/// A process that may have been the server, and has ended.
+#[derive(Clone, Debug)]
+pub(super) struct EndedCandidate {
+    pub(super) serving: Serving,
+    pub(super) exit: Exit,
+    pub(super) lived: Duration,
+}
+
+/// How far a launch is.
+#[derive(Debug)]
+pub(super) enum Phase {
+    /// The process that serves is not known yet; these live and may be it, the oldest first.
+    Starting(Vec<Serving>),
+    /// Its files are being hashed; its end is told after the result.
+    Hashing(Serving, Option<Exit>),
+    /// It serves.
+    Serving(Serving),
+}
+
+/// The process that serves.
+#[derive(Clone, Debug)]
+pub(super) struct Serving {
+    pub(super) process: ProcessId,
+    pub(super) comm: String,
+    pub(super) uid: u32,
+    pub(super) stage: Stage,
+    pub(super) file: FileId,
+    /// Names of that file; 0 where unknown.
+    pub(super) links: u32,
+    pub(super) owner: Option<u32>,
+    pub(super) since: Timestamp,
+    pub(super) held: bool,
+    /// Number of the hash that was ordered for it.
+    pub(super) attempt: u64,
+}
+
+impl Serving {
+    pub(super) fn new(exec: &Exec, stage: Stage, since: Timestamp) -> Self {
+        Self {
+            process: exec.process,
+            comm: exec.comm.clone(),
+            uid: exec.uid,
+            stage,
+            file: exec.file,
+            links: exec.links,
+            owner: exec.owner,
+            since,
+            held: false,
+            attempt: 0,
+        }
+    }
+
+    pub(super) const fn is_shell(&self) -> bool {
+        matches!(self.stage, Stage::Shell { .. })
+    }
+}
+
+impl Instance {
+    pub(super) fn new(
+        server: ServerId,
+        name: String,
+        pattern: String,
+        inside: Vec<ServerId>,
+        exec: &Exec,
+    ) -> Self {
+        Self {
+            inside,
+            uid: exec.uid,
+            server,
+            name,
+            pattern,
+            launcher: exec.process,
+            argv: exec.argv.clone(),
+            linked: exec.linked.clone(),
+            members: BTreeSet::new(),
+            has_forked: false,
+            shell: None,
+            ended_candidate: None,
+            pinned: None,
+            phase: Phase::Starting(Vec::new()),
+        }
+    }
+
+    pub(super) const fn members(&self) -> &BTreeSet<ProcessId> {
+        &self.members
+    }
+
+    /// Notes a process that may be the server. One that executes again keeps its age: a server must not stay
+    /// young for ever by executing programs.
+    pub(super) fn propose(&mut self, proposed: Serving) {
+        let Phase::Starting(candidates) = &mut self.phase else {
+            return;
+        };
+        match candidates
+            .iter_mut()
+            .find(|candidate| candidate.process == proposed.process)
+        {
+            Some(candidate) => {
+                let since = candidate.since;
+                *candidate = Serving { since, ..proposed };
+            }
+            None => candidates.push(proposed),
+        }
+    }
+
+    /// The shell that the launch names, where it has no child: everything else that lives is older.
+    pub(super) fn childless_shell(&self) -> Option<&Serving> {
+        let shell = self.shell.as_ref()?;
+        let is_no_child = |member: &ProcessId| *member == shell.process || member.start < shell.process.start;
+        self.members.iter().all(is_no_child).then_some(shell)
+    }
+
+    /// What served, where `process` is the shell that the launch names and nothing is left that may be the server: the
+    /// shell itself, if nothing was ever started beside it, else what lived longest of what it started.
+    pub(super) fn served_below(&self, exit: Exit) -> Option<(Serving, Exit)> {
+        let shell = self
+            .shell
+            .as_ref()
+            .filter(|shell| shell.process == exit.process)?;
+        match (&self.phase, &self.ended_candidate) {
+            (Phase::Starting(_), _) if !self.has_forked => Some((shell.clone(), exit)),
+            (Phase::Starting(candidates), Some(ended)) if candidates.is_empty() => {
+                Some((ended.serving.clone(), ended.exit))
+            }
+            (Phase::Starting(_) | Phase::Hashing(..) | Phase::Serving(_), _) => None,
+        }
+    }
+
+    /// A process that may have been the server has ended; one that `is_build_tool` was none.
+    pub(super) fn end_candidate(&mut self, now: Timestamp, exit: Exit, is_build_tool: fn(&Serving) -> bool) {
+        let Phase::Starting(candidates) = &mut self.phase else {
+            return;
+        };
+        let Some(position) = candidates
+            .iter()
+            .position(|candidate| candidate.process == exit.process)
+        else {
+            return;
+        };
+        let serving = candidates.remove(position);
+        let lived = now.since(serving.since);
+        let is_longest = self
+            .ended_candidate
+            .as_ref()
+            .is_none_or(|ended| ended.lived <= lived);
+        if is_longest && !is_build_tool(&serving) {
+            self.ended_candidate = Some(EndedCandidate { serving, exit, lived });
+        }
+    }
+
+    /// A shell that executes something is that shell no longer, and serves no more if it did.
+    pub(super) fn leave_shell(&mut self, process: ProcessId) {
+        self.shell.take_if(|shell| shell.process == process);
+        let served = |serving: &Serving| serving.process == process && serving.is_shell();
+        if self.serving().is_some_and(served) {
+            self.phase = Phase::Starting(Vec::new());
+        }
+    }
+
+    /// What the pins of this server belong to while `serving` serves.
+    pub(super) fn pin_key(&self, serving: &Serving) -> PinKey {
+        PinKey {
+            server: self.server.clone(),
+            name: self.name.clone(),
+            uid: serving.uid,
+        }
+    }
+
+    /// The serving process, where it is known.
+    pub(super) const fn serving(&self) -> Option<&Serving> {
+        match &self.phase {
+            Phase::Starting(_) => None,
+            Phase::Hashing(serving, _) | Phase::Serving(serving) => Some(serving),
+        }
+    }
+}
+
+/// All running servers.
+#[derive(Debug, Default)]
+pub(super) struct Instances {
+    last: u32,
+    running: BTreeMap<InstanceId, Instance>,
+    /// How many of them each user has.
+    of_user: BTreeMap<u32, usize>,
+    by_process: BTreeMap<ProcessId, InstanceId>,
+}
+
+/// Most servers of one user at a time. One user's launches cannot use up what others need.
+pub(super) const MAX_INSTANCES: usize = 1024;
+
+impl Instances {
+    /// Adds a launch; `None` where its user has too many.
+    pub(super) fn add(&mut self, instance: Instance) -> Option<InstanceId> {
+        let of_user = self.of_user.entry(instance.uid).or_default();
+        if *of_user >= MAX_INSTANCES {
+            return None;
+        }
+        *of_user += 1;
+        // Numbers of running servers are skipped after an overflow; there are far fewer than numbers.
+        loop {
+            self.last = self.last.checked_add(1).unwrap_or(1);
+            let number = InstanceId(self.last);
+            if let Entry::Vacant(vacant) = self.running.entry(number) {
+                vacant.insert(instance);
+                return Some(number);
+            }
+        }
+    }
+
+    pub(super) fn get(&self, number: InstanceId) -> Option<&Instance> {
+        self.running.get(&number)
+    }
+
+    pub(super) fn get_mut(&mut self, number: InstanceId) -> Option<&mut Instance> {
+        self.running.get_mut(&number)
+    }
+
+    /// The server a process belongs to.
+    pub(super) fn of(&self, process: ProcessId) -> Option<InstanceId> {
+        self.by_process.get(&process).copied()
+    }
+
+    /// Notes that a process belongs to a server; it leaves the one it belonged to. Nothing belongs to a server that
+    /// is not followed.
+    pub(super) fn join(&mut self, number: InstanceId, process: ProcessId) {
+        if !self.running.contains_key(&number) {
+            return;
+        }
+        if let Some(before) = self
+            .by_process
+            .insert(process, number)
+            .filter(|before| *before != number)
+        {
+            self.part(before, process);
+        }
+        if let Some(instance) = self.running.get_mut(&number) {
+            instance.has_forked |= process != instance.launcher;
+            instance.members.insert(process);
+        }
+    }
+
+    /// Notes that a process ended; a server without processes is forgotten.
+    pub(super) fn leave(&mut self, number: InstanceId, process: ProcessId) {
+        self.by_process.remove(&process);
+        self.part(number, process);
+    }
+
+    fn part(&mut self, number: InstanceId, process: ProcessId) {
+        let Some(instance) = self.running.get_mut(&number) else {
+            return;
+        };
+        instance.members.remove(&process);
+        if instance.members.is_empty() && !matches!(instance.phase, Phase::Hashing(..)) {
+            let uid = instance.uid;
+            self.running.remove(&number);
+            self.forget_one_of(uid);
+        }
+    }
+
+    fn forget_one_of(&mut self, uid: u32) {
+        if let Entry::Occupied(mut count) = self.of_user.entry(uid) {
+            *count.get_mut() -= 1;
+            if *count.get() == 0 {
+                count.remove();
+            }
+        }
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (InstanceId, &Instance)> {
+        self.running.iter().map(|(number, instance)| (*number, instance))
+    }
+
+    pub(super) fn numbers(&self) -> Vec<InstanceId> {
+        self.running.keys().copied().collect()
+    }
+}

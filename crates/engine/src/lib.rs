@@ -1,0 +1,34 @@
+//! The decisions: a Monitor that turns observations into judgements, with the running servers, their pins and what they
+//! offer.
+//!
+//! Pure: no clock, file, socket, environment, task, log or randomness.
+
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod admission;
+pub mod cross_server;
+mod definitions;
+mod instances;
+mod lineage;
+mod monitor;
+pub mod names;
+mod order;
+pub mod pins;
+mod rate_limit;
+mod recognise;
+pub mod registry;
+mod rulebook;
+mod rules;
+mod tell;
+mod traffic;
+mod ways;
+mod wording;
+
+pub use admission::admission;
+pub use monitor::{Monitor, Observation, Proxied, Running};
+pub use order::{Ask, Judgement, Order, Shared};
+pub use recognise::{launch_rules, recognise, recognise_linked};
+pub use rules::{About, BESIDE, GUIDE, Opinion, suppressible};
+pub use tell::{proxied, runs_on};
+pub use traffic::{Company, NotSeen, Tally};

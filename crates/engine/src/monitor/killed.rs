@@ -1,0 +1,54 @@
+//! The kill switch and the processes of servers: those of a stopped session connect nowhere.
+
+use mcpmon_model::{Denial, InstanceId, Kills, SessionId};
+
+use super::Monitor;
+use crate::order::Judgement;
+
+impl Monitor {
+    /// Why nothing at all may be asked of a server in this session; `None` where no person stopped it. For what is no
+    /// message: those are judged one by one.
+    #[must_use]
+    pub fn halted(&self, session: Option<&SessionId>) -> Option<Denial> {
+        let objection = self.traffic.stop_of(session)?;
+        Some(objection.denial())
+    }
+
+    /// Takes what persons stopped, in place of what they had stopped before. The list that refuses everything is
+    /// to be in the kernel by now.
+    pub fn stop(&mut self, kills: Kills) -> Judgement {
+        let mut judgement = Judgement::default();
+        if kills == self.kills {
+            return judgement;
+        }
+        self.traffic.stop(kills.clone());
+        self.kills = kills;
+        for number in self.instances.numbers() {
+            self.track_members(number, &mut judgement);
+        }
+        judgement
+    }
+
+    /// To which session a running server belongs: what is stopped for one is stopped for it.
+    pub fn is_of(&mut self, number: InstanceId, session: SessionId) -> Judgement {
+        let mut judgement = Judgement::default();
+        let Self {
+            instances, sessions, ..
+        } = self;
+        sessions.retain(|number, _| instances.get(*number).is_some());
+        if self.instances.get(number).is_none() {
+            return judgement;
+        }
+        let before = self.is_stopped(number);
+        self.sessions.insert(number, session);
+        if before != self.is_stopped(number) {
+            self.track_members(number, &mut judgement);
+        }
+        judgement
+    }
+
+    /// Whether a person stopped the session of a running server.
+    pub(super) fn is_stopped(&self, number: InstanceId) -> bool {
+        self.kills.of(self.sessions.get(&number)).is_some()
+    }
+}

@@ -1,0 +1,270 @@
+//! Launches: what an exec starts, and which process of a launch is the one that serves.
+
+use mcpmon_detect::launch::{Launch, LaunchRules, Stage};
+use mcpmon_model::{Action, Exec, Exit, InstanceId, ServerId, Timestamp};
+use mcpmon_policy::{Gate, Mode, OnChange};
+
+use super::{Monitor, entry::is_installed_entry};
+use crate::{
+    instances::{Instance, MAX_INSTANCES, Phase, Serving},
+    order::{Judgement, Order},
+    recognise::{recognise_linked, started_by_wrapper},
+    tell,
+};
+
+/// Servers around a server that are remembered.
+const MAX_NESTING: usize = 8;
+
+impl Monitor {
+    pub(super) fn recognise(&self, argv: &[String], linked: &[String]) -> Option<Launch> {
+        recognise_linked(&self.policy, &self.launches, argv, linked)
+    }
+
+    /// The server that an exec starts: by its arguments, else by the word of the wrapper that started it.
+    pub(super) fn launch_of(&self, exec: &Exec) -> Option<Launch> {
+        let by_wrapper = || {
+            let server = exec.wrapped_as.as_ref()?;
+            Some(started_by_wrapper(server, &exec.argv))
+        };
+        self.recognise(&exec.argv, &exec.linked).or_else(by_wrapper)
+    }
+
+    pub(super) fn launched(
+        &mut self,
+        now: Timestamp,
+        exec: &Exec,
+        launch: Launch,
+        outer: Option<InstanceId>,
+    ) -> Judgement {
+        let mut judgement = Judgement::default();
+        let Launch {
+            server,
+            stage,
+            pattern,
+            name,
+        } = launch;
+        let inside = self.inside(outer);
+        let instance = Instance::new(server.clone(), name, pattern, inside, exec);
+        let Some(number) = self.instances.add(instance) else {
+            return self.too_many(now, exec, &server);
+        };
+        self.instances.join(number, exec.process);
+        self.track_members(number, &mut judgement);
+        judgement.orders.push(Order::MarkStarter { process: exec.parent });
+        self.deny(now, number, &mut judgement);
+        let serving = Serving::new(exec, stage, now);
+        match serving.stage {
+            Stage::Launcher => {}
+            Stage::Shell { .. } => {
+                if let Some(instance) = self.instances.get_mut(number) {
+                    instance.shell = Some(serving);
+                }
+            }
+            Stage::Script { .. }
+            | Stage::Module { .. }
+            | Stage::Program
+            | Stage::Container { .. }
+            | Stage::Inline => self.serve(now, number, serving, &mut judgement),
+        }
+        judgement
+    }
+
+    /// Servers around one that is started from within `outer`.
+    pub(super) fn inside(&self, outer: Option<InstanceId>) -> Vec<ServerId> {
+        let Some(outer) = outer.and_then(|number| self.instances.get(number)) else {
+            return Vec::new();
+        };
+        let around = outer.inside.iter().chain([&outer.server]).cloned();
+        around.take(MAX_NESTING).collect()
+    }
+
+    /// A launch that is not followed: it stays held to every egress list, and does not run where a server that
+    /// differs from its pins may not.
+    pub(super) fn too_many(&self, now: Timestamp, exec: &Exec, server: &ServerId) -> Judgement {
+        let mut judgement = Judgement::default();
+        let refused = self.policy.server_policy.denies(server) || self.may_block_starts();
+        let mut event = tell::too_many(now, server, exec, MAX_INSTANCES);
+        if refused && self.policy.mode == Mode::Enforce {
+            event.action = Action::Block;
+            judgement.orders.push(Order::KillProcess {
+                process: exec.process,
+                denial: tell::too_many_denial(exec.uid, MAX_INSTANCES),
+            });
+        }
+        judgement.events.push(event);
+        judgement
+    }
+
+    /// Whether a start can be refused for what its files are.
+    pub(super) fn may_block_starts(&self) -> bool {
+        let pinning = self.policy.pinning;
+        pinning.enabled
+            && pinning.on_change == OnChange::Block
+            && self.policy.mode == Mode::Enforce
+            && self.policy.exec.gate == Gate::Auto
+    }
+
+    /// An exec inside a server's process tree.
+    pub(super) fn within(
+        &mut self,
+        now: Timestamp,
+        number: InstanceId,
+        exec: &Exec,
+        launch: Option<Launch>,
+    ) -> Judgement {
+        let mut judgement = Judgement {
+            orders: settle(exec),
+            ..Judgement::default()
+        };
+        self.instances.join(number, exec.process);
+        let launch = match launch {
+            Some(launch) if self.is_another(number, exec, &launch) => {
+                // A server that starts another one: the other is followed on its own.
+                let nested = self.launched(now, exec, launch, Some(number));
+                judgement.events.extend(nested.events);
+                judgement.orders.extend(nested.orders);
+                return judgement;
+            }
+            own => own,
+        };
+        let Some(instance) = self.instances.get_mut(number) else {
+            return judgement;
+        };
+        let stage = launch
+            .as_ref()
+            .map_or_else(|| LaunchRules::stage(&exec.argv), |launch| launch.stage.clone());
+        instance.leave_shell(exec.process);
+        let is_installed = is_installed_entry(&stage, &instance.name);
+        match stage {
+            // Package managers probe interpreters with inline code before they start the server.
+            Stage::Launcher | Stage::Inline => return judgement,
+            Stage::Shell { .. } => {
+                if launch.is_some() || is_installed {
+                    instance
+                        .shell
+                        .get_or_insert_with(|| Serving::new(exec, stage, now));
+                }
+                return judgement;
+            }
+            Stage::Script { .. } | Stage::Module { .. } | Stage::Program | Stage::Container { .. } => {}
+        }
+        // A shell serves only until it starts what does.
+        let serving = instance.serving().filter(|serving| !serving.is_shell());
+        let replaces = serving.is_some_and(|serving| serving.process == exec.process);
+        match (serving, launch) {
+            (Some(_), _) if replaces => {
+                self.serve(now, number, Serving::new(exec, stage, now), &mut judgement)
+            }
+            (Some(_), _) => {}
+            // Another name than the launcher's, but a server: `npx @scope/thing` starts `thing-mcp`.
+            (None, Some(_)) => self.serve(now, number, Serving::new(exec, stage, now), &mut judgement),
+            (None, None) if is_installed => {
+                self.serve(now, number, Serving::new(exec, stage, now), &mut judgement);
+            }
+            (None, None) => instance.propose(Serving::new(exec, stage, now)),
+        }
+        judgement
+    }
+
+    /// Whether a launch within an instance is that of another server. While the instance has not begun to serve,
+    /// only a server with rules of its own is: a package often starts its server by another name than its own.
+    fn is_another(&self, number: InstanceId, exec: &Exec, launch: &Launch) -> bool {
+        let Some(instance) = self.instances.get(number) else {
+            return false;
+        };
+        if launch.server == instance.server {
+            return false;
+        }
+        match instance.serving().filter(|serving| !serving.is_shell()) {
+            Some(serving) => serving.process != exec.process,
+            None => {
+                let is_declared = self
+                    .policy
+                    .servers
+                    .iter()
+                    .any(|server| server.id == launch.server);
+                is_declared || self.policy.server_policy.names_denied(&launch.server)
+            }
+        }
+    }
+
+    /// `serving` is the process that serves: its files are hashed, held meanwhile where a difference blocks.
+    pub(super) fn serve(
+        &mut self,
+        now: Timestamp,
+        number: InstanceId,
+        mut serving: Serving,
+        judgement: &mut Judgement,
+    ) {
+        let can_block = self.may_block_starts();
+        let Some(instance) = self.instances.get_mut(number) else {
+            return;
+        };
+        if let Phase::Hashing(before, _) = &instance.phase
+            && before.held
+            && before.process != serving.process
+        {
+            judgement.orders.push(Order::Release {
+                process: before.process,
+            });
+        }
+        let launcher = self
+            .ways
+            .before(instance.launcher, serving.process, &serving.stage)
+            .ok();
+        if launcher.is_none() {
+            judgement
+                .events
+                .push(tell::way_forgotten(now, instance, &serving));
+        }
+        let is_pinned = self.pins.contains(&instance.pin_key(&serving));
+        serving.held = can_block && (is_pinned || !self.policy.pinning.auto_trust_first);
+        if serving.held {
+            judgement.orders.push(Order::Hold {
+                process: serving.process,
+            });
+        }
+        self.attempts += 1;
+        serving.attempt = self.attempts;
+        judgement.orders.push(Order::Hash {
+            instance: number,
+            process: serving.process,
+            launcher,
+            uid: serving.uid,
+            attempt: serving.attempt,
+            stage: serving.stage.clone(),
+        });
+        instance.phase = Phase::Hashing(serving, None);
+    }
+
+    /// `serving` was the server, and has ended: nothing is there to be held.
+    pub(super) fn serve_ended(
+        &mut self,
+        now: Timestamp,
+        serving: Serving,
+        exit: Exit,
+        judgement: &mut Judgement,
+    ) {
+        let process = serving.process;
+        self.serve(now, exit.instance, serving, judgement);
+        judgement
+            .orders
+            .retain(|order| !matches!(order, Order::Hold { process: held } if *held == process));
+        let instance = self.instances.get_mut(exit.instance);
+        if let Some(Phase::Hashing(serving, ended)) = instance.map(|instance| &mut instance.phase) {
+            serving.held = false;
+            *ended = Some(exit);
+        }
+    }
+}
+
+/// A process the kernel holds to every egress list is let go once it is known to be no server.
+pub(super) fn settle(exec: &Exec) -> Vec<Order> {
+    if exec.pending {
+        vec![Order::Settle {
+            process: exec.process,
+        }]
+    } else {
+        Vec::new()
+    }
+}

@@ -1,0 +1,510 @@
+//! The one front door: observations in, judgements out. Holds the compiled policy, the running servers and
+//! their pins; takes `now`, does no I/O.
+
+mod entry;
+mod killed;
+mod launches;
+mod observe;
+mod proxied;
+mod tracking;
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    ffi::OsStr,
+    path::Path,
+    sync::Arc,
+};
+
+use mcpmon_detect::launch::{LaunchRules, Stage};
+use mcpmon_model::{
+    Action, Connection, Event, Exec, Exit, Fork, InstanceId, Kills, PinKey, PinState, ProcessId, ServerId,
+    SessionId, Timestamp,
+};
+use mcpmon_policy::{Admission, Gate, Mode, Policy, network::table::Tables};
+
+use entry::{candidate_age, is_build_tool};
+use launches::settle;
+pub use observe::Observation;
+pub use proxied::Proxied;
+use proxied::ProxiedSessions;
+
+use super::{
+    instances::{Instance, Instances, Phase, Serving},
+    lineage::Lineage,
+    order::{Judgement, Order},
+    pins::{Added, Full, Ground, NewPins, PinBook, PinVerdict, PinnedFile, Pins, ServerFiles, compare},
+    recognise::launch_rules,
+    rulebook::RuleBook,
+    tell,
+    traffic::Traffic,
+    ways::Ways,
+};
+
+/// Judges what the senses see.
+#[derive(Debug)]
+pub struct Monitor {
+    policy: Arc<Policy>,
+    launches: LaunchRules,
+    rules: RuleBook,
+    egress: BTreeMap<ServerId, u32>,
+    instances: Instances,
+    pins: PinBook,
+    /// Files of servers that were refused, for an approval; the latest ones.
+    refused: VecDeque<(PinKey, Pins)>,
+    attempts: u64,
+    lineage: Lineage,
+    ways: Ways,
+    traffic: Traffic,
+    kills: Kills,
+    /// Sessions of running servers, as far as they are known.
+    sessions: BTreeMap<InstanceId, SessionId>,
+    proxied: ProxiedSessions,
+}
+
+/// Servers whose refused files are remembered.
+const REFUSED: usize = 64;
+/// Bytes of their manifests; beyond, a package is remembered by its digest alone.
+const REFUSED_MANIFESTS: usize = 16 << 20;
+
+/// A running server, for status and listings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Running {
+    /// Its number.
+    pub instance: InstanceId,
+    /// Its name.
+    pub server: ServerId,
+    /// The serving process; the launcher while it is not known.
+    pub process: ProcessId,
+    /// Whether it serves already.
+    pub serving: bool,
+    /// Its processes.
+    pub members: Vec<ProcessId>,
+}
+
+impl Monitor {
+    /// A monitor with the pins of earlier runs.
+    #[must_use]
+    pub fn new(policy: Arc<Policy>, tables: &Tables, pins: PinBook) -> Self {
+        let mut monitor = Self {
+            launches: launch_rules(&policy),
+            traffic: Traffic::new(Arc::clone(&policy)),
+            policy,
+            rules: RuleBook::default(),
+            egress: tables.egress.clone(),
+            instances: Instances::default(),
+            pins,
+            refused: VecDeque::new(),
+            attempts: 0,
+            lineage: Lineage::default(),
+            ways: Ways::default(),
+            kills: Kills::default(),
+            sessions: BTreeMap::new(),
+            proxied: ProxiedSessions::default(),
+        };
+        monitor.rules.replace(tables.rules.clone());
+        monitor
+    }
+
+    /// The policy in force.
+    #[must_use]
+    pub const fn policy(&self) -> &Arc<Policy> {
+        &self.policy
+    }
+
+    /// Puts another policy in force, for running servers too.
+    pub fn install(&mut self, now: Timestamp, policy: Arc<Policy>, tables: &Tables) -> Judgement {
+        let mut judgement = Judgement::default();
+        self.rules.replace(tables.rules.clone());
+        let lists_changed = self.egress != tables.egress;
+        self.egress = tables.egress.clone();
+        let policy_changed = !Arc::ptr_eq(&policy, &self.policy);
+        if policy_changed {
+            self.launches = launch_rules(&policy);
+            self.policy = policy;
+        }
+        for number in self.instances.numbers() {
+            let renamed = policy_changed && self.rename(number);
+            if lists_changed || renamed {
+                self.track_members(number, &mut judgement);
+            }
+            if policy_changed {
+                self.deny(now, number, &mut judgement);
+            }
+        }
+        judgement
+    }
+
+    /// A server that runs may be declared by now, under a name of its own.
+    fn rename(&mut self, number: InstanceId) -> bool {
+        let words = |instance: &Instance| (instance.argv.clone(), instance.linked.clone());
+        let Some((argv, linked)) = self.instances.get(number).map(words) else {
+            return false;
+        };
+        let launch = self.recognise(&argv, &linked);
+        let (Some(launch), Some(instance)) = (launch, self.instances.get_mut(number)) else {
+            return false;
+        };
+        let renamed = launch.server != instance.server;
+        instance.server = launch.server;
+        renamed
+    }
+
+    /// Forgets the pins of a server, for every package and user: its next start is judged as its first. Says whether
+    /// there were any, or files it was refused with.
+    pub fn forget_pins(&mut self, server: &ServerId) -> bool {
+        let was_refused = self.refused.iter().any(|(key, _)| key.server == *server);
+        self.pins.forget(server) || was_refused
+    }
+
+    /// Accepts the files with which a server was last refused too; `None` where it was not.
+    pub fn trust_refused(&mut self, server: &ServerId) -> Option<Added> {
+        let position = self.refused.iter().position(|(key, _)| key.server == *server)?;
+        let (key, pins) = self.refused.remove(position)?;
+        Some(self.pins.add(key, pins))
+    }
+
+    /// Accepts the file at a path as it is now, for every server that is pinned with another one there.
+    pub fn trust_executable(&mut self, executable: &PinnedFile) -> Vec<Added> {
+        self.pins.add_executable(executable)
+    }
+
+    /// For whom nothing more is pinned without approval.
+    #[must_use]
+    pub fn without_room(&self) -> Vec<Full> {
+        self.pins.without_room()
+    }
+
+    /// Running servers, by number.
+    pub fn running(&self) -> impl Iterator<Item = Running> {
+        self.instances.iter().map(|(number, instance)| Running {
+            instance: number,
+            server: instance.server.clone(),
+            process: instance
+                .serving()
+                .map_or(instance.launcher, |serving| serving.process),
+            serving: matches!(instance.phase, Phase::Serving(_)),
+            members: instance.members().iter().copied().collect(),
+        })
+    }
+
+    /// Whether a server is followed still: some process of it lives, or may.
+    #[must_use]
+    pub fn follows(&self, instance: InstanceId) -> bool {
+        self.instances.get(instance).is_some()
+    }
+
+    /// The server that a process belongs to.
+    #[must_use]
+    pub fn server_of(&self, process: ProcessId) -> Option<InstanceId> {
+        self.instances.of(process)
+    }
+
+    /// Whether a server is held until its files are compared with its pins.
+    #[must_use]
+    pub fn holds(&self, instance: InstanceId) -> bool {
+        let instance = self.instances.get(instance);
+        instance.is_some_and(|instance| matches!(&instance.phase, Phase::Hashing(serving, _) if serving.held))
+    }
+
+    /// A program was started.
+    pub fn exec(&mut self, now: Timestamp, exec: &Exec) -> Judgement {
+        let known = exec
+            .instance
+            .filter(|number| self.instances.get(*number).is_some());
+        // A child that was forked before the kernel knew its parent's server did not inherit it.
+        let inherited = || {
+            self.lineage
+                .ancestry(exec.process)
+                .chain([exec.parent])
+                .find_map(|process| self.instances.of(process))
+        };
+        let number = known.or_else(inherited);
+        let launch = self.launch_of(exec);
+        self.ways.executes(exec);
+        if exec.killed {
+            let own = number
+                .and_then(|number| self.instances.get(number))
+                .map(|instance| &instance.server);
+            let server = own.or_else(|| launch.as_ref().map(|launch| &launch.server));
+            return Judgement {
+                orders: vec![Order::KillProcess {
+                    process: exec.process,
+                    denial: tell::killed_denial(server),
+                }],
+                events: vec![tell::killed(now, server, exec)],
+                ..Judgement::default()
+            };
+        }
+        let mut judgement = match (number, launch) {
+            (None, None) => {
+                return Judgement {
+                    orders: settle(exec),
+                    ..Judgement::default()
+                };
+            }
+            (None, Some(launch)) => return self.launched(now, exec, launch, None),
+            (Some(number), launch) => self.within(now, number, exec, launch),
+        };
+        if known.is_none()
+            && let Some(number) = self.instances.of(exec.process)
+        {
+            judgement.orders.insert(0, self.track(exec.process, number));
+        }
+        judgement
+    }
+
+    /// A process of a server, or one that is not judged yet, started another.
+    pub fn fork(&mut self, fork: Fork) -> Judgement {
+        let mut judgement = Judgement::default();
+        self.ways.forked(fork);
+        match (fork.instance, self.instances.of(fork.parent)) {
+            (Some(number), _) => self.instances.join(number, fork.process),
+            (None, Some(number)) => {
+                // It forked before the kernel heard where it belongs.
+                self.instances.join(number, fork.process);
+                judgement.orders.push(self.track(fork.process, number));
+            }
+            (None, None) => self.lineage.note(fork.process, fork.parent),
+        }
+        judgement
+    }
+
+    /// A process of a server ended.
+    pub fn exit(&mut self, now: Timestamp, mut exit: Exit) -> Judgement {
+        let mut judgement = Judgement::default();
+        self.ways.ended(exit.process);
+        // It may have ended before the kernel heard where it belongs.
+        if let Some(number) = self.instances.of(exit.process) {
+            exit.instance = number;
+        }
+        let Some(instance) = self.instances.get_mut(exit.instance) else {
+            return judgement;
+        };
+        instance.end_candidate(now, exit, is_build_tool);
+        let served = instance.served_below(exit);
+        instance.shell.take_if(|shell| shell.process == exit.process);
+        if let Some(shell) = &mut instance.shell {
+            shell.since = now;
+        }
+        match &mut instance.phase {
+            Phase::Hashing(serving, ended) if serving.process == exit.process => {
+                *ended = Some(exit);
+            }
+            Phase::Serving(serving) if serving.process == exit.process => {
+                let serving = serving.clone();
+                judgement
+                    .events
+                    .push(tell::exited(now, &instance.server, &serving, exit.status));
+                instance.phase = Phase::Starting(Vec::new());
+            }
+            Phase::Starting(_) | Phase::Hashing(..) | Phase::Serving(_) => {}
+        }
+        if let Some((served, exit)) = served {
+            self.serve_ended(now, served, exit, &mut judgement);
+        }
+        self.instances.leave(exit.instance, exit.process);
+        judgement
+    }
+
+    /// Processes of which somebody should find out whether they live, at most `count`: the ends of most are not told, and
+    /// the room for what they executed is bounded.
+    pub fn next_to_check(&mut self, count: usize) -> Vec<ProcessId> {
+        self.ways.next_to_check(count)
+    }
+
+    /// A process is known to have ended, whoever it was.
+    pub fn ended(&mut self, process: ProcessId) {
+        self.ways.ended(process);
+    }
+
+    /// Time passes: candidates that lived long enough are taken for the server.
+    pub fn tick(&mut self, now: Timestamp) -> Judgement {
+        let mut judgement = Judgement::default();
+        for number in self.instances.numbers() {
+            let Some(instance) = self.instances.get_mut(number) else {
+                continue;
+            };
+            let Phase::Starting(candidates) = &instance.phase else {
+                continue;
+            };
+            let grown = candidates
+                .iter()
+                .chain(instance.childless_shell())
+                .find(|candidate| now.since(candidate.since) >= candidate_age(candidate));
+            if let Some(serving) = grown.cloned() {
+                self.serve(now, number, serving, &mut judgement);
+            }
+        }
+        judgement
+    }
+
+    /// The files of a serving process were hashed; `environment` are names of its variables.
+    pub fn hashed(
+        &mut self,
+        now: Timestamp,
+        number: InstanceId,
+        attempt: u64,
+        files: ServerFiles,
+        environment: Vec<String>,
+    ) -> Judgement {
+        let mut judgement = Judgement::default();
+        let Some(instance) = self.instances.get_mut(number) else {
+            return judgement;
+        };
+        let Phase::Hashing(serving, ended) = &instance.phase else {
+            return judgement;
+        };
+        if serving.attempt != attempt {
+            return judgement; // the process has become another program since
+        }
+        let (serving, ended) = (serving.clone(), *ended);
+        let key = instance.pin_key(&serving);
+        let mut accepted = self.pins.accepted(&key);
+        // Who trusts a first use trusts what it starts on its way: an install script before the server.
+        if instance.pinned.as_ref() == Some(&key) {
+            accepted = accepted.for_first_launch();
+        }
+        let mut verdict = compare(accepted, files.clone(), self.policy.pinning, self.policy.mode);
+        let ended_unseen = ended.is_some() && verdict.state == PinState::Unknown;
+        if verdict.action == Action::Block && (self.policy.exec.gate == Gate::Off || ended_unseen) {
+            verdict.action = Action::Audit;
+        }
+        judgement.events.push(tell::started(
+            now,
+            instance,
+            &serving,
+            &files,
+            environment,
+            &verdict,
+        ));
+        judgement
+            .events
+            .extend(tell::mismatches(now, instance, &serving, &verdict));
+        instance.phase = Phase::Serving(serving.clone());
+        if verdict.action == Action::Block {
+            self.remember_refused(&key, files);
+        }
+        self.enforce_pins(now, number, &key, &serving, verdict, &mut judgement);
+        if let Some(exit) = ended {
+            let told = self.exit(now, exit);
+            judgement.events.extend(told.events);
+            judgement.orders.extend(told.orders);
+        }
+        judgement
+    }
+
+    /// A connection was asked for. The kernel has decided it; this says what it was.
+    #[must_use]
+    pub fn connection(&self, now: Timestamp, connection: &Connection) -> Event {
+        let rule = connection.rule.and_then(|number| self.rules.get(number));
+        let own = connection.instance.and_then(|number| self.instances.get(number));
+        let mut event = tell::connection(
+            now,
+            connection,
+            rule,
+            own.map(|instance| &instance.server),
+            &self.policy,
+        );
+        event.session_id = self.session_of(connection);
+        event
+    }
+
+    fn enforce_pins(
+        &mut self,
+        now: Timestamp,
+        number: InstanceId,
+        key: &PinKey,
+        serving: &Serving,
+        mut verdict: PinVerdict,
+        judgement: &mut Judgement,
+    ) {
+        let server = &key.server;
+        if let Some(NewPins { pins, ground }) = verdict.store.take() {
+            let added = self.pins.add(key.clone(), pins);
+            judgement.orders.push(Order::StorePins { added, ground });
+            if ground == Ground::FirstUse
+                && let Some(instance) = self.instances.get_mut(number)
+            {
+                instance.pinned = Some(key.clone());
+            }
+        }
+        if verdict.action == Action::Block {
+            judgement
+                .events
+                .push(tell::denied_by_pin(now, server, serving, &verdict));
+            judgement.orders.push(Order::Kill {
+                instance: number,
+                denial: verdict.denial(server),
+            });
+            if self
+                .instances
+                .get(number)
+                .is_some_and(|instance| is_refusable(instance, serving, &verdict))
+            {
+                judgement.orders.push(Order::Refuse {
+                    server: server.clone(),
+                    file: serving.file,
+                });
+            }
+        }
+        if serving.held {
+            judgement.orders.push(Order::Release {
+                process: serving.process,
+            });
+        }
+    }
+
+    fn remember_refused(&mut self, key: &PinKey, files: ServerFiles) {
+        self.refused.retain(|(refused, _)| refused != key);
+        if let Ok(pins) = Pins::try_from(files) {
+            self.refused.truncate(REFUSED - 1);
+            let used: usize = self.refused.iter().map(|(_, pins)| pins.manifest_bytes()).sum();
+            let pins = pins.with_manifest_within(REFUSED_MANIFESTS.saturating_sub(used));
+            self.refused.push_front((key.clone(), pins));
+        }
+    }
+
+    /// Stops a server that the server policy refuses.
+    fn deny(&self, now: Timestamp, number: InstanceId, judgement: &mut Judgement) {
+        let Some(instance) = self.instances.get(number) else {
+            return;
+        };
+        if !self.policy.server_policy.denies(&instance.server) {
+            return;
+        }
+        let Some(denial) = Admission::Denied.denial(&instance.server) else {
+            return;
+        };
+        let mut event = tell::denied_by_policy(now, instance);
+        match self.policy.mode {
+            Mode::Enforce => {
+                event.action = Action::Block;
+                judgement.orders.push(Order::Kill {
+                    instance: number,
+                    denial,
+                });
+            }
+            Mode::Observe => event.action = Action::WouldBlock,
+        }
+        judgement.events.push(event);
+    }
+}
+
+/// Whether the changed executable may be refused to the whole host: it must be the server's own program, and
+/// neither a shell or interpreter that carries a server's name nor a file that has another name too.
+fn is_refusable(instance: &Instance, serving: &Serving, verdict: &PinVerdict) -> bool {
+    let Some(file) = verdict
+        .executable_changed_in_place()
+        .and_then(Path::file_name)
+        .and_then(OsStr::to_str)
+    else {
+        return false;
+    };
+    let recognised = instance.argv.first().and_then(|name| name.rsplit('/').next());
+    // A user may mount anything over a path of a namespace of its own, but cannot make another's file its own.
+    let is_own = serving.owner == Some(serving.uid);
+    serving.stage == Stage::Program && serving.links == 1 && is_own && recognised == Some(file)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,235 @@
+//! The one front door for every sense: what was seen goes in, what follows comes out.
+
+use mcpmon_detect::protected_paths::{Lookup, Places, RealPath};
+use mcpmon_model::{
+    Call, Connection, Conversation, DefinitionKey, DefinitionRecord, Digest, Exchange, Exec, Exit, Fork,
+    Halted, Incident, InstanceId, Message, PinKey, Redaction, ServerId, SessionId, Spoken, Timestamp,
+};
+
+use super::Monitor;
+use crate::{
+    order::{Ask, Judgement, Shared},
+    pins::ServerFiles,
+    registry::Registry,
+    rules::Opinion,
+    traffic::{Company, NotSeen, Tally, Traffic},
+};
+
+/// Something a sense saw.
+#[derive(Clone, Debug)]
+pub enum Observation<'a> {
+    /// One side of a conversation said something.
+    Message(&'a Conversation, &'a Message<'a>),
+    /// Something on the wire was no message, or may not pass.
+    Incident(&'a Conversation, &'a Incident),
+    /// What was asked of a message is answered.
+    Shared(&'a Conversation, &'a Message<'a>, Box<Ask>, Shared),
+    /// A conversation is part of a session with these others.
+    Joined(&'a Conversation, Company<'a>),
+    /// A conversation is over.
+    Left(&'a Conversation),
+    /// Something that has to do with tools passed between an agent and a model. The verdict on tools that are offered
+    /// or listed may be to leave some out; on anything else it lets through or stops.
+    Llm(&'a Exchange, &'a Spoken<'a>),
+    /// What was asked of a call that a model wants, or a provider made, is answered.
+    LlmShared(&'a Exchange, &'a Spoken<'a>, Box<Ask>, Shared),
+    /// A request to a model was read, and these secrets were found in it ([`Monitor::redact_text`]).
+    Redacted(&'a Exchange, &'a Tally),
+    /// A request to a model, or its answer, does not go on.
+    Halted(&'a Exchange, &'a Halted),
+    /// A program was started.
+    Exec(&'a Exec),
+    /// A process of a server, or one that is not judged yet, started another.
+    Fork(Fork),
+    /// A process of a server ended.
+    Exit(Exit),
+    /// A connection was asked for.
+    Connection(&'a Connection),
+    /// The files of a serving process were hashed.
+    Hashed {
+        /// Its server.
+        instance: InstanceId,
+        /// What the order to hash said.
+        attempt: u64,
+        /// What was hashed.
+        files: Box<ServerFiles>,
+        /// Names of its variables, never their values.
+        environment: Vec<String>,
+    },
+    /// Time passes.
+    Tick,
+}
+
+impl Monitor {
+    /// Judges what was seen.
+    pub fn observe(&mut self, now: Timestamp, observation: Observation<'_>) -> Judgement {
+        self.traffic.adopt(now, &self.policy);
+        match observation {
+            Observation::Message(conversation, message) => self.traffic.message(now, conversation, message),
+            Observation::Incident(conversation, incident) => {
+                self.traffic.incident(now, conversation, incident)
+            }
+            Observation::Shared(conversation, message, ask, shared) => {
+                self.traffic.answered(now, conversation, message, *ask, shared)
+            }
+            Observation::Joined(conversation, company) => self.traffic.joined(now, conversation, company),
+            Observation::Left(conversation) => self.traffic.left(conversation),
+            Observation::Llm(exchange, said) => self.traffic.spoken(now, exchange, said),
+            Observation::LlmShared(exchange, said, ask, shared) => {
+                self.traffic.spoken_answered(now, exchange, said, *ask, shared)
+            }
+            Observation::Redacted(exchange, tally) => self.traffic.redacted(now, exchange, tally),
+            Observation::Halted(exchange, halted) => Traffic::halted(now, exchange, halted),
+            Observation::Exec(exec) => self.exec(now, exec),
+            Observation::Fork(fork) => self.fork(fork),
+            Observation::Exit(exit) => self.exit(now, exit),
+            Observation::Connection(connection) => Judgement {
+                events: vec![self.connection(now, connection)],
+                ..Judgement::default()
+            },
+            Observation::Hashed {
+                instance,
+                attempt,
+                files,
+                environment,
+            } => self.hashed(now, instance, attempt, *files, environment),
+            Observation::Tick => {
+                let mut judgement = self.tick(now);
+                let approvals = self.traffic.tick(now);
+                judgement.events.extend(approvals.events);
+                judgement.orders.extend(approvals.orders);
+                judgement
+            }
+        }
+    }
+
+    /// With the definitions of earlier runs.
+    #[must_use]
+    pub fn with_definitions(mut self, records: Vec<DefinitionRecord>) -> Self {
+        self.load_definitions(Timestamp::default(), records);
+        self
+    }
+
+    /// Takes what other processes recorded: their pins and approvals hold from now on. What is not among it stays
+    /// as it is, see [`Self::forget_definitions`].
+    pub fn load_definitions(&mut self, now: Timestamp, records: Vec<DefinitionRecord>) {
+        self.traffic.adopt(now, &self.policy);
+        self.traffic.load(now, records);
+    }
+
+    /// Servers with whose names those of new ones are compared, beside the ones that are observed.
+    pub fn know_servers(&mut self, servers: Vec<ServerId>) {
+        self.traffic.know(servers);
+    }
+
+    /// Which servers `session` speaks with in sight of other processes, which judge and count those calls: all that
+    /// there are. For one who sees no conversation itself.
+    pub fn know_members(&mut self, session: Option<&SessionId>, members: &[PinKey]) {
+        self.traffic.know_members(session, members);
+    }
+
+    /// Where files lie on this host, beside the places that every host has.
+    pub fn know_places(&mut self, places: Places) {
+        self.traffic.know_places(places);
+    }
+
+    /// The paths in a message of which only a file system knows what they lead to: links. None for most messages.
+    #[must_use]
+    pub fn lookups(&self, message: &Message<'_>) -> Vec<Lookup> {
+        Traffic::lookups(message)
+    }
+
+    /// What the paths of the message that is observed next lead to.
+    pub fn know_files(&mut self, real: Vec<RealPath>) {
+        self.traffic.know_files(real);
+    }
+
+    /// What is to be replaced in a text on its way to a model, in the order of the text; none while policy only
+    /// observes. What was found is noted in `tally`, to be observed once the whole request was read.
+    pub fn redact_text(&mut self, now: Timestamp, text: &str, tally: &mut Tally) -> Vec<Redaction> {
+        self.traffic.adopt(now, &self.policy);
+        self.traffic.redact(now, text, tally)
+    }
+
+    /// Every definition that is known.
+    pub fn definitions(&self) -> impl Iterator<Item = &DefinitionRecord> {
+        self.traffic.records()
+    }
+
+    /// Which server offers which tool.
+    #[must_use]
+    pub const fn registry(&self) -> &Registry {
+        self.traffic.registry()
+    }
+
+    /// Which server offers which tool, to be told of servers that other processes watch.
+    pub const fn registry_mut(&mut self) -> &mut Registry {
+        self.traffic.registry_mut()
+    }
+
+    /// `host:port` of a remote server; `None` of one that runs on this host.
+    #[must_use]
+    pub fn address_of(&self, server: &PinKey) -> Option<String> {
+        self.traffic.address_of(server)
+    }
+
+    /// Whether a tool is on its server's list, as that was read in this run and not called changed since.
+    #[must_use]
+    pub fn is_listed(&self, server: &PinKey, tool: &str) -> bool {
+        self.traffic.is_listed(server, tool)
+    }
+
+    /// What every rule says of a call, in the order of precedence, those behind the first that blocks too; nothing is
+    /// recorded and nothing follows. What was looked up for it ([`Self::know_files`]) counts. What is shared with other
+    /// judges (sequences of calls, rates) is not asked.
+    pub fn explain(&mut self, now: Timestamp, conversation: &Conversation, call: &Call<'_>) -> Vec<Opinion> {
+        self.traffic.adopt(now, &self.policy);
+        self.traffic.explain(now, conversation, call)
+    }
+
+    /// The same of a resource that is to be read.
+    pub fn explain_read(&mut self, now: Timestamp, conversation: &Conversation, uri: &str) -> Vec<Opinion> {
+        self.traffic.adopt(now, &self.policy);
+        self.traffic.explain_read(now, conversation, uri)
+    }
+
+    /// `by` accepts a definition as it was listed last: it is pinned so, and not hidden any more.
+    ///
+    /// # Errors
+    /// Where it was never listed.
+    pub fn approve(&mut self, now: Timestamp, key: &DefinitionKey, by: &str) -> Result<Judgement, NotSeen> {
+        self.traffic.adopt(now, &self.policy);
+        self.traffic.approve(now, key, by)
+    }
+
+    /// `by` accepts a definition if it was listed last with `hash`.
+    ///
+    /// # Errors
+    /// Where it was never listed, or is another.
+    pub fn trust(
+        &mut self,
+        now: Timestamp,
+        key: &DefinitionKey,
+        hash: Digest,
+        by: &str,
+    ) -> Result<Judgement, NotSeen> {
+        self.traffic.adopt(now, &self.policy);
+        self.traffic.trust(now, key, hash, by)
+    }
+
+    /// `by` refuses a definition: it stays hidden.
+    ///
+    /// # Errors
+    /// Where it was never listed.
+    pub fn refuse(&mut self, now: Timestamp, key: &DefinitionKey, by: &str) -> Result<Judgement, NotSeen> {
+        self.traffic.adopt(now, &self.policy);
+        self.traffic.refuse(now, key, by)
+    }
+
+    /// Forgets the pins of a server's definitions, or of those with one name: what is listed next is judged as
+    /// the first.
+    pub fn forget_definitions(&mut self, now: Timestamp, server: &ServerId, name: Option<&str>) -> Judgement {
+        self.traffic.adopt(now, &self.policy);
+        self.traffic.forget(now, server, name)
+    }
+}

@@ -1,0 +1,75 @@
+//! Sessions whose models are behind a proxy: which processes are theirs.
+
+use std::collections::VecDeque;
+
+use mcpmon_model::{Connection, ProcessId, SessionId};
+use mcpmon_policy::network::table::LIST_PROXIED;
+
+use super::Monitor;
+use crate::order::{Judgement, Order};
+
+/// Sessions that are remembered; of the oldest it is known no more which session it is.
+const MOST: usize = 1024;
+
+/// A session that has a proxy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Proxied {
+    /// Which it is.
+    pub session: SessionId,
+    /// What everything in it comes from.
+    pub root: ProcessId,
+    /// Control group that is its own.
+    pub cgroup: Option<u64>,
+}
+
+/// Those that are known, the latest last.
+#[derive(Debug, Default)]
+pub(super) struct ProxiedSessions(VecDeque<Proxied>);
+
+impl ProxiedSessions {
+    fn note(&mut self, session: Proxied) {
+        self.0.retain(|known| known.session != session.session);
+        while self.0.len() >= MOST {
+            self.0.pop_front();
+        }
+        self.0.push_back(session);
+    }
+
+    fn of_cgroup(&self, cgroup: u64) -> Option<&Proxied> {
+        self.0.iter().rfind(|known| known.cgroup == Some(cgroup))
+    }
+
+    fn of_root(&self, root: ProcessId) -> Option<&Proxied> {
+        self.0.iter().rfind(|known| known.root == root)
+    }
+}
+
+impl Monitor {
+    /// A session has a proxy, and these processes are in it. What they start is in it by itself.
+    pub fn proxied(&mut self, session: Proxied, processes: impl IntoIterator<Item = ProcessId>) -> Judgement {
+        self.proxied.note(session);
+        let enter = |process| Order::EnterSession {
+            process,
+            list: LIST_PROXIED,
+        };
+        Judgement {
+            orders: processes.into_iter().map(enter).collect(),
+            ..Judgement::default()
+        }
+    }
+
+    /// The session of whoever connects: by its control group, by its server, by what it descends from.
+    pub(super) fn session_of(&self, connection: &Connection) -> Option<SessionId> {
+        let by_group = || self.proxied.of_cgroup(connection.cgroup);
+        let by_root = || {
+            let mut line = self.lineage.ancestry(connection.process);
+            line.find_map(|process| self.proxied.of_root(process))
+        };
+        let of_server = || self.sessions.get(&connection.instance?);
+        by_group()
+            .map(|known| &known.session)
+            .or_else(of_server)
+            .or_else(|| by_root().map(|known| &known.session))
+            .cloned()
+    }
+}

@@ -1,0 +1,216 @@
+//! What a name says of itself that stands for no known tool: that it is an MCP tool's at all, and of which server.
+
+use mcpmon_model::{ServerId, ToolName};
+
+use super::{Client, Order, SCHEMES, Scheme};
+
+/// A tool that nobody knows, as its name has it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Guess {
+    /// Its server; `None` where the name tells none.
+    pub server: Option<ServerId>,
+    /// The tool.
+    pub tool: String,
+}
+
+/// Ways to divide a name that are looked at.
+const MAX_SPLITS: usize = 64;
+
+/// The name of a tool with what it lies in, as one.
+#[must_use]
+pub fn joined(name: &ToolName<'_>) -> String {
+    match name.namespace.as_deref() {
+        None | Some("") => name.name.clone().into_owned(),
+        Some(space) if space.ends_with("__") => format!("{space}{}", name.name),
+        Some(space) => format!("{space}__{}", name.name),
+    }
+}
+
+/// The two parts of which `name` can consist, a server's name and a tool's, whatever client put them together.
+pub fn parts(name: &str) -> impl Iterator<Item = (&str, &str)> {
+    let places = name.match_indices(BETWEEN).take(MAX_SPLITS);
+    let parts = places.map(|(at, between)| (&name[..at], &name[at + between.len()..]));
+    parts.filter(|(server, tool)| !server.is_empty() && !tool.is_empty())
+}
+
+/// What clients put between a server's name and a tool's.
+const BETWEEN: [char; 5] = ['_', '-', ':', '/', '.'];
+
+/// What `name` can stand for that is no known tool's: a tool of one of `servers`, or else of a server that nobody
+/// knows. Nothing where no scheme left its mark in it: then it is no MCP tool's.
+pub fn guesses<'s>(
+    name: &str,
+    client: Option<Client>,
+    servers: impl IntoIterator<Item = &'s ServerId>,
+) -> Vec<Guess> {
+    // Where one with a mark made the name, none without did.
+    let (marked, plain): (Vec<&Scheme>, Vec<&Scheme>) = SCHEMES
+        .iter()
+        .filter(|scheme| scheme.may_be_of(client))
+        .partition(|scheme| scheme.is_marked());
+    let of_server = |schemes: &[&Scheme], server: &ServerId| -> Vec<Guess> {
+        let tools = schemes.iter().filter_map(|scheme| scheme.tool_of(server, name));
+        let guess = |tool: &str| Guess {
+            server: Some(server.clone()),
+            tool: tool.to_owned(),
+        };
+        tools.map(guess).collect()
+    };
+    let (mut found, mut unmarked) = (Vec::new(), Vec::new());
+    for server in servers {
+        found.extend(of_server(&marked, server));
+        unmarked.extend(of_server(&plain, server));
+    }
+    if found.is_empty() {
+        found = unmarked;
+    }
+    if found.is_empty() {
+        found = divided(name, client);
+    }
+    found.sort();
+    found.dedup();
+    found
+}
+
+impl Scheme {
+    /// The tool that `name` stands for if it is one of `server`.
+    fn tool_of<'n>(&self, server: &ServerId, name: &'n str) -> Option<&'n str> {
+        let server = self.server(server.as_str());
+        let rest = behind(name, self.prefix)?;
+        let tool = match self.order {
+            Order::ServerFirst => behind(behind(rest, &server)?, self.between)?,
+            Order::ToolFirst => before(before(rest, &server)?, self.between)?,
+            Order::ToolOnly => return None,
+        };
+        (!tool.is_empty()).then_some(tool)
+    }
+
+    /// Whether its mark cannot be anything else.
+    fn is_unmistakable(&self) -> bool {
+        !self.prefix.is_empty() || self.client == Client::Cline
+    }
+
+    fn splits(&self, name: &str) -> Vec<Guess> {
+        let Some(rest) = behind(name, self.prefix) else {
+            return Vec::new();
+        };
+        let lower = rest.to_ascii_lowercase();
+        let places = lower.match_indices(self.between).take(MAX_SPLITS);
+        let pairs = places.map(|(at, between)| match self.order {
+            Order::ToolFirst => (&rest[at + between.len()..], &rest[..at]),
+            Order::ServerFirst | Order::ToolOnly => (&rest[..at], &rest[at + between.len()..]),
+        });
+        let whole = pairs.filter(|(server, tool)| !server.is_empty() && !tool.is_empty());
+        whole
+            .map(|(server, tool)| Guess {
+                server: ServerId::new(server).ok(),
+                tool: tool.to_owned(),
+            })
+            .collect()
+    }
+}
+
+/// What stands behind `start` in a name. Marks count however they are spelled: agents find tools in any case.
+fn behind<'n>(name: &'n str, start: &str) -> Option<&'n str> {
+    let (head, rest) = name.split_at_checked(start.len())?;
+    head.eq_ignore_ascii_case(start).then_some(rest)
+}
+
+/// What stands before `end`.
+fn before<'n>(name: &'n str, end: &str) -> Option<&'n str> {
+    let (rest, tail) = name.split_at_checked(name.len().checked_sub(end.len())?)?;
+    tail.eq_ignore_ascii_case(end).then_some(rest)
+}
+
+/// Server and tool by the name alone, wherever it can be divided.
+fn divided(name: &str, client: Option<Client>) -> Vec<Guess> {
+    let is_meant = |scheme: &&Scheme| {
+        scheme.is_unmistakable() || client == Some(Client::LibreChat) && client == Some(scheme.client)
+    };
+    let schemes: Vec<&Scheme> = SCHEMES.iter().filter(is_meant).collect();
+    // `mcp__a__b` is no `mcp_` name.
+    let prefixes = schemes.iter().map(|scheme| scheme.prefix);
+    let prefix = prefixes
+        .filter(|prefix| behind(name, prefix).is_some())
+        .max_by_key(|prefix| prefix.len())
+        .unwrap_or_default();
+    let own = schemes.iter().filter(|scheme| scheme.prefix == prefix);
+    let found: Vec<Guess> = own.flat_map(|scheme| scheme.splits(name)).collect();
+    if found.is_empty() && !prefix.is_empty() {
+        let tool = name[prefix.len()..].to_owned();
+        return vec![Guess { server: None, tool }];
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use std::borrow::Cow;
+
+    use test_case::test_case;
+
+    use super::*;
+
+    fn told(name: &str, client: Option<Client>, servers: &[&str]) -> Vec<String> {
+        let servers: Vec<ServerId> = servers
+            .iter()
+            .map(|server| ServerId::new(*server).expect("an id"))
+            .collect();
+        let told = |guess: Guess| {
+            let server = guess.server.as_ref().map_or("?", ServerId::as_str);
+            format!("{server} {}", guess.tool)
+        };
+        guesses(name, client, &servers).into_iter().map(told).collect()
+    }
+
+    #[test_case("mcp__my_srv__new", None, &["my.srv"] => vec!["my.srv new"]; "a known server")]
+    #[test_case("my.srv__new", None, &["my.srv"] => vec!["my.srv new"]; "a known server with a weaker mark")]
+    #[test_case("srv_new", Some(Client::Opencode), &["srv"] => vec!["srv new"]; "a known server without a mark")]
+    #[test_case("srv_new", None, &["srv"] => vec!["srv new"]; "no mark, and a client that may leave none")]
+    #[test_case("srv_new", Some(Client::ClaudeCode), &["srv"] => Vec::<String>::new(); "no mark, and no client that leaves none")]
+    #[test_case("SRV-new", None, &["srv"] => vec!["srv new"]; "a hyphen, in another case")]
+    #[test_case("srv:new", Some(Client::ClaudeCode), &["srv"] => vec!["srv new"]; "a colon")]
+    #[test_case("srv2_new", None, &["srv"] => Vec::<String>::new(); "another server without a mark")]
+    #[test_case("mcp__evil__run", None, &["fs"] => vec!["evil run"]; "an unknown server")]
+    #[test_case("MCP__Evil__Run", None, &["fs"] => vec!["Evil Run"]; "in capitals")]
+    #[test_case("Mcp__My_Srv__new", None, &["my.srv"] => vec!["my.srv new"]; "a known server in capitals")]
+    #[test_case("a0MCP0b", None, &[] => vec!["a b"]; "a mark in the middle in capitals")]
+    #[test_case("mcp__a__b__c", None, &[] => vec!["a b__c", "a__b c"]; "more than one way")]
+    #[test_case("mcp_a_b", None, &[] => vec!["a b"]; "another prefix")]
+    #[test_case("mcp--a--b", None, &[] => vec!["a b"]; "one more")]
+    #[test_case("a0mcp0b", None, &[] => vec!["a b"]; "a mark in the middle")]
+    #[test_case("mcp__nothing", None, &[] => vec!["? nothing"]; "no server")]
+    #[test_case("list_mcp_resources", None, &[] => Vec::<String>::new(); "a tool of a client")]
+    #[test_case("list_mcp_fs", Some(Client::LibreChat), &[] => vec!["fs list"]; "of a client that names tools so")]
+    #[test_case("developer__shell", None, &[] => Vec::<String>::new(); "anybody can write two underscores")]
+    #[test_case("Bash", None, &["fs"] => Vec::<String>::new(); "none")]
+    #[test_case("", None, &["fs"] => Vec::<String>::new(); "nothing")]
+    fn names_of_no_known_tool(name: &str, client: Option<Client>, servers: &[&str]) -> Vec<String> {
+        told(name, client, servers)
+    }
+
+    #[test_case("a_b-c" => vec![("a", "b-c"), ("a_b", "c")]; "two ways")]
+    #[test_case("a:b" => vec![("a", "b")]; "a colon")]
+    #[test_case("_a_" => Vec::<(&str, &str)>::new(); "nothing on one side")]
+    #[test_case("ab" => Vec::<(&str, &str)>::new(); "one word")]
+    fn names_in_two_parts(name: &str) -> Vec<(&str, &str)> {
+        parts(name).collect()
+    }
+
+    #[test]
+    fn there_is_an_end() {
+        let name = format!("mcp__{}", "a__".repeat(10_000));
+        assert!(guesses(&name, None, &[]).len() <= 2 * MAX_SPLITS);
+    }
+
+    #[test_case(None, "read" => "read"; "none")]
+    #[test_case(Some("mcp__fs"), "read" => "mcp__fs__read"; "a server")]
+    #[test_case(Some("mcp__fs__"), "read" => "mcp__fs__read"; "with what is between")]
+    #[test_case(Some(""), "read" => "read"; "empty")]
+    fn what_a_tool_lies_in(namespace: Option<&str>, name: &str) -> String {
+        joined(&ToolName {
+            namespace: namespace.map(Cow::Borrowed),
+            name: Cow::Borrowed(name),
+        })
+    }
+}

@@ -1,0 +1,267 @@
+//! What the shell has to do after a judgement. The core decides it; the shell carries it out.
+
+use mcpmon_detect::launch::Stage;
+use mcpmon_model::{
+    Action, Checked, DefinitionKey, DefinitionRecord, Denial, Event, EventId, FileId, InstanceId, PinKey,
+    ProcessId, Recent, RecentOutput, Retold, ServerId, SharedCall, Timestamp, Verdict,
+};
+
+use super::{
+    pins::{Added, Ground},
+    rules::Ruling,
+    traffic::Disclosed,
+};
+
+/// What follows from an observation.
+#[derive(Debug, Default)]
+pub struct Judgement {
+    /// What is to become of the message; of anything else, nothing.
+    pub verdict: Verdict,
+    /// To be recorded, in order.
+    pub events: Vec<Event>,
+    /// To be carried out, in order.
+    pub orders: Vec<Order>,
+    /// To be asked before anything is said of the message: the answer is a
+    /// [`Observation::Shared`](super::Observation::Shared), of what models want an
+    /// [`Observation::LlmShared`](super::Observation::LlmShared), and brings the verdict.
+    pub ask: Option<Box<Ask>>,
+}
+
+impl Judgement {
+    /// Gives the event that tells of a refusal its identity, and has the refusal name it. Does nothing where nothing
+    /// is refused or killed, or no event tells of it.
+    pub fn name_refusal(&mut self, new_id: impl FnOnce(Timestamp) -> EventId) {
+        let killed = self.orders.iter_mut().find_map(|order| match order {
+            Order::Kill { denial, .. } | Order::KillProcess { denial, .. } => Some(denial),
+            Order::Retell(_)
+            | Order::Track { .. }
+            | Order::EnterSession { .. }
+            | Order::Settle { .. }
+            | Order::MarkStarter { .. }
+            | Order::Hold { .. }
+            | Order::Release { .. }
+            | Order::Hash { .. }
+            | Order::StorePins { .. }
+            | Order::StoreDefinition(_)
+            | Order::ForgetDefinition(_)
+            | Order::Share(_)
+            | Order::ShareResult { .. }
+            | Order::Refuse { .. } => None,
+        });
+        let denial = match &mut self.verdict {
+            Verdict::Block(denial) => Some(denial),
+            Verdict::Allow | Verdict::Hide(_) | Verdict::StripInstructions | Verdict::Redact(_) => killed,
+        };
+        let Some(denial) = denial else { return };
+        let blocks = |event: &Event| event.action == Action::Block;
+        let decides = |event: &Event| blocks(event) && event.rule.as_ref() == Some(&denial.rule);
+        // The first one has the evidence, where there is some.
+        let position = self.events.iter().position(decides);
+        let position = position.or_else(|| self.events.iter().position(blocks));
+        if let Some(event) = position.and_then(|position| self.events.get_mut(position)) {
+            denial.event = Some(*event.id.get_or_insert_with(|| new_id(event.timestamp)));
+        }
+    }
+}
+
+/// A call against which nothing stands here, to be checked where the calls of its session come together.
+#[derive(Clone, Debug)]
+pub struct Ask {
+    pub(super) call: SharedCall,
+    /// The tool and its server, where a model wants it or a provider called it.
+    pub(super) wanted: Option<(PinKey, String)>,
+    pub(super) ruling: Ruling,
+    pub(super) disclosed: Disclosed,
+    /// What is told of it already.
+    pub(super) events: Vec<Event>,
+}
+
+impl Ask {
+    /// The call.
+    #[must_use]
+    pub const fn call(&self) -> &SharedCall {
+        &self.call
+    }
+}
+
+/// What came of asking.
+#[derive(Clone, Debug)]
+pub enum Shared {
+    /// The answer. Unless it stops the call, the call is counted.
+    Checked(Checked),
+    /// Nobody could be asked: what this process knows by itself holds.
+    Unreachable,
+}
+
+/// Something to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Record what was told of a list before once more, for it came again as it was.
+    Retell(Retold),
+    /// Tell the kernel that a process, and what it already started, belongs to a server.
+    Track {
+        /// The process.
+        process: ProcessId,
+        /// Its server.
+        instance: InstanceId,
+        /// Egress lists that hold for it: its server's, and that of the server which started this one; 0 for none.
+        egress: [u32; 2],
+    },
+    /// Tell the kernel that a process, and what it already started, is in a session with a list of its own.
+    EnterSession {
+        /// The process.
+        process: ProcessId,
+        /// The list.
+        list: u32,
+    },
+    /// Tell the kernel that a process is no server: it is not held to the egress lists any longer.
+    Settle {
+        /// The process.
+        process: ProcessId,
+    },
+    /// Find who started a server and mark it as an agent.
+    MarkStarter {
+        /// Parent of the launch.
+        process: ProcessId,
+    },
+    /// Stop a process until its files are compared.
+    Hold {
+        /// The process.
+        process: ProcessId,
+    },
+    /// Let a held process go on.
+    Release {
+        /// The process.
+        process: ProcessId,
+    },
+    /// Hash what a process runs from, and report it as [`Monitor::hashed`](super::Monitor::hashed).
+    Hash {
+        /// Its server.
+        instance: InstanceId,
+        /// The serving process.
+        process: ProcessId,
+        /// Files that were executed on the way to it, as they were named; `None` where a part of the way was forgotten.
+        launcher: Option<Vec<String>>,
+        /// Its real user id: users take turns.
+        uid: u32,
+        /// Tells this program of the process from one it may execute meanwhile.
+        attempt: u64,
+        /// What it serves, as its arguments say.
+        stage: Stage,
+    },
+    /// Keep pins.
+    StorePins {
+        /// What is accepted from now on.
+        added: Added,
+        /// Why it is.
+        ground: Ground,
+    },
+    /// Keep a definition as it is now.
+    StoreDefinition(Box<DefinitionRecord>),
+    /// Keep a definition no longer.
+    ForgetDefinition(DefinitionKey),
+    /// Tell what happened to whoever holds the calls of this session: with the next batch of events, or, of what a model
+    /// wants, before it is known to the agent.
+    Share(Box<Recent>),
+    /// The same of a result, once it was read for what is sensitive in it: [`read_result`]. That takes long enough
+    /// not to be done while the client waits.
+    ///
+    /// [`read_result`]: super::cross_server::read_result
+    ShareResult {
+        /// Which result it is.
+        output: Box<RecentOutput>,
+        /// What it says, as far as it is read.
+        result: Box<str>,
+    },
+    /// Kill every process of a server.
+    Kill {
+        /// The server.
+        instance: InstanceId,
+        /// Why: its wrapper tells the client.
+        denial: Denial,
+    },
+    /// Kill one process.
+    KillProcess {
+        /// The process, which may have been killed already.
+        process: ProcessId,
+        /// Why: its wrapper tells the client.
+        denial: Denial,
+    },
+    /// Kill whatever executes this file from now on.
+    Refuse {
+        /// The server whose file it is.
+        server: ServerId,
+        /// The file.
+        file: FileId,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use mcpmon_model::{Denial, EventKind, Layer};
+
+    use super::*;
+
+    const ID: EventId = EventId([7; 16]);
+
+    fn event(rule: &str, action: Action) -> Event {
+        let kind = EventKind::ServerDenied { cause: String::new() };
+        let mut event = Event::new(Timestamp(5), Layer::Stdio, kind);
+        event.rule = Some(rule.to_owned());
+        event.action = action;
+        event
+    }
+
+    fn named(events: Vec<Event>) -> (Option<EventId>, Vec<Option<EventId>>) {
+        let denial = Denial {
+            rule: "a".to_owned(),
+            reason: String::new(),
+            remedy: None,
+            event: None,
+        };
+        let mut judgement = Judgement {
+            verdict: Verdict::Block(denial),
+            events,
+            ..Judgement::default()
+        };
+        judgement.name_refusal(|at| {
+            assert_eq!(at, Timestamp(5));
+            ID
+        });
+        let Verdict::Block(denial) = judgement.verdict else {
+            panic!("it was a refusal");
+        };
+        (
+            denial.event,
+            judgement.events.iter().map(|event| event.id).collect(),
+        )
+    }
+
+    #[test]
+    fn a_refusal_names_the_event_of_its_rule() {
+        use Action::{Allow, Block};
+        let told = vec![
+            event("a", Allow),
+            event("b", Block),
+            event("a", Block),
+            event("a", Block),
+        ];
+        assert_eq!(named(told), (Some(ID), vec![None, None, Some(ID), None]));
+    }
+
+    #[test]
+    fn without_one_it_names_what_was_blocked_or_nothing() {
+        assert_eq!(named(vec![event("b", Action::Block)]), (Some(ID), vec![Some(ID)]));
+        assert_eq!(named(vec![event("a", Action::Audit)]), (None, vec![None]));
+    }
+
+    #[test]
+    fn what_goes_on_names_nothing() {
+        let mut judgement = Judgement {
+            events: vec![event("a", Action::Block)],
+            ..Judgement::default()
+        };
+        judgement.name_refusal(|_| panic!("nothing is refused"));
+        assert_eq!(judgement.events[0].id, None);
+    }
+}

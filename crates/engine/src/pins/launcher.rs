@@ -1,0 +1,87 @@
+//! What a server was started by, compared with what started it before.
+//!
+//! One server is started in several ways: by npx, by its script, by what a scan found. A start without a launcher has
+//! nothing to compare. A launcher of a name that no set has is trusted as a first use; any other name is that of a
+//! program which ran by itself when the server was pinned, and what stands before it now was put there.
+
+use std::collections::BTreeMap;
+
+use mcpmon_model::{Action, PinPart, PinState};
+use mcpmon_policy::{Mode, OnChange, Pinning};
+
+use super::{Accepted, LauncherFiles, Mismatch, PinBook, PinVerdict, PinnedFile, Pins, Writers, on_change};
+
+/// How a launcher compares with those of the accepted sets.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum LauncherMatch<'a> {
+    /// A set has it.
+    Same,
+    /// No set has one of its name, and launchers are called so.
+    New(&'a PinnedFile),
+    /// It is not the pinned one, or there is none.
+    Differs {
+        actual: &'a PinnedFile,
+        pinned: Option<&'a PinnedFile>,
+    },
+}
+
+impl<'a> LauncherMatch<'a> {
+    /// `None` for one that could not be hashed.
+    pub(super) fn of(sets: &'a BTreeMap<u32, Pins>, launcher: &'a LauncherFiles) -> Option<Self> {
+        let actual = launcher.file.hashed()?;
+        let pinned = || sets.values().rev().filter_map(|pins| pins.launcher.as_ref());
+        let name = actual.path.file_name();
+        if pinned().any(|pinned| pinned.digest == actual.digest) {
+            return Some(Self::Same);
+        }
+        let before = pinned().find(|pinned| pinned.path.file_name() == name);
+        Some(match before {
+            None if launcher.is_known && sets.len() < PinBook::MAX_SETS => Self::New(actual),
+            pinned => Self::Differs { actual, pinned },
+        })
+    }
+
+    pub(super) fn mismatch(self) -> Option<Mismatch> {
+        let Self::Differs { actual, pinned } = self else {
+            return None;
+        };
+        Some(Mismatch {
+            part: PinPart::Launcher,
+            path: actual.path.clone(),
+            pinned_path: pinned.map(|pinned| pinned.path.clone()),
+            expected: pinned.map(|pinned| pinned.digest),
+            actual: Some(actual.digest),
+            changed_files: Vec::new(),
+        })
+    }
+}
+
+/// Compares a launcher alone, before it runs: what it starts is compared when that runs.
+#[must_use]
+pub fn compare_launcher(
+    accepted: Accepted<'_>,
+    launcher: &LauncherFiles,
+    policy: Pinning,
+    mode: Mode,
+) -> PinVerdict {
+    let (Accepted::Sets(sets) | Accepted::OfThisLaunch(sets)) = accepted else {
+        return PinVerdict::of(PinState::NotPinned, Action::Allow);
+    };
+    let mismatch = match policy.enabled {
+        true => LauncherMatch::of(sets, launcher).and_then(LauncherMatch::mismatch),
+        false => None,
+    };
+    let Some(mismatch) = mismatch else {
+        return PinVerdict::of(PinState::Match, Action::Allow);
+    };
+    let is_upgrade =
+        mismatch.is_in_place() && launcher.writers == Writers::Root && policy.on_change != OnChange::Allow;
+    let action = match is_upgrade {
+        true => Action::Audit,
+        false => on_change(policy, mode),
+    };
+    PinVerdict {
+        mismatches: vec![mismatch],
+        ..PinVerdict::of(PinState::Mismatch, action)
+    }
+}

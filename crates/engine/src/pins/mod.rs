@@ -1,0 +1,521 @@
+//! Pins of executables, scripts and packages, and how a start compares with them.
+
+mod book;
+mod launcher;
+mod wording;
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use mcpmon_model::{Action, Denial, Digest, Manifest, PinPart, PinState, ServerId};
+use mcpmon_policy::{Mode, OnChange, Pinning};
+
+use self::launcher::LauncherMatch;
+pub use self::{
+    book::{Accepted, Added, Full, PinBook, PinSet},
+    launcher::compare_launcher,
+};
+pub use mcpmon_model::{LauncherFiles, Part, PinnedFile, PinnedPackage, ServerFiles, Writers};
+
+/// One set of files that was trusted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pins {
+    /// The file that runs.
+    pub executable: PinnedFile,
+    /// The entry script, where the server has one.
+    pub script: Option<PinnedFile>,
+    /// The package, where the server has one.
+    pub package: Option<PackagePin>,
+    /// What started it, where that was not the server itself.
+    pub launcher: Option<PinnedFile>,
+}
+
+/// What is kept of a package that was trusted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PackagePin {
+    /// Where it was; told to the user and not compared.
+    pub root: PathBuf,
+    /// Digest of its manifest.
+    pub digest: Digest,
+    /// The encoded manifest, which names the files that change; `None` where there was no room for it.
+    pub manifest: Option<Arc<str>>,
+}
+
+/// A part that differs from its pin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mismatch {
+    /// Which part.
+    pub part: PinPart,
+    /// Where it is; where it was, if it is gone.
+    pub path: PathBuf,
+    /// Where it was pinned; `None` where the part is new.
+    pub pinned_path: Option<PathBuf>,
+    /// The pin; `None` where the part is new.
+    pub expected: Option<Digest>,
+    /// What is there; `None` where the part is gone.
+    pub actual: Option<Digest>,
+    /// Files of a package that changed, at most [`Manifest::MAX_CHANGES`].
+    pub changed_files: Vec<String>,
+}
+
+impl Mismatch {
+    /// Whether what differs still is where it was pinned.
+    fn is_in_place(&self) -> bool {
+        self.actual.is_some() && self.pinned_path.as_ref() == Some(&self.path)
+    }
+}
+
+/// A part that could not be compared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unhashed {
+    /// Which part.
+    pub part: PinPart,
+    /// What could not be hashed; empty where that is not known.
+    pub path: PathBuf,
+    /// Why, for the user.
+    pub cause: String,
+}
+
+/// How a start compares with its pins, and what follows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PinVerdict {
+    /// The comparison in one word.
+    pub state: PinState,
+    /// Parts that differ.
+    pub mismatches: Vec<Mismatch>,
+    /// Parts that could not be compared.
+    pub unhashed: Vec<Unhashed>,
+    /// Why a first start was not pinned though it could be.
+    pub full: Option<Full>,
+    /// What is done about it.
+    pub action: Action,
+    /// What is accepted from now on without anybody's approval.
+    pub store: Option<NewPins>,
+}
+
+/// Files that become accepted without approval.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewPins {
+    /// The files.
+    pub pins: Pins,
+    /// Why.
+    pub ground: Ground,
+}
+
+/// Why files are accepted without approval.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ground {
+    /// Nothing was pinned before the launch they belong to.
+    FirstUse,
+    /// Only the interpreter or the launcher differs, and only root could change it.
+    SystemUpgrade,
+    /// The files are pinned, and were started by another launcher before.
+    NewLauncher,
+}
+
+/// Compares a start with every set that is accepted for it; what differs is told against the nearest one.
+///
+/// | pins | files | state | action |
+/// |---|---|---|---|
+/// | switched off | any | `Off` | allow |
+/// | none | hashed | `Pinned` with `auto_trust_first`, else `NotPinned` | allow, else `on_change` |
+/// | none, no room | hashed | `Unknown` with `auto_trust_first`, else `NotPinned` | audit, else `on_change` |
+/// | none | a part unknown | `Unknown`, nothing is pinned | audit with `auto_trust_first`, else `on_change` |
+/// | some | equal to a set | `Match` | allow |
+/// | some | a part differs, appeared, or vanished beside an executable that is there | `Mismatch` | `on_change` |
+/// | some | a part unknown, no other differs | `Unknown` | `on_change` |
+/// | some | only the interpreter or launcher differs, by root's hand | `Mismatch`, accepted from now on | audit; allow with `on_change: allow` |
+/// | some | equal, by a launcher of another name than before | as equal, and pinned; `NotPinned` without `auto_trust_first` | allow, else `on_change` |
+/// | some, first pinned by this very launch | not equal to a set | as with none | as with none |
+///
+/// `on_change: allow` lets a difference pass and keeps the pins as they are.
+/// With [`Mode::Observe`] what would block is [`Action::WouldBlock`].
+#[must_use]
+pub fn compare(accepted: Accepted<'_>, actual: ServerFiles, policy: Pinning, mode: Mode) -> PinVerdict {
+    if !policy.enabled {
+        return PinVerdict::of(PinState::Off, Action::Allow);
+    }
+    match accepted {
+        Accepted::Nothing => first_sight(None, actual, policy, mode),
+        Accepted::NoRoom(full) => first_sight(Some(full), actual, policy, mode),
+        Accepted::Sets(sets) => {
+            nearest(sets, &actual, policy, mode).unwrap_or_else(|| first_sight(None, actual, policy, mode))
+        }
+        Accepted::OfThisLaunch(sets) => nearest(sets, &actual, policy, mode)
+            .filter(|verdict| verdict.state == PinState::Match)
+            .unwrap_or_else(|| first_sight(None, actual, policy, mode)),
+    }
+}
+
+/// The comparison with the set that differs least, the newest of several.
+fn nearest(
+    sets: &BTreeMap<u32, Pins>,
+    actual: &ServerFiles,
+    policy: Pinning,
+    mode: Mode,
+) -> Option<PinVerdict> {
+    let launcher = actual.launcher.as_ref();
+    let launcher = launcher.and_then(|launcher| LauncherMatch::of(sets, launcher));
+    sets.values()
+        .rev()
+        .map(|pins| against(pins, actual, launcher, policy, mode))
+        .min_by_key(|verdict| (verdict.mismatches.len(), verdict.store.is_none()))
+}
+
+fn first_sight(full: Option<Full>, actual: ServerFiles, policy: Pinning, mode: Mode) -> PinVerdict {
+    let unhashed = unhashed_parts(&actual);
+    match (Pins::try_from(actual), policy.auto_trust_first) {
+        (Ok(_), true) if full.is_some() => PinVerdict {
+            full,
+            ..PinVerdict::of(PinState::Unknown, Action::Audit)
+        },
+        (Ok(pins), true) => PinVerdict {
+            store: Some(NewPins {
+                pins,
+                ground: Ground::FirstUse,
+            }),
+            ..PinVerdict::of(PinState::Pinned, Action::Allow)
+        },
+        (Ok(_), false) => PinVerdict::of(PinState::NotPinned, on_change(policy, mode)),
+        (Err(_), true) => PinVerdict {
+            unhashed,
+            ..PinVerdict::of(PinState::Unknown, Action::Audit)
+        },
+        (Err(_), false) => PinVerdict {
+            unhashed,
+            ..PinVerdict::of(PinState::Unknown, on_change(policy, mode))
+        },
+    }
+}
+
+fn against(
+    pins: &Pins,
+    actual: &ServerFiles,
+    launcher: Option<LauncherMatch<'_>>,
+    policy: Pinning,
+    mode: Mode,
+) -> PinVerdict {
+    // Of a process that is gone nothing is known: its script and package did not vanish, nobody saw them.
+    let seen = actual.executable.hashed().is_some();
+    let script = pins.script.as_ref().filter(|_| seen || actual.script.is_some());
+    let package = pins.package.as_ref().filter(|_| seen || actual.package.is_some());
+    let mismatches: Vec<_> = [
+        file_mismatch(
+            PinPart::Executable,
+            Some(&pins.executable),
+            Some(&actual.executable),
+        ),
+        file_mismatch(PinPart::Script, script, actual.script.as_ref()),
+        package_mismatch(package, actual.package.as_ref()),
+        launcher.and_then(LauncherMatch::mismatch),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    let unhashed = unhashed_parts(actual);
+    let (state, action) = if !mismatches.is_empty() {
+        (PinState::Mismatch, on_change(policy, mode))
+    } else if !unhashed.is_empty() {
+        (PinState::Unknown, on_change(policy, mode))
+    } else {
+        (PinState::Match, Action::Allow)
+    };
+    let verdict = PinVerdict {
+        mismatches,
+        unhashed,
+        ..PinVerdict::of(state, action)
+    };
+    if verdict.state == PinState::Match
+        && let Some(LauncherMatch::New(launcher)) = launcher
+    {
+        return with_launcher(pins, launcher, policy, mode);
+    }
+    match system_upgrade(pins, actual, &verdict) {
+        Some(pins) if policy.on_change != OnChange::Allow => PinVerdict {
+            action: Action::Audit,
+            store: Some(NewPins {
+                pins,
+                ground: Ground::SystemUpgrade,
+            }),
+            ..verdict
+        },
+        Some(_) | None => verdict,
+    }
+}
+
+/// The verdict on pinned files that a launcher starts which did not start them before.
+fn with_launcher(pins: &Pins, launcher: &PinnedFile, policy: Pinning, mode: Mode) -> PinVerdict {
+    if !policy.auto_trust_first {
+        return PinVerdict::of(PinState::NotPinned, on_change(policy, mode));
+    }
+    PinVerdict {
+        store: Some(NewPins {
+            pins: Pins {
+                launcher: Some(launcher.clone()),
+                ..pins.clone()
+            },
+            ground: Ground::NewLauncher,
+        }),
+        ..PinVerdict::of(PinState::Match, Action::Allow)
+    }
+}
+
+/// The pins with interpreter and launcher as they are now, where nothing else differs: in their places, and by root's
+/// hand.
+///
+/// What a server does is in its script and package. A program that has neither is a server of its own, and no
+/// upgrade of the system explains why it changed.
+fn system_upgrade(pins: &Pins, actual: &ServerFiles, verdict: &PinVerdict) -> Option<Pins> {
+    let is_interpreter = pins.script.is_some() || pins.package.is_some();
+    let by_root = |mismatch: &Mismatch| {
+        mismatch.is_in_place()
+            && match mismatch.part {
+                PinPart::Executable => is_interpreter && actual.executable_writers == Writers::Root,
+                PinPart::Launcher => actual
+                    .launcher
+                    .as_ref()
+                    .is_some_and(|launcher| launcher.writers == Writers::Root),
+                PinPart::Script | PinPart::Package => false,
+            }
+    };
+    let differs = !verdict.mismatches.is_empty() && verdict.unhashed.is_empty();
+    if !differs || !verdict.mismatches.iter().all(by_root) {
+        return None;
+    }
+    let launcher = actual
+        .launcher
+        .as_ref()
+        .and_then(|launcher| launcher.file.hashed());
+    Some(Pins {
+        executable: actual.executable.hashed()?.clone(),
+        launcher: launcher.or(pins.launcher.as_ref()).cloned(),
+        ..pins.clone()
+    })
+}
+
+fn file_mismatch(
+    part: PinPart,
+    pin: Option<&PinnedFile>,
+    actual: Option<&Part<PinnedFile>>,
+) -> Option<Mismatch> {
+    let actual = match actual {
+        Some(Part::Unknown { .. }) => return None,
+        Some(Part::Hashed(file)) => Some(file),
+        None => None,
+    };
+    let (expected, found) = (pin.map(|file| file.digest), actual.map(|file| file.digest));
+    let path = actual.or(pin)?.path.clone();
+    (expected != found).then_some(Mismatch {
+        part,
+        path,
+        pinned_path: pin.map(|file| file.path.clone()),
+        expected,
+        actual: found,
+        changed_files: Vec::new(),
+    })
+}
+
+fn package_mismatch(pin: Option<&PackagePin>, actual: Option<&Part<PinnedPackage>>) -> Option<Mismatch> {
+    let actual = match actual {
+        Some(Part::Unknown { .. }) => return None,
+        Some(Part::Hashed(package)) => Some(package),
+        None => None,
+    };
+    let (expected, found) = (pin.map(|pin| pin.digest), actual.map(PinnedPackage::digest));
+    if expected == found {
+        return None;
+    }
+    let changed_files = match (pin.and_then(PackagePin::manifest), actual) {
+        (Some(pinned), Some(actual)) => Manifest::changes(&pinned, actual.manifest()),
+        (Some(_), None) | (None, Some(_)) | (None, None) => Vec::new(),
+    };
+    let path = actual
+        .map(PinnedPackage::root)
+        .or_else(|| pin.map(|pin| pin.root.as_path()))?
+        .to_owned();
+    Some(Mismatch {
+        part: PinPart::Package,
+        path,
+        pinned_path: pin.map(|pin| pin.root.clone()),
+        expected,
+        actual: found,
+        changed_files,
+    })
+}
+
+const fn on_change(policy: Pinning, mode: Mode) -> Action {
+    match (policy.on_change, mode) {
+        (OnChange::Block, Mode::Enforce) => Action::Block,
+        (OnChange::Block, Mode::Observe) => Action::WouldBlock,
+        (OnChange::Alert, Mode::Enforce | Mode::Observe) => Action::Audit,
+        (OnChange::Allow, Mode::Enforce | Mode::Observe) => Action::Allow,
+    }
+}
+
+fn unhashed_parts(files: &ServerFiles) -> Vec<Unhashed> {
+    [
+        unhashed(&files.executable, PinPart::Executable),
+        files
+            .script
+            .as_ref()
+            .and_then(|script| unhashed(script, PinPart::Script)),
+        files
+            .package
+            .as_ref()
+            .and_then(|package| unhashed(package, PinPart::Package)),
+        files
+            .launcher
+            .as_ref()
+            .and_then(|launcher| unhashed(&launcher.file, PinPart::Launcher)),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+fn unhashed<T>(file: &Part<T>, part: PinPart) -> Option<Unhashed> {
+    match file {
+        Part::Unknown { path, cause } => Some(Unhashed {
+            part,
+            path: path.clone(),
+            cause: cause.clone(),
+        }),
+        Part::Hashed(_) => None,
+    }
+}
+
+fn settled<T>(part: Part<T>) -> Result<T, Unpinnable> {
+    match part {
+        Part::Hashed(value) => Ok(value),
+        Part::Unknown { .. } => Err(Unpinnable),
+    }
+}
+
+/// A server cannot be pinned while a part of it could not be hashed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a server cannot be pinned while a part of it could not be hashed")]
+pub struct Unpinnable;
+
+impl TryFrom<ServerFiles> for Pins {
+    type Error = Unpinnable;
+
+    /// What an approval pins: the files as they are.
+    fn try_from(files: ServerFiles) -> Result<Self, Unpinnable> {
+        Ok(Self {
+            executable: settled(files.executable)?,
+            script: files.script.map(settled).transpose()?,
+            package: files.package.map(settled).transpose()?.map(PackagePin::from),
+            launcher: files
+                .launcher
+                .map(|launcher| settled(launcher.file))
+                .transpose()?,
+        })
+    }
+}
+
+impl From<PinnedPackage> for PackagePin {
+    fn from(package: PinnedPackage) -> Self {
+        Self {
+            root: package.root().to_owned(),
+            digest: package.digest(),
+            manifest: Some(package.manifest().encode().into()),
+        }
+    }
+}
+
+impl PackagePin {
+    fn manifest(&self) -> Option<Manifest> {
+        Manifest::decode(self.manifest.as_ref()?).ok()
+    }
+}
+
+impl Pins {
+    /// Bytes its manifest takes.
+    pub(super) fn manifest_bytes(&self) -> usize {
+        let manifest = self
+            .package
+            .as_ref()
+            .and_then(|package| package.manifest.as_ref());
+        manifest.map_or(0, |text| text.len())
+    }
+
+    /// The same, without the manifest where that takes more than `room` bytes.
+    pub(super) fn with_manifest_within(mut self, room: usize) -> Self {
+        if self.manifest_bytes() > room
+            && let Some(package) = &mut self.package
+        {
+            package.manifest = None;
+        }
+        self
+    }
+
+    /// Whether both are of the same content, wherever it is.
+    fn same_files(&self, other: &Self) -> bool {
+        let digests = |pins: &Self| {
+            let script = pins.script.as_ref().map(|script| script.digest);
+            let package = pins.package.as_ref().map(|package| package.digest);
+            let launcher = pins.launcher.as_ref().map(|launcher| launcher.digest);
+            (pins.executable.digest, script, package, launcher)
+        };
+        digests(self) == digests(other)
+    }
+}
+
+impl PinVerdict {
+    /// The file that runs, where it changed and still is where it was pinned.
+    #[must_use]
+    pub fn executable_changed_in_place(&self) -> Option<&Path> {
+        self.mismatches
+            .iter()
+            .find(|mismatch| mismatch.part == PinPart::Executable)
+            .filter(|mismatch| mismatch.is_in_place())
+            .map(|mismatch| mismatch.path.as_path())
+    }
+
+    /// Whether the difference is an upgrade of the system's interpreter or launcher, and accepted.
+    #[must_use]
+    pub fn is_accepted_upgrade(&self) -> bool {
+        let ground = self.store.as_ref().map(|new| new.ground);
+        ground == Some(Ground::SystemUpgrade)
+    }
+
+    const fn of(state: PinState, action: Action) -> Self {
+        Self {
+            state,
+            mismatches: Vec::new(),
+            unhashed: Vec::new(),
+            full: None,
+            action,
+            store: None,
+        }
+    }
+}
+
+/// A refusal of a server for what it runs from.
+pub(super) fn pin_denial(reason: String, remedy: Option<String>) -> Denial {
+    Denial {
+        rule: "mcp.version_pinning".to_owned(),
+        reason,
+        remedy,
+        event: None,
+    }
+}
+
+/// What to do where a difference is right.
+pub(super) fn approval(server: &ServerId) -> String {
+    format!(
+        "if this is expected, run `{}`, then start it again",
+        trusting(server)
+    )
+}
+
+/// The command that accepts what a server ran from when it was refused.
+pub(super) fn trusting(server: &ServerId) -> String {
+    format!("mcpmon pins trust --server {server}")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,130 @@
+//! How often a server may be called: a bucket that fills with time and that every call takes from.
+
+use std::time::Duration;
+
+use mcpmon_model::Timestamp;
+use mcpmon_policy::RateLimit;
+
+/// A call, in thousandths: what a bucket is counted in.
+const CALL: u64 = 1000;
+
+/// What a bucket held when it was last taken from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Level {
+    /// When that was.
+    pub(super) at: Timestamp,
+    /// Thousandths of a call.
+    pub(super) left: u64,
+}
+
+/// Takes one call out of a bucket that was never used (`None`) or held `level`: what it holds then.
+///
+/// # Errors
+/// Where it holds less than a call: how long until it holds one. Nothing is taken.
+pub(super) fn take(level: Option<Level>, limit: RateLimit, now: Timestamp) -> Result<u64, Duration> {
+    let most = u64::from(limit.burst) * CALL;
+    let held = level.map_or(most, |level| {
+        let gained = now.since(level.at).as_nanos() * u128::from(limit.per_minute) / 60_000_000;
+        let gained = u64::try_from(gained).unwrap_or(u64::MAX);
+        level.left.saturating_add(gained).min(most)
+    });
+    held.checked_sub(CALL).ok_or_else(|| {
+        let missing = CALL - held;
+        match limit.per_minute {
+            0 => Duration::MAX,
+            rate => Duration::from_nanos(missing * 60_000_000 / u64::from(rate)),
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const SECOND: i64 = 1_000_000_000;
+
+    fn bucket(limit: RateLimit) -> impl FnMut(i64) -> bool {
+        let mut level = None;
+        move |nanoseconds| {
+            let at = Timestamp(nanoseconds);
+            let taken = take(level, limit, at);
+            if let Ok(left) = taken {
+                level = Some(Level { at, left });
+            }
+            taken.is_ok()
+        }
+    }
+
+    #[test]
+    fn a_burst_passes_and_then_as_many_as_the_rate_allows() {
+        let mut call = bucket(RateLimit {
+            per_minute: 60,
+            burst: 3,
+        });
+        let passed: Vec<bool> = [
+            0,
+            0,
+            0,
+            0,
+            SECOND / 2,
+            SECOND,
+            SECOND,
+            10 * SECOND,
+            10 * SECOND,
+            10 * SECOND,
+            10 * SECOND,
+        ]
+        .map(&mut call)
+        .into();
+        assert_eq!(
+            passed,
+            [
+                true, true, true, false, false, true, false, true, true, true, false
+            ]
+        );
+    }
+
+    #[test]
+    fn a_refusal_says_how_long_to_wait() {
+        let limit = RateLimit {
+            per_minute: 30,
+            burst: 1,
+        };
+        let level = Level {
+            at: Timestamp(0),
+            left: 0,
+        };
+        assert_eq!(
+            take(Some(level), limit, Timestamp(SECOND)),
+            Err(Duration::from_secs(1))
+        );
+        assert_eq!(take(Some(level), limit, Timestamp(2 * SECOND)), Ok(0));
+    }
+
+    #[test]
+    fn a_clock_that_goes_back_fills_nothing() {
+        let limit = RateLimit {
+            per_minute: 600,
+            burst: 1,
+        };
+        let level = Level {
+            at: Timestamp(SECOND),
+            left: 0,
+        };
+        take(Some(level), limit, Timestamp(0)).unwrap_err();
+    }
+
+    proptest! {
+        #[test]
+        fn no_order_of_calls_passes_more_than_rate_and_burst(
+            mut times in prop::collection::vec(0..60 * SECOND, 1..200), per_minute in 1_u32..200, burst in 1_u32..50,
+        ) {
+            times.sort_unstable();
+            let mut call = bucket(RateLimit { per_minute, burst });
+            let passed = times.iter().filter(|at| call(**at)).count();
+            prop_assert!(passed <= (per_minute + burst) as usize, "{passed}");
+        }
+    }
+}

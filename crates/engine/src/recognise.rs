@@ -1,0 +1,97 @@
+//! Which server a command starts, by the policy: declared servers first, then what is known of commands.
+
+use mcpmon_detect::launch::{Launch, LaunchRules, Stage, matches_declared};
+use mcpmon_model::PinKey;
+use mcpmon_policy::{Policy, Transport};
+
+/// The launch rules of a policy.
+#[must_use]
+pub fn launch_rules(policy: &Policy) -> LaunchRules {
+    let patterns = &policy.detection;
+    if !patterns.enabled {
+        return LaunchRules::new(Some(Vec::new()), Vec::new(), Vec::new());
+    }
+    LaunchRules::new(
+        patterns.server_patterns.clone(),
+        patterns.custom_servers.clone(),
+        patterns.exclude_servers.clone(),
+    )
+}
+
+/// The server that `argv` starts, if it starts one; `rules` are those of the policy.
+#[must_use]
+pub fn recognise(policy: &Policy, rules: &LaunchRules, argv: &[String]) -> Option<Launch> {
+    recognise_linked(policy, rules, argv, &[])
+}
+
+/// The same, where `linked` is `argv` with links into installed packages followed; empty where there are none. A
+/// package's command is then the package, as it is for the launcher that starts it.
+#[must_use]
+pub fn recognise_linked(
+    policy: &Policy,
+    rules: &LaunchRules,
+    argv: &[String],
+    linked: &[String],
+) -> Option<Launch> {
+    let declared = policy.servers.iter().find_map(|server| match &server.transport {
+        Transport::Stdio { command, args } => {
+            matches_declared(command, args, argv).then_some((&server.id, command, args))
+        }
+        Transport::Remote { .. } => None,
+    });
+    let detected = rules.detect_linked(argv, linked);
+    let Some((id, command, args)) = declared else {
+        return detected.map(|launch| with_declared_spelling(policy, launch));
+    };
+    Some(match detected {
+        Some(launch) => Launch {
+            server: id.clone(),
+            ..launch
+        },
+        None => Launch {
+            server: id.clone(),
+            stage: LaunchRules::stage_of_named(argv),
+            pattern: format!("mcp.servers[{id}]"),
+            name: name_of(command, args),
+        },
+    })
+}
+
+/// The server that `argv` starts because a wrapper says so, which names it.
+pub(super) fn started_by_wrapper(server: &PinKey, argv: &[String]) -> Launch {
+    Launch {
+        server: server.server.clone(),
+        stage: LaunchRules::stage_of_named(argv),
+        pattern: "wrapped".to_owned(),
+        name: server.name.clone(),
+    }
+}
+
+/// The name of a declared server that nothing else is known of: its script or module, else its program. The same
+/// server has it where it is not declared, for pins go by it.
+fn name_of(command: &str, args: &[String]) -> String {
+    let words = std::iter::once(command).chain(args.iter().map(String::as_str));
+    let argv: Vec<String> = words.map(str::to_owned).collect();
+    match LaunchRules::stage_of_named(&argv) {
+        Stage::Script { path } | Stage::Shell { script: Some(path) } => path,
+        Stage::Module { name } => name,
+        Stage::Launcher
+        | Stage::Shell { script: None }
+        | Stage::Program
+        | Stage::Container { .. }
+        | Stage::Inline => command.to_owned(),
+    }
+}
+
+/// A server found by its name is the declared one of that name, however that is spelled.
+fn with_declared_spelling(policy: &Policy, launch: Launch) -> Launch {
+    let mut ids = policy.servers.iter().map(|server| &server.id);
+    let exact = ids.clone().find(|id| **id == launch.server);
+    match exact.or_else(|| ids.find(|id| id.is_spelling_of(&launch.server))) {
+        Some(id) => Launch {
+            server: id.clone(),
+            ..launch
+        },
+        None => launch,
+    }
+}

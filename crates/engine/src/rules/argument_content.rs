@@ -1,0 +1,231 @@
+//! A secret in what a client gives a server: the arguments of a call, and what else it says.
+
+use mcpmon_detect::secrets::{MAX_SECRETS, Secret};
+use mcpmon_model::{ServerId, Subject, Timestamp};
+use mcpmon_policy::{Mode, OnSecret, Policy};
+
+use super::{Effect, Objection, Rule, Scene};
+use crate::wording::{accepting, command, shown};
+
+/// Its name, which suppressions use.
+pub(crate) const RULE: &str = "argument_inspection";
+
+/// Something in the arguments is a secret, at or above the threshold, and not accepted.
+pub(super) struct ArgumentContent;
+
+impl Rule for ArgumentContent {
+    fn judge(&self, scene: &Scene<'_>) -> Option<Objection> {
+        Given::of(scene)?.objection(|| format!("an argument of {}", scene.subject()))
+    }
+}
+
+/// Its name for what a server answers.
+pub(crate) const OUTPUT_RULE: &str = "output_secrets";
+
+/// What a client gives a server, or a server answers, and the secrets in it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Given<'a> {
+    /// The policy in force.
+    pub(crate) policy: &'a Policy,
+    /// What is inspected.
+    pub(crate) subject: Subject,
+    /// What a secret in it does.
+    pub(crate) on_secret: OnSecret,
+    /// Who gets it, or says it.
+    pub(crate) server: &'a ServerId,
+    /// When.
+    pub(crate) now: Timestamp,
+    /// The tool or prompt, the resource or the method: what suppressions and events name.
+    pub(crate) name: &'a str,
+    /// What was found in it.
+    pub(crate) secrets: &'a [Secret],
+    /// Whether it means the same with another text in it.
+    pub(crate) is_replaceable: bool,
+}
+
+impl<'a> Given<'a> {
+    /// The arguments of a call.
+    pub(crate) fn of(scene: &Scene<'a>) -> Option<Self> {
+        let calling = scene.call?;
+        Some(Self {
+            policy: scene.policy,
+            subject: Subject::Argument,
+            on_secret: scene.policy.arguments.on_detection,
+            server: scene.server,
+            now: scene.now,
+            name: &calling.call.tool,
+            secrets: calling.secrets,
+            is_replaceable: true,
+        })
+    }
+
+    /// The rule that speaks of it.
+    pub(crate) const fn rule(&self) -> &'static str {
+        match self.subject {
+            Subject::Argument => RULE,
+            Subject::Definition
+            | Subject::Output
+            | Subject::Instructions
+            | Subject::Prompt
+            | Subject::Resource
+            | Subject::Sampling
+            | Subject::Elicitation
+            | Subject::Error
+            | Subject::Notification => OUTPUT_RULE,
+        }
+    }
+
+    /// What stands against it; `what` says what it is.
+    pub(crate) fn objection(&self, what: impl Fn() -> String) -> Option<Objection> {
+        let alarming = self.alarming();
+        let worst = alarming
+            .iter()
+            .rev()
+            .max_by_key(|secret| secret.finding.severity)?;
+        // Nothing is let through in part, and a member is not given another name.
+        let is_replaceable = self.is_replaceable
+            && self.secrets.len() < MAX_SECRETS
+            && Secret::redactions(alarming.iter().copied()).is_some();
+        let (effect, follows) = match (self.on_secret, self.policy.mode) {
+            (OnSecret::Alert, _) => (Effect::Audit, ""),
+            (OnSecret::Redact, Mode::Enforce) if is_replaceable => {
+                (Effect::Audit, ", replaced by a placeholder")
+            }
+            (OnSecret::Redact, Mode::Observe) if is_replaceable => {
+                (Effect::Audit, ", which would be replaced")
+            }
+            (OnSecret::Redact, _) => (Effect::Block, ", which cannot be replaced"),
+            (OnSecret::Block, _) => (Effect::Block, ""),
+        };
+        let others = match alarming.len() {
+            1 => String::new(),
+            count => format!(" and {} more", count - 1),
+        };
+        let field = match worst.finding.field.as_str() {
+            "" => String::new(),
+            field => format!(" ({})", shown(field)),
+        };
+        Some(Objection {
+            rule: self.rule().into(),
+            effect,
+            severity: worst.finding.severity,
+            reason: format!(
+                "{}{field} holds a secret: {}{others}{follows}",
+                what(),
+                worst.finding.pattern,
+            ),
+            remedy: Some(match effect {
+                Effect::Block => {
+                    let rules = alarming.iter().flat_map(|secret| &secret.finding.rules);
+                    let rules = rules.map(String::as_str);
+                    accepting(rules, self.rule(), self.server.as_str(), self.name)
+                }
+                Effect::Audit => command(&["detections", "--server", self.server.as_str()]),
+            }),
+        })
+    }
+
+    /// The secrets something follows from.
+    pub(crate) fn alarming(&self) -> Vec<&'a Secret> {
+        let threshold = self.policy.inspection.act_threshold;
+        let alarms = |secret: &&Secret| secret.finding.severity >= threshold && !self.accepts(secret);
+        self.secrets.iter().filter(alarms).collect()
+    }
+
+    /// Whether a suppression covers it.
+    pub(crate) fn accepts(&self, secret: &Secret) -> bool {
+        self.policy
+            .accepts(self.rule(), &secret.finding, self.server, self.name, self.now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mcpmon_model::{NameGlob, Severity};
+    use mcpmon_policy::Suppression;
+    use test_case::test_case;
+
+    use super::*;
+    use crate::rules::fixture::Stage;
+
+    const TOKEN: &str = concat!("gh", "p_", "0000000000000000000000000000002C8GjS");
+
+    fn judged(policy: Policy, arguments: &str) -> Option<Objection> {
+        let mut stage = Stage::new(policy);
+        stage.list(&[("send", "")]);
+        stage.judge_call(&ArgumentContent, "send", arguments)
+    }
+
+    fn policy(on_detection: OnSecret) -> Policy {
+        let mut policy = Policy::default();
+        policy.arguments.on_detection = on_detection;
+        policy
+    }
+
+    #[test_case(OnSecret::Alert => Effect::Audit; "reported")]
+    #[test_case(OnSecret::Block => Effect::Block; "blocked")]
+    #[test_case(OnSecret::Redact => Effect::Audit; "replaced")]
+    fn a_secret_in_a_value(on_detection: OnSecret) -> Effect {
+        let objection =
+            judged(policy(on_detection), &format!(r#"{{"body":["x {TOKEN}"]}}"#)).expect("an objection");
+        assert_eq!(objection.severity, Severity::Critical);
+        assert!(
+            objection.reason.contains("body[0]") && objection.reason.contains("github_token"),
+            "{}",
+            objection.reason
+        );
+        assert!(!objection.reason.contains(TOKEN));
+        let remedy = match on_detection {
+            OnSecret::Block => "mcpmon policy accept github_token --server files --tool send",
+            OnSecret::Alert | OnSecret::Redact => "mcpmon detections --server files",
+        };
+        assert_eq!(objection.remedy.as_deref(), Some(remedy));
+        objection.effect
+    }
+
+    #[test]
+    fn a_secret_in_a_key_cannot_be_replaced() {
+        let objection =
+            judged(policy(OnSecret::Redact), &format!(r#"{{"{TOKEN}":1}}"#)).expect("an objection");
+        assert_eq!(objection.effect, Effect::Block);
+        assert!(!objection.reason.contains(TOKEN), "{}", objection.reason);
+    }
+
+    #[test]
+    fn more_secrets_than_are_told_cannot_be_replaced() {
+        let many = vec![format!("\"{TOKEN}\""); MAX_SECRETS + 1].join(",");
+        let objection =
+            judged(policy(OnSecret::Redact), &format!(r#"{{"a":[{many}]}}"#)).expect("an objection");
+        assert_eq!(objection.effect, Effect::Block);
+        assert!(objection.reason.contains("and 63 more"), "{}", objection.reason);
+    }
+
+    #[test_case(r#"{"path":"/home/me/notes.txt","limit":10}"#; "nothing")]
+    #[test_case(r#"{"key":"YOUR_API_KEY","password":"xxxxxxxx"}"#; "placeholders")]
+    fn what_is_no_secret(arguments: &str) {
+        assert_eq!(judged(Policy::default(), arguments), None);
+    }
+
+    #[test]
+    fn what_is_switched_off_finds_nothing() {
+        let mut policy = Policy::default();
+        policy.arguments.enabled = false;
+        assert_eq!(judged(policy, &format!(r#"{{"a":"{TOKEN}"}}"#)), None);
+    }
+
+    #[test_case("github_*", None; "by pattern")]
+    #[test_case("argument_inspection", None; "by rule")]
+    #[test_case("stripe_key", Some(Effect::Block); "another pattern")]
+    fn what_is_accepted(rule: &str, effect: Option<Effect>) {
+        let mut policy = Policy::default();
+        policy.suppressions.push(Suppression {
+            rule: NameGlob::new(rule),
+            server: NameGlob::new("*"),
+            tool: NameGlob::new("send"),
+            until: None,
+            reason: "known".to_owned(),
+        });
+        let judged = judged(policy, &format!(r#"{{"a":"{TOKEN}"}}"#));
+        assert_eq!(judged.map(|objection| objection.effect), effect);
+    }
+}

@@ -1,0 +1,69 @@
+//! Resources that may never be read.
+
+use mcpmon_detect::meaning::uris;
+use mcpmon_model::Severity;
+
+use super::{Effect, Objection, Rule, Scene};
+use crate::wording::explaining;
+
+/// The URI, in one of the ways in which it can be read, is blocked; nothing allows it again.
+pub(super) struct BlockedResources;
+
+impl Rule for BlockedResources {
+    fn judge(&self, scene: &Scene<'_>) -> Option<Objection> {
+        let uri = scene.uri()?;
+        let mut blocked = scene
+            .policy
+            .rules
+            .layers()
+            .flat_map(|rules| &rules.blocked_resources)
+            .peekable();
+        blocked.peek()?;
+        let forms = uris(uri);
+        let glob = blocked.find(|glob| forms.iter().any(|form| glob.matches(form)))?;
+        Some(Objection {
+            rule: "blocked_resources".into(),
+            effect: Effect::Block,
+            severity: Severity::High,
+            reason: format!(
+                "{} is blocked by {} (`mcp.blocked_resources`)",
+                scene.subject(),
+                glob.as_str()
+            ),
+            remedy: Some(explaining("blocked_resources")),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mcpmon_model::DefinitionKind;
+    use mcpmon_policy::{Policy, rules::UriGlob};
+    use test_case::test_case;
+
+    use super::*;
+    use crate::rules::fixture::Stage;
+
+    #[test_case("secret://a/b" => Some(Effect::Block); "the scheme")]
+    #[test_case("SECRET://a" => Some(Effect::Block); "in another case")]
+    #[test_case("secret:a" => Some(Effect::Block); "without an authority")]
+    #[test_case("se\ncret://a" => Some(Effect::Block); "with a line break")]
+    #[test_case("secret%3a//a" => Some(Effect::Block); "escaped")]
+    #[test_case("file:///etc/shadow" => Some(Effect::Block); "a file")]
+    #[test_case("file:///tmp/../etc/shadow" => Some(Effect::Block); "a step back")]
+    #[test_case("file://localhost/etc/shadow" => Some(Effect::Block); "with a host")]
+    #[test_case("file:/etc/%73hadow" => Some(Effect::Block); "an escaped letter")]
+    #[test_case("file:///etc/shadow-" => None; "another file")]
+    #[test_case("secrets://a" => None; "another scheme")]
+    #[test_case("https://a.example/secret://a" => None; "the scheme elsewhere")]
+    fn resources_that_are_blocked(uri: &str) -> Option<Effect> {
+        let mut policy = Policy::default();
+        policy.rules.blocked_resources = ["secret://*", "file:///etc/shadow"].map(UriGlob::new).into();
+        let mut stage = Stage::new(policy);
+        assert_eq!(
+            stage.judge_kind(&BlockedResources, DefinitionKind::Tool, uri),
+            None
+        );
+        stage.judge_kind(&BlockedResources, DefinitionKind::Resource, uri)
+    }
+}

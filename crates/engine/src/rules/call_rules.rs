@@ -1,0 +1,274 @@
+//! The configured rules over calls.
+
+use std::cell::OnceCell;
+
+use mcpmon_detect::{
+    arguments::{Argument, ArgumentKind},
+    meaning::{looks, paths},
+};
+use mcpmon_policy::{
+    Decision,
+    rules::{ArgumentPath, CallRule, PathGlob, Reading, Rules, Spellings},
+};
+
+use super::{Calling, Objection, Rule, Scene, stated};
+
+/// Rules that match and do not allow. Each says what it has to say; the first that blocks decides.
+pub(super) struct CallRules;
+
+impl Rule for CallRules {
+    fn judge(&self, scene: &Scene<'_>) -> Option<Objection> {
+        self.every(scene)
+            .into_iter()
+            .max_by_key(|objection| objection.effect)
+    }
+
+    fn every(&self, scene: &Scene<'_>) -> Vec<Objection> {
+        let mut said = Vec::new();
+        for rules in scene.policy.rules.layers() {
+            let Some(matcher) = Matcher::of(scene, rules) else {
+                continue;
+            };
+            said.extend(rules.calls.iter().filter_map(|rule| {
+                // A list shows what cannot be called at all.
+                let is_meant = scene.call.is_some() || rule.decision == Decision::Block;
+                let is_met = is_meant && matcher.is_met(rule, rule.decision.reading());
+                is_met.then(|| stated(scene, &rule.id, rule.decision, &rule.reason))?
+            }));
+        }
+        said.sort_by_key(|objection| objection.effect);
+        said
+    }
+}
+
+/// The rules that match beyond doubt: where one does, the default does not hold. Of a tool that is listed, those that
+/// may match its call.
+pub(super) fn beyond_doubt<'a>(scene: &Scene<'a>, rules: &'a Rules) -> Vec<&'a CallRule> {
+    let Some(matcher) = Matcher::of(scene, rules) else {
+        return Vec::new();
+    };
+    let rules = rules.calls.iter();
+    rules
+        .filter(|rule| match scene.call {
+            Some(_) => matcher.is_met(rule, Reading::Narrow),
+            None => matcher.is_named(rule, Reading::Narrow),
+        })
+        .collect()
+}
+
+/// A call, or a tool that is listed, in the forms that rules look at.
+struct Matcher<'a> {
+    tool: Spellings<'a>,
+    server: Spellings<'a>,
+    values: Option<Vec<Value<'a>>>,
+}
+
+/// A value of an argument.
+struct Value<'a> {
+    argument: Argument<'a>,
+    meanings: OnceCell<Vec<String>>,
+}
+
+impl<'a> Matcher<'a> {
+    /// `None` where no tool is used, or there is no rule.
+    fn of(scene: &Scene<'a>, rules: &Rules) -> Option<Self> {
+        let tool = scene.tool()?;
+        let rules = &rules.calls;
+        if rules.is_empty() {
+            return None;
+        }
+        let server = scene.server.as_str();
+        Some(Self {
+            tool: Spellings::new(tool, &looks(tool)),
+            server: Spellings::new(server, &looks(server)),
+            values: scene
+                .call
+                .map(|call| match rules.iter().all(|rule| rule.arguments.is_empty()) {
+                    true => Vec::new(),
+                    false => values(call),
+                }),
+        })
+    }
+
+    fn is_named(&self, rule: &CallRule, reading: Reading) -> bool {
+        let is_served = |server: &mcpmon_policy::rules::SpellingGlob| server.serves(&self.server, reading);
+        rule.tool.matches(&self.tool, reading) && rule.server.as_ref().is_none_or(is_served)
+    }
+
+    fn is_met(&self, rule: &CallRule, reading: Reading) -> bool {
+        let is_argued = |values: &Vec<Value<'_>>| {
+            let mut conditions = rule.arguments.iter();
+            conditions.all(|(path, glob)| is_argued(values, path, glob, reading))
+        };
+        self.is_named(rule, reading) && self.values.as_ref().map_or(rule.arguments.is_empty(), is_argued)
+    }
+}
+
+fn values(call: Calling<'_>) -> Vec<Value<'_>> {
+    let arguments = call.arguments.iter();
+    arguments
+        .filter(|argument| argument.kind() != ArgumentKind::Key)
+        .map(|argument| Value {
+            argument,
+            meanings: OnceCell::new(),
+        })
+        .collect()
+}
+
+/// Whether an argument is as a condition wants it. Of several values one is enough for a rule that refuses; one that
+/// allows needs all of them, and one right where the condition names it.
+fn is_argued(values: &[Value<'_>], path: &ArgumentPath, glob: &PathGlob, reading: Reading) -> bool {
+    let mut meant = values.iter().filter(|value| covers(path, &value.argument));
+    let matches = |value: &Value<'_>| reading.holds(value.meanings(), |meaning| glob.matches(meaning));
+    match reading {
+        Reading::Wide => meant.any(matches),
+        Reading::Narrow => {
+            let is_there = values.iter().any(|value| path.is_at(value.argument.members()));
+            is_there && meant.all(matches)
+        }
+    }
+}
+
+/// Whether an argument is meant by its name, or by what that looks like.
+pub(super) fn covers(path: &ArgumentPath, argument: &Argument<'_>) -> bool {
+    if path.covers(argument.members()) {
+        return true;
+    }
+    if argument.members().all(str::is_ascii) {
+        return false;
+    }
+    let looks: Vec<_> = argument.members().map(looks).collect();
+    path.covers(looks.iter().map(AsRef::as_ref))
+}
+
+impl Value<'_> {
+    fn meanings(&self) -> &[String] {
+        self.meanings.get_or_init(|| paths(self.argument.text()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mcpmon_policy::{
+        Policy,
+        rules::{Pattern, SpellingGlob, ToolMatch},
+    };
+    use test_case::test_case;
+
+    use super::*;
+    use crate::rules::{Effect, fixture::Stage};
+
+    fn rule(id: &str, decision: Decision, arguments: &[(&str, &str)]) -> CallRule {
+        let condition = |(path, glob): &(&str, &str)| {
+            (
+                ArgumentPath::new(path).expect("a way"),
+                PathGlob::new(glob).expect("a glob"),
+            )
+        };
+        CallRule {
+            id: id.to_owned(),
+            tool: ToolMatch::default(),
+            server: None,
+            arguments: arguments.iter().map(condition).collect(),
+            decision,
+            reason: String::new(),
+        }
+    }
+
+    fn stage(rules: Vec<CallRule>) -> Stage {
+        let mut policy = Policy::default();
+        policy.rules.calls = rules;
+        Stage::new(policy)
+    }
+
+    #[test_case(r#"{"path":"/home/me/.ssh/id_rsa"}"#, true; "as written")]
+    #[test_case(r#"{"path":"/home/me/.ssh"}"#, true; "the directory")]
+    #[test_case(r#"{"path":"/home/me/x/../.ssh/id_rsa"}"#, true; "a step back")]
+    #[test_case(r#"{"path":"/home/me//.ssh//id_rsa"}"#, true; "empty parts")]
+    #[test_case(r#"{"path":"~/.ssh/id_rsa"}"#, true; "home")]
+    #[test_case(r#"{"path":"file:///home/me/.ssh/id_rsa"}"#, true; "file uri")]
+    #[test_case(r#"{"path":"/home/me/%2essh/id_rsa"}"#, true; "percent")]
+    #[test_case(r#"{"path":"/home/me/%252essh/id_rsa"}"#, true; "percent twice")]
+    #[test_case(r#"{"path":"C:\\Users\\me\\.ssh\\id_rsa"}"#, true; "backslashes")]
+    #[test_case(r#"{"path":["/tmp/a","/home/me/.ssh/id_rsa"]}"#, true; "one of several")]
+    #[test_case(r#"{"options":{"path":"/home/me/.ssh/id_rsa"}}"#, true; "further down")]
+    #[test_case(r#"{"path":{"value":"/home/me/.ssh/id_rsa"}}"#, true; "within")]
+    #[test_case(r#"{"PATH":"/home/me/.ssh/id_rsa"}"#, true; "in another case")]
+    #[test_case(r#"{"рath":"/home/me/.ssh/id_rsa"}"#, true; "a name that looks like it")]
+    #[test_case("{\"pa\u{200b}th\":\"/home/me/.ssh/id_rsa\"}", true; "a name with a character that takes no place")]
+    #[test_case(r#"{"путь":"/home/me/.ssh/id_rsa"}"#, false; "another name in another script")]
+    #[test_case(r#"{"path":"/home/me/.sshd/x"}"#, false; "another directory")]
+    #[test_case(r#"{"path":"/home/me/.ssh/../notes"}"#, true; "out of it again, as written")]
+    #[test_case(r#"{"text":"/home/me/.ssh/id_rsa"}"#, false; "another argument")]
+    #[test_case(r#"{"/home/me/.ssh/id_rsa":"path"}"#, false; "a key")]
+    #[test_case("{}", false; "no argument")]
+    fn what_refuses_holds_for_any_meaning(arguments: &str, blocks: bool) {
+        let mut stage = stage(vec![rule("ssh", Decision::Block, &[("path", "**/.ssh/**")])]);
+        let objection = stage.judge_call(&CallRules, "read", arguments);
+        assert_eq!(
+            objection.is_some_and(|objection| objection.effect == Effect::Block),
+            blocks
+        );
+    }
+
+    #[test_case(r#"{"path":"/home/me/notes"}"#, true; "as written")]
+    #[test_case(r#"{"path":["/home/me/a","/home/me/b"]}"#, true; "all of several")]
+    #[test_case(r#"{"path":"/home/me/../../etc/shadow"}"#, false; "a step back")]
+    #[test_case(r#"{"path":"/home/me/%2e%2e/you/notes"}"#, false; "percent")]
+    #[test_case(r#"{"path":["/home/me/a","/etc/shadow"]}"#, false; "one of several")]
+    #[test_case(r#"{"path":"/home/me/a","Path":"/etc/shadow"}"#, false; "another in another case")]
+    #[test_case(r#"{"path":"/home/me/a","more":{"path":"/etc/shadow"}}"#, false; "another further down")]
+    #[test_case(r#"{"path":"/home/me/a","рath":"/etc/shadow"}"#, false; "another that looks like it")]
+    #[test_case(r#"{"PATH":"/home/me/a"}"#, false; "in another case alone")]
+    #[test_case(r#"{"рath":"/home/me/a"}"#, false; "what looks like it alone")]
+    #[test_case(r#"{"more":{"path":"/home/me/a"}}"#, false; "further down alone")]
+    #[test_case("{}", false; "no argument")]
+    fn what_allows_holds_for_every_meaning(arguments: &str, allows: bool) {
+        let mut stage = stage(vec![rule("mine", Decision::Allow, &[("path", "/home/me/**")])]);
+        assert_eq!(stage.judge_call(&CallRules, "read", arguments), None);
+        assert_eq!(stage.is_beyond_doubt("read", arguments), allows);
+    }
+
+    #[test]
+    fn blocks_come_last_and_audits_add_up() {
+        let rules = vec![
+            rule("stop", Decision::Block, &[]),
+            rule("note", Decision::Audit, &[]),
+            rule("let", Decision::Allow, &[]),
+            rule("stop-too", Decision::Block, &[]),
+        ];
+        let mut stage = stage(rules);
+        let said = stage.every(&CallRules, "read", "{}");
+        let said: Vec<_> = said
+            .iter()
+            .map(|objection| (&*objection.rule, objection.effect))
+            .collect();
+        assert_eq!(
+            said,
+            [
+                ("note", Effect::Audit),
+                ("stop", Effect::Block),
+                ("stop-too", Effect::Block)
+            ]
+        );
+    }
+
+    #[test_case("send_mail", "files" => true; "all conditions")]
+    #[test_case("Send-Mail", "files" => true; "another spelling")]
+    #[test_case("ѕend_mail", "files" => true; "a look-alike")]
+    #[test_case("resend_mail", "files" => false; "another name")]
+    #[test_case("send_mail", "other" => false; "another server")]
+    fn conditions_on_names(tool: &str, server: &str) -> bool {
+        let mut rule = rule("send", Decision::Block, &[]);
+        rule.tool.regex = Pattern::new("^send_").ok();
+        rule.server = Some(SpellingGlob::new(server));
+        stage(vec![rule]).judge_call(&CallRules, tool, "{}").is_some()
+    }
+
+    #[test_case(Decision::Block, &[] => Some(Effect::Block); "what cannot be called")]
+    #[test_case(Decision::Block, &[("path", "/etc/**")] => None; "what can be called with other arguments")]
+    #[test_case(Decision::Audit, &[] => None; "what is noted when it is called")]
+    fn of_a_list(decision: Decision, arguments: &[(&str, &str)]) -> Option<Effect> {
+        stage(vec![rule("id", decision, arguments)]).judge(&CallRules, "read")
+    }
+}

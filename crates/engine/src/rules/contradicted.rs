@@ -1,0 +1,53 @@
+//! One name for two definitions.
+
+use mcpmon_model::Severity;
+use mcpmon_policy::OnChange;
+
+use super::{Effect, Objection, Rule, Scene};
+use crate::wording::command;
+
+/// The list has the name twice, and each client takes the one it likes. Judged like a change, because it is one
+/// within a single list.
+pub(super) struct Contradicted;
+
+impl Rule for Contradicted {
+    fn judge(&self, scene: &Scene<'_>) -> Option<Objection> {
+        if !scene.entry()?.is_contradicted {
+            return None;
+        }
+        let pinning = scene.policy.definition_pinning;
+        let effect = match pinning.on_change {
+            OnChange::Block if pinning.enabled => Effect::Block,
+            OnChange::Block | OnChange::Alert | OnChange::Allow => Effect::Audit,
+        };
+        Some(Objection {
+            rule: "duplicate_name".into(),
+            effect,
+            severity: Severity::High,
+            reason: format!(
+                "{} was listed twice at once, with different definitions",
+                scene.subject()
+            ),
+            remedy: Some(command(&["events", "--server", scene.server.as_str()])),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use test_case::test_case;
+
+    use super::*;
+    use crate::rules::fixture::Stage;
+
+    #[test_case("b", OnChange::Block => Some(Effect::Block); "another definition")]
+    #[test_case("b", OnChange::Alert => Some(Effect::Audit); "another definition, where changes are reported")]
+    #[test_case("a", OnChange::Block => None; "the same definition twice")]
+    fn names_that_stand_twice(second: &str, on_change: OnChange) -> Option<Effect> {
+        let mut policy = mcpmon_policy::Policy::default();
+        policy.definition_pinning.on_change = on_change;
+        let mut stage = Stage::new(policy);
+        stage.list(&[("read", "a"), ("read", second)]);
+        stage.judge(&Contradicted, "read")
+    }
+}

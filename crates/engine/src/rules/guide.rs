@@ -1,0 +1,326 @@
+//! What the rules are, in a line each, for whoever asks which of them there are.
+
+/// One rule of the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct About {
+    /// What events call it; several where it can say several things. Empty where it speaks by the ids of the
+    /// configuration.
+    pub names: &'static [&'static str],
+    /// The keys of the configuration that it goes by; empty where none changes it.
+    pub keys: &'static [&'static str],
+    /// What it does.
+    pub what: &'static str,
+}
+
+/// The kill switch, then every rule, in the order of precedence.
+pub const GUIDE: &[About] = &[
+    About {
+        names: &["kill_switch"],
+        keys: &[],
+        what: "a session or the host is stopped by `mcpmon kill`: every use is blocked",
+    },
+    About {
+        names: &["unknown_tool"],
+        keys: &["mcp.fail_closed"],
+        what: "a tool that was never listed is noted, or blocked",
+    },
+    About {
+        names: &["max_tools"],
+        keys: &["mcp.limits.max_tools"],
+        what: "what a list that is too long may have held is blocked",
+    },
+    About {
+        names: &["stale_definition"],
+        keys: &[],
+        what: "what its server called changed, and did not list since, is noted",
+    },
+    About {
+        names: &["duplicate_name"],
+        keys: &["mcp.version_pinning.on_change"],
+        what: "a name that stands twice in a list, with two definitions, is judged like a change",
+    },
+    About {
+        names: &["version_pin"],
+        keys: &["mcp.version_pinning", "mcp.registry.pin_on_first_use"],
+        what: "a definition that differs from its pin, or has none, is blocked or noted",
+    },
+    About {
+        names: &["new_tool"],
+        keys: &["mcp.detection.on_new_tool"],
+        what: "a tool that its server did not list when the others were pinned is blocked or noted",
+    },
+    About {
+        names: &["approval"],
+        keys: &["mcp.approvals"],
+        what: "what needs a person's approval is blocked until there is one",
+    },
+    About {
+        names: &["tool_poisoning"],
+        keys: &["mcp.detection", "mcp.suppressions"],
+        what: "a definition with an attack in it is blocked or noted",
+    },
+    About {
+        names: &["server_policy", "undeclared_server", "tool_poisoning"],
+        keys: &[
+            "mcp.server_policy",
+            "mcp.allowed_servers",
+            "mcp.denied_servers",
+            "mcp.fail_closed",
+            "mcp.servers",
+        ],
+        what: "a server that may not be used is blocked",
+    },
+    About {
+        names: &["tool_policy"],
+        keys: &["mcp.tool_policy", "mcp.allowed_tools", "mcp.denied_tools"],
+        what: "a tool that is denied, not allowed, or allowed with another definition is blocked",
+    },
+    About {
+        names: &["blocked_tools"],
+        keys: &["mcp.blocked_tools"],
+        what: "a tool that may never be called is blocked",
+    },
+    About {
+        names: &[],
+        keys: &["mcp.rules"],
+        what: "configured rules over calls: of those that match the most restrictive holds",
+    },
+    About {
+        names: &["blocked_resources"],
+        keys: &["mcp.blocked_resources"],
+        what: "a resource that may never be read is blocked",
+    },
+    About {
+        names: &[],
+        keys: &["mcp.resource_rules"],
+        what: "configured rules over resources: of those that match the most restrictive holds",
+    },
+    About {
+        names: &["defaults"],
+        keys: &["mcp.defaults"],
+        what: "what no rule matches and no list allows is let through, noted or blocked",
+    },
+    About {
+        names: &["arguments_too_large"],
+        keys: &[],
+        what: "arguments with more in them than is looked at are blocked",
+    },
+    About {
+        names: &["argument_inspection"],
+        keys: &["mcp.argument_inspection"],
+        what: "secrets in arguments are reported, stopped, or replaced",
+    },
+    About {
+        names: &[],
+        keys: &["mcp.value_limits"],
+        what: "numbers in arguments outside of their bounds are blocked or noted",
+    },
+    About {
+        names: &["protected_file", "credential_file"],
+        keys: &["mcp.config_guard"],
+        what: "writes of protected files are blocked, reads of files with secrets noted",
+    },
+];
+
+/// What stands beside that order: rules over messages, sessions and requests to models. Each speaks where it applies,
+/// and one that blocks stops what the others let through.
+pub const BESIDE: &[About] = &[
+    About {
+        names: &["servers"],
+        keys: &[],
+        what: "a server is refused where its user runs more than are followed at a time",
+    },
+    About {
+        names: &["shadow_tool", "read_then_send", "burst", "cross_server_flow"],
+        keys: &[
+            "mcp.cross_server.enabled",
+            "mcp.cross_server.decision",
+            "mcp.cross_server.classifier",
+            "mcp.cross_server.shadow_tool",
+            "mcp.cross_server.read_then_send",
+            "mcp.cross_server.burst",
+            "mcp.cross_server.cross_server_flow",
+            "mcp.categories",
+        ],
+        what: "calls that are an attack only in combination with calls to other servers in the session are blocked or noted",
+    },
+    About {
+        names: &["name_similarity"],
+        keys: &["mcp.cross_server.shadow_tool", "mcp.servers"],
+        what: "a server with nearly the name of another one is noted",
+    },
+    About {
+        names: &["rate_limit"],
+        keys: &["mcp.rate_limits"],
+        what: "calls that are more than a server may get in a minute are blocked",
+    },
+    About {
+        names: &["output_poisoning", "sampling_poisoning", "elicitation_poisoning"],
+        keys: &["mcp.output_inspection", "mcp.detection", "mcp.suppressions"],
+        what: "what a server says is blocked or noted where there is an attack in it",
+    },
+    About {
+        names: &["output_secrets"],
+        keys: &["mcp.output_inspection.secrets", "mcp.suppressions"],
+        what: "secrets in what a server answers are reported, replaced, or withheld",
+    },
+    About {
+        names: &["elicitation_credentials"],
+        keys: &[],
+        what: "a question to the user that asks for credentials is blocked",
+    },
+    About {
+        names: &["elicitation_address"],
+        keys: &[],
+        what: "a question that leads the user to a page whose address misleads is blocked",
+    },
+    About {
+        names: &["sampling"],
+        keys: &["mcp.sampling"],
+        what: "a server's request for a call of the model is let through, noted or blocked",
+    },
+    About {
+        names: &["sampling_context"],
+        keys: &["mcp.sampling"],
+        what: "a server's request for a call of the model that is given the context of servers is noted",
+    },
+    About {
+        names: &["elicitation"],
+        keys: &["mcp.elicitation"],
+        what: "a server's question to the user is let through, noted or blocked",
+    },
+    About {
+        names: &["prompts"],
+        keys: &["mcp.prompts"],
+        what: "the use of a prompt is let through, noted or blocked",
+    },
+    About {
+        names: &["completion"],
+        keys: &["mcp.completion"],
+        what: "a request for completions is let through, noted or blocked",
+    },
+    About {
+        names: &["max_batch"],
+        keys: &["mcp.limits.max_batch"],
+        what: "more at once in one message than is judged one by one is blocked",
+    },
+    About {
+        names: &["input_requests"],
+        keys: &[],
+        what: "what a result asks of the client is blocked where it cannot be told apart by name",
+    },
+    About {
+        names: &["max_line"],
+        keys: &["mcp.limits.max_line"],
+        what: "a message that is too long is blocked",
+    },
+    About {
+        names: &["strict_json", "request_id", "header_mismatch"],
+        keys: &[],
+        what: "a message that others may read in another way than mcpmon is blocked",
+    },
+    About {
+        names: &["noise", "unasked_answer"],
+        keys: &[],
+        what: "what is no message, or answers nothing, is dropped",
+    },
+    About {
+        names: &["max_servers"],
+        keys: &[],
+        what: "a server beyond those that can be inspected is blocked",
+    },
+    About {
+        names: &["internal"],
+        keys: &[],
+        what: "a message that cannot be changed as it was judged is blocked",
+    },
+    About {
+        names: &["native_tools"],
+        keys: &["mcp.native_tools"],
+        what: "tools of an agent or a provider, which are no MCP tools, are let through, noted or blocked",
+    },
+    About {
+        names: &["unnamed_tools"],
+        keys: &[
+            "mcp.tool_policy",
+            "mcp.denied_tools",
+            "mcp.blocked_tools",
+            "mcp.rules",
+        ],
+        what: "a request that has its provider use every tool of a server is blocked where some are refused by name",
+    },
+    About {
+        names: &["remote_server"],
+        keys: &[],
+        what: "a request that has its provider use a server with an ambiguous address is blocked",
+    },
+    About {
+        names: &["malformed_arguments"],
+        keys: &[],
+        what: "arguments from a model that are no strict JSON are blocked",
+    },
+    About {
+        names: &["offered_definition"],
+        keys: &[],
+        what: "a tool that a request describes in other words than its server is noted",
+    },
+    About {
+        names: &["max_body"],
+        keys: &[],
+        what: "a request to a model, or its answer, that is too long is blocked",
+    },
+    About {
+        names: &["dlp"],
+        keys: &["dlp.mode", "mcp.suppressions"],
+        what: "secrets in requests to models are reported, or replaced",
+    },
+    About {
+        names: &["tls_fingerprint"],
+        keys: &["mcp.servers"],
+        what: "a remote server that shows another certificate than the pinned one is blocked",
+    },
+    About {
+        names: &["proxy_share"],
+        keys: &[],
+        what: "whoever has too many conversations with remote servers gets no more",
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules::RULES;
+
+    #[test]
+    fn every_rule_has_its_line() {
+        assert_eq!(
+            GUIDE.len(),
+            1 + RULES.len(),
+            "one for each rule, in the order of RULES"
+        );
+        for about in GUIDE {
+            assert!(
+                !about.names.is_empty() || !about.keys.is_empty(),
+                "{}",
+                about.what
+            );
+            assert!(
+                about.keys.iter().all(|key| key.starts_with("mcp.")),
+                "{}",
+                about.what
+            );
+        }
+    }
+
+    #[test]
+    fn what_stands_beside_them_has_names_of_its_own() {
+        let ordered: Vec<&str> = GUIDE.iter().flat_map(|about| about.names).copied().collect();
+        let mut beside: Vec<&str> = BESIDE.iter().flat_map(|about| about.names).copied().collect();
+        assert!(BESIDE.iter().all(|about| !about.names.is_empty()));
+        assert!(beside.iter().all(|name| !ordered.contains(name)));
+        let all = beside.len();
+        beside.sort_unstable();
+        beside.dedup();
+        assert_eq!(beside.len(), all, "each name once");
+    }
+}

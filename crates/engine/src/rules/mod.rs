@@ -1,0 +1,361 @@
+//! The rules for the use of what a server offers: one file each, asked in the order of their precedence. The
+//! first that blocks decides; what only notes adds up.
+
+mod accepted;
+mod argument_content;
+mod blocked_resources;
+pub(super) mod blocked_tools;
+mod call_rules;
+mod contradicted;
+mod default_decision;
+#[cfg(test)]
+mod fixture;
+mod guide;
+mod new_tool;
+mod no_room;
+mod opinion;
+mod poisoning;
+#[cfg(test)]
+mod properties;
+mod protected_files;
+mod resource_rules;
+mod server;
+mod stale;
+mod too_much;
+pub(super) mod tool_policy;
+mod unapproved;
+pub(super) mod unknown;
+mod value_limits;
+mod version_pin;
+
+use std::borrow::Cow;
+
+use mcpmon_detect::{
+    arguments::Arguments,
+    protected_paths::{Files, NO_FILES},
+    secrets::Secret,
+};
+use mcpmon_model::{Call, DefinitionKind, Denial, ServerId, Severity, Timestamp};
+use mcpmon_policy::{Decision, Policy};
+
+pub use self::{
+    accepted::suppressible,
+    guide::{About, BESIDE, GUIDE},
+    opinion::Opinion,
+};
+pub(super) use self::{default_decision::DEFAULTS, opinion::explain};
+use super::{
+    definitions::{Entry, Offer, Offers},
+    wording::{command, explaining, shown},
+};
+
+/// What is to be used, and everything that speaks for or against it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Scene<'a> {
+    /// The policy in force.
+    pub(super) policy: &'a Policy,
+    /// The server.
+    pub(super) server: &'a ServerId,
+    /// What it offers.
+    pub(super) offers: &'a Offers,
+    /// What of it is to be used.
+    pub(super) used: Used<'a>,
+    /// When.
+    pub(super) now: Timestamp,
+    /// The call, where a tool is to be called; a tool that is only listed is judged without.
+    pub(super) call: Option<Calling<'a>>,
+    /// It is listed, and not used yet.
+    pub(super) is_listing: bool,
+    /// Another layer reads the lists of its server, and tells whether they are fresh.
+    pub(super) is_listed_elsewhere: bool,
+    /// What is known of the files that it names.
+    pub(super) files: &'a Files,
+}
+
+/// A tool call, its arguments walked.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Calling<'a> {
+    /// As it was decoded.
+    pub(super) call: &'a Call<'a>,
+    /// Every key and value of its arguments; empty where it has none.
+    pub(super) arguments: &'a Arguments<'a>,
+    /// The secrets in them, where arguments are inspected.
+    pub(super) secrets: &'a [Secret],
+}
+
+/// What is to be used.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Used<'a> {
+    /// Something that was, or should have been, listed.
+    Offered {
+        /// What kind of thing.
+        kind: DefinitionKind,
+        /// Its name.
+        name: &'a str,
+        /// What is known of it.
+        entry: Option<&'a Entry>,
+    },
+    /// The server, in another way.
+    Server,
+}
+
+/// What a rule has against a use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Objection {
+    /// Which rule: one of the program, or the id of one of the configuration.
+    pub(super) rule: Cow<'static, str>,
+    /// What is to follow.
+    pub(super) effect: Effect,
+    /// How bad it is.
+    pub(super) severity: Severity,
+    /// Why, in a sentence without a full stop.
+    pub(super) reason: String,
+    /// A command that helps.
+    pub(super) remedy: Option<String>,
+}
+
+/// What follows from an objection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Effect {
+    /// It is noted.
+    Audit,
+    /// It is stopped.
+    Block,
+}
+
+/// A rule. It sees one use and answers for itself alone.
+trait Rule: Sync {
+    /// What stands against the use of `scene`.
+    fn judge(&self, scene: &Scene<'_>) -> Option<Objection>;
+
+    /// Everything that stands against it, for a rule that can say more than one thing.
+    fn every(&self, scene: &Scene<'_>) -> Vec<Objection> {
+        self.judge(scene).into_iter().collect()
+    }
+}
+
+/// Every rule, in the order of precedence.
+const RULES: &[&dyn Rule] = &[
+    &unknown::UnknownTool,
+    &no_room::NoRoom,
+    &stale::StaleDefinition,
+    &contradicted::Contradicted,
+    &version_pin::VersionPin,
+    &new_tool::NewTool,
+    &unapproved::Unapproved,
+    &poisoning::ToolPoisoning,
+    &server::ServerAdmission,
+    &tool_policy::ToolLists,
+    &blocked_tools::BlockedTools,
+    &call_rules::CallRules,
+    &blocked_resources::BlockedResources,
+    &resource_rules::ResourceRules,
+    &default_decision::DefaultDecision,
+    &too_much::TooMuch,
+    &argument_content::ArgumentContent,
+    &value_limits::ValueLimits,
+    &protected_files::ProtectedFiles,
+];
+
+/// The rule over secrets in the arguments of calls.
+pub(super) use argument_content::{Given, RULE as ARGUMENT_INSPECTION};
+pub(super) use too_much::objection as too_much;
+
+/// What the rules say together.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Ruling {
+    /// The first objection that blocks.
+    pub(super) block: Option<Objection>,
+    /// Those that only note, from before it.
+    pub(super) audits: Vec<Objection>,
+}
+
+/// Asks every rule about one use.
+pub(super) fn judge(scene: &Scene<'_>) -> Ruling {
+    Ruling::of(RULES.iter().flat_map(|rule| rule.every(scene)))
+}
+
+impl Ruling {
+    /// What follows from objections in the order of precedence, up to the first that blocks.
+    fn of(objections: impl Iterator<Item = Objection>) -> Self {
+        let mut ruling = Self::default();
+        for objection in objections {
+            match objection.effect {
+                Effect::Audit => ruling.audits.push(objection),
+                Effect::Block => {
+                    ruling.block = Some(objection);
+                    break;
+                }
+            }
+        }
+        ruling
+    }
+
+    /// What is to follow.
+    pub(super) const fn effect(&self) -> Effect {
+        match self.block {
+            Some(_) => Effect::Block,
+            None => Effect::Audit,
+        }
+    }
+
+    /// Both together, for a use of two things at once. What one rule notes of both is noted once.
+    pub(super) fn and(mut self, other: Self) -> Self {
+        if self.block.is_some() {
+            return self;
+        }
+        self.block = other.block;
+        for audit in other.audits {
+            if self.audits.iter().all(|known| known.rule != audit.rule) {
+                self.audits.push(audit);
+            }
+        }
+        self
+    }
+
+    /// Whether there is more to tell than that no rule names the use.
+    pub(super) fn is_notable(&self) -> bool {
+        self.block.is_some() || self.audits.iter().any(|audit| audit.rule != DEFAULTS)
+    }
+
+    /// The objection that is told: the one that blocks, else the worst of the others.
+    pub(super) fn told(&self) -> Option<&Objection> {
+        // Of equally bad ones the first.
+        self.block
+            .as_ref()
+            .or_else(|| self.audits.iter().rev().max_by_key(|audit| audit.severity))
+    }
+}
+
+impl<'a> Scene<'a> {
+    /// The use of something offered.
+    pub(super) fn of(
+        policy: &'a Policy,
+        server: &'a ServerId,
+        offers: &'a Offers,
+        kind: DefinitionKind,
+        name: &'a str,
+        now: Timestamp,
+    ) -> Self {
+        let entry = offers.of(kind).get(name);
+        Self {
+            policy,
+            server,
+            offers,
+            used: Used::Offered { kind, name, entry },
+            now,
+            call: None,
+            is_listing: false,
+            is_listed_elsewhere: false,
+            files: &NO_FILES,
+        }
+    }
+
+    /// What is known of what is used.
+    pub(super) const fn entry(&self) -> Option<&'a Entry> {
+        match self.used {
+            Used::Offered { entry, .. } => entry,
+            Used::Server => None,
+        }
+    }
+
+    const fn kind(&self) -> Option<DefinitionKind> {
+        match self.used {
+            Used::Offered { kind, .. } => Some(kind),
+            Used::Server => None,
+        }
+    }
+
+    /// Name of the tool that is used.
+    const fn tool(&self) -> Option<&'a str> {
+        match self.used {
+            Used::Offered {
+                kind: DefinitionKind::Tool,
+                name,
+                ..
+            } => Some(name),
+            Used::Offered { .. } | Used::Server => None,
+        }
+    }
+
+    /// URI, or URI template, of the resource that is used.
+    const fn uri(&self) -> Option<&'a str> {
+        match self.used {
+            Used::Offered {
+                kind: DefinitionKind::Resource | DefinitionKind::Template,
+                name,
+                ..
+            } => Some(name),
+            Used::Offered { .. } | Used::Server => None,
+        }
+    }
+
+    fn offer(&self) -> Option<&'a Offer> {
+        self.kind().map(|kind| self.offers.of(kind))
+    }
+
+    /// What is used, for a reason: `tool read_file of fs`.
+    fn subject(&self) -> String {
+        let server = self.server;
+        match self.used {
+            Used::Offered {
+                kind: DefinitionKind::Instructions,
+                ..
+            } => format!("the instructions of {server}"),
+            Used::Offered { kind, name, .. } => format!("{} {} of {server}", kind.as_str(), shown(name)),
+            Used::Server => format!("server {server}"),
+        }
+    }
+
+    /// The command that accepts it as it is, or shows it where it has no name.
+    fn approval(&self) -> String {
+        let name = match self.used {
+            // `SERVER:` are the instructions.
+            Used::Offered { kind, name: "", .. } if kind != DefinitionKind::Instructions => {
+                return command(&["registry", "list", "--server", self.server.as_str()]);
+            }
+            Used::Offered { name, .. } => name,
+            Used::Server => "",
+        };
+        command(&["approve", &format!("{}:{name}", self.server)])
+    }
+}
+
+/// What a configured rule that matches has against a use; nothing where it allows it.
+fn stated(scene: &Scene<'_>, id: &str, decision: Decision, reason: &str) -> Option<Objection> {
+    let (effect, severity) = match decision {
+        Decision::Allow => return None,
+        Decision::Audit => (Effect::Audit, Severity::Low),
+        Decision::Block => (Effect::Block, Severity::High),
+    };
+    Some(Objection {
+        rule: id.to_owned().into(),
+        effect,
+        severity,
+        reason: because(
+            format!("{} matches the rule {}", scene.subject(), shown(id)),
+            reason,
+        ),
+        remedy: Some(explaining(id)),
+    })
+}
+
+/// `what`, with the reason that the configuration gives for it.
+fn because(what: String, reason: &str) -> String {
+    match reason {
+        "" => what,
+        _ => format!("{what}: {reason}"),
+    }
+}
+
+impl Objection {
+    /// As whoever is stopped gets it.
+    pub(super) fn denial(&self) -> Denial {
+        Denial {
+            rule: self.rule.clone().into_owned(),
+            reason: self.reason.clone(),
+            remedy: self.remedy.clone(),
+            event: None,
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! A tool that its server did not list when the others were pinned.
+
+use mcpmon_model::Severity;
+use mcpmon_policy::OnNewTool;
+
+use super::{Effect, Objection, Rule, Scene};
+
+/// The tool came later than pinned ones, and nobody accepted it.
+pub(super) struct NewTool;
+
+/// Its name.
+pub(super) const RULE: &str = "new_tool";
+
+impl Rule for NewTool {
+    fn judge(&self, scene: &Scene<'_>) -> Option<Objection> {
+        scene.tool()?;
+        let inspection = &scene.policy.inspection;
+        let effect = match inspection.on_new_tool {
+            _ if !inspection.enabled => return None,
+            OnNewTool::Allow => return None,
+            OnNewTool::Alert => Effect::Audit,
+            OnNewTool::Hide => Effect::Block,
+        };
+        let is_new = scene.offer()?.is_latecomer(scene.entry()?);
+        is_new.then(|| Objection {
+            rule: RULE.into(),
+            effect,
+            severity: Severity::Medium,
+            reason: format!(
+                "{} was not on the list that was pinned (`mcp.detection.on_new_tool`)",
+                scene.subject()
+            ),
+            remedy: Some(scene.approval()),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mcpmon_policy::Policy;
+    use test_case::test_case;
+
+    use super::*;
+    use crate::rules::fixture::Stage;
+
+    fn stage(on_new_tool: OnNewTool) -> Stage {
+        let mut policy = Policy::default();
+        policy.inspection.on_new_tool = on_new_tool;
+        Stage::new(policy)
+    }
+
+    #[test_case(OnNewTool::Allow => None; "allow")]
+    #[test_case(OnNewTool::Alert => Some(Effect::Audit); "alert")]
+    #[test_case(OnNewTool::Hide => Some(Effect::Block); "hide")]
+    fn a_tool_beside_pinned_ones(on_new_tool: OnNewTool) -> Option<Effect> {
+        let mut stage = stage(on_new_tool);
+        stage.list(&[("read", "")]);
+        stage.with("read", |entry| entry.pin(None));
+        stage.list(&[("read", ""), ("send", "")]);
+        assert_eq!(stage.judge(&NewTool, "read"), None);
+        stage.judge(&NewTool, "send")
+    }
+
+    #[test]
+    fn the_first_list_is_new_to_nobody() {
+        let mut stage = stage(OnNewTool::Hide);
+        stage.list(&[("read", ""), ("send", "")]);
+        stage.with("read", |entry| entry.pin(None));
+        assert_eq!(stage.judge(&NewTool, "send"), None);
+    }
+
+    #[test]
+    fn without_pins_nothing_is_new() {
+        let mut stage = stage(OnNewTool::Hide);
+        stage.list(&[("read", "")]);
+        stage.list(&[("read", ""), ("send", "")]);
+        assert_eq!(stage.judge(&NewTool, "send"), None);
+    }
+
+    #[test]
+    fn an_approval_ends_it() {
+        let mut stage = stage(OnNewTool::Hide);
+        stage.list(&[("read", "")]);
+        stage.with("read", |entry| entry.pin(None));
+        stage.list(&[("read", ""), ("send", "")]);
+        stage.with("send", |entry| entry.pin(Some("eve")));
+        assert_eq!(stage.judge(&NewTool, "send"), None);
+    }
+}

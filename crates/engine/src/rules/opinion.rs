@@ -1,0 +1,116 @@
+//! Everything that the rules say of a use, for whoever asks why: those behind the first that blocks too, and those
+//! that allow.
+
+use mcpmon_model::Severity;
+use mcpmon_policy::{Decision, Rules};
+
+use super::{
+    Effect, Objection, RULES, Ruling, Scene, call_rules,
+    default_decision::{self, DEFAULTS},
+    resource_rules, tool_policy,
+};
+
+/// What one rule says of a use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Opinion {
+    /// The rule: one of the program, or the id of one of the configuration.
+    pub rule: String,
+    /// What it wants.
+    pub decision: Decision,
+    /// How bad it is.
+    pub severity: Severity,
+    /// Why, in a sentence without a full stop.
+    pub reason: String,
+    /// A command that helps.
+    pub remedy: Option<String>,
+    /// Whether what becomes of the use follows from it.
+    pub decides: bool,
+}
+
+/// What every rule says, in the order of precedence; one of them decides. Before them stands what stops every use.
+pub(crate) fn explain(scene: &Scene<'_>, stopped: Option<Objection>) -> Vec<Opinion> {
+    let rules = RULES.iter().flat_map(|rule| rule.every(scene));
+    let objections: Vec<Objection> = stopped.into_iter().chain(rules).collect();
+    let ruling = Ruling::of(objections.iter().cloned());
+    let told = ruling.told();
+    let mut opinions: Vec<Opinion> = objections.iter().map(Opinion::of).collect();
+    let allowing = |rules| allowing(scene, rules);
+    opinions.extend(scene.policy.rules.layers().flat_map(allowing));
+    // Whatever blocks first decides; else what allows, for the default does not hold then; else what is told.
+    let blocks = ruling.block.as_ref();
+    let deciding = opinions.iter().position(|opinion| match (blocks, told) {
+        (Some(block), _) => opinion.decision == Decision::Block && opinion.reason == block.reason,
+        (None, _) if opinion.decision == Decision::Allow => true,
+        (None, _) => false,
+    });
+    let deciding = deciding.or_else(|| {
+        let told = told?;
+        opinions.iter().position(|opinion| opinion.reason == told.reason)
+    });
+    if let Some(opinion) = deciding.and_then(|position| opinions.get_mut(position)) {
+        opinion.decides = true;
+    }
+    opinions
+}
+
+/// What of `rules` speaks for a use.
+fn allowing(scene: &Scene<'_>, rules: &Rules) -> Vec<Opinion> {
+    let subject = scene.subject();
+    let calls = call_rules::beyond_doubt(scene, rules)
+        .into_iter()
+        .map(|rule| (rule.decision, &rule.id, &rule.reason));
+    let resources = resource_rules::beyond_doubt(scene, rules)
+        .into_iter()
+        .map(|rule| (rule.decision, &rule.id, &rule.reason));
+    let stated = calls
+        .chain(resources)
+        .filter(|(decision, ..)| *decision == Decision::Allow);
+    let mut opinions: Vec<Opinion> = stated
+        .map(|(_, id, reason)| {
+            Opinion::allowing(
+                id,
+                super::because(format!("{subject} matches the rule {id}"), reason),
+            )
+        })
+        .collect();
+    if tool_policy::is_allowed(scene, rules) {
+        opinions.push(Opinion::allowing(
+            "tool_policy",
+            format!("{subject} is among the allowed ones (`mcp.allowed_tools`)"),
+        ));
+    }
+    if rules.default == Decision::Allow && default_decision::holds(scene, rules) {
+        opinions.push(Opinion::allowing(
+            DEFAULTS,
+            format!("{subject} is named by no rule (`mcp.defaults`)"),
+        ));
+    }
+    opinions
+}
+
+impl Opinion {
+    fn of(objection: &Objection) -> Self {
+        Self {
+            rule: objection.rule.clone().into_owned(),
+            decision: match objection.effect {
+                Effect::Audit => Decision::Audit,
+                Effect::Block => Decision::Block,
+            },
+            severity: objection.severity,
+            reason: objection.reason.clone(),
+            remedy: objection.remedy.clone(),
+            decides: false,
+        }
+    }
+
+    fn allowing(rule: &str, reason: String) -> Self {
+        Self {
+            rule: rule.to_owned(),
+            decision: Decision::Allow,
+            severity: Severity::Info,
+            reason,
+            remedy: None,
+            decides: false,
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! A definition with an attack in it.
+
+use mcpmon_policy::OnDetection;
+
+use super::{Effect, Objection, Rule, Scene};
+use crate::{definitions::Approval, wording::shown};
+
+/// Something in the definition is at or above the threshold from which it is acted upon.
+pub(super) struct ToolPoisoning;
+
+impl Rule for ToolPoisoning {
+    fn judge(&self, scene: &Scene<'_>) -> Option<Objection> {
+        let entry = scene.entry()?;
+        let (severity, index) = entry.standing.danger?;
+        if severity < scene.policy.inspection.act_threshold {
+            return None;
+        }
+        // Somebody was asked, and the policy takes silence for consent.
+        let is_waived = entry.approval == Approval::Waived && entry.standing.needs_approval(scene.policy);
+        let effect = match scene.policy.inspection.on_detection {
+            OnDetection::Hide | OnDetection::Block if !is_waived => Effect::Block,
+            OnDetection::Alert | OnDetection::Hide | OnDetection::Block => Effect::Audit,
+        };
+        let finding = entry.record.findings.get(index)?;
+        let place = if finding.field.is_empty() { "" } else { " in " };
+        Some(Objection {
+            rule: "tool_poisoning".into(),
+            effect,
+            severity,
+            reason: format!(
+                "{} matches {} ({}){place}{}",
+                scene.subject(),
+                shown(&finding.pattern),
+                finding.category.as_str(),
+                if finding.field.is_empty() {
+                    "".into()
+                } else {
+                    shown(&finding.field)
+                },
+            ),
+            remedy: Some(scene.approval()),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mcpmon_model::Severity;
+    use test_case::test_case;
+
+    use super::*;
+    use crate::rules::fixture::Stage;
+
+    #[test_case(Severity::High, OnDetection::Hide => Some(Effect::Block); "at the threshold")]
+    #[test_case(Severity::High, OnDetection::Block => Some(Effect::Block); "where its server is blocked too")]
+    #[test_case(Severity::High, OnDetection::Alert => Some(Effect::Audit); "where it is reported")]
+    #[test_case(Severity::Medium, OnDetection::Hide => None; "below the threshold")]
+    fn definitions_with_findings(severity: Severity, on_detection: OnDetection) -> Option<Effect> {
+        let mut policy = mcpmon_policy::Policy::default();
+        policy.inspection.on_detection = on_detection;
+        let mut stage = Stage::new(policy);
+        stage.list(&[("read", ""), ("write", "")]);
+        stage.found("read", severity);
+        assert_eq!(stage.judge(&ToolPoisoning, "write"), None);
+        stage.judge(&ToolPoisoning, "read")
+    }
+}

@@ -1,0 +1,203 @@
+//! Files that decide what runs and what is stopped, and files with secrets.
+
+use mcpmon_detect::protected_paths::{Access, Category, Touch, read_by_uri, touched};
+use mcpmon_model::{DefinitionKind, Severity};
+
+use super::{Effect, Objection, Rule, Scene, Used};
+use crate::wording::{explaining, shown};
+
+/// What events call it where a protected file is written, or read as a resource.
+const RULE: &str = "protected_file";
+
+/// The call writes a protected file, or a resource is one; or it reads a file with secrets. No suppression lets a
+/// protected file be written.
+pub(super) struct ProtectedFiles;
+
+impl Rule for ProtectedFiles {
+    fn judge(&self, scene: &Scene<'_>) -> Option<Objection> {
+        let extra = &scene.policy.guard.extra_paths;
+        let touches = match (scene.call, scene.used) {
+            (Some(calling), _) => {
+                let touched = touched(calling.call, calling.arguments, scene.files, extra);
+                let is_written = |touch: &Touch| touch.category != Category::Credential;
+                if touched.is_cut && !touched.files.iter().any(is_written) {
+                    let what = format!("a call of {}", scene.subject());
+                    return Some(super::too_much(&what, "names more files than are looked at"));
+                }
+                touched.files
+            }
+            (
+                None,
+                Used::Offered {
+                    kind: DefinitionKind::Resource,
+                    name,
+                    ..
+                },
+            ) => read_by_uri(name, scene.files, extra).into_iter().collect(),
+            (None, Used::Offered { .. } | Used::Server) => return None,
+        };
+        let written = touches
+            .iter()
+            .find(|touch| touch.category != Category::Credential);
+        match written {
+            Some(touch) => Some(protected(scene, touch)),
+            None => touches.first().and_then(|touch| secret(scene, touch)),
+        }
+    }
+}
+
+fn protected(scene: &Scene<'_>, touch: &Touch) -> Objection {
+    let remedy = match (touch.category, touch.access) {
+        (Category::Extra, _) => explaining(RULE),
+        (_, Access::Read) => "read the file yourself, outside the agent".to_owned(),
+        (
+            Category::McpmonConfig
+            | Category::ClientHooks
+            | Category::ClientMcpConfig
+            | Category::ShellConfig
+            | Category::PackageConfig
+            | Category::GitConfig
+            | Category::SshConfig
+            | Category::DockerConfig
+            | Category::KubeConfig
+            | Category::AgentInstructions
+            | Category::Autostart
+            | Category::Credential,
+            Access::Write | Access::Remove,
+        ) => "edit the file yourself, outside the agent".to_owned(),
+    };
+    let severity = match (touch.access, touch.category) {
+        (_, Category::McpmonConfig) => Severity::Critical,
+        (Access::Read | Access::Write | Access::Remove, _) => Severity::High,
+    };
+    Objection {
+        rule: RULE.into(),
+        effect: Effect::Block,
+        severity,
+        reason: told(scene, touch, "a protected file"),
+        remedy: Some(remedy),
+    }
+}
+
+/// A file with secrets is read: that is noted, unless it is accepted.
+fn secret(scene: &Scene<'_>, touch: &Touch) -> Option<Objection> {
+    let (Used::Offered { name, .. }, rule) = (scene.used, "credential_file") else {
+        return None;
+    };
+    let pattern = touch.category.as_str();
+    if scene
+        .policy
+        .suppresses(&[rule, pattern], scene.server, name, scene.now)
+    {
+        return None;
+    }
+    Some(Objection {
+        rule: rule.into(),
+        effect: Effect::Audit,
+        severity: Severity::High,
+        reason: told(scene, touch, "a file with secrets"),
+        remedy: Some(explaining(rule)),
+    })
+}
+
+fn told(scene: &Scene<'_>, touch: &Touch, what: &str) -> String {
+    format!(
+        "{} {} {}, {what} ({})",
+        scene.subject(),
+        touch.access.verb(),
+        shown(&touch.path),
+        touch.category.as_str()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::borrow::Cow;
+
+    use mcpmon_model::{NameGlob, PathPattern};
+    use mcpmon_policy::{Guard, Policy, Suppression};
+    use test_case::test_case;
+
+    use super::*;
+    use crate::rules::fixture::Stage;
+
+    fn policy() -> Policy {
+        Policy {
+            guard: Guard {
+                extra_paths: vec![PathPattern::new("/srv/prod/**").expect("a pattern")],
+            },
+            ..Policy::default()
+        }
+    }
+
+    fn judged(policy: Policy, tool: &str, arguments: &str) -> Option<(&'static str, Effect)> {
+        let objection = Stage::new(policy).judge_call(&ProtectedFiles, tool, arguments);
+        objection.map(|objection| match objection.rule {
+            Cow::Borrowed(rule) => (rule, objection.effect),
+            Cow::Owned(rule) => panic!("{rule} is no built-in rule"),
+        })
+    }
+
+    #[test_case("write_file", r#"{"path":"~/.bashrc","content":"x"}"# => Some(("protected_file", Effect::Block)); "written")]
+    #[test_case("write_file", r#"{"path":"/srv/prod/x","content":"x"}"# => Some(("protected_file", Effect::Block)); "further path")]
+    #[test_case("write_file", r#"{"path":"/srv/test/x","content":"x"}"# => None; "another path")]
+    #[test_case("read_file", r#"{"path":"~/.bashrc"}"# => None; "read")]
+    #[test_case("read_file", r#"{"path":"~/.aws/credentials"}"# => Some(("credential_file", Effect::Audit)); "secrets read")]
+    #[test_case("copy_file", r#"{"source":"~/.netrc","destination":"~/.bashrc"}"# => Some(("protected_file", Effect::Block)); "the worse counts")]
+    fn calls(tool: &str, arguments: &str) -> Option<(&'static str, Effect)> {
+        judged(policy(), tool, arguments)
+    }
+
+    #[test_case("file:///home/me/.ssh/config" => Some(Effect::Block); "protected")]
+    #[test_case("file:///repo/.env" => Some(Effect::Audit); "secrets")]
+    #[test_case("file:///repo/main.rs" => None; "neither")]
+    fn resources(uri: &str) -> Option<Effect> {
+        Stage::new(policy()).judge_kind(&ProtectedFiles, DefinitionKind::Resource, uri)
+    }
+
+    #[test]
+    fn only_reading_is_suppressed() {
+        let suppressed = || Policy {
+            suppressions: vec![Suppression {
+                rule: NameGlob::new("*"),
+                server: NameGlob::new("*"),
+                tool: NameGlob::new("*"),
+                until: None,
+                reason: String::new(),
+            }],
+            ..policy()
+        };
+        let secrets = r#"{"path":"~/.aws/credentials"}"#;
+        assert_eq!(judged(suppressed(), "read_file", secrets), None);
+        for path in ["~/.bashrc", "/srv/prod/x"] {
+            let arguments = format!(r#"{{"path":"{path}","content":""}}"#);
+            let expected = Some(("protected_file", Effect::Block));
+            assert_eq!(judged(suppressed(), "write_file", &arguments), expected);
+        }
+    }
+
+    #[test]
+    fn reasons_name_category_and_file() {
+        let arguments = r#"{"path":"/home/me/x/../.ssh/config","content":"x"}"#;
+        let objection = Stage::new(policy()).judge_call(&ProtectedFiles, "write_file", arguments);
+        let objection = objection.expect("it is protected");
+        let expected = "tool write_file of files writes ~/.ssh/config, a protected file (ssh-config)";
+        assert_eq!(objection.reason, expected);
+        assert_eq!(
+            objection.remedy.as_deref(),
+            Some("edit the file yourself, outside the agent")
+        );
+        let read =
+            Stage::new(policy()).object(&ProtectedFiles, DefinitionKind::Resource, "file:///etc/passwd");
+        assert_eq!(
+            read.and_then(|objection| objection.remedy).as_deref(),
+            Some("read the file yourself, outside the agent")
+        );
+        let arguments = r#"{"path":"/etc/mcpmon/mcpmon.yaml","content":"x"}"#;
+        let objection = Stage::new(policy()).judge_call(&ProtectedFiles, "write_file", arguments);
+        assert_eq!(
+            objection.map(|objection| objection.severity),
+            Some(Severity::Critical)
+        );
+    }
+}

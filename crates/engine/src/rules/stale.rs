@@ -1,0 +1,70 @@
+//! A definition that may be another by now.
+
+use mcpmon_model::Severity;
+
+use super::{Effect, Objection, Rule, Scene, Used};
+use crate::wording::command;
+
+/// The server said that its list changed, and it was not listed since; or it was listed in an earlier run only.
+///
+/// This never blocks: what the model read is what was listed, and that is judged by itself. An honest client
+/// may call before it lists again.
+pub(super) struct StaleDefinition;
+
+impl Rule for StaleDefinition {
+    fn judge(&self, scene: &Scene<'_>) -> Option<Objection> {
+        let Used::Offered {
+            entry: Some(entry), ..
+        } = scene.used
+        else {
+            return None;
+        };
+        if scene.is_listed_elsewhere || scene.offer()?.is_fresh(entry) {
+            return None;
+        }
+        let why = if entry.is_listed() {
+            "its server said that its list changed, and did not list it since"
+        } else {
+            "its server does not list it now; it is known from before"
+        };
+        Some(Objection {
+            rule: "stale_definition".into(),
+            effect: Effect::Audit,
+            severity: Severity::Low,
+            reason: format!("{}: {why}", scene.subject()),
+            remedy: Some(command(&["registry", "list", "--server", scene.server.as_str()])),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mcpmon_model::DefinitionKind;
+    use test_case::test_case;
+
+    use super::*;
+    use crate::rules::fixture::Stage;
+
+    #[test_case(&[DefinitionKind::Tool] => Some(Effect::Audit); "its list changed")]
+    #[test_case(&[DefinitionKind::Prompt] => None; "another list changed")]
+    #[test_case(&[] => None; "nothing changed")]
+    fn tools_whose_list_changed(changed: &[DefinitionKind]) -> Option<Effect> {
+        let mut stage = Stage::new(mcpmon_policy::Policy::default());
+        stage.list(&[("read", "")]);
+        changed.iter().for_each(|kind| stage.changed(*kind));
+        stage.judge(&StaleDefinition, "read")
+    }
+
+    #[test]
+    fn a_tool_that_is_listed_no_more_is_stale_until_it_is() {
+        let mut stage = Stage::new(mcpmon_policy::Policy::default());
+        for (tools, effect) in [
+            (&[("read", "")][..], None),
+            (&[], Some(Effect::Audit)),
+            (&[("read", "")], None),
+        ] {
+            stage.list(tools);
+            assert_eq!(stage.judge(&StaleDefinition, "read"), effect);
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! Arguments beyond what is looked at.
+
+use mcpmon_model::Severity;
+
+use super::{Effect, Objection, Rule, Scene};
+
+/// There is more in the arguments than any rule gets to see: what nobody looked at does not go on.
+pub(super) struct TooMuch;
+
+/// Its name, whatever there is too much of.
+pub(crate) const RULE: &str = "arguments_too_large";
+
+impl Rule for TooMuch {
+    fn judge(&self, scene: &Scene<'_>) -> Option<Objection> {
+        scene.call.filter(|calling| calling.arguments.is_cut())?;
+        let what = format!("the arguments of {}", scene.subject());
+        Some(objection(&what, "hold more values than are looked at"))
+    }
+}
+
+/// `what` is beyond what is looked at.
+pub(crate) fn objection(what: &str, beyond: &str) -> Objection {
+    Objection {
+        rule: RULE.into(),
+        effect: Effect::Block,
+        severity: Severity::Medium,
+        reason: format!(
+            "{what} {beyond}, and nothing goes on that was not inspected: send it in several smaller calls"
+        ),
+        remedy: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mcpmon_detect::arguments::MAX_ARGUMENTS;
+    use mcpmon_policy::Policy;
+    use test_case::test_case;
+
+    use super::*;
+    use crate::rules::fixture::Stage;
+
+    #[test_case(10 => None; "few")]
+    #[test_case(MAX_ARGUMENTS => Some(Effect::Block); "more than are kept")]
+    fn calls(count: usize) -> Option<Effect> {
+        let arguments = format!(r#"{{"rows":[{}1]}}"#, "1,".repeat(count));
+        let objection = Stage::new(Policy::default()).judge_call(&TooMuch, "insert", &arguments);
+        objection.map(|objection| objection.effect)
+    }
+}

@@ -1,0 +1,73 @@
+//! A definition that a person has to see first.
+
+use super::{Effect, Objection, Rule, Scene};
+use crate::{definitions::Approval, wording::shown};
+
+/// Something in the definition is so bad that only an approval lets it be used.
+pub(super) struct Unapproved;
+
+impl Rule for Unapproved {
+    fn judge(&self, scene: &Scene<'_>) -> Option<Objection> {
+        let entry = scene.entry()?;
+        let (severity, index) = entry.standing.danger?;
+        if !entry.standing.needs_approval(scene.policy) || entry.approval == Approval::Waived {
+            return None;
+        }
+        let pattern = entry
+            .record
+            .findings
+            .get(index)
+            .map_or("", |finding| &finding.pattern);
+        Some(Objection {
+            rule: "approval".into(),
+            effect: Effect::Block,
+            severity,
+            reason: format!(
+                "{} matches {} and nobody approved it",
+                scene.subject(),
+                shown(pattern)
+            ),
+            remedy: Some(scene.approval()),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mcpmon_model::Severity;
+    use test_case::test_case;
+
+    use super::*;
+    use crate::rules::fixture::Stage;
+
+    #[test_case(Severity::Critical, Approval::Asked => Some(Effect::Block); "a person is asked")]
+    #[test_case(Severity::Critical, Approval::Refused => Some(Effect::Block); "a person refused")]
+    #[test_case(Severity::Critical, Approval::Waived => None; "silence is consent")]
+    #[test_case(Severity::High, Approval::Unasked => None; "not so bad")]
+    fn definitions_that_a_person_has_to_see(severity: Severity, approval: Approval) -> Option<Effect> {
+        let mut stage = Stage::new(mcpmon_policy::Policy::default());
+        stage.list(&[("read", "")]);
+        stage.found("read", severity);
+        stage.with("read", |entry| entry.approval = approval);
+        stage.judge(&Unapproved, "read")
+    }
+
+    #[test]
+    fn where_findings_are_only_reported_nobody_is_asked() {
+        let mut policy = mcpmon_policy::Policy::default();
+        policy.inspection.on_detection = mcpmon_policy::OnDetection::Alert;
+        let mut stage = Stage::new(policy);
+        stage.list(&[("read", "")]);
+        stage.found("read", Severity::Critical);
+        assert_eq!(stage.judge(&Unapproved, "read"), None);
+    }
+
+    #[test]
+    fn an_approval_ends_it() {
+        let mut stage = Stage::new(mcpmon_policy::Policy::default());
+        stage.list(&[("read", "")]);
+        stage.found("read", Severity::Critical);
+        stage.with("read", |entry| entry.pin(Some("eve")));
+        assert_eq!(stage.judge(&Unapproved, "read"), None);
+    }
+}

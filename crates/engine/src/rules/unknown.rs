@@ -1,0 +1,57 @@
+//! A tool that its server does not list.
+
+use mcpmon_model::{DefinitionKind, Severity};
+use mcpmon_policy::Policy;
+
+use super::{Effect, Objection, Rule, Scene};
+use crate::wording::command;
+
+/// The tool was never listed, or is listed no more. Nobody knows what it does.
+pub(super) struct UnknownTool;
+
+impl Rule for UnknownTool {
+    fn judge(&self, scene: &Scene<'_>) -> Option<Objection> {
+        // A resource can come of a template, and a prompt does nothing.
+        if scene.kind() != Some(DefinitionKind::Tool) || scene.entry().is_some() {
+            return None;
+        }
+        let remedy = command(&["registry", "list", "--server", scene.server.as_str()]);
+        Some(unlisted(scene.policy, &scene.subject(), remedy))
+    }
+}
+
+/// What stands against a tool that nobody listed.
+pub(crate) fn unlisted(policy: &Policy, subject: &str, remedy: String) -> Objection {
+    let (effect, severity) = match policy.fail_closed {
+        true => (Effect::Block, Severity::Medium),
+        false => (Effect::Audit, Severity::Low),
+    };
+    Objection {
+        rule: "unknown_tool".into(),
+        effect,
+        severity,
+        reason: format!("{subject} was never listed"),
+        remedy: Some(remedy),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use test_case::test_case;
+
+    use super::*;
+    use crate::rules::fixture::Stage;
+
+    #[test_case("other", DefinitionKind::Tool, false => Some(Effect::Audit); "never listed")]
+    #[test_case("other", DefinitionKind::Tool, true => Some(Effect::Block); "never listed, and the unknown is refused")]
+    #[test_case("read", DefinitionKind::Tool, true => None; "listed")]
+    #[test_case("other", DefinitionKind::Resource, true => None; "a resource can come of a template")]
+    fn tools_that_were_not_listed(name: &str, kind: DefinitionKind, fail_closed: bool) -> Option<Effect> {
+        let mut stage = Stage::new(Policy {
+            fail_closed,
+            ..Default::default()
+        });
+        stage.list(&[("read", "")]);
+        stage.judge_kind(&UnknownTool, kind, name)
+    }
+}

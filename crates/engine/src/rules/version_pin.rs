@@ -1,0 +1,79 @@
+//! A definition that is not what was accepted.
+
+use mcpmon_model::Severity;
+use mcpmon_policy::OnChange;
+
+use super::{Effect, Objection, Rule, Scene};
+use crate::definitions::PinStanding;
+
+/// The definition differs from its pin, or has none where one is needed.
+pub(super) struct VersionPin;
+
+impl Rule for VersionPin {
+    fn judge(&self, scene: &Scene<'_>) -> Option<Objection> {
+        let entry = scene.entry()?;
+        let pin = entry.standing.pin;
+        let effect = match pin.effect(scene.policy) {
+            OnChange::Block => Effect::Block,
+            OnChange::Alert => Effect::Audit,
+            OnChange::Allow => return None,
+        };
+        let seen = entry.record.seen.hash.short(12);
+        let (severity, reason) = match (pin, &entry.record.pinned) {
+            (PinStanding::Changed, Some(pinned)) => (
+                Severity::Critical,
+                format!(
+                    "the definition of {} changed: pinned {}, now {seen}",
+                    scene.subject(),
+                    pinned.hash.short(12)
+                ),
+            ),
+            (PinStanding::Changed | PinStanding::Unpinned, _) => (
+                Severity::Medium,
+                format!("{} is not pinned, and auto_trust_first is off", scene.subject()),
+            ),
+            (PinStanding::Off | PinStanding::Match | PinStanding::New, _) => return None,
+        };
+        Some(Objection {
+            rule: "version_pin".into(),
+            effect,
+            severity,
+            reason,
+            remedy: Some(scene.approval()),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use test_case::test_case;
+
+    use super::*;
+    use crate::rules::fixture::Stage;
+
+    #[test_case("b", OnChange::Block => Some(Effect::Block); "changed")]
+    #[test_case("b", OnChange::Alert => Some(Effect::Audit); "changed, and reported")]
+    #[test_case("b", OnChange::Allow => None; "changed, and allowed")]
+    #[test_case("a", OnChange::Block => None; "as it is pinned")]
+    fn definitions_with_a_pin(now: &str, on_change: OnChange) -> Option<Effect> {
+        let mut policy = mcpmon_policy::Policy::default();
+        policy.definition_pinning.on_change = on_change;
+        let mut stage = Stage::new(policy);
+        stage.list(&[("read", "a")]);
+        stage.with("read", |entry| entry.pin(None));
+        stage.list(&[("read", now)]);
+        stage.judge(&VersionPin, "read")
+    }
+
+    #[test_case(true, true => None; "trusted on first sight")]
+    #[test_case(true, false => Some(Effect::Block); "not trusted")]
+    #[test_case(false, false => None; "pins are off")]
+    fn definitions_without_one(enabled: bool, auto_trust_first: bool) -> Option<Effect> {
+        let mut policy = mcpmon_policy::Policy::default();
+        policy.definition_pinning.enabled = enabled;
+        policy.definition_pinning.auto_trust_first = auto_trust_first;
+        let mut stage = Stage::new(policy);
+        stage.list(&[("read", "a")]);
+        stage.judge(&VersionPin, "read")
+    }
+}

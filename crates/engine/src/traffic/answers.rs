@@ -1,0 +1,293 @@
+//! What a server answers: results, errors, and requests for input that come as results.
+
+use mcpmon_detect::{protected_paths::read_by_uri, scan::Source};
+use mcpmon_model::{
+    Answer, AnswerOutcome, Ask, Asked, CallOutcome, Category, Event, EventKind, Finding, Match, Question,
+    RawJson, ResultKind, Severity, Standing, Subject, Verdict,
+};
+use mcpmon_policy::Mode;
+
+use super::{
+    Traffic,
+    requests::{note, verdict},
+    sieve::{MAX_TOLD, Sieved, sieve},
+    tell::{MAX_TEXT, Teller, cut, named, objected, outcome, ruled},
+};
+use crate::{
+    order::Judgement,
+    rules::{Effect, Objection, Ruling},
+    wording::{explaining, shown},
+};
+
+impl Traffic {
+    /// An answer, by what was asked.
+    pub(super) fn answer(&mut self, teller: &Teller<'_>, answer: &Answer<'_>) -> Judgement {
+        let mut judgement = Judgement::default();
+        let mut ruling = Ruling::default();
+        if let AnswerOutcome::Result {
+            result,
+            kind: ResultKind::InputRequired,
+        } = answer.outcome
+        {
+            self.input_requests(teller, result, &mut ruling, &mut judgement);
+            if let Question::Call { tool: Some(tool) } = &answer.to.what {
+                let session = self.companies.session(teller.conversation);
+                session.asks(&teller.conversation.identity.server, cut(tool, MAX_TEXT));
+            }
+        }
+        if let AnswerOutcome::Error {
+            code: URL_ELICITATION_REQUIRED,
+            error,
+            ..
+        } = answer.outcome
+        {
+            self.required_elicitations(teller, error, &mut ruling, &mut judgement);
+        }
+        let subject = subject(&answer.to.what, &answer.outcome);
+        let tool = tool(&answer.to.what);
+        let sieved = self.sieved(teller, answer, subject);
+        judgement
+            .events
+            .extend(sieved.events(teller, &self.policy, subject, tool));
+        let inspection = self.inspection(teller, tool, &sieved);
+        note(&mut ruling, sieved.objection);
+        judgement.events.extend(inspection);
+        let leaked = self.leaked(
+            teller,
+            subject,
+            tool.unwrap_or_default(),
+            &answer.outcome,
+            &mut ruling,
+        );
+        judgement.events.extend(leaked.events);
+        if matches!(answer.to.what, Question::Call { .. }) {
+            judgement
+                .events
+                .extend(self.returned(teller, &answer.to, &answer.outcome, &ruling));
+        }
+        if let AnswerOutcome::Result {
+            result,
+            kind: ResultKind::Complete | ResultKind::Failed,
+        } = answer.outcome
+            && (ruling.block.is_none() || self.policy.mode == Mode::Observe)
+        {
+            judgement
+                .orders
+                .extend(self.shared_output(teller, &answer.to.what, result));
+        }
+        judgement.verdict = verdict(&ruling);
+        if judgement.verdict == Verdict::Allow && !leaked.redactions.is_empty() {
+            judgement.verdict = Verdict::Redact(leaked.redactions);
+        }
+        judgement
+    }
+
+    fn sieved(&self, teller: &Teller<'_>, answer: &Answer<'_>, subject: Subject) -> Sieved {
+        let name = tool(&answer.to.what).unwrap_or_default();
+        let found = match &answer.outcome {
+            _ if !self.policy.outputs.enabled => Vec::new(),
+            AnswerOutcome::Result { result, .. } => {
+                let mut found = self.scanner.output(*result, &source(&answer.to.what));
+                found.extend(self.protected_link(*result));
+                found
+            }
+            AnswerOutcome::Error { error, .. } => self.scanner.text(Subject::Error, *error),
+        };
+        sieve(teller, &self.policy, subject, name, found)
+    }
+
+    /// The first item of a result that links to a protected file: its client may read that for the model.
+    fn protected_link(&self, result: RawJson<'_>) -> Option<Finding> {
+        let content = result.member("content")?;
+        let mut items = content.items().enumerate().take(MAX_LINKS);
+        items.find_map(|(position, item)| {
+            let is_link = item.member("type").and_then(RawJson::text)? == "resource_link";
+            let uri = item.member("uri").filter(|_| is_link)?.text()?;
+            let touch = read_by_uri(&uri, &self.files, &self.policy.guard.extra_paths)?;
+            let uri = cut(&uri, MAX_TEXT);
+            let matched = Match {
+                text: shown(uri).chars().take(200).collect(),
+                position: 0,
+                context: format!("{} ({})", touch.path, touch.category.as_str()),
+            };
+            let (category, field) = (Category::CredentialTheft, format!("content[{position}].uri"));
+            Some(Finding {
+                // A listing of files has such links too: reading one is what is judged.
+                standing: Standing::Quoted,
+                ..Finding::built_in("protected_link", category, Severity::High, field, matched)
+            })
+        })
+    }
+
+    /// The event that something was found in a result.
+    fn inspection(&self, teller: &Teller<'_>, tool: Option<&str>, sieved: &Sieved) -> Option<Event> {
+        if sieved.findings.is_empty() {
+            return None;
+        }
+        let detections: Vec<Finding> = sieved.findings.iter().take(MAX_TOLD).cloned().collect();
+        let mut event = teller.event(EventKind::OutputInspection {
+            tool_name: named(tool.unwrap_or_default(), MAX_TEXT),
+            jsonrpc_id: teller.message.id.cloned(),
+            detections,
+            count: 1,
+        });
+        event.severity = sieved.severity();
+        if let Some(objection) = &sieved.objection {
+            objected(&mut event, objection);
+        }
+        Some(event)
+    }
+
+    /// The event that a call came back.
+    fn returned(
+        &self,
+        teller: &Teller<'_>,
+        asked: &Asked,
+        answered: &AnswerOutcome<'_>,
+        ruling: &Ruling,
+    ) -> Option<Event> {
+        let is_withheld = ruling.block.is_some() && self.policy.mode == Mode::Enforce;
+        let outcome = match answered {
+            _ if is_withheld => CallOutcome::Withheld,
+            AnswerOutcome::Result { kind, .. } => outcome(*kind),
+            AnswerOutcome::Error { .. } => CallOutcome::Error,
+        };
+        let duration = teller.now.since(asked.at);
+        let mut event = teller.event(EventKind::ToolReturned {
+            tool_name: named(tool(&asked.what).unwrap_or_default(), MAX_TEXT),
+            jsonrpc_id: teller.message.id?.clone(),
+            duration_us: duration.as_micros().try_into().unwrap_or(u64::MAX),
+            outcome,
+            bytes: teller.message.size.try_into().unwrap_or(u64::MAX),
+            client_uid: teller.conversation.client_uid(),
+        });
+        ruled(&mut event, ruling);
+        Some(event)
+    }
+
+    /// The pages that an error sends the user to: each is judged as if a question led there.
+    fn required_elicitations(
+        &self,
+        teller: &Teller<'_>,
+        error: RawJson<'_>,
+        ruling: &mut Ruling,
+        judgement: &mut Judgement,
+    ) {
+        let data = error.member("data");
+        let Some(required) = data.and_then(|data| data.member("elicitations")) else {
+            return;
+        };
+        let most = self.policy.limits.max_batch;
+        for (position, elicitation) in required.items().enumerate() {
+            if position >= most {
+                return note(ruling, Some(too_many(most)));
+            }
+            let (asked, events) =
+                self.asked(teller, Ask::Elicitation, "elicitation/create", Some(elicitation));
+            judgement.events.extend(events);
+            note(ruling, asked.block);
+        }
+    }
+
+    /// What a result asks of the client before it can be complete: each is judged as if it came by itself.
+    pub(super) fn input_requests(
+        &self,
+        teller: &Teller<'_>,
+        result: RawJson<'_>,
+        ruling: &mut Ruling,
+        judgement: &mut Judgement,
+    ) {
+        let Some(requests) = result
+            .member("inputRequests")
+            .filter(|requests| requests.as_str() != "null")
+        else {
+            return;
+        };
+        if !requests.as_str().starts_with('{') {
+            return note(ruling, Some(no_object()));
+        }
+        let most = self.policy.limits.max_batch;
+        for (position, (_, request)) in requests.members().enumerate() {
+            if position >= most {
+                return note(ruling, Some(too_many(most)));
+            }
+            let method = request
+                .member("method")
+                .and_then(RawJson::text)
+                .unwrap_or_default();
+            let ask = match &*method {
+                "sampling/createMessage" => Ask::Sampling,
+                "elicitation/create" => Ask::Elicitation,
+                "roots/list" => Ask::Roots,
+                _ => Ask::Other,
+            };
+            let (asked, events) = self.asked(teller, ask, &method, request.member("params"));
+            judgement.events.extend(events);
+            note(ruling, asked.block);
+        }
+    }
+}
+
+/// Items of a result that are looked at for links.
+const MAX_LINKS: usize = 10_000;
+
+/// The code of an error that says which pages the user has to visit before a request is answered.
+const URL_ELICITATION_REQUIRED: i64 = -32042;
+
+/// More requests for input than are judged one by one.
+fn too_many(most: usize) -> Objection {
+    Objection {
+        rule: "max_batch".into(),
+        effect: Effect::Block,
+        severity: Severity::Medium,
+        reason: format!("a result asks for more than {most} inputs at once (`mcp.limits.max_batch`)"),
+        remedy: Some(explaining("max_batch")),
+    }
+}
+
+/// Requests that cannot be told apart by name cannot be judged.
+fn no_object() -> Objection {
+    Objection {
+        rule: "input_requests".into(),
+        effect: Effect::Block,
+        severity: Severity::Medium,
+        reason: "what is asked of the client is not an object (`inputRequests`)".to_owned(),
+        remedy: Some(explaining("input_requests")),
+    }
+}
+
+/// What is inspected.
+const fn subject(asked: &Question, outcome: &AnswerOutcome<'_>) -> Subject {
+    match (asked, outcome) {
+        (_, AnswerOutcome::Error { .. }) => Subject::Error,
+        (Question::Read { .. }, AnswerOutcome::Result { .. }) => Subject::Resource,
+        (Question::Prompt { .. }, AnswerOutcome::Result { .. }) => Subject::Prompt,
+        (
+            Question::Call { .. } | Question::List(_) | Question::Other { .. },
+            AnswerOutcome::Result { .. },
+        ) => Subject::Output,
+    }
+}
+
+fn source(asked: &Question) -> Source<'_> {
+    match asked {
+        Question::Call { tool } => Source {
+            tool: tool.as_deref(),
+            uri: None,
+        },
+        Question::Read { uri } => Source {
+            tool: None,
+            uri: Some(uri),
+        },
+        Question::Prompt { .. } | Question::List(_) | Question::Other { .. } => Source::default(),
+    }
+}
+
+fn tool(asked: &Question) -> Option<&str> {
+    match asked {
+        Question::Call { tool } => tool.as_deref(),
+        Question::Read { uri } => Some(uri),
+        Question::Prompt { name } => Some(name),
+        Question::List(_) | Question::Other { .. } => None,
+    }
+}

@@ -1,0 +1,168 @@
+//! What a server asks of its client, and what it says unasked: sampling, questions to the user, notifications.
+
+use mcpmon_model::{Ask, Event, Finding, RawJson, Severity, Subject};
+
+use super::{
+    Traffic,
+    requests::{handled, judged, note, verdict},
+    sieve::sieve,
+    tell::Teller,
+};
+use crate::{
+    order::Judgement,
+    rules::{Effect, Objection, Ruling},
+    wording::{command, explaining, shown},
+};
+
+impl Traffic {
+    /// A request of the server.
+    pub(super) fn ask(
+        &self,
+        teller: &Teller<'_>,
+        ask: Ask,
+        method: &str,
+        params: Option<RawJson<'_>>,
+    ) -> Judgement {
+        let (ruling, events) = self.asked(teller, ask, method, params);
+        Judgement {
+            verdict: verdict(&ruling),
+            events,
+            ..Judgement::default()
+        }
+    }
+
+    /// What stands against something a server asks, on its own or within a result; and how that is told.
+    pub(super) fn asked(
+        &self,
+        teller: &Teller<'_>,
+        ask: Ask,
+        method: &str,
+        params: Option<RawJson<'_>>,
+    ) -> (Ruling, Vec<Event>) {
+        let mut ruling = self.server_ruling(teller);
+        let subject = match ask {
+            Ask::Sampling => Subject::Sampling,
+            Ask::Elicitation => Subject::Elicitation,
+            Ask::Roots | Ask::Other => {
+                let is_told = ruling.told().is_some();
+                let told = is_told.then(|| judged(teller, method, "", &ruling).events);
+                return (ruling, told.unwrap_or_default());
+            }
+        };
+        let requests = self.policy.requests;
+        let mut found = params.map_or_else(Vec::new, |params| self.scanner.text(subject, params));
+        match ask {
+            Ask::Sampling => {
+                note(
+                    &mut ruling,
+                    handled(requests.sampling, "sampling", || {
+                        "an LLM call of the server".to_owned()
+                    }),
+                );
+                note(&mut ruling, params.and_then(context_of_others));
+            }
+            Ask::Elicitation => {
+                for (finding, objection) in params
+                    .into_iter()
+                    .flat_map(|params| self.forbidden(teller, params))
+                {
+                    note(&mut ruling, Some(objection));
+                    found.push(finding);
+                }
+                note(
+                    &mut ruling,
+                    handled(requests.elicitation, "elicitation", || {
+                        "a question to the user".to_owned()
+                    }),
+                );
+            }
+            Ask::Roots | Ask::Other => {}
+        }
+        let sieved = sieve(teller, &self.policy, subject, "", found);
+        let detections = sieved.events(teller, &self.policy, subject, None);
+        note(&mut ruling, sieved.objection);
+        let mut events = judged(teller, method, &summary(ask, params), &ruling).events;
+        events.extend(detections);
+        (ruling, events)
+    }
+
+    /// What no question to the user may do, whatever the policy says of questions.
+    fn forbidden(&self, teller: &Teller<'_>, params: RawJson<'_>) -> Vec<(Finding, Objection)> {
+        let server = teller.conversation.identity.server.as_str();
+        let objection = |rule: &'static str, severity, reason| Objection {
+            rule: rule.into(),
+            effect: Effect::Block,
+            severity,
+            reason,
+            remedy: Some(command(&["detections", "--server", server])),
+        };
+        let credentials = self.scanner.asks_for_credentials(params).map(|finding| {
+            let field = shown(&finding.field);
+            let reason = format!("a question to the user asks for credentials ({field})");
+            let objection = objection("elicitation_credentials", finding.severity, reason);
+            (finding, objection)
+        });
+        let address = self.scanner.leads_astray(params).map(|(finding, why)| {
+            let reason = format!("the address that a question leads the user to misleads: {why}");
+            let objection = objection("elicitation_address", finding.severity, reason);
+            (finding, objection)
+        });
+        credentials.into_iter().chain(address).collect()
+    }
+
+    /// A notification of the server. Some clients show its text to the model.
+    pub(super) fn notice(&self, teller: &Teller<'_>, method: &str, params: Option<RawJson<'_>>) -> Judgement {
+        let subject = Subject::Notification;
+        let Some(params) = params else {
+            return Judgement::default();
+        };
+        let (mut ruling, mut asked) = (Ruling::default(), Judgement::default());
+        if method.starts_with("notifications/tasks") {
+            self.input_requests(teller, params, &mut ruling, &mut asked);
+        }
+        let found = match self.policy.outputs.enabled {
+            true => self.scanner.text(subject, params),
+            false => Vec::new(),
+        };
+        let sieved = sieve(teller, &self.policy, subject, "", found);
+        let told = sieved.events(teller, &self.policy, subject, None);
+        note(&mut ruling, sieved.objection);
+        let mut judgement = match ruling.told() {
+            Some(_) => judged(teller, method, "", &ruling),
+            None => Judgement::default(),
+        };
+        judgement.events.extend(asked.events);
+        judgement.events.extend(told);
+        judgement
+    }
+}
+
+/// That a server asks for an LLM call that is given what was said before, to it or to other servers.
+fn context_of_others(params: RawJson<'_>) -> Option<Objection> {
+    let (severity, whose) = match &*params.member("includeContext")?.text()? {
+        "allServers" => (Severity::Medium, "all servers"),
+        "thisServer" => (Severity::Low, "the server"),
+        _ => return None,
+    };
+    Some(Objection {
+        rule: "sampling_context".into(),
+        effect: Effect::Audit,
+        severity,
+        reason: format!("an LLM call of the server asks for the context of {whose} (`includeContext`)"),
+        remedy: Some(explaining("sampling_context")),
+    })
+}
+
+/// What is asked, in a line.
+fn summary(ask: Ask, params: Option<RawJson<'_>>) -> String {
+    let Some(params) = params else {
+        return String::new();
+    };
+    match ask {
+        Ask::Elicitation => {
+            let message = params.member("message").and_then(RawJson::text);
+            message.map_or(String::new(), |message| shown(&message).into_owned())
+        }
+        Ask::Sampling | Ask::Roots | Ask::Other => format!("{} bytes", params.as_str().len()),
+    }
+}

@@ -1,0 +1,490 @@
+//! Tool calls: judged by the rules here, then beside the other calls of their session, then told.
+
+use mcpmon_detect::{arguments::Arguments, fingerprint, labels};
+use mcpmon_model::{
+    Action, Call, Checked, Content, Conversation, CrossServerRule, Crossing, DefinitionKind, Digest, Event,
+    EventKind, Fingerprint, FromClient, Message, PinKey, Question, RawJson, Recent, RecentCall, RecentOutput,
+    Redaction, Severity, SharedCall, Timestamp, Verdict,
+};
+use mcpmon_policy::Mode;
+
+use super::{
+    Traffic,
+    disclosed::{Disclosed, detections, redactions},
+    requests::{note, verdict},
+    tell::{MAX_TEXT, Teller, because, cut, input, named, ruled},
+};
+use crate::{
+    cross_server::{blocks, shadowed},
+    definitions::Offers,
+    order::{Ask, Judgement, Order, Shared},
+    rules::{self, Calling, Effect, Given, Objection, Ruling, Scene},
+    wording::{command, explaining},
+};
+
+/// Bytes of a result that are read for what is sensitive in it.
+const MAX_READ: usize = 256 << 10;
+
+/// What is said of a call by what is known here.
+#[derive(Debug, Default)]
+pub(super) struct Local {
+    /// What the rules say.
+    pub(super) ruling: Ruling,
+    /// What is to be replaced in it.
+    pub(super) redactions: Vec<Redaction>,
+    /// What was found, told.
+    pub(super) events: Vec<Event>,
+}
+
+/// What the LLM layer knows of a server whose conversation it does not see.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Elsewhere<'a> {
+    /// Stands for what it offers where nothing is known of it.
+    pub(super) stranger: &'a Offers,
+    /// Whether another layer sees the conversation.
+    pub(super) is_seen: bool,
+}
+
+impl Traffic {
+    /// A tool call. What nothing stands against here is asked beside the others of its session, where there are any.
+    pub(super) fn call(&mut self, teller: &Teller<'_>, call: &Call<'_>) -> Judgement {
+        let arguments = call.arguments.map(Arguments::walk).unwrap_or_default();
+        let secrets = self.secrets(call.arguments, &arguments);
+        let calling = Calling {
+            call,
+            arguments: &arguments,
+            secrets: &secrets,
+        };
+        let Local {
+            ruling,
+            redactions,
+            events,
+        } = self.local(teller, calling, None);
+        let disclosed = Disclosed {
+            secrets,
+            redactions,
+            is_cut: arguments.is_cut(),
+        };
+        let mut judgement = Judgement {
+            events,
+            ..Judgement::default()
+        };
+        let is_watched = self.policy.cross_server.enabled || self.policy.rate_limits.enabled;
+        if !is_watched {
+            return self.tell_call(teller, call, &ruling, &disclosed, judgement);
+        }
+        let shared = self.shared(teller, call, &arguments);
+        if !self.goes_on(&ruling) {
+            judgement.orders.push(refused(shared));
+            return self.tell_call(teller, call, &ruling, &disclosed, judgement);
+        }
+        let ask = Ask {
+            call: shared,
+            wanted: None,
+            ruling,
+            disclosed,
+            events: judgement.events,
+        };
+        if self.companies.session(teller.conversation).is_shared {
+            return Judgement {
+                ask: Some(Box::new(ask)),
+                ..Judgement::default()
+            };
+        }
+        let (checked, orders) = self.admit(teller.conversation, &ask.call);
+        self.checked(teller, call, ask, &checked, orders)
+    }
+
+    /// What is said of a call by what is known here. Every layer asks this.
+    pub(super) fn local(
+        &mut self,
+        teller: &Teller<'_>,
+        calling: Calling<'_>,
+        elsewhere: Option<Elsewhere<'_>>,
+    ) -> Local {
+        let mut local = self.call_ruling(teller, calling, elsewhere);
+        let tool = &calling.call.tool;
+        if let Some(crossing) = self.shadow(teller, tool) {
+            local.events.push(self.crossed(teller, tool, &crossing));
+            precede(&mut local.ruling, objection(&crossing));
+        }
+        local
+    }
+
+    /// The answer to what was asked of a call.
+    pub(crate) fn answered(
+        &mut self,
+        now: Timestamp,
+        conversation: &Conversation,
+        message: &Message<'_>,
+        ask: Ask,
+        shared: Shared,
+    ) -> Judgement {
+        let Content::Client(FromClient::Call(call)) = &message.content else {
+            return Judgement::default(); // nothing else is asked
+        };
+        let teller = Teller {
+            now,
+            conversation,
+            message,
+        };
+        let (checked, orders) = self.settled(conversation, &ask.call, shared);
+        let judgement = self.checked(&teller, call, ask, &checked, orders);
+        self.in_mode(judgement)
+    }
+
+    /// What the answer to what was asked of a call comes to, with what this process knows by itself.
+    pub(super) fn settled(
+        &mut self,
+        conversation: &Conversation,
+        call: &SharedCall,
+        shared: Shared,
+    ) -> (Checked, Vec<Order>) {
+        let Shared::Checked(mut checked) = shared else {
+            return self.admit(conversation, call);
+        };
+        if !checked.blocks() {
+            // Its own bucket is known here too when the others are gone, and a user's own policy can be stricter than
+            // the one of those who hold the session.
+            let window = &mut self.companies.session(conversation).window;
+            checked = checked.and(window.admit(&self.policy, call).0);
+            let decision = self.policy.cross_server.strictest();
+            for crossing in &mut checked.crossings {
+                crossing.blocks |= blocks(decision, &crossing.evidence);
+            }
+        }
+        (checked, Vec::new())
+    }
+
+    /// Counts a call among those of this process, and tells who holds those of the session.
+    fn admit(&mut self, conversation: &Conversation, call: &SharedCall) -> (Checked, Vec<Order>) {
+        let window = &mut self.companies.session(conversation).window;
+        let (checked, recent) = window.admit(&self.policy, call);
+        let order = recent.map(|recent| Order::Share(Box::new(recent)));
+        (checked, order.into_iter().collect())
+    }
+
+    /// What stands against a call beside the others of its session, and how it is told.
+    fn checked(
+        &self,
+        teller: &Teller<'_>,
+        call: &Call<'_>,
+        ask: Ask,
+        checked: &Checked,
+        orders: Vec<Order>,
+    ) -> Judgement {
+        let mut ruling = ask.ruling;
+        let mut judgement = Judgement {
+            events: ask.events,
+            orders,
+            ..Judgement::default()
+        };
+        self.note_checked(teller, call, checked, &mut ruling, &mut judgement.events);
+        self.tell_call(teller, call, &ruling, &ask.disclosed, judgement)
+    }
+
+    /// Adds what stands against a call beside the others of its session.
+    pub(super) fn note_checked(
+        &self,
+        teller: &Teller<'_>,
+        call: &Call<'_>,
+        checked: &Checked,
+        ruling: &mut Ruling,
+        events: &mut Vec<Event>,
+    ) {
+        for crossing in &checked.crossings {
+            events.push(self.crossed(teller, &call.tool, crossing));
+            note(ruling, Some(objection(crossing)));
+        }
+        let over_rate = checked.over_rate.as_ref().map(|reason| Objection {
+            rule: "rate_limit".into(),
+            effect: Effect::Block,
+            severity: Severity::Medium,
+            reason: reason.clone(),
+            remedy: Some(explaining("rate_limit")),
+        });
+        note(ruling, over_rate);
+    }
+
+    /// What the rules say of a tool call, and what is to be replaced in it; secrets in it are told.
+    fn call_ruling(
+        &self,
+        teller: &Teller<'_>,
+        calling: Calling<'_>,
+        elsewhere: Option<Elsewhere<'_>>,
+    ) -> Local {
+        if let Some(ruling) = self.stopped(teller) {
+            return Local {
+                ruling,
+                ..Local::default()
+            };
+        }
+        let identity = &teller.conversation.identity;
+        let stranger = elsewhere.map(|elsewhere| elsewhere.stranger);
+        let Some(offers) = self.book.get(identity).or(stranger) else {
+            return Local::default();
+        };
+        let (server, kind) = (&identity.server, DefinitionKind::Tool);
+        let scene = Scene {
+            call: Some(calling),
+            is_listed_elsewhere: elsewhere.is_some_and(|elsewhere| elsewhere.is_seen),
+            files: &self.files,
+            ..Scene::of(&self.policy, server, offers, kind, &calling.call.tool, teller.now)
+        };
+        let mut ruling = rules::judge(&scene);
+        let Some(given) = Given::of(&scene) else {
+            return Local {
+                ruling,
+                ..Local::default()
+            };
+        };
+        let mut events = Vec::new();
+        self.resumed(teller, calling.call, &mut ruling, &mut events);
+        events.extend(detections(teller, &given, &ruling));
+        Local {
+            events,
+            redactions: redactions(&given, &ruling),
+            ruling,
+        }
+    }
+
+    /// Another server's tool that goes by the same name.
+    fn shadow(&mut self, teller: &Teller<'_>, tool: &str) -> Option<Crossing> {
+        let rules = &self.policy.cross_server;
+        let server = &teller.conversation.identity.server;
+        let is_suppressed = || {
+            self.policy.suppresses(
+                &["cross_server", CrossServerRule::ShadowTool.as_str()],
+                server,
+                tool,
+                teller.now,
+            )
+        };
+        if !rules.enabled || !rules.shadow_tool || is_suppressed() {
+            return None;
+        }
+        let since = self
+            .scene(teller, DefinitionKind::Tool, tool)
+            .and_then(|scene| Some(scene.entry()?.record.first_seen));
+        let (visible, is_client_known) =
+            self.companies
+                .visible(teller.conversation, &self.registry, rules.strictest());
+        shadowed(&self.policy, visible, is_client_known, (server, tool, since))
+    }
+
+    /// A call as others have to know it.
+    pub(super) fn shared(
+        &mut self,
+        teller: &Teller<'_>,
+        call: &Call<'_>,
+        arguments: &Arguments<'_>,
+    ) -> SharedCall {
+        let identity = &teller.conversation.identity;
+        let server = &identity.server;
+        let entry = self
+            .book
+            .get(identity)
+            .and_then(|offers| offers.of(DefinitionKind::Tool).get(&call.tool));
+        let definition = entry.map(|entry| {
+            (
+                entry.record.seen.hash,
+                RawJson::trusted(&entry.record.seen.canonical),
+            )
+        });
+        let category = self
+            .companies
+            .category(&self.policy, server, &call.tool, definition);
+        let session = self.companies.session(teller.conversation);
+        let looks_back = session.is_several && self.policy.cross_server.wants_outputs();
+        let tool = cut(&call.tool, MAX_TEXT);
+        // A client can say so of any call.
+        let resumes = call.resumes.is_some() && session.goes_on(server, tool);
+        SharedCall {
+            at: teller.now,
+            server: server.clone(),
+            tool: named(tool, MAX_TEXT),
+            category,
+            request: teller.message.id.map(|id| cut(&id.to_string(), MAX_TEXT).into()),
+            tool_call: teller
+                .message
+                .trace
+                .tool_call
+                .as_deref()
+                .map(|id| cut(id, MAX_TEXT).into()),
+            turn: None,
+            labels: labels::labels_of_call(&call.tool, arguments),
+            arguments: match looks_back {
+                true => fingerprint::of_arguments(arguments),
+                false => Fingerprint::default(),
+            },
+            resumes,
+            several: session.is_several,
+        }
+    }
+
+    /// What went to the client, for those who hold the calls of the session.
+    pub(super) fn shared_output(
+        &self,
+        teller: &Teller<'_>,
+        asked: &Question,
+        result: RawJson<'_>,
+    ) -> Option<Order> {
+        if !self.policy.cross_server.wants_outputs() {
+            return None;
+        }
+        let (name, labels) = match asked {
+            Question::Call { tool } => (tool.as_deref().unwrap_or_default(), Vec::new()),
+            Question::Read { uri } => (&**uri, labels::labels_of_resource(uri)),
+            Question::Prompt { .. } | Question::List(_) | Question::Other { .. } => return None,
+        };
+        Some(Order::ShareResult {
+            output: Box::new(RecentOutput {
+                at: teller.now,
+                server: teller.conversation.identity.server.clone(),
+                tool: named(name, MAX_TEXT),
+                labels,
+                print: Fingerprint::default(),
+            }),
+            result: cut(result.as_str(), MAX_READ).into(),
+        })
+    }
+
+    pub(super) fn goes_on(&self, ruling: &Ruling) -> bool {
+        ruling.block.is_none() || self.policy.mode == Mode::Observe
+    }
+
+    /// One that goes on is told as called; one that something stands against is told as judged too.
+    fn tell_call(
+        &self,
+        teller: &Teller<'_>,
+        call: &Call<'_>,
+        ruling: &Ruling,
+        disclosed: &Disclosed,
+        mut judgement: Judgement,
+    ) -> Judgement {
+        let told = |kind| {
+            let mut event = teller.event(kind);
+            ruled(&mut event, ruling);
+            event
+        };
+        let trace = &teller.message.trace;
+        let tool_call_id = || trace.tool_call.as_deref().map(|id| cut(id, MAX_TEXT).to_owned());
+        let trace_parent = || {
+            trace
+                .parent
+                .as_deref()
+                .map(|parent| cut(parent, MAX_TEXT).to_owned())
+        };
+        let arguments = || {
+            // Secrets were not looked for in all of what is too much.
+            let given = call.arguments.filter(|_| !disclosed.is_cut)?;
+            Some(input(given.as_str(), &disclosed.secrets))
+        };
+        if ruling.is_notable() {
+            judgement.events.push(told(EventKind::ToolCallIntercepted {
+                tool_name: named(&call.tool, MAX_TEXT),
+                visible_name: None,
+                dialect: None,
+                request_id: None,
+                jsonrpc_id: teller.message.id.cloned(),
+                tool_call_id: tool_call_id(),
+                trace_parent: trace_parent(),
+                server_type: Some(teller.conversation.server_type),
+                server_addr: self.address_of(&teller.conversation.identity),
+                tool_hash: self.hash_of(&teller.conversation.identity, &call.tool),
+                input: arguments(),
+                client_uid: teller.conversation.client_uid(),
+            }));
+        }
+        if self.goes_on(ruling)
+            && let Some(id) = teller.message.id
+        {
+            judgement.events.push(told(EventKind::ToolCalled {
+                tool_name: named(&call.tool, MAX_TEXT),
+                jsonrpc_id: id.clone(),
+                tool_call_id: tool_call_id(),
+                trace_parent: trace_parent(),
+                input: arguments(),
+                client_uid: teller.conversation.client_uid(),
+            }));
+        }
+        let verdict = verdict(ruling);
+        judgement.verdict = match verdict == Verdict::Allow && !disclosed.redactions.is_empty() {
+            true => Verdict::Redact(disclosed.redactions.clone()),
+            false => verdict,
+        };
+        judgement
+    }
+
+    /// What a tool is, as it was listed last.
+    pub(super) fn hash_of(&self, identity: &PinKey, tool: &str) -> Option<Digest> {
+        let offers = self.book.get(identity)?;
+        Some(offers.of(DefinitionKind::Tool).get(tool)?.record.seen.hash)
+    }
+
+    /// The event that a rule over several servers matched.
+    fn crossed(&self, teller: &Teller<'_>, tool: &str, crossing: &Crossing) -> Event {
+        let objection = objection(crossing);
+        let mut event = teller.event(EventKind::CrossServerBlocked {
+            blocked_tool_name: named(tool, MAX_TEXT),
+            related_calls: crossing.related.clone(),
+            evidence: crossing.evidence.clone(),
+        });
+        event.action = match crossing.blocks {
+            true => Action::Block,
+            false => Action::Audit,
+        };
+        event.severity = objection.severity;
+        because(&mut event, &objection.reason, objection.remedy.as_deref());
+        event.rule = Some(objection.rule.into_owned());
+        event
+    }
+}
+
+/// A call that was refused here was asked for all the same.
+fn refused(call: SharedCall) -> Order {
+    Order::Share(Box::new(Recent::Call(RecentCall {
+        at: call.at,
+        server: call.server,
+        tool: call.tool,
+        category: call.category,
+        request: call.request,
+        turn: call.turn,
+        action: Action::Block,
+        labels: call.labels,
+        left: None,
+    })))
+}
+
+/// Puts an objection before all others but the one to a tool that nobody knows.
+fn precede(ruling: &mut Ruling, objection: Objection) {
+    let is_unknown = ruling
+        .block
+        .as_ref()
+        .is_some_and(|block| block.rule == "unknown_tool");
+    match objection.effect {
+        Effect::Block if !is_unknown => ruling.block = Some(objection),
+        Effect::Block => {}
+        Effect::Audit => ruling.audits.push(objection),
+    }
+}
+
+/// What a match has against a call.
+fn objection(crossing: &Crossing) -> Objection {
+    let severity = match crossing.rule {
+        // Without anything that speaks for it, it is what agents do all day.
+        _ if !crossing.blocks && crossing.evidence.is_empty() => Severity::Low,
+        CrossServerRule::ShadowTool | CrossServerRule::ReadThenSend => Severity::Critical,
+        CrossServerRule::Burst | CrossServerRule::CrossServerFlow => Severity::High,
+    };
+    Objection {
+        rule: crossing.rule.as_str().into(),
+        effect: match crossing.blocks {
+            true => Effect::Block,
+            false => Effect::Audit,
+        },
+        severity,
+        reason: crossing.reason.clone(),
+        remedy: Some(command(&["events", "--type", "mcp_cross_server_blocked"])),
+    }
+}

@@ -1,0 +1,170 @@
+//! What the calls of a session have to do with each other, as far as this process knows: who is in the session,
+//! which calls it made itself, and what the tools do.
+
+use std::collections::BTreeMap;
+
+use mcpmon_detect::category;
+use mcpmon_model::{Conversation, Digest, RawJson, ServerId, SessionId, ToolCategory};
+use mcpmon_policy::{Classifier, CrossServerDecision, Policy};
+
+use crate::{
+    cross_server::{Visible, Window, naming},
+    names::Client,
+    registry::Registry,
+};
+
+/// Sessions that are kept.
+const MAX_SESSIONS: usize = 1024;
+/// Tools of a session that wait for input, and how often one does.
+const MAX_ASKING: usize = 256;
+const MAX_ASKED: u32 = 1024;
+/// Definitions whose category is kept.
+const MAX_CATEGORIES: usize = 1 << 14;
+
+/// Who else is in a session.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Company<'a> {
+    /// The other servers.
+    pub others: &'a [ServerId],
+    /// Whether another process speaks for the same server.
+    pub twins: bool,
+}
+
+impl<'a> Company<'a> {
+    /// Of other servers alone.
+    #[must_use]
+    pub const fn of(others: &'a [ServerId]) -> Self {
+        Self { others, twins: false }
+    }
+}
+
+/// What is known of every session.
+#[derive(Debug, Default)]
+pub(super) struct Companies {
+    sessions: BTreeMap<Option<SessionId>, Session>,
+    categories: BTreeMap<Digest, ToolCategory>,
+    visible: Option<Visible>,
+}
+
+/// What is known of one.
+#[derive(Debug, Default)]
+pub(super) struct Session {
+    /// Whether it has several servers.
+    pub(super) is_several: bool,
+    /// Whether other processes make calls in it.
+    pub(super) is_shared: bool,
+    /// How its client names tools, where that is known.
+    pub(super) client: Option<Client>,
+    /// The calls that were made through this process.
+    pub(super) window: Window,
+    /// How many calls of a tool were answered with a request for input, and did not go on yet.
+    asking: BTreeMap<(ServerId, String), u32>,
+}
+
+impl Session {
+    /// A call was answered with a request for input. One that is not kept is counted again when it goes on.
+    pub(super) fn asks(&mut self, server: &ServerId, tool: &str) {
+        let key = (server.clone(), tool.to_owned());
+        if self.asking.len() >= MAX_ASKING && !self.asking.contains_key(&key) {
+            return;
+        }
+        let asked = self.asking.entry(key).or_default();
+        *asked = MAX_ASKED.min(*asked + 1);
+    }
+
+    /// Whether a call that says so goes on with one that asked for input; each does once for every request.
+    pub(super) fn goes_on(&mut self, server: &ServerId, tool: &str) -> bool {
+        let key = (server.clone(), tool.to_owned());
+        let Some(asked) = self.asking.get_mut(&key) else {
+            return false;
+        };
+        *asked -= 1;
+        if *asked == 0 {
+            self.asking.remove(&key);
+        }
+        true
+    }
+}
+
+impl Companies {
+    /// What is known of the session of `conversation`.
+    pub(super) fn session(&mut self, conversation: &Conversation) -> &mut Session {
+        if !self.sessions.contains_key(&conversation.session) && self.sessions.len() >= MAX_SESSIONS {
+            self.sessions.pop_first();
+        }
+        self.sessions.entry(conversation.session.clone()).or_default()
+    }
+
+    /// How the client of a session names tools, where servers heard from it.
+    pub(super) fn client(&self, session: &Option<SessionId>) -> Option<Client> {
+        self.sessions.get(session)?.client
+    }
+
+    /// A conversation is part of a session with others.
+    pub(super) fn joined(&mut self, conversation: &Conversation, company: Company<'_>) {
+        let session = self.session(conversation);
+        session.is_several = !company.others.is_empty();
+        session.is_shared = session.is_several || company.twins;
+    }
+
+    /// A client may say who it is.
+    pub(super) fn introduced(
+        &mut self,
+        conversation: &Conversation,
+        method: &str,
+        params: Option<RawJson<'_>>,
+    ) {
+        if method != "initialize" {
+            return;
+        }
+        let name = params
+            .and_then(|params| params.member("clientInfo")?.member("name")?.text())
+            .unwrap_or_default();
+        self.session(conversation).client = Client::of(&name);
+    }
+
+    /// What tools were taken to do holds no longer.
+    pub(super) fn forget_categories(&mut self) {
+        self.categories.clear();
+    }
+
+    /// What `tool` of `server` does; `definition` where it was listed.
+    pub(super) fn category(
+        &mut self,
+        policy: &Policy,
+        server: &ServerId,
+        tool: &str,
+        definition: Option<(Digest, RawJson<'_>)>,
+    ) -> ToolCategory {
+        if let Some(said) = policy.categories.said(server, tool) {
+            return said;
+        }
+        match (policy.categories.classifier, definition) {
+            (Classifier::Names, _) => category::by_prefix(tool),
+            (Classifier::Evidence, None) => category::classify(tool, None),
+            (Classifier::Evidence, Some((hash, definition))) => {
+                if let Some(known) = self.categories.get(&hash) {
+                    return *known;
+                }
+                if self.categories.len() >= MAX_CATEGORIES {
+                    self.categories.clear();
+                }
+                let told = category::classify(tool, Some(definition));
+                self.categories.insert(hash, told);
+                told
+            }
+        }
+    }
+
+    /// Every tool by the name that counts in the session of `conversation`.
+    pub(super) fn visible(
+        &mut self,
+        conversation: &Conversation,
+        registry: &Registry,
+        decision: CrossServerDecision,
+    ) -> (&Visible, bool) {
+        let client = self.session(conversation).client;
+        let renewed = Visible::renewed(self.visible.take(), registry, naming(decision, client));
+        (self.visible.insert(renewed), client.is_some())
+    }
+}

@@ -1,0 +1,50 @@
+//! What the arguments of a call, or an answer, give away, how that is told, and what is taken out of them.
+
+use mcpmon_detect::secrets::Secret;
+use mcpmon_model::{Action, Event, Redaction};
+use mcpmon_policy::OnSecret;
+
+use super::{sieve::MAX_TOLD, tell::Teller};
+use crate::rules::{Effect, Given, Objection, Ruling};
+
+/// What the arguments of a call give away.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Disclosed {
+    /// Every secret in them.
+    pub(super) secrets: Vec<Secret>,
+    /// What is replaced before the call goes on.
+    pub(super) redactions: Vec<Redaction>,
+    /// Whether there are arguments in which nobody looked.
+    pub(super) is_cut: bool,
+}
+
+/// An event for each secret that is not accepted.
+pub(super) fn detections(teller: &Teller<'_>, given: &Given<'_>, ruling: &Ruling) -> Vec<Event> {
+    let threshold = given.policy.inspection.act_threshold;
+    let event = |secret: &Secret| {
+        let of_rule = |objection: &&Objection| objection.rule == given.rule();
+        let objection = ruling.block.iter().chain(&ruling.audits).find(of_rule);
+        let action = match objection.map(|objection| objection.effect) {
+            Some(Effect::Block) => Action::Block,
+            Some(Effect::Audit) if secret.finding.severity >= threshold => Action::Audit,
+            Some(Effect::Audit) | None => Action::Allow,
+        };
+        teller.detection(
+            given.subject,
+            Some(given.name).filter(|name| !name.is_empty()),
+            &secret.finding,
+            action,
+            objection,
+        )
+    };
+    let notable = given.secrets.iter().filter(|secret| !given.accepts(secret));
+    notable.take(MAX_TOLD).map(event).collect()
+}
+
+/// What of it is replaced before it goes on.
+pub(super) fn redactions(given: &Given<'_>, ruling: &Ruling) -> Vec<Redaction> {
+    if given.on_secret != OnSecret::Redact || ruling.block.is_some() {
+        return Vec::new();
+    }
+    Secret::redactions(given.alarming()).unwrap_or_default()
+}

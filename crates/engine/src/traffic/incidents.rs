@@ -1,0 +1,135 @@
+//! What was on the wire and is no message. It was stopped where it was seen, whatever the mode: real servers
+//! execute lines that a strict parser refuses.
+
+use mcpmon_model::{Action, Conversation, EventKind, Incident, RequestId, Severity, Side, Timestamp};
+
+use super::{
+    Traffic,
+    tell::{about, because},
+};
+use crate::{
+    order::Judgement,
+    wording::{command, shown},
+};
+
+/// How an incident is told.
+struct Told {
+    rule: &'static str,
+    action: Action,
+    severity: Severity,
+    reason: String,
+}
+
+impl Traffic {
+    /// Something on the wire was no message.
+    pub(crate) fn incident(
+        &mut self,
+        now: Timestamp,
+        conversation: &Conversation,
+        incident: &Incident,
+    ) -> Judgement {
+        let Told {
+            rule,
+            action,
+            severity,
+            reason,
+        } = told(incident);
+        let server = conversation.identity.server.as_str();
+        let mut event = about(
+            now,
+            conversation,
+            EventKind::RequestJudged {
+                method: String::new(),
+                summary: reason.clone(),
+                count: 1,
+            },
+        );
+        event.rule = Some(rule.to_owned());
+        event.action = action;
+        event.severity = severity;
+        because(
+            &mut event,
+            &reason,
+            Some(&command(&["events", "--server", server])),
+        );
+        let judgement = Judgement::of_event(event);
+        match is_of_server(incident) {
+            true => self.repeats.thin(now, judgement),
+            false => judgement,
+        }
+    }
+}
+
+/// Whether it is a server's doing, which can send it by the million.
+const fn is_of_server(incident: &Incident) -> bool {
+    match incident {
+        Incident::Noise { .. } | Incident::Unasked { .. } => true,
+        Incident::TooLong { side, .. } | Incident::Refused { side, .. } => matches!(side, Side::Server),
+        Incident::Unparsable { .. } | Incident::HeaderMismatch { .. } => false,
+    }
+}
+
+fn told(incident: &Incident) -> Told {
+    let (rule, action, severity, reason) = match incident {
+        Incident::Unparsable { cause } => (
+            "strict_json",
+            Action::Block,
+            Severity::Medium,
+            format!("what the client said is no strict JSON-RPC: {cause}"),
+        ),
+        Incident::HeaderMismatch { cause } => (
+            "header_mismatch",
+            Action::Block,
+            Severity::Medium,
+            format!("the headers of a request do not say what its body does: {cause}"),
+        ),
+        Incident::TooLong { side, limit } => (
+            "max_line",
+            Action::Block,
+            Severity::Medium,
+            format!(
+                "a message of {} is over {limit} bytes (`mcp.limits.max_line`)",
+                name(*side)
+            ),
+        ),
+        Incident::Noise { bytes } => (
+            "noise",
+            Action::Audit,
+            Severity::Info,
+            format!("what the server said is no message ({bytes} bytes); it did not reach the client"),
+        ),
+        Incident::Unasked { side, id } => (
+            "unasked_answer",
+            Action::Block,
+            Severity::Low,
+            format!(
+                "{} answered {}, which nobody waits for; it was dropped",
+                name(*side),
+                request(id)
+            ),
+        ),
+        Incident::Refused { side, id, cause } => (
+            "request_id",
+            Action::Block,
+            Severity::Medium,
+            format!("{} of {} was refused: {cause}", request(id), name(*side)),
+        ),
+    };
+    Told {
+        rule,
+        action,
+        severity,
+        reason,
+    }
+}
+
+fn request(id: &RequestId) -> String {
+    format!("request {}", shown(&id.to_string()))
+}
+
+const fn name(side: Side) -> &'static str {
+    match side {
+        Side::Client => "the client",
+        Side::Server => "the server",
+    }
+}

@@ -1,0 +1,376 @@
+//! What a server offers, as it lists it: read, inspected, compared with its pins, and left out where it may not
+//! be used.
+
+use std::collections::BTreeSet;
+
+use mcpmon_detect::{scan, tool_names::ToolNames};
+use mcpmon_model::{
+    Definition, DefinitionKind, Finding, Introduction, ListKind, Listing, PinKey, RawJson, Verdict,
+};
+use mcpmon_policy::Mode;
+
+use super::{Traffic, listed, tell::Teller};
+use crate::{
+    definitions::{Ended, Entry, Page, Sight},
+    order::Judgement,
+    rules::{self, Effect, Ruling, Scene},
+};
+
+/// One item of a page: its name, and its definition as written.
+type Item<'a> = (&'a str, RawJson<'a>);
+
+impl Traffic {
+    /// One page of a list.
+    pub(super) fn listing(&mut self, teller: &Teller<'_>, listing: &Listing<'_>) -> Judgement {
+        if let Some(judgement) = self.listed_again(teller, listing) {
+            return judgement;
+        }
+        let kind = DefinitionKind::from(listing.kind);
+        let items: Vec<Item<'_>> = listing
+            .items
+            .iter()
+            .map(|item| (&*item.name, item.definition))
+            .collect();
+        let mut judgement = Judgement::default();
+        let hidden = self.page(teller, kind, &items, listing.continued, &mut judgement);
+        self.end(
+            teller,
+            kind,
+            identity_member(listing.kind),
+            listing.more,
+            &mut judgement,
+        );
+        if !hidden.is_empty() {
+            judgement.verdict = Verdict::Hide(hidden);
+        }
+        self.note_listed(teller, listing, &judgement);
+        judgement
+    }
+
+    /// How a server introduces itself: its instructions are a list of one, or of none.
+    pub(super) fn introduction(&mut self, teller: &Teller<'_>, introduction: &Introduction<'_>) -> Judgement {
+        let kind = DefinitionKind::Instructions;
+        let text = introduction.instructions.as_deref().map(Definition::of_text);
+        let item = text.as_ref().map(|text| ("", RawJson::trusted(&text.canonical)));
+        let mut judgement = Judgement::default();
+        let hidden = self.page(teller, kind, item.as_slice(), false, &mut judgement);
+        self.end(teller, kind, "", false, &mut judgement);
+        if !hidden.is_empty() {
+            judgement.verdict = Verdict::StripInstructions;
+        }
+        judgement
+    }
+
+    /// Reads, inspects and judges a page; returns the positions of what is left out.
+    fn page(
+        &mut self,
+        teller: &Teller<'_>,
+        kind: DefinitionKind,
+        items: &[Item<'_>],
+        continued: bool,
+        judgement: &mut Judgement,
+    ) -> Vec<usize> {
+        let identity = &teller.conversation.identity;
+        let Some(offers) = self.book.get_mut(identity) else {
+            return Vec::new();
+        };
+        let offer = offers.of_mut(kind);
+        offer.begin(teller.conversation.session.as_ref(), continued);
+        let page = Page {
+            now: teller.now,
+            identity,
+            kind,
+            generation: self.generation,
+            policy: &self.policy,
+        };
+        let sights: Vec<Sight> = items
+            .iter()
+            .map(|(name, raw)| offer.note(&page, name, *raw))
+            .collect();
+        if sights.iter().any(Sight::is_read) {
+            self.inspect(teller, kind, items, &sights);
+        }
+        let mut hidden = Vec::new();
+        for (position, ((name, _), sight)) in items.iter().zip(&sights).enumerate() {
+            if self.item(teller, kind, name, sight, judgement) == Effect::Block {
+                hidden.push(position);
+            }
+        }
+        judgement.events.extend(listed::refused(teller, kind, &sights));
+        hidden
+    }
+
+    /// Inspects what was read, and judges it by the policy.
+    fn inspect(&mut self, teller: &Teller<'_>, kind: DefinitionKind, items: &[Item<'_>], sights: &[Sight]) {
+        let identity = &teller.conversation.identity;
+        let found = self.find(teller, kind, items, sights);
+        let Some(offers) = self.book.get_mut(identity) else {
+            return;
+        };
+        for (position, findings) in found {
+            let Some(entry) = offers.of_mut(kind).get_mut(items[position].0) else {
+                continue;
+            };
+            match sights[position] {
+                Sight::Contradicted(_) => entry.also_inspected(findings),
+                Sight::New | Sight::Unchanged | Sight::Changed(_) => entry.inspected(findings),
+                Sight::Same | Sight::Repeated | Sight::Refused(_) => {}
+            }
+            entry.stand(teller.now, &self.policy);
+        }
+        offers.note_poisoned(&self.policy);
+    }
+
+    /// What is found in what was read, by position.
+    fn find(
+        &self,
+        teller: &Teller<'_>,
+        kind: DefinitionKind,
+        items: &[Item<'_>],
+        sights: &[Sight],
+    ) -> Vec<(usize, Vec<Finding>)> {
+        let identity = &teller.conversation.identity;
+        let offers = self.book.get(identity);
+        let offer = offers.map(|offers| offers.of(kind));
+        let tools = offers.map(|offers| offers.of(DefinitionKind::Tool));
+        let own: Vec<&str> = tools.into_iter().flat_map(|offer| offer.names()).collect();
+        let others: Vec<&str> = self.registry.tools_of_others(&identity.server).collect();
+        let is_on = self.policy.inspection.enabled;
+        let builtin = &self.policy.inspection.builtin;
+        let names = match kind == DefinitionKind::Tool && is_on {
+            true => ToolNames::of(&own),
+            false => ToolNames::default(),
+        };
+        let read = sights.iter().enumerate().filter(|(_, sight)| sight.is_read());
+        // What is found in a definition beside another one of its name is added to what was found there.
+        let replaced = read
+            .clone()
+            .filter(|(_, sight)| !matches!(sight, Sight::Contradicted(_)));
+        let replaced = replaced.map(|(position, _)| items[position].0).collect();
+        let mut room = self.room_for_matches(identity, kind, replaced);
+        let mut found: Vec<_> = read
+            .map(|(position, sight)| {
+                let entry = match sight {
+                    Sight::New | Sight::Unchanged | Sight::Changed(_) => {
+                        offer.and_then(|offer| offer.get(items[position].0))
+                    }
+                    Sight::Same | Sight::Repeated | Sight::Contradicted(_) | Sight::Refused(_) => None,
+                };
+                let scene = scan::Scene {
+                    own: &own,
+                    others: &others,
+                    accepted: entry.and_then(Entry::accepted).map(written),
+                    before: entry.and_then(Entry::before).map(written),
+                };
+                let raw = items[position].1;
+                let mut findings = match kind {
+                    _ if !is_on => Vec::new(),
+                    DefinitionKind::Instructions => {
+                        self.scanner.instructions(&raw.text().unwrap_or_default(), &scene)
+                    }
+                    DefinitionKind::Tool => {
+                        let mut findings = names.inspect(items[position].0, raw);
+                        findings.retain(|finding| builtin.contains(&finding.category));
+                        findings.extend(self.scanner.definition(raw, &scene));
+                        findings
+                    }
+                    DefinitionKind::Prompt | DefinitionKind::Resource | DefinitionKind::Template => {
+                        self.scanner.definition(raw, &scene)
+                    }
+                };
+                room.keep(&mut findings);
+                (position, findings)
+            })
+            .collect();
+        super::boilerplate::soften(&mut found, items.len(), self.policy.inspection.act_threshold);
+        found
+    }
+
+    /// Room for what is found, where that replaces what was found in some: the others have the rest.
+    fn room_for_matches(&self, identity: &PinKey, kind: DefinitionKind, replaced: BTreeSet<&str>) -> Room {
+        let offers = self.book.get(identity).into_iter();
+        let entries = offers.flat_map(|offers| offers.of(kind).entries());
+        let others = entries.filter(|entry| !replaced.contains(entry.record.key.name.as_str()));
+        Room::beside(others.flat_map(|entry| &*entry.record.findings))
+    }
+
+    /// Judges one item by the rules, and tells what was seen.
+    fn item(
+        &mut self,
+        teller: &Teller<'_>,
+        kind: DefinitionKind,
+        name: &str,
+        sight: &Sight,
+        judgement: &mut Judgement,
+    ) -> Effect {
+        let identity = &teller.conversation.identity;
+        let Some(offers) = self
+            .book
+            .get(identity)
+            .filter(|_| !matches!(sight, Sight::Refused(_)))
+        else {
+            return Effect::Block;
+        };
+        let scene = Scene {
+            is_listing: true,
+            ..Scene::of(&self.policy, &identity.server, offers, kind, name, teller.now)
+        };
+        let ruling = rules::judge(&scene);
+        match scene.entry() {
+            Some(entry) if !sight.is_read() && self.is_settled(entry, &ruling) => {
+                listed::tell(
+                    teller,
+                    &self.policy,
+                    entry,
+                    sight,
+                    None,
+                    &ruling,
+                    &mut judgement.events,
+                );
+            }
+            Some(_) | None => self.settle(teller, kind, name, sight, &ruling, judgement),
+        }
+        ruling.effect()
+    }
+
+    /// Whether nothing of what is recorded follows from a ruling.
+    fn is_settled(&self, entry: &Entry, ruling: &Ruling) -> bool {
+        let is_hidden = self.hides(ruling);
+        let asks = is_hidden && entry.needs_asking(&self.policy);
+        entry.record.hidden == is_hidden && !asks && !self.pins(entry, ruling)
+    }
+
+    fn hides(&self, ruling: &Ruling) -> bool {
+        ruling.block.is_some() && self.policy.mode == Mode::Enforce
+    }
+
+    fn pins(&self, entry: &Entry, ruling: &Ruling) -> bool {
+        ruling.block.is_none() && entry.standing.pin.pins(&self.policy)
+    }
+
+    /// Records what follows from a ruling, and tells it.
+    fn settle(
+        &mut self,
+        teller: &Teller<'_>,
+        kind: DefinitionKind,
+        name: &str,
+        sight: &Sight,
+        ruling: &Ruling,
+        judgement: &mut Judgement,
+    ) {
+        let is_hidden = self.hides(ruling);
+        let offers = self.book.get_mut(&teller.conversation.identity);
+        let Some(entry) = offers.and_then(|offers| offers.of_mut(kind).get_mut(name)) else {
+            return;
+        };
+        if ruling.block.is_none() && entry.standing.pin.pins(&self.policy) {
+            entry.pin(None);
+            entry.stand(teller.now, &self.policy);
+        }
+        entry.record.hidden = is_hidden;
+        let is_untold = matches!(sight, Sight::Changed(_)) && entry.is_untold();
+        let change = match sight {
+            Sight::Changed(before) => is_untold.then_some((&**before, &entry.record.seen)),
+            Sight::Contradicted(other) => Some((&entry.record.seen, &**other)),
+            Sight::Same | Sight::New | Sight::Unchanged | Sight::Repeated | Sight::Refused(_) => None,
+        };
+        listed::tell(
+            teller,
+            &self.policy,
+            entry,
+            sight,
+            change,
+            ruling,
+            &mut judgement.events,
+        );
+        judgement.store(&entry.record);
+        if is_hidden && entry.needs_asking(&self.policy) {
+            let asked = self.pending.ask(teller, entry, self.policy.approvals);
+            judgement.events.extend(asked);
+        }
+    }
+
+    /// The page ends: what is gone, what has another name, who offers what.
+    fn end(
+        &mut self,
+        teller: &Teller<'_>,
+        kind: DefinitionKind,
+        identity_member: &str,
+        more: bool,
+        judgement: &mut Judgement,
+    ) {
+        let (now, conversation) = (teller.now, teller.conversation);
+        let server = &conversation.identity.server;
+        let Some(offers) = self.book.get_mut(&conversation.identity) else {
+            return;
+        };
+        let offer = offers.of_mut(kind);
+        let Ended { gone, renamed } = offer.end(identity_member, more);
+        for (new, old) in &renamed {
+            if let (Some(entry), Some(before)) = (offer.get(new), offer.get(old)) {
+                judgement.events.push(listed::renaming(teller, entry, before));
+            }
+        }
+        for name in &gone {
+            // What has another name now was told as that.
+            if let Some(entry) = offer.get(name)
+                && !renamed.iter().any(|(_, old)| old == name)
+            {
+                judgement.events.extend(listed::vanished(teller, entry));
+            }
+        }
+        if kind == DefinitionKind::Tool {
+            gone.iter().for_each(|tool| self.registry.remove(server, tool));
+            for (tool, hash) in offers.of_mut(kind).take_unregistered() {
+                self.registry
+                    .register(now, server, conversation.server_type, tool, hash);
+            }
+        }
+    }
+}
+
+fn written(definition: &Definition) -> RawJson<'_> {
+    RawJson::trusted(&definition.canonical)
+}
+
+/// Bytes of matches that are kept of one kind of what a server offers. A text of which all matches is many times shorter
+/// than what would be told of it.
+const MOST_MATCHED: usize = 8 << 20;
+
+/// Room for what matched, with what stands around it.
+#[derive(Clone, Copy, Debug)]
+struct Room(usize);
+
+impl Room {
+    /// What is left beside these.
+    fn beside<'f>(others: impl Iterator<Item = &'f Finding>) -> Self {
+        Self(MOST_MATCHED.saturating_sub(others.map(matched).sum()))
+    }
+
+    /// Takes what `findings` need; where there is no room, what was found and where is kept without how it reads.
+    fn keep(&mut self, findings: &mut [Finding]) {
+        for finding in findings {
+            match self.0.checked_sub(matched(finding)) {
+                Some(left) => self.0 = left,
+                None => finding.matches = Vec::new(),
+            }
+        }
+    }
+}
+
+/// How much a finding tells of what matched, bytes.
+fn matched(finding: &Finding) -> usize {
+    let matches = finding.matches.iter();
+    matches
+        .map(|found| size_of_val(found) + found.text.len() + found.context.len())
+        .sum()
+}
+
+/// The member that names what a list lists.
+const fn identity_member(list: ListKind) -> &'static str {
+    match list {
+        ListKind::Tools | ListKind::Prompts => "name",
+        ListKind::Resources => "uri",
+        ListKind::Templates => "uriTemplate",
+    }
+}

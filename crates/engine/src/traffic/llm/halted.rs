@@ -1,0 +1,38 @@
+//! Requests to models, and answers, that do not go on for what they are.
+
+use mcpmon_model::{Action, EventKind, Exchange, Half, Halted, Severity, Timestamp};
+
+use super::{super::Traffic, tell::Speaker};
+use crate::{
+    order::Judgement,
+    traffic::tell::{MAX_TEXT, cut},
+    wording::command,
+};
+
+impl Traffic {
+    /// One did not go on: that is told, whatever the mode, for nobody could say what it holds.
+    pub(crate) fn halted(now: Timestamp, exchange: &Exchange, halted: &Halted) -> Judgement {
+        let (half, what) = match halted.half {
+            Half::Request => ("request", "a request to a model"),
+            Half::Response => ("response", "a model's answer"),
+        };
+        let rule = match halted.is_too_long {
+            true => "max_body",
+            false => "strict_json",
+        };
+        let cause = cut(&halted.cause, MAX_TEXT);
+        let mut event = Speaker { now, exchange }.event(EventKind::RequestJudged {
+            method: format!("{}/{half}", exchange.dialect.as_str()),
+            summary: format!("{what} does not go on: {cause}"),
+            count: 1,
+        });
+        event.rule = Some(rule.to_owned());
+        event.action = Action::Block;
+        event.severity = Severity::Medium;
+        event.reason = Some(format!(
+            "{what} does not go on: {cause}; see `{}`",
+            command(&["events", "--type", "mcp_request_judged"])
+        ));
+        Judgement::of_event(event)
+    }
+}

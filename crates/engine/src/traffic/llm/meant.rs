@@ -1,0 +1,203 @@
+//! Which tools of which servers a name that a model uses stands for.
+
+use std::collections::BTreeSet;
+
+use mcpmon_model::{DefinitionKind, Exchange, PinKey, ServerId, ServerType, ToolName};
+use mcpmon_policy::Transport;
+
+use super::tell::Speaker;
+use crate::{
+    names::{Client, Names, guesses, joined},
+    traffic::Traffic,
+};
+
+/// Tools that one name can stand for; with more, nobody knows which it is.
+pub(super) const MAX_MEANT: usize = 64;
+
+/// What a name stands for.
+#[derive(Debug)]
+pub(super) enum Meaning {
+    /// These tools: of more than one, the strictest ruling holds.
+    Tools(Vec<Meant>),
+    /// An MCP tool's name, of which neither server nor tool can be told.
+    Unclear,
+    /// No MCP tool: one of the agent's own.
+    Native,
+}
+
+/// A tool that is meant.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Meant {
+    /// Its server.
+    pub(super) identity: PinKey,
+    /// Its name, as its server knows it.
+    pub(super) tool: String,
+    /// Whether another layer sees the calls that the session makes to its server.
+    pub(super) is_seen: bool,
+}
+
+/// Every tool that is known, by its names, as of one moment.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    stamp: Option<(u64, usize)>,
+    names: Names,
+    servers: BTreeSet<ServerId>,
+}
+
+impl Traffic {
+    /// What `name` stands for. Some clients look at no namespace, so what a model puts there may not hide what the
+    /// name alone stands for.
+    pub(super) fn meaning_of(&mut self, exchange: &Exchange, name: &ToolName<'_>) -> Meaning {
+        let whole = joined(name);
+        let meaning = self.meaning(exchange, &whole);
+        if whole == name.name {
+            return meaning;
+        }
+        if !matches!(meaning, Meaning::Native) && !self.is_marked(&name.name) {
+            return meaning;
+        }
+        match (meaning, self.meaning(exchange, &name.name)) {
+            (Meaning::Tools(mut meant), Meaning::Tools(more)) => {
+                meant.extend(more);
+                meant.sort();
+                meant.dedup();
+                Meaning::Tools(meant)
+            }
+            (meaning, Meaning::Native) => meaning,
+            (_, bare) => bare,
+        }
+    }
+
+    /// Whether a name says by itself that it is an MCP tool's.
+    fn is_marked(&self, name: &str) -> bool {
+        let declared = self.policy.servers.iter().map(|server| &server.id);
+        !guesses(name, None, self.llm.known.servers.iter().chain(declared)).is_empty()
+    }
+
+    /// What `name` stands for.
+    pub(super) fn meaning(&mut self, exchange: &Exchange, name: &str) -> Meaning {
+        self.know_names();
+        let client = self.client_of(exchange);
+        let known = &self.llm.known;
+        let found = known.names.resolve(name, client);
+        let mut tools: Vec<(ServerId, String)> = found
+            .iter()
+            .map(|candidate| (candidate.server.clone(), candidate.tool.to_owned()))
+            .collect();
+        if tools.is_empty() {
+            let declared = self.policy.servers.iter().map(|server| &server.id);
+            let guessed = guesses(name, client, known.servers.iter().chain(declared));
+            if guessed.is_empty() {
+                return Meaning::Native;
+            }
+            let named = guessed.into_iter();
+            tools = named
+                .filter_map(|guess| Some((guess.server?, guess.tool)))
+                .collect();
+        }
+        let meant = tools
+            .into_iter()
+            .flat_map(|(server, tool)| self.as_served(exchange, &server, &tool));
+        let meant: BTreeSet<Meant> = meant.take(MAX_MEANT + 1).collect();
+        match meant.is_empty() {
+            true => Meaning::Unclear,
+            false => Meaning::Tools(meant.into_iter().collect()),
+        }
+    }
+
+    /// `tool` of `server`, under every identity that the server has for the session; where it has none, under every
+    /// one that was seen.
+    pub(super) fn as_served(&self, exchange: &Exchange, server: &ServerId, tool: &str) -> Vec<Meant> {
+        let session = exchange.session.as_ref();
+        let present = || self.present.identities(session, server).cloned();
+        let mut identities: Vec<PinKey> = present().take(MAX_MEANT + 1).collect();
+        if identities.is_empty() {
+            identities = self
+                .book
+                .identities(server)
+                .take(MAX_MEANT + 1)
+                .cloned()
+                .collect();
+        }
+        if identities.is_empty() {
+            identities.push(PinKey {
+                server: server.clone(),
+                name: server.as_str().to_owned(),
+                uid: 0,
+            });
+        }
+        let is_seen = present().next().is_some();
+        let meant = identities.into_iter().map(|identity| Meant {
+            identity,
+            tool: tool.to_owned(),
+            is_seen,
+        });
+        meant.collect()
+    }
+
+    /// How the agent names tools. Where servers and models hear different things, nothing is known.
+    pub(super) fn client_of(&self, exchange: &Exchange) -> Option<Client> {
+        let said = exchange.agent.as_deref().and_then(Client::of_agent);
+        // Without a session there can be many agents behind what servers hear.
+        let heard = match exchange.session {
+            Some(_) => self.companies.client(&exchange.session),
+            None => None,
+        };
+        match (said, heard) {
+            (Some(said), Some(heard)) if said != heard => None,
+            (said, heard) => said.or(heard),
+        }
+    }
+
+    /// How a server is reached, and where, as far as that is known.
+    pub(super) fn reached(
+        &self,
+        speaker: Speaker<'_>,
+        meant: &Meant,
+    ) -> (Option<ServerType>, Option<String>) {
+        let server = &meant.identity.server;
+        let mut registered = self.registry.lookup(&meant.tool).iter();
+        let registered = registered.find(|entry| entry.server == *server);
+        let declared = || {
+            let declared = self
+                .policy
+                .servers
+                .iter()
+                .find(|declared| declared.id == *server)?;
+            Some(match &declared.transport {
+                Transport::Stdio { .. } => ServerType::Stdio,
+                Transport::Remote { server_type, .. } => *server_type,
+            })
+        };
+        let server_type = registered.map(|entry| entry.server_type).or_else(declared);
+        let address = self.address_of(&meant.identity);
+        let labelled = || self.llm.remotes.address(speaker.exchange, server);
+        (server_type, address.or_else(labelled))
+    }
+
+    /// Every tool that servers list, or listed, under the names that models use.
+    fn know_names(&mut self) {
+        let stamp = (self.registry.version(), self.book.extent());
+        if self.llm.known.stamp == Some(stamp) {
+            return;
+        }
+        let mut tools: BTreeSet<(ServerId, String)> = BTreeSet::new();
+        for (tool, entries) in self.registry.tools() {
+            tools.extend(
+                entries
+                    .iter()
+                    .map(|entry| (entry.server.clone(), tool.to_owned())),
+            );
+        }
+        let keys = self.book.entries().map(|entry| &entry.record.key);
+        let listed = keys.filter(|key| key.kind == DefinitionKind::Tool);
+        tools.extend(listed.map(|key| (key.identity.server.clone(), key.name.clone())));
+        let mut servers: BTreeSet<ServerId> = tools.iter().map(|(server, _)| server.clone()).collect();
+        servers.extend(self.book.servers().cloned());
+        self.llm.known = Known {
+            stamp: Some(stamp),
+            names: Names::new(tools),
+            servers,
+        };
+    }
+}

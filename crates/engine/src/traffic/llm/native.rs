@@ -1,0 +1,107 @@
+//! Tools that are no MCP tools: the agent's own, and the provider's.
+
+use mcpmon_detect::{arguments::Arguments, secrets};
+use mcpmon_model::{EventKind, Intent, ServerId};
+
+use super::{
+    Traffic,
+    tell::{Given, Speaker, ruled},
+};
+use crate::{
+    names::{Client, parts},
+    order::Judgement,
+    rules::{Objection, Ruling, blocked_tools, tool_policy},
+    traffic::requests::{handled, note, verdict},
+    wording::shown,
+};
+
+/// The key that says what becomes of them.
+const KEY: &str = "native_tools";
+
+impl Traffic {
+    /// A model wants a tool of the agent's own called. What policy says of MCP servers, of arguments and of files is
+    /// not asked: only names are.
+    pub(super) fn native(&self, speaker: Speaker<'_>, name: &str, intent: &Intent<'_>) -> Judgement {
+        let mut ruling = self.native_ruling(name, "the agent's own tool");
+        if name != intent.name.name {
+            note(
+                &mut ruling,
+                self.by_name(&intent.name.name, "the agent's own tool"),
+            );
+        }
+        // What a client calls its own may be a tool of a server that nobody saw yet.
+        let client = self.client_of(speaker.exchange);
+        if !client.is_some_and(Client::marks_names) {
+            note(&mut ruling, self.by_parts(name));
+        }
+        if !ruling.is_notable() {
+            return Judgement::default();
+        }
+        let given = Given::of(&intent.input);
+        let arguments = given.json().map(Arguments::walk).unwrap_or_default();
+        // Told without secrets, whatever is done about them elsewhere.
+        let secrets = given
+            .json()
+            .map(|json| secrets::inspect(json, &arguments))
+            .unwrap_or_default();
+        let mut kind = speaker.intercepted(name, Some(intent));
+        if let EventKind::ToolCallIntercepted { input, .. } = &mut kind {
+            *input = given.told(&arguments, &secrets);
+        }
+        tell(speaker, kind, &ruling)
+    }
+
+    /// A request has the provider run a tool of its own. Noted once for a session, stopped each time.
+    pub(super) fn hosted(&mut self, speaker: Speaker<'_>, kind: &str) -> Judgement {
+        let ruling = self.native_ruling(kind, "the provider's own tool");
+        let is_told = ruling.block.is_none() && !self.llm.told.is_new(&[KEY, speaker.session(), kind]);
+        if !ruling.is_notable() || is_told {
+            return Judgement::default();
+        }
+        tell(speaker, speaker.intercepted(kind, None), &ruling)
+    }
+
+    /// What is said of a tool that is no MCP tool.
+    pub(super) fn native_ruling(&self, name: &str, whose: &str) -> Ruling {
+        let mut ruling = Ruling::default();
+        note(&mut ruling, self.by_name(name, whose));
+        let subject = || format!("{whose} {}", shown(name));
+        note(&mut ruling, handled(self.policy.llm.native_tools, KEY, subject));
+        ruling
+    }
+
+    /// What stands against a tool by a part of its name, if the rest is the name of its server.
+    fn by_parts(&self, name: &str) -> Option<Objection> {
+        parts(name).find_map(|(server, tool)| {
+            let subject = || {
+                format!(
+                    "tool {}, which can be {} of {},",
+                    shown(name),
+                    shown(tool),
+                    shown(server)
+                )
+            };
+            let blocked = blocked_tools::blocked(&self.policy, tool, subject);
+            blocked.or_else(|| {
+                let server = ServerId::new(server).ok()?;
+                tool_policy::denied(&self.policy, Some(&server), tool, subject)
+            })
+        })
+    }
+
+    fn by_name(&self, name: &str, whose: &str) -> Option<Objection> {
+        let subject = || format!("{whose} {}", shown(name));
+        let blocked = blocked_tools::blocked(&self.policy, name, subject);
+        blocked.or_else(|| tool_policy::denied(&self.policy, None, name, subject))
+    }
+}
+
+fn tell(speaker: Speaker<'_>, kind: EventKind, ruling: &Ruling) -> Judgement {
+    let mut event = speaker.event(kind);
+    ruled(&mut event, ruling);
+    Judgement {
+        verdict: verdict(ruling),
+        events: vec![event],
+        ..Judgement::default()
+    }
+}

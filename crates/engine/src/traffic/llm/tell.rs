@@ -1,0 +1,141 @@
+//! Events of what passes between agents and models.
+
+use std::collections::BTreeSet;
+
+use mcpmon_detect::{arguments::Arguments, secrets::Secret};
+use mcpmon_model::{
+    Conversation, Digest, Event, EventKind, Exchange, Input, Intent, Layer, RawJson, Timestamp,
+};
+
+use crate::{
+    rules::Ruling,
+    traffic::tell::{MAX_TEXT, about, cut, input, objected},
+};
+
+use super::meant::Meant;
+
+/// When something was said, and where.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Speaker<'a> {
+    /// When.
+    pub(super) now: Timestamp,
+    /// In which request or response.
+    pub(super) exchange: &'a Exchange,
+}
+
+/// What is told once.
+#[derive(Debug, Default)]
+pub(super) struct Told(BTreeSet<Digest>);
+
+/// Things that are remembered as told; with more, all are told once more.
+const MAX_TOLD: usize = 1 << 14;
+
+impl Told {
+    /// Whether these words are new; they are not from now on.
+    pub(super) fn is_new(&mut self, words: &[&str]) -> bool {
+        let mut text = String::new();
+        for word in words {
+            text.push_str(word);
+            text.push('\0');
+        }
+        if self.0.len() >= MAX_TOLD {
+            self.0.clear();
+        }
+        self.0.insert(Digest::of(text.as_bytes()))
+    }
+}
+
+impl Speaker<'_> {
+    /// The session, for what is told once in it.
+    pub(super) fn session(&self) -> &str {
+        let session = self.exchange.session.as_ref();
+        session.map(|session| session.as_str()).unwrap_or_default()
+    }
+
+    /// The conversation that a call of `meant` is part of.
+    pub(super) fn conversation(
+        &self,
+        meant: &Meant,
+        server_type: Option<mcpmon_model::ServerType>,
+    ) -> Conversation {
+        Conversation {
+            identity: meant.identity.clone(),
+            server_type: server_type.unwrap_or(mcpmon_model::ServerType::Stdio),
+            session: self.exchange.session.clone(),
+            layer: Layer::Llm,
+        }
+    }
+
+    /// An event about a server.
+    pub(super) fn about(&self, meant: &Meant, kind: EventKind) -> Event {
+        about(self.now, &self.conversation(meant, None), kind)
+    }
+
+    /// An event about no server.
+    pub(super) fn event(&self, kind: EventKind) -> Event {
+        let mut event = Event::new(self.now, Layer::Llm, kind);
+        event.session_id.clone_from(&self.exchange.session);
+        event
+    }
+
+    /// What a model, or a provider, wants or did, by the names that it used.
+    pub(super) fn intercepted(&self, visible: &str, intent: Option<&Intent<'_>>) -> EventKind {
+        let id = intent.and_then(|intent| intent.id.as_deref());
+        EventKind::ToolCallIntercepted {
+            tool_name: cut(visible, MAX_TEXT).to_owned(),
+            visible_name: None,
+            dialect: Some(self.exchange.dialect),
+            request_id: Some(self.exchange.request.clone().into_string()),
+            jsonrpc_id: None,
+            tool_call_id: id.map(|id| cut(id, MAX_TEXT).to_owned()),
+            trace_parent: self.exchange.trace_parent.clone().map(Into::into),
+            server_type: None,
+            server_addr: None,
+            tool_hash: None,
+            input: None,
+            client_uid: self.exchange.uid,
+        }
+    }
+}
+
+/// Tells what a ruling says, if anything.
+pub(super) fn ruled(event: &mut Event, ruling: &Ruling) {
+    if let Some(objection) = ruling.told() {
+        objected(event, objection);
+    }
+}
+
+/// What a tool is called with, as JSON.
+#[derive(Debug)]
+pub(super) enum Given {
+    /// Nothing.
+    Nothing,
+    /// JSON; text that need not be JSON as a string.
+    Json(String),
+    /// What should be JSON and is none.
+    Malformed,
+}
+
+impl Given {
+    pub(super) fn of(given: &Input<'_>) -> Self {
+        match given {
+            Input::Json(json) => Self::Json(json.as_str().to_owned()),
+            Input::Text(text) => Self::Json(RawJson::quoted(text)),
+            Input::Malformed(text) if text.trim().is_empty() => Self::Nothing,
+            Input::Malformed(_) => Self::Malformed,
+        }
+    }
+
+    pub(super) fn json(&self) -> Option<RawJson<'_>> {
+        match self {
+            Self::Json(text) => Some(RawJson::trusted(text)),
+            Self::Nothing | Self::Malformed => None,
+        }
+    }
+
+    /// As it is told: without secrets, and not where nobody looked for them.
+    pub(super) fn told(&self, arguments: &Arguments<'_>, secrets: &[Secret]) -> Option<String> {
+        let json = self.json().filter(|_| !arguments.is_cut())?;
+        Some(input(json.as_str(), secrets))
+    }
+}

@@ -1,0 +1,402 @@
+//! Calls that a model wants.
+
+use std::borrow::Cow;
+
+use mcpmon_detect::{arguments::Arguments, secrets::Secret};
+use mcpmon_model::{
+    Call, Content, Conversation, Era, Event, EventKind, FromClient, Intent, Message, Recent, RecentIntent,
+    Severity, SharedCall, Trace,
+};
+
+use super::{
+    Traffic,
+    meant::{MAX_MEANT, Meaning, Meant},
+    tell::{Given, Speaker, ruled},
+};
+use crate::{
+    definitions::Offers,
+    names::joined,
+    order::{Ask, Judgement, Order, Shared},
+    rules::{Calling, Effect, Objection, Ruling, blocked_tools, too_much, tool_policy, unknown},
+    traffic::{
+        calls::{Elsewhere, Local},
+        disclosed::Disclosed,
+        requests::{note, verdict},
+        tell::{MAX_TEXT, Teller, cut, named},
+    },
+    wording::{command, shown},
+};
+
+/// A call that is wanted, read once for all tools that it can mean.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wanted<'a> {
+    pub(super) speaker: Speaker<'a>,
+    /// The tool, as the model knows it.
+    pub(super) visible: &'a str,
+    pub(super) intent: &'a Intent<'a>,
+    pub(super) given: &'a Given,
+    pub(super) arguments: &'a Arguments<'a>,
+    pub(super) secrets: &'a [Secret],
+}
+
+impl Traffic {
+    /// A model wants a tool called.
+    pub(super) fn wanted(&mut self, speaker: Speaker<'_>, intent: &Intent<'_>) -> Judgement {
+        let visible = joined(&intent.name);
+        match self.meaning_of(speaker.exchange, &intent.name) {
+            Meaning::Native => self.native(speaker, &visible, intent),
+            Meaning::Unclear => self.unclear(speaker, &visible, intent),
+            Meaning::Tools(meant) => self.given(intent, |traffic, given, arguments, secrets| {
+                let wanted = Wanted {
+                    speaker,
+                    visible: &visible,
+                    intent,
+                    given,
+                    arguments,
+                    secrets,
+                };
+                traffic.wanted_tool(wanted, &meant)
+            }),
+        }
+    }
+
+    /// Reads what a tool is to be called with.
+    pub(super) fn given<T>(
+        &mut self,
+        intent: &Intent<'_>,
+        then: impl FnOnce(&mut Self, &Given, &Arguments<'_>, &[Secret]) -> T,
+    ) -> T {
+        let given = Given::of(&intent.input);
+        let arguments = given.json().map(Arguments::walk).unwrap_or_default();
+        let secrets = self.secrets(given.json(), &arguments);
+        then(self, &given, &arguments, &secrets)
+    }
+
+    /// A name that only an MCP tool has, and that tells nothing else.
+    fn unclear(&self, speaker: Speaker<'_>, visible: &str, intent: &Intent<'_>) -> Judgement {
+        let subject = || format!("tool {}", shown(visible));
+        let mut ruling = Ruling::default();
+        note(&mut ruling, self.stop_of(speaker.exchange.session.as_ref()));
+        note(
+            &mut ruling,
+            blocked_tools::blocked(&self.policy, visible, subject),
+        );
+        note(
+            &mut ruling,
+            tool_policy::denied(&self.policy, None, visible, subject),
+        );
+        let remedy = command(&["registry", "list"]);
+        note(
+            &mut ruling,
+            Some(unknown::unlisted(&self.policy, &subject(), remedy)),
+        );
+        let mut event = speaker.event(speaker.intercepted(visible, Some(intent)));
+        ruled(&mut event, &ruling);
+        Judgement {
+            verdict: verdict(&ruling),
+            events: vec![event],
+            ..Judgement::default()
+        }
+    }
+
+    /// The strictest of what is said of the tools that are meant.
+    fn wanted_tool(&mut self, wanted: Wanted<'_>, meant: &[Meant]) -> Judgement {
+        let mut strictest: Option<(&Meant, Local)> = None;
+        for meant in meant.iter().take(MAX_MEANT) {
+            let local = self.as_meant(wanted, meant);
+            let is_stricter = |(_, known): &(&Meant, Local)| rank(&local.ruling) > rank(&known.ruling);
+            if strictest.as_ref().is_none_or(is_stricter) {
+                strictest = Some((meant, local));
+            }
+        }
+        let Some((first, mut local)) = strictest else {
+            return Judgement::default(); // a name without meaning is unclear
+        };
+        if meant.len() > MAX_MEANT {
+            let what = format!("tool {}", shown(wanted.visible));
+            note(&mut local.ruling, Some(too_much(&what, "can be too many tools")));
+        }
+        let goes_on = self.goes_on(&local.ruling);
+        if let [only] = meant
+            && !only.is_seen
+            && goes_on
+            && self.is_counted()
+        {
+            return self.ask_of(wanted, only, local);
+        }
+        // The layer that sees the call tells what it finds in it.
+        if first.is_seen && goes_on {
+            local.events.clear();
+        }
+        if let [only] = meant
+            && goes_on
+            && self.policy.cross_server.enabled
+        {
+            self.beside_unseen(wanted, only, &mut local);
+        }
+        let orders = match self.goes_on(&local.ruling) && self.policy.cross_server.enabled {
+            true => self.turn_of(wanted, meant),
+            false => Vec::new(),
+        };
+        self.tell_wanted(wanted, first, meant.len() - 1, local, orders)
+    }
+
+    /// That a tool is wanted, by a name that can stand for so many others.
+    fn tell_wanted(
+        &self,
+        wanted: Wanted<'_>,
+        meant: &Meant,
+        others: usize,
+        local: Local,
+        orders: Vec<Order>,
+    ) -> Judgement {
+        let Local {
+            ruling, mut events, ..
+        } = local;
+        let mut event = self.intent_event(wanted, meant);
+        ruled(&mut event, &ruling);
+        if let (Some(reason), true, 1..) = (&mut event.reason, ruling.block.is_some(), others) {
+            reason.push_str(&format!(
+                "; the name can stand for {others} more, and the strictest ruling holds"
+            ));
+        }
+        events.push(event);
+        Judgement {
+            verdict: verdict(&ruling),
+            events,
+            orders,
+            ..Judgement::default()
+        }
+    }
+
+    /// What stands against a call if it is one of this tool.
+    pub(super) fn as_meant(&mut self, wanted: Wanted<'_>, meant: &Meant) -> Local {
+        let server = &meant.identity.server;
+        let elsewhere = Elsewhere {
+            stranger: &Offers::of_stranger(server, &self.policy),
+            is_seen: meant.is_seen,
+        };
+        let mut local = self.in_call(wanted, meant, |traffic, teller, calling| {
+            traffic.local(teller, calling, Some(elsewhere))
+        });
+        let subject = || format!("tool {} of {server}", shown(&meant.tool));
+        let known_as = || format!("{}, which a model knows as {},", subject(), shown(wanted.visible));
+        if wanted.visible != meant.tool {
+            note(
+                &mut local.ruling,
+                blocked_tools::blocked(&self.policy, wanted.visible, known_as),
+            );
+            let denied = tool_policy::denied(&self.policy, Some(server), wanted.visible, known_as);
+            note(&mut local.ruling, denied);
+        }
+        if matches!(wanted.given, Given::Malformed) {
+            note(&mut local.ruling, Some(malformed(&subject())));
+        }
+        local
+    }
+
+    /// Whether calls are counted at all.
+    pub(super) fn is_counted(&self) -> bool {
+        self.policy.cross_server.enabled || self.policy.rate_limits.enabled
+    }
+
+    /// Asks those who hold the calls of the session about one that no other layer sees.
+    pub(super) fn ask_of(&mut self, wanted: Wanted<'_>, meant: &Meant, local: Local) -> Judgement {
+        let call = self.shared_wanted(wanted, meant);
+        let ask = Ask {
+            call,
+            wanted: Some((meant.identity.clone(), meant.tool.clone())),
+            ruling: local.ruling,
+            disclosed: Disclosed::default(),
+            events: local.events,
+        };
+        Judgement {
+            ask: Some(Box::new(ask)),
+            ..Judgement::default()
+        }
+    }
+
+    /// What was asked of a call is answered; whether the provider made it already.
+    pub(super) fn wanted_answered(
+        &mut self,
+        speaker: Speaker<'_>,
+        intent: &Intent<'_>,
+        ask: Ask,
+        shared: Shared,
+        is_done: bool,
+    ) -> Judgement {
+        let Some((identity, tool)) = ask.wanted else {
+            return Judgement::default(); // a call of a conversation
+        };
+        let meant = Meant {
+            identity,
+            tool,
+            is_seen: false,
+        };
+        let visible = joined(&intent.name);
+        self.given(intent, |traffic, given, arguments, secrets| {
+            let wanted = Wanted {
+                speaker,
+                visible: &visible,
+                intent,
+                given,
+                arguments,
+                secrets,
+            };
+            let mut local = Local {
+                ruling: ask.ruling,
+                events: ask.events,
+                ..Local::default()
+            };
+            let orders = traffic.in_call(wanted, &meant, |traffic, teller, calling| {
+                let (checked, orders) = traffic.settled(teller.conversation, &ask.call, shared);
+                traffic.note_checked(
+                    teller,
+                    calling.call,
+                    &checked,
+                    &mut local.ruling,
+                    &mut local.events,
+                );
+                orders
+            });
+            match is_done {
+                true => traffic.was_called(wanted, &meant, local.ruling, orders),
+                false => traffic.tell_wanted(wanted, &meant, 0, local, orders),
+            }
+        })
+    }
+
+    /// Checks a call that another layer will see beside those that none does: it does not know them. That layer counts
+    /// it.
+    fn beside_unseen(&mut self, wanted: Wanted<'_>, meant: &Meant, local: &mut Local) {
+        let shared = self.shared_wanted(wanted, meant);
+        self.in_call(wanted, meant, |traffic, teller, calling| {
+            let window = &mut traffic.companies.session(teller.conversation).window;
+            let (mut checked, _) = window.check(&traffic.policy, &shared);
+            checked.over_rate = None;
+            traffic.note_checked(
+                teller,
+                calling.call,
+                &checked,
+                &mut local.ruling,
+                &mut local.events,
+            );
+        });
+    }
+
+    /// Which turn of the model wants calls that another layer will see.
+    fn turn_of(&self, wanted: Wanted<'_>, meant: &[Meant]) -> Vec<Order> {
+        let intent = |meant: &Meant| {
+            let id = wanted.intent.id.as_deref();
+            Recent::Intent(RecentIntent {
+                at: wanted.speaker.now,
+                server: meant.identity.server.clone(),
+                tool: named(&meant.tool, MAX_TEXT),
+                tool_call: id.map(|id| cut(id, MAX_TEXT).into()),
+                turn: wanted.speaker.exchange.request.clone(),
+            })
+        };
+        let seen = meant.iter().take(MAX_MEANT).filter(|meant| meant.is_seen);
+        seen.map(|meant| Order::Share(Box::new(intent(meant)))).collect()
+    }
+
+    /// A wanted call as others have to know it.
+    fn shared_wanted(&mut self, wanted: Wanted<'_>, meant: &Meant) -> SharedCall {
+        let exchange = wanted.speaker.exchange;
+        let server = &meant.identity.server;
+        let has_others = self.present.has_others(exchange.session.as_ref(), server);
+        self.in_call(wanted, meant, |traffic, teller, calling| {
+            let session = traffic.companies.session(teller.conversation);
+            session.is_several |= has_others || session.window.has_others(server);
+            SharedCall {
+                turn: Some(exchange.request.clone()),
+                ..traffic.shared(teller, calling.call, calling.arguments)
+            }
+        })
+    }
+
+    /// The call as it would come to its server.
+    fn in_call<T>(
+        &mut self,
+        wanted: Wanted<'_>,
+        meant: &Meant,
+        then: impl FnOnce(&mut Self, &Teller<'_>, Calling<'_>) -> T,
+    ) -> T {
+        let Wanted {
+            speaker,
+            intent,
+            given,
+            ..
+        } = wanted;
+        let (server_type, _) = self.reached(speaker, meant);
+        let conversation: Conversation = speaker.conversation(meant, server_type);
+        let call = Call {
+            tool: Cow::Borrowed(&meant.tool),
+            arguments: given.json(),
+            resumes: None,
+        };
+        let message = Message {
+            era: Era::default(),
+            id: None,
+            trace: Trace {
+                tool_call: intent.id.clone(),
+                parent: None,
+            },
+            size: given.json().map_or(0, |json| json.as_str().len()),
+            content: Content::Client(FromClient::Call(call.clone())),
+        };
+        let teller = Teller {
+            now: speaker.now,
+            conversation: &conversation,
+            message: &message,
+        };
+        let calling = Calling {
+            call: &call,
+            arguments: wanted.arguments,
+            secrets: wanted.secrets,
+        };
+        then(self, &teller, calling)
+    }
+
+    /// The event that a tool is wanted.
+    pub(super) fn intent_event(&self, wanted: Wanted<'_>, meant: &Meant) -> Event {
+        let Wanted { speaker, visible, .. } = wanted;
+        let mut kind = speaker.intercepted(&meant.tool, Some(wanted.intent));
+        if let EventKind::ToolCallIntercepted {
+            visible_name,
+            server_type,
+            server_addr,
+            tool_hash,
+            input,
+            ..
+        } = &mut kind
+        {
+            *visible_name = (visible != meant.tool).then(|| cut(visible, MAX_TEXT).to_owned());
+            (*server_type, *server_addr) = self.reached(speaker, meant);
+            *tool_hash = self.hash_of(&meant.identity, &meant.tool);
+            *input = wanted.given.told(wanted.arguments, wanted.secrets);
+        }
+        speaker.about(meant, kind)
+    }
+}
+
+/// How strict a ruling is: one that blocks is, else the one with the worst audit.
+fn rank(ruling: &Ruling) -> (bool, Option<Severity>) {
+    (
+        ruling.block.is_some(),
+        ruling.told().map(|objection| objection.severity),
+    )
+}
+
+/// Files are always protected, so there is always a rule over arguments that could match.
+fn malformed(subject: &str) -> Objection {
+    Objection {
+        rule: "malformed_arguments".into(),
+        effect: Effect::Block,
+        severity: Severity::Medium,
+        reason: format!(
+            "the arguments of {subject} are no strict JSON, so no rule can look at them: send them again as JSON"
+        ),
+        remedy: None,
+    }
+}

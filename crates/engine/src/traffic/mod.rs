@@ -1,0 +1,287 @@
+//! What is said between clients and servers, judged: definitions as they are listed, calls as they are made,
+//! answers as they come, and what a server asks for.
+
+mod addresses;
+mod answers;
+mod approvals;
+mod asks;
+mod boilerplate;
+mod calls;
+mod company;
+mod disclosed;
+mod files;
+mod given;
+mod incidents;
+mod killed;
+mod leaked;
+mod listed;
+mod listings;
+mod llm;
+mod present;
+mod relisted;
+mod repeats;
+mod requests;
+mod sessions;
+mod sieve;
+mod tell;
+
+use std::sync::Arc;
+
+use mcpmon_detect::{protected_paths::Files, scan::Scanner};
+use mcpmon_model::{
+    Action, Content, Conversation, DefinitionKind, Denial, FromClient, FromServer, Kills, Message, PinKey,
+    ServerId, Severity, Timestamp, Verdict,
+};
+use mcpmon_policy::{Mode, Policy};
+
+pub(super) use self::disclosed::Disclosed;
+use self::{
+    approvals::Pending, company::Companies, present::Present, relisted::Relisted, repeats::Repeats,
+    tell::Teller,
+};
+use super::{
+    definitions::DefinitionBook,
+    order::{Judgement, Order},
+    registry::Registry,
+};
+
+pub use self::{approvals::NotSeen, company::Company, llm::Tally};
+
+/// Judges conversations. Holds what servers offer; nothing of a single call stays.
+#[derive(Debug)]
+pub(super) struct Traffic {
+    policy: Arc<Policy>,
+    scanner: Scanner,
+    book: DefinitionBook,
+    registry: Registry,
+    pending: Pending,
+    kills: Kills,
+    present: Present,
+    /// Servers that are pinned somewhere on this host.
+    known: Vec<ServerId>,
+    /// Where things lie, and what the paths of the message at hand lead to.
+    files: Files,
+    /// Grows whenever a definition that is listed again has to be inspected again.
+    generation: u64,
+    /// What was told of the list that came last.
+    relisted: Relisted,
+    /// What a server says unasked, again and again.
+    repeats: Repeats,
+    /// When the next suppression ends; at first, before anything.
+    renewal: Option<Timestamp>,
+    /// What the calls of a session have to do with each other.
+    companies: Companies,
+    /// What is known of traffic with models.
+    llm: llm::Llm,
+}
+
+impl Traffic {
+    pub(super) fn new(policy: Arc<Policy>) -> Self {
+        Self {
+            scanner: scanner(&policy),
+            registry: Registry::new(&policy),
+            policy,
+            book: DefinitionBook::default(),
+            pending: Pending::default(),
+            kills: Kills::default(),
+            present: Present::default(),
+            known: Vec::new(),
+            files: Files::default(),
+            generation: 1,
+            relisted: Relisted::default(),
+            repeats: Repeats::default(),
+            renewal: Some(Timestamp(i64::MIN)),
+            companies: Companies::default(),
+            llm: llm::Llm::default(),
+        }
+    }
+
+    pub(super) const fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    /// Whether a tool is on its server's list, as that was read in this run and not called changed since.
+    pub(super) fn is_listed(&self, identity: &PinKey, tool: &str) -> bool {
+        let offers = self.book.get(identity);
+        let offer = offers.map(|offers| offers.of(DefinitionKind::Tool));
+        offer.is_some_and(|offer| offer.get(tool).is_some_and(|entry| offer.is_fresh(entry)))
+    }
+
+    pub(super) const fn registry_mut(&mut self) -> &mut Registry {
+        &mut self.registry
+    }
+
+    /// Makes sure that `policy` holds, as it does at `now`.
+    pub(super) fn adopt(&mut self, now: Timestamp, policy: &Arc<Policy>) {
+        let is_due = self.renewal.is_some_and(|renewal| renewal <= now);
+        if Arc::ptr_eq(&self.policy, policy) && !is_due {
+            return;
+        }
+        if self.policy.inspection != policy.inspection {
+            self.scanner = scanner(policy);
+        }
+        self.policy = Arc::clone(policy);
+        self.companies.forget_categories();
+        self.generation += 1;
+        self.registry.declare(policy);
+        self.renew(now);
+    }
+
+    /// Judges everything that is known anew.
+    pub(super) fn renew(&mut self, now: Timestamp) {
+        let ends = self.policy.suppressions.iter().filter_map(|known| known.until);
+        self.renewal = ends.filter(|until| *until > now).min();
+        self.book.renew(now, &self.policy);
+    }
+
+    /// One side said something.
+    pub(super) fn message(
+        &mut self,
+        now: Timestamp,
+        conversation: &Conversation,
+        message: &Message<'_>,
+    ) -> Judgement {
+        if !self.book.knows_or_makes(&conversation.identity, &self.policy) {
+            return self.no_room(now, conversation, message);
+        }
+        let teller = Teller {
+            now,
+            conversation,
+            message,
+        };
+        let judgement = match &message.content {
+            Content::Client(said) => self.client(&teller, said),
+            Content::Server(said) => self.server(&teller, said),
+        };
+        self.files.real.clear();
+        let judgement = self.in_mode(judgement);
+        match &message.content {
+            Content::Server(FromServer::Notice { .. } | FromServer::Ask { .. }) => {
+                self.repeats.thin(now, judgement)
+            }
+            Content::Server(FromServer::Answer(answer)) => {
+                self.repeats.thin_findings(now, judgement, &answer.to.what)
+            }
+            Content::Client(_)
+            | Content::Server(
+                FromServer::Listing(_) | FromServer::Introduction(_) | FromServer::ListChanged(_),
+            ) => judgement,
+        }
+    }
+
+    fn client(&mut self, teller: &Teller<'_>, said: &FromClient<'_>) -> Judgement {
+        match said {
+            FromClient::Call(call) => self.call(teller, call),
+            FromClient::Read { uri } => self.read(teller, uri),
+            FromClient::Prompt { name, arguments } => self.prompt(teller, name, *arguments),
+            FromClient::Request { method, params } => {
+                self.companies.introduced(teller.conversation, method, *params);
+                self.request(teller, method, *params)
+            }
+            FromClient::Reply { to, body } => self.reply(teller, *to, *body),
+            FromClient::Notice { .. } => Judgement::default(),
+        }
+    }
+
+    fn server(&mut self, teller: &Teller<'_>, said: &FromServer<'_>) -> Judgement {
+        match said {
+            FromServer::Listing(listing) => self.listing(teller, listing),
+            FromServer::Introduction(introduction) => self.introduction(teller, introduction),
+            FromServer::Answer(answer) => self.answer(teller, answer),
+            FromServer::Ask { ask, method, params } => self.ask(teller, *ask, method, *params),
+            FromServer::ListChanged(list) => {
+                if let Some(offers) = self.book.get_mut(&teller.conversation.identity) {
+                    offers.of_mut((*list).into()).changed();
+                }
+                Judgement::default()
+            }
+            FromServer::Notice { method, params } => self.notice(teller, method, *params),
+        }
+    }
+
+    /// In observe mode nothing is stopped but what a person stopped: what would be is told as such.
+    fn in_mode(&self, mut judgement: Judgement) -> Judgement {
+        match self.policy.mode {
+            Mode::Enforce => {}
+            Mode::Observe if killed::is_stopped(&judgement.verdict) => {}
+            Mode::Observe => {
+                judgement.verdict = Verdict::Allow;
+                let blocks = judgement
+                    .events
+                    .iter_mut()
+                    .filter(|event| event.action == Action::Block);
+                blocks.for_each(|event| event.action = Action::WouldBlock);
+            }
+        }
+        judgement
+    }
+
+    /// More servers than are kept: what cannot be inspected is not used.
+    fn no_room(&self, now: Timestamp, conversation: &Conversation, message: &Message<'_>) -> Judgement {
+        let denial = Denial {
+            rule: "max_servers".to_owned(),
+            reason: format!(
+                "server {} is beyond the servers that are inspected",
+                conversation.identity.server
+            ),
+            remedy: Some("mcpmon servers".to_owned()),
+            event: None,
+        };
+        let teller = Teller {
+            now,
+            conversation,
+            message,
+        };
+        let verdict = match &message.content {
+            Content::Client(FromClient::Call(_) | FromClient::Read { .. } | FromClient::Prompt { .. })
+            | Content::Server(FromServer::Ask { .. } | FromServer::Answer(_)) => {
+                Verdict::Block(denial.clone())
+            }
+            Content::Server(FromServer::Listing(listing)) => {
+                Verdict::Hide((0..listing.items.len()).collect())
+            }
+            Content::Server(FromServer::Introduction(_)) => Verdict::StripInstructions,
+            Content::Client(
+                FromClient::Request { .. } | FromClient::Reply { .. } | FromClient::Notice { .. },
+            )
+            | Content::Server(FromServer::ListChanged(_) | FromServer::Notice { .. }) => Verdict::Allow,
+        };
+        if verdict == Verdict::Allow {
+            return Judgement::default();
+        }
+        let event = teller.judged(
+            &denial.reason,
+            "",
+            Some((&denial, Action::Block, Severity::Medium)),
+        );
+        self.in_mode(Judgement {
+            verdict,
+            events: vec![event],
+            ..Judgement::default()
+        })
+    }
+}
+
+impl Judgement {
+    /// Nothing but an event.
+    fn of_event(event: mcpmon_model::Event) -> Self {
+        Self {
+            events: vec![event],
+            ..Self::default()
+        }
+    }
+
+    fn store(&mut self, record: &mcpmon_model::DefinitionRecord) {
+        self.orders.push(Order::StoreDefinition(Box::new(record.clone())));
+    }
+}
+
+/// Patterns of a policy were compiled on its way in; without any, the built-in ones always do.
+fn scanner(policy: &Policy) -> Scanner {
+    let inspection = &policy.inspection;
+    Scanner::new(&inspection.builtin, &inspection.custom)
+        .expect("the patterns of a policy were compiled on its way in")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,94 @@
+//! A list that comes again as it was while nothing that it is judged by has changed: what was told is told again.
+
+use mcpmon_model::{Conversation, DefinitionKind, Digest, Event, EventKind, Listing, Retold, Verdict};
+
+use super::{Traffic, tell::Teller};
+use crate::order::{Judgement, Order};
+
+/// Events that are kept to be told again.
+const MAX_EVENTS: usize = 256;
+
+/// What was told of the list that came last.
+#[derive(Debug, Default)]
+pub(super) struct Relisted(Option<Told>);
+
+#[derive(Debug)]
+struct Told {
+    digest: Digest,
+    kind: DefinitionKind,
+    conversation: Conversation,
+    basis: Basis,
+    events: Retold,
+}
+
+/// What a list is judged by, beside itself: the same numbers tell that nothing of it changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Basis {
+    /// Patterns, policy and neighbours.
+    generation: u64,
+    /// What the server offers, what is pinned and approved of it, and what is known of its lists.
+    changes: u64,
+}
+
+impl Traffic {
+    /// What follows from a list that came before, if all is as it was then.
+    pub(super) fn listed_again(&mut self, teller: &Teller<'_>, listing: &Listing<'_>) -> Option<Judgement> {
+        let digest = listing.again?;
+        let basis = self.basis(teller)?;
+        let told = self.relisted.0.as_ref()?;
+        let is_same = told.digest == digest
+            && told.basis == basis
+            && told.kind == DefinitionKind::from(listing.kind)
+            && told.conversation == *teller.conversation;
+        if !is_same {
+            return None;
+        }
+        let retell = Order::Retell(told.events.at(teller.now));
+        self.book
+            .listed_again(&teller.conversation.identity, told.kind, teller.now);
+        Some(Judgement {
+            orders: vec![retell],
+            ..Judgement::default()
+        })
+    }
+
+    /// Remembers what was told of a list, where nothing but that would be told of it once more.
+    pub(super) fn note_listed(&mut self, teller: &Teller<'_>, listing: &Listing<'_>, judgement: &Judgement) {
+        self.relisted.0 = self.told(teller, listing, judgement);
+    }
+
+    fn told(&self, teller: &Teller<'_>, listing: &Listing<'_>, judgement: &Judgement) -> Option<Told> {
+        let kind = DefinitionKind::from(listing.kind);
+        let offer = self.book.get(&teller.conversation.identity)?.of(kind);
+        let is_settled = judgement.verdict == Verdict::Allow
+            && judgement.orders.is_empty()
+            && judgement.events.len() == listing.items.len()
+            && judgement.events.len() <= MAX_EVENTS
+            && judgement.events.iter().all(is_unchanged);
+        (is_settled && offer.is_all_of(listing.items.len())).then_some(Told {
+            digest: listing.again?,
+            kind,
+            conversation: teller.conversation.clone(),
+            basis: self.basis(teller)?,
+            events: Retold::new(&judgement.events)?,
+        })
+    }
+
+    fn basis(&self, teller: &Teller<'_>) -> Option<Basis> {
+        Some(Basis {
+            generation: self.generation,
+            changes: self.book.get(&teller.conversation.identity)?.changes(),
+        })
+    }
+}
+
+/// Whether an event tells of something that was listed as before, which was not even read.
+const fn is_unchanged(event: &Event) -> bool {
+    matches!(
+        &event.kind,
+        EventKind::ToolSeen {
+            description: None,
+            ..
+        }
+    )
+}

@@ -1,0 +1,169 @@
+//! Events that a server can cause by the million, unasked or with every answer, told in few: the first of a kind within a minute,
+//! one each time there are twice as many, and the rest when the minute is over. Each says how many it stands for.
+
+use std::collections::BTreeMap;
+
+use mcpmon_model::{Action, Event, EventKind, Question, ServerId, SessionId, Severity, Timestamp};
+
+use crate::order::Judgement;
+
+/// How long repeats of a kind are counted before the rest is told.
+const WINDOW: i64 = 60 * 1_000_000_000;
+/// Kinds that are told apart at the same time. Beyond, what a server chose (a method, a name) tells none apart.
+const MAX_KINDS: usize = 64;
+
+/// Kinds of events that were told within the last window.
+#[derive(Debug, Default)]
+pub(super) struct Repeats(BTreeMap<Kind, Counted>);
+
+/// What makes one event a repeat of another.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Kind {
+    session: Option<SessionId>,
+    server: Option<ServerId>,
+    name: &'static str,
+    rule: Option<String>,
+    action: Action,
+    severity: Severity,
+    /// The pattern that was found.
+    pattern: String,
+    /// What the server chose.
+    chosen: String,
+}
+
+#[derive(Debug)]
+struct Counted {
+    since: Timestamp,
+    /// All within the window.
+    seen: u64,
+    /// Those that no event stands for yet, and the latest of them.
+    untold: u64,
+    latest: Event,
+}
+
+impl Repeats {
+    /// Leaves out the events of `judgement` that others stand for.
+    pub(super) fn thin(&mut self, now: Timestamp, mut judgement: Judgement) -> Judgement {
+        let events = std::mem::take(&mut judgement.events);
+        judgement.events = events
+            .into_iter()
+            .filter_map(|event| self.admit(now, event))
+            .collect();
+        judgement
+    }
+
+    /// The same of an answer to `asked`. That a call came back is told of each, and says that it was withheld; where
+    /// something else is withheld, what was found in it is the one event that a refusal can name.
+    pub(super) fn thin_findings(
+        &mut self,
+        now: Timestamp,
+        mut judgement: Judgement,
+        asked: &Question,
+    ) -> Judgement {
+        let is_call = matches!(asked, Question::Call { .. });
+        let is_needed = |event: &Event| !is_call && matches!(event.kind, EventKind::OutputInspection { .. });
+        let events = std::mem::take(&mut judgement.events);
+        judgement.events = events
+            .into_iter()
+            .filter_map(|event| match is_needed(&event) {
+                true => Some(event),
+                false => self.admit(now, event),
+            })
+            .collect();
+        judgement
+    }
+
+    /// What was counted in windows that are over.
+    pub(super) fn over(&mut self, now: Timestamp) -> Vec<Event> {
+        // A clock that was set back ends them too.
+        let is_over = |counted: &Counted| now.0.abs_diff(counted.since.0) >= WINDOW.unsigned_abs();
+        let ended = self.0.extract_if(.., |_, counted| is_over(counted));
+        ended.filter_map(|(_, counted)| counted.rest()).collect()
+    }
+
+    /// All that was counted and not told.
+    pub(super) fn finish(&mut self) -> Vec<Event> {
+        let counted = std::mem::take(&mut self.0).into_values();
+        counted.filter_map(Counted::rest).collect()
+    }
+
+    /// The event where it is to be told now, with the number that it stands for.
+    fn admit(&mut self, now: Timestamp, event: Event) -> Option<Event> {
+        let Some(mut kind) = Kind::of(&event) else {
+            return Some(event);
+        };
+        if self.0.len() >= MAX_KINDS && !self.0.contains_key(&kind) {
+            kind.chosen.clear();
+        }
+        let counted = self.0.entry(kind).or_insert_with(|| Counted {
+            since: now,
+            seen: 0,
+            untold: 0,
+            latest: event.clone(),
+        });
+        counted.seen += 1;
+        counted.untold += 1;
+        counted.latest = event;
+        if !counted.seen.is_power_of_two() {
+            return None;
+        }
+        let untold = std::mem::take(&mut counted.untold);
+        Some(standing_for(counted.latest.clone(), untold))
+    }
+}
+
+impl Kind {
+    /// `None` for events that have no number to stand for.
+    fn of(event: &Event) -> Option<Self> {
+        let (pattern, chosen) = if let EventKind::Detection {
+            tool_name, detection, ..
+        } = &event.kind
+        {
+            (detection.pattern.clone(), tool_name.clone().unwrap_or_default())
+        } else if let EventKind::OutputInspection {
+            tool_name,
+            detections,
+            ..
+        } = &event.kind
+        {
+            let worst = detections.iter().max_by_key(|finding| finding.severity);
+            let pattern = worst.map_or_else(String::new, |finding| finding.pattern.clone());
+            (pattern, tool_name.clone())
+        } else if let EventKind::RequestJudged { method, summary, .. } = &event.kind {
+            // What has no method is no message: its summary is ours, and counts what came.
+            let chosen = match method.as_str() {
+                "" => String::new(),
+                method => format!("{method} {summary}"),
+            };
+            (String::new(), chosen)
+        } else {
+            return None;
+        };
+        Some(Self {
+            session: event.session_id.clone(),
+            server: event.server_id.clone(),
+            name: event.kind.name(),
+            rule: event.rule.clone(),
+            action: event.action,
+            severity: event.severity,
+            pattern,
+            chosen,
+        })
+    }
+}
+
+impl Counted {
+    fn rest(self) -> Option<Event> {
+        (self.untold > 0).then(|| standing_for(self.latest, self.untold))
+    }
+}
+
+fn standing_for(mut event: Event, number: u64) -> Event {
+    if let EventKind::Detection { count, .. }
+    | EventKind::OutputInspection { count, .. }
+    | EventKind::RequestJudged { count, .. } = &mut event.kind
+    {
+        *count = number;
+    }
+    event
+}

@@ -1,0 +1,113 @@
+//! Servers that come and go.
+
+use mcpmon_model::EventKind;
+use test_case::test_case;
+
+use super::*;
+
+fn joined(policy: Policy, server: &str, others: &[&str]) -> Judgement {
+    let mut world = World::new(policy);
+    world.conversation = conversation(server);
+    let others: Vec<ServerId> = others.iter().map(|name| id(name)).collect();
+    world.monitor.observe(
+        world.now,
+        Observation::Joined(&world.conversation, Company::of(&others)),
+    )
+}
+
+fn comparing() -> Policy {
+    Policy {
+        name_similarity: Some(0.85),
+        ..policy()
+    }
+}
+
+#[test_case("notes-keepar", &["notes-keeper"], true; "one letter off")]
+#[test_case("notes-keeper", &["notes-keeper"], false; "the same")]
+#[test_case("notes_keeper", &["notes-keeper"], false; "another spelling of the same")]
+#[test_case("weather-station", &["notes-keeper"], false; "another name")]
+fn names_are_compared(server: &str, others: &[&str], is_told: bool) {
+    let judgement = joined(comparing(), server, others);
+    assert_eq!(!judgement.events.is_empty(), is_told, "{:?}", judgement.events);
+    assert_eq!(judgement.verdict, Verdict::Allow);
+}
+
+#[test]
+fn a_resemblance_is_told_once() {
+    let mut world = World::new(comparing());
+    world.conversation = conversation("notes-keepar");
+    let others = [id("notes-keeper")];
+    for count in [1, 0] {
+        let judgement = world.monitor.observe(
+            world.now,
+            Observation::Joined(&world.conversation, Company::of(&others)),
+        );
+        assert_eq!(judgement.events.len(), count);
+        let Some(event) = judgement.events.first() else {
+            continue;
+        };
+        assert_eq!(event.rule.as_deref(), Some("name_similarity"));
+        let EventKind::NameSimilarity {
+            similar_to, score, ..
+        } = &event.kind
+        else {
+            panic!("a resemblance is told");
+        };
+        assert_eq!((similar_to.as_str(), *score > 850), ("notes-keeper", true));
+    }
+}
+
+#[test]
+fn names_are_not_compared_where_that_is_off() {
+    assert!(
+        joined(policy(), "notes-keepar", &["notes-keeper"])
+            .events
+            .is_empty()
+    );
+}
+
+#[test]
+fn pinned_servers_are_compared_with() {
+    let mut world = World::new(comparing());
+    world.monitor.know_servers(vec![id("notes-keeper")]);
+    world.conversation = conversation("notes-keepar");
+    let judgement = world.monitor.observe(
+        world.now,
+        Observation::Joined(&world.conversation, Company::default()),
+    );
+    assert_eq!(judgement.events.len(), 1);
+}
+
+#[test]
+fn who_leaves_offers_nothing_until_it_lists_again() {
+    let mut world = World::new(policy());
+    drop(world.tools(&[("read", "a")]));
+    drop(
+        world
+            .monitor
+            .observe(world.now, Observation::Left(&world.conversation)),
+    );
+    assert_eq!(world.monitor.registry().lookup("read"), []);
+    drop(world.tools(&[("read", "a")]));
+    assert_eq!(world.monitor.registry().lookup("read").len(), 1);
+}
+
+#[test]
+fn what_another_session_still_uses_stays() {
+    let mut world = World::new(policy());
+    let one = world.conversation.clone();
+    let mut other = one.clone();
+    other.session = Some(SessionId::new("s2"));
+    for conversation in [&one, &other, &one] {
+        drop(
+            world
+                .monitor
+                .observe(world.now, Observation::Joined(conversation, Company::of(&[]))),
+        );
+    }
+    drop(world.tools(&[("read", "a")]));
+    drop(world.monitor.observe(world.now, Observation::Left(&one)));
+    assert_eq!(world.monitor.registry().lookup("read").len(), 1);
+    drop(world.monitor.observe(world.now, Observation::Left(&other)));
+    assert_eq!(world.monitor.registry().lookup("read"), []);
+}

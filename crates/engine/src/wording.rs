@@ -1,0 +1,146 @@
+//! Names that a server chose, in texts that people and models read and in commands that people copy.
+
+use std::{borrow::Cow, collections::BTreeSet};
+
+use mcpmon_detect::mask::without_secrets;
+
+/// Characters of a name that are shown.
+const MAX_SHOWN: usize = 100;
+/// Rules that a command names.
+const MAX_ACCEPTED: usize = 16;
+/// Bytes of it in which secrets are looked for: one that begins in what is shown ends here.
+const MAX_READ: usize = 16 << 10;
+
+/// A name as a text may show it: neither long nor with anything in it that cannot be seen, nor a secret.
+pub(super) fn shown(name: &str) -> Cow<'_, str> {
+    match without_secrets(&name[..name.floor_char_boundary(MAX_READ)]) {
+        Cow::Borrowed(name) => seen(name),
+        Cow::Owned(name) => Cow::Owned(seen(&name).into_owned()),
+    }
+}
+
+fn seen(name: &str) -> Cow<'_, str> {
+    let is_plain =
+        name.len() <= MAX_SHOWN && !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_graphic());
+    if is_plain {
+        return Cow::Borrowed(name);
+    }
+    let mut text: String = name
+        .chars()
+        .take(MAX_SHOWN)
+        .flat_map(char::escape_debug)
+        .collect();
+    if name.chars().nth(MAX_SHOWN).is_some() {
+        text.push('…');
+    }
+    Cow::Owned(format!("\"{text}\""))
+}
+
+/// A command of mcpmon that a shell reads as it is meant, whatever the names in it are.
+pub(super) fn command(words: &[&str]) -> String {
+    const PROGRAM: &str = "mcpmon";
+    let length = |word: &&str| 1 + word.len();
+    let mut command = String::with_capacity(PROGRAM.len() + words.iter().map(length).sum::<usize>());
+    command.push_str(PROGRAM);
+    for word in words {
+        command.push(' ');
+        command.push_str(&quoted(word));
+    }
+    command
+}
+
+/// The command that shows a rule: what it does, and which key of which file it goes by.
+pub(super) fn explaining(rule: &str) -> String {
+    command(&["policy", "explain", rule])
+}
+
+/// The command that accepts what these `rules` find in the `tool` of a server, or in all of it where there is no tool. It is
+/// given `all`, the rule that acts upon what they find, where they are too many to be named.
+pub(super) fn accepting<'r>(
+    rules: impl IntoIterator<Item = &'r str>,
+    all: &'r str,
+    server: &str,
+    tool: &str,
+) -> String {
+    let mut named: BTreeSet<&str> = rules.into_iter().collect();
+    if named.is_empty() || named.len() > MAX_ACCEPTED {
+        named = BTreeSet::from([all]);
+    }
+    let mut words = vec!["policy", "accept"];
+    words.extend(named);
+    words.extend(["--server", server]);
+    // A suppression is a glob: what takes the place of a secret stands for it.
+    let tool = without_secrets(&tool[..tool.floor_char_boundary(MAX_READ)]);
+    if !tool.is_empty() {
+        words.extend(["--tool", &tool]);
+    }
+    command(&words)
+}
+
+fn quoted(word: &str) -> Cow<'_, str> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:@=+,%".contains(&byte);
+    if !word.is_empty() && word.bytes().all(is_plain) {
+        return Cow::Borrowed(word);
+    }
+    // A name that cannot be shown cannot be typed either; `*` stands for what is left out.
+    let typed: String = word
+        .chars()
+        .take(4 * MAX_SHOWN)
+        .map(|c| {
+            if c.is_control() || !(c.is_ascii() || c.is_alphanumeric()) {
+                '*'
+            } else {
+                c
+            }
+        })
+        .collect();
+    Cow::Owned(format!("'{}'", typed.replace('\'', r"'\''")))
+}
+
+#[cfg(test)]
+mod tests {
+    use test_case::test_case;
+
+    use super::*;
+
+    #[test_case(1, "read", "mcpmon policy accept r0 --server files --tool read"; "one rule")]
+    #[test_case(2, "", "mcpmon policy accept r0 r1 --server files"; "no tool")]
+    #[test_case(0, "read", "mcpmon policy accept output_poisoning --server files --tool read"; "recorded without rules")]
+    #[test_case(17, "read", "mcpmon policy accept output_poisoning --server files --tool read"; "too many rules")]
+    #[test_case(1, "db://app:h7Gq2pqW4x@db/x", "mcpmon policy accept r0 --server files --tool 'db://app:***@db/x'"; "a secret in a name")]
+    fn what_is_found_is_accepted_by_a_command(rules: usize, tool: &str, expected: &str) {
+        let rules: Vec<String> = (0..rules).map(|number| format!("r{number}")).collect();
+        let named = rules.iter().map(String::as_str);
+        assert_eq!(accepting(named, "output_poisoning", "files", tool), expected);
+    }
+
+    #[test]
+    fn secrets_are_not_shown() {
+        let token = concat!("gl", "pat-k9Xw2Lm4Qz7PbV3nR8tY");
+        assert_eq!(shown(&format!("/srv/{token}/a")), "/srv/***/a");
+        let cut = format!("{}/{token}", "a".repeat(90));
+        assert_eq!(shown(&cut), format!("{}/***", "a".repeat(90)));
+        assert_eq!(shown("postgres://app:h7Gq2pqW@db/x"), "postgres://app:***@db/x");
+    }
+
+    #[test_case("read_file" => "read_file")]
+    #[test_case("" => "\"\""; "empty")]
+    #[test_case("a b" => "\"a b\""; "space")]
+    #[test_case("a\n\u{202e}b" => "\"a\\n\\u{202e}b\""; "not to be seen")]
+    fn names_are_shown(name: &str) -> String {
+        shown(name).into_owned()
+    }
+
+    #[test]
+    fn a_long_name_is_cut() {
+        assert_eq!(shown(&"é".repeat(101)).chars().count(), 103);
+    }
+
+    #[test_case(&["approve", "fs:read_file"] => "mcpmon approve fs:read_file")]
+    #[test_case(&["approve", "fs:a b"] => "mcpmon approve 'fs:a b'"; "space")]
+    #[test_case(&["approve", "fs:$(rm -rf ~)'"] => r"mcpmon approve 'fs:$(rm -rf ~)'\'''"; "shell")]
+    #[test_case(&["approve", "fs:a\nb"] => "mcpmon approve 'fs:a*b'"; "line break")]
+    fn commands_are_quoted(words: &[&str]) -> String {
+        command(words)
+    }
+}

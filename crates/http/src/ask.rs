@@ -1,0 +1,177 @@
+//! What a request asks of a model: how it is read, and how its answer is.
+
+use hyper::{Method, Uri, header::CONTENT_TYPE, http::response};
+use mcpmon_model::Dialect;
+use mcpmon_protocol::filter::llm::{
+    Framing, Limits, Response, Route, read_batch, read_request, read_texts, route,
+};
+
+use super::{ExchangeJudge, answer::Problem, target::Target};
+
+/// What a route is told by, beside the body.
+#[derive(Debug)]
+pub(super) struct RequestLine<'a> {
+    method: Method,
+    /// Path and query, as the provider gets them.
+    target: &'a str,
+}
+
+impl<'a> RequestLine<'a> {
+    /// Of a request to `uri`, whose path ends with that of `target`.
+    pub(super) fn of(method: &Method, uri: &'a Uri, target: &Target<'a>) -> Self {
+        let whole = uri.path_and_query().map_or("", |whole| whole.as_str());
+        let before = uri.path().len() - target.path.len();
+        Self {
+            method: method.clone(),
+            target: whole.get(before..).unwrap_or(target.path),
+        }
+    }
+
+    pub(super) fn route(&self, body: &[u8]) -> Route {
+        route(self.method.as_str(), self.target, body)
+    }
+
+    /// The path alone: a query can have a key in it.
+    pub(super) fn path(&self) -> &'a str {
+        self.target.split_once('?').map_or(self.target, |(path, _)| path)
+    }
+
+    /// Whether the answer is to come as a stream, where there is no body to say so.
+    pub(super) fn asks_stream(&self) -> bool {
+        let query = self.target.split_once('?').map_or("", |(_, query)| query);
+        query
+            .split('&')
+            .any(|parameter| parameter.eq_ignore_ascii_case("stream=true"))
+    }
+}
+
+/// A request to a model.
+#[derive(Debug)]
+pub(super) struct Ask {
+    pub(super) dialect: Dialect,
+    pub(super) judge: Box<dyn ExchangeJudge>,
+    question: Question,
+    answer: Answer,
+}
+
+/// How a request is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Question {
+    /// It has nothing in it.
+    None,
+    /// One question.
+    One,
+    /// Texts alone: no tool is offered.
+    Texts,
+    /// A batch of them.
+    Many,
+}
+
+/// How an answer is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Answer {
+    /// No call can be in it.
+    Unread,
+    /// One answer.
+    One {
+        /// Whether it is to come as a stream.
+        stream: bool,
+    },
+    /// One a line.
+    Many,
+}
+
+impl Ask {
+    /// An answer is asked for.
+    pub(super) fn model(judge: Box<dyn ExchangeJudge>, dialect: Dialect, stream: bool) -> Self {
+        Self {
+            dialect,
+            judge,
+            question: Question::One,
+            answer: Answer::One { stream },
+        }
+    }
+
+    /// Something is sent to a model that answers with no call now.
+    pub(super) fn unanswered(judge: Box<dyn ExchangeJudge>, dialect: Dialect, question: Question) -> Self {
+        Self {
+            dialect,
+            judge,
+            question,
+            answer: Answer::Unread,
+        }
+    }
+
+    /// An answer is asked for that the provider kept.
+    pub(super) fn kept(judge: Box<dyn ExchangeJudge>, dialect: Dialect, stream: bool) -> Self {
+        Self {
+            dialect,
+            judge,
+            question: Question::None,
+            answer: Answer::One { stream },
+        }
+    }
+
+    /// The answers to a batch are asked for.
+    pub(super) fn results(judge: Box<dyn ExchangeJudge>, dialect: Dialect) -> Self {
+        Self {
+            dialect,
+            judge,
+            question: Question::None,
+            answer: Answer::Many,
+        }
+    }
+
+    /// Judges the request; what goes to the provider.
+    pub(super) fn read(&mut self, body: Vec<u8>) -> Result<Vec<u8>, Problem> {
+        let asked = match self.question {
+            Question::None => return Ok(body),
+            Question::One => read_request(self.dialect, &body, &mut *self.judge),
+            Question::Texts => read_texts(&body, &mut *self.judge),
+            Question::Many => read_batch(self.dialect, &body, &mut *self.judge),
+        };
+        self.judge.request_read();
+        let asked = asked.map_err(|fault| {
+            self.judge.failed(&fault);
+            Problem::of_request(self.dialect, &fault)
+        })?;
+        if let Answer::One { stream } = &mut self.answer {
+            *stream |= asked.stream;
+        }
+        Ok(asked.body.unwrap_or(body))
+    }
+
+    /// How the answer with this head is to be read; `None` where it goes on as it comes.
+    pub(super) fn response(
+        &mut self,
+        head: &response::Parts,
+        limits: Limits,
+    ) -> Result<Option<(Framing, Response)>, Problem> {
+        let stream = match self.answer {
+            Answer::Unread => return Ok(None),
+            Answer::One { stream } => stream,
+            Answer::Many if head.status.is_success() => {
+                return Ok(Some((Framing::Lines, Response::of_batch(self.dialect, limits))));
+            }
+            Answer::Many => return Ok(None),
+        };
+        let content_type = head.headers.get(CONTENT_TYPE);
+        let content_type = content_type.map(|value| String::from_utf8_lossy(value.as_bytes()));
+        let framing = Framing::of(
+            self.dialect,
+            stream,
+            head.status.as_u16(),
+            content_type.as_deref(),
+        )
+        .map_err(|fault| {
+            self.judge.failed(&fault);
+            Problem::of_response(self.dialect, fault)
+        })?;
+        Ok(match framing {
+            Framing::Unread => None,
+            Framing::Whole | Framing::Events | Framing::Lines => {
+                Some((framing, Response::new(self.dialect, framing, limits)))
+            }
+        })
+    }
+}

@@ -1,0 +1,175 @@
+//! What goes back to the agent: an answer of our own, a response as it came, or a stream that a filter reads.
+
+use std::{
+    error::Error,
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+use mcpmon_protocol::filter::llm::Response;
+
+use super::{
+    ExchangeJudge,
+    chunks::{Chunks, ReadError, Room, Share},
+    mcp,
+};
+
+/// Why a body ends before its end.
+pub(super) type Failure = Box<dyn Error + Send + Sync>;
+
+/// A body on its way to the agent.
+#[derive(Debug)]
+pub(super) enum Outgoing {
+    /// There all at once.
+    Whole(Full<Bytes>),
+    /// As the provider sends it; told to whoever judged the request.
+    Passed(Incoming, Option<Box<dyn ExchangeJudge>>),
+    /// As the filter leaves it.
+    Judged(Box<Judged>),
+    /// The same of an MCP server.
+    Mcp(Box<mcp::Judged>),
+}
+
+impl Outgoing {
+    pub(super) fn whole(body: impl Into<Bytes>) -> Self {
+        Self::Whole(Full::new(body.into()))
+    }
+}
+
+impl Body for Outgoing {
+    type Data = Bytes;
+    type Error = Failure;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Failure>>> {
+        match self.get_mut() {
+            Self::Whole(body) => Pin::new(body).poll_frame(context).map_err(super::upstream::never),
+            Self::Passed(body, judge) => {
+                let frame = ready!(Pin::new(body).poll_frame(context));
+                if let (Some(judge), Some(Ok(frame))) = (judge, &frame)
+                    && let Some(data) = frame.data_ref()
+                {
+                    judge.answered(data);
+                }
+                Poll::Ready(frame.map(|frame| frame.map_err(Into::into)))
+            }
+            Self::Judged(body) => body.poll(context).map_ok(Frame::data),
+            Self::Mcp(body) => body.poll(context).map_ok(Frame::data),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Whole(body) => body.is_end_stream(),
+            Self::Passed(body, _) => body.is_end_stream(),
+            Self::Judged(body) => matches!(body.state, State::Over(None)),
+            Self::Mcp(body) => body.is_over(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Whole(body) => body.size_hint(),
+            Self::Passed(body, _) => body.size_hint(),
+            Self::Judged(_) | Self::Mcp(_) => SizeHint::default(),
+        }
+    }
+}
+
+/// A stream that is judged while it flows. Nothing waits here: what the filter lets go on goes on with the read that
+/// brought it, and the next read is not done before that is taken.
+#[derive(Debug)]
+pub(super) struct Judged {
+    response: Response,
+    judge: Box<dyn ExchangeJudge>,
+    room: Room,
+    share: Share,
+    out: Vec<u8>,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    Reading(Box<Chunks>),
+    /// Nothing more comes, and this is still to be said.
+    Over(Option<Failure>),
+}
+
+impl Judged {
+    pub(super) fn new(chunks: Chunks, response: Response, judge: Box<dyn ExchangeJudge>, room: Room) -> Self {
+        Self {
+            response,
+            judge,
+            room,
+            share: Share::default(),
+            out: Vec::new(),
+            state: State::Reading(Box::new(chunks)),
+        }
+    }
+
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure>>> {
+        loop {
+            let chunks = match &mut self.state {
+                State::Reading(chunks) => chunks,
+                State::Over(failure) => return Poll::Ready(failure.take().map(Err)),
+            };
+            let came = ready!(chunks.poll_next(context));
+            self.out.clear();
+            let chunk = match came {
+                Some(Ok(chunk)) => {
+                    if let Err(fault) = self.response.push(&chunk, &mut *self.judge, &mut self.out) {
+                        self.judge.failed(&fault);
+                        // The connection to the provider ends here; the dialect's own words are in `out`.
+                        self.state = State::Over(None);
+                    } else if let Err(error) = self.cover() {
+                        tracing::warn!(%error, "a provider's stream is cut off");
+                        self.state = State::Over(Some(error.into()));
+                    }
+                    chunk
+                }
+                Some(Err(error)) => {
+                    tracing::debug!(%error, "a provider's stream broke off");
+                    self.finish(Some(error.into()));
+                    Bytes::new()
+                }
+                None => {
+                    self.finish(None);
+                    Bytes::new()
+                }
+            };
+            if self.out.is_empty() {
+                continue;
+            }
+            let bytes = match *self.out == *chunk {
+                true => chunk,
+                false => Bytes::from(std::mem::take(&mut self.out)),
+            };
+            self.judge.answered(&bytes);
+            return Poll::Ready(Some(Ok(bytes)));
+        }
+    }
+
+    /// Accounts for what waits in the filter; for nothing once nothing does.
+    fn cover(&mut self) -> Result<(), ReadError> {
+        match self.response.held() {
+            0 => {
+                self.share = Share::default();
+                Ok(())
+            }
+            held => self.room.cover(&mut self.share, held),
+        }
+    }
+
+    /// Nothing more comes from the provider; `failure` where it should have.
+    fn finish(&mut self, failure: Option<Failure>) {
+        if let Err(fault) = self.response.finish(&mut *self.judge, &mut self.out) {
+            self.judge.failed(&fault);
+        }
+        self.state = State::Over(failure);
+    }
+}

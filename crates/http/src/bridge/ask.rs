@@ -1,0 +1,237 @@
+//! A message of the client on its way, and its answer on the way back.
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use hyper::header::HeaderValue;
+use mcpmon_model::RequestId;
+use tokio::time::{sleep, timeout};
+
+use super::{Bridge, lock};
+use crate::client::{
+    Body, Fault, LAST_EVENT, Outline, Reply, Resume, Said, Stream, Way, What, error_of, heard,
+    is_header_mismatch, learn, of_session, on_one_line,
+};
+
+/// How long to wait before a stream is taken up again, where the server does not say.
+pub(super) const RETRY: Duration = Duration::from_secs(1);
+/// How often in a row that may bring nothing.
+const MOST_RESUMED: u32 = 8;
+/// How long the list of tools may take that a call needs.
+const RELIST: Duration = Duration::from_secs(20);
+/// How long a stream is read on once all answers came.
+const AFTERWARDS: Duration = Duration::from_secs(5);
+
+/// What one message is waited for by.
+struct Errand<'a> {
+    outline: &'a Outline,
+    left: BTreeSet<RequestId>,
+}
+
+impl Bridge {
+    /// Carries a message to the server, and what it answers back.
+    pub(super) async fn carry(self: Arc<Self>, line: Vec<u8>, outline: Outline) {
+        let mut errand = Errand {
+            outline: &outline,
+            left: outline.requests.iter().cloned().collect(),
+        };
+        let carried = self.go(line, &mut errand).await;
+        let told = match &carried {
+            Ok(()) => return,
+            Err(Fault::Status { text, .. }) => error_of(text.as_bytes()),
+            Err(_) => None,
+        };
+        let Err(fault) = carried else { return };
+        if let Fault::Certificate { actual, .. } = &fault {
+            (self.refused)(actual);
+        }
+        let told = told.unwrap_or_else(|| {
+            // With what the server said, which is not to stand in an answer under our name.
+            tracing::warn!(url = %self.wire.address(), %fault, "a message was not answered");
+            self.in_own_words(&fault)
+        });
+        for id in errand.left {
+            // One that was cancelled is waited for by nobody.
+            if self.waiting.answered(&id) {
+                self.fail(&id, &told).await;
+            }
+        }
+    }
+
+    async fn go(self: &Arc<Self>, line: Vec<u8>, errand: &mut Errand<'_>) -> Result<(), Fault> {
+        let mut endpoint = self.session().endpoint;
+        if endpoint.is_none() && self.way == Way::Sse {
+            endpoint = Some(self.open_mailbox().await?);
+        }
+        if let Some(endpoint) = endpoint {
+            // The answer comes on the one stream.
+            return self.wire.deliver(&endpoint, line).await;
+        }
+        let is_handshake = matches!(errand.outline.what, What::Handshake(_));
+        match self.post(line.clone(), errand.outline).await {
+            Ok(reply) => self.bring(reply, errand).await,
+            Err(
+                fault @ Fault::Status {
+                    status: 400..=499, ..
+                },
+            ) if is_handshake => {
+                // So says a server of the transport before, as the specification has it.
+                let Ok(endpoint) = self.open_mailbox().await else {
+                    return Err(fault);
+                };
+                self.wire.deliver(&endpoint, line).await
+            }
+            Err(fault) => Err(fault),
+        }
+    }
+
+    /// Posts a message; once again, where the server has forgotten the session and has not looked at it.
+    async fn post(self: &Arc<Self>, line: Vec<u8>, outline: &Outline) -> Result<Reply, Fault> {
+        let mut session = self.session();
+        if let What::Handshake(_) = outline.what {
+            (session.id, session.version) = (None, None);
+        }
+        match self.wire.post(session.headers(outline), line.clone()).await {
+            Err(Fault::Status { status: 404, .. }) if session.id.is_some() && outline.version.is_none() => {
+                self.renew(session.number).await?;
+                self.wire.post(self.session().headers(outline), line).await
+            }
+            Err(Fault::Status { status: 400, text }) if is_header_mismatch(text.as_bytes()) => {
+                let mismatch = Fault::Status { status: 400, text };
+                self.post_as_listed(line, outline).await.unwrap_or(Err(mismatch))
+            }
+            posted => posted,
+        }
+    }
+
+    /// Posts a call again whose headers were not what the server wants: its client knows the list of tools from earlier,
+    /// and nothing here does. `None` where the list says nothing new. The server has not looked at the call.
+    async fn post_as_listed(&self, line: Vec<u8>, outline: &Outline) -> Option<Result<Reply, Fault>> {
+        let version = outline.version.as_deref()?;
+        let learned = timeout(RELIST, learn(&self.wire, version)).await;
+        let tools = learned.ok()?.ok()?;
+        let anew = Outline::read(&line, &tools)?;
+        lock(&self.tools).extend(tools);
+        let differs = anew.headers != outline.headers;
+        match differs {
+            true => Some(self.wire.post(anew.headers, line).await),
+            false => None,
+        }
+    }
+
+    async fn bring(&self, reply: Reply, errand: &mut Errand<'_>) -> Result<(), Fault> {
+        let session = reply.session;
+        match reply.body {
+            Body::Accepted => {}
+            Body::Whole(text) => {
+                if !self.pass(text, session.as_ref(), errand).await {
+                    return Err(Fault::Message("it is no JSON-RPC".to_owned()));
+                }
+            }
+            Body::Events(stream) => return self.follow(*stream, session.as_ref(), errand).await,
+        }
+        match errand.left.is_empty() {
+            true => Ok(()),
+            false => Err(Fault::Message("it does not say what was asked for".to_owned())),
+        }
+    }
+
+    /// Reads a stream until all answers came; where it breaks off before, takes it up again.
+    async fn follow(
+        &self,
+        mut stream: Stream,
+        session: Option<&HeaderValue>,
+        errand: &mut Errand<'_>,
+    ) -> Result<(), Fault> {
+        let mut resume = Resume::default();
+        let mut in_vain = 0;
+        loop {
+            let mut brought = false;
+            let ended = loop {
+                let said = match errand.left.is_empty() {
+                    false => stream.next().await,
+                    true => match timeout(AFTERWARDS, stream.next()).await {
+                        Ok(said) => said,
+                        Err(_elapsed) => return Ok(()),
+                    },
+                };
+                match said {
+                    Some(Ok(Said::Message(text))) => {
+                        brought |= self.pass(text, session, errand).await;
+                    }
+                    Some(Ok(Said::Endpoint(_))) => {}
+                    Some(Err(fault)) => break fault,
+                    None => break Fault::Ended,
+                }
+            };
+            let latest = stream.resume().clone();
+            resume.id = latest.id.or(resume.id);
+            resume.retry = latest.retry.or(resume.retry);
+            if errand.left.is_empty() {
+                return Ok(());
+            }
+            in_vain = if brought { 0 } else { in_vain + 1 };
+            let can_resume = errand.outline.version.is_none()
+                && matches!(ended, Fault::Ended | Fault::Unreachable(_))
+                && in_vain <= MOST_RESUMED;
+            let Some(id) = resume.id.clone().filter(|_| can_resume) else {
+                return Err(ended);
+            };
+            stream = self.resumed(id, &resume, &mut in_vain).await?;
+        }
+    }
+
+    /// The stream, from behind the event `id` on.
+    async fn resumed(&self, id: HeaderValue, resume: &Resume, in_vain: &mut u32) -> Result<Stream, Fault> {
+        loop {
+            sleep(resume.retry.unwrap_or(RETRY)).await;
+            let session = self.session();
+            let mut headers = of_session(session.version.as_ref(), session.id.as_ref());
+            headers.insert(LAST_EVENT, id.clone());
+            match self.wire.listen(headers).await {
+                Err(fault @ Fault::Unreachable(_)) => {
+                    *in_vain += 1;
+                    if *in_vain > MOST_RESUMED {
+                        return Err(fault);
+                    }
+                }
+                opened => return opened,
+            }
+        }
+    }
+
+    /// Passes a message of the server on; `false` where it is none.
+    async fn pass(&self, text: Vec<u8>, session: Option<&HeaderValue>, errand: &mut Errand<'_>) -> bool {
+        let text = on_one_line(text);
+        let Some(heard) = heard(&text) else {
+            tracing::warn!(
+                bytes = text.len(),
+                "what came from the server is no message, and goes nowhere"
+            );
+            return false;
+        };
+        let answers_ours = heard.answers.iter().flatten().any(|id| errand.left.contains(id));
+        if answers_ours {
+            match (&errand.outline.what, errand.outline.method.as_deref()) {
+                (What::Handshake(_), _) => self.agree(session.cloned(), &text),
+                (_, Some("tools/list")) if errand.outline.version.is_some() => lock(&self.tools).learn(&text),
+                _ => {}
+            }
+        }
+        for id in heard.answers.iter().flatten() {
+            errand.left.remove(id);
+            self.waiting.answered(id);
+        }
+        // An error that names no request is about the one that was sent.
+        if heard.answers.contains(&None)
+            && errand.left.len() == 1
+            && let Some(error) = error_of(&text)
+            && let Some(id) = errand.left.pop_first()
+        {
+            self.waiting.answered(&id);
+            self.fail(&id, &error).await;
+            return true;
+        }
+        self.say(text).await;
+        true
+    }
+}

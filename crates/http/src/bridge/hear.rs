@@ -1,0 +1,101 @@
+//! What the server says unasked.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::time::{Instant, sleep, timeout};
+
+use super::{Bridge, ask::RETRY, lock};
+use crate::client::{Fault, LAST_EVENT, Resume, Said, Stream, heard, of_session, on_one_line};
+
+/// Longest wait for a stream to open.
+const OPEN: Duration = Duration::from_secs(60);
+/// Longest wait between two tries.
+const LONGEST_RETRY: Duration = Duration::from_secs(60);
+/// A stream that lasts less is soon tried less often.
+const SHORT: Duration = Duration::from_secs(5);
+
+impl Bridge {
+    /// Hears what the server says unasked in the session that there is now, if it offers that.
+    pub(super) fn listen(self: &Arc<Self>) {
+        if self.session().endpoint.is_some() {
+            return;
+        }
+        let bridge = Arc::clone(self);
+        let listening = tokio::spawn(async move { bridge.hear_out().await });
+        if let Some(before) = lock(&self.listener).replace(listening.abort_handle()) {
+            before.abort();
+        }
+    }
+
+    async fn hear_out(self: Arc<Self>) {
+        let mut resume = Resume::default();
+        let mut pause = RETRY;
+        loop {
+            let session = self.session();
+            let mut headers = of_session(session.version.as_ref(), session.id.as_ref());
+            headers.extend(resume.id.clone().map(|id| (LAST_EVENT, id)));
+            let began = Instant::now();
+            match timeout(OPEN, self.wire.listen(headers)).await {
+                Ok(Ok(mut stream)) => {
+                    while let Some(Ok(said)) = stream.next().await {
+                        self.forward(said).await;
+                    }
+                    let latest = stream.resume().clone();
+                    resume.id = latest.id.or(resume.id);
+                    resume.retry = latest.retry.or(resume.retry);
+                }
+                // It is busy, or cannot be reached at the moment.
+                Ok(Err(
+                    Fault::Unreachable(_)
+                    | Fault::Status {
+                        status: 429 | 500.., ..
+                    },
+                ))
+                | Err(_) => {}
+                // It does not say anything unasked.
+                Ok(Err(_)) => return,
+            }
+            pause = match began.elapsed() < SHORT {
+                true => (pause * 2).min(LONGEST_RETRY),
+                false => RETRY,
+            };
+            sleep(resume.retry.unwrap_or(pause).max(pause / 2)).await;
+        }
+    }
+
+    /// Passes on what comes on the one stream of the transport of 2024-11-05. Without it there is no server.
+    pub(super) fn empty(self: &Arc<Self>, mut stream: Stream) {
+        let bridge = Arc::clone(self);
+        let emptying = tokio::spawn(async move {
+            let cause = loop {
+                match stream.next().await {
+                    Some(Ok(said)) => bridge.forward(said).await,
+                    Some(Err(fault)) => break fault,
+                    None => break Fault::Ended,
+                }
+            };
+            let told = bridge.in_own_words(&cause);
+            for id in bridge.waiting.take_all() {
+                bridge.fail(&id, &told).await;
+            }
+            bridge.gone.send_replace(Some(cause.to_string()));
+        });
+        *lock(&self.listener) = Some(emptying.abort_handle());
+    }
+
+    async fn forward(&self, said: Said) {
+        let Said::Message(text) = said else { return };
+        let text = on_one_line(text);
+        let Some(heard) = heard(&text) else {
+            tracing::warn!(
+                bytes = text.len(),
+                "what came from the server is no message, and goes nowhere"
+            );
+            return;
+        };
+        for id in heard.answers.iter().flatten() {
+            self.waiting.answered(id);
+        }
+        self.say(text).await;
+    }
+}

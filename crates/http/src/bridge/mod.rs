@@ -1,0 +1,278 @@
+//! A remote server for a client that speaks no HTTP: its messages, a line each, over HTTP and back.
+//!
+//! Nothing is judged here: whoever runs this puts a filter between it and the client.
+
+mod ask;
+mod hear;
+mod session;
+mod waiting;
+
+#[cfg(test)]
+mod tests;
+
+use std::{
+    io,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use mcpmon_model::{Digest, RequestId};
+use mcpmon_protocol::decode::lines::{Line, Lines};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
+    sync::{mpsc, watch},
+    task::AbortHandle,
+    time::timeout,
+};
+
+use self::{session::Session, waiting::Waiting};
+use super::client::{Asking, Fault, Outline, ToolHeaders, Way, What, Wire, error, of_session, with_error};
+
+/// Bytes read at a time.
+const BUFFER: usize = 64 << 10;
+/// Lines that wait to be written.
+const LINES: usize = 8;
+/// How long a message that nobody answers holds up the next one: they are to arrive in their order.
+const ORDER: Duration = Duration::from_secs(10);
+/// How long a handshake does.
+const HANDSHAKE: Duration = Duration::from_secs(60);
+/// How long answers are waited for once the client says no more.
+const LINGER: Duration = Duration::from_secs(30);
+/// How long a server may take to end a session.
+const FAREWELL: Duration = Duration::from_millis(700);
+
+/// Code of an error that is the bridge's own.
+const OWN: i64 = -32_000;
+
+/// Why a bridge ends before its client does.
+#[derive(Debug, thiserror::Error)]
+pub enum BridgeError {
+    /// The client's pipes.
+    #[error("the pipe to the client broke")]
+    Client(#[source] io::Error),
+    /// The one stream that everything comes on.
+    #[error("{url}: the stream of the server's answers ended: {cause}")]
+    Ended {
+        /// The server.
+        url: String,
+        /// Why.
+        cause: String,
+    },
+    /// Nobody can be asked.
+    #[error(transparent)]
+    Start(Fault),
+}
+
+/// Hears of a certificate that is not the pinned one.
+pub type Refused = dyn Fn(&Digest) + Send + Sync;
+
+/// Carries messages between a client and a server until one of them ends, or `end` does. `refused` hears of
+/// certificates for which the server is not spoken to.
+///
+/// # Errors
+/// Where it has to end before the client does.
+pub async fn bridge(
+    asking: Asking,
+    way: Way,
+    mut input: impl AsyncRead + Unpin,
+    output: impl AsyncWrite + Send + Unpin + 'static,
+    refused: Box<Refused>,
+    end: impl Future<Output = ()>,
+) -> Result<(), BridgeError> {
+    let (out, lines) = mpsc::channel(LINES);
+    let (gone, mut is_gone) = watch::channel(None);
+    let wire = Wire::new(asking).map_err(BridgeError::Start)?;
+    let bridge = Arc::new(Bridge {
+        lines: Mutex::new(Lines::new(wire.max_message())),
+        wire,
+        way,
+        out,
+        gone,
+        session: Mutex::default(),
+        renewal: tokio::sync::Mutex::default(),
+        waiting: Waiting::default(),
+        tools: Mutex::default(),
+        listener: Mutex::default(),
+        refused,
+    });
+    let writing = tokio::spawn(write(output, lines));
+    let reading = async {
+        let mut buffer = vec![0; BUFFER];
+        loop {
+            match input.read(&mut buffer).await.map_err(BridgeError::Client)? {
+                0 => break,
+                read => bridge.read(&buffer[..read]).await,
+            }
+        }
+        // Answers that are on their way are still wanted.
+        drop(timeout(LINGER, bridge.waiting.none()).await);
+        Ok(())
+    };
+    let ended = tokio::select! {
+        read = reading => read,
+        () = end => Ok(()),
+        () = bridge.out.closed() => Ok(()),
+        cause = gone_for(&mut is_gone) => Err(BridgeError::Ended {
+            url: bridge.wire.address().shown(),
+            cause,
+        }),
+    };
+    bridge.close().await;
+    drop(bridge);
+    // Whatever is still to be written is, unless nobody reads.
+    match timeout(FAREWELL, writing).await {
+        Ok(Ok(Err(error))) if error.kind() != io::ErrorKind::BrokenPipe => {
+            ended.and(Err(BridgeError::Client(error)))
+        }
+        Ok(_) | Err(_) => ended,
+    }
+}
+
+async fn gone_for(gone: &mut watch::Receiver<Option<String>>) -> String {
+    loop {
+        if let Some(cause) = gone.borrow_and_update().clone() {
+            return cause;
+        }
+        if gone.changed().await.is_err() {
+            // Nobody can tell any more.
+            return std::future::pending().await;
+        }
+    }
+}
+
+async fn write(mut output: impl AsyncWrite + Unpin, mut lines: mpsc::Receiver<Vec<u8>>) -> io::Result<()> {
+    while let Some(mut line) = lines.recv().await {
+        line.push(b'\n');
+        output.write_all(&line).await?;
+        output.flush().await?;
+    }
+    Ok(())
+}
+
+struct Bridge {
+    wire: Wire,
+    way: Way,
+    lines: Mutex<Lines>,
+    /// To the client, a line each.
+    out: mpsc::Sender<Vec<u8>>,
+    /// Why there is no server any more.
+    gone: watch::Sender<Option<String>>,
+    session: Mutex<Session>,
+    /// Held by whoever settles how the server is spoken to.
+    renewal: tokio::sync::Mutex<()>,
+    waiting: Waiting,
+    tools: Mutex<ToolHeaders>,
+    /// Who hears what the server says unasked.
+    listener: Mutex<Option<AbortHandle>>,
+    refused: Box<Refused>,
+}
+
+impl Bridge {
+    /// Takes what the client wrote.
+    async fn read(self: &Arc<Self>, mut chunk: &[u8]) {
+        while !chunk.is_empty() {
+            let line = {
+                let mut lines = lock(&self.lines);
+                match lines.next(&mut chunk) {
+                    Some(Line::Whole(line)) => {
+                        let line = line.to_vec();
+                        lines.shrink();
+                        line
+                    }
+                    Some(Line::TooLong(line)) => {
+                        tracing::warn!(limit = self.wire.max_message(), id = ?line.id, "a message is too long");
+                        continue;
+                    }
+                    None => return,
+                }
+            };
+            let content = line.trim_ascii_end();
+            if !content.is_empty() {
+                self.take(content).await;
+            }
+        }
+    }
+
+    /// Takes a message of the client.
+    async fn take(self: &Arc<Self>, line: &[u8]) {
+        let Some(outline) = Outline::read(line, &lock(&self.tools)) else {
+            tracing::warn!("what came from the client is no message, and goes nowhere");
+            return;
+        };
+        if let Some(version) = &outline.version {
+            lock(&self.session).revision = Some(version.clone());
+        }
+        match &outline.what {
+            What::Cancelled(id) if self.waiting.abandon(id) => return,
+            What::Handshake(params) => lock(&self.session).handshake = Some(params.clone()),
+            What::Cancelled(_) | What::Ready | What::Request | What::Other | What::Batch => {}
+        }
+        let holds_up = match (&outline.what, outline.requests.is_empty()) {
+            (What::Handshake(_), _) => Some(HANDSHAKE),
+            (_, true) => Some(ORDER),
+            (_, false) => None,
+        };
+        let is_ready = outline.what == What::Ready;
+        let ids = outline.requests.clone();
+        if !self.waiting.has_room(ids.len()) {
+            for id in &ids {
+                self.fail(
+                    id,
+                    &error(OWN, "[mcpmon] too many requests wait for their answers"),
+                )
+                .await;
+            }
+            return;
+        }
+        let (bridge, line) = (Arc::clone(self), line.to_vec());
+        let (stateless, endless) = (
+            outline.version.is_some(),
+            outline.method.as_deref() == Some("subscriptions/listen"),
+        );
+        let task = self.waiting.start(&ids, stateless, endless, || {
+            tokio::spawn(async move { bridge.carry(line, outline).await })
+        });
+        if let Some(holds_up) = holds_up {
+            drop(timeout(holds_up, task).await);
+        }
+        if is_ready {
+            self.listen();
+        }
+    }
+
+    /// Answers a request of the client with an error object.
+    async fn fail(&self, id: &RequestId, error: &str) {
+        self.say(with_error(id, error).into_bytes()).await;
+    }
+
+    /// An error object for a client whose request came to nothing.
+    fn in_own_words(&self, fault: &Fault) -> String {
+        error(
+            OWN,
+            &format!("[mcpmon] {}: {}", self.wire.address(), fault.in_own_words()),
+        )
+    }
+
+    /// Writes a line to the client. Where it reads no more, everything ends soon.
+    async fn say(&self, line: Vec<u8>) {
+        drop(self.out.send(line).await);
+    }
+
+    /// Ends the session, and whatever is under way.
+    async fn close(&self) {
+        if let Some(listener) = lock(&self.listener).take() {
+            listener.abort();
+        }
+        self.waiting.abandon_all();
+        let session = lock(&self.session).clone();
+        if session.id.is_some() {
+            let headers = of_session(session.version.as_ref(), session.id.as_ref());
+            drop(timeout(FAREWELL, self.wire.end(headers)).await);
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // No step of ours leaves what it guards half changed.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,132 @@
+//! How the server is spoken to: what was agreed, and what is done where it has forgotten that.
+
+use std::sync::Arc;
+
+use hyper::{
+    HeaderMap,
+    header::{HeaderName, HeaderValue},
+};
+use mcpmon_model::RequestId;
+use tokio::time::timeout;
+
+use super::{Bridge, HANDSHAKE, lock};
+use crate::client::{
+    Address, Back, Body, Fault, Mailbox, Outline, agreed, of_session, on_one_line, tells_changes,
+    until_answered,
+};
+
+/// What was agreed with the server.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Session {
+    /// The revision, where there was a handshake.
+    pub(super) version: Option<HeaderValue>,
+    /// `Mcp-Session-Id`.
+    pub(super) id: Option<HeaderValue>,
+    /// What the client said in its handshake.
+    pub(super) handshake: Option<String>,
+    /// Where messages go, in the transport of 2024-11-05.
+    pub(super) endpoint: Option<Address>,
+    /// The revision that the client named last, in an era without handshakes.
+    pub(super) revision: Option<String>,
+    /// How often it was agreed anew.
+    pub(super) number: u64,
+}
+
+impl Session {
+    /// What a message says in headers.
+    pub(super) fn headers(&self, outline: &Outline) -> HeaderMap {
+        if outline.version.is_some() {
+            return outline.headers.clone();
+        }
+        let mut headers = of_session(self.version.as_ref(), self.id.as_ref());
+        // A notification names no revision itself.
+        if self.version.is_none()
+            && let (Some(revision), Some(method)) = (&self.revision, &outline.method)
+            && outline.requests.is_empty()
+        {
+            let named = [("mcp-protocol-version", revision), ("mcp-method", method)];
+            headers.extend(named.into_iter().filter_map(|(name, value)| {
+                Some((HeaderName::from_static(name), HeaderValue::from_str(value).ok()?))
+            }));
+        }
+        headers
+    }
+}
+
+impl Bridge {
+    pub(super) fn session(&self) -> Session {
+        lock(&self.session).clone()
+    }
+
+    /// The client's handshake was answered.
+    pub(super) fn agree(&self, id: Option<HeaderValue>, answer: &[u8]) {
+        let mut session = lock(&self.session);
+        session.version = agreed(answer).and_then(|version| HeaderValue::from_str(&version).ok());
+        session.id = id;
+        session.number += 1;
+    }
+
+    /// The server knows the session no more: shakes hands with it again, as the client did. `number` is that of the
+    /// session that it does not know.
+    pub(super) async fn renew(self: &Arc<Self>, number: u64) -> Result<(), Fault> {
+        let _one_at_a_time = self.renewal.lock().await;
+        let session = self.session();
+        if session.number != number {
+            return Ok(());
+        }
+        let params = session.handshake.ok_or(Fault::Forgotten)?;
+        let name = format!("mcpmon-renewal-{number}");
+        let request = format!(r#"{{"jsonrpc":"2.0","id":"{name}","method":"initialize","params":{params}}}"#);
+        let id = RequestId::Text(name.into());
+        let shaking = async {
+            let reply = self.wire.post(HeaderMap::new(), request.into_bytes()).await?;
+            let headers = of_session(None, reply.session.as_ref());
+            let answer = match reply.body {
+                Body::Accepted => return Err(Fault::Forgotten),
+                Body::Whole(text) => on_one_line(text),
+                Body::Events(mut stream) => {
+                    until_answered(&self.wire, &mut stream, &Back::Session(headers), &id).await?
+                }
+            };
+            Ok((reply.session, answer))
+        };
+        let (session_id, answer) = match timeout(HANDSHAKE, shaking).await {
+            Ok(shaken) => shaken?,
+            Err(_elapsed) => return Err(Fault::Late(HANDSHAKE.as_secs())),
+        };
+        let version = agreed(&answer).and_then(|version| HeaderValue::from_str(&version).ok());
+        // The client goes on as was agreed with it.
+        if version.is_none() || version != session.version {
+            return Err(Fault::Forgotten);
+        }
+        tracing::info!("the server knew the session no more, and has another one now");
+        {
+            let mut session = lock(&self.session);
+            session.id.clone_from(&session_id);
+            session.number += 1;
+        }
+        let ready = br#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#.to_vec();
+        self.wire
+            .post(of_session(version.as_ref(), session_id.as_ref()), ready)
+            .await?;
+        self.listen();
+        // Whatever it offers now, the client knows what it offered before.
+        for list in tells_changes(&answer) {
+            let notice = format!(r#"{{"jsonrpc":"2.0","method":"notifications/{list}/list_changed"}}"#);
+            self.say(notice.into_bytes()).await;
+        }
+        Ok(())
+    }
+
+    /// Opens the one stream of the transport of 2024-11-05, if it is not open.
+    pub(super) async fn open_mailbox(self: &Arc<Self>) -> Result<Address, Fault> {
+        let _one_at_a_time = self.renewal.lock().await;
+        if let Some(endpoint) = self.session().endpoint {
+            return Ok(endpoint);
+        }
+        let Mailbox { stream, endpoint } = Mailbox::open(&self.wire).await?;
+        lock(&self.session).endpoint = Some(endpoint.clone());
+        self.empty(stream);
+        Ok(endpoint)
+    }
+}

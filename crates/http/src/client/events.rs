@@ -1,0 +1,133 @@
+//! A stream of events: messages as they come, with what is needed to go on where it broke off.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use hyper::header::HeaderValue;
+use mcpmon_protocol::decode::sse::{Cut, Events};
+
+use super::{Fault, wire::broken};
+use crate::chunks::Chunks;
+
+/// Longest time that a server may ask to be left alone.
+const LONGEST_RETRY: Duration = Duration::from_secs(300);
+/// Room for what stands around the message in an event.
+const AROUND: usize = 64 << 10;
+
+/// A stream of events.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    chunks: Chunks,
+    events: Events,
+    max_message: usize,
+    /// What was read and not cut yet.
+    rest: Bytes,
+    /// Where the stream is to be taken up again.
+    resume: Resume,
+}
+
+/// Where a stream that broke off is to be taken up again, and when.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Resume {
+    /// The latest event.
+    pub(crate) id: Option<HeaderValue>,
+    /// How long to wait before.
+    pub(crate) retry: Option<Duration>,
+}
+
+/// What an event brings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Said {
+    /// A message.
+    Message(Vec<u8>),
+    /// `endpoint`: where messages go, in the transport of 2024-11-05.
+    Endpoint(String),
+}
+
+impl Stream {
+    pub(super) fn new(chunks: Chunks, max_message: usize) -> Self {
+        Self {
+            chunks,
+            events: Events::new(max_message.saturating_add(AROUND)),
+            max_message,
+            rest: Bytes::new(),
+            resume: Resume::default(),
+        }
+    }
+
+    pub(crate) const fn resume(&self) -> &Resume {
+        &self.resume
+    }
+
+    /// The next message; `None` at the end.
+    pub(crate) async fn next(&mut self) -> Option<Result<Said, Fault>> {
+        loop {
+            match self.cut() {
+                Ok(Some(said)) => return Some(Ok(said)),
+                Ok(None) => {}
+                Err(fault) => return Some(Err(fault)),
+            }
+            match self.chunks.next().await? {
+                Ok(chunk) => self.rest = chunk,
+                Err(error) => return Some(Err(broken(&error))),
+            }
+        }
+    }
+
+    fn cut(&mut self) -> Result<Option<Said>, Fault> {
+        let mut chunk = &self.rest[..];
+        let mut said = None;
+        while let Some(cut) = self.events.next(&mut chunk) {
+            let Cut::Event(event) = cut else {
+                return Err(Fault::TooLong(self.max_message));
+            };
+            if let Some(id) = event.id.filter(|id| !id.contains(&0)) {
+                // An empty one takes the earlier one back.
+                self.resume.id = HeaderValue::from_bytes(id).ok().filter(|id| !id.is_empty());
+            }
+            if let Some(retry) = retry(event.raw) {
+                self.resume.retry = Some(retry);
+            }
+            let Some(data) = event.data.filter(|data| !data.is_empty()) else {
+                continue;
+            };
+            if data.len() > self.max_message {
+                return Err(Fault::TooLong(self.max_message));
+            }
+            said = match event.name.unwrap_or_default() {
+                b"" | b"message" => Some(Said::Message(data.into_owned())),
+                b"endpoint" => Some(Said::Endpoint(String::from_utf8_lossy(&data).into_owned())),
+                _ => None,
+            };
+            if said.is_some() {
+                break;
+            }
+        }
+        let left = chunk.len();
+        self.rest = self.rest.slice(self.rest.len() - left..);
+        Ok(said)
+    }
+}
+
+/// `retry`, which is a field of the stream rather than of an event.
+fn retry(raw: &[u8]) -> Option<Duration> {
+    let mut lines = raw.split(|byte| matches!(byte, b'\n' | b'\r'));
+    let value = lines.find_map(|line| line.strip_prefix(b"retry:"))?;
+    let milliseconds: u64 = str::from_utf8(value).ok()?.trim().parse().ok()?;
+    Some(Duration::from_millis(milliseconds).min(LONGEST_RETRY))
+}
+
+#[cfg(test)]
+mod tests {
+    use test_case::test_case;
+
+    use super::*;
+
+    #[test_case(b"retry: 500\nid: 7\n\n" => Some(500); "asked")]
+    #[test_case(b"id: 7\r\nretry:9999999\r\n\r\n" => Some(300_000); "too long")]
+    #[test_case(b"data: retry: 5\n\n" => None; "in a message")]
+    #[test_case(b"retry: soon\n\n" => None; "no number")]
+    fn retries(raw: &[u8]) -> Option<u128> {
+        retry(raw).map(|retry| retry.as_millis())
+    }
+}

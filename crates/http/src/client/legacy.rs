@@ -1,0 +1,45 @@
+//! The transport of 2024-11-05: one stream of events, whose first says where messages go.
+
+use std::time::Duration;
+
+use hyper::HeaderMap;
+
+use super::{
+    Address, Fault,
+    events::{Said, Stream},
+    wire::Wire,
+};
+
+/// Longest wait for the first event.
+const WELCOME: Duration = Duration::from_secs(15);
+
+/// A stream, and where messages go whose answers come on it.
+#[derive(Debug)]
+pub(crate) struct Mailbox {
+    pub(crate) stream: Stream,
+    pub(crate) endpoint: Address,
+}
+
+impl Mailbox {
+    /// Opens one.
+    pub(crate) async fn open(wire: &Wire) -> Result<Self, Fault> {
+        let welcome = async {
+            let mut stream = wire.listen(HeaderMap::new()).await?;
+            loop {
+                match stream.next().await {
+                    Some(Ok(Said::Endpoint(reference))) => {
+                        let endpoint = wire.address().endpoint(&reference)?;
+                        return Ok(Self { stream, endpoint });
+                    }
+                    Some(Ok(Said::Message(_))) => {}
+                    Some(Err(fault)) => return Err(fault),
+                    None => return Err(Fault::Ended),
+                }
+            }
+        };
+        match tokio::time::timeout(WELCOME, welcome).await {
+            Ok(opened) => opened,
+            Err(_elapsed) => Err(Fault::Late(WELCOME.as_secs())),
+        }
+    }
+}

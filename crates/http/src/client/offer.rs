@@ -1,0 +1,130 @@
+//! What a server offers: what it was asked and answered, and what that says.
+
+use std::time::Instant;
+
+use mcpmon_model::ListKind;
+use mcpmon_protocol::decode::json::{DEEPEST, LoneSurrogate, Scanner, Value, canonical};
+
+/// One request and its answer, as they stood on the wire.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Turn {
+    /// When it was asked: the answer is no younger than that, however late it is read.
+    pub asked: Instant,
+    /// The request.
+    pub request: String,
+    /// The answer, on one line.
+    pub answer: Vec<u8>,
+    /// The list that this is a page of.
+    pub page: Option<ListKind>,
+}
+
+impl Turn {
+    /// Has `see` see every definition of the page.
+    fn definitions(&self, mut see: impl FnMut(ListKind, Value<'_>)) {
+        let Some(kind) = self.page else { return };
+        let list = LISTS.iter().find(|list| list.kind == kind);
+        reread(&self.answer, |root| {
+            let page = root.and_then(|root| root.member("result")?.member(list?.member));
+            for definition in page.iter().flat_map(|page| page.items()) {
+                see(kind, definition);
+            }
+        });
+    }
+}
+
+/// Has `read` see a JSON text, `None` where it is none. Of members with one name it sees the last, as most readers do.
+pub(super) fn reread<T>(text: &[u8], read: impl FnOnce(Option<Value<'_>>) -> T) -> T {
+    let mut scanner = Scanner::new(DEEPEST);
+    let text = scanner
+        .scan(text, LoneSurrogate::Replace)
+        .map(|scan| canonical(scan.document));
+    let Ok(text) = text else { return read(None) };
+    let scan = scanner.scan(text.as_bytes(), LoneSurrogate::Replace).ok();
+    read(scan.map(|scan| scan.document.root()))
+}
+
+/// What a server offers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Offer {
+    /// The revision that was spoken.
+    pub version: String,
+    /// What the server calls itself.
+    pub name: Option<String>,
+    /// Its own version.
+    pub release: Option<String>,
+    /// What it tells models about itself.
+    pub instructions: Option<String>,
+    /// What was said: the introduction first, then every page.
+    pub turns: Vec<Turn>,
+}
+
+impl Offer {
+    /// Has `see` see every definition, page by page: there is never more than one page in any other form than that of
+    /// the wire, as what is hostile takes many times the room then.
+    pub fn definitions(&self, mut see: impl FnMut(ListKind, Value<'_>)) {
+        for turn in &self.turns {
+            turn.definitions(&mut see);
+        }
+    }
+
+    /// What the result of `initialize` or `server/discover` says.
+    pub(super) fn introduced(result: Value<'_>) -> Self {
+        let text = |value: Option<Value<'_>>| Some(value?.string()?.into_owned());
+        let own = result.member("serverInfo").filter(|own| own.is_object());
+        let meta = || {
+            result
+                .member("_meta")?
+                .member("io.modelcontextprotocol/serverInfo")
+        };
+        let info = own.or_else(meta);
+        let of_info = |name: &str| text(info.and_then(|info| info.member(name)));
+        let instructions = text(result.member("instructions"));
+        Self {
+            version: text(result.member("protocolVersion")).unwrap_or_default(),
+            name: of_info("name"),
+            release: of_info("version"),
+            instructions: instructions.filter(|text| !text.trim().is_empty()),
+            turns: Vec::new(),
+        }
+    }
+}
+
+/// A list that a server may have.
+#[derive(Debug)]
+pub(super) struct List {
+    pub(super) kind: ListKind,
+    /// The method that asks for it.
+    pub(super) method: &'static str,
+    /// The member of the result that holds its items.
+    pub(super) member: &'static str,
+    /// The capability that announces it.
+    pub(super) capability: &'static str,
+}
+
+/// All of them, in the order in which they are asked for.
+pub(super) const LISTS: [List; 4] = [
+    List {
+        kind: ListKind::Tools,
+        method: "tools/list",
+        member: "tools",
+        capability: "tools",
+    },
+    List {
+        kind: ListKind::Prompts,
+        method: "prompts/list",
+        member: "prompts",
+        capability: "prompts",
+    },
+    List {
+        kind: ListKind::Resources,
+        method: "resources/list",
+        member: "resources",
+        capability: "resources",
+    },
+    List {
+        kind: ListKind::Templates,
+        method: "resources/templates/list",
+        member: "resourceTemplates",
+        capability: "resources",
+    },
+];

@@ -1,0 +1,161 @@
+//! Arguments that a tool wants to see in headers too: `x-mcp-header` in its schema, `Mcp-Param-*` in a request.
+
+use std::collections::BTreeMap;
+
+use hyper::header::{HeaderName, HeaderValue};
+use mcpmon_protocol::decode::json::{DEEPEST, LoneSurrogate, Scanner, Value, ValueKind};
+
+use super::outline::encoded;
+
+/// Tools with such arguments that are known of one server.
+const MOST_TOOLS: usize = 2000;
+/// Such arguments of one tool.
+const MOST_ARGUMENTS: usize = 64;
+/// How deep they stand in a schema.
+const DEEPEST_ARGUMENT: usize = 8;
+/// Longest value that stands in a header, bytes.
+const LONGEST: usize = 4096;
+
+/// Which arguments of which tools are to stand in headers.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ToolHeaders(BTreeMap<String, Vec<Place>>);
+
+/// An argument, by its place among the arguments.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Place {
+    path: Vec<String>,
+    header: HeaderName,
+}
+
+impl ToolHeaders {
+    /// Takes in a page of `tools/list`, as it was answered.
+    pub(crate) fn learn(&mut self, answer: &[u8]) {
+        let mut scanner = Scanner::new(DEEPEST);
+        let Ok(scan) = scanner.scan(answer, LoneSurrogate::Replace) else {
+            return;
+        };
+        let result = scan.document.root().member("result");
+        let Some(tools) = result.and_then(|result| result.member("tools")) else {
+            return;
+        };
+        for tool in tools.items() {
+            let Some(name) = tool.member("name").and_then(Value::string) else {
+                continue;
+            };
+            let mut places = Vec::new();
+            if let Some(schema) = tool.member("inputSchema") {
+                find(schema, &mut Vec::new(), &mut places);
+            }
+            if places.is_empty() {
+                self.0.remove(name.as_ref());
+            } else if self.0.len() < MOST_TOOLS || self.0.contains_key(name.as_ref()) {
+                self.0.insert(name.into_owned(), places);
+            }
+        }
+    }
+
+    /// Takes in what another one knows.
+    pub(crate) fn extend(&mut self, other: Self) {
+        for (tool, places) in other.0 {
+            if self.0.len() < MOST_TOOLS || self.0.contains_key(&tool) {
+                self.0.insert(tool, places);
+            }
+        }
+    }
+
+    /// The headers of a call.
+    pub(super) fn of_call(&self, tool: &str, arguments: Value<'_>) -> Vec<(HeaderName, HeaderValue)> {
+        let places = self.0.get(tool).map(Vec::as_slice).unwrap_or_default();
+        let header = |place: &Place| {
+            let mut value = arguments;
+            for name in &place.path {
+                value = value.member(name)?;
+            }
+            let text = written(value).filter(|text| text.len() <= LONGEST)?;
+            Some((place.header.clone(), encoded(&text)))
+        };
+        places.iter().filter_map(header).collect()
+    }
+}
+
+/// An argument as a header has it; `None` where it does not stand in one.
+fn written(value: Value<'_>) -> Option<String> {
+    match value.kind() {
+        ValueKind::String => value.string().map(std::borrow::Cow::into_owned),
+        ValueKind::Boolean => Some(value.text().to_owned()),
+        ValueKind::Number => {
+            let text = value.text();
+            let is_integer = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
+            match is_integer {
+                true => Some(text.to_owned()),
+                false => text.parse::<f64>().ok().map(|number| number.to_string()),
+            }
+        }
+        ValueKind::Null | ValueKind::Array | ValueKind::Object => None,
+    }
+}
+
+fn find(schema: Value<'_>, path: &mut Vec<String>, places: &mut Vec<Place>) {
+    let Some(properties) = schema.member("properties") else {
+        return;
+    };
+    for property in properties.members() {
+        if places.len() >= MOST_ARGUMENTS || path.len() >= DEEPEST_ARGUMENT {
+            return;
+        }
+        path.push(property.name.to_owned());
+        let named = property.value.member("x-mcp-header").and_then(Value::string);
+        let header = named.and_then(|name| format!("mcp-param-{name}").parse::<HeaderName>().ok());
+        if let Some(header) = header
+            && places.iter().all(|place| place.header != header)
+        {
+            places.push(Place {
+                path: path.clone(),
+                header,
+            });
+        }
+        find(property.value, path, places);
+        path.pop();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIST: &str = r#"{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"query","inputSchema":{"type":"object","properties":{
+        "region":{"type":"string","x-mcp-header":"Region"},
+        "again":{"type":"string","x-mcp-header":"REGION"},
+        "bad":{"type":"string","x-mcp-header":"a b"},
+        "deep":{"type":"object","properties":{"limit":{"type":"integer","x-mcp-header":"Limit"}}},
+        "dry":{"type":"boolean","x-mcp-header":"Dry"},
+        "none":{"type":"string","x-mcp-header":"None"}}}},{"name":"plain","inputSchema":{"type":"object"}}]}}"#;
+
+    fn headers(known: &ToolHeaders, tool: &str, arguments: &str) -> Vec<String> {
+        let mut scanner = Scanner::new(DEEPEST);
+        let scan = scanner.scan(arguments.as_bytes(), LoneSurrogate::Refuse).unwrap();
+        let headers = known.of_call(tool, scan.document.root());
+        let shown = headers
+            .iter()
+            .map(|(name, value)| format!("{name}: {}", value.to_str().unwrap()));
+        shown.collect()
+    }
+
+    #[test]
+    fn arguments_stand_in_headers_where_the_schema_says_so() {
+        let mut known = ToolHeaders::default();
+        known.learn(LIST.as_bytes());
+        let arguments = r#"{"region":"zürich","again":"x","bad":"x","deep":{"limit":12345678901234567890},"dry":true,"none":null}"#;
+        assert_eq!(
+            headers(&known, "query", arguments),
+            [
+                "mcp-param-region: =?base64?esO8cmljaA==?=",
+                "mcp-param-limit: 12345678901234567890",
+                "mcp-param-dry: true"
+            ]
+        );
+        assert!(headers(&known, "plain", arguments).is_empty());
+        known.learn(br#"{"result":{"tools":[{"name":"query","inputSchema":{}}]}}"#);
+        assert!(headers(&known, "query", arguments).is_empty());
+    }
+}

@@ -1,0 +1,290 @@
+//! A request of a client on its way to a server, and those that the proxy makes for its sake.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use hyper::{
+    HeaderMap, Method, Request, Response, StatusCode, Uri,
+    body::Incoming,
+    header::{AUTHORIZATION, HeaderName, HeaderValue, LOCATION},
+};
+use mcpmon_model::{Denial, Incident, Timestamp};
+use mcpmon_protocol::filter::mcp_http::{Head, Limits, Resource};
+
+use super::{
+    Caps, Crowded, ServerJudge, Unanswered,
+    hearing::{Cut, ticks},
+    problem::Problem,
+    proxy::Proxy,
+    server::{Kind, Server, TooMany},
+    sessions::Conversation,
+};
+use crate::{
+    chunks::{Chunks, Room, causes},
+    coding::{Coding, CodingError},
+    headers,
+    pin::Mismatch,
+    shares::{Owner, Part},
+    trouble::Trouble,
+    upstream::{Upstream, whole},
+};
+
+/// Name of the header that tells a session.
+pub(super) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
+/// What stands for one request of the stateless era only.
+const OF_ONE_REQUEST: &str = "mcp-param-";
+const NAME: HeaderName = HeaderName::from_static("mcp-name");
+
+/// What a client asks of a server, but for the body.
+#[derive(Clone)]
+pub(super) struct Call {
+    pub(super) proxy: Arc<Proxy>,
+    pub(super) server: Arc<Server>,
+    /// Through which the server is asked.
+    pub(super) upstream: Upstream,
+    pub(super) conversation: Arc<Conversation>,
+    /// Where it goes.
+    pub(super) uri: Uri,
+    /// As they go to the server, with all that it is to know the client by.
+    pub(super) headers: HeaderMap,
+    /// Where the client knows the server.
+    pub(super) here: Here,
+    /// Whose it is.
+    pub(super) owner: Owner,
+    /// Memory for what is held of it.
+    pub(super) room: Room,
+    /// Bounds of what is decoded.
+    pub(super) limits: Limits,
+}
+
+/// Where a client knows a server.
+#[derive(Clone)]
+pub(super) struct Here {
+    /// Scheme and authority, as the client has them.
+    pub(super) origin: String,
+    /// The path, as the client wrote it.
+    pub(super) path: String,
+    /// Whether a token stands in the path.
+    pub(super) has_token: bool,
+}
+
+impl Here {
+    /// The URL.
+    pub(super) fn url(&self) -> String {
+        format!("{}{}", self.origin, self.path)
+    }
+}
+
+// Headers tell who the client is to the server, and its path may have a token in it: they are shown nowhere.
+impl fmt::Debug for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Call")
+            .field("server", &self.server.id())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Call {
+    pub(super) fn now(&self) -> Timestamp {
+        self.proxy.now()
+    }
+
+    pub(super) fn caps(&self) -> &Caps {
+        self.proxy.caps()
+    }
+
+    pub(super) const fn room(&self) -> &Room {
+        &self.room
+    }
+
+    /// Room for one more request or stream, given back when dropped.
+    pub(super) fn admit(&self, kind: Kind) -> Result<Part, Problem> {
+        self.server
+            .admit(kind, self.owner)
+            .map_err(|too_many| self.crowded(&too_many))
+    }
+
+    /// One more session is to be opened.
+    pub(super) fn open(&self) -> Result<(), Problem> {
+        self.server
+            .open(self.caps(), self.owner)
+            .map_err(|too_many| self.crowded(&too_many))
+    }
+
+    /// There is no more for whoever asks. Where that is often, it is recorded.
+    pub(super) fn crowded(&self, too_many: &TooMany) -> Problem {
+        if let Some(times) = self.server.refused() {
+            self.proxy.crowded(Crowded {
+                server: Some(self.server.remote.id.clone()),
+                cause: too_many.to_string(),
+                times,
+            });
+        }
+        Problem::of_many(too_many)
+    }
+
+    pub(super) fn judge(&self) -> &dyn ServerJudge {
+        &*self.conversation.judge
+    }
+
+    /// The headers that repeat parts of the body.
+    pub(super) fn head(&self) -> Head<'_> {
+        let fields = self.headers.iter();
+        Head::of(fields.map(|(name, value)| (name.as_str(), value.as_bytes())))
+    }
+
+    /// Records that the server gave no answer.
+    pub(super) fn failed(&self, failure: &Unanswered) {
+        self.judge().failed(self.now(), failure);
+    }
+
+    /// Records what is no message.
+    pub(super) fn note(&self, incidents: &mut Vec<Incident>) {
+        for incident in incidents.drain(..) {
+            self.judge().incident(self.now(), &incident);
+        }
+    }
+
+    /// Records that the server does not answer as it should, for whoever asked.
+    pub(super) fn unfit(&self, cause: impl ToString) -> Problem {
+        let cause = cause.to_string();
+        let problem = Problem::of_answer(self.server.id(), &cause);
+        self.failed(&Unanswered::Unfit { cause });
+        problem
+    }
+
+    /// Has `say` name the server by the URL that its client knows.
+    pub(super) fn with_resource<T>(&self, say: impl FnOnce(Resource<'_>) -> T) -> T {
+        say(Resource {
+            server: &self.server.shown(),
+            client: &self.here.url(),
+            has_secret: self.here.has_token,
+        })
+    }
+
+    /// Headers for a request of the proxy's own in the same name.
+    pub(super) fn own_headers(&self) -> HeaderMap {
+        let mut headers = self.headers.clone();
+        headers::forget_bytes(&mut headers);
+        headers.remove(NAME);
+        let of_one: Vec<HeaderName> = headers
+            .keys()
+            .filter(|name| name.as_str().starts_with(OF_ONE_REQUEST))
+            .cloned()
+            .collect();
+        for name in of_one {
+            headers.remove(name);
+        }
+        headers
+    }
+
+    /// Headers for asking for what everyone may read.
+    pub(super) fn public_headers(&self) -> HeaderMap {
+        let mut headers = self.own_headers();
+        for name in [AUTHORIZATION, SESSION_ID] {
+            headers.remove(name);
+        }
+        headers
+    }
+
+    /// Comes once a person stopped what is asked here, or the server may not be asked any more.
+    pub(super) async fn halted(&self) -> Denial {
+        let mut ticks = ticks();
+        loop {
+            ticks.tick().await;
+            if let Some(denial) = self.judge().halted(self.now()) {
+                return denial;
+            }
+        }
+    }
+
+    /// Sends a request, and waits for the head of its answer. Nobody is asked elsewhere because the server says so.
+    pub(super) async fn send(
+        &self,
+        method: Method,
+        uri: &Uri,
+        headers: HeaderMap,
+        body: impl Into<Bytes>,
+    ) -> Result<Response<Incoming>, Problem> {
+        let mut request = Request::new(whole(body));
+        *request.method_mut() = method;
+        *request.uri_mut() = uri.clone();
+        *request.headers_mut() = headers;
+        headers::narrow_codings(request.headers_mut());
+        let patience = self.caps().head;
+        let name = self.server.id();
+        let sending = tokio::time::timeout(patience, self.upstream.send(request));
+        let sent = tokio::select! {
+            biased;
+            sent = sending => sent,
+            denial = self.halted() => return Err(Problem::of_cut(Cut::Halted(denial.into()))),
+        };
+        let response = match sent {
+            Ok(Ok(response)) => response,
+            Ok(Err(error)) => return Err(self.unreachable(&error)),
+            Err(_elapsed) => {
+                let cause = format!("no answer within {} s", patience.as_secs());
+                self.failed(&Unanswered::Unreachable { cause });
+                let message = format!("`{name}` did not answer within {} s", patience.as_secs());
+                return Err(Problem::new(StatusCode::GATEWAY_TIMEOUT, message));
+            }
+        };
+        if response.status().is_redirection() && response.headers().contains_key(LOCATION) {
+            return Err(self.unfit(format!(
+                "it redirects elsewhere, where nothing would be judged; name that address as the `url` of `{name}` in `mcp.servers`"
+            )));
+        }
+        Ok(response)
+    }
+
+    fn unreachable(&self, error: &hyper_util::client::legacy::Error) -> Problem {
+        let (name, place) = (self.server.id(), self.server.shown());
+        if let Some(mismatch) = Mismatch::behind(error) {
+            let failure = Unanswered::Certificate {
+                pinned: mismatch.expected,
+                shown: mismatch.actual,
+            };
+            self.failed(&failure);
+            let message = format!(
+                "`{name}` at {place} is refused: {mismatch}; if its operator renewed it, put the new one into `tls_fingerprint` of `{name}` in `mcp.servers`"
+            );
+            return Problem::new(StatusCode::BAD_GATEWAY, message);
+        }
+        let what = match error.is_connect() {
+            true => "cannot connect to",
+            false => "got no answer of",
+        };
+        let cause = format!("{what} it{}", causes(error));
+        self.failed(&Unanswered::Unreachable { cause });
+        let url = format!("the `url` of `{name}` in `mcp.servers`");
+        let remedy = match Trouble::behind(error) {
+            None => format!("check the network and {url}"),
+            Some(trouble) => {
+                let pin = format!("`tls_fingerprint` of `{name}` in `mcp.servers`");
+                trouble.remedy(&url, Some(&pin))
+            }
+        };
+        let message = format!("{what} `{name}` at {place}{}; {remedy}", causes(error));
+        Problem::new(StatusCode::BAD_GATEWAY, message)
+    }
+
+    /// Reads a body of the server.
+    pub(super) fn chunks(
+        &self,
+        headers: &HeaderMap,
+        body: Incoming,
+        silence: Duration,
+    ) -> Result<Chunks, CodingError> {
+        Chunks::new(body, Coding::of(headers)?, silence)
+    }
+}
+
+/// The only value of a header; `Err` where it is there more than once, or is no text.
+pub(super) fn single<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Result<Option<&'h str>, ()> {
+    let mut values = headers.get_all(name).iter();
+    let first = values.next();
+    if values.next().is_some() {
+        return Err(());
+    }
+    first.map(HeaderValue::to_str).transpose().map_err(drop)
+}

@@ -1,0 +1,122 @@
+//! A response of a server while it is read, by somebody who may leave.
+
+use std::time::Duration;
+
+use mcpmon_model::{Denial, Verdict};
+use mcpmon_protocol::filter::mcp_http::{Ended, Fault, Output, Response, Session, Waiting};
+use tokio::{
+    runtime::Handle,
+    time::{Instant, Interval, MissedTickBehavior, interval_at},
+};
+
+use super::stream::Talk;
+
+/// How often is looked whether a person stopped what is under way, who has waited too long, and whether lists show
+/// something else by now. What is stopped ends within a second.
+pub(in super::super) const TICK: Duration = Duration::from_millis(500);
+
+/// Fires now and then, for what nobody tells of.
+pub(super) fn ticks() -> Interval {
+    let mut ticks = interval_at(Instant::now() + TICK, TICK);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    ticks
+}
+
+/// Why an answer is waited for no longer, although its client is there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in super::super) enum Cut {
+    /// A person stopped it, or the server may not be asked any more.
+    Halted(Box<Denial>),
+    /// It took longer than a request may wait.
+    Late,
+}
+
+/// A response that is read. Where this is dropped before its end its client has left: nothing waits for the rest.
+#[derive(Debug)]
+pub(super) struct Hearing {
+    pub(super) talk: Talk,
+    pub(super) response: Response,
+    is_over: bool,
+}
+
+impl Hearing {
+    pub(super) const fn new(talk: Talk, response: Response) -> Self {
+        Self {
+            talk,
+            response,
+            is_over: false,
+        }
+    }
+
+    /// One that has not begun, for those that wait for it.
+    pub(super) fn unheard(talk: Talk, status: u16, waiting: Waiting) -> Self {
+        let response = Response::to_post(talk.call.limits, status, None, waiting);
+        Self::new(talk, response)
+    }
+
+    /// It came to its end.
+    pub(super) fn end(&mut self, session: &mut Session, out: &mut Output) -> Ended {
+        self.is_over = true;
+        self.talk.end(session, &mut self.response, out)
+    }
+
+    /// It broke off; whoever waits is told.
+    pub(super) fn fail(&mut self, session: &mut Session, cause: String, out: &mut Output) -> Ended {
+        self.is_over = true;
+        self.missed(session, &Fault::Broken { cause }, out)
+    }
+
+    /// Nothing comes for those that wait, and that is recorded as what they hear.
+    fn missed(&mut self, session: &mut Session, fault: &Fault, out: &mut Output) -> Ended {
+        let call = &self.talk.call;
+        let now = call.now();
+        self.response.note_failure(now, session, fault, &mut |message| {
+            call.judge().missed(now, message);
+            Verdict::Allow
+        });
+        self.talk.fail(session, &mut self.response, fault, out)
+    }
+
+    /// No more of it is heard; whoever waits is told why.
+    pub(super) fn cut(&mut self, session: &mut Session, cut: &Cut, out: &mut Output) -> Ended {
+        self.is_over = true;
+        match cut {
+            Cut::Halted(denial) => self.talk.turn_away(session, &mut self.response, denial, out),
+            Cut::Late => self.missed(session, &Fault::Late, out),
+        }
+    }
+}
+
+impl Drop for Hearing {
+    fn drop(&mut self) {
+        if self.is_over {
+            return;
+        }
+        if let Some(mut session) = self.talk.live.free_session() {
+            leave(&self.talk, &mut session, &mut self.response);
+            return;
+        }
+        // A thread that serves others does not wait. Without a runtime nobody goes on with the session either.
+        let Ok(runtime) = Handle::try_current() else {
+            return;
+        };
+        let nothing = Response::to_post(self.talk.call.limits, 502, None, Waiting::default());
+        let mut response = std::mem::replace(&mut self.response, nothing);
+        let talk = self.talk.clone();
+        runtime.spawn(async move {
+            let mut session = talk.live.session().await;
+            leave(&talk, &mut session, &mut response);
+        });
+    }
+}
+
+/// What the client waited for it will not hear, or only where it asks for it again.
+fn leave(talk: &Talk, session: &mut Session, response: &mut Response) {
+    let cause = "the client left".to_owned();
+    talk.fail(
+        session,
+        response,
+        &Fault::Broken { cause },
+        &mut Output::default(),
+    );
+}

@@ -1,0 +1,114 @@
+//! The transport of 2024-11-05: a stream that everything comes on, and a place that it names for what goes the other way.
+
+use std::{
+    sync::{Mutex, MutexGuard, PoisonError},
+    task::{Context, Waker},
+};
+
+use hyper::Uri;
+use mcpmon_protocol::filter::mcp_http::Endpoint;
+use uuid::Uuid;
+
+use super::{call::Call, problem::Problem, stream::Talk};
+
+/// Bytes of events that wait for a stream before no more messages are taken.
+const MOST_ASIDE: usize = 1 << 20;
+
+/// Events of our own for a client, until its stream takes them.
+#[derive(Debug, Default)]
+pub(super) struct Aside(Mutex<Waiting>);
+
+#[derive(Debug, Default)]
+struct Waiting {
+    events: Vec<u8>,
+    /// Who writes the stream.
+    waker: Option<Waker>,
+}
+
+impl Aside {
+    /// Whether there is room for more: who asks has to take the answers too.
+    pub(super) fn has_room(&self) -> bool {
+        self.lock().events.len() < MOST_ASIDE
+    }
+
+    pub(super) fn put(&self, events: &[u8]) {
+        let mut waiting = self.lock();
+        waiting.events.extend_from_slice(events);
+        if let Some(waker) = waiting.waker.take() {
+            waker.wake();
+        }
+    }
+
+    /// Takes them; where there are none, `context` is woken once there are.
+    pub(super) fn take(&self, context: &Context<'_>) -> Vec<u8> {
+        let mut waiting = self.lock();
+        if waiting.events.is_empty() {
+            waiting.waker = Some(context.waker().clone());
+        }
+        std::mem::take(&mut waiting.events)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        // No step of ours leaves it half changed.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Where a client posts the messages that are answered on a stream. It is known as long as this is there.
+#[derive(Debug)]
+pub(super) struct Place {
+    call: Call,
+    /// The path behind the server's own; nobody else can name it.
+    path: String,
+    is_open: bool,
+}
+
+impl Place {
+    pub(super) fn new(call: &Call) -> Self {
+        Self {
+            call: call.clone(),
+            path: format!("/messages/{}", Uuid::now_v7().simple()),
+            is_open: false,
+        }
+    }
+
+    /// What the client is told in place of what the server says.
+    pub(super) fn endpoint(&self) -> Endpoint {
+        Endpoint {
+            server: self.call.uri.to_string(),
+            announced: format!("{}{}", self.call.here.path, self.path),
+        }
+    }
+
+    /// The server has said where it takes messages: those of the client, and ours in its name.
+    ///
+    /// # Errors
+    /// Where no more sessions are known.
+    pub(super) fn open(&mut self, talk: &mut Talk, endpoint: &str) -> Result<(), Problem> {
+        if self.is_open {
+            return Ok(());
+        }
+        match endpoint.parse::<Uri>() {
+            Ok(uri) => {
+                self.is_open = true;
+                talk.call.uri = uri.clone();
+                let inserted = self.call.proxy.sessions.insert(&self.path, &talk.live, Some(uri));
+                inserted.map_err(|too_many| self.call.crowded(&too_many))?;
+            }
+            Err(error) => {
+                let server = self.call.server.id();
+                tracing::warn!(server, %error, "an MCP server takes messages where nothing can be sent");
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.call
+            .proxy
+            .sessions
+            .forget(&self.call.conversation, &self.path);
+    }
+}

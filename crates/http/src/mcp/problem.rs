@@ -1,0 +1,127 @@
+//! Answers of the proxy's own: JSON-RPC errors, which clients show with what went wrong.
+
+use hyper::{
+    Response, StatusCode,
+    header::{ALLOW, CONTENT_TYPE, HeaderValue, RETRY_AFTER},
+};
+use mcpmon_protocol::filter::mcp_http::error_body;
+
+use super::{hearing::Cut, server::TooMany};
+use crate::{admission::Refusal, body::Outgoing, chunks::ReadError, coding::CodingError};
+
+/// What is allowed at an endpoint.
+const METHODS: HeaderValue = HeaderValue::from_static("GET, POST, DELETE");
+/// Seconds after which one more request may be taken.
+const SOON: HeaderValue = HeaderValue::from_static("5");
+
+/// Why a request gets no answer of its server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in super::super) struct Problem {
+    status: StatusCode,
+    message: String,
+    /// Those that wait are told this instead, as what it is to them.
+    cut: Option<Cut>,
+}
+
+impl Problem {
+    pub(super) fn new(status: StatusCode, message: impl ToString) -> Self {
+        Self {
+            status,
+            message: message.to_string(),
+            cut: None,
+        }
+    }
+
+    /// An answer is waited for no longer.
+    pub(super) fn of_cut(cut: Cut) -> Self {
+        let (status, message) = match &cut {
+            Cut::Halted(denial) => (StatusCode::FORBIDDEN, denial.reason.clone()),
+            Cut::Late => (StatusCode::GATEWAY_TIMEOUT, "no answer came in time".to_owned()),
+        };
+        Self {
+            cut: Some(cut),
+            ..Self::new(status, message)
+        }
+    }
+
+    /// A request that may not be made here. None of them is answered with 401: clients would look for somebody who
+    /// gives out tokens.
+    pub(in super::super) fn of_admission(refusal: Refusal) -> Self {
+        let status = match refusal {
+            Refusal::Forward => StatusCode::BAD_REQUEST,
+            Refusal::Token | Refusal::Origin | Refusal::Page | Refusal::Host => StatusCode::FORBIDDEN,
+        };
+        Self::new(status, refusal)
+    }
+
+    /// More than may be at a time.
+    pub(super) fn of_many(too_many: &TooMany) -> Self {
+        Self::new(StatusCode::TOO_MANY_REQUESTS, too_many)
+    }
+
+    /// A body that cannot be read.
+    pub(super) fn of_reading(error: &ReadError) -> Self {
+        let status = match error {
+            ReadError::Coding(CodingError::Unknown(_)) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            ReadError::Coding(CodingError::Expansion(_)) | ReadError::TooLong(_) => {
+                StatusCode::PAYLOAD_TOO_LARGE
+            }
+            ReadError::Coding(_) | ReadError::Broken(_) => StatusCode::BAD_REQUEST,
+            ReadError::Silent(_) | ReadError::Slow { .. } => StatusCode::REQUEST_TIMEOUT,
+            ReadError::NoRoom => StatusCode::SERVICE_UNAVAILABLE,
+        };
+        Self::new(status, format!("the request's body cannot be read: {error}"))
+    }
+
+    /// What came of the server does not go on.
+    pub(super) fn of_answer(server: &str, cause: impl ToString) -> Self {
+        let cause = cause.to_string();
+        let message = format!("the answer of `{server}` is not forwarded: {cause}");
+        Self::new(StatusCode::BAD_GATEWAY, message)
+    }
+
+    pub(super) const fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    pub(super) fn message(&self) -> &str {
+        &self.message
+    }
+
+    pub(super) const fn cut(&self) -> Option<&Cut> {
+        self.cut.as_ref()
+    }
+
+    /// The answer, to no request in particular.
+    pub(in super::super) fn answer(&self) -> Response<Outgoing> {
+        let body = error_body(self.status.as_u16(), &self.message);
+        self.with(self.status, body.into_bytes())
+    }
+
+    /// The answer with this body, which says the same to those that wait. What mcpmon itself decided is no failure of
+    /// the connection: many clients look into bodies of good answers only.
+    pub(super) fn answer_with(&self, body: Vec<u8>) -> Response<Outgoing> {
+        let status = match self.cut {
+            Some(_) => StatusCode::OK,
+            None => self.status,
+        };
+        self.with(status, body)
+    }
+
+    fn with(&self, status: StatusCode, body: Vec<u8>) -> Response<Outgoing> {
+        let mut response = Response::new(Outgoing::whole(body));
+        *response.status_mut() = status;
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        match status {
+            StatusCode::METHOD_NOT_ALLOWED => {
+                headers.insert(ALLOW, METHODS);
+            }
+            StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
+                headers.insert(RETRY_AFTER, SOON);
+            }
+            _ => {}
+        }
+        response
+    }
+}

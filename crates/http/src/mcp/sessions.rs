@@ -1,0 +1,464 @@
+//! MCP sessions that are known: each belongs to the conversation in which it was opened, and to nobody else.
+
+use std::{
+    collections::BTreeMap,
+    hint::spin_loop,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use hyper::Uri;
+use mcpmon_model::{ListKind, ServerId, Timestamp};
+use mcpmon_protocol::filter::mcp_http::{Learned, Limits, Session};
+use tokio::sync::{Mutex as Turns, OwnedMutexGuard};
+
+use super::{ServerJudge, old::Aside, own::Lists, server::TooMany};
+use crate::shares::{Owner, may_take};
+
+/// How often those that nobody uses are looked for.
+const SWEEP: Duration = Duration::from_secs(60);
+
+/// How long a conversation is known in which there is neither a session nor a request.
+const UNUSED: Duration = Duration::from_secs(1800);
+
+/// How often is looked for a session that somebody has before others of the thread go on, and how long between two looks:
+/// some 20 µs in all, as long as a message is judged. Whoever leaves it to be woken is woken later than that, and all
+/// who come behind wait for that too, as those who wait have their turns.
+const LOOKS: u32 = 32;
+const BETWEEN_LOOKS: u32 = 16;
+
+/// What is common to all sessions of a conversation, and to requests without any.
+#[derive(Debug)]
+pub(super) struct Conversation {
+    pub(super) server: ServerId,
+    pub(super) judge: Arc<dyn ServerJudge>,
+    /// What the server was heard to say of its tools.
+    pub(super) learned: Learned,
+    /// The lists that the proxy itself asked for.
+    pub(super) lists: Lists,
+    news: Mutex<News>,
+    owner: Owner,
+    used: Used,
+}
+
+/// Which lists show something else than before, and since when, counted in changes.
+#[derive(Debug, Default)]
+struct News {
+    count: u64,
+    latest: BTreeMap<ListKind, u64>,
+}
+
+/// A session with a server.
+#[derive(Debug)]
+pub(super) struct Live {
+    pub(super) conversation: Arc<Conversation>,
+    session: Arc<Turns<Session>>,
+    /// What comes of its messages on the stream that is all it is answered on.
+    pub(super) aside: Aside,
+    owner: Owner,
+    used: Used,
+}
+
+impl Live {
+    /// One in which nothing was said yet.
+    pub(super) fn new(conversation: &Arc<Conversation>, limits: Limits, owner: Owner) -> Arc<Self> {
+        let session = Session::new(limits, conversation.learned.clone());
+        Self::with(conversation, session, owner)
+    }
+
+    /// One of the older transport, the same.
+    pub(super) fn old(conversation: &Arc<Conversation>, limits: Limits, owner: Owner) -> Arc<Self> {
+        let session = Session::legacy(limits, conversation.learned.clone());
+        Self::with(conversation, session, owner)
+    }
+
+    fn with(conversation: &Arc<Conversation>, session: Session, owner: Owner) -> Arc<Self> {
+        Arc::new(Self {
+            conversation: Arc::clone(conversation),
+            session: Arc::new(Turns::new(session)),
+            aside: Aside::default(),
+            owner,
+            used: Used::now(),
+        })
+    }
+
+    /// What was said in it so far. Whoever judges a message has it for as long as that takes, so it is never waited for
+    /// by holding up a thread: others are served by it.
+    pub(super) fn session(&self) -> impl Future<Output = OwnedMutexGuard<Session>> + Send + use<> {
+        let session = Arc::clone(&self.session);
+        async move {
+            for _ in 0..LOOKS {
+                if let Ok(free) = Arc::clone(&session).try_lock_owned() {
+                    return free;
+                }
+                (0..BETWEEN_LOOKS).for_each(|_| spin_loop());
+            }
+            session.lock_owned().await
+        }
+    }
+
+    /// The same, if nobody else has it.
+    pub(super) fn free_session(&self) -> Option<OwnedMutexGuard<Session>> {
+        Arc::clone(&self.session).try_lock_owned().ok()
+    }
+}
+
+/// When something was used last.
+#[derive(Debug)]
+struct Used(Mutex<Instant>);
+
+impl Used {
+    fn now() -> Self {
+        Self(Mutex::new(Instant::now()))
+    }
+
+    fn touch(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+    }
+
+    fn at(&self) -> Instant {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a conversation is found by: the server, and the address of its judge, which no other has while it is held.
+type Whose = (ServerId, usize);
+/// What a session is found by beside that: `Mcp-Session-Id`, or the place that an `endpoint` event named.
+type Id = Box<str>;
+
+/// A session that is open.
+#[derive(Clone, Debug)]
+pub(super) struct Opened {
+    pub(super) live: Arc<Live>,
+    /// Where its messages go, if that is not where it was opened.
+    pub(super) place: Option<Uri>,
+}
+
+/// The sessions of all servers.
+#[derive(Debug)]
+pub(super) struct Sessions {
+    most: usize,
+    idle: Duration,
+    known: Mutex<Known>,
+}
+
+#[derive(Debug)]
+struct Known {
+    conversations: BTreeMap<Whose, Arc<Conversation>>,
+    sessions: BTreeMap<(Whose, Id), Opened>,
+    swept: Instant,
+}
+
+impl Sessions {
+    /// At most `most`, each for `idle` after it was used.
+    pub(super) const fn new(most: usize, idle: Duration, now: Instant) -> Self {
+        Self {
+            most,
+            idle,
+            known: Mutex::new(Known {
+                conversations: BTreeMap::new(),
+                sessions: BTreeMap::new(),
+                swept: now,
+            }),
+        }
+    }
+
+    /// The conversation that `judge` judges. Where `owner` has as many as it may, that of its own which was used longest
+    /// ago makes room.
+    pub(super) fn conversation(
+        &self,
+        server: &ServerId,
+        judge: Arc<dyn ServerJudge>,
+        owner: Owner,
+    ) -> Result<Arc<Conversation>, TooMany> {
+        let mut known = self.lock();
+        let whose = whose(server, &judge);
+        if let Some(conversation) = known.conversations.get(&whose) {
+            conversation.used.touch();
+            return Ok(Arc::clone(conversation));
+        }
+        known.sweep(self.idle, Instant::now());
+        let used = |conversation: &Arc<Conversation>| (conversation.owner, conversation.used.at());
+        make_room(&mut known.conversations, self.most, owner, used)?;
+        let conversation = Arc::new(Conversation {
+            server: server.clone(),
+            judge,
+            learned: Learned::default(),
+            lists: Lists::default(),
+            news: Mutex::default(),
+            owner,
+            used: Used::now(),
+        });
+        known.conversations.insert(whose, Arc::clone(&conversation));
+        Ok(conversation)
+    }
+
+    /// The session of that id, if it was opened in this conversation.
+    pub(super) fn find(&self, conversation: &Conversation, id: &str) -> Option<Opened> {
+        let known = self.lock();
+        let opened = known.sessions.get(&(conversation.whose(), id.into()))?;
+        opened.live.used.touch();
+        Some(opened.clone())
+    }
+
+    /// A session is open. One of the same id is no more. Where its owner has as many as it may, that of its own which
+    /// was used longest ago makes room.
+    pub(super) fn insert(&self, id: &str, live: &Arc<Live>, place: Option<Uri>) -> Result<(), TooMany> {
+        let mut known = self.lock();
+        known.sweep(self.idle, Instant::now());
+        live.used.touch();
+        let key = (live.conversation.whose(), id.into());
+        if !known.sessions.contains_key(&key) {
+            let used = |opened: &Opened| (opened.live.owner, opened.live.used.at());
+            make_room(&mut known.sessions, self.most, live.owner, used)?;
+        }
+        let live = Arc::clone(live);
+        known.sessions.insert(key, Opened { live, place });
+        Ok(())
+    }
+
+    /// A session is over.
+    pub(super) fn forget(&self, conversation: &Conversation, id: &str) {
+        self.lock().sessions.remove(&(conversation.whose(), id.into()));
+    }
+
+    /// Forgets what nobody uses. Cheap where that was done a moment ago.
+    pub(super) fn sweep(&self, now: Instant) {
+        self.lock().sweep(self.idle, now);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        // No step of ours leaves it half changed.
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Conversation {
+    /// Lists that changed since `seen`, which is then up to date: every stream of a conversation tells of them.
+    pub(super) fn changed(&self, now: Timestamp, seen: &mut u64) -> Vec<ListKind> {
+        let changed = self.judge.changed(now);
+        let mut news = self.news.lock().unwrap_or_else(PoisonError::into_inner);
+        for kind in changed {
+            news.count += 1;
+            let count = news.count;
+            news.latest.insert(kind, count);
+        }
+        let seen = std::mem::replace(seen, news.count);
+        let newer = news.latest.iter().filter(|(_, when)| **when > seen);
+        newer.map(|(kind, _)| *kind).collect()
+    }
+
+    /// How many changes there were so far.
+    pub(super) fn changes(&self) -> u64 {
+        self.news.lock().unwrap_or_else(PoisonError::into_inner).count
+    }
+
+    fn whose(&self) -> Whose {
+        whose(&self.server, &self.judge)
+    }
+}
+
+fn whose(server: &ServerId, judge: &Arc<dyn ServerJudge>) -> Whose {
+    (server.clone(), Arc::as_ptr(judge).cast::<()>().addr())
+}
+
+impl Known {
+    fn sweep(&mut self, idle: Duration, now: Instant) {
+        if now.saturating_duration_since(self.swept) < SWEEP {
+            return;
+        }
+        self.swept = now;
+        let is_fresh = |used: &Used, idle| now.saturating_duration_since(used.at()) < idle;
+        // What somebody else holds is in use: a stream, a session.
+        self.sessions
+            .retain(|_, opened| Arc::strong_count(&opened.live) > 1 || is_fresh(&opened.live.used, idle));
+        let idle = idle.min(UNUSED);
+        self.conversations.retain(|_, conversation| {
+            Arc::strong_count(conversation) > 1 || is_fresh(&conversation.used, idle)
+        });
+    }
+}
+
+/// Makes room for one more of `owner` among `most`: where it has its share, by forgetting what of its own was used
+/// longest ago; others lose nothing.
+fn make_room<K: Clone + Ord, T>(
+    held: &mut BTreeMap<K, T>,
+    most: usize,
+    owner: Owner,
+    used: impl Fn(&T) -> (Owner, Instant),
+) -> Result<(), TooMany> {
+    let own = held.iter().filter(|(_, one)| used(one).0 == owner);
+    if may_take(owner, own.clone().count(), held.len(), most).is_ok() {
+        return Ok(());
+    }
+    let Some(oldest) = own.min_by_key(|(_, one)| used(one).1).map(|(key, _)| key.clone()) else {
+        return Err(TooMany::Known { most });
+    };
+    tracing::warn!(
+        %owner,
+        most,
+        "more MCP sessions than mcpmon knows of one user at a time: the one that was used longest ago is forgotten"
+    );
+    held.remove(&oldest);
+    Ok(())
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::collections::BTreeSet;
+
+    use mcpmon_model::{Denial, Incident, Message, Verdict};
+
+    use super::*;
+    use crate::mcp::Unanswered;
+
+    /// Has one list that changed, once.
+    #[derive(Debug, Default)]
+    pub(in super::super) struct Judging(Mutex<BTreeSet<ListKind>>);
+
+    impl ServerJudge for Judging {
+        fn message(&self, _now: Timestamp, _message: &Message<'_>) -> Verdict {
+            Verdict::Allow
+        }
+
+        fn halted(&self, _now: Timestamp) -> Option<Denial> {
+            None
+        }
+
+        fn incident(&self, _now: Timestamp, _incident: &Incident) {}
+
+        fn changed(&self, _now: Timestamp) -> BTreeSet<ListKind> {
+            std::mem::take(&mut self.0.lock().unwrap())
+        }
+
+        fn knows(&self, _tool: &str) -> bool {
+            false
+        }
+
+        fn missed(&self, _: Timestamp, _: &Message<'_>) {}
+
+        fn failed(&self, _now: Timestamp, _failure: &Unanswered) {}
+    }
+
+    const IDLE: Duration = Duration::from_secs(600);
+
+    fn files() -> ServerId {
+        ServerId::new("files").unwrap()
+    }
+
+    const ONE: Owner = Owner::User(1);
+    const TWO: Owner = Owner::User(2);
+
+    fn conversation(sessions: &Sessions, judge: &Arc<dyn ServerJudge>) -> Arc<Conversation> {
+        sessions.conversation(&files(), Arc::clone(judge), ONE).unwrap()
+    }
+
+    fn opened(sessions: &Sessions, judge: &Arc<dyn ServerJudge>, id: &str) -> Arc<Conversation> {
+        let conversation = conversation(sessions, judge);
+        let live = Live::new(&conversation, Limits::default(), ONE);
+        sessions.insert(id, &live, None).unwrap();
+        conversation
+    }
+
+    #[test]
+    fn a_session_is_of_one_conversation_with_one_server() {
+        let sessions = Sessions::new(8, IDLE, Instant::now());
+        let (one, two): (Arc<dyn ServerJudge>, Arc<dyn ServerJudge>) =
+            (Arc::new(Judging::default()), Arc::new(Judging::default()));
+        let conversation = opened(&sessions, &one, "abc");
+        assert!(sessions.find(&conversation, "abc").is_some());
+        let other = self::conversation(&sessions, &two);
+        assert!(sessions.find(&other, "abc").is_none());
+        let mail = ServerId::new("mail").unwrap();
+        let elsewhere = sessions.conversation(&mail, Arc::clone(&one), ONE).unwrap();
+        assert!(sessions.find(&elsewhere, "abc").is_none());
+        let again = self::conversation(&sessions, &one);
+        assert!(Arc::ptr_eq(&again, &conversation));
+        sessions.forget(&again, "abc");
+        assert!(sessions.find(&conversation, "abc").is_none());
+    }
+
+    #[test]
+    fn what_nobody_uses_is_forgotten_and_its_judge_let_go() {
+        let begun = Instant::now();
+        let sessions = Sessions::new(8, IDLE, begun);
+        let judge: Arc<dyn ServerJudge> = Arc::new(Judging::default());
+        let conversation = opened(&sessions, &judge, "idle");
+        opened(&sessions, &judge, "streaming");
+        let held = sessions.find(&conversation, "streaming").unwrap();
+        sessions.sweep(begun + IDLE + SWEEP);
+        assert!(sessions.find(&conversation, "idle").is_none());
+        assert!(
+            sessions.find(&conversation, "streaming").is_some(),
+            "it is in use"
+        );
+        drop((held, conversation));
+        sessions.sweep(Instant::now() + 2 * (IDLE + SWEEP));
+        sessions.sweep(Instant::now() + 3 * (IDLE + SWEEP));
+        assert_eq!(Arc::strong_count(&judge), 1);
+    }
+
+    #[test]
+    fn conversations_are_no_more_than_may_be() {
+        let sessions = Sessions::new(4, IDLE, Instant::now());
+        let judges: Vec<Arc<dyn ServerJudge>> = (0..3).map(|_| Arc::new(Judging::default()) as _).collect();
+        for judge in &judges {
+            conversation(&sessions, judge);
+        }
+        let held: Vec<usize> = judges.iter().map(Arc::strong_count).collect();
+        assert_eq!(held, [1, 2, 2], "the oldest made room");
+        let open = |owner| sessions.conversation(&files(), Arc::new(Judging::default()), owner);
+        assert!(
+            open(TWO).is_ok() && open(Owner::User(3)).is_ok(),
+            "there is room for others"
+        );
+        assert_eq!(open(Owner::User(4)).unwrap_err(), TooMany::Known { most: 4 });
+        let held: Vec<usize> = judges.iter().map(Arc::strong_count).collect();
+        assert_eq!(held, [1, 2, 2], "nobody lost anything to others");
+    }
+
+    #[test]
+    fn nobody_loses_a_session_to_another_user() {
+        let sessions = Sessions::new(4, IDLE, Instant::now());
+        let judge: Arc<dyn ServerJudge> = Arc::new(Judging::default());
+        let conversation = conversation(&sessions, &judge);
+        let open =
+            |id: &str, owner| sessions.insert(id, &Live::new(&conversation, Limits::default(), owner), None);
+        let is_known = |id: &str| sessions.find(&conversation, id).is_some();
+        open("oldest", TWO).unwrap();
+        for id in ["one", "two", "three", "four"] {
+            open(id, ONE).unwrap();
+        }
+        assert!(is_known("oldest"));
+        let known: Vec<&str> = ["one", "two", "three", "four"]
+            .into_iter()
+            .filter(|id| is_known(id))
+            .collect();
+        assert_eq!(known, ["three", "four"], "its own made room");
+        open("three", ONE).unwrap();
+        assert!(is_known("three") && is_known("four"), "the same one needs none");
+        open("last", Owner::User(3)).unwrap();
+        assert_eq!(open("more", Owner::User(4)), Err(TooMany::Known { most: 4 }));
+    }
+
+    #[test]
+    fn every_stream_hears_of_a_change_once() {
+        let sessions = Sessions::new(8, IDLE, Instant::now());
+        let judging = Arc::new(Judging::default());
+        let judge: Arc<dyn ServerJudge> = Arc::clone(&judging) as _;
+        let conversation = conversation(&sessions, &judge);
+        let (mut one, mut two) = (conversation.changes(), conversation.changes());
+        judging.0.lock().unwrap().insert(ListKind::Tools);
+        let now = Timestamp(1);
+        assert_eq!(conversation.changed(now, &mut one), [ListKind::Tools]);
+        assert_eq!(conversation.changed(now, &mut one), []);
+        judging.0.lock().unwrap().insert(ListKind::Prompts);
+        assert_eq!(
+            conversation.changed(now, &mut two),
+            [ListKind::Tools, ListKind::Prompts]
+        );
+        assert_eq!(conversation.changed(now, &mut one), [ListKind::Prompts]);
+        let mut late = conversation.changes();
+        assert_eq!(conversation.changed(now, &mut late), [], "it lists after that");
+    }
+}

@@ -1,0 +1,528 @@
+//! A stream of a server on its way to the client, judged while it flows.
+
+use std::{
+    fmt,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
+
+use bytes::Bytes;
+use mcpmon_model::Denial;
+use mcpmon_protocol::filter::mcp_http::{Ended, Fault, Flow, Output, Response, Session};
+use tokio::{sync::OwnedMutexGuard, task::block_in_place, time::Interval};
+
+use super::{
+    Unanswered,
+    call::Call,
+    hearing::{Cut, Hearing, ticks},
+    old::Place,
+    own,
+    sessions::Live,
+};
+use crate::{
+    body::Failure,
+    chunks::{Chunks, ReadError, Share},
+    shares::Part,
+};
+
+/// Longest message that is read while others wait for it, bytes: about a millisecond.
+const LONG: usize = 64 << 10;
+
+/// Does what takes the longer the more bytes there are; others of this thread go on meanwhile if that is long.
+pub(super) fn step_aside<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
+    match bytes > LONG {
+        true => block_in_place(work),
+        false => work(),
+    }
+}
+
+/// A request of a client, and the session that it is of.
+#[derive(Clone, Debug)]
+pub(super) struct Talk {
+    pub(super) call: Call,
+    pub(super) live: Arc<Live>,
+}
+
+impl Talk {
+    /// Takes what the server sent; what goes on is in `out`.
+    pub(super) fn push(
+        &self,
+        session: &mut Session,
+        response: &mut Response,
+        chunk: &[u8],
+        out: &mut Output,
+    ) -> Flow {
+        let (now, judge) = (self.call.now(), self.call.judge());
+        let flow = step_aside(response.held() + chunk.len(), || {
+            response.push(
+                now,
+                session,
+                chunk,
+                &mut |message| judge.message(now, message),
+                out,
+            )
+        });
+        self.settle(out);
+        flow
+    }
+
+    /// The server sends no more.
+    pub(super) fn end(&self, session: &mut Session, response: &mut Response, out: &mut Output) -> Ended {
+        let (now, judge) = (self.call.now(), self.call.judge());
+        let ended = step_aside(response.held(), || {
+            response.end(now, session, &mut |message| judge.message(now, message), out)
+        });
+        self.settle(out);
+        ended
+    }
+
+    /// The server's answer does not come, or not to its end.
+    pub(super) fn fail(
+        &self,
+        session: &mut Session,
+        response: &mut Response,
+        fault: &Fault,
+        out: &mut Output,
+    ) -> Ended {
+        let ended = response.fail(session, fault, out);
+        self.settle(out);
+        ended
+    }
+
+    /// The server is heard no more, for this reason.
+    pub(super) fn turn_away(
+        &self,
+        session: &mut Session,
+        response: &mut Response,
+        denial: &Denial,
+        out: &mut Output,
+    ) -> Ended {
+        let ended = response.turn_away(session, denial, out);
+        self.settle(out);
+        ended
+    }
+
+    /// Does what does not concern the client.
+    pub(super) fn settle(&self, out: &mut Output) {
+        self.call.note(&mut out.incidents);
+        for message in out.to_server.drain(..) {
+            own::say(&self.call, message);
+        }
+    }
+
+    /// Time passes.
+    pub(super) fn tick(
+        &self,
+        session: &mut Session,
+        response: &mut Response,
+        seen: Option<&mut u64>,
+        out: &mut Output,
+    ) -> Flow {
+        let now = self.call.now();
+        session.expire(now, out);
+        let flow = response.expire(now, session, out);
+        if let Some(seen) = seen {
+            for kind in self.call.conversation.changed(now, seen) {
+                response.list_changed(session, kind, out);
+            }
+        }
+        self.settle(out);
+        flow
+    }
+}
+
+/// A stream on its way to the client. Nothing waits here: what the filter lets go on goes on with the read that brought
+/// it, and the next read is not done before that is taken.
+pub(in super::super) struct Judged {
+    hearing: Hearing,
+    share: Share,
+    out: Output,
+    state: State,
+    /// What comes next, once nobody else has the session.
+    step: Option<Step>,
+    /// Whose turn it is with the session.
+    turn: Option<Turn>,
+    /// How it is kept open, if it is.
+    kept: Option<Kept>,
+    ticks: Interval,
+    /// Where messages go that are answered here.
+    place: Option<Place>,
+    _part: Part,
+}
+
+/// Comes with the session.
+type Turn = Pin<Box<dyn Future<Output = OwnedMutexGuard<Session>> + Send>>;
+
+/// What happens to a stream.
+enum Step {
+    /// The server said something.
+    Came(Bytes),
+    /// It should have said more.
+    Broke(ReadError),
+    /// It says no more.
+    Ended,
+    /// Time passed.
+    Tick,
+    /// Nothing more is to be heard.
+    Halted(Denial),
+    /// The proxy is to stop.
+    Stopped,
+}
+
+/// A stream that stays open for what a server says later.
+struct Kept {
+    /// Changes of which the client heard.
+    seen: u64,
+    /// Comes once the proxy is to stop: nobody waits for the end of such a stream.
+    stopped: Pin<Box<dyn Future<Output = ()> + Send>>,
+}
+
+enum State {
+    Reading(Box<Chunks>),
+    /// Nothing more comes, and this is still to be said.
+    Over(Option<Failure>),
+}
+
+// Of what passes nothing is shown.
+impl fmt::Debug for Judged {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Judged")
+            .field("talk", &self.hearing.talk)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Judged {
+    pub(super) fn new(
+        talk: Talk,
+        chunks: Chunks,
+        response: Response,
+        is_kept: bool,
+        place: Option<Place>,
+        part: Part,
+    ) -> Self {
+        let kept = is_kept.then(|| Kept {
+            seen: talk.call.conversation.changes(),
+            stopped: Box::pin(talk.call.proxy.stopped()),
+        });
+        Self {
+            hearing: Hearing::new(talk, response),
+            share: Share::default(),
+            out: Output::default(),
+            state: State::Reading(Box::new(chunks)),
+            step: None,
+            turn: None,
+            kept,
+            ticks: ticks(),
+            place,
+            _part: part,
+        }
+    }
+
+    pub(in super::super) const fn is_over(&self) -> bool {
+        matches!(self.state, State::Over(None))
+    }
+
+    pub(in super::super) fn poll(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Bytes, Failure>>> {
+        loop {
+            if let State::Over(failure) = &mut self.state {
+                return Poll::Ready(failure.take().map(Err));
+            }
+            if self.place.is_some() {
+                let aside = self.hearing.talk.live.aside.take(context);
+                if !aside.is_empty() {
+                    // Where this is not read on, nobody else would have the session that it is given meanwhile.
+                    self.turn = None;
+                    return Poll::Ready(Some(Ok(aside.into())));
+                }
+            }
+            let step = match self.step.take() {
+                Some(step) => step,
+                None => ready!(self.next(context)),
+            };
+            let Poll::Ready(mut session) = self.session(context) else {
+                self.step = Some(step);
+                return Poll::Pending;
+            };
+            self.out.to_client.clear();
+            let came = self.make(step, &mut session);
+            drop(session);
+            if self.out.to_client.is_empty() {
+                continue;
+            }
+            let bytes = match *self.out.to_client == *came {
+                true => came,
+                false => Bytes::from(std::mem::take(&mut self.out.to_client)),
+            };
+            return Poll::Ready(Some(Ok(bytes)));
+        }
+    }
+
+    /// What happens next. A server that says something all the time does not keep time from passing.
+    fn next(&mut self, context: &mut Context<'_>) -> Poll<Step> {
+        if self.ticks.poll_tick(context).is_ready() {
+            let call = &self.hearing.talk.call;
+            let halted = call.judge().halted(call.now());
+            return Poll::Ready(halted.map_or(Step::Tick, Step::Halted));
+        }
+        if self.is_stopped(context) {
+            return Poll::Ready(Step::Stopped);
+        }
+        let State::Reading(chunks) = &mut self.state else {
+            return Poll::Ready(Step::Ended);
+        };
+        Poll::Ready(match ready!(chunks.poll_next(context)) {
+            Some(Ok(chunk)) => Step::Came(chunk),
+            Some(Err(error)) => Step::Broke(error),
+            None => Step::Ended,
+        })
+    }
+
+    /// The session, once nobody else has it.
+    fn session(&mut self, context: &mut Context<'_>) -> Poll<OwnedMutexGuard<Session>> {
+        let live = &self.hearing.talk.live;
+        if self.turn.is_none()
+            && let Some(session) = live.free_session()
+        {
+            return Poll::Ready(session);
+        }
+        let turn = self.turn.get_or_insert_with(|| Box::pin(live.session()));
+        let session = ready!(turn.as_mut().poll(context));
+        self.turn = None;
+        Poll::Ready(session)
+    }
+
+    fn is_stopped(&mut self, context: &mut Context<'_>) -> bool {
+        let kept = self.kept.as_mut();
+        kept.is_some_and(|kept| kept.stopped.as_mut().poll(context).is_ready())
+    }
+
+    /// Does what is next. What goes on is in `out`; what came of the server is returned, as it is often the same.
+    fn make(&mut self, step: Step, session: &mut Session) -> Bytes {
+        match step {
+            Step::Came(chunk) => {
+                self.take(&chunk, session);
+                return chunk;
+            }
+            Step::Broke(error) => self.break_off(error, session),
+            Step::Ended => {
+                self.hearing.end(session, &mut self.out);
+                self.state = State::Over(None);
+            }
+            Step::Tick => {
+                let seen = self.kept.as_mut().map(|kept| &mut kept.seen);
+                let Hearing { talk, response, .. } = &mut self.hearing;
+                let flow = talk.tick(session, response, seen, &mut self.out);
+                self.heed(flow, session);
+            }
+            Step::Halted(denial) => {
+                self.hearing
+                    .cut(session, &Cut::Halted(denial.into()), &mut self.out);
+                self.state = State::Over(None);
+            }
+            Step::Stopped => self.state = State::Over(None),
+        }
+        Bytes::new()
+    }
+
+    fn take(&mut self, chunk: &[u8], session: &mut Session) {
+        let Hearing { talk, response, .. } = &mut self.hearing;
+        let flow = talk.push(session, response, chunk, &mut self.out);
+        if let (Some(place), Some(endpoint)) = (&mut self.place, response.endpoint())
+            && let Err(problem) = place.open(talk, endpoint)
+        {
+            // Where messages could go nobody is told: they would not be taken.
+            self.out.to_client.clear();
+            let cause = problem.message().to_owned();
+            self.hearing.fail(session, cause, &mut self.out);
+            self.state = State::Over(None);
+            return;
+        }
+        self.heed(flow, session);
+        if let Err(error) = self.cover() {
+            self.break_off(error, session);
+        }
+    }
+
+    /// What comes behind may go nowhere.
+    fn heed(&mut self, flow: Flow, session: &mut Session) {
+        if flow == Flow::Over {
+            let server = self.hearing.talk.call.server.id();
+            tracing::warn!(server, "a stream of an MCP server is cut off");
+            self.hearing.end(session, &mut self.out);
+            self.state = State::Over(None);
+        }
+    }
+
+    /// The server should have said more.
+    fn break_off(&mut self, error: ReadError, session: &mut Session) {
+        let call = &self.hearing.talk.call;
+        let server = call.server.id();
+        tracing::debug!(server, %error, "a stream of an MCP server broke off");
+        let cause = error.to_string();
+        // What is kept open breaks off now and then: its client opens it again.
+        if self.kept.is_none() {
+            let cause = cause.clone();
+            call.failed(&Unanswered::Unreachable { cause });
+        }
+        self.hearing.fail(session, cause, &mut self.out);
+        // An error ends the connection before what is in `out` went out. Who was told there does not need it.
+        self.state = State::Over(match self.out.to_client.is_empty() {
+            true => Some(error.into()),
+            false => None,
+        });
+    }
+
+    /// Accounts for what waits in the filter; for nothing once nothing does.
+    fn cover(&mut self) -> Result<(), ReadError> {
+        match self.hearing.response.held() {
+            0 => {
+                self.share = Share::default();
+                Ok(())
+            }
+            held => self.hearing.talk.call.room().cover(&mut self.share, held),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{future::poll_fn, time::Duration};
+
+    use hyper::{HeaderMap, Method, StatusCode};
+    use mcpmon_model::{ServerId, ServerType, SessionId, Timestamp};
+    use mcpmon_protocol::filter::mcp_http::Limits;
+    use mcpmon_session::clock;
+    use tokio::{sync::watch, time::timeout};
+
+    use super::*;
+    use crate::{
+        chunks::Room,
+        client::tests::{Site, Told},
+        mcp::{
+            AskedServer, Bounds, Caps, Crowded, McpSettings, NotJudged, Proxy, Remote, ServerJudge, Servers,
+            call::Here,
+            server::{Kind, Server},
+            sessions::tests::Judging,
+        },
+        shares::Owner,
+        upstream::Upstream,
+    };
+
+    const PATIENCE: Duration = Duration::from_secs(10);
+
+    /// A server is asked without being looked up.
+    #[derive(Debug)]
+    struct Nowhere;
+
+    impl Servers for Nowhere {
+        fn session(&self, _token: &str) -> Option<SessionId> {
+            None
+        }
+
+        fn remote(&self, _id: &str) -> Option<Arc<Remote>> {
+            None
+        }
+
+        fn ids(&self) -> Vec<ServerId> {
+            Vec::new()
+        }
+
+        fn bounds(&self) -> Bounds {
+            Bounds {
+                limits: Limits::default(),
+                streams: 1,
+            }
+        }
+
+        fn crowded(&self, _now: Timestamp, _crowded: &Crowded) {}
+
+        fn conversation(&self, _asked: AskedServer) -> Result<Arc<dyn ServerJudge>, NotJudged> {
+            Err(NotJudged("nobody is here".to_owned()))
+        }
+    }
+
+    /// A session of the older transport with the server at `url`.
+    fn old(url: &str, stopped: watch::Receiver<bool>) -> Talk {
+        let owner = Owner::User(1);
+        let remote = Remote {
+            id: ServerId::new("files").unwrap(),
+            url: url.to_owned(),
+            server_type: ServerType::Sse,
+            tls: None,
+        };
+        let server = Server::new(Arc::new(remote), None, &Caps::default(), 1).unwrap();
+        let settings = McpSettings::new(Arc::new(Nowhere), clock::now);
+        let room = Room::new(1 << 20);
+        let proxy = Arc::new(Proxy::new(settings, room.clone(), stopped));
+        let judge: Arc<dyn ServerJudge> = Arc::new(Judging::default());
+        let conversation = proxy.sessions.conversation(&server.remote.id, judge, owner);
+        let conversation = conversation.unwrap();
+        let live = Live::old(&conversation, Limits::default(), owner);
+        let call = Call {
+            proxy,
+            upstream: Upstream::pinned(None).unwrap(),
+            uri: server.endpoint(None).unwrap(),
+            server: Arc::new(server),
+            conversation,
+            headers: HeaderMap::new(),
+            here: Here {
+                origin: "http://localhost".to_owned(),
+                path: "/mcp/files".to_owned(),
+                has_token: false,
+            },
+            owner,
+            room,
+            limits: Limits::default(),
+        };
+        Talk { call, live }
+    }
+
+    /// The stream that the server opens.
+    async fn opened(talk: &Talk) -> Judged {
+        let Talk { call, live } = talk;
+        let part = call.admit(Kind::Stream).unwrap();
+        let response = call.send(Method::GET, &call.uri, HeaderMap::new(), "").await;
+        let (head, body) = response.unwrap().into_parts();
+        let chunks = call.chunks(&head.headers, body, PATIENCE).unwrap();
+        let place = Place::new(call);
+        let talk = Talk {
+            call: call.clone(),
+            live: Arc::clone(live),
+        };
+        let ok = StatusCode::OK.as_u16();
+        let response = Response::legacy(call.limits, ok, Some("text/event-stream"), place.endpoint());
+        Judged::new(talk, chunks, response, true, Some(place), part)
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_stream_that_nobody_reads_keeps_no_session() {
+        let site = Site::new(|_| Told::these(&["event: endpoint\ndata: /m\n\n".to_owned()])).await;
+        let (_stop, stopped) = watch::channel(false);
+        let talk = old(&site.url, stopped);
+        let mut stream = opened(&talk).await;
+        let held = talk.live.session().await;
+        poll_fn(|context| {
+            assert!(stream.poll(context).is_pending(), "others have the session");
+            match stream.turn {
+                Some(_) => Poll::Ready(()),
+                None => Poll::Pending,
+            }
+        })
+        .await;
+        talk.live.aside.put(b": aside\n\n");
+        drop(held);
+        let said = poll_fn(|context| stream.poll(context)).await;
+        assert_eq!(said.unwrap().unwrap(), ": aside\n\n");
+        let session = timeout(PATIENCE, talk.live.session()).await;
+        assert!(session.is_ok(), "it is free for others");
+        drop(session);
+        let said = poll_fn(|context| stream.poll(context)).await;
+        let said = String::from_utf8(said.unwrap().unwrap().to_vec()).unwrap();
+        assert!(said.starts_with("event: endpoint\n"), "nothing is lost: {said}");
+    }
+}

@@ -1,0 +1,315 @@
+//! What there is so much of, and whose it is: nobody takes what others come for.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+/// Refusals in [`WHILE`] that are worth telling.
+const OFTEN: u32 = 10;
+/// In which refusals are counted, and told once.
+const WHILE: Duration = Duration::from_secs(60);
+
+/// Whose something is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Owner {
+    /// A user of this host.
+    User(u32),
+    /// Somebody elsewhere, or here where the kernel does not tell who.
+    Host(IpAddr),
+}
+
+impl Owner {
+    /// Of whom nothing is known.
+    pub(super) const NOBODY: Self = Self::Host(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+
+    /// Whoever has this address; of IPv6, whoever has the network that a host chooses its own from.
+    pub(super) fn at(address: IpAddr) -> Self {
+        Self::Host(match address.to_canonical() {
+            IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
+            address @ IpAddr::V4(_) => address,
+        })
+    }
+}
+
+impl fmt::Display for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::User(uid) => write!(f, "user {uid}"),
+            Self::Host(IpAddr::V6(network)) => write!(f, "{network}/64"),
+            Self::Host(address) => write!(f, "{address}"),
+        }
+    }
+}
+
+/// Why no more are to be had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scarce {
+    /// All of so many are taken.
+    All(usize),
+    /// The owner has so many, and no more are left to others.
+    Own(Owner, usize),
+}
+
+/// Whether one that has `own` of `most`, of which `all` are taken, may have one more: nobody has more than are left.
+pub(super) const fn may_take(owner: Owner, own: usize, all: usize, most: usize) -> Result<(), Scarce> {
+    may_take_more(owner, own, all, most, 1)
+}
+
+const fn may_take_more(owner: Owner, own: usize, all: usize, most: usize, more: usize) -> Result<(), Scarce> {
+    let free = most.saturating_sub(all);
+    // The last of an odd number is somebody's.
+    if more <= free && own.saturating_add(more) <= free - more + 1 {
+        return Ok(());
+    }
+    Err(match free < more || own == 0 {
+        true => Scarce::All(most),
+        false => Scarce::Own(owner, own),
+    })
+}
+
+/// So many of something, taken and given back in one step each. Clones share them.
+#[derive(Clone, Debug)]
+pub struct Shares(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    most: usize,
+    bound: Bound,
+    taken: Mutex<Taken>,
+}
+
+/// How many one owner may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Bound {
+    /// No more than are left to others, and so at most half.
+    AsLeft,
+    /// So many.
+    Most(usize),
+}
+
+#[derive(Debug, Default)]
+struct Taken {
+    all: usize,
+    of: BTreeMap<Owner, usize>,
+}
+
+/// A part of them, given back when dropped.
+#[derive(Debug)]
+pub struct Part {
+    shares: Shares,
+    owner: Owner,
+    count: usize,
+}
+
+impl Shares {
+    /// So many, of which nobody takes more than are left to others, and so at most half.
+    pub(super) fn new(most: usize) -> Self {
+        Self::bounded(most, Bound::AsLeft)
+    }
+
+    /// So many, of which nobody takes more than `most_of_one`.
+    pub fn of_each(most: usize, most_of_one: usize) -> Self {
+        Self::bounded(most, Bound::Most(most_of_one))
+    }
+
+    fn bounded(most: usize, bound: Bound) -> Self {
+        Self(Arc::new(Shared {
+            most,
+            bound,
+            taken: Mutex::default(),
+        }))
+    }
+
+    /// One of them.
+    pub fn take(&self, owner: Owner) -> Result<Part, Scarce> {
+        self.take_more(owner, 1)
+    }
+
+    /// So many of them.
+    pub(super) fn take_more(&self, owner: Owner, more: usize) -> Result<Part, Scarce> {
+        let mut taken = self.lock();
+        let own = taken.of.get(&owner).copied().unwrap_or_default();
+        match self.0.bound {
+            Bound::AsLeft => may_take_more(owner, own, taken.all, self.0.most, more)?,
+            Bound::Most(_) if self.0.most - taken.all < more => return Err(Scarce::All(self.0.most)),
+            Bound::Most(most) if own + more > most => return Err(Scarce::Own(owner, own)),
+            Bound::Most(_) => {}
+        }
+        taken.all += more;
+        *taken.of.entry(owner).or_default() += more;
+        Ok(Part {
+            shares: self.clone(),
+            owner,
+            count: more,
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Taken> {
+        // No step of ours leaves it half changed.
+        self.0.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Part {
+    /// Makes one of two of the same owner.
+    pub(super) fn merge(&mut self, mut other: Self) {
+        self.count += std::mem::take(&mut other.count);
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        let mut taken = self.shares.lock();
+        taken.all -= self.count;
+        if let Some(own) = taken.of.get_mut(&self.owner) {
+            *own -= self.count;
+            if *own == 0 {
+                taken.of.remove(&self.owner);
+            }
+        }
+    }
+}
+
+/// How often somebody was refused something.
+#[derive(Debug, Default)]
+pub(super) struct Refusals {
+    since: Option<Instant>,
+    count: u32,
+}
+
+impl Refusals {
+    /// One more; how many there were of late, once in a while and where they are many.
+    pub(super) fn count(&mut self, now: Instant) -> Option<u32> {
+        if self
+            .since
+            .is_none_or(|since| now.saturating_duration_since(since) >= WHILE)
+        {
+            *self = Self {
+                since: Some(now),
+                count: 0,
+            };
+        }
+        self.count = self.count.saturating_add(1);
+        (self.count == OFTEN).then_some(self.count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::Barrier, thread};
+
+    use test_case::test_case;
+
+    use super::*;
+
+    const ONE: Owner = Owner::User(1);
+    const TWO: Owner = Owner::User(2);
+
+    #[test_case("192.0.2.7" => "192.0.2.7")]
+    #[test_case("::ffff:192.0.2.7" => "192.0.2.7"; "IPv4 in IPv6")]
+    #[test_case("2001:db8:1:2:3:4:5:6" => "2001:db8:1:2::/64"; "a network of IPv6")]
+    fn owners(address: &str) -> String {
+        Owner::at(address.parse().expect("an address")).to_string()
+    }
+
+    #[test_case(1 => 1)]
+    #[test_case(2 => 1)]
+    #[test_case(3 => 2)]
+    #[test_case(64 => 32)]
+    fn alone(most: usize) -> usize {
+        let shares = Shares::new(most);
+        let parts: Vec<Part> = (0..=most).map_while(|_| shares.take(ONE).ok()).collect();
+        parts.len()
+    }
+
+    #[test]
+    fn nobody_has_more_than_are_left_to_others() {
+        let shares = Shares::new(8);
+        let mut parts: Vec<Part> = (0..4).map(|_| shares.take(ONE).expect("half")).collect();
+        assert_eq!(shares.take(ONE).err(), Some(Scarce::Own(ONE, 4)));
+        parts.extend((0..2).map(|_| shares.take(TWO).expect("half of what is left")));
+        assert_eq!(shares.take(TWO).err(), Some(Scarce::Own(TWO, 2)));
+        parts.push(shares.take(Owner::NOBODY).expect("for another one"));
+        parts.push(shares.take(Owner::User(3)).expect("and one more"));
+        assert_eq!(shares.take(Owner::User(4)).err(), Some(Scarce::All(8)));
+        parts.clear();
+        assert!(shares.take(TWO).is_ok(), "they are given back");
+        assert!(shares.lock().of.is_empty());
+    }
+
+    #[test]
+    fn each_has_so_many_and_all_have_so_many() {
+        let shares = Shares::of_each(3, 2);
+        let first = shares.take(ONE).expect("the first");
+        let second = shares.take(ONE).expect("the second");
+        assert_eq!(shares.take(ONE).err(), Some(Scarce::Own(ONE, 2)));
+        let other = shares.take(TWO).expect("another one's");
+        assert_eq!(shares.take(Owner::User(3)).err(), Some(Scarce::All(3)));
+        drop(first);
+        let again = shares.take(Owner::User(3)).expect("given back");
+        assert_eq!(
+            shares.take(ONE).err(),
+            Some(Scarce::All(3)),
+            "taken by another one"
+        );
+        drop((second, other, again));
+        assert!(shares.lock().of.is_empty() && shares.lock().all == 0);
+    }
+
+    #[test]
+    fn many_at_once_get_no_more_than_there_is() {
+        const THREADS: u32 = 16;
+        let shares = Shares::of_each(100, 7);
+        for _ in 0..200 {
+            let start = Barrier::new(THREADS as usize);
+            let held: Vec<Part> = thread::scope(|scope| {
+                let takers: Vec<_> = (0..THREADS)
+                    .map(|number| {
+                        let (shares, start) = (&shares, &start);
+                        scope.spawn(move || {
+                            start.wait();
+                            shares.take(Owner::User(number % 2)).ok()
+                        })
+                    })
+                    .collect();
+                takers
+                    .into_iter()
+                    .filter_map(|taker| taker.join().expect("no panic"))
+                    .collect()
+            });
+            assert_eq!(held.len(), 14, "eight asked for each of two users");
+        }
+    }
+
+    #[test]
+    fn several_at_once() {
+        let shares = Shares::new(8);
+        let mut part = shares.take_more(ONE, 3).expect("less than half");
+        assert_eq!(shares.take_more(ONE, 2).err(), Some(Scarce::Own(ONE, 3)));
+        part.merge(shares.take(ONE).expect("half"));
+        assert_eq!(shares.take_more(TWO, 5).err(), Some(Scarce::All(8)));
+        drop(part);
+        assert_eq!(shares.lock().all, 0);
+    }
+
+    #[test]
+    fn what_is_refused_often_is_told_once_in_a_while() {
+        let begun = Instant::now();
+        let mut refusals = Refusals::default();
+        let told =
+            |refusals: &mut Refusals, now| (0..25).filter_map(|_| refusals.count(now)).collect::<Vec<_>>();
+        assert_eq!(told(&mut refusals, begun), [10]);
+        assert_eq!(told(&mut refusals, begun + WHILE / 2), [] as [u32; 0]);
+        assert_eq!(told(&mut refusals, begun + WHILE), [10]);
+        refusals.count(begun + 2 * WHILE);
+        assert_eq!(
+            refusals.count(begun + 3 * WHILE),
+            None,
+            "now and then is not often"
+        );
+    }
+}

@@ -1,0 +1,341 @@
+//! A proxy in front of an MCP server that says exactly what a test has it say.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex},
+    thread,
+    time::{Duration, Instant},
+};
+
+use mcpmon_model::{
+    Content, Denial, Digest, FromClient, FromServer, Incident, ListKind, Message, ServerId, ServerType,
+    SessionId, Timestamp, Verdict,
+};
+use mcpmon_protocol::filter::mcp_http::Limits;
+use mcpmon_session::clock;
+use tokio::task::block_in_place;
+
+use super::super::scene::{Heard, Upstream, Wire};
+use crate::{
+    Running, Settings,
+    mcp::{
+        AskedServer, Bounds, Caps, Crowded, McpSettings, NotJudged, Remote, ServerJudge, Servers, Unanswered,
+    },
+    tests::scene::Rules,
+};
+
+/// Longest wait for anything that should come.
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
+/// Between two looks at what nobody tells of.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// One server, `files`; a conversation for each session and agent.
+#[derive(Debug)]
+struct Declared {
+    remote: Arc<Remote>,
+    judges: Mutex<BTreeMap<String, Arc<dyn ServerJudge>>>,
+    notes: Arc<Notes>,
+    bounds: Bounds,
+}
+
+/// What whoever judges was told, and decides.
+#[derive(Debug, Default)]
+pub(super) struct Notes {
+    /// Messages, incidents and failures, in order.
+    pub(super) told: Mutex<Vec<String>>,
+    /// Tools that were on a list.
+    pub(super) tools: Mutex<BTreeSet<String>>,
+    /// How often a tool was asked for that was on none.
+    missed: Mutex<BTreeMap<String, usize>>,
+    /// Lists that show something else by now.
+    pub(super) changed: Mutex<BTreeSet<ListKind>>,
+    pub(super) asked: Mutex<Vec<AskedServer>>,
+    /// Why nothing more may be asked.
+    pub(super) halted: Mutex<Option<Denial>>,
+    /// Held by a test, whoever calls the tool `slow` is judged once it lets go.
+    pub(super) slow: Mutex<()>,
+}
+
+impl Notes {
+    fn tell(&self, what: String) {
+        self.told.lock().unwrap().push(what);
+    }
+
+    /// Waits until so many clients have asked for a tool that is on no list yet. Each asks twice: whether there is
+    /// anything to wait for, and then before it takes its turn.
+    pub(super) fn until_missed_by(&self, clients: usize, tool: &str) {
+        let missed = || self.missed.lock().unwrap().get(tool).copied();
+        until("the tool is missed", || missed() == Some(2 * clients));
+    }
+
+    /// A person stops what is asked.
+    pub(super) fn stop(&self) {
+        *self.halted.lock().unwrap() = Some(Denial {
+            rule: "kill_switch".to_owned(),
+            reason: "a person stopped it".to_owned(),
+            remedy: None,
+            event: None,
+        });
+    }
+
+    pub(super) fn take(&self) -> Vec<String> {
+        std::mem::take(&mut self.told.lock().unwrap())
+    }
+}
+
+/// Lets everything pass but a call of a tool that is called `evil`, a result with `EVIL` in it, and questions of the
+/// server.
+#[derive(Debug)]
+struct Judging(Arc<Notes>);
+
+impl ServerJudge for Judging {
+    fn message(&self, _now: Timestamp, message: &Message<'_>) -> Verdict {
+        let (what, blocked) = match &message.content {
+            Content::Client(FromClient::Call(call)) => {
+                let name = call.tool.to_string();
+                let known = if self.knows(&name) { "" } else { "unknown " };
+                (format!("{known}call {name}"), name == "evil")
+            }
+            Content::Client(FromClient::Reply { .. }) => ("reply".to_owned(), false),
+            Content::Client(_) => ("client".to_owned(), false),
+            Content::Server(FromServer::Listing(listing)) => {
+                let names = listing.items.iter().map(|item| item.name.to_string());
+                let mut tools = self.0.tools.lock().unwrap();
+                tools.extend(names);
+                (format!("list {}", listing.items.len()), false)
+            }
+            Content::Server(FromServer::Answer(answer)) => {
+                let is_evil = format!("{:?}", answer.outcome).contains("EVIL");
+                ("answer".to_owned(), is_evil)
+            }
+            Content::Server(FromServer::Ask { .. }) => ("ask".to_owned(), true),
+            Content::Server(_) => ("server".to_owned(), false),
+        };
+        let is_slow = what.ends_with(" slow");
+        self.0.tell(what);
+        if is_slow {
+            block_in_place(|| drop(self.0.slow.lock()));
+        }
+        match blocked {
+            true => Verdict::Block(Denial {
+                rule: "test".to_owned(),
+                reason: "it is evil".to_owned(),
+                remedy: None,
+                event: None,
+            }),
+            false => Verdict::Allow,
+        }
+    }
+
+    fn halted(&self, _now: Timestamp) -> Option<Denial> {
+        self.0.halted.lock().unwrap().clone()
+    }
+
+    fn incident(&self, _now: Timestamp, incident: &Incident) {
+        self.0.tell(format!("{incident:?}"));
+    }
+
+    fn changed(&self, _now: Timestamp) -> BTreeSet<ListKind> {
+        std::mem::take(&mut self.0.changed.lock().unwrap())
+    }
+
+    fn missed(&self, _: Timestamp, _: &Message<'_>) {}
+
+    fn knows(&self, tool: &str) -> bool {
+        let is_known = self.0.tools.lock().unwrap().contains(tool);
+        if !is_known {
+            *self.0.missed.lock().unwrap().entry(tool.to_owned()).or_default() += 1;
+        }
+        is_known
+    }
+
+    fn failed(&self, _now: Timestamp, failure: &Unanswered) {
+        self.0.tell(format!("{failure:?}"));
+    }
+}
+
+impl Servers for Declared {
+    fn session(&self, token: &str) -> Option<SessionId> {
+        (token == "known").then(|| SessionId::new("run-1"))
+    }
+
+    fn remote(&self, id: &str) -> Option<Arc<Remote>> {
+        (id == self.remote.id.as_str()).then(|| Arc::clone(&self.remote))
+    }
+
+    fn ids(&self) -> Vec<ServerId> {
+        vec![self.remote.id.clone()]
+    }
+
+    fn bounds(&self) -> Bounds {
+        self.bounds
+    }
+
+    fn crowded(&self, _now: Timestamp, crowded: &Crowded) {
+        self.notes
+            .tell(format!("{} times: {}", crowded.times, crowded.cause));
+    }
+
+    fn conversation(&self, asked: AskedServer) -> Result<Arc<dyn ServerJudge>, NotJudged> {
+        let key = format!("{:?} {:?}", asked.session, asked.agent);
+        let _who = asked.peer.who(); // while it is connected
+        self.notes.asked.lock().unwrap().push(asked);
+        if key.contains("unwelcome") {
+            return Err(NotJudged("the daemon is not there".to_owned()));
+        }
+        let mut judges = self.judges.lock().unwrap();
+        let judge = judges
+            .entry(key)
+            .or_insert_with(|| Arc::new(Judging(Arc::clone(&self.notes))));
+        Ok(Arc::clone(judge))
+    }
+}
+
+/// What a test may have otherwise.
+pub(super) struct Adjusted(pub(super) Caps, pub(super) Bounds, pub(super) Settings);
+
+fn usual() -> Bounds {
+    Bounds {
+        limits: Limits::default(),
+        streams: 16,
+    }
+}
+
+/// A proxy with one server.
+pub(super) struct Scene {
+    pub(super) proxy: Option<Running>,
+    pub(super) upstream: Upstream,
+    pub(super) notes: Arc<Notes>,
+}
+
+impl Scene {
+    /// A server of Streamable HTTP at `/v1/mcp`.
+    pub(super) fn new(says: impl Fn(&Heard, &mut Wire) + Send + Sync + 'static) -> Self {
+        Self::with(ServerType::Http, |_| {}, says)
+    }
+
+    pub(super) fn with(
+        server_type: ServerType,
+        adjust: impl FnOnce(&mut Adjusted),
+        says: impl Fn(&Heard, &mut Wire) + Send + Sync + 'static,
+    ) -> Self {
+        let upstream = Upstream::new(says);
+        let url = format!("{}/v1/mcp", upstream.url);
+        Self::at(upstream, &url, server_type, None, adjust)
+    }
+
+    pub(super) fn at(
+        upstream: Upstream,
+        url: &str,
+        server_type: ServerType,
+        tls: Option<Digest>,
+        adjust: impl FnOnce(&mut Adjusted),
+    ) -> Self {
+        let notes = Arc::<Notes>::default();
+        notes
+            .tools
+            .lock()
+            .unwrap()
+            .extend(["read".to_owned(), "evil".to_owned(), "slow".to_owned()]);
+        let remote = Remote {
+            id: ServerId::new("files").unwrap(),
+            url: url.to_owned(),
+            server_type,
+            tls,
+        };
+        let settings = Settings::new("127.0.0.1:0".parse().unwrap(), Vec::new());
+        let mut caps = Adjusted(Caps::default(), usual(), settings);
+        caps.0.head = Duration::from_secs(5);
+        caps.0.silence = Duration::from_secs(5);
+        adjust(&mut caps);
+        let servers = Arc::new(Declared {
+            remote: Arc::new(remote),
+            judges: Mutex::default(),
+            notes: Arc::clone(&notes),
+            bounds: caps.1,
+        });
+        let mut settings = caps.2;
+        let mut mcp = McpSettings::new(servers, clock::now);
+        mcp.caps = caps.0;
+        settings.mcp = Some(mcp);
+        Self {
+            proxy: Some(Running::start(settings, Arc::new(Rules::default())).unwrap()),
+            upstream,
+            notes,
+        }
+    }
+
+    pub(super) fn connect(&self) -> Wire {
+        let proxy = self.proxy.as_ref().expect("it was not stopped");
+        Wire::new(std::net::TcpStream::connect(proxy.address()).unwrap())
+    }
+
+    /// Sends a request and hears its answer.
+    pub(super) fn ask(&self, request: impl AsRef<[u8]>) -> Heard {
+        let mut wire = self.connect();
+        wire.send(request);
+        wire.message().expect("an answer")
+    }
+
+    /// POSTs a message.
+    pub(super) fn post(&self, headers: &str, body: impl AsRef<[u8]>) -> Heard {
+        self.ask(post(headers, body))
+    }
+
+    /// What the server heard next.
+    pub(super) fn heard(&self) -> Heard {
+        self.upstream
+            .heard
+            .recv_timeout(PATIENCE)
+            .expect("the server hears something")
+    }
+
+    /// Whether it hears nothing.
+    pub(super) fn heard_nothing(&self) -> bool {
+        self.upstream
+            .heard
+            .recv_timeout(Duration::from_millis(100))
+            .is_err()
+    }
+}
+
+/// Waits until something is so of which nobody tells: what it waits for has the processor between two looks.
+pub(super) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < PATIENCE, "{what}");
+        thread::sleep(PAUSE);
+    }
+}
+
+/// Where the client knows the server.
+pub(super) const PATH: &str = "/mcp/files";
+
+/// A message; each of the headers ends in a line break.
+pub(super) fn post(headers: &str, body: impl AsRef<[u8]>) -> Vec<u8> {
+    let accept = "accept: application/json, text/event-stream\r\n";
+    super::super::scene::post(PATH, &format!("{accept}{headers}"), body)
+}
+
+/// Any other request without a body.
+pub(super) fn head(method: &str, path: &str, headers: &str) -> String {
+    format!("{method} {path} HTTP/1.1\r\nhost: localhost:8484\r\n{headers}\r\n")
+}
+
+/// Messages, and answers to them.
+pub(super) const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}"#;
+pub(super) const INITIALIZED: &str = r#"{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}}"#;
+pub(super) const READ: &str =
+    r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"read","arguments":{}}}"#;
+pub(super) const DONE: &str =
+    r#"{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"done"}]}}"#;
+
+/// A call of another tool.
+pub(super) fn call(tool: &str) -> String {
+    READ.replace("\"read\"", &format!("\"{tool}\""))
+}
+
+/// An event with this message.
+pub(super) fn event(message: &str) -> String {
+    format!("event: message\ndata: {message}\n\n")
+}

@@ -1,0 +1,463 @@
+//! A proxy, a provider behind it and a client before it, all on loopback.
+
+use std::{
+    io::{Read as _, Write as _},
+    net::{SocketAddr, TcpListener, TcpStream},
+    sync::{
+        Arc, Mutex,
+        mpsc::{self, Receiver},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use mcpmon_model::{Denial, Exchange, LeftOut, Redaction, SessionId, Spoken, Unanswered, Verdict};
+use mcpmon_protocol::filter::llm::{Fault, Judge};
+use mcpmon_session::clock;
+use mcpmon_store::{Keeper, KeptBodies};
+
+use crate::{Asked, ExchangeJudge, Exchanges, Peer, Provider, Running, Settings};
+
+/// Longest wait for anything that should come.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Lets everything pass but a tool that is called `evil`, and remembers what was left out for that.
+#[derive(Debug, Default)]
+pub(super) struct Rules {
+    pub(super) faults: Arc<Mutex<Vec<String>>>,
+    pub(super) asked: Arc<Mutex<Vec<Asked>>>,
+    pub(super) fail_closed: bool,
+    pub(super) keeper: Option<Keeper>,
+    pub(super) unanswered: Arc<Mutex<Unanswered>>,
+}
+
+#[derive(Debug)]
+struct Judging {
+    faults: Arc<Mutex<Vec<String>>>,
+    kept: Option<KeptBodies>,
+    unanswered: Arc<Mutex<Unanswered>>,
+}
+
+impl Exchanges for Rules {
+    fn session(&self, token: &str) -> Option<SessionId> {
+        (token == "known").then(|| SessionId::new("run-1"))
+    }
+
+    fn passes_unknown(&self, _peer: &Peer) -> bool {
+        !self.fail_closed
+    }
+
+    fn judge(&self, asked: Asked) -> Box<dyn ExchangeJudge> {
+        let exchange = Exchange {
+            session: asked.session.clone(),
+            uid: None,
+            dialect: asked.dialect,
+            agent: None,
+            request: "req-1".into(),
+            trace_parent: asked.trace_parent.clone(),
+        };
+        self.asked.lock().unwrap().push(asked);
+        let keeper = self.keeper.clone();
+        Box::new(Judging {
+            faults: Arc::clone(&self.faults),
+            unanswered: Arc::clone(&self.unanswered),
+            kept: keeper.map(|keeper| KeptBodies::new(keeper, exchange)),
+        })
+    }
+}
+
+impl Judge for Judging {
+    fn judge(&mut self, said: &Spoken<'_>) -> Verdict {
+        if let Spoken::Offered(tools) = said {
+            let evil = tools
+                .iter()
+                .enumerate()
+                .filter(|(_, tool)| tool.name.name == "evil");
+            let evil: Vec<usize> = evil.map(|(position, _)| position).collect();
+            return match evil.is_empty() {
+                true => Verdict::Allow,
+                false => Verdict::Hide(evil),
+            };
+        }
+        let is_evil = matches!(said, Spoken::Call(intent) if intent.name.name == "evil");
+        match is_evil {
+            true => Verdict::Block(Denial {
+                rule: "test".to_owned(),
+                reason: "it is evil".to_owned(),
+                remedy: None,
+                event: None,
+            }),
+            false => Verdict::Allow,
+        }
+    }
+
+    fn redact(&mut self, _text: &str) -> Vec<Redaction> {
+        Vec::new()
+    }
+
+    fn left_out(&mut self, response: &str, calls: &[LeftOut]) {
+        self.unanswered.lock().unwrap().note(response, calls);
+    }
+
+    fn unanswered(&mut self, response: &str) -> Vec<LeftOut> {
+        self.unanswered.lock().unwrap().of(response).to_vec()
+    }
+}
+
+impl ExchangeJudge for Judging {
+    fn request_read(&mut self) {}
+
+    fn sent(&mut self, body: &[u8]) {
+        if let Some(kept) = &mut self.kept {
+            kept.sent(clock::now(), body);
+        }
+    }
+
+    fn answered(&mut self, bytes: &[u8]) {
+        if let Some(kept) = &mut self.kept {
+            kept.answered(clock::now(), bytes);
+        }
+    }
+
+    fn failed(&mut self, fault: &Fault) {
+        self.faults.lock().unwrap().push(fault.to_string());
+    }
+}
+
+/// A connection, read by heads and bodies.
+#[derive(Debug)]
+pub(super) struct Wire {
+    stream: TcpStream,
+    buffer: Vec<u8>,
+}
+
+/// A request or response as it came.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Heard {
+    pub(super) head: String,
+    pub(super) body: Vec<u8>,
+}
+
+impl Heard {
+    /// The status of a response.
+    pub(super) fn status(&self) -> &str {
+        self.head.split(' ').nth(1).unwrap_or_default()
+    }
+
+    pub(super) fn header(&self, name: &str) -> Option<&str> {
+        self.head.lines().skip(1).find_map(|line| {
+            let (found, value) = line.split_once(':')?;
+            found.eq_ignore_ascii_case(name).then(|| value.trim())
+        })
+    }
+
+    pub(super) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+}
+
+impl Wire {
+    pub(super) fn new(stream: TcpStream) -> Self {
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_nodelay(true).unwrap();
+        Self {
+            stream,
+            buffer: Vec::new(),
+        }
+    }
+
+    pub(super) fn send(&mut self, bytes: impl AsRef<[u8]>) {
+        self.stream.write_all(bytes.as_ref()).unwrap();
+    }
+
+    /// Whether it could still be sent.
+    pub(super) fn try_send(&mut self, bytes: &[u8]) -> bool {
+        self.stream.write_all(bytes).is_ok()
+    }
+
+    /// Whatever takes longer to be sent is not sent.
+    pub(super) fn give_up_after(&self, patience: Duration) {
+        self.stream.set_write_timeout(Some(patience)).unwrap();
+    }
+
+    pub(super) fn hang_up(&self) {
+        self.stream.shutdown(std::net::Shutdown::Both).unwrap();
+    }
+
+    /// One chunk of a body.
+    pub(super) fn chunk(&mut self, bytes: impl AsRef<[u8]>) {
+        let bytes = bytes.as_ref();
+        let mut framed = format!("{:x}\r\n", bytes.len()).into_bytes();
+        framed.extend_from_slice(bytes);
+        framed.extend_from_slice(b"\r\n");
+        self.send(framed);
+    }
+
+    /// Whether the other end says nothing for so long, and is there.
+    pub(super) fn is_quiet(&mut self, pause: Duration) -> bool {
+        self.stream.set_read_timeout(Some(pause)).unwrap();
+        let mut bytes = [0; 4096];
+        let read = self.stream.read(&mut bytes);
+        self.stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        match read {
+            Ok(read) => {
+                self.buffer.extend_from_slice(&bytes[..read]);
+                false
+            }
+            Err(error) => error.kind() == std::io::ErrorKind::WouldBlock,
+        }
+    }
+
+    /// Says the same again and again, slowly, until the other end says something, is gone or takes too long.
+    pub(super) fn drip(&mut self, said: &[u8]) {
+        let pause = Duration::from_millis(20);
+        let began = Instant::now();
+        while began.elapsed() < PATIENCE && self.is_quiet(pause) && self.try_send(said) {}
+    }
+
+    /// Reads more; `false` at the end.
+    pub(super) fn more(&mut self) -> bool {
+        let mut bytes = [0; 64 << 10];
+        let read = self.stream.read(&mut bytes).unwrap_or(0);
+        self.buffer.extend_from_slice(&bytes[..read]);
+        read > 0
+    }
+
+    /// The next head; `None` where the connection ends before it.
+    pub(super) fn head(&mut self) -> Option<String> {
+        loop {
+            if let Some(end) = find(&self.buffer, b"\r\n\r\n") {
+                let head: Vec<u8> = self.buffer.drain(..end + 4).collect();
+                return Some(String::from_utf8_lossy(&head).into_owned());
+            }
+            if !self.more() {
+                return None;
+            }
+        }
+    }
+
+    /// The data of the next chunk, empty for the last; `None` where the connection ends before it.
+    pub(super) fn next_chunk(&mut self) -> Option<Vec<u8>> {
+        let line = self.until(b"\r\n")?;
+        let length = String::from_utf8_lossy(&line).trim().to_owned();
+        let length = usize::from_str_radix(&length, 16).expect("a length");
+        let mut data = self.exactly(length + 2)?;
+        data.truncate(length);
+        Some(data)
+    }
+
+    /// The next message; what is there of its body where the connection ends within.
+    pub(super) fn message(&mut self) -> Option<Heard> {
+        let mut heard = Heard {
+            head: self.head()?,
+            body: Vec::new(),
+        };
+        if heard.header("transfer-encoding").is_some() {
+            while let Some(data) = self.next_chunk() {
+                if data.is_empty() {
+                    break;
+                }
+                heard.body.extend(data);
+            }
+        } else if let Some(length) = heard.header("content-length") {
+            let length = length.parse().expect("a length");
+            heard.body = self.exactly(length).unwrap_or_default();
+        }
+        Some(heard)
+    }
+
+    /// Whether the other end closes, whatever it sends before that.
+    pub(super) fn is_closed(&mut self) -> bool {
+        let mut bytes = [0; 4096];
+        loop {
+            match self.stream.read(&mut bytes) {
+                Ok(0) => return true,
+                Ok(_) => {}
+                Err(error) => return error.kind() == std::io::ErrorKind::ConnectionReset,
+            }
+        }
+    }
+
+    fn until(&mut self, end: &[u8]) -> Option<Vec<u8>> {
+        loop {
+            if let Some(at) = find(&self.buffer, end) {
+                return Some(self.buffer.drain(..at + end.len()).collect());
+            }
+            if !self.more() {
+                return None;
+            }
+        }
+    }
+
+    fn exactly(&mut self, length: usize) -> Option<Vec<u8>> {
+        while self.buffer.len() < length {
+            if !self.more() {
+                return None;
+            }
+        }
+        Some(self.buffer.drain(..length).collect())
+    }
+}
+
+fn find(text: &[u8], wanted: &[u8]) -> Option<usize> {
+    text.windows(wanted.len()).position(|window| window == wanted)
+}
+
+/// What a provider does with a request.
+pub(super) type Says = dyn Fn(&Heard, &mut Wire) + Send + Sync;
+
+/// What the proxy speaks to.
+pub(super) struct Upstream {
+    pub(super) url: String,
+    /// Requests as it heard them.
+    pub(super) heard: Receiver<Heard>,
+    /// Connections that it took.
+    pub(super) connections: Arc<Mutex<usize>>,
+}
+
+impl Upstream {
+    /// Answers each request with what `says` does.
+    pub(super) fn new(says: impl Fn(&Heard, &mut Wire) + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let (tell, heard) = mpsc::channel();
+        let connections = Arc::new(Mutex::new(0));
+        let says: Arc<Says> = Arc::new(says);
+        let count = Arc::clone(&connections);
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                *count.lock().unwrap() += 1;
+                let (says, tell) = (Arc::clone(&says), tell.clone());
+                thread::spawn(move || {
+                    let mut wire = Wire::new(stream.unwrap());
+                    while let Some(heard) = wire.message() {
+                        drop(tell.send(heard.clone()));
+                        says(&heard, &mut wire);
+                    }
+                });
+            }
+        });
+        Self {
+            url,
+            heard,
+            connections,
+        }
+    }
+}
+
+/// A proxy in front of one provider, which is each of those with a usual name.
+pub(super) struct Scene {
+    pub(super) proxy: Option<Running>,
+    /// Requests as the provider heard them.
+    pub(super) heard: Receiver<Heard>,
+    pub(super) faults: Arc<Mutex<Vec<String>>>,
+    pub(super) asked: Arc<Mutex<Vec<Asked>>>,
+    /// Connections that the provider took.
+    pub(super) connections: Arc<Mutex<usize>>,
+}
+
+impl Scene {
+    pub(super) fn new(says: impl Fn(&Heard, &mut Wire) + Send + Sync + 'static) -> Self {
+        Self::with(Rules::default(), |_| {}, says)
+    }
+
+    /// With other settings, or rules.
+    pub(super) fn with(
+        rules: Rules,
+        adjust: impl FnOnce(&mut Settings),
+        says: impl Fn(&Heard, &mut Wire) + Send + Sync + 'static,
+    ) -> Self {
+        let Upstream {
+            url,
+            heard,
+            connections,
+        } = Upstream::new(says);
+        let names = ["anthropic", "gemini", "ollama", "openai"];
+        let providers = names.map(|name| Provider::new(name, &url).unwrap());
+        let mut settings = Settings::new("127.0.0.1:0".parse().unwrap(), providers.to_vec());
+        settings.patience = Duration::from_secs(5);
+        adjust(&mut settings);
+        let (faults, asked) = (Arc::clone(&rules.faults), Arc::clone(&rules.asked));
+        let proxy = Running::start(settings, Arc::new(rules)).unwrap();
+        Self {
+            proxy: Some(proxy),
+            heard,
+            faults,
+            asked,
+            connections,
+        }
+    }
+
+    pub(super) fn address(&self) -> SocketAddr {
+        self.proxy.as_ref().expect("it was not stopped").address()
+    }
+
+    pub(super) fn connect(&self) -> Wire {
+        Wire::new(TcpStream::connect(self.address()).unwrap())
+    }
+
+    /// Sends one request and hears its answer.
+    pub(super) fn ask(&self, path: &str, headers: &str, body: impl AsRef<[u8]>) -> Heard {
+        let mut wire = self.connect();
+        wire.send(post(path, headers, body));
+        wire.message().expect("an answer")
+    }
+
+    /// What the provider heard next.
+    pub(super) fn provider_heard(&self) -> Heard {
+        self.heard
+            .recv_timeout(PATIENCE)
+            .expect("the provider hears something")
+    }
+
+    /// Whether the provider hears nothing.
+    pub(super) fn provider_heard_nothing(&self) -> bool {
+        self.heard.recv_timeout(Duration::from_millis(100)).is_err()
+    }
+}
+
+/// A request with a body; each of the headers ends in a line break.
+pub(super) fn post(path: &str, headers: &str, body: impl AsRef<[u8]>) -> Vec<u8> {
+    let body = body.as_ref();
+    let length = body.len();
+    let mut request = format!(
+        "POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n{headers}content-length: {length}\r\n\r\n"
+    )
+    .into_bytes();
+    request.extend_from_slice(body);
+    request
+}
+
+/// An answer that is there all at once.
+pub(super) fn answer(status: &str, headers: &str, body: impl AsRef<[u8]>) -> Vec<u8> {
+    let body = body.as_ref();
+    let length = body.len();
+    let mut answer = format!("HTTP/1.1 {status}\r\n{headers}content-length: {length}\r\n\r\n").into_bytes();
+    answer.extend_from_slice(body);
+    answer
+}
+
+/// The head of an answer that comes in chunks.
+pub(super) const EVENTS: &str =
+    "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
+/// Content type of a JSON text.
+pub(super) const JSON: &str = "content-type: application/json\r\n";
+
+/// A request of a chat that wants a stream, and one that wants none.
+pub(super) const STREAMED: &str =
+    r#"{"model":"m","stream":true,"messages":[{"role":"user","content":"hi"}]}"#;
+pub(super) const PLAIN: &str = r#"{"model":"m","stream":false,"messages":[{"role":"user","content":"hi"}]}"#;
+/// An answer to it.
+pub(super) const SAID: &str = r#"{"id":"c1","object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"hello"},"finish_reason":"stop"}]}"#;
+/// Where it goes.
+pub(super) const CHAT: &str = "/openai/v1/chat/completions";
+
+/// An event of a chat with this text.
+pub(super) fn event(text: &str) -> String {
+    format!(
+        "data: {{\"id\":\"c1\",\"object\":\"chat.completion.chunk\",\"choices\":[{{\"index\":0,\"delta\":{{\"role\":\"assistant\",\"content\":\"{text}\"}},\"finish_reason\":null}}]}}\n\n"
+    )
+}
+
+/// The events that end a chat.
+pub(super) const END: &str = "data: {\"id\":\"c1\",\"object\":\"chat.completion.chunk\",\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";

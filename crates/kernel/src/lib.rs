@@ -1,0 +1,16 @@
+//! The kernel sense: load and attach, rings to records, lists to maps.
+
+#![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "I/O")]
+
+pub mod addresses;
+pub mod btf;
+pub mod cgroup;
+pub mod container;
+pub mod links;
+pub mod preflight;
+pub mod processes;
+pub mod records;
+pub mod resolve;
+pub mod rings;
+pub mod sensor;
+mod sys;

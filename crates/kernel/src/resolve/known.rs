@@ -1,0 +1,114 @@
+//! What is known of one name, from one answer to the next.
+
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    time::Duration,
+};
+
+use mcpmon_model::Timestamp;
+
+use super::{
+    MAX_ADDRESSES,
+    lookup::{Answer, Answers},
+};
+
+/// Addresses of a name, and what went wrong last.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    /// By the question that found it: a mapped address comes from the other one.
+    addresses: BTreeMap<(Question, IpAddr), Seen>,
+    failures: BTreeSet<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Question {
+    A,
+    Aaaa,
+}
+
+/// How fresh an address is; the fresher sorts first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Seen {
+    /// In the last answer.
+    Last,
+    /// In an earlier one; missing since this one.
+    MissingSince(Reverse<Timestamp>),
+}
+
+impl Known {
+    /// Takes in what was answered at `now`.
+    pub(super) fn learn(&mut self, answers: Answers, now: Timestamp, grace: Duration) {
+        self.failures = answers.failures();
+        if !answers.any_found() {
+            return;
+        }
+        for (question, answer) in [(Question::A, answers.v4), (Question::Aaaa, answers.v6)] {
+            match answer {
+                Answer::Found(found) => self.replace(question, &found, now, grace),
+                Answer::Nothing => self.replace(question, &[], now, grace),
+                Answer::Failed(_) => {}
+            }
+        }
+        self.bound();
+    }
+
+    /// Addresses, fresh and kept ones.
+    pub(super) fn addresses(&self) -> impl Iterator<Item = IpAddr> {
+        self.addresses.keys().map(|(_, address)| *address)
+    }
+
+    /// What went wrong at the last look-up.
+    pub(super) fn failure(&self) -> Option<String> {
+        if self.failures.is_empty() {
+            return None;
+        }
+        let failures: Vec<&str> = self.failures.iter().map(String::as_str).collect();
+        Some(failures.join("; "))
+    }
+
+    fn replace(&mut self, question: Question, found: &[IpAddr], now: Timestamp, grace: Duration) {
+        for ((asked, _), seen) in &mut self.addresses {
+            if *asked == question && *seen == Seen::Last {
+                *seen = Seen::MissingSince(Reverse(now));
+            }
+        }
+        for address in found {
+            self.addresses.insert((question, *address), Seen::Last);
+        }
+        self.addresses.retain(|(asked, _), seen| match seen {
+            Seen::Last => true,
+            Seen::MissingSince(Reverse(since)) => *asked != question || elapsed(*since, now) < grace,
+        });
+    }
+
+    /// Drops what is over the bound, the stalest first.
+    fn bound(&mut self) {
+        if self.addresses.len() <= MAX_ADDRESSES {
+            return;
+        }
+        let fresh = self
+            .addresses
+            .values()
+            .filter(|seen| **seen == Seen::Last)
+            .count();
+        if fresh > MAX_ADDRESSES {
+            self.failures.insert(format!(
+                "the name has {fresh} addresses, of which {MAX_ADDRESSES} are used: use `cidrs`"
+            ));
+        }
+        let ranked: BTreeSet<_> = self.addresses.iter().map(|(key, seen)| (*seen, *key)).collect();
+        self.addresses = ranked
+            .into_iter()
+            .take(MAX_ADDRESSES)
+            .map(|(seen, key)| (key, seen))
+            .collect();
+    }
+}
+
+/// Time from `since` to `now`; none where the clock was set back.
+fn elapsed(since: Timestamp, now: Timestamp) -> Duration {
+    let nanoseconds = now.0.saturating_sub(since.0);
+    Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(0))
+}

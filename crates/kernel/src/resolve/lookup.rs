@@ -1,0 +1,206 @@
+//! One round of questions: hosts file, then DNS.
+
+use std::{
+    collections::BTreeSet,
+    fs::File,
+    io::Read as _,
+    net::{IpAddr, SocketAddr},
+    path::Path,
+    time::Duration,
+};
+
+use hickory_resolver::{
+    Hosts, TokioResolver,
+    config::{ConnectionConfig, NameServerConfig, ResolveHosts, ResolverConfig},
+    net::{NetError, runtime::TokioRuntimeProvider},
+    proto::{
+        op::Query,
+        rr::{Name, RData, RecordType},
+    },
+};
+use mcpmon_policy::HostName;
+
+use super::Sources;
+
+/// DNS servers to ask.
+#[derive(Clone, Debug)]
+pub enum Upstream {
+    /// Those of `/etc/resolv.conf`, with its search list.
+    System,
+    /// These, without a search list.
+    Servers(Vec<SocketAddr>),
+}
+
+/// Time for one question to one server; a second attempt has to fit into the time of the name.
+const ATTEMPT: Duration = Duration::from_secs(2);
+
+/// Bytes of the hosts file that are read.
+const HOSTS_MAX: u64 = 1 << 20;
+
+/// What both families answered.
+#[derive(Debug)]
+pub(super) struct Answers {
+    pub(super) v4: Answer,
+    pub(super) v6: Answer,
+}
+
+/// What one family answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// These addresses.
+    Found(Vec<IpAddr>),
+    /// There are none.
+    Nothing,
+    /// No answer.
+    Failed(String),
+}
+
+/// Hosts file and DNS as configured at the start of a round.
+pub(super) struct Lookup {
+    hosts: Hosts,
+    dns: Result<TokioResolver, NetError>,
+    timeout: Duration,
+}
+
+impl Lookup {
+    pub(super) fn new(sources: &Sources) -> Self {
+        Self {
+            hosts: read_hosts(&sources.hosts),
+            dns: resolver(&sources.upstream),
+            timeout: sources.timeout,
+        }
+    }
+
+    /// Addresses of `name`. A name in the hosts file is not asked for in DNS.
+    pub(super) async fn addresses(&self, name: &HostName) -> Answers {
+        if let Some(answers) = self.in_hosts(name) {
+            return answers;
+        }
+        let dns = match &self.dns {
+            Ok(dns) => dns,
+            Err(error) => return Answers::failed(&format!("no DNS server to ask: {error}")),
+        };
+        let (v4, v6) = tokio::join!(
+            self.ask(dns, name, RecordType::A),
+            self.ask(dns, name, RecordType::AAAA)
+        );
+        Answers { v4, v6 }
+    }
+
+    async fn ask(&self, dns: &TokioResolver, name: &HostName, record_type: RecordType) -> Answer {
+        let answered = tokio::time::timeout(self.timeout, dns.lookup(name.as_str(), record_type)).await;
+        match answered {
+            Ok(Ok(lookup)) => without_sinkholes(name, addresses(&lookup)),
+            Ok(Err(error)) if error.is_no_records_found() => Answer::Nothing,
+            Ok(Err(error)) => Answer::Failed(error.to_string()),
+            Err(_) => Answer::Failed(format!("no answer within {:?}", self.timeout)),
+        }
+    }
+
+    fn in_hosts(&self, name: &HostName) -> Option<Answers> {
+        let name = Name::from_ascii(name.as_str()).ok()?;
+        let of = |record_type| {
+            let query = Query::query(name.clone(), record_type);
+            let found = self.hosts.lookup_static_host(&query);
+            found.map_or(Answer::Nothing, |lookup| addresses(&lookup))
+        };
+        let answers = Answers {
+            v4: of(RecordType::A),
+            v6: of(RecordType::AAAA),
+        };
+        answers.any_found().then_some(answers)
+    }
+}
+
+impl Answers {
+    fn failed(cause: &str) -> Self {
+        let failed = Answer::Failed(cause.to_owned());
+        Self {
+            v4: failed.clone(),
+            v6: failed,
+        }
+    }
+
+    /// Whether a family has an address.
+    pub(super) const fn any_found(&self) -> bool {
+        matches!(self.v4, Answer::Found(_)) || matches!(self.v6, Answer::Found(_))
+    }
+
+    /// What went wrong; both families having nothing counts.
+    pub(super) fn failures(&self) -> BTreeSet<String> {
+        if self.v4 == Answer::Nothing && self.v6 == Answer::Nothing {
+            return BTreeSet::from(["the name has no address".to_owned()]);
+        }
+        let failed = |answer: &Answer| match answer {
+            Answer::Failed(cause) => Some(cause.clone()),
+            Answer::Found(_) | Answer::Nothing => None,
+        };
+        [&self.v4, &self.v6].into_iter().filter_map(failed).collect()
+    }
+}
+
+fn read_hosts(path: &Path) -> Hosts {
+    let mut hosts = Hosts::default();
+    let read = File::open(path).and_then(|file| hosts.read_hosts_conf(file.take(HOSTS_MAX)));
+    if let Err(error) = read {
+        tracing::warn!(path = %path.display(), %error, "hosts file not read: names are asked for in DNS only");
+    }
+    hosts
+}
+
+fn resolver(upstream: &Upstream) -> Result<TokioResolver, NetError> {
+    let mut builder = match upstream {
+        Upstream::System => TokioResolver::builder_tokio()?,
+        Upstream::Servers(servers) => {
+            let servers = servers.iter().map(name_server).collect();
+            let config = ResolverConfig::from_parts(None, Vec::new(), servers);
+            TokioResolver::builder_with_config(config, TokioRuntimeProvider::default())
+        }
+    };
+    let options = builder.options_mut();
+    options.use_hosts_file = ResolveHosts::Never;
+    options.timeout = options.timeout.min(ATTEMPT);
+    options.attempts = 1;
+    builder.build()
+}
+
+fn name_server(address: &SocketAddr) -> NameServerConfig {
+    let at_port = |mut connection: ConnectionConfig| {
+        connection.port = address.port();
+        connection
+    };
+    let connections = [ConnectionConfig::udp(), ConnectionConfig::tcp()].map(at_port);
+    NameServerConfig::new(address.ip(), true, connections.to_vec())
+}
+
+/// Drops what blocking DNS servers answer with: a rule must not refuse the host's own loopback because
+/// a name was answered with it.
+fn without_sinkholes(name: &HostName, answer: Answer) -> Answer {
+    let Answer::Found(mut found) = answer else {
+        return answer;
+    };
+    if name.as_str().split('.').next_back() == Some("localhost") {
+        return Answer::Found(found);
+    }
+    let first = found.first().copied();
+    found.retain(|address| !address.is_loopback() && !address.is_unspecified());
+    match first {
+        Some(sinkhole) if found.is_empty() => Answer::Failed(format!(
+            "DNS answers with {sinkhole}, which is ignored: if it is meant, write the address itself"
+        )),
+        Some(_) | None => Answer::Found(found),
+    }
+}
+
+fn addresses(lookup: &hickory_resolver::lookup::Lookup) -> Answer {
+    let records = lookup.answers().iter();
+    let addresses: Vec<IpAddr> = records.filter_map(|record| address(&record.data)).collect();
+    if addresses.is_empty() {
+        return Answer::Nothing;
+    }
+    Answer::Found(addresses)
+}
+
+fn address(data: &RData) -> Option<IpAddr> {
+    data.ip_addr().map(|address| address.to_canonical())
+}

@@ -1,0 +1,151 @@
+//! Names to addresses, again and again: what is known of each name, kept fresh and never lost to a
+//! failing DNS.
+//!
+//! The hosts file first, then DNS with the search list of `resolv.conf`, as the C library does with
+//! `hosts: files dns`; other sources of `nsswitch.conf` are not asked. Both files are read anew each time.
+
+mod known;
+mod lookup;
+#[cfg(test)]
+mod server;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
+};
+
+use mcpmon_model::Timestamp;
+use mcpmon_policy::{HostName, network::table::Resolved};
+use tokio::task::JoinSet;
+
+use self::{
+    known::Known,
+    lookup::{Answers, Lookup},
+};
+
+pub use self::lookup::Upstream;
+
+/// Addresses kept of one name, over both families.
+pub const MAX_ADDRESSES: usize = 64;
+
+/// Names asked for at the same time.
+const CONCURRENCY: usize = 8;
+
+/// Where names are looked up, and how long that may take.
+#[derive(Clone, Debug)]
+pub struct Sources {
+    /// DNS servers.
+    pub upstream: Upstream,
+    /// The hosts file.
+    pub hosts: PathBuf,
+    /// Time for all questions about one name.
+    pub timeout: Duration,
+}
+
+impl Default for Sources {
+    fn default() -> Self {
+        Self {
+            upstream: Upstream::System,
+            hosts: PathBuf::from("/etc/hosts"),
+            timeout: Duration::from_secs(5),
+        }
+    }
+}
+
+/// Whether a refresh found anything new.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refreshed {
+    /// Addresses came or went.
+    Changed,
+    /// Nothing did.
+    Unchanged,
+}
+
+/// Addresses of names.
+///
+/// A name keeps its addresses until an answer replaces them, for a refusal must not end because DNS does.
+/// An address that an answer no longer holds stays for two more intervals: rotating answers come back.
+#[derive(Debug)]
+pub struct Resolver {
+    sources: Sources,
+    grace: Duration,
+    known: BTreeMap<HostName, Known>,
+    resolved: Resolved,
+}
+
+impl Resolver {
+    /// A resolver to be refreshed every `interval`.
+    #[must_use]
+    pub const fn new(sources: Sources, interval: Duration) -> Self {
+        Self {
+            sources,
+            grace: interval.saturating_mul(2),
+            known: BTreeMap::new(),
+            resolved: Resolved::new(),
+        }
+    }
+
+    /// Follows a change of the interval.
+    pub const fn set_interval(&mut self, interval: Duration) {
+        self.grace = interval.saturating_mul(2);
+    }
+
+    /// Asks for all `names`, and forgets any other. Dropping the future leaves everything as it was.
+    pub async fn refresh(&mut self, names: &BTreeSet<HostName>, now: Timestamp) -> Refreshed {
+        let answers = self.ask(names).await;
+        self.known.retain(|name, _| names.contains(name));
+        for (name, answers) in answers {
+            let known = self.known.entry(name).or_default();
+            known.learn(answers, now, self.grace);
+        }
+        let mut resolved = Resolved::new();
+        for (name, known) in &self.known {
+            resolved.add(name, known.addresses());
+        }
+        if resolved == self.resolved {
+            return Refreshed::Unchanged;
+        }
+        self.resolved = resolved;
+        Refreshed::Changed
+    }
+
+    /// Addresses as of the last refresh.
+    #[must_use]
+    pub const fn resolved(&self) -> &Resolved {
+        &self.resolved
+    }
+
+    /// What went wrong at the last refresh, by name.
+    #[must_use]
+    pub fn failures(&self) -> BTreeMap<HostName, String> {
+        let failed = |(name, known): (&HostName, &Known)| Some((name.clone(), known.failure()?));
+        self.known.iter().filter_map(failed).collect()
+    }
+
+    async fn ask(&self, names: &BTreeSet<HostName>) -> BTreeMap<HostName, Answers> {
+        let lookup = Arc::new(Lookup::new(&self.sources));
+        let mut answers = BTreeMap::new();
+        let mut waiting = names.iter().cloned();
+        let mut asked = JoinSet::new();
+        loop {
+            while asked.len() < CONCURRENCY
+                && let Some(name) = waiting.next()
+            {
+                let lookup = Arc::clone(&lookup);
+                asked.spawn(async move {
+                    let answers = lookup.addresses(&name).await;
+                    (name, answers)
+                });
+            }
+            match asked.join_next().await {
+                Some(Ok((name, found))) => drop(answers.insert(name, found)),
+                Some(Err(error)) => tracing::error!(%error, "a look-up ended without an answer"),
+                None => return answers,
+            }
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! What a server offers, as the registry keeps it: every definition a model can read, seen and pinned.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Digest, Finding, ListKind, PinKey, Timestamp};
+
+/// What a definition defines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DefinitionKind {
+    /// A tool.
+    Tool,
+    /// A prompt.
+    Prompt,
+    /// A resource.
+    Resource,
+    /// A resource template.
+    Template,
+    /// What a server tells the model about itself; its definition is a JSON string, its name is empty.
+    Instructions,
+}
+
+impl DefinitionKind {
+    /// The name used in events and texts.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Tool => "tool",
+            Self::Prompt => "prompt",
+            Self::Resource => "resource",
+            Self::Template => "template",
+            Self::Instructions => "instructions",
+        }
+    }
+}
+
+impl From<ListKind> for DefinitionKind {
+    fn from(list: ListKind) -> Self {
+        match list {
+            ListKind::Tools => Self::Tool,
+            ListKind::Prompts => Self::Prompt,
+            ListKind::Resources => Self::Resource,
+            ListKind::Templates => Self::Template,
+        }
+    }
+}
+
+/// What a pin of a definition belongs to.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct DefinitionKey {
+    /// The server.
+    pub identity: PinKey,
+    /// What is defined.
+    pub kind: DefinitionKind,
+    /// Its name; a resource's URI; empty for instructions.
+    pub name: String,
+}
+
+/// A definition at one moment. Copies share the text.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Definition {
+    /// SHA-256 of the canonical text.
+    pub hash: Digest,
+    /// Canonical JSON (RFC 8785) of the whole definition.
+    #[serde(with = "shared")]
+    pub canonical: Arc<str>,
+}
+
+/// A definition in the registry. Copies share its texts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DefinitionRecord {
+    /// What it is.
+    pub key: DefinitionKey,
+    /// As the server listed it last.
+    pub seen: Definition,
+    /// As it was accepted; `None` while it is not.
+    pub pinned: Option<Definition>,
+    /// Who approved what is pinned; `None` where it was trusted on first sight.
+    pub approved_by: Option<String>,
+    /// When it was first listed.
+    pub first_seen: Timestamp,
+    /// When it was last listed.
+    pub last_seen: Timestamp,
+    /// What was found in it as it was listed last.
+    #[serde(with = "shared")]
+    pub findings: Arc<[Finding]>,
+    /// Whether it is left out of its list and cannot be used.
+    pub hidden: bool,
+}
+
+impl DefinitionRecord {
+    /// Keeps one text where what is listed is what is pinned.
+    pub fn share(&mut self) {
+        if let Some(pinned) = self
+            .pinned
+            .as_mut()
+            .filter(|pinned| pinned.hash == self.seen.hash)
+        {
+            pinned.canonical = Arc::clone(&self.seen.canonical);
+        }
+    }
+
+    /// Whether what is listed differs from what is pinned.
+    #[must_use]
+    pub fn is_changed(&self) -> bool {
+        self.pinned
+            .as_ref()
+            .is_some_and(|pinned| pinned.hash != self.seen.hash)
+    }
+}
+
+/// Shared values, read and written as those that are not.
+mod shared {
+    use std::sync::Arc;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(super) fn serialize<T, S>(value: &Arc<T>, serializer: S) -> Result<S::Ok, S::Error>
+    where
+        T: Serialize + ?Sized,
+        S: Serializer,
+    {
+        (**value).serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, T, D>(deserializer: D) -> Result<Arc<T>, D::Error>
+    where
+        T: ?Sized,
+        Box<T>: Deserialize<'de>,
+        D: Deserializer<'de>,
+    {
+        Box::deserialize(deserializer).map(Arc::from)
+    }
+}

@@ -1,0 +1,67 @@
+//! The vocabulary that all crates share: ids, digests, time, messages, definitions, findings, verdicts, events.
+//!
+//! Pure: no clock, file, socket, environment, task, log or randomness.
+
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod canonical;
+mod changes;
+mod crossing;
+mod decimal;
+mod definition;
+mod digest;
+mod event;
+mod files;
+mod finding;
+mod glob;
+mod ids;
+mod json;
+mod kill;
+mod layer;
+mod left_out;
+mod llm;
+mod manifest;
+mod message;
+mod observation;
+mod path;
+mod reader;
+mod retold;
+mod severity;
+mod spelling;
+mod states;
+mod time;
+mod verdict;
+
+pub use crossing::{
+    Checked, CrossServerRule, Crossing, Evidence, EvidenceKind, Fingerprint, Label, Recent, RecentCall,
+    RecentIntent, RecentOutput, RelatedCall, SharedCall, ToolCategory,
+};
+pub use decimal::{Decimal, ParseDecimalError};
+pub use definition::{Definition, DefinitionKey, DefinitionKind, DefinitionRecord};
+pub use digest::{Digest, ParseDigestError};
+pub use event::{
+    ContainerRef, Direction, Event, EventKind, FieldChange, PinPart, ProcessRef, ServerType, Transport,
+};
+pub use files::{LauncherFiles, Part, PinnedFile, PinnedPackage, ServerFiles, Writers};
+pub use finding::{BUILT_IN, Category, CustomPattern, Finding, Match, Standing, Subject};
+pub use glob::NameGlob;
+pub use ids::{EventId, PinKey, SESSION_ROOT, ServerId, ServerIdError, SessionId, one_spelling};
+pub use json::RawJson;
+pub use kill::{Kill, Kills, MAX_KILLED_SESSIONS};
+pub use layer::Layer;
+pub use left_out::{Called, LeftOut, Unanswered};
+pub use llm::{Dialect, Exchange, Half, Halted, Input, Intent, Offered, Remote, Spoken, ToolName};
+pub use manifest::{Manifest, ManifestEntry, ManifestProblem, ParseManifestError, SpecialFile};
+pub use message::{
+    Answer, AnswerOutcome, Ask, Asked, Call, Content, Conversation, Era, FromClient, FromServer, Incident,
+    Introduction, ListKind, Listed, Listing, Message, NO_USER, Question, RequestId, ResultKind, Side, Trace,
+};
+pub use observation::{Checkpoint, Connection, Exec, Exit, FileId, Fork, InstanceId, Outcome, ProcessId};
+pub use path::{MAX_PATH, Meeting, PathPattern, PathPatternError, PathStart, PlainPath};
+pub use retold::Retold;
+pub use severity::{Action, Severity};
+pub use spelling::fold;
+pub use states::{ApprovalState, CallOutcome, DefinitionStatus, KillState, PinState};
+pub use time::Timestamp;
+pub use verdict::{Denial, MASK, Redaction, Verdict, redacted};

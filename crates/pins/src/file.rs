@@ -1,0 +1,380 @@
+//! Digests of regular files, kept for as long as their metadata stands still.
+//!
+//! A digest is cached under device, inode, size, modification and change time. The change time cannot be
+//! set by its owner, so an edit that puts the modification time back is still seen. What this cannot see
+//! is a store through a writable shared mapping whose page was already dirty when the file was read.
+
+use std::{
+    collections::HashMap,
+    io::{self, Read as _},
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use mcpmon_model::Digest;
+use nix::sys::stat::{FileStat, fstat};
+use sha2::{Digest as _, Sha256};
+
+use super::{
+    Cancel,
+    kept::Kept,
+    root::{Kind, Node},
+};
+
+/// Largest file that is hashed: 4 GiB.
+pub const MAX_FILE: u64 = 4 << 30;
+/// Bytes read at a time.
+const BUFFER: usize = 128 * 1024;
+/// Digests of one of the cache's two generations: with both full about 15 MiB.
+const GENERATION: usize = 64 * 1024;
+/// A file younger than this may be written again without a new change time: two ticks of the slowest
+/// kernel clock (100 Hz).
+const RACY: Duration = Duration::from_millis(20);
+
+/// Hashes files and remembers what it hashed.
+#[derive(Debug)]
+pub struct FileHasher {
+    cache: Cache,
+    kept: Option<Kept>,
+    buffer: Box<[u8]>,
+    limit: u64,
+}
+
+/// Why a file has no digest.
+#[derive(Debug, thiserror::Error)]
+pub enum FileError {
+    /// A directory, link, pipe, socket or device.
+    #[error("it is no regular file")]
+    NotRegular,
+    /// Over the limit.
+    #[error("it has {size} bytes, more than the {limit} that are hashed")]
+    TooLarge {
+        /// Its size in bytes.
+        size: u64,
+        /// The limit in bytes.
+        limit: u64,
+    },
+    /// Written to while it was read, twice.
+    #[error("it was changed while it was read")]
+    Changed,
+    /// The caller asked to stop.
+    #[error("hashing was cancelled")]
+    Cancelled,
+    /// It cannot be read.
+    #[error("it cannot be read")]
+    Io(#[from] io::Error),
+}
+
+impl Default for FileHasher {
+    fn default() -> Self {
+        Self::with_limit(MAX_FILE)
+    }
+}
+
+impl FileHasher {
+    /// A hasher that refuses files over `limit` bytes.
+    #[must_use]
+    pub fn with_limit(limit: u64) -> Self {
+        Self {
+            cache: Cache::new(GENERATION),
+            kept: None,
+            buffer: vec![0; BUFFER].into_boxed_slice(),
+            limit,
+        }
+    }
+
+    /// Lets it know what other processes hashed, too.
+    pub(super) fn keep(&mut self, kept: Kept) {
+        self.kept = Some(kept);
+    }
+
+    /// The digest of a file whose metadata is `stat`, where it is known.
+    pub fn cached(&mut self, stat: &FileStat) -> Option<Digest> {
+        let key = Key::of(stat);
+        if let Some(digest) = self.cache.get(&key) {
+            return Some(digest);
+        }
+        let digest = self.kept.as_ref()?.get(&key)?;
+        self.cache.insert(key, digest);
+        Some(digest)
+    }
+
+    /// The digest of `node`, read through one descriptor.
+    ///
+    /// # Errors
+    /// [`FileError`].
+    pub fn hash(&mut self, node: &Node, cancel: Cancel<'_>) -> Result<Digest, FileError> {
+        if node.kind() != Kind::File {
+            return Err(FileError::NotRegular);
+        }
+        if let Some(digest) = self.cached(node.stat()) {
+            return Ok(digest);
+        }
+        for _ in 0..2 {
+            let started = SystemTime::now();
+            let mut file = node.open()?;
+            let before = fstat(&file).map_err(io::Error::from)?;
+            let key = Key::of(&before);
+            if let Some(digest) = self.cache.get(&key) {
+                return Ok(digest);
+            }
+            let (digest, size) = self.read(&mut file, cancel)?;
+            let after = Key::of(&fstat(&file).map_err(io::Error::from)?);
+            if key == after && key.size == size {
+                if key.settled(started) {
+                    self.cache.insert(key, digest);
+                    self.kept.iter().for_each(|kept| kept.put(&key, &digest));
+                }
+                return Ok(digest);
+            }
+        }
+        Err(FileError::Changed)
+    }
+
+    fn read(&mut self, file: &mut std::fs::File, cancel: Cancel<'_>) -> Result<(Digest, u64), FileError> {
+        let mut hash = Sha256::new();
+        let mut size = 0;
+        loop {
+            if cancel() {
+                return Err(FileError::Cancelled);
+            }
+            let count = match file.read(&mut self.buffer) {
+                Ok(0) => return Ok((Digest::from_bytes(hash.finalize().into()), size)),
+                Ok(count) => count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error.into()),
+            };
+            size += count as u64;
+            if size > self.limit {
+                return Err(FileError::TooLarge {
+                    size,
+                    limit: self.limit,
+                });
+            }
+            hash.update(&self.buffer[..count]);
+        }
+    }
+}
+
+/// What must stand still for a digest to hold. Times are seconds and nanoseconds since the epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Key {
+    device: u64,
+    inode: u64,
+    size: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl Key {
+    /// Length of its bytes.
+    pub(super) const BYTES: usize = 7 * 8;
+
+    /// Its fields, one after another.
+    pub(super) fn bytes(&self) -> [u8; Self::BYTES] {
+        let (modified, changed) = (self.modified, self.changed);
+        let times = [modified.0, modified.1, changed.0, changed.1].map(i64::cast_unsigned);
+        let mut bytes = [0; Self::BYTES];
+        let fields = [self.device, self.inode, self.size].into_iter().chain(times);
+        for (slot, field) in bytes.chunks_exact_mut(8).zip(fields) {
+            slot.copy_from_slice(&field.to_le_bytes());
+        }
+        bytes
+    }
+
+    /// A number that differs for files that lie beside one another, and not for contents of one.
+    pub(super) const fn spread(&self) -> u64 {
+        self.inode ^ self.device.rotate_left(20)
+    }
+
+    #[cfg(test)]
+    pub(super) const fn sample(inode: u64) -> Self {
+        Self {
+            device: 1,
+            inode,
+            size: 3,
+            modified: (4, 5),
+            changed: (6, 7),
+        }
+    }
+
+    fn of(stat: &FileStat) -> Self {
+        Self {
+            device: stat.st_dev,
+            inode: stat.st_ino,
+            size: u64::try_from(stat.st_size).unwrap_or(0),
+            modified: (stat.st_mtime, stat.st_mtime_nsec),
+            changed: (stat.st_ctime, stat.st_ctime_nsec),
+        }
+    }
+
+    /// Whether a write after `now` is certain to give another change time.
+    fn settled(&self, now: SystemTime) -> bool {
+        let (Ok(seconds), Ok(nanoseconds)) = (u64::try_from(self.changed.0), u32::try_from(self.changed.1))
+        else {
+            return false;
+        };
+        now.duration_since(UNIX_EPOCH)
+            .is_ok_and(|now| now >= Duration::new(seconds, nanoseconds) + RACY)
+    }
+}
+
+/// Two generations: what was used since the last turn survives the next one. Never over twice `size`.
+#[derive(Debug)]
+struct Cache {
+    young: HashMap<Key, Digest>,
+    old: HashMap<Key, Digest>,
+    size: usize,
+}
+
+impl Cache {
+    fn new(size: usize) -> Self {
+        Self {
+            young: HashMap::new(),
+            old: HashMap::new(),
+            size,
+        }
+    }
+
+    fn get(&mut self, key: &Key) -> Option<Digest> {
+        if let Some(digest) = self.young.get(key) {
+            return Some(*digest);
+        }
+        let digest = self.old.remove(key)?;
+        self.insert(*key, digest);
+        Some(digest)
+    }
+
+    fn insert(&mut self, key: Key, digest: Digest) {
+        if self.young.len() >= self.size {
+            self.old = std::mem::take(&mut self.young);
+        }
+        self.young.insert(key, digest);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{cell::Cell, fs, os::unix::fs::FileExt as _, path::Path};
+
+    use super::*;
+    use crate::root::Root;
+
+    fn go_on() -> bool {
+        false
+    }
+
+    fn node(directory: &Path, name: &str) -> io::Result<Node> {
+        Root::at(directory)?.find(Path::new(name))
+    }
+
+    /// Waits until a new write is certain to change the change time.
+    fn settle(path: &Path) -> io::Result<()> {
+        let stat = nix::sys::stat::stat(path)?;
+        while !Key::of(&stat).settled(SystemTime::now()) {
+            std::thread::yield_now();
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn a_settled_file_is_remembered_until_it_changes() -> Result<(), Box<dyn std::error::Error>> {
+        let directory = tempfile::tempdir()?;
+        let path = directory.path().join("f");
+        fs::write(&path, "abc")?;
+        settle(&path)?;
+        let mut hasher = FileHasher::default();
+        let before = node(directory.path(), "f")?;
+        assert_eq!(hasher.cached(before.stat()), None);
+        assert_eq!(hasher.hash(&before, &go_on)?, Digest::of(b"abc"));
+        assert_eq!(hasher.cached(before.stat()), Some(Digest::of(b"abc")));
+
+        let modified = fs::metadata(&path)?.modified()?;
+        fs::write(&path, "abd")?;
+        fs::File::options()
+            .write(true)
+            .open(&path)?
+            .set_modified(modified)?;
+        let after = node(directory.path(), "f")?;
+        assert_eq!(hasher.cached(after.stat()), None, "the change time gives it away");
+        assert_eq!(hasher.hash(&after, &go_on)?, Digest::of(b"abd"));
+        Ok(())
+    }
+
+    #[test]
+    fn a_file_just_written_is_hashed_and_not_remembered() {
+        let now = UNIX_EPOCH + Duration::from_secs(1_000);
+        let key = |seconds, nanoseconds| Key {
+            device: 1,
+            inode: 2,
+            size: 3,
+            modified: (0, 0),
+            changed: (seconds, nanoseconds),
+        };
+        assert!(key(999, 980_000_000).settled(now));
+        assert!(!key(999, 980_000_001).settled(now), "within the tick");
+        assert!(!key(1_001, 0).settled(now), "from the future");
+        assert!(!key(-1, 0).settled(now), "before the epoch");
+    }
+
+    #[test]
+    fn a_file_that_moves_is_an_error() -> Result<(), Box<dyn std::error::Error>> {
+        let directory = tempfile::tempdir()?;
+        let path = directory.path().join("f");
+        fs::write(&path, "a")?;
+        let writer = fs::File::options().write(true).open(&path)?;
+        let asked = Cell::new(0);
+        // Asked before the block and before the end, twice: each attempt sees the file grow once.
+        let grow_at_every_attempt = || {
+            asked.set(asked.get() + 1);
+            if asked.get() % 2 == 1 {
+                writer
+                    .write_at(b"more", asked.get() * 4)
+                    .expect("a temporary file can be written");
+            }
+            false
+        };
+        let result = FileHasher::default().hash(&node(directory.path(), "f")?, &grow_at_every_attempt);
+        assert!(matches!(result, Err(FileError::Changed)), "{result:?}");
+        assert_eq!(asked.get(), 4, "one more attempt and no other");
+        Ok(())
+    }
+
+    #[test]
+    fn limits_kinds_and_cancellation_are_named() -> Result<(), Box<dyn std::error::Error>> {
+        let directory = tempfile::tempdir()?;
+        fs::write(directory.path().join("f"), "abcd")?;
+        let file = node(directory.path(), "f")?;
+        let large = FileHasher::with_limit(3).hash(&file, &go_on);
+        assert!(
+            matches!(large, Err(FileError::TooLarge { size: 4, limit: 3 })),
+            "{large:?}"
+        );
+        let not_regular = FileHasher::default().hash(&node(directory.path(), "/")?, &go_on);
+        assert!(
+            matches!(not_regular, Err(FileError::NotRegular)),
+            "{not_regular:?}"
+        );
+        let cancelled = FileHasher::default().hash(&file, &|| true);
+        assert!(matches!(cancelled, Err(FileError::Cancelled)), "{cancelled:?}");
+        Ok(())
+    }
+
+    #[test]
+    fn the_cache_is_bounded_and_keeps_what_is_used() {
+        let key = |inode| Key {
+            device: 1,
+            inode,
+            size: 0,
+            modified: (0, 0),
+            changed: (0, 0),
+        };
+        let mut cache = Cache::new(4);
+        cache.insert(key(0), Digest::of(b"0"));
+        for inode in 1..100 {
+            cache.insert(key(inode), Digest::of(b"x"));
+            assert_eq!(cache.get(&key(0)), Some(Digest::of(b"0")));
+            assert!(cache.young.len() + cache.old.len() <= 8);
+        }
+        assert_eq!(cache.get(&key(1)), None);
+    }
+}

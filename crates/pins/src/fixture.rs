@@ -1,0 +1,184 @@
+//! What tests run on: a file system built by hand and taken for a server's root, and a real process.
+
+use std::{
+    fs, io,
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+};
+
+use mcpmon_model::Manifest;
+
+use super::{FileHasher, Limits, PackageError, Root, Setting, node, package::Collector, python};
+
+/// A temporary directory and what a server in it is started with.
+pub(super) struct Fixture {
+    directory: tempfile::TempDir,
+    root: Root,
+}
+
+/// The interpreter that runs, whatever name it was started by.
+const PYTHON: &str = "/usr/bin/python3.11";
+
+impl Fixture {
+    pub(super) fn new() -> io::Result<Self> {
+        let directory = tempfile::tempdir()?;
+        let root = Root::at(directory.path())?;
+        Ok(Self { directory, root })
+    }
+
+    /// A tree of files, given as path and content.
+    pub(super) fn of(files: &[(&str, &str)]) -> io::Result<Self> {
+        let fixture = Self::new()?;
+        for (path, content) in files {
+            fixture.write(path, content)?;
+        }
+        Ok(fixture)
+    }
+
+    /// The path outside of what is `path` inside.
+    pub(super) fn outside(&self, path: &str) -> PathBuf {
+        self.directory.path().join(path.trim_start_matches('/'))
+    }
+
+    pub(super) fn write(&self, path: &str, content: &str) -> io::Result<()> {
+        let path = self.outside(path);
+        fs::create_dir_all(path.parent().expect("a file has a directory"))?;
+        fs::write(path, content)
+    }
+
+    pub(super) fn link(&self, target: &str, path: &str) -> io::Result<()> {
+        let path = self.outside(path);
+        fs::create_dir_all(path.parent().expect("a link has a directory"))?;
+        symlink(target, path)
+    }
+
+    pub(super) const fn root(&self) -> &Root {
+        &self.root
+    }
+
+    /// A process of `executable` that was started as `name`, in `/srv`.
+    pub(super) fn setting(&self, executable: &str, name: &str) -> Setting<'_> {
+        Setting {
+            root: &self.root,
+            working_directory: PathBuf::from("/srv"),
+            executable: PathBuf::from(executable),
+            name: name.into(),
+            search_path: Some("/usr/local/bin:/usr/bin".into()),
+            home: Some(PathBuf::from("/home/me")),
+            module_path: None,
+        }
+    }
+
+    /// The package of a Node script: its root and what belongs to it.
+    pub(super) fn node_package(&self, script: &str) -> Result<(PathBuf, Manifest), PackageError> {
+        let setting = self.setting("/usr/bin/node", "node");
+        let script = node::entry_file(&self.root, Path::new(script)).expect("the script exists");
+        let package = node::Package::of(&setting, &script);
+        let mut files = FileHasher::default();
+        let collector = Collector::new(
+            &self.root,
+            &mut files,
+            Limits::default(),
+            &|| false,
+            package.base().to_owned(),
+        );
+        Ok((package.root().to_owned(), package.collect(collector)?))
+    }
+
+    /// The package that Python, started as `name`, runs for `-m MODULE`.
+    pub(super) fn python_module(
+        &self,
+        name: &str,
+        module: &str,
+    ) -> Result<(PathBuf, Manifest), PackageError> {
+        self.python_package(self.setting(PYTHON, name), python::Start::Module(module))
+    }
+
+    /// The same with a `PYTHONPATH`.
+    pub(super) fn python_module_along(
+        &self,
+        module_path: &str,
+        name: &str,
+        module: &str,
+    ) -> Result<(PathBuf, Manifest), PackageError> {
+        let setting = Setting {
+            module_path: Some(module_path.into()),
+            ..self.setting(PYTHON, name)
+        };
+        self.python_package(setting, python::Start::Module(module))
+    }
+
+    /// The package that Python, started as `name`, runs for a script.
+    pub(super) fn python_script(
+        &self,
+        name: &str,
+        script: &str,
+    ) -> Result<(PathBuf, Manifest), PackageError> {
+        let script = Path::new(script);
+        let text = python::source(&self.root, script).expect("the script exists");
+        self.python_package(self.setting(PYTHON, name), python::Start::Script(script, &text))
+    }
+
+    fn python_package(
+        &self,
+        setting: Setting<'_>,
+        start: python::Start<'_>,
+    ) -> Result<(PathBuf, Manifest), PackageError> {
+        let package = python::Package::of(&setting, start, &|| false)?;
+        let mut files = FileHasher::default();
+        let collector = Collector::new(
+            &self.root,
+            &mut files,
+            Limits::default(),
+            &|| false,
+            package.base().to_owned(),
+        );
+        Ok((package.root().to_owned(), package.collect(&setting, collector)?))
+    }
+}
+
+/// The paths of a manifest.
+pub(super) fn paths(manifest: &Manifest) -> Vec<&str> {
+    manifest.paths().collect()
+}
+
+/// A child that waits for its input to end, which it does with the test.
+pub(super) struct Waiting(Child);
+
+impl Waiting {
+    /// Starts `program` in `directory` with `MCPMON_TEST=a=b`.
+    pub(super) fn start(program: &Path, arguments: &[&Path], directory: &Path) -> io::Result<Self> {
+        let child = loop {
+            let started = Command::new(program)
+                .args(arguments)
+                .env("MCPMON_TEST", "a=b")
+                .current_dir(directory)
+                .stdin(Stdio::piped())
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn();
+            match started {
+                // Another test's fork holds a copied program open for writing until its exec.
+                Err(error) if error.kind() == io::ErrorKind::ExecutableFileBusy => std::thread::yield_now(),
+                started => break Self(started?),
+            }
+        };
+        // A vfork ends before the kernel has put arguments and environment of the new program in place.
+        while fs::read(format!("/proc/{}/environ", child.pid()))?.is_empty() {
+            std::thread::yield_now();
+        }
+        Ok(child)
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        self.0.id()
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        drop(self.0.stdin.take());
+        self.0.wait().expect("the child ends with its input");
+    }
+}

@@ -1,0 +1,196 @@
+//! What a server is started from, held while the process lives that starts it: the server itself may be gone before
+//! anybody can look at it.
+//!
+//! Whoever starts it may name any file. So what is held counts only where it is the file that the kernel saw executed, and
+//! nothing of it is read before that is certain.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use mcpmon_model::FileId;
+
+use super::{
+    HashError,
+    process::{Executable, Process, ProcessError},
+    root::{Node, Root},
+};
+
+/// A program that is about to be executed, with the root and the working directory of the process that starts it. The
+/// program inherits both.
+#[derive(Debug)]
+pub struct HeldProgram {
+    executable: Executable,
+    /// Device of its file system, as the kernel numbers it.
+    device: u32,
+    root: Root,
+    working_directory: PathBuf,
+    variables: Vec<(String, String)>,
+}
+
+impl HeldProgram {
+    /// Takes hold of what `process` has open as `descriptor`, and is about to execute with these variables.
+    ///
+    /// # Errors
+    /// Where the process has ended, or has no such descriptor.
+    pub fn of(
+        process: &Process,
+        descriptor: i32,
+        variables: Vec<(String, String)>,
+    ) -> Result<Self, ProcessError> {
+        let executable = process.opened(descriptor)?;
+        let mounts = process.mounts()?;
+        let device = mount_of(&executable.node).and_then(|mount| device_of(&mounts, mount));
+        Ok(Self {
+            device: device.unwrap_or_else(|| kernel_device(executable.node.stat().st_dev)),
+            executable,
+            root: process.root()?,
+            working_directory: process.working_directory()?,
+            variables,
+        })
+    }
+
+    /// The program, if it is `file` now.
+    pub(super) fn executable(&self, file: &FileId) -> Result<Executable, HashError> {
+        let node = self.executable.node.again().map_err(HashError::Plan)?;
+        match self.identity(&node) == *file {
+            true => Ok(Executable {
+                path: self.executable.path.clone(),
+                deleted: self.executable.deleted,
+                node,
+            }),
+            false => Err(HashError::NotHeld),
+        }
+    }
+
+    pub(super) const fn root(&self) -> &Root {
+        &self.root
+    }
+
+    pub(super) fn working_directory(&self) -> &Path {
+        &self.working_directory
+    }
+
+    pub(super) fn variable(&self, wanted: &str) -> Option<&str> {
+        let mut variables = self.variables.iter();
+        variables.find_map(|(name, value)| (name == wanted).then_some(value.as_str()))
+    }
+
+    fn identity(&self, node: &Node) -> FileId {
+        let stat = node.stat();
+        let nanoseconds = stat
+            .st_ctime
+            .wrapping_mul(1_000_000_000)
+            .wrapping_add(stat.st_ctime_nsec);
+        FileId {
+            device: self.device,
+            inode: stat.st_ino,
+            size: stat.st_size.cast_unsigned(),
+            ctime: nanoseconds.cast_unsigned(),
+        }
+    }
+}
+
+/// The mount through which a file was opened.
+fn mount_of(node: &Node) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/self/fdinfo/{}", node.as_raw_fd())).ok()?;
+    let id = text.lines().find_map(|line| line.strip_prefix("mnt_id:"))?;
+    id.trim().parse().ok()
+}
+
+/// The device of a mount's file system. That of `stat(2)` is another one on btrfs and overlayfs; see proc(5).
+fn device_of(mounts: &str, mount: u64) -> Option<u32> {
+    mounts.lines().find_map(|line| {
+        let mut fields = line.split(' ');
+        let (id, _parent, device) = (fields.next()?, fields.next()?, fields.next()?);
+        let (major, minor) = device.split_once(':')?;
+        let is_it = id.parse() == Ok(mount);
+        is_it.then(|| Some(numbered(major.parse().ok()?, minor.parse().ok()?)))?
+    })
+}
+
+/// A device of `stat(2)` as the kernel numbers it.
+fn kernel_device(device: u64) -> u32 {
+    let (major, minor) = (nix::sys::stat::major(device), nix::sys::stat::minor(device));
+    numbered(
+        u32::try_from(major).unwrap_or_default(),
+        u32::try_from(minor).unwrap_or_default(),
+    )
+}
+
+/// `MKDEV` of the kernel.
+const fn numbered(major: u32, minor: u32) -> u32 {
+    major << 20 | minor
+}
+
+impl Node {
+    /// The same file with what is known of it now.
+    fn again(&self) -> io::Result<Self> {
+        Self::new(self.try_clone()?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs::File, os::fd::AsRawFd as _};
+
+    use super::*;
+    use crate::{Entry, Hasher};
+
+    fn held(file: &File) -> HeldProgram {
+        let process = Process::open(std::process::id()).expect("this process");
+        HeldProgram::of(&process, file.as_raw_fd(), Vec::new()).expect("it is open")
+    }
+
+    #[test]
+    fn only_the_file_that_was_executed_counts() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("program");
+        fs::copy("/bin/true", &path).expect("a copy");
+        let file = File::open(&path).expect("it is there");
+        let held = held(&file);
+        let executed = held.identity(&held.executable.node);
+        let hash = |executed: &FileId| {
+            Hasher::default().held(&held, executed, "program".into(), &Entry::Program, &|| false)
+        };
+        let files = hash(&executed).expect("hashed");
+        let digest = files.executable.hashed().expect("a digest").digest;
+        let text = fs::read(&path).expect("readable");
+        assert_eq!(digest, mcpmon_model::Digest::of(&text));
+        let others = [
+            FileId {
+                inode: executed.inode + 1,
+                ..executed
+            },
+            FileId {
+                device: executed.device + 1,
+                ..executed
+            },
+            FileId {
+                ctime: executed.ctime + 1,
+                ..executed
+            },
+        ];
+        for other in others {
+            assert!(matches!(hash(&other), Err(HashError::NotHeld)), "{other:?}");
+        }
+        fs::write(&path, b"written since").expect("written");
+        assert!(matches!(hash(&executed), Err(HashError::NotHeld)));
+    }
+
+    #[test]
+    fn a_file_system_has_a_number_of_its_own() {
+        let mounts =
+            "22 1 0:31 / / rw - btrfs /dev/vda rw\n36 22 259:3 / /data rw - ext4 /dev/nvme rw\nodd\n";
+        assert_eq!(device_of(mounts, 22), Some(31));
+        assert_eq!(device_of(mounts, 36), Some(259 << 20 | 3));
+        assert_eq!(device_of(mounts, 99), None);
+    }
+
+    #[test]
+    fn a_descriptor_that_is_not_open_holds_nothing() {
+        let process = Process::open(std::process::id()).expect("this process");
+        HeldProgram::of(&process, -1, Vec::new()).expect_err("no descriptor");
+    }
+}

@@ -1,0 +1,439 @@
+//! Digests of what really runs: executable, script, package. Blocking; meant for a worker thread.
+//!
+//! Files are read through `/proc/PID/exe` and `/proc/PID/root`, never by a path of this process, so a server in
+//! a container or chroot is judged by its own files.
+
+#![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "I/O")]
+
+mod file;
+#[cfg(test)]
+mod fixture;
+mod held;
+mod kept;
+mod launcher;
+mod node;
+mod package;
+mod process;
+mod python;
+mod root;
+
+use std::{
+    ffi::{OsStr, OsString},
+    fs::File,
+    os::unix::ffi::OsStrExt as _,
+    path::{Path, PathBuf},
+};
+
+use mcpmon_model::{Digest, FileId, Manifest, ManifestEntry, Part, PinnedFile, PinnedPackage, ServerFiles};
+
+use self::package::{Collector, unreadable};
+pub use self::{
+    file::{FileError, FileHasher, MAX_FILE},
+    held::HeldProgram,
+    launcher::Launcher,
+    package::{Limits, PackageError},
+    process::{Executable, Process, ProcessError},
+    root::{Kind, Node, Root},
+};
+
+/// The variables by which a server's files are found.
+pub const PLACE_VARIABLES: [&str; 3] = ["PATH", "HOME", "PYTHONPATH"];
+
+/// Asked between blocks and files whether to stop.
+pub type Cancel<'a> = &'a dyn Fn() -> bool;
+
+/// What the serving process was told to run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Entry {
+    /// Nothing but its executable.
+    Program,
+    /// A script, as the arguments name it; relative to the working directory.
+    Script(PathBuf),
+    /// A Python module, `-m NAME`.
+    Module(String),
+    /// A container image, as the client of the container runtime is told to run it: with its tag or digest.
+    Image(String),
+}
+
+/// Hashes servers; keeps a cache, so one per agent.
+#[derive(Debug, Default)]
+pub struct Hasher {
+    files: FileHasher,
+    limits: Limits,
+}
+
+/// What this process is about to execute, in its own directory.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan<'a> {
+    /// The executable, open.
+    pub file: &'a File,
+    /// Where it was found.
+    pub path: &'a Path,
+    /// First argument: the name it will be started by.
+    pub name: &'a OsStr,
+    /// The environment it will have.
+    pub environment: &'a [(OsString, OsString)],
+}
+
+/// Why a server as a whole could not be measured. Trouble with one part is a [`Part::Unknown`].
+#[derive(Debug, thiserror::Error)]
+pub enum HashError {
+    /// It ended, or may not be looked at.
+    #[error(transparent)]
+    Process(#[from] ProcessError),
+    /// It executed another program meanwhile: what was read may belong to either.
+    #[error("process {pid} executed another program while it was hashed")]
+    Replaced {
+        /// The process.
+        pid: u32,
+    },
+    /// What was held of it is not what it ran from.
+    #[error("the program that its wrapper held is not the one that ran, or was written since")]
+    NotHeld,
+    /// What it would be started with cannot be looked at.
+    #[error("cannot look at what the server is about to be started with")]
+    Plan(#[source] std::io::Error),
+    /// The caller asked to stop.
+    #[error("hashing was cancelled")]
+    Cancelled,
+}
+
+/// A running server as its files are looked for: everything inside its root.
+#[derive(Debug)]
+struct Setting<'a> {
+    root: &'a Root,
+    working_directory: PathBuf,
+    executable: PathBuf,
+    /// First argument: the name it was started by.
+    name: OsString,
+    /// `PATH`, where it is known.
+    search_path: Option<OsString>,
+    /// `HOME`, where it is known.
+    home: Option<PathBuf>,
+    /// `PYTHONPATH`, where it is set.
+    module_path: Option<OsString>,
+}
+
+/// What interprets a script.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Runtime {
+    Node,
+    Python,
+    Other,
+}
+
+impl Hasher {
+    /// A hasher that refuses packages over `limits`.
+    #[must_use]
+    pub fn with_limits(limits: Limits) -> Self {
+        Self {
+            files: FileHasher::default(),
+            limits,
+        }
+    }
+
+    /// A hasher that keeps digests in a file, for the processes to come. Where that cannot be, it does without.
+    #[must_use]
+    pub fn keeping(path: &Path) -> Self {
+        let mut hasher = Self::default();
+        match kept::Kept::open(path) {
+            Ok(kept) => hasher.files.keep(kept),
+            Err(error) => tracing::debug!(%error, path = %path.display(), "digests are not kept"),
+        }
+        hasher
+    }
+
+    /// The executable alone, for a decision that cannot wait for the package.
+    ///
+    /// # Errors
+    /// [`HashError`]; a file that cannot be hashed is a [`Part::Unknown`].
+    pub fn executable(
+        &mut self,
+        process: &Process,
+        cancel: Cancel<'_>,
+    ) -> Result<Part<PinnedFile>, HashError> {
+        self.hash_executable(process.executable()?, cancel)
+    }
+
+    /// All parts of the server that `process` is.
+    ///
+    /// # Errors
+    /// [`HashError`]; a part that cannot be hashed is a [`Part::Unknown`].
+    pub fn server(
+        &mut self,
+        process: &Process,
+        entry: &Entry,
+        cancel: Cancel<'_>,
+    ) -> Result<ServerFiles, HashError> {
+        let executable = process.executable()?;
+        let identity = executable.node.identity();
+        let root = process.root()?;
+        let setting = Setting {
+            root: &root,
+            working_directory: process.working_directory()?,
+            executable: executable.path.clone(),
+            name: process.arguments()?.into_iter().next().unwrap_or_default(),
+            search_path: process.variable("PATH")?,
+            home: process.variable("HOME")?.map(PathBuf::from),
+            module_path: process.variable("PYTHONPATH")?,
+        };
+        let files = self.measure(&setting, executable, entry, cancel)?;
+        match process.executable() {
+            Ok(now) if identity != now.node.identity() => Err(HashError::Replaced { pid: process.pid() }),
+            // Of one that has ended nothing more is to be expected: what was read is what it ran from.
+            Err(error) if !error.is_end() => Err(error.into()),
+            Ok(_) | Err(_) => Ok(files),
+        }
+    }
+
+    /// All parts of a server that has ended, or may have, from what was held of it: `file` is what the kernel saw it
+    /// execute, as `name`.
+    ///
+    /// # Errors
+    /// [`HashError`]; a part that cannot be hashed is a [`Part::Unknown`].
+    pub fn held(
+        &mut self,
+        held: &HeldProgram,
+        file: &FileId,
+        name: OsString,
+        entry: &Entry,
+        cancel: Cancel<'_>,
+    ) -> Result<ServerFiles, HashError> {
+        let executable = held.executable(file)?;
+        let variable = |wanted: &str| held.variable(wanted).map(OsString::from);
+        let setting = Setting {
+            root: held.root(),
+            working_directory: held.working_directory().to_owned(),
+            executable: executable.path.clone(),
+            name,
+            search_path: variable("PATH"),
+            home: variable("HOME").map(PathBuf::from),
+            module_path: variable("PYTHONPATH"),
+        };
+        let files = self.measure(&setting, executable, entry, cancel)?;
+        // Nothing keeps it from being written once it has ended.
+        held.executable(file)?;
+        Ok(files)
+    }
+
+    /// All parts of a server that this process is about to start.
+    ///
+    /// # Errors
+    /// [`HashError`]; a part that cannot be hashed is a [`Part::Unknown`].
+    pub fn planned(
+        &mut self,
+        plan: Plan<'_>,
+        entry: &Entry,
+        cancel: Cancel<'_>,
+    ) -> Result<ServerFiles, HashError> {
+        let root = Root::at(Path::new("/")).map_err(HashError::Plan)?;
+        let path = std::path::absolute(plan.path).map_err(HashError::Plan)?;
+        let path = root.canonical(&path).unwrap_or(path);
+        let descriptor = plan.file.try_clone().map_err(HashError::Plan)?;
+        let executable = Executable {
+            path: path.clone(),
+            deleted: false,
+            node: Node::new(descriptor.into()).map_err(HashError::Plan)?,
+        };
+        let variable = |wanted: &str| {
+            let mut variables = plan.environment.iter();
+            variables.find_map(|(name, value)| (name == wanted).then(|| value.clone()))
+        };
+        let setting = Setting {
+            root: &root,
+            working_directory: std::env::current_dir().map_err(HashError::Plan)?,
+            executable: path,
+            name: plan.name.to_owned(),
+            search_path: variable("PATH"),
+            home: variable("HOME").map(PathBuf::from),
+            module_path: variable("PYTHONPATH"),
+        };
+        self.measure(&setting, executable, entry, cancel)
+    }
+
+    fn measure(
+        &mut self,
+        setting: &Setting<'_>,
+        executable: Executable,
+        entry: &Entry,
+        cancel: Cancel<'_>,
+    ) -> Result<ServerFiles, HashError> {
+        let executable_writers = setting.root.writers(&executable.path, &executable.node);
+        let executable = self.hash_executable(executable, cancel)?;
+        let (script, package) = self.scripts(setting, entry, cancel)?;
+        Ok(ServerFiles {
+            executable,
+            executable_writers,
+            script,
+            package,
+            launcher: None,
+        })
+    }
+
+    fn hash_executable(
+        &mut self,
+        executable: Executable,
+        cancel: Cancel<'_>,
+    ) -> Result<Part<PinnedFile>, HashError> {
+        match self.files.hash(&executable.node, cancel) {
+            Ok(digest) => Ok(Part::Hashed(PinnedFile {
+                path: executable.path,
+                digest,
+            })),
+            Err(FileError::Cancelled) => Err(HashError::Cancelled),
+            Err(error) => Ok(unknown(executable.path, &error)),
+        }
+    }
+
+    #[expect(
+        clippy::type_complexity,
+        reason = "script and package, each absent where there is none"
+    )]
+    fn scripts(
+        &mut self,
+        setting: &Setting<'_>,
+        entry: &Entry,
+        cancel: Cancel<'_>,
+    ) -> Result<(Option<Part<PinnedFile>>, Option<Part<PinnedPackage>>), HashError> {
+        match (entry, setting.runtime()) {
+            (Entry::Program, _) => Ok((None, None)),
+            (Entry::Image(image), _) => {
+                // What is in it only the runtime knows.
+                let mut manifest = Manifest::default();
+                manifest.insert(b"image", ManifestEntry::Link(image.clone().into_bytes()));
+                let package = PinnedPackage::new(PathBuf::from(image), manifest);
+                Ok((None, Some(Part::Hashed(package))))
+            }
+            (Entry::Script(path), Runtime::Other) => {
+                let path = setting.working_directory.join(path);
+                let digest = self.hash_script(setting.root, &path, cancel);
+                Ok((Some(part(digest, &path)?), None))
+            }
+            (Entry::Script(path), Runtime::Node) => {
+                let written = setting.working_directory.join(path);
+                let path = node::entry_file(setting.root, &written).unwrap_or(written);
+                let script = part(self.hash_script(setting.root, &path, cancel), &path)?;
+                let package = node::Package::of(setting, &path);
+                let manifest = package.collect(self.collector(setting.root, package.base(), cancel));
+                let found = manifest.map(|manifest| PinnedPackage::new(package.root().to_owned(), manifest));
+                Ok((Some(script), Some(part(found, package.root())?)))
+            }
+            (Entry::Script(path), Runtime::Python) => {
+                let path = setting.working_directory.join(path);
+                let (script, package) = self.python_script(setting, &path, cancel);
+                Ok((Some(part(script, &path)?), Some(part(package, &path)?)))
+            }
+            (Entry::Module(name), Runtime::Python | Runtime::Node | Runtime::Other) => {
+                let package = self.python_package(setting, python::Start::Module(name), cancel);
+                Ok((None, Some(part(package, &setting.working_directory)?)))
+            }
+        }
+    }
+
+    fn hash_script(
+        &mut self,
+        root: &Root,
+        path: &Path,
+        cancel: Cancel<'_>,
+    ) -> Result<PinnedFile, PackageError> {
+        let path = root.canonical(path).map_err(unreadable(path))?;
+        let node = root.find(&path).map_err(unreadable(&path))?;
+        match self.files.hash(&node, cancel) {
+            Ok(digest) => Ok(PinnedFile { path, digest }),
+            Err(FileError::Cancelled) => Err(PackageError::Cancelled),
+            Err(source) => Err(PackageError::File { path, source }),
+        }
+    }
+
+    fn python_script(
+        &mut self,
+        setting: &Setting<'_>,
+        path: &Path,
+        cancel: Cancel<'_>,
+    ) -> (
+        Result<PinnedFile, PackageError>,
+        Result<PinnedPackage, PackageError>,
+    ) {
+        let file = self.hash_script(setting.root, path, cancel);
+        let script = file.as_ref().map_or(path, |file| &file.path);
+        let text = python::source(setting.root, script).unwrap_or_default();
+        let package = self.python_package(setting, python::Start::Script(script, &text), cancel);
+        let neutral = python::without_interpreter(&text).map(|text| Digest::of(text.as_bytes()));
+        (
+            file.map(|file| PinnedFile {
+                digest: neutral.unwrap_or(file.digest),
+                ..file
+            }),
+            package,
+        )
+    }
+
+    fn python_package(
+        &mut self,
+        setting: &Setting<'_>,
+        start: python::Start<'_>,
+        cancel: Cancel<'_>,
+    ) -> Result<PinnedPackage, PackageError> {
+        let package = python::Package::of(setting, start, cancel)?;
+        let manifest = package.collect(setting, self.collector(setting.root, package.base(), cancel))?;
+        Ok(PinnedPackage::new(package.root().to_owned(), manifest))
+    }
+
+    fn collector<'c>(&'c mut self, root: &'c Root, base: &Path, cancel: Cancel<'c>) -> Collector<'c> {
+        Collector::new(root, &mut self.files, self.limits, cancel, base.to_owned())
+    }
+}
+
+/// What is known of a part; cancellation concerns more than the part.
+fn part<T>(result: Result<T, PackageError>, path: &Path) -> Result<Part<T>, HashError> {
+    match result {
+        Ok(value) => Ok(Part::Hashed(value)),
+        Err(PackageError::Cancelled) => Err(HashError::Cancelled),
+        Err(error) => Ok(unknown(path.to_owned(), &error)),
+    }
+}
+
+/// A part without a digest, with the whole chain of causes.
+fn unknown<T>(path: PathBuf, error: &dyn std::error::Error) -> Part<T> {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    let cause = causes.map(ToString::to_string).collect::<Vec<_>>().join(": ");
+    Part::Unknown { path, cause }
+}
+
+impl Setting<'_> {
+    fn runtime(&self) -> Runtime {
+        let name = self.executable.file_name().unwrap_or_default().as_bytes();
+        let called = |names: &[&str]| names.iter().any(|known| name == known.as_bytes());
+        if called(&["node", "nodejs", "bun", "deno"]) {
+            Runtime::Node
+        } else if name.starts_with(b"python") || name.starts_with(b"pypy") {
+            Runtime::Python
+        } else {
+            Runtime::Other
+        }
+    }
+
+    /// The path of the executable as it was started, before links are followed: by the first argument, by
+    /// `PATH` where that is a bare name, else the executable itself.
+    fn invoked_as(&self) -> PathBuf {
+        let name = Path::new(&self.name);
+        let exists = |path: &PathBuf| self.root.is(path, Kind::File);
+        let invoked = match (self.name.as_bytes().contains(&b'/'), &self.search_path) {
+            (true, _) => Some(self.working_directory.join(name)).filter(exists),
+            (false, Some(search_path)) => std::env::split_paths(search_path)
+                .map(|directory| self.working_directory.join(directory).join(name))
+                .find(exists),
+            (false, None) => None,
+        };
+        invoked.unwrap_or_else(|| self.executable.clone())
+    }
+
+    /// A directory that belongs to more than any one server: the root, a home, or what homes are in.
+    fn is_too_broad(&self, path: &Path) -> bool {
+        let is_home = path.parent() == Some(Path::new("/home")) || path == Path::new("/root");
+        path.parent().is_none() || path == Path::new("/home") || is_home || self.home.as_deref() == Some(path)
+    }
+}
+
+#[cfg(test)]
+mod tests;

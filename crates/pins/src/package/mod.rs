@@ -1,0 +1,383 @@
+//! Collects files into a manifest: what is left out, how much is too much, and how a file is named.
+
+use std::{
+    ffi::OsStr,
+    io,
+    os::unix::ffi::OsStrExt as _,
+    path::{Component, Path, PathBuf},
+};
+
+use mcpmon_model::{Manifest, ManifestEntry, SpecialFile};
+use nix::sys::stat::FileStat;
+
+use super::{
+    Cancel,
+    file::{FileError, FileHasher},
+    root::{Kind, Node, Root},
+};
+
+/// How much may belong to one package with its dependencies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Files, links and special files.
+    pub files: usize,
+    /// Bytes of all files together.
+    pub bytes: u64,
+    /// Directories inside one another.
+    pub depth: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            files: 50_000,
+            bytes: 2 << 30,
+            depth: 64,
+        }
+    }
+}
+
+/// Why a package has no digest.
+#[derive(Debug, thiserror::Error)]
+pub enum PackageError {
+    /// Over [`Limits::files`].
+    #[error("the package has more than {limit} files with its dependencies")]
+    TooManyFiles {
+        /// The limit.
+        limit: usize,
+    },
+    /// An environment with more distributions than are looked through.
+    #[error("the environment has more than {limit} distributions")]
+    TooManyDistributions {
+        /// The limit.
+        limit: usize,
+    },
+    /// Over [`Limits::bytes`].
+    #[error("the package has more than {limit} bytes with its dependencies")]
+    TooLarge {
+        /// The limit in bytes.
+        limit: u64,
+    },
+    /// Over [`Limits::depth`].
+    #[error("{path} is more than {limit} directories deep")]
+    TooDeep {
+        /// The directory.
+        path: PathBuf,
+        /// The limit.
+        limit: usize,
+    },
+    /// A file of it cannot be hashed.
+    #[error("{path} cannot be hashed")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: FileError,
+    },
+    /// A directory or link of it cannot be read.
+    #[error("{path} cannot be read")]
+    Read {
+        /// The directory or link.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The module a server was started with is nowhere on its path.
+    #[error("no module {name} was found; looked in {}", list(searched))]
+    NoModule {
+        /// Its name.
+        name: String,
+        /// Where it could have been.
+        searched: Vec<PathBuf>,
+    },
+    /// The package would be a whole home directory or file system.
+    #[error("{path} is a home directory or the root, and is not hashed whole")]
+    TooBroad {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// The caller asked to stop.
+    #[error("hashing was cancelled")]
+    Cancelled,
+}
+
+fn list(paths: &[PathBuf]) -> String {
+    paths
+        .iter()
+        .map(|path| path.display().to_string())
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+/// What a directory is part of, and so what in it is no part of the package.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Contents {
+    /// A Node package: its dependencies are found by resolution, not by where they lie.
+    Node,
+    /// Python modules, or the checkout they are developed in.
+    Python,
+    /// A `.dist-info` or `.egg-info` directory.
+    PythonMetadata,
+}
+
+/// Directories that tools keep caches or history in, of any runtime.
+const CACHE_DIRECTORIES: [&str; 11] = [
+    ".cache",
+    ".git",
+    ".hg",
+    ".svn",
+    ".mypy_cache",
+    ".nox",
+    ".nyc_output",
+    ".pytest_cache",
+    ".ruff_cache",
+    ".tox",
+    "__pycache__",
+];
+/// Data that servers in wide use write beside their code: server-memory's graph. None of it can be code.
+const STATE_FILES: [&str; 2] = ["memory.json", "memory.jsonl"];
+/// Written anew by every installation: the installer's notes, and paths and digests of generated scripts.
+const INSTALLATION_RECORDS: [&str; 7] = [
+    "RECORD",
+    "INSTALLER",
+    "REQUESTED",
+    "direct_url.json",
+    "installed-files.txt",
+    "uv_build.json",
+    "uv_cache.json",
+];
+/// In a directory that is a Python environment: its packages are found by their own means.
+const ENVIRONMENT_MARKER: &str = "pyvenv.cfg";
+
+impl Contents {
+    /// What a directory called `name` inside this one is part of.
+    pub(super) fn below(self, name: &OsStr) -> Self {
+        let extension = Path::new(name).extension();
+        match self {
+            Self::Python
+                if extension.is_some_and(|extension| extension == "dist-info" || extension == "egg-info") =>
+            {
+                Self::PythonMetadata
+            }
+            Self::Node | Self::Python | Self::PythonMetadata => self,
+        }
+    }
+
+    fn leaves_out(self, name: &OsStr, kind: Kind) -> bool {
+        let listed = |names: &[&str]| names.iter().any(|listed| name == *listed);
+        match (self, kind) {
+            (_, Kind::Directory) if listed(&CACHE_DIRECTORIES) => true,
+            (_, Kind::File) if name.as_bytes().ends_with(b".log") => true,
+            (Self::Node, Kind::Directory | Kind::Link) => name == "node_modules",
+            (Self::Node, Kind::File) => listed(&STATE_FILES),
+            (Self::PythonMetadata, Kind::File) => listed(&INSTALLATION_RECORDS),
+            (Self::Python | Self::PythonMetadata, Kind::Directory | Kind::Link)
+            | (Self::Python, Kind::File)
+            | (_, Kind::Pipe | Kind::Socket | Kind::Device) => false,
+        }
+    }
+}
+
+/// A manifest in the making. Paths are canonical and inside the root.
+pub(super) struct Collector<'a> {
+    root: &'a Root,
+    files: &'a mut FileHasher,
+    cancel: Cancel<'a>,
+    limits: Limits,
+    base: PathBuf,
+    bytes: u64,
+    manifest: Manifest,
+}
+
+impl<'a> Collector<'a> {
+    /// Collects files of `root`, named relative to `base`.
+    pub(super) fn new(
+        root: &'a Root,
+        files: &'a mut FileHasher,
+        limits: Limits,
+        cancel: Cancel<'a>,
+        base: PathBuf,
+    ) -> Self {
+        Self {
+            root,
+            files,
+            cancel,
+            limits,
+            base,
+            bytes: 0,
+            manifest: Manifest::default(),
+        }
+    }
+
+    /// Where the package lives.
+    pub(super) const fn root(&self) -> &'a Root {
+        self.root
+    }
+
+    /// An error where the caller asked to stop.
+    pub(super) fn go_on(&self) -> Result<(), PackageError> {
+        go_on(self.cancel)
+    }
+
+    /// What was collected.
+    pub(super) fn finish(self) -> Manifest {
+        self.manifest
+    }
+
+    /// Adds everything below a directory.
+    pub(super) fn add_directory(&mut self, path: &Path, contents: Contents) -> Result<(), PackageError> {
+        let node = self.root.find_link(path).map_err(unreadable(path))?;
+        self.walk(&node, path, contents, 0)
+    }
+
+    /// Adds one entry, whatever it is, without following it; a directory with everything below.
+    pub(super) fn add(&mut self, path: &Path, contents: Contents) -> Result<(), PackageError> {
+        let node = self.root.find_link(path).map_err(unreadable(path))?;
+        match node.kind() {
+            Kind::Directory => self.walk(&node, path, contents, 0),
+            Kind::File => self.add_file(&node, path),
+            Kind::Link => self.add_link(&node, path),
+            Kind::Pipe => self.insert(path, ManifestEntry::Special(SpecialFile::Pipe)),
+            Kind::Socket => self.insert(path, ManifestEntry::Special(SpecialFile::Socket)),
+            Kind::Device => self.insert(path, ManifestEntry::Special(SpecialFile::Device)),
+        }
+    }
+
+    /// Notes that `path` leads to the canonical path `target` through some link.
+    pub(super) fn add_way(&mut self, path: &Path, target: &Path) -> Result<(), PackageError> {
+        let target = relative(&self.base, target);
+        self.insert(path, ManifestEntry::Link(target.as_os_str().as_bytes().to_vec()))
+    }
+
+    fn walk(
+        &mut self,
+        node: &Node,
+        path: &Path,
+        contents: Contents,
+        depth: usize,
+    ) -> Result<(), PackageError> {
+        if depth > self.limits.depth {
+            return Err(PackageError::TooDeep {
+                path: path.to_owned(),
+                limit: self.limits.depth,
+            });
+        }
+        for name in node.names().map_err(unreadable(path))? {
+            self.go_on()?;
+            let child = path.join(&name);
+            let stat = node.stat_entry(&name).map_err(unreadable(&child))?;
+            let kind = Kind::of(&stat);
+            if contents.leaves_out(&name, kind) {
+                continue;
+            }
+            match kind {
+                Kind::Directory => {
+                    let directory = node.entry(&name).map_err(unreadable(&child))?;
+                    if contents == Contents::Python
+                        && directory.stat_entry(OsStr::new(ENVIRONMENT_MARKER)).is_ok()
+                    {
+                        continue;
+                    }
+                    self.walk(&directory, &child, contents.below(&name), depth + 1)?;
+                }
+                Kind::File => match self.files.cached(&stat) {
+                    Some(digest) => self.insert_file(&child, &stat, digest)?,
+                    None => self.add_file(&node.entry(&name).map_err(unreadable(&child))?, &child)?,
+                },
+                Kind::Link => self.add_link(&node.entry(&name).map_err(unreadable(&child))?, &child)?,
+                Kind::Pipe => self.insert(&child, ManifestEntry::Special(SpecialFile::Pipe))?,
+                Kind::Socket => self.insert(&child, ManifestEntry::Special(SpecialFile::Socket))?,
+                Kind::Device => self.insert(&child, ManifestEntry::Special(SpecialFile::Device))?,
+            }
+        }
+        Ok(())
+    }
+
+    fn add_file(&mut self, node: &Node, path: &Path) -> Result<(), PackageError> {
+        let size = u64::try_from(node.stat().st_size).unwrap_or(0);
+        if self.bytes.saturating_add(size) > self.limits.bytes {
+            return Err(PackageError::TooLarge {
+                limit: self.limits.bytes,
+            });
+        }
+        let digest = self
+            .files
+            .hash(node, self.cancel)
+            .map_err(|source| match source {
+                FileError::Cancelled => PackageError::Cancelled,
+                FileError::NotRegular
+                | FileError::TooLarge { .. }
+                | FileError::Changed
+                | FileError::Io(_) => PackageError::File {
+                    path: path.to_owned(),
+                    source,
+                },
+            })?;
+        self.insert_file(path, node.stat(), digest)
+    }
+
+    fn insert_file(
+        &mut self,
+        path: &Path,
+        stat: &FileStat,
+        digest: mcpmon_model::Digest,
+    ) -> Result<(), PackageError> {
+        self.bytes = self
+            .bytes
+            .saturating_add(u64::try_from(stat.st_size).unwrap_or(0));
+        if self.bytes > self.limits.bytes {
+            return Err(PackageError::TooLarge {
+                limit: self.limits.bytes,
+            });
+        }
+        let mode = u16::try_from(stat.st_mode & 0o7777).expect("twelve bits fit sixteen");
+        self.insert(path, ManifestEntry::File { mode, digest })
+    }
+
+    fn add_link(&mut self, node: &Node, path: &Path) -> Result<(), PackageError> {
+        let target = node.target().map_err(unreadable(path))?;
+        self.insert(path, ManifestEntry::Link(target.as_bytes().to_vec()))
+    }
+
+    fn insert(&mut self, path: &Path, entry: ManifestEntry) -> Result<(), PackageError> {
+        self.manifest
+            .insert(relative(&self.base, path).as_os_str().as_bytes(), entry);
+        if self.manifest.len() > self.limits.files {
+            return Err(PackageError::TooManyFiles {
+                limit: self.limits.files,
+            });
+        }
+        Ok(())
+    }
+}
+
+/// An error where the caller asked to stop.
+pub(super) fn go_on(cancel: Cancel<'_>) -> Result<(), PackageError> {
+    if cancel() {
+        Err(PackageError::Cancelled)
+    } else {
+        Ok(())
+    }
+}
+
+/// Makes an error of what could not be read at `path`.
+pub(super) fn unreadable(path: &Path) -> impl FnOnce(io::Error) -> PackageError {
+    let path = path.to_owned();
+    move |source| PackageError::Read { path, source }
+}
+
+/// The way from the directory `base` to `path`, both absolute and canonical.
+fn relative(base: &Path, path: &Path) -> PathBuf {
+    let shared = base
+        .components()
+        .zip(path.components())
+        .take_while(|(a, b)| a == b)
+        .count();
+    let up = base.components().skip(shared).map(|_| Component::ParentDir);
+    up.chain(path.components().skip(shared)).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,302 @@
+//! Installed distributions, from the metadata their installer left beside them: what modules each has and
+//! what it requires.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
+};
+
+use crate::{
+    Cancel,
+    package::{PackageError, go_on},
+    root::{Kind, Root},
+};
+
+/// Largest metadata file that is read, in bytes.
+const MAX_METADATA: u64 = 16 << 20;
+/// Most distributions of one environment.
+const MAX_DISTRIBUTIONS: usize = 5_000;
+
+/// One installed distribution.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Distribution {
+    /// Its `.dist-info` or `.egg-info`.
+    pub(super) metadata: PathBuf,
+    /// Files and directories it put directly into `site`, its metadata aside.
+    pub(super) entries: Vec<PathBuf>,
+    /// Normalised names of distributions it may need, extras included.
+    pub(super) requires: BTreeSet<String>,
+    /// The checkout it was installed from in development mode.
+    pub(super) editable: Option<PathBuf>,
+}
+
+/// The distributions of some directories.
+#[derive(Debug, Default)]
+pub(super) struct Index {
+    distributions: BTreeMap<String, Distribution>,
+    providers: BTreeMap<String, BTreeSet<String>>,
+}
+
+impl Index {
+    /// Reads the metadata in `directories`. Of two distributions of one name the first counts, as it does for
+    /// Python.
+    ///
+    /// # Errors
+    /// Where there are over 5,000, or the caller asked to stop.
+    pub(super) fn read<'d>(
+        root: &Root,
+        directories: impl Iterator<Item = &'d PathBuf>,
+        cancel: Cancel<'_>,
+    ) -> Result<Self, PackageError> {
+        let mut index = Self::default();
+        for site in directories {
+            for entry in root.names(site).unwrap_or_default() {
+                let Some(name) = entry.to_str().and_then(distribution_name) else {
+                    continue;
+                };
+                if index.distributions.contains_key(&name) {
+                    continue;
+                }
+                go_on(cancel)?;
+                if index.distributions.len() == MAX_DISTRIBUTIONS {
+                    return Err(PackageError::TooManyDistributions {
+                        limit: MAX_DISTRIBUTIONS,
+                    });
+                }
+                let distribution = Distribution::read(root, site, &site.join(&entry));
+                for module in distribution.entries.iter().filter_map(|entry| module_name(entry)) {
+                    index.providers.entry(module).or_default().insert(name.clone());
+                }
+                index.distributions.insert(name, distribution);
+            }
+        }
+        Ok(index)
+    }
+
+    /// Names of the distributions that have the top-level module `module`; also one that is called like it,
+    /// since a distribution in development mode lists no modules.
+    pub(super) fn providers(&self, module: &str) -> BTreeSet<String> {
+        let mut names = self.providers.get(module).cloned().unwrap_or_default();
+        let same_name = normalise(module);
+        if self
+            .distributions
+            .get(&same_name)
+            .is_some_and(|found| found.editable.is_some())
+        {
+            names.insert(same_name);
+        }
+        names
+    }
+
+    /// The distribution of this normalised name.
+    pub(super) fn get(&self, name: &str) -> Option<&Distribution> {
+        self.distributions.get(name)
+    }
+}
+
+impl Distribution {
+    fn read(root: &Root, site: &Path, metadata: &Path) -> Self {
+        let text = |name: &str| {
+            let content = root.read(&metadata.join(name), MAX_METADATA).ok()?;
+            Some(String::from_utf8_lossy(&content).into_owned())
+        };
+        let requires = match text("METADATA") {
+            Some(metadata) => required_by_metadata(&metadata),
+            None => text("requires.txt")
+                .map(|text| required_by_egg(&text))
+                .unwrap_or_default(),
+        };
+        let names = match text("RECORD") {
+            Some(record) => recorded_entries(&record),
+            None => text("top_level.txt")
+                .map(|text| listed_entries(root, site, &text))
+                .unwrap_or_default(),
+        };
+        Self {
+            metadata: metadata.to_owned(),
+            entries: names.iter().map(|name| site.join(name)).collect(),
+            requires,
+            editable: text("direct_url.json").and_then(|text| editable_project(&text)),
+        }
+    }
+}
+
+/// The normalised name in `NAME-VERSION.dist-info`, `NAME-VERSION.egg-info` or `NAME.egg-info`.
+fn distribution_name(entry: &str) -> Option<String> {
+    let stem = entry
+        .strip_suffix(".dist-info")
+        .or_else(|| entry.strip_suffix(".egg-info"))?;
+    Some(normalise(stem.split('-').next().unwrap_or(stem)))
+}
+
+/// A name as PEP 503 compares it: lower case, runs of `-`, `_` and `.` as one dash.
+fn normalise(name: &str) -> String {
+    let mut normalised = String::with_capacity(name.len());
+    for c in name.chars() {
+        match c {
+            '-' | '_' | '.' if normalised.ends_with('-') => {}
+            '-' | '_' | '.' => normalised.push('-'),
+            _ => normalised.extend(c.to_lowercase()),
+        }
+    }
+    normalised
+}
+
+/// The module that a file or directory in a `site-packages` is: `a` of `a`, `a.py` and `a.cpython-311.so`.
+fn module_name(entry: &Path) -> Option<String> {
+    let name = entry.file_name()?.to_str()?;
+    Some(name.split('.').next().unwrap_or(name).to_owned())
+}
+
+fn required_by_metadata(metadata: &str) -> BTreeSet<String> {
+    metadata
+        .lines()
+        .take_while(|line| !line.is_empty())
+        .filter_map(|line| line.strip_prefix("Requires-Dist:"))
+        .filter_map(requirement_name)
+        .collect()
+}
+
+fn required_by_egg(requires: &str) -> BTreeSet<String> {
+    requires
+        .lines()
+        .filter(|line| !line.starts_with('['))
+        .filter_map(requirement_name)
+        .collect()
+}
+
+/// `anyio` of `anyio[trio] (>=4); extra == "x"`.
+fn requirement_name(requirement: &str) -> Option<String> {
+    let requirement = requirement.trim_start();
+    let end = requirement
+        .find(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.')))
+        .unwrap_or(requirement.len());
+    (end > 0).then(|| normalise(&requirement[..end]))
+}
+
+/// First components of the paths in a `RECORD`, without generated files, metadata and what lies outside.
+fn recorded_entries(record: &str) -> BTreeSet<String> {
+    record
+        .lines()
+        .filter_map(|line| match line.strip_prefix('"') {
+            Some(quoted) => quoted.split('"').next(),
+            None => line.split(',').next(),
+        })
+        .filter_map(|path| path.split('/').next())
+        .filter(|name| is_module_entry(name))
+        .map(str::to_owned)
+        .collect()
+}
+
+/// The entries of `site` that are one of the modules in a `top_level.txt`.
+fn listed_entries(root: &Root, site: &Path, modules: &str) -> BTreeSet<String> {
+    let modules: BTreeSet<_> = modules.lines().map(str::trim).collect();
+    root.names(site)
+        .unwrap_or_default()
+        .into_iter()
+        .filter_map(|name| name.into_string().ok())
+        .filter(|name| is_module_entry(name))
+        .filter(|name| {
+            name.split('.')
+                .next()
+                .is_some_and(|module| modules.contains(module))
+        })
+        .collect()
+}
+
+fn is_module_entry(name: &str) -> bool {
+    !matches!(name, "" | "." | ".." | "__pycache__")
+        && !name.ends_with(".dist-info")
+        && !name.ends_with(".egg-info")
+}
+
+/// The directory in a `direct_url.json` (PEP 610) of an installation in development mode.
+fn editable_project(direct_url: &str) -> Option<PathBuf> {
+    let direct_url: serde_json::Value = serde_json::from_str(direct_url).ok()?;
+    if direct_url.get("dir_info")?.get("editable")?.as_bool() != Some(true) {
+        return None;
+    }
+    let path = percent_decoded(direct_url.get("url")?.as_str()?.strip_prefix("file://")?)?;
+    path.starts_with('/').then(|| PathBuf::from(path))
+}
+
+fn percent_decoded(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&byte, after)) = rest.split_first() {
+        if byte != b'%' {
+            bytes.push(byte);
+            rest = after;
+            continue;
+        }
+        bytes.push(u8::from_str_radix(std::str::from_utf8(after.get(..2)?).ok()?, 16).ok()?);
+        rest = &after[2..];
+    }
+    String::from_utf8(bytes).ok()
+}
+
+/// Lines of a `.pth` file that name a directory; the others are code.
+pub(super) fn path_lines<'t>(root: &Root, site: &Path, text: &'t str) -> Vec<PathBuf> {
+    text.lines()
+        .map(str::trim_end)
+        .filter(|line: &&'t str| {
+            !line.is_empty() && !line.starts_with(['#', ' ', '\t']) && !line.starts_with("import ")
+        })
+        .map(|line| site.join(line))
+        .filter(|path| root.is(path, Kind::Directory))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use test_case::test_case;
+
+    use super::*;
+
+    #[test_case("mcp_server_time-2026.10.19.dist-info" => Some("mcp-server-time".to_owned()))]
+    #[test_case("PyJWT-2.6.0.egg-info" => Some("pyjwt".to_owned()))]
+    #[test_case("zope.interface-5.dist-info" => Some("zope-interface".to_owned()); "dots")]
+    #[test_case("a.egg-info" => Some("a".to_owned()); "without a version")]
+    #[test_case("mcp" => None; "a module")]
+    fn names(entry: &str) -> Option<String> {
+        distribution_name(entry)
+    }
+
+    #[test_case(" anyio[trio] (>=4)" => Some("anyio".to_owned()); "extras and brackets")]
+    #[test_case(" Foo__Bar.baz>=1; extra == 'x'" => Some("foo-bar-baz".to_owned()); "marker")]
+    #[test_case(" pkg @ https://example.com/x" => Some("pkg".to_owned()); "url")]
+    #[test_case(" " => None; "nothing")]
+    fn requirements(text: &str) -> Option<String> {
+        requirement_name(text)
+    }
+
+    #[test]
+    fn requirements_end_with_the_header() {
+        let metadata = "Name: a\nRequires-Dist: b>=1\nRequires-Dist: c; extra == 'x'\n\nRequires-Dist: d\n";
+        assert_eq!(
+            required_by_metadata(metadata),
+            BTreeSet::from(["b".to_owned(), "c".to_owned()])
+        );
+        assert_eq!(
+            required_by_egg("b\n\n[x]\nc>1\n"),
+            BTreeSet::from(["b".to_owned(), "c".to_owned()])
+        );
+    }
+
+    #[test]
+    fn records_name_their_modules() {
+        let record = "../../../bin/x,sha256=a,1\n__pycache__/m.cpython-311.pyc,,\n\"a,b/c.py\",,\nm.py,,\n\
+                      p/__init__.py,,\np/q.py,,\np-1.dist-info/RECORD,,\n/etc/passwd,,\n\n";
+        let expected = ["a,b", "m.py", "p"].map(str::to_owned);
+        assert_eq!(recorded_entries(record), BTreeSet::from(expected));
+    }
+
+    #[test_case(r#"{"url": "file:///home/a%20b/p", "dir_info": {"editable": true}}"# => Some(PathBuf::from("/home/a b/p")); "editable")]
+    #[test_case(r#"{"url": "file:///p", "dir_info": {}}"# => None; "a copy")]
+    #[test_case(r#"{"url": "https://example.com/p", "dir_info": {"editable": true}}"# => None; "no file")]
+    #[test_case(r#"{"url": "file:///a%2", "dir_info": {"editable": true}}"# => None; "broken escape")]
+    #[test_case("nonsense" => None)]
+    fn editable(text: &str) -> Option<PathBuf> {
+        editable_project(text)
+    }
+}

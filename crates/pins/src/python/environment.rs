@@ -1,0 +1,245 @@
+//! Where a Python interpreter finds modules: its virtual environment, or the system's directories.
+
+use std::{
+    collections::BTreeSet,
+    ffi::OsStr,
+    os::unix::ffi::OsStrExt as _,
+    path::{Path, PathBuf},
+};
+
+use crate::{
+    Setting,
+    root::{Kind, Root},
+};
+
+const CONFIGURATION: &str = "pyvenv.cfg";
+/// Largest `pyvenv.cfg` or `.pth` that is read, in bytes.
+const MAX_SMALL_FILE: u64 = 64 * 1024;
+
+/// Most directories that path files may add.
+const MAX_ADDED: usize = 64;
+
+/// An interpreter's module directories.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Environment {
+    /// What it was installed under.
+    pub(super) prefix: PathBuf,
+    /// Whether the environment belongs to few packages or to the whole system.
+    pub(super) scope: Scope,
+    /// Directories that `PYTHONPATH` names, canonical. They are searched before all others, and belong to
+    /// whoever set it rather than to the environment.
+    pub(super) named: Vec<PathBuf>,
+    /// `site-packages` and `dist-packages`, canonical, in the order they are searched.
+    pub(super) sites: Vec<PathBuf>,
+    /// Directories that path files in those add as such: an environment that uv lays over others has the packages of
+    /// those.
+    pub(super) added: Vec<PathBuf>,
+    /// The interpreter's own modules, where they are found.
+    pub(super) library: Option<PathBuf>,
+}
+
+/// Whose environment it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Scope {
+    /// A virtual environment: everything in it is there for one purpose.
+    Virtual,
+    /// An interpreter's own, shared by everything on the host.
+    System,
+}
+
+impl Environment {
+    /// The environment of the interpreter that `setting` runs, as Python itself finds it: from the name it
+    /// was started by, before links are followed. `script` may lie in a user's own directory.
+    pub(super) fn of(setting: &Setting<'_>, script: Option<&Path>) -> Self {
+        let root = setting.root;
+        let invoked = setting.invoked_as();
+        let version = version_directory(&setting.executable);
+        let named = distinct(root, setting.module_directories());
+        let library = library(root, &setting.executable);
+        if let Some(prefix) = virtual_prefix(root, &invoked) {
+            let configuration = root
+                .read(&prefix.join(CONFIGURATION), MAX_SMALL_FILE)
+                .unwrap_or_default();
+            let configuration = String::from_utf8_lossy(&configuration);
+            let mut sites = site_directories(root, &prefix, version);
+            if value(&configuration, "include-system-site-packages") == Some("true")
+                && let Some(home) = value(&configuration, "home")
+            {
+                sites.extend(system_sites(root, parent(Path::new(home)), version));
+            }
+            let sites = distinct(root, sites);
+            return Self {
+                prefix,
+                scope: Scope::Virtual,
+                named,
+                added: added(root, &sites),
+                sites,
+                library,
+            };
+        }
+        let executable = root
+            .canonical(&invoked)
+            .unwrap_or_else(|_| setting.executable.clone());
+        let prefix = parent(parent(&executable)).to_owned();
+        let own = [
+            script
+                .and_then(|script| script.ancestors().nth(2))
+                .map(Path::to_owned),
+            setting.home.as_ref().map(|home| home.join(".local")),
+        ];
+        let sites = own
+            .into_iter()
+            .flatten()
+            .flat_map(|prefix| site_directories(root, &prefix, version))
+            .chain(system_sites(root, &prefix, version))
+            .collect();
+        let sites = distinct(root, sites);
+        Self {
+            prefix,
+            scope: Scope::System,
+            named,
+            added: added(root, &sites),
+            sites,
+            library,
+        }
+    }
+}
+
+impl Environment {
+    /// Every directory in which modules are looked for, in that order.
+    pub(super) fn directories(&self) -> impl Iterator<Item = &PathBuf> {
+        self.named.iter().chain(&self.sites).chain(&self.added)
+    }
+}
+
+impl Setting<'_> {
+    /// What `PYTHONPATH` names, seen from the working directory.
+    fn module_directories(&self) -> Vec<PathBuf> {
+        let entries = self.module_path.iter().flat_map(std::env::split_paths);
+        entries.map(|entry| self.working_directory.join(entry)).collect()
+    }
+}
+
+/// The directory of `path`; the root's is the root.
+fn parent(path: &Path) -> &Path {
+    path.parent().unwrap_or(path)
+}
+
+/// `python3.11` of `/usr/bin/python3.11`; `None` where the name has no minor version.
+fn version_directory(executable: &Path) -> Option<&str> {
+    let name = executable.file_name()?.to_str()?;
+    name.split_once('.')?;
+    Some(name)
+}
+
+/// The standard library of the interpreter at `executable`: it has the module that Python looks for to find it.
+fn library(root: &Root, executable: &Path) -> Option<PathBuf> {
+    let prefix = parent(parent(executable));
+    let named = |library: &str| {
+        let directory = prefix.join(library);
+        let versions = root.names(&directory).unwrap_or_default();
+        let version = version_directory(executable);
+        let mut found = versions
+            .into_iter()
+            .filter(|name| is_version_directory(name))
+            .filter(|name| version.is_none_or(|version| name == version))
+            .map(|name| directory.join(name))
+            .filter(|path| root.is(&path.join("os.py"), Kind::File));
+        found.next()
+    };
+    named("lib").or_else(|| named("lib64"))
+}
+
+fn virtual_prefix(root: &Root, invoked: &Path) -> Option<PathBuf> {
+    let directory = invoked.parent()?;
+    [Some(directory), directory.parent()]
+        .into_iter()
+        .flatten()
+        .find(|prefix| root.is(&prefix.join(CONFIGURATION), Kind::File))
+        .and_then(|prefix| root.canonical(prefix).ok())
+}
+
+fn value<'t>(configuration: &'t str, key: &str) -> Option<&'t str> {
+    configuration.lines().find_map(|line| {
+        let (name, value) = line.split_once('=')?;
+        name.trim().eq_ignore_ascii_case(key).then(|| value.trim())
+    })
+}
+
+/// The directories below `PREFIX/lib`; only the interpreter's version where that is known and there.
+fn site_directories(root: &Root, prefix: &Path, version: Option<&str>) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for library in ["lib", "lib64"] {
+        let library = prefix.join(library);
+        let mut names = root.names(&library).unwrap_or_default();
+        names.retain(|name| is_version_directory(name));
+        if let Some(version) = version.filter(|version| names.iter().any(|name| name == *version)) {
+            names.retain(|name| name == version || name == "python3");
+        }
+        for name in names {
+            found.extend(["site-packages", "dist-packages"].map(|site| library.join(&name).join(site)));
+        }
+    }
+    found
+}
+
+/// `python3`, `python3.11`, `pypy3.10`.
+fn is_version_directory(name: &OsStr) -> bool {
+    let name = name.as_bytes();
+    name.starts_with(b"python3") || name.starts_with(b"pypy3")
+}
+
+fn system_sites(root: &Root, prefix: &Path, version: Option<&str>) -> Vec<PathBuf> {
+    let local =
+        (prefix == Path::new("/usr")).then(|| site_directories(root, Path::new("/usr/local"), version));
+    local
+        .into_iter()
+        .flatten()
+        .chain(site_directories(root, prefix, version))
+        .collect()
+}
+
+/// Directories that the code in path files of `sites` names, and in path files of these.
+fn added(root: &Root, sites: &[PathBuf]) -> Vec<PathBuf> {
+    let mut pending = sites.to_vec();
+    let mut added: Vec<PathBuf> = Vec::new();
+    while let Some(site) = pending.pop() {
+        for name in root.names(&site).unwrap_or_default() {
+            if !name.as_bytes().ends_with(b".pth") {
+                continue;
+            }
+            let text = root.read(&site.join(&name), MAX_SMALL_FILE).unwrap_or_default();
+            let named = named_directories(&String::from_utf8_lossy(&text));
+            for directory in distinct(root, named) {
+                let is_known = sites.contains(&directory) || added.contains(&directory);
+                if !is_known && added.len() < MAX_ADDED {
+                    added.push(directory.clone());
+                    pending.push(directory);
+                }
+            }
+        }
+    }
+    added
+}
+
+/// Absolute paths in quotes, in lines that are code and call what adds directories.
+fn named_directories(text: &str) -> Vec<PathBuf> {
+    let code = text.lines().filter(|line| line.starts_with("import"));
+    let adding = code.filter(|line| line.contains("addsitedir") || line.contains("sys.path"));
+    let quoted = adding.flat_map(|line| line.split(['"', '\'']).skip(1).step_by(2));
+    quoted
+        .filter(|text| text.starts_with('/'))
+        .map(PathBuf::from)
+        .collect()
+}
+
+/// Those that exist, each once.
+fn distinct(root: &Root, sites: Vec<PathBuf>) -> Vec<PathBuf> {
+    let mut seen = BTreeSet::new();
+    sites
+        .into_iter()
+        .filter(|site| root.is(site, Kind::Directory))
+        .filter_map(|site| root.canonical(&site).ok())
+        .filter(|site| seen.insert(site.clone()))
+        .collect()
+}

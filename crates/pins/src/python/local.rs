@@ -1,0 +1,105 @@
+//! The modules in a script's directory, which Python finds before all others.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ffi::OsStr,
+    path::{Path, PathBuf},
+};
+
+use crate::{
+    package::{PackageError, unreadable},
+    root::{Kind, Root},
+};
+
+/// Endings of files that can be imported: source, extension, compiled without its source.
+const ENDINGS: [&str; 3] = [".py", ".so", ".pyc"];
+/// Files that make a directory a package.
+const PACKAGE_FILES: [&str; 3] = ["__init__.py", "__init__.pyc", "__main__.py"];
+/// In a `bin` directory of an environment: it names the environment's path and no server loads it.
+const ACTIVATION: &str = "activate_this";
+/// Python's tests of itself, beside which many projects have their own under that name; no server loads them.
+const TESTS: &str = "test";
+
+/// The modules of one directory.
+#[derive(Debug, Default)]
+pub(super) struct Local {
+    /// Files and packages by the name of their module; links with what they lead to.
+    modules: BTreeMap<String, BTreeSet<PathBuf>>,
+    /// Other directories: packages only where nothing else has their name.
+    directories: BTreeMap<String, BTreeSet<PathBuf>>,
+}
+
+impl Local {
+    /// Reads the names in `directory`.
+    ///
+    /// # Errors
+    /// Where it cannot be read.
+    pub(super) fn read(root: &Root, directory: &Path) -> Result<Self, PackageError> {
+        let mut local = Self::default();
+        for name in root.names(directory).map_err(unreadable(directory))? {
+            let path = directory.join(&name);
+            let paths = || {
+                [Some(path.clone()), root.canonical(&path).ok()]
+                    .into_iter()
+                    .flatten()
+            };
+            if root.is(&path, Kind::Directory) {
+                let Some(module) = name.to_str().filter(|name| is_identifier(name)) else {
+                    continue;
+                };
+                let is_package = PACKAGE_FILES
+                    .iter()
+                    .any(|file| root.is(&path.join(file), Kind::File));
+                let of_kind = match is_package {
+                    true => &mut local.modules,
+                    false => &mut local.directories,
+                };
+                of_kind.entry(module.to_owned()).or_default().extend(paths());
+            } else if let Some(module) = module_of_file(&name).filter(|module| *module != ACTIVATION) {
+                local
+                    .modules
+                    .entry(module.to_owned())
+                    .or_default()
+                    .extend(paths());
+            }
+        }
+        Ok(local)
+    }
+
+    /// Whether a module of that name is here.
+    pub(super) fn has(&self, module: &str) -> bool {
+        self.modules.contains_key(module)
+    }
+
+    /// Names of the modules.
+    pub(super) fn modules(&self) -> impl Iterator<Item = &str> {
+        self.modules.keys().map(String::as_str)
+    }
+
+    /// What is imported as `module` from here; `is_elsewhere` says whether another directory has it.
+    pub(super) fn paths(&self, module: &str, is_elsewhere: bool) -> Option<&BTreeSet<PathBuf>> {
+        let bare = || self.directories.get(module).filter(|_| !is_elsewhere);
+        self.modules.get(module).or_else(bare)
+    }
+}
+
+/// Names of the modules in a directory that Python searches later; none where it cannot be read.
+pub(super) fn module_names(root: &Root, directory: &Path) -> Vec<String> {
+    let names = root.names(directory).unwrap_or_default();
+    let modules = names.iter().filter_map(|name| {
+        let module = module_of_file(name).or_else(|| name.to_str().filter(|name| is_identifier(name)))?;
+        (module != TESTS).then(|| module.to_owned())
+    });
+    modules.collect()
+}
+
+/// `a` of `a.py`, `a.pyc`, `a.so` and `a.cpython-311-x86_64-linux-gnu.so`.
+fn module_of_file(name: &OsStr) -> Option<&str> {
+    let name = name.to_str()?;
+    ENDINGS.iter().find(|ending| name.ends_with(*ending))?;
+    name.split('.').next().filter(|module| is_identifier(module))
+}
+
+fn is_identifier(name: &str) -> bool {
+    !name.is_empty() && name.chars().all(|c| c == '_' || c.is_alphanumeric()) && name != "__pycache__"
+}

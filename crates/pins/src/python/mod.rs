@@ -1,0 +1,421 @@
+//! The distribution a Python server belongs to and the distributions it requires, or the environment it
+//! runs in where the distribution cannot be told.
+//!
+//! Compiled modules (`__pycache__`) are left out, because two installations never share them. So a planted
+//! `.pyc` that claims its source's time and size is not seen here.
+
+mod distribution;
+mod environment;
+mod imports;
+mod local;
+mod script;
+
+use std::{
+    collections::BTreeSet,
+    ffi::OsStr,
+    os::unix::ffi::OsStrExt as _,
+    path::{Path, PathBuf},
+};
+
+use mcpmon_model::Manifest;
+
+pub(super) use self::script::without_interpreter;
+use self::{
+    distribution::{Index, path_lines},
+    environment::{Environment, Scope},
+    imports::{imports_dynamically, top_level_imports},
+    local::{Local, module_names},
+};
+use super::{
+    Cancel, Setting,
+    package::{Collector, Contents, PackageError, unreadable},
+    root::{Kind, Root},
+};
+
+/// Largest source file whose imports are read, in bytes.
+const MAX_SOURCE: u64 = 1 << 20;
+/// Most source files and directories of one module that are searched for imports.
+const MAX_SOURCES: usize = 2_000;
+/// Modules that Python imports by itself where they are installed.
+const CUSTOMISATION: [&str; 2] = ["sitecustomize.py", "usercustomize.py"];
+
+/// What Python was told to run.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Start<'a> {
+    /// A file, canonical, with its text.
+    Script(&'a Path, &'a str),
+    /// `-m NAME`.
+    Module(&'a str),
+}
+
+/// A Python server's package.
+#[derive(Debug)]
+pub(super) struct Package {
+    environment: Environment,
+    index: Index,
+    /// Directories that come before the environment's, or are added to them by `.pth` files.
+    extra: Vec<PathBuf>,
+    root: PathBuf,
+    /// What its files are named relative to.
+    base: PathBuf,
+    parts: Parts,
+}
+
+/// What is collected.
+#[derive(Debug, Default)]
+struct Parts {
+    /// Distributions, with what they require.
+    distributions: BTreeSet<String>,
+    /// Files and directories that no distribution owns.
+    loose: BTreeSet<PathBuf>,
+}
+
+impl Package {
+    /// The package that `start` runs.
+    ///
+    /// # Errors
+    /// [`PackageError::NoModule`] where a module is nowhere; where the environment is too large to look through.
+    pub(super) fn of(
+        setting: &Setting<'_>,
+        start: Start<'_>,
+        cancel: Cancel<'_>,
+    ) -> Result<Self, PackageError> {
+        let script = match start {
+            Start::Script(path, _) => Some(path),
+            Start::Module(_) => None,
+        };
+        let environment = Environment::of(setting, script);
+        let index = Index::read(setting.root, environment.directories(), cancel)?;
+        let root = environment.prefix.clone();
+        let mut package = Self {
+            environment,
+            index,
+            extra: Vec::new(),
+            base: root.clone(),
+            root,
+            parts: Parts::default(),
+        };
+        package.add_start_up(setting.root);
+        match start {
+            Start::Script(path, text) => package.add_script(setting.root, path, text)?,
+            Start::Module(name) => package.add_module(setting, name)?,
+        }
+        Ok(package)
+    }
+
+    /// Where it is.
+    pub(super) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// What its files are named relative to.
+    pub(super) fn base(&self) -> &Path {
+        &self.base
+    }
+
+    /// Its files and those of every distribution it requires, directly or not.
+    pub(super) fn collect(
+        &self,
+        setting: &Setting<'_>,
+        mut collector: Collector<'_>,
+    ) -> Result<Manifest, PackageError> {
+        let mut seen = BTreeSet::new();
+        let mut pending: Vec<_> = self.parts.distributions.iter().collect();
+        while let Some(name) = pending.pop() {
+            let Some(distribution) = self.index.get(name) else {
+                continue;
+            };
+            if !seen.insert(name) {
+                continue;
+            }
+            pending.extend(&distribution.requires);
+            add_existing(&mut collector, &distribution.metadata)?;
+            for entry in &distribution.entries {
+                add_existing(&mut collector, entry)?;
+            }
+            if let Some(project) = &distribution.editable {
+                let project = setting.root.canonical(project).map_err(unreadable(project))?;
+                if setting.is_too_broad(&project) {
+                    return Err(PackageError::TooBroad { path: project });
+                }
+                collector.add(&project, Contents::Python)?;
+            }
+        }
+        for path in &self.parts.loose {
+            add_existing(&mut collector, path)?;
+        }
+        Ok(collector.finish())
+    }
+
+    /// What runs at every start: path files with what they import, and customisation modules.
+    fn add_start_up(&mut self, root: &Root) {
+        let sites = [&self.environment.sites, &self.environment.added];
+        for site in sites.into_iter().flatten().cloned().collect::<Vec<_>>() {
+            for name in root.names(&site).unwrap_or_default() {
+                let path = site.join(&name);
+                if CUSTOMISATION.iter().any(|module| name == *module) {
+                    self.parts.loose.insert(path);
+                } else if name.as_bytes().ends_with(b".pth") {
+                    let text = source(root, &path).unwrap_or_default();
+                    for module in top_level_imports(&text) {
+                        self.add_import(root, module);
+                    }
+                    self.extra.extend(path_lines(root, &site, &text));
+                    self.parts.loose.insert(path);
+                }
+            }
+        }
+    }
+
+    /// Adds what a script runs: itself, what it imports, and what stands in its directory under the name of a module
+    /// that is installed elsewhere, because Python looks there first, whoever imports it.
+    fn add_script(&mut self, root: &Root, script: &Path, text: &str) -> Result<(), PackageError> {
+        let directory = script.parent().unwrap_or(script).to_owned();
+        let local = Local::read(root, &directory)?;
+        let imported = top_level_imports(text);
+        let installed: BTreeSet<_> = imported
+            .iter()
+            .filter(|module| !local.has(module))
+            .flat_map(|module| self.index.providers(module))
+            .collect();
+        let is_console_script = script.extension().is_none()
+            && directory.file_name() == Some(OsStr::new("bin"))
+            && !installed.is_empty();
+        let imported: Vec<String> = imported.into_iter().map(str::to_owned).collect();
+        let needed = self.add_local(root, &local, imported, imports_dynamically(text))?;
+        if is_console_script {
+            self.root = self.place_of(&installed).unwrap_or(directory);
+            self.parts.distributions.extend(installed);
+            return Ok(());
+        }
+        if is_source(script) {
+            self.parts.loose.insert(script.to_owned());
+        }
+        self.base.clone_from(&directory);
+        self.root = directory;
+        self.add_needed(root, &needed);
+        Ok(())
+    }
+
+    /// Adds the modules beside a script that it can load, and gives back the names of the others that they import.
+    /// All are added where the names cannot be told: one of them imports by a name it makes, or it is not known which
+    /// modules Python has elsewhere.
+    fn add_local(
+        &mut self,
+        root: &Root,
+        local: &Local,
+        imported: Vec<String>,
+        mut is_dynamic: bool,
+    ) -> Result<BTreeSet<String>, PackageError> {
+        let elsewhere = self.modules_elsewhere(root);
+        let hides = |module: &&str| {
+            elsewhere
+                .as_ref()
+                .is_none_or(|elsewhere| elsewhere.contains(*module))
+        };
+        let hiding = local.modules().filter(hides).map(str::to_owned);
+        let mut pending: Vec<String> = imported.into_iter().chain(hiding).collect();
+        let (mut seen, mut others) = (BTreeSet::new(), BTreeSet::new());
+        loop {
+            while let Some(module) = pending.pop() {
+                let is_elsewhere = elsewhere.as_ref().is_some_and(|names| names.contains(&module));
+                let Some(paths) = local.paths(&module, is_elsewhere) else {
+                    others.insert(module);
+                    continue;
+                };
+                if !seen.insert(module) {
+                    continue;
+                }
+                for path in paths {
+                    let imports = imports_below(root, path)?;
+                    is_dynamic |= imports.is_dynamic;
+                    pending.extend(imports.modules);
+                    self.parts.loose.insert(path.clone());
+                }
+            }
+            if !is_dynamic {
+                return Ok(others);
+            }
+            is_dynamic = false;
+            pending.extend(
+                local
+                    .modules()
+                    .filter(|module| !seen.contains(*module))
+                    .map(str::to_owned),
+            );
+        }
+    }
+
+    /// Names of the modules that the standard library and the environment have; `None` where the library is not found.
+    fn modules_elsewhere(&self, root: &Root) -> Option<BTreeSet<String>> {
+        let library = self.environment.library.as_deref()?;
+        let dynamic = library.join("lib-dynload");
+        let directories = [library, &dynamic].into_iter();
+        let directories = directories.chain(self.environment.directories().map(PathBuf::as_path));
+        Some(
+            directories
+                .flat_map(|directory| module_names(root, directory))
+                .collect(),
+        )
+    }
+
+    fn add_module(&mut self, setting: &Setting<'_>, name: &str) -> Result<(), PackageError> {
+        let top = name.split('.').next().unwrap_or(name);
+        let local = std::iter::once(&setting.working_directory)
+            .chain(&self.environment.named)
+            .chain(&self.extra)
+            .find_map(|directory| module_in(setting.root, directory, top));
+        let providers = self.index.providers(top);
+        let (place, modules) = match local {
+            Some(place) => {
+                let modules = imports_below(setting.root, &place)?.modules;
+                self.parts.loose.insert(place.clone());
+                self.parts.distributions.extend(providers);
+                (place, modules)
+            }
+            None if !providers.is_empty() => {
+                self.root = self
+                    .place_of(&providers)
+                    .unwrap_or_else(|| self.environment.prefix.clone());
+                self.parts.distributions.extend(providers);
+                return Ok(());
+            }
+            None => {
+                let place = self
+                    .environment
+                    .sites
+                    .iter()
+                    .find_map(|site| module_in(setting.root, site, top));
+                let Some(place) = place else {
+                    let directories = self.environment.directories();
+                    let searched = std::iter::once(&setting.working_directory).chain(directories);
+                    return Err(PackageError::NoModule {
+                        name: name.to_owned(),
+                        searched: searched.cloned().collect(),
+                    });
+                };
+                let modules = imports_below(setting.root, &place)?.modules;
+                self.parts.loose.insert(place.clone());
+                (place, modules)
+            }
+        };
+        self.root = place;
+        self.add_needed(setting.root, &modules);
+        Ok(())
+    }
+
+    /// Adds what `modules` need, and a virtual environment whole.
+    fn add_needed(&mut self, root: &Root, modules: &BTreeSet<String>) {
+        for module in modules {
+            self.add_import(root, module);
+        }
+        match self.environment.scope {
+            Scope::Virtual => self.parts.loose.extend(self.environment.sites.iter().cloned()),
+            Scope::System => {}
+        }
+    }
+
+    fn add_import(&mut self, root: &Root, module: &str) {
+        let providers = self.index.providers(module);
+        let first_in = |directories: &[PathBuf]| {
+            directories
+                .iter()
+                .find_map(|place| module_in(root, place, module))
+        };
+        // What `PYTHONPATH` names hides an installed distribution.
+        let place = match first_in(&self.environment.named) {
+            None if providers.is_empty() => {
+                first_in(&self.environment.sites).or_else(|| first_in(&self.environment.added))
+            }
+            named => named,
+        };
+        self.parts.loose.extend(place);
+        self.parts.distributions.extend(providers);
+    }
+
+    /// Where the first of these distributions lives.
+    fn place_of(&self, distributions: &BTreeSet<String>) -> Option<PathBuf> {
+        let distribution = self.index.get(distributions.first()?)?;
+        distribution
+            .editable
+            .clone()
+            .or_else(|| distribution.entries.first().cloned())
+    }
+}
+
+/// Adds what a distribution lists, unless it has been removed: that it is missing shows as a difference.
+fn add_existing(collector: &mut Collector<'_>, path: &Path) -> Result<(), PackageError> {
+    match collector.root().find_link(path) {
+        Ok(_) => {}
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(unreadable(path)(error)),
+    }
+    let contents = Contents::Python.below(path.file_name().unwrap_or_default());
+    collector.add(path, contents)
+}
+
+/// The package directory or file of a top-level module in a directory, canonical.
+fn module_in(root: &Root, directory: &Path, module: &str) -> Option<PathBuf> {
+    let package = directory.join(module);
+    let is_package = ["__init__.py", "__main__.py"]
+        .iter()
+        .any(|file| root.is(&package.join(file), Kind::File));
+    let found = if is_package {
+        package
+    } else {
+        directory.join(format!("{module}.py"))
+    };
+    root.is(&found, if is_package { Kind::Directory } else { Kind::File })
+        .then(|| root.canonical(&found).ok())
+        .flatten()
+}
+
+pub(super) fn source(root: &Root, path: &Path) -> Option<String> {
+    let content = root.read(path, MAX_SOURCE).ok()?;
+    Some(String::from_utf8_lossy(&content).into_owned())
+}
+
+/// What the source files of a module import.
+#[derive(Debug, Default)]
+struct Imports {
+    /// First components of the names.
+    modules: BTreeSet<String>,
+    /// Whether some are imported by a name that is made when the module runs.
+    is_dynamic: bool,
+}
+
+/// What the source files of a module import.
+fn imports_below(root: &Root, place: &Path) -> Result<Imports, PackageError> {
+    let mut imports = Imports::default();
+    let mut pending = vec![place.to_owned()];
+    let mut seen = 0;
+    while let Some(path) = pending.pop() {
+        seen += 1;
+        if seen > MAX_SOURCES {
+            return Err(PackageError::TooManyFiles { limit: MAX_SOURCES });
+        }
+        if let Ok(names) = root.names(&path) {
+            let children = names.iter().map(|name| path.join(name));
+            pending.extend(children.filter(|child| pending_source(root, child)));
+        } else if is_source(&path) {
+            let text = source(root, &path).unwrap_or_default();
+            imports.is_dynamic |= imports_dynamically(&text);
+            imports
+                .modules
+                .extend(top_level_imports(&text).into_iter().map(str::to_owned));
+        }
+    }
+    Ok(imports)
+}
+
+fn is_source(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "py")
+}
+
+fn pending_source(root: &Root, path: &Path) -> bool {
+    let kind = root.find_link(path).map(|node| node.kind());
+    matches!(kind, Ok(Kind::File) if is_source(path)) || matches!(kind, Ok(Kind::Directory))
+}
+
+#[cfg(test)]
+mod tests;

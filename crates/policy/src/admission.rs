@@ -1,0 +1,58 @@
+//! Whether a server may be used at all, by its name.
+
+use mcpmon_model::{Denial, ServerId};
+
+use super::Policy;
+
+/// How a server stands by its name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Admission {
+    /// Nothing stands against it.
+    #[default]
+    Admitted,
+    /// The server policy refuses it.
+    Denied,
+    /// It is not declared, and only declared servers may be used.
+    Undeclared,
+}
+
+impl Policy {
+    /// How `server` stands.
+    #[must_use]
+    pub fn admits(&self, server: &ServerId) -> Admission {
+        if self.server_policy.denies(server) {
+            return Admission::Denied;
+        }
+        let mut declared = self.servers.iter();
+        if self.fail_closed && !declared.any(|declared| declared.id.is_spelling_of(server)) {
+            return Admission::Undeclared;
+        }
+        Admission::Admitted
+    }
+}
+
+impl Admission {
+    /// Why `server` may not be started; `None` where it may.
+    #[must_use]
+    pub fn denial(self, server: &ServerId) -> Option<Denial> {
+        let (rule, reason, remedy) = match self {
+            Self::Admitted => return None,
+            Self::Denied => (
+                "mcp.server_policy",
+                format!("`{server}` may not be used"),
+                "change mcp.allowed_servers or mcp.denied_servers to let it run",
+            ),
+            Self::Undeclared => (
+                "mcp.fail_closed",
+                format!("`{server}` is not declared"),
+                "declare it in mcp.servers to let it run",
+            ),
+        };
+        Some(Denial {
+            rule: rule.to_owned(),
+            reason,
+            remedy: Some(remedy.to_owned()),
+            event: None,
+        })
+    }
+}

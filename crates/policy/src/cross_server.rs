@@ -1,0 +1,196 @@
+//! `mcp.cross_server` and `mcp.categories`: what calls to several servers may do together.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use mcpmon_model::{NameGlob, ServerId, ToolCategory};
+
+/// Rules over the calls to several servers of a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CrossServer {
+    /// Whether any of them is checked.
+    pub enabled: bool,
+    /// What a match does.
+    pub decision: CrossServerDecision,
+    /// Whether it stops the call all the same: a policy on top says so, and what counts as a match stays.
+    pub stops_all: bool,
+    /// A tool that bears the name of another server's.
+    pub shadow_tool: bool,
+    /// How long after a read nothing may be sent through another server; `None` where that is not checked.
+    pub read_then_send: Option<Duration>,
+    /// How many calls one server gets; `None` where that is not checked.
+    pub burst: Option<Burst>,
+    /// What may follow a read of another server; `None` where that is not checked.
+    pub flow: Option<Flow>,
+}
+
+/// What a match does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CrossServerDecision {
+    /// It is recorded, and stops the call where there is evidence.
+    #[default]
+    Evidence,
+    /// It stops the call.
+    Block,
+    /// It is recorded.
+    Audit,
+}
+
+/// `mcp.cross_server.burst`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Burst {
+    /// Calls within the window; the next one matches.
+    pub max_calls: u32,
+    /// How long a call counts.
+    pub window: Duration,
+}
+
+/// `mcp.cross_server.cross_server_flow`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Flow {
+    /// Whether only calls of one turn count.
+    pub same_turn_only: bool,
+    /// How long after the read.
+    pub window: Duration,
+    /// Which calls count.
+    pub categories: BTreeSet<ToolCategory>,
+}
+
+impl Default for CrossServer {
+    fn default() -> Self {
+        let window = Duration::from_secs(30);
+        Self {
+            enabled: true,
+            decision: CrossServerDecision::default(),
+            stops_all: false,
+            shadow_tool: true,
+            read_then_send: Some(window),
+            burst: Some(Burst {
+                max_calls: 10,
+                window: Duration::from_secs(5),
+            }),
+            flow: Some(Flow {
+                same_turn_only: true,
+                window,
+                categories: BTreeSet::from([ToolCategory::Write, ToolCategory::Send]),
+            }),
+        }
+    }
+}
+
+impl CrossServer {
+    /// The longest time for which a call counts.
+    #[must_use]
+    pub fn reach(&self) -> Duration {
+        let windows = [
+            self.read_then_send,
+            self.burst.map(|burst| burst.window),
+            self.flow.as_ref().map(|flow| flow.window),
+        ];
+        windows.into_iter().flatten().max().unwrap_or_default()
+    }
+
+    /// What a match does after all.
+    #[must_use]
+    pub const fn strictest(&self) -> CrossServerDecision {
+        match self.stops_all {
+            true => CrossServerDecision::Block,
+            false => self.decision,
+        }
+    }
+
+    /// Whether results are remembered, to be found again.
+    #[must_use]
+    pub fn wants_outputs(&self) -> bool {
+        self.enabled && self.decision != CrossServerDecision::Block
+    }
+}
+
+/// What tells the category of a tool.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Categories {
+    /// The way of telling.
+    pub classifier: Classifier,
+    /// What is said of single tools, which nothing else overrides; the first that matches holds.
+    pub overrides: Vec<(ToolCategory, ToolGlob)>,
+}
+
+/// The way of telling what a tool does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Classifier {
+    /// By words of its name, its annotations and its schema.
+    #[default]
+    Evidence,
+    /// By the beginning of its name.
+    Names,
+}
+
+impl Categories {
+    /// What is said of `tool` of `server` itself.
+    #[must_use]
+    pub fn said(&self, server: &ServerId, tool: &str) -> Option<ToolCategory> {
+        let mut overrides = self.overrides.iter();
+        let said = overrides.find(|(_, glob)| glob.matches(server, tool));
+        said.map(|(category, _)| *category)
+    }
+}
+
+/// A glob over tools, of every server or of some: `send_*`, `mail-*:send_*`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToolGlob {
+    server: Option<NameGlob>,
+    tool: NameGlob,
+}
+
+impl ToolGlob {
+    /// Takes `TOOL` or `SERVER:TOOL`. A server's name has no colon; a tool's may have one behind it.
+    #[must_use]
+    pub fn new(pattern: &str) -> Self {
+        match pattern.split_once(':') {
+            Some((server, tool)) => Self {
+                server: Some(NameGlob::new(server)),
+                tool: NameGlob::new(tool),
+            },
+            None => Self {
+                server: None,
+                tool: NameGlob::new(pattern),
+            },
+        }
+    }
+
+    /// Whether `tool` of `server` is one of them.
+    #[must_use]
+    pub fn matches(&self, server: &ServerId, tool: &str) -> bool {
+        let is_server = self
+            .server
+            .as_ref()
+            .is_none_or(|glob| super::is_listed(std::slice::from_ref(glob), server));
+        is_server && self.tool.matches(tool)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use test_case::test_case;
+
+    use super::*;
+
+    #[test_case("send_*", "mail", "send_email" => true; "tool of any server")]
+    #[test_case("mail:send_*", "mail", "send_email" => true; "tool of a server")]
+    #[test_case("mail:send_*", "chat", "send_email" => false; "tool of another server")]
+    #[test_case("my_mail:*", "my-mail", "a:b" => true; "server in another spelling, colon in the tool")]
+    #[test_case("send_*", "mail", "resend_email" => false; "another tool")]
+    fn tools_match(glob: &str, server: &str, tool: &str) -> bool {
+        ToolGlob::new(glob).matches(&ServerId::new(server).expect("an id"), tool)
+    }
+
+    #[test]
+    fn the_reach_is_that_of_the_longest_window() {
+        let mut rules = CrossServer::default();
+        assert_eq!(rules.reach(), Duration::from_secs(30));
+        rules.read_then_send = None;
+        rules.flow = None;
+        assert_eq!(rules.reach(), Duration::from_secs(5));
+        rules.burst = None;
+        assert_eq!(rules.reach(), Duration::ZERO);
+    }
+}

@@ -1,0 +1,259 @@
+//! What is looked for in what a model can read, what is done about it, and the bounds of what is read.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use mcpmon_model::{Category, CustomPattern, NameGlob, Severity, Timestamp};
+
+use super::OnSecret;
+
+/// `mcp.detection`, as far as it concerns definitions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Detection {
+    /// Whether definitions are inspected.
+    pub enabled: bool,
+    /// Built-in categories that are looked for.
+    pub builtin: BTreeSet<Category>,
+    /// Patterns of the configuration, looked for in definitions and outputs.
+    pub custom: Vec<CustomPattern>,
+    /// From which severity on a finding is reported; below it, it is recorded.
+    pub alert_threshold: Severity,
+    /// From which severity on `on_detection` holds, and secrets are acted upon.
+    pub act_threshold: Severity,
+    /// What a finding in a definition does.
+    pub on_detection: OnDetection,
+    /// What a tool does that a pinned server did not list before.
+    pub on_new_tool: OnNewTool,
+}
+
+impl Default for Detection {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            builtin: BTreeSet::from([
+                Category::CredentialTheft,
+                Category::Exfiltration,
+                Category::HiddenInstructions,
+                Category::ShellInjection,
+                Category::PathTraversal,
+                Category::CrossToolOverride,
+                Category::StealthInstruction,
+            ]),
+            custom: Vec::new(),
+            alert_threshold: Severity::Medium,
+            act_threshold: Severity::High,
+            on_detection: OnDetection::Hide,
+            on_new_tool: OnNewTool::Alert,
+        }
+    }
+}
+
+/// What a finding in a definition does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum OnDetection {
+    /// It is reported.
+    Alert,
+    /// The item is left out of its list, and cannot be called.
+    #[default]
+    Hide,
+    /// The whole server is blocked.
+    Block,
+}
+
+/// What a tool does that a pinned server did not list before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum OnNewTool {
+    /// It is pinned as any other.
+    Allow,
+    /// It is reported, and pinned.
+    #[default]
+    Alert,
+    /// It is left out of its list, and cannot be called, until a person accepts it.
+    Hide,
+}
+
+/// `mcp.output_inspection`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutputInspection {
+    /// Whether results are inspected.
+    pub enabled: bool,
+    /// Whether a result with a finding that stands is withheld.
+    pub on_detection: OnOutput,
+    /// What a secret in a result does.
+    pub secrets: OnSecret,
+}
+
+impl Default for OutputInspection {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            on_detection: OnOutput::Block,
+            secrets: OnSecret::Alert,
+        }
+    }
+}
+
+/// What a finding in a result does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum OnOutput {
+    /// It is reported.
+    Alert,
+    /// The result is withheld.
+    #[default]
+    Block,
+}
+
+/// A finding that is known and accepted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Suppression {
+    /// The id of a rule, the name of what several find, or the rule that acts upon it.
+    pub rule: NameGlob,
+    /// Servers it holds for.
+    pub server: NameGlob,
+    /// Tools it holds for.
+    pub tool: NameGlob,
+    /// First instant at which it holds no longer.
+    pub until: Option<Timestamp>,
+    /// Why it is accepted.
+    pub reason: String,
+}
+
+impl Suppression {
+    /// Whether what any of these `names` says of `tool` of `server` is accepted at `now`.
+    #[must_use]
+    pub fn covers(&self, names: &[&str], server: &str, tool: &str, now: Timestamp) -> bool {
+        let is_meant = names.iter().any(|name| self.rule.matches(name));
+        let holds = self.until.is_none_or(|until| now < until);
+        holds && is_meant && self.server.matches(server) && self.tool.matches(tool)
+    }
+}
+
+/// What is done with requests that are no tool calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Requests {
+    /// LLM calls that a server asks for.
+    pub sampling: Handling,
+    /// Questions a server asks the user; one for credentials is blocked whatever this says.
+    pub elicitation: Handling,
+    /// Prompts a server offers.
+    pub prompts: Handling,
+    /// Completions a server offers.
+    pub completion: Handling,
+}
+
+impl Default for Requests {
+    fn default() -> Self {
+        Self {
+            sampling: Handling::Block,
+            elicitation: Handling::Audit,
+            prompts: Handling::Audit,
+            completion: Handling::Allow,
+        }
+    }
+}
+
+/// What is done with a kind of request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Handling {
+    /// It is let through.
+    Allow,
+    /// It is let through and recorded as notable.
+    Audit,
+    /// It is stopped.
+    Block,
+}
+
+/// `mcp.limits`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Longest message, bytes.
+    pub max_line: usize,
+    /// Most tools of one server.
+    pub max_tools: usize,
+    /// Deepest nesting of a message.
+    pub max_schema_depth: usize,
+    /// Most messages in a batch.
+    pub max_batch: usize,
+    /// Most requests of one side that wait for an answer.
+    pub max_pending: usize,
+    /// How long a request may wait; zero for ever.
+    pub request_timeout: Duration,
+    /// Most open streams of one server that is reached over the network.
+    pub max_streams: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            max_line: 16 << 20,
+            max_tools: 2000,
+            max_schema_depth: 128,
+            max_batch: 64,
+            max_pending: 10_000,
+            request_timeout: Duration::ZERO,
+            max_streams: 256,
+        }
+    }
+}
+
+/// `mcp.approvals`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Approvals {
+    /// From which severity of a finding on a person is asked.
+    pub required_for: Severity,
+    /// How long is waited for the answer.
+    pub timeout: Duration,
+    /// What follows when none comes.
+    pub on_timeout: OnTimeout,
+}
+
+impl Default for Approvals {
+    fn default() -> Self {
+        Self {
+            required_for: Severity::Critical,
+            timeout: Duration::from_secs(300),
+            on_timeout: OnTimeout::Deny,
+        }
+    }
+}
+
+/// What follows when no approval comes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum OnTimeout {
+    /// It stays stopped.
+    #[default]
+    Deny,
+    /// It goes on.
+    Allow,
+}
+
+#[cfg(test)]
+mod tests {
+    use test_case::test_case;
+
+    use super::*;
+
+    #[test_case("secret-file-1", "fs", "read", 9 => true; "by id")]
+    #[test_case("secret-file-2", "fs", "read", 9 => false; "another id")]
+    #[test_case("secret_file", "fs", "read", 9 => true; "by pattern")]
+    #[test_case("tool_poisoning", "fs", "read", 9 => true; "by rule")]
+    #[test_case("override", "fs", "read", 9 => false; "another pattern")]
+    #[test_case("*", "other", "read", 9 => false; "another server")]
+    #[test_case("*", "fs", "write", 9 => false; "another tool")]
+    #[test_case("*", "*", "*", 9 => true; "everything")]
+    #[test_case("*", "*", "*", 10 => false; "over")]
+    fn findings_are_accepted(rule: &str, server: &str, tool: &str, now: i64) -> bool {
+        let suppression = Suppression {
+            rule: NameGlob::new(rule),
+            server: NameGlob::new(server),
+            tool: NameGlob::new(tool),
+            until: Some(Timestamp(10)),
+            reason: String::new(),
+        };
+        suppression.covers(
+            &["tool_poisoning", "secret_file", "secret-file-1"],
+            "fs",
+            "read",
+            Timestamp(now),
+        )
+    }
+}

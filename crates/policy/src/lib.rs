@@ -1,0 +1,274 @@
+//! Compiled rules. A [`Policy`] that exists is valid: every check happens on the way in.
+
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+use std::time::Duration;
+
+use mcpmon_model::{Finding, NameGlob, ServerId, Timestamp, one_spelling};
+
+mod admission;
+mod arguments;
+mod cross_server;
+mod environment;
+mod extent;
+mod guard;
+mod inspection;
+mod llm;
+mod losses;
+pub mod network;
+mod rate;
+pub mod rules;
+mod server;
+mod tighten;
+
+pub use admission::Admission;
+pub use arguments::{ArgumentInspection, OnSecret};
+pub use cross_server::{Burst, Categories, Classifier, CrossServer, CrossServerDecision, Flow, ToolGlob};
+pub use environment::{EnvironmentRules, Passage, variable_names};
+pub use extent::Extent;
+pub use guard::Guard;
+pub use inspection::{
+    Approvals, Detection, Handling, Limits, OnDetection, OnNewTool, OnOutput, OnTimeout, OutputInspection,
+    Requests, Suppression,
+};
+pub use llm::{DlpMode, LlmPolicy, ProxyMode};
+pub use network::{
+    Bypass, Cidr, Endpoint, HostName, ModelHost, NetworkPolicy, NetworkRule, OnBypass, RuleAction, Scope,
+};
+pub use rate::{RateLimit, RateLimits};
+pub use rules::{Decision, Rules};
+pub use server::{Egress, EgressDefault, ProcessAccess, RemoteHost, Server, Transport};
+
+/// Everything a configuration says, checked and ready to use.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Policy {
+    /// Whether anything is blocked.
+    pub mode: Mode,
+    /// Declared servers, in the order of the file; ids are unique.
+    pub servers: Vec<Server>,
+    /// Which servers may be used at all.
+    pub server_policy: ServerPolicy,
+    /// Addresses watched and refused.
+    pub network: NetworkPolicy,
+    /// Which commands are MCP servers.
+    pub detection: LaunchPatterns,
+    /// Pins of executables, scripts and packages.
+    pub pinning: Pinning,
+    /// Pins of tools, prompts, resources and instructions.
+    pub definition_pinning: Pinning,
+    /// Whether a definition that is trusted on first sight is pinned by that.
+    pub first_use: FirstUse,
+    /// Inspection of definitions.
+    pub inspection: Detection,
+    /// Inspection of results.
+    pub outputs: OutputInspection,
+    /// Inspection of the arguments of calls.
+    pub arguments: ArgumentInspection,
+    /// Findings that are known and accepted.
+    pub suppressions: Vec<Suppression>,
+    /// Requests that are no tool calls.
+    pub requests: Requests,
+    /// Lists and rules over calls and resources.
+    pub rules: Rules,
+    /// Bounds of what is read and kept.
+    pub limits: Limits,
+    /// Approvals by a person.
+    pub approvals: Approvals,
+    /// Whether tools and servers that are not known are blocked.
+    pub fail_closed: bool,
+    /// Server names: how close to a known one is reported, from 0 to 1; `None` where names are not compared.
+    pub name_similarity: Option<f64>,
+    /// Starting of servers.
+    pub exec: ExecPolicy,
+    /// Protection of files.
+    pub guard: Guard,
+    /// Calls to several servers.
+    pub cross_server: CrossServer,
+    /// What tools do.
+    pub categories: Categories,
+    /// How often servers may be called.
+    pub rate_limits: RateLimits,
+    /// Traffic between agents and models.
+    pub llm: LlmPolicy,
+}
+
+impl Policy {
+    /// Whether what any of these `names` says of `tool` of `server` is accepted at `now`.
+    #[must_use]
+    pub fn suppresses(&self, names: &[&str], server: &ServerId, tool: &str, now: Timestamp) -> bool {
+        let mut known = self.suppressions.iter();
+        known.any(|known| known.covers(names, server.as_str(), tool, now))
+    }
+
+    /// Whether a finding of `tool` of `server`, which `rule` acts upon, is accepted at `now`: as a whole, or each of the
+    /// rules that found it.
+    #[must_use]
+    pub fn accepts(
+        &self,
+        rule: &str,
+        finding: &Finding,
+        server: &ServerId,
+        tool: &str,
+        now: Timestamp,
+    ) -> bool {
+        let accepts = |names: &[&str]| self.suppresses(names, server, tool, now);
+        let each = || finding.rules.iter().all(|found| accepts(&[found]));
+        accepts(&[rule, &finding.pattern]) || !finding.rules.is_empty() && each()
+    }
+}
+
+/// Whether verdicts are carried out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// Blocks block.
+    #[default]
+    Enforce,
+    /// Every block becomes an audit, marked as one that would have blocked.
+    Observe,
+}
+
+/// Which servers may be used.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ServerPolicy {
+    /// All of them.
+    #[default]
+    None,
+    /// Only those that match.
+    Allowlist(Vec<NameGlob>),
+    /// All but those that match.
+    Denylist(Vec<NameGlob>),
+    /// Those that both let through.
+    Both(Box<(Self, Self)>),
+}
+
+impl ServerPolicy {
+    /// Whether `server` is refused. Names match in any spelling: `mcp_server_*` is `mcp-server-*`.
+    #[must_use]
+    pub fn denies(&self, server: &ServerId) -> bool {
+        match self {
+            Self::None => false,
+            Self::Allowlist(allowed) => !is_listed(allowed, server),
+            Self::Denylist(denied) => is_listed(denied, server),
+            Self::Both(both) => both.0.denies(server) || both.1.denies(server),
+        }
+    }
+
+    /// Whether `server` is refused by its name, and not for having none that is allowed.
+    #[must_use]
+    pub fn names_denied(&self, server: &ServerId) -> bool {
+        match self {
+            Self::None | Self::Allowlist(_) => false,
+            Self::Denylist(denied) => is_listed(denied, server),
+            Self::Both(both) => both.0.names_denied(server) || both.1.names_denied(server),
+        }
+    }
+}
+
+fn is_listed(globs: &[NameGlob], server: &ServerId) -> bool {
+    let spelled = one_spelling(server.as_str());
+    globs.iter().any(|glob| {
+        glob.matches(server.as_str()) || NameGlob::new(one_spelling(glob.as_str())).matches(&spelled)
+    })
+}
+
+/// Patterns over commands, beside the built-in ones.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LaunchPatterns {
+    /// Whether launches are recognised at all.
+    pub enabled: bool,
+    /// Replaces the built-in patterns where set.
+    pub server_patterns: Option<Vec<NameGlob>>,
+    /// Further commands that are MCP servers.
+    pub custom_servers: Vec<NameGlob>,
+    /// Commands that match a pattern and are no MCP servers.
+    pub exclude_servers: Vec<NameGlob>,
+}
+
+impl Default for LaunchPatterns {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            server_patterns: None,
+            custom_servers: Vec::new(),
+            exclude_servers: Vec::new(),
+        }
+    }
+}
+
+/// `mcp.version_pinning`, as far as it concerns files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pinning {
+    /// Whether files are pinned: `enabled` and `pin_binary`.
+    pub enabled: bool,
+    /// What a difference does.
+    pub on_change: OnChange,
+    /// Whether a server seen for the first time is pinned without approval.
+    pub auto_trust_first: bool,
+}
+
+impl Default for Pinning {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            on_change: OnChange::Block,
+            auto_trust_first: true,
+        }
+    }
+}
+
+/// `mcp.registry.pin_on_first_use`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FirstUse {
+    /// It is pinned as it is.
+    #[default]
+    Pin,
+    /// It is recorded; only an approval pins it.
+    Record,
+}
+
+/// What a difference from a pin does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnChange {
+    /// The server may not start.
+    #[default]
+    Block,
+    /// It starts, and the difference is reported.
+    Alert,
+    /// Nothing.
+    Allow,
+}
+
+/// The `exec` section.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ExecPolicy {
+    /// Whether a server whose pinned file changed is refused.
+    pub gate: Gate,
+    /// Servers started outside a wrapper.
+    pub unwrapped: Unwrapped,
+}
+
+/// `exec.gate`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Gate {
+    /// The strongest mechanism this kernel has.
+    #[default]
+    Auto,
+    /// None.
+    Off,
+}
+
+/// `exec.unwrapped`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Unwrapped {
+    /// Nothing.
+    Allow,
+    /// Reported.
+    #[default]
+    Alert,
+    /// Refused.
+    Deny,
+}
+
+/// Default of `network.resolve_interval`.
+pub const DEFAULT_RESOLVE_INTERVAL: Duration = Duration::from_secs(30);

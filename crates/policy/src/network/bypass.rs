@@ -1,0 +1,55 @@
+//! Sessions whose models are behind the proxy, and what they get that dial a model themselves.
+
+use std::net::IpAddr;
+
+use super::HostName;
+
+/// `network.proxy_bypass`, and the hosts it is about.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Bypass {
+    /// What becomes of the connection.
+    pub action: OnBypass,
+    /// Where models are.
+    pub models: Vec<ModelHost>,
+}
+
+/// What becomes of a connection to a model that goes round the proxy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum OnBypass {
+    /// It is reported.
+    #[default]
+    Alert,
+    /// It is refused, and reported.
+    Deny,
+}
+
+/// Where models are reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModelHost {
+    /// Names, to be resolved.
+    pub hosts: Vec<HostName>,
+    /// Addresses.
+    pub addresses: Vec<IpAddr>,
+    /// Ports; empty for all. Where all are meant, addresses of the host itself are not: the proxy is there.
+    pub ports: Vec<u16>,
+}
+
+impl ModelHost {
+    /// Whether `address`, which is one of its own, is meant.
+    #[must_use]
+    pub fn means(&self, address: IpAddr) -> bool {
+        let address = address.to_canonical();
+        !self.ports.is_empty() || !(address.is_loopback() || address.is_unspecified())
+    }
+}
+
+impl Bypass {
+    /// What is stricter in either.
+    pub(crate) fn tightened_by(&self, other: &Self) -> Self {
+        let new = other.models.iter().filter(|model| !self.models.contains(model));
+        Self {
+            action: self.action.max(other.action),
+            models: self.models.iter().chain(new).cloned().collect(),
+        }
+    }
+}

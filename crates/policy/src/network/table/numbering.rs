@@ -1,0 +1,98 @@
+//! Numbers of rules and lists, kept for as long as the daemon runs.
+
+use std::collections::BTreeMap;
+
+use mcpmon_model::ServerId;
+
+use super::{CompileError, LIST_FIRST_SERVER, RULE_CANARY, RULE_FIRST, RuleInfo, RuleKind};
+
+/// Gives out rule and list numbers; the caller keeps one across reloads.
+///
+/// A rule keeps its number while name and kind stay, and no other rule ever gets it: records still in
+/// the rings name it. A server keeps its list number for ever: running processes carry it.
+#[derive(Clone, Debug)]
+pub struct Numbering {
+    rules: BTreeMap<(RuleKind, String), u32>,
+    next_rule: u32,
+    lists: BTreeMap<ServerId, u32>,
+    next_list: u32,
+}
+
+impl Default for Numbering {
+    fn default() -> Self {
+        Self {
+            rules: BTreeMap::new(),
+            next_rule: RULE_FIRST,
+            lists: BTreeMap::new(),
+            next_list: LIST_FIRST_SERVER,
+        }
+    }
+}
+
+impl Numbering {
+    /// The number of a rule.
+    pub(super) fn rule(&mut self, kind: &RuleKind, name: &str) -> Result<u32, CompileError> {
+        if *kind == RuleKind::Canary {
+            return Ok(RULE_CANARY);
+        }
+        let key = (kind.clone(), name.to_owned());
+        if let Some(number) = self.rules.get(&key) {
+            return Ok(*number);
+        }
+        let number = take(&mut self.next_rule)?;
+        self.rules.insert(key, number);
+        Ok(number)
+    }
+
+    /// The number of a server's egress list.
+    pub(super) fn list(&mut self, server: &ServerId) -> Result<u32, CompileError> {
+        if let Some(number) = self.lists.get(server) {
+            return Ok(*number);
+        }
+        let number = take(&mut self.next_list)?;
+        self.lists.insert(server.clone(), number);
+        Ok(number)
+    }
+
+    /// Forgets rules that are no more, so that reloads do not add up; their numbers stay used.
+    pub(super) fn forget_all_but(&mut self, rules: &BTreeMap<u32, RuleInfo>) {
+        self.rules.retain(|_, number| rules.contains_key(number));
+    }
+}
+
+fn take(next: &mut u32) -> Result<u32, CompileError> {
+    let number = *next;
+    *next = number.checked_add(1).ok_or(CompileError::NumbersUsedUp)?;
+    Ok(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_forgotten_rule_never_gives_its_number_away() {
+        let mut numbering = Numbering::default();
+        let first = numbering.rule(&RuleKind::Watch, "a").expect("number");
+        assert_eq!(numbering.rule(&RuleKind::Watch, "a").expect("number"), first);
+        numbering.forget_all_but(&BTreeMap::new());
+        let other = numbering.rule(&RuleKind::Watch, "b").expect("number");
+        let again = numbering.rule(&RuleKind::Watch, "a").expect("number");
+        assert_eq!(
+            [first, other, again],
+            [RULE_FIRST, RULE_FIRST + 1, RULE_FIRST + 2]
+        );
+    }
+
+    #[test]
+    fn the_last_number_is_an_error_and_not_a_second_first_one() {
+        let mut numbering = Numbering {
+            next_rule: u32::MAX,
+            ..Numbering::default()
+        };
+        assert_eq!(
+            numbering.rule(&RuleKind::Watch, "a"),
+            Err(CompileError::NumbersUsedUp)
+        );
+    }
+}

@@ -1,0 +1,153 @@
+//! Ways to arguments: `amount`, `order.amount`, `items[].price`, `*.path`.
+
+use std::fmt;
+
+use mcpmon_model::fold;
+
+/// Which members of a call's arguments are meant. Items of a list count as the list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ArgumentPath {
+    written: String,
+    steps: Vec<Step>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Step {
+    Named { written: String, folded: String },
+    Any,
+}
+
+/// Why a text is no way to an argument.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ArgumentPathError {
+    /// Nothing there, or nothing between two points.
+    #[error("a name is missing: expected for example `amount`, `order.amount` or `items[].price`")]
+    Empty,
+    /// Something in brackets.
+    #[error("items of a list cannot be picked: `items[].price` is the price of every item")]
+    Index,
+    /// A `*` within a name.
+    #[error("`*` stands for a whole name, as in `*.amount`")]
+    Wildcard,
+}
+
+impl ArgumentPath {
+    /// Reads `text`.
+    ///
+    /// # Errors
+    /// Where a name is missing, an item is picked, or a `*` stands within a name.
+    pub fn new(text: &str) -> Result<Self, ArgumentPathError> {
+        let step = |part: &str| {
+            let name = part.trim_end_matches("[]");
+            match name {
+                "" => Err(ArgumentPathError::Empty),
+                "*" => Ok(Step::Any),
+                _ if name.contains(['[', ']']) => Err(ArgumentPathError::Index),
+                _ if name.contains('*') => Err(ArgumentPathError::Wildcard),
+                _ => Ok(Step::Named {
+                    written: name.to_owned(),
+                    folded: folded(name),
+                }),
+            }
+        };
+        Ok(Self {
+            written: text.to_owned(),
+            steps: text.split('.').map(step).collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// As it is written.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.written
+    }
+
+    /// Whether the value at the end of `members`, the names on the way to it, is meant or lies within what is meant.
+    /// A single name is meant wherever it stands: a server may look for it in a part of its arguments. Names match in
+    /// any case, as they do for servers written in Go, and one with points in it is a way as well.
+    pub fn covers<'n>(&self, members: impl Iterator<Item = &'n str>) -> bool {
+        match &*self.steps {
+            [Step::Named { folded, .. }] => members
+                .flat_map(|member| member.split('.'))
+                .any(|member| is_named(folded, member)),
+            _ => self.leads(members),
+        }
+    }
+
+    /// The same for a single name at the top alone.
+    fn leads<'n>(&self, members: impl Iterator<Item = &'n str>) -> bool {
+        let mut members = members.flat_map(|member| member.split('.'));
+        self.steps.iter().all(|step| {
+            members.next().is_some_and(|member| match step {
+                Step::Named { folded, .. } => is_named(folded, member),
+                Step::Any => true,
+            })
+        })
+    }
+}
+
+impl ArgumentPath {
+    /// Whether the value at the end of `members` is meant where it stands and as it is called, and nothing else is
+    /// taken for it: what allows a value has to find it there.
+    pub fn is_at<'n>(&self, mut members: impl Iterator<Item = &'n str>) -> bool {
+        self.steps.iter().all(|step| {
+            members.next().is_some_and(|member| match step {
+                Step::Named { written, .. } => written == member,
+                Step::Any => true,
+            })
+        })
+    }
+}
+
+impl fmt::Display for ArgumentPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.written)
+    }
+}
+
+fn is_named(folded: &str, member: &str) -> bool {
+    member.chars().flat_map(fold).eq(folded.chars())
+}
+
+fn folded(name: &str) -> String {
+    name.chars().flat_map(fold).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use test_case::test_case;
+
+    use super::*;
+
+    #[test_case("amount", &["amount"] => (true, true); "a name")]
+    #[test_case("amount", &["order", "amount"] => (true, false); "a name further down")]
+    #[test_case("amount", &["amount", "value"] => (true, true); "what lies within")]
+    #[test_case("amount", &["amounts"] => (false, false); "another name")]
+    #[test_case("amount", &["AMOUNT"] => (true, false); "case")]
+    #[test_case("task", &["taſK"] => (true, false); "case beyond ascii")]
+    #[test_case("order.amount", &["order", "amount"] => (true, true); "a way")]
+    #[test_case("order.amount", &["order.amount"] => (true, false); "one name with a point")]
+    #[test_case("order.amount", &["amount"] => (false, false); "part of the way")]
+    #[test_case("order.amount", &["big", "order", "amount"] => (false, false); "a way from elsewhere")]
+    #[test_case("items[].price", &["items", "price"] => (true, true); "items")]
+    #[test_case("*.price", &["x", "price"] => (true, true); "any name")]
+    #[test_case("*.price", &["price"] => (false, false); "any name, but one")]
+    #[test_case("price", &[] => (false, false); "the arguments themselves")]
+    fn ways(path: &str, members: &[&str]) -> (bool, bool) {
+        let path = ArgumentPath::new(path).expect("a way");
+        (
+            path.covers(members.iter().copied()),
+            path.is_at(members.iter().copied()),
+        )
+    }
+
+    #[test_case("" => ArgumentPathError::Empty; "empty")]
+    #[test_case("a..b" => ArgumentPathError::Empty; "nothing between points")]
+    #[test_case("[]" => ArgumentPathError::Empty; "items of nothing")]
+    #[test_case("a[0]" => ArgumentPathError::Index; "an item")]
+    #[test_case("a[].b[x]" => ArgumentPathError::Index; "a key in brackets")]
+    #[test_case("a*" => ArgumentPathError::Wildcard; "part of a name")]
+    fn mistakes(path: &str) -> ArgumentPathError {
+        ArgumentPath::new(path).expect_err("a mistake")
+    }
+}

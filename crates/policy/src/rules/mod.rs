@@ -1,0 +1,326 @@
+//! What a configuration says of calls and of reads: lists of tools, rules, and bounds of numbers. Everything is
+//! compiled on its way in.
+
+mod argument;
+mod names;
+mod pattern;
+
+pub use argument::{ArgumentPath, ArgumentPathError};
+pub use names::{SpellingGlob, Spellings};
+pub use pattern::{PathGlob, Pattern, PatternError};
+
+use mcpmon_model::{Decimal, Digest, NameGlob};
+
+/// Lists and rules over calls and resources.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Rules {
+    /// Which tools may be called at all.
+    pub tools: ToolPolicy,
+    /// What holds for a call or a read that no rule matches.
+    pub default: Decision,
+    /// Tools that may never be called.
+    pub blocked_tools: Vec<SpellingGlob>,
+    /// Rules over calls, in the order of the file.
+    pub calls: Vec<CallRule>,
+    /// Resources that may never be read.
+    pub blocked_resources: Vec<UriGlob>,
+    /// Rules over resources, in the order of the file.
+    pub resources: Vec<ResourceRule>,
+    /// Bounds of numbers in arguments, in the order of the file.
+    pub limits: Vec<ValueLimit>,
+    /// What must let a use through as well: see [`Rules::tightened_by`].
+    pub on_top: Option<Box<Self>>,
+}
+
+/// What a rule does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Decision {
+    /// Lets it through.
+    Allow,
+    /// Lets it through and records it as notable.
+    #[default]
+    Audit,
+    /// Stops it.
+    Block,
+}
+
+/// `mcp.tool_policy` with its list.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ToolPolicy {
+    /// Every tool.
+    #[default]
+    None,
+    /// Only those that match.
+    Allowlist(Vec<ToolEntry>),
+    /// All but those that match.
+    Denylist(Vec<ToolEntry>),
+}
+
+/// Tools, by server and name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToolEntry {
+    /// Their servers.
+    pub server: SpellingGlob,
+    /// Their names.
+    pub tool: SpellingGlob,
+    /// Their definition, where only one is meant.
+    pub content_hash: Option<Digest>,
+}
+
+/// A rule over calls.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CallRule {
+    /// What events call it; unique.
+    pub id: String,
+    /// For which tools it holds.
+    pub tool: ToolMatch,
+    /// For which servers it holds; `None` for all.
+    pub server: Option<SpellingGlob>,
+    /// What arguments must be: all of it.
+    pub arguments: Vec<(ArgumentPath, PathGlob)>,
+    /// What it does.
+    pub decision: Decision,
+    /// Why, without a full stop; may be empty.
+    pub reason: String,
+}
+
+/// Conditions on a tool's name, all of which must be met; none is met by every name.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ToolMatch {
+    /// The whole name.
+    pub name: Option<SpellingGlob>,
+    /// The whole name, one of these; empty for any.
+    pub any: Vec<SpellingGlob>,
+    /// Anywhere in the name.
+    pub regex: Option<Pattern>,
+}
+
+/// A rule over resources.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ResourceRule {
+    /// What events call it; unique.
+    pub id: String,
+    /// The whole URI.
+    pub uri: Option<UriGlob>,
+    /// Anywhere in the URI.
+    pub regex: Option<Pattern>,
+    /// Its scheme, in lower case.
+    pub scheme: Option<String>,
+    /// What it does.
+    pub decision: Decision,
+    /// Why, without a full stop; may be empty.
+    pub reason: String,
+}
+
+/// Bounds of a number in a call's arguments.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ValueLimit {
+    /// What events call it; unique.
+    pub id: String,
+    /// For which tools it holds.
+    pub tool: ToolMatch,
+    /// Which argument.
+    pub argument: ArgumentPath,
+    /// Smallest value.
+    pub min: Option<Decimal>,
+    /// Largest value.
+    pub max: Option<Decimal>,
+    /// What happens outside of them: [`Decision::Audit`] or [`Decision::Block`].
+    pub decision: Decision,
+    /// Why, without a full stop; may be empty.
+    pub reason: String,
+}
+
+/// A glob over URIs, in which `*` crosses everything. Scheme and host match in any case.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UriGlob {
+    written: NameGlob,
+    lowered: NameGlob,
+}
+
+/// How strictly a condition is read: what refuses takes every doubt for a match, what allows takes none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reading {
+    /// What looks like it, in any of its meanings, matches.
+    Wide,
+    /// It matches where every meaning does.
+    Narrow,
+}
+
+impl Rules {
+    /// These rules and `others`: both must let a use through, each by its own lists, rules and default.
+    #[must_use]
+    pub fn tightened_by(mut self, others: Self) -> Self {
+        self.on_top = Some(Box::new(match self.on_top {
+            Some(above) => above.tightened_by(others),
+            None => others,
+        }));
+        self
+    }
+
+    /// Each set of rules that must let a use through.
+    pub fn layers(&self) -> impl Iterator<Item = &Self> {
+        std::iter::successors(Some(self), |rules| rules.on_top.as_deref())
+    }
+}
+
+impl Decision {
+    /// The name used in events.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Allow => "allow",
+            Self::Audit => "audit",
+            Self::Block => "block",
+        }
+    }
+
+    /// How conditions of a rule that decides so are read.
+    #[must_use]
+    pub const fn reading(self) -> Reading {
+        match self {
+            Self::Allow => Reading::Narrow,
+            Self::Audit | Self::Block => Reading::Wide,
+        }
+    }
+}
+
+impl Reading {
+    /// Whether something with these meanings matches.
+    pub fn holds<T>(self, meanings: impl IntoIterator<Item = T>, matches: impl FnMut(T) -> bool) -> bool {
+        let mut meanings = meanings.into_iter();
+        match self {
+            Self::Wide => meanings.any(matches),
+            Self::Narrow => meanings.all(matches),
+        }
+    }
+}
+
+impl ToolMatch {
+    /// Whether no condition is given.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.name.is_none() && self.any.is_empty() && self.regex.is_none()
+    }
+
+    /// Whether `name` meets every condition.
+    #[must_use]
+    pub fn matches(&self, name: &Spellings<'_>, reading: Reading) -> bool {
+        let is_named = |glob: &SpellingGlob| glob.is_meant(name, reading);
+        let is_found = |pattern: &Pattern| match reading {
+            Reading::Wide => name.texts().into_iter().any(|text| pattern.is_in(text)),
+            Reading::Narrow => pattern.is_in(name.written()),
+        };
+        self.name.as_ref().is_none_or(is_named)
+            && (self.any.is_empty() || self.any.iter().any(is_named))
+            && self.regex.as_ref().is_none_or(is_found)
+    }
+}
+
+impl SpellingGlob {
+    /// Whether a server of this `name` is meant. Clients name servers, and spell one name in many ways.
+    #[must_use]
+    pub fn serves(&self, name: &Spellings<'_>, reading: Reading) -> bool {
+        match reading {
+            Reading::Wide => self.resembles(name),
+            Reading::Narrow => self.names(name),
+        }
+    }
+
+    /// Whether a tool of this `name` is meant. Servers name tools: what allows one means no other.
+    #[must_use]
+    pub fn is_meant(&self, name: &Spellings<'_>, reading: Reading) -> bool {
+        match reading {
+            Reading::Wide => self.resembles(name),
+            Reading::Narrow => self.is_exactly(name),
+        }
+    }
+}
+
+impl ResourceRule {
+    /// Whether a resource whose URI can be written in these `forms` meets every condition.
+    #[must_use]
+    pub fn matches(&self, forms: &[String]) -> bool {
+        self.is_met(forms, self.decision.reading())
+    }
+
+    /// Whether it meets every condition in each of these forms.
+    #[must_use]
+    pub fn is_beyond_doubt(&self, forms: &[String]) -> bool {
+        self.is_met(forms, Reading::Narrow)
+    }
+
+    fn is_met(&self, forms: &[String], reading: Reading) -> bool {
+        self.uri
+            .as_ref()
+            .is_none_or(|glob| reading.holds(forms, |form| glob.matches(form)))
+            && self
+                .regex
+                .as_ref()
+                .is_none_or(|regex| reading.holds(forms, |form| regex.is_in(form)))
+            && self.scheme.as_ref().is_none_or(|scheme| {
+                reading.holds(forms, |form| {
+                    form.split_once(':')
+                        .is_some_and(|(of, _)| of.eq_ignore_ascii_case(scheme))
+                })
+            })
+    }
+}
+
+impl UriGlob {
+    /// Takes `pattern` as it is.
+    #[must_use]
+    pub fn new(pattern: &str) -> Self {
+        let origin = match pattern.split_once("://") {
+            Some((scheme, rest)) => scheme.len() + 3 + rest.find('/').unwrap_or(rest.len()),
+            None => pattern.find(':').unwrap_or(0),
+        };
+        let (origin, rest) = pattern.split_at(origin);
+        Self {
+            written: NameGlob::new(pattern),
+            lowered: NameGlob::new(origin.to_lowercase() + rest),
+        }
+    }
+
+    /// As it is written.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        self.written.as_str()
+    }
+
+    /// Whether the whole of `uri` matches.
+    #[must_use]
+    pub fn matches(&self, uri: &str) -> bool {
+        self.written.matches(uri) || self.lowered.matches(uri)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use test_case::test_case;
+
+    use super::*;
+
+    #[test_case("Secret://*", "secret://a/B" => true; "scheme in any case")]
+    #[test_case("https://Example.com/A*", "https://example.com/Abc" => true; "host in any case")]
+    #[test_case("https://Example.com/A*", "https://example.com/abc" => false; "path as written")]
+    #[test_case("*", "anything:at/all" => true; "everything")]
+    fn uri_globs(pattern: &str, uri: &str) -> bool {
+        UriGlob::new(pattern).matches(uri)
+    }
+
+    #[test]
+    fn conditions_on_a_name_must_all_be_met() {
+        let name = |name| Spellings::new(name, name);
+        let rule = ToolMatch {
+            name: Some(SpellingGlob::new("send_*")),
+            any: vec![SpellingGlob::new("*_mail"), SpellingGlob::new("*_money")],
+            regex: Pattern::new("^send").ok(),
+        };
+        assert!(rule.matches(&name("send_mail"), Reading::Narrow));
+        assert!(!rule.matches(&name("send_note"), Reading::Narrow));
+        assert!(rule.matches(&name("Send-Mail"), Reading::Wide));
+        assert!(!rule.matches(&name("Send-Mail"), Reading::Narrow));
+        assert!(ToolMatch::default().matches(&name("anything"), Reading::Narrow));
+    }
+}

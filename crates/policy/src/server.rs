@@ -1,0 +1,145 @@
+//! Declared MCP servers.
+
+use mcpmon_model::{Digest, NameGlob, ServerId, ServerType};
+
+use super::network::{Endpoint, HostName};
+
+/// An entry of `mcp.servers`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Server {
+    /// Its name, unique in the policy.
+    pub id: ServerId,
+    /// How it is reached.
+    pub transport: Transport,
+    /// Environment variables it may have; empty for all.
+    pub env_allow: Vec<NameGlob>,
+    /// Environment variables it may not have.
+    pub env_deny: Vec<NameGlob>,
+    /// Which processes it may reach into, where that is written.
+    pub processes: Option<ProcessAccess>,
+    /// Where its process tree may connect; `None` where nothing is restricted.
+    pub egress: Option<Egress>,
+}
+
+/// How a declared server is reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Transport {
+    /// A child process.
+    Stdio {
+        /// Program, as a client starts it.
+        command: String,
+        /// Its arguments.
+        args: Vec<String>,
+    },
+    /// A URL.
+    Remote {
+        /// `http` or `sse`.
+        server_type: ServerType,
+        /// As configured.
+        url: String,
+        /// Host of the URL: a name or an address.
+        host: RemoteHost,
+        /// Port of the URL, the scheme's default where it names none.
+        port: u16,
+        /// Certificate pin.
+        tls_fingerprint: Option<Digest>,
+    },
+}
+
+/// Which processes a server may reach into: trace them, read their memory, open their descriptors. Its client's pipes are
+/// among these.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProcessAccess {
+    /// Those that it started, and what these started.
+    Own,
+    /// Every process that its user may.
+    Any,
+}
+
+/// Programs that make a container or sandbox of their own as an ordinary user: they mount file systems or run helpers with
+/// rights of their own, which no process may that is kept from those of others. What they run is kept apart by them.
+const SANDBOXES: [&str; 10] = [
+    "apptainer",
+    "bwrap",
+    "buildah",
+    "firejail",
+    "flatpak",
+    "nerdctl",
+    "podman",
+    "singularity",
+    "snap",
+    "toolbox",
+];
+
+impl ProcessAccess {
+    /// The access of a server that is started by `program`: as it is declared, or its own processes, unless the program
+    /// could not work so.
+    #[must_use]
+    pub fn of(declared: Option<&Server>, program: &str) -> Self {
+        let name = program.rsplit('/').next().unwrap_or(program);
+        let written = declared.and_then(|server| server.processes);
+        match written {
+            Some(access) => access,
+            None if SANDBOXES.contains(&name) => Self::Any,
+            None => Self::Own,
+        }
+    }
+}
+
+/// Host part of a server's URL.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RemoteHost {
+    /// To be resolved.
+    Name(HostName),
+    /// An address as it is.
+    Address(std::net::IpAddr),
+}
+
+/// Where a server's process tree may connect. A `deny` entry wins over an `allow` entry, and both over
+/// the default.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Egress {
+    /// Where no entry matches.
+    pub default: EgressDefault,
+    /// Allowed destinations.
+    pub allow: Vec<Endpoint>,
+    /// Refused destinations.
+    pub deny: Vec<Endpoint>,
+}
+
+/// What holds where no entry matches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EgressDefault {
+    /// Let through.
+    #[default]
+    Allow,
+    /// Refuse.
+    Deny,
+}
+
+#[cfg(test)]
+mod tests {
+    use test_case::test_case;
+
+    use super::*;
+
+    #[test_case(None, "npx" => ProcessAccess::Own; "any program")]
+    #[test_case(None, "/usr/bin/podman" => ProcessAccess::Any; "one that makes containers as an ordinary user")]
+    #[test_case(None, "/opt/podman/server" => ProcessAccess::Own; "one in a directory of that name")]
+    #[test_case(Some(ProcessAccess::Own), "podman" => ProcessAccess::Own; "as it is written")]
+    #[test_case(Some(ProcessAccess::Any), "npx" => ProcessAccess::Any; "as it is written for any program")]
+    fn access(written: Option<ProcessAccess>, program: &str) -> ProcessAccess {
+        let declared = Server {
+            id: ServerId::new("a").expect("an id"),
+            transport: Transport::Stdio {
+                command: program.to_owned(),
+                args: Vec::new(),
+            },
+            env_allow: Vec::new(),
+            env_deny: Vec::new(),
+            processes: written,
+            egress: None,
+        };
+        ProcessAccess::of(Some(&declared), program)
+    }
+}

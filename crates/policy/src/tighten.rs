@@ -1,0 +1,575 @@
+//! A policy on top of another one that it can only tighten: a user's own beside the host's.
+
+use std::time::Duration;
+
+use super::{
+    Approvals, ArgumentInspection, Burst, CrossServer, CrossServerDecision, Detection, ExecPolicy, Flow,
+    Gate, Guard, Limits, Mode, NetworkPolicy, OnChange, OnTimeout, OutputInspection, Pinning, Policy,
+    ProcessAccess, RateLimits, Requests, Server, ServerPolicy, Unwrapped,
+};
+
+impl Policy {
+    /// What holds where both must let something through: of two answers the stricter one. What concerns the host as
+    /// a whole (which commands are servers, what is pinned), what tools do, and what is accepted (suppressions) is
+    /// this policy's alone.
+    ///
+    /// What `other` would stop where it only observes is let through here as well, so that nothing of it is taken
+    /// while this policy enforces. Where this one observes and `other` enforces, both are enforced.
+    #[must_use]
+    pub fn tightened_by(&self, other: &Self) -> Self {
+        if (self.mode, other.mode) == (Mode::Enforce, Mode::Observe) {
+            return self.clone();
+        }
+        // Named one by one: a new field must be thought of here.
+        let Self {
+            mode: _,
+            servers: _,
+            server_policy,
+            network,
+            detection,
+            pinning,
+            definition_pinning,
+            first_use,
+            inspection,
+            outputs,
+            suppressions,
+            requests,
+            rules,
+            limits,
+            approvals,
+            fail_closed,
+            name_similarity,
+            exec,
+            guard,
+            arguments,
+            cross_server,
+            categories,
+            rate_limits,
+            llm,
+        } = self;
+        Self {
+            mode: other.mode,
+            servers: declared(self, other),
+            server_policy: both(server_policy, &other.server_policy),
+            network: addresses(network, &other.network),
+            detection: detection.clone(),
+            pinning: *pinning,
+            definition_pinning: pins(*definition_pinning, other.definition_pinning),
+            first_use: *first_use,
+            inspection: inspections(inspection, &other.inspection),
+            outputs: results(*outputs, other.outputs),
+            suppressions: suppressions.clone(),
+            requests: asked(*requests, other.requests),
+            rules: rules.clone().tightened_by(other.rules.clone()),
+            limits: bounds(*limits, other.limits),
+            approvals: approved(*approvals, other.approvals),
+            fail_closed: *fail_closed || other.fail_closed,
+            name_similarity: smaller(*name_similarity, other.name_similarity),
+            exec: starts(*exec, other.exec),
+            guard: guarded(guard, &other.guard),
+            arguments: secrets(*arguments, other.arguments),
+            cross_server: crossings(cross_server, &other.cross_server),
+            // Which of two categories is the stricter one depends on what else is called.
+            categories: categories.clone(),
+            rate_limits: rates(rate_limits, &other.rate_limits),
+            llm: llm.tightened_by(other.llm),
+        }
+    }
+}
+
+/// Where declarations are needed, those of a policy that needs them must name a server.
+fn declared(own: &Policy, other: &Policy) -> Vec<Server> {
+    let names = |policy: &Policy, server: &Server| {
+        let mut declared = policy.servers.iter();
+        declared.any(|known| known.id.is_spelling_of(&server.id))
+    };
+    let known = own
+        .servers
+        .iter()
+        .filter(|server| !other.fail_closed || names(other, server));
+    let new = other
+        .servers
+        .iter()
+        .filter(|server| !own.fail_closed && !names(own, server))
+        .map(|server| Server {
+            processes: server.processes.filter(|access| *access == ProcessAccess::Own),
+            ..server.clone()
+        });
+    known.cloned().chain(new).collect()
+}
+
+fn both(own: &ServerPolicy, other: &ServerPolicy) -> ServerPolicy {
+    match (own, other) {
+        (own, ServerPolicy::None) => own.clone(),
+        (ServerPolicy::None, other) => other.clone(),
+        (own, other) => ServerPolicy::Both(Box::new((own.clone(), other.clone()))),
+    }
+}
+
+const fn pins(own: Pinning, other: Pinning) -> Pinning {
+    match (own.enabled, other.enabled) {
+        (true, true) => Pinning {
+            enabled: true,
+            on_change: match (own.on_change, other.on_change) {
+                (OnChange::Block, _) | (_, OnChange::Block) => OnChange::Block,
+                (OnChange::Alert, _) | (_, OnChange::Alert) => OnChange::Alert,
+                (OnChange::Allow, OnChange::Allow) => OnChange::Allow,
+            },
+            auto_trust_first: own.auto_trust_first && other.auto_trust_first,
+        },
+        (false, true) => other,
+        (_, false) => own,
+    }
+}
+
+fn inspections(own: &Detection, other: &Detection) -> Detection {
+    match (own.enabled, other.enabled) {
+        (true, true) => {
+            let new = other
+                .custom
+                .iter()
+                .filter(|pattern| !own.custom.contains(pattern));
+            Detection {
+                enabled: true,
+                builtin: own.builtin.union(&other.builtin).copied().collect(),
+                custom: own.custom.iter().chain(new).cloned().collect(),
+                alert_threshold: own.alert_threshold.min(other.alert_threshold),
+                act_threshold: own.act_threshold.min(other.act_threshold),
+                on_detection: own.on_detection.max(other.on_detection),
+                on_new_tool: own.on_new_tool.max(other.on_new_tool),
+            }
+        }
+        (false, true) => other.clone(),
+        (_, false) => own.clone(),
+    }
+}
+
+fn results(own: OutputInspection, other: OutputInspection) -> OutputInspection {
+    match (own.enabled, other.enabled) {
+        (true, true) => OutputInspection {
+            enabled: true,
+            on_detection: own.on_detection.max(other.on_detection),
+            secrets: own.secrets.stricter(other.secrets),
+        },
+        (false, true) => other,
+        (_, false) => own,
+    }
+}
+
+const fn secrets(own: ArgumentInspection, other: ArgumentInspection) -> ArgumentInspection {
+    match (own.enabled, other.enabled) {
+        (true, true) => ArgumentInspection {
+            enabled: true,
+            on_detection: own.on_detection.stricter(other.on_detection),
+        },
+        (false, true) => other,
+        (_, false) => own,
+    }
+}
+
+fn asked(own: Requests, other: Requests) -> Requests {
+    Requests {
+        sampling: own.sampling.max(other.sampling),
+        elicitation: own.elicitation.max(other.elicitation),
+        prompts: own.prompts.max(other.prompts),
+        completion: own.completion.max(other.completion),
+    }
+}
+
+fn bounds(own: Limits, other: Limits) -> Limits {
+    Limits {
+        max_line: own.max_line.min(other.max_line),
+        max_tools: own.max_tools.min(other.max_tools),
+        max_schema_depth: own.max_schema_depth.min(other.max_schema_depth),
+        max_batch: own.max_batch.min(other.max_batch),
+        max_pending: own.max_pending.min(other.max_pending),
+        request_timeout: match (own.request_timeout, other.request_timeout) {
+            (Duration::ZERO, timeout) | (timeout, Duration::ZERO) => timeout,
+            (own, other) => own.min(other),
+        },
+        max_streams: own.max_streams.min(other.max_streams),
+    }
+}
+
+fn approved(own: Approvals, other: Approvals) -> Approvals {
+    Approvals {
+        required_for: own.required_for.min(other.required_for),
+        timeout: own.timeout.min(other.timeout),
+        on_timeout: match (own.on_timeout, other.on_timeout) {
+            (OnTimeout::Allow, OnTimeout::Allow) => OnTimeout::Allow,
+            (OnTimeout::Deny, _) | (_, OnTimeout::Deny) => OnTimeout::Deny,
+        },
+    }
+}
+
+/// A match of either is one, and does what the stricter of both says. What this policy takes for a match it still
+/// does: see [`CrossServer::stops_all`].
+fn crossings(own: &CrossServer, other: &CrossServer) -> CrossServer {
+    match (own.enabled, other.enabled) {
+        (true, true) => CrossServer {
+            enabled: true,
+            decision: match (own.decision, other.decision) {
+                (CrossServerDecision::Audit, CrossServerDecision::Audit) => CrossServerDecision::Audit,
+                (CrossServerDecision::Block, CrossServerDecision::Block) => CrossServerDecision::Block,
+                // With evidence, whatever a tool is taken to do.
+                (_, _) => CrossServerDecision::Evidence,
+            },
+            stops_all: own.strictest() == CrossServerDecision::Block
+                || other.strictest() == CrossServerDecision::Block,
+            shadow_tool: own.shadow_tool || other.shadow_tool,
+            read_then_send: own.read_then_send.max(other.read_then_send),
+            burst: match (own.burst, other.burst) {
+                (Some(own), Some(other)) => Some(Burst {
+                    max_calls: own.max_calls.min(other.max_calls),
+                    window: own.window.max(other.window),
+                }),
+                (own, other) => own.or(other),
+            },
+            flow: match (&own.flow, &other.flow) {
+                (Some(own), Some(other)) => Some(Flow {
+                    same_turn_only: own.same_turn_only && other.same_turn_only,
+                    window: own.window.max(other.window),
+                    categories: own.categories.union(&other.categories).copied().collect(),
+                }),
+                (own, other) => own.clone().or_else(|| other.clone()),
+            },
+        },
+        (false, true) => other.clone(),
+        (_, false) => own.clone(),
+    }
+}
+
+fn rates(own: &RateLimits, other: &RateLimits) -> RateLimits {
+    let mut limits = own.clone();
+    if own == other || !other.enabled {
+        return limits;
+    }
+    limits.on_top = Some(Box::new(match limits.on_top {
+        Some(above) => rates(&above, other),
+        None => other.clone(),
+    }));
+    limits
+}
+
+fn addresses(own: &NetworkPolicy, other: &NetworkPolicy) -> NetworkPolicy {
+    let rules = other.rules.iter().filter(|rule| !own.rules.contains(rule));
+    let agents = other.agents.iter().filter(|agent| !own.agents.contains(agent));
+    NetworkPolicy {
+        enforce: own.enforce || other.enforce,
+        rules: own.rules.iter().chain(rules).cloned().collect(),
+        agents: own.agents.iter().chain(agents).cloned().collect(),
+        resolve_interval: own.resolve_interval.min(other.resolve_interval),
+        bypass: own.bypass.tightened_by(&other.bypass),
+    }
+}
+
+fn starts(own: ExecPolicy, other: ExecPolicy) -> ExecPolicy {
+    ExecPolicy {
+        gate: match (own.gate, other.gate) {
+            (Gate::Off, Gate::Off) => Gate::Off,
+            (Gate::Auto, _) | (_, Gate::Auto) => Gate::Auto,
+        },
+        unwrapped: match (own.unwrapped, other.unwrapped) {
+            (Unwrapped::Deny, _) | (_, Unwrapped::Deny) => Unwrapped::Deny,
+            (Unwrapped::Alert, _) | (_, Unwrapped::Alert) => Unwrapped::Alert,
+            (Unwrapped::Allow, Unwrapped::Allow) => Unwrapped::Allow,
+        },
+    }
+}
+
+fn smaller(own: Option<f64>, other: Option<f64>) -> Option<f64> {
+    match (own, other) {
+        (Some(own), Some(other)) => Some(own.min(other)),
+        (own, other) => own.or(other),
+    }
+}
+
+fn guarded(own: &Guard, other: &Guard) -> Guard {
+    let new = other
+        .extra_paths
+        .iter()
+        .filter(|path| !own.extra_paths.contains(path));
+    Guard {
+        extra_paths: own.extra_paths.iter().chain(new).cloned().collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mcpmon_model::{Category, NameGlob, ServerId, Severity};
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::{
+        Admission, Handling, OnDetection, OnNewTool, OnOutput, OnSecret, RateLimit, Suppression, Transport,
+    };
+
+    const IDS: [&str; 4] = ["files", "mail", "Files", "web"];
+
+    fn server(id: &str) -> Server {
+        Server {
+            id: ServerId::new(id).expect("an id"),
+            transport: Transport::Stdio {
+                command: id.to_owned(),
+                args: Vec::new(),
+            },
+            env_allow: Vec::new(),
+            env_deny: Vec::new(),
+            processes: None,
+            egress: None,
+        }
+    }
+
+    fn server_policy() -> impl Strategy<Value = ServerPolicy> {
+        let globs = || {
+            let glob = prop::sample::select(&["*", "f*", "mail", "FILES"][..]).prop_map(NameGlob::new);
+            prop::collection::vec(glob, 0..3)
+        };
+        prop_oneof![
+            Just(ServerPolicy::None),
+            globs().prop_map(ServerPolicy::Allowlist),
+            globs().prop_map(ServerPolicy::Denylist),
+        ]
+    }
+
+    fn pinning() -> impl Strategy<Value = Pinning> {
+        let on_change = prop::sample::select(&[OnChange::Block, OnChange::Alert, OnChange::Allow][..]);
+        (any::<bool>(), on_change, any::<bool>()).prop_map(|(enabled, on_change, auto_trust_first)| Pinning {
+            enabled,
+            on_change,
+            auto_trust_first,
+        })
+    }
+
+    fn inspection() -> impl Strategy<Value = Detection> {
+        let categories = &[
+            Category::CredentialTheft,
+            Category::Exfiltration,
+            Category::PathTraversal,
+        ][..];
+        let builtin = prop::collection::btree_set(prop::sample::select(categories), 0..3);
+        let severities = &[Severity::Low, Severity::High, Severity::Critical][..];
+        let effects = &[OnDetection::Alert, OnDetection::Hide, OnDetection::Block][..];
+        let effects = prop::sample::select(effects);
+        let new_tools = prop::sample::select(&[OnNewTool::Allow, OnNewTool::Alert, OnNewTool::Hide][..]);
+        (
+            any::<bool>(),
+            builtin,
+            prop::sample::select(severities),
+            effects,
+            new_tools,
+        )
+            .prop_map(
+                |(enabled, builtin, act_threshold, on_detection, on_new_tool)| Detection {
+                    enabled,
+                    builtin,
+                    custom: Vec::new(),
+                    alert_threshold: act_threshold,
+                    act_threshold,
+                    on_detection,
+                    on_new_tool,
+                },
+            )
+    }
+
+    fn requests() -> impl Strategy<Value = Requests> {
+        let handling = || prop::sample::select(&[Handling::Allow, Handling::Audit, Handling::Block][..]);
+        (handling(), handling(), handling(), handling()).prop_map(
+            |(sampling, elicitation, prompts, completion)| Requests {
+                sampling,
+                elicitation,
+                prompts,
+                completion,
+            },
+        )
+    }
+
+    fn rate_limits() -> impl Strategy<Value = RateLimits> {
+        let limit = || (1..9_u32, 1..9_u32).prop_map(|(per_minute, burst)| RateLimit { per_minute, burst });
+        let glob = prop::sample::select(&["f*", "mail", "*"][..]).prop_map(NameGlob::new);
+        let per_server = prop::collection::vec((glob, limit()), 0..3);
+        (any::<bool>(), limit(), per_server).prop_map(|(enabled, default, per_server)| RateLimits {
+            enabled,
+            default,
+            per_server,
+            on_top: None,
+        })
+    }
+
+    fn policy() -> impl Strategy<Value = Policy> {
+        let servers = prop::sample::subsequence(&IDS[..2], 0..=2);
+        let outputs = (any::<bool>(), any::<bool>());
+        let bounds = (1..99_usize, prop::sample::select(&[0, 5, 9_u64][..]));
+        let parts = (server_policy(), pinning(), inspection(), requests());
+
+        (any::<[bool; 4]>(), servers, outputs, bounds, parts, rate_limits()).prop_map(
+            |(
+                [observes, fail_closed, denies, refuses],
+                servers,
+                (enabled, blocks),
+                (line, timeout),
+                parts,
+                rate_limits,
+            )| Policy {
+                rate_limits,
+                exec: ExecPolicy {
+                    gate: if refuses { Gate::Auto } else { Gate::Off },
+                    unwrapped: if denies { Unwrapped::Deny } else { Unwrapped::Allow },
+                },
+                network: NetworkPolicy {
+                    enforce: refuses,
+                    agents: vec![format!("agent-{line}")],
+                    ..NetworkPolicy::default()
+                },
+                mode: if observes { Mode::Observe } else { Mode::Enforce },
+                servers: servers.into_iter().map(server).collect(),
+                server_policy: parts.0,
+                definition_pinning: parts.1,
+                inspection: parts.2,
+                requests: parts.3,
+                outputs: OutputInspection {
+                    enabled,
+                    on_detection: if blocks { OnOutput::Block } else { OnOutput::Alert },
+                    secrets: match line % 3 {
+                        0 => OnSecret::Alert,
+                        1 => OnSecret::Redact,
+                        _ => OnSecret::Block,
+                    },
+                },
+                limits: Limits {
+                    max_line: line,
+                    request_timeout: Duration::from_secs(timeout),
+                    ..Limits::default()
+                },
+                approvals: Approvals {
+                    on_timeout: if denies { OnTimeout::Deny } else { OnTimeout::Allow },
+                    ..Approvals::default()
+                },
+                fail_closed,
+                ..Policy::default()
+            },
+        )
+    }
+
+    /// What finds, and what follows: nothing where it is off.
+    fn found(inspection: &Detection, category: Category, severity: Severity) -> Option<OnDetection> {
+        let looks = inspection.enabled && inspection.builtin.contains(&category);
+        (looks && severity >= inspection.act_threshold).then_some(inspection.on_detection)
+    }
+
+    fn withheld(outputs: OutputInspection) -> Option<OnOutput> {
+        outputs.enabled.then_some(outputs.on_detection)
+    }
+
+    fn new_tools(inspection: &Detection) -> Option<OnNewTool> {
+        inspection.enabled.then_some(inspection.on_new_tool)
+    }
+
+    /// How hard a secret in a result is met: the larger the stricter.
+    const fn secrets_met(outputs: OutputInspection) -> u8 {
+        match outputs.secrets {
+            _ if !outputs.enabled => 0,
+            OnSecret::Alert => 1,
+            OnSecret::Redact => 2,
+            OnSecret::Block => 3,
+        }
+    }
+
+    /// How bad a changed definition, or one without a pin, is: the larger the stricter.
+    fn pinned(pinning: Pinning, is_pinned: bool) -> u8 {
+        match pinning.on_change {
+            _ if !pinning.enabled || pinning.auto_trust_first && !is_pinned => 0,
+            OnChange::Allow => 0,
+            OnChange::Alert => 1,
+            OnChange::Block => 2,
+        }
+    }
+
+    fn seconds(limits: Limits) -> u64 {
+        match limits.request_timeout.as_secs() {
+            0 => u64::MAX,
+            seconds => seconds,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_holds_is_never_looser_than_either(own in policy(), other in policy()) {
+            let merged = own.tightened_by(&other);
+            // What only observes takes nothing away, and adds nothing to what is enforced.
+            if other.mode == Mode::Observe && own.mode == Mode::Enforce {
+                prop_assert_eq!(merged, own);
+                return Ok(());
+            }
+            for policy in [&own, &other] {
+                prop_assert!(merged.mode == Mode::Enforce || policy.mode == Mode::Observe);
+                for id in IDS {
+                    let id = ServerId::new(id).expect("an id");
+                    prop_assert!(policy.admits(&id) == Admission::Admitted || merged.admits(&id) != Admission::Admitted);
+                }
+                for category in [Category::CredentialTheft, Category::Exfiltration, Category::PathTraversal] {
+                    for severity in [Severity::Low, Severity::Medium, Severity::High, Severity::Critical] {
+                        let (mine, merged) = (&policy.inspection, &merged.inspection);
+                        prop_assert!(found(merged, category, severity) >= found(mine, category, severity));
+                    }
+                }
+                prop_assert!(withheld(merged.outputs) >= withheld(policy.outputs));
+                prop_assert!(new_tools(&merged.inspection) >= new_tools(&policy.inspection));
+                prop_assert!(secrets_met(merged.outputs) >= secrets_met(policy.outputs));
+                for is_pinned in [true, false] {
+                    let (mine, merged) = (policy.definition_pinning, merged.definition_pinning);
+                    prop_assert!(pinned(merged, is_pinned) >= pinned(mine, is_pinned));
+                }
+                prop_assert!(merged.requests.sampling >= policy.requests.sampling);
+                prop_assert!(merged.requests.elicitation >= policy.requests.elicitation);
+                prop_assert!(merged.requests.prompts >= policy.requests.prompts);
+                prop_assert!(merged.requests.completion >= policy.requests.completion);
+                prop_assert!(merged.limits.max_line <= policy.limits.max_line);
+                prop_assert!(seconds(merged.limits) <= seconds(policy.limits));
+                prop_assert!(merged.approvals.on_timeout <= policy.approvals.on_timeout);
+                prop_assert!(merged.fail_closed || !policy.fail_closed);
+                prop_assert!(merged.exec.gate == Gate::Auto || policy.exec.gate == Gate::Off);
+                prop_assert!(merged.exec.unwrapped == Unwrapped::Deny || policy.exec.unwrapped != Unwrapped::Deny);
+                prop_assert!(merged.network.enforce || !policy.network.enforce);
+                prop_assert!(policy.network.agents.iter().all(|agent| merged.network.agents.contains(agent)));
+                for id in IDS {
+                    let id = ServerId::new(id).expect("an id");
+                    let (mine, merged) = (policy.rate_limits.of(&id), merged.rate_limits.of(&id));
+                    let is_smaller = |merged: &RateLimit, mine: &RateLimit| {
+                        merged.per_minute <= mine.per_minute && merged.burst <= mine.burst
+                    };
+                    let holds = mine.is_none_or(|mine| merged.is_some_and(|merged| is_smaller(&merged, &mine)));
+                    prop_assert!(holds, "{:?} under {:?}", merged, mine);
+                }
+            }
+        }
+
+        #[test]
+        fn a_policy_tightened_by_itself_admits_the_same(own in policy()) {
+            let merged = own.tightened_by(&own);
+            for id in IDS {
+                let id = ServerId::new(id).expect("an id");
+                prop_assert_eq!(merged.admits(&id), own.admits(&id));
+            }
+            prop_assert_eq!(merged.inspection, own.inspection);
+            prop_assert_eq!(merged.requests, own.requests);
+        }
+    }
+
+    #[test]
+    fn what_another_policy_accepts_counts_for_nothing() {
+        let accepted = Suppression {
+            rule: NameGlob::new("*"),
+            server: NameGlob::new("*"),
+            tool: NameGlob::new("*"),
+            until: None,
+            reason: "it is fine".to_owned(),
+        };
+        let other = Policy {
+            suppressions: vec![accepted],
+            ..Policy::default()
+        };
+        assert_eq!(Policy::default().tightened_by(&other).suppressions, []);
+        assert_eq!(other.tightened_by(&Policy::default()).suppressions.len(), 1);
+    }
+}

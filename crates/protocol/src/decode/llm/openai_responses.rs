@@ -1,0 +1,242 @@
+//! Events and bodies of Responses.
+
+use std::borrow::Cow;
+
+use mcpmon_model::{Offered, ToolName};
+
+use super::{
+    Unfit,
+    fields::{count, fields, items, text},
+};
+use crate::decode::json::Value;
+
+/// An event of a stream.
+#[derive(Clone, Debug)]
+pub struct Event<'t> {
+    /// What happened; empty where it does not say.
+    pub kind: Cow<'t, str>,
+    /// Its place among the events.
+    pub sequence: Option<u64>,
+    /// The item that it is about, by its place.
+    pub output_index: Option<u64>,
+    /// The same, by its id; empty where it does not say.
+    pub item_id: Cow<'t, str>,
+    /// The item itself.
+    pub item: Option<Value<'t>>,
+    /// The response as it stands.
+    pub response: Option<Value<'t>>,
+    /// What it tells of a call's arguments.
+    pub told: Option<Told<'t>>,
+}
+
+/// What an event tells of a call's arguments.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Told<'t> {
+    /// The next part of them.
+    Part(Cow<'t, str>),
+    /// All of them, and the name of the tool; empty where it does not say.
+    All(Cow<'t, str>, Cow<'t, str>),
+}
+
+/// A part of what a model answers with.
+#[derive(Clone, Debug)]
+pub struct Item<'t> {
+    /// Its type.
+    pub kind: Cow<'t, str>,
+    /// Its id; empty where it has none.
+    pub id: Cow<'t, str>,
+    /// What it is for tools.
+    pub what: What<'t>,
+}
+
+/// What an item is for tools.
+#[derive(Clone, Debug)]
+pub enum What<'t> {
+    /// A call that the agent is to make, or to approve.
+    Call(Call<'t>),
+    /// A call that the provider made; with its MCP server, if it is one's.
+    Called(Option<Cow<'t, str>>, Call<'t>),
+    /// The tools of an MCP server.
+    Listed(Cow<'t, str>, Vec<Offered<'t>>),
+    /// Nothing.
+    Nothing,
+}
+
+/// A call.
+#[derive(Clone, Debug)]
+pub struct Call<'t> {
+    /// The model's id of it; empty where it has none.
+    pub call_id: Cow<'t, str>,
+    /// The tool.
+    pub name: ToolName<'t>,
+    /// What it is called with.
+    pub given: Given<'t>,
+}
+
+/// What a tool is called with.
+#[derive(Clone, Debug)]
+pub enum Given<'t> {
+    /// Text that should be JSON.
+    Arguments(Cow<'t, str>),
+    /// Text.
+    Text(Cow<'t, str>),
+    /// JSON.
+    Json(Value<'t>),
+}
+
+/// Reads an event.
+///
+/// # Errors
+/// Where readers could differ about the calls in it.
+pub fn event(root: Value<'_>) -> Result<Event<'_>, Unfit> {
+    let names = [
+        "type",
+        "sequence_number",
+        "output_index",
+        "item_id",
+        "item",
+        "response",
+        "output",
+    ];
+    let [kind, sequence, output_index, item_id, item, response, output] = fields(root, names)?;
+    if output.is_some_and(has_call) {
+        return Err(Unfit("a tool call is in the output of an event"));
+    }
+    let kind = text(kind)?;
+    Ok(Event {
+        told: told(&kind, root)?,
+        kind,
+        sequence: count(sequence)?,
+        output_index: count(output_index)?,
+        item_id: text(item_id)?,
+        item,
+        response,
+    })
+}
+
+/// Whether something in an event's own `output` could be taken for a call: what a shell printed is none.
+fn has_call(output: Value<'_>) -> bool {
+    let is_call = |value: Value<'_>| item(value).map_or(true, |item| matches!(item.what, What::Call(_)));
+    output.items().filter(|value| value.is_object()).any(is_call)
+}
+
+fn told<'t>(kind: &str, root: Value<'t>) -> Result<Option<Told<'t>>, Unfit> {
+    let all = match kind {
+        "response.function_call_arguments.delta" | "response.custom_tool_call_input.delta" => {
+            let [delta] = fields(root, ["delta"])?;
+            return Ok(Some(Told::Part(text(delta)?)));
+        }
+        "response.function_call_arguments.done" => "arguments",
+        "response.custom_tool_call_input.done" => "input",
+        _ => return Ok(None),
+    };
+    let [all, name] = fields(root, [all, "name"])?;
+    Ok(Some(Told::All(text(all)?, text(name)?)))
+}
+
+/// The items of a response.
+///
+/// # Errors
+/// Where readers could differ about them.
+pub fn output<'t>(response: Value<'t>) -> Result<impl Iterator<Item = Value<'t>>, Unfit> {
+    let [output] = fields(response, ["output"])?;
+    items(output)
+}
+
+/// Reads an item.
+///
+/// # Errors
+/// Where readers could differ about the call in it.
+pub fn item(value: Value<'_>) -> Result<Item<'_>, Unfit> {
+    let [kind, id] = fields(value, ["type", "id"])?;
+    let kind = text(kind)?;
+    let what = match &*kind {
+        "function_call" => What::Call(call(value, "namespace", "arguments")?),
+        "custom_tool_call" => What::Call(call(value, "namespace", "input")?),
+        "mcp_approval_request" => What::Call(call(value, "server_label", "arguments")?),
+        "mcp_call" => {
+            let [server] = fields(value, ["server_label"])?;
+            let mut call = call(value, "server_label", "arguments")?;
+            call.name.namespace = None;
+            What::Called(server.map(|server| text(Some(server))).transpose()?, call)
+        }
+        "mcp_list_tools" => listed(value)?,
+        "web_search_call" | "file_search_call" | "code_interpreter_call" | "image_generation_call" => {
+            What::Called(None, built_in(value, &kind)?)
+        }
+        "tool_search_call" if is_executed_by_server(value)? => What::Called(None, built_in(value, &kind)?),
+        other if is_call(value, other)? => What::Call(built_in(value, &kind)?),
+        _ => What::Nothing,
+    };
+    Ok(Item {
+        kind,
+        id: text(id)?,
+        what,
+    })
+}
+
+/// Whether an item of a type that is not listed asks the agent for something.
+fn is_call(value: Value<'_>, kind: &str) -> Result<bool, Unfit> {
+    let [call_id] = fields(value, ["call_id"])?;
+    let answers = kind.ends_with("_output") || kind.ends_with("_response");
+    Ok(kind.ends_with("_call") || kind.ends_with("_request") || call_id.is_some() && !answers)
+}
+
+fn is_executed_by_server(value: Value<'_>) -> Result<bool, Unfit> {
+    let [execution] = fields(value, ["execution"])?;
+    Ok(text(execution)? == "server")
+}
+
+fn call<'t>(value: Value<'t>, space: &str, input: &'static str) -> Result<Call<'t>, Unfit> {
+    let [call_id, space, name, given] = fields(value, ["call_id", space, "name", input])?;
+    let given = text(given)?;
+    Ok(Call {
+        call_id: text(call_id)?,
+        name: ToolName {
+            namespace: space.map(|space| text(Some(space))).transpose()?,
+            name: text(name)?,
+        },
+        given: if input == "input" {
+            Given::Text(given)
+        } else {
+            Given::Arguments(given)
+        },
+    })
+}
+
+/// A call of a tool that the API knows by itself: it has its type's name, and is called with what it does, where that
+/// is in one place, otherwise with all of the item.
+fn built_in<'t>(value: Value<'t>, kind: &str) -> Result<Call<'t>, Unfit> {
+    let names = ["call_id", "action", "actions", "operation", "arguments"];
+    let [call_id, action, actions, operation, arguments] = fields(value, names)?;
+    let places = [action, actions, operation, arguments];
+    let mut given = places.into_iter().flatten();
+    let name = kind.strip_suffix("_call").unwrap_or(kind).to_owned();
+    Ok(Call {
+        call_id: text(call_id)?,
+        name: ToolName {
+            namespace: None,
+            name: Cow::Owned(name),
+        },
+        given: Given::Json(match (given.next(), given.next()) {
+            (Some(given), None) if given.is_object() => given,
+            (_, _) => value,
+        }),
+    })
+}
+
+fn listed(value: Value<'_>) -> Result<What<'_>, Unfit> {
+    let [server, tools] = fields(value, ["server_label", "tools"])?;
+    let mut offered = Vec::new();
+    for definition in items(tools)? {
+        let [name] = fields(definition, ["name"])?;
+        offered.push(Offered {
+            name: ToolName {
+                namespace: None,
+                name: text(name)?,
+            },
+            definition: definition.raw(),
+        });
+    }
+    Ok(What::Listed(text(server)?, offered))
+}

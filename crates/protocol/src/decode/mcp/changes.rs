@@ -1,0 +1,111 @@
+//! Who wants to be told that a list changed: asked for on the one channel in the earlier era, by a stream since.
+
+use std::collections::BTreeSet;
+
+use mcpmon_model::{Era, ListKind, RequestId};
+
+use super::{
+    super::{json::Value, jsonrpc},
+    Dialogue, Purpose, Sequel,
+};
+
+/// Since 2026-07-28 the first notification of a stream, with what the server will tell on it.
+pub(super) const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
+
+/// Where a client hears of changed lists.
+#[derive(Debug, Default)]
+pub(super) struct Changes {
+    /// What a server of the earlier era said it would tell.
+    announced: BTreeSet<ListKind>,
+    /// Streams, by the request that opened each.
+    streams: Vec<(RequestId, BTreeSet<ListKind>)>,
+}
+
+impl Changes {
+    pub(super) const fn new() -> Self {
+        Self {
+            announced: BTreeSet::new(),
+            streams: Vec::new(),
+        }
+    }
+
+    pub(super) fn announce(&mut self, lists: BTreeSet<ListKind>) {
+        self.announced = lists;
+    }
+}
+
+impl Dialogue {
+    /// A stream is open as long as its request waits: so many requests, so many streams at most.
+    pub(super) fn opened(&mut self, id: RequestId, lists: BTreeSet<ListKind>) {
+        let requests = &self.requests;
+        let streams = &mut self.changes.streams;
+        streams.retain(|(stream, _)| *stream != id && requests.waits(stream));
+        if !requests.waits(&id) {
+            return;
+        }
+        // A call stays one, whatever its server says it is.
+        let may_stand = requests
+            .value(&id)
+            .is_some_and(|request| request.purpose == Purpose::Other);
+        if may_stand {
+            self.requests.stand(&id);
+        }
+        streams.push((id, lists));
+    }
+
+    /// On which streams the client is to hear that this list changed; `None` is the channel itself.
+    pub fn listeners(&self, kind: ListKind) -> Vec<Option<RequestId>> {
+        // Templates are among the resources there.
+        let kind = match kind {
+            ListKind::Templates => ListKind::Resources,
+            ListKind::Tools | ListKind::Prompts | ListKind::Resources => kind,
+        };
+        match self.era {
+            Era::Handshake if self.changes.announced.contains(&kind) => vec![None],
+            Era::Handshake => Vec::new(),
+            Era::Stateless => {
+                let wants = |(stream, lists): &&(RequestId, BTreeSet<ListKind>)| {
+                    lists.contains(&kind) && self.requests.waits(stream)
+                };
+                let open = self.changes.streams.iter().filter(wants);
+                open.map(|(stream, _)| Some(stream.clone())).collect()
+            }
+        }
+    }
+}
+
+/// The lists of whose changes a server of the earlier era tells: from the result of `initialize`.
+pub(super) fn announced(result: Value<'_>) -> BTreeSet<ListKind> {
+    let tells = |list: &str| {
+        let capabilities = result.member("capabilities");
+        let changed = capabilities.and_then(|all| all.member(list)?.member("listChanged"));
+        changed.is_some_and(Value::is_true)
+    };
+    lists([tells("tools"), tells("prompts"), tells("resources")])
+}
+
+/// What an acknowledged stream tells.
+pub(super) fn acknowledged(params: Option<Value<'_>>) -> Option<Sequel> {
+    let params = params?;
+    let id = params
+        .member("_meta")?
+        .member("io.modelcontextprotocol/subscriptionId")?;
+    let tells = |name: &str| {
+        let notifications = params.member("notifications");
+        notifications
+            .and_then(|all| all.member(name))
+            .is_some_and(Value::is_true)
+    };
+    let lists = lists(["toolsListChanged", "promptsListChanged", "resourcesListChanged"].map(tells));
+    Some(Sequel::Opened(jsonrpc::request_id(id)?, lists))
+}
+
+/// Tools, prompts, resources.
+fn lists(told: [bool; 3]) -> BTreeSet<ListKind> {
+    let kinds = [ListKind::Tools, ListKind::Prompts, ListKind::Resources];
+    kinds
+        .into_iter()
+        .zip(told)
+        .filter_map(|(kind, told)| told.then_some(kind))
+        .collect()
+}

@@ -1,0 +1,243 @@
+//! What a client says.
+
+use std::borrow::Cow;
+
+use mcpmon_model::{Call, Content, Era, FromClient, ListKind, Message, Question, RequestId, Trace};
+
+use super::{
+    super::{
+        json::Value,
+        jsonrpc::{self, Envelope, Payload},
+    },
+    Dialogue, LONGEST_NAME, Manner, Page, Purpose, Reading, Request, Sequel, Shape, Unfit,
+    fields::{Params, meta},
+    is_request, is_too_long,
+};
+
+/// Ids of other layers that are longer are not kept for the answer.
+const LONGEST_TRACE: usize = 1 << 10;
+
+impl Dialogue {
+    pub(super) fn read_client<'a>(
+        &mut self,
+        era: Era,
+        envelope: &'a Envelope<'a>,
+    ) -> Result<Reading<'a>, Unfit> {
+        match (&envelope.payload, &envelope.id) {
+            (Payload::Method { method, params }, Some(id)) => {
+                let objection = self.requests.objection(id);
+                if let Some(objection) = objection
+                    && self.answered.is_none()
+                {
+                    return Err(Unfit::Refused(objection));
+                }
+                if is_too_long(id) || method.len() > LONGEST_NAME {
+                    return Err(Unfit::Refused("its id or method is too long"));
+                }
+                let reading = self.request(era, envelope, method, *params)?;
+                match objection {
+                    Some(objection) if !self.is_repeated(id, &reading.sequel) => {
+                        Err(Unfit::Refused(objection))
+                    }
+                    Some(_) | None => Ok(reading),
+                }
+            }
+            (Payload::Method { method, params }, None) => notification(envelope, method, *params, self.era),
+            (Payload::Result(part) | Payload::Error(part), Some(id)) => {
+                let (_, ask) = self.asks.take(id).ok_or(Unfit::Unasked)?;
+                let reply = FromClient::Reply {
+                    to: ask,
+                    body: part.value.raw(),
+                };
+                Ok(reading(
+                    envelope,
+                    Era::Handshake,
+                    Trace::default(),
+                    reply,
+                    Sequel::Nothing,
+                ))
+            }
+            (Payload::Result(_) | Payload::Error(_), None) => Err(Unfit::Unasked),
+        }
+    }
+
+    /// Whether a request that waits asks the same: its sender has had no answer on the channel it asked on.
+    fn is_repeated(&self, id: &RequestId, sequel: &Sequel) -> bool {
+        match (self.requests.value(id), sequel) {
+            (Some(waiting), Sequel::Answer(request)) => waiting.asks_like(request),
+            _ => false,
+        }
+    }
+
+    fn request<'a>(
+        &self,
+        told: Era,
+        envelope: &'a Envelope<'a>,
+        method: &'a str,
+        params: Option<Value<'a>>,
+    ) -> Result<Reading<'a>, Unfit> {
+        let params = Params::of(params);
+        let (era, trace) = meta(params.meta);
+        // It exists in this era only, and a probe may tell no version.
+        let era = if method == "server/discover" {
+            Era::Stateless
+        } else {
+            era.max(told)
+        };
+        let (content, question, purpose) = self.meaning(method, &params)?;
+        let request = Request {
+            question,
+            purpose,
+            era,
+            tool_call: kept(trace.tool_call.as_deref()),
+            parent: kept(trace.parent.as_deref()),
+        };
+        Ok(reading(envelope, era, trace, content, Sequel::Answer(request)))
+    }
+
+    /// What a request says, and what its answer is read by.
+    fn meaning<'a>(
+        &self,
+        method: &'a str,
+        params: &Params<'a>,
+    ) -> Result<(FromClient<'a>, Question, Purpose), Unfit> {
+        let other = FromClient::Request {
+            method: Cow::Borrowed(method),
+            params: params.whole.map(Value::raw),
+        };
+        let list = |kind| {
+            let page = match params.strict()?.cursor {
+                Some(_) => Page::Later,
+                None => Page::First,
+            };
+            Ok((Question::List(kind), Purpose::List(page)))
+        };
+        let task = |purpose| {
+            let id = params.strict()?.task_id.and_then(Value::string);
+            let tool = id.and_then(|id| self.tasks.tool(&id)).map(Box::from);
+            Ok((Question::Call { tool }, purpose))
+        };
+        let (question, purpose) = match method {
+            "tools/call" => return call(params),
+            "prompts/get" => return prompt(params),
+            "resources/read" => {
+                let uri = params.uri()?;
+                let question = Question::Read { uri: (&*uri).into() };
+                return Ok((FromClient::Read { uri }, question, Purpose::Other));
+            }
+            // One without a resource is to nothing, and the server's to refuse in the words of its revision.
+            "resources/subscribe" if params.strict()?.uri.is_some() => {
+                let read = FromClient::Read { uri: params.uri()? };
+                return Ok((
+                    read,
+                    Question::Other {
+                        method: method.into(),
+                    },
+                    Purpose::Other,
+                ));
+            }
+            "tools/list" => list(ListKind::Tools)?,
+            "prompts/list" => list(ListKind::Prompts)?,
+            "resources/list" => list(ListKind::Resources)?,
+            "resources/templates/list" => list(ListKind::Templates)?,
+            "tasks/get" => task(Purpose::TaskStatus)?,
+            "tasks/result" => task(Purpose::TaskResult)?,
+            "initialize" | "server/discover" => (
+                Question::Other {
+                    method: method.into(),
+                },
+                Purpose::Introduction,
+            ),
+            _ => (
+                Question::Other {
+                    method: method.into(),
+                },
+                Purpose::Other,
+            ),
+        };
+        Ok((other, question, purpose))
+    }
+}
+
+fn reading<'a>(
+    envelope: &'a Envelope<'a>,
+    era: Era,
+    trace: Trace<'a>,
+    content: FromClient<'a>,
+    sequel: Sequel,
+) -> Reading<'a> {
+    Reading {
+        message: Message {
+            era,
+            id: envelope.id.as_ref(),
+            trace,
+            size: envelope.whole.range().len(),
+            content: Content::Client(content),
+        },
+        shape: Shape::Other,
+        sequel,
+    }
+}
+
+fn kept(trace: Option<&str>) -> Option<Box<str>> {
+    trace.filter(|trace| trace.len() <= LONGEST_TRACE).map(Box::from)
+}
+
+fn call<'a>(params: &Params<'a>) -> Result<(FromClient<'a>, Question, Purpose), Unfit> {
+    let tool = params.name()?;
+    let arguments = params.arguments;
+    if arguments.is_some_and(|arguments| !arguments.is_object() && !arguments.is_null()) {
+        return Err(Unfit::Invalid("the arguments are not an object"));
+    }
+    let question = Question::Call {
+        tool: Some((&*tool).into()),
+    };
+    let manner = match params.task {
+        Some(_) => Manner::Task,
+        None => Manner::Direct,
+    };
+    let call = Call {
+        tool,
+        arguments: arguments.map(Value::raw),
+        resumes: params.input_responses.or(params.request_state).map(Value::raw),
+    };
+    Ok((FromClient::Call(call), question, Purpose::Call(manner)))
+}
+
+fn prompt<'a>(params: &Params<'a>) -> Result<(FromClient<'a>, Question, Purpose), Unfit> {
+    let name = params.name()?;
+    let question = Question::Prompt {
+        name: (&*name).into(),
+    };
+    let prompt = FromClient::Prompt {
+        name,
+        arguments: params.arguments.map(Value::raw),
+    };
+    Ok((prompt, question, Purpose::Other))
+}
+
+fn notification<'a>(
+    envelope: &'a Envelope<'a>,
+    method: &'a str,
+    params: Option<Value<'a>>,
+    era: Era,
+) -> Result<Reading<'a>, Unfit> {
+    if is_request(method) {
+        return Err(Unfit::Invalid("a request without an id"));
+    }
+    let sequel = cancelled(method, params).map_or(Sequel::Nothing, Sequel::Cancelled);
+    let (_, trace) = meta(params.and_then(|params| params.member("_meta")));
+    let notice = FromClient::Notice {
+        method: Cow::Borrowed(method),
+        params: params.map(Value::raw),
+    };
+    Ok(reading(envelope, era, trace, notice, sequel))
+}
+
+/// The request that a notification cancels.
+pub(super) fn cancelled(method: &str, params: Option<Value<'_>>) -> Option<RequestId> {
+    if method != "notifications/cancelled" {
+        return None;
+    }
+    jsonrpc::request_id(params?.member("requestId")?)
+}

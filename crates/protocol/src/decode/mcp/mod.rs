@@ -1,0 +1,283 @@
+//! What messages mean: MCP of both eras, answers understood by what was asked.
+
+mod answered;
+mod changes;
+mod client;
+mod fields;
+mod pending;
+mod server;
+mod tasks;
+
+use std::collections::BTreeSet;
+
+use mcpmon_model::{Ask, Era, ListKind, Message, Question, RequestId, Side, Timestamp};
+
+use self::{answered::Answered, changes::Changes, pending::Pending};
+pub use self::{
+    fields::{VERSION, era_of},
+    tasks::Tasks,
+};
+use super::{Limits, jsonrpc::Envelope};
+
+/// Longest method, tool name, prompt name or URI of a request, bytes: they are kept while it waits.
+const LONGEST_NAME: usize = 8 << 10;
+
+/// Longest id of a request, bytes.
+const LONGEST_ID: usize = 1 << 10;
+
+/// What was asked so far, by both sides.
+#[derive(Debug)]
+pub struct Dialogue {
+    limits: Limits,
+    requests: Pending<Request>,
+    answered: Answered,
+    asks: Pending<Ask>,
+    tasks: Tasks,
+    changes: Changes,
+    /// Of the client's latest request: what a server says unasked is in the same.
+    era: Era,
+}
+
+/// A message that was understood.
+#[derive(Debug)]
+pub struct Reading<'a> {
+    /// What it says.
+    pub message: Message<'a>,
+    /// Whether it is a result that must have a call's shape, whatever becomes of it.
+    pub shape: Shape,
+    /// What follows once it goes on.
+    pub sequel: Sequel,
+}
+
+/// What kind of result has to stand where an answer stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// That of a call: it can say itself that it failed.
+    Call,
+    /// Any other, or no result at all.
+    Other,
+}
+
+/// What follows once a message goes on: [`Dialogue::went_on`] is told.
+#[derive(Debug)]
+pub enum Sequel {
+    /// Nothing.
+    Nothing,
+    /// The client's request waits for its answer.
+    Answer(Request),
+    /// What the server asks waits for its reply.
+    Reply(Ask),
+    /// A request of its sender is cancelled.
+    Cancelled(RequestId),
+    /// A call has become a task.
+    Task {
+        /// The task.
+        id: Box<str>,
+        /// The tool that was called.
+        tool: Box<str>,
+    },
+    /// The server has said of which lists' changes it will tell.
+    Announced(BTreeSet<ListKind>),
+    /// The client's request has opened a stream on which changes of these lists are told.
+    Opened(RequestId, BTreeSet<ListKind>),
+}
+
+/// A request of the client that waits for its answer.
+#[derive(Clone, Debug)]
+pub struct Request {
+    question: Question,
+    purpose: Purpose,
+    era: Era,
+    /// Ids of other layers, as in [`Trace`](mcpmon_model::Trace).
+    tool_call: Option<Box<str>>,
+    parent: Option<Box<str>>,
+}
+
+/// What a request is for, as far as its answer is read by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Purpose {
+    /// `initialize`, `server/discover`.
+    Introduction,
+    /// A page of a list.
+    List(Page),
+    /// `tools/call`; as a task of 2025-11-25 if that was asked for.
+    Call(Manner),
+    /// `tasks/result`: it is answered as the call would have been.
+    TaskResult,
+    /// `tasks/get`: a finished task can have the call's result in it.
+    TaskStatus,
+    Other,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Page {
+    First,
+    Later,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Manner {
+    Direct,
+    Task,
+}
+
+/// A message that cannot be understood, or may not be sent now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unfit {
+    /// It is not what its method or question demands.
+    Invalid(&'static str),
+    /// A request that cannot wait for its answer.
+    Refused(&'static str),
+    /// An answer to something that was not asked, or was answered.
+    Unasked,
+}
+
+impl Dialogue {
+    /// A dialogue in which nothing was said yet.
+    #[must_use]
+    pub const fn new(limits: Limits) -> Self {
+        Self::with(limits, Answered::NONE)
+    }
+
+    /// A dialogue over channels that come and go: what was said on one of them can be said again on another.
+    #[must_use]
+    pub const fn with_repetitions(limits: Limits) -> Self {
+        Self::with(limits, Answered::LATEST)
+    }
+
+    const fn with(limits: Limits, answered: Answered) -> Self {
+        Self {
+            limits,
+            requests: Pending::new(limits.max_pending),
+            answered,
+            asks: Pending::new(limits.max_pending),
+            tasks: Tasks::new(limits.max_pending),
+            changes: Changes::new(),
+            era: Era::Handshake,
+        }
+    }
+
+    /// Understands a message of one side, sent under a revision of `era` or one that it tells itself. What an answer
+    /// answers waits no longer.
+    ///
+    /// # Errors
+    ///
+    /// Where it has no meaning, or may not be sent now.
+    pub fn read<'a>(
+        &mut self,
+        side: Side,
+        era: Era,
+        envelope: &'a Envelope<'a>,
+    ) -> Result<Reading<'a>, Unfit> {
+        match side {
+            Side::Client => self.read_client(era, envelope),
+            Side::Server => self.read_server(envelope),
+        }
+    }
+
+    /// A message of one side went on; `id` is its own.
+    pub fn went_on(&mut self, now: Timestamp, side: Side, id: Option<RequestId>, sequel: Sequel) {
+        match (sequel, id) {
+            (Sequel::Answer(request), Some(id)) => {
+                self.era = request.era;
+                self.requests.insert(id, now, request);
+            }
+            (Sequel::Reply(ask), Some(id)) => self.asks.insert(id, now, ask),
+            (Sequel::Cancelled(id), _) => match side {
+                Side::Client => self.requests.cancel(&id),
+                Side::Server => self.asks.cancel(&id),
+            },
+            (Sequel::Announced(lists), _) => self.changes.announce(lists),
+            (Sequel::Opened(stream, lists), _) => self.opened(stream, lists),
+            (Sequel::Task { id, tool }, _) => self.tasks.insert(&id, tool),
+            (Sequel::Nothing, _) | (Sequel::Answer(_) | Sequel::Reply(_), None) => {}
+        }
+    }
+
+    /// What `side` is waited for by: an answer with this id could come no more, and the one who asked is to be told.
+    /// It waits no longer. Whether anything did.
+    pub fn give_up(&mut self, side: Side, id: &RequestId) -> bool {
+        match side {
+            Side::Client => self.asks.take(id).is_some(),
+            Side::Server => self.requests.take(id).is_some(),
+        }
+    }
+
+    /// Whether a request of the client with this id waits for its answer.
+    #[must_use]
+    pub fn waits(&self, id: &RequestId) -> bool {
+        self.requests.waits(id)
+    }
+
+    /// Whether a request of the client has waited too long.
+    #[must_use]
+    pub fn is_late(&self, now: Timestamp, id: &RequestId) -> bool {
+        let timeout = self.limits.request_timeout;
+        !timeout.is_zero() && self.requests.is_late(now, timeout, id)
+    }
+
+    /// Whether a request of the client has waited too long. If so, it waits no longer.
+    pub fn expires(&mut self, now: Timestamp, id: &RequestId) -> bool {
+        let timeout = self.limits.request_timeout;
+        !timeout.is_zero() && self.requests.expires(now, timeout, id)
+    }
+
+    /// A request of the client is no longer waited for where it was made; its answer can come on another channel.
+    pub fn leave(&mut self, id: &RequestId) {
+        if let Some((at, request)) = self.requests.take(id) {
+            self.answered.remember(id, at, &request);
+        }
+    }
+
+    /// Every request of `side` that waits. They wait no longer.
+    pub fn abandon(&mut self, side: Side) -> Vec<RequestId> {
+        match side {
+            Side::Client => self.requests.drain(),
+            Side::Server => self.asks.drain(),
+        }
+    }
+
+    /// Requests of `side` that have waited too long. They wait no longer.
+    pub fn expire(&mut self, now: Timestamp, side: Side) -> Vec<RequestId> {
+        let timeout = self.limits.request_timeout;
+        if timeout.is_zero() {
+            return Vec::new();
+        }
+        match side {
+            Side::Client => self.requests.expire(now, timeout),
+            Side::Server => self.asks.expire(now, timeout),
+        }
+    }
+}
+
+impl Request {
+    /// Whether it asks the same as another, so that an answer to the one is read as an answer to the other.
+    fn asks_like(&self, other: &Self) -> bool {
+        self.question == other.question && self.purpose == other.purpose && self.era == other.era
+    }
+}
+
+/// Methods of MCP that are requests; some servers run them although there is no id.
+fn is_request(method: &str) -> bool {
+    const NAMESPACES: [&str; 11] = [
+        "completion/",
+        "elicitation/",
+        "logging/",
+        "prompts/",
+        "resources/",
+        "roots/",
+        "sampling/",
+        "server/",
+        "subscriptions/",
+        "tasks/",
+        "tools/",
+    ];
+    matches!(method, "initialize" | "ping")
+        || NAMESPACES.iter().any(|namespace| method.starts_with(namespace))
+}
+
+fn is_too_long(id: &RequestId) -> bool {
+    match id {
+        RequestId::Number(text) | RequestId::Text(text) => text.len() > LONGEST_ID,
+    }
+}

@@ -1,0 +1,323 @@
+//! What a server says.
+
+use std::borrow::Cow;
+
+use mcpmon_model::{
+    Answer, AnswerOutcome, Ask, Asked, Content, Era, FromServer, Introduction, ListKind, Listed, Listing,
+    Message, Question, RequestId, ResultKind, Timestamp, Trace,
+};
+
+use super::{
+    super::{
+        json::{Value, ValueKind},
+        jsonrpc::{self, Envelope, Part, Payload},
+    },
+    Dialogue, LONGEST_NAME, Manner, Page, Purpose, Reading, Request, Sequel, Shape, Unfit,
+    changes::{ACKNOWLEDGED, acknowledged, announced},
+    client::cancelled,
+    fields::meta,
+    is_request, is_too_long,
+};
+
+/// Most items on a page of a list. No client could use as many.
+const MOST_ITEMS: usize = 1 << 16;
+
+const MISSPELLED: Unfit = Unfit::Invalid(jsonrpc::MISSPELLED);
+
+impl Dialogue {
+    pub(super) fn read_server<'a>(&mut self, envelope: &'a Envelope<'a>) -> Result<Reading<'a>, Unfit> {
+        match (&envelope.payload, &envelope.id) {
+            (Payload::Method { method, params }, Some(id)) => self.ask(envelope, id, method, *params),
+            (Payload::Method { method, params }, None) => notification(envelope, method, *params, self.era),
+            (Payload::Result(part), Some(id)) => {
+                let (at, request) = self.asked(id)?;
+                result(envelope, *part, at, request)
+            }
+            (Payload::Error(part), Some(id)) => {
+                let (at, request) = self.asked(id)?;
+                error(envelope, *part, at, request)
+            }
+            (Payload::Result(_) | Payload::Error(_), None) => Err(Unfit::Unasked),
+        }
+    }
+
+    /// Whether an answer with this id is the first page of a list of this kind. If so, its request waits no longer;
+    /// what it was sent under is told.
+    pub fn lists(&mut self, id: &RequestId, kind: ListKind) -> Option<(Era, Trace<'static>)> {
+        let asks = |request: &Request| {
+            request.purpose == Purpose::List(Page::First) && request.question == Question::List(kind)
+        };
+        if !self.requests.value(id).is_some_and(asks) {
+            return None;
+        }
+        let (_, mut request) = self.asked(id).ok()?;
+        Some((request.era, trace(&mut request)))
+    }
+
+    /// What an answer answers: a request that waits, or one that was answered and may be so again.
+    fn asked(&mut self, id: &RequestId) -> Result<(Timestamp, Request), Unfit> {
+        let Some((at, request)) = self.requests.take(id) else {
+            return self.answered.again(id).ok_or(Unfit::Unasked);
+        };
+        self.answered.remember(id, at, &request);
+        Ok((at, request))
+    }
+
+    fn ask<'a>(
+        &self,
+        envelope: &'a Envelope<'a>,
+        id: &RequestId,
+        method: &'a str,
+        params: Option<Value<'a>>,
+    ) -> Result<Reading<'a>, Unfit> {
+        let ask = match method {
+            "sampling/createMessage" => Ask::Sampling,
+            "elicitation/create" => Ask::Elicitation,
+            "roots/list" => Ask::Roots,
+            _ => Ask::Other,
+        };
+        let is_repeated = !self.answered.is_none() && self.asks.value(id) == Some(&ask);
+        if let Some(objection) = self.asks.objection(id)
+            && !is_repeated
+        {
+            return Err(Unfit::Refused(objection));
+        }
+        if is_too_long(id) || method.len() > LONGEST_NAME {
+            return Err(Unfit::Refused("its id or method is too long"));
+        }
+        // A reader that takes another spelling would show what nobody looked at.
+        const QUESTION: [&str; 4] = ["mode", "url", "message", "requestedSchema"];
+        let is_misspelled = |params: Value<'_>| params.pick(QUESTION).is_none();
+        if ask == Ask::Elicitation && params.is_some_and(is_misspelled) {
+            return Err(MISSPELLED);
+        }
+        let (_, trace) = meta(params.and_then(|params| params.member("_meta")));
+        let content = FromServer::Ask {
+            ask,
+            method: Cow::Borrowed(method),
+            params: params.map(Value::raw),
+        };
+        Ok(reading(
+            envelope,
+            Era::Handshake,
+            trace,
+            content,
+            Sequel::Reply(ask),
+        ))
+    }
+}
+
+fn reading<'a>(
+    envelope: &'a Envelope<'a>,
+    era: Era,
+    trace: Trace<'a>,
+    content: FromServer<'a>,
+    sequel: Sequel,
+) -> Reading<'a> {
+    Reading {
+        message: Message {
+            era,
+            id: envelope.id.as_ref(),
+            trace,
+            size: envelope.whole.range().len(),
+            content: Content::Server(content),
+        },
+        shape: Shape::Other,
+        sequel,
+    }
+}
+
+fn notification<'a>(
+    envelope: &'a Envelope<'a>,
+    method: &'a str,
+    params: Option<Value<'a>>,
+    era: Era,
+) -> Result<Reading<'a>, Unfit> {
+    if is_request(method) {
+        return Err(Unfit::Invalid("a request without an id"));
+    }
+    let content = match method {
+        "notifications/tools/list_changed" => FromServer::ListChanged(ListKind::Tools),
+        "notifications/prompts/list_changed" => FromServer::ListChanged(ListKind::Prompts),
+        "notifications/resources/list_changed" => FromServer::ListChanged(ListKind::Resources),
+        _ => FromServer::Notice {
+            method: Cow::Borrowed(method),
+            params: params.map(Value::raw),
+        },
+    };
+    let sequel = match method {
+        ACKNOWLEDGED => acknowledged(params).unwrap_or(Sequel::Nothing),
+        _ => cancelled(method, params).map_or(Sequel::Nothing, Sequel::Cancelled),
+    };
+    let (_, trace) = meta(params.and_then(|params| params.member("_meta")));
+    Ok(reading(envelope, era, trace, content, sequel))
+}
+
+fn trace<'a>(request: &mut Request) -> Trace<'a> {
+    let owned = |id: Box<str>| Cow::Owned(id.into_string());
+    Trace {
+        tool_call: request.tool_call.take().map(owned),
+        parent: request.parent.take().map(owned),
+    }
+}
+
+fn error<'a>(
+    envelope: &'a Envelope<'a>,
+    part: Part<'a>,
+    at: Timestamp,
+    mut request: Request,
+) -> Result<Reading<'a>, Unfit> {
+    let [code, message, _] = part.value.pick(["code", "message", "data"]).ok_or(MISSPELLED)?;
+    let outcome = AnswerOutcome::Error {
+        code: code.and_then(jsonrpc::integer).unwrap_or_default(),
+        message: message.and_then(Value::string).unwrap_or_default(),
+        error: part.value.raw(),
+    };
+    let trace = trace(&mut request);
+    let asked = Asked {
+        what: request.question,
+        at,
+    };
+    let answer = FromServer::Answer(Answer { to: asked, outcome });
+    Ok(reading(envelope, request.era, trace, answer, Sequel::Nothing))
+}
+
+fn result<'a>(
+    envelope: &'a Envelope<'a>,
+    part: Part<'a>,
+    at: Timestamp,
+    mut request: Request,
+) -> Result<Reading<'a>, Unfit> {
+    let (result, trace) = (part.value, trace(&mut request));
+    match (request.purpose, &request.question) {
+        (Purpose::List(page), Question::List(kind)) => {
+            let listing = FromServer::Listing(listing(result, *kind, page)?);
+            return Ok(reading(envelope, request.era, trace, listing, Sequel::Nothing));
+        }
+        (Purpose::Introduction, _) => {
+            let introduction = FromServer::Introduction(introduction(result)?);
+            return Ok(reading(
+                envelope,
+                request.era,
+                trace,
+                introduction,
+                match request.era {
+                    Era::Handshake => Sequel::Announced(announced(result)),
+                    Era::Stateless => Sequel::Nothing,
+                },
+            ));
+        }
+        _ => {}
+    }
+    let kind = kind(result, request.purpose)?;
+    let sequel = match (kind, &request.question) {
+        (ResultKind::Task, Question::Call { tool: Some(tool) }) => became_task(result, tool),
+        _ => Sequel::Nothing,
+    };
+    let shape = match (request.purpose, kind) {
+        (Purpose::Call(_) | Purpose::TaskResult, _) => Shape::Call,
+        (Purpose::TaskStatus | Purpose::Other | Purpose::Introduction | Purpose::List(_), _) => Shape::Other,
+    };
+    let answer = Answer {
+        to: Asked {
+            what: request.question,
+            at,
+        },
+        outcome: AnswerOutcome::Result {
+            result: result.raw(),
+            kind,
+        },
+    };
+    Ok(Reading {
+        shape,
+        ..reading(envelope, request.era, trace, FromServer::Answer(answer), sequel)
+    })
+}
+
+/// What kind of result this is. A task's status is told by the result in it, once there is one.
+fn kind(result: Value<'_>, purpose: Purpose) -> Result<ResultKind, Unfit> {
+    let names = ["resultType", "isError", "task", "result", "inputRequests"];
+    let [result_type, is_error, task, inner, requests] = result.pick_of_result(names).ok_or(MISSPELLED)?;
+    let failed = |is_error: Option<Value<'_>>| is_error.is_some_and(Value::is_true);
+    Ok(match (result_type.and_then(Value::string).as_deref(), purpose) {
+        (Some("input_required"), _) => ResultKind::InputRequired,
+        // A task's status, and whatever a lenient client takes for the other.
+        _ if requests.is_some_and(|requests| !requests.is_null()) => ResultKind::InputRequired,
+        (Some("task"), _) => ResultKind::Task,
+        (_, Purpose::Call(Manner::Task)) if task.is_some_and(Value::is_object) => ResultKind::Task,
+        (_, Purpose::TaskStatus) => match inner {
+            Some(inner) if failed(inner.member("isError")) => ResultKind::Failed,
+            Some(_) | None => ResultKind::Complete,
+        },
+        _ if failed(is_error) => ResultKind::Failed,
+        _ => ResultKind::Complete,
+    })
+}
+
+/// The id of a task is in the result itself since 2026-07-28, one level deeper before.
+fn became_task(result: Value<'_>, tool: &str) -> Sequel {
+    let flat = result.member("taskId");
+    let id = flat.or_else(|| result.member("task")?.member("taskId"));
+    id.and_then(Value::string)
+        .map_or(Sequel::Nothing, |id| Sequel::Task {
+            id: (&*id).into(),
+            tool: tool.into(),
+        })
+}
+
+fn listing(result: Value<'_>, kind: ListKind, page: Page) -> Result<Listing<'_>, Unfit> {
+    let (list, key) = match kind {
+        ListKind::Tools => ("tools", "name"),
+        ListKind::Prompts => ("prompts", "name"),
+        ListKind::Resources => ("resources", "uri"),
+        ListKind::Templates => ("resourceTemplates", "uriTemplate"),
+    };
+    let [list, cursor] = result.pick_of_result([list, "nextCursor"]).ok_or(MISSPELLED)?;
+    let list = list
+        .filter(|list| list.kind() == ValueKind::Array)
+        .ok_or(Unfit::Invalid("the list is missing"))?;
+    let mut items = Vec::new();
+    for item in list.items() {
+        if items.len() == MOST_ITEMS {
+            return Err(Unfit::Invalid("the list is too long"));
+        }
+        let [name] = item.pick([key]).ok_or(MISSPELLED)?;
+        let name = name
+            .and_then(Value::string)
+            .ok_or(Unfit::Invalid("an item of the list has no name"))?;
+        items.push(Listed {
+            name,
+            definition: item.raw(),
+        });
+    }
+    Ok(Listing {
+        kind,
+        items,
+        continued: page == Page::Later,
+        more: cursor.is_some_and(|cursor| !cursor.is_null()),
+        result: result.raw(),
+        again: None,
+    })
+}
+
+fn introduction(result: Value<'_>) -> Result<Introduction<'_>, Unfit> {
+    let [instructions, info] = result
+        .pick_of_result(["instructions", "serverInfo"])
+        .ok_or(MISSPELLED)?;
+    // Read by its one name: nothing is decided by it, and some servers send `meta: null` beside it.
+    let meta = result.member("_meta");
+    let instructions = match instructions {
+        Some(value) if !value.is_null() => Some(
+            value
+                .string()
+                .ok_or(Unfit::Invalid("the instructions are not a string"))?,
+        ),
+        Some(_) | None => None,
+    };
+    let info = info.or_else(|| meta?.member("io.modelcontextprotocol/serverInfo"));
+    Ok(Introduction {
+        instructions,
+        name: info.and_then(|info| info.member("name")).and_then(Value::string),
+        result: result.raw(),
+    })
+}

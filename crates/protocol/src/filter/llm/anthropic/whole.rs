@@ -1,0 +1,114 @@
+//! A message as a whole: a response that is no stream, or what a stream starts with.
+
+use std::ops::Range;
+
+use mcpmon_model::{Input, Intent, Spoken, Verdict};
+
+use super::{Fault, Judge};
+use crate::{
+    decode::{
+        json::{DEEPEST, Doubt, LoneSurrogate, Scanner, Value, canonical},
+        llm::anthropic::{Block, Call, Message},
+    },
+    rewrite::llm::{anthropic::with_texts, blocked_text},
+};
+
+/// What becomes of a body that came whole; `None` where it stays as it is.
+pub(in super::super) fn whole(body: &[u8], judge: &mut dyn Judge) -> Result<Option<Vec<u8>>, Fault> {
+    if body.trim_ascii().is_empty() {
+        return Ok(None);
+    }
+    let mut scanner = Scanner::new(DEEPEST);
+    let scan = scanner.scan(body, LoneSurrogate::Replace);
+    let scan = scan.map_err(Fault::malformed)?;
+    if scan.doubt < Doubt::Surrogate {
+        let root = scan.document.root();
+        let changed = Judged::read(root, judge)?.changed(root);
+        let (before, after) = (&body[..root.range().start], &body[root.range().end..]);
+        return Ok(changed.map(|new| [before, new.as_bytes(), after].concat()));
+    }
+    let anew = canonical(scan.document);
+    let mut scanner = Scanner::new(DEEPEST);
+    let scan = scanner.scan(anew.as_bytes(), LoneSurrogate::Refuse);
+    let root = scan.map_err(Fault::malformed)?.document.root();
+    let changed = Judged::read(root, judge)?.changed(root);
+    Ok(Some(changed.unwrap_or_else(|| anew.clone()).into_bytes()))
+}
+
+/// A message whose calls were judged.
+#[derive(Debug)]
+pub(super) struct Judged<'t> {
+    /// How many blocks it has.
+    pub(super) blocks: usize,
+    /// How many calls of it go on.
+    pub(super) allowed: usize,
+    /// The places of those that do not, and what is said there.
+    pub(super) blocked: Vec<(Range<usize>, String)>,
+    stop_reason: Option<Value<'t>>,
+}
+
+impl<'t> Judged<'t> {
+    pub(super) fn read(message: Value<'t>, judge: &mut dyn Judge) -> Result<Self, Fault> {
+        let message = Message::read(message)?;
+        let mut judged = Self {
+            blocks: message.content.len(),
+            allowed: 0,
+            blocked: Vec::new(),
+            stop_reason: message.stop_reason,
+        };
+        for (value, block) in message.content {
+            match said(block) {
+                Some(Spoken::Call(intent)) => {
+                    let name = intent.name.clone();
+                    match judge.judge(&Spoken::Call(intent)) {
+                        Verdict::Block(denial) => {
+                            judged.blocked.push((value.range(), blocked_text(&name, &denial)));
+                        }
+                        Verdict::Allow
+                        | Verdict::Hide(_)
+                        | Verdict::StripInstructions
+                        | Verdict::Redact(_) => judged.allowed += 1,
+                    }
+                }
+                // It happened already.
+                Some(said) => drop(judge.judge(&said)),
+                None => {}
+            }
+        }
+        Ok(judged)
+    }
+
+    /// `whole`, in which the message lies, without what was blocked; `None` where nothing was.
+    pub(super) fn changed(&self, whole: Value<'_>) -> Option<String> {
+        let is_left = self.allowed > 0;
+        let reason = self.stop_reason.filter(|reason| !is_left && is_tool_use(*reason));
+        (!self.blocked.is_empty()).then(|| with_texts(whole, &self.blocked, reason))
+    }
+}
+
+/// Whether a reason to stop is that a tool is to be called.
+pub(super) fn is_tool_use(reason: Value<'_>) -> bool {
+    reason.string().as_deref() == Some("tool_use")
+}
+
+/// What a block that is whole says.
+fn said(block: Block<'_>) -> Option<Spoken<'_>> {
+    Some(match block {
+        Block::Call(call) => Spoken::Call(intent(call)),
+        Block::Called { server, call } => Spoken::Called {
+            server,
+            intent: intent(call),
+        },
+        Block::Listed { server, tools } => Spoken::Listed { server, tools },
+        Block::Other => return None,
+    })
+}
+
+fn intent(call: Call<'_>) -> Intent<'_> {
+    const EMPTY: mcpmon_model::RawJson<'_> = mcpmon_model::RawJson::trusted("{}");
+    Intent {
+        id: call.id,
+        name: call.name,
+        input: Input::Json(call.input.map_or(EMPTY, Value::raw)),
+    }
+}

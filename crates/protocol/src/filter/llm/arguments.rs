@@ -1,0 +1,95 @@
+//! What a tool is called with, where an API carries it as text.
+
+use std::borrow::Cow;
+
+use mcpmon_model::{Input, RawJson};
+
+use super::Fault;
+use crate::decode::json::{DEEPEST, Defect, Doubt, LoneSurrogate, Malformed, Scanner, canonical};
+
+/// Arguments that an API carries as text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Arguments<'t> {
+    /// None: what calls the tool takes them for an empty object.
+    Absent,
+    /// JSON.
+    Exact(&'t str),
+    /// JSON that readers could differ about, and what most of them make of it.
+    Canonical(String),
+    /// No JSON.
+    Malformed(&'t str),
+}
+
+impl<'t> Arguments<'t> {
+    /// Reads what may be nothing.
+    ///
+    /// # Errors
+    /// Where it is more than mcpmon reads, but not than others can.
+    pub(super) fn read(text: &'t str) -> Result<Self, Fault> {
+        match text.trim().is_empty() {
+            true => Ok(Self::Absent),
+            false => Self::json(text),
+        }
+    }
+
+    /// Reads what is to be JSON.
+    ///
+    /// # Errors
+    /// As for [`Self::read`].
+    pub(super) fn json(text: &'t str) -> Result<Self, Fault> {
+        match Scanner::new(DEEPEST).scan(text.as_bytes(), LoneSurrogate::Replace) {
+            Ok(scan) if scan.doubt < Doubt::Surrogate => Ok(Self::Exact(text)),
+            Ok(scan) => {
+                let canonical = canonical(scan.document);
+                // A name that cannot be written without an escape stays in doubt.
+                Ok(if canonical == text {
+                    Self::Exact(text)
+                } else {
+                    Self::Canonical(canonical)
+                })
+            }
+            Err(error) => match error.defect {
+                Defect::Depth | Defect::Range | Defect::Length | Defect::NulInName => Err(unread(error)),
+                Defect::Utf8
+                | Defect::Unexpected(_)
+                | Defect::End
+                | Defect::Control(_)
+                | Defect::Escape
+                | Defect::Surrogate
+                | Defect::Number
+                | Defect::Trailing => Ok(Self::Malformed(text)),
+            },
+        }
+    }
+
+    /// What is to be written in their place, if anything.
+    pub(super) fn canonical(self) -> Option<String> {
+        match self {
+            Self::Canonical(text) => Some(text),
+            Self::Absent | Self::Exact(_) | Self::Malformed(_) => None,
+        }
+    }
+
+    pub(super) fn input(&self) -> Input<'_> {
+        match self {
+            Self::Absent => Input::Json(RawJson::trusted("{}")),
+            Self::Exact(text) => Input::Json(RawJson::trusted(text)),
+            Self::Canonical(text) => Input::Json(RawJson::trusted(text)),
+            Self::Malformed(text) => Input::Malformed(Cow::Borrowed(text)),
+        }
+    }
+}
+
+/// A text of arguments as [`canonical`] writes it.
+///
+/// # Errors
+/// Where it is no JSON.
+pub(super) fn spelled(text: &str) -> Result<String, Fault> {
+    let mut scanner = Scanner::new(DEEPEST);
+    let scan = scanner.scan(text.as_bytes(), LoneSurrogate::Replace);
+    Ok(canonical(scan.map_err(unread)?.document))
+}
+
+fn unread(error: Malformed) -> Fault {
+    Fault::malformed(format_args!("the arguments of a tool call: {error}"))
+}

@@ -1,0 +1,25 @@
+//! What a verdict comes to where something goes on or does not.
+
+use mcpmon_model::{Denial, Verdict};
+
+use super::Fault;
+
+/// Why something does not go on, if it does not. A verdict that does not fit stops it.
+pub(super) fn denial(verdict: Verdict) -> Option<Denial> {
+    match verdict {
+        Verdict::Allow => None,
+        Verdict::Block(denial) => Some(denial),
+        Verdict::Hide(_) | Verdict::StripInstructions | Verdict::Redact(_) => Some(Denial {
+            rule: "internal".to_owned(),
+            reason: "the decision does not fit what it is about".to_owned(),
+            remedy: None,
+            event: None,
+        }),
+    }
+}
+
+impl From<Denial> for Fault {
+    fn from(denial: Denial) -> Self {
+        Self::Blocked(denial)
+    }
+}

@@ -1,0 +1,192 @@
+//! Gemini: `generateContent` and its streams. A call comes whole in one part, or, where a request wants it so, in
+//! parts of several events. Only then are events held, from the call's first part to its last.
+
+mod arguments;
+#[cfg(test)]
+mod tests;
+mod turn;
+
+use mcpmon_model::Dialect;
+
+use self::turn::{Decided, Group, Turn};
+use super::{Fault, Judge, Limits, Piece, Stream, error_body, reframe::reframe, strict};
+use crate::{decode::json::Form, rewrite::Splices};
+
+/// The reading of one stream.
+#[derive(Debug)]
+pub(super) struct Reading {
+    limits: Limits,
+    turn: Turn,
+    held: Vec<Held>,
+    bytes: usize,
+}
+
+/// An event that waits for the end of a call.
+#[derive(Debug)]
+struct Held {
+    raw: Vec<u8>,
+    data: Vec<u8>,
+    said: Option<Said>,
+}
+
+/// An event in which something may change.
+#[derive(Debug)]
+struct Said {
+    json: String,
+    form: Form,
+    groups: Vec<Group>,
+}
+
+impl Reading {
+    pub(super) fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            turn: Turn::default(),
+            held: Vec::new(),
+            bytes: 0,
+        }
+    }
+
+    /// Notes a piece until the call is decided.
+    fn hold(&mut self, piece: Piece<'_>, said: Option<Said>) -> Result<(), Fault> {
+        let data = piece.data.unwrap_or_default();
+        let json = said.as_ref().map_or(0, |said| said.json.len());
+        self.bytes += piece.raw.len() + data.len() + json;
+        if self.bytes > self.limits.max_held {
+            return Err(Fault::TooLong {
+                limit: self.limits.max_held,
+            });
+        }
+        self.held.push(Held {
+            raw: piece.raw.to_vec(),
+            data: data.to_vec(),
+            said,
+        });
+        Ok(())
+    }
+
+    /// Decides what was said, and lets go what was held.
+    fn release(&mut self, judge: &mut dyn Judge, out: &mut Vec<u8>) -> Decided {
+        let decided = self.turn.decide(judge);
+        self.bytes = 0;
+        for held in std::mem::take(&mut self.held) {
+            let piece = Piece {
+                raw: &held.raw,
+                name: None,
+                data: Some(&held.data),
+            };
+            self.pass(piece, held.said, &decided, out);
+        }
+        decided
+    }
+
+    fn pass(&mut self, piece: Piece<'_>, said: Option<Said>, decided: &Decided, out: &mut Vec<u8>) {
+        match said.and_then(|said| changed(said, &mut self.turn, decided)) {
+            Some(json) => reframe(piece, &json, out),
+            None => out.extend_from_slice(piece.raw),
+        }
+    }
+}
+
+/// What an event says once it is decided; `None` for what it said.
+fn changed(said: Said, turn: &mut Turn, decided: &Decided) -> Option<String> {
+    let mut splices = Splices::default();
+    for group in &said.groups {
+        turn.edit(group, decided, &mut splices);
+    }
+    match said.form {
+        Form::Exact if splices.is_empty() => None,
+        Form::Exact | Form::Ambiguous => Some(splices.apply(&said.json)),
+    }
+}
+
+/// Reads a JSON text; `None` where nothing in it may change.
+fn read(turn: &mut Turn, json: &[u8]) -> Result<Option<Said>, Fault> {
+    strict::read(json, |document, form| {
+        let groups = turn.read(document.root())?;
+        let may_change = form == Form::Ambiguous || !groups.is_empty();
+        Ok(may_change.then(|| Said {
+            json: document.text().to_owned(),
+            form,
+            groups,
+        }))
+    })?
+}
+
+impl Stream for Reading {
+    fn admits(&self, piece: Piece<'_>) -> Result<(), Fault> {
+        if has_foreign_line(piece) {
+            let cause = "a line of an event that is no field of one".to_owned();
+            return Err(Fault::Malformed { cause });
+        }
+        Ok(())
+    }
+
+    fn piece(&mut self, piece: Piece<'_>, judge: &mut dyn Judge, out: &mut Vec<u8>) -> Result<(), Fault> {
+        let said = match piece.data {
+            Some(data) if !strict::is_silent(data) => read(&mut self.turn, data)?,
+            Some(_) | None => None,
+        };
+        if self.turn.is_open() {
+            return self.hold(piece, said);
+        }
+        let decided = self.release(judge, out);
+        self.pass(piece, said, &decided, out);
+        Ok(())
+    }
+
+    fn end(&mut self, _judge: &mut dyn Judge, _out: &mut Vec<u8>) -> Result<(), Fault> {
+        if self.turn.is_open() {
+            return Err(unfinished());
+        }
+        Ok(())
+    }
+
+    fn held(&self) -> usize {
+        self.bytes
+    }
+
+    fn broken(&self, fault: &Fault, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"data: ");
+        out.extend_from_slice(&error_body(Dialect::Gemini, 502, &fault.to_string()));
+        out.extend_from_slice(b"\n\n");
+    }
+}
+
+/// What becomes of a body that came whole, one response or an array of them; `None` where it stays as it is.
+pub(super) fn whole(body: &[u8], judge: &mut dyn Judge) -> Result<Option<Vec<u8>>, Fault> {
+    if strict::is_silent(body) {
+        return Ok(None);
+    }
+    let mut turn = Turn::default();
+    let said = read(&mut turn, body)?;
+    if turn.is_open() {
+        return Err(unfinished());
+    }
+    let decided = turn.decide(judge);
+    Ok(said
+        .and_then(|said| changed(said, &mut turn, &decided))
+        .map(String::into_bytes))
+}
+
+/// Whether a line stands in an event that readers of events pass over. Google's SDK for Python reads it as a response
+/// of its own.
+fn has_foreign_line(piece: Piece<'_>) -> bool {
+    if piece
+        .data
+        .is_some_and(|data| !data.is_empty() && piece.raw.starts_with(data))
+    {
+        return false;
+    }
+    let raw = piece.raw.strip_prefix(b"\xef\xbb\xbf").unwrap_or(piece.raw);
+    raw.split(|byte| matches!(byte, b'\r' | b'\n')).any(|line| {
+        let name = line.split(|byte| *byte == b':').next().unwrap_or_default();
+        !matches!(name, b"" | b"data" | b"event" | b"id" | b"retry")
+    })
+}
+
+fn unfinished() -> Fault {
+    Fault::Malformed {
+        cause: "the response ends inside a tool call".to_owned(),
+    }
+}

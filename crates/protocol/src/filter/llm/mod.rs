@@ -1,0 +1,373 @@
+//! What passes between an agent and a model: requests as a whole, responses as they come.
+//!
+//! Text and reasoning go on byte for byte with the read that brought them. Only a tool call is held until its name and
+//! arguments are whole, and what its API orders behind it; then it is judged, and goes on as it came or is replaced
+//! by text that every SDK accepts.
+
+mod anthropic;
+mod arguments;
+mod batch;
+mod denial;
+mod fault;
+mod framing;
+mod gemini;
+#[cfg(test)]
+mod harness;
+mod ollama;
+mod openai;
+mod openai_chat;
+#[cfg(test)]
+mod openai_fixture;
+mod openai_responses;
+mod reframe;
+mod request;
+mod strict;
+
+use mcpmon_model::{Dialect, LeftOut, Redaction, Spoken, Verdict};
+
+pub use self::{
+    fault::{Fault, error_body},
+    framing::Framing,
+    request::{Asked, Route, asked_by, read_batch, read_request, read_texts, route},
+};
+use crate::{
+    decode::{
+        lines::{Line, Lines},
+        sse::{Cut, Event, Events, has_hidden_line, is_plain},
+    },
+    rewrite::{event_with_data, silent_event},
+};
+
+/// Whoever decides what becomes of what is said.
+pub trait Judge {
+    /// Something that has to do with tools. [`Verdict::Hide`] is of use for lists only, [`Verdict::Redact`] for
+    /// nothing here: a call's arguments are redacted where the call is made.
+    fn judge(&mut self, said: &Spoken<'_>) -> Verdict;
+
+    /// What is to be replaced in a text of the user or of a tool that is on its way to a model; places in the text
+    /// as it reads, not as JSON writes it.
+    fn redact(&mut self, text: &str) -> Vec<Redaction>;
+
+    /// These calls were left out of the response with this id, which its provider may keep with them.
+    fn left_out(&mut self, _response: &str, _calls: &[LeftOut]) {}
+
+    /// What was left out of the response with this id.
+    fn unanswered(&mut self, _response: &str) -> Vec<LeftOut> {
+        Vec::new()
+    }
+}
+
+/// Bounds of what is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Longest body of a request, or of a response that does not come as a stream, bytes.
+    pub max_body: usize,
+    /// Longest event, or line, of a stream, bytes.
+    pub max_event: usize,
+    /// Most bytes of a stream that wait for the end of a tool call.
+    pub max_held: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            max_body: 64 << 20,
+            max_event: 16 << 20,
+            max_held: 16 << 20,
+        }
+    }
+}
+
+/// A piece of a stream: an event, or a line.
+#[derive(Clone, Copy, Debug)]
+struct Piece<'a> {
+    /// All of it, as it came.
+    raw: &'a [u8],
+    /// What an event is called; a line has no name.
+    name: Option<&'a [u8]>,
+    /// What it carries: JSON, or a word of the dialect's own (`[DONE]`); `None` where nothing.
+    data: Option<&'a [u8]>,
+}
+
+/// A dialect's reading of one stream.
+trait Stream: std::fmt::Debug + Send {
+    /// Whether an event may go on at all, as it came: what is not understood of it is left out afterwards.
+    fn admits(&self, _piece: Piece<'_>) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    /// Takes the next piece; puts into `out` what goes on now.
+    fn piece(&mut self, piece: Piece<'_>, judge: &mut dyn Judge, out: &mut Vec<u8>) -> Result<(), Fault>;
+
+    /// The stream is over: puts into `out` what still may go on. A call that is not whole may not.
+    fn end(&mut self, judge: &mut dyn Judge, out: &mut Vec<u8>) -> Result<(), Fault>;
+
+    /// How many bytes are held.
+    fn held(&self) -> usize;
+
+    /// How this dialect tells, in the middle of a stream, that it is over for this reason.
+    fn broken(&self, fault: &Fault, out: &mut Vec<u8>);
+}
+
+/// A response on its way to the agent.
+#[derive(Debug)]
+pub struct Response {
+    dialect: Dialect,
+    limits: Limits,
+    body: Body,
+    fault: Option<Fault>,
+}
+
+#[derive(Debug)]
+enum Body {
+    Unread,
+    Whole(Vec<u8>),
+    Events(Events, Box<dyn Stream>),
+    Lines(Lines, Box<dyn Stream>),
+}
+
+impl Response {
+    /// A response of which nothing came yet.
+    #[must_use]
+    pub fn new(dialect: Dialect, framing: Framing, limits: Limits) -> Self {
+        let body = match framing {
+            Framing::Unread => Body::Unread,
+            Framing::Whole => Body::Whole(Vec::new()),
+            Framing::Events => Body::Events(Events::new(limits.max_event), stream(dialect, limits)),
+            Framing::Lines => Body::Lines(Lines::new(limits.max_event), stream(dialect, limits)),
+        };
+        Self {
+            dialect,
+            limits,
+            body,
+            fault: None,
+        }
+    }
+
+    /// The answers to a batch of requests, one a line.
+    #[must_use]
+    pub fn of_batch(dialect: Dialect, limits: Limits) -> Self {
+        let lines = Lines::new(limits.max_event);
+        Self {
+            dialect,
+            limits,
+            body: Body::Lines(lines, Box::new(batch::Reading::new(dialect))),
+            fault: None,
+        }
+    }
+
+    /// Takes what the provider sent, cut anywhere, and puts into `out` what goes on to the agent now.
+    ///
+    /// # Errors
+    /// Where the response cannot go on. In the middle of a stream `out` has the dialect's own way of saying so, and
+    /// what comes behind it is dropped; a body that was to come whole is answered with [`error_body`].
+    pub fn push(&mut self, chunk: &[u8], judge: &mut dyn Judge, out: &mut Vec<u8>) -> Result<(), Fault> {
+        if let Some(fault) = &self.fault {
+            return Err(fault.clone());
+        }
+        let read = match &mut self.body {
+            Body::Unread => {
+                out.extend_from_slice(chunk);
+                Ok(())
+            }
+            Body::Whole(body) if body.len() + chunk.len() > self.limits.max_body => Err(Fault::TooLong {
+                limit: self.limits.max_body,
+            }),
+            Body::Whole(body) => {
+                body.extend_from_slice(chunk);
+                Ok(())
+            }
+            Body::Events(events, stream) => read_events(events, &mut **stream, chunk, judge, out),
+            Body::Lines(lines, stream) => read_lines(lines, &mut **stream, chunk, judge, out),
+        };
+        self.settle(read, out)
+    }
+
+    /// The provider sends no more.
+    ///
+    /// # Errors
+    /// As for [`Self::push`].
+    pub fn finish(&mut self, judge: &mut dyn Judge, out: &mut Vec<u8>) -> Result<(), Fault> {
+        if let Some(fault) = &self.fault {
+            return Err(fault.clone());
+        }
+        let read = match &mut self.body {
+            Body::Unread => Ok(()),
+            Body::Whole(body) => {
+                let body = std::mem::take(body);
+                whole(self.dialect, &body, judge).map(|new| put(new.unwrap_or(body), out))
+            }
+            Body::Events(events, stream) => {
+                let rest = match events.rest() {
+                    Some(event) => read_event(&event, &mut **stream, judge, out),
+                    None => Ok(()),
+                };
+                rest.and_then(|()| stream.end(judge, out))
+            }
+            Body::Lines(lines, stream) => {
+                let rest = match lines.rest() {
+                    Some(line) => read_line(line, &mut **stream, self.limits.max_event, judge, out),
+                    None => Ok(()),
+                };
+                rest.and_then(|()| stream.end(judge, out))
+            }
+        };
+        self.settle(read, out)
+    }
+
+    /// How many bytes wait for more: of a piece that is not whole, and of a call that is not decided.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        match &self.body {
+            Body::Unread => 0,
+            Body::Whole(body) => body.len(),
+            Body::Events(events, stream) => events.held() + stream.held(),
+            Body::Lines(lines, stream) => lines.held() + stream.held(),
+        }
+    }
+
+    fn settle(&mut self, read: Result<(), Fault>, out: &mut Vec<u8>) -> Result<(), Fault> {
+        let Err(fault) = read else {
+            return Ok(());
+        };
+        // What went on last may be a piece whose end never came: what is said now is none of it.
+        let is_open = !out.is_empty();
+        match &self.body {
+            Body::Unread | Body::Whole(_) => {}
+            Body::Events(_, stream) => {
+                if is_open && !is_ended(out) {
+                    out.extend_from_slice(b"\n\n");
+                }
+                stream.broken(&fault, out);
+            }
+            Body::Lines(_, stream) => {
+                if is_open && !out.ends_with(b"\n") {
+                    out.push(b'\n');
+                }
+                stream.broken(&fault, out);
+            }
+        }
+        self.body = Body::Whole(Vec::new());
+        self.fault = Some(fault.clone());
+        Err(fault)
+    }
+}
+
+/// Whether a blank line ends it: what follows is another event.
+fn is_ended(raw: &[u8]) -> bool {
+    let line = raw.strip_suffix(b"\r\n").or_else(|| raw.strip_suffix(b"\n"));
+    line.or_else(|| raw.strip_suffix(b"\r"))
+        .is_some_and(|line| line.is_empty() || line.ends_with(b"\n") || line.ends_with(b"\r"))
+}
+
+/// Puts `bytes` behind what is in `out`.
+fn put(bytes: Vec<u8>, out: &mut Vec<u8>) {
+    match out.is_empty() {
+        true => *out = bytes,
+        false => out.extend_from_slice(&bytes),
+    }
+}
+
+fn stream(dialect: Dialect, limits: Limits) -> Box<dyn Stream> {
+    match dialect {
+        Dialect::Anthropic => Box::new(anthropic::Reading::new(limits)),
+        Dialect::OpenaiChat => Box::new(openai_chat::Reading::new(limits)),
+        Dialect::OpenaiResponses => Box::new(openai_responses::Reading::new(limits)),
+        Dialect::Gemini => Box::new(gemini::Reading::new(limits)),
+        Dialect::Ollama => Box::new(ollama::Reading::new(limits)),
+    }
+}
+
+/// What becomes of a body that came whole; `None` where it stays as it is.
+fn whole(dialect: Dialect, body: &[u8], judge: &mut dyn Judge) -> Result<Option<Vec<u8>>, Fault> {
+    match dialect {
+        Dialect::Anthropic => anthropic::whole(body, judge),
+        Dialect::OpenaiChat => openai_chat::whole(body, judge),
+        Dialect::OpenaiResponses => openai_responses::whole(body, judge),
+        Dialect::Gemini => gemini::whole(body, judge),
+        Dialect::Ollama => ollama::whole(body, judge),
+    }
+}
+
+fn piece<'a>(event: &'a Event<'_>) -> Piece<'a> {
+    Piece {
+        raw: event.raw,
+        name: event.name,
+        data: event.data.as_deref(),
+    }
+}
+
+fn read_events(
+    events: &mut Events,
+    stream: &mut dyn Stream,
+    mut chunk: &[u8],
+    judge: &mut dyn Judge,
+    out: &mut Vec<u8>,
+) -> Result<(), Fault> {
+    while let Some(cut) = events.next(&mut chunk) {
+        match cut {
+            Cut::Event(event) => read_event(&event, stream, judge, out)?,
+            Cut::TooLong | Cut::Skipped(_) => return Err(Fault::TooLong { limit: events.max() }),
+        }
+    }
+    Ok(())
+}
+
+fn read_event(
+    event: &Event<'_>,
+    stream: &mut dyn Stream,
+    judge: &mut dyn Judge,
+    out: &mut Vec<u8>,
+) -> Result<(), Fault> {
+    if has_hidden_line(event.raw) {
+        return Err(Fault::malformed("a line of an event has another one in it"));
+    }
+    stream.admits(piece(event))?;
+    if is_plain(event.raw) {
+        return stream.piece(piece(event), judge, out);
+    }
+    let mut raw = Vec::new();
+    match event.data.as_deref() {
+        Some(data) => event_with_data(event.raw, &String::from_utf8_lossy(data), &mut raw),
+        None => silent_event(event.raw, &mut raw),
+    }
+    let raw = &raw[..];
+    stream.piece(Piece { raw, ..piece(event) }, judge, out)
+}
+
+fn read_lines(
+    lines: &mut Lines,
+    stream: &mut dyn Stream,
+    mut chunk: &[u8],
+    judge: &mut dyn Judge,
+    out: &mut Vec<u8>,
+) -> Result<(), Fault> {
+    let limit = lines.max();
+    while let Some(line) = lines.next(&mut chunk) {
+        read_line(line, stream, limit, judge, out)?;
+        // What is kept for the next line is part of no [`Response::held`].
+        lines.shrink();
+    }
+    Ok(())
+}
+
+fn read_line(
+    line: Line<'_>,
+    stream: &mut dyn Stream,
+    limit: usize,
+    judge: &mut dyn Judge,
+    out: &mut Vec<u8>,
+) -> Result<(), Fault> {
+    match line {
+        Line::Whole(line) => {
+            let content = crate::decode::lines::content(line);
+            let piece = Piece {
+                raw: line,
+                name: None,
+                data: (!content.is_empty()).then_some(content),
+            };
+            stream.piece(piece, judge, out)
+        }
+        Line::TooLong(_) => Err(Fault::TooLong { limit }),
+    }
+}

@@ -1,0 +1,92 @@
+//! What both APIs of `OpenAI` have in common.
+
+use mcpmon_model::{Denial, Intent, Spoken, Verdict};
+
+use super::{Fault, Judge};
+use crate::decode::json::{DEEPEST, Doubt, LoneSurrogate, Scan, Scanner, Value, canonical, quote_into};
+
+/// Most tool calls, and most answers, of one response.
+pub(super) const MOST: usize = 1024;
+
+/// Words in place of JSON that end a stream.
+pub(super) const DONE: &[u8] = b"[DONE]";
+
+pub(super) fn malformed(cause: impl std::fmt::Display) -> Fault {
+    Fault::Malformed {
+        cause: cause.to_string(),
+    }
+}
+
+pub(super) fn too_many() -> Fault {
+    malformed(format!("more than {MOST} of one kind in a response"))
+}
+
+/// A scanner for what a provider sends.
+pub(super) fn scanner() -> Scanner {
+    Scanner::new(DEEPEST)
+}
+
+/// Reads a text of a provider.
+pub(super) fn scan<'t>(scanner: &'t mut Scanner, text: &'t [u8]) -> Result<Scan<'t>, Fault> {
+    scanner.scan(text, LoneSurrogate::Replace).map_err(malformed)
+}
+
+/// Why a call does not go on; `None` where it does. A decision that does not fit a call stops it.
+pub(super) fn denied(judge: &mut dyn Judge, intent: Intent<'_>) -> Option<Denial> {
+    match judge.judge(&Spoken::Call(intent)) {
+        Verdict::Allow => None,
+        Verdict::Block(denial) => Some(denial),
+        Verdict::Hide(_) | Verdict::StripInstructions | Verdict::Redact(_) => Some(Denial {
+            rule: "internal".to_owned(),
+            reason: "the decision does not fit a tool call".to_owned(),
+            remedy: None,
+            event: None,
+        }),
+    }
+}
+
+/// A piece of a stream that holds an event.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Raw<'a> {
+    /// The one that was read.
+    pub(super) read: &'a [u8],
+    /// What goes on where nothing in it changes and it waits for nothing.
+    pub(super) unchanged: &'a [u8],
+}
+
+impl<'a> Raw<'a> {
+    /// One that was read as it came.
+    pub(super) const fn exact(raw: &'a [u8]) -> Self {
+        Self {
+            read: raw,
+            unchanged: raw,
+        }
+    }
+}
+
+/// A fault as the APIs tell an error in the middle of a stream, both members of one object: what the official SDKs
+/// raise, and what an event of Responses has.
+pub(super) fn error_members(fault: &Fault) -> (String, String) {
+    let mut message = String::new();
+    quote_into(&format!("[mcpmon] {fault}"), &mut message);
+    let told = format!("\"message\":{message},\"param\":null,\"code\":\"mcpmon\"");
+    (format!("\"error\":{{\"type\":\"server_error\",{told}}}"), told)
+}
+
+/// What becomes of a body that came whole once its calls are judged; `None` where it stays as it is.
+pub(super) fn whole_body(
+    body: &[u8],
+    judged: impl FnOnce(Value<'_>) -> Result<Option<String>, Fault>,
+) -> Result<Option<Vec<u8>>, Fault> {
+    if body.trim_ascii().is_empty() {
+        return Ok(None);
+    }
+    let mut scanner = scanner();
+    let read = scan(&mut scanner, body)?;
+    if read.doubt < Doubt::Surrogate {
+        return Ok(judged(read.document.root())?.map(String::into_bytes));
+    }
+    let text = canonical(read.document);
+    let new = judged(scan(&mut scanner, text.as_bytes())?.document.root())?;
+    Ok(Some(new.unwrap_or(text).into_bytes()))
+}

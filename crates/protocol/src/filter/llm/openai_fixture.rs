@@ -1,0 +1,156 @@
+//! Responses of `OpenAI`'s APIs through the front door: bytes in, bytes and judged calls out.
+
+use mcpmon_model::{Denial, Dialect, Input, Redaction, Spoken, Verdict};
+
+use super::{Fault, Framing, Judge, Limits, Response};
+
+pub(super) const LIMITS: Limits = Limits {
+    max_body: 1 << 16,
+    max_event: 1 << 13,
+    max_held: 1 << 13,
+};
+
+/// Blocks calls whose name or arguments have one of these words in them.
+#[derive(Debug, Default)]
+pub(super) struct Words {
+    blocked: Vec<&'static str>,
+    /// What was judged: `id name input`, `> server name input` for what was called already.
+    pub(super) judged: Vec<String>,
+}
+
+impl Judge for Words {
+    fn judge(&mut self, said: &Spoken<'_>) -> Verdict {
+        let told = match said {
+            Spoken::Call(intent) => {
+                let id = intent.id.as_deref().unwrap_or("-");
+                format!("{id} {}", shown(intent))
+            }
+            Spoken::Called { server, intent } => {
+                format!("> {} {}", server.as_deref().unwrap_or("-"), shown(intent))
+            }
+            Spoken::Listed { server, tools } => {
+                let names: Vec<&str> = tools.iter().map(|tool| &*tool.name.name).collect();
+                format!("< {server} {}", names.join(","))
+            }
+            other @ (Spoken::Offered(_) | Spoken::Remote(_) | Spoken::Hosted { .. }) => format!("{other:?}"),
+        };
+        let hit = self.blocked.iter().any(|word| told.contains(word));
+        self.judged.push(told);
+        if hit {
+            Verdict::Block(denial())
+        } else {
+            Verdict::Allow
+        }
+    }
+
+    fn redact(&mut self, _text: &str) -> Vec<Redaction> {
+        Vec::new()
+    }
+}
+
+fn shown(intent: &mcpmon_model::Intent<'_>) -> String {
+    let space = intent.name.namespace.as_deref().map(|space| format!("{space}/"));
+    let name = format!("{}{}", space.unwrap_or_default(), intent.name.name);
+    match &intent.input {
+        Input::Json(json) => format!("{name} {}", json.as_str()),
+        Input::Text(text) => format!("{name} text {text}"),
+        Input::Malformed(text) => format!("{name} malformed {text}"),
+    }
+}
+
+pub(super) fn denial() -> Denial {
+    Denial {
+        rule: "r".to_owned(),
+        reason: "no \"x\"".to_owned(),
+        remedy: None,
+        event: None,
+    }
+}
+
+/// What came out of a response.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Told {
+    pub(super) out: String,
+    pub(super) judged: Vec<String>,
+    pub(super) fault: Option<Fault>,
+}
+
+impl Told {
+    /// The JSON of its events.
+    pub(super) fn events(&self) -> Vec<serde_json::Value> {
+        let data = |line: &str| {
+            line.strip_prefix("data: ")
+                .filter(|data| *data != "[DONE]")
+                .map(str::to_owned)
+        };
+        let lines = self.out.lines().filter_map(data);
+        lines.map(|data| serde_json::from_str(&data).unwrap()).collect()
+    }
+}
+
+/// A response that comes in these chunks.
+pub(super) fn told<'c>(
+    dialect: Dialect,
+    framing: Framing,
+    blocked: &[&'static str],
+    chunks: impl IntoIterator<Item = &'c [u8]>,
+) -> Told {
+    let mut judge = Words {
+        blocked: blocked.to_vec(),
+        judged: Vec::new(),
+    };
+    let mut response = Response::new(dialect, framing, LIMITS);
+    let mut out = Vec::new();
+    let mut read = Ok(());
+    for chunk in chunks {
+        read = read.and_then(|()| response.push(chunk, &mut judge, &mut out));
+    }
+    read = read.and_then(|()| response.finish(&mut judge, &mut out));
+    Told {
+        out: String::from_utf8(out).unwrap(),
+        judged: judge.judged,
+        fault: read.err(),
+    }
+}
+
+/// Where a stream is cut: a short one anywhere, a long one around the ends of its lines and here and there.
+pub(super) fn cuts(stream: &str) -> Vec<usize> {
+    let bytes = stream.as_bytes();
+    let ends_near = |at: usize| bytes[at.saturating_sub(2)..(at + 2).min(bytes.len())].contains(&b'\n');
+    let is_cut = |at: &usize| bytes.len() < 1000 || at.is_multiple_of(29) || ends_near(*at);
+    (0..bytes.len()).filter(is_cut).collect()
+}
+
+/// A stream that comes at once, cut in two, and a byte at a time: all give the same.
+pub(super) fn streamed(dialect: Dialect, blocked: &[&'static str], stream: &str) -> Told {
+    cut_at(cuts(stream), dialect, blocked, stream)
+}
+
+/// The same, cut anywhere.
+pub(super) fn cut_anywhere(dialect: Dialect, blocked: &[&'static str], stream: &str) -> Told {
+    cut_at((0..stream.len()).collect(), dialect, blocked, stream)
+}
+
+fn cut_at(cuts: Vec<usize>, dialect: Dialect, blocked: &[&'static str], stream: &str) -> Told {
+    let bytes = stream.as_bytes();
+    let whole = told(dialect, Framing::Events, blocked, [bytes]);
+    for at in cuts {
+        let (head, tail) = bytes.split_at(at);
+        assert_eq!(
+            whole,
+            told(dialect, Framing::Events, blocked, [head, tail]),
+            "cut at {at}"
+        );
+    }
+    assert_eq!(
+        whole,
+        told(dialect, Framing::Events, blocked, bytes.chunks(1)),
+        "a byte at a time"
+    );
+    whole
+}
+
+/// A body that comes whole.
+pub(super) fn whole(dialect: Dialect, blocked: &[&'static str], body: &str) -> Told {
+    told(dialect, Framing::Whole, blocked, [body.as_bytes()])
+}

@@ -1,0 +1,272 @@
+//! A call, as the events of its item tell it.
+
+use std::borrow::Cow;
+
+use mcpmon_model::{Called, Digest, Input, Intent, LeftOut, RawJson, ToolName};
+
+use crate::{
+    decode::llm::openai_responses::{self as api, Call, Given, Item},
+    filter::llm::{
+        Fault, Judge,
+        arguments::Arguments,
+        openai::{denied, malformed},
+    },
+    rewrite::llm::blocked_text,
+};
+
+/// What an event tells of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Told {
+    /// That it begins.
+    Begun,
+    /// A part of its arguments.
+    Part,
+    /// All of its arguments.
+    All,
+    /// All of it.
+    Done,
+    /// Nothing that matters.
+    Nothing,
+}
+
+/// A call, as one item has it.
+#[derive(Clone, Debug)]
+pub(super) struct Wanted {
+    kind: String,
+    pub(super) item_id: String,
+    pub(super) call_id: String,
+    name: ToolName<'static>,
+    given: With,
+}
+
+/// What a tool is called with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum With {
+    Arguments(String),
+    Text(String),
+    Json(String),
+}
+
+impl Wanted {
+    pub(super) fn new(item: &Item<'_>, call: &Call<'_>) -> Self {
+        let owned = |text: &str| Cow::Owned(text.to_owned());
+        Self {
+            kind: item.kind.as_ref().to_owned(),
+            item_id: item.id.as_ref().to_owned(),
+            call_id: call.call_id.as_ref().to_owned(),
+            name: ToolName {
+                namespace: call.name.namespace.as_deref().map(owned),
+                name: owned(&call.name.name),
+            },
+            given: match &call.given {
+                Given::Arguments(text) => With::Arguments(text.as_ref().to_owned()),
+                Given::Text(text) => With::Text(text.as_ref().to_owned()),
+                Given::Json(value) => With::Json(value.text().to_owned()),
+            },
+        }
+    }
+
+    /// What tells it from other calls; arguments that are to be rewritten are taken as they are then.
+    pub(super) fn digest(&self) -> Result<Digest, Fault> {
+        let canonical = self.canonical()?;
+        let (With::Arguments(given) | With::Text(given) | With::Json(given)) = &self.given;
+        let space = self.name.namespace.as_deref();
+        let parts = [
+            &*self.kind,
+            &*self.call_id,
+            space.map_or("", |_| "in"),
+            space.unwrap_or_default(),
+            &*self.name.name,
+            canonical.as_deref().unwrap_or(given),
+        ];
+        let mut bytes = Vec::new();
+        for part in parts {
+            bytes.extend_from_slice(&part.len().to_le_bytes());
+            bytes.extend_from_slice(part.as_bytes());
+        }
+        Ok(Digest::of(&bytes))
+    }
+
+    /// The same for what the provider did: some of it has only the id of its item.
+    pub(super) fn told_digest(&self, item_id: &str) -> Result<Digest, Fault> {
+        let digest = self.digest()?;
+        Ok(Digest::of(&[item_id.as_bytes(), digest.as_bytes()].concat()))
+    }
+
+    /// Arguments to be written in place of those that readers could differ about.
+    pub(super) fn canonical(&self) -> Result<Option<String>, Fault> {
+        Ok(match &self.given {
+            With::Arguments(text) => Arguments::read(text)?.canonical(),
+            With::Text(_) | With::Json(_) => None,
+        })
+    }
+
+    /// Hands the intent to `tell`.
+    pub(super) fn with_intent<T>(&self, tell: impl FnOnce(Intent<'_>) -> T) -> Result<T, Fault> {
+        let arguments = match &self.given {
+            With::Arguments(text) => Some(Arguments::read(text)?),
+            With::Text(_) | With::Json(_) => None,
+        };
+        let input = match (&self.given, &arguments) {
+            (With::Arguments(_), Some(arguments)) => arguments.input(),
+            (With::Json(text), _) => Input::Json(RawJson::trusted(text)),
+            (With::Arguments(text) | With::Text(text), _) => Input::Text(Cow::Borrowed(text)),
+        };
+        Ok(tell(Intent {
+            id: (!self.call_id.is_empty()).then_some(Cow::Borrowed(&self.call_id)),
+            name: self.name.clone(),
+            input,
+        }))
+    }
+
+    /// It as one that was left out, with this said in its place; `None` where no text can answer it.
+    pub(super) fn left_out(&self, said: &str) -> Option<LeftOut> {
+        let called = match &*self.kind {
+            "function_call" => Called::Function,
+            "custom_tool_call" => Called::Custom,
+            // No text answers it.
+            _ => return None,
+        };
+        (!self.call_id.is_empty()).then(|| LeftOut {
+            call_id: self.call_id.clone(),
+            called,
+            said: said.to_owned(),
+        })
+    }
+
+    /// What is said in its place; `None` where it goes on.
+    pub(super) fn denied(&self, judge: &mut dyn Judge) -> Result<Option<String>, Fault> {
+        let denial = self.with_intent(|intent| denied(judge, intent))?;
+        Ok(denial.map(|denial| blocked_text(&self.name, &denial)))
+    }
+
+    const fn text(&self) -> Option<&String> {
+        match &self.given {
+            With::Arguments(text) | With::Text(text) => Some(text),
+            With::Json(_) => None,
+        }
+    }
+
+    fn with_text(&self, text: String) -> With {
+        match &self.given {
+            With::Arguments(_) => With::Arguments(text),
+            With::Text(_) => With::Text(text),
+            With::Json(given) => With::Json(given.clone()),
+        }
+    }
+}
+
+/// A call that is held.
+#[derive(Debug)]
+pub(super) struct Open {
+    pub(super) place: u64,
+    /// As it began, or, where it did not, as it was done.
+    pub(super) first: Wanted,
+    parts: String,
+    all: Option<(String, String)>,
+    done: Option<Wanted>,
+    /// Nothing of it can follow.
+    pub(super) is_over: bool,
+}
+
+impl Open {
+    pub(super) const fn new(place: u64, first: Wanted, is_over: bool) -> Self {
+        Self {
+            place,
+            first,
+            parts: String::new(),
+            all: None,
+            done: None,
+            is_over,
+        }
+    }
+
+    /// Whether it began without arguments.
+    pub(super) fn begins_empty(&self) -> bool {
+        self.first.text().is_none_or(String::is_empty)
+    }
+
+    /// Takes what an event tells of its arguments.
+    pub(super) fn tell(&mut self, told: Option<&api::Told<'_>>) -> Result<Told, Fault> {
+        if self.is_over && told.is_some() {
+            return Err(malformed("a tool call goes on after it was done"));
+        }
+        Ok(match told {
+            None => Told::Nothing,
+            Some(api::Told::Part(part)) => {
+                self.parts.push_str(part);
+                Told::Part
+            }
+            Some(api::Told::All(_, _)) if self.all.is_some() => {
+                return Err(malformed("the arguments of a tool call are done twice"));
+            }
+            Some(api::Told::All(all, name)) => {
+                self.all = Some((all.as_ref().to_owned(), name.as_ref().to_owned()));
+                Told::All
+            }
+        })
+    }
+
+    pub(super) fn done(&mut self, done: Wanted) -> Result<(), Fault> {
+        if self.is_over || done.kind != self.first.kind {
+            return Err(malformed("a tool call becomes another item"));
+        }
+        self.done = Some(done);
+        self.is_over = true;
+        Ok(())
+    }
+
+    /// The call, in all the ways in which some reader could take it from its events.
+    pub(super) fn readings(&self) -> Vec<Wanted> {
+        let last = self.done.as_ref().unwrap_or(&self.first);
+        let mut readings: Vec<Wanted> = Vec::new();
+        for name in self.names(last) {
+            for given in self.given(last) {
+                readings.push(Wanted {
+                    name: name.clone(),
+                    given,
+                    ..last.clone()
+                });
+            }
+        }
+        readings
+    }
+
+    fn names(&self, last: &Wanted) -> Vec<ToolName<'static>> {
+        let told = self.all.as_ref().map(|(_, name)| ToolName {
+            namespace: last.name.namespace.clone(),
+            name: Cow::Owned(name.clone()),
+        });
+        let mut names = vec![last.name.clone()];
+        for name in [Some(self.first.name.clone()), told].into_iter().flatten() {
+            if !name.name.is_empty() && !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names
+    }
+
+    fn given(&self, last: &Wanted) -> Vec<With> {
+        let (Some(first), Some(text)) = (self.first.text(), last.text()) else {
+            return vec![last.given.clone()];
+        };
+        let all = self.all.as_ref().map(|(all, _)| all.clone());
+        let texts = [
+            Some(text.clone()),
+            all,
+            Some(format!("{first}{}", self.parts)),
+            Some(self.parts.clone()),
+        ];
+        let mut given = Vec::new();
+        for text in texts.into_iter().flatten().filter(|text| !text.is_empty()) {
+            let with = last.with_text(text);
+            if !given.contains(&with) {
+                given.push(with);
+            }
+        }
+        if given.is_empty() {
+            given.push(last.with_text(String::new()));
+        }
+        given
+    }
+}

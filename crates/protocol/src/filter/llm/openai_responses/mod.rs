@@ -1,0 +1,355 @@
+//! Responses. Agents take a call from any of the events that tell of it: when it begins, in parts, when it is done, or
+//! from the response at the end. So all of them wait for a decision, and all are replaced. Events are numbered: what
+//! follows a call that is held waits behind it.
+
+mod call;
+mod held;
+mod snapshot;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use mcpmon_model::{Digest, LeftOut};
+
+use self::{
+    call::{Told, Wanted},
+    held::{Held, Waiting},
+};
+use super::{
+    Fault, Judge, Limits, Piece, Stream,
+    openai::{DONE, MOST, Raw, error_members, malformed, scan, scanner, too_many, whole_body},
+    strict,
+};
+use crate::{
+    decode::{
+        json::{Form, Scanner, Value, canonical},
+        llm::openai_responses::{Event, Item, What, event, item},
+    },
+    rewrite::llm::openai_responses::{Message, with_response},
+};
+
+/// Most items of a response.
+const MOST_ITEMS: usize = 4 * MOST;
+
+/// The reading of one stream.
+#[derive(Debug)]
+pub(super) struct Reading {
+    limits: Limits,
+    scanner: Scanner,
+    held: Held,
+    settled: Settled,
+}
+
+/// What is decided.
+#[derive(Debug, Default)]
+struct Settled {
+    places: BTreeMap<u64, Place>,
+    /// Calls that were allowed, and what the provider said that it did.
+    known: BTreeSet<Digest>,
+    /// The response's id, once it is known.
+    response: String,
+    /// What was blocked and not yet told.
+    left_out: Vec<LeftOut>,
+    /// By how much the numbers of events are higher than the provider's: a message that stands in place of a call can
+    /// have more events than that.
+    higher: u64,
+}
+
+/// What is known of an item, by its place in the response.
+#[derive(Debug)]
+enum Place {
+    /// It is no call.
+    NoCall,
+    /// It is a call that went on.
+    Allowed,
+    /// It is a call in place of which a message went on.
+    Blocked(Blocked),
+}
+
+#[derive(Debug)]
+struct Blocked {
+    item_id: String,
+    call_id: String,
+    message: Message,
+}
+
+/// Whose event it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Owner {
+    /// Of no call, or of one that went on.
+    Nobody,
+    /// Of a call that is held.
+    Held(usize),
+    /// Of a call in place of which a message went on.
+    Blocked,
+}
+
+impl Reading {
+    pub(super) fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            scanner: scanner(),
+            held: Held::default(),
+            settled: Settled::default(),
+        }
+    }
+}
+
+impl Stream for Reading {
+    fn piece(&mut self, piece: Piece<'_>, judge: &mut dyn Judge, out: &mut Vec<u8>) -> Result<(), Fault> {
+        let Some(data) = piece.data.filter(|data| !data.trim_ascii().is_empty()) else {
+            out.extend_from_slice(piece.raw);
+            return Ok(());
+        };
+        let Self { held, settled, .. } = self;
+        if data.trim_ascii() == DONE {
+            held.pass_or_wait(piece.raw, out);
+            return Ok(());
+        }
+        let read = scan(&mut self.scanner, data)?;
+        if read.form == Form::Exact {
+            let raw = Raw::exact(piece.raw);
+            take(held, settled, read.document.root(), raw, judge, out)?;
+        } else {
+            let is_half = strict::is_half(read.doubt, piece.raw);
+            let text = canonical(read.document);
+            let root = scan(&mut self.scanner, text.as_bytes())?.document.root();
+            let anew = named(root, &text);
+            let raw = Raw {
+                read: anew.as_bytes(),
+                unchanged: if is_half { piece.raw } else { anew.as_bytes() },
+            };
+            take(held, settled, root, raw, judge, out)?;
+        }
+        let limit = self.limits.max_held;
+        if held.bytes() > limit {
+            return Err(Fault::TooLong { limit });
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, judge: &mut dyn Judge, out: &mut Vec<u8>) -> Result<(), Fault> {
+        std::mem::take(&mut self.held).release(&mut self.settled, judge, out)
+    }
+
+    fn held(&self) -> usize {
+        self.held.bytes()
+    }
+
+    fn broken(&self, fault: &Fault, out: &mut Vec<u8>) {
+        let (error, told) = error_members(fault);
+        let event = format!("event: error\ndata: {{\"type\":\"error\",{told},{error}}}\n\n");
+        out.extend_from_slice(event.as_bytes());
+    }
+}
+
+/// What becomes of a body that came whole; `None` where it stays as it is.
+pub(super) fn whole(body: &[u8], judge: &mut dyn Judge) -> Result<Option<Vec<u8>>, Fault> {
+    whole_body(body, |root| {
+        let mut settled = Settled::default();
+        settled.is_of(root);
+        let new = settled.response(root, judge)?;
+        settled.tell_left_out(judge);
+        Ok(new)
+    })
+}
+
+/// Takes an event.
+fn take(
+    held: &mut Held,
+    settled: &mut Settled,
+    root: Value<'_>,
+    raw: Raw<'_>,
+    judge: &mut dyn Judge,
+    out: &mut Vec<u8>,
+) -> Result<(), Fault> {
+    let event = event(root).map_err(malformed)?;
+    let item = event.item.map(item).transpose().map_err(malformed)?;
+    let (owner, told) = match (&*event.kind, &item) {
+        ("response.output_item.added", Some(item)) => (begin(held, settled, &event, item)?, Told::Begun),
+        ("response.output_item.done", Some(item)) => (done(held, settled, &event, item, judge)?, Told::Done),
+        (
+            _,
+            Some(Item {
+                what: What::Call(_), ..
+            }),
+        ) => {
+            return Err(malformed(
+                "a tool call is in an event that is not known to have one",
+            ));
+        }
+        (_, _) => {
+            let owner = owner(held, settled, &event)?;
+            (owner, held.tell(owner, event.told.as_ref())?)
+        }
+    };
+    if let Some(response) = event.response {
+        settled.is_of(response);
+    }
+    if let (Some(response), true) = (event.response, is_end(&event.kind)) {
+        held.end_all(response)?;
+    }
+    match owner {
+        Owner::Blocked => {}
+        Owner::Nobody if held.is_empty() => {
+            let is_bare = event.response.is_none() && item.is_none();
+            let raw = if is_bare { raw.unchanged } else { raw.read };
+            settled.pass(root, event.response, raw, judge, out)?;
+        }
+        Owner::Nobody | Owner::Held(_) => held.push(Waiting::new(root, raw.read, &event, owner, told)),
+    }
+    if held.is_over() {
+        std::mem::take(held).release(settled, judge, out)?;
+    }
+    settled.tell_left_out(judge);
+    Ok(())
+}
+
+/// Whether nothing of a call can follow this event.
+fn is_end(kind: &str) -> bool {
+    let state = kind.strip_prefix("response.").unwrap_or_default();
+    matches!(
+        state,
+        "completed" | "done" | "failed" | "incomplete" | "cancelled"
+    )
+}
+
+fn begin(held: &mut Held, settled: &mut Settled, event: &Event<'_>, item: &Item<'_>) -> Result<Owner, Fault> {
+    let What::Call(call) = &item.what else {
+        return settled.no_call(held, event);
+    };
+    let place = place(event)?;
+    if held.at(place).is_some() || settled.places.contains_key(&place) {
+        return Err(malformed("a tool call begins where another item is"));
+    }
+    held.begin(place, Wanted::new(item, call)).map(Owner::Held)
+}
+
+fn done(
+    held: &mut Held,
+    settled: &mut Settled,
+    event: &Event<'_>,
+    item: &Item<'_>,
+    judge: &mut dyn Judge,
+) -> Result<Owner, Fault> {
+    let What::Call(call) = &item.what else {
+        settled.tell(item, judge)?;
+        return settled.no_call(held, event);
+    };
+    let place = place(event)?;
+    let wanted = Wanted::new(item, call);
+    if let Some(at) = held.at(place) {
+        held.done(at, wanted)?;
+        return Ok(Owner::Held(at));
+    }
+    match settled.places.get(&place) {
+        None => held.done_only(place, wanted).map(Owner::Held),
+        Some(Place::Blocked(_)) => Ok(Owner::Blocked),
+        Some(Place::Allowed) if settled.known.contains(&wanted.digest()?) => Ok(Owner::Nobody),
+        Some(Place::Allowed | Place::NoCall) => Err(malformed("an item becomes another one")),
+    }
+}
+
+fn place(event: &Event<'_>) -> Result<u64, Fault> {
+    event
+        .output_index
+        .ok_or_else(|| malformed("a tool call has no place in the response"))
+}
+
+/// Whose event it is, by its place and by its id: readers go by either.
+fn owner(held: &Held, settled: &Settled, event: &Event<'_>) -> Result<Owner, Fault> {
+    let by_place = event.output_index.and_then(|place| held.at(place));
+    let by_id = held.with_id(&event.item_id);
+    match (by_place, by_id) {
+        (Some(at), Some(other)) if at != other => Err(malformed("an event belongs to two items")),
+        (Some(at), _) | (None, Some(at)) => Ok(Owner::Held(at)),
+        (None, None) if settled.is_blocked(event) => Ok(Owner::Blocked),
+        (None, None) => Ok(Owner::Nobody),
+    }
+}
+
+impl Settled {
+    /// Notes an item that is no call.
+    fn no_call(&mut self, held: &Held, event: &Event<'_>) -> Result<Owner, Fault> {
+        let Some(place) = event.output_index else {
+            return Ok(Owner::Nobody);
+        };
+        if held.at(place).is_some() {
+            return Err(malformed("a tool call becomes another item"));
+        }
+        match self.places.get(&place) {
+            Some(Place::NoCall) => {}
+            None => self.settle(place, Place::NoCall)?,
+            Some(Place::Allowed | Place::Blocked(_)) => {
+                return Err(malformed("a tool call becomes another item"));
+            }
+        }
+        Ok(Owner::Nobody)
+    }
+
+    fn settle(&mut self, place: u64, what: Place) -> Result<(), Fault> {
+        if self.places.len() >= MOST_ITEMS {
+            return Err(too_many());
+        }
+        self.places.insert(place, what);
+        Ok(())
+    }
+
+    /// Notes which response it is.
+    fn is_of(&mut self, response: Value<'_>) {
+        if let Some(id) = response.member("id").and_then(Value::string) {
+            self.response = id.into_owned();
+        }
+    }
+
+    /// Tells what was blocked, once it is known of which response.
+    fn tell_left_out(&mut self, judge: &mut dyn Judge) {
+        if !self.response.is_empty() && !self.left_out.is_empty() {
+            judge.left_out(&self.response, &std::mem::take(&mut self.left_out));
+        }
+    }
+
+    fn is_blocked(&self, event: &Event<'_>) -> bool {
+        let has_id = |place: &Place| match place {
+            Place::Blocked(blocked) => !event.item_id.is_empty() && blocked.item_id == event.item_id,
+            Place::NoCall | Place::Allowed => false,
+        };
+        let at = event.output_index.and_then(|place| self.places.get(&place));
+        matches!(at, Some(Place::Blocked(_))) || self.places.values().any(has_id)
+    }
+
+    /// Sends on what is of no call that is held, with what is decided in place of what the response in it says.
+    fn pass(
+        &mut self,
+        root: Value<'_>,
+        response: Option<Value<'_>>,
+        raw: &[u8],
+        judge: &mut dyn Judge,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Fault> {
+        let new = match response {
+            Some(response) => self.response(response, judge)?,
+            None => None,
+        };
+        let is_numbered = self.higher > 0 && root.member("sequence_number").is_some();
+        match new.is_some() || is_numbered {
+            true => {
+                let event = with_response(root, self.higher, new.as_deref());
+                out.extend_from_slice(named(root, &event).as_bytes());
+            }
+            false => out.extend_from_slice(raw),
+        }
+        Ok(())
+    }
+}
+
+/// An event with the name that its type is, where that is one.
+fn named(root: Value<'_>, text: &str) -> String {
+    let kind = root.member("type").and_then(Value::string).unwrap_or_default();
+    let is_plain = |byte: u8| byte.is_ascii_lowercase() || matches!(byte, b'.' | b'_');
+    if kind.is_empty() || !kind.bytes().all(is_plain) {
+        return format!("data: {text}\n\n");
+    }
+    format!("event: {kind}\ndata: {text}\n\n")
+}

@@ -1,0 +1,126 @@
+//! A response as it stands, with the items in it: at the end of a stream, or alone.
+
+use mcpmon_model::{Digest, Spoken};
+
+use super::{Blocked, MOST_ITEMS, Place, Settled, call::Wanted};
+use crate::{
+    decode::{
+        json::Value,
+        llm::openai_responses::{Item, What, item, output},
+    },
+    filter::llm::{
+        Fault, Judge,
+        openai::{MOST, malformed, too_many},
+    },
+    rewrite::llm::openai_responses::{ItemEdit, Message, with_items},
+};
+
+impl Settled {
+    /// A response with what is decided in place of its calls; `None` where it stays as it is.
+    pub(super) fn response(
+        &mut self,
+        response: Value<'_>,
+        judge: &mut dyn Judge,
+    ) -> Result<Option<String>, Fault> {
+        let mut edits = Vec::new();
+        let mut calls = 0;
+        for (place, value) in (0..).zip(output(response).map_err(malformed)?) {
+            let item = item(value).map_err(malformed)?;
+            let What::Call(call) = &item.what else {
+                self.tell(&item, judge)?;
+                edits.push(ItemEdit::Keep);
+                continue;
+            };
+            calls += 1;
+            if calls > MOST {
+                return Err(too_many());
+            }
+            edits.push(self.call(place, &Wanted::new(&item, call), judge)?);
+        }
+        let is_kept = edits.iter().all(|edit| *edit == ItemEdit::Keep);
+        Ok((!is_kept).then(|| with_items(response, &edits)))
+    }
+
+    /// What becomes of a call in a response: what became of it before, if it is the same.
+    fn call(&mut self, place: u64, wanted: &Wanted, judge: &mut dyn Judge) -> Result<ItemEdit, Fault> {
+        let digest = wanted.digest()?;
+        if !self.known.contains(&digest) {
+            if let Some(message) = self.message(place, wanted) {
+                return Ok(ItemEdit::Replace(message));
+            }
+            if let Some(text) = wanted.denied(judge)? {
+                return Ok(ItemEdit::Replace(self.block(place, wanted, &text)?));
+            }
+            self.know(digest)?;
+        }
+        Ok(wanted.canonical()?.map_or(ItemEdit::Keep, ItemEdit::Arguments))
+    }
+
+    /// What stands in place of a call that was blocked before.
+    fn message(&self, place: u64, wanted: &Wanted) -> Option<Message> {
+        let same = |one: &str, other: &str| !one.is_empty() && one == other;
+        let is_it = |at: u64, blocked: &Blocked| {
+            let has_ids = !blocked.call_id.is_empty() && !wanted.call_id.is_empty();
+            same(&blocked.call_id, &wanted.call_id)
+                || same(&blocked.item_id, &wanted.item_id)
+                || at == place && !has_ids
+        };
+        self.places.iter().find_map(|(at, found)| match found {
+            Place::Blocked(blocked) if is_it(*at, blocked) => Some(blocked.message.clone()),
+            Place::Blocked(_) | Place::Allowed | Place::NoCall => None,
+        })
+    }
+
+    fn block(&mut self, place: u64, wanted: &Wanted, text: &str) -> Result<Message, Fault> {
+        self.left_out.extend(wanted.left_out(text));
+        let message = Message::new(&self.response, &wanted.item_id, place, text);
+        if !self.places.contains_key(&place) {
+            let blocked = Blocked {
+                item_id: wanted.item_id.clone(),
+                call_id: wanted.call_id.clone(),
+                message: message.clone(),
+            };
+            self.settle(place, Place::Blocked(blocked))?;
+        }
+        Ok(message)
+    }
+
+    /// Tells what the provider did by itself, once.
+    pub(super) fn tell(&mut self, item: &Item<'_>, judge: &mut dyn Judge) -> Result<(), Fault> {
+        match &item.what {
+            What::Called(server, call) => {
+                let wanted = Wanted::new(item, call);
+                let digest = wanted.told_digest(&item.id)?;
+                if !self.known.contains(&digest) {
+                    self.know(digest)?;
+                    let server = server.clone();
+                    wanted.with_intent(|intent| {
+                        judge.judge(&Spoken::Called { server, intent });
+                    })?;
+                }
+            }
+            What::Listed(server, tools) => {
+                let definitions = tools.iter().map(|tool| tool.definition.as_str());
+                let told: Vec<&str> = [&*item.id, server].into_iter().chain(definitions).collect();
+                let digest = Digest::of(told.join("\n").as_bytes());
+                if !self.known.contains(&digest) {
+                    self.know(digest)?;
+                    judge.judge(&Spoken::Listed {
+                        server: server.clone(),
+                        tools: tools.clone(),
+                    });
+                }
+            }
+            What::Call(_) | What::Nothing => {}
+        }
+        Ok(())
+    }
+
+    pub(super) fn know(&mut self, digest: Digest) -> Result<(), Fault> {
+        if self.known.len() >= MOST_ITEMS {
+            return Err(too_many());
+        }
+        self.known.insert(digest);
+        Ok(())
+    }
+}

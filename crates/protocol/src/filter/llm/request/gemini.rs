@@ -1,0 +1,105 @@
+//! Gemini `generateContent`.
+
+use std::borrow::Cow;
+
+use mcpmon_model::Remote;
+
+use super::reading::{ListId, Owner, Reading, named};
+use crate::{
+    decode::json::Value,
+    filter::llm::{Fault, strict},
+};
+
+/// Members that a request lies in: of Google's Code Assist, and of a request to count.
+const WRAPPINGS: [&str; 2] = ["request", "generateContentRequest"];
+
+pub(super) fn request<'t>(root: Value<'t>, reading: &mut Reading<'t, '_>) -> Result<(), Fault> {
+    contents(reading)?;
+    for wrapping in WRAPPINGS {
+        if let Some(inner) = strict::value(root, wrapping)?.filter(|inner| inner.is_object()) {
+            reading.close(root)?;
+            reading.open(inner);
+            contents(reading)?;
+            reading.close(inner)?;
+            reading.open(root);
+        }
+    }
+    Ok(())
+}
+
+fn contents(reading: &mut Reading<'_, '_>) -> Result<(), Fault> {
+    if let Some((tools, list)) = reading.array("tools")? {
+        for (item, tool) in tools.items().enumerate() {
+            let members = reading.members(tool, Owner::Item(list, item));
+            self::tool(tool, members, reading)?;
+        }
+    }
+    for name in ["systemInstruction", "contents"] {
+        if let Some(value) = reading.value(name)? {
+            content(value, reading)?;
+            for item in value.items() {
+                content(item, reading)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// One tool has members for several: functions of the agent's, and what the provider runs.
+fn tool<'t>(tool: Value<'t>, list: ListId, reading: &mut Reading<'t, '_>) -> Result<(), Fault> {
+    for (position, member) in tool.members().enumerate() {
+        if strict::stands_for(member.name, "functionDeclarations") {
+            let functions = reading.items(member.value, Owner::Item(list, position))?;
+            for (item, function) in member.value.items().enumerate() {
+                let name = strict::text(function, "name")?.unwrap_or_default();
+                reading.offer(named(name), function, functions, item)?;
+            }
+        } else if strict::stands_for(member.name, "mcpServers") {
+            for server in member.value.items() {
+                reading.remote(remote(server)?)?;
+            }
+        } else if !member.value.is_null() {
+            reading.hosted(Cow::Borrowed(member.name))?;
+        }
+    }
+    Ok(())
+}
+
+fn remote(server: Value<'_>) -> Result<Remote<'_>, Fault> {
+    let url = match strict::value(server, "streamableHttpTransport")? {
+        Some(transport) => strict::text(transport, "url")?,
+        None => None,
+    };
+    Ok(Remote {
+        label: strict::text(server, "name")?.unwrap_or_default(),
+        url,
+        tools: None,
+    })
+}
+
+pub(super) fn content<'t>(content: Value<'t>, reading: &mut Reading<'t, '_>) -> Result<(), Fault> {
+    reading.text(content);
+    let parts = strict::value(content, "parts")?;
+    for part in parts.into_iter().flat_map(Value::items) {
+        self::part(part, reading)?;
+    }
+    Ok(())
+}
+
+fn part<'t>(part: Value<'t>, reading: &mut Reading<'t, '_>) -> Result<(), Fault> {
+    if let Some(response) = strict::value(part, "functionResponse")?
+        && let Some(response) = strict::value(response, "response")?
+    {
+        reading.texts(response);
+    }
+    // What is signed goes back as it came, and thoughts with it.
+    let is_signed = strict::value(part, "thoughtSignature")?.is_some();
+    if is_signed || strict::value(part, "thought")?.is_some_and(Value::is_true) {
+        return Ok(());
+    }
+    if let Some(call) = strict::value(part, "functionCall")? {
+        reading.arguments_of(call, "args")?;
+    }
+    reading.text(part);
+    reading.text_of(part, "text")
+}

@@ -1,0 +1,132 @@
+//! Requests: what tools they offer, which servers and tools the provider is to use itself, and which texts go to the
+//! model.
+//!
+//! Only what a verdict changes is written anew. What a provider wrote and wants back as it was stays byte for byte:
+//! reasoning and its signatures, what is signed, encrypted parts, ids; so do images and other blobs.
+
+mod anthropic;
+mod gemini;
+mod ollama;
+mod openai_chat;
+mod openai_responses;
+mod openai_tools;
+mod path;
+mod reading;
+mod route;
+mod shape;
+#[cfg(test)]
+mod tests;
+mod texts;
+
+use mcpmon_model::Dialect;
+
+use self::reading::Reading;
+pub use self::route::{Route, asked_by, route};
+use super::{Fault, Judge, strict};
+use crate::decode::json::{Form, Value};
+
+/// Most requests in one batch.
+const MAX_BATCH: usize = 100_000;
+
+/// What is known of a request once it was read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Asked {
+    /// What goes to the provider; `None` for what came.
+    pub body: Option<Vec<u8>>,
+    /// Whether the response is to come as a stream. Gemini says so in the path: [`Route::Model`].
+    pub stream: bool,
+    /// The model. Gemini names it in the path.
+    pub model: Option<String>,
+    /// How many places were redacted.
+    pub redacted: usize,
+}
+
+/// Reads and judges a request.
+///
+/// # Errors
+/// Where it may not go on.
+pub fn read_request(dialect: Dialect, body: &[u8], judge: &mut dyn Judge) -> Result<Asked, Fault> {
+    read(body, judge, |root, reading, asked| {
+        request(dialect, root, reading, asked)
+    })
+}
+
+/// Reads a request whose answer can carry no call: its texts are redacted.
+///
+/// # Errors
+/// Where it may not go on.
+pub fn read_texts(body: &[u8], judge: &mut dyn Judge) -> Result<Asked, Fault> {
+    read(body, judge, |root, reading, _| texts::request(root, reading))
+}
+
+/// Reads and judges a batch of requests, each on its own.
+///
+/// # Errors
+/// Where one of them may not go on.
+pub fn read_batch(dialect: Dialect, body: &[u8], judge: &mut dyn Judge) -> Result<Asked, Fault> {
+    read(body, judge, |root, reading, _| {
+        let requests = strict::value(root, "requests")?
+            .into_iter()
+            .flat_map(Value::items);
+        for (position, item) in requests.enumerate() {
+            if position == MAX_BATCH {
+                let cause = format!("more than {MAX_BATCH} requests in one batch");
+                return Err(Fault::Malformed { cause });
+            }
+            if let Some(params) = strict::value(item, "params")? {
+                request(dialect, params, reading, &mut Asked::default())?;
+            }
+        }
+        Ok(())
+    })
+}
+
+fn read(
+    body: &[u8],
+    judge: &mut dyn Judge,
+    look: impl for<'t> FnOnce(Value<'t>, &mut Reading<'t, '_>, &mut Asked) -> Result<(), Fault>,
+) -> Result<Asked, Fault> {
+    strict::read(body, |document, form| {
+        let root = document.root();
+        if !root.is_object() {
+            let cause = "a request is a JSON object".to_owned();
+            return Err(Fault::Malformed { cause });
+        }
+        let mut reading = Reading::new(judge);
+        let mut asked = Asked::default();
+        look(root, &mut reading, &mut asked)?;
+        let (splices, redacted) = reading.finish();
+        asked.redacted = redacted;
+        if form == Form::Ambiguous || !splices.is_empty() {
+            asked.body = Some(splices.apply(document.text()).into_bytes());
+        }
+        Ok(asked)
+    })?
+}
+
+/// Reads one request.
+fn request<'t>(
+    dialect: Dialect,
+    root: Value<'t>,
+    reading: &mut Reading<'t, '_>,
+    asked: &mut Asked,
+) -> Result<(), Fault> {
+    reading.open(root);
+    asked.model = reading.value("model")?.and_then(Value::string).map(Into::into);
+    let stream = reading.value("stream")?;
+    asked.stream = match dialect {
+        Dialect::Anthropic | Dialect::OpenaiChat | Dialect::OpenaiResponses => {
+            stream.is_some_and(Value::is_true)
+        }
+        Dialect::Ollama => stream.is_none_or(Value::is_true),
+        Dialect::Gemini => false,
+    };
+    match dialect {
+        Dialect::Anthropic => anthropic::request(reading)?,
+        Dialect::OpenaiChat => openai_chat::request(reading)?,
+        Dialect::OpenaiResponses => openai_responses::request(reading)?,
+        Dialect::Gemini => gemini::request(root, reading)?,
+        Dialect::Ollama => ollama::request(reading)?,
+    }
+    reading.close(root)
+}

@@ -1,0 +1,116 @@
+//! What a body looks like where its path says nothing.
+
+use mcpmon_model::Dialect;
+
+use crate::{
+    decode::json::{Value, ValueKind},
+    filter::llm::strict::{self, stands_for},
+};
+
+/// Most messages, blocks and tools that are looked at to tell two dialects apart.
+const LOOKED_AT: usize = 64;
+
+/// How sure it is that a body is a request to a model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shape {
+    /// It is one.
+    Sure(Dialect),
+    /// It is one, or a request to embed or to moderate.
+    Likely(Dialect),
+    /// It is none.
+    None,
+}
+
+/// What a body looks like.
+pub(super) fn shape(body: &[u8]) -> Shape {
+    if body.trim_ascii_start().first() != Some(&b'{') {
+        return Shape::None;
+    }
+    strict::read(body, |document, _| of(document.root())).unwrap_or(Shape::None)
+}
+
+fn of(root: Value<'_>) -> Shape {
+    let find = |name: &str| {
+        let member = root.members().find(|member| stands_for(member.name, name));
+        member.map(|member| member.value)
+    };
+    let has = |name: &str| find(name).is_some();
+    let is_list = |value: &Value<'_>| value.kind() == ValueKind::Array;
+    if find("contents").is_some() && !has("messages") {
+        return Shape::Sure(Dialect::Gemini);
+    }
+    if let Some(messages) = find("messages").filter(is_list) {
+        let is_anthropic = [
+            "system",
+            "anthropic_version",
+            "stop_sequences",
+            "thinking",
+            "mcp_servers",
+        ]
+        .into_iter()
+        .any(has)
+            || find("tools").is_some_and(has_input_schema)
+            || has_blocks(messages);
+        return match is_anthropic {
+            true => Shape::Sure(Dialect::Anthropic),
+            false if has("options") || has("keep_alive") => Shape::Sure(Dialect::Ollama),
+            false => Shape::Sure(Dialect::OpenaiChat),
+        };
+    }
+    match (
+        has("input"),
+        has("model"),
+        has("tools") || has("instructions") || has("previous_response_id"),
+    ) {
+        (true, _, true) => Shape::Sure(Dialect::OpenaiResponses),
+        (true, true, false) => Shape::Likely(Dialect::OpenaiResponses),
+        _ => Shape::None,
+    }
+}
+
+fn has_input_schema(tools: Value<'_>) -> bool {
+    let mut members = tools.items().take(LOOKED_AT).flat_map(Value::members);
+    members.any(|member| stands_for(member.name, "input_schema"))
+}
+
+/// Whether a message has a block in it that only Anthropic knows.
+fn has_blocks(messages: Value<'_>) -> bool {
+    let contents = messages
+        .items()
+        .take(LOOKED_AT)
+        .filter_map(|message| message.member("content"));
+    let mut types = contents
+        .flat_map(|content| content.items().take(LOOKED_AT))
+        .filter_map(|block| block.member("type")?.string());
+    types.any(|kind| {
+        matches!(
+            &*kind,
+            "tool_use" | "tool_result" | "thinking" | "redacted_thinking" | "image" | "document"
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use test_case::test_case;
+
+    use super::*;
+
+    #[test_case(r#"{"model":"m","messages":[]}"# => Shape::Sure(Dialect::OpenaiChat); "messages")]
+    #[test_case(r#"{"Messages":[{"role":"user"}]}"# => Shape::Sure(Dialect::OpenaiChat); "messages in another spelling")]
+    #[test_case(r#"{"model":"m","messages":[],"system":"s"}"# => Shape::Sure(Dialect::Anthropic); "messages and a system prompt")]
+    #[test_case(r#"{"messages":[],"tools":[{"name":"a","input_schema":{}}]}"# => Shape::Sure(Dialect::Anthropic); "tools of Anthropic")]
+    #[test_case(r#"{"messages":[{"content":[{"type":"tool_result"}]}]}"# => Shape::Sure(Dialect::Anthropic); "blocks of Anthropic")]
+    #[test_case(r#"{"messages":[{"content":"x"}],"options":{}}"# => Shape::Sure(Dialect::Ollama); "options of Ollama")]
+    #[test_case(r#"{"contents":[{"parts":[]}]}"# => Shape::Sure(Dialect::Gemini); "contents")]
+    #[test_case(r#" {"model":"m","input":[],"tools":[]}"# => Shape::Sure(Dialect::OpenaiResponses); "input and tools")]
+    #[test_case(r#"{"model":"m","input":"x"}"# => Shape::Likely(Dialect::OpenaiResponses); "input")]
+    #[test_case(r#"{"input":"x"}"# => Shape::None; "input alone")]
+    #[test_case(r#"{"messages":1}"# => Shape::None; "messages that are none")]
+    #[test_case("{\"messages\":[]" => Shape::None; "no JSON")]
+    #[test_case("[]" => Shape::None; "a list")]
+    #[test_case("" => Shape::None; "nothing")]
+    fn shapes(body: &str) -> Shape {
+        shape(body.as_bytes())
+    }
+}

@@ -1,0 +1,278 @@
+//! Strict JSON of bodies and events, and members whose names readers spell in more than one way.
+
+use std::borrow::Cow;
+
+use mcpmon_model::RawJson;
+
+use super::Fault;
+use crate::decode::{
+    json::{
+        DEEPEST, Document, Doubt, Form, LoneSurrogate, Malformed, Member, Scanner, Value, ValueKind,
+        canonical, is_spelled_like,
+    },
+    sse::has_line_end,
+};
+
+/// Reads a body or an event as strict JSON. Where readers could differ on it, it is read as [`canonical`] writes it,
+/// and that is to go on in its place ([`Form::Ambiguous`]).
+pub(super) fn read<T>(text: &[u8], look: impl FnOnce(Document<'_>, Form) -> T) -> Result<T, Malformed> {
+    read_within(Doubt::LineEnd, text, look)
+}
+
+/// The same for a line, on whose end readers can differ too.
+pub(super) fn read_line<T>(text: &[u8], look: impl FnOnce(Document<'_>, Form) -> T) -> Result<T, Malformed> {
+    read_within(Doubt::None, text, look)
+}
+
+fn read_within<T>(
+    borne: Doubt,
+    text: &[u8],
+    look: impl FnOnce(Document<'_>, Form) -> T,
+) -> Result<T, Malformed> {
+    let mut scanner = Scanner::new(DEEPEST);
+    let scan = scanner.scan(text, LoneSurrogate::Replace)?;
+    if scan.doubt <= borne {
+        return Ok(look(scan.document, Form::Exact));
+    }
+    let anew = canonical(scan.document);
+    if says_the_same(text, anew.as_bytes()) {
+        return Ok(look(scan.document, Form::Exact));
+    }
+    let mut scanner = Scanner::new(DEEPEST);
+    let scan = scanner.scan(anew.as_bytes(), LoneSurrogate::Refuse)?;
+    Ok(look(scan.document, Form::Ambiguous))
+}
+
+/// Whether a text is `canonical` but for spaces. A name that cannot be written without an escape leaves no doubt by
+/// itself.
+fn says_the_same(text: &[u8], canonical: &[u8]) -> bool {
+    let (mut in_string, mut escaped) = (false, false);
+    let counts = |byte: &u8| {
+        if !in_string {
+            in_string = *byte == b'"';
+            return !matches!(byte, b' ' | b'\t');
+        }
+        in_string = *byte != b'"' || escaped;
+        escaped = *byte == b'\\' && !escaped;
+        true
+    };
+    text.iter().copied().filter(counts).eq(canonical.iter().copied())
+}
+
+/// What is not JSON and cannot be read as any: nothing, or the word with which some gateways end every stream.
+pub(super) fn is_silent(data: &[u8]) -> bool {
+    matches!(data.trim_ascii(), b"" | b"[DONE]")
+}
+
+/// Whether an event that holds no call may go on as it came though it has half of a pair of surrogates in it: the other
+/// half may be in the next one, and what reads both puts them together.
+pub(super) fn is_half(doubt: Doubt, raw: &[u8]) -> bool {
+    doubt == Doubt::Surrogate && !has_line_end(raw)
+}
+
+/// Whether some reader takes a member called `name` for `known`: in snake case or camel case, in any case at all.
+pub(super) fn stands_for(name: &str, known: &str) -> bool {
+    name == known || is_spelled_like(name, known)
+}
+
+/// The member that stands for `known`, unless it is `null`.
+///
+/// Of two that do, readers take one or the other: such an object cannot be judged.
+pub(super) fn member<'t>(object: Value<'t>, known: &'static str) -> Result<Option<Member<'t>>, Fault> {
+    let [found] = find(object, [known]);
+    found.member()
+}
+
+/// The value of the member that stands for `known`, unless it is `null`.
+pub(super) fn value<'t>(object: Value<'t>, known: &'static str) -> Result<Option<Value<'t>>, Fault> {
+    Ok(member(object, known)?.map(|member| member.value))
+}
+
+/// The members that stand for these names, found in one pass.
+pub(super) fn find<'t, const N: usize>(object: Value<'t>, known: [&'static str; N]) -> [Found<'t>; N] {
+    let mut found = known.map(Found::none);
+    for member in object.members() {
+        for found in &mut found {
+            found.see(member);
+        }
+    }
+    found
+}
+
+/// What stands for a name in an object. Two members that do are a fault only to whoever wants to know.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Found<'t> {
+    known: &'static str,
+    member: Option<Member<'t>>,
+    is_twice: bool,
+}
+
+impl<'t> Found<'t> {
+    const fn none(known: &'static str) -> Self {
+        Self {
+            known,
+            member: None,
+            is_twice: false,
+        }
+    }
+
+    fn see(&mut self, member: Member<'t>) {
+        if stands_for(member.name, self.known) {
+            self.is_twice |= self.member.replace(member).is_some();
+        }
+    }
+
+    /// As [`member`] tells it.
+    pub(super) fn member(self) -> Result<Option<Member<'t>>, Fault> {
+        if self.is_twice {
+            return Err(Fault::Malformed {
+                cause: format!("two members of one object stand for '{}'", self.known),
+            });
+        }
+        Ok(self.member.filter(|member| !member.value.is_null()))
+    }
+
+    /// As [`value`] tells it.
+    pub(super) fn value(self) -> Result<Option<Value<'t>>, Fault> {
+        Ok(self.member()?.map(|member| member.value))
+    }
+
+    /// As [`text`] tells it.
+    pub(super) fn text(self) -> Result<Option<Cow<'t, str>>, Fault> {
+        Ok(self.value()?.and_then(Value::string))
+    }
+}
+
+/// The members of an object in which many names are looked up.
+#[derive(Debug, Default)]
+pub(super) struct Members<'t>(Vec<Member<'t>>);
+
+impl<'t> Members<'t> {
+    /// Those of an object; what is none has none.
+    pub(super) fn of(object: Value<'t>) -> Self {
+        Self(object.members().collect())
+    }
+
+    /// All of them, in order.
+    pub(super) fn all(&self) -> &[Member<'t>] {
+        &self.0
+    }
+
+    /// What stands for this name.
+    pub(super) fn find(&self, known: &'static str) -> Found<'t> {
+        let mut found = Found::none(known);
+        for member in &self.0 {
+            found.see(*member);
+        }
+        found
+    }
+}
+
+/// What the member that stands for `known` says, where it is a string.
+pub(super) fn text<'t>(object: Value<'t>, known: &'static str) -> Result<Option<Cow<'t, str>>, Fault> {
+    Ok(value(object, known)?.and_then(Value::string))
+}
+
+/// The items of the array that stands for `known`; none where there is none.
+///
+/// What is no array some readers still take items from.
+pub(super) fn items<'t>(
+    object: Value<'t>,
+    known: &'static str,
+) -> Result<impl Iterator<Item = Value<'t>>, Fault> {
+    let array = value(object, known)?;
+    if array.is_some_and(|array| array.kind() != ValueKind::Array) {
+        return Err(Fault::malformed(format_args!("'{known}' is no array")));
+    }
+    Ok(array.into_iter().flat_map(Value::items))
+}
+
+/// What a member's name says.
+pub(super) fn name_of(member: Member<'_>) -> String {
+    let literal = format!("\"{}\"", member.name);
+    let name = RawJson::trusted(&literal).text().unwrap_or_default();
+    name.into_owned()
+}
+
+impl From<Malformed> for Fault {
+    fn from(malformed: Malformed) -> Self {
+        Self::Malformed {
+            cause: malformed.to_string(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use test_case::test_case;
+
+    use super::*;
+
+    #[test_case("functionCall" => true; "camel case")]
+    #[test_case("function_call" => true; "snake case")]
+    #[test_case("FunctionCall" => true; "Pascal case")]
+    #[test_case("FUNCTION_CALL" => true; "upper case")]
+    #[test_case("function__call_" => true; "more underscores")]
+    #[test_case("functionCalls" => false; "longer")]
+    #[test_case("function-call" => true; "a dash")]
+    #[test_case("" => false; "nothing")]
+    fn spellings(name: &str) -> bool {
+        stands_for(name, "functionCall")
+    }
+
+    #[test]
+    fn letters_that_fold() {
+        assert!(stands_for("me\u{17F}\u{17F}age\u{17F}", "messages"));
+        assert!(!stands_for("messages\u{0}", "messages"));
+    }
+
+    #[test_case(r#"{ "a\"b" : [1, "\\" ] }"# => Form::Exact; "a name that needs an escape")]
+    #[test_case(r#"{"a\/b":1}"# => Form::Ambiguous; "a name that needs none")]
+    #[test_case(r#"{"a\"b":1,"x":1,"x":2}"# => Form::Ambiguous; "a name that needs one, and a name twice")]
+    #[test_case(r#""\udc00""# => Form::Ambiguous; "half a surrogate pair")]
+    fn forms(text: &str) -> Form {
+        let form = read(text.as_bytes(), |_, form| form).unwrap();
+        assert_eq!(read_line(text.as_bytes(), |_, form| form), Ok(form));
+        form
+    }
+
+    #[test_case("{\r\"a\":1}"; "a carriage return")]
+    #[test_case("[\"\u{2028}\"]"; "what ends lines for some")]
+    fn what_ends_lines_matters_in_lines(text: &str) {
+        assert_eq!(read(text.as_bytes(), |_, form| form), Ok(Form::Exact));
+        assert_eq!(read_line(text.as_bytes(), |_, form| form), Ok(Form::Ambiguous));
+    }
+
+    #[test]
+    fn two_spellings_in_one_object_are_refused() {
+        let text = |json: &str| {
+            read(json.as_bytes(), |document, _| {
+                text(document.root(), "name").map(|name| name.map(Cow::into_owned))
+            })
+            .unwrap()
+        };
+        assert_eq!(text(r#"{"name":"a"}"#), Ok(Some("a".to_owned())));
+        assert_eq!(text(r#"{"Name":"a"}"#), Ok(Some("a".to_owned())));
+        assert_eq!(text(r#"{"name":"a","name":"b"}"#), Ok(Some("b".to_owned())));
+        assert_eq!(text(r#"{"name":null,"x":1}"#), Ok(None));
+        let fault = text(r#"{"name":"a","Name":"b"}"#);
+        let cause = "two members of one object stand for 'name'".to_owned();
+        assert_eq!(fault, Err(Fault::Malformed { cause }));
+    }
+
+    #[test]
+    fn two_spellings_are_a_fault_only_of_what_is_looked_up() {
+        let json = br#"{"type":"text","Text":"a","text":"b","content":null}"#;
+        let said = |found: Found<'_>| found.text().map(|text| text.map(Cow::into_owned)).ok();
+        let expected = [Some(Some("text".to_owned())), None, Some(None), Some(None)];
+        let names = ["type", "text", "content", "name"];
+        read(json, |document, _| {
+            let root = document.root();
+            assert_eq!(find(root, names).map(said), expected);
+            let members = Members::of(root);
+            assert_eq!(names.map(|name| said(members.find(name))), expected);
+            assert_eq!(members.all().len(), 4);
+        })
+        .unwrap();
+    }
+}

@@ -1,0 +1,214 @@
+//! Which arguments of a tool its clients repeat in headers: `x-mcp-header` in its `inputSchema`, since 2026-07-28.
+
+use std::collections::BTreeMap;
+
+use mcpmon_model::RawJson;
+
+use crate::decode::json::{DEEPEST, Doubt, LoneSurrogate, Scanner, Value, ValueKind, canonical};
+
+/// What marks a property of a schema.
+const MARK: &str = "x-mcp-header";
+
+/// Most headers of one tool that are known; of one with more none are.
+const MOST_HEADERS: usize = 64;
+
+/// A longer definition is not searched: a schema is walked once for each of its levels.
+const LONGEST: usize = 1 << 20;
+
+/// An argument that stands in a header too.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Annotation {
+    /// The header's name behind `Mcp-Param-`, in lower case.
+    pub(super) header: Box<str>,
+    /// Names of members, from the arguments down, as JSON writes them.
+    pub(super) path: Vec<Box<str>>,
+}
+
+impl Annotation {
+    /// How much there is to remember, bytes.
+    pub(super) fn len(&self) -> usize {
+        self.header.len() + self.path.iter().map(|name| name.len()).sum::<usize>()
+    }
+}
+
+/// Those of the tool that `definition` defines; none where they break the rules: no client of the protocol sends headers
+/// for such a tool.
+pub(super) fn annotations(definition: RawJson<'_>) -> Vec<Annotation> {
+    let text = definition.as_str();
+    if text.len() > LONGEST || !may_have(text) {
+        return Vec::new();
+    }
+    let mut scanner = Scanner::new(DEEPEST);
+    let Ok(scan) = scanner.scan(text.as_bytes(), LoneSurrogate::Replace) else {
+        return Vec::new();
+    };
+    if scan.doubt < Doubt::Name {
+        return of_tool(scan.document.root());
+    }
+    // A mark can be written with an escape.
+    let anew = canonical(scan.document);
+    let mut scanner = Scanner::new(DEEPEST);
+    match scanner.scan(anew.as_bytes(), LoneSurrogate::Refuse) {
+        Ok(scan) => of_tool(scan.document.root()),
+        Err(_) => Vec::new(),
+    }
+}
+
+/// Whether there can be an annotation in a text. Names may have escapes in them, which are rare.
+fn may_have(text: &str) -> bool {
+    text.contains(MARK) || text.contains("\\u")
+}
+
+fn of_tool(tool: Value<'_>) -> Vec<Annotation> {
+    let mut found = Found::default();
+    if let Some(schema) = last(tool, "inputSchema") {
+        found.schema(schema, Place::Root, &mut Vec::new());
+    }
+    if found.is_broken {
+        return Vec::new();
+    }
+    let annotations = found.annotations.into_iter();
+    annotations
+        .map(|(header, path)| Annotation { header, path })
+        .collect()
+}
+
+/// Where in a schema another one stands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Root,
+    /// Behind names of properties alone: its value is at one place in the arguments, or nowhere.
+    Property,
+    /// In a list, a choice, a definition: it has no one value.
+    Elsewhere,
+}
+
+#[derive(Default)]
+struct Found {
+    annotations: BTreeMap<Box<str>, Vec<Box<str>>>,
+    is_broken: bool,
+}
+
+impl Found {
+    /// Walks a schema and those in it: as deep as the text, which is capped.
+    fn schema<'t>(&mut self, schema: Value<'t>, place: Place, path: &mut Vec<&'t str>) {
+        for member in schema.members() {
+            match member.name {
+                MARK => self.mark(schema, member.value, place, path),
+                "properties" => {
+                    for property in member.value.members() {
+                        path.push(property.name);
+                        self.schema(property.value, place.below(), path);
+                        path.pop();
+                    }
+                }
+                "$defs" | "definitions" | "dependentSchemas" | "patternProperties" => {
+                    for named in member.value.members() {
+                        self.schema(named.value, Place::Elsewhere, path);
+                    }
+                }
+                // Values, no schemas.
+                "const" | "default" | "enum" | "examples" => {}
+                _ if member.value.kind() == ValueKind::Array => {
+                    for item in member.value.items() {
+                        self.schema(item, Place::Elsewhere, path);
+                    }
+                }
+                _ => self.schema(member.value, Place::Elsewhere, path),
+            }
+        }
+    }
+
+    fn mark(&mut self, schema: Value<'_>, mark: Value<'_>, place: Place, path: &[&str]) {
+        let kind = last(schema, "type").and_then(Value::string);
+        let header = mark.string().filter(|header| is_token(header));
+        let (Some(header), Place::Property) = (header, place) else {
+            self.is_broken = true;
+            return;
+        };
+        match kind.as_deref() {
+            Some("string" | "integer" | "boolean") => {}
+            // Not allowed, as each language writes them in its own way; yet some send them.
+            Some("number") => return,
+            Some(_) | None => {
+                self.is_broken = true;
+                return;
+            }
+        }
+        let path = path.iter().map(|name| Box::from(*name)).collect();
+        let known = self
+            .annotations
+            .insert(header.to_ascii_lowercase().into_boxed_str(), path);
+        self.is_broken |= known.is_some() || self.annotations.len() > MOST_HEADERS;
+    }
+}
+
+impl Place {
+    const fn below(self) -> Self {
+        match self {
+            Self::Root | Self::Property => Self::Property,
+            Self::Elsewhere => Self::Elsewhere,
+        }
+    }
+}
+
+/// Of two members with one name the last one counts.
+fn last<'t>(object: Value<'t>, name: &str) -> Option<Value<'t>> {
+    let members = object.members().filter(|member| member.name == name);
+    members.last().map(|member| member.value)
+}
+
+/// What the name of a header is made of (RFC 9110, 5.6.2).
+fn is_token(text: &str) -> bool {
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    !text.is_empty() && text.bytes().all(is_part)
+}
+
+#[cfg(test)]
+mod tests {
+    use test_case::test_case;
+
+    use super::*;
+
+    fn told(schema: &str) -> String {
+        let tool = format!(r#"{{"name":"t","inputSchema":{schema}}}"#);
+        let told = annotations(RawJson::trusted(&tool));
+        let told = told
+            .iter()
+            .map(|one| format!("{}={}", one.header, one.path.join(".")));
+        told.collect::<Vec<_>>().join(" ")
+    }
+
+    #[test_case(r#"{"properties":{"region":{"type":"string","x-mcp-header":"Region"},"q":{"type":"string"}}}"# => "region=region"; "one")]
+    #[test_case(r#"{"properties":{"a":{"type":"object","properties":{"b":{"type":"integer","x-mcp-header":"B"}}},"c":{"type":"boolean","x-mcp-header":"C"}}}"# => "b=a.b c=c"; "nested")]
+    #[test_case(r#"{"properties":{"n":{"type":"number","x-mcp-header":"N"}}}"# => ""; "a number, which some send")]
+    #[test_case(r#"{"properties":{"n":{"type":"number","x-mcp-header":"N"},"s":{"type":"string","x-mcp-header":"S"}}}"# => "s=s"; "beside a number")]
+    #[test_case(r#"{"properties":{"properties":{"type":"string","x-mcp-header":"P"}}}"# => "p=properties"; "a property called properties")]
+    #[test_case(r#"{"properties":{"r":{"type":"string","x-mcp-he\u0061der":"R"}},"x":"x-mcp-header"}"# => "r=r"; "an escape in the mark")]
+    #[test_case(r#"{"properties":{"r":{"type":"string","default":{"x-mcp-header":"no"},"x-mcp-header":"R"}}}"# => "r=r"; "a value that looks like one")]
+    #[test_case(r#"{"properties":{"r":{"type":"string","x-mcp-header":""}}}"# => ""; "an empty name")]
+    #[test_case(r#"{"properties":{"r":{"type":"string","x-mcp-header":"a:b"}}}"# => ""; "no token")]
+    #[test_case(r#"{"properties":{"r":{"type":"string","x-mcp-header":"R\r\nHost"}}}"# => ""; "another header inside")]
+    #[test_case(r#"{"properties":{"r":{"type":"array","x-mcp-header":"R"}}}"# => ""; "an array")]
+    #[test_case(r#"{"properties":{"r":{"type":["string"],"x-mcp-header":"R"}}}"# => ""; "more types")]
+    #[test_case(r#"{"properties":{"a":{"type":"string","x-mcp-header":"R"},"b":{"type":"string","x-mcp-header":"r"}}}"# => ""; "a name twice")]
+    #[test_case(r#"{"properties":{"a":{"type":"string","x-mcp-header":"A"},"b":{"items":{"type":"string","x-mcp-header":"B"}}}}"# => ""; "an item of a list")]
+    #[test_case(r#"{"x-mcp-header":"R","type":"string"}"# => ""; "the schema itself")]
+    #[test_case(r#"{"properties":{"a":{"type":"string","x-mcp-header":"A"}},"oneOf":[{"properties":{"b":{"type":"string","x-mcp-header":"B"}}}]}"# => ""; "a choice")]
+    #[test_case(r#"{"$defs":{"default":{"type":"string","x-mcp-header":"A"}}}"# => ""; "a definition called default")]
+    #[test_case(r#"{"properties":{"r":{"type":"string"}}}"# => ""; "none")]
+    fn annotations_of(schema: &str) -> String {
+        told(schema)
+    }
+
+    #[test]
+    fn there_is_room_for_so_many() {
+        let schema = |count: usize| {
+            let property = |at| format!(r#""p{at}":{{"type":"string","x-mcp-header":"H{at}"}}"#);
+            let properties: Vec<String> = (0..count).map(property).collect();
+            format!(r#"{{"properties":{{{}}}}}"#, properties.join(","))
+        };
+        assert_eq!(told(&schema(MOST_HEADERS)).split(' ').count(), MOST_HEADERS);
+        assert_eq!(told(&schema(MOST_HEADERS + 1)), "");
+    }
+}

@@ -1,0 +1,112 @@
+//! What is known of a server from one session to the next: which arguments its tools want in headers, and which call
+//! became which task. Since 2026-07-28 every request is a session of its own.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use mcpmon_model::{
+    Answer, AnswerOutcome, Content, FromServer, ListKind, Listing, Message, Question, RawJson, ResultKind,
+};
+
+use super::annotations::{Annotation, annotations};
+use crate::decode::mcp::Tasks;
+
+/// Most tools that are known to want headers.
+const MOST_TOOLS: usize = 1 << 10;
+
+/// What is remembered of one tool is not longer, bytes.
+const LONGEST: usize = 8 << 10;
+
+/// What the sessions of one caller at one server know together. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub struct Learned(Arc<Mutex<Known>>);
+
+#[derive(Debug)]
+struct Known {
+    tools: BTreeMap<Box<str>, Arc<[Annotation]>>,
+    tasks: Tasks,
+}
+
+impl Default for Known {
+    fn default() -> Self {
+        Self {
+            tools: BTreeMap::new(),
+            tasks: Tasks::new(1 << 10),
+        }
+    }
+}
+
+impl Learned {
+    /// The headers that a tool wants, as far as a list said so.
+    pub(super) fn annotations(&self, tool: &str) -> Option<Arc<[Annotation]>> {
+        self.lock().tools.get(tool).cloned()
+    }
+
+    /// The tool whose call became this task.
+    pub(super) fn tool(&self, task: &str) -> Option<Box<str>> {
+        self.lock().tasks.tool(task).map(Box::from)
+    }
+
+    /// Takes note of what a server says.
+    pub(super) fn hear(&self, message: &Message<'_>) {
+        let Content::Server(said) = &message.content else {
+            return;
+        };
+        match said {
+            FromServer::Listing(listing) if listing.kind == ListKind::Tools => self.lock().tools(listing),
+            FromServer::Answer(answer) => {
+                if let Some((task, tool)) = became_task(answer) {
+                    self.lock().tasks.insert(&task, tool);
+                }
+            }
+            FromServer::Listing(_)
+            | FromServer::Introduction(_)
+            | FromServer::Ask { .. }
+            | FromServer::ListChanged(_)
+            | FromServer::Notice { .. } => {}
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        // Every change is one insertion or removal: what a panic left is whole.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Known {
+    fn tools(&mut self, listing: &Listing<'_>) {
+        for item in &listing.items {
+            self.tool(&item.name, item.definition);
+        }
+    }
+
+    fn tool(&mut self, name: &str, definition: RawJson<'_>) {
+        let annotations = annotations(definition);
+        let length: usize = annotations.iter().map(Annotation::len).sum();
+        let has_room = self.tools.len() < MOST_TOOLS || self.tools.contains_key(name);
+        if annotations.is_empty() || !has_room || name.len() + length > LONGEST {
+            self.tools.remove(name);
+            return;
+        }
+        self.tools.insert(name.into(), annotations.into());
+    }
+}
+
+/// The task that a call became, and the tool that was called.
+fn became_task(answer: &Answer<'_>) -> Option<(String, Box<str>)> {
+    let Question::Call { tool: Some(tool) } = &answer.to.what else {
+        return None;
+    };
+    let AnswerOutcome::Result {
+        result,
+        kind: ResultKind::Task,
+    } = &answer.outcome
+    else {
+        return None;
+    };
+    let flat = result.member("taskId");
+    let id = flat.or_else(|| result.member("task")?.member("taskId"))?.text()?;
+    Some((id.into_owned(), tool.clone()))
+}

@@ -1,0 +1,152 @@
+//! MCP over HTTP: a request whole, a response as it comes.
+//!
+//! What a client posts and cannot be read strictly, or is not what its headers say, never reaches the server. What the
+//! server answers is judged message by message, wherever a message stands: in a JSON body, in an event of a stream, in
+//! the text of an error that clients hand on. Comments, `retry:` and empty events pass as they come.
+
+mod annotations;
+mod fault;
+pub(super) mod head;
+mod joined;
+mod learned;
+mod legacy;
+mod output;
+mod post;
+mod question;
+mod response;
+mod rewritten;
+#[cfg(test)]
+mod tests;
+mod value;
+
+use mcpmon_model::{Incident, Side, Timestamp};
+
+use self::post::BodyExit;
+pub use self::{
+    fault::{Fault, error_body},
+    head::Head,
+    learned::Learned,
+    legacy::{Endpoint, endpoint},
+    output::Output,
+    post::{Answer, Forward, Posted, Waiting},
+    question::Question,
+    response::{Ended, Flow, Response},
+};
+pub use super::{called::called, message::Judge, own::Listed};
+use super::{
+    message::{Reader, Spoken},
+    own::Own,
+};
+pub use crate::{decode::Limits, rewrite::oauth::Resource};
+use crate::{
+    decode::{json::Doubt, lines, mcp::Dialogue},
+    rewrite::{self, refusal},
+};
+
+/// What was asked and answered in one session at one server: of what has one `Mcp-Session-Id`, of one stream of the
+/// transport before that, or of one request where there are no sessions.
+#[derive(Debug)]
+pub struct Session {
+    limits: Limits,
+    reader: Reader,
+    learned: Learned,
+    own: Own,
+    /// Everything is answered on one stream.
+    is_legacy: bool,
+}
+
+impl Session {
+    /// A session in which nothing was said yet. Sessions of one caller at one server share what they have `learned`.
+    #[must_use]
+    pub fn new(limits: Limits, learned: Learned) -> Self {
+        Self {
+            limits,
+            reader: Reader::new(limits, Dialogue::with_repetitions(limits)),
+            learned,
+            own: Own::default(),
+            is_legacy: false,
+        }
+    }
+
+    /// A session of the transport of 2024-11-05, in which all answers come on the stream it began with.
+    #[must_use]
+    pub fn legacy(limits: Limits, learned: Learned) -> Self {
+        Self {
+            is_legacy: true,
+            ..Self::new(limits, learned)
+        }
+    }
+
+    /// What a client posts: its headers, and its body to the end. In a session of the transport of 2024-11-05 `out` can
+    /// have something for the client afterwards, to be written to its stream.
+    pub fn post(
+        &mut self,
+        now: Timestamp,
+        head: &Head<'_>,
+        body: &[u8],
+        judge: &mut Judge<'_>,
+        out: &mut Output,
+    ) -> Posted {
+        if body.len() > self.limits.max_line {
+            let limit = self.limits.max_line;
+            let side = Side::Client;
+            out.incidents.push(Incident::TooLong { side, limit });
+            return Posted::Answer(Answer::too_long(limit));
+        }
+        if lines::is_blank(body) {
+            let cause = "the body is empty";
+            out.incidents.push(Incident::Unparsable {
+                cause: cause.to_owned(),
+            });
+            return Posted::Answer(Answer::refused(400, rewrite::Fault::Parse, cause));
+        }
+        if let Some(cause) = head.objection_to_charset() {
+            let answer = Answer::refused(415, rewrite::Fault::Request, &cause);
+            out.incidents.push(Incident::Unparsable { cause });
+            return Posted::Answer(answer);
+        }
+        let mut exit = BodyExit::new(head, &self.learned, &self.own.waiting, &mut out.incidents);
+        let spoken = Spoken {
+            side: Side::Client,
+            text: body,
+            borne: Doubt::LineEnd,
+            era: head.era(),
+        };
+        self.reader.read(now, spoken, judge, &mut exit);
+        let posted = exit.posted(body);
+        if self.is_legacy {
+            return on_the_stream(posted, out);
+        }
+        posted
+    }
+
+    /// Turns down what the server has waited for longer than allowed, if there is such a limit.
+    pub fn expire(&mut self, now: Timestamp, out: &mut Output) {
+        for id in self.reader.dialogue.expire(now, Side::Server) {
+            let cause = "no answer came in time";
+            out.to_server
+                .push(refusal(Some(&id), rewrite::Fault::Timeout, cause));
+        }
+    }
+}
+
+/// Where all answers come on one stream, ours do too: nobody looks for one in the response to what was posted.
+fn on_the_stream(posted: Posted, out: &mut Output) -> Posted {
+    match posted {
+        Posted::Forward(mut forward) => {
+            forward.waiting.elsewhere = true;
+            for answer in forward.waiting.answers.drain(..) {
+                rewrite::event(&answer, &mut out.to_client);
+            }
+            Posted::Forward(forward)
+        }
+        Posted::Answer(answer) if answer.status == 200 => {
+            rewrite::event(&String::from_utf8_lossy(&answer.body), &mut out.to_client);
+            Posted::Answer(Answer {
+                status: 202,
+                body: Vec::new(),
+            })
+        }
+        Posted::Answer(answer) => Posted::Answer(answer),
+    }
+}

@@ -1,0 +1,307 @@
+//! What a client posts.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use mcpmon_model::{Era, Incident, RequestId, Timestamp};
+
+use super::{
+    super::message::{Admission, Exit, Stray, Why},
+    Session,
+    annotations::Annotation,
+    head::{Head, last},
+    joined::Joined,
+    learned::Learned,
+};
+use crate::{
+    decode::{
+        json::Value,
+        jsonrpc::{Envelope, Payload},
+    },
+    rewrite::{Fault, mismatch, refusal},
+};
+
+/// What becomes of a request.
+#[derive(Debug)]
+pub enum Posted {
+    /// It goes on.
+    Forward(Forward),
+    /// It goes nowhere; this is the answer to it.
+    Answer(Answer),
+}
+
+/// A request that goes on.
+#[derive(Debug)]
+pub struct Forward {
+    /// Its body; `None` for as it came.
+    pub body: Option<Vec<u8>>,
+    /// Headers whose values are others than they were, each time one with this name is there, in their order.
+    pub headers: Vec<(String, String)>,
+    /// What its response is read with.
+    pub waiting: Waiting,
+}
+
+/// A response of ours.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// Its status.
+    pub status: u16,
+    /// Its body, JSON; empty for none.
+    pub body: Vec<u8>,
+}
+
+/// Who waits for a response.
+#[derive(Debug, Default)]
+pub struct Waiting {
+    /// Ids of the requests that went on.
+    pub(super) asked: Vec<RequestId>,
+    /// What is answered already: the response is to have it too.
+    pub(super) answers: Vec<String>,
+    /// They came in an array, and are answered in one.
+    pub(super) is_batch: bool,
+    /// Tools whose calls became the tasks that are asked for.
+    pub(super) tasks: Vec<(RequestId, Box<str>)>,
+    /// What is accepted here is answered on another channel.
+    pub(super) elsewhere: bool,
+}
+
+impl Waiting {
+    /// Whether one of them has waited for its answer here for longer than allowed, if there is such a limit.
+    #[must_use]
+    pub fn is_late(&self, now: Timestamp, session: &Session) -> bool {
+        let dialogue = &session.reader.dialogue;
+        !self.elsewhere && self.asked.iter().any(|id| dialogue.is_late(now, id))
+    }
+}
+
+impl Answer {
+    /// The answer to a request whose body is longer than `limit` bytes, and was not read.
+    #[must_use]
+    pub fn too_long(limit: usize) -> Self {
+        Self::refused(
+            413,
+            Fault::Request,
+            &format!("the message is longer than {limit} bytes"),
+        )
+    }
+
+    /// The answer to a request with nobody's id in it.
+    pub(super) fn refused(status: u16, fault: Fault, cause: &str) -> Self {
+        Self {
+            status,
+            body: refusal(None, fault, cause).into_bytes(),
+        }
+    }
+}
+
+/// A body that a client posted, and what comes of it.
+pub(super) struct BodyExit<'h> {
+    head: &'h Head<'h>,
+    learned: &'h Learned,
+    /// Ids of questions of our own, which no client may use meanwhile.
+    own: &'h BTreeSet<RequestId>,
+    incidents: &'h mut Vec<Incident>,
+    goes_on: Option<Passage>,
+    answers: Vec<(String, Why)>,
+    mismatch: Option<String>,
+    asked: Vec<RequestId>,
+    /// The id of the message whose turn it is.
+    turn: Option<RequestId>,
+    annotations: Option<Arc<[Annotation]>>,
+    tasks: Vec<(RequestId, Box<str>)>,
+    is_batch: bool,
+    /// An answer that nobody waits for was in it.
+    is_unasked: bool,
+}
+
+/// What goes on.
+pub(super) enum Passage {
+    AsItCame,
+    Instead(Joined),
+}
+
+impl<'h> BodyExit<'h> {
+    pub(super) fn new(
+        head: &'h Head<'h>,
+        learned: &'h Learned,
+        own: &'h BTreeSet<RequestId>,
+        incidents: &'h mut Vec<Incident>,
+    ) -> Self {
+        Self {
+            head,
+            learned,
+            own,
+            incidents,
+            goes_on: None,
+            answers: Vec::new(),
+            mismatch: None,
+            asked: Vec::new(),
+            turn: None,
+            annotations: None,
+            tasks: Vec::new(),
+            is_batch: false,
+            is_unasked: false,
+        }
+    }
+
+    /// What became of the body.
+    pub(super) fn posted(mut self, body: &[u8]) -> Posted {
+        self.asked.extend(self.turn.take());
+        if let Some(answer) = self.mismatch {
+            return Posted::Answer(Answer {
+                status: 400,
+                body: answer.into_bytes(),
+            });
+        }
+        let Some(goes_on) = self.goes_on else {
+            if self.is_unasked && self.head.era() == Era::Stateless {
+                // There are no answers of clients.
+                let cause = "an answer to nothing";
+                return Posted::Answer(Answer::refused(400, Fault::Request, cause));
+            }
+            return Posted::Answer(answer(self.answers, self.is_batch));
+        };
+        let known = self.annotations.as_deref().unwrap_or_default();
+        let (body, headers) = match goes_on {
+            Passage::AsItCame => (None, Vec::new()),
+            Passage::Instead(text) => {
+                let anew = text.finish();
+                let headers = self.head.rewritten(body, &anew, known);
+                (Some(anew.into_bytes()), headers)
+            }
+        };
+        Posted::Forward(Forward {
+            body,
+            headers,
+            waiting: Waiting {
+                asked: self.asked,
+                answers: self.answers.into_iter().map(|(text, _)| text).collect(),
+                is_batch: self.is_batch,
+                tasks: self.tasks,
+                elsewhere: false,
+            },
+        })
+    }
+
+    /// The headers do not say what the body does.
+    fn disagree(&mut self, id: Option<&RequestId>, cause: String) {
+        self.mismatch = Some(mismatch(id, &cause));
+        self.incidents.push(Incident::HeaderMismatch { cause });
+    }
+
+    /// The tool whose call became the task that a message asks for.
+    fn task_of(&self, envelope: &Envelope<'_>) -> Option<Box<str>> {
+        let Payload::Method { method, params } = &envelope.payload else {
+            return None;
+        };
+        if !method.starts_with("tasks/") {
+            return None;
+        }
+        self.learned
+            .tool(&last(params.as_ref().copied()?, "taskId")?.string()?)
+    }
+
+    fn annotations_of(&self, envelope: &Envelope<'_>) -> Option<Arc<[Annotation]>> {
+        let Payload::Method { method, params } = &envelope.payload else {
+            return None;
+        };
+        if method != "tools/call" {
+            return None;
+        }
+        self.learned
+            .annotations(&last(params.as_ref().copied()?, "name")?.string()?)
+    }
+}
+
+/// The response to a request of which nothing goes on.
+fn answer(answers: Vec<(String, Why)>, is_batch: bool) -> Answer {
+    if answers.is_empty() {
+        return Answer {
+            status: 202,
+            body: Vec::new(),
+        };
+    }
+    let is_judged = answers.iter().any(|(_, why)| *why == Why::Stopped);
+    let mut joined = if is_batch {
+        Joined::array()
+    } else {
+        Joined::default()
+    };
+    for (text, _) in answers {
+        joined.add(&text);
+    }
+    Answer {
+        status: if is_judged { 200 } else { 400 },
+        body: joined.finish().into_bytes(),
+    }
+}
+
+impl Exit for BodyExit<'_> {
+    fn as_it_came(&mut self) {
+        self.goes_on = Some(Passage::AsItCame);
+    }
+
+    fn instead(&mut self, text: &str) {
+        match &mut self.goes_on {
+            Some(Passage::Instead(joined)) => joined.add(text),
+            Some(Passage::AsItCame) | None => {
+                let mut joined = if self.is_batch {
+                    Joined::array()
+                } else {
+                    Joined::default()
+                };
+                joined.add(text);
+                self.goes_on = Some(Passage::Instead(joined));
+            }
+        }
+    }
+
+    fn answer(&mut self, text: &str, why: Why) {
+        self.turn = None;
+        self.answers.push((text.to_owned(), why));
+    }
+
+    fn divert(&mut self, _what: Stray<'_>) {}
+
+    fn incident(&mut self, incident: Incident) {
+        self.is_unasked |= matches!(incident, Incident::Unasked { .. });
+        self.incidents.push(incident);
+    }
+
+    fn admits_batch(&mut self, batch: Value<'_>) -> bool {
+        self.is_batch = true;
+        let Some(cause) = self.head.objection_to_batch(batch) else {
+            return true;
+        };
+        // Where there are no batches, an answer is no array either.
+        self.is_batch = false;
+        self.answers
+            .push((refusal(None, Fault::Request, &cause), Why::Refused));
+        self.incidents.push(Incident::Unparsable { cause });
+        false
+    }
+
+    fn admits(&mut self, envelope: &Envelope<'_>) -> Admission {
+        self.asked.extend(self.turn.take());
+        let asks = matches!(envelope.payload, Payload::Method { .. });
+        let id = envelope.id.as_ref().filter(|_| asks);
+        if !self.is_batch {
+            self.annotations = self.annotations_of(envelope);
+            let known = self.annotations.as_deref().unwrap_or_default();
+            if let Err(cause) = self.head.check(envelope, known) {
+                self.disagree(id, cause);
+                return Admission::Refused;
+            }
+        }
+        if let Some(id) = id.filter(|id| self.own.contains(id)) {
+            let cause = "another request with this id waits for its answer";
+            self.answers
+                .push((refusal(Some(id), Fault::Request, cause), Why::Refused));
+            return Admission::Refused;
+        }
+        if let (Some(id), Some(tool)) = (id, self.task_of(envelope)) {
+            self.tasks.push((id.clone(), tool));
+        }
+        self.turn = id.cloned();
+        Admission::Goes
+    }
+}

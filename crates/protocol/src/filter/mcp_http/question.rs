@@ -1,0 +1,63 @@
+//! A question of our own, as it is posted.
+
+use mcpmon_model::{Era, ListKind, RequestId, Timestamp};
+
+use super::{Listed, Session, head::Head, post::Waiting};
+use crate::filter::own::method;
+
+/// A question of our own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Question {
+    /// By which [`Session::listed`] tells what came of it.
+    pub id: RequestId,
+    /// Headers it is posted with, beside those of every request to the server.
+    pub headers: Vec<(&'static str, String)>,
+    /// Its body.
+    pub body: Vec<u8>,
+    elsewhere: bool,
+}
+
+impl Question {
+    /// What its response is read with.
+    #[must_use]
+    pub fn waiting(&self) -> Waiting {
+        Waiting {
+            asked: vec![self.id.clone()],
+            elsewhere: self.elsewhere,
+            ..Waiting::default()
+        }
+    }
+}
+
+impl Session {
+    /// Asks for a page of a list that the client did not ask for, under the revision of a request with `head`. What
+    /// comes of it is judged and goes to no client; [`Self::listed`] tells.
+    pub fn ask(
+        &mut self,
+        now: Timestamp,
+        kind: ListKind,
+        cursor: Option<&str>,
+        head: &Head<'_>,
+    ) -> Option<Question> {
+        let version = head.version();
+        let (id, body) = self
+            .own
+            .ask(now, &mut self.reader.dialogue, kind, cursor, version)?;
+        let mut headers = Vec::new();
+        headers.extend(version.map(|version| ("mcp-protocol-version", version.to_owned())));
+        if head.era() == Era::Stateless {
+            headers.push(("mcp-method", method(kind).to_owned()));
+        }
+        Some(Question {
+            id,
+            headers,
+            body: body.into_bytes(),
+            elsewhere: self.is_legacy,
+        })
+    }
+
+    /// What came of a question of our own.
+    pub fn listed(&mut self, id: &RequestId) -> Listed {
+        self.own.listed(&self.reader.dialogue, id)
+    }
+}

@@ -1,0 +1,251 @@
+//! A stream of events: each that has a message in it is judged, and goes on with its id, or does not.
+
+use std::collections::BTreeSet;
+
+use mcpmon_model::{Incident, RequestId, Side, Timestamp};
+
+use super::{
+    super::{
+        super::message::{Admission, Exit, Judge, Stray, Why},
+        Endpoint, Fault, Output, Session, endpoint,
+    },
+    Channel, Response,
+    hearing::Hearing,
+    spoken,
+};
+use crate::{
+    decode::{
+        json::Doubt,
+        jsonrpc::{Envelope, Payload},
+        lines,
+        sse::{Cut, Event, Events, has_hidden_line, is_plain},
+    },
+    rewrite::{event, event_with_data, silent_event},
+};
+
+/// An event that says nothing to anybody.
+const COMMENT: &[u8] = b":\n\n";
+
+impl Response {
+    /// Takes a piece of a stream.
+    pub(super) fn events(
+        &mut self,
+        now: Timestamp,
+        session: &mut Session,
+        events: &mut Events,
+        mut chunk: &[u8],
+        judge: &mut Judge<'_>,
+        out: &mut Output,
+    ) -> Result<(), Fault> {
+        self.own_answers(out);
+        while let Some(cut) = events.next(&mut chunk) {
+            match cut {
+                Cut::Event(event) => self.event(now, session, &event, judge, out)?,
+                Cut::Skipped(long) => {
+                    let heard = Heard {
+                        asked: &mut self.waiting.asked,
+                        own: &session.own.waiting,
+                    };
+                    let mut exit = EventExit::new(None, heard, out);
+                    session.reader.too_long(Side::Server, &long, &mut exit);
+                    exit.close();
+                }
+                Cut::TooLong => {
+                    let limit = events.max();
+                    return Err(Fault::TooLong { limit });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes an event.
+    pub(super) fn event(
+        &mut self,
+        now: Timestamp,
+        session: &mut Session,
+        event: &Event<'_>,
+        judge: &mut Judge<'_>,
+        out: &mut Output,
+    ) -> Result<(), Fault> {
+        self.can_resume |= event.id.is_some_and(|id| !id.is_empty());
+        if let Channel::Legacy { told, endpoint } = &mut self.channel
+            && event.name == Some(b"endpoint")
+        {
+            return announce(told, endpoint, event, out);
+        }
+        if is_silent(event) {
+            pass(event, out);
+            return Ok(());
+        }
+        let heard = Heard {
+            asked: &mut self.waiting.asked,
+            own: &session.own.waiting,
+        };
+        let data = event.data.as_deref().unwrap_or_default();
+        let mut exit = EventExit::new(Some(event), heard, out);
+        let hearing = Hearing {
+            learned: &session.learned,
+            own: &session.own,
+            tasks: &self.waiting.tasks,
+        };
+        let spoken = spoken(data, Doubt::Space);
+        let came = hearing.read(now, &mut session.reader, spoken, judge, &mut exit);
+        exit.close();
+        came.into_iter().for_each(|came| session.own.answered(came));
+        Ok(())
+    }
+
+    /// Writes answers of ours to messages that were posted together with those that went on.
+    pub(super) fn own_answers(&mut self, out: &mut Output) {
+        for answer in self.waiting.answers.drain(..) {
+            event(&answer, &mut out.to_client);
+        }
+    }
+}
+
+/// The event that says where messages are posted: clients post them here, and the place is kept.
+fn announce(
+    told: &Endpoint,
+    known: &mut Option<String>,
+    event: &Event<'_>,
+    out: &mut Output,
+) -> Result<(), Fault> {
+    let data = event.data.as_deref().unwrap_or_default();
+    let reference = str::from_utf8(data).unwrap_or("\u{fffd}");
+    let place = endpoint(&told.server, reference)?;
+    if known.as_ref().is_some_and(|known| *known != place) {
+        return Err(Fault::Endpoint {
+            cause: "it was at another one before",
+        });
+    }
+    *known = Some(place);
+    if has_hidden_line(event.raw) {
+        return Err(Fault::Endpoint {
+            cause: "the event that says so is written in a way that readers take differently",
+        });
+    }
+    event_with_data(event.raw, &told.announced, &mut out.to_client);
+    Ok(())
+}
+
+/// An event of the server, and what is to be written because of it.
+pub(super) struct EventExit<'e> {
+    /// `None` for one that was too long to be kept.
+    event: Option<&'e Event<'e>>,
+    /// There is no line in it that some reader takes for another one.
+    is_plain: bool,
+    /// Something was written in its place.
+    is_written: bool,
+    heard: Heard<'e>,
+    out: &'e mut Output,
+}
+
+/// What has to be known of who waits for what.
+pub(super) struct Heard<'e> {
+    /// Requests that are to be answered here.
+    pub(super) asked: &'e mut Vec<RequestId>,
+    /// Questions of our own.
+    pub(super) own: &'e BTreeSet<RequestId>,
+}
+
+impl Heard<'_> {
+    /// What was asked with this id waits here no longer.
+    pub(super) fn gave_up(&mut self, id: &RequestId) {
+        self.asked.retain(|asked| asked != id);
+    }
+
+    /// Takes note of what is answered.
+    pub(super) fn admits(&mut self, envelope: &Envelope<'_>) -> Admission {
+        let (Payload::Result(_) | Payload::Error(_), Some(id)) = (&envelope.payload, &envelope.id) else {
+            return Admission::Goes;
+        };
+        self.gave_up(id);
+        if self.own.contains(id) {
+            return Admission::Ours;
+        }
+        Admission::Goes
+    }
+}
+
+impl<'e> EventExit<'e> {
+    pub(super) fn new(event: Option<&'e Event<'e>>, heard: Heard<'e>, out: &'e mut Output) -> Self {
+        Self {
+            event,
+            is_plain: event.is_some_and(|event| is_plain(event.raw)),
+            is_written: false,
+            heard,
+            out,
+        }
+    }
+
+    /// Writes what keeps a connection alive in place of an event that goes nowhere.
+    pub(super) fn close(self) {
+        if !self.is_written {
+            self.out.to_client.extend_from_slice(COMMENT);
+        }
+    }
+
+    fn data(&self) -> &'e [u8] {
+        self.event
+            .and_then(|event| event.data.as_deref())
+            .unwrap_or_default()
+    }
+}
+
+/// Whether an event carries nothing that could be a message: a comment, an id to go on from, a time to wait.
+pub(super) fn is_silent(event: &Event<'_>) -> bool {
+    event.data.as_deref().is_none_or(lines::is_blank)
+}
+
+/// Writes an event that carries nothing.
+pub(super) fn pass(event: &Event<'_>, out: &mut Output) {
+    if is_plain(event.raw) {
+        return out.to_client.extend_from_slice(event.raw);
+    }
+    silent_event(event.raw, &mut out.to_client);
+}
+
+impl Exit for EventExit<'_> {
+    fn as_it_came(&mut self) {
+        let Some(event) = self.event.filter(|_| self.is_plain) else {
+            return self.instead(&String::from_utf8_lossy(self.data()));
+        };
+        self.out.to_client.extend_from_slice(event.raw);
+        self.is_written = true;
+    }
+
+    fn instead(&mut self, text: &str) {
+        match self.event {
+            Some(event) if !self.is_written => {
+                event_with_data(event.raw, text, &mut self.out.to_client);
+            }
+            Some(_) | None => event(text, &mut self.out.to_client),
+        }
+        self.is_written = true;
+    }
+
+    fn answer(&mut self, text: &str, _why: Why) {
+        self.out.to_server.push(text.to_owned());
+    }
+
+    fn gave_up(&mut self, id: &RequestId) {
+        self.heard.gave_up(id);
+    }
+
+    fn divert(&mut self, what: Stray<'_>) {
+        let bytes = match what {
+            Stray::All => self.data().len(),
+            Stray::Part(text) => text.len(),
+        };
+        self.out.incidents.push(Incident::Noise { bytes });
+    }
+
+    fn incident(&mut self, incident: Incident) {
+        self.out.incidents.push(incident);
+    }
+
+    fn admits(&mut self, envelope: &Envelope<'_>) -> Admission {
+        self.heard.admits(envelope)
+    }
+}

@@ -1,0 +1,60 @@
+//! What is learnt from what a server says while it is judged.
+
+use mcpmon_model::{Content, FromServer, Message, Question, RequestId, Timestamp};
+
+use super::super::{
+    super::message::{Exit, Judge, Reader, Spoken},
+    Learned, Listed,
+};
+use crate::filter::own::Own;
+
+/// Who learns from what a server says.
+pub(super) struct Hearing<'h> {
+    pub(super) learned: &'h Learned,
+    pub(super) own: &'h Own,
+    /// Tools whose calls became the tasks that are asked for.
+    pub(super) tasks: &'h [(RequestId, Box<str>)],
+}
+
+impl Hearing<'_> {
+    /// Has a text read and judged; what came of questions of our own.
+    pub(super) fn read(
+        &self,
+        now: Timestamp,
+        reader: &mut Reader,
+        spoken: Spoken<'_>,
+        judge: &mut Judge<'_>,
+        exit: &mut dyn Exit,
+    ) -> Vec<(RequestId, Listed)> {
+        let mut came = Vec::new();
+        let mut hear = |message: &Message<'_>| {
+            self.learned.hear(message);
+            came.extend(self.own.hear(message));
+            match self.of_task(message) {
+                Some(message) => judge(&message),
+                None => judge(message),
+            }
+        };
+        reader.read(now, spoken, &mut hear, exit);
+        came
+    }
+
+    /// The result of a task whose call was made in another session, as that of the call.
+    fn of_task<'m>(&self, message: &Message<'m>) -> Option<Message<'m>> {
+        let Content::Server(FromServer::Answer(answer)) = &message.content else {
+            return None;
+        };
+        if answer.to.what != (Question::Call { tool: None }) {
+            return None;
+        }
+        let (_, tool) = self.tasks.iter().find(|(id, _)| Some(id) == message.id)?;
+        let mut answer = answer.clone();
+        answer.to.what = Question::Call {
+            tool: Some(tool.clone()),
+        };
+        Some(Message {
+            content: Content::Server(FromServer::Answer(answer)),
+            ..message.clone()
+        })
+    }
+}

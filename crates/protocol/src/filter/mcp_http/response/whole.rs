@@ -1,0 +1,260 @@
+//! A response that is no stream: one JSON text, or the text of an error.
+
+use mcpmon_model::{Incident, RequestId, Timestamp};
+
+use super::{
+    super::{
+        super::message::{Admission, Exit, Judge, Stray, Why},
+        Fault, Output, Session,
+        joined::Joined,
+    },
+    Channel, Ended, Response,
+    events::Heard,
+    hearing::Hearing,
+    is_success, spoken, text,
+};
+use crate::{
+    decode::{
+        json::{Doubt, Value},
+        jsonrpc::{Envelope, Payload},
+        lines,
+    },
+    rewrite::{self, refusal},
+};
+
+/// The status of what is answered elsewhere.
+const ACCEPTED: u16 = 202;
+
+impl Response {
+    /// The whole of a body that is to be JSON.
+    pub(super) fn whole(
+        &mut self,
+        now: Timestamp,
+        session: &mut Session,
+        body: &[u8],
+        judge: &mut Judge<'_>,
+        out: &mut Output,
+    ) -> Ended {
+        if lines::is_blank(body) {
+            return self.text(now, session, body, judge, out);
+        }
+        let joined = self.joined();
+        let has_own = !joined.is_empty();
+        let heard = Heard {
+            asked: &mut self.waiting.asked,
+            own: &session.own.waiting,
+        };
+        let mut exit = WholeExit::new(!is_success(self.status), joined, heard, out);
+        let hearing = Hearing {
+            learned: &session.learned,
+            own: &session.own,
+            tasks: &self.waiting.tasks,
+        };
+        let spoken = spoken(body, Doubt::LineEnd);
+        let came = hearing.read(now, &mut session.reader, spoken, judge, &mut exit);
+        let (is_text, as_it_came, is_noise, mut instead) = exit.finish();
+        came.into_iter().for_each(|came| session.own.answered(came));
+        if is_text {
+            return self.text(now, session, body, judge, out);
+        }
+        if is_noise {
+            out.incidents.push(Incident::Noise { bytes: body.len() });
+        }
+        if as_it_came && !has_own && self.waiting.asked.is_empty() {
+            out.to_client.extend_from_slice(body);
+            return self.as_it_came();
+        }
+        if as_it_came {
+            instead.add(&String::from_utf8_lossy(body));
+        }
+        for id in self.take_asked(session) {
+            if !session.own.give_up(&id) {
+                let cause = Fault::NoMessage.to_string();
+                instead.add(&refusal(Some(&id), rewrite::Fault::Answer, &cause));
+            }
+        }
+        self.ours(instead, out)
+    }
+
+    /// A body that is no message.
+    pub(super) fn text(
+        &mut self,
+        now: Timestamp,
+        session: &mut Session,
+        body: &[u8],
+        judge: &mut Judge<'_>,
+        out: &mut Output,
+    ) -> Ended {
+        if is_success(self.status) && !self.waiting.answers.is_empty() {
+            let joined = self.joined();
+            return self.ours(joined, out);
+        }
+        if lines::is_blank(body) {
+            if !is_success(self.status) {
+                self.take_asked(session);
+            }
+            out.to_client.extend_from_slice(body);
+            return self.as_it_came();
+        }
+        // There are clients that read a stream of events whatever it is called.
+        if is_success(self.status) || text::may_be_events(body) {
+            out.incidents.push(Incident::Noise { bytes: body.len() });
+            // What was accepted only is answered elsewhere.
+            let is_accepted = self.status == ACCEPTED || self.waiting.asked.is_empty();
+            if is_success(self.status) && is_accepted && matches!(self.channel, Channel::Post) {
+                return self.ours(Joined::default(), out);
+            }
+            return self.fail(session, &Fault::NoMessage, out);
+        }
+        let asked = self.waiting.asked.clone();
+        let Some(id) = asked.first() else {
+            return match text::judge(now, body, judge) {
+                Some(answer) => {
+                    out.to_client.extend_from_slice(&answer.body);
+                    Ended {
+                        status: self.status,
+                        is_ours: true,
+                    }
+                }
+                None => {
+                    out.to_client.extend_from_slice(body);
+                    self.as_it_came()
+                }
+            };
+        };
+        let message = text::as_message(id, body);
+        let heard = Heard {
+            asked: &mut self.waiting.asked,
+            own: &session.own.waiting,
+        };
+        let mut exit = WholeExit::new(false, Joined::default(), heard, out);
+        let spoken = spoken(message.as_bytes(), Doubt::None);
+        session.reader.read(now, spoken, judge, &mut exit);
+        let (_, as_it_came, _, instead) = exit.finish();
+        self.take_asked(session);
+        for id in &asked {
+            session.own.give_up(id);
+        }
+        if as_it_came {
+            out.to_client.extend_from_slice(body);
+            return self.as_it_came();
+        }
+        self.ours(instead, out)
+    }
+
+    /// Answers of ours that this response is to have too, to be followed by others.
+    pub(super) fn joined(&mut self) -> Joined {
+        let mut joined = match self.waiting.is_batch {
+            true => Joined::array(),
+            false => Joined::default(),
+        };
+        for answer in self.waiting.answers.drain(..) {
+            joined.add(&answer);
+        }
+        joined
+    }
+
+    /// A response that is not the server's.
+    pub(super) fn ours(&self, body: Joined, out: &mut Output) -> Ended {
+        let status = match (is_success(self.status), body.is_empty()) {
+            (true, false) => 200,
+            (true, true) if matches!(self.channel, Channel::Post) => 202,
+            (true, true) => 502,
+            (false, _) => self.status,
+        };
+        if !body.is_empty() {
+            out.to_client.extend_from_slice(body.finish().as_bytes());
+        }
+        Ended {
+            status,
+            is_ours: true,
+        }
+    }
+}
+
+/// A JSON text of the server, and what goes on of it.
+pub(super) struct WholeExit<'e> {
+    /// Its status says that the request failed: what is no answer to it is the text of an error.
+    is_error: bool,
+    /// Such a text it is.
+    is_text: bool,
+    /// It goes on as it came.
+    as_it_came: bool,
+    /// It is no JSON.
+    is_noise: bool,
+    /// What goes on otherwise.
+    instead: Joined,
+    heard: Heard<'e>,
+    out: &'e mut Output,
+}
+
+impl<'e> WholeExit<'e> {
+    pub(super) fn new(is_error: bool, instead: Joined, heard: Heard<'e>, out: &'e mut Output) -> Self {
+        Self {
+            is_error,
+            is_text: false,
+            as_it_came: false,
+            is_noise: false,
+            instead,
+            heard,
+            out,
+        }
+    }
+
+    /// Whether it is the text of an error, goes on as it came, is no JSON; and what goes on otherwise.
+    pub(super) fn finish(self) -> (bool, bool, bool, Joined) {
+        (self.is_text, self.as_it_came, self.is_noise, self.instead)
+    }
+}
+
+impl Exit for WholeExit<'_> {
+    fn as_it_came(&mut self) {
+        self.as_it_came = true;
+    }
+
+    fn instead(&mut self, text: &str) {
+        self.instead.add(text);
+    }
+
+    fn answer(&mut self, text: &str, _why: Why) {
+        self.out.to_server.push(text.to_owned());
+    }
+
+    fn gave_up(&mut self, id: &RequestId) {
+        self.heard.gave_up(id);
+    }
+
+    fn needs_ids(&self) -> bool {
+        false
+    }
+
+    fn divert(&mut self, what: Stray<'_>) {
+        match what {
+            Stray::All | Stray::Part(_) if self.is_error => self.is_text = true,
+            Stray::All => self.is_noise = true,
+            Stray::Part(text) => self.out.incidents.push(Incident::Noise { bytes: text.len() }),
+        }
+    }
+
+    fn incident(&mut self, incident: Incident) {
+        self.out.incidents.push(incident);
+    }
+
+    fn admits_batch(&mut self, _batch: Value<'_>) -> bool {
+        self.is_text |= self.is_error;
+        !self.is_error
+    }
+
+    fn admits(&mut self, envelope: &Envelope<'_>) -> Admission {
+        let answers = matches!(envelope.payload, Payload::Result(_) | Payload::Error(_));
+        let is_awaited = envelope
+            .id
+            .as_ref()
+            .is_some_and(|id| self.heard.asked.contains(id));
+        if self.is_error && !(answers && is_awaited) {
+            self.is_text = true;
+            return Admission::Refused;
+        }
+        self.heard.admits(envelope)
+    }
+}

@@ -1,0 +1,120 @@
+//! A list that comes again as it came before, byte for byte but for the id of its answer: what it says is known.
+
+use std::{borrow::Cow, ops::Range};
+
+use mcpmon_model::{Content, Digest, FromServer, ListKind, Listed, Listing, Message, RawJson, RequestId};
+
+use crate::decode::{json::Value, jsonrpc::Envelope};
+
+/// Shorter texts are read as fast as they are recognised.
+const SHORTEST: usize = 1 << 10;
+/// Longer texts are not kept.
+const LONGEST: usize = 1 << 20;
+/// Longest id that is looked at. Readers of numbers do not differ about as many digits.
+const LONGEST_ID: usize = 15;
+
+/// The list that a server sent last, where lists are recognised.
+#[derive(Debug, Default)]
+pub(super) struct LastList {
+    is_on: bool,
+    kept: Option<Kept>,
+}
+
+/// A list, and the text that it stood in.
+#[derive(Debug)]
+pub(super) struct Kept {
+    text: Box<str>,
+    id: Range<usize>,
+    pub(super) kind: ListKind,
+    digest: Digest,
+    result: Range<usize>,
+    items: Vec<(Box<str>, Range<usize>)>,
+}
+
+impl LastList {
+    /// One that is recognised.
+    pub(super) const fn recognised() -> Self {
+        Self {
+            is_on: true,
+            kept: None,
+        }
+    }
+
+    /// Remembers a list that went on as it came, if it is a whole one.
+    pub(super) fn note(&mut self, envelope: &Envelope<'_>, message: &Message<'_>) {
+        let Content::Server(FromServer::Listing(listing)) = &message.content else {
+            return;
+        };
+        if self.is_on
+            && let Some(kept) = Kept::of(envelope, listing)
+        {
+            self.kept = Some(kept);
+        }
+    }
+
+    /// The list in `text` and the id of its answer, if it is the one that was sent last.
+    pub(super) fn find(&self, text: &[u8]) -> Option<(RequestId, &Kept)> {
+        let kept = self.kept.as_ref()?;
+        let known = kept.text.as_bytes();
+        let id = text
+            .strip_prefix(&known[..kept.id.start])?
+            .strip_suffix(&known[kept.id.end..])?;
+        Some((plain_id(id)?, kept))
+    }
+}
+
+impl Kept {
+    fn of(envelope: &Envelope<'_>, listing: &Listing<'_>) -> Option<Self> {
+        let text = envelope.whole.text();
+        if listing.continued || listing.more || !(SHORTEST..=LONGEST).contains(&text.len()) {
+            return None;
+        }
+        let within = |part: &str| {
+            let start = part.as_ptr().addr().checked_sub(text.as_ptr().addr())?;
+            let range = start..start + part.len();
+            (text.get(range.clone()) == Some(part)).then_some(range)
+        };
+        let items = listing
+            .items
+            .iter()
+            .map(|item| Some(((&*item.name).into(), within(item.definition.as_str())?)));
+        Some(Self {
+            text: text.into(),
+            id: within(envelope.whole.member("id").map(Value::text)?)?,
+            kind: listing.kind,
+            digest: Digest::of(listing.result.as_str().as_bytes()),
+            result: within(listing.result.as_str())?,
+            items: items.collect::<Option<_>>()?,
+        })
+    }
+
+    /// What it says.
+    pub(super) fn listing(&self) -> Listing<'_> {
+        let part = |range: &Range<usize>| RawJson::trusted(&self.text[range.clone()]);
+        let items = self.items.iter().map(|(name, definition)| Listed {
+            name: Cow::Borrowed(name),
+            definition: part(definition),
+        });
+        Listing {
+            kind: self.kind,
+            items: items.collect(),
+            continued: false,
+            more: false,
+            result: part(&self.result),
+            again: Some(self.digest),
+        }
+    }
+}
+
+/// An id as nearly everybody writes it; what else there may be the scanner looks at.
+fn plain_id(token: &[u8]) -> Option<RequestId> {
+    let token = str::from_utf8(token).ok()?;
+    if let Some(text) = token.strip_prefix('"').and_then(|text| text.strip_suffix('"')) {
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b':');
+        return (text.len() <= 4 * LONGEST_ID && text.bytes().all(is_plain))
+            .then(|| RequestId::Text(text.into()));
+    }
+    let is_number = !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_digit());
+    let is_written_once = token == "0" || !token.starts_with('0');
+    (is_number && is_written_once && token.len() <= LONGEST_ID).then(|| RequestId::Number(token.into()))
+}

@@ -1,0 +1,56 @@
+//! Carries out a verdict on a message.
+
+use mcpmon_model::{Content, Denial, FromServer, Message, Verdict};
+
+use crate::{
+    decode::{jsonrpc::Envelope, mcp::Shape},
+    rewrite::{Stopped, stop, with_redactions, without_instructions, without_items},
+};
+
+/// What becomes of a message.
+#[derive(Debug)]
+pub(super) enum Applied {
+    /// It goes on as it is.
+    AsIs,
+    /// It goes on without a part of it, or with another in its place.
+    Less(String),
+    /// It does not go on.
+    Stopped(Stopped),
+}
+
+/// Carries out a verdict. One that does not fit the message stops it.
+pub(super) fn apply(
+    envelope: &Envelope<'_>,
+    message: &Message<'_>,
+    shape: Shape,
+    verdict: &Verdict,
+) -> Applied {
+    let less = match (verdict, &message.content) {
+        (Verdict::Allow, _) => return Applied::AsIs,
+        (Verdict::Hide(hidden), _) if hidden.is_empty() => return Applied::AsIs,
+        (Verdict::Hide(hidden), Content::Server(FromServer::Listing(listing))) => {
+            without_items(envelope, listing.kind, hidden, message.era)
+        }
+        (Verdict::StripInstructions, Content::Server(FromServer::Introduction(introduction)))
+            if introduction.instructions.is_some() =>
+        {
+            without_instructions(envelope)
+        }
+        (Verdict::Redact(redactions), said) => with_redactions(envelope, said, redactions),
+        (Verdict::Block(denial), _) => return Applied::Stopped(stop(envelope, message, shape, denial)),
+        (Verdict::Hide(_) | Verdict::StripInstructions, _) => None,
+    };
+    less.map_or_else(
+        || Applied::Stopped(stop(envelope, message, shape, &unfit())),
+        Applied::Less,
+    )
+}
+
+fn unfit() -> Denial {
+    Denial {
+        rule: "internal".to_owned(),
+        reason: "the decision does not fit the message".to_owned(),
+        remedy: None,
+        event: None,
+    }
+}

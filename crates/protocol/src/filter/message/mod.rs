@@ -1,0 +1,81 @@
+//! One JSON text of a conversation: read strictly, judged message by message, and what becomes of it. How texts come
+//! and go is a transport's.
+
+mod again;
+mod apply;
+mod reader;
+mod turn;
+
+use mcpmon_model::{Incident, Message, RequestId, Verdict};
+
+pub(super) use self::reader::{Reader, Spoken};
+use crate::decode::{json::Value, jsonrpc::Envelope};
+
+/// Whoever decides what becomes of a message.
+pub type Judge<'j> = dyn FnMut(&Message<'_>) -> Verdict + 'j;
+
+/// Where what becomes of a text goes.
+pub(super) trait Exit {
+    /// The text goes on as it came.
+    fn as_it_came(&mut self);
+
+    /// This goes on: in place of the text, or of a message in it for whose answer its receiver waits.
+    fn instead(&mut self, text: &str);
+
+    /// This goes back to whoever sent the text.
+    fn answer(&mut self, text: &str, why: Why);
+
+    /// No answer to this request can come any more: what says so follows.
+    fn gave_up(&mut self, _id: &RequestId) {}
+
+    /// Whether only the ids in a text tell which requests it belongs to. A response that is one text belongs to what was
+    /// posted, whatever stands in it.
+    fn needs_ids(&self) -> bool {
+        true
+    }
+
+    /// The text is no message, or a part of it is none.
+    fn divert(&mut self, what: Stray<'_>);
+
+    /// Something happened that no message tells.
+    fn incident(&mut self, incident: Incident);
+
+    /// Whether an array of messages may come here. If not, whoever sent it was told.
+    fn admits_batch(&mut self, _batch: Value<'_>) -> bool {
+        true
+    }
+
+    /// What is to be done with a message, whatever is decided on it.
+    fn admits(&mut self, _envelope: &Envelope<'_>) -> Admission {
+        Admission::Goes
+    }
+}
+
+/// Why something is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Why {
+    /// It was judged, and does not go on.
+    Stopped,
+    /// It cannot go on, whoever judges it.
+    Refused,
+}
+
+/// What is no message.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Stray<'t> {
+    /// The whole text, as it came.
+    All,
+    /// This part of it.
+    Part(&'t str),
+}
+
+/// What is to be done with a message, whatever is decided on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Admission {
+    /// What is decided on it.
+    Goes,
+    /// It is judged, and goes no further.
+    Ours,
+    /// Nothing: whoever sent it was told.
+    Refused,
+}

@@ -1,0 +1,179 @@
+//! Text by text: what it is, what is said about it, where it goes.
+
+use mcpmon_model::{Content, Era, FromServer, Incident, Message, Side, Timestamp, Verdict};
+
+use super::{
+    Exit, Judge, Stray, Why,
+    again::LastList,
+    apply::{Applied, apply},
+    turn::Turn,
+};
+use crate::{
+    decode::{
+        Limits,
+        json::{Doubt, LoneSurrogate, Scanner, canonical},
+        jsonrpc::Envelope,
+        mcp::{Dialogue, Shape},
+        outline::MessageOutline,
+    },
+    rewrite::{Fault, Stopped, refusal},
+};
+
+/// Reads the texts of both sides of a conversation.
+#[derive(Debug)]
+pub(in crate::filter) struct Reader {
+    limits: Limits,
+    scanner: Scanner,
+    /// Scans what was written anew.
+    second: Scanner,
+    pub(in crate::filter) dialogue: Dialogue,
+    last_list: LastList,
+}
+
+/// A text that a side said.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::filter) struct Spoken<'t> {
+    pub(in crate::filter) side: Side,
+    pub(in crate::filter) text: &'t [u8],
+    /// The worst that readers may differ about for it to go on as it came.
+    pub(in crate::filter) borne: Doubt,
+    /// What its transport says of the revision it was written under; a message can tell a later one itself.
+    pub(in crate::filter) era: Era,
+}
+
+impl Reader {
+    pub(in crate::filter) fn new(limits: Limits, dialogue: Dialogue) -> Self {
+        Self {
+            limits,
+            scanner: Scanner::new(limits.max_depth),
+            second: Scanner::new(limits.max_depth),
+            dialogue,
+            last_list: LastList::default(),
+        }
+    }
+
+    /// With lists recognised that come again, by [`Self::read_again`].
+    pub(in crate::filter) fn recognising_lists(self) -> Self {
+        Self {
+            last_list: LastList::recognised(),
+            ..self
+        }
+    }
+
+    /// A whole text of a server that it sent before, as far as that was a list: it is not read anew, but judged like
+    /// any other. Whether it was one.
+    pub(in crate::filter) fn read_again(
+        &mut self,
+        text: &[u8],
+        judge: &mut Judge<'_>,
+        exit: &mut dyn Exit,
+    ) -> bool {
+        let Some((id, kept)) = self.last_list.find(text) else {
+            return false;
+        };
+        let Some((era, trace)) = self.dialogue.lists(&id, kept.kind) else {
+            return false;
+        };
+        let message = Message {
+            era,
+            id: Some(&id),
+            trace,
+            size: text.len(),
+            content: Content::Server(FromServer::Listing(kept.listing())),
+        };
+        let verdict = judge(&message);
+        if verdict == Verdict::Allow {
+            exit.as_it_came();
+            return true;
+        }
+        let scan = self.scanner.scan(text, LoneSurrogate::Refuse);
+        let envelope = scan.ok().map(|scan| Envelope::read(scan.document.root()));
+        let Some(Ok(envelope)) = envelope else {
+            exit.divert(Stray::All);
+            return true;
+        };
+        match apply(&envelope, &message, Shape::Other, &verdict) {
+            Applied::AsIs => exit.as_it_came(),
+            Applied::Less(text) | Applied::Stopped(Stopped::ToReceiver(text)) => exit.instead(&text),
+            Applied::Stopped(Stopped::ToSender(text)) => exit.answer(&text, Why::Stopped),
+            Applied::Stopped(Stopped::Dropped) => {}
+        }
+        true
+    }
+
+    /// A whole text, not blank.
+    pub(in crate::filter) fn read(
+        &mut self,
+        now: Timestamp,
+        spoken: Spoken<'_>,
+        judge: &mut Judge<'_>,
+        exit: &mut dyn Exit,
+    ) {
+        let lone = match spoken.side {
+            Side::Client => LoneSurrogate::Refuse,
+            Side::Server => LoneSurrogate::Replace,
+        };
+        let mut turn = Turn {
+            limits: self.limits,
+            dialogue: &mut self.dialogue,
+            last_list: &mut self.last_list,
+            now,
+            side: spoken.side,
+            era: spoken.era,
+            judge,
+            exit,
+        };
+        let scan = match self.scanner.scan(spoken.text, lone) {
+            Ok(scan) => scan,
+            Err(malformed) => return turn.malformed(spoken.text, malformed),
+        };
+        if scan.doubt <= spoken.borne {
+            return turn.packet(scan.document, None);
+        }
+        let anew = canonical(scan.document);
+        match self.second.scan(anew.as_bytes(), LoneSurrogate::Refuse) {
+            Ok(scan) => turn.packet(scan.document, Some(&anew)),
+            Err(malformed) => turn.malformed(spoken.text, malformed),
+        }
+    }
+
+    /// A text over the limit, which was not kept.
+    pub(in crate::filter) fn too_long(&mut self, side: Side, text: &MessageOutline, exit: &mut dyn Exit) {
+        let limit = self.limits.max_line;
+        exit.incident(Incident::TooLong { side, limit });
+        let cause = format!("the message is longer than {limit} bytes");
+        let unread = Unread {
+            side,
+            outline: text,
+            fault: Fault::Request,
+            cause: &cause,
+        };
+        unread.tell_who_waits(&mut self.dialogue, exit);
+    }
+}
+
+/// A text that nobody reads any further.
+pub(super) struct Unread<'u> {
+    pub(super) side: Side,
+    pub(super) outline: &'u MessageOutline,
+    /// How a request is refused with it.
+    pub(super) fault: Fault,
+    pub(super) cause: &'u str,
+}
+
+impl Unread<'_> {
+    /// Tells the side that waits for an answer that none comes. Where the text does not say for which request, nobody is
+    /// told: an answer to another request is worse than none.
+    pub(super) fn tell_who_waits(&self, dialogue: &mut Dialogue, exit: &mut dyn Exit) {
+        if let Some(id) = self.outline.answered()
+            && dialogue.give_up(self.side, id)
+        {
+            exit.gave_up(id);
+            return exit.instead(&refusal(Some(id), Fault::Answer, self.cause));
+        }
+        let asked = self.outline.asked();
+        if asked.is_some() || self.side == Side::Client {
+            exit.answer(&refusal(asked, self.fault, self.cause), Why::Refused);
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! What becomes of one text: a message, or a batch of them.
+
+use mcpmon_model::{Era, Incident, RequestId, Side, Timestamp};
+
+use super::{
+    Admission, Exit, Judge, Stray, Why,
+    again::LastList,
+    apply::{Applied, apply},
+    reader::Unread,
+};
+use crate::{
+    decode::{
+        Limits,
+        json::{Document, Malformed, Value, ValueKind},
+        jsonrpc::{Envelope, Invalid, Payload},
+        mcp::{Dialogue, Reading, Unfit},
+        outline::MessageOutline,
+    },
+    rewrite::{Fault, Stopped, refusal},
+};
+
+/// One text's turn.
+pub(super) struct Turn<'r, 'j> {
+    pub(super) limits: Limits,
+    pub(super) dialogue: &'r mut Dialogue,
+    pub(super) last_list: &'r mut LastList,
+    pub(super) now: Timestamp,
+    pub(super) side: Side,
+    pub(super) era: Era,
+    pub(super) judge: &'r mut Judge<'j>,
+    pub(super) exit: &'r mut dyn Exit,
+}
+
+/// What goes on of a message, or of an item of a batch.
+enum Passage<'t> {
+    AsIs(Value<'t>),
+    Instead(String),
+    Nothing,
+}
+
+impl Turn<'_, '_> {
+    /// A message or a batch; `anew` is what goes on, if nothing in it changes, where the text may not as it came.
+    pub(super) fn packet(&mut self, document: Document<'_>, anew: Option<&str>) {
+        let root = document.root();
+        if root.kind() == ValueKind::Array {
+            return self.batch(root, anew);
+        }
+        match self.message(root) {
+            Passage::AsIs(_) => self.unchanged(anew),
+            Passage::Instead(text) => self.exit.instead(&text),
+            Passage::Nothing => {}
+        }
+    }
+
+    /// A text that is no JSON.
+    pub(super) fn malformed(&mut self, text: &[u8], malformed: Malformed) {
+        let cause = malformed.to_string();
+        if self.exit.needs_ids() {
+            let outline = MessageOutline::of(text);
+            let told = match outline.answered() {
+                Some(_) => format!("the answer cannot be read: {cause}"),
+                None => cause.clone(),
+            };
+            let unread = Unread {
+                side: self.side,
+                outline: &outline,
+                fault: Fault::Parse,
+                cause: &told,
+            };
+            unread.tell_who_waits(self.dialogue, self.exit);
+        }
+        match self.side {
+            Side::Client => self.exit.incident(Incident::Unparsable { cause }),
+            Side::Server => self.exit.divert(Stray::All),
+        }
+    }
+
+    fn unchanged(&mut self, anew: Option<&str>) {
+        match anew {
+            None => self.exit.as_it_came(),
+            Some(text) => self.exit.instead(text),
+        }
+    }
+
+    /// Messages in an array, judged one by one. What is left of them goes on as an array.
+    fn batch(&mut self, batch: Value<'_>, anew: Option<&str>) {
+        if !self.exit.admits_batch(batch) {
+            return;
+        }
+        let mut items = batch.items();
+        let first = items.by_ref().take(self.limits.max_batch).count();
+        if first == 0 || items.next().is_some() {
+            let cause = if first == 0 {
+                "an empty batch"
+            } else {
+                "a batch of too many messages"
+            };
+            return self.no_batch(batch, cause);
+        }
+        let mut unchanged = true;
+        let mut pieces = String::new();
+        for item in batch.items() {
+            let passage = self.message(item);
+            unchanged &= matches!(passage, Passage::AsIs(_));
+            let piece = match &passage {
+                Passage::AsIs(value) => value.text(),
+                Passage::Instead(text) => text,
+                Passage::Nothing => continue,
+            };
+            pieces.push(if pieces.is_empty() { '[' } else { ',' });
+            pieces.push_str(piece);
+        }
+        if unchanged {
+            self.unchanged(anew);
+        } else if !pieces.is_empty() {
+            pieces.push(']');
+            self.exit.instead(&pieces);
+        }
+    }
+
+    /// A batch that may not be one. Whoever waits for one of its messages is told, as far as they can be read and
+    /// no more than may wait at all.
+    fn no_batch(&mut self, batch: Value<'_>, cause: &'static str) {
+        let (mut answered, mut untold) = (0, batch.items().next().is_none());
+        for item in batch.items() {
+            let Ok(Envelope { id, payload, .. }) = Envelope::read(item) else {
+                untold = true;
+                continue;
+            };
+            match (payload, id) {
+                (Payload::Method { .. }, Some(id)) if answered < self.limits.max_pending => {
+                    answered += 1;
+                    self.refuse(Some(&id), Fault::Request, cause);
+                }
+                (Payload::Method { .. }, Some(_)) => untold = true,
+                (Payload::Method { .. }, None) => {}
+                (Payload::Result(_) | Payload::Error(_), id) => {
+                    self.give_up(id.as_ref(), cause);
+                }
+            }
+        }
+        match self.side {
+            Side::Client => {
+                if untold {
+                    self.refuse(None, Fault::Request, cause);
+                }
+                let cause = cause.to_owned();
+                self.exit.incident(Incident::Unparsable { cause });
+            }
+            Side::Server => self.exit.divert(Stray::All),
+        }
+    }
+
+    /// One message: read, judged, and dealt with, but for what goes on in its place.
+    fn message<'t>(&mut self, value: Value<'t>) -> Passage<'t> {
+        let envelope = match Envelope::read(value) {
+            Ok(envelope) => envelope,
+            Err(invalid) => {
+                self.invalid(value, &invalid);
+                return Passage::Nothing;
+            }
+        };
+        let admission = self.exit.admits(&envelope);
+        if admission == Admission::Refused {
+            return Passage::Nothing;
+        }
+        let reading = match self.dialogue.read(self.side, self.era, &envelope) {
+            Ok(reading) => reading,
+            Err(unfit) => {
+                self.unfit(&envelope, unfit, admission);
+                return Passage::Nothing;
+            }
+        };
+        let Reading {
+            message,
+            shape,
+            sequel,
+        } = reading;
+        let verdict = (self.judge)(&message);
+        let passage = match apply(&envelope, &message, shape, &verdict) {
+            Applied::AsIs => {
+                self.last_list.note(&envelope, &message);
+                Passage::AsIs(value)
+            }
+            Applied::Less(text) => Passage::Instead(text),
+            Applied::Stopped(_) if admission == Admission::Ours => return Passage::Nothing,
+            Applied::Stopped(Stopped::ToReceiver(text)) => return Passage::Instead(text),
+            Applied::Stopped(Stopped::ToSender(text)) => {
+                self.exit.answer(&text, Why::Stopped);
+                return Passage::Nothing;
+            }
+            Applied::Stopped(Stopped::Dropped) => return Passage::Nothing,
+        };
+        self.dialogue.went_on(self.now, self.side, envelope.id, sequel);
+        match admission {
+            Admission::Ours => Passage::Nothing,
+            Admission::Goes | Admission::Refused => passage,
+        }
+    }
+
+    /// A value that is no message.
+    fn invalid(&mut self, value: Value<'_>, invalid: &Invalid) {
+        let answers = invalid.id.as_ref().filter(|_| !invalid.has_method);
+        let awaited = self.give_up(answers, invalid.cause);
+        match self.side {
+            Side::Client if awaited => {
+                let cause = invalid.cause.to_owned();
+                self.exit.incident(Incident::Unparsable { cause });
+            }
+            Side::Client => {
+                self.unparsable(invalid.id.as_ref(), Fault::Request, invalid.cause.to_owned());
+            }
+            Side::Server => self.exit.divert(Stray::Part(value.text())),
+        }
+    }
+
+    /// A message without a meaning, or at the wrong time.
+    fn unfit(&mut self, envelope: &Envelope<'_>, unfit: Unfit, admission: Admission) {
+        let id = envelope.id.as_ref();
+        match (unfit, self.side, id) {
+            (Unfit::Refused(cause), side, Some(id)) => {
+                self.refuse(Some(id), Fault::Request, cause);
+                let id = id.clone();
+                self.exit.incident(Incident::Refused { side, id, cause });
+            }
+            (Unfit::Unasked, side, Some(id)) => {
+                let id = id.clone();
+                self.exit.incident(Incident::Unasked { side, id });
+            }
+            (Unfit::Invalid(cause) | Unfit::Refused(cause), Side::Client, _) => {
+                self.unparsable(id, Fault::Request, cause.to_owned());
+            }
+            (Unfit::Invalid(cause) | Unfit::Refused(cause), Side::Server, _) => {
+                // Its request waits no longer: the dialogue has taken it.
+                let answers = !matches!(envelope.payload, Payload::Method { .. });
+                if answers && admission != Admission::Ours {
+                    self.exit.instead(&refusal(id, Fault::Answer, cause));
+                }
+                self.exit.divert(Stray::Part(envelope.whole.text()));
+            }
+            (Unfit::Unasked, _, None) => {}
+        }
+    }
+
+    /// Answers the client, and notes why.
+    fn unparsable(&mut self, id: Option<&RequestId>, fault: Fault, cause: String) {
+        self.refuse(id, fault, &cause);
+        self.exit.incident(Incident::Unparsable { cause });
+    }
+
+    /// Tells the sender that this cannot go on.
+    fn refuse(&mut self, id: Option<&RequestId>, fault: Fault, cause: &str) {
+        self.exit.answer(&refusal(id, fault, cause), Why::Refused);
+    }
+
+    /// Tells the other side that what it waits for will not come; whether it waited.
+    fn give_up(&mut self, id: Option<&RequestId>, cause: &str) -> bool {
+        let Some(id) = id.filter(|id| self.dialogue.give_up(self.side, id)) else {
+            return false;
+        };
+        self.exit.gave_up(id);
+        self.exit.instead(&refusal(Some(id), Fault::Answer, cause));
+        true
+    }
+}

@@ -1,0 +1,146 @@
+//! Questions of our own: lists that the client did not ask for, so that what it calls is known.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use mcpmon_model::{Content, Era, FromServer, ListKind, Message, RequestId, Side, Timestamp};
+
+use crate::decode::{
+    json::{LoneSurrogate, Scanner, quote_into},
+    jsonrpc::Envelope,
+    mcp::{Dialogue, VERSION, era_of},
+};
+
+/// Longest cursor that is repeated.
+const LONGEST_CURSOR: usize = 64 << 10;
+
+/// What came of a question of our own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Listed {
+    /// Nothing yet.
+    Waiting,
+    /// A page, which was judged. With a cursor where another one follows.
+    Page(Option<String>),
+    /// No list.
+    Failed,
+}
+
+/// Questions of our own in one session.
+#[derive(Debug, Default)]
+pub(in crate::filter) struct Own {
+    asked: u64,
+    /// Those that wait for an answer.
+    pub(in crate::filter) waiting: BTreeSet<RequestId>,
+    /// What came of the others, until somebody asks.
+    came: BTreeMap<RequestId, Listed>,
+}
+
+impl Own {
+    /// Asks for a page of a list, under the revision `version`, if one is told: what its question is known by, and its
+    /// text.
+    pub(in crate::filter) fn ask(
+        &mut self,
+        now: Timestamp,
+        dialogue: &mut Dialogue,
+        kind: ListKind,
+        cursor: Option<&str>,
+        version: Option<&str>,
+    ) -> Option<(RequestId, String)> {
+        let id = self.free(dialogue);
+        let method = method(kind);
+        let era = version.map_or(Era::Handshake, era_of);
+        let body = body(&id, method, cursor, version.filter(|_| era == Era::Stateless));
+        let mut scanner = Scanner::new(8);
+        let scan = scanner.scan(body.as_bytes(), LoneSurrogate::Refuse).ok()?;
+        let envelope = Envelope::read(scan.document.root()).ok()?;
+        let reading = dialogue.read(Side::Client, era, &envelope).ok()?;
+        dialogue.went_on(now, Side::Client, envelope.id.clone(), reading.sequel);
+        self.waiting.insert(id.clone());
+        Some((id, body))
+    }
+
+    /// What a message is to these questions, if it answers one.
+    pub(in crate::filter) fn hear(&self, message: &Message<'_>) -> Option<(RequestId, Listed)> {
+        let id = message.id.filter(|id| self.waiting.contains(*id))?;
+        let Content::Server(said) = &message.content else {
+            return None;
+        };
+        let came = match said {
+            FromServer::Listing(listing) if listing.more => {
+                let cursor = listing
+                    .result
+                    .member("nextCursor")
+                    .and_then(|cursor| cursor.text());
+                cursor
+                    .filter(|cursor| cursor.len() <= LONGEST_CURSOR)
+                    .map_or(Listed::Failed, |cursor| Listed::Page(Some(cursor.into_owned())))
+            }
+            FromServer::Listing(_) => Listed::Page(None),
+            FromServer::Answer(_) | FromServer::Introduction(_) => Listed::Failed,
+            // Requests of the server have ids of their own.
+            FromServer::Ask { .. } | FromServer::ListChanged(_) | FromServer::Notice { .. } => return None,
+        };
+        Some((id.clone(), came))
+    }
+
+    /// A question was answered.
+    pub(in crate::filter) fn answered(&mut self, (id, came): (RequestId, Listed)) {
+        self.waiting.remove(&id);
+        self.came.insert(id, came);
+    }
+
+    /// What came of a question; what came is told once.
+    pub(in crate::filter) fn listed(&mut self, dialogue: &Dialogue, id: &RequestId) -> Listed {
+        if !dialogue.waits(id) {
+            // Its answer was none, if it is said to wait.
+            self.give_up(id);
+        }
+        if self.waiting.contains(id) {
+            return Listed::Waiting;
+        }
+        self.came.remove(id).unwrap_or(Listed::Failed)
+    }
+
+    /// Nothing will come of a question any more, if it was one; whether it was.
+    pub(in crate::filter) fn give_up(&mut self, id: &RequestId) -> bool {
+        self.waiting.remove(id)
+    }
+
+    /// An id that nothing waits with.
+    fn free(&mut self, dialogue: &Dialogue) -> RequestId {
+        loop {
+            self.asked += 1;
+            let id = RequestId::Text(format!("mcpmon/list/{}", self.asked).into());
+            if !dialogue.waits(&id) {
+                return id;
+            }
+        }
+    }
+}
+
+/// The method that asks for a list.
+pub(in crate::filter) const fn method(kind: ListKind) -> &'static str {
+    match kind {
+        ListKind::Tools => "tools/list",
+        ListKind::Prompts => "prompts/list",
+        ListKind::Resources => "resources/list",
+        ListKind::Templates => "resources/templates/list",
+    }
+}
+
+fn body(id: &RequestId, method: &str, cursor: Option<&str>, version: Option<&str>) -> String {
+    let mut body = "{\"jsonrpc\":\"2.0\",\"id\":".to_owned();
+    quote_into(&id.to_string(), &mut body);
+    body.push_str(&format!(",\"method\":\"{method}\",\"params\":{{"));
+    if let Some(cursor) = cursor {
+        body.push_str("\"cursor\":");
+        quote_into(cursor, &mut body);
+    }
+    if let Some(version) = version {
+        body.push_str(if cursor.is_some() { "," } else { "" });
+        body.push_str(&format!("\"_meta\":{{\"{VERSION}\":"));
+        quote_into(version, &mut body);
+        body.push_str(",\"io.modelcontextprotocol/clientCapabilities\":{}}");
+    }
+    body.push_str("}}");
+    body
+}

@@ -1,0 +1,79 @@
+//! Where what becomes of a line goes.
+
+use mcpmon_model::{Incident, RequestId, Side};
+
+use super::{
+    super::message::{Admission, Exit, Stray, Why},
+    Output,
+};
+use crate::{
+    decode::jsonrpc::{Envelope, Payload},
+    filter::own::Own,
+};
+
+/// A line that `side` wrote, and what is to be written because of it.
+pub(super) struct LineExit<'o> {
+    side: Side,
+    /// All of it, with its terminator.
+    line: &'o [u8],
+    /// Questions of our own, whose answers go to no client.
+    own: Option<&'o Own>,
+    /// What goes on next is one.
+    is_own: bool,
+    out: &'o mut Output,
+}
+
+impl<'o> LineExit<'o> {
+    pub(super) const fn new(side: Side, line: &'o [u8], own: Option<&'o Own>, out: &'o mut Output) -> Self {
+        Self {
+            side,
+            line,
+            own,
+            is_own: false,
+            out,
+        }
+    }
+
+    fn is_ours(&self, id: &RequestId) -> bool {
+        self.side == Side::Server && self.own.is_some_and(|own| own.waiting.contains(id))
+    }
+}
+
+impl Exit for LineExit<'_> {
+    fn as_it_came(&mut self) {
+        self.out.forward(self.side, self.line);
+    }
+
+    fn instead(&mut self, text: &str) {
+        if std::mem::take(&mut self.is_own) {
+            return;
+        }
+        self.out.forward_line(self.side, text);
+    }
+
+    fn answer(&mut self, text: &str, _why: Why) {
+        self.out.answer(self.side, text);
+    }
+
+    fn gave_up(&mut self, id: &RequestId) {
+        self.is_own = self.is_ours(id);
+    }
+
+    fn admits(&mut self, envelope: &Envelope<'_>) -> Admission {
+        match (&envelope.payload, &envelope.id) {
+            (Payload::Result(_) | Payload::Error(_), Some(id)) if self.is_ours(id) => Admission::Ours,
+            _ => Admission::Goes,
+        }
+    }
+
+    fn divert(&mut self, what: Stray<'_>) {
+        match what {
+            Stray::All => self.out.divert(self.line),
+            Stray::Part(text) => self.out.divert(text.as_bytes()),
+        }
+    }
+
+    fn incident(&mut self, incident: Incident) {
+        self.out.incidents.push(incident);
+    }
+}

@@ -1,0 +1,156 @@
+//! Lists that the filter asks for itself: a client that kept one from before may call a tool that nobody here has seen.
+
+use std::time::Duration;
+
+use mcpmon_model::{ListKind, RequestId, Side, Timestamp};
+
+use super::Output;
+use crate::{
+    decode::{Limits, mcp::Dialogue},
+    filter::{
+        called::calls,
+        own::{Listed, Own},
+    },
+};
+
+/// How a filter asks for lists itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OwnLists {
+    /// Pages of a list, at most.
+    pub pages: usize,
+    /// Longest time for it.
+    pub time: Duration,
+    /// How long after it the next miss is not worth another.
+    pub pause: Duration,
+}
+
+/// Whether a tool of that name was on a list of the server.
+pub type Knows<'k> = dyn FnMut(&str) -> bool + 'k;
+
+/// The lists that a filter asks for itself.
+#[derive(Debug)]
+pub(super) struct Lists {
+    bounds: OwnLists,
+    pub(super) own: Own,
+    asking: Option<Asking>,
+    /// When the last one was over.
+    over: Option<Timestamp>,
+}
+
+/// A list that is asked for.
+#[derive(Debug)]
+struct Asking {
+    id: RequestId,
+    version: Option<String>,
+    since: Timestamp,
+    pages: usize,
+    /// Nothing comes any more.
+    is_over: bool,
+    /// What the client wrote from the call on.
+    held: Vec<u8>,
+}
+
+impl Lists {
+    pub(super) fn new(bounds: OwnLists) -> Self {
+        Self {
+            bounds,
+            own: Own::default(),
+            asking: None,
+            over: None,
+        }
+    }
+
+    /// What the client wrote that waits for a list.
+    pub(super) fn held(&mut self) -> Option<&mut Vec<u8>> {
+        self.asking.as_mut().map(|asking| &mut asking.held)
+    }
+
+    pub(super) const fn is_asking(&self) -> bool {
+        self.asking.is_some()
+    }
+
+    /// Asks for the tools of the server where `line` calls one that is not known, unless that was done a moment ago.
+    /// Whether it did: the line waits then, with all that is behind it.
+    pub(super) fn ask_about(
+        &mut self,
+        now: Timestamp,
+        limits: Limits,
+        dialogue: &mut Dialogue,
+        line: &[u8],
+        knows: &mut Knows<'_>,
+        out: &mut Output,
+    ) -> bool {
+        if self.over.is_some_and(|over| now.since(over) < self.bounds.pause) {
+            return false;
+        }
+        let calls = calls(limits, line);
+        if calls.tools.iter().all(|tool| knows(tool)) {
+            return false;
+        }
+        let version = calls.version;
+        let Some(id) = page(&mut self.own, now, dialogue, None, version.as_deref(), out) else {
+            return false;
+        };
+        self.asking = Some(Asking {
+            id,
+            version,
+            since: now,
+            pages: 1,
+            is_over: false,
+            held: Vec::new(),
+        });
+        true
+    }
+
+    /// Nothing comes any more: whatever is asked for does not.
+    pub(super) fn stop(&mut self) {
+        if let Some(asking) = &mut self.asking {
+            asking.is_over = true;
+        }
+    }
+
+    /// Asks for the next page, if there is one. What waited for the list, once it is over.
+    pub(super) fn settle(
+        &mut self,
+        now: Timestamp,
+        dialogue: &mut Dialogue,
+        out: &mut Output,
+    ) -> Option<Vec<u8>> {
+        let asking = self.asking.as_mut()?;
+        // Nobody waits until a clock that went back is where it was.
+        let is_late = now < asking.since || now.since(asking.since) >= self.bounds.time;
+        let may_go_on = !is_late && !asking.is_over;
+        match self.own.listed(dialogue, &asking.id) {
+            Listed::Waiting if may_go_on => return None,
+            Listed::Waiting => {
+                self.own.give_up(&asking.id);
+                dialogue.give_up(Side::Server, &asking.id);
+            }
+            Listed::Page(Some(cursor)) if may_go_on && asking.pages < self.bounds.pages => {
+                let (version, cursor) = (asking.version.as_deref(), Some(cursor.as_str()));
+                if let Some(id) = page(&mut self.own, now, dialogue, cursor, version, out) {
+                    asking.id = id;
+                    asking.pages += 1;
+                    return None;
+                }
+            }
+            Listed::Page(_) | Listed::Failed => {}
+        }
+        self.over = Some(now);
+        self.asking.take().map(|asking| asking.held)
+    }
+}
+
+/// Asks for a page of tools.
+fn page(
+    own: &mut Own,
+    now: Timestamp,
+    dialogue: &mut Dialogue,
+    cursor: Option<&str>,
+    version: Option<&str>,
+    out: &mut Output,
+) -> Option<RequestId> {
+    let (id, body) = own.ask(now, dialogue, ListKind::Tools, cursor, version)?;
+    out.forward_line(Side::Client, &body);
+    Some(id)
+}

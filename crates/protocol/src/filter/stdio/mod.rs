@@ -1,0 +1,265 @@
+//! MCP over a server's standard streams: a message a line.
+//!
+//! What the client says and cannot be read strictly never reaches the server; what the server says and is no message
+//! never reaches the client.
+
+mod exit;
+mod lists;
+mod output;
+#[cfg(test)]
+mod tests;
+
+use mcpmon_model::{Denial, Era, Incident, ListKind, Message, RequestId, Side, Timestamp, Verdict};
+
+use self::{exit::LineExit, lists::Lists};
+pub use self::{
+    lists::{Knows, OwnLists},
+    output::Output,
+};
+pub use super::message::Judge;
+use super::message::{Reader, Spoken};
+use crate::{
+    decode::{
+        Limits,
+        json::Doubt,
+        lines::{self, Line, Lines},
+        mcp::Dialogue,
+    },
+    rewrite::{Fault, denied, list_changed, refusal},
+};
+
+/// Both directions of one conversation.
+#[derive(Debug)]
+pub struct Filter {
+    client: Lines,
+    server: Lines,
+    reader: Reader,
+    limits: Limits,
+    /// Lists that are asked for here, if any are.
+    lists: Option<Lists>,
+}
+
+impl Filter {
+    /// A conversation in which nothing was said yet.
+    #[must_use]
+    pub fn new(limits: Limits) -> Self {
+        Self {
+            client: Lines::new(limits.max_line),
+            server: Lines::new(limits.max_line),
+            reader: Reader::new(limits, Dialogue::new(limits)).recognising_lists(),
+            limits,
+            lists: None,
+        }
+    }
+
+    /// With the server's tools asked for, before a call goes on of one that was on no list.
+    #[must_use]
+    pub fn asking_itself(self, bounds: OwnLists) -> Self {
+        Self {
+            lists: Some(Lists::new(bounds)),
+            ..self
+        }
+    }
+
+    /// Takes what `side` wrote, cut anywhere, and puts into `out` what is to be written for every line it completes.
+    pub fn push(
+        &mut self,
+        now: Timestamp,
+        side: Side,
+        chunk: &[u8],
+        judge: &mut Judge<'_>,
+        out: &mut Output,
+    ) {
+        self.push_knowing(now, side, chunk, judge, &mut |_| true, out);
+    }
+
+    /// The same, where `knows` tells which tools were on a list.
+    pub fn push_knowing(
+        &mut self,
+        now: Timestamp,
+        side: Side,
+        chunk: &[u8],
+        judge: &mut Judge<'_>,
+        knows: &mut Knows<'_>,
+        out: &mut Output,
+    ) {
+        if side == Side::Client
+            && let Some(held) = self.lists.as_mut().and_then(Lists::held)
+        {
+            return held.extend_from_slice(chunk);
+        }
+        let lines = match side {
+            Side::Client => &mut self.client,
+            Side::Server => &mut self.server,
+        };
+        let mut chunk = chunk;
+        while let Some(line) = lines.next(&mut chunk) {
+            match line {
+                Line::Whole(line) => {
+                    if side == Side::Client
+                        && let Some(lists) = &mut self.lists
+                        && lists.ask_about(now, self.limits, &mut self.reader.dialogue, line, knows, out)
+                        && let Some(held) = lists.held()
+                    {
+                        held.extend_from_slice(line);
+                        return held.extend_from_slice(chunk);
+                    }
+                    read(&mut self.reader, self.lists.as_mut(), now, side, line, judge, out);
+                }
+                Line::TooLong(line) => {
+                    let own = self.lists.as_ref().map(|lists| &lists.own);
+                    let mut exit = LineExit::new(side, &[], own, out);
+                    self.reader.too_long(side, &line, &mut exit);
+                }
+            }
+        }
+        if side == Side::Server {
+            self.go_on(now, judge, knows, out);
+        }
+    }
+
+    /// Whether what the client says next waits for a list that was asked for here.
+    #[must_use]
+    pub fn is_asking(&self) -> bool {
+        self.lists.as_ref().is_some_and(Lists::is_asking)
+    }
+
+    /// Goes on with what waits for a list, if that is over or takes too long.
+    pub fn go_on(&mut self, now: Timestamp, judge: &mut Judge<'_>, knows: &mut Knows<'_>, out: &mut Output) {
+        let held = self
+            .lists
+            .as_mut()
+            .and_then(|lists| lists.settle(now, &mut self.reader.dialogue, out));
+        if let Some(held) = held {
+            self.push_knowing(now, Side::Client, &held, judge, knows, out);
+        }
+    }
+
+    /// `side` writes no more. A line that it did not end goes nowhere: not all readers would take it for one.
+    pub fn close(&mut self, side: Side, out: &mut Output) {
+        let lines = match side {
+            Side::Client => &mut self.client,
+            Side::Server => &mut self.server,
+        };
+        match lines.rest() {
+            Some(Line::Whole(line)) => unfinished(side, line, out),
+            Some(Line::TooLong(line)) => {
+                let own = self.lists.as_ref().map(|lists| &lists.own);
+                let mut exit = LineExit::new(side, &[], own, out);
+                self.reader.too_long(side, &line, &mut exit);
+            }
+            None => {}
+        }
+        if side == Side::Server
+            && let Some(lists) = &mut self.lists
+        {
+            lists.stop();
+        }
+    }
+
+    /// The server says nothing any more, for this reason: whatever the client waits for is answered with it.
+    pub fn turn_away(&mut self, now: Timestamp, denial: &Denial, out: &mut Output) {
+        for id in self.reader.dialogue.abandon(Side::Client) {
+            if !self.is_own(&id) {
+                out.answer(Side::Client, &denied(&id, denial));
+            }
+        }
+        if let Some(lists) = &mut self.lists {
+            lists.stop();
+        }
+        self.go_on(now, &mut |_| Verdict::Block(denial.clone()), &mut |_| true, out);
+    }
+
+    /// Whether this was a question of ours, of which nothing will come any more.
+    fn is_own(&mut self, id: &RequestId) -> bool {
+        self.lists.as_mut().is_some_and(|lists| lists.own.give_up(id))
+    }
+
+    /// What a verdict makes of a list is not what it was: the client is told, if it is told of such changes at all.
+    pub fn list_changed(&self, kind: ListKind, out: &mut Output) {
+        for stream in self.reader.dialogue.listeners(kind) {
+            out.forward_line(Side::Server, &list_changed(kind, stream.as_ref()));
+        }
+    }
+
+    /// Gives back memory that only long lines need: nobody has said anything for some time.
+    pub fn shrink(&mut self) {
+        self.client.shrink();
+        self.server.shrink();
+    }
+
+    /// Answers requests that have waited longer than allowed, if there is such a limit. Cheap when there is none.
+    pub fn expire(&mut self, now: Timestamp, out: &mut Output) {
+        for side in [Side::Client, Side::Server] {
+            for id in self.reader.dialogue.expire(now, side) {
+                if side == Side::Client && self.is_own(&id) {
+                    continue;
+                }
+                out.answer(
+                    side,
+                    &refusal(Some(&id), Fault::Timeout, "no answer came in time"),
+                );
+            }
+        }
+    }
+}
+
+/// A whole line, with its terminator.
+fn read(
+    reader: &mut Reader,
+    lists: Option<&mut Lists>,
+    now: Timestamp,
+    side: Side,
+    line: &[u8],
+    judge: &mut Judge<'_>,
+    out: &mut Output,
+) {
+    let content = lines::content(line);
+    if lines::is_blank(content) {
+        return match side {
+            Side::Client => {}
+            Side::Server => out.divert(line),
+        };
+    }
+    let lists = lists.filter(|lists| side == Side::Server && lists.is_asking());
+    // An answer to ours is no other's.
+    if side == Side::Server
+        && lists.is_none()
+        && reader.read_again(content, judge, &mut LineExit::new(side, line, None, out))
+    {
+        return;
+    }
+    let spoken = Spoken {
+        side,
+        text: content,
+        borne: Doubt::None,
+        era: Era::default(),
+    };
+    let Some(lists) = lists else {
+        return reader.read(now, spoken, judge, &mut LineExit::new(side, line, None, out));
+    };
+    let mut came = Vec::new();
+    let mut hear = |message: &Message<'_>| {
+        came.extend(lists.own.hear(message));
+        judge(message)
+    };
+    let mut exit = LineExit::new(side, line, Some(&lists.own), out);
+    reader.read(now, spoken, &mut hear, &mut exit);
+    came.into_iter().for_each(|came| lists.own.answered(came));
+}
+
+/// What stands at the end of a stream without the end of a line.
+fn unfinished(side: Side, rest: &[u8], out: &mut Output) {
+    if lines::is_blank(rest) {
+        return;
+    }
+    match side {
+        Side::Client => {
+            let cause = "the stream ended inside a line";
+            out.answer(side, &refusal(None, Fault::Parse, cause));
+            let cause = cause.to_owned();
+            out.incidents.push(Incident::Unparsable { cause });
+        }
+        Side::Server => out.divert(rest),
+    }
+}

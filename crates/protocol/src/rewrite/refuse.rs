@@ -1,0 +1,65 @@
+//! Answers to what cannot be sent on, whatever a policy says.
+
+use mcpmon_model::RequestId;
+
+use crate::decode::json::quote_into;
+
+/// MCP's code for headers that do not agree with the body.
+const HEADER_MISMATCH: i64 = -32_020;
+
+/// Why something is refused, as JSON-RPC codes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// It is no JSON.
+    Parse,
+    /// It is no message, or may not be sent now.
+    Request,
+    /// The answer that came is none.
+    Answer,
+    /// No answer came in time.
+    Timeout,
+}
+
+impl Fault {
+    const fn code(self) -> i32 {
+        match self {
+            Self::Parse => -32_700,
+            Self::Request => -32_600,
+            Self::Answer => -32_603,
+            Self::Timeout => -32_001,
+        }
+    }
+}
+
+/// An error answer; to nobody's request where the id could not be read.
+#[must_use]
+pub fn refusal(id: Option<&RequestId>, fault: Fault, cause: &str) -> String {
+    error_answer(id, fault.code().into(), &format!("[mcpmon] {cause}"))
+}
+
+/// The answer of a server of the stateless era to a request whose headers do not say what its body does.
+#[must_use]
+pub fn mismatch(id: Option<&RequestId>, cause: &str) -> String {
+    error_answer(id, HEADER_MISMATCH, &format!("[mcpmon] header mismatch: {cause}"))
+}
+
+/// An error answer with a code of its own.
+pub(super) fn error_answer(id: Option<&RequestId>, code: i64, message: &str) -> String {
+    let mut answer = "{\"jsonrpc\":\"2.0\",\"id\":".to_owned();
+    match id {
+        Some(RequestId::Number(digits)) => answer.push_str(digits),
+        Some(RequestId::Text(text)) => quote_into(text, &mut answer),
+        None => answer.push_str("null"),
+    }
+    answer.push_str(",\"error\":");
+    error_into(code, message, &mut answer);
+    answer.push('}');
+    answer
+}
+
+/// Appends an error object.
+pub(super) fn error_into(code: i64, message: &str, out: &mut String) {
+    out.push_str(&format!("{{\"code\":{code},\"message\":"));
+    quote_into(message, out);
+    out.push('}');
+}

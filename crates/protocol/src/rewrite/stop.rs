@@ -1,0 +1,185 @@
+//! What is sent in place of a message that is stopped.
+
+use mcpmon_model::{
+    AnswerOutcome, Ask, Content, Denial, Era, FromClient, FromServer, Message, Question, RequestId,
+};
+
+use super::{
+    edit::Edit,
+    refuse::{error_answer, error_into},
+};
+use crate::decode::{
+    json::quote_into,
+    jsonrpc::{Envelope, Payload, integer},
+    mcp::Shape,
+};
+
+/// JSON-RPC's code for what a policy forbids; none of MCP's own.
+const DENIED: i64 = -32_003;
+
+/// MCP's code for an LLM call that the user does not want.
+const SAMPLING_REJECTED: i64 = -1;
+
+/// Longest name that is repeated in an answer, characters.
+const LONGEST_NAME: usize = 128;
+
+/// What is sent in place of a message, without the end of its line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stopped {
+    /// Its sender waits for an answer, and gets this one.
+    ToSender(String),
+    /// Its receiver waits for it, and gets this in its place.
+    ToReceiver(String),
+    /// Nobody waits for it.
+    Dropped,
+}
+
+/// What is sent in place of a message.
+#[must_use]
+pub fn stop(envelope: &Envelope<'_>, message: &Message<'_>, shape: Shape, denial: &Denial) -> Stopped {
+    match &message.content {
+        Content::Client(said) => stop_client(envelope, said, message.era, denial),
+        Content::Server(said) => stop_server(envelope, said, shape, message.era, denial),
+    }
+}
+
+/// The answer to a request that nobody will answer any more.
+#[must_use]
+pub fn denied(id: &RequestId, denial: &Denial) -> String {
+    error_answer(Some(id), DENIED, &text("Request", denial))
+}
+
+fn stop_client(envelope: &Envelope<'_>, said: &FromClient<'_>, era: Era, denial: &Denial) -> Stopped {
+    let error = |what: &str| {
+        let mut answer = String::new();
+        error_into(DENIED, &text(what, denial), &mut answer);
+        Stopped::ToSender(reply(envelope, "error", &answer))
+    };
+    match said {
+        FromClient::Call(call) => {
+            let text = text(&named("Tool", &call.tool, denial), denial);
+            Stopped::ToSender(reply(envelope, "result", &failed_call(&text, era)))
+        }
+        FromClient::Read { uri } => error(&named("Resource", uri, denial)),
+        FromClient::Prompt { name, .. } => error(&named("Prompt", name, denial)),
+        FromClient::Request { method, .. } => error(&named("Request", method, denial)),
+        FromClient::Reply { to, .. } => Stopped::ToReceiver(rejection(envelope, *to, "Reply", denial)),
+        FromClient::Notice { .. } => Stopped::Dropped,
+    }
+}
+
+fn stop_server(
+    envelope: &Envelope<'_>,
+    said: &FromServer<'_>,
+    shape: Shape,
+    era: Era,
+    denial: &Denial,
+) -> Stopped {
+    match said {
+        FromServer::Listing(_) => Stopped::ToReceiver(as_error(envelope, "List", denial)),
+        FromServer::Introduction(_) => Stopped::ToReceiver(as_error(envelope, "Server", denial)),
+        FromServer::Answer(answer) => {
+            let what = match &answer.to.what {
+                Question::Call { tool: Some(tool) } => named("Result of tool", tool, denial),
+                Question::Call { tool: None } => "Result of a task".to_owned(),
+                Question::Read { uri } => named("Content of resource", uri, denial),
+                Question::Prompt { name } => named("Content of prompt", name, denial),
+                Question::List(_) => "Answer".to_owned(),
+                Question::Other { method } => named("Answer to", method, denial),
+            };
+            Stopped::ToReceiver(match (&answer.outcome, shape, &envelope.payload) {
+                (AnswerOutcome::Result { .. }, Shape::Call, Payload::Result(part)) => {
+                    let mut edit = Edit::of(envelope.whole);
+                    edit.replace(part.value.range(), &failed_call(&text(&what, denial), era));
+                    edit.finish()
+                }
+                (AnswerOutcome::Result { .. } | AnswerOutcome::Error { .. }, _, _) => {
+                    as_error(envelope, &what, denial)
+                }
+            })
+        }
+        FromServer::Ask { ask, method, .. } => {
+            let what = named("Request", method, denial);
+            Stopped::ToSender(rejection(envelope, *ask, &what, denial))
+        }
+        FromServer::ListChanged(_) | FromServer::Notice { .. } => Stopped::Dropped,
+    }
+}
+
+/// An answer to a message, with its id as it was written.
+fn reply(envelope: &Envelope<'_>, member: &str, value: &str) -> String {
+    let id = envelope.whole.member("id").map_or("null", |id| id.text());
+    format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"{member}\":{value}}}")
+}
+
+/// How a client turns down what a server asks.
+fn rejection(envelope: &Envelope<'_>, ask: Ask, what: &str, denial: &Denial) -> String {
+    let code = match ask {
+        Ask::Elicitation => return reply(envelope, "result", "{\"action\":\"decline\"}"),
+        Ask::Sampling => SAMPLING_REJECTED,
+        Ask::Roots | Ask::Other => DENIED,
+    };
+    let mut error = String::new();
+    error_into(code, &text(what, denial), &mut error);
+    reply(envelope, "error", &error)
+}
+
+/// An answer of the server, turned into an error. The code stays where it was one already.
+fn as_error(envelope: &Envelope<'_>, what: &str, denial: &Denial) -> String {
+    let (part, code) = match &envelope.payload {
+        Payload::Error(part) => (*part, part.value.member("code").and_then(integer)),
+        Payload::Result(part) => (*part, None),
+        Payload::Method { .. } => return rejection(envelope, Ask::Other, what, denial),
+    };
+    let mut error = "\"error\":".to_owned();
+    error_into(code.unwrap_or(DENIED), &text(what, denial), &mut error);
+    let mut edit = Edit::of(envelope.whole);
+    edit.replace(part.start..part.value.range().end, &error);
+    edit.finish()
+}
+
+/// The result of a call that failed.
+fn failed_call(text: &str, era: Era) -> String {
+    let mut result = "{\"content\":[{\"type\":\"text\",\"text\":".to_owned();
+    quote_into(text, &mut result);
+    result.push_str("}],\"isError\":true");
+    match era {
+        Era::Handshake => {}
+        Era::Stateless => result.push_str(",\"resultType\":\"complete\""),
+    }
+    result.push('}');
+    result
+}
+
+/// What is said about something that was stopped: the reason, the rule and the recorded event. The remedy is for a
+/// person, and a model reads this: `mcpmon explain` shows it.
+pub(super) fn text(what: &str, denial: &Denial) -> String {
+    let Denial {
+        rule,
+        reason,
+        remedy: _,
+        event,
+    } = denial;
+    let text = format!("[mcpmon] {what} blocked by policy: {reason} (rule {rule}");
+    match event {
+        Some(event) => {
+            format!("{text}, event {event}). The user can look it up with: mcpmon explain {event}")
+        }
+        None => format!("{text})."),
+    }
+}
+
+/// What was stopped, with its name unless there is a secret in it: answers are logged.
+fn named(what: &str, name: &str, denial: &Denial) -> String {
+    match denial.is_masked() {
+        true => what.to_owned(),
+        false => format!("{what} '{}'", shown(name)),
+    }
+}
+
+/// A name as far as it is repeated.
+pub(super) fn shown(name: &str) -> &str {
+    name.char_indices()
+        .nth(LONGEST_NAME)
+        .map_or(name, |(end, _)| &name[..end])
+}

@@ -1,0 +1,357 @@
+//! Where the paths of a call lead: what a core without a file system cannot tell.
+
+use std::{
+    collections::VecDeque,
+    env, fs, io,
+    path::{Component, Path, PathBuf},
+    sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender},
+    thread,
+    time::Duration,
+};
+
+use mcpmon_detect::protected_paths::{Lookup, Places, RealPath};
+use mcpmon_engine::Monitor;
+
+use super::Options;
+
+/// How long a call waits for a file system; one that is slower is not asked.
+const PATIENCE: Duration = Duration::from_millis(200);
+/// Links that are followed, as in the kernel.
+const MAX_LINKS: usize = 40;
+/// Names on the way that are looked at.
+const MAX_NAMES: usize = 512;
+
+/// Variables that say where something is, and what it is called otherwise, below the home directory.
+const VARIABLES: [(&str, &[&str]); 15] = [
+    ("HOME", &[]),
+    ("ZDOTDIR", &[]),
+    ("XDG_CONFIG_HOME", &[".config"]),
+    ("XDG_STATE_HOME", &[".local", "state"]),
+    ("XDG_DATA_HOME", &[".local", "share"]),
+    ("XDG_CACHE_HOME", &[".cache"]),
+    ("CLAUDE_CONFIG_DIR", &[".claude"]),
+    ("CODEX_HOME", &[".codex"]),
+    ("GNUPGHOME", &[".gnupg"]),
+    ("CARGO_HOME", &[".cargo"]),
+    ("DOCKER_CONFIG", &[".docker"]),
+    ("KUBECONFIG", &[".kube", "config"]),
+    ("GIT_CONFIG_GLOBAL", &[".gitconfig"]),
+    ("NPM_CONFIG_USERCONFIG", &[".npmrc"]),
+    ("PIP_CONFIG_FILE", &[".config", "pip", "pip.conf"]),
+];
+
+/// Where this user's files and mcpmon's own are.
+pub fn places(options: &Options) -> Places {
+    let mut places = Places::default();
+    for (name, meaning) in VARIABLES {
+        let paths = env::var_os(name).map(|value| env::split_paths(&value).collect::<Vec<_>>());
+        for path in paths.into_iter().flatten().flat_map(names) {
+            places = places.with_alias(&path, meaning);
+        }
+    }
+    let search = &options.search;
+    let configuration = [&search.explicit, &search.variable, &search.local, &search.user];
+    let own = configuration
+        .into_iter()
+        .flatten()
+        .chain([&search.system])
+        .cloned();
+    let own = own
+        .chain(options.db.iter().flat_map(|path| database(path)))
+        .chain(options.socket.clone());
+    let own = own.chain(env::current_exe().ok());
+    own.flat_map(names)
+        .fold(places, |places, path| places.with_own(&path))
+}
+
+/// The files of a database of SQLite.
+fn database(path: &Path) -> [PathBuf; 3] {
+    ["", "-wal", "-shm"].map(|end| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(end);
+        name.into()
+    })
+}
+
+/// A path as it is called, and as it is with its links followed.
+fn names(path: impl Into<PathBuf>) -> Vec<String> {
+    let Ok(path) = std::path::absolute(path.into()) else {
+        return Vec::new();
+    };
+    let mut names = vec![path.to_string_lossy().into_owned()];
+    names.extend(real(&path).filter(|real| *real != path).map(text));
+    names
+}
+
+/// Looks paths up, in a thread of its own: a network file system may hang for as long as it likes.
+#[derive(Debug, Default)]
+pub struct Lookups {
+    worker: Option<Worker>,
+    /// By which it is found out where files are.
+    unplaced: Option<Box<Options>>,
+}
+
+#[derive(Debug)]
+struct Worker {
+    asked: SyncSender<Vec<Lookup>>,
+    answers: Receiver<Vec<RealPath>>,
+    /// Whether an answer that nobody waited for is still to come.
+    is_late: bool,
+}
+
+impl Lookups {
+    /// Where the paths lead; nothing of those that take too long.
+    pub fn real(&mut self, lookups: Vec<Lookup>) -> Vec<RealPath> {
+        if lookups.is_empty() {
+            return Vec::new();
+        }
+        let found = self.worker().and_then(|worker| worker.ask(lookups));
+        found.unwrap_or_else(|error| {
+            tracing::warn!(%error, "the paths of a call are judged by their names alone");
+            Vec::new()
+        })
+    }
+
+    fn worker(&mut self) -> io::Result<&mut Worker> {
+        let worker = match self.worker.take() {
+            Some(worker) => worker,
+            None => Worker::start(Place::of_process())?,
+        };
+        Ok(self.worker.insert(worker))
+    }
+
+    /// Finds out later where this user's files and mcpmon's own are.
+    pub(crate) fn of(options: &mut Options) -> Self {
+        let policy = options.loaded.take();
+        let unplaced = Some(Box::new(options.clone()));
+        options.loaded = policy;
+        Self {
+            worker: None,
+            unplaced,
+        }
+    }
+
+    /// Tells `monitor` that, once.
+    pub(crate) fn place(&mut self, monitor: &mut Monitor) {
+        if let Some(options) = self.unplaced.take() {
+            monitor.know_places(places(&options));
+        }
+    }
+}
+
+impl Worker {
+    fn start(place: Place) -> io::Result<Self> {
+        let (asked, questions) = mpsc::sync_channel::<Vec<Lookup>>(1);
+        let (answer, answers) = mpsc::sync_channel(1);
+        let run = move || {
+            for lookups in questions {
+                let real = lookups.iter().flat_map(|lookup| place.real(lookup)).collect();
+                if answer.send(real).is_err() {
+                    return;
+                }
+            }
+        };
+        // It ends with the channel, or with the process.
+        thread::Builder::new().name("lookups".to_owned()).spawn(run)?;
+        Ok(Self {
+            asked,
+            answers,
+            is_late: false,
+        })
+    }
+
+    fn ask(&mut self, lookups: Vec<Lookup>) -> io::Result<Vec<RealPath>> {
+        if self.is_late && self.answers.try_recv().is_err() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        self.is_late = false;
+        self.asked
+            .try_send(lookups)
+            .map_err(|_full| io::Error::from(io::ErrorKind::TimedOut))?;
+        match self.answers.recv_timeout(PATIENCE) {
+            Ok(real) => Ok(real),
+            Err(RecvTimeoutError::Timeout) => {
+                self.is_late = true;
+                Err(io::ErrorKind::TimedOut.into())
+            }
+            Err(RecvTimeoutError::Disconnected) => Err(io::ErrorKind::BrokenPipe.into()),
+        }
+    }
+}
+
+/// From where paths are looked up. A wrapper and its server have the same.
+struct Place {
+    home: Option<PathBuf>,
+    directory: Option<PathBuf>,
+}
+
+impl Place {
+    fn of_process() -> Self {
+        Self {
+            home: env::var_os("HOME")
+                .map(PathBuf::from)
+                .filter(|home| home.is_absolute()),
+            directory: env::current_dir().ok(),
+        }
+    }
+
+    /// Where a path leads: as the kernel walks it, and as programs do that take `..` out first.
+    fn real(&self, lookup: &Lookup) -> Vec<RealPath> {
+        let Some(path) = self.placed(&lookup.address) else {
+            return Vec::new();
+        };
+        let mut found: Vec<String> = real(&path).map(text).into_iter().collect();
+        if lookup.address.contains("..") {
+            let other = real(&without_steps_up(&path)).map(text);
+            found.extend(other.filter(|other| !found.contains(other)));
+        }
+        let of = |real| RealPath {
+            given: lookup.given.clone(),
+            real,
+        };
+        found.into_iter().map(of).collect()
+    }
+
+    fn placed(&self, address: &str) -> Option<PathBuf> {
+        match address.strip_prefix('~') {
+            Some("") => self.home.clone(),
+            Some(rest) if rest.starts_with('/') => {
+                Some(self.home.as_ref()?.join(rest.trim_start_matches('/')))
+            }
+            // Of another user.
+            Some(_) => None,
+            None if address.starts_with('/') => Some(PathBuf::from(address)),
+            None => Some(self.directory.as_ref()?.join(address)),
+        }
+    }
+}
+
+/// An absolute path with its links followed, also those that lead to what is not there yet: a write makes it.
+fn real(path: &Path) -> Option<PathBuf> {
+    let mut rest: VecDeque<PathBuf> = steps(path).collect();
+    let mut real = PathBuf::from("/");
+    let (mut links, mut seen) = (0, 0);
+    while let Some(step) = rest.pop_front() {
+        seen += 1;
+        if seen > MAX_NAMES {
+            return None;
+        }
+        if step.as_os_str() == ".." {
+            real.pop();
+            continue;
+        }
+        let next = real.join(&step);
+        let Ok(target) = fs::read_link(&next) else {
+            real = next; // no link, or nothing
+            continue;
+        };
+        links += 1;
+        if links > MAX_LINKS {
+            return None;
+        }
+        if target.is_absolute() {
+            real = PathBuf::from("/");
+        }
+        let before: Vec<PathBuf> = steps(&target).collect();
+        before.into_iter().rev().for_each(|step| rest.push_front(step));
+    }
+    Some(real)
+}
+
+/// The names on the way, and the steps up.
+fn steps(path: &Path) -> impl Iterator<Item = PathBuf> {
+    path.components().filter_map(|component| match component {
+        Component::Normal(name) => Some(PathBuf::from(name)),
+        Component::ParentDir => Some(PathBuf::from("..")),
+        Component::RootDir | Component::CurDir | Component::Prefix(_) => None,
+    })
+}
+
+fn without_steps_up(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::from("/");
+    for step in steps(path) {
+        match step.as_os_str() == ".." {
+            true => drop(plain.pop()),
+            false => plain.push(step),
+        }
+    }
+    plain
+}
+
+fn text(path: PathBuf) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn lookup(address: &str) -> Lookup {
+        Lookup {
+            given: address.to_owned(),
+            address: address.to_owned(),
+        }
+    }
+
+    #[test]
+    fn links_are_followed() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let root = directory.path().canonicalize().expect("its path");
+        let at = |name: &str| root.join(name);
+        fs::create_dir(at("home")).expect("a directory");
+        fs::create_dir(at("work")).expect("a directory");
+        symlink("../home/.bashrc", at("work/dangling")).expect("a link");
+        symlink(at("home"), at("work/directory")).expect("a link");
+        symlink("circle", at("work/circle")).expect("a link");
+        let place = Place {
+            home: Some(at("home")),
+            directory: Some(at("work")),
+        };
+        let told = |address: &str| {
+            let real = place.real(&lookup(address));
+            let below = |real: RealPath| real.real.replace(&*root.to_string_lossy(), "");
+            real.into_iter().map(below).collect::<Vec<_>>()
+        };
+        assert_eq!(told("dangling"), ["/home/.bashrc"]);
+        assert_eq!(told("directory/x"), ["/home/x"]);
+        assert_eq!(told("directory/../x"), ["/x", "/work/x"]);
+        assert_eq!(told("plain"), ["/work/plain"]);
+        assert_eq!(told("~/x"), ["/home/x"]);
+        assert_eq!(told("~other/x"), [""; 0]);
+        assert_eq!(told("circle"), [""; 0]);
+    }
+
+    #[test]
+    fn a_thread_answers_again_and_again() {
+        let mut lookups = Lookups::default();
+        assert_eq!(lookups.real(Vec::new()), []);
+        assert!(lookups.worker.is_none(), "no thread for nothing");
+        for _ in 0..3 {
+            let real = lookups.real(vec![lookup("/")]);
+            assert_eq!(real.first().map(|real| real.real.as_str()), Some("/"));
+        }
+    }
+
+    #[test]
+    fn who_does_not_answer_is_not_waited_for_twice() {
+        let (asked, _questions) = mpsc::sync_channel(1);
+        let (answer, answers) = mpsc::sync_channel(1);
+        let mut worker = Worker {
+            asked,
+            answers,
+            is_late: false,
+        };
+        worker.ask(vec![lookup("/")]).expect_err("nobody answers");
+        assert!(worker.is_late);
+        let begun = std::time::Instant::now();
+        worker.ask(vec![lookup("/")]).expect_err("still nobody answers");
+        assert!(begun.elapsed() < PATIENCE);
+        answer.send(Vec::new()).expect("room");
+        worker
+            .ask(vec![lookup("/")])
+            .expect_err("the question before is still there");
+        assert!(!worker.is_late);
+    }
+}

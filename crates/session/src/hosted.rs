@@ -1,0 +1,201 @@
+//! Judges of one process that serves many conversations: they share a recorder and a policy. What they share beyond
+//! that is in the daemon's memory, where the process is the daemon, else in the store.
+
+use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
+
+use mcpmon_config::Loaded;
+use mcpmon_detect::protected_paths::Places;
+use mcpmon_engine::Observation;
+use mcpmon_model::{Checked, Conversation, Event, Recent, SharedCall, Timestamp};
+use mcpmon_store::{Access, Destination, Entry, Member, Recorder, Settings, Store, StoreError};
+
+use super::{
+    Judge, JudgeError, Options, Parts, TOLD, files, launch, lone_session, process,
+    protocol::State,
+    reading::Reading,
+    shared::{self, SharedState},
+};
+
+/// How long the recorder may take to write that somebody left before who joins is told who is there.
+const FLUSH: Duration = Duration::from_secs(1);
+
+/// What the daemon has for judges in its own process.
+pub trait Host: fmt::Debug + Send + Sync {
+    /// The file whose number rises when anything changes.
+    fn generation(&self) -> PathBuf;
+
+    /// Takes in a server of a session.
+    ///
+    /// # Errors
+    /// Where the store cannot be written.
+    fn join(&self, now: Timestamp, member: &Member) -> Result<(), StoreError>;
+
+    /// What is shared, without the policy.
+    ///
+    /// # Errors
+    /// Where the store cannot be read.
+    fn look(&self, member: &Member) -> Result<State, StoreError>;
+
+    /// Checks a call beside the others of its session, and counts it.
+    fn check(&self, member: &Member, call: SharedCall) -> Checked;
+
+    /// Takes in what happened in the session of `member`.
+    fn take(&self, member: &Member, recent: Recent);
+}
+
+/// What the judges of one process have in common. Clones share it.
+#[derive(Clone, Debug)]
+pub struct Hosting {
+    recorder: Recorder,
+    host: Option<Arc<dyn Host>>,
+    places: Places,
+}
+
+impl Hosting {
+    /// Without a daemon: all is in the store of `recorder`, which is [one that reads results](recorder).
+    #[must_use]
+    pub fn alone(recorder: Recorder, options: &Options) -> Self {
+        Self {
+            recorder,
+            host: None,
+            places: files::places(options),
+        }
+    }
+
+    /// In the daemon, whose records go to `destination`.
+    ///
+    /// # Errors
+    /// Where no thread can be started.
+    pub fn of_daemon(
+        host: Arc<dyn Host>,
+        destination: impl Destination + 'static,
+        settings: Settings,
+        options: &Options,
+    ) -> Result<Self, StoreError> {
+        Ok(Self {
+            recorder: Recorder::with(Box::new(Reading(destination)), settings)?,
+            host: Some(host),
+            places: files::places(options),
+        })
+    }
+
+    /// What everything is recorded to.
+    #[must_use]
+    pub const fn recorder(&self) -> &Recorder {
+        &self.recorder
+    }
+}
+
+/// Records to a store, and reads results for what is sensitive in them on their way.
+///
+/// # Errors
+/// Where the store cannot be opened or made, or no thread can be started.
+pub fn recorder(settings: Settings) -> Result<Recorder, StoreError> {
+    let store = Store::open_at(&settings.location, settings.access)?;
+    Recorder::with(Box::new(Reading(store)), settings)
+}
+
+impl Judge {
+    /// Joins the session of `conversation` as one of many judges of this process, under the policy `loaded`.
+    ///
+    /// # Errors
+    /// Where the store cannot be used.
+    pub fn hosted(
+        now: Timestamp,
+        hosting: &Hosting,
+        loaded: &Loaded,
+        mut conversation: Conversation,
+        agent: Option<String>,
+    ) -> Result<Self, JudgeError> {
+        let session = conversation.session.get_or_insert_with(lone_session).clone();
+        let member = Member {
+            session,
+            agent,
+            identity: conversation.identity.clone(),
+            process: process::identify(std::process::id()).ok_or(JudgeError::NoProcess)?,
+        };
+        let recorder = hosting.recorder.clone();
+        // The same server may have left this session a moment ago: that is not to be written after it joined again.
+        if let Err(unsettled) = recorder.flush(FLUSH) {
+            tracing::warn!(%unsettled, "a conversation may not know the latest definitions");
+        }
+        let (shared, generation, snapshot) = match &hosting.host {
+            Some(host) => {
+                host.join(now, &member)?;
+                let state = host.look(&member)?;
+                let shared = SharedState::here(Arc::clone(host), member.clone());
+                let generation = shared.as_of(state.changes);
+                (shared, generation, shared::snapshot(state))
+            }
+            None => {
+                let path = recorder.path();
+                let mut store = Store::open(&path, Access::default())?;
+                let shared = SharedState::store(path, member.clone(), process::lives);
+                let members = store.join(now, &member)?;
+                let generation = shared.generation();
+                let snapshot = shared::told_by(&mut store, &member, members, process::lives)?;
+                (shared, generation, snapshot)
+            }
+        };
+        let parts = Parts {
+            member,
+            recorder,
+            shared,
+            reloader: None,
+            own: None,
+            generation,
+            launch: launch::Pins::ByDaemon, // nothing is started
+            entrance: None,
+        };
+        let mut judge = Self::start(now, conversation, loaded, parts);
+        judge.monitor.know_places(hosting.places.clone());
+        judge.take(now, snapshot);
+        judge.changed.clear(); // nobody has seen a list yet
+        judge.introduce(now);
+        Ok(judge)
+    }
+
+    /// Puts another policy in force.
+    pub fn install(&mut self, now: Timestamp, loaded: &Loaded) {
+        // That of a user has the hash of the host's.
+        if loaded.hash != self.policy_hash || !Arc::ptr_eq(&loaded.policy, self.policy()) {
+            self.adopt(now, loaded);
+        }
+    }
+
+    /// Waits until what the judges of this process recorded is where they find it: what another one of the same server
+    /// pinned a moment ago is no first sight to this one.
+    pub fn settle(&self) {
+        if let Err(unsettled) = self.recorder.flush(FLUSH) {
+            tracing::warn!(%unsettled, "what a server offers may be compared with an older definition");
+        }
+    }
+
+    /// Whether to judge the next message may take a moment: something changed that is looked up first, or others have
+    /// a word in it.
+    #[must_use]
+    pub fn may_wait(&self) -> bool {
+        let is_behind = self.shared.generation() != self.generation || !self.presence.is_here();
+        is_behind || !self.others.is_empty() || self.twins || self.joined.elapsed() < TOLD
+    }
+
+    /// Whether a tool is on the server's list, as that was read in this conversation and not called changed since.
+    #[must_use]
+    pub fn knows(&self, tool: &str) -> bool {
+        self.monitor.is_listed(&self.conversation.identity, tool)
+    }
+
+    /// Records what is not said, but happened to this conversation.
+    pub fn tell(&self, event: Event) {
+        self.push(event);
+    }
+
+    /// Leaves the session; the recorder goes on for the others.
+    pub fn leave(&mut self, now: Timestamp) {
+        let judgement = self.monitor.observe(now, Observation::Left(&self.conversation));
+        self.carry_out(judgement);
+        if self.recorder.put(Entry::Leave(now, self.member.clone())).is_err() {
+            tracing::warn!("the session does not hear that a server left");
+        }
+    }
+}

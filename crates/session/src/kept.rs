@@ -1,0 +1,187 @@
+//! Where a wrapper's records go while there is a daemon: to it, and to the user's own store when it is away.
+
+use std::{io, path::PathBuf};
+
+use mcpmon_model::{Recent, Timestamp};
+use mcpmon_store::{Access, Destination, Entry, Limits, Pruned, Store, StoreError, json};
+
+use super::{
+    link::{Line, Link, LinkError},
+    protocol::{Hear, MAX_SAID, Say},
+};
+
+/// The daemon, with the user's own store behind it.
+#[derive(Debug)]
+pub(super) struct ThroughDaemon {
+    link: Link,
+    own: PathBuf,
+    store: Option<Store>,
+}
+
+impl ThroughDaemon {
+    pub(super) const fn new(link: Link, own: PathBuf) -> Self {
+        Self {
+            link,
+            own,
+            store: None,
+        }
+    }
+
+    fn send(&self, entries: &[Entry]) -> Result<(), LinkError> {
+        for line in lines(entries) {
+            match self.link.keep(&line)? {
+                Hear::Done => {}
+                Hear::Unkept(cause) => return Err(LinkError::Refused(cause)),
+                Hear::State(_)
+                | Hear::Checked(_)
+                | Hear::Fate(_)
+                | Hear::Undecided
+                | Hear::Challenge(_)
+                | Hear::Error(_) => {
+                    return Err(LinkError::Refused("it answered something else".to_owned()));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What the daemon does not take is not lost: the user can read it with `--db`.
+    fn keep_here(&mut self, entries: &[Entry]) -> Result<(), StoreError> {
+        if self.store.is_none() {
+            self.store = Some(Store::open(&self.own, Access::default())?);
+        }
+        match &mut self.store {
+            Some(store) => store.keep(entries),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Destination for ThroughDaemon {
+    fn keep(&mut self, entries: &[Entry]) -> Result<(), StoreError> {
+        let Err(error) = self.send(entries) else {
+            return Ok(());
+        };
+        tracing::debug!(%error, "kept in the user's own store");
+        self.keep_here(entries).map_err(|own| match own.is_transient() {
+            true => own,
+            false => StoreError::Unreachable {
+                who: format!(
+                    "the daemon on {}, nor keep it here ({own})",
+                    self.link.path().display()
+                ),
+                source: io::Error::other(error.to_string()),
+            },
+        })
+    }
+
+    fn prune(&mut self, limits: Limits, now: Timestamp) -> Result<Pruned, StoreError> {
+        match &mut self.store {
+            Some(store) => store.prune(limits, now),
+            None => Ok(Pruned::default()),
+        }
+    }
+}
+
+/// What is to be kept in as few lines as it fits into. An entry that fits into none is left out: nobody could read the
+/// line.
+fn lines(entries: &[Entry]) -> Vec<Line> {
+    let mut lines = Vec::new();
+    let mut rest = vec![entries];
+    while let Some(entries) = rest.pop() {
+        let Some(say) = say(entries) else { continue };
+        match Line::of(&say) {
+            Ok(line) if line.len() <= MAX_SAID => lines.push(line),
+            Ok(_) if entries.len() > 1 => {
+                let (first, second) = entries.split_at(entries.len() / 2);
+                rest.extend([second, first]);
+            }
+            Ok(_) => tracing::warn!("a record is too large for the daemon"),
+            Err(error) => tracing::warn!(%error, "a record cannot be told to the daemon"),
+        }
+    }
+    lines
+}
+
+/// What the daemon is to keep of these; `None` where that is nothing.
+fn say(entries: &[Entry]) -> Option<Say> {
+    let (mut events, mut rescued) = (Vec::new(), Vec::new());
+    let (mut definitions, mut forget) = (Vec::new(), Vec::new());
+    let mut recent = Vec::new();
+    for entry in entries {
+        match entry {
+            Entry::Event(event) => events.push(json::to_json(event)),
+            Entry::Rescued(event) => rescued.push(json::to_json(event)),
+            Entry::Definition(record) => definitions.push(record.clone()),
+            Entry::ForgetDefinition(key) => forget.push(key.clone()),
+            Entry::Recent(_, happened) => recent.push((**happened).clone()),
+            Entry::Unread(_, output, _) => recent.push(Recent::Output((**output).clone())),
+            // The end of the connection says who leaves; the rest is the daemon's own business.
+            Entry::Leave(..)
+            | Entry::PutPin(_)
+            | Entry::DeletePins(_)
+            | Entry::DeletePinSet(..)
+            | Entry::Declare(_)
+            | Entry::ForgetRunning
+            | Entry::Watch(_)
+            | Entry::Unposted(_)
+            | Entry::PolicyChanged
+            | Entry::Body(_)
+            | Entry::ShortenBodies(_) => {}
+        }
+    }
+    let counts = [
+        events.len(),
+        rescued.len(),
+        definitions.len(),
+        forget.len(),
+        recent.len(),
+    ];
+    counts.iter().any(|count| *count > 0).then_some(Say::Keep {
+        events,
+        rescued,
+        definitions,
+        forget,
+        recent,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use mcpmon_store::{StoredEvent, sample};
+
+    use super::*;
+
+    fn event(reason: usize) -> Entry {
+        let mut event = sample::denied("files");
+        event.reason = Some("x".repeat(reason));
+        Entry::Event(StoredEvent::new(uuid::Uuid::nil(), "laptop", event))
+    }
+
+    fn lengths(entries: &[Entry]) -> Vec<usize> {
+        lines(entries).iter().map(Line::len).collect()
+    }
+
+    #[test]
+    fn a_batch_is_one_line_until_it_is_too_long() {
+        assert_eq!(lengths(&[]), [0; 0]);
+        assert_eq!(
+            lengths(&[Entry::ForgetRunning]),
+            [0; 0],
+            "the daemon's own business"
+        );
+        assert_eq!(lengths(&[event(10), event(10)]).len(), 1);
+        let many: Vec<Entry> = (0..10).map(|_| event(1 << 20)).collect();
+        let lengths = lengths(&many);
+        assert_eq!(lengths.len(), 4);
+        assert!(lengths.iter().all(|length| *length < MAX_SAID), "{lengths:?}");
+    }
+
+    #[test]
+    fn what_fits_into_no_line_does_not_take_the_rest_with_it() {
+        let sent = lines(&[event(10), event(MAX_SAID), event(10), event(10)]);
+        let whole = Line::of(&say(&[event(10)]).expect("one")).expect("plain");
+        let two = Line::of(&say(&[event(10), event(10)]).expect("two")).expect("plain");
+        assert_eq!(sent, [whole, two]);
+    }
+}

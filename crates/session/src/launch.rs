@@ -1,0 +1,530 @@
+//! The start of the server behind a wrapper: compared with its pins, recorded, told to the daemon. Where there is
+//! a daemon its kernel sense sees the start itself, compares and records it.
+
+use std::{
+    ffi::OsString,
+    fs::File,
+    os::fd::AsRawFd as _,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use mcpmon_detect::mask::mask_arguments;
+use mcpmon_engine::{
+    Judgement, admission,
+    pins::{
+        Accepted, NewPins, PinBook, PinSet, PinVerdict, Pins as Files, ServerFiles, compare, compare_launcher,
+    },
+};
+use mcpmon_model::{Action, Denial, Event, EventKind, ProcessRef, ServerType, Severity, Timestamp, Verdict};
+use mcpmon_policy::{Admission, Gate, Mode, OnChange, Pinning};
+use mcpmon_store::{Entry, REFUSED_SET};
+
+use super::{
+    Judge, daemon,
+    link::Link,
+    pins, process,
+    protocol::{Hear, Say, Started},
+    shared::SharedState,
+};
+
+/// The rule that compares files with pins.
+const RULE: &str = "mcp.version_pinning";
+
+/// How long the daemon may take to compare a server's files with its pins. Nothing that the server says passes meanwhile.
+const MAX_COMPARISON: Duration = Duration::from_secs(60);
+
+/// A question to the daemon: whether a server may go on.
+#[derive(Debug)]
+pub struct Comparison {
+    link: Link,
+    process: Started,
+}
+
+/// What became of the daemon's comparison of a server's files with its pins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Compared {
+    /// The server may go on.
+    Passed,
+    /// The daemon refuses it.
+    Refused(Denial),
+    /// The comparison takes too long.
+    Late,
+    /// The daemon does not answer, for this reason.
+    Unanswered(String),
+}
+
+impl Comparison {
+    /// Waits for it.
+    #[must_use]
+    pub fn wait(self) -> Compared {
+        let begun = Instant::now();
+        let Self { link, process } = self;
+        while begun.elapsed() < MAX_COMPARISON {
+            match link.say(&Say::Fate { process }) {
+                Ok(Hear::Undecided) => {}
+                Ok(Hear::Fate(None)) => return Compared::Passed,
+                Ok(Hear::Fate(Some(denial))) => return Compared::Refused(denial),
+                Ok(heard) => return Compared::Unanswered(format!("it answers something else: {heard:?}")),
+                Err(error) => return Compared::Unanswered(error.to_string()),
+            }
+        }
+        Compared::Late
+    }
+}
+
+/// A server that was started.
+#[derive(Clone, Debug)]
+pub struct Launch {
+    /// The process that serves.
+    pub process: ProcessRef,
+    /// Its program, as it was asked for.
+    pub command: String,
+    /// Its arguments, as they are; secrets are masked here.
+    pub arguments: Vec<String>,
+    /// What it runs from.
+    pub files: ServerFiles,
+    /// Names of the variables that it gets.
+    pub environment: Vec<String>,
+}
+
+/// Who compares files with pins.
+#[derive(Debug)]
+pub(super) enum Pins {
+    /// The daemon's kernel sense.
+    ByDaemon,
+    /// This process, with what the user's own store has of this server.
+    Here(PinBook),
+}
+
+impl Judge {
+    /// Whether the server may run at all, whatever it runs from. To be called before it is started.
+    pub fn admit(&mut self, now: Timestamp) -> Verdict {
+        let policy = self.policy();
+        let server = &self.conversation.identity.server;
+        let admission = admission(policy, server);
+        let Some(denial) = admission.denial(server) else {
+            return Verdict::Allow;
+        };
+        let enforced = policy.mode == Mode::Enforce;
+        let cause = match admission {
+            Admission::Undeclared => "only declared servers may be used",
+            Admission::Admitted | Admission::Denied => "the server policy refuses this server",
+        };
+        let cause = cause.to_owned();
+        let mut event = Event::new(now, self.conversation.layer, EventKind::ServerDenied { cause });
+        event.action = if enforced {
+            Action::Block
+        } else {
+            Action::WouldBlock
+        };
+        event.severity = Severity::High;
+        event.rule = Some(denial.rule.clone());
+        event.reason = Some(denial.reason.clone());
+        event.remedy.clone_from(&denial.remedy);
+        self.carry_out(Judgement {
+            verdict: match enforced {
+                true => Verdict::Block(denial),
+                false => Verdict::Allow,
+            },
+            events: vec![event],
+            ..Judgement::default()
+        })
+    }
+
+    /// Whether the server's files can keep it from running: then they are compared before it does.
+    #[must_use]
+    pub fn compares_first(&self) -> bool {
+        let Pins::Here(book) = &self.launch else {
+            return false;
+        };
+        if self.is_remote() {
+            return false;
+        }
+        self.can_refuse_start()
+            && (book.contains(&self.conversation.identity) || !self.policy().pinning.auto_trust_first)
+    }
+
+    /// Whether a start can be refused for what the server's files are.
+    fn can_refuse_start(&self) -> bool {
+        let policy = self.policy();
+        let pinning = policy.pinning;
+        pinning.enabled
+            && pinning.on_change == OnChange::Block
+            && policy.mode == Mode::Enforce
+            && policy.exec.gate == Gate::Auto
+    }
+
+    /// Compares what the server would be started from with its pins; a block says that it may not be.
+    pub fn compare_first(&mut self, now: Timestamp, launch: &Launch) -> Verdict {
+        let Pins::Here(book) = &self.launch else {
+            return Verdict::Allow;
+        };
+        let policy = self.policy();
+        let verdict = compare(
+            book.accepted(&self.conversation.identity),
+            launch.files.clone(),
+            policy.pinning,
+            policy.mode,
+        );
+        if verdict.action != Action::Block || policy.exec.gate == Gate::Off {
+            return Verdict::Allow;
+        }
+        self.tell_mismatches(now, &verdict);
+        let files = Files::try_from(launch.files.clone()).ok();
+        self.deny(now, files, &verdict)
+    }
+
+    /// Compares what would start the server with its pins, where the server itself is not known before it runs; a block
+    /// says that it may not.
+    pub fn compare_launcher(&mut self, now: Timestamp, launch: &Launch) -> Verdict {
+        let Pins::Here(book) = &self.launch else {
+            return Verdict::Allow;
+        };
+        let Some(launcher) = &launch.files.launcher else {
+            return Verdict::Allow;
+        };
+        let policy = self.policy();
+        let identity = &self.conversation.identity;
+        let accepted = book.accepted(identity);
+        let verdict = compare_launcher(accepted, launcher, policy.pinning, policy.mode);
+        if verdict.action != Action::Block || policy.exec.gate == Gate::Off {
+            return Verdict::Allow;
+        }
+        let files = launcher
+            .file
+            .hashed()
+            .and_then(|file| book.with_launcher(identity, file));
+        self.tell_mismatches(now, &verdict);
+        self.deny(now, files, &verdict)
+    }
+
+    /// The server is about to be started from `program`. A daemon takes what this process starts for a server from now
+    /// on, whatever it is called, and can read what it runs from even if it ends at once. By the variables `places` its
+    /// files are found.
+    pub fn starts(
+        &mut self,
+        now: Timestamp,
+        program: &File,
+        environment: &[(OsString, OsString)],
+        places: &[&str],
+    ) {
+        let SharedState::Daemon { link, .. } = &self.shared else {
+            return;
+        };
+        let text = |text: &OsString| text.to_str().map(str::to_owned);
+        let names = environment.iter().filter_map(|(name, _)| text(name)).collect();
+        let is_place = |name: &OsString| places.iter().any(|place| name == place);
+        let variables = environment.iter().filter(|(name, _)| is_place(name));
+        let starts = Say::Starts {
+            program: program.as_raw_fd(),
+            variables: variables
+                .filter_map(|(name, value)| Some((text(name)?, text(value)?)))
+                .collect(),
+            names,
+        };
+        if let Err(error) = link.say(&starts) {
+            self.tell_away(now, &error.to_string());
+        }
+    }
+
+    /// The process that served was killed: a block says that the daemon did it, and why.
+    pub fn killed(&mut self, now: Timestamp) -> Verdict {
+        let (SharedState::Daemon { link, .. }, Some(process)) = (&self.shared, self.served) else {
+            return Verdict::Allow;
+        };
+        let process = process.into();
+        match link.say(&Say::Fate { process }) {
+            Ok(Hear::Fate(Some(denial))) => Verdict::Block(denial),
+            Ok(_) => Verdict::Allow,
+            Err(error) => {
+                self.tell_away(now, &error.to_string());
+                Verdict::Allow
+            }
+        }
+    }
+
+    /// Asks the daemon whether the server may go on, where its pins can keep it from that. To be called once it
+    /// [`serves`](Self::serves); the answer is for [`compared`](Self::compared).
+    #[must_use]
+    pub fn comparison(&self) -> Option<Comparison> {
+        let (SharedState::Daemon { link, .. }, Some(process)) = (&self.shared, self.served) else {
+            return None;
+        };
+        self.can_refuse_start().then(|| Comparison {
+            link: link.clone(),
+            process: process.into(),
+        })
+    }
+
+    /// What the daemon's comparison of the server's files came to: a block says that it may not go on.
+    pub fn compared(&mut self, now: Timestamp, outcome: Compared) -> Verdict {
+        let denial = match outcome {
+            Compared::Passed => return Verdict::Allow,
+            // The daemon has recorded it.
+            Compared::Refused(denial) => return Verdict::Block(denial),
+            Compared::Unanswered(cause) => {
+                self.tell_away(now, &cause);
+                if !self.policy().fail_closed {
+                    return Verdict::Allow;
+                }
+                let (reason, remedy) = self.shared.absence();
+                Denial {
+                    rule: daemon::RULE.to_owned(),
+                    reason: reason.to_owned(),
+                    remedy: Some(remedy.to_owned()),
+                    event: None,
+                }
+            }
+            Compared::Late => Denial {
+                rule: RULE.to_owned(),
+                reason: format!(
+                    "the daemon has not compared the files of `{}` with its pins within {} s",
+                    self.conversation.identity.server,
+                    MAX_COMPARISON.as_secs()
+                ),
+                remedy: Some("mcpmon status".to_owned()),
+                event: None,
+            },
+        };
+        let reason = denial.reason.clone();
+        self.refuse_start(now, reason.clone(), reason, denial)
+    }
+
+    /// The server runs: events are about this process from now on, and the daemon knows whose child it is.
+    pub fn serves(&mut self, now: Timestamp, process: ProcessRef) {
+        let pid = process.pid;
+        self.child = Some(Arc::new(process));
+        self.tell_daemon(now, pid);
+    }
+
+    /// Whether its files are compared here. Where they are not, the daemon's kernel sense does that.
+    #[must_use]
+    pub const fn compares(&self) -> bool {
+        matches!(self.launch, Pins::Here(_)) && !self.is_remote()
+    }
+
+    /// Whether the server runs elsewhere: then no file of it is on this host, and no kernel sees it start.
+    const fn is_remote(&self) -> bool {
+        match self.conversation.server_type {
+            ServerType::Stdio => false,
+            ServerType::Http | ServerType::Sse => true,
+        }
+    }
+
+    /// The server was started: a block says that it may not go on. To be called once its files are hashed.
+    pub fn started(&mut self, now: Timestamp, launch: &Launch) -> Verdict {
+        if self.is_remote() {
+            let policy = self.policy();
+            let off = Pinning {
+                enabled: false,
+                ..policy.pinning
+            };
+            let verdict = compare(Accepted::Nothing, launch.files.clone(), off, policy.mode);
+            self.tell_start(now, launch, &verdict);
+            return Verdict::Allow;
+        }
+        let Pins::Here(book) = &self.launch else {
+            return Verdict::Allow;
+        };
+        let policy = self.policy();
+        let mut verdict = compare(
+            book.accepted(&self.conversation.identity),
+            launch.files.clone(),
+            policy.pinning,
+            policy.mode,
+        );
+        if verdict.action == Action::Block && policy.exec.gate == Gate::Off {
+            verdict.action = Action::Audit;
+        }
+        self.tell_start(now, launch, &verdict);
+        if let Some(new) = verdict.store.take() {
+            self.accept(now, new);
+        }
+        if verdict.action != Action::Block {
+            return Verdict::Allow;
+        }
+        let files = Files::try_from(launch.files.clone()).ok();
+        self.deny(now, files, &verdict)
+    }
+
+    /// The server ended: `status` is what `wait(2)` gave.
+    pub fn exited(&mut self, now: Timestamp, started: Timestamp, status: Ended) {
+        if !matches!(self.launch, Pins::Here(_)) && !self.is_remote() {
+            return; // the kernel sense saw it
+        }
+        let kind = EventKind::ServerExited {
+            exit_status: status.code(),
+            signal: status.signal(),
+            duration_ms: u64::try_from(now.since(started).as_millis()).unwrap_or(u64::MAX),
+        };
+        self.push(Event::new(now, self.conversation.layer, kind));
+    }
+
+    /// So that the kernel sense knows whose child it is.
+    fn tell_daemon(&mut self, now: Timestamp, pid: u32) {
+        let SharedState::Daemon { link, .. } = &self.shared else {
+            return;
+        };
+        let Some(process) = process::identify(pid) else {
+            return; // it ended at once
+        };
+        self.served = Some(process);
+        if let Err(error) = link.serves(process.into()) {
+            self.tell_away(now, &error.to_string());
+        }
+    }
+
+    fn tell_start(&self, now: Timestamp, launch: &Launch, verdict: &PinVerdict) {
+        let executable = launch.files.executable.hashed();
+        let script = launch.files.script.as_ref().and_then(|part| part.hashed());
+        let package = launch.files.package.as_ref().and_then(|part| part.hashed());
+        let kind = EventKind::ServerStarted {
+            command: String::new(),
+            args: Vec::new(),
+            wrapped: true,
+            exe_sha256: executable.map(|file| file.digest),
+            script: script.map(|file| file.path.clone()),
+            script_sha256: script.map(|file| file.digest),
+            package: package.map(|package| package.root().to_owned()),
+            package_sha256: package.map(|package| package.digest()),
+            pin: verdict.state,
+            launcher_pid: self.member.process.pid,
+            matched_pattern: "wrapped".to_owned(),
+            environment: launch.environment.clone(),
+        };
+        let mut event = Event::new(now, self.conversation.layer, kind);
+        event.action = verdict.action;
+        if !verdict.unhashed.is_empty() || verdict.full.is_some() {
+            event.severity = Severity::Medium;
+            event.reason = verdict.reason(&self.conversation.identity.server);
+        }
+        let command = [&launch.command].into_iter().chain(&launch.arguments);
+        let command: Vec<String> = command.cloned().collect();
+        // Nobody is to wait for what looks for secrets to be built.
+        self.push_unworded(event, move |event| word(event, &command));
+        self.tell_mismatches(now, verdict);
+    }
+
+    fn tell_mismatches(&self, now: Timestamp, verdict: &PinVerdict) {
+        for mismatch in &verdict.mismatches {
+            let kind = EventKind::BinaryMismatch {
+                path: mismatch.path.clone(),
+                expected_hash: mismatch.expected,
+                actual_hash: mismatch.actual,
+                part: mismatch.part,
+                changed_files: mismatch.changed_files.clone(),
+            };
+            let mut event = Event::new(now, self.conversation.layer, kind);
+            event.action = verdict.action;
+            event.severity = match verdict.action {
+                Action::Allow => Severity::Low,
+                Action::Audit => Severity::High,
+                Action::WouldBlock | Action::Block => Severity::Critical,
+            };
+            event.rule = Some(RULE.to_owned());
+            event.reason = verdict.reason(&self.conversation.identity.server);
+            event.remedy = verdict.remedy(&self.conversation.identity.server);
+            self.push(event);
+        }
+    }
+
+    /// Refuses a start; `files` are those that a person can accept.
+    fn deny(&mut self, now: Timestamp, files: Option<Files>, verdict: &PinVerdict) -> Verdict {
+        let server = &self.conversation.identity.server;
+        let reason = verdict
+            .reason(server)
+            .unwrap_or_else(|| format!("`{server}` is not as it was pinned"));
+        let (cause, denial) = (verdict.cause(), verdict.denial(server));
+        let refused = self.refuse_start(now, cause, reason, denial);
+        if let Some(files) = files {
+            self.remember_refused(now, files);
+        }
+        refused
+    }
+
+    /// Refuses a start, and records it.
+    fn refuse_start(&mut self, now: Timestamp, cause: String, reason: String, denial: Denial) -> Verdict {
+        let mut event = Event::new(now, self.conversation.layer, EventKind::ServerDenied { cause });
+        event.action = Action::Block;
+        event.severity = Severity::Critical;
+        event.rule = Some(denial.rule.clone());
+        event.reason = Some(reason);
+        event.remedy.clone_from(&denial.remedy);
+        self.carry_out(Judgement {
+            verdict: Verdict::Block(denial),
+            events: vec![event],
+            ..Judgement::default()
+        })
+    }
+
+    /// Pins what is accepted without approval.
+    fn accept(&mut self, now: Timestamp, new: NewPins) {
+        let Pins::Here(book) = &mut self.launch else {
+            return;
+        };
+        let added = book.add(self.conversation.identity.clone(), new.pins);
+        if pins::store(&self.recorder, now, &added, pins::by(new.ground)).is_err() {
+            tracing::error!("a pin could not be stored; it holds until this process ends");
+        }
+    }
+
+    /// Keeps what was refused, so that a person can accept it.
+    fn remember_refused(&self, now: Timestamp, files: Files) {
+        let set = PinSet {
+            key: self.conversation.identity.clone(),
+            number: REFUSED_SET,
+            pins: files,
+        };
+        let forgotten = self
+            .recorder
+            .put(Entry::DeletePinSet(set.key.clone(), set.number));
+        if forgotten.is_ok() {
+            self.keep(now, &set, pins::REFUSED);
+        }
+    }
+
+    fn keep(&self, now: Timestamp, set: &PinSet, by: &str) {
+        for pin in pins::to_rows(set, now, by) {
+            if self.recorder.put_pin(pin).is_err() {
+                tracing::error!("a pin could not be stored; it holds until this process ends");
+            }
+        }
+    }
+}
+
+/// Tells with which command a server was started, without the secrets in it.
+fn word(event: &mut Event, given: &[String]) {
+    if let EventKind::ServerStarted { command, args, .. } = &mut event.kind {
+        let mut masked = mask_arguments(given).into_iter();
+        *command = masked.next().unwrap_or_default();
+        *args = masked.collect();
+    }
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// With this exit status.
+    Exited(i32),
+    /// By this signal.
+    Killed(i32),
+    /// Nobody saw it.
+    Unseen,
+}
+
+impl Ended {
+    const fn code(self) -> Option<i32> {
+        match self {
+            Self::Exited(code) => Some(code),
+            Self::Killed(_) | Self::Unseen => None,
+        }
+    }
+
+    const fn signal(self) -> Option<i32> {
+        match self {
+            Self::Killed(signal) => Some(signal),
+            Self::Exited(_) | Self::Unseen => None,
+        }
+    }
+}

@@ -1,0 +1,581 @@
+//! A Monitor with a recorder, and with what it shares with others; every transport calls one.
+//!
+//! Judging is local. The daemon, or without one the user's own store, is asked at the start, and again when the
+//! number of changes rose.
+
+#![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "I/O")]
+
+mod calls;
+pub mod clock;
+mod daemon;
+pub mod files;
+pub mod hosted;
+mod kept;
+mod launch;
+mod link;
+mod loss;
+pub mod models;
+mod note;
+mod own;
+pub mod pins;
+mod policies;
+mod process;
+pub mod protocol;
+mod reading;
+mod renewal;
+mod settings;
+pub mod shared;
+mod telling;
+
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
+
+use mcpmon_config::{ConfigError, Loaded, Reloader, Search, Trust, load_sources};
+use mcpmon_engine::{Judgement, Monitor, Observation, Order, Shared, pins::PinBook};
+use mcpmon_model::{
+    Conversation, DefinitionKey, Denial, Digest, Incident, Label, ListKind, Message, ProcessId, ProcessRef,
+    SESSION_ROOT, ServerId, ServerType, SessionId, SharedCall, Timestamp, Verdict,
+};
+use mcpmon_policy::{Policy, network::table::Tables};
+use mcpmon_store::{
+    Access, Destination, Entry, Member, OpenError, QueryError, Recorder, RecorderStatus, Settings, Store,
+    StoreError, StoreLocation,
+};
+
+use self::{
+    daemon::Presence,
+    kept::ThroughDaemon,
+    link::{Link, LinkError},
+    loss::Loss,
+    own::Followed,
+    reading::Reading,
+    shared::{SharedState, Snapshot},
+};
+pub use self::{
+    hosted::{Hosting, recorder},
+    launch::{Compared, Comparison, Ended, Launch},
+    note::note,
+    policies::Policies,
+    protocol::Hello,
+};
+pub use self::{
+    own::mistakes,
+    settings::{outlets, own_settings},
+};
+
+/// Events in one transaction at most: there is a queue for each server, and each has room for so many in memory.
+const BATCH: usize = 250;
+/// How long own records may take to be where others find them.
+const FLUSH: Duration = Duration::from_secs(2);
+/// How long after it joined one that checks a call waits for what others did before, who were alone until then.
+const TOLD: Duration = Duration::from_millis(20);
+/// Records that wait from which on results are not read for what is sensitive in them.
+const MANY_QUEUED: usize = 256;
+/// How often the user's own policy files are looked at.
+const POLICY_INTERVAL: Duration = Duration::from_secs(2);
+
+/// What a conversation is judged with.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Where the policy is, unless a daemon has one.
+    pub search: Search,
+    /// Whose policy files are believed.
+    pub trust: Trust,
+    /// What was found there already; `None` to look.
+    pub loaded: Option<Loaded>,
+    /// The daemon's socket; `None` to do without one.
+    pub socket: Option<PathBuf>,
+    /// The store without a daemon; `None` for the policy's `record.path`, or the user's own.
+    pub db: Option<PathBuf>,
+    /// Who speaks with whom.
+    pub conversation: Conversation,
+    /// The agent's command name, where known.
+    pub agent: Option<String>,
+}
+
+/// Why nothing can be judged.
+#[derive(Debug, thiserror::Error)]
+pub enum JudgeError {
+    /// The policy.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The store cannot be written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The store cannot be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// The store cannot be read.
+    #[error(transparent)]
+    Query(#[from] QueryError),
+    /// There is no place for a store.
+    #[error("there is no place for a store: neither XDG_STATE_HOME nor HOME is set; name one with --db FILE")]
+    NoPlace,
+    /// This process cannot be found in `/proc`.
+    #[error("cannot tell which process this is: is /proc mounted?")]
+    NoProcess,
+}
+
+/// Judges one conversation. What it records is kept from [`join`](Self::join) on.
+#[derive(Debug)]
+pub struct Judge {
+    monitor: Monitor,
+    conversation: Conversation,
+    member: Member,
+    recorder: Recorder,
+    shared: SharedState,
+    /// Follows the user's own policy; the daemon's is told.
+    reloader: Option<Reloader>,
+    /// The user's own policy on top of the daemon's.
+    own: Option<Followed>,
+    next_poll: Timestamp,
+    policy_hash: Digest,
+    /// The number of changes that was looked at last.
+    generation: u64,
+    others: Vec<ServerId>,
+    /// Whether another process speaks for this server in the session.
+    twins: bool,
+    /// What was to be stored and found no room.
+    loss: Loss,
+    /// Definitions of this server that others have, to notice when one is reset.
+    known: BTreeSet<DefinitionKey>,
+    /// What this judge put there itself, and when it was listed last.
+    put: BTreeMap<DefinitionKey, Timestamp>,
+    /// Definitions of this server that its client does not see.
+    unseen: BTreeSet<DefinitionKey>,
+    /// Lists that show something else since others changed what is shared.
+    changed: BTreeSet<ListKind>,
+    presence: Presence,
+    /// The process that serves.
+    child: Option<Arc<ProcessRef>>,
+    /// The same as the daemon knows it.
+    served: Option<ProcessId>,
+    launch: launch::Pins,
+    lookups: files::Lookups,
+    /// How the session is joined, until it is.
+    entrance: Option<Entrance>,
+    /// When it was joined.
+    joined: Instant,
+    /// Why requests that waited were ended, while that holds.
+    halted: Option<Denial>,
+}
+
+/// What is left to be done before anything can be judged but the server's start.
+#[derive(Debug)]
+enum Entrance {
+    /// The daemon knows, and has told this.
+    Told(Link, Box<Snapshot>),
+    /// The user's own store is to be asked.
+    Ask(Box<Store>),
+}
+
+impl Judge {
+    /// Joins the session, through the daemon if it answers, else in the user's own store.
+    ///
+    /// # Errors
+    /// Where the policy cannot be used, or there is neither a daemon nor a store.
+    pub fn open(now: Timestamp, options: Options) -> Result<Self, JudgeError> {
+        let mut judge = Self::prepare(now, options)?;
+        judge.join(now)?;
+        Ok(judge)
+    }
+
+    /// Takes in what decides whether the server may start, and no more: it need not wait for the rest. Whatever
+    /// follows, [`join`](Self::join) is to be called before anything else is judged, or what was recorded is lost.
+    ///
+    /// # Errors
+    /// Where the policy cannot be used, or there is neither a daemon nor a store.
+    pub fn prepare(now: Timestamp, mut options: Options) -> Result<Self, JudgeError> {
+        let lookups = files::Lookups::of(&mut options);
+        let mut judge = Self::admitted(now, options)?;
+        judge.lookups = lookups;
+        Ok(judge)
+    }
+
+    fn admitted(now: Timestamp, mut options: Options) -> Result<Self, JudgeError> {
+        let session = options.conversation.session.get_or_insert_with(lone_session);
+        let session = session.clone();
+        let member = Member {
+            session,
+            agent: options.agent.clone(),
+            identity: options.conversation.identity.clone(),
+            process: process::identify(std::process::id()).ok_or(JudgeError::NoProcess)?,
+        };
+        let Some(socket) = &options.socket else {
+            return Self::alone(now, options, member);
+        };
+        let hello = Hello {
+            identity: member.identity.clone(),
+            session: options.conversation.session.clone(),
+            agent: member.agent.clone(),
+            starts_server: options.conversation.server_type == ServerType::Stdio,
+            child: None,
+        };
+        match Link::open(socket, hello) {
+            Ok((link, state)) => Self::with_daemon(now, options, member, link, state),
+            Err(LinkError::NotRunning(_)) => Self::alone(now, options, member),
+            Err(error) => {
+                let mut judge = Self::alone(now, options, member)?;
+                judge.tell_away(now, &error.to_string());
+                Ok(judge)
+            }
+        }
+    }
+
+    fn with_daemon(
+        now: Timestamp,
+        options: Options,
+        member: Member,
+        link: Link,
+        state: protocol::State,
+    ) -> Result<Self, JudgeError> {
+        let own = options
+            .db
+            .clone()
+            .or_else(mcpmon_store::own_store)
+            .ok_or(JudgeError::NoPlace)?;
+        let shared = SharedState::daemon(link.clone(), &state.generation);
+        let generation = shared.as_of(state.changes);
+        let mut snapshot = shared::snapshot(state);
+        let loaded = match (snapshot.policy.take(), options.loaded) {
+            (Some(sources), _) => load_sources(&sources)?,
+            (None, Some(loaded)) => loaded,
+            (None, None) => mcpmon_config::load(&options.search, options.trust)?,
+        };
+        let (loaded, own_policy) = Followed::over(loaded, options.search, options.trust);
+        let parts = Parts {
+            member,
+            recorder: Recorder::new(Settings {
+                batch: BATCH,
+                ..Settings::new(own)
+            }),
+            shared,
+            reloader: None,
+            own: Some(own_policy),
+            generation,
+            launch: launch::Pins::ByDaemon,
+            entrance: Some(Entrance::Told(link, Box::new(snapshot))),
+        };
+        Ok(Self::start(now, options.conversation, &loaded, parts))
+    }
+
+    fn alone(now: Timestamp, mut options: Options, member: Member) -> Result<Self, JudgeError> {
+        let loaded = match options.loaded.take() {
+            Some(loaded) => loaded,
+            None => mcpmon_config::load(&options.search, options.trust)?,
+        };
+        let mut settings = own_settings(&options, &loaded.settings.record)?;
+        let mut store = Store::open_at(&settings.location, Access::default())?;
+        let path = store.path().to_owned();
+        settings.location = StoreLocation::new(&path);
+        let shared = SharedState::store(path, member.clone(), process::lives);
+        let pins = launch::Pins::Here(pins::from_rows(store.pins_of(&member.identity)?));
+        let parts = Parts {
+            member,
+            recorder: Recorder::new(settings),
+            generation: shared.generation(),
+            shared,
+            reloader: Some(Reloader::new(options.search, options.trust, &loaded)),
+            own: None,
+            launch: pins,
+            entrance: Some(Entrance::Ask(Box::new(store))),
+        };
+        Ok(Self::start(now, options.conversation, &loaded, parts))
+    }
+
+    /// Joins the session, and begins to keep what is recorded.
+    ///
+    /// # Errors
+    /// Where the store cannot be read or written, or no thread can be started.
+    pub fn join(&mut self, now: Timestamp) -> Result<(), JudgeError> {
+        self.lookups.place(&mut self.monitor);
+        let (destination, snapshot): (Box<dyn Destination>, Snapshot) = match self.entrance.take() {
+            None => return Ok(()),
+            Some(Entrance::Told(link, snapshot)) => {
+                let own = self.recorder.path();
+                (Box::new(Reading(ThroughDaemon::new(link, own))), *snapshot)
+            }
+            Some(Entrance::Ask(mut store)) => {
+                let before = self.shared.generation();
+                let members = store.join(now, &self.member)?;
+                // Its own change is no news. One of another in the meantime may not be in what was read: that is
+                // looked at with the next message, as is all that changes from here on.
+                let after = self.shared.generation();
+                self.generation = match after == before.wrapping_add(1) {
+                    true => after,
+                    false => before,
+                };
+                let snapshot = shared::told_by(&mut store, &self.member, members, process::lives)?;
+                (Box::new(Reading(*store)), snapshot)
+            }
+        };
+        self.recorder.begin(destination)?;
+        self.joined = Instant::now();
+        self.take(now, snapshot);
+        self.changed.clear(); // nobody has seen a list yet
+        self.introduce(now);
+        Ok(())
+    }
+
+    fn start(now: Timestamp, conversation: Conversation, loaded: &Loaded, parts: Parts) -> Self {
+        let monitor = Monitor::new(Arc::clone(&loaded.policy), &Tables::default(), PinBook::default());
+        Self {
+            monitor,
+            conversation,
+            member: parts.member,
+            recorder: parts.recorder,
+            shared: parts.shared,
+            reloader: parts.reloader,
+            own: parts.own,
+            next_poll: now,
+            policy_hash: loaded.hash,
+            generation: parts.generation,
+            others: Vec::new(),
+            twins: false,
+            loss: Loss::default(),
+            known: BTreeSet::new(),
+            put: BTreeMap::new(),
+            unseen: BTreeSet::new(),
+            changed: BTreeSet::new(),
+            presence: Presence::Here,
+            child: None,
+            served: None,
+            launch: parts.launch,
+            lookups: files::Lookups::default(),
+            entrance: parts.entrance,
+            joined: Instant::now(),
+            halted: None,
+        }
+    }
+
+    /// The policy in force.
+    #[must_use]
+    pub const fn policy(&self) -> &Arc<Policy> {
+        self.monitor.policy()
+    }
+
+    /// The server.
+    #[must_use]
+    pub const fn server(&self) -> &ServerId {
+        &self.conversation.identity.server
+    }
+
+    /// The session's other servers.
+    #[must_use]
+    pub fn others(&self) -> &[ServerId] {
+        &self.others
+    }
+
+    /// Judges a message, and records what follows from it.
+    pub fn message(&mut self, now: Timestamp, message: &Message<'_>) -> Verdict {
+        self.refresh(now);
+        let real = self.lookups.real(self.monitor.lookups(message));
+        self.monitor.know_files(real);
+        let mut judgement = self
+            .monitor
+            .observe(now, Observation::Message(&self.conversation, message));
+        if let Some(ask) = judgement.ask.take() {
+            let shared = self.check(now, ask.call());
+            let observation = Observation::Shared(&self.conversation, message, ask, shared);
+            judgement = self.monitor.observe(now, observation);
+        }
+        if let Presence::Away(_) = self.presence
+            && self.policy().fail_closed
+            && daemon::is_use(&message.content)
+        {
+            self.refuse(now, &mut judgement);
+        }
+        self.carry_out(judgement)
+    }
+
+    /// Records what is on the wire and no message.
+    pub fn incident(&mut self, now: Timestamp, incident: &Incident) {
+        let judgement = self
+            .monitor
+            .observe(now, Observation::Incident(&self.conversation, incident));
+        self.carry_out(judgement);
+    }
+
+    /// Takes in what others changed. Costs one read of a page in memory while nothing has.
+    pub fn refresh(&mut self, now: Timestamp) {
+        let generation = self.shared.generation();
+        let is_up = self.presence.is_here() && (!self.policy().fail_closed || self.shared.is_up());
+        if generation == self.generation && is_up {
+            return;
+        }
+        if !is_up && !self.presence.is_due(now) {
+            return;
+        }
+        // What is not there yet would be taken for forgotten.
+        if let Err(unsettled) = self.recorder.flush(FLUSH) {
+            self.heed_kills();
+            return self.tell_away(now, &unsettled.to_string());
+        }
+        match self.shared.look(self.policy_hash) {
+            Ok(snapshot) => {
+                self.generation = generation;
+                self.tell_back(now);
+                self.take(now, snapshot);
+            }
+            Err(error) => self.tell_away(now, &error.to_string()),
+        }
+    }
+
+    /// Time passes: approvals run out, the policy's files may have changed, the daemon may have gone. To be called
+    /// about once a second.
+    pub fn tick(&mut self, now: Timestamp) {
+        let judgement = self.monitor.observe(now, Observation::Tick);
+        self.carry_out(judgement);
+        if !self.shared.is_up() && self.presence.is_here() {
+            self.tell_away(now, "its connection ended");
+        }
+        self.refresh(now);
+        if now >= self.next_poll {
+            self.next_poll = Timestamp(now.0.saturating_add(nanoseconds(POLICY_INTERVAL)));
+            self.poll_policy(now);
+        }
+    }
+
+    /// Lists that show something else by now than their client saw: a person or another policy has a word in it.
+    pub fn take_changed_lists(&mut self) -> BTreeSet<ListKind> {
+        std::mem::take(&mut self.changed)
+    }
+
+    /// How the recorder is doing.
+    #[must_use]
+    pub fn recorded(&self) -> RecorderStatus {
+        self.recorder.status()
+    }
+
+    /// Leaves the session, and waits until what was recorded is where it belongs.
+    pub fn close(mut self, now: Timestamp) -> RecorderStatus {
+        let judgement = self.monitor.observe(now, Observation::Left(&self.conversation));
+        self.carry_out(judgement);
+        if self.recorder.put(Entry::Leave(now, self.member.clone())).is_err() {
+            tracing::warn!("the session does not hear that a server left");
+        }
+        self.recorder.close()
+    }
+
+    /// Asks who holds the calls of this session.
+    fn check(&mut self, now: Timestamp, call: &SharedCall) -> Shared {
+        // While it cannot be asked, nobody waits for it with every call.
+        if !self.presence.is_due(now) {
+            return Shared::Unreachable;
+        }
+        thread::sleep(TOLD.saturating_sub(self.joined.elapsed()));
+        match self.shared.check(self.monitor.policy(), call) {
+            Ok(checked) => Shared::Checked(checked),
+            Err(error) => {
+                self.tell_away(now, &error.to_string());
+                Shared::Unreachable
+            }
+        }
+    }
+
+    /// Whether no other process makes calls in the session.
+    const fn is_alone(&self) -> bool {
+        self.others.is_empty() && !self.twins
+    }
+
+    fn carry_out(&mut self, mut judgement: Judgement) -> Verdict {
+        judgement.name_refusal(mcpmon_store::new_event_id);
+        for event in judgement.events {
+            self.push(event);
+        }
+        for order in judgement.orders {
+            let entry = match order {
+                Order::StoreDefinition(record) => {
+                    match record.hidden {
+                        true => self.unseen.insert(record.key.clone()),
+                        false => self.unseen.remove(&record.key),
+                    };
+                    self.put.insert(record.key.clone(), record.last_seen);
+                    Entry::Definition(*record)
+                }
+                Order::ForgetDefinition(key) => {
+                    self.unseen.remove(&key);
+                    self.put.remove(&key);
+                    Entry::ForgetDefinition(key)
+                }
+                Order::Retell(retold) => {
+                    self.recorder.push_retold(retold, self.child.as_ref());
+                    continue;
+                }
+                Order::Share(recent) => Entry::Recent(self.member.session.clone(), recent),
+                Order::ShareResult { mut output, result } => {
+                    // While much waits to be written, results are not read: memory is bounded by it. Nobody knows
+                    // then what was in them.
+                    let waiting = match self.is_alone() {
+                        true => self.recorder.status().queued,
+                        false => self.recorder.waits_ahead(),
+                    };
+                    let result = match waiting > MANY_QUEUED {
+                        true => {
+                            output.labels.push(Label::Unread);
+                            Box::default()
+                        }
+                        false => result,
+                    };
+                    Entry::Unread(self.member.session.clone(), output, result)
+                }
+                // Of processes, which only the kernel sense sees.
+                Order::Track { .. }
+                | Order::EnterSession { .. }
+                | Order::Settle { .. }
+                | Order::MarkStarter { .. }
+                | Order::Hold { .. }
+                | Order::Release { .. }
+                | Order::Hash { .. }
+                | Order::StorePins { .. }
+                | Order::Kill { .. }
+                | Order::KillProcess { .. }
+                | Order::Refuse { .. } => continue,
+            };
+            let is_shared = matches!(entry, Entry::Recent(..) | Entry::Unread(..));
+            let put = match (is_shared, self.is_alone()) {
+                (false, _) => self.recorder.put(entry),
+                (true, false) => self.recorder.put_ahead(entry),
+                // Nobody asks for it.
+                (true, true) => self.recorder.put_soon(entry),
+            };
+            if put.is_err() && self.loss.is_news(Instant::now()) {
+                tracing::error!(
+                    "what is judged cannot be stored: definitions hold until this process ends, other servers of the \
+                     session do not hear of calls"
+                );
+            }
+        }
+        judgement.verdict
+    }
+}
+
+/// What both ways of opening come to.
+struct Parts {
+    member: Member,
+    recorder: Recorder,
+    shared: SharedState,
+    reloader: Option<Reloader>,
+    own: Option<Followed>,
+    generation: u64,
+    launch: launch::Pins,
+    entrance: Option<Entrance>,
+}
+
+/// A conversation without a session is one of its own, on this host and in every container of it.
+fn lone_session() -> SessionId {
+    let unique = Digest::of(uuid::Uuid::now_v7().as_bytes()).short(SESSION_ROOT);
+    SessionId::new(format!("pid-{}-{unique}", std::process::id()))
+}
+
+fn nanoseconds(duration: Duration) -> i64 {
+    i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
+}

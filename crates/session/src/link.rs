@@ -1,0 +1,462 @@
+//! The wrapper's end of its connections to the daemon. One is for what is asked, and lasts as long as the wrapper: its
+//! end is the leave. The other is for what is to be kept, made with the first of it: no call waits for a disk.
+
+use std::{
+    io::{self, BufRead as _, BufReader, Read as _, Write as _},
+    os::{fd::AsFd as _, unix::net::UnixStream},
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use serde::Serialize;
+
+use super::protocol::{Hear, Hello, MAX_HEARD, Say, Started, State};
+
+/// Longest wait for an answer. The daemon writes to its store meanwhile.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The connections, shared by the judge and the recorder's writer.
+#[derive(Clone, Debug)]
+pub(super) struct Link(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    path: PathBuf,
+    hello: Mutex<Hello>,
+    stream: Mutex<Option<Stream>>,
+    is_up: AtomicBool,
+    /// The same connection, for a look at it while somebody waits for an answer.
+    probe: Mutex<Option<UnixStream>>,
+    /// The one for what is to be kept.
+    records: Mutex<Option<Stream>>,
+}
+
+type Stream = BufReader<UnixStream>;
+
+/// Something to say, as it goes over a connection.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Line(Vec<u8>);
+
+impl Line {
+    /// # Errors
+    /// Where it has no JSON form.
+    pub(super) fn of(say: &impl Serialize) -> serde_json::Result<Self> {
+        let mut line = serde_json::to_vec(say)?;
+        line.push(b'\n');
+        Ok(Self(line))
+    }
+
+    /// Bytes of it.
+    pub(super) const fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
+/// Why there is no connection, or none any more.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum LinkError {
+    /// Nobody listens.
+    #[error("no daemon is listening on {}", .0.display())]
+    NotRunning(PathBuf),
+    /// The daemon refuses this process.
+    #[error("the daemon refuses this wrapper: {0}")]
+    Refused(String),
+    /// The conversation broke off.
+    #[error("the connection to the daemon on {path} broke off", path = path.display())]
+    Io {
+        /// Its socket.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// The first line: a request among those of the control socket.
+#[derive(Serialize)]
+#[serde(tag = "request", rename_all = "snake_case")]
+enum Introduction<'a> {
+    /// Joins.
+    Wrap { hello: &'a Hello },
+    /// Of one that joined.
+    Records { hello: &'a Hello },
+}
+
+impl Link {
+    /// Connects to the daemon at `path`.
+    ///
+    /// # Errors
+    /// Where there is none, or it refuses this process.
+    pub(super) fn open(path: &Path, hello: Hello) -> Result<(Self, State), LinkError> {
+        let link = Self(Arc::new(Shared {
+            path: path.to_owned(),
+            hello: Mutex::new(hello),
+            stream: Mutex::default(),
+            is_up: AtomicBool::new(false),
+            probe: Mutex::default(),
+            records: Mutex::default(),
+        }));
+        let state = link.join(&mut lock(&link.0.stream))?;
+        Ok((link, state))
+    }
+
+    /// Whether the daemon was there when it was last heard, and has not closed the connection since.
+    pub(super) fn is_up(&self) -> bool {
+        if !self.0.is_up.load(Ordering::Relaxed) {
+            return false;
+        }
+        let probe = lock(&self.0.probe);
+        probe.as_ref().is_some_and(is_open)
+    }
+
+    /// Says something and waits for the answer; connects again where the connection is gone.
+    ///
+    /// # Errors
+    /// Where the daemon is not there, does not answer in time, or refuses.
+    pub(super) fn say(&self, say: &Say) -> Result<Hear, LinkError> {
+        let mut stream = lock(&self.0.stream);
+        if stream.is_none() {
+            self.join(&mut stream)?;
+        }
+        self.exchange(&mut stream, say)
+    }
+
+    /// The same for what is to be kept: whoever says something else does not wait for it.
+    ///
+    /// # Errors
+    /// Where the daemon is not there, does not answer in time, or refuses.
+    pub(super) fn keep(&self, line: &Line) -> Result<Hear, LinkError> {
+        let mut stream = lock(&self.0.records);
+        if stream.is_some()
+            && let Ok(heard) = self.on(&mut stream, line)
+        {
+            return Ok(heard);
+        }
+        // A connection that is gone says nothing of the daemon: another one does.
+        let connected = self.connect_records().inspect_err(|_| {
+            // Who does not keep is away for whoever asks, too.
+            *lock(&self.0.stream) = None;
+            self.note_down();
+        })?;
+        *stream = Some(connected);
+        self.on(&mut stream, line)
+    }
+
+    /// Says which process was started to serve, now and whenever the daemon is connected again.
+    ///
+    /// # Errors
+    /// Where the daemon is not there, does not answer in time, or refuses.
+    pub(super) fn serves(&self, process: Started) -> Result<(), LinkError> {
+        lock(&self.0.hello).child = Some(process);
+        self.say(&Say::Serves { process }).map(drop)
+    }
+
+    /// Where the daemon listens.
+    pub(super) fn path(&self) -> &Path {
+        &self.0.path
+    }
+
+    /// Connects, and joins the session.
+    fn join(&self, stream: &mut Option<Stream>) -> Result<State, LinkError> {
+        let connected = self.connect()?;
+        let probe = connected
+            .get_ref()
+            .try_clone()
+            .map_err(|source| self.broken(source))?;
+        *lock(&self.0.probe) = Some(probe);
+        *stream = Some(connected);
+        let hello = lock(&self.0.hello).clone();
+        let mut heard = self.exchange(stream, &Introduction::Wrap { hello: &hello })?;
+        if let Hear::Challenge(nonce) = heard {
+            heard = self.exchange(stream, &Say::Repeat { nonce })?;
+        }
+        match heard {
+            Hear::State(state) => {
+                self.0.is_up.store(true, Ordering::Relaxed);
+                Ok(*state)
+            }
+            Hear::Done
+            | Hear::Unkept(_)
+            | Hear::Checked(_)
+            | Hear::Fate(_)
+            | Hear::Undecided
+            | Hear::Challenge(_)
+            | Hear::Error(_) => {
+                *stream = None;
+                self.note_down();
+                Err(self.broken(io::ErrorKind::InvalidData.into()))
+            }
+        }
+    }
+
+    /// Connects for what is to be kept: of one that joined, again where that connection is gone.
+    fn connect_records(&self) -> Result<Stream, LinkError> {
+        if !self.is_up() {
+            let mut stream = lock(&self.0.stream);
+            if !self.is_up() {
+                self.join(&mut stream)?;
+            }
+        }
+        let mut stream = Some(self.connect()?);
+        let hello = lock(&self.0.hello).clone();
+        let introduction = self.line_of(&Introduction::Records { hello: &hello })?;
+        let mut heard = self.on(&mut stream, &introduction)?;
+        if let Hear::Challenge(nonce) = heard {
+            heard = self.on(&mut stream, &self.line_of(&Say::Repeat { nonce })?)?;
+        }
+        match (heard, stream) {
+            (Hear::Done, Some(stream)) => Ok(stream),
+            _ => Err(self.broken(io::ErrorKind::InvalidData.into())),
+        }
+    }
+
+    fn connect(&self) -> Result<Stream, LinkError> {
+        let path = &self.0.path;
+        let connected = UnixStream::connect(path).map_err(|source| {
+            let is_nobody = matches!(
+                source.kind(),
+                io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused
+            );
+            match is_nobody {
+                true => LinkError::NotRunning(path.clone()),
+                false => self.broken(source),
+            }
+        })?;
+        connected
+            .set_read_timeout(Some(PATIENCE))
+            .and_then(|()| connected.set_write_timeout(Some(PATIENCE)))
+            .map_err(|source| self.broken(source))?;
+        Ok(BufReader::new(connected))
+    }
+
+    /// An exchange on the connection that tells whether the daemon is there.
+    fn exchange(&self, stream: &mut Option<Stream>, say: &impl Serialize) -> Result<Hear, LinkError> {
+        let outcome = self.line_of(say).and_then(|line| self.on(stream, &line));
+        if outcome.is_err() {
+            self.note_down();
+        }
+        outcome
+    }
+
+    /// A connection on which anything went wrong is closed: what comes next on it could be taken for another answer.
+    fn on(&self, stream: &mut Option<Stream>, line: &Line) -> Result<Hear, LinkError> {
+        let outcome = match stream {
+            Some(stream) => converse(stream, line),
+            None => Err(io::ErrorKind::NotConnected.into()),
+        };
+        let error = match outcome {
+            Ok(Hear::Error(cause)) => LinkError::Refused(cause),
+            Ok(heard) => return Ok(heard),
+            Err(source) => self.broken(source),
+        };
+        *stream = None;
+        Err(error)
+    }
+
+    fn line_of(&self, say: &impl Serialize) -> Result<Line, LinkError> {
+        Line::of(say).map_err(|error| self.broken(error.into()))
+    }
+
+    fn note_down(&self) {
+        *lock(&self.0.probe) = None;
+        self.0.is_up.store(false, Ordering::Relaxed);
+    }
+
+    fn broken(&self, source: io::Error) -> LinkError {
+        LinkError::Io {
+            path: self.0.path.clone(),
+            source,
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A stream that a panic left in the middle of an answer is found out by what comes next on it.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn converse(stream: &mut Stream, line: &Line) -> io::Result<Hear> {
+    stream.get_mut().write_all(&line.0)?;
+    let mut answer = Vec::new();
+    stream
+        .by_ref()
+        .take(MAX_HEARD as u64)
+        .read_until(b'\n', &mut answer)?;
+    if answer.last() != Some(&b'\n') {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    Ok(serde_json::from_slice(&answer)?)
+}
+
+/// Whether the other end is there, whatever there is to be read.
+fn is_open(stream: &UnixStream) -> bool {
+    let mut looked_at = [PollFd::new(stream.as_fd(), PollFlags::empty())];
+    let is_gone = PollFlags::POLLHUP | PollFlags::POLLERR | PollFlags::POLLNVAL;
+    let looked = poll(&mut looked_at, PollTimeout::ZERO).is_ok();
+    looked
+        && !looked_at[0]
+            .revents()
+            .is_some_and(|seen| seen.intersects(is_gone))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{os::unix::net::UnixListener, sync::mpsc, thread};
+
+    use mcpmon_model::{Digest, PinKey, ServerId};
+
+    use super::*;
+
+    fn hello() -> Hello {
+        Hello {
+            identity: PinKey {
+                server: ServerId::new("files").expect("an id"),
+                name: "files".to_owned(),
+                uid: 0,
+            },
+            session: None,
+            agent: None,
+            starts_server: true,
+            child: None,
+        }
+    }
+
+    fn answer(stream: &mut Stream, heard: &Hear) {
+        let mut answer = serde_json::to_vec(heard).expect("JSON");
+        answer.push(b'\n');
+        stream.get_mut().write_all(&answer).expect("the wrapper listens");
+    }
+
+    fn said(stream: &mut Stream) -> Option<String> {
+        let mut line = String::new();
+        stream.read_line(&mut line).expect("the wrapper speaks");
+        (!line.is_empty()).then_some(line)
+    }
+
+    /// A connection for records, accepted.
+    fn accepted(listener: &UnixListener) -> Stream {
+        let (stream, _) = listener.accept().expect("a wrapper");
+        let mut stream = BufReader::new(stream);
+        let introduction = said(&mut stream).expect("who it is");
+        assert!(
+            introduction.starts_with("{\"request\":\"records\""),
+            "{introduction}"
+        );
+        answer(&mut stream, &Hear::Done);
+        stream
+    }
+
+    /// A wrapper that joined at `path`, and the other end of its connection.
+    fn joined(path: &Path) -> (Link, UnixStream) {
+        let (ours, theirs) = UnixStream::pair().expect("a pair");
+        let link = Link(Arc::new(Shared {
+            path: path.to_owned(),
+            hello: Mutex::new(hello()),
+            probe: Mutex::new(Some(ours.try_clone().expect("a copy"))),
+            stream: Mutex::new(Some(BufReader::new(ours))),
+            is_up: AtomicBool::new(true),
+            records: Mutex::default(),
+        }));
+        (link, theirs)
+    }
+
+    fn nothing_to_keep() -> Line {
+        let keep = Say::Keep {
+            events: Vec::new(),
+            rescued: Vec::new(),
+            definitions: Vec::new(),
+            forget: Vec::new(),
+            recent: Vec::new(),
+        };
+        Line::of(&keep).expect("plain")
+    }
+
+    /// A daemon that keeps nothing until it is told to.
+    fn records(listener: &UnixListener, disk: mpsc::Receiver<()>, kept: mpsc::Sender<()>) {
+        let mut stream = accepted(listener);
+        while said(&mut stream).is_some() {
+            kept.send(()).expect("the test goes on");
+            disk.recv().expect("the test goes on");
+            answer(&mut stream, &Hear::Done);
+        }
+    }
+
+    #[test]
+    fn who_is_waited_for_waits_for_no_record() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("socket");
+        let listener = UnixListener::bind(&path).expect("a socket");
+        let (turns, disk) = mpsc::channel();
+        let (kept, begun) = mpsc::channel();
+        let (link, theirs) = joined(&path);
+        thread::scope(|scope| {
+            scope.spawn(move || records(&listener, disk, kept));
+            scope.spawn(|| {
+                let mut stream = BufReader::new(theirs);
+                while said(&mut stream).is_some() {
+                    answer(&mut stream, &Hear::Checked(Box::default()));
+                }
+            });
+            let writer = link.clone();
+            let writes = scope.spawn(move || writer.keep(&nothing_to_keep()).expect("it is kept"));
+            begun.recv().expect("a record is on its way");
+            let state = Say::State {
+                policy: Digest::of(b""),
+            };
+            link.say(&state).expect("an answer, while the record is not kept");
+            assert!(!writes.is_finished());
+            turns.send(()).expect("the disk goes on");
+            assert_eq!(writes.join().expect("it ends"), Hear::Done);
+            drop(link);
+        });
+    }
+
+    #[test]
+    fn a_record_whose_connection_breaks_is_said_again_on_another() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("socket");
+        let listener = UnixListener::bind(&path).expect("a socket");
+        let (link, _theirs) = joined(&path);
+        thread::scope(|scope| {
+            let daemon = scope.spawn(|| {
+                let mut first = accepted(&listener);
+                said(&mut first).expect("a record");
+                answer(&mut first, &Hear::Done);
+                let unanswered = said(&mut first).expect("another one");
+                drop(first);
+                let mut second = accepted(&listener);
+                let again = said(&mut second).expect("the same");
+                answer(&mut second, &Hear::Done);
+                (unanswered, again)
+            });
+            for _ in 0..2 {
+                assert_eq!(link.keep(&nothing_to_keep()).expect("it is kept"), Hear::Done);
+            }
+            let (unanswered, again) = daemon.join().expect("it ends");
+            assert_eq!(unanswered, again);
+            assert!(link.is_up(), "whoever asks has lost nothing");
+        });
+    }
+
+    #[test]
+    fn a_record_that_nobody_takes_says_that_the_daemon_is_gone() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("socket");
+        let listener = UnixListener::bind(&path).expect("a socket");
+        let (link, _theirs) = joined(&path);
+        thread::scope(|scope| {
+            let daemon = scope.spawn(move || said(&mut accepted(&listener)).expect("a record"));
+            let error = link.keep(&nothing_to_keep()).expect_err("unanswered");
+            assert!(matches!(error, LinkError::Io { .. }), "{error}");
+            daemon.join().expect("it ends");
+        });
+        let error = link.keep(&nothing_to_keep()).expect_err("nobody listens");
+        assert!(matches!(error, LinkError::NotRunning(_)), "{error}");
+        assert!(!link.is_up());
+    }
+}

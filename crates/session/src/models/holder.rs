@@ -1,0 +1,74 @@
+//! Who holds the calls of a session: the daemon in its memory, or the store.
+
+use std::{path::Path, sync::Arc};
+
+use mcpmon_engine::Shared;
+use mcpmon_model::{PinKey, Recent, ServerId, SessionId, SharedCall};
+use mcpmon_policy::Policy;
+use mcpmon_store::Member;
+
+use crate::{calls::Calls, hosted::Host, process};
+
+/// What the LLM proxy is called among the members of a session.
+const NAME: &str = "mcpmon-llm";
+
+/// Holds the calls of one session.
+#[derive(Debug)]
+pub(super) enum CallHolder {
+    /// The daemon, in this very process; the member speaks for the session.
+    Daemon(Arc<dyn Host>, Box<Member>),
+    /// The store.
+    Store(Box<Calls>),
+}
+
+impl CallHolder {
+    /// Of `session`, of the user `uid`: the host where there is one, else the store at `path`.
+    pub(super) fn of(
+        session: &SessionId,
+        uid: u32,
+        host: Option<&Arc<dyn Host>>,
+        path: &Path,
+    ) -> Option<Self> {
+        let Some(host) = host else {
+            let calls = Calls::new(path.to_owned(), session.clone());
+            return Some(Self::Store(Box::new(calls)));
+        };
+        let member = Member {
+            session: session.clone(),
+            agent: None,
+            identity: PinKey {
+                server: ServerId::new(NAME).ok()?,
+                name: NAME.to_owned(),
+                uid,
+            },
+            process: process::identify(std::process::id())?,
+        };
+        Some(Self::Daemon(Arc::clone(host), Box::new(member)))
+    }
+
+    /// Checks a call beside those of all processes of the session, and counts it. The daemon goes by its own policy.
+    pub(super) fn check(&mut self, policy: &Policy, call: &SharedCall) -> Shared {
+        match self {
+            Self::Daemon(host, member) => Shared::Checked(host.check(member, call.clone())),
+            Self::Store(calls) => match calls.check(policy, call) {
+                Ok(checked) => Shared::Checked(checked),
+                Err(error) => {
+                    tracing::warn!(%error, "a call is checked beside those alone that models want");
+                    Shared::Unreachable
+                }
+            },
+        }
+    }
+
+    /// Tells all processes of the session what happened in it.
+    pub(super) fn take(&mut self, recent: Recent) {
+        match self {
+            Self::Daemon(host, member) => host.take(member, recent),
+            Self::Store(calls) => {
+                if let Err(error) = calls.take(recent) {
+                    tracing::warn!(%error, "wrappers do not hear what models want");
+                }
+            }
+        }
+    }
+}

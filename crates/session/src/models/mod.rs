@@ -1,0 +1,404 @@
+//! Judges what passes between agents and models, for all sessions of one proxy: a Monitor for each, with what the
+//! store knows of the session's servers.
+
+mod holder;
+mod session;
+
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use mcpmon_config::Loaded;
+use mcpmon_detect::protected_paths::Places;
+use mcpmon_engine::{Judgement, Observation, Order, Tally};
+use mcpmon_model::{
+    Event, EventKind, Exchange, Halted, Layer, LeftOut, NO_USER, Redaction, SessionId, Severity, Spoken,
+    Timestamp, Verdict,
+};
+use mcpmon_policy::Policy;
+use mcpmon_store::{Entry, Generation, Reader, Recorder, StoreLocation};
+
+use self::{holder::CallHolder, session::Session};
+use super::{Options, Policies, files, hosted::Host};
+
+/// Sessions that are known at a time; the one that was used least lately makes room.
+const MOST_SESSIONS: usize = 256;
+/// How long one is known without being used.
+const IDLE: Duration = Duration::from_secs(3600);
+/// How long own records may take to be where they are looked for.
+const FLUSH: Duration = Duration::from_secs(1);
+/// How long a store that cannot be read is left alone.
+const RETRY: Duration = Duration::from_secs(5);
+/// What events call it.
+const COMPONENT: &str = "LLM proxy's registry";
+
+/// Whose requests are judged together.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Whose {
+    /// The session, where known.
+    pub session: Option<SessionId>,
+    /// The user, where known.
+    pub uid: Option<u32>,
+}
+
+/// Judges for all sessions of one proxy. Clones share them.
+#[derive(Clone, Debug)]
+pub struct Models(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    recorder: Recorder,
+    store: StoreLocation,
+    places: Places,
+    generation: Mutex<Option<Generation>>,
+    reader: Mutex<Option<Reader>>,
+    policies: Policies,
+    /// What holds the calls of sessions, where that is not the store.
+    host: Option<Arc<dyn Host>>,
+    sessions: Mutex<BTreeMap<Whose, Arc<Mutex<Session>>>>,
+    /// Since when the store cannot be read.
+    away: Mutex<Option<Timestamp>>,
+}
+
+/// Judges one request with its response.
+#[derive(Debug)]
+pub struct ExchangeJudge {
+    models: Models,
+    session: Arc<Mutex<Session>>,
+    exchange: Exchange,
+    tally: Tally,
+}
+
+impl Models {
+    /// Judges by `policies`, records to `recorder`, and looks up servers in the store that it writes, which holds the calls
+    /// of sessions too.
+    #[must_use]
+    pub fn new(policies: Policies, recorder: Recorder, options: &Options) -> Self {
+        Self::with(policies, recorder, options, None)
+    }
+
+    /// The same in the daemon, which holds the calls of sessions in memory.
+    pub fn of_daemon(policies: Policies, recorder: Recorder, options: &Options, host: Arc<dyn Host>) -> Self {
+        Self::with(policies, recorder, options, Some(host))
+    }
+
+    fn with(policies: Policies, recorder: Recorder, options: &Options, host: Option<Arc<dyn Host>>) -> Self {
+        let store = recorder.location().clone();
+        Self(Arc::new(Shared {
+            places: files::places(options),
+            recorder,
+            store,
+            generation: Mutex::default(),
+            reader: Mutex::default(),
+            policies,
+            host,
+            sessions: Mutex::default(),
+            away: Mutex::default(),
+        }))
+    }
+
+    /// Puts another policy in force, for exchanges that are under way too. Whatever else judges by the same policies is
+    /// to be told.
+    pub fn install(&self, now: Timestamp, loaded: &Loaded) {
+        self.0.policies.adopt(loaded);
+        self.follow(now);
+    }
+
+    /// Puts in force what holds now for each user.
+    fn follow(&self, now: Timestamp) {
+        let known = lock(&self.0.sessions);
+        let sessions: Vec<_> = known
+            .iter()
+            .map(|(whose, session)| (whose.uid, Arc::clone(session)))
+            .collect();
+        drop(known);
+        for (uid, session) in sessions {
+            let loaded = self.0.policies.of(now, uid);
+            let judgement = lock(&session).install(now, &loaded.policy);
+            if let Some(judgement) = judgement {
+                self.carry_out(None, judgement);
+            }
+        }
+    }
+
+    /// What judgements are recorded to.
+    #[must_use]
+    pub fn recorder(&self) -> &Recorder {
+        &self.0.recorder
+    }
+
+    /// The host's policy.
+    #[must_use]
+    pub fn policy(&self) -> Arc<Policy> {
+        Arc::clone(&self.0.policies.host().policy)
+    }
+
+    /// The policies in force.
+    #[must_use]
+    pub fn policies(&self) -> &Policies {
+        &self.0.policies
+    }
+
+    /// Time passes: what changed in users' policies is put in force, and sessions that are over are forgotten. To be
+    /// called about once a second.
+    pub fn tick(&self, now: Timestamp) {
+        self.follow(now);
+        lock(&self.0.sessions).retain(|_, session| {
+            let is_used = Arc::strong_count(session) > 1;
+            is_used || now.since(lock(session).used) < IDLE
+        });
+    }
+
+    /// How many sessions are known.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        lock(&self.0.sessions).len()
+    }
+
+    /// Whether none is.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Who judges one request of `uid`, with its response. Takes a moment for a user of whom there was none lately.
+    #[must_use]
+    pub fn judge(&self, now: Timestamp, uid: Option<u32>, exchange: Exchange) -> ExchangeJudge {
+        let whose = Whose {
+            session: exchange.session.clone(),
+            uid,
+        };
+        ExchangeJudge {
+            models: self.clone(),
+            session: self.session(now, whose),
+            exchange,
+            tally: Tally::default(),
+        }
+    }
+
+    fn session(&self, now: Timestamp, whose: Whose) -> Arc<Mutex<Session>> {
+        // May read a file, for which nobody else waits.
+        let loaded = self.0.policies.of(now, whose.uid);
+        let mut sessions = lock(&self.0.sessions);
+        if let Some(session) = sessions.get(&whose) {
+            let session = Arc::clone(session);
+            drop(sessions);
+            lock(&session).used = now;
+            return session;
+        }
+        if sessions.len() >= MOST_SESSIONS {
+            // One that is used has an owner beside this map, and hears of no other policy once it is out of it.
+            let oldest = sessions
+                .iter()
+                .min_by_key(|(_, session)| {
+                    let used = session.try_lock().map_or(now, |session| session.used);
+                    (Arc::strong_count(session) > 1, used)
+                })
+                .map(|(whose, _)| whose.clone());
+            if let Some(oldest) = oldest {
+                sessions.remove(&oldest);
+            }
+        }
+        let policy = Arc::clone(&loaded.policy);
+        let holder = whose.session.as_ref().and_then(|session| {
+            let uid = whose.uid.unwrap_or(NO_USER);
+            CallHolder::of(session, uid, self.0.host.as_ref(), &self.0.store.path())
+        });
+        let session = Session::new(now, policy, self.0.places.clone(), whose.clone(), holder);
+        let session = Arc::new(Mutex::new(session));
+        sessions.insert(whose, Arc::clone(&session));
+        session
+    }
+
+    /// How often anything changed that others hold. Reads a page in memory.
+    fn generation(&self) -> u64 {
+        let mut generation = lock(&self.0.generation);
+        if generation.is_none() {
+            // There is none before something changed for the first time.
+            *generation = Generation::open(self.0.store.generation()).ok();
+        }
+        generation.as_ref().map_or(0, Generation::now)
+    }
+
+    /// Takes in what others changed.
+    fn refresh(&self, now: Timestamp, session: &mut Session) {
+        if lock(&self.0.away).is_some_and(|since| now.since(since) < RETRY) {
+            return;
+        }
+        // What this process recorded itself would be taken for forgotten.
+        if let Err(unsettled) = self.0.recorder.flush(FLUSH) {
+            tracing::warn!(%unsettled, "the LLM proxy may not know the latest definitions");
+        }
+        let generation = self.generation();
+        let mut reader = lock(&self.0.reader);
+        let store = self.0.store.path();
+        let looked = match reader.take_if(|reader| reader.path() == store) {
+            Some(current) => session.look(now, generation, reader.insert(current)),
+            None => Reader::open(&store)
+                .map_err(|error| error.to_string())
+                .and_then(|opened| session.look(now, generation, reader.insert(opened))),
+        };
+        match looked {
+            Ok(()) => self.tell_back(now),
+            Err(cause) => {
+                *reader = None;
+                self.tell_away(now, cause);
+            }
+        }
+    }
+
+    /// Says once that names of tools may not be known.
+    fn tell_away(&self, now: Timestamp, cause: String) {
+        if lock(&self.0.away).replace(now).is_some() {
+            return;
+        }
+        let mut event = Event::new(
+            now,
+            Layer::Agent,
+            EventKind::EnforcementDegraded {
+                component: COMPONENT.to_owned(),
+                cause,
+            },
+        );
+        event.severity = Severity::High;
+        event.reason =
+            Some("what was known of servers and their tools holds on; see `mcpmon status`".to_owned());
+        self.0.recorder.push(event);
+    }
+
+    fn tell_back(&self, now: Timestamp) {
+        if lock(&self.0.away).take().is_none() {
+            return;
+        }
+        let kind = EventKind::EnforcementRestored {
+            component: COMPONENT.to_owned(),
+            cause: "the store can be read again".to_owned(),
+        };
+        self.0.recorder.push(Event::new(now, Layer::Agent, kind));
+    }
+
+    /// Records what follows: of something that is stopped before anybody hears that it is.
+    fn carry_out(&self, session: Option<&SessionId>, mut judgement: Judgement) -> Verdict {
+        judgement.name_refusal(mcpmon_store::new_event_id);
+        for mut event in judgement.events {
+            event.session_id = event.session_id.or_else(|| session.cloned());
+            self.0.recorder.push(event);
+        }
+        for order in judgement.orders {
+            let entry = match order {
+                Order::Retell(retold) => {
+                    self.0.recorder.push_retold(retold, None);
+                    continue;
+                }
+                Order::StoreDefinition(record) => Entry::Definition(*record),
+                Order::ForgetDefinition(key) => Entry::ForgetDefinition(key),
+                // Told already.
+                Order::Share(_)
+                // Of processes and pipes, which other senses see.
+                | Order::ShareResult { .. }
+                | Order::Track { .. }
+                | Order::EnterSession { .. }
+                | Order::Settle { .. }
+                | Order::MarkStarter { .. }
+                | Order::Hold { .. }
+                | Order::Release { .. }
+                | Order::Hash { .. }
+                | Order::StorePins { .. }
+                | Order::Kill { .. }
+                | Order::KillProcess { .. }
+                | Order::Refuse { .. } => continue,
+            };
+            if self.0.recorder.put(entry).is_err() {
+                tracing::error!("what the LLM proxy learned could not be stored");
+            }
+        }
+        judgement.verdict
+    }
+}
+
+impl ExchangeJudge {
+    /// Whether what follows has to look into the store first, which may take a moment.
+    #[must_use]
+    pub fn is_behind(&self) -> bool {
+        lock(&self.session).generation() != Some(self.models.generation())
+    }
+
+    /// Whether to judge this may take a moment.
+    #[must_use]
+    pub fn may_wait(&self, said: &Spoken<'_>) -> bool {
+        let is_call = matches!(said, Spoken::Call(_) | Spoken::Called { .. });
+        self.is_behind() || is_call && lock(&self.session).asks_store()
+    }
+
+    /// Judges something that has to do with tools, and records what follows from it.
+    pub fn judge(&mut self, now: Timestamp, said: &Spoken<'_>) -> Verdict {
+        let mut session = lock(&self.session);
+        session.used = now;
+        let is_behind = session.generation() != Some(self.models.generation());
+        if is_behind {
+            self.models.refresh(now, &mut session);
+        }
+        if is_behind || matches!(said, Spoken::Call(_)) {
+            session.look_around();
+        }
+        let mut judgement = session.observe(now, Observation::Llm(&self.exchange, said));
+        if let Some(ask) = judgement.ask.take() {
+            let shared = session.check(ask.call());
+            let answered = Observation::LlmShared(&self.exchange, said, ask, shared);
+            judgement = session.observe(now, answered);
+        }
+        for order in &judgement.orders {
+            if let Order::Share(recent) = order {
+                session.share((**recent).clone());
+            }
+        }
+        drop(session);
+        self.models.carry_out(self.exchange.session.as_ref(), judgement)
+    }
+
+    /// What is to be replaced in a text on its way to a model.
+    pub fn redact(&mut self, now: Timestamp, text: &str) -> Vec<Redaction> {
+        lock(&self.session).redact(now, text, &mut self.tally)
+    }
+
+    /// These calls were left out of a response.
+    pub fn left_out(&self, response: &str, calls: &[LeftOut]) {
+        lock(&self.session).unanswered.note(response, calls);
+    }
+
+    /// What was left out of a response of the session.
+    #[must_use]
+    pub fn unanswered(&self, response: &str) -> Vec<LeftOut> {
+        lock(&self.session).unanswered.of(response).to_vec()
+    }
+
+    /// The request was read: what was replaced in it is recorded.
+    pub fn request_read(&mut self, now: Timestamp) {
+        let tally = std::mem::take(&mut self.tally);
+        let observation = Observation::Redacted(&self.exchange, &tally);
+        let judgement = lock(&self.session).observe(now, observation);
+        self.models.carry_out(self.exchange.session.as_ref(), judgement);
+    }
+
+    /// The request, or its answer, does not go on: that is recorded.
+    pub fn halted(&mut self, now: Timestamp, halted: &Halted) {
+        let judgement = lock(&self.session).observe(now, Observation::Halted(&self.exchange, halted));
+        self.models.carry_out(self.exchange.session.as_ref(), judgement);
+    }
+
+    /// What is judged.
+    #[must_use]
+    pub const fn exchange(&self) -> &Exchange {
+        &self.exchange
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // No step of ours leaves what it guards half changed.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

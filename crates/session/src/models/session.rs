@@ -1,0 +1,246 @@
+//! One session of agents that speak to models: its Monitor, and what is known of its servers.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use mcpmon_detect::protected_paths::Places;
+use mcpmon_engine::{Judgement, Monitor, Observation, Shared, Tally, pins::PinBook};
+use mcpmon_model::{
+    DefinitionKey, DefinitionKind, DefinitionRecord, PinKey, Recent, Redaction, ServerId, ServerType,
+    SharedCall, Timestamp, Unanswered,
+};
+use mcpmon_policy::{Policy, Transport, network::table::Tables};
+use mcpmon_store::{Member, QueryError, Reader, Selection};
+
+use super::{Whose, holder::CallHolder};
+use crate::process;
+
+/// One session.
+#[derive(Debug)]
+pub(super) struct Session {
+    whose: Whose,
+    monitor: Monitor,
+    /// The number of changes that was looked at last; `None` before the first look.
+    generation: Option<u64>,
+    /// Definitions that were there then, to notice when one is reset.
+    known: BTreeSet<DefinitionKey>,
+    /// Servers whose tools are registered.
+    servers: BTreeSet<ServerId>,
+    /// Conversations of the session that other judges see, as the store had them at the last look.
+    members: Vec<Member>,
+    /// The servers of those that live, as the Monitor knows them.
+    present: Vec<PinKey>,
+    /// Who holds the calls of the session; `None` where no session is known.
+    holder: Option<CallHolder>,
+    /// When it was used last.
+    pub(super) used: Timestamp,
+    /// Calls that its agent never saw, and has to answer.
+    pub(super) unanswered: Unanswered,
+}
+
+impl Session {
+    pub(super) fn new(
+        now: Timestamp,
+        policy: Arc<Policy>,
+        places: Places,
+        whose: Whose,
+        holder: Option<CallHolder>,
+    ) -> Self {
+        let mut monitor = Monitor::new(policy, &Tables::default(), PinBook::default());
+        monitor.know_places(places);
+        Self {
+            whose,
+            monitor,
+            generation: None,
+            known: BTreeSet::new(),
+            servers: BTreeSet::new(),
+            members: Vec::new(),
+            present: Vec::new(),
+            holder,
+            used: now,
+            unanswered: Unanswered::default(),
+        }
+    }
+
+    pub(super) const fn generation(&self) -> Option<u64> {
+        self.generation
+    }
+
+    /// Puts `policy` in force; `None` where it is.
+    pub(super) fn install(&mut self, now: Timestamp, policy: &Arc<Policy>) -> Option<Judgement> {
+        let is_new = !Arc::ptr_eq(self.monitor.policy(), policy);
+        is_new.then(|| self.monitor.install(now, Arc::clone(policy), &Tables::default()))
+    }
+
+    pub(super) fn observe(&mut self, now: Timestamp, observation: Observation<'_>) -> Judgement {
+        self.monitor.observe(now, observation)
+    }
+
+    /// Looks which conversations of the session still live: a wrapper that was killed never says that it left.
+    pub(super) fn look_around(&mut self) {
+        let living = self
+            .members
+            .iter()
+            .filter(|member| process::lives(member.process));
+        let mut present: Vec<PinKey> = living.map(|member| member.identity.clone()).collect();
+        present.sort();
+        present.dedup();
+        if present != self.present {
+            self.monitor.know_members(self.whose.session.as_ref(), &present);
+            self.present = present;
+        }
+    }
+
+    /// Whether to ask who holds the calls of the session takes a moment.
+    pub(super) fn asks_store(&self) -> bool {
+        matches!(self.holder, Some(CallHolder::Store(_)))
+    }
+
+    /// Asks who holds the calls of the session.
+    pub(super) fn check(&mut self, call: &SharedCall) -> Shared {
+        match &mut self.holder {
+            Some(holder) => holder.check(self.monitor.policy(), call),
+            None => Shared::Unreachable,
+        }
+    }
+
+    /// Tells who holds the calls of the session what happened in it.
+    pub(super) fn share(&mut self, recent: Recent) {
+        if let Some(holder) = &mut self.holder {
+            holder.take(recent);
+        }
+    }
+
+    pub(super) fn redact(&mut self, now: Timestamp, text: &str, tally: &mut Tally) -> Vec<Redaction> {
+        self.monitor.redact_text(now, text, tally)
+    }
+
+    /// Takes over what the store knows, as of `generation`.
+    pub(super) fn look(&mut self, now: Timestamp, generation: u64, reader: &Reader) -> Result<(), String> {
+        let found = self.found(reader).map_err(|error| error.to_string())?;
+        self.generation = Some(generation);
+        self.members = found.members;
+        self.forget_missing(now, &found.definitions);
+        self.register(&found.definitions);
+        self.monitor.load_definitions(now, found.definitions);
+        self.monitor.know_servers(found.pinned);
+        // Processes are for others to stop.
+        drop(self.monitor.stop(found.kills));
+        for (key, by) in found.refused {
+            // Whoever refused it has recorded that.
+            drop(self.monitor.refuse(now, &key, &by));
+        }
+        Ok(())
+    }
+
+    /// What the servers of the session listed; where nobody knows them, what all servers of the user did.
+    fn found(&self, reader: &Reader) -> Result<Found, QueryError> {
+        let mut members: Vec<PinKey> = Vec::new();
+        let conversations = match &self.whose.session {
+            Some(session) => {
+                let conversations = reader.members(session)?;
+                members.extend(conversations.iter().map(|member| member.identity.clone()));
+                members.sort();
+                members.dedup();
+                conversations
+            }
+            // Without a session any of them may be the one through which a call goes.
+            None => {
+                let mut conversations = reader.everybody()?;
+                let uid = self.whose.uid;
+                conversations.retain(|member| uid.is_none_or(|uid| member.identity.uid == uid));
+                conversations
+            }
+        };
+        let mut definitions = Vec::new();
+        if members.is_empty() {
+            definitions = reader.definitions(&Selection {
+                uid: self.whose.uid,
+                ..Selection::default()
+            })?;
+            members.extend(definitions.iter().map(|record| record.key.identity.clone()));
+            members.sort();
+            members.dedup();
+        } else {
+            for identity in &members {
+                definitions.extend(reader.definitions_of(identity)?);
+            }
+        }
+        let mut refused = Vec::new();
+        for identity in &members {
+            refused.extend(reader.refused(identity)?);
+        }
+        let mut users: Vec<u32> = members.iter().map(|identity| identity.uid).collect();
+        users.sort_unstable();
+        users.dedup();
+        let mut pinned = Vec::new();
+        for uid in users {
+            pinned.extend(reader.pinned_servers(uid)?);
+        }
+        Ok(Found {
+            members: conversations,
+            definitions,
+            refused,
+            pinned,
+            kills: reader.kills()?,
+        })
+    }
+
+    /// What was there and is no longer was reset.
+    fn forget_missing(&mut self, now: Timestamp, definitions: &[DefinitionRecord]) {
+        let there: BTreeSet<DefinitionKey> = definitions.iter().map(|record| record.key.clone()).collect();
+        for key in self.known.difference(&there) {
+            let server = &key.identity.server;
+            // Its record is gone already: only this Monitor does not know.
+            drop(self.monitor.forget_definitions(now, server, Some(&key.name)));
+        }
+        self.known = there;
+    }
+
+    /// Which tools there are, and whose.
+    fn register(&mut self, definitions: &[DefinitionRecord]) {
+        let policy = Arc::clone(self.monitor.policy());
+        let registry = self.monitor.registry_mut();
+        for server in &self.servers {
+            registry.remove_server(server);
+        }
+        self.servers.clear();
+        for tool in definitions
+            .iter()
+            .filter(|record| record.key.kind == DefinitionKind::Tool)
+        {
+            let server = &tool.key.identity.server;
+            let server_type = server_type(&policy, &tool.key.identity);
+            // Who came first keeps a name.
+            registry.register(
+                tool.first_seen,
+                server,
+                server_type,
+                &tool.key.name,
+                tool.seen.hash,
+            );
+            self.servers.insert(server.clone());
+        }
+    }
+}
+
+/// What a store knows.
+struct Found {
+    members: Vec<Member>,
+    definitions: Vec<DefinitionRecord>,
+    refused: Vec<(DefinitionKey, String)>,
+    pinned: Vec<ServerId>,
+    kills: mcpmon_model::Kills,
+}
+
+fn server_type(policy: &Policy, identity: &PinKey) -> ServerType {
+    let declared = policy
+        .servers
+        .iter()
+        .find(|declared| declared.id == identity.server);
+    match declared.map(|declared| &declared.transport) {
+        Some(Transport::Remote { server_type, .. }) => *server_type,
+        // The identity of a remote server has its URL.
+        None if identity.name.contains("://") => ServerType::Http,
+        Some(Transport::Stdio { .. }) | None => ServerType::Stdio,
+    }
+}

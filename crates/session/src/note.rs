@@ -1,0 +1,39 @@
+//! One event of a process that judges nothing, where a judge would have recorded it.
+
+use mcpmon_model::Event;
+use mcpmon_store::{Recorder, Settings};
+
+use super::{JudgeError, Options, kept::ThroughDaemon, link::Link, own_settings, protocol::Hello};
+
+/// Records `event` as one of the server and session of `options`, in which nobody takes part for that.
+///
+/// # Errors
+/// Where the policy cannot be used, or there is neither a daemon nor a store.
+pub fn note(options: &Options, mut event: Event) -> Result<(), JudgeError> {
+    let conversation = &options.conversation;
+    event.session_id = conversation.session.clone();
+    event.server_id = Some(conversation.identity.server.clone());
+    let hello = Hello {
+        identity: conversation.identity.clone(),
+        session: None,
+        agent: None,
+        starts_server: false,
+        child: None,
+    };
+    let daemon = options.socket.as_ref().map(|socket| Link::open(socket, hello));
+    let recorder = match daemon {
+        Some(Ok((link, _))) => {
+            let own = options.db.clone().or_else(mcpmon_store::own_store);
+            let settings = Settings::new(own.ok_or(JudgeError::NoPlace)?);
+            let destination = ThroughDaemon::new(link, settings.location.path());
+            Recorder::with(Box::new(destination), settings)?
+        }
+        Some(Err(_)) | None => {
+            let loaded = mcpmon_config::load(&options.search, options.trust)?;
+            Recorder::start(own_settings(options, &loaded.settings.record)?)?
+        }
+    };
+    recorder.push(event);
+    recorder.close();
+    Ok(())
+}

@@ -1,0 +1,150 @@
+//! The user's own policy file where a daemon rules: it can only tighten the daemon's policy, and a mistake in it
+//! disables nothing.
+
+use mcpmon_config::{ConfigError, Loaded, Search, SourceError, Sources, Trust};
+use mcpmon_detect::mask::mask_text;
+use mcpmon_model::{Digest, Event, EventKind, Layer, Severity, Timestamp};
+
+/// A user's own file, or none; or why it cannot be read.
+type Found = Result<Option<Sources>, SourceError>;
+
+/// Follows a user's own file.
+#[derive(Debug)]
+pub(super) struct Own {
+    /// The host's policy.
+    host: Loaded,
+    /// What was found last: text, nothing, or why it cannot be read.
+    seen: Option<Digest>,
+    /// The text in force.
+    text: Option<Sources>,
+    /// What nobody was told yet.
+    untold: Option<ConfigError>,
+}
+
+impl Own {
+    /// On top of the host's policy, what was `found`: what holds, and what follows the file from now on.
+    pub(super) fn over(host: Loaded, found: Found) -> (Loaded, Self) {
+        let mut own = Self {
+            host,
+            seen: None,
+            text: None,
+            untold: None,
+        };
+        let loaded = match own.take(found) {
+            Some(Ok(loaded)) => loaded,
+            Some(Err(error)) => {
+                own.untold = Some(error);
+                own.host.clone()
+            }
+            None => own.host.clone(),
+        };
+        (loaded, own)
+    }
+
+    /// The host has another policy: what holds now.
+    pub(super) fn adopt(&mut self, host: Loaded) -> Loaded {
+        self.host = host;
+        let Some(text) = &self.text else {
+            return self.host.clone();
+        };
+        mcpmon_config::on_top(&self.host, text).unwrap_or_else(|invalid| {
+            self.untold = Some(invalid.into());
+            self.host.clone()
+        })
+    }
+
+    /// What changed since the last call, by what is `found` now; where it cannot be used, what was in force stays so.
+    pub(super) fn news(&mut self, found: Found) -> Option<Result<Loaded, ConfigError>> {
+        match self.untold.take() {
+            Some(error) => Some(Err(error)),
+            None => self.take(found),
+        }
+    }
+
+    fn take(&mut self, found: Found) -> Option<Result<Loaded, ConfigError>> {
+        let state = match &found {
+            Ok(Some(text)) => text.digest(),
+            Ok(None) => Digest::of(b""),
+            Err(error) => Digest::of(error.to_string().as_bytes()),
+        };
+        if self.seen.replace(state) == Some(state) {
+            return None;
+        }
+        match found {
+            Ok(Some(text)) => {
+                let loaded = mcpmon_config::on_top(&self.host, &text);
+                if loaded.is_ok() {
+                    self.text = Some(text);
+                }
+                Some(loaded.map_err(ConfigError::from))
+            }
+            Ok(None) => self.text.as_ref().map(|_| Err(ConfigError::Vanished)),
+            Err(error) => Some(Err(error.into())),
+        }
+    }
+}
+
+/// A user's own file, where the user's environment and command line say that it is.
+#[derive(Debug)]
+pub(super) struct Followed {
+    search: Search,
+    trust: Trust,
+    own: Own,
+}
+
+impl Followed {
+    /// On top of the daemon's policy `host`: what holds, and what follows the file from now on.
+    pub(super) fn over(host: Loaded, search: Search, trust: Trust) -> (Loaded, Self) {
+        let (loaded, own) = Own::over(host, search.read_own(trust));
+        (loaded, Self { search, trust, own })
+    }
+
+    /// See [`Own::adopt`].
+    pub(super) fn adopt(&mut self, host: Loaded) -> Loaded {
+        self.own.adopt(host)
+    }
+
+    /// See [`Own::news`].
+    pub(super) fn poll(&mut self) -> Option<Result<Loaded, ConfigError>> {
+        self.own.news(self.search.read_own(self.trust))
+    }
+}
+
+/// What is recorded of news of a policy, of that of the user `uid` where one process judges for many. Where the news are
+/// a mistake, `stays` is in force all the same.
+pub(super) fn told(
+    now: Timestamp,
+    uid: Option<u32>,
+    stays: Option<&Loaded>,
+    news: &Result<Loaded, ConfigError>,
+) -> Event {
+    let error = match news {
+        Ok(loaded) => return loaded.event(now),
+        Err(error) => error,
+    };
+    let errors = mistakes(error);
+    let path = stays.map(Loaded::path).unwrap_or_default();
+    let mut event = Event::new(now, Layer::Agent, EventKind::PolicyRejected { path, errors });
+    event.severity = Severity::High;
+    let whose = uid.map_or_else(String::new, |uid| format!("of the own file of user {uid}, "));
+    event.reason = Some(format!(
+        "{whose}what was in force before stays so; check the file with `mcpmon policy check FILE`"
+    ));
+    event
+}
+
+/// What is wrong, as it is recorded and logged: place and key of each mistake. A line of the file may hold a secret, and
+/// so may a message that quotes a value.
+pub fn mistakes(error: &ConfigError) -> Vec<String> {
+    match error {
+        ConfigError::Invalid(invalid) => {
+            let problems = invalid.problems().iter();
+            problems.map(|problem| mask_text(&problem.headline())).collect()
+        }
+        ConfigError::Source(source) => {
+            let cause = std::error::Error::source(source);
+            vec![cause.map_or_else(|| source.to_string(), |cause| format!("{source}: {cause}"))]
+        }
+        ConfigError::Vanished => vec![error.to_string()],
+    }
+}

@@ -1,0 +1,199 @@
+//! Pins between the core's form and the store's rows.
+
+use std::{collections::BTreeMap, path::Path};
+
+use mcpmon_engine::pins::{Added, Ground, PackagePin, PinBook, PinSet, PinnedFile, Pins};
+use mcpmon_model::{Digest, PinKey, PinPart, Timestamp};
+use mcpmon_store::{BinaryPin, REFUSED_SET, Recorder, Refused};
+
+/// Who pinned what nobody approved.
+pub(crate) const FIRST_USE: &str = "first_use";
+/// Who pinned an interpreter that only root can have changed.
+pub(crate) const SYSTEM_UPGRADE: &str = "system_upgrade";
+/// Who pinned what was approved: only root may.
+pub const APPROVED: &str = "root";
+/// Who pinned what was refused: nobody. It is kept for an approval and accepted by none.
+pub(crate) const REFUSED: &str = "refused";
+
+/// Who pinned what was accepted without approval.
+pub const fn by(ground: Ground) -> &'static str {
+    match ground {
+        Ground::FirstUse | Ground::NewLauncher => FIRST_USE,
+        Ground::SystemUpgrade => SYSTEM_UPGRADE,
+    }
+}
+
+/// Writes an accepted set, and removes the one it replaces.
+///
+/// # Errors
+/// Where the queue of the store is full or closed; as much as possible is written.
+pub fn store(recorder: &Recorder, now: Timestamp, added: &Added, by: &str) -> Result<(), Refused> {
+    let rows = to_rows(&added.set, now, by);
+    let mut written: Vec<_> = rows.into_iter().map(|row| recorder.put_pin(row)).collect();
+    let replaced = added.replaced;
+    written.extend(replaced.map(|number| recorder.delete_pin_set(added.set.key.clone(), number)));
+    written.into_iter().collect()
+}
+
+/// The rows of one accepted set.
+pub(crate) fn to_rows(set: &PinSet, now: Timestamp, by: &str) -> Vec<BinaryPin> {
+    let row = |part, path: &Path, hash, manifest| BinaryPin {
+        key: set.key.clone(),
+        number: set.number,
+        part,
+        path: path.to_owned(),
+        hash,
+        manifest,
+        pinned_at: now,
+        pinned_by: by.to_owned(),
+    };
+    let file = |part, file: &PinnedFile| row(part, &file.path, file.digest, None);
+    let pins = &set.pins;
+    let mut rows = vec![file(PinPart::Executable, &pins.executable)];
+    rows.extend(pins.script.as_ref().map(|script| file(PinPart::Script, script)));
+    rows.extend(pins.package.as_ref().map(|package| {
+        let manifest = package.manifest.as_ref().map(|text| text.as_bytes().to_vec());
+        row(PinPart::Package, &package.root, package.digest, manifest)
+    }));
+    let launcher = pins.launcher.as_ref();
+    rows.extend(launcher.map(|launcher| file(PinPart::Launcher, launcher)));
+    rows
+}
+
+/// The pins in the store. A set without its executable is left out; a damaged manifest is dropped, since the
+/// digest alone decides.
+pub fn from_rows(rows: Vec<BinaryPin>) -> PinBook {
+    let mut sets: BTreeMap<(PinKey, u32), Vec<BinaryPin>> = BTreeMap::new();
+    for row in rows.into_iter().filter(|row| row.number != REFUSED_SET) {
+        sets.entry((row.key.clone(), row.number)).or_default().push(row);
+    }
+    let mut book = PinBook::default();
+    for ((key, number), rows) in sets {
+        if let Some(pins) = pins(rows) {
+            book.restore(PinSet { key, number, pins });
+        }
+    }
+    book
+}
+
+fn pins(rows: Vec<BinaryPin>) -> Option<Pins> {
+    let (mut executable, mut script, mut package, mut launcher) = (None, None, None, None);
+    for row in rows {
+        match row.part {
+            PinPart::Executable => executable = Some(file(row)),
+            PinPart::Script => script = Some(file(row)),
+            PinPart::Package => package = Some(package_pin(row)),
+            PinPart::Launcher => launcher = Some(file(row)),
+        }
+    }
+    Some(Pins {
+        executable: executable?,
+        script,
+        package,
+        launcher,
+    })
+}
+
+fn file(row: BinaryPin) -> PinnedFile {
+    PinnedFile {
+        path: row.path,
+        digest: row.hash,
+    }
+}
+
+fn package_pin(row: BinaryPin) -> PackagePin {
+    let manifest = row
+        .manifest
+        .filter(|manifest| Digest::of(manifest) == row.hash)
+        .and_then(|manifest| String::from_utf8(manifest).ok());
+    PackagePin {
+        root: row.path,
+        digest: row.hash,
+        manifest: manifest.map(Into::into),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mcpmon_engine::pins::{Accepted, PinnedPackage};
+    use mcpmon_model::{Manifest, ManifestEntry, ServerId};
+
+    use super::*;
+
+    fn sample() -> PinSet {
+        let mut manifest = Manifest::default();
+        manifest.insert(
+            b"index.js",
+            ManifestEntry::File {
+                mode: 0o644,
+                digest: Digest::of(b"1"),
+            },
+        );
+        let pins = Pins {
+            executable: PinnedFile {
+                path: "/usr/bin/node".into(),
+                digest: Digest::of(b"node"),
+            },
+            script: Some(PinnedFile {
+                path: "/srv/index.js".into(),
+                digest: Digest::of(b"1"),
+            }),
+            package: Some(PinnedPackage::new("/srv".into(), manifest).into()),
+            launcher: Some(PinnedFile {
+                path: "/usr/bin/npx".into(),
+                digest: Digest::of(b"npx"),
+            }),
+        };
+        let key = PinKey {
+            server: ServerId::new("files").expect("id"),
+            name: "@a/files".to_owned(),
+            uid: 1000,
+        };
+        PinSet { key, number: 7, pins }
+    }
+
+    #[test]
+    fn pins_survive_the_store() {
+        let set = sample();
+        let other = PinSet {
+            number: 8,
+            ..set.clone()
+        };
+        let mut rows = to_rows(&set, Timestamp(1), FIRST_USE);
+        assert_eq!(rows.len(), 4);
+        rows.extend(to_rows(&other, Timestamp(2), APPROVED));
+        let mut expected = PinBook::default();
+        expected.restore(set);
+        expected.restore(other);
+        assert_eq!(from_rows(rows), expected);
+    }
+
+    #[test]
+    fn what_was_refused_is_not_accepted() {
+        let set = PinSet {
+            number: REFUSED_SET,
+            ..sample()
+        };
+        assert_eq!(
+            from_rows(to_rows(&set, Timestamp(1), REFUSED)),
+            PinBook::default()
+        );
+    }
+
+    #[test]
+    fn a_damaged_manifest_is_dropped_and_the_digest_holds() {
+        let set = sample();
+        let mut rows = to_rows(&set, Timestamp(1), FIRST_USE);
+        rows[2].hash = Digest::of(b"other");
+        let book = from_rows(rows.clone());
+        let Accepted::Sets(sets) = book.accepted(&set.key) else {
+            panic!("it is pinned")
+        };
+        let package = sets[&7].package.as_ref().expect("a package");
+        assert_eq!(
+            (package.digest, package.manifest.as_ref()),
+            (Digest::of(b"other"), None)
+        );
+        assert_eq!(from_rows(rows.split_off(1)), PinBook::default());
+    }
+}

@@ -1,0 +1,549 @@
+//! Which policy holds for whom, where one process judges for many users: the host's, tightened by each user's own file.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak,
+        atomic::{AtomicI64, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+
+use mcpmon_config::{Loaded, SourceError, Sources};
+use mcpmon_model::Timestamp;
+use mcpmon_store::Recorder;
+
+use super::own::{Own, mistakes, told};
+
+/// Users whose files are followed at a time; the one who was asked for least lately makes room.
+const MOST_USERS: usize = 256;
+/// How long a user is known who is not asked for.
+const IDLE: Duration = Duration::from_secs(1800);
+/// How often files are looked at.
+const INTERVAL: Duration = Duration::from_secs(2);
+
+/// The policies in force. Clones share them.
+#[derive(Clone, Debug)]
+pub struct Policies(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    /// What is asked for: held for no longer than it takes to look at it, or to put something else there.
+    held: RwLock<Held>,
+    /// By what it is made, of those users who are in it: held by whoever makes something of a file, which may take a
+    /// while.
+    owns: Mutex<BTreeMap<u32, Own>>,
+    files: Option<Files>,
+}
+
+/// Where users' own files come from, and where is recorded what becomes of them.
+struct Files {
+    read: Box<Read>,
+    turns: Turns,
+    recorder: Recorder,
+    now: fn() -> Timestamp,
+}
+
+/// What reads the own file of a user.
+type Read = dyn Fn(u32) -> Result<Option<Sources>, SourceError> + Send + Sync;
+
+/// Users whose file is being read. Others who want the same file wait for what comes of that.
+#[derive(Default)]
+struct Turns {
+    taken: Mutex<BTreeSet<u32>>,
+    given_back: Condvar,
+}
+
+/// The only reader of a user's file, until this is dropped.
+struct Turn<'a> {
+    turns: &'a Turns,
+    uid: u32,
+}
+
+#[derive(Debug)]
+struct Held {
+    host: Arc<Loaded>,
+    users: BTreeMap<u32, User>,
+}
+
+#[derive(Debug)]
+struct User {
+    loaded: Arc<Loaded>,
+    /// When it was asked for last.
+    used: AtomicI64,
+}
+
+impl Policies {
+    /// One for all: that of the only user there is.
+    #[must_use]
+    pub fn of_one(loaded: Loaded) -> Self {
+        Self::new(loaded, None)
+    }
+
+    /// For a host, whose users' own files are followed as long as there is this; `now` tells the time to it.
+    #[must_use]
+    pub fn of_host(host: Loaded, recorder: Recorder, now: fn() -> Timestamp) -> Self {
+        let policies = Self::reading(host, recorder, now, Sources::of_home);
+        policies.follow_files();
+        policies
+    }
+
+    fn reading(
+        host: Loaded,
+        recorder: Recorder,
+        now: fn() -> Timestamp,
+        read: impl Fn(u32) -> Result<Option<Sources>, SourceError> + Send + Sync + 'static,
+    ) -> Self {
+        let read = Box::new(read);
+        let turns = Turns::default();
+        Self::new(
+            host,
+            Some(Files {
+                read,
+                turns,
+                recorder,
+                now,
+            }),
+        )
+    }
+
+    fn new(host: Loaded, files: Option<Files>) -> Self {
+        let held = Held {
+            host: Arc::new(host),
+            users: BTreeMap::new(),
+        };
+        Self(Arc::new(Shared {
+            held: RwLock::new(held),
+            owns: Mutex::default(),
+            files,
+        }))
+    }
+
+    /// The host's.
+    #[must_use]
+    pub fn host(&self) -> Arc<Loaded> {
+        Arc::clone(&self.held().host)
+    }
+
+    /// What holds for a user; the same value as long as that is the same. Takes a moment for one who was not asked for
+    /// lately: the user's own file is read.
+    #[must_use]
+    pub fn of(&self, now: Timestamp, uid: Option<u32>) -> Arc<Loaded> {
+        let (Some(files), Some(uid)) = (&self.0.files, uid) else {
+            return self.host();
+        };
+        if let Some(loaded) = self.known(now, uid) {
+            return loaded;
+        }
+        let _turn = files.turns.take(uid);
+        // Another thread may have read it meanwhile.
+        if let Some(loaded) = self.known(now, uid) {
+            return loaded;
+        }
+        let found = (files.read)(uid);
+        let mut owns = self.owns();
+        let host = self.host();
+        let (loaded, own) = Own::over((*host).clone(), found);
+        // The host's own, where that is all: nothing is to be put in force anew.
+        let loaded = if loaded.sources == host.sources {
+            host
+        } else {
+            Arc::new(loaded)
+        };
+        let user = User {
+            loaded: Arc::clone(&loaded),
+            used: AtomicI64::new(now.0),
+        };
+        let gone = self.held_to_change().insert(uid, user);
+        owns.retain(|uid, _| !gone.contains(uid));
+        owns.insert(uid, own);
+        loaded
+    }
+
+    /// The same, where that can be told at once.
+    #[must_use]
+    pub fn at_once(&self, now: Timestamp, uid: Option<u32>) -> Option<Arc<Loaded>> {
+        match (&self.0.files, uid) {
+            (Some(_), Some(uid)) => self.known(now, uid),
+            (None, _) | (_, None) => Some(self.host()),
+        }
+    }
+
+    fn known(&self, now: Timestamp, uid: u32) -> Option<Arc<Loaded>> {
+        let held = self.held();
+        let user = held.users.get(&uid)?;
+        user.used.store(now.0, Ordering::Relaxed);
+        Some(Arc::clone(&user.loaded))
+    }
+
+    /// Whether what holds for a user can be told at once.
+    #[must_use]
+    pub fn knows(&self, uid: Option<u32>) -> bool {
+        match (&self.0.files, uid) {
+            (Some(_), Some(uid)) => self.held().users.contains_key(&uid),
+            (None, _) | (_, None) => true,
+        }
+    }
+
+    /// Another policy of the host, tightened by what users' files said last.
+    pub fn adopt(&self, host: &Loaded) {
+        let mut owns = self.owns();
+        self.held_to_change().host = Arc::new(host.clone());
+        for (uid, own) in owns.iter_mut() {
+            let loaded = Arc::new(own.adopt(host.clone()));
+            self.put(*uid, loaded);
+        }
+    }
+
+    /// Looks at the files of those who were asked for lately; what changed is recorded.
+    fn poll(&self) {
+        let Some(files) = &self.0.files else { return };
+        let now = (files.now)();
+        let is_used = |user: &mut User| now.since(Timestamp(user.used.load(Ordering::Relaxed))) < IDLE;
+        let mut owns = self.owns();
+        let mut held = self.held_to_change();
+        held.users.retain(|_, user| is_used(user));
+        owns.retain(|uid, _| held.users.contains_key(uid));
+        drop(held);
+        let uids: Vec<u32> = owns.keys().copied().collect();
+        drop(owns);
+        for uid in uids {
+            let turn = files.turns.take(uid);
+            let found = (files.read)(uid);
+            drop(turn);
+            let mut owns = self.owns();
+            let Some(news) = owns.get_mut(&uid).and_then(|own| own.news(found)) else {
+                continue;
+            };
+            let stays = self.held().users.get(&uid).map(|user| Arc::clone(&user.loaded));
+            let event = told(now, Some(uid), stays.as_deref(), &news);
+            match news {
+                Ok(loaded) => self.put(uid, Arc::new(loaded)),
+                Err(error) => {
+                    let mistakes = mistakes(&error).join("; ");
+                    tracing::warn!(uid, "the own policy file of a user is not taken over: {mistakes}");
+                }
+            }
+            drop(owns);
+            files.recorder.push(event);
+        }
+    }
+
+    /// What holds for a user who is known from now on.
+    fn put(&self, uid: u32, loaded: Arc<Loaded>) {
+        if let Some(user) = self.held_to_change().users.get_mut(&uid) {
+            user.loaded = loaded;
+        }
+    }
+
+    fn follow_files(&self) {
+        let shared = Arc::downgrade(&self.0);
+        let started = thread::Builder::new()
+            .name("mcpmon-policies".to_owned())
+            .spawn(move || {
+                loop {
+                    thread::sleep(INTERVAL);
+                    let Some(shared) = Weak::upgrade(&shared) else {
+                        return;
+                    };
+                    Self(shared).poll();
+                }
+            });
+        if let Err(error) = started {
+            tracing::error!(%error, "changes of users' own policy files are not heard of");
+        }
+    }
+
+    fn owns(&self) -> MutexGuard<'_, BTreeMap<u32, Own>> {
+        self.0.owns.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn held(&self) -> RwLockReadGuard<'_, Held> {
+        // No step of ours leaves it half changed.
+        self.0.held.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn held_to_change(&self) -> RwLockWriteGuard<'_, Held> {
+        self.0.held.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Held {
+    /// One more, and who made room for it.
+    fn insert(&mut self, uid: u32, user: User) -> Vec<u32> {
+        let mut gone = Vec::new();
+        while self.users.len() >= MOST_USERS {
+            let used = |(_, user): &(&u32, &User)| user.used.load(Ordering::Relaxed);
+            let Some(oldest) = self.users.iter().min_by_key(used).map(|(uid, _)| *uid) else {
+                break;
+            };
+            self.users.remove(&oldest);
+            gone.push(oldest);
+        }
+        self.users.insert(uid, user);
+        gone
+    }
+}
+
+impl Turns {
+    fn take(&self, uid: u32) -> Turn<'_> {
+        let taken = self.taken();
+        let is_taken = |taken: &mut BTreeSet<u32>| taken.contains(&uid);
+        let mut taken = self
+            .given_back
+            .wait_while(taken, is_taken)
+            .unwrap_or_else(PoisonError::into_inner);
+        taken.insert(uid);
+        Turn { turns: self, uid }
+    }
+
+    fn taken(&self) -> MutexGuard<'_, BTreeSet<u32>> {
+        // No step of ours leaves it half changed.
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.turns.taken().remove(&self.uid);
+        self.turns.given_back.notify_all();
+    }
+}
+
+impl fmt::Debug for Files {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Files").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{path::PathBuf, sync::Mutex};
+
+    use mcpmon_config::{Source, load_sources};
+    use mcpmon_model::{Action, Severity};
+    use mcpmon_store::{Filter, Reader, Settings, sample};
+
+    use super::*;
+
+    const NOW: Timestamp = Timestamp(sample::NOON);
+    const PATIENCE: Duration = Duration::from_secs(10);
+    const MOMENT: Duration = Duration::from_millis(200);
+    const HOST: &str = "version: 1\nmcp: {blocked_tools: [format_disk]}\n";
+
+    /// What users' files say.
+    type Texts = Arc<Mutex<BTreeMap<u32, String>>>;
+
+    struct Host {
+        directory: tempfile::TempDir,
+        texts: Texts,
+        policies: Policies,
+    }
+
+    fn sources(name: &str, text: &str) -> Sources {
+        let part = (Source::File(PathBuf::from(name)), text.to_owned());
+        Sources::of_parts(vec![part]).expect("a part")
+    }
+
+    fn of_host(text: &str) -> Loaded {
+        load_sources(&sources("/etc/mcpmon/mcpmon.yaml", text)).expect("a policy")
+    }
+
+    impl Host {
+        fn new(text: &str) -> Self {
+            let texts = Texts::default();
+            let files = Arc::clone(&texts);
+            let read = move |uid: u32| {
+                let texts = files.lock().expect("no panic");
+                let text = texts.get(&uid);
+                Ok(text.map(|text| sources(&format!("/home/{uid}/mcpmon.yaml"), text)))
+            };
+            Self {
+                texts,
+                ..Self::with(text, read)
+            }
+        }
+
+        fn with(
+            text: &str,
+            read: impl Fn(u32) -> Result<Option<Sources>, SourceError> + Send + Sync + 'static,
+        ) -> Self {
+            let directory = tempfile::tempdir().expect("a directory");
+            let recorder =
+                Recorder::start(Settings::new(directory.path().join("mcpmon.db"))).expect("a recorder");
+            Self {
+                directory,
+                texts: Texts::default(),
+                policies: Policies::reading(of_host(text), recorder, || NOW, read),
+            }
+        }
+
+        fn write(&self, uid: u32, text: &str) {
+            self.texts.lock().expect("no panic").insert(uid, text.to_owned());
+        }
+
+        /// Names of the tools that are blocked for a user.
+        fn blocked(&self, uid: Option<u32>) -> Vec<String> {
+            let loaded = self.policies.of(NOW, uid);
+            let layers = loaded.policy.rules.layers();
+            let names =
+                layers.flat_map(|rules| rules.blocked_tools.iter().map(|glob| glob.as_str().to_owned()));
+            let mut names: Vec<String> = names.collect();
+            names.sort();
+            names
+        }
+
+        fn events(&self) -> Vec<(String, Severity)> {
+            let files = self.policies.0.files.as_ref().expect("they are read");
+            files.recorder.flush(PATIENCE).expect("written");
+            let reader = Reader::open(&self.directory.path().join("mcpmon.db")).expect("a store");
+            let events = reader.events(&Filter::default(), 100).expect("events");
+            assert!(events.iter().all(|event| event.action == Action::Allow));
+            events
+                .into_iter()
+                .map(|event| (event.kind.clone(), event.severity))
+                .collect()
+        }
+    }
+
+    #[test]
+    fn a_users_file_tightens_for_that_user_alone() {
+        let host = Host::new(HOST);
+        host.write(
+            1000,
+            "version: 1\nmcp: {fail_closed: true, blocked_tools: ['send_*']}\n",
+        );
+        assert_eq!(host.blocked(Some(1000)), ["format_disk", "send_*"]);
+        assert!(host.policies.of(NOW, Some(1000)).policy.fail_closed);
+        for other in [Some(1001), Some(0), None] {
+            assert_eq!(host.blocked(other), ["format_disk"], "{other:?}");
+        }
+        assert!(Arc::ptr_eq(
+            &host.policies.of(NOW, Some(1001)),
+            &host.policies.host()
+        ));
+    }
+
+    /// A file that is read twice at a time counts as one that hangs ([`Sources::of_home`]).
+    #[test]
+    fn many_who_ask_for_one_user_at_a_time_read_one_file() {
+        let (begin, begun) = std::sync::mpsc::channel();
+        let begun = Mutex::new(begun);
+        let readers = AtomicI64::new(0);
+        let read = move |_: u32| {
+            let before = readers.fetch_add(1, Ordering::Relaxed);
+            let found = match before {
+                // Gives the other one time to come in as well.
+                0 => {
+                    let begun = begun.lock().expect("no panic");
+                    let _asked = begun.recv_timeout(MOMENT);
+                    let _read = begun.recv_timeout(MOMENT);
+                    Ok(None)
+                }
+                _ => Err(SourceError::Read {
+                    path: PathBuf::from("the policy file of user 1000"),
+                    source: std::io::ErrorKind::TimedOut.into(),
+                }),
+            };
+            readers.fetch_sub(1, Ordering::Relaxed);
+            found
+        };
+        let host = Host::with(HOST, read);
+        thread::scope(|threads| {
+            let asks = || host.policies.of(NOW, Some(1000));
+            threads.spawn(asks);
+            threads.spawn(|| {
+                begin.send(()).expect("it is waited for");
+                host.policies.of(NOW, Some(1000))
+            });
+        });
+        host.policies.poll();
+        assert_eq!(
+            host.events(),
+            [],
+            "no file is there, and nothing is wrong with it"
+        );
+    }
+
+    #[test]
+    fn a_users_file_takes_nothing_away() {
+        let host = Host::new("version: 1\nmcp: {fail_closed: true, blocked_tools: [format_disk]}\n");
+        host.write(
+            1000,
+            "version: 1\nmode: observe\nmcp: {fail_closed: false, blocked_tools: []}\n",
+        );
+        host.write(1001, "version: 1\nmcp: {fail_closed: false, blocked_tools: [], suppressions: [{rule: '*', reason: mine}]}\n");
+        for uid in [1000, 1001] {
+            assert_eq!(host.blocked(Some(uid)), ["format_disk"]);
+            let policy = Arc::clone(&host.policies.of(NOW, Some(uid)).policy);
+            assert!(policy.fail_closed && policy.suppressions.is_empty());
+        }
+    }
+
+    #[test]
+    fn a_changed_file_is_taken_over_and_a_broken_one_leaves_what_was() {
+        let host = Host::new(HOST);
+        assert_eq!(host.blocked(Some(1000)), ["format_disk"]);
+        host.write(1000, "version: 1\nmcp: {blocked_tools: [a]}\n");
+        assert_eq!(host.blocked(Some(1000)), ["format_disk"], "not looked at yet");
+        host.policies.poll();
+        assert_eq!(host.blocked(Some(1000)), ["a", "format_disk"]);
+        host.write(1000, "version: 1\nmcp: {blocked_tolls: [b]}\n");
+        host.policies.poll();
+        host.policies.poll();
+        assert_eq!(host.blocked(Some(1000)), ["a", "format_disk"]);
+        host.texts.lock().expect("no panic").clear();
+        host.policies.poll();
+        assert_eq!(
+            host.blocked(Some(1000)),
+            ["a", "format_disk"],
+            "one that is gone holds on"
+        );
+        let kinds = ["policy_loaded", "policy_rejected", "policy_rejected"];
+        let mut events = host.events();
+        events.sort();
+        assert_eq!(
+            events.iter().map(|(kind, _)| kind.as_str()).collect::<Vec<_>>(),
+            kinds
+        );
+        assert!(
+            events[1..]
+                .iter()
+                .all(|(_, severity)| *severity == Severity::High)
+        );
+    }
+
+    #[test]
+    fn a_file_that_is_broken_from_the_start_is_told_and_the_host_rules() {
+        let host = Host::new(HOST);
+        host.write(1000, "version: 1\nmcp: {blocked_tools: 7}\n");
+        assert_eq!(host.blocked(Some(1000)), ["format_disk"]);
+        host.policies.poll();
+        assert_eq!(host.events(), [("policy_rejected".to_owned(), Severity::High)]);
+    }
+
+    #[test]
+    fn another_policy_of_the_host_holds_below_what_users_said() {
+        let host = Host::new(HOST);
+        host.write(1000, "version: 1\nmcp: {blocked_tools: [a]}\n");
+        assert_eq!(host.blocked(Some(1000)), ["a", "format_disk"]);
+        host.policies
+            .adopt(&of_host("version: 1\nmcp: {blocked_tools: [other]}\n"));
+        assert_eq!(host.blocked(Some(1000)), ["a", "other"]);
+        assert_eq!(host.blocked(Some(1001)), ["other"]);
+    }
+
+    #[test]
+    fn no_more_users_are_known_than_there_is_room_for() {
+        let host = Host::new(HOST);
+        let most = u32::try_from(MOST_USERS).expect("a small number");
+        for uid in 0..most + 10 {
+            let _loaded = host.policies.of(Timestamp(NOW.0 + i64::from(uid)), Some(uid));
+        }
+        let held = host.policies.held();
+        assert_eq!(held.users.len(), MOST_USERS);
+        assert!(!held.users.contains_key(&0) && held.users.contains_key(&(most + 9)));
+    }
+}

@@ -1,0 +1,175 @@
+//! What wrappers and the daemon say to each other, one JSON object a line, each answered by one.
+
+use std::path::PathBuf;
+
+use mcpmon_config::Source;
+use mcpmon_model::{
+    Checked, DefinitionKey, DefinitionRecord, Denial, Digest, Kills, PinKey, ProcessId, Recent, ServerId,
+    SessionId, SharedCall, Timestamp,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// Longest line of a wrapper, bytes: a batch is cut to fit.
+pub const MAX_SAID: usize = 4 << 20;
+/// Longest answer, bytes: policy and definitions of one server.
+pub(crate) const MAX_HEARD: usize = 64 << 20;
+
+/// How a wrapper introduces itself. Its user and process come from the socket.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hello {
+    /// Server and package; the user is that of the socket's other end.
+    pub identity: PinKey,
+    /// Agent session, where known.
+    pub session: Option<SessionId>,
+    /// The agent's command name, where known.
+    pub agent: Option<String>,
+    /// Whether it starts its server as a process of this host.
+    pub starts_server: bool,
+    /// What it started to serve, where it has.
+    pub child: Option<Started>,
+}
+
+/// What a wrapper says. What it is comes before what is in it, so that it is read in one go.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(
+    tag = "say",
+    content = "content",
+    rename_all = "snake_case",
+    deny_unknown_fields
+)]
+pub enum Say {
+    /// What to keep.
+    Keep {
+        /// Events in their JSON form.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        events: Vec<Map<String, Value>>,
+        /// Events of a wrapper that was killed.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        rescued: Vec<Map<String, Value>>,
+        /// Definitions as they were seen.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        definitions: Vec<DefinitionRecord>,
+        /// Definitions to forget.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        forget: Vec<DefinitionKey>,
+        /// What happened in the session.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        recent: Vec<Recent>,
+    },
+    /// Asks whether a call may be made beside the others of its session, and counts it if so.
+    Check {
+        /// The call.
+        call: Box<SharedCall>,
+    },
+    /// Asks for what is shared, without a policy of this digest.
+    State {
+        /// The policy that is held already.
+        policy: Digest,
+    },
+    /// To [`Hear::Challenge`].
+    Repeat {
+        /// What was asked to be repeated.
+        nonce: String,
+    },
+    /// A server is about to be started. The daemon takes hold of what it is started from: the server may end before
+    /// anybody can look at it.
+    Starts {
+        /// Its program, by its number among the wrapper's descriptors.
+        program: i32,
+        /// Variables that it gets, of those by which its files are found.
+        variables: Vec<(String, String)>,
+        /// Names of all that it gets.
+        names: Vec<String>,
+    },
+    /// Asks why this process, which was started to serve, was killed or is to be. Answered when its files are compared.
+    Fate {
+        /// Its number and start.
+        process: Started,
+    },
+    /// This process was started to serve.
+    Serves {
+        /// Its number and start.
+        process: Started,
+    },
+}
+
+/// A process, as both sides see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Started {
+    /// Number in the initial pid namespace.
+    pub(crate) pid: u32,
+    /// Start since boot, nanoseconds, rounded down to a clock tick.
+    pub(crate) start: u64,
+}
+
+impl From<ProcessId> for Started {
+    fn from(process: ProcessId) -> Self {
+        Self {
+            pid: process.pid,
+            start: process.start,
+        }
+    }
+}
+
+impl From<Started> for ProcessId {
+    fn from(process: Started) -> Self {
+        Self {
+            pid: process.pid,
+            start: process.start,
+        }
+    }
+}
+
+/// What the daemon answers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "hear", content = "content", rename_all = "snake_case")]
+pub enum Hear {
+    /// To the introduction, and to [`Say::State`].
+    State(Box<State>),
+    /// To [`Say::Check`].
+    Checked(Box<Checked>),
+    /// To [`Say::Fate`]: why the daemon kills it, where it does.
+    Fate(Option<Denial>),
+    /// To [`Say::Fate`]: its files are not compared with its pins yet.
+    Undecided,
+    /// Asks the process that connected to repeat this, before it is told anything.
+    Challenge(String),
+    /// It is kept, or noted.
+    Done,
+    /// It is not known to be kept: the wrapper has to.
+    Unkept(String),
+    /// It was refused or failed.
+    Error(String),
+}
+
+/// What wrappers share.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct State {
+    /// The policy, unless it is held already.
+    pub policy: Option<Vec<(Source, String)>>,
+    /// Definitions of this server.
+    pub definitions: Vec<DefinitionRecord>,
+    /// Which of them a person refused, and who.
+    pub refused: Vec<(DefinitionKey, String)>,
+    /// When a person had definitions of it forgotten, and of which name, `None` for all of them.
+    #[serde(default)]
+    pub forgotten: Vec<(Option<String>, Timestamp)>,
+    /// Tools of the session's other servers, without their texts.
+    pub of_others: Vec<DefinitionRecord>,
+    /// The session's other servers.
+    pub others: Vec<ServerId>,
+    /// Whether another wrapper speaks for this server in the session.
+    #[serde(default)]
+    pub twins: bool,
+    /// Servers of this user that anything is pinned for.
+    pub pinned: Vec<ServerId>,
+    /// What persons stopped.
+    #[serde(default)]
+    pub kills: Kills,
+    /// File whose number rises when any of this changes.
+    pub generation: PathBuf,
+    /// That number before any of this was looked up.
+    #[serde(default)]
+    pub changes: u64,
+}

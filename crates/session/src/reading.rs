@@ -1,0 +1,45 @@
+//! Results are read for what is sensitive in them on their way to the store, while no client waits.
+
+use mcpmon_engine::cross_server;
+use mcpmon_model::{Recent, Timestamp};
+use mcpmon_store::{ClaimedPosts, Destination, Entry, Limits, Pruned, StoreError};
+
+/// A destination that gets results as they were read.
+#[derive(Debug)]
+pub(super) struct Reading<D>(pub(super) D);
+
+impl<D: Destination> Destination for Reading<D> {
+    fn prepare(&mut self, entries: Vec<Entry>) -> Vec<Entry> {
+        let read = entries.into_iter().filter_map(read).collect();
+        self.0.prepare(read)
+    }
+
+    fn keep(&mut self, entries: &[Entry]) -> Result<(), StoreError> {
+        self.0.keep(entries)
+    }
+
+    fn prune(&mut self, limits: Limits, now: Timestamp) -> Result<Pruned, StoreError> {
+        self.0.prune(limits, now)
+    }
+
+    fn keeps_unposted(&self) -> bool {
+        self.0.keeps_unposted()
+    }
+
+    fn claim_unposted(&mut self, now: Timestamp, max: usize) -> Result<ClaimedPosts, StoreError> {
+        self.0.claim_unposted(now, max)
+    }
+
+    fn rest(&mut self) {
+        self.0.rest();
+    }
+}
+
+/// An entry as it is kept: of a result what is in it, if there is anything.
+fn read(entry: Entry) -> Option<Entry> {
+    let Entry::Unread(session, output, result) = entry else {
+        return Some(entry);
+    };
+    let output = cross_server::read_result(*output, &result)?;
+    Some(Entry::Recent(session, Box::new(Recent::Output(output))))
+}

@@ -1,0 +1,146 @@
+//! What others changed is taken over: who is in the session, what is pinned and approved, the policy.
+
+use std::{collections::BTreeSet, sync::Arc, time::Instant};
+
+use mcpmon_config::{Asked, Loaded, load_sources};
+use mcpmon_engine::{Company, Observation};
+use mcpmon_model::{DefinitionKey, DefinitionRecord, ListKind, ServerId, ServerType, Timestamp};
+use mcpmon_policy::network::table::Tables;
+
+use super::{Judge, own::told, shared::Snapshot};
+
+impl Judge {
+    /// Says who else is in the session.
+    pub(super) fn introduce(&mut self, now: Timestamp) {
+        let company = Company {
+            others: &self.others,
+            twins: self.twins,
+        };
+        let joined = self
+            .monitor
+            .observe(now, Observation::Joined(&self.conversation, company));
+        self.carry_out(joined);
+    }
+
+    /// Takes over what persons stopped, and no more.
+    pub(super) fn heed_kills(&mut self) {
+        match self.shared.look(self.policy_hash) {
+            Ok(snapshot) => drop(self.monitor.stop(snapshot.kills)),
+            Err(error) => tracing::warn!(%error, "the kill switch is not heard of"),
+        }
+    }
+
+    /// Takes over what is shared.
+    pub(super) fn take(&mut self, now: Timestamp, mut snapshot: Snapshot) {
+        self.note_changes(&snapshot);
+        if let Some(sources) = snapshot.policy.take() {
+            match load_sources(&sources) {
+                Ok(loaded) => {
+                    let loaded = match &mut self.own {
+                        Some(own) => own.adopt(loaded),
+                        None => loaded,
+                    };
+                    self.adopt(now, &loaded);
+                }
+                Err(error) => {
+                    tracing::error!(%error, "the daemon's policy cannot be used; the one before stays in force")
+                }
+            }
+        }
+        self.forget_missing(now, &snapshot);
+        self.monitor.load_definitions(now, snapshot.definitions);
+        self.monitor.know_servers(snapshot.pinned);
+        // Processes are the daemon's to track.
+        drop(self.monitor.stop(snapshot.kills));
+        for (key, by) in snapshot.refused {
+            // Whoever refused it has recorded that; a definition that is not known yet is refused once it is.
+            drop(self.monitor.refuse(now, &key, &by));
+        }
+        self.register_others(&snapshot.of_others, &snapshot.others);
+        if snapshot.others != self.others || snapshot.twins != self.twins {
+            self.others = snapshot.others;
+            self.twins = snapshot.twins;
+            self.introduce(now);
+        }
+    }
+
+    /// Which lists show something else than before.
+    fn note_changes(&mut self, snapshot: &Snapshot) {
+        let hidden = snapshot.definitions.iter().filter(|record| record.hidden);
+        let refused = snapshot.refused.iter().map(|(key, _)| key);
+        let unseen = hidden.map(|record| &record.key).chain(refused).cloned().collect();
+        let before = std::mem::replace(&mut self.unseen, unseen);
+        let different = self.unseen.symmetric_difference(&before);
+        self.changed
+            .extend(different.filter_map(|key| ListKind::of(key.kind)));
+    }
+
+    /// What others had and have no longer was reset.
+    ///
+    /// What this judge put may be missing because it never came there, which makes nothing of it new: that was reset
+    /// only where a person did so since. It may be so before this judge ever saw it there.
+    fn forget_missing(&mut self, now: Timestamp, snapshot: &Snapshot) {
+        let keys = snapshot.definitions.iter().map(|record| record.key.clone());
+        let there: BTreeSet<DefinitionKey> = keys.collect();
+        let was_reset = |key: &DefinitionKey, seen: Timestamp| {
+            let mut resets = snapshot.forgotten.iter();
+            resets.any(|(name, at)| *at > seen && name.as_ref().is_none_or(|name| *name == key.name))
+        };
+        let reset: BTreeSet<DefinitionKey> = self
+            .put
+            .iter()
+            .filter(|(key, seen)| !there.contains(key) && was_reset(key, **seen))
+            .map(|(key, _)| key.clone())
+            .collect();
+        self.put.retain(|key, _| !reset.contains(key));
+        for key in self.known.difference(&there).chain(&reset) {
+            // Its record is gone already: only this Monitor does not know.
+            drop(
+                self.monitor
+                    .forget_definitions(now, &key.identity.server, Some(&key.name)),
+            );
+        }
+        self.known = there;
+    }
+
+    /// Which tools the session's other servers offer.
+    fn register_others(&mut self, tools: &[DefinitionRecord], others: &[ServerId]) {
+        let registry = self.monitor.registry_mut();
+        for other in self.others.iter().chain(others) {
+            registry.remove_server(other);
+        }
+        for tool in tools {
+            let server = &tool.key.identity.server;
+            // Who came first keeps a name.
+            let since = tool.first_seen;
+            registry.register(since, server, ServerType::Stdio, &tool.key.name, tool.seen.hash);
+        }
+    }
+
+    pub(super) fn adopt(&mut self, now: Timestamp, loaded: &Loaded) {
+        self.policy_hash = loaded.hash;
+        self.changed
+            .extend([ListKind::Tools, ListKind::Prompts, ListKind::Resources]);
+        let judgement = self
+            .monitor
+            .install(now, Arc::clone(&loaded.policy), &Tables::default());
+        self.carry_out(judgement);
+    }
+
+    pub(super) fn poll_policy(&mut self, now: Timestamp) {
+        let news = match (&mut self.own, &mut self.reloader) {
+            (Some(own), _) => own.poll(),
+            (None, reloader) => reloader
+                .as_mut()
+                .and_then(|reloader| reloader.poll(Instant::now(), Asked::ByClock)),
+        };
+        let Some(news) = news else {
+            return;
+        };
+        let event = told(now, None, None, &news);
+        if let Ok(loaded) = news {
+            self.adopt(now, &loaded);
+        }
+        self.push(event);
+    }
+}

@@ -1,0 +1,37 @@
+//! Where a process without a daemon records, and how.
+
+use mcpmon_config::RecordSettings;
+use mcpmon_store::{OutletSettings, Settings};
+
+use super::{BATCH, JudgeError, Options};
+
+/// How a process without a daemon records.
+pub fn own_settings(options: &Options, record: &RecordSettings) -> Result<Settings, JudgeError> {
+    let named = options.db.clone().or_else(|| record.path.clone());
+    let path = named
+        .or_else(mcpmon_store::own_store)
+        .ok_or(JudgeError::NoPlace)?;
+    Ok(Settings {
+        retention: record.retention,
+        max_size: record.max_size,
+        outlets: outlets(record),
+        batch: BATCH,
+        ..Settings::new(path)
+    })
+}
+
+/// Where events go beside the store.
+#[must_use]
+pub fn outlets(settings: &RecordSettings) -> OutletSettings {
+    OutletSettings {
+        jsonl: settings.jsonl.clone(),
+        webhook: settings
+            .webhook
+            .as_ref()
+            .map(|webhook| mcpmon_store::WebhookSettings {
+                url: webhook.url.clone(),
+                key_file: webhook.key_file.clone(),
+                min_severity: webhook.min_severity,
+            }),
+    }
+}

@@ -1,0 +1,342 @@
+//! What the judges of a session share: who is in it, what is pinned and approved, the policy. The daemon has it;
+//! without one, the user's own store.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use mcpmon_config::Sources;
+use mcpmon_model::{
+    Checked, DefinitionKey, DefinitionKind, DefinitionRecord, Digest, Kills, ProcessId, ServerId, SharedCall,
+    Timestamp,
+};
+use mcpmon_policy::Policy;
+use mcpmon_store::{Generation, Member, OpenError, QueryError, Reader, Store, StoreError};
+
+use super::{
+    calls::Calls,
+    hosted::Host,
+    link::{Link, LinkError},
+    protocol::{self, Hear, Say},
+};
+
+/// What is shared, as it is now.
+#[derive(Debug, Default)]
+pub(super) struct Snapshot {
+    /// Another policy than the one that is held.
+    pub(super) policy: Option<Sources>,
+    /// Definitions of this server.
+    pub(super) definitions: Vec<DefinitionRecord>,
+    /// Which of them a person refused, and who.
+    pub(super) refused: Vec<(DefinitionKey, String)>,
+    /// When a person had definitions forgotten, and of which name, `None` for all of them.
+    pub(super) forgotten: Vec<(Option<String>, Timestamp)>,
+    /// Tools of the session's other servers, without their texts.
+    pub(super) of_others: Vec<DefinitionRecord>,
+    /// The session's other servers, each once.
+    pub(super) others: Vec<ServerId>,
+    /// Whether another process speaks for this server in the session.
+    pub(super) twins: bool,
+    /// Servers of this user that anything is pinned for.
+    pub(super) pinned: Vec<ServerId>,
+    /// What persons stopped.
+    pub(super) kills: Kills,
+}
+
+/// Who has what is shared.
+#[derive(Debug)]
+pub(super) enum SharedState {
+    /// The daemon.
+    Daemon {
+        /// The connection to it.
+        link: Link,
+        /// Its number of changes.
+        generation: Option<Generation>,
+    },
+    /// The daemon, in this very process.
+    Here {
+        /// What it has.
+        host: Arc<dyn Host>,
+        /// Its number of changes.
+        generation: Option<Generation>,
+        /// This conversation.
+        member: Box<Member>,
+    },
+    /// The user's own store.
+    Store {
+        /// The file.
+        path: PathBuf,
+        /// Opened when something changed for the first time.
+        reader: Option<Reader>,
+        /// Its number of changes.
+        generation: Option<Generation>,
+        /// This conversation.
+        member: Box<Member>,
+        /// Whether a process lives.
+        lives: fn(ProcessId) -> bool,
+        /// The calls of the session.
+        calls: Box<Calls>,
+    },
+}
+
+/// Why what is shared cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum SharedError {
+    /// Of the daemon.
+    #[error(transparent)]
+    Link(#[from] LinkError),
+    /// Of the store.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// Of the store.
+    #[error(transparent)]
+    Query(#[from] QueryError),
+    /// Of the store.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl SharedState {
+    /// Through the daemon, which has said where its number is.
+    pub(super) fn daemon(link: Link, generation: &Path) -> Self {
+        Self::Daemon {
+            link,
+            generation: opened(generation),
+        }
+    }
+
+    /// Of the daemon that this process is.
+    pub(super) fn here(host: Arc<dyn Host>, member: Member) -> Self {
+        Self::Here {
+            generation: opened(&host.generation()),
+            host,
+            member: Box::new(member),
+        }
+    }
+
+    /// Through the store at `path`.
+    pub(super) fn store(path: PathBuf, member: Member, lives: fn(ProcessId) -> bool) -> Self {
+        Self::Store {
+            generation: opened(&Generation::path(&path)),
+            calls: Box::new(Calls::new(path.clone(), member.session.clone())),
+            path,
+            reader: None,
+            member: Box::new(member),
+            lives,
+        }
+    }
+
+    /// How often anything changed. Reads a page in memory.
+    pub(super) fn generation(&self) -> u64 {
+        match self {
+            Self::Daemon { generation, .. }
+            | Self::Here { generation, .. }
+            | Self::Store { generation, .. } => generation.as_ref().map_or(0, Generation::now),
+        }
+    }
+
+    /// The number to go by where what is known is as of `changes`; 0 where none can be read.
+    pub(super) fn as_of(&self, changes: u64) -> u64 {
+        match self {
+            Self::Daemon { generation, .. }
+            | Self::Here { generation, .. }
+            | Self::Store { generation, .. } => generation.as_ref().map_or(0, |_| changes),
+        }
+    }
+
+    /// What events call it.
+    pub(super) const fn name(&self) -> &'static str {
+        match self {
+            Self::Daemon { .. } => "daemon",
+            Self::Here { .. } | Self::Store { .. } => "store",
+        }
+    }
+
+    /// Why a use is refused while it cannot be asked, and what helps.
+    pub(super) const fn absence(&self) -> (&'static str, &'static str) {
+        match self {
+            Self::Daemon { .. } => (
+                "the daemon is away, and mcp.fail_closed is set",
+                "sudo systemctl start mcpmon",
+            ),
+            Self::Here { .. } => (
+                "the daemon's store cannot be used, and mcp.fail_closed is set",
+                "mcpmon doctor",
+            ),
+            Self::Store { .. } => (
+                "the user's own store cannot be used, and mcp.fail_closed is set",
+                "mcpmon doctor",
+            ),
+        }
+    }
+
+    /// Whether it can be asked.
+    pub(super) fn is_up(&self) -> bool {
+        match self {
+            Self::Daemon { link, .. } => link.is_up(),
+            Self::Here { .. } | Self::Store { .. } => true,
+        }
+    }
+
+    /// Checks a call beside those of all processes of the session, and counts it. The daemon goes by its own policy.
+    pub(super) fn check(&mut self, policy: &Policy, call: &SharedCall) -> Result<Checked, SharedError> {
+        match self {
+            Self::Daemon { link, .. } => {
+                let call = Box::new(call.clone());
+                let Hear::Checked(checked) = link.say(&Say::Check { call })? else {
+                    return Err(LinkError::Refused("it answered something else".to_owned()).into());
+                };
+                Ok(*checked)
+            }
+            Self::Here { host, member, .. } => Ok(host.check(member, call.clone())),
+            Self::Store { calls, .. } => Ok(calls.check(policy, call)?),
+        }
+    }
+
+    /// What is shared now; `policy` is the digest of the one that is held.
+    pub(super) fn look(&mut self, policy: Digest) -> Result<Snapshot, SharedError> {
+        match self {
+            Self::Daemon { link, generation } => {
+                let Hear::State(state) = link.say(&Say::State { policy })? else {
+                    return Err(LinkError::Refused("it answered something else".to_owned()).into());
+                };
+                if generation.is_none() {
+                    *generation = opened(&state.generation);
+                }
+                Ok(snapshot(*state))
+            }
+            Self::Here { host, member, .. } => Ok(snapshot(host.look(member)?)),
+            Self::Store {
+                path,
+                reader,
+                member,
+                lives,
+                ..
+            } => {
+                let reader = match reader {
+                    Some(reader) => reader,
+                    None => reader.insert(Reader::open(path)?),
+                };
+                look_into(reader, member, *lives)
+            }
+        }
+    }
+}
+
+/// What a store tells of a session.
+pub(super) fn look_into(
+    reader: &Reader,
+    own: &Member,
+    lives: fn(ProcessId) -> bool,
+) -> Result<Snapshot, SharedError> {
+    let members = reader.members(&own.session)?;
+    let twins = has_twins(&members, own, lives);
+    let others = others(members, own, lives);
+    let mut of_others = Vec::new();
+    for other in &others {
+        of_others.extend(tools(reader.definitions_of(&other.identity)?));
+    }
+    Ok(Snapshot {
+        policy: None,
+        definitions: reader.definitions_of(&own.identity)?,
+        refused: reader.refused(&own.identity)?,
+        forgotten: reader.forgotten(&own.identity)?,
+        of_others,
+        others: ids(&others),
+        twins,
+        pinned: reader.pinned_servers(own.identity.uid)?,
+        kills: reader.kills()?,
+    })
+}
+
+/// What a store that is open for writing tells of a session.
+pub(super) fn told_by(
+    store: &mut Store,
+    own: &Member,
+    members: Vec<Member>,
+    lives: fn(ProcessId) -> bool,
+) -> Result<Snapshot, StoreError> {
+    let twins = has_twins(&members, own, lives);
+    let others = others(members, own, lives);
+    let mut of_others = Vec::new();
+    for other in &others {
+        of_others.extend(tools(store.definitions_of(&other.identity)?));
+    }
+    Ok(Snapshot {
+        policy: None,
+        definitions: store.definitions_of(&own.identity)?,
+        refused: store.refused(&own.identity)?,
+        forgotten: store.forgotten(&own.identity)?,
+        of_others,
+        others: ids(&others),
+        twins,
+        pinned: store.pinned_servers(own.identity.uid)?,
+        kills: store.kills()?,
+    })
+}
+
+/// Those of a session's members that live and are another server, each server once.
+pub fn others(members: Vec<Member>, own: &Member, lives: fn(ProcessId) -> bool) -> Vec<Member> {
+    let mut others: Vec<Member> = Vec::new();
+    for member in members {
+        let is_known =
+            member.identity == own.identity || others.iter().any(|other| other.identity == member.identity);
+        if !is_known && lives(member.process) {
+            others.push(member);
+        }
+    }
+    others
+}
+
+/// Whether another living process speaks for the same server.
+pub fn has_twins(members: &[Member], own: &Member, lives: fn(ProcessId) -> bool) -> bool {
+    let is_twin = |member: &Member| member.identity == own.identity && member.process != own.process;
+    members
+        .iter()
+        .any(|member| is_twin(member) && lives(member.process))
+}
+
+/// The tools among another server's definitions. They are compared with nothing here: name and hash are enough.
+pub fn tools(records: Vec<DefinitionRecord>) -> impl Iterator<Item = DefinitionRecord> {
+    let is_tool = |record: &DefinitionRecord| record.key.kind == DefinitionKind::Tool;
+    records.into_iter().filter(is_tool).map(|mut record| {
+        record.seen.canonical = Arc::default();
+        record.pinned = None;
+        record
+    })
+}
+
+pub fn ids(members: &[Member]) -> Vec<ServerId> {
+    let mut ids: Vec<ServerId> = members
+        .iter()
+        .map(|member| member.identity.server.clone())
+        .collect();
+    ids.sort();
+    ids.dedup();
+    ids
+}
+
+pub(super) fn snapshot(state: protocol::State) -> Snapshot {
+    Snapshot {
+        policy: state.policy.and_then(Sources::of_parts),
+        definitions: state.definitions,
+        refused: state.refused,
+        forgotten: state.forgotten,
+        of_others: state.of_others,
+        others: state.others,
+        twins: state.twins,
+        pinned: state.pinned,
+        kills: state.kills,
+    }
+}
+
+fn opened(path: &Path) -> Option<Generation> {
+    match Generation::open(path) {
+        Ok(generation) => Some(generation),
+        Err(error) => {
+            tracing::warn!(%error, path = %path.display(), "cannot watch the store for changes: approvals, pins and the kill switch will not reach this process");
+            None
+        }
+    }
+}

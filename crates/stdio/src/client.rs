@@ -1,0 +1,212 @@
+//! A client without a server: whatever it asks is answered with the reason, until it leaves.
+
+use std::{
+    io,
+    os::fd::{AsFd as _, OwnedFd},
+    time::Instant,
+};
+
+use mcpmon_model::{Denial, Side, Timestamp, Verdict};
+use mcpmon_protocol::filter::stdio::{Filter, Output};
+use nix::{
+    errno::Errno,
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+    sys::signal::Signal,
+    unistd::read,
+};
+
+use super::{
+    guard::Guarded,
+    relay::{ABANDONED, BUFFER, Chunk, RelayError, WAITING, read_once},
+    sink::Sink,
+};
+
+/// Signals that ask to end.
+const ENDS: [Signal; 4] = [Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT, Signal::SIGTERM];
+
+/// The client's side of a conversation that has no other.
+#[derive(Debug)]
+pub struct Client {
+    guarded: Box<Guarded>,
+    input: Option<OwnedFd>,
+    output: Option<Sink>,
+    filter: Filter,
+    out: Output,
+    buffer: Box<[u8]>,
+}
+
+/// What there is to do.
+struct Ready {
+    told: bool,
+    signals: bool,
+    input: bool,
+    output: PollFlags,
+}
+
+impl Client {
+    /// The client at this process's standard input and output.
+    ///
+    /// # Errors
+    /// Where a descriptor cannot be duplicated.
+    pub fn of_process(guarded: Box<Guarded>, filter: Filter) -> Result<Self, RelayError> {
+        let input = io::stdin().as_fd().try_clone_to_owned()?;
+        let output = Sink::inherited(io::stdout().as_fd().try_clone_to_owned()?)?;
+        Ok(Self::left(guarded, Some(input), Some(output), filter))
+    }
+
+    /// What is left of a conversation.
+    pub(super) fn left(
+        guarded: Box<Guarded>,
+        input: Option<OwnedFd>,
+        output: Option<Sink>,
+        filter: Filter,
+    ) -> Self {
+        Self {
+            guarded,
+            input,
+            output,
+            filter,
+            out: Output::default(),
+            buffer: vec![0; BUFFER].into_boxed_slice(),
+        }
+    }
+
+    /// Answers everything with `denial`, until the client has said everything, is gone, or this process is asked
+    /// to end.
+    ///
+    /// # Errors
+    /// Where a descriptor cannot be polled or read.
+    pub fn turn_away(mut self, clock: fn() -> Timestamp, denial: &Denial) -> Result<(), RelayError> {
+        self.filter.turn_away(clock(), denial, &mut self.out);
+        self.answer();
+        let mut silent = None;
+        loop {
+            let waiting = self.output.as_ref().map(Sink::waiting);
+            if self.input.is_none() {
+                let since = silent.get_or_insert_with(Instant::now);
+                if waiting.is_none_or(|bytes| bytes == 0) || since.elapsed() >= ABANDONED {
+                    return Ok(());
+                }
+            }
+            let Some(waiting) = waiting else {
+                return Ok(()); // nobody hears the answers
+            };
+            let ready = self.wait(waiting)?;
+            if ready.signals && self.is_asked_to_end()? || ready.told && self.is_told_to_end()? {
+                return Ok(());
+            }
+            self.hear(ready.output);
+            if ready.input {
+                self.listen(clock(), denial)?;
+            }
+        }
+    }
+
+    /// Waits until there is something to do; a client that takes no answers is read no further.
+    fn wait(&self, waiting: usize) -> Result<Ready, RelayError> {
+        let signals = self.guarded.family.as_fd();
+        // With no event asked for, it stands for what is absent.
+        let input = match &self.input {
+            Some(input) if waiting < WAITING => PollFd::new(input.as_fd(), PollFlags::POLLIN),
+            Some(_) | None => PollFd::new(signals, PollFlags::empty()),
+        };
+        let output = match &self.output {
+            Some(sink) if waiting > 0 => PollFd::new(sink.as_fd(), PollFlags::POLLOUT),
+            Some(sink) => PollFd::new(sink.as_fd(), PollFlags::empty()),
+            None => PollFd::new(signals, PollFlags::empty()),
+        };
+        let mut ports = [
+            PollFd::new(self.guarded.control(), PollFlags::POLLIN),
+            PollFd::new(signals, PollFlags::POLLIN),
+            input,
+            output,
+        ];
+        let timeout = match self.input {
+            Some(_) => PollTimeout::NONE,
+            None => PollTimeout::try_from(ABANDONED).unwrap_or(PollTimeout::MAX),
+        };
+        match poll(&mut ports, timeout) {
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+        let [told, signals, input, output] = ports.map(|port| port.revents().unwrap_or(PollFlags::empty()));
+        Ok(Ready {
+            told: !told.is_empty(),
+            signals: !signals.is_empty(),
+            input: !input.is_empty(),
+            output,
+        })
+    }
+
+    /// Takes the signals that came to this process.
+    fn is_asked_to_end(&self) -> Result<bool, RelayError> {
+        let mut ends = false;
+        while let Some(signal) = self.guarded.family.next_signal()? {
+            ends |= ENDS.contains(&signal);
+        }
+        Ok(ends)
+    }
+
+    /// Takes what the guard tells; its end is one, too.
+    fn is_told_to_end(&self) -> Result<bool, RelayError> {
+        let mut numbers = [0; 64];
+        match read(self.guarded.control(), &mut numbers) {
+            Ok(0) => Ok(true),
+            Ok(count) => Ok(ENDS.iter().any(|end| {
+                let mut told = numbers[..count].iter();
+                told.any(|number| i32::from(*number) == *end as i32)
+            })),
+            Err(Errno::EAGAIN | Errno::EINTR) => Ok(false),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    fn hear(&mut self, output: PollFlags) {
+        let gone = PollFlags::POLLERR | PollFlags::POLLHUP | PollFlags::POLLNVAL;
+        let heard = match &mut self.output {
+            Some(_) if output.intersects(gone) => false,
+            Some(sink) if output.contains(PollFlags::POLLOUT) => sink.flush().is_ok(),
+            Some(_) | None => true,
+        };
+        if !heard {
+            self.output = None;
+        }
+    }
+
+    fn listen(&mut self, now: Timestamp, denial: &Denial) -> Result<(), RelayError> {
+        let Some(input) = &self.input else {
+            return Ok(());
+        };
+        match read_once(input, &mut self.buffer)? {
+            Chunk::Later => return Ok(()),
+            Chunk::Bytes(count) => self.filter.push(
+                now,
+                Side::Client,
+                &self.buffer[..count],
+                &mut |_| Verdict::Block(denial.clone()),
+                &mut self.out,
+            ),
+            Chunk::End => {
+                self.input = None;
+                self.filter.close(Side::Client, &mut self.out);
+            }
+        }
+        self.answer();
+        Ok(())
+    }
+
+    /// Writes the answers; there is nobody for anything else.
+    fn answer(&mut self) {
+        let sent = match &mut self.output {
+            Some(sink) if !self.out.to_client.is_empty() => sink.send(&mut self.out.to_client),
+            Some(_) | None => Ok(()),
+        };
+        self.out.to_client.clear();
+        self.out.to_server.clear();
+        self.out.noise.clear();
+        self.out.incidents.clear();
+        if sent.is_err() {
+            self.output = None;
+        }
+    }
+}

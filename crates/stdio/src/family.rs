@@ -1,0 +1,131 @@
+//! The processes below this one: their ends, and how they are brought about.
+
+use std::{
+    io,
+    os::fd::{AsFd as _, BorrowedFd},
+    process,
+    time::{Duration, Instant},
+};
+
+use nix::{
+    errno::Errno,
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+    sys::{
+        prctl,
+        signal::{SigSet, Signal, kill},
+        signalfd::{SfdFlags, SignalFd},
+        wait::{WaitPidFlag, WaitStatus, waitpid},
+    },
+    unistd::Pid,
+};
+
+use super::{end::End, routing::PASSED_ON};
+use crate::tree::descendants;
+
+/// How long a process that a server left behind may take to end by itself.
+const GRACE: Duration = Duration::from_secs(1);
+/// How long one that is killed may take; one inside a system call that nothing interrupts takes longer.
+const DYING: Duration = Duration::from_secs(2);
+
+/// What a process must hold to know of its children's ends.
+#[derive(Debug)]
+pub(super) struct Family {
+    signals: SignalFd,
+}
+
+/// What came of one look at the children.
+#[derive(Debug, Default)]
+pub(super) struct Reaped {
+    /// Those that ended.
+    pub(super) ended: Vec<(Pid, End)>,
+    /// Whether there are no more.
+    pub(super) childless: bool,
+}
+
+impl Family {
+    /// Adopts whatever its descendants leave behind. The signals of [`blocked`] must be blocked.
+    pub(super) fn adopt() -> io::Result<Self> {
+        prctl::set_child_subreaper(true)?;
+        let signals = SignalFd::with_flags(&blocked(), SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
+        Ok(Self { signals })
+    }
+
+    /// Readable where there is a signal.
+    pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
+        self.signals.as_fd()
+    }
+
+    /// The next signal that came.
+    pub(super) fn next_signal(&self) -> io::Result<Option<Signal>> {
+        let Some(info) = self.signals.read_signal()? else {
+            return Ok(None);
+        };
+        Ok(i32::try_from(info.ssi_signo)
+            .ok()
+            .and_then(|number| Signal::try_from(number).ok()))
+    }
+
+    /// Takes leave of every child that has ended.
+    pub(super) fn reap() -> Reaped {
+        let mut reaped = Reaped::default();
+        loop {
+            match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
+                Ok(WaitStatus::StillAlive) => return reaped,
+                Ok(status) => reaped.ended.extend(End::of(status)),
+                Err(Errno::EINTR) => {}
+                Err(_) => {
+                    reaped.childless = true;
+                    return reaped;
+                }
+            }
+        }
+    }
+
+    /// Ends every descendant: those that do not end when they are asked are killed.
+    pub(super) fn end_all(&self) -> io::Result<()> {
+        self.signal_until_childless(Signal::SIGTERM, GRACE)?;
+        self.signal_until_childless(Signal::SIGKILL, DYING)
+    }
+
+    /// Kills every descendant.
+    pub(super) fn kill_all(&self) -> io::Result<()> {
+        self.signal_until_childless(Signal::SIGKILL, DYING)
+    }
+
+    /// Signals every descendant, and every one that turns up later, once each.
+    fn signal_until_childless(&self, signal: Signal, patience: Duration) -> io::Result<()> {
+        let deadline = Instant::now() + patience;
+        let mut signalled: Vec<u32> = Vec::new();
+        while !Self::reap().childless {
+            for pid in descendants(process::id()) {
+                if !signalled.contains(&pid) {
+                    signalled.push(pid);
+                    // One that has ended meanwhile needs no signal.
+                    let _gone = kill(Pid::from_raw(pid.cast_signed()), signal);
+                }
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(());
+            }
+            self.wait_for_signal(left)?;
+        }
+        Ok(())
+    }
+
+    fn wait_for_signal(&self, patience: Duration) -> io::Result<()> {
+        let timeout = PollTimeout::try_from(patience).unwrap_or(PollTimeout::MAX);
+        let mut ready = [PollFd::new(self.as_fd(), PollFlags::POLLIN)];
+        match poll(&mut ready, timeout) {
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+        while self.next_signal()?.is_some() {}
+        Ok(())
+    }
+}
+
+/// The signals that come through descriptors here, and so must be blocked.
+pub(super) fn blocked() -> SigSet {
+    PASSED_ON.into_iter().chain([Signal::SIGCHLD]).collect()
+}

@@ -1,0 +1,52 @@
+//! What of an exchange is kept, where `llm_storage` asks for it.
+
+use mcpmon_model::{Exchange, Timestamp};
+
+use super::{Gathered, Keeper, Label, Side};
+
+/// The bodies of one exchange. The answer is kept when this is dropped.
+#[derive(Debug)]
+pub struct KeptBodies {
+    keeper: Keeper,
+    exchange: Exchange,
+    answer: Option<Gathered>,
+}
+
+impl KeptBodies {
+    /// Nothing went by yet.
+    #[must_use]
+    pub const fn new(keeper: Keeper, exchange: Exchange) -> Self {
+        Self {
+            keeper,
+            exchange,
+            answer: None,
+        }
+    }
+
+    /// The request goes on with this body.
+    pub fn sent(&self, now: Timestamp, body: &[u8]) {
+        if !body.is_empty() {
+            self.gather(now, Side::Request).push(body);
+        }
+    }
+
+    /// These bytes of the answer go on to the agent.
+    pub fn answered(&mut self, now: Timestamp, bytes: &[u8]) {
+        let mut answer = self.answer.take();
+        let gathered = answer.get_or_insert_with(|| self.gather(now, Side::Response));
+        gathered.push(bytes);
+        self.answer = answer;
+    }
+
+    fn gather(&self, now: Timestamp, side: Side) -> Gathered {
+        self.keeper.gather(Label {
+            request: self.exchange.request.to_string(),
+            side,
+            session: self.exchange.session.clone(),
+            dialect: self.exchange.dialect.as_str().to_owned(),
+            at: now,
+            length: 0,
+            kept: 0,
+        })
+    }
+}

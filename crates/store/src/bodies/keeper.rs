@@ -1,0 +1,369 @@
+//! Takes bodies from streams that go by, without making one of them wait, and has them sealed and kept.
+
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+        mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel},
+    },
+    thread::JoinHandle,
+    time::Duration,
+};
+
+use mcpmon_model::{Event, EventKind, Layer, Severity, Timestamp};
+use serde::{Deserialize, Serialize};
+
+use super::{BodyKey, KeyError, Label, SealedBody};
+use crate::{Entry, Filter, Reader, Recorder, StoredEvent, writer::now};
+
+/// Bodies that wait to be sealed.
+const QUEUE: usize = 256;
+/// Bytes of bodies in memory: those that are gathered, and those that wait.
+const ROOM: usize = 128 << 20;
+/// How long one may take to be on disk.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How often it is told what was lost.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// What events call it.
+const COMPONENT: &str = "LLM body storage";
+/// Names of the events that say how it is.
+const DEGRADED: &str = "mcp_enforcement_degraded";
+const RESTORED: &str = "mcp_enforcement_restored";
+/// How many of them are looked at for the latest word on it.
+const LOOKED_AT: u32 = 200;
+
+/// The `llm_storage` section.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BodySettings {
+    /// The file with the key, absolute.
+    pub key_file: Option<PathBuf>,
+    /// Bytes that are kept of one body.
+    pub max_body: usize,
+    /// How long they are kept.
+    pub retention: Duration,
+}
+
+/// Whether bodies are kept, as `mcpmon status` shows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BodyStorage {
+    /// They are, sealed with the key of this name.
+    Kept {
+        /// The name.
+        key: String,
+    },
+    /// They should be, and cannot.
+    NotKept {
+        /// Why.
+        cause: String,
+    },
+}
+
+impl fmt::Display for BodyStorage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Kept { key } => write!(f, "bodies sealed with key {key}"),
+            Self::NotKept { cause } => write!(f, "no bodies kept: {cause}"),
+        }
+    }
+}
+
+/// Has bodies sealed and kept. Clones share one thread, which ends with the last.
+#[derive(Clone, Debug)]
+pub struct Keeper(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    max_body: usize,
+    key: String,
+    room: Arc<Room>,
+    queue: Mutex<Option<SyncSender<Job>>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// What is in memory, and what did not get there.
+#[derive(Debug)]
+struct Room {
+    free: AtomicUsize,
+    lost: AtomicU64,
+}
+
+/// A body to be sealed.
+type Job = (Label, Held);
+
+/// Bytes of a body, and the room that they take.
+#[derive(Debug)]
+struct Held {
+    bytes: Vec<u8>,
+    room: Arc<Room>,
+}
+
+/// A body that goes by. It is kept when this is dropped.
+#[derive(Debug)]
+pub struct Gathered {
+    keeper: Keeper,
+    label: Label,
+    held: Held,
+    is_lost: bool,
+}
+
+impl Keeper {
+    /// Starts the thread that seals with the key that `settings` name.
+    ///
+    /// # Errors
+    /// Where there is no key, or no thread.
+    pub fn start(settings: &BodySettings, recorder: Recorder) -> Result<Self, KeyError> {
+        let path = settings.key_file.as_deref().ok_or(KeyError::Unnamed)?;
+        let key = BodyKey::at(path)?;
+        Self::with(key, settings, recorder, ROOM).map_err(KeyError::Thread)
+    }
+
+    pub(super) fn with(
+        key: BodyKey,
+        settings: &BodySettings,
+        recorder: Recorder,
+        room: usize,
+    ) -> std::io::Result<Self> {
+        let (sender, jobs) = sync_channel(QUEUE);
+        let room = Arc::new(Room {
+            free: AtomicUsize::new(room),
+            lost: AtomicU64::new(0),
+        });
+        let name = key.name().to_owned();
+        let sealer = Sealer {
+            key,
+            retention: settings.retention,
+            recorder,
+            room: Arc::clone(&room),
+        };
+        let thread = std::thread::Builder::new()
+            .name("bodies".to_owned())
+            .spawn(move || sealer.run(&jobs))?;
+        Ok(Self(Arc::new(Shared {
+            max_body: settings.max_body,
+            key: name,
+            room,
+            queue: Mutex::new(Some(sender)),
+            thread: Mutex::new(Some(thread)),
+        })))
+    }
+
+    /// A body of which nothing went by yet; the label's lengths are counted here.
+    #[must_use]
+    pub fn gather(&self, label: Label) -> Gathered {
+        Gathered {
+            keeper: self.clone(),
+            label,
+            held: Held {
+                bytes: Vec::new(),
+                room: Arc::clone(&self.0.room),
+            },
+            is_lost: false,
+        }
+    }
+
+    /// What it seals with.
+    #[must_use]
+    pub fn storage(&self) -> BodyStorage {
+        BodyStorage::Kept {
+            key: self.0.key.clone(),
+        }
+    }
+
+    /// Takes no more bodies, and waits until those that it has are kept.
+    pub fn finish(&self) {
+        drop(self.0.queue.lock().unwrap_or_else(PoisonError::into_inner).take());
+        let thread = self
+            .0
+            .thread
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        if let Some(thread) = thread
+            && thread.join().is_err()
+        {
+            tracing::error!("the thread that keeps bodies panicked");
+        }
+    }
+
+    /// Hands a body to the thread, or counts it.
+    fn put(&self, job: Job) {
+        let queue = self.0.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_taken = queue.as_ref().is_some_and(|queue| queue.try_send(job).is_ok());
+        if !is_taken {
+            self.0.room.lose();
+        }
+    }
+}
+
+impl BodyStorage {
+    /// Records that bodies should be kept, and are not; or that they are again.
+    pub fn tell(&self, now: Timestamp, recorder: &Recorder) {
+        let Self::NotKept { cause } = self else {
+            if was_told_degraded(&recorder.path()) {
+                let kind = EventKind::EnforcementRestored {
+                    component: COMPONENT.to_owned(),
+                    cause: "bodies of requests to models are kept again".to_owned(),
+                };
+                recorder.push(Event::new(now, Layer::Agent, kind));
+            }
+            return;
+        };
+        let kind = EventKind::EnforcementDegraded {
+            component: COMPONENT.to_owned(),
+            cause: cause.clone(),
+        };
+        let mut event = Event::new(now, Layer::Agent, kind);
+        event.severity = Severity::Medium;
+        event.reason =
+            Some("bodies of requests to models are not kept; calls are judged all the same".to_owned());
+        recorder.push(event);
+    }
+}
+
+/// Whether the latest word on bodies in this store is that they are not kept: whoever said so may have ended since.
+fn was_told_degraded(store: &Path) -> bool {
+    let filter = Filter {
+        types: vec![DEGRADED.to_owned(), RESTORED.to_owned()],
+        ..Filter::default()
+    };
+    let told = Reader::open(store)
+        .map_err(|error| error.to_string())
+        .and_then(|reader| {
+            let events = reader.events(&filter, LOOKED_AT);
+            events.map_err(|error| error.to_string())
+        });
+    let told = told.unwrap_or_else(|error| {
+        tracing::debug!(error, "whether bodies were kept before is not known");
+        Vec::new()
+    });
+    let of_bodies = |event: &&StoredEvent| event.data.get("component").is_some_and(|name| name == COMPONENT);
+    told.iter()
+        .rev()
+        .find(of_bodies)
+        .is_some_and(|event| event.kind == DEGRADED)
+}
+
+impl Room {
+    fn take(&self, bytes: usize) -> bool {
+        let taken = self
+            .free
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |free| {
+                free.checked_sub(bytes)
+            });
+        taken.is_ok()
+    }
+
+    fn lose(&self) {
+        self.lost.fetch_add(1, Ordering::AcqRel);
+    }
+}
+
+impl Held {
+    fn add(&mut self, bytes: &[u8]) -> bool {
+        let fits = self.room.take(bytes.len());
+        if fits {
+            self.bytes.extend_from_slice(bytes);
+        }
+        fits
+    }
+
+    fn clear(&mut self) {
+        self.room.free.fetch_add(self.bytes.len(), Ordering::AcqRel);
+        self.bytes = Vec::new();
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+impl Gathered {
+    /// More of it goes by.
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.label.length += bytes.len() as u64;
+        let left = self.keeper.0.max_body - self.held.bytes.len();
+        let kept = &bytes[..bytes.len().min(left)];
+        if !self.is_lost && !self.held.add(kept) {
+            self.held.clear();
+            self.is_lost = true;
+        }
+    }
+}
+
+impl Drop for Gathered {
+    fn drop(&mut self) {
+        if self.is_lost {
+            return self.keeper.0.room.lose();
+        }
+        let mut label = self.label.clone();
+        label.kept = self.held.bytes.len() as u64;
+        let room = Arc::clone(&self.held.room);
+        let held = std::mem::replace(
+            &mut self.held,
+            Held {
+                bytes: Vec::new(),
+                room,
+            },
+        );
+        self.keeper.put((label, held));
+    }
+}
+
+/// What the thread works with.
+struct Sealer {
+    key: BodyKey,
+    retention: Duration,
+    recorder: Recorder,
+    room: Arc<Room>,
+}
+
+impl Sealer {
+    fn run(self, jobs: &Receiver<Job>) {
+        if self.recorder.put(Entry::ShortenBodies(self.retention)).is_err() {
+            tracing::warn!("bodies that are there may be kept longer than `llm_storage.retention`");
+        }
+        loop {
+            match jobs.recv_timeout(INTERVAL) {
+                Ok((label, held)) => self.keep(label, held),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return self.tell_losses(),
+            }
+            self.tell_losses();
+        }
+    }
+
+    /// Its room is free again when it is on disk: where the store is slow, the next find none, and are counted.
+    fn keep(&self, label: Label, mut held: Held) {
+        let kept = i64::try_from(self.retention.as_nanos()).unwrap_or(i64::MAX);
+        let expires = Timestamp(label.at.0.saturating_add(kept));
+        let size = held.bytes.len();
+        let body = std::mem::take(&mut held.bytes);
+        let sealed = SealedBody::seal(&self.key, label, expires, body);
+        let outcome = sealed.map_err(|error| error.to_string()).and_then(|sealed| {
+            let entries = vec![Entry::Body(Box::new(sealed))];
+            let kept = self.recorder.put_all(entries, PATIENCE);
+            kept.map_err(|error| error.to_string())
+        });
+        self.room.free.fetch_add(size, Ordering::AcqRel);
+        if let Err(error) = outcome {
+            tracing::warn!(error, "a body is not kept");
+            self.room.lose();
+        }
+    }
+
+    fn tell_losses(&self) {
+        let count = self.room.lost.swap(0, Ordering::AcqRel);
+        if count == 0 {
+            return;
+        }
+        let place = COMPONENT.to_owned();
+        let mut event = Event::new(now(), Layer::Agent, EventKind::EventsLost { place, count });
+        event.severity = Severity::Medium;
+        self.recorder.push(event);
+    }
+}

@@ -1,0 +1,131 @@
+//! The key that bodies are sealed with: 32 bytes in a file that only its owner reads.
+
+use std::{
+    fmt,
+    fs::OpenOptions,
+    io::{self, Read as _},
+    os::unix::fs::{MetadataExt as _, OpenOptionsExt as _},
+    path::{Path, PathBuf},
+};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use mcpmon_model::Digest;
+use nix::fcntl::OFlag;
+use ring::aead::{CHACHA20_POLY1305, LessSafeKey, UnboundKey};
+
+/// Bytes of a key.
+const LENGTH: usize = 32;
+/// Longest file that is read: a key in hexadecimal digits, with a line break.
+const LONGEST_FILE: u64 = 128;
+/// What a key's name is made of beside the key, so that it is the digest of nothing else.
+const NAMING: &[u8] = b"mcpmon body key\0";
+/// Hexadecimal digits of a key's name.
+const NAME: usize = 16;
+
+/// A key.
+pub struct BodyKey {
+    pub(super) key: LessSafeKey,
+    name: String,
+}
+
+/// Why there is no key.
+#[derive(Debug, thiserror::Error)]
+pub enum KeyError {
+    /// None is named.
+    #[error("no key is named in `llm_storage.key_file`")]
+    Unnamed,
+    /// It is none.
+    #[error(
+        "{path} holds no key of {LENGTH} bytes, raw, in {} hexadecimal digits or in base64: make one with `openssl rand -hex {LENGTH}`",
+        2 * LENGTH, path = .0.display()
+    )]
+    Form(PathBuf),
+    /// Others can read it.
+    #[error("others can read {path}, so that it is no secret: `chmod 600 {path}`", path = .0.display())]
+    Public(PathBuf),
+    /// Nobody to seal with it.
+    #[error("cannot start the thread that seals bodies: {0}")]
+    Thread(io::Error),
+    /// The file.
+    #[error("cannot read the key in {path}: {source}", path = path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl fmt::Debug for BodyKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "BodyKey({})", self.name)
+    }
+}
+
+impl BodyKey {
+    /// The key in the file at `path`.
+    ///
+    /// # Errors
+    /// Where others can read it, or there is no key in it.
+    pub fn at(path: &Path) -> Result<Self, KeyError> {
+        Ok(Self::new(&secret(path)?))
+    }
+
+    /// The key that `bytes` are.
+    #[must_use]
+    pub fn new(bytes: &[u8; LENGTH]) -> Self {
+        let key = UnboundKey::new(&CHACHA20_POLY1305, bytes).expect("the cipher takes 32 bytes");
+        Self {
+            key: LessSafeKey::new(key),
+            name: Digest::of(&[NAMING, bytes].concat()).short(NAME),
+        }
+    }
+
+    /// What tells it from other keys, and nothing about it.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+/// The bytes of the key in the file at `path`.
+pub(crate) fn secret(path: &Path) -> Result<[u8; LENGTH], KeyError> {
+    let failed = |source| KeyError::Io {
+        path: path.to_owned(),
+        source,
+    };
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(OFlag::O_NONBLOCK.bits())
+        .open(path)
+        .map_err(failed)?;
+    if file.metadata().map_err(failed)?.mode() & 0o077 != 0 {
+        return Err(KeyError::Public(path.to_owned()));
+    }
+    let mut bytes = Vec::new();
+    file.take(LONGEST_FILE).read_to_end(&mut bytes).map_err(failed)?;
+    decode(&bytes).ok_or_else(|| KeyError::Form(path.to_owned()))
+}
+
+/// The bytes of a key, however they are written.
+fn decode(bytes: &[u8]) -> Option<[u8; LENGTH]> {
+    if let Ok(raw) = bytes.try_into() {
+        return Some(raw);
+    }
+    let text = std::str::from_utf8(bytes).ok()?.trim();
+    let decoded = match text.len() == 2 * LENGTH {
+        true => hexadecimal(text.as_bytes())?,
+        false => STANDARD.decode(text).ok()?,
+    };
+    decoded.try_into().ok()
+}
+
+fn hexadecimal(text: &[u8]) -> Option<Vec<u8>> {
+    let digit = |byte: u8| char::from(byte).to_digit(16);
+    text.chunks(2)
+        .map(|pair| {
+            let value = digit(*pair.first()?)? * 16 + digit(*pair.get(1)?)?;
+            u8::try_from(value).ok()
+        })
+        .collect()
+}

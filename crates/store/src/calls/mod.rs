@@ -1,0 +1,524 @@
+//! Tool calls: what a model wanted, each judgement with what went to the server, and what came back.
+
+use std::{
+    collections::{BTreeMap, VecDeque, btree_map::Entry},
+    hash::{BuildHasher as _, RandomState},
+    rc::Rc,
+};
+
+use mcpmon_model::{Action, Definition, Digest, Layer, RawJson, SessionId, Timestamp};
+use rusqlite::Connection;
+use serde::de::IgnoredAny;
+use serde_json::Value;
+
+use super::{
+    Filter, StoredEvent,
+    query::{self, Position, Window},
+};
+
+const JUDGED: &str = "mcp_tool_call_intercepted";
+const CALLED: &str = "mcp_tool_called";
+const RETURNED: &str = "mcp_tool_returned";
+
+/// How long after a model wanted a tool its call can come, nanoseconds: a person may be asked in between.
+pub const MAX_WAIT: i64 = 300 * 1_000_000_000;
+/// Calls that are made while an answer is waited for; one that comes later is not joined with its call.
+const MAX_LATER_CALLS: usize = 32_768;
+/// Calls that a model wanted and that are waited for at most; the oldest make room.
+const MAX_INTENTS: usize = 8_192;
+/// Positions after which the room of those that were read is given back.
+const CHUNK: usize = 65_536;
+/// Events of the same tool, server and session among which the rest of a call is looked for, and how far before the
+/// event that is known of it they begin: each process writes when it finds time to.
+const MAX_COMPANIONS: u32 = 64;
+const POSITIONS_BEFORE: i64 = 64;
+
+/// One tool call, as far as it was recorded.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ToolCall {
+    /// That a model wanted it.
+    pub intent: Option<StoredEvent>,
+    /// What stood against it, where anything did.
+    pub judged: Option<StoredEvent>,
+    /// That it went to its server.
+    pub called: Option<StoredEvent>,
+    /// What came back.
+    pub returned: Option<StoredEvent>,
+}
+
+impl ToolCall {
+    /// The event that tells most of it: the judgement, else the call, else that it was wanted.
+    #[must_use]
+    pub fn main(&self) -> Option<&StoredEvent> {
+        self.judged
+            .as_ref()
+            .or(self.called.as_ref())
+            .or(self.returned.as_ref())
+            .or(self.intent.as_ref())
+    }
+
+    /// Every event, in the order of what they tell.
+    pub fn events(&self) -> impl Iterator<Item = &StoredEvent> {
+        let all = [&self.intent, &self.judged, &self.called, &self.returned];
+        all.into_iter().flatten()
+    }
+}
+
+/// Where the events of one call are; what there is none of is 0, which is no position.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CallPlaces {
+    intent: i64,
+    judged: i64,
+    called: i64,
+    returned: i64,
+}
+
+impl CallPlaces {
+    /// Positions of its events.
+    pub fn positions(&self) -> impl Iterator<Item = i64> {
+        let all = [self.intent, self.judged, self.called, self.returned];
+        all.into_iter().filter(|position| *position != 0)
+    }
+}
+
+/// A call with its events.
+pub(super) fn read(connection: &Connection, places: &CallPlaces) -> rusqlite::Result<ToolCall> {
+    let event = |position| match position {
+        0 => Ok(None),
+        seq => query::event_at(connection, seq),
+    };
+    Ok(ToolCall {
+        intent: event(places.intent)?,
+        judged: event(places.judged)?,
+        called: event(places.called)?,
+        returned: event(places.returned)?,
+    })
+}
+
+/// Where the newest `limit` calls are that match, oldest first. Their events are read one after the other, for what
+/// belongs together, and are not kept.
+pub(super) fn find(
+    connection: &Connection,
+    filter: &Filter,
+    limit: u32,
+) -> rusqlite::Result<Vec<CallPlaces>> {
+    let window = Window::Newest {
+        limit: limit.saturating_mul(3),
+    };
+    let matching = query::find(connection, &of_types(filter, &[JUDGED, CALLED]), window)?;
+    // Only what was judged bears them; how the call went on does not.
+    let is_of_judgement = filter.action.is_some() || filter.severity.is_some() || filter.trace.is_some();
+    let (meant, mut positions) = match is_of_judgement {
+        true => {
+            let meant: Vec<i64> = matching.iter().map(|position| position.seq).collect();
+            (Some(meant), with_companions(connection, matching)?)
+        }
+        false => (None, with_answers(connection, filter, limit, matching)?),
+    };
+    // Latest first, so that they are taken from the end. Each process writes when it finds time to: what a model wanted
+    // can be written behind the call that came of it.
+    positions.sort_unstable_by_key(|position| std::cmp::Reverse((position.at, position.seq)));
+    let mut joined = Joined::new(match meant {
+        Some(_) => usize::MAX,
+        None => limit as usize,
+    });
+    while let Some(position) = positions.pop() {
+        if let Some(event) = query::event_at(connection, position.seq)? {
+            joined.add(&event);
+        }
+        if positions.capacity() - positions.len() > CHUNK {
+            positions.shrink_to_fit();
+        }
+    }
+    let mut calls = Vec::from(joined.calls);
+    if let Some(meant) = meant {
+        calls.retain(|call| call.positions().any(|seq| meant.binary_search(&seq).is_ok()));
+    }
+    let beyond = calls.len().saturating_sub(limit as usize);
+    calls.drain(..beyond);
+    Ok(calls)
+}
+
+fn of_types(filter: &Filter, types: &[&str]) -> Filter {
+    Filter {
+        types: types.iter().map(|name| (*name).to_owned()).collect(),
+        ..filter.clone()
+    }
+}
+
+/// The positions of calls, and of all answers after the first of them.
+fn with_answers(
+    connection: &Connection,
+    filter: &Filter,
+    limit: u32,
+    mut calls: Vec<Position>,
+) -> rusqlite::Result<Vec<Position>> {
+    let Some(first) = calls.first() else {
+        return Ok(calls);
+    };
+    let answers = Filter {
+        until: None,
+        ..of_types(filter, &[RETURNED])
+    };
+    let window = Window::After {
+        seq: first.seq,
+        limit: limit.saturating_mul(3),
+    };
+    calls.extend(query::find(connection, &answers, window)?);
+    Ok(calls)
+}
+
+/// The positions of what was judged, and of what can have come of each.
+fn with_companions(connection: &Connection, judged: Vec<Position>) -> rusqlite::Result<Vec<Position>> {
+    let mut all = Vec::with_capacity(judged.len());
+    for position in judged {
+        all.push(position);
+        let Some(event) = query::event_at(connection, position.seq)? else {
+            continue;
+        };
+        // One that was stopped is not called.
+        if event.action == Action::Block {
+            continue;
+        }
+        let companions = Filter {
+            tool: event.server_id.as_ref().and_then(|_| text(&event, "tool_name")),
+            server: event.server_id,
+            sessions: event.session_id.into_iter().collect(),
+            ..of_types(&Filter::default(), &[JUDGED, CALLED, RETURNED])
+        };
+        let window = Window::After {
+            seq: position.seq.saturating_sub(POSITIONS_BEFORE),
+            limit: MAX_COMPANIONS + POSITIONS_BEFORE as u32,
+        };
+        all.extend(query::find(connection, &companions, window)?);
+    }
+    all.sort_unstable();
+    all.dedup();
+    Ok(all)
+}
+
+/// Calls put together from their events, which come in the order of time: by session, server, request id and user; an
+/// id that is used again belongs to a new call.
+#[derive(Debug)]
+struct Joined {
+    /// The newest ones.
+    calls: VecDeque<CallPlaces>,
+    limit: usize,
+    /// Calls before those.
+    left_out: usize,
+    /// By a hash of session, server and request id.
+    open: BTreeMap<u64, Vec<Open>>,
+    hashes: RandomState,
+    intents: Intents,
+}
+
+impl Joined {
+    fn new(limit: usize) -> Self {
+        Self {
+            calls: VecDeque::new(),
+            limit,
+            left_out: 0,
+            open: BTreeMap::new(),
+            hashes: RandomState::new(),
+            intents: Intents::default(),
+        }
+    }
+
+    fn add(&mut self, event: &StoredEvent) {
+        let (key, user) = (self.hashes.hash_one(key(event)), user(event));
+        let of_others = |open: &Open| !may_share_user(open.user, user);
+        let same = self.open.get(&key);
+        let same = same.and_then(|open| open.iter().rfind(|open| !of_others(open)));
+        let known = same.copied();
+        self.intents.forget_before(event.timestamp);
+        match event.kind.as_str() {
+            JUDGED if event.layer == Layer::Llm => {
+                let number = self.add_call(CallPlaces {
+                    intent: event.seq,
+                    ..CallPlaces::default()
+                });
+                self.intents.add(event, number);
+            }
+            CALLED if known.is_some_and(|open| open.awaits == Some(self.is_same(event))) => {
+                if let Some(Open { number, .. }) = known {
+                    self.change(number, |call| call.called = event.seq);
+                    let same = self.open.get_mut(&key).into_iter().flatten();
+                    same.filter(|open| open.number == number)
+                        .for_each(|open| open.awaits = None);
+                }
+            }
+            JUDGED | CALLED => {
+                let number = match self.intents.take(event) {
+                    Some(number) => number,
+                    None => self.add_call(CallPlaces::default()),
+                };
+                let is_judged = event.kind == JUDGED;
+                self.change(number, |call| match is_judged {
+                    true => call.judged = event.seq,
+                    false => call.called = event.seq,
+                });
+                // One that was stopped is not called: its id is then another call's, over a connection that came later.
+                let awaits = (is_judged && event.action != Action::Block).then(|| self.is_same(event));
+                let same = self.open.entry(key).or_insert_with(|| Vec::with_capacity(1));
+                same.retain(of_others);
+                same.push(Open { number, user, awaits });
+            }
+            _ => {
+                if let Some(Open { number, .. }) = known {
+                    self.change(number, |call| call.returned = event.seq);
+                    if let Entry::Occupied(mut same) = self.open.entry(key) {
+                        same.get_mut().retain(|open| open.number != number);
+                        if same.get().is_empty() {
+                            same.remove();
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Adds a call and returns its number.
+    fn add_call(&mut self, call: CallPlaces) -> usize {
+        let number = self.left_out + self.calls.len();
+        self.calls.push_back(call);
+        if self.calls.len() > self.limit {
+            self.calls.pop_front();
+            self.left_out += 1;
+        }
+        if number.is_multiple_of(MAX_LATER_CALLS) {
+            let oldest = number.saturating_sub(MAX_LATER_CALLS);
+            self.open.retain(|_, same| {
+                same.retain(|open| open.number >= oldest);
+                !same.is_empty()
+            });
+        }
+        number
+    }
+
+    /// Changes a call that is not left out.
+    fn change(&mut self, number: usize, change: impl FnOnce(&mut CallPlaces)) {
+        let place = number.checked_sub(self.left_out);
+        if let Some(call) = place.and_then(|place| self.calls.get_mut(place)) {
+            change(call);
+        }
+    }
+
+    /// A hash of what a judgement and the call that came of it have in common.
+    fn is_same(&self, event: &StoredEvent) -> u64 {
+        self.hashes
+            .hash_one(["tool_name", "tool_call_id"].map(|field| text(event, field)))
+    }
+}
+
+/// A call of which more may come.
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    /// Which of all calls it is.
+    number: usize,
+    user: Option<u32>,
+    /// Where it was judged and may be called: what the call has in common with that.
+    awaits: Option<u64>,
+}
+
+/// Whose call an event is of: the user of the client, else of the process that serves.
+fn user(event: &StoredEvent) -> Option<u32> {
+    let client = event.data.get("client_uid").and_then(Value::as_u64);
+    let client = client.and_then(|uid| u32::try_from(uid).ok());
+    client.or_else(|| event.process.as_ref()?.uid)
+}
+
+/// Whether nothing tells that both are of two users.
+fn may_share_user(one: Option<u32>, other: Option<u32>) -> bool {
+    one.is_none() || other.is_none() || one == other
+}
+
+fn key(event: &StoredEvent) -> [String; 3] {
+    [
+        event.session_id.clone().unwrap_or_default(),
+        event.server_id.clone().unwrap_or_default(),
+        event
+            .data
+            .get("jsonrpc_id")
+            .map(ToString::to_string)
+            .unwrap_or_default(),
+    ]
+}
+
+/// Calls that a model wanted and that did not come yet.
+///
+/// Each layer tells what it knows: the proxy may not know yet whose tool a name stands for, nor whose connection it
+/// answers, and each may know the session under another name. What one of them does not know does not part them.
+#[derive(Debug, Default)]
+struct Intents {
+    by_id: BTreeMap<String, VecDeque<Rc<Intent>>>,
+    /// By what the tools are to be called with.
+    by_input: BTreeMap<Option<Digest>, VecDeque<Rc<Intent>>>,
+    /// All of them, and some that were taken since, oldest first.
+    order: VecDeque<Rc<Intent>>,
+}
+
+/// Calls with one id, or with the same input, that are waited for at most; the oldest make room.
+const MAX_ALIKE: usize = 256;
+
+#[derive(Debug)]
+struct Intent {
+    /// Which of all calls it is.
+    number: usize,
+    at: Timestamp,
+    user: Option<u32>,
+    session: Option<SessionId>,
+    server: Option<String>,
+    /// As its server calls it; where the server is not known, as the model does.
+    tool: String,
+    id: Option<String>,
+    input: Option<Digest>,
+}
+
+impl Intent {
+    fn of(event: &StoredEvent, number: usize) -> Self {
+        let input = text(event, "input").filter(|input| serde_json::from_str::<IgnoredAny>(input).is_ok());
+        Self {
+            number,
+            at: event.timestamp,
+            user: user(event),
+            session: event.session_id.as_deref().map(SessionId::new),
+            server: event.server_id.clone(),
+            tool: text(event, "tool_name").unwrap_or_default(),
+            id: text(event, "tool_call_id"),
+            // Each layer writes what it was given; in one spelling both are the same.
+            input: input.map(|input| Definition::of(RawJson::trusted(&input)).hash),
+        }
+    }
+
+    /// Whether `call` comes in time.
+    fn may_wait_for(&self, call: &Self) -> bool {
+        let waited = call.at.0.saturating_sub(self.at.0);
+        (0..=MAX_WAIT).contains(&waited)
+    }
+
+    /// Whether both are of one session; `None` where not both are known.
+    fn shares_session(&self, call: &Self) -> Option<bool> {
+        Some(self.session.as_ref()?.is_of_same_root(call.session.as_ref()?))
+    }
+
+    /// Whether nothing tells that `call` is one of another session, or of another user.
+    fn may_share_session(&self, call: &Self) -> bool {
+        self.shares_session(call) != Some(false) && may_share_user(self.user, call.user)
+    }
+
+    /// Whether nothing tells that `call` is one of another tool.
+    fn may_share_tool(&self, call: &Self) -> bool {
+        match &self.server {
+            Some(_) => self.server == call.server && self.tool == call.tool,
+            None => {
+                let name = letters(&call.tool);
+                !name.is_empty() && letters(&self.tool).ends_with(&name)
+            }
+        }
+    }
+
+    /// Whether `call` may be of this tool though their names do not tell so: where nobody knew the tool, its client may
+    /// have given it any name; of two servers' tools of one name, the one is taken for the other.
+    fn may_be_named(&self, call: &Self) -> bool {
+        self.server.is_none() || self.tool == call.tool
+    }
+
+    /// Whether `call` has the same content, and comes in time.
+    fn is_alike(&self, call: &Self) -> bool {
+        self.may_wait_for(call)
+            && (self.id.is_none() || call.id.is_none())
+            && self.may_share_session(call)
+            && self.may_share_tool(call)
+    }
+}
+
+/// What clients leave of a tool's name, however they write it.
+fn letters(name: &str) -> String {
+    let letters = name.chars().filter(|letter| letter.is_alphanumeric());
+    letters.flat_map(char::to_lowercase).collect()
+}
+
+impl Intents {
+    /// A call that is wanted. One that was stopped does not come.
+    fn add(&mut self, event: &StoredEvent, number: usize) {
+        if event.action == Action::Block {
+            return;
+        }
+        let intent = Rc::new(Intent::of(event, number));
+        if self.order.len() == MAX_INTENTS
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.forget(&oldest);
+        }
+        self.order.push_back(Rc::clone(&intent));
+        if let Some(id) = &intent.id {
+            put(self.by_id.entry(id.clone()).or_default(), Rc::clone(&intent));
+        }
+        put(self.by_input.entry(intent.input).or_default(), intent);
+    }
+
+    /// The one that a call comes from: by the id that both layers have, else the first of the same content that is
+    /// not known to be another.
+    fn take(&mut self, event: &StoredEvent) -> Option<usize> {
+        let call = Intent::of(event, 0);
+        let found = self.with_id(&call).or_else(|| {
+            let mut same = self.by_input.get(&call.input)?.iter();
+            same.find(|intent| intent.is_alike(&call))
+        });
+        let found = Rc::clone(found?);
+        self.forget(&found);
+        Some(found.number)
+    }
+
+    /// Forgets those that waited too long by `now`: nothing comes of them any more.
+    fn forget_before(&mut self, now: Timestamp) {
+        let is_late = |intent: &mut Rc<Intent>| now.0.saturating_sub(intent.at.0) > MAX_WAIT;
+        while let Some(intent) = self.order.pop_front_if(is_late) {
+            self.forget(&intent);
+        }
+    }
+
+    fn forget(&mut self, intent: &Intent) {
+        let is_other = |other: &Rc<Intent>| other.number != intent.number;
+        if let Some(id) = &intent.id
+            && let Some(same) = self.by_id.get_mut(id)
+        {
+            same.retain(is_other);
+            if same.is_empty() {
+                self.by_id.remove(id);
+            }
+        }
+        if let Some(same) = self.by_input.get_mut(&intent.input) {
+            same.retain(is_other);
+            if same.is_empty() {
+                self.by_input.remove(&intent.input);
+            }
+        }
+    }
+
+    /// The one with the call's id: some models count, and begin anew with every turn, so the last one that fits. Such
+    /// an id is everybody's: within one session only it tells more than the names of tools.
+    fn with_id(&self, call: &Intent) -> Option<&Rc<Intent>> {
+        let same = self.by_id.get(call.id.as_ref()?)?.iter().rev();
+        let mut same = same.filter(|intent| intent.may_wait_for(call) && intent.may_share_session(call));
+        same.clone()
+            .find(|intent| intent.may_share_tool(call))
+            .or_else(|| {
+                same.find(|intent| intent.shares_session(call) == Some(true) && intent.may_be_named(call))
+            })
+    }
+}
+
+fn put(same: &mut VecDeque<Rc<Intent>>, intent: Rc<Intent>) {
+    if same.len() == MAX_ALIKE {
+        same.pop_front();
+    }
+    same.push_back(intent);
+}
+
+fn text(event: &StoredEvent, field: &str) -> Option<String> {
+    event.data.get(field).and_then(Value::as_str).map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests;

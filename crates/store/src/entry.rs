@@ -1,0 +1,178 @@
+//! What is kept, and where it goes: into a store, or to whoever has one.
+
+use std::time::Duration;
+
+use mcpmon_model::{
+    DefinitionKey, DefinitionRecord, PinKey, Recent, RecentOutput, ServerId, SessionId, Timestamp,
+};
+use uuid::Uuid;
+
+use super::{
+    BinaryPin, DeclaredServer, Member, SealedBody, Span, Store, StoreError, StoredEvent, clock::Uptime,
+    retention::Limits,
+};
+
+/// Something to keep, or to keep no longer.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Entry {
+    /// An event.
+    Event(StoredEvent),
+    /// An event that was rescued from a process that was killed; it may be there already.
+    Rescued(StoredEvent),
+    /// A definition, as it was seen.
+    Definition(DefinitionRecord),
+    /// A definition to forget.
+    ForgetDefinition(DefinitionKey),
+    /// What happened in a session, for the rules over several servers.
+    Recent(SessionId, Box<Recent>),
+    /// A result that nobody read yet for what is sensitive in it; kept as it is known.
+    Unread(SessionId, Box<RecentOutput>, Box<str>),
+    /// A server left its session.
+    Leave(Timestamp, Member),
+    /// A pin, over the one of its key, set and part.
+    PutPin(BinaryPin),
+    /// Every pin of a server, to forget.
+    DeletePins(ServerId),
+    /// One set of pins, to forget.
+    DeletePinSet(PinKey, u32),
+    /// The servers that the configuration declares now.
+    Declare(Vec<DeclaredServer>),
+    /// No server is taken for running any more.
+    ForgetRunning,
+    /// A daemon watches.
+    Watch(Span),
+    /// What became of events that go to the webhook.
+    Unposted(Unposted),
+    /// Another policy is in force.
+    PolicyChanged,
+    /// A body of an exchange with a model.
+    Body(Box<SealedBody>),
+    /// Bodies are kept no longer than this.
+    ShortenBodies(Duration),
+}
+
+impl Entry {
+    /// The event, where it is one that is new.
+    pub(super) const fn event(&self) -> Option<&StoredEvent> {
+        match self {
+            Self::Event(event) => Some(event),
+            Self::Rescued(_)
+            | Self::Definition(_)
+            | Self::ForgetDefinition(_)
+            | Self::Recent(..)
+            | Self::Unread(..)
+            | Self::Leave(..)
+            | Self::PutPin(_)
+            | Self::DeletePins(_)
+            | Self::DeletePinSet(..)
+            | Self::Declare(_)
+            | Self::ForgetRunning
+            | Self::Watch(_)
+            | Self::Unposted(_)
+            | Self::PolicyChanged
+            | Self::Body(_)
+            | Self::ShortenBodies(_) => None,
+        }
+    }
+}
+
+/// What became of events that go to the webhook. Those that it has not acknowledged are kept in the store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unposted {
+    /// Events that are still to be posted.
+    pub waiting: Vec<(Uuid, Timestamp)>,
+    /// When another process may post them: whoever claims them extends this while it lives.
+    pub claimed_until: Timestamp,
+    /// Events that the webhook acknowledged, or refused for good.
+    pub settled: Vec<Uuid>,
+}
+
+/// Events that a process claimed to post them.
+#[derive(Debug, Default)]
+pub struct ClaimedPosts {
+    /// The oldest ones that nobody else posts.
+    pub events: Vec<StoredEvent>,
+    /// Events that no longer wait: there were too many, or retention removed them.
+    pub lost: u64,
+}
+
+/// Whether the limits hold now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Progress {
+    /// They do.
+    #[default]
+    Done,
+    /// There is more to remove, when nothing else waits.
+    More,
+}
+
+/// What the limits removed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pruned {
+    /// Whether there is more.
+    pub progress: Progress,
+    /// Events that were older than `record.retention`.
+    pub aged: u64,
+    /// Events that made room within `record.max_size`.
+    pub oversize: u64,
+    /// How far the clock jumped since the last time: nothing is removed for its age for a while.
+    pub jump: Option<Duration>,
+}
+
+/// Where a recorder's writer takes what was recorded.
+pub trait Destination: Send {
+    /// Does with `entries` what is to be done once, however often they are taken there before they are kept.
+    fn prepare(&mut self, entries: Vec<Entry>) -> Vec<Entry> {
+        entries
+    }
+
+    /// Keeps `entries`, in their order: all of them, or none.
+    ///
+    /// # Errors
+    /// Where it cannot; [`StoreError::is_transient`] says whether it is worth trying again.
+    fn keep(&mut self, entries: &[Entry]) -> Result<(), StoreError>;
+
+    /// Removes some of what the limits forbid.
+    ///
+    /// # Errors
+    /// Where it cannot.
+    fn prune(&mut self, limits: Limits, now: Timestamp) -> Result<Pruned, StoreError>;
+
+    /// Whether [`Entry::Unposted`] is kept here, so that an event that was not posted is posted later.
+    fn keeps_unposted(&self) -> bool {
+        false
+    }
+
+    /// Claims events that the webhook has not acknowledged and that no living process posts, at most `max`.
+    ///
+    /// # Errors
+    /// Where it cannot.
+    fn claim_unposted(&mut self, _now: Timestamp, _max: usize) -> Result<ClaimedPosts, StoreError> {
+        Ok(ClaimedPosts::default())
+    }
+
+    /// Gives back the memory that only the next entries need: for some time there were none.
+    fn rest(&mut self) {}
+}
+
+impl Destination for Store {
+    fn keep(&mut self, entries: &[Entry]) -> Result<(), StoreError> {
+        self.carry_out(entries)
+    }
+
+    fn prune(&mut self, limits: Limits, now: Timestamp) -> Result<Pruned, StoreError> {
+        super::retention::enforce(self, limits, now, &Uptime::read())
+    }
+
+    fn keeps_unposted(&self) -> bool {
+        true
+    }
+
+    fn claim_unposted(&mut self, now: Timestamp, max: usize) -> Result<ClaimedPosts, StoreError> {
+        self.write(|transaction| super::outlets::claim_unposted(transaction, now, max))
+    }
+
+    fn rest(&mut self) {
+        self.shrink();
+    }
+}

@@ -1,0 +1,111 @@
+//! New events as they are written: the caller decides when to look again.
+
+use std::path::Path;
+
+use super::{Filter, OpenError, QueryError, Reader, StoredEvent, reader::View};
+
+/// Events taken in one look at most.
+const LIMIT: u32 = 1000;
+
+/// A place in the stream of events that match a filter.
+///
+/// Positions only rise, so what retention removes behind it neither hides nor repeats anything.
+#[derive(Debug)]
+pub struct Follow {
+    reader: Reader,
+    filter: Filter,
+    seq: i64,
+}
+
+impl Follow {
+    /// Starts behind the newest `limit` events of `reader`, which are returned, oldest first.
+    ///
+    /// # Errors
+    /// Where the store cannot be read.
+    pub fn start(reader: Reader, filter: Filter, limit: u32) -> Result<(Self, Vec<StoredEvent>), QueryError> {
+        // What is written in between comes again in neither.
+        let seq = reader.last_seq()?;
+        let mut events = reader.events(&filter, limit)?;
+        events.retain(|event| event.seq <= seq);
+        Ok((Self { reader, filter, seq }, events))
+    }
+
+    /// What came since the last look; empty when nothing did.
+    ///
+    /// # Errors
+    /// Where the store cannot be read.
+    pub fn next_events(&mut self) -> Result<Vec<StoredEvent>, QueryError> {
+        self.thaw();
+        let events = self.reader.events_after(self.seq, &self.filter, LIMIT)?;
+        if let Some(last) = events.last() {
+            self.seq = last.seq;
+        }
+        Ok(events)
+    }
+
+    /// A store that nobody had open may have been opened since.
+    fn thaw(&mut self) {
+        if self.reader.view() == View::Live {
+            return;
+        }
+        let path: &Path = self.reader.path();
+        let reopened: Result<Reader, OpenError> = Reader::open(path);
+        // Until it can be opened again, what was read before still holds.
+        if let Ok(reader) = reopened {
+            self.reader = reader;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+
+    fn pids(events: &[StoredEvent]) -> Vec<u32> {
+        events
+            .iter()
+            .filter_map(|event| event.process.as_ref())
+            .map(|process| process.pid)
+            .collect()
+    }
+
+    #[test]
+    fn new_events_come_once_whatever_retention_removes() {
+        let (directory, mut store) = sample::store();
+        sample::fill(&mut store, (2..6).map(|pid| sample::started("a", pid)));
+        let reader = Reader::open(&directory.path().join("mcpmon.db")).unwrap();
+        let (mut follow, events) = Follow::start(reader, Filter::default(), 2).unwrap();
+        assert_eq!(pids(&events), [4, 5]);
+        assert_eq!(pids(&follow.next_events().unwrap()), [0; 0]);
+
+        store.connection.execute("DELETE FROM events", []).unwrap();
+        sample::fill(&mut store, [sample::started("a", 7)]);
+        assert_eq!(pids(&follow.next_events().unwrap()), [7]);
+        assert_eq!(pids(&follow.next_events().unwrap()), [0; 0]);
+    }
+
+    #[test]
+    fn only_what_matches_is_followed() {
+        let (directory, mut store) = sample::store();
+        let reader = Reader::open(&directory.path().join("mcpmon.db")).unwrap();
+        let filter = Filter {
+            server: Some("b".into()),
+            ..Filter::default()
+        };
+        let (mut follow, events) = Follow::start(reader, filter, 10).unwrap();
+        assert!(events.is_empty());
+        sample::fill(&mut store, [sample::started("a", 2), sample::started("b", 3)]);
+        assert_eq!(pids(&follow.next_events().unwrap()), [3]);
+    }
+
+    #[test]
+    fn more_than_one_look_holds_comes_in_the_next() {
+        let (directory, mut store) = sample::store();
+        let reader = Reader::open(&directory.path().join("mcpmon.db")).unwrap();
+        let (mut follow, _) = Follow::start(reader, Filter::default(), 10).unwrap();
+        sample::fill(&mut store, (2..LIMIT + 5).map(|pid| sample::started("a", pid)));
+        assert_eq!(follow.next_events().unwrap().len(), 1000);
+        assert_eq!(pids(&follow.next_events().unwrap()), [1002, 1003, 1004]);
+    }
+}

@@ -1,0 +1,287 @@
+//! Records of what was stopped, safe before the writer has them: one `write(2)` to a file beside the store.
+//!
+//! The page cache outlives the process, so a kill loses nothing. Who opens the store next takes the files of
+//! processes that are gone, which it tells by their lock.
+
+use std::{
+    ffi::OsString,
+    fs::{self, File, OpenOptions},
+    io::{self, Read as _, Write as _},
+    os::unix::fs::OpenOptionsExt as _,
+    path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
+};
+
+use nix::fcntl::{Flock, FlockArg, OFlag};
+
+use super::{Access, StoredEvent, json};
+
+/// Bytes of one process's journal at most; what is stopped beyond it waits for the writer like the rest.
+const MAX_SIZE: u64 = 1 << 20;
+/// Files taken over at a time at most.
+const MAX_ORPHANS: usize = 256;
+/// What the names of journals end with.
+const SUFFIX: &str = ".blocks";
+
+/// The journal of this process.
+#[derive(Debug)]
+pub(super) struct Journal {
+    path: PathBuf,
+    access: Access,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Made with the first record.
+    file: Option<Flock<File>>,
+    size: u64,
+    /// Records that the writer has not settled.
+    pending: u64,
+}
+
+impl Journal {
+    /// A journal beside `store`, made once there is something to keep.
+    pub(super) fn beside(store: &Path, access: Access) -> Self {
+        let mut name = store.as_os_str().to_owned();
+        name.push(format!(
+            ".{}-{}{SUFFIX}",
+            std::process::id(),
+            uuid::Uuid::now_v7().simple()
+        ));
+        Self {
+            path: name.into(),
+            access,
+            state: Mutex::default(),
+        }
+    }
+
+    /// Keeps `event` until it is settled; `false` where there is no room.
+    ///
+    /// # Errors
+    /// Where the file cannot be made or written.
+    pub(super) fn keep(&self, event: &StoredEvent) -> io::Result<bool> {
+        let mut line = serde_json::to_vec(&json::to_json(event))?;
+        line.push(b'\n');
+        let mut state = self.lock();
+        if state.size + line.len() as u64 > MAX_SIZE {
+            return Ok(false);
+        }
+        if state.file.is_none() {
+            state.file = Some(self.make()?);
+        }
+        if let Some(file) = &mut state.file {
+            file.write_all(&line)?;
+        }
+        state.size += line.len() as u64;
+        state.pending += 1;
+        Ok(true)
+    }
+
+    /// So many of the records are where they belong. With the last of them the file is emptied.
+    pub(super) fn settle(&self, records: u64) {
+        let mut state = self.lock();
+        state.pending = state.pending.saturating_sub(records);
+        if state.pending > 0 || records == 0 {
+            return;
+        }
+        if let Some(file) = &state.file {
+            match file.set_len(0) {
+                Ok(()) => state.size = 0,
+                Err(error) => tracing::warn!(%error, "a journal cannot be emptied"),
+            }
+        }
+    }
+
+    fn make(&self) -> io::Result<Flock<File>> {
+        let file = OpenOptions::new()
+            .append(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&self.path)?;
+        self.access.apply_to(&self.path).map_err(io::Error::other)?;
+        Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, errno)| errno.into())
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        // No step of ours leaves the state half changed.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Journal {
+    fn drop(&mut self) {
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if state.file.is_some() && state.pending == 0 {
+            remove(&self.path);
+        }
+    }
+}
+
+/// A journal whose process is gone, locked against others who look for it.
+#[derive(Debug)]
+pub(super) struct Orphan {
+    path: PathBuf,
+    _file: Flock<File>,
+    /// What it holds, as far as it can be read.
+    pub(super) events: Vec<StoredEvent>,
+}
+
+impl Orphan {
+    /// Its records are where they belong.
+    pub(super) fn remove(self) {
+        remove(&self.path);
+    }
+}
+
+/// The journals beside `store` whose processes are gone.
+pub(super) fn orphans(store: &Path) -> Vec<Orphan> {
+    let (Some(directory), Some(name)) = (store.parent(), store.file_name()) else {
+        return Vec::new();
+    };
+    let mut prefix: OsString = name.to_owned();
+    prefix.push(".");
+    let Ok(entries) = fs::read_dir(directory) else {
+        return Vec::new();
+    };
+    let is_journal = |name: &OsString| {
+        let bytes = name.as_encoded_bytes();
+        bytes.starts_with(prefix.as_encoded_bytes()) && bytes.ends_with(SUFFIX.as_bytes())
+    };
+    let mut names: Vec<OsString> = entries
+        .filter_map(Result::ok)
+        .map(|entry| entry.file_name())
+        .filter(is_journal)
+        .take(MAX_ORPHANS)
+        .collect();
+    names.sort();
+    names
+        .iter()
+        .filter_map(|name| take_over(&directory.join(name)))
+        .collect()
+}
+
+fn take_over(path: &Path) -> Option<Orphan> {
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .custom_flags((OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits())
+        .open(path)
+        .ok()?;
+    let file = Flock::lock(file, FlockArg::LockExclusiveNonblock).ok()?;
+    if !file.metadata().is_ok_and(|metadata| metadata.is_file()) {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    (&*file).take(MAX_SIZE).read_to_end(&mut bytes).ok()?;
+    // The last line may have been cut short by a disk that was full.
+    let events = bytes
+        .split(|byte| *byte == b'\n')
+        .filter_map(|line| json::from_json(serde_json::from_slice(line).ok()?))
+        .collect();
+    Some(Orphan {
+        path: path.to_owned(),
+        _file: file,
+        events,
+    })
+}
+
+fn remove(path: &Path) {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            tracing::warn!(%error, path = %path.display(), "a journal cannot be removed");
+        }
+        Ok(()) | Err(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::sample;
+
+    fn event(number: u128) -> StoredEvent {
+        StoredEvent::new(Uuid::from_u128(number), "laptop", sample::denied("files"))
+    }
+
+    fn journals(store: &Path) -> usize {
+        let files = fs::read_dir(store.parent().unwrap()).unwrap();
+        files
+            .filter(|entry| {
+                entry
+                    .as_ref()
+                    .unwrap()
+                    .file_name()
+                    .to_string_lossy()
+                    .ends_with(SUFFIX)
+            })
+            .count()
+    }
+
+    #[test]
+    fn what_was_kept_is_found_once_its_process_is_gone_and_not_before() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = directory.path().join("mcpmon.db");
+        let journal = Journal::beside(&store, Access::default());
+        assert_eq!(journals(&store), 0, "nothing was stopped yet");
+        for number in 1..=2 {
+            assert!(journal.keep(&event(number)).unwrap());
+        }
+        assert!(orphans(&store).is_empty(), "it is locked");
+        // As when the process was killed: the lock goes with the descriptor, the file stays.
+        drop(journal);
+        let found = orphans(&store);
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].events, [event(1), event(2)]);
+        found.into_iter().for_each(Orphan::remove);
+        assert_eq!(journals(&store), 0);
+    }
+
+    #[test]
+    fn what_is_settled_is_kept_no_longer() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = directory.path().join("mcpmon.db");
+        let journal = Journal::beside(&store, Access::default());
+        for number in 1..=3 {
+            journal.keep(&event(number)).unwrap();
+        }
+        journal.settle(2);
+        assert_ne!(fs::metadata(&journal.path).unwrap().len(), 0);
+        journal.settle(1);
+        assert_eq!(fs::metadata(&journal.path).unwrap().len(), 0);
+        drop(journal);
+        assert_eq!(journals(&store), 0);
+    }
+
+    #[test]
+    fn a_journal_is_bounded() {
+        let directory = tempfile::tempdir().unwrap();
+        let journal = Journal::beside(&directory.path().join("mcpmon.db"), Access::default());
+        let mut large = event(1);
+        large.reason = Some("x".repeat(600 << 10));
+        assert!(journal.keep(&large).unwrap());
+        assert!(!journal.keep(&large).unwrap());
+        assert!(journal.keep(&event(2)).unwrap());
+    }
+
+    #[test]
+    fn a_damaged_journal_gives_what_can_be_read_and_a_link_is_not_followed() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = directory.path().join("mcpmon.db");
+        let line = serde_json::to_string(&json::to_json(&event(7))).unwrap();
+        fs::write(
+            directory.path().join("mcpmon.db.1-a.blocks"),
+            format!("{line}\n{{}}\nnonsense\n{}", &line[..line.len() / 2]),
+        )
+        .unwrap();
+        let elsewhere = directory.path().join("elsewhere");
+        fs::write(&elsewhere, format!("{line}\n")).unwrap();
+        std::os::unix::fs::symlink(&elsewhere, directory.path().join("mcpmon.db.2-b.blocks")).unwrap();
+        fs::write(directory.path().join("other.db.1-a.blocks"), format!("{line}\n")).unwrap();
+        let found = orphans(&store);
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].events, [event(7)]);
+    }
+}

@@ -1,0 +1,208 @@
+//! Server starts, each joined with its end and with the mismatches found at it.
+
+use mcpmon_model::EventKind;
+use rusqlite::{Connection, OptionalExtension as _, params};
+
+use super::{
+    Filter, StoredEvent,
+    query::{self, Window},
+    row,
+};
+
+/// Mismatches shown with one start at most: there are three parts to a server.
+const MISMATCHES: u32 = 8;
+
+const STARTED: &str = "mcp_server_started";
+const EXITED: &str = "mcp_server_exited";
+const MISMATCH: &str = "mcp_server_binary_mismatch";
+
+/// One start of a server.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Launch {
+    /// Its `mcp_server_started`.
+    pub started: StoredEvent,
+    /// How it ended.
+    pub ending: Ending,
+    /// The `mcp_server_binary_mismatch` events of its process.
+    pub mismatches: Vec<StoredEvent>,
+}
+
+/// How a launch ended.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Ending {
+    /// Not yet.
+    Running,
+    /// With this `mcp_server_exited`.
+    Exited(Box<StoredEvent>),
+    /// Nobody watched when it did.
+    Unseen,
+}
+
+impl Ending {
+    /// The exit status, signal and duration in milliseconds, where the end was seen.
+    #[must_use]
+    pub fn seen(&self) -> Option<(Option<i32>, Option<i32>, u64)> {
+        let Self::Exited(event) = self else {
+            return None;
+        };
+        if let EventKind::ServerExited {
+            exit_status,
+            signal,
+            duration_ms,
+        } = event.parse_kind()?
+        {
+            Some((exit_status, signal, duration_ms))
+        } else {
+            None
+        }
+    }
+}
+
+/// The newest starts that match, oldest first.
+pub(super) fn load(connection: &Connection, filter: &Filter, limit: u32) -> rusqlite::Result<Vec<Launch>> {
+    let filter = Filter {
+        types: vec![STARTED.to_owned()],
+        ..filter.clone()
+    };
+    query::events(connection, &filter, Window::Newest { limit })?
+        .into_iter()
+        .map(|started| join(connection, started))
+        .collect()
+}
+
+fn join(connection: &Connection, started: StoredEvent) -> rusqlite::Result<Launch> {
+    let (Some(server), Some(process)) = (&started.server_id, &started.process) else {
+        return Ok(Launch {
+            started,
+            ending: Ending::Unseen,
+            mismatches: Vec::new(),
+        });
+    };
+    let pid = process.pid;
+    // Process ids come again: what belongs to this start lies between its neighbours of the same server and id.
+    let previous = before(connection, server, pid, started.seq)?.unwrap_or(0);
+    let next = after(connection, server, pid, started.seq)?.unwrap_or(i64::MAX);
+    let between = |kind, after, limit| between(connection, kind, server, pid, after..next, limit);
+    let exited = between(EXITED, started.seq, 1)?.pop();
+    let mismatches = between(MISMATCH, previous, MISMATCHES)?;
+    let ending = match exited {
+        Some(event) => Ending::Exited(Box::new(event)),
+        None if is_running(connection, server, pid, started.seq)? => Ending::Running,
+        None => Ending::Unseen,
+    };
+    Ok(Launch {
+        started,
+        ending,
+        mismatches,
+    })
+}
+
+/// The latest start or end of that process id before `seq`.
+fn before(connection: &Connection, server: &str, pid: u32, seq: i64) -> rusqlite::Result<Option<i64>> {
+    connection
+        .prepare_cached(
+            "SELECT max(seq) FROM events WHERE server_id = ?1 AND type IN (?2, ?3) AND pid = ?4 AND seq < ?5",
+        )?
+        .query_row(params![server, STARTED, EXITED, pid, seq], |row| row.get(0))
+}
+
+/// The first start of that process id after `seq`.
+fn after(connection: &Connection, server: &str, pid: u32, seq: i64) -> rusqlite::Result<Option<i64>> {
+    connection
+        .prepare_cached(
+            "SELECT min(seq) FROM events WHERE server_id = ?1 AND type = ?2 AND pid = ?3 AND seq > ?4",
+        )?
+        .query_row(params![server, STARTED, pid, seq], |row| row.get(0))
+}
+
+fn between(
+    connection: &Connection,
+    kind: &str,
+    server: &str,
+    pid: u32,
+    range: std::ops::Range<i64>,
+    limit: u32,
+) -> rusqlite::Result<Vec<StoredEvent>> {
+    connection
+        .prepare_cached(&format!(
+            "SELECT {columns} FROM events \
+             WHERE server_id = ?1 AND type = ?2 AND pid = ?3 AND seq > ?4 AND seq < ?5 ORDER BY seq LIMIT ?6",
+            columns = row::COLUMNS
+        ))?
+        .query_map(
+            params![server, kind, pid, range.start, range.end, limit],
+            row::read,
+        )?
+        .collect()
+}
+
+fn is_running(connection: &Connection, server: &str, pid: u32, seq: i64) -> rusqlite::Result<bool> {
+    connection
+        .prepare_cached(
+            "SELECT 1 FROM running_servers WHERE server_id = ?1 AND pid = ?2 AND started_seq = ?3",
+        )?
+        .query_row(params![server, pid, seq], |_| Ok(()))
+        .optional()
+        .map(|found| found.is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{sample, servers};
+
+    fn endings(launches: &[Launch]) -> Vec<String> {
+        launches
+            .iter()
+            .map(|launch| match &launch.ending {
+                Ending::Running => "running".to_owned(),
+                Ending::Exited(_) => format!("{:?}", launch.ending.seen().unwrap().0),
+                Ending::Unseen => "unseen".to_owned(),
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_start_has_its_own_end_when_process_ids_come_again() {
+        let (_directory, mut store) = sample::store();
+        sample::fill(
+            &mut store,
+            [
+                sample::started("files", 100),
+                sample::exited("weather", 100, 7),
+                sample::exited("files", 100, 3),
+                sample::started("files", 100),
+                sample::exited("files", 100, 4),
+                sample::started("files", 100),
+                sample::started("files", 200),
+            ],
+        );
+        let launches = load(&store.connection, &Filter::default(), 10).unwrap();
+        assert_eq!(endings(&launches), ["Some(3)", "Some(4)", "running", "running"]);
+        servers::forget_running(&store.connection).unwrap();
+        let launches = load(&store.connection, &Filter::default(), 2).unwrap();
+        assert_eq!(endings(&launches), ["unseen", "unseen"]);
+    }
+
+    #[test]
+    fn mismatches_belong_to_the_start_of_their_process() {
+        let (_directory, mut store) = sample::store();
+        sample::fill(
+            &mut store,
+            [
+                sample::mismatch("files", 100),
+                sample::started("files", 100),
+                sample::mismatch("files", 300),
+                sample::started("weather", 100),
+                sample::exited("files", 100, 0),
+                sample::started("files", 100),
+            ],
+        );
+        let found: Vec<usize> = load(&store.connection, &Filter::default(), 10)
+            .unwrap()
+            .iter()
+            .map(|launch| launch.mismatches.len())
+            .collect();
+        assert_eq!(found, [1, 0, 0]);
+    }
+}

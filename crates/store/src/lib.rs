@@ -1,0 +1,77 @@
+//! The store: bounded queue, one writer thread, schema migrations, typed queries.
+//!
+//! [`Recorder`] writes, [`Reader`] reads; neither knows why something happened.
+
+#![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "I/O")]
+
+mod access;
+mod bodies;
+mod calls;
+mod clock;
+mod copy;
+mod definitions;
+mod entry;
+mod event;
+mod follow;
+mod forgotten;
+mod generation;
+mod journal;
+pub mod json;
+mod kills;
+mod launches;
+mod location;
+mod locks;
+mod names;
+mod outlets;
+mod page;
+mod pins;
+mod places;
+mod positions;
+mod query;
+mod queue;
+mod reader;
+mod recent;
+mod recorder;
+mod retention;
+mod row;
+mod schema;
+mod servers;
+mod sessions;
+mod sole;
+mod store;
+mod watches;
+mod writer;
+
+#[cfg(any(test, feature = "test-support"))]
+pub mod sample;
+
+pub use access::{Access, AccessError};
+pub use bodies::{
+    BodyKey, BodySettings, BodyStorage, Gathered, Keeper, KeptBodies, KeyError, Label, SealedBody, Side,
+    Unsealed,
+};
+pub use calls::{CallPlaces, MAX_WAIT, ToolCall};
+pub use copy::{Adoption, CopyError};
+pub use definitions::{Approved, Selection};
+pub use entry::{ClaimedPosts, Destination, Entry, Progress, Pruned, Unposted};
+pub use event::StoredEvent;
+pub use event::{new_event_id, new_id};
+pub use follow::Follow;
+pub use generation::Generation;
+pub use launches::{Ending, Launch};
+pub use location::StoreLocation;
+pub use names::{EVENT_TYPES, name, parse_name};
+pub use outlets::{OutletSettings, WebhookSettings};
+pub use pins::{BinaryPin, REFUSED_SET};
+pub use places::{DAEMON_STORE, own_store, users_store};
+pub use query::{EventPositions, Filter};
+pub use queue::Refused;
+pub use reader::{OpenError, QueryError, Reader};
+pub use recorder::{Recorder, RecorderStatus, Settings, Unkept, Unsettled};
+pub use retention::Limits;
+pub use schema::SchemaError;
+pub use servers::{DeclaredServer, ServerStatus, ServerSummary, command_line};
+pub use sessions::{Member, SessionSummary};
+pub use sole::{Sole, SoleError};
+pub use store::{Store, StoreError};
+pub use watches::{Span, WATCH_INTERVAL};

@@ -1,0 +1,144 @@
+//! Events that a webhook has not acknowledged: they are in the store, and are posted by whoever claims them. A claim
+//! expires where its process died.
+
+use mcpmon_model::Timestamp;
+use rusqlite::{Connection, params};
+
+use super::super::{ClaimedPosts, Unposted, row};
+
+/// Events that wait at most without being claimed; the newest are kept.
+const MAX_UNCLAIMED: u32 = 10_000;
+/// Nanoseconds for which a claim holds.
+const CLAIM: i64 = 180 * 1_000_000_000;
+/// The rows that nobody claims at the time `?1`. A claim that ends later than one can is of a clock that was wrong.
+const UNCLAIMED: &str = "(claimed_until <= ?1 OR claimed_until > ?1 + ?2)";
+
+/// When a claim that is made now expires.
+pub(crate) const fn claim_end(now: Timestamp) -> Timestamp {
+    Timestamp(now.0.saturating_add(CLAIM))
+}
+
+/// Keeps which events are still to be posted, and forgets those that are settled.
+pub(crate) fn keep(connection: &Connection, unposted: &Unposted) -> rusqlite::Result<()> {
+    let mut upsert = connection.prepare_cached(
+        "INSERT INTO unposted (event_id, timestamp, claimed_until) VALUES (?1, ?2, ?3) \
+             ON CONFLICT (event_id) DO UPDATE SET claimed_until = excluded.claimed_until",
+    )?;
+    for (id, at) in &unposted.waiting {
+        upsert.execute(params![id.to_string(), at.0, unposted.claimed_until.0])?;
+    }
+    let mut delete = connection.prepare_cached("DELETE FROM unposted WHERE event_id = ?1")?;
+    for id in &unposted.settled {
+        delete.execute([id.to_string()])?;
+    }
+    Ok(())
+}
+
+/// Claims the oldest ones that nobody claims, at most `max`. One that retention removed is not posted any more.
+pub(crate) fn claim(connection: &Connection, now: Timestamp, max: usize) -> rusqlite::Result<ClaimedPosts> {
+    let removed = connection
+        .prepare_cached(&format!(
+            "DELETE FROM unposted WHERE event_id IN (SELECT event_id FROM unposted WHERE {UNCLAIMED} \
+                 ORDER BY timestamp DESC, event_id DESC LIMIT -1 OFFSET ?3)"
+        ))?
+        .execute(params![now.0, CLAIM, MAX_UNCLAIMED])?;
+    let mut claimed = ClaimedPosts {
+        lost: removed as u64,
+        ..ClaimedPosts::default()
+    };
+    let waiting: Vec<(String, i64)> = connection
+        .prepare_cached(&format!(
+            "SELECT event_id, timestamp FROM unposted WHERE {UNCLAIMED} ORDER BY timestamp, event_id LIMIT ?3"
+        ))?
+        .query_map(
+            params![now.0, CLAIM, i64::try_from(max).unwrap_or(i64::MAX)],
+            |row| Ok((row.get(0)?, row.get(1)?)),
+        )?
+        .collect::<rusqlite::Result<_>>()?;
+    let select = format!(
+        "SELECT {} FROM events WHERE timestamp = ?1 AND id = ?2",
+        row::COLUMNS
+    );
+    for (id, at) in waiting {
+        let mut select = connection.prepare_cached(&select)?;
+        let event = select.query_map(params![at, id], row::read)?.next().transpose()?;
+        if let Some(event) = event {
+            connection
+                .prepare_cached("UPDATE unposted SET claimed_until = ?2 WHERE event_id = ?1")?
+                .execute(params![id, claim_end(now).0])?;
+            claimed.events.push(event);
+        } else {
+            connection
+                .prepare_cached("DELETE FROM unposted WHERE event_id = ?1")?
+                .execute([id])?;
+            claimed.lost += 1;
+        }
+    }
+    Ok(claimed)
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::{Destination as _, Entry, Store, StoredEvent, sample};
+
+    const NOW: Timestamp = Timestamp(1_000_000_000_000);
+
+    fn waiting(ids: impl IntoIterator<Item = u128>, claimed_until: Timestamp) -> Entry {
+        let at = sample::denied("files").timestamp;
+        Entry::Unposted(Unposted {
+            waiting: ids.into_iter().map(|id| (Uuid::from_u128(id), at)).collect(),
+            claimed_until,
+            settled: Vec::new(),
+        })
+    }
+
+    fn event(id: u128) -> Entry {
+        Entry::Event(StoredEvent::new(
+            Uuid::from_u128(id),
+            "laptop",
+            sample::denied("files"),
+        ))
+    }
+
+    fn claimed(store: &mut Store, now: Timestamp) -> (Vec<u128>, u64) {
+        let claimed = store.claim_unposted(now, 100_000).unwrap();
+        let ids = claimed.events.iter().map(|event| event.id.as_u128());
+        (ids.collect(), claimed.lost)
+    }
+
+    #[test]
+    fn what_a_process_claims_is_anothers_when_it_died_and_nobodys_when_it_is_settled() {
+        let (_directory, mut store) = sample::store();
+        let entries = [event(1), event(2), waiting([1, 2], claim_end(NOW))];
+        store.keep(&entries).unwrap();
+        assert_eq!(claimed(&mut store, NOW), (vec![], 0), "its process posts it");
+        assert_eq!(claimed(&mut store, claim_end(NOW)), (vec![1, 2], 0), "it died");
+        assert_eq!(claimed(&mut store, claim_end(NOW)), (vec![], 0), "claimed again");
+        let settled = Entry::Unposted(Unposted {
+            waiting: Vec::new(),
+            claimed_until: NOW,
+            settled: vec![Uuid::from_u128(1)],
+        });
+        store.keep(&[settled]).unwrap();
+        // A clock that is set back makes no claim eternal.
+        assert_eq!(claimed(&mut store, Timestamp(0)), (vec![2], 0));
+    }
+
+    #[test]
+    fn what_is_gone_and_what_is_too_much_is_counted() {
+        let (_directory, mut store) = sample::store();
+        store.keep(&[event(1), waiting([1, 2], Timestamp(0))]).unwrap();
+        assert_eq!(claimed(&mut store, NOW), (vec![1], 1));
+        let too_many = u128::from(MAX_UNCLAIMED) + 5;
+        store.keep(&[waiting(10..10 + too_many, Timestamp(0))]).unwrap();
+        let (events, lost) = claimed(&mut store, NOW);
+        assert_eq!(
+            (events.len(), u128::from(lost)),
+            (0, too_many),
+            "none of them has an event"
+        );
+    }
+}

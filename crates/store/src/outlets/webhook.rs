@@ -1,0 +1,594 @@
+//! Posts events to a URL, one JSON object a request, from a thread of its own: whoever records never waits.
+
+use std::{
+    collections::VecDeque,
+    io,
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    thread::JoinHandle,
+    time::{Duration, Instant},
+};
+
+use mcpmon_model::{Severity, Timestamp};
+use uuid::Uuid;
+
+use super::{
+    super::{bodies, writer::now},
+    StoredEvent, WebhookSettings, line,
+    signature::{ID, SIGNATURE, SigningKey, TIMESTAMP},
+};
+
+/// Events that wait at most.
+const CAPACITY: usize = 1024;
+/// Tries of one event, the first included.
+const TRIES: u32 = 6;
+/// Pause before the second try; each next one is twice as long.
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+/// Longest time for one request.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// How long the last events may take when the process ends.
+const LAST: Duration = Duration::from_secs(2);
+/// Age of an event up to which it is tried again later, after all tries failed. Nanoseconds.
+const MAX_AGE: i64 = 3 * 24 * 3600 * 1_000_000_000;
+
+/// A URL that events are posted to.
+#[derive(Debug)]
+pub(super) struct Webhook {
+    min_severity: Severity,
+    /// Why nothing is posted: there is no key to sign with.
+    unsigned: Option<String>,
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What both threads see.
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    /// Something came, or the process ends.
+    news: Condvar,
+    /// Something was posted or given up.
+    progress: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// What is not posted yet; the first one may be on its way.
+    waiting: VecDeque<Post>,
+    is_ending: bool,
+    /// The thread tries nothing more.
+    is_over: bool,
+    /// What the store has and need not keep any longer: it was acknowledged, or refused for good.
+    settled: Vec<Uuid>,
+    /// What the store has, and was not posted before the end.
+    left: Vec<(Uuid, Timestamp)>,
+    lost: u64,
+    cause: Option<String>,
+}
+
+/// An event to be posted.
+#[derive(Clone, Debug)]
+struct Post {
+    id: Uuid,
+    at: Timestamp,
+    body: Arc<[u8]>,
+    /// The store has it too, until it is acknowledged.
+    is_stored: bool,
+}
+
+impl Webhook {
+    /// # Errors
+    /// Where no thread can be started.
+    pub(super) fn start(settings: &WebhookSettings) -> io::Result<Self> {
+        let shared = Arc::new(Shared::default());
+        let key = settings.key_file.as_deref().map(bodies::secret).transpose();
+        let mut webhook = Self {
+            min_severity: settings.min_severity,
+            unsigned: None,
+            shared: Arc::clone(&shared),
+            thread: None,
+        };
+        let key = match key {
+            Ok(key) => key.map(|secret| SigningKey::new(&secret)),
+            Err(error) => {
+                // Whoever takes posts relies on it that they are signed.
+                tracing::error!(%error, "nothing is posted to the webhook");
+                webhook.unsigned = Some(format!("nothing is posted unsigned: {error}"));
+                return Ok(webhook);
+            }
+        };
+        let poster = Poster {
+            url: settings.url.clone(),
+            agent: agent(),
+            key,
+            shared,
+        };
+        let thread = std::thread::Builder::new()
+            .name("webhook".to_owned())
+            .spawn(move || poster.run())?;
+        webhook.thread = Some(thread);
+        Ok(webhook)
+    }
+
+    /// Whether `event` is to be kept until it is acknowledged.
+    pub(super) fn wants(&self, event: &StoredEvent) -> bool {
+        self.unsigned.is_none() && event.severity >= self.min_severity
+    }
+
+    /// Takes in what is bad enough. What does not fit is posted later where `is_stored`, and counted otherwise.
+    pub(super) fn post<'a>(&mut self, events: impl Iterator<Item = &'a StoredEvent>, is_stored: bool) {
+        let mut state = self.shared.lock();
+        for event in events.filter(|event| event.severity >= self.min_severity) {
+            let cause = match &self.unsigned {
+                Some(cause) => cause.clone(),
+                None if state.waiting.len() < CAPACITY && !state.is_ending => {
+                    state.waiting.push_back(Post {
+                        id: event.id,
+                        at: event.timestamp,
+                        body: line(event).into(),
+                        is_stored,
+                    });
+                    continue;
+                }
+                None if is_stored => continue,
+                None => "the webhook is behind".to_owned(),
+            };
+            state.lost += 1;
+            state.cause = Some(cause);
+        }
+        drop(state);
+        self.shared.news.notify_one();
+    }
+
+    /// Counts events that the store no longer keeps for it.
+    pub(super) fn count_lost(&self, count: u64) {
+        if count > 0 {
+            let mut state = self.shared.lock();
+            state.lost += count;
+            state.cause = Some("more events waited for the webhook than are kept for it".to_owned());
+        }
+    }
+
+    /// What waits and is in the store.
+    pub(super) fn waiting(&self) -> Vec<(Uuid, Timestamp)> {
+        let state = self.shared.lock();
+        let stored = state.waiting.iter().filter(|post| post.is_stored);
+        stored.map(|post| (post.id, post.at)).collect()
+    }
+
+    /// What the store need not keep any longer.
+    pub(super) fn take_settled(&self) -> Vec<Uuid> {
+        std::mem::take(&mut self.shared.lock().settled)
+    }
+
+    /// What was not posted before the end.
+    pub(super) fn take_left(&self) -> Vec<(Uuid, Timestamp)> {
+        std::mem::take(&mut self.shared.lock().left)
+    }
+
+    /// How many more it takes in.
+    pub(super) fn room(&self) -> usize {
+        match self.unsigned {
+            Some(_) => 0,
+            None => CAPACITY.saturating_sub(self.shared.lock().waiting.len()),
+        }
+    }
+
+    /// How many events were not posted since the last time, and why.
+    pub(super) fn take_lost(&mut self) -> Option<(u64, String)> {
+        let mut state = self.shared.lock();
+        let cause = state.cause.take()?;
+        Some((std::mem::take(&mut state.lost), cause))
+    }
+
+    /// Waits a moment for what is on its way, unless nothing is. What is left is for [`Self::take_left`] where
+    /// `is_stored`, and counted otherwise; the first of that may arrive all the same.
+    pub(super) fn finish(&mut self, is_stored: bool) {
+        let mut state = self.shared.lock();
+        state.is_ending = true;
+        self.shared.news.notify_one();
+        let deadline = Instant::now() + LAST;
+        while !state.waiting.is_empty() {
+            let patience = deadline.saturating_duration_since(Instant::now());
+            let is_over = state.is_over || self.thread.as_ref().is_none_or(JoinHandle::is_finished);
+            if patience.is_zero() || is_over {
+                break;
+            }
+            (state, _) = self
+                .shared
+                .progress
+                .wait_timeout(state, patience)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+        let left: Vec<Post> = state.waiting.drain(..).collect();
+        let (stored, lost): (Vec<Post>, Vec<Post>) = left.into_iter().partition(|_| is_stored);
+        state.left.extend(stored.iter().map(|post| (post.id, post.at)));
+        if !lost.is_empty() {
+            tracing::warn!("the webhook did not take the last events");
+            state.lost += lost.len() as u64;
+            state.cause = Some("the process ended before the webhook took them".to_owned());
+        }
+    }
+}
+
+impl Drop for Webhook {
+    fn drop(&mut self) {
+        self.finish(false);
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // No step of ours leaves the state half changed.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Notes how the post of the first event ended.
+    fn finish_post(&mut self, post: &Post, outcome: Result<(), GivenUp>) {
+        self.waiting.pop_front_if(|first| first.id == post.id);
+        let age = now().0.saturating_sub(post.at.0);
+        let cause = match outcome {
+            Ok(()) | Err(GivenUp::Ending) => None,
+            Err(GivenUp::Unavailable(cause)) if post.is_stored && age < MAX_AGE => {
+                // The claim expires, and it is claimed again.
+                return tracing::warn!(cause, "an event could not be posted, and will be posted later");
+            }
+            Err(GivenUp::Refused(cause) | GivenUp::Unavailable(cause)) => Some(cause),
+        };
+        if let Some(cause) = cause {
+            tracing::warn!(cause, "an event could not be posted");
+            self.lost += 1;
+            self.cause = Some(cause);
+        }
+        if post.is_stored {
+            self.settled.push(post.id);
+        }
+    }
+}
+
+/// What the thread works with.
+struct Poster {
+    url: String,
+    agent: ureq::Agent,
+    key: Option<SigningKey>,
+    shared: Arc<Shared>,
+}
+
+impl Poster {
+    fn run(&self) {
+        while let Some(post) = self.next() {
+            let outcome = self.deliver(&post);
+            let mut state = self.shared.lock();
+            // What stays waiting is for the next process.
+            state.is_over = matches!(outcome, Err(GivenUp::Ending));
+            if !state.is_over {
+                state.finish_post(&post, outcome);
+            }
+            let is_over = state.is_over;
+            drop(state);
+            self.shared.progress.notify_one();
+            if is_over {
+                return;
+            }
+        }
+    }
+
+    /// The first one that waits; `None` once the process ends and there is none.
+    fn next(&self) -> Option<Post> {
+        let mut state = self.shared.lock();
+        loop {
+            match state.waiting.front() {
+                Some(first) => return Some(first.clone()),
+                None if state.is_ending => return None,
+                None => {}
+            }
+            state = self
+                .shared
+                .news
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn deliver(&self, post: &Post) -> Result<(), GivenUp> {
+        let mut pause = FIRST_PAUSE;
+        for attempt in 1.. {
+            let Err(failure) = self.post(post) else {
+                return Ok(());
+            };
+            if !failure.may_pass {
+                return Err(GivenUp::Refused(failure.cause));
+            }
+            if attempt >= TRIES {
+                return Err(GivenUp::Unavailable(failure.cause));
+            }
+            if !self.wait(pause) {
+                return Err(GivenUp::Ending);
+            }
+            pause *= 2;
+        }
+        Ok(())
+    }
+
+    fn post(&self, post: &Post) -> Result<(), Failure> {
+        let id = post.id.to_string();
+        let seconds = now().0 / 1_000_000_000;
+        let mut request = self
+            .agent
+            .post(&self.url)
+            .content_type("application/json")
+            .header(ID, &id)
+            .header(TIMESTAMP, seconds.to_string());
+        if let Some(key) = &self.key {
+            request = request.header(SIGNATURE, key.sign(&id, seconds, &post.body));
+        }
+        let sent = request.send(&*post.body);
+        sent.map(drop).map_err(|error| {
+            // A server that understood and does not want it wants it neither now nor later.
+            let is_final = matches!(error, ureq::Error::StatusCode(status)
+                if status < 500 && !matches!(status, 408 | 425 | 429));
+            Failure {
+                may_pass: !is_final,
+                // The URL may hold a secret, and is in none of these messages.
+                cause: error.to_string(),
+            }
+        })
+    }
+
+    /// Waits before another try; `false` when the process ends.
+    fn wait(&self, pause: Duration) -> bool {
+        let state = self.shared.lock();
+        let waited = self
+            .shared
+            .news
+            .wait_timeout_while(state, pause, |state| !state.is_ending);
+        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        !state.is_ending
+    }
+}
+
+/// Why an event is not posted.
+enum GivenUp {
+    /// The process ends: the next one tries.
+    Ending,
+    /// It is not wanted.
+    Refused(String),
+    /// It was tried often enough for now.
+    Unavailable(String),
+}
+
+struct Failure {
+    may_pass: bool,
+    cause: String,
+}
+
+/// Follows no redirect: events go where the configuration says, and nowhere else.
+fn agent() -> ureq::Agent {
+    ureq::Agent::config_builder()
+        .timeout_global(Some(TIMEOUT))
+        .max_redirects(0)
+        .user_agent(concat!("mcpmon/", env!("CARGO_PKG_VERSION")))
+        .build()
+        .into()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::{BufRead as _, BufReader, Read as _, Write as _},
+        net::TcpListener,
+        os::unix::fs::PermissionsExt as _,
+        sync::mpsc::{self, Receiver},
+    };
+
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::{json, sample};
+
+    /// A server that gives these answers, one for each request, and tells what it was sent.
+    fn server(answers: Vec<&'static str>) -> (String, Receiver<String>) {
+        let (url, told) = recorded(answers);
+        let (tell, bodies) = mpsc::channel();
+        std::thread::spawn(move || {
+            for (_, body) in told {
+                drop(tell.send(body));
+            }
+        });
+        (url, bodies)
+    }
+
+    /// The same, with the headers.
+    fn recorded(answers: Vec<&'static str>) -> (String, Receiver<(String, String)>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/hook", listener.local_addr().unwrap());
+        let (tell, told) = mpsc::channel();
+        std::thread::spawn(move || {
+            for answer in answers {
+                let (stream, _) = listener.accept().unwrap();
+                let mut reader = BufReader::new(&stream);
+                let (mut length, mut headers) = (0, String::new());
+                loop {
+                    let mut header = String::new();
+                    reader.read_line(&mut header).unwrap();
+                    if let Some(value) = header.to_ascii_lowercase().strip_prefix("content-length:") {
+                        length = value.trim().parse().unwrap();
+                    }
+                    if header.trim().is_empty() {
+                        break;
+                    }
+                    headers.push_str(&header.to_ascii_lowercase().replace("\r\n", "\n"));
+                }
+                let mut body = vec![0; length];
+                reader.read_exact(&mut body).unwrap();
+                (&stream)
+                    .write_all(
+                        format!("HTTP/1.1 {answer}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+                            .as_bytes(),
+                    )
+                    .unwrap();
+                if tell.send((headers, String::from_utf8(body).unwrap())).is_err() {
+                    return;
+                }
+            }
+        });
+        (url, told)
+    }
+
+    fn event(number: u128, severity: Severity) -> StoredEvent {
+        let mut event = sample::denied("files");
+        event.severity = severity;
+        StoredEvent::new(Uuid::from_u128(number), "laptop", event)
+    }
+
+    fn hook(url: String) -> Webhook {
+        Webhook::start(&WebhookSettings {
+            url,
+            key_file: None,
+            min_severity: Severity::High,
+        })
+        .unwrap()
+    }
+
+    fn received(told: &Receiver<String>) -> StoredEvent {
+        let body = told.recv_timeout(Duration::from_secs(30)).unwrap();
+        json::from_json(serde_json::from_str(&body).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn what_is_bad_enough_is_posted_in_order() {
+        let (url, told) = server(vec!["200 OK", "204 No Content"]);
+        let mut webhook = hook(url);
+        let events = [
+            event(1, Severity::High),
+            event(2, Severity::Medium),
+            event(3, Severity::Critical),
+        ];
+        webhook.post(events.iter(), true);
+        assert_eq!(received(&told), events[0]);
+        assert_eq!(received(&told), events[2]);
+        assert_eq!(webhook.take_lost(), None);
+    }
+
+    #[test]
+    fn a_server_in_trouble_is_tried_again_and_one_that_refuses_is_not() {
+        let (url, told) = server(vec![
+            "503 Service Unavailable",
+            "200 OK",
+            "403 Forbidden",
+            "200 OK",
+        ]);
+        let mut webhook = hook(url);
+        webhook.post(
+            [
+                event(1, Severity::High),
+                event(2, Severity::High),
+                event(3, Severity::High),
+            ]
+            .iter(),
+            true,
+        );
+        let ids: Vec<u128> = (0..4).map(|_| received(&told).id.as_u128()).collect();
+        assert_eq!(ids, [1, 1, 2, 3]);
+        webhook.finish(true);
+        assert_eq!(webhook.take_left(), []);
+        assert_eq!(webhook.take_settled(), [1, 2, 3].map(Uuid::from_u128));
+        let (lost, cause) = webhook.take_lost().unwrap();
+        assert_eq!(lost, 1);
+        assert!(cause.contains("403"), "{cause}");
+    }
+
+    #[test]
+    fn what_does_not_fit_is_counted_and_nobody_waits() {
+        // Nobody accepts: the first one hangs in the thread.
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut webhook = hook(format!("http://{}/hook", listener.local_addr().unwrap()));
+        let event = event(1, Severity::High);
+        webhook.post(std::iter::repeat_n(&event, CAPACITY + 100), false);
+        webhook.post(std::iter::repeat_n(&event, 100), true); // the store has these
+        let (lost, _) = webhook.take_lost().unwrap();
+        assert_eq!(lost, 100);
+    }
+
+    #[test]
+    fn what_is_posted_is_signed_with_the_key_and_not_at_all_where_others_can_read_that() {
+        let directory = tempfile::tempdir().unwrap();
+        let key_file = directory.path().join("key");
+        std::fs::write(&key_file, "ab".repeat(32)).unwrap();
+        let mode = |mode| std::fs::set_permissions(&key_file, std::fs::Permissions::from_mode(mode)).unwrap();
+        let settings = |url| WebhookSettings {
+            url,
+            key_file: Some(key_file.clone()),
+            min_severity: Severity::High,
+        };
+        mode(0o600);
+        let (url, told) = recorded(vec!["200 OK"]);
+        let mut webhook = Webhook::start(&settings(url)).unwrap();
+        webhook.post([event(1, Severity::High)].iter(), true);
+        let (headers, body) = told.recv_timeout(Duration::from_secs(30)).unwrap();
+        let header = |name: &str| {
+            let lines = headers.lines().filter_map(|line| line.split_once(": "));
+            lines
+                .filter(|(key, _)| *key == name)
+                .map(|(_, value)| value.to_owned())
+                .next()
+        };
+        let id = header(ID).unwrap();
+        assert_eq!(id, Uuid::from_u128(1).to_string());
+        let seconds: i64 = header(TIMESTAMP).unwrap().parse().unwrap();
+        let signature = SigningKey::new(&[0xab; 32]).sign(&id, seconds, body.as_bytes());
+        assert_eq!(header(SIGNATURE).unwrap(), signature.to_ascii_lowercase());
+
+        mode(0o644);
+        let (url, told) = recorded(vec!["200 OK"]);
+        let mut webhook = Webhook::start(&settings(url)).unwrap();
+        webhook.post([event(1, Severity::High)].iter(), true);
+        let (lost, cause) = webhook.take_lost().unwrap();
+        assert!(lost == 1 && cause.contains("others can read"), "{cause}");
+        webhook.finish(true);
+        assert_eq!(webhook.take_left(), []);
+        told.try_recv().unwrap_err();
+    }
+
+    #[test]
+    fn what_a_process_that_ends_could_not_post_is_left_for_the_next_one() {
+        let (url, told) = server(vec!["503 Service Unavailable"]);
+        let mut webhook = hook(url);
+        let events = [
+            event(1, Severity::High),
+            event(2, Severity::Medium),
+            event(3, Severity::High),
+        ];
+        webhook.post(events.iter(), true);
+        assert_eq!(received(&told), events[0]);
+        webhook.finish(true);
+        assert!(
+            webhook.shared.lock().is_over,
+            "nothing more can be done, and nobody waits"
+        );
+        let left = [&events[0], &events[2]].map(|event| (event.id, event.timestamp));
+        assert_eq!(webhook.take_left(), left);
+        assert_eq!(webhook.take_settled(), Vec::<Uuid>::new());
+        assert_eq!(webhook.take_lost(), None);
+    }
+
+    #[test]
+    fn what_was_tried_often_enough_is_tried_later_while_it_is_young_and_in_the_store() {
+        let fate = |age: i64, is_stored| {
+            let mut state = State::default();
+            let post = Post {
+                id: Uuid::from_u128(1),
+                at: Timestamp(now().0 - age),
+                body: Arc::new([]),
+                is_stored,
+            };
+            state.waiting.push_back(post.clone());
+            state.finish_post(&post, Err(GivenUp::Unavailable("503".to_owned())));
+            (state.waiting.len(), state.settled.len(), state.lost)
+        };
+        assert_eq!(fate(0, true), (0, 0, 0));
+        assert_eq!(fate(MAX_AGE + 1, true), (0, 1, 1));
+        assert_eq!(fate(0, false), (0, 0, 1));
+    }
+}

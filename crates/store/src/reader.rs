@@ -1,0 +1,553 @@
+//! A store opened for reading only: beside a running daemon, after it, and without rights to its directory.
+
+use std::{
+    fs, io,
+    os::unix::ffi::OsStrExt as _,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use mcpmon_model::{DefinitionKey, DefinitionRecord, Kills, PinKey, ServerId, SessionId, Timestamp};
+use nix::{
+    fcntl::{AT_FDCWD, AtFlags},
+    unistd::{AccessFlags, faccessat},
+};
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+use uuid::Uuid;
+
+use super::{
+    BinaryPin, CallPlaces, EventPositions, Filter, Label, Launch, Member, SealedBody, Selection,
+    ServerSummary, SessionSummary, Span, StoredEvent, ToolCall, bodies, calls, definitions, forgotten, kills,
+    launches, pins,
+    query::{self, Window},
+    schema::{self, SchemaError},
+    servers, sessions, watches,
+};
+
+const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// A store opened for reading.
+#[derive(Debug)]
+pub struct Reader {
+    connection: Connection,
+    path: PathBuf,
+    view: View,
+}
+
+/// How far a reader sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum View {
+    /// What is written while it reads.
+    Live,
+    /// The file as it was when it was opened.
+    Frozen,
+}
+
+/// Why a store cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// No such file.
+    #[error("there is no store at {path}", path = .0.display())]
+    Missing(PathBuf),
+    /// The file, or its directory, may not be read.
+    #[error("no permission to read the store {path}", path = .0.display())]
+    Denied(PathBuf),
+    /// The file is none of ours, or of another version.
+    #[error("cannot read {path} as a store", path = path.display())]
+    Schema {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        #[source]
+        source: SchemaError,
+    },
+    /// The system refused.
+    #[error("cannot open the store {path}", path = path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// A query failed.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot read from the store {path}", path = path.display())]
+pub struct QueryError {
+    path: PathBuf,
+    #[source]
+    source: rusqlite::Error,
+}
+
+impl OpenError {
+    fn of(path: &Path, source: io::Error) -> Self {
+        let path = path.to_owned();
+        if source.kind() == io::ErrorKind::NotFound {
+            return Self::Missing(path);
+        }
+        if source.kind() == io::ErrorKind::PermissionDenied {
+            return Self::Denied(path);
+        }
+        Self::Io { path, source }
+    }
+}
+
+impl Reader {
+    /// Opens the store at `path`.
+    ///
+    /// # Errors
+    /// Where it is missing, may not be read, or is none of this version.
+    pub fn open(path: &Path) -> Result<Self, OpenError> {
+        Self::open_checked(path, schema::check)
+    }
+
+    /// The same for a store that an earlier mcpmon wrote, of which only tables and columns are read that it has.
+    pub(super) fn open_any_version(path: &Path) -> Result<Self, OpenError> {
+        Self::open_checked(path, schema::check_ours)
+    }
+
+    fn open_checked(path: &Path, check: Check) -> Result<Self, OpenError> {
+        // SQLite has one error for all of these. Opening the file to look would drop the locks this process has on it.
+        fs::metadata(path).map_err(|error| OpenError::of(path, error))?;
+        faccessat(AT_FDCWD, path, AccessFlags::R_OK, AtFlags::AT_EACCESS)
+            .map_err(|errno| OpenError::of(path, errno.into()))?;
+        let (connection, view) = connect(path, check).map_err(|source| OpenError::Schema {
+            path: path.to_owned(),
+            source,
+        })?;
+        Ok(Self {
+            connection,
+            path: path.to_owned(),
+            view,
+        })
+    }
+
+    /// The event of this identity, if it is there.
+    ///
+    /// # Errors
+    /// Where the store cannot be read.
+    pub fn event(&self, id: Uuid) -> Result<Option<StoredEvent>, QueryError> {
+        self.run(|connection| query::event(connection, id))
+    }
+
+    /// The newest `limit` events that match, oldest first.
+    ///
+    /// # Errors
+    /// Where the store cannot be read.
+    pub fn events(&self, filter: &Filter, limit: u32) -> Result<Vec<StoredEvent>, QueryError> {
+        self.run(|connection| query::events(connection, filter, Window::Newest { limit }))
+    }
+
+    /// Where the newest `limit` events are that match, in the order in which they were recorded.
+    ///
+    /// # Errors
+    /// Where the store cannot be read.
+    pub fn find(&self, filter: &Filter, limit: u32) -> Result<EventPositions, QueryError> {
+        self.run(|connection| query::find(connection, filter, Window::Newest { limit }))
+            .map(EventPositions)
+    }
+
+    /// Looks at each event that was found, one after the other; those that retention removed since are left out.
+    ///
+    /// # Errors
+    /// Where the store cannot be read, or `look` fails.
+    pub fn each<E: From<QueryError>>(
+        &self,
+        found: &EventPositions,
+        mut look: impl FnMut(StoredEvent) -> Result<(), E>,
+    ) -> Result<(), E> {
+        for position in &found.0 {
+            if let Some(event) = self.run(|connection| query::event_at(connection, position.seq))? {
+                look(event)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// At most `limit` events that match from after position `seq`, oldest first.
+    ///
+    /// # Errors
+    /// Where the store cannot be read.
+    pub fn events_after(
+        &self,
+        seq: i64,
+        filter: &Filter,
+        limit: u32,
+    ) -> Result<Vec<StoredEvent>, QueryError> {
+        self.run(|connection| query::events(connection, filter, Window::After { seq, limit }))
+    }
+
+    /// The newest `limit` server starts that match, oldest first, each with its end and its mismatches.
+    ///
+    /// # Errors
+    /// Where the store cannot be read.
+    pub fn launches(&self, filter: &Filter, limit: u32) -> Result<Vec<Launch>, QueryError> {
+        self.run(|connection| launches::load(connection, filter, limit))
+    }
+
+    /// Where the newest `limit` tool calls are that match, oldest first.
+    ///
+    /// # Errors
+    /// Where the store cannot be read.
+    pub fn calls(&self, filter: &Filter, limit: u32) -> Result<Vec<CallPlaces>, QueryError> {
+        self.run(|connection| calls::find(connection, filter, limit))
+    }
+
+    /// A call that was found, without what retention removed since.
+    ///
+    /// # Errors
+    /// Where the store cannot be read.
+    pub fn call(&self, places: &CallPlaces) -> Result<ToolCall, QueryError> {
+        self.run(|connection| calls::read(connection, places))
+    }
+
+    /// All servers by id.
+    ///
+    /// # Errors
+    /// Where the store cannot be read.
+    pub fn servers(&self) -> Result<Vec<ServerSummary>, QueryError> {
+        self.run(servers::load)
+    }
+
+    /// All pins by key, set and part.
+    ///
+    /// # Errors
+    /// Where the store, or one of the pins, cannot be read.
+    pub fn pins(&self) -> Result<Vec<BinaryPin>, QueryError> {
+        self.run(pins::load)
+    }
+
+    /// The definitions that are selected, by server, package, user, kind and name.
+    ///
+    /// # Errors
+    /// Where the store, or one of them, cannot be read.
+    pub fn definitions(&self, selection: &Selection) -> Result<Vec<DefinitionRecord>, QueryError> {
+        self.run(|connection| definitions::load(connection, selection))
+    }
+
+    /// Definitions of one server, package and user, by kind and name.
+    ///
+    /// # Errors
+    /// Where the store, or one of them, cannot be read.
+    pub fn definitions_of(&self, identity: &PinKey) -> Result<Vec<DefinitionRecord>, QueryError> {
+        self.run(|connection| definitions::of(connection, identity))
+    }
+
+    /// What a person refused of one server, package and user, and who.
+    ///
+    /// # Errors
+    /// Where the store cannot be read.
+    pub fn refused(&self, identity: &PinKey) -> Result<Vec<(DefinitionKey, String)>, QueryError> {
+        self.run(|connection| definitions::refused(connection, identity))
+    }
+
+    /// When a person had definitions of one server and user forgotten, and of which name, `None` for all of them.
+    ///
+    /// # Errors
+    /// Where the store cannot be read.
+    pub fn forgotten(&self, identity: &PinKey) -> Result<Vec<(Option<String>, Timestamp)>, QueryError> {
+        self.run(|connection| forgotten::of(connection, identity))
+    }
+
+    /// Ids of the servers of one user that anything is pinned for.
+    ///
+    /// # Errors
+    /// Where the store cannot be read.
+    pub fn pinned_servers(&self, uid: u32) -> Result<Vec<ServerId>, QueryError> {
+        self.run(|connection| definitions::pinned_servers(connection, uid))
+    }
+
+    /// Labels of the newest `limit` bodies that are kept, oldest first, each with the name of its key.
+    ///
+    /// # Errors
+    /// Where the store cannot be read.
+    pub fn bodies(&self, now: Timestamp, limit: u32) -> Result<Vec<(Label, String)>, QueryError> {
+        self.run(|connection| bodies::table::labels(connection, now, limit))
+    }
+
+    /// The bodies that are kept of one exchange, in the order they were written.
+    ///
+    /// # Errors
+    /// Where the store, or one of them, cannot be read.
+    pub fn bodies_of(&self, now: Timestamp, request: &str) -> Result<Vec<SealedBody>, QueryError> {
+        self.run(|connection| bodies::table::of(connection, now, request))
+    }
+
+    /// What persons stopped.
+    ///
+    /// # Errors
+    /// Where the store cannot be read.
+    pub fn kills(&self) -> Result<Kills, QueryError> {
+        self.run(kills::load)
+    }
+
+    /// Who is in a session and has not left; some of them may be gone.
+    ///
+    /// # Errors
+    /// Where the store cannot be read.
+    pub fn members(&self, session: &SessionId) -> Result<Vec<Member>, QueryError> {
+        self.run(|connection| sessions::members(connection, session))
+    }
+
+    /// Who is in any session and has not left; those who were killed never say so.
+    ///
+    /// # Errors
+    /// Where the store cannot be read.
+    pub fn everybody(&self) -> Result<Vec<Member>, QueryError> {
+        self.run(sessions::everybody)
+    }
+
+    /// The newest `limit` sessions, oldest first.
+    ///
+    /// # Errors
+    /// Where the store cannot be read.
+    pub fn sessions(&self, limit: u32) -> Result<Vec<SessionSummary>, QueryError> {
+        self.run(|connection| sessions::load(connection, limit))
+    }
+
+    /// When the oldest event happened that is kept.
+    ///
+    /// # Errors
+    /// Where the store cannot be read.
+    pub fn oldest_event(&self) -> Result<Option<Timestamp>, QueryError> {
+        let select = "SELECT min(timestamp) FROM events";
+        let oldest =
+            self.run(|connection| connection.query_row(select, [], |row| row.get::<_, Option<i64>>(0)))?;
+        Ok(oldest.map(Timestamp))
+    }
+
+    /// The parts of `span` in which no daemon watched.
+    ///
+    /// # Errors
+    /// Where the store cannot be read.
+    pub fn unwatched(&self, span: Span) -> Result<Vec<Span>, QueryError> {
+        self.run(|connection| watches::unwatched(connection, span))
+    }
+
+    /// Ids of every session that is remembered, or that an event names: the one whose events are newest last.
+    ///
+    /// # Errors
+    /// Where the store cannot be read.
+    pub fn session_ids(&self) -> Result<Vec<String>, QueryError> {
+        self.run(sessions::ids)
+    }
+
+    /// The highest position given so far, 0 in a new store.
+    pub(super) fn last_seq(&self) -> Result<i64, QueryError> {
+        self.run(query::last_seq)
+    }
+
+    pub(super) const fn view(&self) -> View {
+        self.view
+    }
+
+    /// Where the store is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Reads while another store is written.
+    pub(super) fn with<T>(
+        &self,
+        work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> rusqlite::Result<T> {
+        work(&self.connection)
+    }
+
+    fn run<T>(&self, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, QueryError> {
+        work(&self.connection).map_err(|source| QueryError {
+            path: self.path.clone(),
+            source,
+        })
+    }
+}
+
+/// A database in WAL mode needs its `-shm` and `-wal` beside it. After a clean stop they are gone, and who may not
+/// make them again can still read the file alone: it is complete then.
+/// Checks whether a database can be read.
+type Check = fn(&Connection) -> Result<(), SchemaError>;
+
+fn connect(path: &Path, check: Check) -> Result<(Connection, View), SchemaError> {
+    match open_live(path, check) {
+        Err(SchemaError::Sqlite(error)) if needs_log(&error) && !has_log(path) => {
+            Ok((open_frozen(path, check)?, View::Frozen))
+        }
+        outcome => Ok((outcome?, View::Live)),
+    }
+}
+
+fn open_live(path: &Path, check: Check) -> Result<Connection, SchemaError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    prepared(Connection::open_with_flags(path, flags)?, check)
+}
+
+fn open_frozen(path: &Path, check: Check) -> Result<Connection, SchemaError> {
+    let flags =
+        OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
+    prepared(Connection::open_with_flags(frozen_uri(path), flags)?, check)
+}
+
+fn prepared(connection: Connection, check: Check) -> Result<Connection, SchemaError> {
+    connection.busy_timeout(BUSY_TIMEOUT)?;
+    connection.pragma_update(None, "trusted_schema", false)?;
+    connection.pragma_update(None, "query_only", true)?;
+    check(&connection)?;
+    Ok(connection)
+}
+
+fn needs_log(error: &rusqlite::Error) -> bool {
+    matches!(
+        error.sqlite_error_code(),
+        // A disk without room for what readers share is an I/O failure.
+        Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly | ErrorCode::SystemIoFailure)
+    )
+}
+
+fn has_log(path: &Path) -> bool {
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    fs::metadata(log).is_ok_and(|metadata| metadata.len() > 0)
+}
+
+fn frozen_uri(path: &Path) -> String {
+    use std::fmt::Write as _;
+    let mut uri = "file:".to_owned();
+    for &byte in path.as_os_str().as_bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'-' | b'_' | b'.' => uri.push(char::from(byte)),
+            _ => write!(uri, "%{byte:02x}").expect("writing to a String cannot fail"),
+        }
+    }
+    uri + "?immutable=1"
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+    use crate::{Access, Store, sample};
+
+    /// Runs `work` on a thread that has no rights of root's over files: `setfsuid` holds for one thread only.
+    fn as_a_member_of_the_group<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+        std::thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                if nix::unistd::geteuid().is_root() {
+                    nix::unistd::setfsuid(nix::unistd::Uid::from_raw(65_534));
+                }
+                work()
+            });
+            thread.join().unwrap()
+        })
+    }
+
+    fn mode(path: &Path, mode: u32) {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    #[test]
+    fn a_running_store_is_read_without_rights_to_write() {
+        let (directory, mut store) = sample::store();
+        sample::fill(&mut store, [sample::started("a", 2)]);
+        mode(directory.path(), 0o550);
+        for name in ["mcpmon.db", "mcpmon.db-wal", "mcpmon.db-shm"] {
+            mode(&directory.path().join(name), 0o440);
+        }
+        as_a_member_of_the_group(|| {
+            let reader = Reader::open(&directory.path().join("mcpmon.db")).unwrap();
+            assert_eq!(reader.view(), View::Live);
+            assert_eq!(reader.events(&Filter::default(), 10).unwrap().len(), 1);
+        });
+        mode(directory.path(), 0o750);
+    }
+
+    #[test]
+    fn a_stopped_store_is_read_without_rights_to_write() {
+        let (directory, mut store) = sample::store();
+        sample::fill(&mut store, [sample::started("a", 2)]);
+        drop(store);
+        let odd = directory.path().join("50% odd?name#.db");
+        fs::rename(directory.path().join("mcpmon.db"), &odd).unwrap();
+        mode(directory.path(), 0o555);
+        mode(&odd, 0o444);
+        as_a_member_of_the_group(|| {
+            let reader = Reader::open(&odd).unwrap();
+            assert_eq!(reader.view(), View::Frozen);
+            assert_eq!(reader.events(&Filter::default(), 10).unwrap().len(), 1);
+        });
+        mode(directory.path(), 0o750);
+    }
+
+    #[test]
+    fn a_store_of_someone_else_says_so() {
+        let (directory, _store) = sample::store();
+        let path = directory.path().join("mcpmon.db");
+        mode(&path, 0o000);
+        as_a_member_of_the_group(|| {
+            assert!(matches!(Reader::open(&path), Err(OpenError::Denied(denied)) if denied == path));
+        });
+    }
+
+    #[test]
+    fn a_missing_store_is_not_made() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("mcpmon.db");
+        assert!(matches!(Reader::open(&path), Err(OpenError::Missing(_))));
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn an_empty_file_is_no_store() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("empty");
+        fs::write(&path, "").unwrap();
+        assert!(matches!(
+            Reader::open(&path),
+            Err(OpenError::Schema {
+                source: SchemaError::Foreign,
+                ..
+            })
+        ));
+    }
+
+    #[test]
+    fn nothing_can_be_written_through_a_reader() {
+        let (directory, _store) = sample::store();
+        let reader = Reader::open(&directory.path().join("mcpmon.db")).unwrap();
+        reader.connection.execute("DELETE FROM events", []).unwrap_err();
+    }
+
+    #[test]
+    fn readers_see_whole_batches_while_they_are_written() {
+        const BATCHES: u32 = 50;
+        let (directory, store) = sample::store();
+        drop(store);
+        let path = directory.path().join("mcpmon.db");
+        std::thread::scope(|scope| {
+            let writer = scope.spawn(|| {
+                let mut store = Store::open(&path, Access::default()).unwrap();
+                for batch in 1..=BATCHES {
+                    sample::fill(
+                        &mut store,
+                        (0..10).map(|pid| sample::started("a", batch * 100 + pid)),
+                    );
+                }
+            });
+            let reader = Reader::open(&path).unwrap();
+            let mut seen = 0;
+            while seen < BATCHES as usize * 10 {
+                let is_written = writer.is_finished();
+                let count = reader.events(&Filter::default(), 10_000).unwrap().len();
+                assert!(
+                    count >= seen && count.is_multiple_of(10),
+                    "{seen} and then {count}"
+                );
+                assert!(!is_written || count == BATCHES as usize * 10, "{count} of all");
+                seen = count;
+            }
+        });
+    }
+}

@@ -1,0 +1,331 @@
+//! What happened in sessions a short while ago, for rules over the calls to several servers. Who checks a call reads
+//! what others added since, and adds its own, in one transaction.
+
+use std::time::Duration;
+
+use mcpmon_model::{Recent, SessionId, Timestamp};
+use rusqlite::{Connection, params};
+
+use super::{Store, StoreError};
+
+/// How long calls are kept: buckets that fill slower than this are full for a process that is new to them.
+const CALLS_KEPT: Duration = Duration::from_hours(1);
+/// How long results are kept: as long as the longest window that a configuration can have.
+const OUTPUTS_KEPT: Duration = Duration::from_mins(10);
+/// Results and calls that are kept of all sessions, however young: what is recorded has its size limit, this has not.
+const MOST_OUTPUTS: u32 = 4096;
+const MOST_CALLS: u32 = 1 << 16;
+/// Rows between two looks for too many calls, and for those that are too old.
+const BETWEEN_LOOKS: i64 = 4096;
+/// Rows between two looks for too many results, which are long and have an index.
+const BETWEEN_LOOKS_AT_OUTPUTS: i64 = 256;
+/// Rows that are read at once: what is kept of one window holds no more.
+const MOST_ROWS: u32 = 8192;
+
+impl Store {
+    /// Lets `work` see what was added to a session after the row `after`, and adds what it returns; nobody adds
+    /// anything in between. Returns the number of the row that was added.
+    ///
+    /// # Errors
+    /// Where SQLite fails; then nothing is added, though `work` may have run.
+    pub fn among_recent<T>(
+        &mut self,
+        session: &SessionId,
+        after: i64,
+        work: impl FnOnce(Vec<(i64, Recent)>) -> (T, Option<Recent>),
+    ) -> Result<(T, Option<i64>), StoreError> {
+        self.write(|transaction| {
+            let (value, added) = work(since(transaction, session, after)?);
+            let row = added.map(|added| put(transaction, session, &added)).transpose()?;
+            Ok((value, row))
+        })
+    }
+}
+
+/// Adds what happened, and returns the number of its row.
+pub(super) fn put(connection: &Connection, session: &SessionId, recent: &Recent) -> rusqlite::Result<i64> {
+    let what = serde_json::to_string(recent)
+        .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
+    let is_output = matches!(recent, Recent::Output(_));
+    connection
+        .prepare_cached("INSERT INTO recent (session_id, at, is_output, what) VALUES (?1, ?2, ?3, ?4)")?
+        .execute(params![session.key().as_str(), recent.at().0, is_output, what])?;
+    let row = connection.last_insert_rowid();
+    if row % BETWEEN_LOOKS == 0 {
+        prune_oldest(connection, recent.at())?;
+    } else if row % BETWEEN_LOOKS_AT_OUTPUTS == 0 {
+        prune_outputs(connection)?;
+    }
+    Ok(row)
+}
+
+/// What was added to a session after a row, oldest first. What a later version wrote is left out.
+fn since(connection: &Connection, session: &SessionId, after: i64) -> rusqlite::Result<Vec<(i64, Recent)>> {
+    let rows: Vec<(i64, String)> = connection
+        .prepare_cached(
+            "SELECT seq, what FROM recent WHERE session_id = ?1 AND seq > ?2 ORDER BY seq DESC LIMIT ?3",
+        )?
+        .query_map(params![session.key().as_str(), after, MOST_ROWS], |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })?
+        .collect::<Result<_, _>>()?;
+    let mut happened = Vec::with_capacity(rows.len());
+    for (row, what) in rows.into_iter().rev() {
+        match serde_json::from_str(&what) {
+            Ok(recent) => happened.push((row, recent)),
+            Err(error) => tracing::warn!(%error, "what happened in a session cannot be read"),
+        }
+    }
+    Ok(happened)
+}
+
+/// Removes what no rule reaches any more: neither from now nor from the latest that happened. Reads all rows.
+pub(super) fn prune(connection: &Connection, now: Timestamp) -> rusqlite::Result<()> {
+    let latest: Option<i64> = connection
+        .prepare_cached("SELECT max(at) FROM recent")?
+        .query_row([], |row| row.get(0))?;
+    let now = Timestamp(latest.map_or(now.0, |latest| latest.min(now.0)));
+    connection
+        .prepare_cached("DELETE FROM recent WHERE at < ?1 OR (is_output AND at < ?2)")?
+        .execute([before(now, CALLS_KEPT), before(now, OUTPUTS_KEPT)])?;
+    prune_calls(connection, MOST_CALLS)?;
+    prune_outputs(connection)
+}
+
+/// Removes the same, as far as it was added before anything younger: nearly all is added as it happens. Rows are
+/// read up to the first that stays, and counted by index: whoever adds waits for this.
+fn prune_oldest(connection: &Connection, now: Timestamp) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached(
+            "DELETE FROM recent WHERE NOT is_output AND seq < \
+                 (SELECT seq FROM recent WHERE NOT is_output AND at >= ?1 ORDER BY seq LIMIT 1)",
+        )?
+        .execute([before(now, CALLS_KEPT)])?;
+    connection
+        .prepare_cached(
+            "DELETE FROM recent WHERE is_output AND seq < \
+                 (SELECT seq FROM recent WHERE is_output AND at >= ?1 ORDER BY seq LIMIT 1)",
+        )?
+        .execute([before(now, OUTPUTS_KEPT)])?;
+    prune_calls(connection, MOST_CALLS)?;
+    prune_outputs(connection)
+}
+
+fn before(now: Timestamp, kept: Duration) -> i64 {
+    now.0
+        .saturating_sub(i64::try_from(kept.as_nanos()).unwrap_or(i64::MAX))
+}
+
+/// Removes the oldest of too many calls. Rows are counted in their indexes, which are much shorter than they are.
+fn prune_calls(connection: &Connection, most: u32) -> rusqlite::Result<()> {
+    let count =
+        |what| -> rusqlite::Result<i64> { connection.prepare_cached(what)?.query_row([], |row| row.get(0)) };
+    let outputs = count("SELECT count(*) FROM recent WHERE is_output")?;
+    let calls = count("SELECT count(*) FROM recent")? - outputs;
+    let excess = calls - i64::from(most);
+    if excess > 0 {
+        connection
+            .prepare_cached(
+                "DELETE FROM recent WHERE seq IN \
+                     (SELECT seq FROM recent WHERE NOT is_output ORDER BY seq LIMIT ?1)",
+            )?
+            .execute([excess])?;
+    }
+    Ok(())
+}
+
+/// Removes the oldest of too many results.
+fn prune_outputs(connection: &Connection) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached(
+            "DELETE FROM recent WHERE is_output AND seq <= \
+                 (SELECT seq FROM recent WHERE is_output ORDER BY seq DESC LIMIT 1 OFFSET ?1)",
+        )?
+        .execute([MOST_OUTPUTS])?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use mcpmon_model::{Action, Fingerprint, RecentCall, RecentOutput, ServerId, ToolCategory};
+
+    use super::*;
+    use crate::sample;
+
+    fn call(at: i64) -> Recent {
+        Recent::Call(RecentCall {
+            at: Timestamp(at),
+            server: ServerId::new("fs").unwrap(),
+            tool: "read".to_owned(),
+            category: ToolCategory::Read,
+            request: None,
+            turn: None,
+            action: Action::Allow,
+            labels: Vec::new(),
+            left: Some(7),
+        })
+    }
+
+    fn output(at: i64) -> Recent {
+        Recent::Output(RecentOutput {
+            at: Timestamp(at),
+            server: ServerId::new("fs").unwrap(),
+            tool: "read".to_owned(),
+            labels: Vec::new(),
+            print: Fingerprint::new(vec![1, 2, 3]),
+        })
+    }
+
+    fn seen(store: &mut Store, session: &str, after: i64) -> Vec<Recent> {
+        let look = |rows: Vec<(i64, Recent)>| (rows.into_iter().map(|(_, recent)| recent).collect(), None);
+        store
+            .among_recent(&SessionId::new(session), after, look)
+            .unwrap()
+            .0
+    }
+
+    #[test]
+    fn what_others_added_is_seen_once_and_only_in_its_session() {
+        let (_directory, mut store) = sample::store();
+        let session = SessionId::new("s1");
+        let (seen_first, first) = store
+            .among_recent(&session, 0, |rows| (rows.len(), Some(call(1))))
+            .unwrap();
+        assert_eq!(seen_first, 0);
+        let first = first.expect("it was added");
+        store
+            .write(|transaction| put(transaction, &session, &output(2)))
+            .unwrap();
+        assert_eq!(seen(&mut store, "s1", 0), [call(1), output(2)]);
+        assert_eq!(seen(&mut store, "s1", first), [output(2)]);
+        assert_eq!(seen(&mut store, "s2", 0), []);
+    }
+
+    #[test]
+    fn what_is_too_old_is_removed() {
+        let (_directory, mut store) = sample::store();
+        let session = SessionId::new("s1");
+        let minute = 60 * sample::SECOND;
+        store
+            .write(|transaction| {
+                for recent in [call(0), output(0), call(60 * minute), output(60 * minute)] {
+                    put(transaction, &session, &recent)?;
+                }
+                put(transaction, &session, &call(61 * minute))?;
+                prune(transaction, Timestamp(i64::MAX))
+            })
+            .unwrap();
+        let rest = [call(60 * minute), output(60 * minute), call(61 * minute)];
+        assert_eq!(seen(&mut store, "s1", 0), rest);
+        store
+            .write(|transaction| {
+                put(transaction, &session, &call(75 * minute))?;
+                prune(transaction, Timestamp(75 * minute))
+            })
+            .unwrap();
+        let rest = [call(60 * minute), call(61 * minute), call(75 * minute)];
+        assert_eq!(seen(&mut store, "s1", 0), rest);
+    }
+
+    #[test]
+    fn what_is_too_old_is_removed_while_more_is_added() {
+        let (_directory, mut store) = sample::store();
+        let session = SessionId::new("s1");
+        let minute = 60 * sample::SECOND;
+        let left = |store: &mut Store, now: i64| {
+            store
+                .write(|transaction| prune_oldest(transaction, Timestamp(now * minute)))
+                .unwrap();
+            seen(store, "s1", 0)
+        };
+        store
+            .write(|transaction| {
+                for recent in [call(0), output(0), call(55 * minute), output(55 * minute)] {
+                    put(transaction, &session, &recent)?;
+                }
+                put(transaction, &session, &call(0)) // told late
+            })
+            .unwrap();
+        assert_eq!(left(&mut store, 9).len(), 5, "all of it is young");
+        let rest = [call(0), call(55 * minute), output(55 * minute), call(0)];
+        assert_eq!(left(&mut store, 60), rest);
+        assert_eq!(
+            left(&mut store, 61),
+            rest[1..],
+            "what is behind a younger one goes with that"
+        );
+        store
+            .write(|transaction| prune(transaction, Timestamp(61 * minute)))
+            .unwrap();
+        assert_eq!(
+            seen(&mut store, "s1", 0),
+            rest[1..],
+            "the latest is not an hour from it"
+        );
+    }
+
+    #[test]
+    fn the_oldest_of_too_many_calls_go() {
+        let (_directory, mut store) = sample::store();
+        let session = SessionId::new("s1");
+        store
+            .write(|transaction| {
+                for at in 0..10 {
+                    put(transaction, &session, &call(at))?;
+                    put(transaction, &session, &output(at))?;
+                }
+                prune_calls(transaction, 10)?;
+                prune_calls(transaction, 3)
+            })
+            .unwrap();
+        let calls: Vec<Recent> = seen(&mut store, "s1", 0)
+            .into_iter()
+            .filter(|recent| matches!(recent, Recent::Call(_)))
+            .collect();
+        assert_eq!(calls, [call(7), call(8), call(9)]);
+        assert_eq!(seen(&mut store, "s1", 0).len(), 13, "results are not counted");
+    }
+
+    #[test]
+    fn no_more_is_kept_than_its_share_of_the_disk() {
+        let (_directory, mut store) = sample::store();
+        let session = SessionId::new("s1");
+        store
+            .write(|transaction| {
+                for _ in 0..MOST_OUTPUTS + 1000 {
+                    put(transaction, &session, &output(7))?;
+                }
+                Ok(())
+            })
+            .unwrap();
+        let kept = seen(&mut store, "s1", 0).len();
+        let most = MOST_OUTPUTS as usize;
+        let between = usize::try_from(BETWEEN_LOOKS_AT_OUTPUTS).unwrap();
+        assert!(
+            (most..most + between).contains(&kept),
+            "{kept} with each that is added"
+        );
+        store
+            .write(|transaction| {
+                put(transaction, &session, &call(7))?;
+                prune(transaction, Timestamp(7))
+            })
+            .unwrap();
+        assert_eq!(seen(&mut store, "s1", 0).len(), most + 1);
+    }
+
+    #[test]
+    fn too_many_results_are_found_by_their_index() {
+        let (_directory, mut store) = sample::store();
+        let plan: Vec<String> = store
+            .write(|transaction| {
+                let mut plan = transaction.prepare(
+                    "EXPLAIN QUERY PLAN \
+                     SELECT seq FROM recent WHERE is_output ORDER BY seq DESC LIMIT 1 OFFSET 4096",
+                )?;
+                plan.query_map([], |row| row.get("detail"))?.collect()
+            })
+            .unwrap();
+        assert!(plan.concat().contains("recent_outputs"), "{plan:?}");
+    }
+}

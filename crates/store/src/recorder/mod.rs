@@ -1,0 +1,403 @@
+//! The handle through which everything is recorded.
+
+use std::{
+    fs,
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+    thread::JoinHandle,
+    time::Duration,
+};
+
+use mcpmon_model::{Action, Event, PinKey, ProcessRef, Retold, ServerId};
+
+use super::{
+    Access, BinaryPin, DeclaredServer, Destination, Entry, Limits, OutletSettings, Store, StoreError,
+    StoreLocation, StoredEvent,
+    journal::Journal,
+    queue::{Queue, Refused, Room, Unworded},
+    writer::Writer,
+};
+
+/// How a store is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Where the SQLite file is.
+    pub location: StoreLocation,
+    /// Who may read it.
+    pub access: Access,
+    /// The `host` field of every event.
+    pub host: String,
+    /// Events that wait at most; what comes beyond is counted and dropped.
+    pub capacity: usize,
+    /// Events in one transaction at most.
+    pub batch: usize,
+    /// Longest time an ordinary event waits.
+    pub flush_interval: Duration,
+    /// Age at which events are removed.
+    pub retention: Duration,
+    /// Size in bytes at which the oldest events are removed.
+    pub max_size: u64,
+    /// Where events go beside the store.
+    pub outlets: OutletSettings,
+}
+
+impl Settings {
+    /// The defaults for a store at `path`: 65,536 events wait, 1,000 a batch, 50 ms, 30 days, 1 GiB.
+    #[must_use]
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self {
+            location: StoreLocation::new(path),
+            access: Access::default(),
+            host: host_name(),
+            capacity: 65_536,
+            batch: 1000,
+            flush_interval: Duration::from_millis(50),
+            retention: Duration::from_hours(30 * 24),
+            max_size: 1 << 30,
+            outlets: OutletSettings::default(),
+        }
+    }
+
+    pub(super) fn limits(&self) -> Limits {
+        Limits {
+            retention: self.retention,
+            max_size: self.location.max_size(self.max_size),
+        }
+    }
+}
+
+/// What the writer has done, and what stands in its way.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RecorderStatus {
+    /// Events written.
+    pub written: u64,
+    /// Events that did not fit or could not be written.
+    pub lost: u64,
+    /// What waits in the queue.
+    pub queued: usize,
+    /// Why the latest write failed, `None` once one succeeded again.
+    pub last_error: Option<String>,
+}
+
+impl RecorderStatus {
+    /// Why something is missing in the store.
+    #[must_use]
+    pub fn cause(&self) -> &str {
+        let too_much = "more was to be recorded than could be written in time";
+        self.last_error.as_deref().unwrap_or(too_much)
+    }
+}
+
+/// Some of what was recorded is not in the store yet.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{remaining} records could not be written in time: {}", .cause.as_deref().unwrap_or("the writer is behind"))]
+pub struct Unsettled {
+    /// How many.
+    pub remaining: u64,
+    /// Why the latest write failed.
+    pub cause: Option<String>,
+}
+
+/// What was to be kept is not known to be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unkept {
+    /// It was not taken in.
+    #[error(transparent)]
+    Refused(#[from] Refused),
+    /// It is not there yet.
+    #[error(transparent)]
+    Unsettled(#[from] Unsettled),
+    /// It was given up.
+    #[error("the store could not be written: {0}")]
+    GivenUp(String),
+}
+
+/// Records events and pins without making anyone wait. Clones share one writer thread, which ends with the last.
+#[derive(Clone, Debug)]
+pub struct Recorder(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    queue: Arc<Queue>,
+    journal: Arc<Journal>,
+    settings: Settings,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Recorder {
+    /// Opens the store and starts its writer.
+    ///
+    /// # Errors
+    /// Where the store cannot be opened or made, or no thread can be started.
+    pub fn start(settings: Settings) -> Result<Self, StoreError> {
+        let store = Store::open_at(&settings.location, settings.access)?;
+        Self::with(Box::new(store), settings)
+    }
+
+    /// Starts a writer that takes everything to `destination`. What was stopped is in a journal beside the path of
+    /// the settings until it is there; journals of processes that were killed are taken over.
+    ///
+    /// # Errors
+    /// Where no thread can be started.
+    pub fn with(destination: Box<dyn Destination>, settings: Settings) -> Result<Self, StoreError> {
+        let recorder = Self::new(settings);
+        recorder.begin(destination)?;
+        Ok(recorder)
+    }
+
+    /// Takes in what is recorded, which waits until the writer [begins](Self::begin).
+    #[must_use]
+    pub fn new(settings: Settings) -> Self {
+        Self(Arc::new(Shared {
+            queue: Arc::new(Queue::new(
+                settings.capacity,
+                settings.batch,
+                settings.flush_interval,
+            )),
+            journal: Arc::new(Journal::beside(&settings.location.path(), settings.access)),
+            settings,
+            thread: Mutex::default(),
+        }))
+    }
+
+    /// Starts the writer, which takes everything to `destination`, the journals of processes that were killed too.
+    ///
+    /// # Errors
+    /// Where no thread can be started.
+    pub fn begin(&self, destination: Box<dyn Destination>) -> Result<(), StoreError> {
+        let Shared {
+            queue,
+            journal,
+            settings,
+            thread,
+        } = &*self.0;
+        let writer = Writer::new(destination, Arc::clone(queue), Arc::clone(journal), settings);
+        queue.await_first();
+        let started = std::thread::Builder::new()
+            .name("record".to_owned())
+            .spawn(move || writer.run())
+            .map_err(StoreError::Thread)?;
+        *thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(started);
+        Ok(())
+    }
+
+    /// Where the store is, or would be.
+    #[must_use]
+    pub fn path(&self) -> PathBuf {
+        self.0.settings.location.path()
+    }
+
+    /// The place of the store, which can change.
+    #[must_use]
+    pub fn location(&self) -> &StoreLocation {
+        &self.0.settings.location
+    }
+
+    /// Records `event`; where the queue is full it is counted, and reported as `mcp_events_lost` later. One that
+    /// tells of something stopped survives a kill of this process.
+    pub fn push(&self, event: Event) {
+        self.push_of(event, None);
+    }
+
+    /// Records `event` as [`push`](Self::push) does; it is of `process` unless it says itself of which. The writer
+    /// copies what it needs of that.
+    pub fn push_of(&self, mut event: Event, process: Option<&Arc<ProcessRef>>) {
+        if event.action == Action::Block {
+            event.process = event
+                .process
+                .or_else(|| process.map(|process| (**process).clone()));
+            return self.push_block(event);
+        }
+        self.0.queue.push_event(event, process.cloned());
+    }
+
+    /// Records `event` as [`push_of`](Self::push_of) does, with what `word` adds to it: where nothing was stopped, the
+    /// writer does that, so that nobody waits for it.
+    pub fn push_unworded(
+        &self,
+        mut event: Event,
+        process: Option<&Arc<ProcessRef>>,
+        word: impl FnOnce(&mut Event) + Send + 'static,
+    ) {
+        if event.action == Action::Block {
+            word(&mut event);
+            return self.push_of(event, process);
+        }
+        self.0.queue.push_unworded(Unworded {
+            event,
+            process: process.cloned(),
+            word: Box::new(word),
+        });
+    }
+
+    /// Records events that were told before, each as [`push_of`](Self::push_of) does. The writer copies them.
+    pub fn push_retold(&self, retold: Retold, process: Option<&Arc<ProcessRef>>) {
+        self.0.queue.push_retold(retold, process.cloned());
+    }
+
+    fn push_block(&self, event: Event) {
+        let (kind, room) = (event.kind.name(), Room::of(&event.kind));
+        let stored = StoredEvent::identified(&self.0.settings.host, event);
+        match self.0.journal.keep(&stored) {
+            Ok(true) => self.0.queue.push_kept(stored, kind, room),
+            Ok(false) => self.0.queue.push_stored(stored, kind, room),
+            Err(error) => {
+                self.0
+                    .queue
+                    .note_error(format!("the journal cannot be written: {error}"));
+                self.0.queue.push_stored(stored, kind, room);
+            }
+        }
+    }
+
+    /// Keeps `entry`, in order with the events.
+    ///
+    /// # Errors
+    /// Where the queue is full or closed.
+    pub fn put(&self, entry: Entry) -> Result<(), Refused> {
+        self.0.queue.push(entry)
+    }
+
+    /// Keeps `entry` as [`put`](Self::put) does, but takes some milliseconds for it rather than wake the writer.
+    ///
+    /// # Errors
+    /// Where the queue is full or closed.
+    pub fn put_soon(&self, entry: Entry) -> Result<(), Refused> {
+        self.0.queue.push_soon(entry)
+    }
+
+    /// Keeps `entry` as soon as no batch is under way, ahead of what was recorded before: others of its session have to
+    /// know.
+    ///
+    /// # Errors
+    /// Where the queue is full or closed.
+    pub fn put_ahead(&self, entry: Entry) -> Result<(), Refused> {
+        self.0.queue.push_ahead(entry)
+    }
+
+    /// How much waits of what goes ahead.
+    #[must_use]
+    pub fn waits_ahead(&self) -> usize {
+        self.0.queue.ahead()
+    }
+
+    /// Keeps all of `entries`, and waits until they are in the store, at most `timeout`.
+    ///
+    /// # Errors
+    /// Where some are not; those may still get there.
+    pub fn put_all(&self, entries: Vec<Entry>, timeout: Duration) -> Result<(), Unkept> {
+        let accepted = self.0.queue.accepted();
+        for entry in entries {
+            self.put(entry)?;
+        }
+        self.flush(timeout)?;
+        match self.0.queue.given_up_since(accepted) {
+            Some(cause) => Err(Unkept::GivenUp(cause)),
+            None => Ok(()),
+        }
+    }
+
+    /// Writes `pin` over the one of its key, set and part, in order with the events.
+    ///
+    /// # Errors
+    /// Where the queue is full or closed.
+    pub fn put_pin(&self, pin: BinaryPin) -> Result<(), Refused> {
+        self.put(Entry::PutPin(pin))
+    }
+
+    /// Removes every pin of a server.
+    ///
+    /// # Errors
+    /// Where the queue is full or closed.
+    pub fn delete_pins(&self, server: ServerId) -> Result<(), Refused> {
+        self.put(Entry::DeletePins(server))
+    }
+
+    /// Removes one set of pins.
+    ///
+    /// # Errors
+    /// Where the queue is full or closed.
+    pub fn delete_pin_set(&self, key: PinKey, number: u32) -> Result<(), Refused> {
+        self.put(Entry::DeletePinSet(key, number))
+    }
+
+    /// Replaces the servers that the configuration declares.
+    ///
+    /// # Errors
+    /// Where the queue is full or closed.
+    pub fn declare(&self, servers: Vec<DeclaredServer>) -> Result<(), Refused> {
+        self.put(Entry::Declare(servers))
+    }
+
+    /// Takes no server for running any more: what a daemon says before it looks which are.
+    ///
+    /// # Errors
+    /// Where the queue is full or closed.
+    pub fn forget_running(&self) -> Result<(), Refused> {
+        self.put(Entry::ForgetRunning)
+    }
+
+    /// Bytes that the store takes on the disk, with what is not merged into it yet.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        let path = self.path();
+        let sizes = ["", "-wal", "-shm"].map(|suffix| {
+            let mut file = path.clone().into_os_string();
+            file.push(suffix);
+            fs::metadata(file).map_or(0, |metadata| metadata.len())
+        });
+        sizes.iter().sum()
+    }
+
+    /// What the writer has done so far.
+    #[must_use]
+    pub fn status(&self) -> RecorderStatus {
+        self.0.queue.status()
+    }
+
+    /// Waits until all that was recorded before is in the store, at most `timeout`.
+    ///
+    /// # Errors
+    /// Where some of it is not.
+    pub fn flush(&self, timeout: Duration) -> Result<(), Unsettled> {
+        self.0.queue.flush(timeout).map_err(|remaining| Unsettled {
+            remaining,
+            cause: self.status().last_error,
+        })
+    }
+
+    /// Writes what waits, records nothing more, and waits for the writer to end. A store that cannot be written
+    /// is tried once more; what is lost then is in the status returned.
+    pub fn close(self) -> RecorderStatus {
+        self.0.finish();
+        self.status()
+    }
+}
+
+impl Shared {
+    fn finish(&self) {
+        self.queue.close();
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread
+            && thread.join().is_err()
+        {
+            self.queue.note_error("the writer thread panicked".to_owned());
+        }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.finish();
+    }
+}
+
+pub(super) fn host_name() -> String {
+    match fs::read_to_string("/proc/sys/kernel/hostname") {
+        Ok(name) if !name.trim().is_empty() => name.trim().to_owned(),
+        Ok(_) | Err(_) => "localhost".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,599 @@
+//! The database opened for writing: one transaction per batch.
+
+use std::{
+    fs, io,
+    os::unix::fs::MetadataExt as _,
+    path::{Path, PathBuf},
+};
+
+use mcpmon_model::{
+    DefinitionKey, DefinitionRecord, Event, EventKind, Kill, Kills, Layer, PinKey, Recent, ServerId,
+    SessionId, Severity, Timestamp,
+};
+use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
+
+use super::{
+    Access, AccessError, Approved, BinaryPin, Entry, Generation, Member, Selection, StoreLocation,
+    StoredEvent, bodies,
+    definitions::{self, Put},
+    forgotten,
+    generation::Counter,
+    kills, locks, outlets, pins, recent, row,
+    schema::{self, SchemaError},
+    servers, sessions, watches,
+};
+
+/// Pages that are kept in memory, KiB: what one batch touches.
+const CACHE: i64 = 512;
+/// Pages up to which one that touches more waits in memory for its end. What is written before the end is read and
+/// written again for every page that changes once more.
+const UNSPILLED: i64 = 2048;
+
+/// What the write-ahead log is cut back to after a checkpoint, in bytes.
+const LOG_SIZE_LIMIT: i64 = 16 << 20;
+
+/// A store opened for writing. [`Recorder`](super::Recorder) gives one to its writer thread.
+#[derive(Debug)]
+pub struct Store {
+    pub(super) connection: Connection,
+    path: PathBuf,
+    location: StoreLocation,
+    /// What the location said when it was opened.
+    place: PathBuf,
+    generation: Counter,
+    access: Access,
+    /// Device and number of the file that is open.
+    file: Option<(u64, u64)>,
+    /// Somebody waits for what is written.
+    is_awaited: bool,
+    /// The position up to which retention left only notable events.
+    pub(super) spared: i64,
+}
+
+/// Why a store cannot be opened or written.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The path is unsafe or not accessible.
+    #[error(transparent)]
+    Access(#[from] AccessError),
+    /// The file is no store of ours.
+    #[error("{path} cannot be used as a store", path = path.display())]
+    Schema {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        #[source]
+        source: SchemaError,
+    },
+    /// Whoever has the store is not there, or does not answer.
+    #[error("cannot reach {who}")]
+    Unreachable {
+        /// Who has it.
+        who: String,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The writer thread could not be started.
+    #[error("cannot start the thread that writes the store")]
+    Thread(#[source] io::Error),
+    /// SQLite failed.
+    #[error("cannot write to the store {path}", path = path.display())]
+    Sqlite {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: rusqlite::Error,
+    },
+}
+
+impl Store {
+    /// Opens the store at `path`, makes or migrates it first where needed.
+    ///
+    /// # Errors
+    /// Where the path is unsafe, the file is not ours or from a later version, or SQLite fails.
+    pub fn open(path: &Path, access: Access) -> Result<Self, StoreError> {
+        Self::open_at(&StoreLocation::new(path), access)
+    }
+
+    /// Opens the store where `location` says, and follows it from there.
+    ///
+    /// # Errors
+    /// As [`Store::open`].
+    pub fn open_at(location: &StoreLocation, access: Access) -> Result<Self, StoreError> {
+        let place = location.path();
+        let path = access.prepare(&place)?;
+        let connection = connect(&path)?;
+        access.apply(&path)?;
+        // Beside the store as it was found, unless it moved.
+        let number = match location.generation() == Generation::path(&place) {
+            true => Generation::path(&path),
+            false => location.generation().to_owned(),
+        };
+        let generation = Counter::open(&number, access).map_err(|source| AccessError::Io {
+            what: "open",
+            path: number,
+            source,
+        })?;
+        Ok(Self {
+            connection,
+            file: file_at(&path),
+            path,
+            location: location.clone(),
+            place,
+            generation,
+            access,
+            is_awaited: false,
+            spared: 0,
+        })
+    }
+
+    /// Writes `events` in one transaction, together with what they say about servers.
+    ///
+    /// # Errors
+    /// Where SQLite fails; then none of them is written.
+    pub fn append(&mut self, events: &[StoredEvent]) -> Result<(), StoreError> {
+        self.write(|transaction| {
+            let mut touched = servers::Touched::default();
+            put_events(transaction, events, &mut touched)?;
+            touched.write(transaction)
+        })
+    }
+
+    /// Gives back the pages that are kept in memory.
+    pub(super) fn shrink(&self) {
+        // Where it cannot, they are as good as before.
+        let _kept = self.connection.execute_batch("PRAGMA shrink_memory");
+    }
+
+    /// Carries `entries` out in one transaction, in their order.
+    pub(super) fn carry_out(&mut self, entries: &[Entry]) -> Result<(), StoreError> {
+        let (mut without_room, mut news) = (None, false);
+        self.write(|transaction| {
+            let mut touched = servers::Touched::default();
+            let are_events =
+                |one: &Entry, next: &Entry| matches!((one, next), (Entry::Event(_), Entry::Event(_)));
+            for run in entries.chunk_by(are_events) {
+                put_events(transaction, run.iter().filter_map(Entry::event), &mut touched)?;
+                for entry in run {
+                    match entry {
+                        Entry::Event(_) => {} // with its run
+                        Entry::Rescued(event) => {
+                            if !row::is_there(transaction, event)? {
+                                put_events(transaction, [event], &mut touched)?;
+                            }
+                        }
+                        Entry::Definition(record) => match definitions::put(transaction, record)? {
+                            Put::Known | Put::Late | Put::Forgotten => {}
+                            Put::News => news = true,
+                            Put::NoRoom => without_room = Some(&record.key.identity.server),
+                        },
+                        Entry::ForgetDefinition(key) => {
+                            definitions::forget(transaction, key)?;
+                            news = true;
+                        }
+                        Entry::Recent(session, happened) => {
+                            recent::put(transaction, session, happened)?;
+                        }
+                        Entry::Unread(session, output, _) => {
+                            recent::put(transaction, session, &Recent::Output((**output).clone()))?;
+                        }
+                        Entry::Leave(now, member) => {
+                            sessions::leave(transaction, *now, member)?;
+                            news = true;
+                        }
+                        Entry::PutPin(pin) => pins::put(transaction, pin)?,
+                        Entry::DeletePins(server) => drop(pins::delete(transaction, server)?),
+                        Entry::DeletePinSet(key, number) => pins::delete_set(transaction, key, *number)?,
+                        Entry::Declare(declared) => servers::declare(transaction, declared)?,
+                        Entry::ForgetRunning => servers::forget_running(transaction)?,
+                        Entry::Watch(watch) => watches::put(transaction, *watch)?,
+                        Entry::Unposted(unposted) => outlets::keep_unposted(transaction, unposted)?,
+                        Entry::PolicyChanged => news = true,
+                        Entry::Body(body) => bodies::table::put(transaction, body)?,
+                        Entry::ShortenBodies(retention) => bodies::table::shorten(transaction, *retention)?,
+                    }
+                }
+            }
+            touched.write(transaction)
+        })?;
+        if news {
+            self.tell();
+        }
+        if let Some(server) = without_room {
+            tracing::warn!(%server, "it lists more definitions than are kept of one server: the rest is not pinned");
+        }
+        Ok(())
+    }
+
+    /// Adds a server to its session, and returns who was there.
+    ///
+    /// # Errors
+    /// Where SQLite fails.
+    pub fn join(&mut self, now: Timestamp, member: &Member) -> Result<Vec<Member>, StoreError> {
+        // A power failure ends the process that joins, too: its server need not wait for the disk to start.
+        self.synchronous("OFF")?;
+        let others = self.write(|transaction| {
+            let others = sessions::members(transaction, &member.session)?;
+            sessions::join(transaction, now, member)?;
+            Ok(others)
+        });
+        self.synchronous("NORMAL")?;
+        self.tell();
+        others
+    }
+
+    /// Waits half a second at most for another's lock: somebody waits for this.
+    ///
+    /// # Errors
+    /// Where SQLite fails.
+    pub fn with_somebody_waiting(mut self) -> Result<Self, StoreError> {
+        locks::wake_in_time();
+        self.await_briefly()?;
+        Ok(self)
+    }
+
+    fn await_briefly(&mut self) -> Result<(), StoreError> {
+        self.is_awaited = true;
+        let set = self.connection.busy_handler(Some(locks::look_again_meanwhile));
+        set.map_err(|source| StoreError::Sqlite {
+            path: self.path.clone(),
+            source,
+        })
+    }
+
+    /// Definitions of one server, package and user, by kind and name.
+    ///
+    /// # Errors
+    /// Where SQLite fails, or one of them cannot be read.
+    pub fn definitions_of(&mut self, identity: &PinKey) -> Result<Vec<DefinitionRecord>, StoreError> {
+        self.write_outside(|connection| definitions::of(connection, identity))
+    }
+
+    /// Ids of the servers of one user that anything is pinned for.
+    ///
+    /// # Errors
+    /// Where SQLite fails.
+    pub fn pinned_servers(&mut self, uid: u32) -> Result<Vec<ServerId>, StoreError> {
+        self.write_outside(|connection| definitions::pinned_servers(connection, uid))
+    }
+
+    /// Pins of one server's files by set and part.
+    ///
+    /// # Errors
+    /// Where SQLite fails, or one of them cannot be read.
+    pub fn pins_of(&mut self, key: &PinKey) -> Result<Vec<BinaryPin>, StoreError> {
+        self.write_outside(|connection| pins::of(connection, key))
+    }
+
+    /// Accepts a definition as it was listed last; with `hash`, its first hexadecimal digits, only if it is that.
+    ///
+    /// # Errors
+    /// Where SQLite fails.
+    pub fn approve(
+        &mut self,
+        key: &DefinitionKey,
+        hash: Option<&str>,
+        by: &str,
+    ) -> Result<Approved, StoreError> {
+        let approved = self.write(|transaction| definitions::approve(transaction, key, hash, by))?;
+        self.tell();
+        Ok(approved)
+    }
+
+    /// Refuses a definition as it was listed last; `false` where it never was.
+    ///
+    /// # Errors
+    /// Where SQLite fails.
+    pub fn refuse(&mut self, key: &DefinitionKey, by: &str) -> Result<bool, StoreError> {
+        let refused = self.write(|transaction| definitions::refuse(transaction, key, by))?;
+        self.tell();
+        Ok(refused)
+    }
+
+    /// What a person refused of one server, package and user, and who.
+    ///
+    /// # Errors
+    /// Where SQLite fails.
+    pub fn refused(&mut self, identity: &PinKey) -> Result<Vec<(DefinitionKey, String)>, StoreError> {
+        self.write_outside(|connection| definitions::refused(connection, identity))
+    }
+
+    /// When a person had definitions of one server and user forgotten, and of which name, `None` for all of them.
+    ///
+    /// # Errors
+    /// Where SQLite fails.
+    pub fn forgotten(&mut self, identity: &PinKey) -> Result<Vec<(Option<String>, Timestamp)>, StoreError> {
+        self.write_outside(|connection| forgotten::of(connection, identity))
+    }
+
+    /// Whether a session is remembered.
+    ///
+    /// # Errors
+    /// Where SQLite fails.
+    pub fn knows_session(&mut self, session: &SessionId) -> Result<bool, StoreError> {
+        self.write_outside(|connection| sessions::is_known(connection, session))
+    }
+
+    /// What persons stopped.
+    ///
+    /// # Errors
+    /// Where SQLite fails.
+    pub fn kills(&mut self) -> Result<Kills, StoreError> {
+        self.write_outside(kills::load)
+    }
+
+    /// Stops a session, or with `None` the host; `false` where as many sessions are stopped as can be.
+    ///
+    /// # Errors
+    /// Where SQLite fails.
+    pub fn kill(&mut self, scope: Option<&SessionId>, kill: &Kill) -> Result<bool, StoreError> {
+        let set = self.write(|transaction| kills::set(transaction, scope, kill))?;
+        self.tell();
+        Ok(set)
+    }
+
+    /// Lets a session, or with `None` the host, go on; `false` where it was not stopped.
+    ///
+    /// # Errors
+    /// Where SQLite fails.
+    pub fn lift_kill(&mut self, scope: Option<&SessionId>) -> Result<bool, StoreError> {
+        let lifted = self.write(|transaction| kills::lift(transaction, scope))?;
+        self.tell();
+        Ok(lifted)
+    }
+
+    /// The definitions that are selected, by server, package, user, kind and name.
+    ///
+    /// # Errors
+    /// Where SQLite fails, or one of them cannot be read.
+    pub fn definitions(&mut self, selection: &Selection) -> Result<Vec<DefinitionRecord>, StoreError> {
+        self.write_outside(|connection| definitions::load(connection, selection))
+    }
+
+    /// Accepts what was refused of a server's files, beside what is accepted, and says whether there was anything.
+    ///
+    /// # Errors
+    /// Where SQLite fails.
+    pub fn trust_refused_pins(&mut self, server: &ServerId, by: &str) -> Result<bool, StoreError> {
+        self.write(|transaction| pins::trust_refused(transaction, server, by))
+    }
+
+    /// Forgets every pin of a server's files.
+    ///
+    /// # Errors
+    /// Where SQLite fails.
+    pub fn forget_pins(&mut self, server: &ServerId) -> Result<bool, StoreError> {
+        self.write(|transaction| pins::delete(transaction, server))
+    }
+
+    /// Forgets the definitions that are selected, and says how many that were: their next listing is the first.
+    ///
+    /// # Errors
+    /// Where SQLite fails.
+    pub fn forget_definitions(&mut self, now: Timestamp, selection: &Selection) -> Result<usize, StoreError> {
+        let forgotten = self.write(|transaction| definitions::forget_all(transaction, now, selection))?;
+        self.tell();
+        Ok(forgotten)
+    }
+
+    /// Gives `events` an identity and writes them.
+    ///
+    /// # Errors
+    /// Where SQLite fails; then none of them is written.
+    pub fn record(&mut self, events: Vec<Event>) -> Result<(), StoreError> {
+        let host = super::recorder::host_name();
+        let stored: Vec<StoredEvent> = events
+            .into_iter()
+            .map(|event| StoredEvent::identified(&host, event))
+            .collect();
+        self.append(&stored)
+    }
+
+    /// Writes something, and removes it again.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    pub fn probe(&mut self) -> Result<(), StoreError> {
+        self.write_outside(|connection| {
+            connection.execute_batch("CREATE TABLE IF NOT EXISTS probe (x); DROP TABLE probe")
+        })
+    }
+
+    /// How often anything changed that other processes hold.
+    #[must_use]
+    pub fn changes(&self) -> u64 {
+        self.generation.now()
+    }
+
+    /// The file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Tells other processes that something changed which they hold.
+    fn tell(&self) {
+        if let Err(error) = self.generation.raise() {
+            tracing::warn!(%error, "running wrappers do not hear that something changed");
+        }
+    }
+
+    /// Runs `work` in one transaction that holds the write lock from its beginning.
+    pub(super) fn write<T>(
+        &mut self,
+        work: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreError> {
+        self.write_outside(|connection| {
+            let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
+            let value = work(&transaction)?;
+            transaction.commit()?;
+            Ok(value)
+        })
+    }
+
+    /// When a commit waits for the disk.
+    fn synchronous(&mut self, when: &str) -> Result<(), StoreError> {
+        self.write_outside(|connection| connection.pragma_update(None, "synchronous", when))
+    }
+
+    /// Runs `work` outside a transaction: what SQLite allows nowhere else.
+    pub(super) fn write_outside<T>(
+        &mut self,
+        work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreError> {
+        let location = self.location.clone();
+        loop {
+            self.follow_file()?;
+            // It does not move while it is written.
+            let place = location.hold();
+            if place.path == self.place {
+                return work(&self.connection).map_err(|source| StoreError::Sqlite {
+                    path: self.path.clone(),
+                    source,
+                });
+            }
+        }
+    }
+
+    /// What would be written to a file that was removed is found by nobody: where another one is at the path, or none,
+    /// that is written from here on, and says why it begins there. Where the store moved, the one there is written.
+    fn follow_file(&mut self) -> Result<(), StoreError> {
+        let file = file_at(&self.path);
+        let has_moved = self.location.hold().path != self.place;
+        if file.is_some() && file == self.file && !has_moved {
+            return Ok(());
+        }
+        let why = match has_moved {
+            true => "which was moved",
+            false => "which was removed",
+        };
+        let opened = Self::open_at(&self.location, self.access);
+        let opened = opened.map_err(|error| StoreError::Unreachable {
+            who: format!("the store {}, {why}", self.path.display()),
+            source: io::Error::other(error),
+        })?;
+        let is_awaited = self.is_awaited;
+        *self = opened;
+        if is_awaited {
+            self.await_briefly()?;
+        }
+        if has_moved {
+            return Ok(());
+        }
+        let component = "store".to_owned();
+        let cause = "its file was removed or replaced while it was in use: what it held is gone, pins and approvals too";
+        tracing::error!(path = %self.path.display(), "the store: {cause}");
+        let kind = EventKind::EnforcementDegraded {
+            component,
+            cause: cause.to_owned(),
+        };
+        let mut event = Event::new(super::writer::now(), Layer::Agent, kind);
+        event.severity = Severity::High;
+        self.record(vec![event])
+    }
+}
+
+/// Device and number of the file at `path`; `None` where there is none.
+fn file_at(path: &Path) -> Option<(u64, u64)> {
+    let metadata = fs::symlink_metadata(path).ok()?;
+    Some((metadata.dev(), metadata.ino()))
+}
+
+impl StoreError {
+    /// Whether another process has the file locked.
+    #[must_use]
+    pub fn is_locked(&self) -> bool {
+        use rusqlite::ErrorCode;
+        let source = match self {
+            Self::Sqlite { source, .. }
+            | Self::Schema {
+                source: SchemaError::Sqlite(source),
+                ..
+            } => source,
+            Self::Schema { .. } | Self::Access(_) | Self::Unreachable { .. } | Self::Thread(_) => {
+                return false;
+            }
+        };
+        matches!(
+            source.sqlite_error_code(),
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked)
+        )
+    }
+
+    /// Whether the same write may succeed later: the disk is full, or the file locked.
+    #[must_use]
+    pub fn is_transient(&self) -> bool {
+        use rusqlite::ErrorCode;
+        let source = match self {
+            Self::Sqlite { source, .. } => source,
+            Self::Unreachable { .. } => return true,
+            Self::Access(_) | Self::Schema { .. } | Self::Thread(_) => return false,
+        };
+        matches!(
+            source.sqlite_error_code(),
+            Some(
+                ErrorCode::DatabaseBusy
+                    | ErrorCode::DatabaseLocked
+                    | ErrorCode::DiskFull
+                    | ErrorCode::SystemIoFailure
+                    | ErrorCode::CannotOpen
+                    | ErrorCode::ReadOnly
+                    | ErrorCode::OutOfMemory
+            )
+        )
+    }
+}
+
+fn put_events<'e>(
+    transaction: &Transaction<'_>,
+    events: impl IntoIterator<Item = &'e StoredEvent>,
+    touched: &mut servers::Touched,
+) -> rusqlite::Result<()> {
+    let events: Vec<&StoredEvent> = events.into_iter().collect();
+    row::insert(transaction, &events, |event, seq| {
+        servers::apply(transaction, event, seq, touched)
+    })
+}
+
+fn connect(path: &Path) -> Result<Connection, StoreError> {
+    let flags =
+        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NOFOLLOW | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let prepare = || {
+        let mut connection = Connection::open_with_flags(path, flags)?;
+        connection.busy_handler(Some(locks::look_again))?;
+        connection.pragma_update(None, "trusted_schema", false)?;
+        // An index over many events is sorted in files otherwise, and a service has no directory for these.
+        connection.pragma_update(None, "temp_store", "MEMORY")?;
+        schema::migrate(&mut connection)?;
+        // Each answers with the value it now has.
+        connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
+        connection.pragma_update_and_check(None, "journal_size_limit", LOG_SIZE_LIMIT, |_| Ok(()))?;
+        connection.pragma_update(None, "synchronous", "NORMAL")?;
+        connection.pragma_update(None, "foreign_keys", true)?;
+        connection.pragma_update(None, "cache_size", -CACHE)?;
+        connection.pragma_update(None, "cache_spill", UNSPILLED)?;
+        Ok(connection)
+    };
+    // Two who make a new file's log at once would wait for each other: SQLite refuses them without a look at the lock.
+    let is_locked = |error: &SchemaError| match error {
+        SchemaError::Sqlite(error) => error.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseBusy),
+        SchemaError::Foreign | SchemaError::Newer { .. } | SchemaError::Older { .. } => false,
+    };
+    let mut looks = 0;
+    loop {
+        match prepare() {
+            Err(error) if is_locked(&error) && locks::look_again(looks) => looks += 1,
+            outcome => {
+                return outcome.map_err(|source| StoreError::Schema {
+                    path: path.to_owned(),
+                    source,
+                });
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

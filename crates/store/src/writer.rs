@@ -1,0 +1,346 @@
+//! The thread that writes: one transaction per batch, tries again while the store cannot be written, and
+//! keeps it within its limits.
+
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use mcpmon_model::{Event, EventKind, Layer, ProcessRef, Severity, Timestamp};
+
+use super::{
+    Destination, Entry, Progress, Pruned, Settings, StoredEvent, Unposted,
+    journal::{self, Journal},
+    outlets::{self, Outlets},
+    queue::{Batch, Message, Outcome, Queue, Unworded},
+};
+
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// How long nothing is recorded until the destination rests.
+const REST: Duration = Duration::from_millis(500);
+
+/// Retention runs after this long, or after so many events, whichever is first.
+const RETENTION_INTERVAL: Duration = Duration::from_secs(60);
+const RETENTION_EVENTS: u64 = 20_000;
+/// How often a process claims what it posts anew, and looks for what nobody posts.
+const CLAIM_INTERVAL: Duration = Duration::from_secs(60);
+/// Bytes of bodies that bring it as much forward as an event.
+const BODY_BYTES: u64 = 1 << 10;
+
+pub(super) struct Writer {
+    destination: Box<dyn Destination>,
+    queue: Arc<Queue>,
+    journal: Arc<Journal>,
+    outlets: Outlets,
+    /// Beside which journals are.
+    store: PathBuf,
+    settings: Settings,
+    /// When retention is next due by time, and how many events bring it forward.
+    next_retention: Instant,
+    events_until_retention: u64,
+    removed: Removed,
+    /// When events for the webhook are claimed next.
+    next_claim: Instant,
+}
+
+/// How often it is told what `record.retention` removed.
+const AGED_INTERVAL: Duration = Duration::from_secs(3600);
+
+/// What the limits removed and nobody was told yet.
+#[derive(Debug)]
+struct Removed {
+    aged: u64,
+    /// When it is due to be told of that.
+    aged_due: Instant,
+    oversize: u64,
+    jump: Option<Duration>,
+}
+
+impl Removed {
+    fn new() -> Self {
+        Self {
+            aged: 0,
+            aged_due: Instant::now() + AGED_INTERVAL,
+            oversize: 0,
+            jump: None,
+        }
+    }
+
+    fn add(&mut self, pruned: Pruned) {
+        self.aged += pruned.aged;
+        self.oversize += pruned.oversize;
+        self.jump = pruned.jump.or(self.jump);
+    }
+
+    /// What is to be told now; `is_last`, of whatever there is.
+    fn take_events(&mut self, is_last: bool) -> Vec<Event> {
+        let mut events = Vec::new();
+        if let Some(jump) = self.jump.take() {
+            let component = "retention".to_owned();
+            let hours = jump.as_secs() / 3600;
+            let cause = format!(
+                "the clock went {hours} hours ahead of the time that passed: nothing is removed for its age until it has been right for a day"
+            );
+            let kind = EventKind::EnforcementDegraded { component, cause };
+            let mut event = Event::new(now(), Layer::Agent, kind);
+            event.severity = Severity::High;
+            events.push(event);
+        }
+        if self.oversize > 0 {
+            let count = std::mem::take(&mut self.oversize);
+            let reason = "the store reached `record.max_size`, and the oldest events made room; raise it, or keep events in a file too with `record.jsonl`";
+            events.push(removed("record.max_size", count, Severity::Medium, reason));
+        }
+        if self.aged > 0 && (is_last || Instant::now() >= self.aged_due) {
+            let count = std::mem::take(&mut self.aged);
+            self.aged_due = Instant::now() + AGED_INTERVAL;
+            let reason = "they were older than `record.retention`";
+            events.push(removed("record.retention", count, Severity::Info, reason));
+        }
+        events
+    }
+}
+
+fn removed(place: &str, count: u64, severity: Severity, reason: &str) -> Event {
+    let place = place.to_owned();
+    let mut event = Event::new(now(), Layer::Agent, EventKind::EventsLost { place, count });
+    event.severity = severity;
+    event.reason = Some(reason.to_owned());
+    event
+}
+
+impl Writer {
+    pub(super) fn new(
+        destination: Box<dyn Destination>,
+        queue: Arc<Queue>,
+        journal: Arc<Journal>,
+        settings: &Settings,
+    ) -> Self {
+        Self {
+            destination,
+            queue,
+            journal,
+            outlets: Outlets::open(&settings.outlets),
+            store: settings.location.path(),
+            settings: settings.clone(),
+            next_retention: Instant::now(),
+            events_until_retention: RETENTION_EVENTS,
+            removed: Removed::new(),
+            next_claim: Instant::now(),
+        }
+    }
+
+    pub(super) fn run(mut self) {
+        self.rescue();
+        self.claim_posts();
+        self.queue.first_is_done();
+        let mut busy = None;
+        while let Some(batch) = self.queue.take() {
+            if !batch.messages.is_empty() {
+                busy = Some(Instant::now());
+            }
+            self.write(batch, false);
+            self.claim_posts();
+            self.retain();
+            if busy.take_if(|since| since.elapsed() >= REST).is_some() {
+                self.destination.rest();
+                self.queue.rest();
+            }
+        }
+        self.outlets.finish(self.destination.keeps_unposted());
+        self.write(Batch::default(), true);
+    }
+
+    /// Takes the journals of processes that were killed over. What cannot be kept now stays for the next one.
+    fn rescue(&mut self) {
+        for orphan in journal::orphans(&self.store) {
+            let mut entries: Vec<Entry> = orphan.events.iter().cloned().map(Entry::Rescued).collect();
+            if self.destination.keeps_unposted() {
+                entries.extend(self.outlets.unposted(&entries, Timestamp(0)).map(Entry::Unposted));
+            }
+            match self.destination.keep(&entries) {
+                Ok(()) => orphan.remove(),
+                Err(error) => self
+                    .queue
+                    .note_error(format!("a journal was not taken over: {error}")),
+            }
+        }
+    }
+
+    /// Claims anew what waits here for the webhook, and posts what no living process posts.
+    fn claim_posts(&mut self) {
+        if Instant::now() < self.next_claim || !self.destination.keeps_unposted() {
+            return;
+        }
+        self.next_claim = Instant::now() + CLAIM_INTERVAL;
+        let Some(room) = self.outlets.webhook_room() else {
+            return;
+        };
+        let waiting = self.outlets.waiting();
+        let renewed = match waiting.is_empty() {
+            true => Ok(()),
+            false => self.destination.keep(&[Entry::Unposted(Unposted {
+                waiting,
+                claimed_until: outlets::claim_end(now()),
+                settled: Vec::new(),
+            })]),
+        };
+        // Room is left for what happens now.
+        let claimed = renewed.and_then(|()| self.destination.claim_unposted(now(), room / 2));
+        match claimed {
+            Ok(claimed) => self.outlets.post_again(&claimed),
+            Err(error) => self
+                .queue
+                .note_error(format!("what was not posted cannot be read: {error}")),
+        }
+    }
+
+    fn write(&mut self, mut batch: Batch, is_last: bool) {
+        let kept = batch
+            .messages
+            .iter()
+            .filter(|message| matches!(message, Message::Kept(_)))
+            .count() as u64;
+        let mut entries: Vec<Entry> = overflow_events(batch.overflow)
+            .chain(self.outlets.losses(now(), is_last))
+            .chain(self.removed.take_events(is_last))
+            .map(|event| self.identify(event))
+            .collect();
+        entries.reserve(batch.ahead + batch.count);
+        for message in batch.messages.drain(..) {
+            entries.push(match message {
+                Message::Event(event, process) => self.identify(of_process(event, process)),
+                Message::Retold(retold, process) => {
+                    let events = retold.events();
+                    entries.extend(events.map(|event| self.identify(of_process(event, process.clone()))));
+                    continue;
+                }
+                Message::Unworded(unworded) => {
+                    let Unworded {
+                        mut event,
+                        process,
+                        word,
+                    } = *unworded;
+                    word(&mut event);
+                    self.identify(of_process(event, process))
+                }
+                Message::Kept(event) => Entry::Event(*event),
+                Message::Entry(entry) => *entry,
+            });
+        }
+        let mut is_stored = self.destination.keeps_unposted();
+        if is_stored {
+            let claimed_until = match is_last {
+                true => Timestamp(0),
+                false => outlets::claim_end(now()),
+            };
+            entries.extend(
+                self.outlets
+                    .unposted(&entries, claimed_until)
+                    .map(Entry::Unposted),
+            );
+        }
+        if entries.is_empty() {
+            return;
+        }
+        // Emptied it is needed again; where nothing was in it, nothing was taken either.
+        if batch.count > 0 {
+            self.queue.give_back(batch.messages);
+        }
+        let events = entries
+            .iter()
+            .filter(|entry| matches!(entry, Entry::Event(_) | Entry::Rescued(_)))
+            .count() as u64;
+        let entries = self.destination.prepare(entries);
+        let outcome = self.carry_out(&entries, events);
+        match outcome {
+            Outcome::Written { .. } => self.journal.settle(kept),
+            Outcome::Dropped { .. } => is_stored = false,
+        }
+        self.queue.settle(batch.count, batch.ahead, outcome);
+        self.outlets.tell(&entries, is_stored);
+        self.events_until_retention = self
+            .events_until_retention
+            .saturating_sub(events + body_bytes(&entries) / BODY_BYTES);
+    }
+
+    fn carry_out(&mut self, entries: &[Entry], events: u64) -> Outcome {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let Err(error) = self.destination.keep(entries) else {
+                return Outcome::Written { events };
+            };
+            let text = describe(&error);
+            tracing::warn!(error = text, "the record cannot be written");
+            if !error.is_transient() || !self.queue.pause(pause) {
+                return Outcome::Dropped { events, error: text };
+            }
+            self.queue.note_error(text);
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    fn retain(&mut self) {
+        if self.events_until_retention > 0 && Instant::now() < self.next_retention {
+            return;
+        }
+        match self.destination.prune(self.settings.limits(), now()) {
+            Ok(pruned) => {
+                self.removed.add(pruned);
+                // There is more to remove, but events wait: the next batch first.
+                if pruned.progress == Progress::More {
+                    return;
+                }
+            }
+            Err(error) => self.queue.note_error(describe(&error)),
+        }
+        self.next_retention = Instant::now() + RETENTION_INTERVAL;
+        self.events_until_retention = RETENTION_EVENTS;
+    }
+
+    fn identify(&self, event: Event) -> Entry {
+        Entry::Event(StoredEvent::identified(&self.settings.host, event))
+    }
+}
+
+/// An event of `process`, unless it says itself of which it is.
+fn of_process(mut event: Event, process: Option<Arc<ProcessRef>>) -> Event {
+    let of = || process.map(Arc::unwrap_or_clone);
+    event.process = event.process.take().or_else(of);
+    event
+}
+
+fn body_bytes(entries: &[Entry]) -> u64 {
+    let bodies = entries.iter().map(|entry| {
+        if let Entry::Body(body) = entry {
+            body.size()
+        } else {
+            0
+        }
+    });
+    bodies.sum()
+}
+
+/// One event for each kind that did not fit.
+fn overflow_events(overflow: BTreeMap<&'static str, u64>) -> impl Iterator<Item = Event> {
+    overflow.into_iter().map(|(kind, count)| {
+        let place = format!("record queue: {kind}");
+        let mut event = Event::new(now(), Layer::Agent, EventKind::EventsLost { place, count });
+        event.severity = Severity::Medium;
+        event
+    })
+}
+
+/// The error with what is beneath it, in one line.
+fn describe(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}
+
+pub(super) fn now() -> Timestamp {
+    let nanoseconds = jiff::Timestamp::now().as_nanosecond();
+    Timestamp(i64::try_from(nanoseconds).unwrap_or(i64::MAX))
+}
