@@ -3,9 +3,15 @@
 use std::{borrow::Cow, collections::BTreeSet};
 
 use mcpmon_detect::mask::without_secrets;
+use mcpmon_policy::Suppression;
 
 /// Characters of a name that are shown.
 const MAX_SHOWN: usize = 100;
+/// Characters of a name that are typed.
+const MAX_TYPED: usize = 4 * MAX_SHOWN;
+/// What is advised where no command accepts what was found.
+const BY_HAND: &str = "in `mcp.suppressions` the name of this tool, or of its server, would be a pattern that others match \
+                       too, so no command accepts it: whoever does writes the entry by hand";
 /// Rules that a command names.
 const MAX_ACCEPTED: usize = 16;
 /// Bytes of it in which secrets are looked for: one that begins in what is shown ends here.
@@ -54,26 +60,30 @@ pub(super) fn explaining(rule: &str) -> String {
     command(&["policy", "explain", rule])
 }
 
-/// The command that accepts what these `rules` find in the `tool` of a server, or in all of it where there is no tool. It is
-/// given `all`, the rule that acts upon what they find, where they are too many to be named.
+/// The command that accepts what these `rules` find in the `tool` of a server, or in what is no tool's where that is empty;
+/// without one, what to do instead. It is given `all`, the rule that acts upon what they find, where they are too many to
+/// be named.
+///
+/// A server names its tools: a name that the command would make a pattern of is in no command.
 pub(super) fn accepting<'r>(
     rules: impl IntoIterator<Item = &'r str>,
     all: &'r str,
     server: &str,
     tool: &str,
 ) -> String {
+    let is_exact = |name: &str| {
+        name.chars().nth(MAX_TYPED).is_none() && !Suppression::is_pattern(&quoted(&without_secrets(name)))
+    };
+    if !is_exact(server) || !is_exact(tool) {
+        return BY_HAND.to_owned();
+    }
     let mut named: BTreeSet<&str> = rules.into_iter().collect();
     if named.is_empty() || named.len() > MAX_ACCEPTED {
         named = BTreeSet::from([all]);
     }
     let mut words = vec!["policy", "accept"];
     words.extend(named);
-    words.extend(["--server", server]);
-    // A suppression is a glob: what takes the place of a secret stands for it.
-    let tool = without_secrets(&tool[..tool.floor_char_boundary(MAX_READ)]);
-    if !tool.is_empty() {
-        words.extend(["--tool", &tool]);
-    }
+    words.extend(["--server", server, "--tool", tool]);
     command(&words)
 }
 
@@ -85,7 +95,7 @@ fn quoted(word: &str) -> Cow<'_, str> {
     // A name that cannot be shown cannot be typed either; `*` stands for what is left out.
     let typed: String = word
         .chars()
-        .take(4 * MAX_SHOWN)
+        .take(MAX_TYPED)
         .map(|c| {
             if c.is_control() || !(c.is_ascii() || c.is_alphanumeric()) {
                 '*'
@@ -104,14 +114,32 @@ mod tests {
     use super::*;
 
     #[test_case(1, "read", "mcpmon policy accept r0 --server files --tool read"; "one rule")]
-    #[test_case(2, "", "mcpmon policy accept r0 r1 --server files"; "no tool")]
+    #[test_case(2, "", "mcpmon policy accept r0 r1 --server files --tool ''"; "no tool")]
     #[test_case(0, "read", "mcpmon policy accept output_poisoning --server files --tool read"; "recorded without rules")]
     #[test_case(17, "read", "mcpmon policy accept output_poisoning --server files --tool read"; "too many rules")]
-    #[test_case(1, "db://app:h7Gq2pqW4x@db/x", "mcpmon policy accept r0 --server files --tool 'db://app:***@db/x'"; "a secret in a name")]
+    #[test_case(1, "a b'c[d]", r"mcpmon policy accept r0 --server files --tool 'a b'\''c[d]'"; "signs that are no pattern")]
     fn what_is_found_is_accepted_by_a_command(rules: usize, tool: &str, expected: &str) {
         let rules: Vec<String> = (0..rules).map(|number| format!("r{number}")).collect();
         let named = rules.iter().map(String::as_str);
         assert_eq!(accepting(named, "output_poisoning", "files", tool), expected);
+    }
+
+    #[test_case("files", "*"; "every tool")]
+    #[test_case("files", "?*"; "every tool with a name")]
+    #[test_case("files", "read?"; "a tool with one letter more")]
+    #[test_case("files", "\n"; "what cannot be typed")]
+    #[test_case("files", "read\u{202e}"; "what cannot be seen")]
+    #[test_case("files", concat!("gl", "pat-k9Xw2Lm4Qz7PbV3nR8tY"); "a secret")]
+    #[test_case("files", "db://app:h7Gq2pqW4x@db/x"; "a secret in a name")]
+    #[test_case("files", &"a".repeat(MAX_TYPED + 1); "what is too long")]
+    #[test_case("*", "read"; "every server")]
+    fn a_name_that_would_be_a_pattern_is_in_no_command(server: &str, tool: &str) {
+        let remedy = accepting(["r0"], "output_poisoning", server, tool);
+        assert!(
+            !remedy.contains("mcpmon") && remedy.contains("by hand"),
+            "{remedy}"
+        );
+        assert!(!remedy.contains(tool), "{remedy}");
     }
 
     #[test]

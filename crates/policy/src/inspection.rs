@@ -118,6 +118,12 @@ pub struct Suppression {
 }
 
 impl Suppression {
+    /// Whether a suppression that names `name` can hold for other names too: as a glob it cannot be told which is meant.
+    #[must_use]
+    pub fn is_pattern(name: &str) -> bool {
+        name.contains(['*', '?'])
+    }
+
     /// Whether what any of these `names` says of `tool` of `server` is accepted at `now`.
     #[must_use]
     pub fn covers(&self, names: &[&str], server: &str, tool: &str, now: Timestamp) -> bool {
@@ -231,6 +237,16 @@ mod tests {
     use test_case::test_case;
 
     use super::*;
+
+    #[test_case("read_file" => false)]
+    #[test_case("" => false; "no name")]
+    #[test_case("a.b+[c]{d}" => false; "signs that are patterns elsewhere")]
+    #[test_case("*" => true; "all")]
+    #[test_case("?*" => true; "all that have a name")]
+    #[test_case("read?" => true; "one more")]
+    fn names_that_are_patterns(name: &str) -> bool {
+        Suppression::is_pattern(name)
+    }
 
     #[test_case("secret-file-1", "fs", "read", 9 => true; "by id")]
     #[test_case("secret-file-2", "fs", "read", 9 => false; "another id")]

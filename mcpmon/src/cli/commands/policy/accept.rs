@@ -4,6 +4,7 @@ use anyhow::anyhow;
 use clap::Args;
 use mcpmon_config::{AcceptEdit, Acceptance};
 use mcpmon_model::ServerId;
+use mcpmon_policy::Suppression;
 
 use crate::{
     agent::setup,
@@ -17,16 +18,32 @@ pub(in crate::cli) struct AcceptArgs {
     #[arg(value_name = "RULE", required = true)]
     rules: Vec<String>,
     /// The server that it is accepted of
-    #[arg(long, value_name = "ID", value_parser = |id: &str| ServerId::new(id))]
+    #[arg(long, value_name = "ID", value_parser = server_id)]
     server: ServerId,
-    /// The tool, prompt or resource that it is accepted of; without it, all of the server
-    #[arg(long, value_name = "NAME")]
+    /// The tool, prompt or resource that it is accepted of, '' for what is none's; without it, all of the server
+    #[arg(long, value_name = "NAME", value_parser = exact)]
     tool: Option<String>,
     /// The reason, for whoever asks later
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
     #[command(flatten)]
     socket: Socket,
+}
+
+fn server_id(id: &str) -> Result<ServerId, String> {
+    ServerId::new(exact(id)?).map_err(|error| error.to_string())
+}
+
+/// A name that holds for itself alone: servers choose names, and what is accepted of one is not accepted of others.
+fn exact(name: &str) -> Result<String, String> {
+    match Suppression::is_pattern(name) {
+        true => Err(
+            "`*` and `?` stand for other names, too; a suppression that is to hold for several is written \
+                     into the configuration by hand"
+                .to_owned(),
+        ),
+        false => Ok(name.to_owned()),
+    }
 }
 
 pub(in crate::cli) fn accept(
@@ -73,11 +90,53 @@ pub(in crate::cli) fn accept(
         output.note(&format!(
             "{rule} is accepted of {}{} in {}",
             args.server,
-            args.tool
-                .as_ref()
-                .map_or_else(String::new, |tool| format!(":{tool}")),
+            match args.tool.as_deref() {
+                Some("") => ":''".to_owned(),
+                Some(tool) => format!(":{tool}"),
+                None => String::new(),
+            },
             edit.path.display()
         ))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+    use test_case::test_case;
+
+    use super::*;
+
+    #[derive(Debug, clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: AcceptArgs,
+    }
+
+    fn parsed(words: &[&str]) -> Result<AcceptArgs, String> {
+        let line = ["accept", "persona"].iter().chain(words);
+        match Line::try_parse_from(line) {
+            Ok(line) => Ok(line.args),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    #[test_case("files", "read_file"; "a name")]
+    #[test_case("files", "a b[c]{d}+.$"; "signs that are no pattern")]
+    #[test_case("files", ""; "no tool")]
+    fn names_are_accepted_of(server: &str, tool: &str) {
+        let args = parsed(&["--server", server, "--tool", tool]).expect("names");
+        assert_eq!((args.server.as_str(), args.tool.as_deref()), (server, Some(tool)));
+    }
+
+    #[test_case("files", "*", "--tool"; "every tool")]
+    #[test_case("files", "?*", "--tool"; "every tool with a name")]
+    #[test_case("files", "db://app:***@db/x", "--tool"; "a name without its secret")]
+    #[test_case("*", "read", "--server"; "every server")]
+    #[test_case("file?", "read", "--server"; "a server with one letter more")]
+    fn a_pattern_is_accepted_by_hand(server: &str, tool: &str, option: &str) {
+        let error = parsed(&["--server", server, "--tool", tool]).expect_err("a pattern");
+        assert!(error.contains(option) && error.contains("by hand"), "{error}");
+    }
 }
