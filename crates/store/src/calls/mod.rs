@@ -6,7 +6,7 @@ use std::{
     rc::Rc,
 };
 
-use mcpmon_model::{Action, Definition, Digest, Layer, RawJson, SessionId, Timestamp};
+use mcpmon_model::{Action, Definition, Digest, Layer, RawJson, SessionId, Severity, Timestamp};
 use rusqlite::Connection;
 use serde::de::IgnoredAny;
 use serde_json::Value;
@@ -32,6 +32,8 @@ const CHUNK: usize = 65_536;
 /// event that is known of it they begin: each process writes when it finds time to.
 const MAX_COMPANIONS: u32 = 64;
 const POSITIONS_BEFORE: i64 = 64;
+/// How many there are of both.
+const MAX_NEAR: u32 = MAX_COMPANIONS + POSITIONS_BEFORE as u32;
 
 /// One tool call, as far as it was recorded.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -106,8 +108,9 @@ pub(super) fn find(
         limit: limit.saturating_mul(3),
     };
     let matching = query::find(connection, &of_types(filter, &[JUDGED, CALLED]), window)?;
-    // Only what was judged bears them; how the call went on does not.
-    let is_of_judgement = filter.action.is_some() || filter.severity.is_some() || filter.trace.is_some();
+    // Only what was judged bears them; how the call went on does not. The least severity is everything's.
+    let severity = filter.severity.filter(|least| *least > Severity::Info);
+    let is_of_judgement = filter.action.is_some() || severity.is_some() || filter.trace.is_some();
     let (meant, mut positions) = match is_of_judgement {
         true => {
             let meant: Vec<i64> = matching.iter().map(|position| position.seq).collect();
@@ -170,31 +173,64 @@ fn with_answers(
 
 /// The positions of what was judged, and of what can have come of each.
 fn with_companions(connection: &Connection, judged: Vec<Position>) -> rusqlite::Result<Vec<Position>> {
-    let mut all = Vec::with_capacity(judged.len());
-    for position in judged {
-        all.push(position);
-        let Some(event) = query::event_at(connection, position.seq)? else {
-            continue;
-        };
-        // One that was stopped is not called.
-        if event.action == Action::Block {
-            continue;
-        }
-        let companions = Filter {
-            tool: event.server_id.as_ref().and_then(|_| text(&event, "tool_name")),
-            server: event.server_id,
-            sessions: event.session_id.into_iter().collect(),
-            ..of_types(&Filter::default(), &[JUDGED, CALLED, RETURNED])
-        };
-        let window = Window::After {
-            seq: position.seq.saturating_sub(POSITIONS_BEFORE),
-            limit: MAX_COMPANIONS + POSITIONS_BEFORE as u32,
-        };
-        all.extend(query::find(connection, &companions, window)?);
-    }
+    let mut all = companions(connection, &judged)?;
+    all.extend(judged);
     all.sort_unstable();
     all.dedup();
     Ok(all)
+}
+
+/// The positions of what can have come of what was judged. Those of the same tool, server and session are looked for one after
+/// the other: the companions of one are those of the next, and each is found once.
+fn companions(connection: &Connection, judged: &[Position]) -> rusqlite::Result<Vec<Position>> {
+    let hashes = RandomState::new();
+    let mut alike = Vec::with_capacity(judged.len());
+    for position in judged {
+        let event = query::event_at(connection, position.seq)?;
+        // One that was stopped is not called.
+        if let Some(event) = event.filter(|event| event.action != Action::Block) {
+            let Filter {
+                tool,
+                server,
+                sessions,
+                ..
+            } = companions_of(event);
+            alike.push((hashes.hash_one((tool, server, sessions)), position.seq));
+        }
+    }
+    alike.sort_unstable();
+    let mut all = Vec::new();
+    for alike in alike.chunk_by(|(one, _), (other, _)| one == other) {
+        let mut events = alike.iter().map(|(_, seq)| query::event_at(connection, *seq));
+        let Some(event) = events.find_map(Result::transpose).transpose()? else {
+            continue;
+        };
+        let companions = companions_of(event);
+        // Where those are that were found and stand near the next one, too.
+        let mut window: VecDeque<i64> = VecDeque::new();
+        for (_, seq) in alike {
+            let before = seq.saturating_sub(POSITIONS_BEFORE);
+            while window.pop_front_if(|first| *first <= before).is_some() {}
+            let more = Window::After {
+                seq: window.back().copied().unwrap_or(before),
+                limit: u32::try_from(window.len()).map_or(0, |known| MAX_NEAR.saturating_sub(known)),
+            };
+            let found = query::find(connection, &companions, more)?;
+            window.extend(found.iter().map(|position| position.seq));
+            all.extend(found);
+        }
+    }
+    Ok(all)
+}
+
+/// What else the call of an event can be among.
+fn companions_of(event: StoredEvent) -> Filter {
+    Filter {
+        tool: event.server_id.as_ref().and_then(|_| text(&event, "tool_name")),
+        server: event.server_id,
+        sessions: event.session_id.into_iter().collect(),
+        ..of_types(&Filter::default(), &[JUDGED, CALLED, RETURNED])
+    }
 }
 
 /// Calls put together from their events, which come in the order of time: by session, server, request id and user; an

@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use mcpmon_model::{CallOutcome, Event, EventKind, ProcessRef, ServerId, Severity};
 use test_case::test_case;
 
@@ -215,6 +217,60 @@ fn what_came_of_a_judged_call_is_found_whatever_was_recorded_before_it(filter: F
     // With room for three events of each kind: the answers between are of other calls.
     assert_eq!(loaded(events.clone(), &filter, 2), ["1-2-4", "205-206-208"]);
     assert_eq!(loaded(events, &filter, 1), ["205-206-208"]);
+}
+
+#[test]
+fn companions_of_many_judged_calls_are_each_found_once() {
+    const CALLS: u32 = 240;
+    let tools = ["a", "b"].into_iter().cycle();
+    let sessions = [None, Some("s1"), Some("s2")].into_iter().cycle();
+    let events = (0..CALLS)
+        .zip(tools)
+        .zip(sessions)
+        .flat_map(|((number, tool), session)| {
+            let judged = sample::intercepted(tool, number, Action::Audit);
+            [
+                unknown(judged.clone(), &format!("t{number}")),
+                judged,
+                sample::called(tool, number),
+                sample::returned(tool, number, CallOutcome::Ok),
+            ]
+            .map(|event| of_session(event, session))
+        });
+    let (_directory, mut store) = sample::store();
+    sample::fill(&mut store, events);
+    let connection = &store.connection;
+    let newest = Window::Newest { limit: 4 * CALLS };
+    let judged = query::find(connection, &of_types(&Filter::default(), &[JUDGED]), newest).unwrap();
+    // What each has by itself.
+    let mut expected = BTreeSet::new();
+    for position in &judged {
+        let event = query::event_at(connection, position.seq).unwrap().unwrap();
+        let window = Window::After {
+            seq: position.seq - POSITIONS_BEFORE,
+            limit: MAX_NEAR,
+        };
+        expected.extend(query::find(connection, &companions_of(event), window).unwrap());
+    }
+    let found = companions(connection, &judged).unwrap();
+    assert_eq!(found.iter().copied().collect::<BTreeSet<_>>(), expected);
+    // By their tool or by none, in their session or in any.
+    assert!(found.len() <= 4 * expected.len(), "{}", found.len());
+}
+
+#[test]
+fn the_least_severity_is_no_filter() {
+    // More answers of others than are looked at for one call that was judged.
+    let others = (2..200).map(|request| sample::returned("a", request, CallOutcome::Ok));
+    let answer = sample::returned("a", 1, CallOutcome::Ok);
+    let events = std::iter::once(sample::called("a", 1))
+        .chain(others)
+        .chain([answer]);
+    let filter = Filter {
+        severity: Some(Severity::Info),
+        ..Filter::default()
+    };
+    assert_eq!(loaded(events.collect(), &filter, 100), ["0-1-200"]);
 }
 
 #[test]
