@@ -6,6 +6,7 @@ use std::{
     fs::File,
     os::fd::AsRawFd as _,
     sync::Arc,
+    thread,
     time::{Duration, Instant},
 };
 
@@ -22,7 +23,7 @@ use mcpmon_store::{Entry, REFUSED_SET};
 
 use super::{
     Judge, daemon,
-    link::Link,
+    link::{Link, LinkError},
     pins, process,
     protocol::{Hear, Say, Started},
     shared::SharedState,
@@ -33,6 +34,8 @@ const RULE: &str = "mcp.version_pinning";
 
 /// How long the daemon may take to compare a server's files with its pins. Nothing that the server says passes meanwhile.
 const MAX_COMPARISON: Duration = Duration::from_secs(60);
+/// Pause between two questions, in which others may use the connection.
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// A question to the daemon: whether a server may go on.
 #[derive(Debug)]
@@ -66,8 +69,13 @@ impl Comparison {
                 Ok(Hear::Fate(None)) => return Compared::Passed,
                 Ok(Hear::Fate(Some(denial))) => return Compared::Refused(denial),
                 Ok(heard) => return Compared::Unanswered(format!("it answers something else: {heard:?}")),
-                Err(error) => return Compared::Unanswered(error.to_string()),
+                // A daemon that is busy is there, and answers the next question.
+                Err(LinkError::Io { .. }) => {}
+                Err(error @ (LinkError::NotRunning(_) | LinkError::Refused(_))) => {
+                    return Compared::Unanswered(error.to_string());
+                }
             }
+            thread::sleep(PAUSE);
         }
         Compared::Late
     }

@@ -199,11 +199,37 @@ impl Monitor {
         self.instances.of(process)
     }
 
-    /// Whether a server is held until its files are compared with its pins.
+    /// Whether the server that a process belongs to, or belonged to when it ended, is held until its files are compared
+    /// with its pins.
     #[must_use]
-    pub fn holds(&self, instance: InstanceId) -> bool {
-        let instance = self.instances.get(instance);
-        instance.is_some_and(|instance| matches!(&instance.phase, Phase::Hashing(serving, _) if serving.held))
+    pub fn holds(&self, process: ProcessId) -> bool {
+        let is_of = |instance: &Instance, serving: &Serving| {
+            serving.process == process
+                || instance.launcher == process
+                || instance.members().contains(&process)
+        };
+        self.instances.iter().any(|(_, instance)| {
+            matches!(&instance.phase, Phase::Hashing(serving, _) if serving.held && is_of(instance, serving))
+        })
+    }
+
+    /// The wrapper of a server hears its first word: one of the processes that may be the server is, and no longer has to
+    /// prove it by living. Nothing follows where none is known yet.
+    pub fn spoke(&mut self, now: Timestamp, process: ProcessId) -> Judgement {
+        let mut judgement = Judgement::default();
+        let number = self.instances.of(process);
+        let Some((number, instance)) = number.and_then(|number| Some((number, self.instances.get(number)?)))
+        else {
+            return judgement;
+        };
+        let Phase::Starting(candidates) = &instance.phase else {
+            return judgement;
+        };
+        let mut candidates = candidates.iter().chain(instance.childless_shell());
+        if let Some(serving) = candidates.find(|candidate| !is_build_tool(candidate)).cloned() {
+            self.serve(now, number, serving, &mut judgement);
+        }
+        judgement
     }
 
     /// A program was started.

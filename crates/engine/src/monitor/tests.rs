@@ -478,21 +478,42 @@ fn an_unchanged_program_is_released() {
         ["hold 10", "hash 10"]
     );
     assert_eq!(world.monitor.server_of(process(10)), Some(FIRST));
-    assert!(world.monitor.holds(FIRST));
+    assert!(world.monitor.holds(process(10)));
     let judgement = world.hashed(FIRST, "v1");
     assert_eq!(
         (kinds(&judgement), orders(&judgement)),
         (vec!["mcp_server_started"], vec!["release 10".to_owned()])
     );
-    assert!(!world.monitor.holds(FIRST));
+    assert!(!world.monitor.holds(process(10)));
 }
 
 #[test]
 fn a_first_start_is_not_held() {
     let mut world = World::new(Policy::default());
     world.exec(10, 9, "mcp-server-git");
-    assert!(!world.monitor.holds(FIRST));
+    assert!(!world.monitor.holds(process(10)));
     assert_eq!(world.monitor.server_of(process(11)), None);
+}
+
+#[test]
+fn a_server_that_ended_is_held_until_it_is_compared() {
+    let mut world = World::with_pins(Policy::default(), [(id("mcp-server-git"), pins("v1"))].into());
+    world.exec(10, 9, "mcp-server-git");
+    world.exit(FIRST, 10, 0);
+    assert_eq!(world.monitor.server_of(process(10)), None);
+    assert!(world.monitor.holds(process(10)));
+    world.hashed(FIRST, "v2");
+    assert!(!world.monitor.holds(process(10)));
+}
+
+#[test_case("python3 /srv/x/serve.py" => vec!["hold 11".to_owned(), "hash 11".to_owned()]; "it may be the server")]
+#[test_case("make all" => Vec::<String>::new(); "it builds")]
+fn the_first_word_ends_the_trial(command: &str) -> Vec<String> {
+    let server = id("mcp-server-x-sh");
+    let mut world = World::with_pins(Policy::default(), [(server, pins("v1"))].into());
+    world.exec(10, 9, "sh /srv/mcp-server-x.sh");
+    world.exec_in(Some(FIRST), 11, 10, command);
+    orders(&world.monitor.spoke(Timestamp(world.now), process(10)))
 }
 
 /// A pinned program, and how it is started once it has changed.

@@ -6,6 +6,7 @@ use std::{
 };
 
 use mcpmon_model::{Denial, ProcessId};
+use mcpmon_session::clock;
 use tokio::sync::oneshot;
 
 use super::{Core, answer};
@@ -67,7 +68,11 @@ impl Core {
         for question in std::mem::take(&mut self.questions) {
             match question {
                 Question::Wrapped(process) => self.look_at(process),
-                Question::Fate(question) => self.uncompared.push(question),
+                Question::Fate(question) => {
+                    let judgement = self.monitor.spoke(clock::now(), question.process);
+                    self.carry_out(judgement, None);
+                    self.uncompared.push(question);
+                }
             }
         }
     }
@@ -88,9 +93,10 @@ impl Core {
     fn fate(&self, question: &FateQuestion) -> Option<Option<Denial>> {
         let denial = || self.denials.of(question.process, question.wrapper);
         match self.monitor.server_of(question.process) {
-            _ if !host::is_alive(question.process) => Some(denial()),
             Some(server) if self.doomed.contains(&server) => Some(denial()),
-            Some(server) if self.monitor.holds(server) => None,
+            // A server that has ended may have said something that its client must not get.
+            _ if self.monitor.holds(question.process) => None,
+            _ if !host::is_alive(question.process) => Some(denial()),
             Some(_) | None => Some(None),
         }
     }

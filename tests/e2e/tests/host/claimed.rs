@@ -98,20 +98,33 @@ fn a_server_that_was_wrapped_before_the_daemon_came() -> Result<()> {
     Ok(())
 }
 
-/// Which server is changed, and how its start is known to be one.
-#[test_case(true; "a script")]
-#[test_case(false; "a program, killed by the kernel as well")]
-fn the_client_of_a_changed_server_is_answered(is_script: bool) -> Result<()> {
+/// What is changed.
+#[derive(Clone, Copy)]
+enum Server {
+    Script,
+    BelowShell,
+    Program,
+}
+
+#[test_case(Server::Script; "a script")]
+#[test_case(Server::BelowShell; "a script that a shell starts, in its first two seconds")]
+#[test_case(Server::Program; "a program, killed by the kernel as well")]
+fn the_client_of_a_changed_server_is_answered(server: Server) -> Result<()> {
     let Some(host) = Host::take(&["python3"])? else {
         return Ok(());
     };
     let daemon = Daemon::start(&host, &policy("on_change: block"))?;
-    let (words, changed, name): (Vec<OsString>, PathBuf, String) = match is_script {
-        true => {
+    let (words, changed, name): (Vec<OsString>, PathBuf, String) = match server {
+        Server::Script => {
             let (script, name) = nameless_script(&daemon.site)?;
             (vec!["python3".into(), script.clone().into()], script, name)
         }
-        false => {
+        Server::BelowShell => {
+            let (script, name) = nameless_script(&daemon.site)?;
+            let line = format!("python3 {}; :", script.display());
+            (vec!["sh".into(), "-c".into(), line.into()], script, name)
+        }
+        Server::Program => {
             let server = ProgramServer::make(&daemon.site.path(""))?;
             let command = server.command(Path::new("/dev/null"));
             let words = [command.get_program()].into_iter().chain(command.get_args());
