@@ -346,7 +346,7 @@ mod tests {
             .arg(format!("--bounding-set=-all{allowed}"))
             .arg("--inh-caps=-all")
             .arg(std::env::current_exe().expect("this program"))
-            .arg("config::home::tests::what_the_service_may_do_is_enough_and_no_more_is_read")
+            .arg("home::tests::what_the_service_may_do_is_enough_and_no_more_is_read")
             .args(["--exact", "--ignored", "--nocapture"])
             .env(AS_SERVICE, directory.path())
             .output()
