@@ -120,9 +120,10 @@ fn the_client_of_a_changed_server_is_answered(server: Server) -> Result<()> {
             (vec!["python3".into(), script.clone().into()], script, name)
         }
         Server::BelowShell => {
-            let (script, name) = nameless_script(&daemon.site)?;
+            let (script, _) = nameless_script(&daemon.site)?;
             let line = format!("python3 {}; :", script.display());
-            (vec!["sh".into(), "-c".into(), line.into()], script, name)
+            let words = vec!["sh".into(), "-c".into(), line.into()];
+            (words, script, "sh".to_owned())
         }
         Server::Program => {
             let server = ProgramServer::make(&daemon.site.path(""))?;
