@@ -1,7 +1,7 @@
 //! Judges of one process that serves many conversations: they share a recorder and a policy. What they share beyond
 //! that is in the daemon's memory, where the process is the daemon, else in the store.
 
-use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use mcpmon_config::Loaded;
 use mcpmon_detect::protected_paths::Places;
@@ -21,9 +21,6 @@ const FLUSH: Duration = Duration::from_secs(1);
 
 /// What the daemon has for judges in its own process.
 pub trait Host: fmt::Debug + Send + Sync {
-    /// The file whose number rises when anything changes.
-    fn generation(&self) -> PathBuf;
-
     /// Takes in a server of a session.
     ///
     /// # Errors
@@ -123,7 +120,7 @@ impl Judge {
             Some(host) => {
                 host.join(now, &member)?;
                 let state = host.look(&member)?;
-                let shared = SharedState::here(Arc::clone(host), member.clone());
+                let shared = SharedState::here(Arc::clone(host), member.clone(), &state.generation);
                 let generation = shared.as_of(state.changes);
                 (shared, generation, shared::snapshot(state))
             }

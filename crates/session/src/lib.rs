@@ -404,11 +404,11 @@ impl Judge {
         self.carry_out(judgement);
     }
 
-    /// Takes in what others changed. Costs one read of a page in memory while nothing has.
+    /// Takes in what others changed. Costs a read of a page in memory while nothing has.
     pub fn refresh(&mut self, now: Timestamp) {
         let generation = self.shared.generation();
         let is_up = self.presence.is_here() && (!self.policy().fail_closed || self.shared.is_up());
-        if generation == self.generation && is_up {
+        if generation == self.generation && is_up && !self.shared.was_joined_again() {
             return;
         }
         if !is_up && !self.presence.is_due(now) {
@@ -421,7 +421,8 @@ impl Judge {
         }
         match self.shared.look(self.policy_hash) {
             Ok(snapshot) => {
-                self.generation = generation;
+                let changes = snapshot.changes.map(|changes| self.shared.as_of(changes));
+                self.generation = changes.unwrap_or(generation);
                 self.tell_back(now);
                 self.take(now, snapshot);
             }

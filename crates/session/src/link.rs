@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -30,6 +30,8 @@ struct Shared {
     hello: Mutex<Hello>,
     stream: Mutex<Option<Stream>>,
     is_up: AtomicBool,
+    /// How often the session was joined.
+    joins: AtomicU64,
     /// The same connection, for a look at it while somebody waits for an answer.
     probe: Mutex<Option<UnixStream>>,
     /// The one for what is to be kept.
@@ -98,6 +100,7 @@ impl Link {
             hello: Mutex::new(hello),
             stream: Mutex::default(),
             is_up: AtomicBool::new(false),
+            joins: AtomicU64::new(0),
             probe: Mutex::default(),
             records: Mutex::default(),
         }));
@@ -112,6 +115,11 @@ impl Link {
         }
         let probe = lock(&self.0.probe);
         probe.as_ref().is_some_and(is_open)
+    }
+
+    /// How often the session was joined: after each time it may be another daemon that answers.
+    pub(super) fn joins(&self) -> u64 {
+        self.0.joins.load(Ordering::Acquire)
     }
 
     /// Says something and waits for the answer; connects again where the connection is gone.
@@ -177,6 +185,7 @@ impl Link {
         }
         match heard {
             Hear::State(state) => {
+                self.0.joins.fetch_add(1, Ordering::Release);
                 self.0.is_up.store(true, Ordering::Relaxed);
                 Ok(*state)
             }
@@ -360,6 +369,7 @@ mod tests {
             probe: Mutex::new(Some(ours.try_clone().expect("a copy"))),
             stream: Mutex::new(Some(BufReader::new(ours))),
             is_up: AtomicBool::new(true),
+            joins: AtomicU64::new(1),
             records: Mutex::default(),
         }));
         (link, theirs)

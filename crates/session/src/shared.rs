@@ -24,6 +24,8 @@ use super::{
 /// What is shared, as it is now.
 #[derive(Debug, Default)]
 pub(super) struct Snapshot {
+    /// The daemon's number of changes before any of this was looked up, where there is a daemon.
+    pub(super) changes: Option<u64>,
     /// Another policy than the one that is held.
     pub(super) policy: Option<Sources>,
     /// Definitions of this server.
@@ -53,6 +55,8 @@ pub(super) enum SharedState {
         link: Link,
         /// Its number of changes.
         generation: Option<Generation>,
+        /// How often the session had been joined when the daemon was asked last.
+        joins: u64,
     },
     /// The daemon, in this very process.
     Here {
@@ -101,15 +105,16 @@ impl SharedState {
     /// Through the daemon, which has said where its number is.
     pub(super) fn daemon(link: Link, generation: &Path) -> Self {
         Self::Daemon {
+            joins: link.joins(),
             link,
             generation: opened(generation),
         }
     }
 
-    /// Of the daemon that this process is.
-    pub(super) fn here(host: Arc<dyn Host>, member: Member) -> Self {
+    /// Of the daemon that this process is, which has said where its number is.
+    pub(super) fn here(host: Arc<dyn Host>, member: Member, generation: &Path) -> Self {
         Self::Here {
-            generation: opened(&host.generation()),
+            generation: opened(generation),
             host,
             member: Box::new(member),
         }
@@ -179,6 +184,15 @@ impl SharedState {
         }
     }
 
+    /// Whether the daemon was joined again since it was asked last: what it said then may hold no longer, and its number of
+    /// changes may be in another file.
+    pub(super) fn was_joined_again(&self) -> bool {
+        match self {
+            Self::Daemon { link, joins, .. } => link.joins() != *joins,
+            Self::Here { .. } | Self::Store { .. } => false,
+        }
+    }
+
     /// Checks a call beside those of all processes of the session, and counts it. The daemon goes by its own policy.
     pub(super) fn check(&mut self, policy: &Policy, call: &SharedCall) -> Result<Checked, SharedError> {
         match self {
@@ -197,16 +211,30 @@ impl SharedState {
     /// What is shared now; `policy` is the digest of the one that is held.
     pub(super) fn look(&mut self, policy: Digest) -> Result<Snapshot, SharedError> {
         match self {
-            Self::Daemon { link, generation } => {
+            Self::Daemon {
+                link,
+                generation,
+                joins,
+            } => {
+                let joined = link.joins();
                 let Hear::State(state) = link.say(&Say::State { policy })? else {
                     return Err(LinkError::Refused("it answered something else".to_owned()).into());
                 };
-                if generation.is_none() {
-                    *generation = opened(&state.generation);
-                }
+                *joins = joined;
+                // A daemon that was started again may have its number in another file, also at the same path.
+                *generation = opened(&state.generation);
                 Ok(snapshot(*state))
             }
-            Self::Here { host, member, .. } => Ok(snapshot(host.look(member)?)),
+            Self::Here {
+                host,
+                generation,
+                member,
+            } => {
+                let state = host.look(member)?;
+                // A store that moved has it in another file.
+                *generation = opened(&state.generation);
+                Ok(snapshot(state))
+            }
             Self::Store {
                 path,
                 reader,
@@ -238,6 +266,7 @@ pub(super) fn look_into(
         of_others.extend(tools(reader.definitions_of(&other.identity)?));
     }
     Ok(Snapshot {
+        changes: None,
         policy: None,
         definitions: reader.definitions_of(&own.identity)?,
         refused: reader.refused(&own.identity)?,
@@ -264,6 +293,7 @@ pub(super) fn told_by(
         of_others.extend(tools(store.definitions_of(&other.identity)?));
     }
     Ok(Snapshot {
+        changes: None,
         policy: None,
         definitions: store.definitions_of(&own.identity)?,
         refused: store.refused(&own.identity)?,
@@ -319,6 +349,7 @@ pub fn ids(members: &[Member]) -> Vec<ServerId> {
 
 pub(super) fn snapshot(state: protocol::State) -> Snapshot {
     Snapshot {
+        changes: Some(state.changes),
         policy: state.policy.and_then(Sources::of_parts),
         definitions: state.definitions,
         refused: state.refused,

@@ -11,7 +11,7 @@ use std::{
 use nix::fcntl::{Flock, FlockArg, OFlag};
 
 use super::{
-    Access,
+    Access, AccessError,
     page::{self, Page},
 };
 
@@ -47,11 +47,11 @@ impl Generation {
 
 /// The number, opened for changing it.
 #[derive(Debug)]
-pub(super) struct Counter(File);
+struct Counter(File);
 
 impl Counter {
     /// Makes it where it is missing.
-    pub(super) fn open(path: &Path, access: Access) -> io::Result<Self> {
+    fn open(path: &Path, access: Access) -> io::Result<Self> {
         let file = OpenOptions::new()
             .read(true)
             .write(true)
@@ -66,16 +66,53 @@ impl Counter {
     }
 
     /// The number now.
-    pub(super) fn now(&self) -> u64 {
+    fn now(&self) -> u64 {
         read(&self.0)
     }
 
     /// Tells everyone that something changed.
-    pub(super) fn raise(&self) -> io::Result<()> {
+    fn raise(&self) -> io::Result<()> {
         let file = Flock::lock(self.0.try_clone()?, FlockArg::LockExclusive)
             .map_err(|(_, errno)| io::Error::from(errno))?;
         let next = read(&file).wrapping_add(1);
         file.write_all_at(&next.to_le_bytes(), 0)
+    }
+}
+
+/// The numbers that a change to a store raises.
+#[derive(Debug)]
+pub(super) struct Counters {
+    /// Beside the store.
+    own: Counter,
+    /// Where it was before the store moved: who maps that hears of changes, too.
+    before: Option<Counter>,
+}
+
+impl Counters {
+    /// Those of `store`, whose number was at `before`, where it moved.
+    pub(super) fn open(store: &Path, before: Option<&Path>, access: Access) -> Result<Self, AccessError> {
+        let open = |path: &Path| {
+            Counter::open(path, access).map_err(|source| AccessError::Io {
+                what: "open",
+                path: path.to_owned(),
+                source,
+            })
+        };
+        Ok(Self {
+            own: open(&Generation::path(store))?,
+            before: before.map(open).transpose()?,
+        })
+    }
+
+    /// The number beside the store now.
+    pub(super) fn now(&self) -> u64 {
+        self.own.now()
+    }
+
+    /// Tells everyone that something changed.
+    pub(super) fn raise(&self) -> io::Result<()> {
+        let before = self.before.as_ref().map_or(Ok(()), Counter::raise);
+        self.own.raise().and(before)
     }
 }
 

@@ -313,6 +313,7 @@ fn files_are_private() {
 }
 
 mod crossing;
+mod restart;
 
 #[test]
 fn a_refusal_names_its_event_and_no_command_that_lifts_it() {

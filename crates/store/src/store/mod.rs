@@ -17,7 +17,7 @@ use super::{
     StoredEvent, bodies,
     definitions::{self, Put},
     forgotten,
-    generation::Counter,
+    generation::Counters,
     kills, locks, outlets, pins, recent, row,
     schema::{self, SchemaError},
     servers, sessions, watches,
@@ -40,7 +40,7 @@ pub struct Store {
     location: StoreLocation,
     /// What the location said when it was opened.
     place: PathBuf,
-    generation: Counter,
+    generation: Counters,
     access: Access,
     /// Device and number of the file that is open.
     file: Option<(u64, u64)>,
@@ -106,23 +106,15 @@ impl Store {
         let path = access.prepare(&place)?;
         let connection = connect(&path)?;
         access.apply(&path)?;
-        // Beside the store as it was found, unless it moved.
-        let number = match location.generation() == Generation::path(&place) {
-            true => Generation::path(&path),
-            false => location.generation().to_owned(),
-        };
-        let generation = Counter::open(&number, access).map_err(|source| AccessError::Io {
-            what: "open",
-            path: number,
-            source,
-        })?;
+        let has_moved = location.generation() != Generation::path(&place);
+        let before = has_moved.then(|| location.generation());
         Ok(Self {
             connection,
+            generation: Counters::open(&path, before, access)?,
             file: file_at(&path),
             path,
             location: location.clone(),
             place,
-            generation,
             access,
             is_awaited: false,
             spared: 0,
@@ -399,6 +391,12 @@ impl Store {
         self.write_outside(|connection| {
             connection.execute_batch("CREATE TABLE IF NOT EXISTS probe (x); DROP TABLE probe")
         })
+    }
+
+    /// The file whose number is [`changes`](Self::changes).
+    #[must_use]
+    pub fn generation(&self) -> PathBuf {
+        Generation::path(&self.path)
     }
 
     /// How often anything changed that other processes hold.

@@ -11,6 +11,8 @@ use super::{
 pub(super) const STORE_FILE: &str = "store file";
 /// How often it is tried.
 const RETURN_INTERVAL: Duration = Duration::from_secs(5);
+/// How often at least, where the store can be used and yet nothing came of it: each time much may have been copied.
+const MAX_RETURN_INTERVAL: Duration = Duration::from_secs(5 * 60);
 
 /// The way back to the own store.
 #[derive(Debug)]
@@ -18,6 +20,8 @@ pub(super) struct Returning {
     standby: Standby,
     /// When it was tried last.
     tried: Instant,
+    /// How long after that it is tried again.
+    interval: Duration,
     is_under_way: bool,
 }
 
@@ -26,7 +30,20 @@ impl Returning {
         Self {
             standby,
             tried: Instant::now(),
+            interval: RETURN_INTERVAL,
             is_under_way: false,
+        }
+    }
+
+    fn note_failure(&mut self, error: &ReturnError) {
+        self.is_under_way = false;
+        self.tried = Instant::now();
+        match error {
+            // One that cannot be used costs little to try, also between tries that cost more.
+            ReturnError::Unusable(_) => {}
+            ReturnError::OtherDecisions | ReturnError::Copy(_) => {
+                self.interval = (self.interval * 2).min(MAX_RETURN_INTERVAL);
+            }
         }
     }
 }
@@ -35,7 +52,7 @@ impl Daemon {
     /// To be called about once a second.
     pub(super) fn look_after_return(&mut self) {
         let is_due = |returning: &&mut Returning| {
-            !returning.is_under_way && returning.tried.elapsed() >= RETURN_INTERVAL
+            !returning.is_under_way && returning.tried.elapsed() >= returning.interval
         };
         let Some(returning) = self.returning.as_mut().filter(is_due) else {
             return;
@@ -66,8 +83,7 @@ impl Daemon {
                 let Some(returning) = &mut self.returning else {
                     return;
                 };
-                returning.is_under_way = false;
-                returning.tried = Instant::now();
+                returning.note_failure(&error);
                 tracing::debug!(%error, "the store cannot be used yet");
                 if matches!(error, ReturnError::OtherDecisions) {
                     let trouble = format!(
@@ -78,5 +94,33 @@ impl Daemon {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mcpmon_store::{Adoption, sample};
+
+    use super::*;
+    use crate::agent::daemon::DaemonError;
+
+    #[test]
+    fn what_can_be_opened_and_not_filled_is_tried_less_and_less_often() {
+        let mut returning = Returning::new(Standby::default());
+        let unusable = ReturnError::Unusable(DaemonError::EngineEnded);
+        returning.note_failure(&unusable);
+        assert_eq!(returning.interval, RETURN_INTERVAL);
+        let (directory, mut store) = sample::store();
+        let missing = directory.path().join("standby.db");
+        let copy = Adoption::new(&missing).copy_records(&mut store).unwrap_err();
+        let copy = ReturnError::Copy(copy);
+        returning.note_failure(&copy);
+        assert_eq!(returning.interval, 2 * RETURN_INTERVAL);
+        returning.note_failure(&unusable);
+        assert_eq!(returning.interval, 2 * RETURN_INTERVAL);
+        for _ in 0..10 {
+            returning.note_failure(&copy);
+        }
+        assert_eq!(returning.interval, MAX_RETURN_INTERVAL);
     }
 }

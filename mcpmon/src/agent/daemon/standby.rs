@@ -38,13 +38,12 @@ pub(super) struct Opened {
 
 /// A store that stands in for the daemon's own.
 #[derive(Clone, Debug)]
+#[cfg_attr(test, derive(Default))]
 pub(super) struct Standby {
     /// What is wrong with the own store.
     pub(super) trouble: String,
     own: PathBuf,
     access: Access,
-    /// Whether the decisions of the own store hold here.
-    has_decisions: bool,
 }
 
 /// The daemon's own store after the return to it.
@@ -62,7 +61,7 @@ pub(super) enum ReturnError {
     #[error(transparent)]
     Unusable(#[from] DaemonError),
     /// It has decisions that the daemon does not know.
-    #[error("it has pins, approvals or kills of before, which hold once the daemon is restarted")]
+    #[error("it has other pins, approvals or kills than the daemon, which hold once that is restarted")]
     OtherDecisions,
     /// What was recorded meanwhile cannot be taken over.
     #[error(transparent)]
@@ -97,9 +96,7 @@ pub(super) fn open(path: &Path, access: Access, directory: &Path) -> Result<Open
         "the store cannot be used ({cause}): events are kept in {} until it can be written again",
         standby.display()
     );
-    let adopted = opened.writer.adopt_decisions(path);
-    let has_decisions = adopted.is_ok();
-    match adopted {
+    match opened.writer.adopt_decisions(path) {
         Ok(()) => opened.read()?,
         Err(error) => {
             tracing::error!(%error, "pins and approvals cannot be read");
@@ -111,7 +108,6 @@ pub(super) fn open(path: &Path, access: Access, directory: &Path) -> Result<Open
         trouble,
         own: path.to_owned(),
         access,
-        has_decisions,
     });
     Ok(opened)
 }
@@ -125,10 +121,10 @@ impl Standby {
     pub(super) fn give_back(&self, location: &StoreLocation) -> Result<Returned, ReturnError> {
         let standby = location.path();
         let Opened { mut writer, sole, .. } = usable(&self.own, self.access)?;
-        if !self.has_decisions && writer.has_decisions().map_err(DaemonError::from)? {
+        let mut adoption = Adoption::new(&standby);
+        if !adoption.knows_decisions(&mut writer)? {
             return Err(ReturnError::OtherDecisions);
         }
-        let mut adoption = Adoption::new(&standby);
         // Most of it, while others still write; nobody waits for that.
         adoption.copy_records(&mut writer)?;
         location.move_to(&self.own, || adoption.finish(&mut writer))?;
@@ -329,16 +325,16 @@ mod tests {
         assert_eq!(returned.events, 1);
         recorder.push(sample::started("b", 3));
         recorder.flush(Duration::from_secs(60)).unwrap();
-        let before = generation.now();
+        let own = Generation::open(&Generation::path(&path)).unwrap();
+        let before = (generation.now(), own.now());
         let kill = Kill {
             by: "root".to_owned(),
             at: Timestamp(7),
         };
         assert!(opened.writer.kill(None, &kill).unwrap());
-        assert_ne!(
-            generation.now(),
-            before,
-            "whoever looks at the number hears of changes"
+        assert!(
+            generation.now() != before.0 && own.now() != before.1,
+            "whoever looks at either number hears of changes"
         );
         assert_eq!(
             (
@@ -379,6 +375,64 @@ mod tests {
         drop(restored);
         let error = standby.give_back(&opened.location).unwrap_err();
         assert!(matches!(error, ReturnError::OtherDecisions), "{error}");
+    }
+
+    fn stopped() -> Kill {
+        Kill {
+            by: "root".to_owned(),
+            at: Timestamp(7),
+        }
+    }
+
+    /// A store with a kill, where no file can be made beside it for a while, and what stood in for it meanwhile.
+    fn unwritable(directory: &Path) -> (PathBuf, Opened) {
+        let path = directory.join("state/mcpmon.db");
+        let run = directory.join("run");
+        fs::create_dir(&run).unwrap();
+        let mut own = open(&path, Access::default(), &run).unwrap();
+        assert!(own.writer.kill(None, &stopped()).unwrap());
+        own.writer.record(vec![sample::started("a", 2)]).unwrap();
+        drop(own);
+        let mark = directory.join("state/mcpmon.db.daemon");
+        fs::remove_file(&mark).unwrap();
+        fs::create_dir(&mark).unwrap();
+        let opened = open(&path, Access::default(), &run).unwrap();
+        fs::remove_dir(&mark).unwrap();
+        assert!(opened.standby.is_some() && opened.kills.host.is_some());
+        (path, opened)
+    }
+
+    #[test]
+    fn adopted_decisions_go_into_a_store_that_is_begun_anew() {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, mut opened) = unwritable(directory.path());
+        let standby = opened.standby.take().unwrap();
+        fs::remove_file(&path).unwrap();
+        standby.give_back(&opened.location).unwrap();
+        let mut own = Store::open(&path, Access::default()).unwrap();
+        assert_eq!(own.kills().unwrap().host, Some(stopped()));
+    }
+
+    #[test]
+    fn a_store_with_other_decisions_than_those_adopted_waits_for_a_restart() {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, mut opened) = unwritable(directory.path());
+        let standby = opened.standby.take().unwrap();
+        let mut own = Store::open(&path, Access::default()).unwrap();
+        assert!(own.lift_kill(None).unwrap());
+        drop(own);
+        let error = standby.give_back(&opened.location).unwrap_err();
+        assert!(
+            matches!(error, ReturnError::OtherDecisions),
+            "a person undid it there: {error}"
+        );
+        let session = mcpmon_model::SessionId::new("s1");
+        let mut own = Store::open(&path, Access::default()).unwrap();
+        assert!(own.kill(Some(&session), &stopped()).unwrap());
+        drop(own);
+        let error = standby.give_back(&opened.location).unwrap_err();
+        assert!(matches!(error, ReturnError::OtherDecisions), "{error}");
+        assert!(directory.path().join("run").join(NAME).exists());
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Conversations that the daemon judges itself, among those of wrappers: sessions do not end where a server is reached
 //! in another way.
 
-use std::{io, path::PathBuf, time::Duration};
+use std::{io, time::Duration};
 
 use mcpmon_model::{Checked, Digest, Recent, SharedCall, Timestamp};
 use mcpmon_session::{clock, hosted::Host, protocol::State};
@@ -13,10 +13,6 @@ use super::{Wrappers, lock};
 const FLUSH: Duration = Duration::from_secs(2);
 
 impl Host for Wrappers {
-    fn generation(&self) -> PathBuf {
-        self.0.generation.clone()
-    }
-
     fn join(&self, now: Timestamp, member: &Member) -> Result<(), StoreError> {
         lock(&self.0.store).join(now, member)?;
         lock(&self.0.hosted).push(member.clone());

@@ -14,7 +14,6 @@ mod tests;
 use std::{
     collections::{BTreeMap, VecDeque},
     io,
-    path::PathBuf,
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
     time::{Duration, Instant},
 };
@@ -56,7 +55,6 @@ struct Shared {
     recorder: Recorder,
     /// For what must be done before it is answered; everything else goes through the recorder.
     store: Mutex<Store>,
-    generation: PathBuf,
     policy: Mutex<(Digest, Arc<Sources>)>,
     sessions: Sessions,
     connected: Mutex<BTreeMap<u64, Connected>>,
@@ -103,7 +101,6 @@ impl Wrappers {
         Ok(Self(Arc::new(Shared {
             own: OwnProgram::look()?,
             engine: OnceLock::new(),
-            generation: mcpmon_store::Generation::path(store.path()),
             recorder,
             store: Mutex::new(store),
             sessions: Sessions::new(&policy),

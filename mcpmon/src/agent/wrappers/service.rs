@@ -308,7 +308,10 @@ impl Wrappers {
         if let Err(unsettled) = self.0.recorder.flush(FLUSH) {
             tracing::warn!(%unsettled, "a wrapper may not hear the latest");
         }
-        let changes = lock(&self.0.store).changes();
+        let (generation, changes) = {
+            let store = lock(&self.0.store);
+            (store.generation(), store.changes())
+        };
         let policy = {
             let policy = lock(&self.0.policy);
             (held != Some(policy.0)).then(|| policy.1.parts().to_vec())
@@ -338,7 +341,7 @@ impl Wrappers {
             twins,
             pinned: store.pinned_servers(member.identity.uid)?,
             kills: store.kills()?,
-            generation: self.0.generation.clone(),
+            generation,
             changes,
         })
     }

@@ -285,17 +285,26 @@ fn a_daemon_returns_to_its_store_once_that_can_be_written(spoil: Change, mend: C
         wait::until("a refusal", || {
             Ok(matches!(client.call("free")?, Called::Failed(_)).then_some(()))
         })?;
-        client.close()?;
         daemon.event("the first answer", |event| {
             text(event, "type") == "mcp_tool_returned"
         })?;
         let (site, _) = daemon.end()?;
 
+        // The wrapper lives on, and hears of what another daemon decides in the same store.
         let daemon = Daemon::start_at(&host, site)?;
         assert_eq!(state(&daemon)?, (true, false), "{}", daemon.log());
+        switch(&daemon, &["--off"])?;
+        wait::until("an answer", || {
+            Ok(matches!(client.call("free")?, Called::Returned(_)).then_some(()))
+        })?;
+        switch(&daemon, &[])?;
+        wait::until("a refusal", || {
+            Ok(matches!(client.call("free")?, Called::Failed(_)).then_some(()))
+        })?;
+        client.close()?;
         let kills = daemon.site.events()?;
         let kills = kills.iter().filter(|event| text(event, "type") == "mcp_kill");
-        assert_eq!(kills.count(), 3);
+        assert_eq!(kills.count(), 5);
         Ok(())
     })
 }

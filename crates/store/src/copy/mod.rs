@@ -32,11 +32,43 @@ const DECISIONS: [Decisions; 4] = [
     },
 ];
 
+/// The table with the latest event of the store that decisions were adopted from: by it that store is known again.
+const ADOPTED_EVENT: &str = "adopted_event";
+
 /// Tables to which rows are only added, with the column that counts them, which is another in each store.
 const GROWING: [(&str, &str); 2] = [("events", "seq"), ("bodies", "seq")];
 
-/// What else is taken over from a standby store. What the store has already stays as it is there.
-const RECORDS: [&str; 5] = ["unposted", "watches", "servers", "sessions", "session_servers"];
+/// Tables that are also taken over from a standby store, and how a row joins one of the same key that the store has.
+const RECORDS: [(&str, &str); 5] = [
+    ("unposted", "NOTHING"),
+    ("watches", "NOTHING"),
+    // The launches of one that was taken over already are not counted twice.
+    (
+        "servers",
+        "UPDATE SET
+             server_type = iif(excluded.server_type = 'http' AND server_type = 'sse', 'sse',
+                 coalesce(excluded.server_type, server_type)),
+             command = coalesce(excluded.command, command),
+             declared = max(declared, excluded.declared),
+             first_seen = coalesce(first_seen, excluded.first_seen),
+             last_seen = max(coalesce(last_seen, excluded.last_seen), coalesce(excluded.last_seen, last_seen)),
+             launches = launches + iif(excluded.last_seen > coalesce(last_seen, 0), excluded.launches, 0),
+             last_pid = coalesce(excluded.last_pid, last_pid),
+             exe_sha256 = iif(excluded.launches > 0, excluded.exe_sha256, exe_sha256),
+             package_sha256 = iif(excluded.launches > 0, excluded.package_sha256, package_sha256),
+             pin = coalesce(excluded.pin, pin),
+             denied = iif(excluded.launches > 0, excluded.denied, max(denied, excluded.denied))",
+    ),
+    (
+        "sessions",
+        "UPDATE SET agent = coalesce(agent, excluded.agent), started = min(started, excluded.started),
+             ended = excluded.ended",
+    ),
+    (
+        "session_servers",
+        "UPDATE SET joined_at = excluded.joined_at, left_at = excluded.left_at",
+    ),
+];
 
 /// What one store has cannot be put into another.
 #[derive(Debug, thiserror::Error)]
@@ -75,6 +107,13 @@ impl Store {
                     source.copy(from, to, &adopted, "INSERT", "")?;
                     source.copy(from, to, table, "INSERT OR REPLACE", "")?;
                 }
+                to.execute_batch(&format!("CREATE TABLE {ADOPTED_EVENT} (seq INTEGER, id TEXT)"))?;
+                let latest = "SELECT seq, id FROM events ORDER BY seq DESC LIMIT 1";
+                // Where its events cannot be read, its decisions hold all the same.
+                if let Ok(event) = from.query_row(latest, [], |row| values(row, 2)) {
+                    let insert = format!("INSERT INTO {ADOPTED_EVENT} VALUES (?1, ?2)");
+                    to.execute(&insert, params_from_iter(event))?;
+                }
                 Ok(())
             })
         })?;
@@ -104,24 +143,11 @@ impl Store {
         }
         Ok(())
     }
-
-    /// Whether anything is pinned, approved or stopped in it.
-    ///
-    /// # Errors
-    /// Where it cannot be read.
-    pub fn has_decisions(&mut self) -> Result<bool, StoreError> {
-        self.write_outside(|connection| {
-            DECISIONS.iter().try_fold(false, |found, decisions| {
-                let select = format!("SELECT 1 FROM {} LIMIT 1", decisions.table);
-                Ok(found || connection.prepare(&select)?.exists([])?)
-            })
-        })
-    }
 }
 
 /// A standby store on its way into the store that it stood in for: its events, bodies and whatever else was recorded,
 /// and what was decided there since it took over the decisions of that store. Where it began without any, what it holds
-/// replaces nothing.
+/// replaces nothing. A store that begins anew gets all decisions that it holds.
 #[derive(Debug)]
 pub struct Adoption {
     standby: PathBuf,
@@ -142,6 +168,26 @@ impl Adoption {
         }
     }
 
+    /// Whether all decisions in `store` hold in the standby store, too: they are those that it took over, or the store is
+    /// a new one without any.
+    ///
+    /// # Errors
+    /// Where one cannot be read.
+    pub fn knows_decisions(&self, store: &mut Store) -> Result<bool, CopyError> {
+        let standby = Reader::open_any_version(&self.standby)?;
+        let knows = store.write_outside(|to| {
+            standby.with(|from| {
+                for decisions in &DECISIONS {
+                    if !decisions.are_as_adopted(from, to)? {
+                        return begins_anew(from, to);
+                    }
+                }
+                Ok(true)
+            })
+        })?;
+        Ok(knows)
+    }
+
     /// Copies what was recorded since it was copied last, while the standby store is still written.
     ///
     /// # Errors
@@ -156,11 +202,13 @@ impl Adoption {
     /// Where one cannot be read, or the other not written; then nothing more is copied.
     pub fn finish(&mut self, store: &mut Store) -> Result<(), CopyError> {
         self.run(store, |from, to| {
+            let begins_anew = begins_anew(from, to)?;
             for decisions in &DECISIONS {
-                decisions.take_over(from, to)?;
+                decisions.take_over(from, to, begins_anew)?;
             }
-            for table in RECORDS {
-                Source::all(from, table)?.copy(from, to, table, "INSERT OR IGNORE", "")?;
+            for (table, join) in RECORDS {
+                let join = format!("WHERE true ON CONFLICT DO {join}");
+                Source::all(from, table)?.copy(from, to, table, "INSERT", &join)?;
             }
             take_over_running(from, to)
         })
@@ -219,12 +267,58 @@ fn take_over_running(from: &Connection, to: &Connection) -> rusqlite::Result<()>
     Ok(())
 }
 
+/// Whether nothing is pinned, approved or stopped in `to`, and it is not the store that `from` adopted decisions of, in
+/// which a person may have undone the last of them.
+fn begins_anew(from: &Connection, to: &Connection) -> rusqlite::Result<bool> {
+    for Decisions { table, .. } in &DECISIONS {
+        if to
+            .prepare(&format!("SELECT 1 FROM {table} LIMIT 1"))?
+            .exists([])?
+        {
+            return Ok(false);
+        }
+    }
+    if !has_table(from, ADOPTED_EVENT)? {
+        return Ok(true);
+    }
+    let mut latest = from.prepare(&format!("SELECT seq, id FROM {ADOPTED_EVENT}"))?;
+    let mut latest = latest.query([])?;
+    let Some(latest) = latest.next()? else {
+        return Ok(true);
+    };
+    let is_there = to
+        .prepare("SELECT 1 FROM events WHERE seq = ?1 AND id = ?2")?
+        .exists(params_from_iter(values(latest, 2)?))?;
+    Ok(!is_there)
+}
+
 impl Decisions {
-    /// Does in `to` what was changed in `from` since the decisions were adopted there.
-    fn take_over(&self, from: &Connection, to: &Connection) -> rusqlite::Result<()> {
+    /// Whether those in `to` are those that `from` adopted.
+    fn are_as_adopted(&self, from: &Connection, to: &Connection) -> rusqlite::Result<bool> {
+        let adopted = adopted(self.table);
+        if !has_table(from, &adopted)? {
+            return Ok(false);
+        }
+        let Source { query, columns } = Source::all(to, self.table)?;
+        let names = columns.join(", ");
+        let mut theirs = to.prepare(&format!("{query} ORDER BY {names}"))?;
+        let mut ours = from.prepare(&format!("SELECT {names} FROM {adopted} ORDER BY {names}"))?;
+        let (mut theirs, mut ours) = (theirs.query([])?, ours.query([])?);
+        loop {
+            match (theirs.next()?, ours.next()?) {
+                (None, None) => return Ok(true),
+                (Some(one), Some(other)) if values(one, columns.len())? == values(other, columns.len())? => {}
+                _ => return Ok(false),
+            }
+        }
+    }
+
+    /// Does in `to` what was changed in `from` since the decisions were adopted there; where `to` begins anew, all that
+    /// holds in `from` goes there.
+    fn take_over(&self, from: &Connection, to: &Connection, begins_anew: bool) -> rusqlite::Result<()> {
         let Self { table, key } = self;
         let adopted = adopted(table);
-        if !has_table(from, &adopted)? {
+        if begins_anew || !has_table(from, &adopted)? {
             // First sight may have pinned what the store has another pin for.
             Source::all(from, table)?.copy(from, to, table, "INSERT OR IGNORE", "")?;
             return Ok(());
@@ -307,14 +401,14 @@ impl Source {
         Ok(last.map(source))
     }
 
-    /// Copies them into `table`, but not `unless` that holds, and returns how many those are.
+    /// Copies them into `table`, under the `clauses` of that insertion, and returns how many those are.
     fn copy(
         &self,
         from: &Connection,
         to: &Connection,
         table: &str,
         insert: &str,
-        unless: &str,
+        clauses: &str,
     ) -> rusqlite::Result<u64> {
         let count = self.columns.len();
         if count == 0 {
@@ -323,7 +417,7 @@ impl Source {
         let places = vec!["?"; count].join(", ");
         let columns = self.columns.join(", ");
         let mut insert = to.prepare(&format!(
-            "{insert} INTO {table} ({columns}) SELECT {places} {unless}"
+            "{insert} INTO {table} ({columns}) SELECT {places} {clauses}"
         ))?;
         let mut select = from.prepare(&self.query)?;
         let mut rows = select.query([])?;
@@ -346,172 +440,4 @@ fn values(row: &rusqlite::Row<'_>, count: usize) -> rusqlite::Result<Vec<Value>>
 }
 
 #[cfg(test)]
-mod tests {
-    use mcpmon_model::{Digest, Kill, PinPart, SessionId, Timestamp};
-
-    use super::*;
-    use crate::{BinaryPin, Ending, Filter, StoredEvent, Unposted, json, sample};
-
-    fn kill() -> Kill {
-        Kill {
-            by: "root".to_owned(),
-            at: Timestamp(7),
-        }
-    }
-
-    fn pin(server: &str, hash: u8) -> BinaryPin {
-        BinaryPin {
-            key: sample::identity(server),
-            number: 0,
-            part: PinPart::Executable,
-            path: "/bin/a".into(),
-            hash: Digest::from_bytes([hash; 32]),
-            manifest: None,
-            pinned_at: Timestamp(1),
-            pinned_by: "first_use".to_owned(),
-        }
-    }
-
-    fn session(name: &str) -> SessionId {
-        SessionId::new(name)
-    }
-
-    fn stopped(store: &mut Store) -> Vec<String> {
-        let kills = store.kills().unwrap();
-        kills
-            .sessions
-            .keys()
-            .map(|name| name.as_str().to_owned())
-            .collect()
-    }
-
-    #[test]
-    fn what_is_decided_by_goes_over_and_events_come_back_once() {
-        let (_directory, mut store) = sample::store();
-        let (_elsewhere, mut other) = sample::store();
-        sample::fill(&mut store, [sample::started("a", 2)]);
-        assert!(store.kill(Some(&session("s1")), &kill()).unwrap());
-        other.adopt_decisions(store.path()).unwrap();
-        assert_eq!(other.kills().unwrap(), store.kills().unwrap());
-        other
-            .record(vec![sample::started("a", 3), sample::started("a", 4)])
-            .unwrap();
-        assert_eq!(store.adopt_all(other.path()).unwrap(), 2);
-        assert_eq!(store.adopt_all(other.path()).unwrap(), 0, "they are there");
-        let reader = Reader::open(store.path()).unwrap();
-        let events = reader.events(&Filter::default(), 10).unwrap();
-        let pids = events
-            .iter()
-            .filter_map(|event| Some(event.process.as_ref()?.pid));
-        assert_eq!(pids.collect::<Vec<_>>(), [2, 3, 4]);
-    }
-
-    #[test]
-    fn what_was_undone_meanwhile_stays_undone_and_what_nobody_touched_stays() {
-        let (_directory, mut store) = sample::store();
-        let (_elsewhere, mut standby) = sample::store();
-        for name in ["lifted", "kept"] {
-            assert!(store.kill(Some(&session(name)), &kill()).unwrap());
-        }
-        store
-            .keep(&["reset", "held"].map(|server| Entry::PutPin(pin(server, 1))))
-            .unwrap();
-        standby.adopt_decisions(store.path()).unwrap();
-        assert!(standby.lift_kill(Some(&session("lifted"))).unwrap());
-        assert!(standby.kill(Some(&session("new")), &kill()).unwrap());
-        assert!(standby.forget_pins(&sample::identity("reset").server).unwrap());
-        // A daemon that is started again while the store cannot be written undoes none of that.
-        standby.adopt_decisions(store.path()).unwrap();
-        assert_eq!(stopped(&mut standby), ["kept", "new"]);
-        store.adopt_all(standby.path()).unwrap();
-        assert_eq!(stopped(&mut store), ["kept", "new"]);
-        let pinned = Reader::open(store.path()).unwrap().pins().unwrap();
-        assert_eq!(pinned, [pin("held", 1)]);
-    }
-
-    #[test]
-    fn what_is_recorded_while_it_is_copied_comes_once_with_what_runs() {
-        let (_directory, mut store) = sample::store();
-        let (_elsewhere, mut standby) = sample::store();
-        sample::fill(&mut store, [sample::started("before", 2)]);
-        let body = |request: &str| Entry::Body(Box::new(sample::body(request)));
-        standby.keep(&[body("r1")]).unwrap();
-        standby
-            .record(vec![sample::started("a", 3), sample::started("b", 4)])
-            .unwrap();
-        let mut adoption = Adoption::new(standby.path());
-        adoption.copy_records(&mut store).unwrap();
-        standby.keep(&[body("r2")]).unwrap();
-        standby
-            .record(vec![sample::exited("a", 3, 0), sample::started("c", 5)])
-            .unwrap();
-        assert!(standby.kill(Some(&session("s1")), &kill()).unwrap());
-        adoption.finish(&mut store).unwrap();
-        assert_eq!(adoption.events, 4);
-        assert_eq!(stopped(&mut store), ["s1"]);
-        let reader = Reader::open(store.path()).unwrap();
-        let events = reader.events(&Filter::default(), 10).unwrap();
-        let pids = events
-            .iter()
-            .filter_map(|event| Some(event.process.as_ref()?.pid));
-        assert_eq!(pids.collect::<Vec<_>>(), [2, 3, 4, 3, 5]);
-        let bodies = reader.bodies(Timestamp(0), 10).unwrap();
-        assert_eq!(bodies.len(), 2);
-        let launches = reader.launches(&Filter::default(), 10).unwrap();
-        let running = launches
-            .iter()
-            .filter(|launch| launch.ending == Ending::Running)
-            .filter_map(|launch| launch.started.server_id.as_deref());
-        assert_eq!(running.collect::<Vec<_>>(), ["b", "c"]);
-    }
-
-    #[test]
-    fn one_that_began_without_decisions_replaces_none() {
-        let (_directory, mut store) = sample::store();
-        let (_elsewhere, mut standby) = sample::store();
-        store.keep(&[Entry::PutPin(pin("a", 1))]).unwrap();
-        standby.keep(&[Entry::PutPin(pin("a", 2))]).unwrap();
-        store.adopt_all(standby.path()).unwrap();
-        let pinned = Reader::open(store.path()).unwrap().pins().unwrap();
-        assert_eq!(pinned, [pin("a", 1)]);
-    }
-
-    #[test]
-    fn alarms_and_journals_come_back_and_an_older_store_is_read() {
-        let (_directory, mut store) = sample::store();
-        let (elsewhere, mut standby) = sample::store();
-        assert!(store.kill(Some(&session("s1")), &kill()).unwrap());
-        store
-            .write_outside(|connection| {
-                connection.execute_batch("DROP TABLE unposted; PRAGMA user_version = 3")
-            })
-            .unwrap();
-        standby.adopt_decisions(store.path()).unwrap();
-        assert_eq!(stopped(&mut standby), ["s1"]);
-
-        let (_directory, mut store) = sample::store();
-        let event = StoredEvent::identified("laptop", sample::denied("a"));
-        let waiting = vec![(event.id, event.timestamp)];
-        standby
-            .keep(&[
-                Entry::Event(event.clone()),
-                Entry::Unposted(Unposted {
-                    waiting,
-                    claimed_until: Timestamp(0),
-                    settled: Vec::new(),
-                }),
-            ])
-            .unwrap();
-        let rescued = StoredEvent::identified("laptop", sample::denied("b"));
-        let line = serde_json::to_string(&json::to_json(&rescued)).unwrap();
-        let name = format!("{}.1-x.blocks", standby.path().file_name().unwrap().display());
-        std::fs::write(elsewhere.path().join(name), line + "\n").unwrap();
-        assert_eq!(store.adopt_all(standby.path()).unwrap(), 1);
-        let claimed = store.claim_unposted(Timestamp(1), 10).unwrap();
-        let ids = |events: &[StoredEvent]| events.iter().map(|event| event.id).collect::<Vec<_>>();
-        assert_eq!(ids(&claimed.events), [event.id]);
-        let reader = Reader::open(store.path()).unwrap();
-        let events = reader.events(&Filter::default(), 10).unwrap();
-        assert_eq!(ids(&events), [event.id, rescued.id]);
-    }
-}
+mod tests;
