@@ -116,7 +116,7 @@ impl fmt::Display for Acceptance {
     }
 }
 
-/// Whether one policy is the other with one suppression more.
+/// Returns whether one policy is the other with one suppression more.
 fn adds_one(before: &Policy, after: &Policy) -> bool {
     let mut rest = after.suppressions.clone();
     for known in &before.suppressions {

@@ -90,7 +90,7 @@ impl Mistakes {
         }
     }
 
-    /// Whether no more are told.
+    /// Returns whether no more are told.
     pub(crate) fn is_full(&self) -> bool {
         self.found.len() >= MAX_MISTAKES
     }

@@ -24,7 +24,7 @@ pub struct Reloader {
     trust: Trust,
     /// What was seen last: of a configuration or, where there was none to read, of the reason.
     seen: Digest,
-    /// Whether what is in force came from a file.
+    /// True if what is in force came from a file.
     from_file: bool,
     /// What was found last and could be used.
     policy: Arc<Policy>,

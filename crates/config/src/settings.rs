@@ -18,7 +18,7 @@ pub struct Settings {
 /// The `mcp.discovery` section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DiscoverySettings {
-    /// Whether they are listed without a client asking.
+    /// True if they are listed without a client asking.
     pub enabled: bool,
     /// How often.
     pub interval: Duration,

@@ -122,7 +122,7 @@ impl Compiler<'_> {
         self.take(Pattern::new(pattern), path)
     }
 
-    /// Whether one more pattern may be compiled; the first that may not is a mistake.
+    /// Returns whether one more pattern may be compiled; the first that may not is a mistake.
     fn has_room(&mut self, path: &KeyPath) -> bool {
         self.patterns += 1;
         if self.patterns == MOST_PATTERNS + 1 {

@@ -9,7 +9,7 @@ pub(crate) struct Node {
     pub(crate) place: Place,
     /// What it is.
     pub(crate) value: Value,
-    /// Whether a mistake was cut out of it, so that what it lacks is no news.
+    /// True if a mistake was cut out of it, so that what it lacks is no news.
     pub(crate) damaged: bool,
 }
 
@@ -206,7 +206,8 @@ impl Node {
         }
     }
 
-    /// Whether something was cut out of it or of its direct parts, so that what it lacks may have been there.
+    /// Returns whether something was cut out of it or of its direct parts, so that what it lacks may have
+    /// been there.
     pub(crate) fn is_incomplete(&self) -> bool {
         self.damaged
             || match &self.value {

@@ -83,7 +83,7 @@ pub struct Connection {
     pub address: SocketAddr,
     /// Its name, where known.
     pub name: Option<String>,
-    /// Whether they were refused.
+    /// True if they were refused.
     pub refused: bool,
     /// How many, and when.
     pub provenance: Provenance,
