@@ -44,7 +44,7 @@ pub const AGENT_NAMES: &[&str] = &[
 /// The process name of `mcpmon run`: everything below it is one session.
 pub const RUN_NAME: &str = "mcpmon-run";
 
-/// Whether `comm` is the process name of a known agent.
+/// Returns whether `comm` is the process name of a known agent.
 #[must_use]
 pub fn is_agent(comm: &str) -> bool {
     AGENT_NAMES.binary_search(&comm).is_ok()

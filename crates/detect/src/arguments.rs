@@ -84,7 +84,7 @@ impl<'a> Arguments<'a> {
         arguments
     }
 
-    /// Whether there is more than was kept. What nobody looked at must not go on.
+    /// Returns whether there is more than was kept. What nobody looked at must not go on.
     #[must_use]
     pub const fn is_cut(&self) -> bool {
         self.is_cut
@@ -139,7 +139,7 @@ impl<'a> Argument<'a> {
         self.place.start + written.start..self.place.start + written.end
     }
 
-    /// Whether both are in one object, or in one list.
+    /// Returns whether both are in one object, or in one list.
     pub(super) fn is_beside(&self, other: &Self) -> bool {
         self.around() == other.around()
     }

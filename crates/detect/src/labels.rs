@@ -53,7 +53,7 @@ pub fn labels_of_output(result: RawJson<'_>) -> Vec<Label> {
     }
 }
 
-/// Whether a text names a file that holds secrets: a path, a URI, or a command with one in it.
+/// Returns whether a text names a file that holds secrets: a path, a URI, or a command with one in it.
 pub(super) fn names_secret_file(text: &str) -> bool {
     let text = &text[..text.floor_char_boundary(MAX_ARGUMENT)];
     let bytes = text.as_bytes();
@@ -93,7 +93,7 @@ static TELLING: LazyLock<Literals> = LazyLock::new(|| {
     Literals::new(names.copied().chain(endings).chain(others).collect())
 });
 
-/// Whether a path is that of a file that holds secrets. Public halves of keys are none.
+/// Returns whether a path is that of a file that holds secrets. Public halves of keys are none.
 fn is_secret_file(path: &str) -> bool {
     if path.len() < 4 || !TELLING.is_in(path.as_bytes()) && !path.contains('%') {
         return false;
@@ -208,8 +208,8 @@ static HANDED_OUT: LazyLock<Literals> = LazyLock::new(|| {
     ])
 });
 
-/// Whether a tool's name says that it hands out secrets. Services list public keys as `ssh_keys`; a private one is
-/// known by its file and its content.
+/// Returns whether a tool's name says that it hands out secrets. Services list public keys as `ssh_keys`; a
+/// private one is known by its file and its content.
 fn hands_out_secrets(tool: &str) -> bool {
     if !HANDED_OUT.is_in(tool.as_bytes()) {
         return false;

@@ -74,7 +74,7 @@ fn root(ancestors: &[Ancestor]) -> Option<&Ancestor> {
         .or_else(outermost)
 }
 
-/// Whether a session can be called so: 1 to 64 ASCII letters, digits, `-`, `_` and `.`.
+/// Returns whether a session can be called so: 1 to 64 ASCII letters, digits, `-`, `_` and `.`.
 #[must_use]
 pub fn is_name(name: &str) -> bool {
     (1..=MAX_NAME).contains(&name.len())

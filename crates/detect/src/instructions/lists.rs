@@ -42,7 +42,7 @@ impl List {
         self.words.split_whitespace()
     }
 
-    /// Whether `word` is one of them.
+    /// Returns whether `word` is one of them.
     #[must_use]
     pub fn has(&self, word: &str) -> bool {
         self.each().any(|known| known == word)

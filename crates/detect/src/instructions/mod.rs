@@ -43,7 +43,7 @@ pub struct Context<'a> {
     pub parameters: &'a Names<'a>,
     /// Names of tools of other servers.
     pub others: &'a Names<'a>,
-    /// Whether it is a document by its name: then fewer words about attacks make it one about attacks.
+    /// True if it is a document by its name: then fewer words about attacks make it one about attacks.
     pub is_document: bool,
 }
 
@@ -52,7 +52,7 @@ pub struct Context<'a> {
 pub struct Names<'a>(HashSet<Cow<'a, str>, RandomState>);
 
 impl Names<'_> {
-    /// Whether a word in lower case is one of them.
+    /// Returns whether a word in lower case is one of them.
     #[must_use]
     pub fn has(&self, word: &str) -> bool {
         self.0.contains(word)
@@ -78,7 +78,7 @@ pub struct Match {
     pub outcome: Outcome,
     /// The part of the text that opens the rule.
     pub span: Range<usize>,
-    /// Whether the sentence only tells of what the rule finds.
+    /// True if the sentence only tells of what the rule finds.
     pub is_mention: bool,
 }
 
@@ -153,8 +153,8 @@ impl Engine {
         })
     }
 
-    /// Whether a sentence tells of what a rule finds: it is quoted, and introduced or about attacks. Unquoted, a result has
-    /// to speak of nothing but attacks.
+    /// Returns whether a sentence tells of what a rule finds: it is quoted, and introduced or about attacks.
+    /// Unquoted, a result has to speak of nothing but attacks.
     fn is_mention(&self, sentences: &[Sentence], index: usize, rule: &Rule, place: Place) -> bool {
         let sentence = &sentences[index];
         let before = index.checked_sub(1).and_then(|before| sentences.get(before));
@@ -163,7 +163,7 @@ impl Engine {
         is_introduced || place == Place::Output && sentence.has(self.attack) && sentence.has(self.intro)
     }
 
-    /// Whether an output is a document about attacks.
+    /// Returns whether an output is a document about attacks.
     fn is_document(&self, lower: &str, context: &Context<'_>, masks: &mut Masks) -> bool {
         let (length, wanted) = match context.is_document {
             true => (0, MIN_NAMED_DOCUMENT_WORDS),
@@ -352,7 +352,7 @@ pub fn explain(text: &str, context: &Context<'_>) -> Vec<(Range<usize>, Vec<Stri
     explained
 }
 
-/// Whether what begins or ends with a letter is no part of a longer word.
+/// Returns whether what begins or ends with a letter is no part of a longer word.
 fn stands_alone(lower: &str, word: Range<usize>) -> bool {
     let is_letter = |at: usize| lower.as_bytes()[at].is_ascii_alphabetic();
     let continues = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);

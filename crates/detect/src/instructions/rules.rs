@@ -71,10 +71,10 @@ pub struct Rule {
     /// The longest text that it holds in, bytes: what a short text says is what it is for.
     #[serde(default = "any_length")]
     pub within: usize,
-    /// Whether it holds in schema texts as it does in descriptions; otherwise its outcome is one less there.
+    /// True if it holds in schema texts as it does in descriptions; otherwise its outcome is one less there.
     #[serde(default)]
     pub schema: bool,
-    /// Whether it is worse than what is acted upon: a person has to approve it.
+    /// True if it is worse than what is acted upon: a person has to approve it.
     #[serde(default)]
     pub critical: bool,
     /// Why nobody harmless says this.
@@ -128,7 +128,7 @@ impl Rule {
             .filter(move |signal| signal.bit() & openers != 0)
     }
 
-    /// Whether what opens it in a sentence is only quoted.
+    /// Returns whether what opens it in a sentence is only quoted.
     pub(crate) fn is_quoted(&self, sentence: &Sentence) -> bool {
         self.opening(sentence).all(Signal::is_quoted)
     }
@@ -149,7 +149,7 @@ impl Rule {
         self.groups.first().copied().unwrap_or_default()
     }
 
-    /// Whether it holds in the sentence at `index`.
+    /// Returns whether it holds in the sentence at `index`.
     pub(crate) fn holds(&self, sentences: &[Sentence], index: usize) -> bool {
         let sentence = &sentences[index];
         if !sentence.has(self.openers()) || sentence.has(self.never) {

@@ -27,7 +27,7 @@ struct Entry {
     /// Texts in other scripts: every group has a part in the sentence.
     #[serde(default)]
     texts: Vec<Vec<Vec<String>>>,
-    /// Whether what is forbidden counts as well.
+    /// True if what is forbidden counts as well.
     #[serde(default)]
     negated: bool,
 }
@@ -45,7 +45,7 @@ struct Pattern {
     signal: u8,
     elements: Vec<Element>,
     at_start: bool,
-    /// Whether what is forbidden counts.
+    /// True if what is forbidden counts.
     negated: bool,
 }
 
@@ -94,7 +94,7 @@ pub(crate) struct Signal {
     number: u8,
     /// Where it stands in the text.
     pub(crate) span: Range<usize>,
-    /// Whether it stands in quotation marks.
+    /// True if it stands in quotation marks.
     is_quoted: bool,
 }
 
@@ -123,7 +123,7 @@ impl Signal {
 }
 
 impl Sentence {
-    /// Whether it has one of these signals.
+    /// Returns whether it has one of these signals.
     pub(crate) const fn has(&self, signals: Set) -> bool {
         self.said & signals != 0
     }

@@ -127,8 +127,8 @@ pub(crate) fn beside(text: &str, part: Range<usize>, count: usize) -> Range<usiz
     around
 }
 
-/// Whether a sentence certainly begins at a place other than a text's first: one that is read from there on is read as it
-/// is after all that stands before it.
+/// Returns whether a sentence certainly begins at a place other than a text's first: one that is read from
+/// there on is read as it is after all that stands before it.
 fn is_border(bytes: &[u8], at: usize) -> bool {
     let before = &bytes[..at - 1];
     match (bytes[at - 1], bytes[at]) {
@@ -177,7 +177,7 @@ struct Reader<'t, T> {
     quote: Option<(usize, u8)>,
     /// End of the run that was looked at last, and how often it was.
     run: (usize, usize),
-    /// Whether that run has a sign without which it is nothing as a whole.
+    /// True if that run has a sign without which it is nothing as a whole.
     is_marked: bool,
 }
 
@@ -378,8 +378,8 @@ impl<T: FnMut(&[Token])> Reader<'_, T> {
     }
 }
 
-/// Whether a line ends a sentence before `rest`: where the next one is empty, an item of a list, a heading, or names what it
-/// describes.
+/// Returns whether a line ends a sentence before `rest`: where the next one is empty, an item of a list, a
+/// heading, or names what it describes.
 fn ends_line(rest: &[u8]) -> bool {
     let skipped = rest
         .iter()

@@ -203,7 +203,7 @@ impl Vocabulary {
         std::iter::once(class).chain(of(class)).chain(outer)
     }
 
-    /// Whether most texts have a word.
+    /// Returns whether most texts have a word.
     pub(crate) fn has_common(&self, word: &str) -> bool {
         self.common.contains(word)
     }
@@ -241,7 +241,7 @@ impl Vocabulary {
         anchors
     }
 
-    /// Whether tokens are of a class by what they look like or by who says so.
+    /// Returns whether tokens are of a class by what they look like or by who says so.
     fn is_formed(&self, class: Class) -> bool {
         self.shapes.iter().any(|(_, shape)| *shape == class)
             || ["own", "others", "foreign", "opening", "third", "plain"]
@@ -375,7 +375,7 @@ fn split(entry: &str) -> Vec<String> {
     words
 }
 
-/// Whether a part of a token is something of its own.
+/// Returns whether a part of a token is something of its own.
 fn stands_alone(token: &str, part: Range<usize>) -> bool {
     let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     let (bytes, own) = (token.as_bytes(), &token.as_bytes()[part.clone()]);

@@ -95,7 +95,7 @@ pub(super) fn unversioned(name: &str) -> &str {
     name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.')
 }
 
-/// Whether `word` is `NAME=value`.
+/// Returns whether `word` is `NAME=value`.
 pub(super) fn is_assignment(word: &str) -> bool {
     word.split_once('=').is_some_and(|(name, _)| {
         !name.is_empty()

@@ -258,7 +258,7 @@ const RUN: Options = &[
     ("--help", Idle),
 ];
 
-/// Whether `name` is a container client.
+/// Returns whether `name` is a container client.
 pub(super) fn is_client(name: &str) -> bool {
     matches!(
         name,
@@ -270,7 +270,7 @@ pub(super) fn is_client(name: &str) -> bool {
 struct Run {
     /// Through `compose`, which hands its input on unless it is told not to.
     is_composed: bool,
-    /// Whether the container is there already.
+    /// True if the container is there already.
     is_entered: bool,
     /// The options of the verb.
     known: Options,
@@ -342,7 +342,8 @@ pub(super) fn step(command: Command<'_>) -> Step<'_> {
     Step::Is(Target::new(subject, stage, command, at + 1), vec![inside])
 }
 
-/// Whether what `command` runs in a container hears what its client is told; so it is where that cannot be known.
+/// Returns whether what `command` runs in a container hears what its client is told; so it is where that
+/// cannot be known.
 ///
 /// Only words in front of the image are the client's. A terminal asked for does not matter: who speaks through a pipe
 /// is no person.

@@ -6,7 +6,7 @@ use super::{
     walk::Budget,
 };
 
-/// Whether `argv` starts the server declared as `command` with `args`.
+/// Returns whether `argv` starts the server declared as `command` with `args`.
 ///
 /// The program is compared by its name, the arguments word for word; wrappers, shells and the forms that
 /// `#!` scripts take are seen through.

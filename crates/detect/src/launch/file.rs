@@ -96,7 +96,7 @@ impl FileName {
     }
 }
 
-/// Whether `name` is one that any server could have: a part of one (`index`), or no more than MCP.
+/// Returns whether `name` is one that any server could have: a part of one (`index`), or no more than MCP.
 pub(super) fn says_nothing(name: &str) -> bool {
     let name = name.to_ascii_lowercase().replace('_', "-");
     ENTRY_POINTS.contains(&name.as_str()) || MCP_ENTRY_POINTS.contains(&name.as_str())
@@ -190,7 +190,7 @@ fn stem(file: &str) -> &str {
     version.flatten().map_or(stem, |(at, _)| &stem[..at])
 }
 
-/// Whether every word of `stem` is one of the project's name: `weather.py` in `weather-mcp`.
+/// Returns whether every word of `stem` is one of the project's name: `weather.py` in `weather-mcp`.
 fn is_within(stem: &str, project: &str) -> bool {
     let separators = ['-', '_', '.'];
     stem.split(separators)

@@ -40,7 +40,7 @@ pub(super) enum Ground {
 }
 
 impl Claim {
-    /// Whether the name is that of a developers' tool.
+    /// Returns whether the name is that of a developers' tool.
     pub(super) fn is_of_a_tool(&self) -> bool {
         [self.name.full(), self.name.bare.clone()]
             .iter()
@@ -262,7 +262,7 @@ fn task_claims(name: &str, directory: Option<&str>) -> Vec<Claim> {
     claims
 }
 
-/// Whether `path` is that of an installed command.
+/// Returns whether `path` is that of an installed command.
 fn is_command(path: &str) -> bool {
     let mut parts = path.rsplit('/');
     let file = parts.next().unwrap_or_default();

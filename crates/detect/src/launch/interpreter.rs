@@ -143,7 +143,7 @@ pub(super) fn find(name: &str) -> Option<&'static Interpreter> {
         .find(|interpreter| interpreter.names.contains(&name))
 }
 
-/// Whether `name` is a shell.
+/// Returns whether `name` is a shell.
 pub(super) fn is_shell(name: &str) -> bool {
     matches!(
         name,

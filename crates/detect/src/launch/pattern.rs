@@ -176,12 +176,12 @@ pub(super) enum Kind {
     Script,
 }
 
-/// Whether any of [`BUILT_IN_PATTERNS`] can match `name`: most commands are done with here.
+/// Returns whether any of [`BUILT_IN_PATTERNS`] can match `name`: most commands are done with here.
 pub(super) fn mentions_mcp(name: &str) -> bool {
     name.contains("mcp") || name.contains("modelcontextprotocol")
 }
 
-/// Whether `name` is that of a tool for developers of MCP rather than of a server.
+/// Returns whether `name` is that of a tool for developers of MCP rather than of a server.
 pub(super) fn is_tool(name: &str, kind: Kind) -> bool {
     let mut words = name
         .split(['-', '_', '.', ':', '/', '@'])

@@ -45,7 +45,8 @@ struct Found {
 }
 
 impl Found {
-    /// Whether a glob of the configuration named a link, so that no name of what it leads to need match.
+    /// Returns whether a glob of the configuration named a link, so that no name of what it leads to need
+    /// match.
     fn is_followed<S: AsRef<str>>(&self, argv: &[S], linked: &[String]) -> bool {
         let Some(file) = &self.configured_file else {
             return false;
@@ -159,8 +160,8 @@ impl LaunchRules {
         }
     }
 
-    /// Whether what `argv` launches hears what the process of this very command is told: so it is with everything but
-    /// a container without input. Where that cannot be known it is taken to hear.
+    /// Returns whether what `argv` launches hears what the process of this very command is told: so it is
+    /// with everything but a container without input. Where that cannot be known it is taken to hear.
     #[must_use]
     pub fn hears<S: AsRef<str>>(argv: &[S]) -> bool {
         let command = Command::from_argv(argv);
@@ -302,7 +303,7 @@ impl LaunchRules {
         }
     }
 
-    /// Whether a custom glob names the whole command.
+    /// Returns whether a custom glob names the whole command.
     fn names_line<S: AsRef<str>>(&self, argv: &[S]) -> bool {
         if self.custom.is_empty() {
             return false;

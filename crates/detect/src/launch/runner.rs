@@ -365,7 +365,7 @@ fn package<'a>(word: Word<'a>, package: Option<Word<'a>>, command: Command<'a>, 
     Step::is(subject, Stage::Launcher, command, at + 1)
 }
 
-/// Whether `name` is a command that `package` gives the name of an SDK's: `mcp` of `@eslint/mcp`.
+/// Returns whether `name` is a command that `package` gives the name of an SDK's: `mcp` of `@eslint/mcp`.
 fn is_namesake(name: &str, package: Option<&str>) -> bool {
     is_sdk(name)
         && package
@@ -373,7 +373,8 @@ fn is_namesake(name: &str, package: Option<&str>) -> bool {
             .is_some_and(|package| !is_sdk(&package.full()))
 }
 
-/// Whether `name` is the command line of an MCP SDK: what it is told to do says whether it is a server.
+/// Returns whether `name` is the command line of an MCP SDK: what it is told to do says whether it is a
+/// server.
 pub(super) fn is_sdk(name: &str) -> bool {
     matches!(name, "mcp" | "fastmcp")
 }
@@ -413,7 +414,7 @@ fn served<'a>(word: &str, command: Command<'a>, at: usize) -> Step<'a> {
     Step::is(Subject::Served(path.to_owned().into()), stage, command, at + 1)
 }
 
-/// Whether `word` has the ending of a source file.
+/// Returns whether `word` has the ending of a source file.
 fn is_file(word: &str) -> bool {
     const ENDINGS: &[&str] = &[
         "js", "mjs", "cjs", "ts", "mts", "cts", "jsx", "tsx", "py", "pyw", "pyz", "go",

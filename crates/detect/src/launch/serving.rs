@@ -7,7 +7,7 @@ use super::{LaunchRules, Stage};
 pub struct Member {
     /// Its arguments, which it may have written over.
     pub argv: Vec<String>,
-    /// Whether it writes to the pipe that the client reads.
+    /// True if it writes to the pipe that the client reads.
     pub is_heard: bool,
 }
 

@@ -109,7 +109,7 @@ pub(super) fn step(command: Command<'_>) -> Step<'_> {
     program(command)
 }
 
-/// Whether [`step`] knows `name` as something that runs other things.
+/// Returns whether [`step`] knows `name` as something that runs other things.
 pub(super) fn is_launcher(name: &str) -> bool {
     let name = program_name(name);
     interpreter::is_shell(name)

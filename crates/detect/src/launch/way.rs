@@ -13,7 +13,7 @@ use super::{
 const MAX_SEARCHED: usize = 16;
 
 impl LaunchRules {
-    /// Whether `name` is that of a program which starts servers and is none.
+    /// Returns whether `name` is that of a program which starts servers and is none.
     #[must_use]
     pub fn is_launcher(name: &str) -> bool {
         is_shell(name)

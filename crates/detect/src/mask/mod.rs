@@ -209,7 +209,8 @@ fn mask_password_flag(word: &str, context: &mut Context) -> Option<String> {
     None
 }
 
-/// Whether a word is one of a sentence: no flag, no name with a value, no address, and too short to be random.
+/// Returns whether a word is one of a sentence: no flag, no name with a value, no address, and too short to
+/// be random.
 fn is_plain(word: &str) -> bool {
     word.len() < MIN_RUN && word.bytes().all(is_of_sentence)
 }
@@ -228,7 +229,7 @@ fn mask_credentials(value: &str) -> String {
     }
 }
 
-/// Whether a flag of this name takes `user:secret`.
+/// Returns whether a flag of this name takes `user:secret`.
 fn names_credentials(flag: &str) -> bool {
     matches!(
         flag,
@@ -325,7 +326,7 @@ fn pattern(text: &str) -> Regex {
     Regex::new(text).expect("the pattern is a literal and a test compiles it")
 }
 
-/// Whether a stretch is long enough to be random, whatever it looks like.
+/// Returns whether a stretch is long enough to be random, whatever it looks like.
 fn has_run(text: &str) -> bool {
     let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"+_=-".contains(&byte);
     text.as_bytes()

@@ -21,7 +21,7 @@ pub fn uris(text: &str) -> Vec<String> {
     uris
 }
 
-/// Whether `text` begins like a URI of another scheme than `file`.
+/// Returns whether `text` begins like a URI of another scheme than `file`.
 pub(super) fn has_other_scheme(text: &str) -> bool {
     split_scheme(text)
         .is_some_and(|(scheme, rest)| rest.starts_with("//") && !scheme.eq_ignore_ascii_case("file"))

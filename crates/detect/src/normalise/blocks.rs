@@ -23,7 +23,8 @@ pub(super) const fn runs(ones: u64) -> u64 {
     sixteen & four >> 16
 }
 
-/// Whether eight ones stand in a row in a byte, as they do in every stretch of [`RUN`] of them: most blocks have none.
+/// Returns whether eight ones stand in a row in a byte, as they do in every stretch of [`RUN`] of them: most
+/// blocks have none.
 #[inline]
 pub(super) const fn may_run(ones: u64) -> bool {
     const LOWEST: u64 = u64::from_ne_bytes([0x01; 8]);
@@ -38,7 +39,7 @@ pub(super) struct Stretch<const LENGTH: usize> {
 }
 
 impl<const LENGTH: usize> Stretch<LENGTH> {
-    /// Whether as many end in this block.
+    /// Returns whether as many end in this block.
     #[inline]
     pub(super) const fn goes_on(&mut self, ones: u64) -> bool {
         let (before, here) = (self.before.leading_ones(), ones.trailing_ones());

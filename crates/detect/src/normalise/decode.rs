@@ -27,7 +27,7 @@ pub(crate) struct Layer {
     pub(crate) text: String,
     /// Where the encoded text stands.
     pub(crate) origin: Range<usize>,
-    /// Whether nobody can read what is encoded.
+    /// True if nobody can read what is encoded.
     pub(crate) is_opaque: bool,
 }
 
@@ -47,7 +47,7 @@ fn may_encode_prose(bytes: &[u8]) -> bool {
     memchr::memchr3(b'\\', b'%', b'&', bytes).is_some() || next_run(bytes, 0).is_some()
 }
 
-/// Whether an encoding within an encoding says something. No further one is looked for in it.
+/// Returns whether an encoding within an encoding says something. No further one is looked for in it.
 fn encodes_prose(text: &str) -> bool {
     may_encode(text) && !layers_that(text, may_be_prose, is_prose).is_empty()
 }
@@ -91,13 +91,13 @@ fn layers_that(text: &str, may_be_wanted: fn(&[u8]) -> bool, is_wanted: fn(&str)
     found
 }
 
-/// Whether [`layers`] could find anything; much cheaper than asking it.
+/// Returns whether [`layers`] could find anything; much cheaper than asking it.
 pub(crate) fn may_encode(text: &str) -> bool {
     let bytes = text.as_bytes();
     has_escapes(text) || has_runs(bytes)
 }
 
-/// Whether there is a run, or letters set apart: one look for both.
+/// Returns whether there is a run, or letters set apart: one look for both.
 pub(crate) fn has_runs(bytes: &[u8]) -> bool {
     let (blocks, rest) = bytes.as_chunks::<BLOCK>();
     let (mut encoding, mut letters) = ([0; MANY], [0; MANY]);
@@ -137,14 +137,14 @@ const fn alternating(letters: u64) -> u64 {
 /// What introduces an escape.
 const MARKERS: [&str; 4] = ["\\u", "\\x", "%", "&#"];
 
-/// Whether enough escapes stand in a text to be worth decoding; none do without a backslash, a percent sign or an
-/// ampersand.
+/// Returns whether enough escapes stand in a text to be worth decoding; none do without a backslash, a
+/// percent sign or an ampersand.
 pub(crate) fn has_escapes(text: &str) -> bool {
     memchr::memchr3(b'\\', b'%', b'&', text.as_bytes()).is_some()
         && MARKERS.iter().any(|marker| is_escaped(text, marker))
 }
 
-/// Whether enough escapes of one kind stand in a text to be worth decoding.
+/// Returns whether enough escapes of one kind stand in a text to be worth decoding.
 fn is_escaped(text: &str, marker: &str) -> bool {
     let escapes = memchr::memmem::find_iter(text.as_bytes(), marker.as_bytes());
     let valid = escapes.filter(|at| character(marker, &text[at + marker.len()..]).is_some());
@@ -314,14 +314,14 @@ fn is_shown(c: char) -> bool {
     c.is_whitespace() || !c.is_control()
 }
 
-/// Whether too much of what was decoded is no text: told before anything is made of it.
+/// Returns whether too much of what was decoded is no text: told before anything is made of it.
 fn is_garbled(bytes: &[u8]) -> bool {
     let most = bytes.len() / GARBLED;
     let mut broken = bytes.utf8_chunks().filter(|chunk| !chunk.invalid().is_empty());
     broken.nth(most).is_some()
 }
 
-/// Whether a decoded text is one; a few bytes that are none do not hide what the others say.
+/// Returns whether a decoded text is one; a few bytes that are none do not hide what the others say.
 fn is_prose(text: &str) -> bool {
     let letters = text.chars().filter(|c| c.is_alphabetic() || *c == ' ').count();
     let others = text

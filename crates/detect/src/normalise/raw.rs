@@ -52,7 +52,7 @@ pub(crate) fn spelled(tags: &str) -> String {
         .collect()
 }
 
-/// Whether a character takes no place when it is shown.
+/// Returns whether a character takes no place when it is shown.
 pub(crate) fn is_invisible(c: char) -> bool {
     matches!(c, '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
         | '\u{180b}'..='\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}'

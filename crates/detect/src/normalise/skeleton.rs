@@ -146,7 +146,7 @@ fn word_length(text: &str) -> usize {
         .map_or(text.len(), |(end, _)| end)
 }
 
-/// Whether a character is a letter, a mark or invisible. What texts are full of is not looked up.
+/// Returns whether a character is a letter, a mark or invisible. What texts are full of is not looked up.
 fn is_of_word(c: char) -> bool {
     match c {
         '\0'..='\x7f' => c.is_ascii_alphabetic(),

@@ -26,7 +26,7 @@ impl Room {
         }
     }
 
-    /// Whether there was not enough.
+    /// Returns whether there was not enough.
     pub(super) const fn is_cut(&self) -> bool {
         self.is_cut
     }

@@ -157,8 +157,9 @@ impl Reader {
         self.found.add(text.to_owned(), access);
     }
 
-    /// Whether the text of a member that says where something is can be taken as it is. In one of several lines each
-    /// can be a path, and what is too long for one can be short for whoever resolves it first.
+    /// Returns whether the text of a member that says where something is can be taken as it is. In one of
+    /// several lines each can be a path, and what is too long for one can be short for whoever resolves it
+    /// first.
     fn is_path(&mut self, call: &Call, text: &str, name: Name) -> bool {
         if text.len() > spelling::MAX_TEXT {
             if let Some(short) = spelling::shortened(text) {
@@ -217,7 +218,7 @@ impl Call {
     }
 }
 
-/// Whether an argument is a command, or a word of one.
+/// Returns whether an argument is a command, or a word of one.
 fn is_command(call: &Call, name: Name) -> bool {
     match name.meaning() {
         Meaning::Command => true,
@@ -226,7 +227,7 @@ fn is_command(call: &Call, name: Name) -> bool {
     }
 }
 
-/// Whether an argument is part of what a file is to say.
+/// Returns whether an argument is part of what a file is to say.
 fn is_within_content(argument: &Argument<'_>) -> bool {
     let mut outer = argument.members().rev().skip(1);
     outer.any(|name| matches!(name, "content" | "contents" | "text" | "body" | "file_text"))
@@ -266,7 +267,7 @@ fn is_line(text: &str) -> bool {
     !text.is_empty() && text.len() <= 3 * MAX_PATH && !text.trim().contains('\n')
 }
 
-/// Whether a text looks like a path by itself.
+/// Returns whether a text looks like a path by itself.
 fn may_be_path(text: &str) -> bool {
     let bytes = text.as_bytes();
     is_line(text)

@@ -25,7 +25,7 @@ pub(super) fn readings(text: &str, room: &mut Room) -> Vec<String> {
     found
 }
 
-/// Whether a byte always stands for itself.
+/// Returns whether a byte always stands for itself.
 const fn is_plain(byte: u8) -> bool {
     !matches!(byte, b'%' | b'\\' | b'{' | 0)
 }

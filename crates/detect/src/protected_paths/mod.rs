@@ -124,7 +124,7 @@ pub struct Touch {
 pub struct Touched {
     /// The first of each kind.
     pub files: Vec<Touch>,
-    /// Whether the call names more than was looked at.
+    /// True if the call names more than was looked at.
     pub is_cut: bool,
 }
 
@@ -271,7 +271,7 @@ fn meet(path: &PlainPath, access: Access, places: &Places, extra: &[PathPattern]
     is_extra.then(|| touch(Category::Extra)).or_else(secret)
 }
 
-/// Whether a path is relative to a directory that it does not name.
+/// Returns whether a path is relative to a directory that it does not name.
 fn is_relative(text: &str) -> bool {
     !text.starts_with(['/', '~', '$', '%', '\\'])
         && text.get(1..2).is_none_or(|c| c != ":")

@@ -35,7 +35,7 @@ pub(super) fn targets(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Whether a text is a patch.
+/// Returns whether a text is a patch.
 pub(super) fn is_patch(text: &str) -> bool {
     let begins = |line: &str| {
         line.starts_with("*** Begin Patch") || line.starts_with("diff --git ") || line.starts_with("+++ ")

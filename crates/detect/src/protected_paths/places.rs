@@ -74,7 +74,7 @@ impl Places {
         })
     }
 
-    /// Whether the path is one of mcpmon's own files, or lies in one of its directories.
+    /// Returns whether the path is one of mcpmon's own files, or lies in one of its directories.
     pub(super) fn is_own(&self, path: &PlainPath) -> bool {
         match path.start {
             PathStart::Root => self.own.iter().any(|own| begins_with(&path.names, own)),

@@ -560,7 +560,7 @@ impl Table {
         self.rows.iter().collect()
     }
 
-    /// Whether the path is a sample.
+    /// Returns whether the path is a sample.
     pub(super) fn is_sample(&self, names: &[String]) -> bool {
         let mut samples = self.samples.iter();
         samples.any(|sample| sample.meets(PathStart::Unknown, names).is_some())

@@ -425,7 +425,7 @@ fn what_is_padded_is_read() {
     assert!(!touches("write_file", &long).is_empty());
 }
 
-/// Whether more is named than was looked at.
+/// Returns whether more is named than was looked at.
 fn is_cut(tool: &str, arguments: &str) -> bool {
     let call = Call {
         tool: tool.into(),

@@ -42,7 +42,7 @@ impl Uses {
         self.is_cut = true;
     }
 
-    /// Whether there is more than was found.
+    /// Returns whether there is more than was found.
     pub(super) const fn is_cut(&self) -> bool {
         self.is_cut
     }

@@ -286,33 +286,33 @@ impl Name {
         }
     }
 
-    /// Whether the value of a member is a directory that others are relative to.
+    /// Returns whether the value of a member is a directory that others are relative to.
     pub(super) const fn is_base(self) -> bool {
         self.has_word(List::Bases)
     }
 
-    /// Whether the value of a member is the name of a file.
+    /// Returns whether the value of a member is the name of a file.
     pub(super) const fn is_name(self) -> bool {
         self.has_word(List::Names)
     }
 
-    /// Whether the value of a member may say what is to be done.
+    /// Returns whether the value of a member may say what is to be done.
     pub(super) const fn is_operation(self) -> bool {
         self.is(List::Operations)
     }
 
-    /// Whether the value of a member is where something goes.
+    /// Returns whether the value of a member is where something goes.
     pub(super) const fn is_destination(self) -> bool {
         self.has_word(List::Destinations)
     }
 
-    /// Whether the value of a member is where something comes from.
+    /// Returns whether the value of a member is where something comes from.
     pub(super) const fn is_source(self) -> bool {
         self.has_word(List::Sources)
     }
 }
 
-/// Whether a mode of opening a file lets it be written: `w`, `a+`, `O_WRONLY`.
+/// Returns whether a mode of opening a file lets it be written: `w`, `a+`, `O_WRONLY`.
 pub(super) fn is_writing_mode(mode: &str) -> bool {
     matches!(
         mode,

@@ -37,7 +37,7 @@ impl Past {
         }
     }
 
-    /// Whether what it said is held against nobody.
+    /// Returns whether what it said is held against nobody.
     pub(super) const fn excuses(&self) -> bool {
         matches!(self, Self::Accepted(_))
     }

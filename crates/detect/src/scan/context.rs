@@ -82,7 +82,7 @@ fn is_described(field: RawJson<'_>) -> bool {
     says("description")
 }
 
-/// Whether a tool has to do with models, by its name, its description and its other parameters.
+/// Returns whether a tool has to do with models, by its name, its description and its other parameters.
 fn is_about_models(definition: RawJson<'_>) -> bool {
     let mut is_about = false;
     walk::strings(definition, |path, _, text| {

@@ -45,9 +45,9 @@ pub(super) struct Setting<'a> {
     pub(super) parameters: &'a Names<'a>,
     /// Tools of others.
     pub(super) others: &'a Names<'a>,
-    /// Whether it is said to be a document by its name.
+    /// True if it is said to be a document by its name.
     pub(super) is_document: bool,
-    /// Whether it describes a parameter.
+    /// True if it describes a parameter.
     pub(super) is_parameter: bool,
 }
 
@@ -227,7 +227,7 @@ const fn category(kind: Kind) -> Category {
 static ANCHORS: LazyLock<Literals> =
     LazyLock::new(|| Literals::new(crate::instructions::anchors().collect()));
 
-/// Whether a text can hold anything at all: a quick look that is never wrong when it says no.
+/// Returns whether a text can hold anything at all: a quick look that is never wrong when it says no.
 pub(super) fn may_say(text: &str) -> bool {
     let seen = vector::glance(text.as_bytes());
     text.len() <= crate::instructions::MAX_UNANCHORED_BYTES
@@ -238,7 +238,7 @@ pub(super) fn may_say(text: &str) -> bool {
         || decode::has_runs(text.as_bytes())
 }
 
-/// Whether a span touches any of `parts`.
+/// Returns whether a span touches any of `parts`.
 pub(super) fn touches(span: &Range<usize>, part: &Range<usize>) -> bool {
     span.start < part.end && part.start < span.end.max(span.start + 1)
 }

@@ -68,7 +68,7 @@ impl Entry {
         }
     }
 
-    /// Whether it may stand where `near` was read.
+    /// Returns whether it may stand where `near` was read.
     #[inline]
     const fn may_stand(&self, near: u64) -> bool {
         (near ^ self.bytes) & own(self.own as usize) == 0
@@ -177,7 +177,7 @@ impl Literals {
         }
     }
 
-    /// Whether any literal stands in `text`.
+    /// Returns whether any literal stands in `text`.
     pub(crate) fn is_in(&self, text: &[u8]) -> bool {
         self.visit(text, &mut |_, _| ControlFlow::Break(())).is_break()
     }
@@ -289,7 +289,7 @@ fn second_of(text: &[u8], place: &mut Place<'_>) {
     }
 }
 
-/// Whether the last three bytes of four are rarer than the first three.
+/// Returns whether the last three bytes of four are rarer than the first three.
 fn is_rarer_later(text: &[u8]) -> bool {
     pairs::frequency(&text[SHORT - BRIEF..]) < pairs::frequency(&text[..BRIEF])
 }

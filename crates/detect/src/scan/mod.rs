@@ -299,13 +299,14 @@ fn is_schema(path: &walk::Path<'_>) -> bool {
     outermost.is_some_and(|name| matches!(name, "inputSchema" | "outputSchema"))
 }
 
-/// Whether anything can be said in the strings of a JSON text; escapes count as yes: each can stand in an anchor.
+/// Returns whether anything can be said in the strings of a JSON text; escapes count as yes: each can stand
+/// in an anchor.
 fn may_say(json: RawJson<'_>) -> bool {
     let text = json.as_str();
     memchr::memchr(b'\\', text.as_bytes()).is_some() || field::may_say(text) || has_items(text)
 }
 
-/// Whether a result has more than one item of text, which can say together what none of them says.
+/// Returns whether a result has more than one item of text, which can say together what none of them says.
 fn has_items(json: &str) -> bool {
     static TEXT: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"text\""));
     // Each has it twice: as its type and as the name of what it says.
@@ -335,7 +336,8 @@ fn is_item(path: &walk::Path<'_>) -> bool {
 }
 
 impl Source<'_> {
-    /// Whether it is a document by its name: then fewer words about attacks are enough to take it for one.
+    /// Returns whether it is a document by its name: then fewer words about attacks are enough to take it for
+    /// one.
     fn is_document(&self) -> bool {
         let lower = self.uri.unwrap_or_default().to_ascii_lowercase();
         let name = lower.rsplit('/').next().unwrap_or_default();

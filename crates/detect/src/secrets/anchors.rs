@@ -84,7 +84,7 @@ pub(super) fn find(text: &str) -> impl ExactSizeIterator<Item = (usize, usize, &
     })
 }
 
-/// Whether any literal stands in a text.
+/// Returns whether any literal stands in a text.
 pub(super) fn is_in(text: &str) -> bool {
     ANCHORS.literals.is_in(text.as_bytes())
 }

@@ -145,7 +145,7 @@ pub(super) fn at<'t>(text: &'t str, name: &Range<usize>, claims: &mut Claims<'t>
     (assigned.value.len(), hit)
 }
 
-/// Whether a user was named shortly before.
+/// Returns whether a user was named shortly before.
 fn follows_user(text: &str, at: usize) -> bool {
     let before = text[text.ceil_char_boundary(at.saturating_sub(160))..at].to_ascii_lowercase();
     let named = |word: &str| {
@@ -224,8 +224,8 @@ fn judge(claim: Claim, assigned: &Assigned<'_>, is_flag: bool, is_loud: bool, na
     Some(hit.only_if(is_certain(claim, name, &assigned, is_flag)))
 }
 
-/// Whether a name and a value leave no doubt that the value opens something: the name says so, a sign and not a
-/// sentence joins them, and the value was generated.
+/// Returns whether a name and a value leave no doubt that the value opens something: the name says so, a sign
+/// and not a sentence joins them, and the value was generated.
 fn is_certain(claim: Claim, name: &str, assigned: &Assigned<'_>, is_flag: bool) -> bool {
     let least = match claim {
         Claim::Password => SHORT_PASSWORD,

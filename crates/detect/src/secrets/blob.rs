@@ -93,7 +93,7 @@ fn signed(text: &str, hits: &mut Vec<Hit>) {
     }
 }
 
-/// Whether a text without spaces, or within quotes of JSON, is long enough to be such a stretch.
+/// Returns whether a text without spaces, or within quotes of JSON, is long enough to be such a stretch.
 pub(super) fn may_be_signed(bytes: &[u8], in_json: bool) -> bool {
     shown_runs(bytes, |byte| !in_json || byte != b'"')
         .next()
@@ -206,7 +206,7 @@ struct Armour {
 }
 
 impl Armour {
-    /// Whether what follows `before`, which only grows, stands in the armour of what anybody may see.
+    /// Returns whether what follows `before`, which only grows, stands in the armour of what anybody may see.
     fn is_public(&mut self, before: &str) -> bool {
         // It may have begun at the end of what was read.
         let unread = self.read.saturating_sub(BEGIN.len());

@@ -7,7 +7,7 @@ const BASE62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnop
 /// Characters of a checksum.
 const CHECKSUM: usize = 6;
 
-/// Whether the last six characters are the CRC-32 of those before them.
+/// Returns whether the last six characters are the CRC-32 of those before them.
 pub(super) fn has_crc32(body: &str) -> bool {
     let Some((random, checksum)) = body
         .len()
@@ -37,7 +37,7 @@ fn crc32(bytes: &[u8]) -> u32 {
     })
 }
 
-/// Whether digits are the number of a payment card: its issuer, its length and its check digit.
+/// Returns whether digits are the number of a payment card: its issuer, its length and its check digit.
 pub(super) fn is_card(digits: &[u8]) -> bool {
     let value = |count: usize| {
         digits
@@ -155,7 +155,7 @@ const COUNTRIES: [(&str, usize); 78] = [
     ("XK", 20),
 ];
 
-/// Whether a text without spaces is an account number: its country, its length and its check digits.
+/// Returns whether a text without spaces is an account number: its country, its length and its check digits.
 pub(super) fn is_iban(text: &str) -> bool {
     let length = text.get(..2).and_then(|country| {
         let found = COUNTRIES.binary_search_by_key(&country, |(known, _)| known);
@@ -176,7 +176,7 @@ pub(super) fn is_iban(text: &str) -> bool {
     rest == Some(1)
 }
 
-/// Whether a part of a web token is a JSON object that has one of `members`.
+/// Returns whether a part of a web token is a JSON object that has one of `members`.
 pub(super) fn encodes_object(part: &str, members: &[&str]) -> bool {
     let decoded = decode::base64(part.trim_end_matches('=')).and_then(|bytes| String::from_utf8(bytes).ok());
     decoded.is_some_and(|text| {

@@ -3,12 +3,13 @@
 
 use super::value::is_wordy;
 
-/// Whether a value that stands in no quotes is a piece of code: a type, a rule of a grammar, a name in a macro.
+/// Returns whether a value that stands in no quotes is a piece of code: a type, a rule of a grammar, a name
+/// in a macro.
 pub(super) fn is_bare_code(value: &str) -> bool {
     is_type(value) || is_grammar(value) || value.strip_prefix('#').is_some_and(is_word)
 }
 
-/// Whether a value says what it is by itself: a colour, a number, a pattern of paths.
+/// Returns whether a value says what it is by itself: a colour, a number, a pattern of paths.
 pub(super) fn is_telling(value: &str) -> bool {
     is_colour(value) || is_number(value) || is_pattern(value)
 }
@@ -69,7 +70,8 @@ pub(super) fn assigned(value: &str) -> Option<&str> {
     (is_name && !given.starts_with('=')).then_some(given)
 }
 
-/// Whether a value only says again what its name says: `hide_cookie2 = hide_cookie2`, `ECDSA_P256_KEY, "ecdsa-p256"`.
+/// Returns whether a value only says again what its name says: `hide_cookie2 = hide_cookie2`,
+/// `ECDSA_P256_KEY, "ecdsa-p256"`.
 pub(super) fn repeats(name: &str, value: &str) -> bool {
     let name = letters(name);
     let mut parts = value
@@ -90,7 +92,8 @@ const ASKING: [&str; 14] = [
     "remove", "resolve",
 ];
 
-/// Whether a function of this name is given something else than the secret that its name has: `getToken("…")`.
+/// Returns whether a function of this name is given something else than the secret that its name has:
+/// `getToken("…")`.
 pub(super) fn asks(function: &str) -> bool {
     let function = function.rsplit('.').next().unwrap_or(function);
     ASKING.iter().any(|verb| {
@@ -99,7 +102,7 @@ pub(super) fn asks(function: &str) -> bool {
     })
 }
 
-/// Whether a value is an expression, or a form that is filled in.
+/// Returns whether a value is an expression, or a form that is filled in.
 pub(super) fn is_expression(value: &str) -> bool {
     let is_path = |between: &str| value.contains(between) && value.split(between).all(is_word);
     let is_form = |(at, _): (usize, &str)| {
@@ -112,7 +115,7 @@ pub(super) fn is_expression(value: &str) -> bool {
         || value.match_indices('%').any(is_form)
 }
 
-/// Whether a text is one name as programs have them.
+/// Returns whether a text is one name as programs have them.
 fn is_word(name: &str) -> bool {
     let is_start = |c: char| c.is_ascii_alphabetic() || c == '_';
     let is_part = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';

@@ -39,7 +39,7 @@ pub(super) struct Collector<'a> {
 }
 
 impl<'a> Collector<'a> {
-    /// Whether nothing worse can be found any more.
+    /// Returns whether nothing worse can be found any more.
     pub(super) fn is_done(&self) -> bool {
         self.is_full() && self.least().is_some_and(|(_, least)| least == Severity::Critical)
     }
@@ -50,7 +50,8 @@ impl<'a> Collector<'a> {
         severities.enumerate().min_by_key(|(_, severity)| *severity)
     }
 
-    /// Whether one of this severity is still told: where there is no room, a less severe one makes it.
+    /// Returns whether one of this severity is still told: where there is no room, a less severe one makes
+    /// it.
     fn takes(&mut self, severity: Severity) -> bool {
         if !self.is_full() {
             return true;

@@ -127,8 +127,8 @@ pub(super) fn bearer(text: &str, end: usize) -> Option<Hit> {
 /// Words in the claims of tokens that documents show.
 const SHOWN: [&str; 4] = ["1234567890", "John Doe", "supabase-demo", "example"];
 
-/// Whether a token of the web has everything that one has which a server issues: a header that says how it is signed,
-/// claims that are about somebody, and a signature.
+/// Returns whether a token of the web has everything that one has which a server issues: a header that says
+/// how it is signed, claims that are about somebody, and a signature.
 fn is_issued(token: &str) -> bool {
     let mut parts = token.split('.');
     let (Some(header), Some(claims), Some(signature)) = (parts.next(), parts.next(), parts.next()) else {
@@ -143,7 +143,8 @@ fn is_issued(token: &str) -> bool {
 /// Shortest signature of a token.
 const SIGNATURE: usize = 20;
 
-/// Whether this is the header of a web token without the rest, as documents show it: it says how one is signed.
+/// Returns whether this is the header of a web token without the rest, as documents show it: it says how one
+/// is signed.
 fn is_header(token: &str) -> bool {
     token.len() <= LONE
         && checks::encodes_object(token, &["\"alg\""])

@@ -320,7 +320,8 @@ pub(super) const ISSUED: &[Issued] = &[
     row("private_key", "b3BlbnNzaC1rZXktdjEA", Wide, 60, LONG),
 ];
 
-/// Whether a value begins as one of an issuer does, by a prefix that is long enough to say so, and goes on.
+/// Returns whether a value begins as one of an issuer does, by a prefix that is long enough to say so, and
+/// goes on.
 pub(super) fn begins(value: &str) -> bool {
     let first = value.bytes().next();
     let known = first.and_then(|first| TELLING.get(&first));
@@ -407,7 +408,7 @@ impl Issued {
         }
     }
 
-    /// Whether a secret of this format was generated beyond doubt.
+    /// Returns whether a secret of this format was generated beyond doubt.
     pub(super) fn is_certain(&self, secret: &str) -> bool {
         let body = secret.strip_prefix(self.prefix).unwrap_or(secret);
         match self.kind {
@@ -419,7 +420,7 @@ impl Issued {
         }
     }
 
-    /// Whether the prefix can be the end of another word.
+    /// Returns whether the prefix can be the end of another word.
     fn is_short(&self) -> bool {
         self.prefix.len() <= 4
             && matches!(

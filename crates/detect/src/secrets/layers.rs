@@ -140,13 +140,13 @@ fn is_text(bytes: &[u8]) -> bool {
     shown * 10 >= bytes.len() * 9 && bytes.len() >= 8
 }
 
-/// Whether [`unescape`] could change a text; much cheaper than asking it.
+/// Returns whether [`unescape`] could change a text; much cheaper than asking it.
 pub(super) fn may_be_escaped(text: &str) -> bool {
     memchr::memchr3(b'%', b'\\', b'&', text.as_bytes()).is_some() || !text.is_ascii()
 }
 
-/// Whether pairs of hexadecimal digits could be set apart in a text: of [`PAIRS`] pairs, four begin within three bytes
-/// from any of those at which is looked.
+/// Returns whether pairs of hexadecimal digits could be set apart in a text: of [`PAIRS`] pairs, four begin
+/// within three bytes from any of those at which is looked.
 pub(super) fn may_be_apart(bytes: &[u8]) -> bool {
     let is_apart = |pairs: &[u8]| {
         let [sign, a, b, again, c, d, ..] = *pairs else {

@@ -6,7 +6,8 @@ use crate::{
     vector::{Alphanumeric, Kind},
 };
 
-/// Whether a text, or one that is JSON, could hold a secret, hidden or not; much cheaper than looking for it.
+/// Returns whether a text, or one that is JSON, could hold a secret, hidden or not; much cheaper than looking
+/// for it.
 #[must_use]
 pub fn may_hold(json: &str) -> bool {
     let bytes = json.as_bytes();
@@ -33,7 +34,8 @@ impl Kind for Part {
     ];
 }
 
-/// Whether one text could hold a secret that no literal gives away. Nothing is found where it could not.
+/// Returns whether one text could hold a secret that no literal gives away. Nothing is found where it could
+/// not.
 pub(super) fn may_hold_unnamed(text: &str) -> bool {
     let bytes = text.as_bytes();
     first_run::<Part>(bytes, 0).is_some()
@@ -43,7 +45,7 @@ pub(super) fn may_hold_unnamed(text: &str) -> bool {
         || blob::may_be_signed(bytes, false)
 }
 
-/// Whether there are digits for a card or an account.
+/// Returns whether there are digits for a card or an account.
 pub(super) fn has_digits(bytes: &[u8]) -> bool {
     /// As many as can be counted in a byte.
     const COUNTED: usize = 128;
@@ -59,7 +61,8 @@ pub(super) fn has_digits(bytes: &[u8]) -> bool {
     })
 }
 
-/// Whether anything is escaped beyond what JSON needs for plain text, or spelled with other characters.
+/// Returns whether anything is escaped beyond what JSON needs for plain text, or spelled with other
+/// characters.
 fn may_hide(bytes: &[u8]) -> bool {
     // A slash needs none, and `https:\/\/` is an address all the same.
     let is_escape = |at: usize| !matches!(bytes.get(at + 1), Some(b'n' | b't' | b'"' | b'\\'));

@@ -48,9 +48,9 @@ struct Hit {
     severity: Severity,
     /// Where it stands, or what encodes it.
     span: Range<usize>,
-    /// Whether it was found only after decoding.
+    /// True if it was found only after decoding.
     decoded: bool,
-    /// Whether form and context leave no doubt: then it may be taken out of a text that somebody reads.
+    /// True if form and context leave no doubt: then it may be taken out of a text that somebody reads.
     certain: bool,
 }
 

@@ -111,13 +111,13 @@ const TRAILING: [&str; 10] = [
     "b64", "base64", "default", "str", "string", "test", "text", "txt", "val", "value",
 ];
 
-/// Whether a flag, variable or header of this name carries a secret, by the last words of the name.
+/// Returns whether a flag, variable or header of this name carries a secret, by the last words of the name.
 pub(crate) fn names_a_secret(name: &str) -> bool {
     let name = name.trim_matches(['"', '\'']);
     matches!(claim(name), Some(Claim::Password | Claim::Generated))
 }
 
-/// Whether a text can be the name of anything.
+/// Returns whether a text can be the name of anything.
 pub(crate) fn is_name(text: &str) -> bool {
     !text.is_empty()
         && text
@@ -231,7 +231,8 @@ const OPENING_TOKENS: [&str; 29] = [
 /// Words of names whose values say who did something, or what somebody is, and open nothing by themselves.
 const SHOWN: [&str; 5] = ["anon", "cookie", "sig", "signature", "hash"];
 
-/// Whether what has this name opens something, beyond doubt: more than `token` alone, and not what everybody sees.
+/// Returns whether what has this name opens something, beyond doubt: more than `token` alone, and not what
+/// everybody sees.
 pub(super) fn opens(name: &str) -> bool {
     let is_variable = name.contains('_') && !name.bytes().any(|byte| byte.is_ascii_lowercase());
     let spelled = spelled(name);

@@ -45,7 +45,7 @@ pub(super) fn hits(text: &str) -> Vec<Hit> {
     hits
 }
 
-/// Whether what was found in such a text is a secret there.
+/// Returns whether what was found in such a text is a secret there.
 pub(super) fn is_secret(hit: &Hit, text: &str) -> bool {
     match hit.kind {
         "high_entropy" | "base64_blob" => false,

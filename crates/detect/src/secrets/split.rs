@@ -18,8 +18,8 @@ const JOINED: usize = 64 << 10;
 /// Shortest secret that is looked for.
 const SHORTEST: usize = 20;
 
-/// Whether pieces could make a secret that nothing in the text gives away: letters and digits that go on from one
-/// to the next.
+/// Returns whether pieces could make a secret that nothing in the text gives away: letters and digits that go
+/// on from one to the next.
 pub(super) fn may_be(arguments: &Arguments<'_>) -> bool {
     [ArgumentKind::Text, ArgumentKind::Key].into_iter().any(|kind| {
         let mut before: Option<Argument<'_>> = None;

@@ -69,7 +69,7 @@ pub(super) fn at(text: &str, start: usize) -> Option<Hit> {
 /// Shortest password that somebody chose, and that is one beyond doubt.
 const CHOSEN: usize = 6;
 
-/// Whether a host is one of the world, and none of documents or of this machine.
+/// Returns whether a host is one of the world, and none of documents or of this machine.
 fn is_distant(host: &str) -> bool {
     let host = host
         .split([':', '/', '?'])

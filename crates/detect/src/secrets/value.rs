@@ -51,7 +51,8 @@ pub(super) fn strength(value: &str, quoted: bool) -> Strength {
     }
 }
 
-/// Whether a run of characters was generated: its kinds of characters change often, and no few of them repeat.
+/// Returns whether a run of characters was generated: its kinds of characters change often, and no few of
+/// them repeat.
 pub(super) fn is_random(value: &str) -> bool {
     let bytes = value.as_bytes();
     let classes: Vec<u8> = bytes.iter().filter_map(|byte| class(*byte)).collect();
@@ -126,7 +127,7 @@ pub(super) fn is_spoken(value: &str) -> bool {
     })
 }
 
-/// Whether a run of letters can be spoken: no more than five consonants in a row.
+/// Returns whether a run of letters can be spoken: no more than five consonants in a row.
 fn has_vowels(letters: &str) -> bool {
     let mut row = 0;
     for byte in letters.bytes().map(|byte| byte.to_ascii_lowercase()) {
@@ -138,7 +139,7 @@ fn has_vowels(letters: &str) -> bool {
     true
 }
 
-/// Whether upper and lower case change more often than where words begin.
+/// Returns whether upper and lower case change more often than where words begin.
 fn is_shuffled(letters: &str) -> bool {
     let bytes = letters.as_bytes();
     let changes = bytes
@@ -244,7 +245,7 @@ const MEANINGLESS: [&str; 26] = [
     "todo", "demo", "auth",
 ];
 
-/// Whether `value` only shows where a secret would stand.
+/// Returns whether `value` only shows where a secret would stand.
 pub(super) fn is_placeholder(value: &str) -> bool {
     let lower = value.to_ascii_lowercase();
     if TOLD.is_in(value.as_bytes()) {
@@ -263,8 +264,8 @@ pub(super) fn is_placeholder(value: &str) -> bool {
     is_repetitive(value)
 }
 
-/// Whether words make up `value`, among them some that only placeholders have, and numbers that count from one:
-/// `github_token_123`. Whoever chooses a password takes another number.
+/// Returns whether words make up `value`, among them some that only placeholders have, and numbers that count
+/// from one: `github_token_123`. Whoever chooses a password takes another number.
 pub(super) fn is_made_up(value: &str) -> bool {
     let lower = value.to_ascii_lowercase();
     let mut numbers = lower.split(|c: char| !c.is_ascii_digit());
@@ -348,12 +349,12 @@ pub(super) fn is_patterned(value: &str) -> bool {
     bytes.len() >= 8 && steps * 10 >= bytes.len() * 7
 }
 
-/// Whether `value` was generated beyond doubt: nobody typed it, and nobody made it up.
+/// Returns whether `value` was generated beyond doubt: nobody typed it, and nobody made it up.
 pub(super) fn is_generated(value: &str) -> bool {
     is_random(value) && !is_invented(value)
 }
 
-/// Whether somebody made `value` up: words, a row, or one thing again and again.
+/// Returns whether somebody made `value` up: words, a row, or one thing again and again.
 pub(super) fn is_invented(value: &str) -> bool {
     counts(value)
         || is_wordy(value)
@@ -368,7 +369,7 @@ pub(super) fn is_invented(value: &str) -> bool {
 const COUNTING: usize = 3;
 const COUNTED: usize = 40;
 
-/// Whether much of `value` goes up one by one, as who makes something up types it: `abc123xyz789`.
+/// Returns whether much of `value` goes up one by one, as who makes something up types it: `abc123xyz789`.
 pub(super) fn counts(value: &str) -> bool {
     let bytes: Vec<u8> = value
         .bytes()

@@ -206,7 +206,7 @@ fn score(a: &str, b: &str) -> f64 {
     scored(a, b, strsim::osa_distance(a, b))
 }
 
-/// Whether the score is no less than a threshold.
+/// Returns whether the score is no less than a threshold.
 fn scores(a: &str, b: &str, threshold: f64) -> bool {
     scored(a, b, least_distance(a, b)) >= threshold && score(a, b) >= threshold
 }
@@ -229,7 +229,7 @@ fn least_distance(a: &str, b: &str) -> usize {
     longer.max(apart.div_ceil(2))
 }
 
-/// Whether two words begin alike: a slip is seldom at the start, and other words often differ there.
+/// Returns whether two words begin alike: a slip is seldom at the start, and other words often differ there.
 fn same_start(a: &str, b: &str) -> bool {
     a.chars().next() == b.chars().next()
 }

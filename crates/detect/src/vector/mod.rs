@@ -66,7 +66,7 @@ impl Kind for Encoding {
     ];
 }
 
-/// Whether a byte is of a kind.
+/// Returns whether a byte is of a kind.
 #[inline]
 pub(super) fn is<K: Kind>(byte: u8) -> bool {
     // No branches: this is how blocks are told without AVX2.
@@ -123,7 +123,7 @@ pub(super) fn glance(text: &[u8]) -> Glance {
     plain::glance(text)
 }
 
-/// Whether any of these pairs of bytes stands in a text.
+/// Returns whether any of these pairs of bytes stands in a text.
 #[inline]
 pub(super) fn has_pair(text: &[u8], pairs: &[[u8; 2]]) -> bool {
     #[cfg(target_arch = "x86_64")]

@@ -53,7 +53,7 @@ struct Lexer<'a> {
     documents: Vec<(String, bool)>,
     variables: HashMap<String, String>,
     expanded: usize,
-    /// Whether a word of the command at hand is none that may stand before an assignment.
+    /// True if a word of the command at hand is none that may stand before an assignment.
     runs: bool,
 }
 
@@ -371,7 +371,7 @@ impl Lexer<'_> {
     }
 }
 
-/// Whether an assignment may follow a word: `export A=…`, `A=… B=…`.
+/// Returns whether an assignment may follow a word: `export A=…`, `A=… B=…`.
 fn leads(word: &str) -> bool {
     word.contains('=') || matches!(word, "export" | "local" | "readonly" | "declare")
 }

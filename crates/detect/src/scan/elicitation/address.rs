@@ -127,12 +127,12 @@ fn decoded(label: &str) -> String {
     unicode.unwrap_or_else(|| label.to_owned())
 }
 
-/// Whether a character is a sign beyond ASCII, such as those that look like a slash or a dot.
+/// Returns whether a character is a sign beyond ASCII, such as those that look like a slash or a dot.
 const fn is_sign(c: char) -> bool {
     matches!(c, '\u{2000}'..='\u{2bff}' | '\u{a789}' | '\u{fe10}'..='\u{fe1f}' | '\u{fe30}'..='\u{fe6f}' | '\u{ff0f}')
 }
 
-/// Whether letters of other scripts make a label look like one of ASCII; letters with accents do not.
+/// Returns whether letters of other scripts make a label look like one of ASCII; letters with accents do not.
 fn is_disguised(label: &str) -> bool {
     /// What begins behind the Latin letters.
     const OTHER_SCRIPTS: char = '\u{370}';

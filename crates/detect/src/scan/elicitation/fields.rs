@@ -62,7 +62,8 @@ impl Fields {
         (1..members.len()).rev().find_map(|end| self.at(&members[..end]))
     }
 
-    /// Whether the user can type anything: into a field, or as an answer to a question that describes none.
+    /// Returns whether the user can type anything: into a field, or as an answer to a question that describes
+    /// none.
     pub(super) fn take_text(&self) -> bool {
         self.all.is_empty() || self.all.values().any(|field| *field != Field::Closed)
     }
@@ -85,7 +86,7 @@ fn kind(field: RawJson<'_>) -> Field {
     }
 }
 
-/// Whether a field is a list of titled values and nothing else, as the protocol describes a choice.
+/// Returns whether a field is a list of titled values and nothing else, as the protocol describes a choice.
 fn is_choice(field: RawJson<'_>) -> bool {
     let is_titled = |item: RawJson<'_>| item.member("const").is_some();
     let list = field.member("oneOf").or_else(|| field.member("anyOf"));

@@ -156,7 +156,7 @@ impl Terms {
         is_ambiguous.then(|| words.join(" "))
     }
 
-    /// Whether a text asks for what is inside of something.
+    /// Returns whether a text asks for what is inside of something.
     pub(super) fn asks_for_contents(&self, text: &str, asking: Asking) -> bool {
         readings(text, false).iter().any(|reading| {
             self.contents.is_match(reading) && (asking == Asking::Named || self.typed.is_match(reading))
