@@ -29,7 +29,7 @@ pub(super) struct Instance {
     pub(super) linked: Vec<String>,
     /// Live processes, as far as they were seen. Changed through [`Instances`] only.
     members: BTreeSet<ProcessId>,
-    /// Whether any process but the first ever belonged to it.
+    /// True if any process but the first ever belonged to it.
     has_forked: bool,
     /// A shell that the launch names, and that serves unless it starts or becomes something else. Its age counts
     /// from when it was left alone last.

@@ -80,7 +80,7 @@ pub fn read_result(mut output: RecentOutput, result: &str) -> Option<RecentOutpu
     (!output.labels.is_empty() || !output.print.is_empty()).then_some(output)
 }
 
-/// Whether a match stops a call.
+/// Returns whether a match stops a call.
 pub(super) fn blocks(decision: CrossServerDecision, evidence: &[Evidence]) -> bool {
     match decision {
         CrossServerDecision::Block => true,
@@ -222,7 +222,7 @@ impl<'a> CrossServerContext<'a> {
         known.category == ToolCategory::Read && self.is_foreign(known)
     }
 
-    /// Whether something can have come back from it: not where it only changed or sent something.
+    /// Returns whether something can have come back from it: not where it only changed or sent something.
     fn can_have_read(&self, known: &RecentCall) -> bool {
         match known.category {
             ToolCategory::Read | ToolCategory::Compute | ToolCategory::Unknown => self.is_foreign(known),

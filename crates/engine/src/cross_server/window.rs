@@ -121,13 +121,13 @@ impl Window {
         }
     }
 
-    /// Whether nothing is left that anybody could ask for at `now`.
+    /// Returns whether nothing is left that anybody could ask for at `now`.
     pub fn is_over(&mut self, now: Timestamp, policy: &Policy) -> bool {
         self.prune(now, policy);
         self.calls.is_empty() && self.outputs.is_empty() && self.intents.is_empty() && self.buckets.is_empty()
     }
 
-    /// Whether another server than `server` was called.
+    /// Returns whether another server than `server` was called.
     pub fn has_others(&self, server: &ServerId) -> bool {
         self.times.keys().any(|other| other != server)
     }

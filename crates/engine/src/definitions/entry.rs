@@ -135,7 +135,7 @@ impl Entry {
         self.written = None;
     }
 
-    /// Whether it is known to be as it was, without reading it.
+    /// Returns whether it is known to be as it was, without reading it.
     pub(super) fn is_written(&self, raw: &str, generation: u64) -> bool {
         self.generation == generation && self.written.is_some_and(|written| written.is(raw))
     }
@@ -157,17 +157,17 @@ impl Entry {
         self.registered = None;
     }
 
-    /// Whether a person is to be asked about it now.
+    /// Returns whether a person is to be asked about it now.
     pub(crate) fn needs_asking(&self, policy: &Policy) -> bool {
         self.approval == Approval::Unasked && self.standing.needs_approval(policy)
     }
 
-    /// Whether this process inspected it.
+    /// Returns whether this process inspected it.
     pub(super) const fn is_inspected(&self) -> bool {
         self.generation > 0
     }
 
-    /// Whether the server lists it, as far as this process saw.
+    /// Returns whether the server lists it, as far as this process saw.
     pub(crate) const fn is_listed(&self) -> bool {
         self.place.round > 0
     }
@@ -274,7 +274,7 @@ impl Entry {
         self.record.pinned.as_ref().unwrap_or(&self.record.seen)
     }
 
-    /// Whether the change to what is listed now is still to be told; notes that it is.
+    /// Returns whether the change to what is listed now is still to be told; notes that it is.
     pub(crate) fn is_untold(&mut self) -> bool {
         let hash = self.record.seen.hash;
         self.told.replace(hash) != Some(hash)
@@ -304,7 +304,7 @@ impl Entry {
 }
 
 impl Sight {
-    /// Whether the definition was read, and so has to be inspected.
+    /// Returns whether the definition was read, and so has to be inspected.
     pub(crate) const fn is_read(&self) -> bool {
         match self {
             Self::New | Self::Unchanged | Self::Changed(_) | Self::Contradicted(_) => true,

@@ -138,17 +138,18 @@ impl Offer {
         self.entries_mut().for_each(Entry::unregister);
     }
 
-    /// Whether something in the latest list had no room.
+    /// Returns whether something in the latest list had no room.
     pub(crate) const fn is_overfull(&self) -> bool {
         self.is_overfull
     }
 
-    /// Whether `entry` stood in its list since that was last called changed.
+    /// Returns whether `entry` stood in its list since that was last called changed.
     pub(crate) fn is_fresh(&self, entry: &Entry) -> bool {
         entry.is_listed() && entry.place().epoch == self.epoch
     }
 
-    /// Whether a definition that nobody accepted came after ones that are pinned: in a later list, or in a later run.
+    /// Returns whether a definition that nobody accepted came after ones that are pinned: in a later list, or
+    /// in a later run.
     pub(crate) fn is_latecomer(&self, entry: &Entry) -> bool {
         let is_before = |other: &Entry| match (other.born, entry.born) {
             (0, 0) => other.record.first_seen < entry.record.first_seen,
@@ -210,7 +211,8 @@ impl Offer {
         self.reading = Some(session.cloned());
     }
 
-    /// Whether everything that is listed stands in the list that was read last, which has so many items and is whole.
+    /// Returns whether everything that is listed stands in the list that was read last, which has so many
+    /// items and is whole.
     pub(crate) fn is_all_of(&self, items: usize) -> bool {
         let listed = self.entries().filter(|entry| entry.is_listed());
         let mut of_last = listed.map(|entry| entry.place().round == self.round);

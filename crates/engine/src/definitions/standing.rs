@@ -47,7 +47,7 @@ impl Standing {
         }
     }
 
-    /// Whether the whole server is refused for it.
+    /// Returns whether the whole server is refused for it.
     pub(crate) fn refuses_server(self, policy: &Policy) -> bool {
         let is_bad = self
             .danger
@@ -55,7 +55,7 @@ impl Standing {
         is_bad && policy.inspection.on_detection == OnDetection::Block
     }
 
-    /// Whether a person has to approve it first. Nobody has to where findings are only reported.
+    /// Returns whether a person has to approve it first. Nobody has to where findings are only reported.
     pub(crate) fn needs_approval(self, policy: &Policy) -> bool {
         let is_bad = self
             .danger
@@ -76,7 +76,7 @@ impl PinStanding {
         }
     }
 
-    /// Whether the definition is pinned now, as it is seen.
+    /// Returns whether the definition is pinned now, as it is seen.
     pub(crate) fn pins(self, policy: &Policy) -> bool {
         self == Self::New && policy.first_use == FirstUse::Pin
     }

@@ -61,7 +61,7 @@ pub(super) fn candidate_age(candidate: &Serving) -> Duration {
     }
 }
 
-/// Whether `candidate` is named like what fetches and builds a server.
+/// Returns whether `candidate` is named like what fetches and builds a server.
 pub(super) fn is_build_tool(candidate: &Serving) -> bool {
     match &candidate.stage {
         Stage::Script { path } | Stage::Shell { script: Some(path) } => is_helper(file_name(path)),
@@ -71,9 +71,9 @@ pub(super) fn is_build_tool(candidate: &Serving) -> bool {
     }
 }
 
-/// Whether an entry is for certain what a package runner installed for `package`: a script of its name or
-/// from its own directory, or a module of its name. The commands of its dependencies lie in the same cache
-/// and run as helpers.
+/// Returns whether an entry is for certain what a package runner installed for `package`: a script of its
+/// name or from its own directory, or a module of its name. The commands of its dependencies lie in the same
+/// cache and run as helpers.
 pub(super) fn is_installed_entry(stage: &Stage, package: &str) -> bool {
     let bare = file_name(package);
     match stage {

@@ -47,7 +47,7 @@ impl Monitor {
         judgement
     }
 
-    /// Whether a person stopped the session of a running server.
+    /// Returns whether a person stopped the session of a running server.
     pub(super) fn is_stopped(&self, number: InstanceId) -> bool {
         self.kills.of(self.sessions.get(&number)).is_some()
     }

@@ -95,7 +95,7 @@ impl Monitor {
         judgement
     }
 
-    /// Whether a start can be refused for what its files are.
+    /// Returns whether a start can be refused for what its files are.
     pub(super) fn may_block_starts(&self) -> bool {
         let pinning = self.policy.pinning;
         pinning.enabled
@@ -166,8 +166,9 @@ impl Monitor {
         judgement
     }
 
-    /// Whether a launch within an instance is that of another server. While the instance has not begun to serve,
-    /// only a server with rules of its own is: a package often starts its server by another name than its own.
+    /// Returns whether a launch within an instance is that of another server. While the instance has not
+    /// begun to serve, only a server with rules of its own is: a package often starts its server by another
+    /// name than its own.
     fn is_another(&self, number: InstanceId, exec: &Exec, launch: &Launch) -> bool {
         let Some(instance) = self.instances.get(number) else {
             return false;

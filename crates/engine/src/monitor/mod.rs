@@ -75,7 +75,7 @@ pub struct Running {
     pub server: ServerId,
     /// The serving process; the launcher while it is not known.
     pub process: ProcessId,
-    /// Whether it serves already.
+    /// True if it serves already.
     pub serving: bool,
     /// Its processes.
     pub members: Vec<ProcessId>,
@@ -187,7 +187,7 @@ impl Monitor {
         })
     }
 
-    /// Whether a server is followed still: some process of it lives, or may.
+    /// Returns whether a server is followed still: some process of it lives, or may.
     #[must_use]
     pub fn follows(&self, instance: InstanceId) -> bool {
         self.instances.get(instance).is_some()
@@ -199,8 +199,8 @@ impl Monitor {
         self.instances.of(process)
     }
 
-    /// Whether the server that a process belongs to, or belonged to when it ended, is held until its files are compared
-    /// with its pins.
+    /// Returns whether the server that a process belongs to, or belonged to when it ended, is held until its
+    /// files are compared with its pins.
     #[must_use]
     pub fn holds(&self, process: ProcessId) -> bool {
         let is_of = |instance: &Instance, serving: &Serving| {
@@ -516,8 +516,9 @@ impl Monitor {
     }
 }
 
-/// Whether the changed executable may be refused to the whole host: it must be the server's own program, and
-/// neither a shell or interpreter that carries a server's name nor a file that has another name too.
+/// Returns whether the changed executable may be refused to the whole host: it must be the server's own
+/// program, and neither a shell or interpreter that carries a server's name nor a file that has another name
+/// too.
 fn is_refusable(instance: &Instance, serving: &Serving, verdict: &PinVerdict) -> bool {
     let Some(file) = verdict
         .executable_changed_in_place()

@@ -173,7 +173,8 @@ impl Monitor {
         self.traffic.address_of(server)
     }
 
-    /// Whether a tool is on its server's list, as that was read in this run and not called changed since.
+    /// Returns whether a tool is on its server's list, as that was read in this run and not called changed
+    /// since.
     #[must_use]
     pub fn is_listed(&self, server: &PinKey, tool: &str) -> bool {
         self.traffic.is_listed(server, tool)

@@ -85,7 +85,7 @@ impl Scheme {
         (!tool.is_empty()).then_some(tool)
     }
 
-    /// Whether its mark cannot be anything else.
+    /// Returns whether its mark cannot be anything else.
     fn is_unmistakable(&self) -> bool {
         !self.prefix.is_empty() || self.client == Client::Cline
     }

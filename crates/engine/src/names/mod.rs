@@ -227,7 +227,7 @@ impl Client {
 }
 
 impl Client {
-    /// Whether its names of MCP tools have a mark that no name of its own tools has.
+    /// Returns whether its names of MCP tools have a mark that no name of its own tools has.
     #[must_use]
     pub fn marks_names(self) -> bool {
         let mut own = SCHEMES.iter().filter(|scheme| scheme.client == self);
@@ -273,19 +273,20 @@ const CLIENTS: [(&str, Client); 14] = [
 ];
 
 impl Scheme {
-    /// Whether something in a name says that this scheme made it; without, many names look like its own.
+    /// Returns whether something in a name says that this scheme made it; without, many names look like its
+    /// own.
     fn is_marked(&self) -> bool {
         // No API lets a function of an agent have a colon in its name.
         !self.prefix.is_empty() || self.between.len() > 1 || self.between == ":"
     }
 
-    /// Whether a name of this scheme has its server in it.
+    /// Returns whether a name of this scheme has its server in it.
     fn has_server(&self) -> bool {
         self.order != Order::ToolOnly
     }
 
-    /// Whether this scheme may have made a name for `client`: one that leaves a mark for any, one that leaves none for
-    /// its own, and for one that is not known.
+    /// Returns whether this scheme may have made a name for `client`: one that leaves a mark for any, one
+    /// that leaves none for its own, and for one that is not known.
     fn may_be_of(&self, client: Option<Client>) -> bool {
         self.is_marked() || self.has_server() && client.is_none() || client == Some(self.client)
     }

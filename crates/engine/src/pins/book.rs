@@ -85,7 +85,7 @@ impl PinBook {
         }
     }
 
-    /// Whether anything is accepted for `key`.
+    /// Returns whether anything is accepted for `key`.
     #[must_use]
     pub fn contains(&self, key: &PinKey) -> bool {
         self.0.contains_key(key)
@@ -165,7 +165,7 @@ impl PinBook {
         self.0.len()
     }
 
-    /// Whether there is nothing.
+    /// Returns whether there is nothing.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

@@ -62,7 +62,7 @@ pub struct Mismatch {
 }
 
 impl Mismatch {
-    /// Whether what differs still is where it was pinned.
+    /// Returns whether what differs still is where it was pinned.
     fn is_in_place(&self) -> bool {
         self.actual.is_some() && self.pinned_path.as_ref() == Some(&self.path)
     }
@@ -452,7 +452,7 @@ impl Pins {
         self
     }
 
-    /// Whether both are of the same content, wherever it is.
+    /// Returns whether both are of the same content, wherever it is.
     fn same_files(&self, other: &Self) -> bool {
         let digests = |pins: &Self| {
             let script = pins.script.as_ref().map(|script| script.digest);
@@ -475,7 +475,7 @@ impl PinVerdict {
             .map(|mismatch| mismatch.path.as_path())
     }
 
-    /// Whether the difference is an upgrade of the system's interpreter or launcher, and accepted.
+    /// Returns whether the difference is an upgrade of the system's interpreter or launcher, and accepted.
     #[must_use]
     pub fn is_accepted_upgrade(&self) -> bool {
         let ground = self.store.as_ref().map(|new| new.ground);

@@ -39,7 +39,7 @@ pub(crate) struct Given<'a> {
     pub(crate) name: &'a str,
     /// What was found in it.
     pub(crate) secrets: &'a [Secret],
-    /// Whether it means the same with another text in it.
+    /// True if it means the same with another text in it.
     pub(crate) is_replaceable: bool,
 }
 
@@ -132,7 +132,7 @@ impl<'a> Given<'a> {
         self.secrets.iter().filter(alarms).collect()
     }
 
-    /// Whether a suppression covers it.
+    /// Returns whether a suppression covers it.
     pub(crate) fn accepts(&self, secret: &Secret) -> bool {
         self.policy
             .accepts(self.rule(), &secret.finding, self.server, self.name, self.now)

@@ -115,8 +115,8 @@ fn values(call: Calling<'_>) -> Vec<Value<'_>> {
         .collect()
 }
 
-/// Whether an argument is as a condition wants it. Of several values one is enough for a rule that refuses; one that
-/// allows needs all of them, and one right where the condition names it.
+/// Returns whether an argument is as a condition wants it. Of several values one is enough for a rule that
+/// refuses; one that allows needs all of them, and one right where the condition names it.
 fn is_argued(values: &[Value<'_>], path: &ArgumentPath, glob: &PathGlob, reading: Reading) -> bool {
     let mut meant = values.iter().filter(|value| covers(path, &value.argument));
     let matches = |value: &Value<'_>| reading.holds(value.meanings(), |meaning| glob.matches(meaning));
@@ -129,7 +129,7 @@ fn is_argued(values: &[Value<'_>], path: &ArgumentPath, glob: &PathGlob, reading
     }
 }
 
-/// Whether an argument is meant by its name, or by what that looks like.
+/// Returns whether an argument is meant by its name, or by what that looks like.
 pub(super) fn covers(path: &ArgumentPath, argument: &Argument<'_>) -> bool {
     if path.covers(argument.members()) {
         return true;

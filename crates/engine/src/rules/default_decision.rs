@@ -45,7 +45,7 @@ impl DefaultDecision {
     }
 }
 
-/// Whether the default of `rules` holds.
+/// Returns whether the default of `rules` holds.
 pub(super) fn holds(scene: &Scene<'_>, rules: &Rules) -> bool {
     match scene.kind() {
         Some(DefinitionKind::Tool) => {

@@ -106,7 +106,7 @@ impl Stage {
         self.in_call(tool, arguments, |scene| rule.every(scene))
     }
 
-    /// Whether a rule over calls matches it beyond doubt.
+    /// Returns whether a rule over calls matches it beyond doubt.
     pub(super) fn is_beyond_doubt(&mut self, tool: &str, arguments: &str) -> bool {
         self.in_call(tool, arguments, |scene| {
             !super::call_rules::beyond_doubt(scene, &scene.policy.rules).is_empty()

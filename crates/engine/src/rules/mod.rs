@@ -213,7 +213,7 @@ impl Ruling {
         self
     }
 
-    /// Whether there is more to tell than that no rule names the use.
+    /// Returns whether there is more to tell than that no rule names the use.
     pub(super) fn is_notable(&self) -> bool {
         self.block.is_some() || self.audits.iter().any(|audit| audit.rule != DEFAULTS)
     }

@@ -23,7 +23,7 @@ pub struct Opinion {
     pub reason: String,
     /// A command that helps.
     pub remedy: Option<String>,
-    /// Whether what becomes of the use follows from it.
+    /// True if what becomes of the use follows from it.
     pub decides: bool,
 }
 

@@ -96,7 +96,7 @@ pub(crate) fn denied(
     })
 }
 
-/// Whether the tool stands among those that `rules` allow, as it is defined.
+/// Returns whether the tool stands among those that `rules` allow, as it is defined.
 pub(super) fn is_allowed(scene: &Scene<'_>, rules: &Rules) -> bool {
     let ToolPolicy::Allowlist(allowed) = &rules.tools else {
         return false;

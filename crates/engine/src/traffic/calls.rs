@@ -41,7 +41,7 @@ pub(super) struct Local {
 pub(super) struct Elsewhere<'a> {
     /// Stands for what it offers where nothing is known of it.
     pub(super) stranger: &'a Offers,
-    /// Whether another layer sees the conversation.
+    /// True if another layer sees the conversation.
     pub(super) is_seen: bool,
 }
 

@@ -26,7 +26,7 @@ const MAX_CATEGORIES: usize = 1 << 14;
 pub struct Company<'a> {
     /// The other servers.
     pub others: &'a [ServerId],
-    /// Whether another process speaks for the same server.
+    /// True if another process speaks for the same server.
     pub twins: bool,
 }
 
@@ -49,9 +49,9 @@ pub(super) struct Companies {
 /// What is known of one.
 #[derive(Debug, Default)]
 pub(super) struct Session {
-    /// Whether it has several servers.
+    /// True if it has several servers.
     pub(super) is_several: bool,
-    /// Whether other processes make calls in it.
+    /// True if other processes make calls in it.
     pub(super) is_shared: bool,
     /// How its client names tools, where that is known.
     pub(super) client: Option<Client>,
@@ -72,7 +72,8 @@ impl Session {
         *asked = MAX_ASKED.min(*asked + 1);
     }
 
-    /// Whether a call that says so goes on with one that asked for input; each does once for every request.
+    /// Returns whether a call that says so goes on with one that asked for input; each does once for every
+    /// request.
     pub(super) fn goes_on(&mut self, server: &ServerId, tool: &str) -> bool {
         let key = (server.clone(), tool.to_owned());
         let Some(asked) = self.asking.get_mut(&key) else {

@@ -14,7 +14,7 @@ pub(crate) struct Disclosed {
     pub(super) secrets: Vec<Secret>,
     /// What is replaced before the call goes on.
     pub(super) redactions: Vec<Redaction>,
-    /// Whether there are arguments in which nobody looked.
+    /// True if there are arguments in which nobody looked.
     pub(super) is_cut: bool,
 }
 

@@ -147,7 +147,7 @@ impl Revealed {
     }
 }
 
-/// Whether a secret stands in a member of the whole; everything is in the one without a name.
+/// Returns whether a secret stands in a member of the whole; everything is in the one without a name.
 fn is_in(secret: &Secret, member: &str) -> bool {
     let rest = secret.finding.field.strip_prefix(member);
     rest.is_some_and(|rest| member.is_empty() || rest.is_empty() || rest.starts_with(['.', '[']))

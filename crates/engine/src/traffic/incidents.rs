@@ -60,7 +60,7 @@ impl Traffic {
     }
 }
 
-/// Whether it is a server's doing, which can send it by the million.
+/// Returns whether it is a server's doing, which can send it by the million.
 const fn is_of_server(incident: &Incident) -> bool {
     match incident {
         Incident::Noise { .. } | Incident::Unasked { .. } => true,

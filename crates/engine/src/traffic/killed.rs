@@ -11,7 +11,7 @@ use crate::{
 /// The rule that denials name.
 const RULE: &str = "kill_switch";
 
-/// Whether it is the kill switch that stops something.
+/// Returns whether it is the kill switch that stops something.
 pub(super) fn is_stopped(verdict: &Verdict) -> bool {
     matches!(verdict, Verdict::Block(denial) if denial.rule == RULE)
 }

@@ -233,7 +233,7 @@ impl Traffic {
         ruling.effect()
     }
 
-    /// Whether nothing of what is recorded follows from a ruling.
+    /// Returns whether nothing of what is recorded follows from a ruling.
     fn is_settled(&self, entry: &Entry, ruling: &Ruling) -> bool {
         let is_hidden = self.hides(ruling);
         let asks = is_hidden && entry.needs_asking(&self.policy);

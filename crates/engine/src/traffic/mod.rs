@@ -100,7 +100,8 @@ impl Traffic {
         &self.registry
     }
 
-    /// Whether a tool is on its server's list, as that was read in this run and not called changed since.
+    /// Returns whether a tool is on its server's list, as that was read in this run and not called changed
+    /// since.
     pub(super) fn is_listed(&self, identity: &PinKey, tool: &str) -> bool {
         let offers = self.book.get(identity);
         let offer = offers.map(|offers| offers.of(DefinitionKind::Tool));

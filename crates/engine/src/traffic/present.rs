@@ -45,7 +45,7 @@ impl Present {
         }
     }
 
-    /// Whether `session` speaks with another server than `server`.
+    /// Returns whether `session` speaks with another server than `server`.
     pub(super) fn has_others(&self, session: Option<&SessionId>, server: &ServerId) -> bool {
         let mut others = self.of_server.iter().filter(|(other, _)| *other != server);
         others.any(|(_, present)| present.iter().any(|(_, known)| known.as_ref() == session))

@@ -82,7 +82,7 @@ impl Traffic {
     }
 }
 
-/// Whether an event tells of something that was listed as before, which was not even read.
+/// Returns whether an event tells of something that was listed as before, which was not even read.
 const fn is_unchanged(event: &Event) -> bool {
     matches!(
         &event.kind,

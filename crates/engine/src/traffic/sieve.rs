@@ -67,7 +67,7 @@ fn effect(finding: &Finding, policy: &Policy) -> Effect {
 }
 
 impl Sieved {
-    /// Whether the message is stopped for it.
+    /// Returns whether the message is stopped for it.
     pub(super) fn blocks(&self) -> bool {
         self.objection
             .as_ref()

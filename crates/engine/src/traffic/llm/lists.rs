@@ -390,15 +390,15 @@ fn shaped(definition: RawJson<'_>) -> String {
     format!("{{{}}}", members.collect::<Vec<_>>().join(","))
 }
 
-/// Whether a description says what is listed, or what is pinned: a client may hold either.
+/// Returns whether a description says what is listed, or what is pinned: a client may hold either.
 fn describes(entry: &Entry, offered: &str) -> bool {
     let record = &entry.record;
     let mut known = [Some(&record.seen), record.pinned.as_ref()].into_iter().flatten();
     known.any(|definition| says(definition, offered))
 }
 
-/// Whether a description says what a definition does: all of it or its beginning, with no more around it than a client
-/// adds.
+/// Returns whether a description says what a definition does: all of it or its beginning, with no more around
+/// it than a client adds.
 fn says(definition: &Definition, offered: &str) -> bool {
     let listed = definition.text_of("description").unwrap_or_default();
     let (listed, offered) = (squashed(&listed), squashed(offered));

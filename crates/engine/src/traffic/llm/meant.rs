@@ -32,7 +32,7 @@ pub(super) struct Meant {
     pub(super) identity: PinKey,
     /// Its name, as its server knows it.
     pub(super) tool: String,
-    /// Whether another layer sees the calls that the session makes to its server.
+    /// True if another layer sees the calls that the session makes to its server.
     pub(super) is_seen: bool,
 }
 
@@ -68,7 +68,7 @@ impl Traffic {
         }
     }
 
-    /// Whether a name says by itself that it is an MCP tool's.
+    /// Returns whether a name says by itself that it is an MCP tool's.
     fn is_marked(&self, name: &str) -> bool {
         let declared = self.policy.servers.iter().map(|server| &server.id);
         !guesses(name, None, self.llm.known.servers.iter().chain(declared)).is_empty()

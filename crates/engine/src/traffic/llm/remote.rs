@@ -269,7 +269,7 @@ fn done(ruling: Ruling) -> Ruling {
     }
 }
 
-/// Whether `rules` refuse some tool of a server by its name.
+/// Returns whether `rules` refuse some tool of a server by its name.
 fn refuses_some(rules: &Rules, server: &Spellings<'_>) -> bool {
     let is_meant = |glob: &SpellingGlob| glob.is_meant(server, Reading::Wide);
     let is_listed = match &rules.tools {

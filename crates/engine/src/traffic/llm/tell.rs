@@ -31,7 +31,7 @@ pub(super) struct Told(BTreeSet<Digest>);
 const MAX_TOLD: usize = 1 << 14;
 
 impl Told {
-    /// Whether these words are new; they are not from now on.
+    /// Returns whether these words are new; they are not from now on.
     pub(super) fn is_new(&mut self, words: &[&str]) -> bool {
         let mut text = String::new();
         for word in words {

@@ -195,7 +195,7 @@ impl Traffic {
         local
     }
 
-    /// Whether calls are counted at all.
+    /// Returns whether calls are counted at all.
     pub(super) fn is_counted(&self) -> bool {
         self.policy.cross_server.enabled || self.policy.rate_limits.enabled
     }

@@ -316,7 +316,7 @@ fn a_category_is_as_the_policy_says() {
     );
 }
 
-/// Whether a call that says to go on with another is counted, after such an answer to one before.
+/// Returns whether a call that says to go on with another is counted, after such an answer to one before.
 #[test_case(ResultKind::InputRequired, "search" => false; "input was asked for")]
 #[test_case(ResultKind::InputRequired, "other" => true; "of another tool")]
 #[test_case(ResultKind::Complete, "search" => true; "nothing was asked for")]

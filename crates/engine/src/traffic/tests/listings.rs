@@ -17,7 +17,7 @@ fn statuses(judgement: &Judgement) -> Vec<DefinitionStatus> {
     events.collect()
 }
 
-/// Whether all that is listed is pinned, and one text kept of both.
+/// Returns whether all that is listed is pinned, and one text kept of both.
 fn shares_texts(world: &World) -> bool {
     world.monitor.definitions().all(|record| {
         let pinned = record.pinned.as_ref();
