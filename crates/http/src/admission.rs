@@ -15,7 +15,7 @@ const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 /// Where a request came in.
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
-    /// Whether names of this host are all that it can rightly be called by.
+    /// True if names of this host are all that it can rightly be called by.
     pub(super) loopback: bool,
     /// What has to be presented.
     pub(super) token: Option<Token>,
@@ -90,7 +90,7 @@ pub(super) fn admit(
     }
 }
 
-/// Whether `host`, with or without a port, can mean this host only.
+/// Returns whether `host`, with or without a port, can mean this host only.
 fn is_loopback(host: &str) -> bool {
     let name = match host.strip_prefix('[') {
         Some(rest) => match rest.split_once(']') {

@@ -36,7 +36,7 @@ impl<'a> RequestLine<'a> {
         self.target.split_once('?').map_or(self.target, |(path, _)| path)
     }
 
-    /// Whether the answer is to come as a stream, where there is no body to say so.
+    /// Returns whether the answer is to come as a stream, where there is no body to say so.
     pub(super) fn asks_stream(&self) -> bool {
         let query = self.target.split_once('?').map_or("", |(_, query)| query);
         query
@@ -74,7 +74,7 @@ enum Answer {
     Unread,
     /// One answer.
     One {
-        /// Whether it is to come as a stream.
+        /// True if it is to come as a stream.
         stream: bool,
     },
     /// One a line.

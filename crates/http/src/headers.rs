@@ -77,7 +77,7 @@ pub(super) fn narrow_codings(headers: &mut HeaderMap) {
     headers.insert(ACCEPT_ENCODING, value);
 }
 
-/// Whether these are the parameters of something that is not acceptable: a weight of 0.
+/// Returns whether these are the parameters of something that is not acceptable: a weight of 0.
 fn is_refused(parameters: &str) -> bool {
     let weight = parameters.trim().strip_prefix("q=");
     weight.is_some_and(|weight| weight.trim().parse().is_ok_and(|weight: f32| weight <= 0.0))

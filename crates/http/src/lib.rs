@@ -114,7 +114,7 @@ pub trait Exchanges: fmt::Debug + Send + Sync {
     /// The session that a token in a path was given to.
     fn session(&self, token: &str) -> Option<SessionId>;
 
-    /// Whether requests of `peer` to endpoints that are not known here may pass unread.
+    /// Returns whether requests of `peer` to endpoints that are not known here may pass unread.
     fn passes_unknown(&self, peer: &Peer) -> bool;
 
     /// Who judges one request with its response.

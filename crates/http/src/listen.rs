@@ -151,7 +151,7 @@ impl Running {
         self.address
     }
 
-    /// Whether it still serves.
+    /// Returns whether it still serves.
     #[must_use]
     pub fn is_running(&self) -> bool {
         self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
@@ -472,7 +472,7 @@ fn door<'d>(doors: &'d [Door], peer: &Peer) -> Option<&'d Door> {
 }
 
 impl Door {
-    /// Whether it is of the lane on which connections are accepted.
+    /// Returns whether it is of the lane on which connections are accepted.
     fn is_first(&self) -> bool {
         self.proxy.lane == 0
     }

@@ -367,7 +367,7 @@ fn upgrade(headers: &HeaderMap) -> Option<Problem> {
     })
 }
 
-/// Whether this is no JSON by its own account: uploads go through as they come.
+/// Returns whether this is no JSON by its own account: uploads go through as they come.
 fn is_upload(headers: &HeaderMap) -> bool {
     let is_one = |value: &str| {
         let value = value.trim_start().to_ascii_lowercase();

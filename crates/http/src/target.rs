@@ -139,7 +139,8 @@ fn first(path: &str) -> Option<(&str, &str)> {
     Some(inner.split_at(end))
 }
 
-/// Whether every server takes the path for the same one: a route that is told by its path must be told by everyone.
+/// Returns whether every server takes the path for the same one: a route that is told by its path must be
+/// told by everyone.
 pub(super) fn is_plain(path: &str) -> bool {
     let parts = || path.split('/').skip(1);
     let last = parts().count().saturating_sub(1);
@@ -150,7 +151,7 @@ pub(super) fn is_plain(path: &str) -> bool {
         })
 }
 
-/// Whether only what cannot stand in a path is escaped in it.
+/// Returns whether only what cannot stand in a path is escaped in it.
 fn escapes_are_needed(part: &str) -> bool {
     let mut pieces = part.split('%');
     pieces.next();

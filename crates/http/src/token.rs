@@ -99,7 +99,7 @@ impl Token {
         Self::new(text.trim())
     }
 
-    /// Whether `text` is it; how long that takes says nothing about how much of it is right.
+    /// Returns whether `text` is it; how long that takes says nothing about how much of it is right.
     #[must_use]
     pub fn is(&self, text: &str) -> bool {
         let (own, other) = (self.0.as_bytes(), text.as_bytes());

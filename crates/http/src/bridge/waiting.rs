@@ -30,7 +30,7 @@ struct Request {
 }
 
 impl Waiting {
-    /// Whether so many more may wait.
+    /// Returns whether so many more may wait.
     pub(super) fn has_room(&self, more: usize) -> bool {
         lock(&self.requests).len() + more <= MOST
     }

@@ -88,7 +88,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// Whether the server works and wants to know who asks.
+    /// Returns whether the server works and wants to know who asks.
     #[must_use]
     pub const fn is_login(&self) -> bool {
         matches!(self, Self::Login(_))

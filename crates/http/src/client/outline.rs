@@ -216,7 +216,7 @@ pub(crate) fn error_of(text: &[u8]) -> Option<String> {
     is_error.then(|| error.text().to_owned())
 }
 
-/// Whether a server refused a request because headers and body of it differ.
+/// Returns whether a server refused a request because headers and body of it differ.
 pub(crate) fn is_header_mismatch(text: &[u8]) -> bool {
     let mut scanner = Scanner::new(DEEPEST);
     let root = scanner

@@ -34,9 +34,9 @@ pub(super) enum Expected {
     /// The answer to a message.
     Answer {
         waiting: Waiting,
-        /// Whether it is a stream that is kept open for what the server says later.
+        /// True if it is a stream that is kept open for what the server says later.
         is_kept: bool,
-        /// Whether it was counted as the opening of a session.
+        /// True if it was counted as the opening of a session.
         opens: bool,
     },
     /// What the server says unasked.

@@ -64,7 +64,7 @@ pub(super) struct Here {
     pub(super) origin: String,
     /// The path, as the client wrote it.
     pub(super) path: String,
-    /// Whether a token stands in the path.
+    /// True if a token stands in the path.
     pub(super) has_token: bool,
 }
 

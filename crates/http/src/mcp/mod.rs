@@ -121,8 +121,8 @@ pub trait ServerJudge: fmt::Debug + Send + Sync {
     /// Lists that show something else by now than the client saw; each is told once.
     fn changed(&self, now: Timestamp) -> BTreeSet<ListKind>;
 
-    /// Whether a tool of that name was on a list of the server. Where it was not, the proxy asks for the list before the
-    /// call is judged.
+    /// Returns whether a tool of that name was on a list of the server. Where it was not, the proxy asks for
+    /// the list before the call is judged.
     fn knows(&self, tool: &str) -> bool;
 
     /// Records what a client is answered in the place of the server, of which nothing came.

@@ -26,7 +26,7 @@ struct Waiting {
 }
 
 impl Aside {
-    /// Whether there is room for more: who asks has to take the answers too.
+    /// Returns whether there is room for more: who asks has to take the answers too.
     pub(super) fn has_room(&self) -> bool {
         self.lock().events.len() < MOST_ASIDE
     }

@@ -38,7 +38,8 @@ pub(super) async fn listen(call: Call, is_old: bool) -> Result<Response<Outgoing
     answer::read(Talk { call, live }, response, expected, part).await
 }
 
-/// Whether events are asked for by their name: `*/*` stands in what browsers send for a picture as well.
+/// Returns whether events are asked for by their name: `*/*` stands in what browsers send for a picture as
+/// well.
 fn accepts_events(headers: &HeaderMap) -> bool {
     let values = headers.get_all(ACCEPT).iter();
     let mut names = values

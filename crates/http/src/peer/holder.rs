@@ -136,8 +136,8 @@ fn may_be_of(pid: u32, uid: u32) -> bool {
     fs::metadata(format!("/proc/{pid}")).is_ok_and(|metadata| may_be(metadata.uid(), uid))
 }
 
-/// Whether a directory that `owner` has may be that of a process of `uid`: the files of one that may not be looked into
-/// belong to root.
+/// Returns whether a directory that `owner` has may be that of a process of `uid`: the files of one that may
+/// not be looked into belong to root.
 fn may_be(owner: u32, uid: u32) -> bool {
     [uid, 0].contains(&owner)
 }

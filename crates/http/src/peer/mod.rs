@@ -118,7 +118,7 @@ impl Peer {
         *self.0.socket.get_or_init(look)
     }
 
-    /// Whether it is on this host, so that there is somebody to be found.
+    /// Returns whether it is on this host, so that there is somebody to be found.
     #[must_use]
     pub fn is_here(&self) -> bool {
         self.0.connection.is_some()

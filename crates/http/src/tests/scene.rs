@@ -170,7 +170,7 @@ impl Wire {
         self.stream.write_all(bytes.as_ref()).unwrap();
     }
 
-    /// Whether it could still be sent.
+    /// Returns whether it could still be sent.
     pub(super) fn try_send(&mut self, bytes: &[u8]) -> bool {
         self.stream.write_all(bytes).is_ok()
     }
@@ -193,7 +193,7 @@ impl Wire {
         self.send(framed);
     }
 
-    /// Whether the other end says nothing for so long, and is there.
+    /// Returns whether the other end says nothing for so long, and is there.
     pub(super) fn is_quiet(&mut self, pause: Duration) -> bool {
         self.stream.set_read_timeout(Some(pause)).unwrap();
         let mut bytes = [0; 4096];
@@ -266,7 +266,7 @@ impl Wire {
         Some(heard)
     }
 
-    /// Whether the other end closes, whatever it sends before that.
+    /// Returns whether the other end closes, whatever it sends before that.
     pub(super) fn is_closed(&mut self) -> bool {
         let mut bytes = [0; 4096];
         loop {
@@ -410,7 +410,7 @@ impl Scene {
             .expect("the provider hears something")
     }
 
-    /// Whether the provider hears nothing.
+    /// Returns whether the provider hears nothing.
     pub(super) fn provider_heard_nothing(&self) -> bool {
         self.heard.recv_timeout(Duration::from_millis(100)).is_err()
     }

@@ -290,7 +290,7 @@ impl Scene {
             .expect("the server hears something")
     }
 
-    /// Whether it hears nothing.
+    /// Returns whether it hears nothing.
     pub(super) fn heard_nothing(&self) -> bool {
         self.upstream
             .heard
