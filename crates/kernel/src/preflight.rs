@@ -51,7 +51,7 @@ pub fn missing() -> Vec<Missing> {
     missing
 }
 
-/// Whether this process may signal those of every user.
+/// Returns whether this process may signal those of every user.
 #[must_use]
 pub fn can_signal_everyone() -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -103,7 +103,7 @@ fn lacking_capabilities(status: &str) -> Vec<&'static str> {
         .collect()
 }
 
-/// Whether a capability is in effect, by its bit.
+/// Returns whether a capability is in effect, by its bit.
 fn has(status: &str, bit: u32) -> bool {
     let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
     let mask = effective.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());

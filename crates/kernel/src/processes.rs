@@ -94,7 +94,7 @@ impl AgentNames {
         wanted.iter().try_for_each(|name| self.names.insert(name, 1, 0))
     }
 
-    /// Whether a command name is that of an agent.
+    /// Returns whether a command name is that of an agent.
     #[must_use]
     pub fn contains(&self, name: &str) -> bool {
         self.names.get(&comm(name), 0).is_ok()

@@ -124,7 +124,7 @@ impl Exec {
         })
     }
 
-    /// Whether arguments are missing at the end.
+    /// Returns whether arguments are missing at the end.
     #[must_use]
     pub const fn is_cut(&self) -> bool {
         self.record.argv_copied < self.record.argv_total

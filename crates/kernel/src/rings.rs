@@ -107,7 +107,7 @@ enum Read {
     Empty,
 }
 
-/// Whether the ring of processes was read to its end.
+/// Returns whether the ring of processes was read to its end.
 fn drain(mut read: impl FnMut(Ring) -> Read) -> bool {
     let mut of_processes = 0;
     for _ in 0..MAX_BATCHES {

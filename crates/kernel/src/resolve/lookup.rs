@@ -121,7 +121,7 @@ impl Answers {
         }
     }
 
-    /// Whether a family has an address.
+    /// Returns whether a family has an address.
     pub(super) const fn any_found(&self) -> bool {
         matches!(self.v4, Answer::Found(_)) || matches!(self.v6, Answer::Found(_))
     }
