@@ -91,7 +91,7 @@ impl Fingerprint {
         self.0.len()
     }
 
-    /// Whether there is none: the text was too short.
+    /// Returns whether there is none: the text was too short.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -173,7 +173,7 @@ pub struct SharedCall {
     pub arguments: Fingerprint,
     /// It goes on with a call that was counted already.
     pub resumes: bool,
-    /// Whether the session has several servers: rules over them hold.
+    /// True if the session has several servers: rules over them hold.
     pub several: bool,
 }
 
@@ -255,7 +255,8 @@ const MAX_NAME: usize = 4096;
 const MAX_LABELS: usize = 8;
 
 impl SharedCall {
-    /// Whether it is no larger than any that this program makes: who holds the calls of others keeps no more.
+    /// Returns whether it is no larger than any that this program makes: who holds the calls of others keeps
+    /// no more.
     #[must_use]
     pub fn is_bounded(&self) -> bool {
         let ids = [&self.request, &self.tool_call, &self.turn];
@@ -269,7 +270,8 @@ fn are_bounded<'a>(tool: &str, ids: impl IntoIterator<Item = &'a Box<str>>, labe
 }
 
 impl Recent {
-    /// Whether it is no larger than any that this program makes: who holds the calls of others keeps no more.
+    /// Returns whether it is no larger than any that this program makes: who holds the calls of others keeps
+    /// no more.
     #[must_use]
     pub fn is_bounded(&self) -> bool {
         match self {
@@ -422,7 +424,7 @@ impl From<Label> for EvidenceKind {
 pub struct Crossing {
     /// The rule.
     pub rule: CrossServerRule,
-    /// Whether the call is stopped for it.
+    /// True if the call is stopped for it.
     pub blocks: bool,
     /// Why, in a sentence without a full stop.
     pub reason: String,
@@ -442,7 +444,7 @@ pub struct Checked {
 }
 
 impl Checked {
-    /// Whether the call is stopped.
+    /// Returns whether the call is stopped.
     #[must_use]
     pub fn blocks(&self) -> bool {
         self.over_rate.is_some() || self.crossings.iter().any(|crossing| crossing.blocks)

@@ -34,7 +34,7 @@ impl Decimal {
         number.is_finite().then(|| number.to_string().parse().ok())?
     }
 
-    /// Whether a reader that holds doubles may take it for infinity.
+    /// Returns whether a reader that holds doubles may take it for infinity.
     #[must_use]
     pub const fn is_beyond_doubles(&self) -> bool {
         self.point > LARGEST_POWER

@@ -86,7 +86,7 @@ pub struct DefinitionRecord {
     /// What was found in it as it was listed last.
     #[serde(with = "shared")]
     pub findings: Arc<[Finding]>,
-    /// Whether it is left out of its list and cannot be used.
+    /// True if it is left out of its list and cannot be used.
     pub hidden: bool,
 }
 
@@ -102,7 +102,7 @@ impl DefinitionRecord {
         }
     }
 
-    /// Whether what is listed differs from what is pinned.
+    /// Returns whether what is listed differs from what is pinned.
     #[must_use]
     pub fn is_changed(&self) -> bool {
         self.pinned

@@ -218,7 +218,7 @@ pub enum EventKind {
         /// The address as the caller gave it, where it was written in another form.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         given_addr: Option<SocketAddr>,
-        /// Whether mcpmon itself connected, for what it judges: its proxy, or a wrapper of a remote server.
+        /// True if mcpmon itself connected, for what it judges: its proxy, or a wrapper of a remote server.
         #[serde(default, skip_serializing_if = "is_false")]
         proxied: bool,
         /// How many of them this event stands for.

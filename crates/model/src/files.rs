@@ -98,7 +98,7 @@ pub struct LauncherFiles {
     pub file: Part<PinnedFile>,
     /// Who can change those files.
     pub writers: Writers,
-    /// Whether programs of its name start servers and are none.
+    /// True if programs of its name start servers and are none.
     pub is_known: bool,
 }
 

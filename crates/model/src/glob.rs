@@ -24,7 +24,7 @@ impl NameGlob {
         &self.0
     }
 
-    /// Whether the whole of `name` matches.
+    /// Returns whether the whole of `name` matches.
     #[must_use]
     pub fn matches(&self, name: &str) -> bool {
         let mut pattern = self.0.chars();

@@ -79,7 +79,7 @@ impl ServerId {
         &self.0
     }
 
-    /// Whether both are spellings of one name, see [`one_spelling`].
+    /// Returns whether both are spellings of one name, see [`one_spelling`].
     #[must_use]
     pub fn is_spelling_of(&self, other: &Self) -> bool {
         one_spelling(&self.0) == one_spelling(&other.0)
@@ -161,7 +161,7 @@ impl SessionId {
         &self.0
     }
 
-    /// Whether both are one session: a name in front of what tells its root only makes it readable.
+    /// Returns whether both are one session: a name in front of what tells its root only makes it readable.
     #[must_use]
     pub fn is_of_same_root(&self, other: &Self) -> bool {
         self == other || self.root().is_some_and(|root| other.root() == Some(root))
@@ -174,7 +174,7 @@ impl SessionId {
         self.root().map_or_else(|| self.clone(), Self::new)
     }
 
-    /// Whether this is the name in front of what tells its root.
+    /// Returns whether this is the name in front of what tells its root.
     #[must_use]
     pub fn is_called(&self, name: &str) -> bool {
         let in_front = self

@@ -42,7 +42,7 @@ impl Kills {
         self.host.as_ref().or_else(of_session)
     }
 
-    /// Whether nothing is stopped.
+    /// Returns whether nothing is stopped.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.host.is_none() && self.sessions.is_empty()

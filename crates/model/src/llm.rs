@@ -58,7 +58,7 @@ pub struct Exchange {
 pub struct Halted {
     /// Which of the two.
     pub half: Half,
-    /// Whether it is too long, rather than something that cannot be read.
+    /// True if it is too long, rather than something that cannot be read.
     pub is_too_long: bool,
     /// Why, as it is told.
     pub cause: String,

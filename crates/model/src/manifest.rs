@@ -83,7 +83,7 @@ impl Manifest {
         self.0.len()
     }
 
-    /// Whether there is nothing.
+    /// Returns whether there is nothing.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

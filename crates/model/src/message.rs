@@ -272,9 +272,9 @@ pub struct Listing<'a> {
     pub kind: ListKind,
     /// What is on the page, in the server's order.
     pub items: Vec<Listed<'a>>,
-    /// Whether it goes on with an earlier page: the request had a cursor.
+    /// True if it goes on with an earlier page: the request had a cursor.
     pub continued: bool,
-    /// Whether another page follows: the result has a cursor.
+    /// True if another page follows: the result has a cursor.
     pub more: bool,
     /// The whole result.
     pub result: RawJson<'a>,

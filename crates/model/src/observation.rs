@@ -39,7 +39,7 @@ pub struct Exec {
     pub parent: ProcessId,
     /// Server it already belonged to.
     pub instance: Option<InstanceId>,
-    /// Whether the kernel holds it to every egress list until it is judged.
+    /// True if the kernel holds it to every egress list until it is judged.
     pub pending: bool,
     /// Arguments, as far as they are known.
     pub argv: Vec<String>,

@@ -133,7 +133,7 @@ impl PathPattern {
         })
     }
 
-    /// Whether it begins with `**/`.
+    /// Returns whether it begins with `**/`.
     #[must_use]
     pub fn is_anywhere(&self) -> bool {
         self.start == PathStart::Unknown
@@ -213,7 +213,8 @@ impl PathPattern {
         }
     }
 
-    /// Whether the names are a directory on the way to what matches, and the pattern names some of it.
+    /// Returns whether the names are a directory on the way to what matches, and the pattern names some of
+    /// it.
     fn lies_below(&self, names: &[String]) -> bool {
         let leading = self.parts.iter().take_while(|part| **part == Part::Any).count();
         let named = self.parts[leading..].iter().map_while(|part| match part {
@@ -243,7 +244,7 @@ fn is_glob(name: &str) -> bool {
     name.contains(['*', '?', '['])
 }
 
-/// Whether a name, or one that it may expand to, matches.
+/// Returns whether a name, or one that it may expand to, matches.
 fn fits(glob: &NameGlob, name: &str) -> bool {
     if name.len() > MAX_NAME {
         return false;
@@ -286,7 +287,7 @@ fn wildcards(glob: &str) -> Vec<Wild> {
     wild
 }
 
-/// Whether some text matches both.
+/// Returns whether some text matches both.
 fn intersect(one: &[Wild], other: &[Wild]) -> bool {
     // Row by row: which beginnings of `other` meet the beginning of `one` read so far.
     let mut row: Vec<bool> = Vec::with_capacity(other.len() + 1);

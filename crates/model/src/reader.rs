@@ -12,7 +12,7 @@ pub(super) const MAX_DEPTH: usize = 256;
 pub(super) struct Quoted<'a> {
     /// Its quotes, and what stands between them.
     whole: &'a str,
-    /// Whether it means just what is written: there is no escape in it.
+    /// True if it means just what is written: there is no escape in it.
     pub(super) is_plain: bool,
 }
 
@@ -77,7 +77,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Whether the list or object just opened has nothing in it; reads its end if so.
+    /// Returns whether the list or object just opened has nothing in it; reads its end if so.
     pub(super) fn is_empty(&mut self, end: u8) -> Option<bool> {
         Some(match self.peek()? {
             byte if byte == end => {
@@ -143,7 +143,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Whether nothing but white space is left.
+    /// Returns whether nothing but white space is left.
     pub(super) fn is_done(&mut self) -> bool {
         self.peek().is_none()
     }

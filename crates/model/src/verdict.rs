@@ -68,7 +68,8 @@ pub struct Denial {
 }
 
 impl Denial {
-    /// Whether a secret was left out of the reason: then whoever words the answer does not repeat it either.
+    /// Returns whether a secret was left out of the reason: then whoever words the answer does not repeat it
+    /// either.
     #[must_use]
     pub fn is_masked(&self) -> bool {
         self.reason.contains(MASK)
