@@ -207,7 +207,7 @@ impl Key {
         }
     }
 
-    /// Whether a write after `now` is certain to give another change time.
+    /// Returns whether a write after `now` is certain to give another change time.
     fn settled(&self, now: SystemTime) -> bool {
         let (Ok(seconds), Ok(nanoseconds)) = (u64::try_from(self.changed.0), u32::try_from(self.changed.1))
         else {

@@ -41,7 +41,7 @@ pub struct Process {
 pub struct Executable {
     /// Its path inside the process's root, as it was when it was started.
     pub path: PathBuf,
-    /// Whether that path still leads to it.
+    /// True if that path still leads to it.
     pub deleted: bool,
     /// The file itself.
     pub node: Node,
@@ -61,7 +61,7 @@ pub struct ProcessError {
 }
 
 impl ProcessError {
-    /// Whether the process has ended: it has no file any more, even where nobody waited for it yet.
+    /// Returns whether the process has ended: it has no file any more, even where nobody waited for it yet.
     #[must_use]
     pub fn is_end(&self) -> bool {
         let ends = [Errno::ESRCH, Errno::ENOENT].map(|errno| errno as i32);

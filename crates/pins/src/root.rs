@@ -91,7 +91,7 @@ impl Root {
         Node::new(openat2(&self.0, path, how)?)
     }
 
-    /// Whether `path` leads to a file of this kind.
+    /// Returns whether `path` leads to a file of this kind.
     #[must_use]
     pub fn is(&self, path: &Path, kind: Kind) -> bool {
         self.find(path).is_ok_and(|node| node.kind() == kind)
@@ -215,7 +215,8 @@ impl Node {
         (self.stat.st_dev, self.stat.st_ino)
     }
 
-    /// Whether it is root's, and no mode lets others write to it. An access list cannot give more than the mode says.
+    /// Returns whether it is root's, and no mode lets others write to it. An access list cannot give more
+    /// than the mode says.
     fn is_roots_alone(&self) -> bool {
         let others = Mode::S_IWGRP | Mode::S_IWOTH;
         let mode = Mode::from_bits_truncate(self.stat.st_mode);

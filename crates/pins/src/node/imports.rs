@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 pub(super) struct Imports {
     /// What its statements and calls name, as they are written.
     pub(super) names: BTreeSet<String>,
-    /// Whether some are imported by a name that is made when the script runs.
+    /// True if some are imported by a name that is made when the script runs.
     pub(super) is_dynamic: bool,
 }
 

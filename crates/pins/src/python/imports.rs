@@ -18,7 +18,7 @@ const DYNAMIC: [&str; 6] = [
     "sys.path",
 ];
 
-/// Whether a source may import what none of its statements names.
+/// Returns whether a source may import what none of its statements names.
 pub(super) fn imports_dynamically(source: &str) -> bool {
     DYNAMIC.iter().any(|way| source.contains(way))
 }

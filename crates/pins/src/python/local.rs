@@ -66,7 +66,7 @@ impl Local {
         Ok(local)
     }
 
-    /// Whether a module of that name is here.
+    /// Returns whether a module of that name is here.
     pub(super) fn has(&self, module: &str) -> bool {
         self.modules.contains_key(module)
     }

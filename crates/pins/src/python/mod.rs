@@ -380,7 +380,7 @@ pub(super) fn source(root: &Root, path: &Path) -> Option<String> {
 struct Imports {
     /// First components of the names.
     modules: BTreeSet<String>,
-    /// Whether some are imported by a name that is made when the module runs.
+    /// True if some are imported by a name that is made when the module runs.
     is_dynamic: bool,
 }
 
