@@ -3,7 +3,7 @@
 /// `mcp.argument_inspection`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ArgumentInspection {
-    /// Whether arguments are inspected.
+    /// True if arguments are inspected.
     pub enabled: bool,
     /// What a secret in them does.
     pub on_detection: OnSecret,

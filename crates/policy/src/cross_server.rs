@@ -7,11 +7,11 @@ use mcpmon_model::{NameGlob, ServerId, ToolCategory};
 /// Rules over the calls to several servers of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CrossServer {
-    /// Whether any of them is checked.
+    /// True if any of them is checked.
     pub enabled: bool,
     /// What a match does.
     pub decision: CrossServerDecision,
-    /// Whether it stops the call all the same: a policy on top says so, and what counts as a match stays.
+    /// True if it stops the call all the same: a policy on top says so, and what counts as a match stays.
     pub stops_all: bool,
     /// A tool that bears the name of another server's.
     pub shadow_tool: bool,
@@ -47,7 +47,7 @@ pub struct Burst {
 /// `mcp.cross_server.cross_server_flow`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flow {
-    /// Whether only calls of one turn count.
+    /// True if only calls of one turn count.
     pub same_turn_only: bool,
     /// How long after the read.
     pub window: Duration,
@@ -98,7 +98,7 @@ impl CrossServer {
         }
     }
 
-    /// Whether results are remembered, to be found again.
+    /// Returns whether results are remembered, to be found again.
     #[must_use]
     pub fn wants_outputs(&self) -> bool {
         self.enabled && self.decision != CrossServerDecision::Block
@@ -157,7 +157,7 @@ impl ToolGlob {
         }
     }
 
-    /// Whether `tool` of `server` is one of them.
+    /// Returns whether `tool` of `server` is one of them.
     #[must_use]
     pub fn matches(&self, server: &ServerId, tool: &str) -> bool {
         let is_server = self

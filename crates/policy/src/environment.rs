@@ -59,7 +59,7 @@ impl<'a> EnvironmentRules<'a> {
         }
     }
 
-    /// Whether every server gets the variable `name`, unless it is denied.
+    /// Returns whether every server gets the variable `name`, unless it is denied.
     #[must_use]
     pub fn is_standard(name: &str) -> bool {
         STANDARD.contains(&name)
@@ -88,7 +88,7 @@ impl<'a> EnvironmentRules<'a> {
     }
 }
 
-/// Whether a name says that its value is a secret, in either case of letters.
+/// Returns whether a name says that its value is a secret, in either case of letters.
 fn is_sensitive(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
     SENSITIVE.iter().any(|end| name.ends_with(end))

@@ -9,7 +9,7 @@ use super::OnSecret;
 /// `mcp.detection`, as far as it concerns definitions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Detection {
-    /// Whether definitions are inspected.
+    /// True if definitions are inspected.
     pub enabled: bool,
     /// Built-in categories that are looked for.
     pub builtin: BTreeSet<Category>,
@@ -74,7 +74,7 @@ pub enum OnNewTool {
 /// `mcp.output_inspection`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutputInspection {
-    /// Whether results are inspected.
+    /// True if results are inspected.
     pub enabled: bool,
     /// Whether a result with a finding that stands is withheld.
     pub on_detection: OnOutput,
@@ -118,13 +118,14 @@ pub struct Suppression {
 }
 
 impl Suppression {
-    /// Whether a suppression that names `name` can hold for other names too: as a glob it cannot be told which is meant.
+    /// Returns whether a suppression that names `name` can hold for other names too: as a glob it cannot be
+    /// told which is meant.
     #[must_use]
     pub fn is_pattern(name: &str) -> bool {
         name.contains(['*', '?'])
     }
 
-    /// Whether what any of these `names` says of `tool` of `server` is accepted at `now`.
+    /// Returns whether what any of these `names` says of `tool` of `server` is accepted at `now`.
     #[must_use]
     pub fn covers(&self, names: &[&str], server: &str, tool: &str, now: Timestamp) -> bool {
         let is_meant = names.iter().any(|name| self.rule.matches(name));

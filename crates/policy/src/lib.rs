@@ -75,7 +75,7 @@ pub struct Policy {
     pub limits: Limits,
     /// Approvals by a person.
     pub approvals: Approvals,
-    /// Whether tools and servers that are not known are blocked.
+    /// True if tools and servers that are not known are blocked.
     pub fail_closed: bool,
     /// Server names: how close to a known one is reported, from 0 to 1; `None` where names are not compared.
     pub name_similarity: Option<f64>,
@@ -94,15 +94,15 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// Whether what any of these `names` says of `tool` of `server` is accepted at `now`.
+    /// Returns whether what any of these `names` says of `tool` of `server` is accepted at `now`.
     #[must_use]
     pub fn suppresses(&self, names: &[&str], server: &ServerId, tool: &str, now: Timestamp) -> bool {
         let mut known = self.suppressions.iter();
         known.any(|known| known.covers(names, server.as_str(), tool, now))
     }
 
-    /// Whether a finding of `tool` of `server`, which `rule` acts upon, is accepted at `now`: as a whole, or each of the
-    /// rules that found it.
+    /// Returns whether a finding of `tool` of `server`, which `rule` acts upon, is accepted at `now`: as a
+    /// whole, or each of the rules that found it.
     #[must_use]
     pub fn accepts(
         &self,
@@ -143,7 +143,7 @@ pub enum ServerPolicy {
 }
 
 impl ServerPolicy {
-    /// Whether `server` is refused. Names match in any spelling: `mcp_server_*` is `mcp-server-*`.
+    /// Returns whether `server` is refused. Names match in any spelling: `mcp_server_*` is `mcp-server-*`.
     #[must_use]
     pub fn denies(&self, server: &ServerId) -> bool {
         match self {
@@ -154,7 +154,7 @@ impl ServerPolicy {
         }
     }
 
-    /// Whether `server` is refused by its name, and not for having none that is allowed.
+    /// Returns whether `server` is refused by its name, and not for having none that is allowed.
     #[must_use]
     pub fn names_denied(&self, server: &ServerId) -> bool {
         match self {
@@ -175,7 +175,7 @@ fn is_listed(globs: &[NameGlob], server: &ServerId) -> bool {
 /// Patterns over commands, beside the built-in ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LaunchPatterns {
-    /// Whether launches are recognised at all.
+    /// True if launches are recognised at all.
     pub enabled: bool,
     /// Replaces the built-in patterns where set.
     pub server_patterns: Option<Vec<NameGlob>>,
@@ -199,11 +199,11 @@ impl Default for LaunchPatterns {
 /// `mcp.version_pinning`, as far as it concerns files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pinning {
-    /// Whether files are pinned: `enabled` and `pin_binary`.
+    /// True if files are pinned: `enabled` and `pin_binary`.
     pub enabled: bool,
     /// What a difference does.
     pub on_change: OnChange,
-    /// Whether a server seen for the first time is pinned without approval.
+    /// True if a server seen for the first time is pinned without approval.
     pub auto_trust_first: bool,
 }
 

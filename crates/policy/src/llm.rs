@@ -46,7 +46,7 @@ pub enum DlpMode {
 }
 
 impl LlmPolicy {
-    /// Whether secrets are looked for in what goes to a model.
+    /// Returns whether secrets are looked for in what goes to a model.
     #[must_use]
     pub const fn redacts(&self) -> bool {
         matches!((self.mode, self.dlp), (ProxyMode::Embedded, DlpMode::Redact))

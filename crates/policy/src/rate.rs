@@ -9,7 +9,7 @@ use super::is_listed;
 /// How often servers may be called.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RateLimits {
-    /// Whether calls are limited.
+    /// True if calls are limited.
     pub enabled: bool,
     /// What holds for a server without an entry of its own.
     pub default: RateLimit,

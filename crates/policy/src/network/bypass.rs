@@ -35,7 +35,7 @@ pub struct ModelHost {
 }
 
 impl ModelHost {
-    /// Whether `address`, which is one of its own, is meant.
+    /// Returns whether `address`, which is one of its own, is meant.
     #[must_use]
     pub fn means(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();

@@ -10,7 +10,7 @@ pub use bypass::{Bypass, ModelHost, OnBypass};
 /// The `network` section.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NetworkPolicy {
-    /// Whether refusals are carried out in the kernel.
+    /// True if refusals are carried out in the kernel.
     pub enforce: bool,
     /// Watch entries, then deny entries, each in the order of the file.
     pub rules: Vec<NetworkRule>,
@@ -130,7 +130,7 @@ impl Cidr {
         self.prefix
     }
 
-    /// Whether `address` lies in the range; an IPv4-mapped address counts as IPv4.
+    /// Returns whether `address` lies in the range; an IPv4-mapped address counts as IPv4.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
         match (self.address, address.to_canonical()) {

@@ -62,9 +62,10 @@ impl ArgumentPath {
         &self.written
     }
 
-    /// Whether the value at the end of `members`, the names on the way to it, is meant or lies within what is meant.
-    /// A single name is meant wherever it stands: a server may look for it in a part of its arguments. Names match in
-    /// any case, as they do for servers written in Go, and one with points in it is a way as well.
+    /// Returns whether the value at the end of `members`, the names on the way to it, is meant or lies within
+    /// what is meant. A single name is meant wherever it stands: a server may look for it in a part of its
+    /// arguments. Names match in any case, as they do for servers written in Go, and one with points in it is
+    /// a way as well.
     pub fn covers<'n>(&self, members: impl Iterator<Item = &'n str>) -> bool {
         match &*self.steps {
             [Step::Named { folded, .. }] => members
@@ -87,8 +88,8 @@ impl ArgumentPath {
 }
 
 impl ArgumentPath {
-    /// Whether the value at the end of `members` is meant where it stands and as it is called, and nothing else is
-    /// taken for it: what allows a value has to find it there.
+    /// Returns whether the value at the end of `members` is meant where it stands and as it is called, and
+    /// nothing else is taken for it: what allows a value has to find it there.
     pub fn is_at<'n>(&self, mut members: impl Iterator<Item = &'n str>) -> bool {
         self.steps.iter().all(|step| {
             members.next().is_some_and(|member| match step {

@@ -186,7 +186,7 @@ impl Decision {
 }
 
 impl Reading {
-    /// Whether something with these meanings matches.
+    /// Returns whether something with these meanings matches.
     pub fn holds<T>(self, meanings: impl IntoIterator<Item = T>, matches: impl FnMut(T) -> bool) -> bool {
         let mut meanings = meanings.into_iter();
         match self {
@@ -197,13 +197,13 @@ impl Reading {
 }
 
 impl ToolMatch {
-    /// Whether no condition is given.
+    /// Returns whether no condition is given.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.name.is_none() && self.any.is_empty() && self.regex.is_none()
     }
 
-    /// Whether `name` meets every condition.
+    /// Returns whether `name` meets every condition.
     #[must_use]
     pub fn matches(&self, name: &Spellings<'_>, reading: Reading) -> bool {
         let is_named = |glob: &SpellingGlob| glob.is_meant(name, reading);
@@ -218,7 +218,8 @@ impl ToolMatch {
 }
 
 impl SpellingGlob {
-    /// Whether a server of this `name` is meant. Clients name servers, and spell one name in many ways.
+    /// Returns whether a server of this `name` is meant. Clients name servers, and spell one name in many
+    /// ways.
     #[must_use]
     pub fn serves(&self, name: &Spellings<'_>, reading: Reading) -> bool {
         match reading {
@@ -227,7 +228,7 @@ impl SpellingGlob {
         }
     }
 
-    /// Whether a tool of this `name` is meant. Servers name tools: what allows one means no other.
+    /// Returns whether a tool of this `name` is meant. Servers name tools: what allows one means no other.
     #[must_use]
     pub fn is_meant(&self, name: &Spellings<'_>, reading: Reading) -> bool {
         match reading {
@@ -238,13 +239,13 @@ impl SpellingGlob {
 }
 
 impl ResourceRule {
-    /// Whether a resource whose URI can be written in these `forms` meets every condition.
+    /// Returns whether a resource whose URI can be written in these `forms` meets every condition.
     #[must_use]
     pub fn matches(&self, forms: &[String]) -> bool {
         self.is_met(forms, self.decision.reading())
     }
 
-    /// Whether it meets every condition in each of these forms.
+    /// Returns whether it meets every condition in each of these forms.
     #[must_use]
     pub fn is_beyond_doubt(&self, forms: &[String]) -> bool {
         self.is_met(forms, Reading::Narrow)
@@ -288,7 +289,7 @@ impl UriGlob {
         self.written.as_str()
     }
 
-    /// Whether the whole of `uri` matches.
+    /// Returns whether the whole of `uri` matches.
     #[must_use]
     pub fn matches(&self, uri: &str) -> bool {
         self.written.matches(uri) || self.lowered.matches(uri)

@@ -67,19 +67,19 @@ impl SpellingGlob {
         self.written.as_str()
     }
 
-    /// Whether it matches `name` as both are written.
+    /// Returns whether it matches `name` as both are written.
     #[must_use]
     pub fn is_exactly(&self, name: &Spellings<'_>) -> bool {
         self.written.matches(name.written)
     }
 
-    /// Whether it names `name`, in any spelling.
+    /// Returns whether it names `name`, in any spelling.
     #[must_use]
     pub fn names(&self, name: &Spellings<'_>) -> bool {
         self.is_exactly(name) || self.spelled.matches(&name.spelled)
     }
 
-    /// Whether it names `name`, or something that looks like it.
+    /// Returns whether it names `name`, or something that looks like it.
     #[must_use]
     pub fn resembles(&self, name: &Spellings<'_>) -> bool {
         self.names(name) || self.spelled.matches(&name.looks_spelled)

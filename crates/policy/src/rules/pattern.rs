@@ -50,7 +50,7 @@ impl Pattern {
         self.0.as_str()
     }
 
-    /// Whether it matches somewhere in `text`.
+    /// Returns whether it matches somewhere in `text`.
     #[must_use]
     pub fn is_in(&self, text: &str) -> bool {
         self.0.is_match(text)
@@ -142,7 +142,7 @@ impl PathGlob {
         &self.written
     }
 
-    /// Whether the whole of `path` matches.
+    /// Returns whether the whole of `path` matches.
     #[must_use]
     pub fn matches(&self, path: &str) -> bool {
         self.matcher.is_match(path)
