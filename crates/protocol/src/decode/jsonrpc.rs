@@ -54,7 +54,7 @@ pub struct Part<'t> {
 pub struct Invalid {
     /// Its id, where it has one that can be read.
     pub id: Option<RequestId>,
-    /// Whether it has a method, so that its sender may wait for an answer.
+    /// True if it has a method, so that its sender may wait for an answer.
     pub has_method: bool,
     /// Why.
     pub cause: &'static str,

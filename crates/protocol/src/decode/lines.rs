@@ -127,7 +127,7 @@ pub fn content(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\r").unwrap_or(line)
 }
 
-/// Whether a line has nothing but space in it.
+/// Returns whether a line has nothing but space in it.
 #[must_use]
 pub fn is_blank(line: &[u8]) -> bool {
     line.iter().all(u8::is_ascii_whitespace)

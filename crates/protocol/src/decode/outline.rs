@@ -18,7 +18,7 @@ const CAPACITY: usize = 256;
 pub struct MessageOutline {
     /// Its id, where it is one object that calls itself JSON-RPC and has one id, however names are read.
     pub id: Option<RequestId>,
-    /// Whether it has a method: it is a request, or a notification.
+    /// True if it has a method: it is a request, or a notification.
     pub has_method: bool,
 }
 
@@ -153,7 +153,7 @@ fn name_of(literal: &[u8]) -> String {
     name.map(Cow::into_owned).unwrap_or_default()
 }
 
-/// Whether some reader takes a name for `known`, one that ends names at a NUL among them.
+/// Returns whether some reader takes a name for `known`, one that ends names at a NUL among them.
 fn is_read_as(name: &str, known: &str) -> bool {
     let read = name.split('\0').next().unwrap_or_default();
     read == known || is_spelled_like(read, known)

@@ -232,7 +232,8 @@ fn read(raw: &[u8], is_first: bool) -> Event<'_> {
     event
 }
 
-/// Whether all readers cut an event into the same lines and know each of them: then it may go on as its bytes.
+/// Returns whether all readers cut an event into the same lines and know each of them: then it may go on as
+/// its bytes.
 ///
 /// What one reader passes over another takes for data: some strip what looks like a byte order mark from any name, and
 /// some end lines at line feeds alone.
@@ -249,7 +250,7 @@ pub fn is_plain(raw: &[u8]) -> bool {
     })
 }
 
-/// Whether all readers take this for one line, and for the same one.
+/// Returns whether all readers take this for one line, and for the same one.
 #[must_use]
 pub fn is_clean(line: &[u8]) -> bool {
     str::from_utf8(line).is_ok() && !has_line_end(line)
@@ -277,8 +278,8 @@ impl Field {
     }
 }
 
-/// Whether a line beside the data of an event has a character in it that some readers take for the end of a line:
-/// what follows it would be data for them alone. Data is JSON, where that ends no text.
+/// Returns whether a line beside the data of an event has a character in it that some readers take for the
+/// end of a line: what follows it would be data for them alone. Data is JSON, where that ends no text.
 #[must_use]
 pub fn has_hidden_line(raw: &[u8]) -> bool {
     if is_ordinary(raw) {
@@ -288,14 +289,14 @@ pub fn has_hidden_line(raw: &[u8]) -> bool {
     lines.any(|line| !line.starts_with(b"data:") && has_line_end(line))
 }
 
-/// Whether no byte can be of the end of a line that Python knows beside those of the standard. No branch in it, so that
-/// it becomes a few vector instructions: nearly every event is ASCII.
+/// Returns whether no byte can be of the end of a line that Python knows beside those of the standard. No
+/// branch in it, so that it becomes a few vector instructions: nearly every event is ASCII.
 fn is_ordinary(bytes: &[u8]) -> bool {
     let strange = |byte: u8| u8::from(byte >= 0x80) | u8::from(matches!(byte, 0x0b | 0x0c | 0x1c..=0x1e));
     bytes.iter().fold(0, |any, byte| any | strange(*byte)) == 0
 }
 
-/// Whether there is an end of a line in it that Python knows beside those of the standard.
+/// Returns whether there is an end of a line in it that Python knows beside those of the standard.
 #[must_use]
 pub fn has_line_end(line: &[u8]) -> bool {
     if is_ordinary(line) {

@@ -23,7 +23,7 @@ impl<'u> Url<'u> {
         })
     }
 
-    /// Whether two are of one origin: scheme, host and port.
+    /// Returns whether two are of one origin: scheme, host and port.
     #[must_use]
     pub fn is_beside(self, other: Self) -> bool {
         matches!((self.origin(), other.origin()), (Some(this), Some(other)) if this == other)

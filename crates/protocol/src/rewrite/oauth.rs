@@ -25,7 +25,7 @@ pub struct Resource<'u> {
     pub server: &'u str,
     /// Where the client reaches it.
     pub client: &'u str,
-    /// Whether a secret stands in the path of `client`, which the client is not to be led to tell anybody.
+    /// True if a secret stands in the path of `client`, which the client is not to be led to tell anybody.
     pub has_secret: bool,
 }
 
@@ -125,7 +125,7 @@ impl Resource<'_> {
         Some((Challenge { value, metadata }, count))
     }
 
-    /// Whether a resource is the server, or what it is a part of.
+    /// Returns whether a resource is the server, or what it is a part of.
     fn covers(&self, resource: &str) -> bool {
         let (Some(server), Some(resource)) = (Url::read(self.server), Url::read(resource)) else {
             return false;

@@ -9,7 +9,7 @@ pub struct Splices {
 }
 
 impl Splices {
-    /// Whether nothing changes.
+    /// Returns whether nothing changes.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.changes.is_empty()

@@ -145,7 +145,7 @@ impl Writer<'_> {
     }
 }
 
-/// Whether a string literal has in it what readers may differ about.
+/// Returns whether a string literal has in it what readers may differ about.
 fn is_ambiguous(literal: &str) -> bool {
     let lone = string::read(literal.as_bytes(), 1).is_ok_and(|read| read.lone_surrogate.is_some());
     lone || literal.contains(LINE_ENDS)

@@ -183,19 +183,19 @@ impl<'t> Value<'t> {
         Some(string::unescape(inside))
     }
 
-    /// Whether it is an object.
+    /// Returns whether it is an object.
     #[must_use]
     pub fn is_object(self) -> bool {
         self.kind() == ValueKind::Object
     }
 
-    /// Whether it is `null`.
+    /// Returns whether it is `null`.
     #[must_use]
     pub fn is_null(self) -> bool {
         self.kind() == ValueKind::Null
     }
 
-    /// Whether it is `true`.
+    /// Returns whether it is `true`.
     #[must_use]
     pub fn is_true(self) -> bool {
         self.document.byte(self.start) == b't'

@@ -145,7 +145,7 @@ impl Scanner {
     }
 }
 
-/// Whether a character beyond ASCII stands in it that some reader takes for the end of a line.
+/// Returns whether a character beyond ASCII stands in it that some reader takes for the end of a line.
 fn has_line_ends(text: &str) -> bool {
     let has = |character: char| {
         let mut utf8 = [0; 4];

@@ -271,7 +271,7 @@ fn position(value: Option<Value<'_>>) -> Result<usize, Unfit> {
     position.ok_or(Unfit("an index is no position"))
 }
 
-/// Whether an input says no more than that there is none yet.
+/// Returns whether an input says no more than that there is none yet.
 fn is_empty(input: Value<'_>) -> bool {
     match input.kind() {
         ValueKind::Null => true,

@@ -40,9 +40,9 @@ impl Part {
 pub struct Choice<'t> {
     /// Which one.
     pub index: u64,
-    /// Whether it says who speaks.
+    /// True if it says who speaks.
     pub has_role: bool,
-    /// Whether it says something to be read.
+    /// True if it says something to be read.
     pub has_text: bool,
     /// Calls, or fragments of some: those of `tool_calls` in order, then `function_call`.
     pub entries: Vec<Entry<'t>>,

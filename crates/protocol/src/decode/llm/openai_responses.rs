@@ -114,7 +114,8 @@ pub fn event(root: Value<'_>) -> Result<Event<'_>, Unfit> {
     })
 }
 
-/// Whether something in an event's own `output` could be taken for a call: what a shell printed is none.
+/// Returns whether something in an event's own `output` could be taken for a call: what a shell printed is
+/// none.
 fn has_call(output: Value<'_>) -> bool {
     let is_call = |value: Value<'_>| item(value).map_or(true, |item| matches!(item.what, What::Call(_)));
     output.items().filter(|value| value.is_object()).any(is_call)
@@ -175,7 +176,7 @@ pub fn item(value: Value<'_>) -> Result<Item<'_>, Unfit> {
     })
 }
 
-/// Whether an item of a type that is not listed asks the agent for something.
+/// Returns whether an item of a type that is not listed asks the agent for something.
 fn is_call(value: Value<'_>, kind: &str) -> Result<bool, Unfit> {
     let [call_id] = fields(value, ["call_id"])?;
     let answers = kind.ends_with("_output") || kind.ends_with("_response");

@@ -26,7 +26,7 @@ impl Answered {
         }
     }
 
-    /// Whether none are remembered.
+    /// Returns whether none are remembered.
     pub(super) const fn is_none(&self) -> bool {
         self.max == 0
     }

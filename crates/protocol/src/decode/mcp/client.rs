@@ -61,7 +61,8 @@ impl Dialogue {
         }
     }
 
-    /// Whether a request that waits asks the same: its sender has had no answer on the channel it asked on.
+    /// Returns whether a request that waits asks the same: its sender has had no answer on the channel it
+    /// asked on.
     fn is_repeated(&self, id: &RequestId, sequel: &Sequel) -> bool {
         match (self.requests.value(id), sequel) {
             (Some(waiting), Sequel::Answer(request)) => waiting.asks_like(request),

@@ -203,20 +203,20 @@ impl Dialogue {
         }
     }
 
-    /// Whether a request of the client with this id waits for its answer.
+    /// Returns whether a request of the client with this id waits for its answer.
     #[must_use]
     pub fn waits(&self, id: &RequestId) -> bool {
         self.requests.waits(id)
     }
 
-    /// Whether a request of the client has waited too long.
+    /// Returns whether a request of the client has waited too long.
     #[must_use]
     pub fn is_late(&self, now: Timestamp, id: &RequestId) -> bool {
         let timeout = self.limits.request_timeout;
         !timeout.is_zero() && self.requests.is_late(now, timeout, id)
     }
 
-    /// Whether a request of the client has waited too long. If so, it waits no longer.
+    /// Returns whether a request of the client has waited too long. If so, it waits no longer.
     pub fn expires(&mut self, now: Timestamp, id: &RequestId) -> bool {
         let timeout = self.limits.request_timeout;
         !timeout.is_zero() && self.requests.expires(now, timeout, id)
@@ -251,7 +251,8 @@ impl Dialogue {
 }
 
 impl Request {
-    /// Whether it asks the same as another, so that an answer to the one is read as an answer to the other.
+    /// Returns whether it asks the same as another, so that an answer to the one is read as an answer to the
+    /// other.
     fn asks_like(&self, other: &Self) -> bool {
         self.question == other.question && self.purpose == other.purpose && self.era == other.era
     }

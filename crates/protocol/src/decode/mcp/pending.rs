@@ -63,7 +63,7 @@ impl<T> Pending<T> {
         self.waiting.insert(id, entry);
     }
 
-    /// Whether a request with this id waits, and its sender still wants the answer.
+    /// Returns whether a request with this id waits, and its sender still wants the answer.
     pub(super) fn waits(&self, id: &RequestId) -> bool {
         self.waiting.get(id).is_some_and(|entry| !entry.cancelled)
     }
@@ -126,7 +126,7 @@ impl<T> Pending<T> {
         self.waiting.remove(id).is_some_and(|entry| !entry.cancelled)
     }
 
-    /// Whether one has waited for `timeout`, and its sender still wants an answer.
+    /// Returns whether one has waited for `timeout`, and its sender still wants an answer.
     pub(super) fn is_late(&self, now: Timestamp, timeout: Duration, id: &RequestId) -> bool {
         let is_late = |entry: &Entry<T>| !entry.cancelled && entry.is_late(now, timeout);
         self.waiting.get(id).is_some_and(is_late)

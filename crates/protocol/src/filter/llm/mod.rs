@@ -253,7 +253,7 @@ impl Response {
     }
 }
 
-/// Whether a blank line ends it: what follows is another event.
+/// Returns whether a blank line ends it: what follows is another event.
 fn is_ended(raw: &[u8]) -> bool {
     let line = raw.strip_suffix(b"\r\n").or_else(|| raw.strip_suffix(b"\n"));
     line.or_else(|| raw.strip_suffix(b"\r"))

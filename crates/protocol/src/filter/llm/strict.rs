@@ -43,8 +43,8 @@ fn read_within<T>(
     Ok(look(scan.document, Form::Ambiguous))
 }
 
-/// Whether a text is `canonical` but for spaces. A name that cannot be written without an escape leaves no doubt by
-/// itself.
+/// Returns whether a text is `canonical` but for spaces. A name that cannot be written without an escape
+/// leaves no doubt by itself.
 fn says_the_same(text: &[u8], canonical: &[u8]) -> bool {
     let (mut in_string, mut escaped) = (false, false);
     let counts = |byte: &u8| {
@@ -64,13 +64,14 @@ pub(super) fn is_silent(data: &[u8]) -> bool {
     matches!(data.trim_ascii(), b"" | b"[DONE]")
 }
 
-/// Whether an event that holds no call may go on as it came though it has half of a pair of surrogates in it: the other
-/// half may be in the next one, and what reads both puts them together.
+/// Returns whether an event that holds no call may go on as it came though it has half of a pair of
+/// surrogates in it: the other half may be in the next one, and what reads both puts them together.
 pub(super) fn is_half(doubt: Doubt, raw: &[u8]) -> bool {
     doubt == Doubt::Surrogate && !has_line_end(raw)
 }
 
-/// Whether some reader takes a member called `name` for `known`: in snake case or camel case, in any case at all.
+/// Returns whether some reader takes a member called `name` for `known`: in snake case or camel case, in any
+/// case at all.
 pub(super) fn stands_for(name: &str, known: &str) -> bool {
     name == known || is_spelled_like(name, known)
 }

@@ -54,7 +54,7 @@ pub(super) fn annotations(definition: RawJson<'_>) -> Vec<Annotation> {
     }
 }
 
-/// Whether there can be an annotation in a text. Names may have escapes in them, which are rare.
+/// Returns whether there can be an annotation in a text. Names may have escapes in them, which are rare.
 fn may_have(text: &str) -> bool {
     text.contains(MARK) || text.contains("\\u")
 }

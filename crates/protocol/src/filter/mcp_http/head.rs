@@ -245,7 +245,7 @@ impl<'a> Head<'a> {
     }
 }
 
-/// Whether a content type leaves a text UTF-8, or what is the same.
+/// Returns whether a content type leaves a text UTF-8, or what is the same.
 pub(super) fn is_utf8(content_type: &str) -> bool {
     let lower = content_type.to_ascii_lowercase();
     let mut charsets = lower
@@ -327,7 +327,7 @@ pub(super) fn scalar(argument: Value<'_>) -> Option<String> {
     }
 }
 
-/// Whether a header says what an argument is; numbers by their value.
+/// Returns whether a header says what an argument is; numbers by their value.
 pub(super) fn says(value: &str, argument: Value<'_>) -> bool {
     let Some(text) = scalar(argument) else {
         return false;

@@ -65,7 +65,8 @@ pub struct Waiting {
 }
 
 impl Waiting {
-    /// Whether one of them has waited for its answer here for longer than allowed, if there is such a limit.
+    /// Returns whether one of them has waited for its answer here for longer than allowed, if there is such a
+    /// limit.
     #[must_use]
     pub fn is_late(&self, now: Timestamp, session: &Session) -> bool {
         let dialogue = &session.reader.dialogue;

@@ -28,8 +28,8 @@ pub(super) trait Exit {
     /// No answer to this request can come any more: what says so follows.
     fn gave_up(&mut self, _id: &RequestId) {}
 
-    /// Whether only the ids in a text tell which requests it belongs to. A response that is one text belongs to what was
-    /// posted, whatever stands in it.
+    /// Returns whether only the ids in a text tell which requests it belongs to. A response that is one text
+    /// belongs to what was posted, whatever stands in it.
     fn needs_ids(&self) -> bool {
         true
     }
@@ -40,7 +40,7 @@ pub(super) trait Exit {
     /// Something happened that no message tells.
     fn incident(&mut self, incident: Incident);
 
-    /// Whether an array of messages may come here. If not, whoever sent it was told.
+    /// Returns whether an array of messages may come here. If not, whoever sent it was told.
     fn admits_batch(&mut self, _batch: Value<'_>) -> bool {
         true
     }

@@ -118,7 +118,7 @@ impl Filter {
         }
     }
 
-    /// Whether what the client says next waits for a list that was asked for here.
+    /// Returns whether what the client says next waits for a list that was asked for here.
     #[must_use]
     pub fn is_asking(&self) -> bool {
         self.lists.as_ref().is_some_and(Lists::is_asking)
@@ -170,7 +170,7 @@ impl Filter {
         self.go_on(now, &mut |_| Verdict::Block(denial.clone()), &mut |_| true, out);
     }
 
-    /// Whether this was a question of ours, of which nothing will come any more.
+    /// Returns whether this was a question of ours, of which nothing will come any more.
     fn is_own(&mut self, id: &RequestId) -> bool {
         self.lists.as_mut().is_some_and(|lists| lists.own.give_up(id))
     }

@@ -13,12 +13,12 @@ pub struct ChoiceEdit {
     pub entries: Vec<EntryEdit>,
     /// What is said in place of those that are left out, to be read after what it says itself.
     pub said: Option<String>,
-    /// Whether it ends as if no call had been made.
+    /// True if it ends as if no call had been made.
     pub stop: bool,
 }
 
 impl ChoiceEdit {
-    /// Whether nothing changes.
+    /// Returns whether nothing changes.
     #[must_use]
     pub fn is_none(&self) -> bool {
         let kept = |entry: &EntryEdit| *entry == EntryEdit::Keep;

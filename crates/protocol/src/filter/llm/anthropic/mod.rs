@@ -93,7 +93,7 @@ impl Stream for Reading {
     }
 }
 
-/// Whether an event adds to a text.
+/// Returns whether an event adds to a text.
 fn is_text(event: Value<'_>) -> bool {
     let read = Event::read(event);
     matches!(
@@ -116,7 +116,7 @@ struct Content {
     /// Bytes of their input.
     inputs: usize,
     waiting: Waiting,
-    /// Whether its events have names; all or none do, or readers differ about which there are.
+    /// True if its events have names; all or none do, or readers differ about which there are.
     is_named: Option<bool>,
     has_started: bool,
     has_failed: bool,
@@ -316,7 +316,7 @@ impl Content {
         Ok(())
     }
 
-    /// Whether a block starts behind one that waits.
+    /// Returns whether a block starts behind one that waits.
     fn is_behind(&self, index: usize) -> bool {
         self.waiting.first().is_some_and(|first| first < index)
     }
@@ -405,7 +405,7 @@ impl Content {
     }
 }
 
-/// Whether data is none: nothing, or what other APIs end a stream with.
+/// Returns whether data is none: nothing, or what other APIs end a stream with.
 fn is_word(data: &[u8]) -> bool {
     matches!(data.trim_ascii(), b"" | b"[DONE]")
 }

@@ -46,7 +46,7 @@ impl Waiting {
         raw
     }
 
-    /// Whether something of this block waits.
+    /// Returns whether something of this block waits.
     pub(super) fn has(&self, block: usize) -> bool {
         self.of_block.contains_key(&block)
     }

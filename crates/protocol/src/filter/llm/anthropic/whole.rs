@@ -86,7 +86,7 @@ impl<'t> Judged<'t> {
     }
 }
 
-/// Whether a reason to stop is that a tool is to be called.
+/// Returns whether a reason to stop is that a tool is to be called.
 pub(super) fn is_tool_use(reason: Value<'_>) -> bool {
     reason.string().as_deref() == Some("tool_use")
 }

@@ -169,8 +169,8 @@ pub(super) fn whole(body: &[u8], judge: &mut dyn Judge) -> Result<Option<Vec<u8>
         .map(String::into_bytes))
 }
 
-/// Whether a line stands in an event that readers of events pass over. Google's SDK for Python reads it as a response
-/// of its own.
+/// Returns whether a line stands in an event that readers of events pass over. Google's SDK for Python reads
+/// it as a response of its own.
 fn has_foreign_line(piece: Piece<'_>) -> bool {
     if piece
         .data

@@ -85,7 +85,7 @@ enum Place {
 pub(super) struct Decided(Vec<Option<String>>);
 
 impl Turn {
-    /// Whether more of a call is to come.
+    /// Returns whether more of a call is to come.
     pub(super) fn is_open(&self) -> bool {
         self.open.values().any(|open| !open.is_empty())
     }

@@ -76,7 +76,7 @@ impl Answer {
         format!("{gap}{text}")
     }
 
-    /// Whether this end of the answer promises calls of which none is left.
+    /// Returns whether this end of the answer promises calls of which none is left.
     pub(super) fn stops(&self, choice: &Choice<'_>) -> bool {
         let promises = matches!(choice.finish.as_deref(), Some("tool_calls" | "function_call"));
         promises && self.blocked > 0 && self.allowed == 0

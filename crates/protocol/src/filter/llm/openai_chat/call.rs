@@ -97,12 +97,12 @@ impl Call {
         Ok(())
     }
 
-    /// Whether this is the start of another call at the same place.
+    /// Returns whether this is the start of another call at the same place.
     pub(super) fn is_left_by(&self, entry: &Entry<'_>) -> bool {
         is_another(&self.id, entry)
     }
 
-    /// Whether its arguments are whole, as far as one can see.
+    /// Returns whether its arguments are whole, as far as one can see.
     pub(super) fn is_whole(&self) -> bool {
         self.kind == Kind::Function && matches!(Arguments::read(&self.input), Ok(Arguments::Exact(_)))
     }
@@ -161,7 +161,7 @@ impl Call {
     }
 }
 
-/// Whether a fragment starts another call than the one with this id, although it has the same place.
+/// Returns whether a fragment starts another call than the one with this id, although it has the same place.
 pub(super) fn is_another(id: &str, entry: &Entry<'_>) -> bool {
     !id.is_empty() && !entry.id.is_empty() && entry.id != id && !entry.name.is_empty()
 }

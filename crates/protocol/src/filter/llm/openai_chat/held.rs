@@ -75,7 +75,7 @@ impl Held {
         self.chunks.push(chunk);
     }
 
-    /// Whether something is held, and no call in it goes on.
+    /// Returns whether something is held, and no call in it goes on.
     pub(super) fn is_over(&self) -> bool {
         !self.chunks.is_empty() && self.calls.iter().all(|call| call.is_over)
     }

@@ -132,8 +132,8 @@ impl Said {
         self.release(judge, out)
     }
 
-    /// Whether what holds no call has to stay behind what is held: the end of an answer, and what would come before
-    /// the chunk that says who speaks.
+    /// Returns whether what holds no call has to stay behind what is held: the end of an answer, and what
+    /// would come before the chunk that says who speaks.
     fn must_wait(&self, choices: &[Choice<'_>], raw: &[u8]) -> bool {
         let waits = |choice: &Choice<'_>| {
             let has_begun = self

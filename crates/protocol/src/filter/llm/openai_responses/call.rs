@@ -181,7 +181,7 @@ impl Open {
         }
     }
 
-    /// Whether it began without arguments.
+    /// Returns whether it began without arguments.
     pub(super) fn begins_empty(&self) -> bool {
         self.first.text().is_none_or(String::is_empty)
     }

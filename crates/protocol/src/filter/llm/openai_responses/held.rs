@@ -83,7 +83,7 @@ impl Held {
         self.bytes
     }
 
-    /// Whether something is held, and no call in it goes on.
+    /// Returns whether something is held, and no call in it goes on.
     pub(super) fn is_over(&self) -> bool {
         !self.events.is_empty() && self.calls.iter().all(|call| call.is_over)
     }

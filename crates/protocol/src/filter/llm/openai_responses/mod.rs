@@ -206,7 +206,7 @@ fn take(
     Ok(())
 }
 
-/// Whether nothing of a call can follow this event.
+/// Returns whether nothing of a call can follow this event.
 fn is_end(kind: &str) -> bool {
     let state = kind.strip_prefix("response.").unwrap_or_default();
     matches!(

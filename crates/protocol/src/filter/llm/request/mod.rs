@@ -33,7 +33,7 @@ const MAX_BATCH: usize = 100_000;
 pub struct Asked {
     /// What goes to the provider; `None` for what came.
     pub body: Option<Vec<u8>>,
-    /// Whether the response is to come as a stream. Gemini says so in the path: [`Route::Model`].
+    /// True if the response is to come as a stream. Gemini says so in the path: [`Route::Model`].
     pub stream: bool,
     /// The model. Gemini names it in the path.
     pub model: Option<String>,

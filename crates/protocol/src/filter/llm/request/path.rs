@@ -42,7 +42,7 @@ impl Path {
         }
     }
 
-    /// Whether the query has this parameter with this value.
+    /// Returns whether the query has this parameter with this value.
     pub(super) fn asks(&self, name: &str, value: &str) -> bool {
         self.query.split('&').any(|parameter| {
             let (key, given) = parameter.split_once('=').unwrap_or((parameter, ""));

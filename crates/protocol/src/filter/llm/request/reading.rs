@@ -436,7 +436,7 @@ fn place(member: &Member<'_>) -> Range<usize> {
     member.start..member.value.range().end
 }
 
-/// Whether a choice among tools names one of these.
+/// Returns whether a choice among tools names one of these.
 fn chooses(choice: Value<'_>, names: &BTreeSet<&str>, depth: usize) -> bool {
     let is_named = |value: Value<'_>| value.string().is_some_and(|name| names.contains(&*name));
     if depth == 0 {

@@ -16,7 +16,7 @@ pub enum Route {
     Model {
         /// The API.
         dialect: Dialect,
-        /// Whether the path says that the response comes as events.
+        /// True if the path says that the response comes as events.
         stream: bool,
         /// The model, where the path names it.
         model: Option<String>,

@@ -73,7 +73,7 @@ fn has_input_schema(tools: Value<'_>) -> bool {
     members.any(|member| stands_for(member.name, "input_schema"))
 }
 
-/// Whether a message has a block in it that only Anthropic knows.
+/// Returns whether a message has a block in it that only Anthropic knows.
 fn has_blocks(messages: Value<'_>) -> bool {
     let contents = messages
         .items()

@@ -193,7 +193,8 @@ impl<'e> EventExit<'e> {
     }
 }
 
-/// Whether an event carries nothing that could be a message: a comment, an id to go on from, a time to wait.
+/// Returns whether an event carries nothing that could be a message: a comment, an id to go on from, a time
+/// to wait.
 pub(super) fn is_silent(event: &Event<'_>) -> bool {
     event.data.as_deref().is_none_or(lines::is_blank)
 }

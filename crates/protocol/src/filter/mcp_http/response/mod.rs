@@ -158,7 +158,7 @@ impl Response {
         }
     }
 
-    /// Whether it goes on as it comes, with the head that it has. If not, it is known at its end.
+    /// Returns whether it goes on as it comes, with the head that it has. If not, it is known at its end.
     #[must_use]
     pub const fn is_stream(&self) -> bool {
         self.is_stream

@@ -21,13 +21,13 @@ const MARKS: [&str; 2] = ["\u{feff}", "\u{ef}\u{bb}\u{bf}"];
 /// The longest text that is judged; nobody shows more of an error.
 pub(super) const LONGEST: usize = 256 << 10;
 
-/// Whether some reader could take a text for JSON, whatever it is called.
+/// Returns whether some reader could take a text for JSON, whatever it is called.
 pub(super) fn may_be_json(text: &[u8]) -> bool {
     let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
     matches!(text.trim_ascii_start().first(), Some(b'{' | b'['))
 }
 
-/// Whether some reader could take a text for a stream of events.
+/// Returns whether some reader could take a text for a stream of events.
 pub(super) fn may_be_events(text: &[u8]) -> bool {
     let text = String::from_utf8_lossy(text);
     text.split(ends_line).any(|mut line| {
