@@ -33,7 +33,7 @@ impl Presence {
         }
     }
 
-    /// Whether it is time to try again.
+    /// Returns whether it is time to try again.
     pub(super) fn is_due(self, now: Timestamp) -> bool {
         match self {
             Self::Here => true,
@@ -179,7 +179,7 @@ fn mark(event: &mut Event, action: Action, reason: &str) {
     event.reason = Some(reason.to_owned());
 }
 
-/// Whether the client asks a server to do something, or for something of it that a model reads.
+/// Returns whether the client asks a server to do something, or for something of it that a model reads.
 pub(super) const fn is_use(content: &Content<'_>) -> bool {
     match content {
         Content::Client(FromClient::Call(_) | FromClient::Read { .. } | FromClient::Prompt { .. }) => true,

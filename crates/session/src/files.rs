@@ -95,7 +95,7 @@ pub struct Lookups {
 struct Worker {
     asked: SyncSender<Vec<Lookup>>,
     answers: Receiver<Vec<RealPath>>,
-    /// Whether an answer that nobody waited for is still to come.
+    /// True if an answer that nobody waited for is still to come.
     is_late: bool,
 }
 

@@ -168,15 +168,16 @@ impl Judge {
         }
     }
 
-    /// Whether to judge the next message may take a moment: something changed that is looked up first, or others have
-    /// a word in it.
+    /// Returns whether to judge the next message may take a moment: something changed that is looked up
+    /// first, or others have a word in it.
     #[must_use]
     pub fn may_wait(&self) -> bool {
         let is_behind = self.shared.generation() != self.generation || !self.presence.is_here();
         is_behind || !self.others.is_empty() || self.twins || self.joined.elapsed() < TOLD
     }
 
-    /// Whether a tool is on the server's list, as that was read in this conversation and not called changed since.
+    /// Returns whether a tool is on the server's list, as that was read in this conversation and not called
+    /// changed since.
     #[must_use]
     pub fn knows(&self, tool: &str) -> bool {
         self.monitor.is_listed(&self.conversation.identity, tool)

@@ -140,7 +140,7 @@ impl Judge {
         })
     }
 
-    /// Whether the server's files can keep it from running: then they are compared before it does.
+    /// Returns whether the server's files can keep it from running: then they are compared before it does.
     #[must_use]
     pub fn compares_first(&self) -> bool {
         let Pins::Here(book) = &self.launch else {
@@ -153,7 +153,7 @@ impl Judge {
             && (book.contains(&self.conversation.identity) || !self.policy().pinning.auto_trust_first)
     }
 
-    /// Whether a start can be refused for what the server's files are.
+    /// Returns whether a start can be refused for what the server's files are.
     fn can_refuse_start(&self) -> bool {
         let policy = self.policy();
         let pinning = policy.pinning;
@@ -306,13 +306,14 @@ impl Judge {
         self.tell_daemon(now, pid);
     }
 
-    /// Whether its files are compared here. Where they are not, the daemon's kernel sense does that.
+    /// Returns whether its files are compared here. Where they are not, the daemon's kernel sense does that.
     #[must_use]
     pub const fn compares(&self) -> bool {
         matches!(self.launch, Pins::Here(_)) && !self.is_remote()
     }
 
-    /// Whether the server runs elsewhere: then no file of it is on this host, and no kernel sees it start.
+    /// Returns whether the server runs elsewhere: then no file of it is on this host, and no kernel sees it
+    /// start.
     const fn is_remote(&self) -> bool {
         match self.conversation.server_type {
             ServerType::Stdio => false,

@@ -141,7 +141,7 @@ pub struct Judge {
     /// The number of changes that was looked at last.
     generation: u64,
     others: Vec<ServerId>,
-    /// Whether another process speaks for this server in the session.
+    /// True if another process speaks for this server in the session.
     twins: bool,
     /// What was to be stored and found no room.
     loss: Loss,
@@ -482,7 +482,7 @@ impl Judge {
         }
     }
 
-    /// Whether no other process makes calls in the session.
+    /// Returns whether no other process makes calls in the session.
     const fn is_alone(&self) -> bool {
         self.others.is_empty() && !self.twins
     }

@@ -108,7 +108,7 @@ impl Link {
         Ok((link, state))
     }
 
-    /// Whether the daemon was there when it was last heard, and has not closed the connection since.
+    /// Returns whether the daemon was there when it was last heard, and has not closed the connection since.
     pub(super) fn is_up(&self) -> bool {
         if !self.0.is_up.load(Ordering::Relaxed) {
             return false;
@@ -302,7 +302,7 @@ fn converse(stream: &mut Stream, line: &Line) -> io::Result<Hear> {
     Ok(serde_json::from_slice(&answer)?)
 }
 
-/// Whether the other end is there, whatever there is to be read.
+/// Returns whether the other end is there, whatever there is to be read.
 fn is_open(stream: &UnixStream) -> bool {
     let mut looked_at = [PollFd::new(stream.as_fd(), PollFlags::empty())];
     let is_gone = PollFlags::POLLHUP | PollFlags::POLLERR | PollFlags::POLLNVAL;

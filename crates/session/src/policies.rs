@@ -178,7 +178,7 @@ impl Policies {
         Some(Arc::clone(&user.loaded))
     }
 
-    /// Whether what holds for a user can be told at once.
+    /// Returns whether what holds for a user can be told at once.
     #[must_use]
     pub fn knows(&self, uid: Option<u32>) -> bool {
         match (&self.0.files, uid) {

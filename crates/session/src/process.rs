@@ -14,7 +14,7 @@ pub(super) fn identify(pid: u32) -> Option<ProcessId> {
     })
 }
 
-/// Whether `process` still runs, and its number means no other one.
+/// Returns whether `process` still runs, and its number means no other one.
 pub(super) fn lives(process: ProcessId) -> bool {
     identify(process.pid) == Some(process)
 }

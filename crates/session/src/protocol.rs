@@ -24,7 +24,7 @@ pub struct Hello {
     pub session: Option<SessionId>,
     /// The agent's command name, where known.
     pub agent: Option<String>,
-    /// Whether it starts its server as a process of this host.
+    /// True if it starts its server as a process of this host.
     pub starts_server: bool,
     /// What it started to serve, where it has.
     pub child: Option<Started>,
@@ -159,7 +159,7 @@ pub struct State {
     pub of_others: Vec<DefinitionRecord>,
     /// The session's other servers.
     pub others: Vec<ServerId>,
-    /// Whether another wrapper speaks for this server in the session.
+    /// True if another wrapper speaks for this server in the session.
     #[serde(default)]
     pub twins: bool,
     /// Servers of this user that anything is pinned for.

@@ -38,7 +38,7 @@ pub(super) struct Snapshot {
     pub(super) of_others: Vec<DefinitionRecord>,
     /// The session's other servers, each once.
     pub(super) others: Vec<ServerId>,
-    /// Whether another process speaks for this server in the session.
+    /// True if another process speaks for this server in the session.
     pub(super) twins: bool,
     /// Servers of this user that anything is pinned for.
     pub(super) pinned: Vec<ServerId>,
@@ -176,7 +176,7 @@ impl SharedState {
         }
     }
 
-    /// Whether it can be asked.
+    /// Returns whether it can be asked.
     pub(super) fn is_up(&self) -> bool {
         match self {
             Self::Daemon { link, .. } => link.is_up(),
@@ -184,8 +184,8 @@ impl SharedState {
         }
     }
 
-    /// Whether the daemon was joined again since it was asked last: what it said then may hold no longer, and its number of
-    /// changes may be in another file.
+    /// Returns whether the daemon was joined again since it was asked last: what it said then may hold no
+    /// longer, and its number of changes may be in another file.
     pub(super) fn was_joined_again(&self) -> bool {
         match self {
             Self::Daemon { link, joins, .. } => link.joins() != *joins,
@@ -319,7 +319,7 @@ pub fn others(members: Vec<Member>, own: &Member, lives: fn(ProcessId) -> bool) 
     others
 }
 
-/// Whether another living process speaks for the same server.
+/// Returns whether another living process speaks for the same server.
 pub fn has_twins(members: &[Member], own: &Member, lives: fn(ProcessId) -> bool) -> bool {
     let is_twin = |member: &Member| member.identity == own.identity && member.process != own.process;
     members

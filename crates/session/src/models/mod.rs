@@ -160,7 +160,7 @@ impl Models {
         lock(&self.0.sessions).len()
     }
 
-    /// Whether none is.
+    /// Returns whether none is.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -322,13 +322,13 @@ impl Models {
 }
 
 impl ExchangeJudge {
-    /// Whether what follows has to look into the store first, which may take a moment.
+    /// Returns whether what follows has to look into the store first, which may take a moment.
     #[must_use]
     pub fn is_behind(&self) -> bool {
         lock(&self.session).generation() != Some(self.models.generation())
     }
 
-    /// Whether to judge this may take a moment.
+    /// Returns whether to judge this may take a moment.
     #[must_use]
     pub fn may_wait(&self, said: &Spoken<'_>) -> bool {
         let is_call = matches!(said, Spoken::Call(_) | Spoken::Called { .. });

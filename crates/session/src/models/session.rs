@@ -90,7 +90,7 @@ impl Session {
         }
     }
 
-    /// Whether to ask who holds the calls of the session takes a moment.
+    /// Returns whether to ask who holds the calls of the session takes a moment.
     pub(super) fn asks_store(&self) -> bool {
         matches!(self.holder, Some(CallHolder::Store(_)))
     }
