@@ -74,7 +74,7 @@ impl<T: Send + 'static> Check<T> {
         Ok(check)
     }
 
-    /// Whether it has not begun.
+    /// Returns whether it has not begun.
     pub(super) const fn is_due(&self) -> bool {
         matches!(self, Self::Due(_))
     }
@@ -87,7 +87,7 @@ impl<T: Send + 'static> Check<T> {
         }
     }
 
-    /// Whether what the server says waits for it.
+    /// Returns whether what the server says waits for it.
     pub(super) fn holds_back(&self) -> bool {
         match self {
             Self::Running { holds, .. } => *holds == Holds::FirstMessage,

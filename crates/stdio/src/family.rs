@@ -38,7 +38,7 @@ pub(super) struct Family {
 pub(super) struct Reaped {
     /// Those that ended.
     pub(super) ended: Vec<(Pid, End)>,
-    /// Whether there are no more.
+    /// True if there are no more.
     pub(super) childless: bool,
 }
 

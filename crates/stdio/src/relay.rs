@@ -111,7 +111,7 @@ pub struct Relay<'a, T> {
     /// Time at the latest look, so that the clock is read once for each.
     looked: Instant,
     seldom: Seldom,
-    /// Whether no time has passed yet.
+    /// True if no time has passed yet.
     is_new: bool,
     /// When something was said last, unless memory was given back since.
     heard: Option<Instant>,
@@ -358,7 +358,7 @@ impl<'a, T: Send + 'static> Relay<'a, T> {
         }
     }
 
-    /// Whether it is known how a server with closed pipes ended, or that it goes on without them.
+    /// Returns whether it is known how a server with closed pipes ended, or that it goes on without them.
     fn has_settled(&self) -> bool {
         let is_over = |since: Instant| since.elapsed() >= HANG_UP_GRACE;
         self.ended.is_some() || self.hung_up.is_none_or(is_over)
@@ -561,7 +561,7 @@ pub(super) enum Chunk {
     End,
 }
 
-/// Whether there is something to read, not only an end.
+/// Returns whether there is something to read, not only an end.
 fn has_data(descriptor: &OwnedFd) -> bool {
     let mut ready = [PollFd::new(descriptor.as_fd(), PollFlags::POLLIN)];
     let polled = poll(&mut ready, PollTimeout::ZERO);
