@@ -30,7 +30,7 @@ pub(super) struct Uptime {
 /// What the clock is worth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Belief {
-    /// Whether what it says makes anything old.
+    /// True if what it says makes anything old.
     pub(super) is_believed: bool,
     /// How far it just jumped.
     pub(super) jump: Option<Duration>,

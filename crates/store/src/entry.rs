@@ -138,7 +138,8 @@ pub trait Destination: Send {
     /// Where it cannot.
     fn prune(&mut self, limits: Limits, now: Timestamp) -> Result<Pruned, StoreError>;
 
-    /// Whether [`Entry::Unposted`] is kept here, so that an event that was not posted is posted later.
+    /// Returns whether [`Entry::Unposted`] is kept here, so that an event that was not posted is posted
+    /// later.
     fn keeps_unposted(&self) -> bool {
         false
     }

@@ -8,7 +8,7 @@ const LOOKS_MEANWHILE: i32 = 193;
 /// How late the kernel may wake somebody who waits, nanoseconds: by itself it takes as long as most locks are held.
 const SLACK: u64 = 1_000;
 
-/// Whether to look again, after a pause.
+/// Returns whether to look again, after a pause.
 pub(super) fn look_again(looks: i32) -> bool {
     looks_again(looks, LOOKS)
 }

@@ -19,7 +19,7 @@ pub(super) enum Order {
 }
 
 impl Order {
-    /// Whether `one` comes before `other`.
+    /// Returns whether `one` comes before `other`.
     pub(super) const fn is_before(self, one: i64, other: i64) -> bool {
         match self {
             Self::NewestFirst => one > other,

@@ -223,7 +223,8 @@ impl BodyStorage {
     }
 }
 
-/// Whether the latest word on bodies in this store is that they are not kept: whoever said so may have ended since.
+/// Returns whether the latest word on bodies in this store is that they are not kept: whoever said so may
+/// have ended since.
 fn was_told_degraded(store: &Path) -> bool {
     let filter = Filter {
         types: vec![DEGRADED.to_owned(), RESTORED.to_owned()],

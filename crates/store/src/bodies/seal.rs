@@ -89,7 +89,7 @@ impl Side {
 }
 
 impl Label {
-    /// Whether there was more than is kept.
+    /// Returns whether there was more than is kept.
     #[must_use]
     pub const fn is_cut(&self) -> bool {
         self.kept < self.length

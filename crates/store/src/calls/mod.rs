@@ -363,7 +363,7 @@ fn user(event: &StoredEvent) -> Option<u32> {
     client.or_else(|| event.process.as_ref()?.uid)
 }
 
-/// Whether nothing tells that both are of two users.
+/// Returns whether nothing tells that both are of two users.
 fn may_share_user(one: Option<u32>, other: Option<u32>) -> bool {
     one.is_none() || other.is_none() || one == other
 }
@@ -426,23 +426,23 @@ impl Intent {
         }
     }
 
-    /// Whether `call` comes in time.
+    /// Returns whether `call` comes in time.
     fn may_wait_for(&self, call: &Self) -> bool {
         let waited = call.at.0.saturating_sub(self.at.0);
         (0..=MAX_WAIT).contains(&waited)
     }
 
-    /// Whether both are of one session; `None` where not both are known.
+    /// Returns whether both are of one session; `None` where not both are known.
     fn shares_session(&self, call: &Self) -> Option<bool> {
         Some(self.session.as_ref()?.is_of_same_root(call.session.as_ref()?))
     }
 
-    /// Whether nothing tells that `call` is one of another session, or of another user.
+    /// Returns whether nothing tells that `call` is one of another session, or of another user.
     fn may_share_session(&self, call: &Self) -> bool {
         self.shares_session(call) != Some(false) && may_share_user(self.user, call.user)
     }
 
-    /// Whether nothing tells that `call` is one of another tool.
+    /// Returns whether nothing tells that `call` is one of another tool.
     fn may_share_tool(&self, call: &Self) -> bool {
         match &self.server {
             Some(_) => self.server == call.server && self.tool == call.tool,
@@ -453,13 +453,14 @@ impl Intent {
         }
     }
 
-    /// Whether `call` may be of this tool though their names do not tell so: where nobody knew the tool, its client may
-    /// have given it any name; of two servers' tools of one name, the one is taken for the other.
+    /// Returns whether `call` may be of this tool though their names do not tell so: where nobody knew the
+    /// tool, its client may have given it any name; of two servers' tools of one name, the one is taken for
+    /// the other.
     fn may_be_named(&self, call: &Self) -> bool {
         self.server.is_none() || self.tool == call.tool
     }
 
-    /// Whether `call` has the same content, and comes in time.
+    /// Returns whether `call` has the same content, and comes in time.
     fn is_alike(&self, call: &Self) -> bool {
         self.may_wait_for(call)
             && (self.id.is_none() || call.id.is_none())

@@ -168,8 +168,8 @@ impl Adoption {
         }
     }
 
-    /// Whether all decisions in `store` hold in the standby store, too: they are those that it took over, or the store is
-    /// a new one without any.
+    /// Returns whether all decisions in `store` hold in the standby store, too: they are those that it took
+    /// over, or the store is a new one without any.
     ///
     /// # Errors
     /// Where one cannot be read.

@@ -109,7 +109,7 @@ impl Webhook {
         Ok(webhook)
     }
 
-    /// Whether `event` is to be kept until it is acknowledged.
+    /// Returns whether `event` is to be kept until it is acknowledged.
     pub(super) fn wants(&self, event: &StoredEvent) -> bool {
         self.unsigned.is_none() && event.severity >= self.min_severity
     }

@@ -183,7 +183,7 @@ struct State {
     urgent: bool,
     closed: bool,
     writer_sleeps: bool,
-    /// Whether the writer looks again soon, for there was something the last time.
+    /// True if the writer looks again soon, for there was something the last time.
     is_brisk: bool,
     /// When it has to look at the latest, because of what is to be written soon.
     soon: Option<Instant>,
@@ -530,7 +530,7 @@ impl State {
         !self.ahead.is_empty() || self.is_rest_due()
     }
 
-    /// Whether what does not go ahead is due before its time.
+    /// Returns whether what does not go ahead is due before its time.
     fn is_rest_due(&self) -> bool {
         !self.full.is_empty() || self.closed || self.urgent && !self.filling.messages.is_empty()
     }

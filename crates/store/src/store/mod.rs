@@ -300,7 +300,7 @@ impl Store {
         self.write_outside(|connection| forgotten::of(connection, identity))
     }
 
-    /// Whether a session is remembered.
+    /// Returns whether a session is remembered.
     ///
     /// # Errors
     /// Where SQLite fails.
@@ -500,7 +500,7 @@ fn file_at(path: &Path) -> Option<(u64, u64)> {
 }
 
 impl StoreError {
-    /// Whether another process has the file locked.
+    /// Returns whether another process has the file locked.
     #[must_use]
     pub fn is_locked(&self) -> bool {
         use rusqlite::ErrorCode;
@@ -520,7 +520,7 @@ impl StoreError {
         )
     }
 
-    /// Whether the same write may succeed later: the disk is full, or the file locked.
+    /// Returns whether the same write may succeed later: the disk is full, or the file locked.
     #[must_use]
     pub fn is_transient(&self) -> bool {
         use rusqlite::ErrorCode;
