@@ -97,7 +97,7 @@ pub enum Request {
 }
 
 impl Request {
-    /// Whether only root may ask it.
+    /// Returns whether only root may ask it.
     const fn is_privileged(&self) -> bool {
         match self {
             Self::Status | Self::SelfTest | Self::Wrap { .. } | Self::Records { .. } | Self::Run { .. } => {

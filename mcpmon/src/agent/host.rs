@@ -49,7 +49,8 @@ fn read_text(pid: u32, name: &str) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Whether no process has `pid`. Where that cannot be told, it is taken to live: what holds for it must not end.
+/// Returns whether no process has `pid`. Where that cannot be told, it is taken to live: what holds for it
+/// must not end.
 pub(crate) fn is_gone(pid: u32) -> bool {
     match read_text(pid, "stat") {
         Ok(_) => false,
@@ -117,7 +118,7 @@ pub(crate) fn boot() -> String {
     id.unwrap_or_default().trim_end().to_owned()
 }
 
-/// Whether `process` still runs: its number has not been given to another one.
+/// Returns whether `process` still runs: its number has not been given to another one.
 pub(crate) fn is_alive(process: ProcessId) -> bool {
     identify(process.pid) == Some(process)
 }

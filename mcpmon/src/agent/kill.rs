@@ -13,7 +13,7 @@ const LONGEST_BY: usize = 64;
 pub struct Word {
     /// The session; `None` for the host.
     pub session: Option<SessionId>,
-    /// Whether it may go on, instead of being stopped.
+    /// True if it may go on, instead of being stopped.
     pub off: bool,
     /// Who says it.
     pub by: String,

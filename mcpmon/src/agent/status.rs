@@ -122,7 +122,7 @@ pub struct RunningServer {
     pub server_id: String,
     /// The serving process, or the launcher.
     pub pid: u32,
-    /// Whether it serves already.
+    /// True if it serves already.
     pub serving: bool,
     /// Its processes.
     pub processes: usize,

@@ -191,8 +191,8 @@ fn usable(path: &Path, access: Access) -> Result<Opened, DaemonError> {
     Ok(opened)
 }
 
-/// Whether another store may stand in: not where another daemon has it, where others could write to it, or where it is
-/// another program's.
+/// Returns whether another store may stand in: not where another daemon has it, where others could write to
+/// it, or where it is another program's.
 fn may_stand_in(error: &DaemonError) -> bool {
     let is_of_disk = |error: &AccessError| matches!(error, AccessError::Io { .. });
     match error {

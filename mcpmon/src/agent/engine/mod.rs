@@ -227,7 +227,7 @@ impl Engine {
         }
     }
 
-    /// Whether the thread still runs.
+    /// Returns whether the thread still runs.
     pub(crate) fn is_running(&self) -> bool {
         !self.thread.is_finished()
     }

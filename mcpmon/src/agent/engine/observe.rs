@@ -335,7 +335,7 @@ fn directory(pid: u32, argv: &[String], filename: &str) -> Option<String> {
     directory.ok()?.into_os_string().into_string().ok()
 }
 
-/// Whether a connection goes to a declared server.
+/// Returns whether a connection goes to a declared server.
 const fn is_to_server(event: &Event) -> bool {
     matches!(
         event.kind,

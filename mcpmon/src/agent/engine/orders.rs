@@ -263,7 +263,7 @@ impl Core {
         }
     }
 
-    /// Whether the process was not marked before, and is now.
+    /// Returns whether the process was not marked before, and is now.
     pub(super) fn mark_agent(&mut self, process: ProcessId) -> bool {
         let mut entry = self.processes.get(process.pid).unwrap_or_default();
         if entry.has(ProcessEntry::FLAG_AGENT) {
@@ -304,7 +304,7 @@ impl Core {
         }
     }
 
-    /// Whether it is held to the list now.
+    /// Returns whether it is held to the list now.
     fn hold_to_session(&mut self, process: ProcessId, list: u32) -> bool {
         // The kernel may write in between what it had read before: then it has to be said again.
         for _ in 0..ENTRY_PASSES {

@@ -68,7 +68,7 @@ pub struct ProxyStatus {
     pub listen_unix: Option<PathBuf>,
     /// `proxy.mode`.
     pub mode: String,
-    /// Whether a token is demanded.
+    /// True if a token is demanded.
     pub token: bool,
     /// Names of providers.
     pub providers: Vec<String>,
@@ -159,7 +159,7 @@ impl Hosted {
         self.running.address()
     }
 
-    /// Whether it still serves.
+    /// Returns whether it still serves.
     #[must_use]
     pub fn is_running(&self) -> bool {
         self.running.is_running()

@@ -45,7 +45,7 @@ impl Tokens {
         Ok(token)
     }
 
-    /// Whether `text` could have been issued, by this process or by one before it.
+    /// Returns whether `text` could have been issued, by this process or by one before it.
     #[must_use]
     pub fn is_one(text: &str) -> bool {
         let is_hex = |byte: u8| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f');

@@ -62,9 +62,9 @@ pub struct Options {
     pub socket: PathBuf,
     /// The configuration that was named, for what the agent starts.
     pub config: Option<PathBuf>,
-    /// Whether one in the working directory counts, for the same.
+    /// True if one in the working directory counts, for the same.
     pub allow_local_config: bool,
-    /// Whether launchers of servers are put in front of `PATH`.
+    /// True if launchers of servers are put in front of `PATH`.
     pub shims: bool,
     /// What the session is called.
     pub name: Option<String>,

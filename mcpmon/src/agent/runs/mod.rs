@@ -77,9 +77,9 @@ pub struct RunStatus {
     pub pid: u32,
     /// Its user.
     pub uid: u32,
-    /// Whether its proxy is that of the daemon.
+    /// True if its proxy is that of the daemon.
     pub behind_daemon: bool,
-    /// Whether its processes are in a control group of their own.
+    /// True if its processes are in a control group of their own.
     pub own_group: bool,
 }
 

@@ -68,7 +68,7 @@ impl Plain {
         })
     }
 
-    /// Whether nothing is in it: some clients make such a file.
+    /// Returns whether nothing is in it: some clients make such a file.
     pub(super) fn is_empty(&self) -> bool {
         self.text.iter().all(u8::is_ascii_whitespace)
     }

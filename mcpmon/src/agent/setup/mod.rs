@@ -85,13 +85,13 @@ pub struct FileReport {
     pub path: PathBuf,
     /// Its servers, in its order.
     pub servers: Vec<Planned>,
-    /// Whether it is the host's, and no user's.
+    /// True if it is the host's, and no user's.
     pub is_hosts: bool,
     /// Why it is left as it is, where it should not be.
     pub trouble: Option<Trouble>,
     /// Where a copy from before the first change is kept.
     pub backup: Option<PathBuf>,
-    /// Whether it is, to the byte, what it was before its servers were wrapped.
+    /// True if it is, to the byte, what it was before its servers were wrapped.
     pub restored: bool,
 }
 

@@ -63,7 +63,7 @@ pub(super) struct Found {
     pub(super) client: &'static Client,
     pub(super) path: PathBuf,
     pub(super) form: Form,
-    /// Whether it is the host's, and no user's.
+    /// True if it is the host's, and no user's.
     pub(super) is_hosts: bool,
     /// The project it belongs to.
     pub(super) project: Option<PathBuf>,

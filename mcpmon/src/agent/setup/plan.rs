@@ -73,7 +73,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// Whether the file changes for it.
+    /// Returns whether the file changes for it.
     #[must_use]
     pub const fn changes(self) -> bool {
         matches!(self, Self::Wrap | Self::Update | Self::Unwrap)

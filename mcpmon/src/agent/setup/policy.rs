@@ -68,7 +68,7 @@ pub enum PolicyError {
 pub struct PolicyReport {
     /// Its file, or the last of several; `None` for what is built in.
     pub path: Option<PathBuf>,
-    /// Whether it blocks; one that does not only observes.
+    /// True if it blocks; one that does not only observes.
     pub enforces: bool,
     /// The change that was made, or would be.
     pub change: PolicyChange,

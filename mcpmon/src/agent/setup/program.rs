@@ -13,7 +13,7 @@ const GONE: &str = " (deleted)";
 pub struct Program {
     /// Its path, past all links.
     pub path: String,
-    /// Whether the path may not be there for long: a build or temporary directory.
+    /// True if the path may not be there for long: a build or temporary directory.
     pub is_fleeting: bool,
 }
 

@@ -73,7 +73,7 @@ impl Script {
         Some(Self { path, state })
     }
 
-    /// Whether the interpreter may have read something else.
+    /// Returns whether the interpreter may have read something else.
     fn is_another(&self) -> bool {
         state(&self.path) != Some(self.state)
     }

@@ -123,7 +123,7 @@ pub enum WrapError {
     },
 }
 
-/// Whether a wrapper stands between this process and its client.
+/// Returns whether a wrapper stands between this process and its client.
 #[must_use]
 pub(super) fn is_wrapped() -> bool {
     nested::is_wrapped(&host::above())

@@ -10,8 +10,9 @@ use mcpmon_session::clock;
 /// A file, by device and number.
 type File = (u64, u64);
 
-/// Whether an ancestor that runs this very program made the standard input of the process below it, down to this one.
-/// One that only handed its own on, as `mcpmon run` does, says nothing about what goes through it.
+/// Returns whether an ancestor that runs this very program made the standard input of the process below it,
+/// down to this one. One that only handed its own on, as `mcpmon run` does, says nothing about what goes
+/// through it.
 pub(super) fn is_wrapped(ancestors: &[Ancestor]) -> bool {
     let Ok(own) = file(Path::new("/proc/self/exe")) else {
         return false;
@@ -67,14 +68,14 @@ pub(super) fn stepped_aside() -> Event {
     event
 }
 
-/// Whether two processes were started as one, which then divided. A program that the upper one started was told other
-/// words.
+/// Returns whether two processes were started as one, which then divided. A program that the upper one
+/// started was told other words.
 fn is_other_half(process: &str, other: &str) -> bool {
     let words = |process: &str| fs::read(Path::new(process).join("cmdline"));
     words(process).is_ok_and(|own| !own.is_empty() && words(other).is_ok_and(|other| own == other))
 }
 
-/// Whether a process was started as a wrapper.
+/// Returns whether a process was started as a wrapper.
 fn is_wrap(process: &str) -> bool {
     let words = fs::read(Path::new(process).join("cmdline")).unwrap_or_default();
     words.split(|byte| *byte == 0).any(|word| word == b"wrap")

@@ -71,7 +71,7 @@ struct Shared {
 #[derive(Clone, Debug)]
 struct Connected {
     member: Member,
-    /// Whether it starts its server as a process of this host.
+    /// True if it starts its server as a process of this host.
     starts_server: bool,
     /// What it is about to start, until that is seen.
     start: Option<Arc<Start>>,
@@ -210,8 +210,8 @@ impl Wrappers {
         Some(claim.wrapper.member.session.clone())
     }
 
-    /// Whether a wrapper started a server of which it is known that it comes from these processes, itself among
-    /// them.
+    /// Returns whether a wrapper started a server of which it is known that it comes from these processes,
+    /// itself among them.
     pub(crate) fn cover(&self, processes: &[ProcessId]) -> bool {
         self.session_of(processes).is_some()
     }
@@ -236,7 +236,7 @@ impl Wrappers {
         });
     }
 
-    /// Whether one of these processes runs this program, and may yet say that it is a wrapper.
+    /// Returns whether one of these processes runs this program, and may yet say that it is a wrapper.
     pub(crate) fn may_cover(&self, processes: &[ProcessId]) -> bool {
         processes.iter().any(|process| self.0.own.is_run_by(*process))
     }

@@ -68,8 +68,8 @@ impl OwnProgram {
         self
     }
 
-    /// Whether `process` runs this program: the same file, or a copy of it that belongs to root. Reads a file of
-    /// some megabytes where it was not compared before.
+    /// Returns whether `process` runs this program: the same file, or a copy of it that belongs to root.
+    /// Reads a file of some megabytes where it was not compared before.
     pub(super) fn is_run_by(&self, process: ProcessId) -> bool {
         let runs = self.is_at(&format!("/proc/{}/exe", process.pid));
         // Only now: the number may have been given to another process in between.

@@ -170,7 +170,7 @@ impl Conversing {
 }
 
 impl Inner {
-    /// Whether the policy in force is the one that holds now, as far as that can be told at once.
+    /// Returns whether the policy in force is the one that holds now, as far as that can be told at once.
     fn is_up_to_date(&self, now: Timestamp, policy: &PolicyOf) -> bool {
         let loaded = policy.policies.at_once(now, Some(policy.uid));
         loaded.is_some_and(|loaded| Arc::ptr_eq(&loaded, &self.loaded))
@@ -186,7 +186,7 @@ impl Inner {
         }
     }
 
-    /// Whether a trouble is worth telling: not the same one again and again.
+    /// Returns whether a trouble is worth telling: not the same one again and again.
     fn is_news(&mut self, now: Timestamp, kind: &EventKind) -> bool {
         let is_news = self.trouble.as_ref().is_none_or(|(told, at)| {
             let pause = if told == kind { SAME } else { OTHER };

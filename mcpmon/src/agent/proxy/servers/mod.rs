@@ -114,7 +114,7 @@ impl Remotes {
         self.conversations().len()
     }
 
-    /// Whether there is none.
+    /// Returns whether there is none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -268,7 +268,7 @@ impl Remotes {
     }
 }
 
-/// Whether a client's request, stream or session has it, beside the table.
+/// Returns whether a client's request, stream or session has it, beside the table.
 fn is_held(conversing: &Arc<Conversing>) -> bool {
     Arc::strong_count(conversing) > 1
 }

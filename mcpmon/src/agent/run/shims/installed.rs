@@ -27,7 +27,7 @@ pub struct Told {
 pub struct Installed {
     /// What is launched through them: as far as it is there.
     pub names: Vec<&'static str>,
-    /// Whether they are found first.
+    /// True if they are found first.
     pub is_in_front: bool,
 }
 

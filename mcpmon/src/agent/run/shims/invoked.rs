@@ -179,7 +179,7 @@ fn wrapper(launch: &Launch, inherited: &Inherited, real: &Path, arguments: &[OsS
     command
 }
 
-/// Whether `path` has a program of this name that is not mcpmon.
+/// Returns whether `path` has a program of this name that is not mcpmon.
 pub(super) fn is_there(name: &str, path: &OsStr) -> bool {
     real(name, path).is_some()
 }
@@ -207,7 +207,7 @@ fn told(name: &str, first: &OsStr, path: &OsStr) -> Option<Inherited> {
         .find_map(|step| serde_json::from_slice(&fs::read(step.with_file_name(INHERITED)).ok()?).ok())
 }
 
-/// Whether a path leads to this very program.
+/// Returns whether a path leads to this very program.
 fn is_this(path: &Path) -> bool {
     let file = |path: &Path| fs::metadata(path).map(|file| (file.dev(), file.ino()));
     file(path).is_ok_and(|other| file(Path::new("/proc/self/exe")).is_ok_and(|own| own == other))
@@ -217,8 +217,8 @@ fn is_executable(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
 }
 
-/// Whether it is a launcher, of whichever copy of this program: two that took each other for the real one would start
-/// each other for ever.
+/// Returns whether it is a launcher, of whichever copy of this program: two that took each other for the real
+/// one would start each other for ever.
 fn is_ours(path: &Path) -> bool {
     steps(path)
         .any(|step| step.file_name() == Some(PROGRAM.as_ref()) || step.with_file_name(INHERITED).exists())
@@ -230,7 +230,7 @@ fn steps(path: &Path) -> impl Iterator<Item = PathBuf> {
     iter::successors(Some(path.to_owned()), target).take(LINKS)
 }
 
-/// Whether a descriptor is one end of a pipe, or of what clients use as one.
+/// Returns whether a descriptor is one end of a pipe, or of what clients use as one.
 fn is_pipe(descriptor: u32) -> bool {
     let kind = fs::metadata(format!("/proc/self/fd/{descriptor}")).map(|metadata| metadata.file_type());
     kind.is_ok_and(|kind| kind.is_fifo() || kind.is_socket())
