@@ -30,9 +30,9 @@ pub const LOOPBACK6: [u8; 16] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]
 pub struct Target6 {
     /// How it was written.
     pub form: Form,
-    /// Whether rules for IPv6 addresses are tried on it (on [`LOOPBACK6`] for [`Form::Any`]).
+    /// True if rules for IPv6 addresses are tried on it (on [`LOOPBACK6`] for [`Form::Any`]).
     pub try6: bool,
-    /// Whether rules for IPv4 addresses are tried on `v4`.
+    /// True if rules for IPv4 addresses are tried on `v4`.
     pub try4: bool,
     /// IPv4 address inside, where `try4`.
     pub v4: [u8; 4],

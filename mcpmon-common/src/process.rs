@@ -31,7 +31,7 @@ impl ProcessEntry {
     /// Of a server that is being stopped: it may not connect, and is killed where it forks or executes.
     pub const FLAG_DOOMED: u32 = 1 << 2;
 
-    /// Whether `flag` is set.
+    /// Returns whether `flag` is set.
     #[must_use]
     pub const fn has(&self, flag: u32) -> bool {
         self.flags & flag != 0

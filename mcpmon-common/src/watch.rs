@@ -97,7 +97,8 @@ impl Control {
     /// Something is refused to somebody: sockets and packets are judged, too.
     pub const DENY: u64 = Self::DENY_HOST | Self::DENY_SOME;
 
-    /// Whether `control`, a control word, has rules that refuse addresses to a process with this entry.
+    /// Returns whether `control`, a control word, has rules that refuse addresses to a process with this
+    /// entry.
     #[must_use]
     #[inline(always)]
     pub const fn restricts(control: u64, entry: &ProcessEntry) -> bool {
