@@ -199,7 +199,8 @@ fn conclude(
     refused
 }
 
-/// Whether the self-test wants to know if packets are judged, too: its address alone is left to them then.
+/// Returns whether the self-test wants to know if packets are judged, too: its address alone is left to them
+/// then.
 ///
 /// # Safety
 /// As the verifier says of the context.

@@ -136,7 +136,7 @@ pub(crate) fn try_egress(ctx: &SkBuffContext) -> bool {
     true
 }
 
-/// Whether a rule refuses anything to anybody, and refusals are carried out.
+/// Returns whether a rule refuses anything to anybody, and refusals are carried out.
 #[inline(always)]
 const fn is_enforced(control: u64) -> bool {
     control & Control::DENY != 0 && control & Control::ENFORCE != 0
@@ -272,7 +272,8 @@ fn sending(skb: *mut __sk_buff, socket: *mut bpf_sock) -> Option<Caller> {
     sends.then(task::running)
 }
 
-/// Whether a packet belongs to a connection that another host opened: its socket listens, or was made by one that did.
+/// Returns whether a packet belongs to a connection that another host opened: its socket listens, or was made
+/// by one that did.
 #[inline(always)]
 fn is_answer(skb: *mut __sk_buff, socket: *mut bpf_sock, owner: Option<&SocketOwner>) -> bool {
     if socket.is_null() {
@@ -352,8 +353,8 @@ fn connected(socket: *mut bpf_sock, destination: &Destination) -> Tried {
     }
 }
 
-/// Whether neighbours or listeners to groups are looked for: where the kernel itself does it, for without that no address
-/// is reached.
+/// Returns whether neighbours or listeners to groups are looked for: where the kernel itself does it, for
+/// without that no address is reached.
 #[inline(always)]
 fn is_discovery(skb: *mut __sk_buff, protocol: u8, payload: u32) -> bool {
     protocol == ICMP6 && matches!(load::<u8>(skb, payload), Some(130..=137 | 143))

@@ -116,7 +116,7 @@ const fn is_judged_by_packet(kind: u32, protocol: u32) -> bool {
     matches!((kind, protocol), (DATAGRAM, UDP_LITE | ICMP | ICMP6) | (RAW, _))
 }
 
-/// Whether anything but the rules for everyone can hold for it.
+/// Returns whether anything but the rules for everyone can hold for it.
 #[inline(always)]
 const fn is_listed(entry: &ProcessEntry) -> bool {
     entry.egress[0] != 0 || entry.egress[1] != 0 || entry.session != 0 || entry.flags != 0
@@ -274,13 +274,13 @@ fn called_socket(ctx: &SockAddrContext) -> Option<Address> {
     read(ctx.sock_addr as Address, offset!(sock_addr_sk)).ok()
 }
 
-/// Whether the kernel opened a socket for itself.
+/// Returns whether the kernel opened a socket for itself.
 #[inline(always)]
 pub(crate) fn is_kernels(socket: Address) -> bool {
     bit(socket, offset!(sock_is_kernel_bit))
 }
 
-/// Whether a TCP socket of the kernel is a subflow of Multipath TCP.
+/// Returns whether a TCP socket of the kernel is a subflow of Multipath TCP.
 #[inline(always)]
 pub(crate) fn is_subflow(socket: Address) -> bool {
     let position = offset!(tcp_is_mptcp_bit);
