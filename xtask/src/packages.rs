@@ -16,7 +16,7 @@ use crate::{
 /// Whether `apt-get update` has run in this process.
 static LISTS_ARE_FRESH: AtomicBool = AtomicBool::new(false);
 
-/// Whether this distribution has apt.
+/// Returns whether this distribution has apt.
 pub(crate) fn apt_exists() -> bool {
     shell::which("apt-get").is_some()
 }
@@ -37,12 +37,12 @@ pub(crate) fn installed(names: &[&str]) -> BTreeSet<String> {
         .collect()
 }
 
-/// Whether the package lists offer this package.
+/// Returns whether the package lists offer this package.
 pub(crate) fn is_offered(name: &str) -> bool {
     shell::ask("apt-cache", &["show", "--no-all-versions", name]).is_some_and(|text| !text.trim().is_empty())
 }
 
-/// Whether the package lists are known to be current.
+/// Returns whether the package lists are known to be current.
 pub(crate) fn lists_are_fresh() -> bool {
     LISTS_ARE_FRESH.load(Ordering::Relaxed)
 }

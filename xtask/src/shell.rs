@@ -36,12 +36,12 @@ pub(crate) fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| repository().join("target"), PathBuf::from)
 }
 
-/// Whether this is a continuous-integration run, where what cannot run fails.
+/// Returns whether this is a continuous-integration run, where what cannot run fails.
 pub(crate) fn is_ci() -> bool {
     std::env::var_os("CI").is_some_and(|value| !value.is_empty() && value != "false" && value != "0")
 }
 
-/// Whether somebody is there to answer a question.
+/// Returns whether somebody is there to answer a question.
 pub(crate) fn is_interactive() -> bool {
     std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
 }

@@ -76,7 +76,8 @@ fn nightly(toolchain: &str) -> Option<Compiler> {
     compiler(toolchain, Path::new(rustc.trim()).parent()?)
 }
 
-/// Whether an installed toolchain (`nightly-x86_64-unknown-linux-gnu`) is the one asked for (`nightly`).
+/// Returns whether an installed toolchain (`nightly-x86_64-unknown-linux-gnu`) is the one asked for
+/// (`nightly`).
 fn is_toolchain(installed: &str, wanted: &str) -> bool {
     let rest = installed
         .strip_prefix(wanted)

@@ -29,7 +29,7 @@ pub(super) fn inputs(repository: &Path) -> Result<Digest> {
     Ok(Digest::of(manifest.as_bytes()))
 }
 
-/// Whether the object was built from `inputs`, by a compiler that is still the same.
+/// Returns whether the object was built from `inputs`, by a compiler that is still the same.
 pub(super) fn is_current(object: &Path, inputs: &Digest) -> bool {
     let Ok(written) = fs::read_to_string(path(object)) else {
         return false;

@@ -59,7 +59,8 @@ pub(super) fn inside(command: &Command) -> Command {
     inside
 }
 
-/// Whether somebody listens on this port inside; seen from the outside, every attempt would be recorded.
+/// Returns whether somebody listens on this port inside; seen from the outside, every attempt would be
+/// recorded.
 pub(super) fn has_listener(port: u16) -> bool {
     let filter = format!("sport = :{port}");
     let listeners = [

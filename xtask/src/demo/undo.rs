@@ -68,7 +68,7 @@ fn end(group: Pid) {
     let _gone_already = killpg(group, Signal::SIGKILL).is_err();
 }
 
-/// Whether the first process of a group is there and no zombie.
+/// Returns whether the first process of a group is there and no zombie.
 fn lives(process: Pid) -> bool {
     let status = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     status

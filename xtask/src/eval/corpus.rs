@@ -87,7 +87,7 @@ impl Item {
         self.corpus.as_deref().unwrap_or_default()
     }
 
-    /// Whether it is of a server that exists.
+    /// Returns whether it is of a server that exists.
     pub(super) fn is_real_server(&self) -> bool {
         let category = self.category.as_deref().unwrap_or_default();
         category.starts_with("real_server")

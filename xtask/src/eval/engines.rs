@@ -63,7 +63,7 @@ pub(super) struct Judged {
 pub(super) struct Altered {
     /// What would be in a result, with `output_inspection.secrets: redact`.
     pub(super) in_result: Vec<Signal>,
-    /// Whether something would be in a request to a model, with `dlp.mode: redact`.
+    /// True if something would be in a request to a model, with `dlp.mode: redact`.
     pub(super) to_model: bool,
     /// What stands around it.
     pub(super) excerpts: Vec<String>,
@@ -81,7 +81,7 @@ pub(super) struct Signal {
     /// The name of its pattern or rule.
     pub(super) name: String,
     pub(super) severity: Option<Severity>,
-    /// Whether it is at or above `alert_threshold`.
+    /// True if it is at or above `alert_threshold`.
     pub(super) is_alarming: bool,
     /// What it was found in.
     pub(super) text: String,
@@ -366,7 +366,7 @@ fn excerpt(text: &str, redaction: &Redaction) -> String {
     )
 }
 
-/// Whether a secret in one of the texts of a value would be replaced before a model reads it.
+/// Returns whether a secret in one of the texts of a value would be replaced before a model reads it.
 fn has_replaced(monitor: &mut Monitor, value: &Value) -> bool {
     match value {
         Value::String(text) => !monitor

@@ -28,7 +28,7 @@ pub(super) fn of_text(text: &str) -> Vec<String> {
     text.lines().enumerate().filter_map(local).collect()
 }
 
-/// Whether a line has this place, and not merely a longer path that ends like it.
+/// Returns whether a line has this place, and not merely a longer path that ends like it.
 fn stands_in(line: &str, place: &str) -> bool {
     let starts =
         |(at, _): (usize, &str)| !line[..at].ends_with(|c: char| c.is_alphanumeric() || "_-.~$".contains(c));

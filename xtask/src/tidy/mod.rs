@@ -42,7 +42,8 @@ fn is_rust(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "rs")
 }
 
-/// Whether a file belongs to the product, and not to the one module of it that prints; build scripts talk to Cargo.
+/// Returns whether a file belongs to the product, and not to the one module of it that prints; build scripts
+/// talk to Cargo.
 fn must_not_print(path: &Path) -> bool {
     let is_of = |folder: &str| path.starts_with(folder);
     let is_script = path.file_name().is_some_and(|name| name == "build.rs");

@@ -57,7 +57,7 @@ impl Report {
         }
     }
 
-    /// Whether the tests ran to their end, all of them, and none failed.
+    /// Returns whether the tests ran to their end, all of them, and none failed.
     pub(crate) fn passed(&self) -> bool {
         self.exit == Some(0)
             && self
