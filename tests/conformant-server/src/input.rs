@@ -23,9 +23,9 @@ pub(crate) struct Question {
 #[derive(Clone, Debug)]
 pub(crate) struct Form {
     pub(crate) rounds: Vec<Vec<Question>>,
-    /// Whether the client has to bring back a state that says which round it is in.
+    /// True if the client has to bring back a state that says which round it is in.
     pub(crate) keeps_state: bool,
-    /// Whether what the client cannot answer is left out.
+    /// True if what the client cannot answer is left out.
     pub(crate) adapts: bool,
 }
 
@@ -92,7 +92,7 @@ impl Question {
         }
     }
 
-    /// Whether an answer to it is among these, and not something else in its place.
+    /// Returns whether an answer to it is among these, and not something else in its place.
     fn is_answered(&self, answers: &InputResponses) -> bool {
         let Some(answer) = answers.get(self.key) else {
             return false;
@@ -139,7 +139,7 @@ impl Question {
     }
 }
 
-/// Whether the client asks without a handshake.
+/// Returns whether the client asks without a handshake.
 pub(crate) fn is_stateless(context: &RequestContext<RoleServer>) -> bool {
     context
         .protocol_version()

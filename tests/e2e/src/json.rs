@@ -14,7 +14,7 @@ pub fn number(object: &Value, field: &str) -> u64 {
     object.get(field).and_then(Value::as_u64).unwrap_or_default()
 }
 
-/// Whether `object` is an event of this type about this server.
+/// Returns whether `object` is an event of this type about this server.
 #[must_use]
 pub fn is(object: &Value, kind: &str, server: &str) -> bool {
     text(object, "type") == kind && text(object, "server_id") == server

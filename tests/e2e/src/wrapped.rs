@@ -199,7 +199,8 @@ impl Drop for Wrapped {
     }
 }
 
-/// Whether no process of this number runs any more; one that has ended and is not yet waited for does not.
+/// Returns whether no process of this number runs any more; one that has ended and is not yet waited for does
+/// not.
 #[must_use]
 pub fn is_gone(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();

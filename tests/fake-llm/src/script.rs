@@ -88,7 +88,7 @@ impl Script {
 }
 
 impl Item {
-    /// Whether the client is to call a tool.
+    /// Returns whether the client is to call a tool.
     #[must_use]
     pub const fn is_tool(&self) -> bool {
         matches!(self, Self::Tool { .. })

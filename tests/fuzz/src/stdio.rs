@@ -52,7 +52,7 @@ pub fn fuzz_stdio(data: &[u8]) {
     }
 }
 
-/// Whether an answer was made here.
+/// Returns whether an answer was made here.
 fn is_ours(line: &[u8]) -> bool {
     let has = |part: &[u8]| line.windows(part.len()).any(|window| window == part);
     has(b"[mcpmon]") || has(b"\"result\":{\"action\":\"decline\"}")
@@ -171,7 +171,7 @@ fn strict(stream: &[u8]) {
     }
 }
 
-/// Whether someone said this line, perhaps in other words.
+/// Returns whether someone said this line, perhaps in other words.
 fn is_said(line: &[u8], said: &[&[u8]]) -> bool {
     said.contains(&line) || {
         let value = |text: &[u8]| serde_json::from_slice::<serde_json::Value>(text).ok();
@@ -180,7 +180,7 @@ fn is_said(line: &[u8], said: &[&[u8]]) -> bool {
     }
 }
 
-/// Whether a line is another, or a batch with all of the other's messages.
+/// Returns whether a line is another, or a batch with all of the other's messages.
 fn contains(line: Option<serde_json::Value>, part: &Option<serde_json::Value>) -> bool {
     match (line, part) {
         (Some(serde_json::Value::Array(all)), Some(serde_json::Value::Array(part))) => {

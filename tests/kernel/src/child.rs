@@ -51,7 +51,7 @@ impl Test {
         self.lines.read_exact(&mut [0]).context("the test has ended")
     }
 
-    /// Whether the test has called [`Child::proceed`], or ended.
+    /// Returns whether the test has called [`Child::proceed`], or ended.
     #[must_use]
     pub fn calls(&self) -> bool {
         let mut line = [PollFd::new(self.lines.as_fd(), PollFlags::POLLIN)];

@@ -43,7 +43,7 @@ impl Kernel {
         })
     }
 
-    /// Whether it was built with this protocol.
+    /// Returns whether it was built with this protocol.
     #[must_use]
     pub fn has(&self, protocol: Protocol) -> bool {
         self.protocols.contains(&protocol)

@@ -130,7 +130,7 @@ fn recorded(got: Outcome, case: &Case, events: &[Value]) -> Outcome {
     }
 }
 
-/// Whether an event is of a rule, or of a pattern of that name.
+/// Returns whether an event is of a rule, or of a pattern of that name.
 fn is_of(event: &Value, rule: &str) -> bool {
     event["rule"] == rule || event["detection"]["pattern"] == rule
 }

@@ -67,7 +67,7 @@ fn returned(text: &str) -> Called {
     Called::Returned(text.to_owned())
 }
 
-/// Whether the start of this server was told as one by a wrapper.
+/// Returns whether the start of this server was told as one by a wrapper.
 fn is_wrapped(daemon: &Daemon, server: &str) -> Result<bool> {
     let started = daemon.event_of("mcp_server_started", server)?;
     started["wrapped"].as_bool().with_context(|| format!("{started}"))

@@ -62,7 +62,7 @@ fn pin(home: &Home) -> Result<()> {
     Ok(())
 }
 
-/// Whether nothing but the wrapper spoke: it refuses what was asked.
+/// Returns whether nothing but the wrapper spoke: it refuses what was asked.
 fn is_refusal(output: &str) -> bool {
     output.lines().count() == 1 && output.contains("(rule mcp.version_pinning, event ")
 }

@@ -218,7 +218,7 @@ impl Means {
         }
     }
 
-    /// Whether the packets have the port that the call names.
+    /// Returns whether the packets have the port that the call names.
     #[must_use]
     pub const fn has_port(self) -> bool {
         !matches!(self, Self::PingSend)

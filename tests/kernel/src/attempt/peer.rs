@@ -55,7 +55,7 @@ impl Peer {
         ready([&self.stream]) && self.has_connection()
     }
 
-    /// Whether a connection is there; takes it.
+    /// Returns whether a connection is there; takes it.
     #[must_use]
     pub fn has_connection(&self) -> bool {
         self.stream.accept().is_ok()
@@ -88,7 +88,7 @@ impl Peer {
         true
     }
 
-    /// Whether a datagram with this content is there; drops all that are.
+    /// Returns whether a datagram with this content is there; drops all that are.
     #[must_use]
     pub fn has_received(&self, content: &[u8]) -> bool {
         let received = self.datagrams.iter().flat_map(waiting);

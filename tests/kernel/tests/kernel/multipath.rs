@@ -150,7 +150,7 @@ fn start(
     Ok(workload)
 }
 
-/// Whether a further subflow arrived.
+/// Returns whether a further subflow arrived.
 fn asked(workload: &mut Child<()>) -> Result<bool> {
     workload.proceed()?;
     workload.hear()

@@ -425,7 +425,7 @@ pub(crate) fn kernel_sockets(lab: &mut Lab) -> Result<()> {
     Ok(())
 }
 
-/// Whether the file server on the refused address hears of an agent that mounts from there.
+/// Returns whether the file server on the refused address hears of an agent that mounts from there.
 fn mount_asks(lab: &mut Lab) -> Result<bool> {
     let mut workload = Child::start_in(Space::Network, |test| {
         test.wait()?;
@@ -453,7 +453,7 @@ fn mount_asks(lab: &mut Lab) -> Result<bool> {
     workload.join()
 }
 
-/// Whether a client connects and says something.
+/// Returns whether a client connects and says something.
 fn hears(listener: &TcpListener) -> Result<bool> {
     let mut waiting = [PollFd::new(listener.as_fd(), PollFlags::POLLIN)];
     if poll(&mut waiting, MOUNT_PATIENCE)? == 0 {

@@ -145,7 +145,7 @@ fn refused(lab: &mut Lab, space: Space, rule: NetworkRule) -> Result<()> {
     Ok(())
 }
 
-/// Whether the kernel has the path; where it lacks it, the workload must have found it so.
+/// Returns whether the kernel has the path; where it lacks it, the workload must have found it so.
 fn supported(lab: &mut Lab, path: Path, trial: &Trial) -> Result<bool> {
     match path.coverage(&lab.kernel) {
         Coverage::Closed | Coverage::Dropped | Coverage::Open(_) => Ok(true),
