@@ -53,7 +53,7 @@ pub(crate) fn relay(command: &[String]) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Whether there was something to pass on.
+/// Returns whether there was something to pass on.
 fn pass(from: BorrowedFd<'_>, to: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<bool> {
     let count = read(from, buffer)?;
     let mut rest = &buffer[..count];

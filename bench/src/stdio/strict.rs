@@ -77,7 +77,7 @@ fn approve(command: &[String], site: &Site) -> Result<()> {
     conversation.end()
 }
 
-/// Whether the server's file has a pin.
+/// Returns whether the server's file has a pin.
 fn is_pinned(mcpmon: &Path, site: &Site) -> Result<bool> {
     let pins = site
         .command(mcpmon)
