@@ -52,7 +52,7 @@ struct Writer<'a> {
     out: String,
     /// Members of the objects that are open, the innermost last.
     members: Vec<Member<'a>>,
-    /// What an object was written as while its members are put in order.
+    /// The text of an object while its members are put in order.
     scratch: String,
 }
 

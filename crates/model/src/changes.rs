@@ -1,4 +1,4 @@
-//! What differs between two definitions, field by field.
+//! Differences between two versions of a definition, field by field.
 
 use std::borrow::Cow;
 
@@ -29,7 +29,7 @@ impl Definition {
         changes
     }
 
-    /// What the definition is apart from the member `name` at the top; `None` where nothing else is in it.
+    /// The digest of the definition without its top-level member `name`; `None` if it has no other member.
     #[must_use]
     pub fn digest_apart_from(&self, name: &str) -> Option<Digest> {
         let mut others = String::with_capacity(self.canonical.len());

@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::{Action, ServerId, Timestamp};
 
-/// What a tool does.
+/// The effect of a tool, as far as rules over several servers look at it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolCategory {
@@ -37,7 +37,7 @@ impl ToolCategory {
     }
 }
 
-/// Why what was read is sensitive.
+/// The reason why data that a call read is sensitive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Label {
@@ -68,7 +68,7 @@ impl Label {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fingerprint(Box<[u32]>);
 
-/// What six bits of a hash are written as.
+/// The base-64 digits; each stands for six bits of a hash.
 const DIGITS: &[u8; 64] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_";
 /// Digits of a hash.
 const WIDTH: usize = 6;
@@ -85,7 +85,7 @@ impl Fingerprint {
         Self(hashes.into())
     }
 
-    /// How many hashes there are.
+    /// Returns the number of hashes.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.0.len()
@@ -97,7 +97,7 @@ impl Fingerprint {
         self.0.is_empty()
     }
 
-    /// How many hashes both have.
+    /// Returns the number of hashes that both have.
     #[must_use]
     pub fn shared(&self, other: &Self) -> usize {
         let (few, many) = match self.len() <= other.len() {
@@ -151,27 +151,28 @@ impl<'de> Deserialize<'de> for Fingerprint {
 /// A call that asks whether it may be made, beside the other calls of its session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SharedCall {
-    /// When.
+    /// The time of the call.
     pub at: Timestamp,
     /// The server.
     pub server: ServerId,
     /// The tool.
     pub tool: String,
-    /// What it does.
+    /// The effect of the tool.
     pub category: ToolCategory,
     /// Id of the request, as text.
     pub request: Option<Box<str>>,
     /// The model's id of the call, where the client says it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_call: Option<Box<str>>,
-    /// Which turn of the model asks for it, where the layer that asks knows. Where it does not, who holds the calls of
-    /// the session may know a [`RecentIntent`] of it; else turns are told apart by time.
+    /// The turn of the model that asks for the call, if the reporting layer knows it. If it does not, the
+    /// holder of the session's calls may know a [`RecentIntent`] for it; otherwise turns are told apart by
+    /// time.
     pub turn: Option<Box<str>>,
-    /// What is sensitive about it.
+    /// Reasons why its data is sensitive.
     pub labels: Vec<Label>,
     /// Of its arguments.
     pub arguments: Fingerprint,
-    /// It goes on with a call that was counted already.
+    /// True if it continues a call that was counted already.
     pub resumes: bool,
     /// True if the session has several servers: rules over them hold.
     pub several: bool,
@@ -192,7 +193,7 @@ pub enum Recent {
 /// A call that a model wants, and that another layer sees once it is made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecentIntent {
-    /// When.
+    /// The time of the call.
     pub at: Timestamp,
     /// The server.
     pub server: ServerId,
@@ -208,23 +209,23 @@ pub struct RecentIntent {
 /// A call that was judged.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecentCall {
-    /// When.
+    /// The time of the output.
     pub at: Timestamp,
     /// The server.
     pub server: ServerId,
     /// The tool.
     pub tool: String,
-    /// What it does.
+    /// The effect of the tool.
     pub category: ToolCategory,
     /// Id of the request, as text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<Box<str>>,
-    /// Which turn of the model asked for it, where a layer knew.
+    /// The turn of the model that asked for it, if a layer knew.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn: Option<Box<str>>,
-    /// What became of it.
+    /// The action taken on the call.
     pub action: Action,
-    /// What is sensitive about it.
+    /// Reasons why its data is sensitive.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub labels: Vec<Label>,
     /// Thousandths of a call that the server's bucket held afterwards; `None` where it took none.
@@ -235,13 +236,13 @@ pub struct RecentCall {
 /// A result that went to the client.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecentOutput {
-    /// When.
+    /// The time of the intent.
     pub at: Timestamp,
     /// The server.
     pub server: ServerId,
     /// The tool, or the resource.
     pub tool: String,
-    /// What is sensitive about it.
+    /// Reasons why its data is sensitive.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub labels: Vec<Label>,
     /// Of its text.
@@ -287,7 +288,7 @@ impl Recent {
         }
     }
 
-    /// When it happened.
+    /// Returns its time.
     #[must_use]
     pub const fn at(&self) -> Timestamp {
         match self {
@@ -350,7 +351,7 @@ impl CrossServerRule {
 /// An earlier call, as events show it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RelatedCall {
-    /// When.
+    /// The time of the call.
     pub timestamp: Timestamp,
     /// The server.
     pub server_id: ServerId,
@@ -359,26 +360,26 @@ pub struct RelatedCall {
     /// Id of the request, as text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<Box<str>>,
-    /// What became of it.
+    /// The action taken on the call.
     pub action: Action,
-    /// What it does.
+    /// The effect of the tool.
     pub category: ToolCategory,
 }
 
-/// Why a match is more than a coincidence. Says of which kind and how much, never what.
+/// Evidence that a match is more than a coincidence. It gives the kind and the amount, never the data itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Evidence {
-    /// What it is.
+    /// The kind of evidence.
     pub kind: EvidenceKind,
     /// The server that was read.
     pub server_id: ServerId,
     /// With which tool.
     pub tool_name: String,
-    /// How many: of stretches found again; 1 of anything else.
+    /// The number of text stretches found again; 1 for every other kind.
     pub count: u32,
 }
 
-/// What speaks for a match.
+/// The kinds of evidence for a match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EvidenceKind {
@@ -390,12 +391,12 @@ pub enum EvidenceKind {
     SecretTool,
     /// A part of what was read is in the arguments.
     Overlap,
-    /// What was read was not looked at: there was too much at once.
+    /// An earlier result was not inspected, because too much arrived at once.
     Unread,
 }
 
 impl EvidenceKind {
-    /// What the earlier call did, as the predicate of a sentence whose subject is its tool.
+    /// Describes what the earlier call did, as the predicate of a sentence whose subject is its tool.
     #[must_use]
     pub const fn predicate(self) -> &'static str {
         match self {
@@ -426,20 +427,20 @@ pub struct Crossing {
     pub rule: CrossServerRule,
     /// True if the call is stopped for it.
     pub blocks: bool,
-    /// Why, in a sentence without a full stop.
+    /// The reason, as a sentence without a full stop.
     pub reason: String,
     /// The calls it goes by, latest first.
     pub related: Vec<RelatedCall>,
-    /// What speaks for it.
+    /// The evidence for it.
     pub evidence: Vec<Evidence>,
 }
 
-/// What is said to a [`SharedCall`].
+/// The answer to a [`SharedCall`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Checked {
     /// The rules that match, in the order of their precedence.
     pub crossings: Vec<Crossing>,
-    /// Why the server's rate limit refuses it.
+    /// The reason why the server's rate limit refuses the call, if it does.
     pub over_rate: Option<String>,
 }
 

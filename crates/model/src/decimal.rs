@@ -110,7 +110,7 @@ impl FromStr for Decimal {
     }
 }
 
-/// What stands behind the `e`.
+/// Parses the exponent after the `e`.
 fn power(text: &str) -> Result<i64, ParseDecimalError> {
     let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {

@@ -1,4 +1,4 @@
-//! What a server offers, as the registry keeps it: every definition a model can read, seen and pinned.
+//! Definitions a server offers, as the registry keeps them: everything a model can read, listed and pinned.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Digest, Finding, ListKind, PinKey, Timestamp};
 
-/// What a definition defines.
+/// The kinds of definitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DefinitionKind {
@@ -18,7 +18,8 @@ pub enum DefinitionKind {
     Resource,
     /// A resource template.
     Template,
-    /// What a server tells the model about itself; its definition is a JSON string, its name is empty.
+    /// The text in which a server describes itself to the model; its definition is a JSON string, its name is
+    /// empty.
     Instructions,
 }
 
@@ -47,12 +48,12 @@ impl From<ListKind> for DefinitionKind {
     }
 }
 
-/// What a pin of a definition belongs to.
+/// The owner of a definition's pin: the server's pin key, the kind and the name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct DefinitionKey {
     /// The server.
     pub identity: PinKey,
-    /// What is defined.
+    /// The kind of definition.
     pub kind: DefinitionKind,
     /// Its name; a resource's URI; empty for instructions.
     pub name: String,
@@ -71,19 +72,19 @@ pub struct Definition {
 /// A definition in the registry. Copies share its texts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DefinitionRecord {
-    /// What it is.
+    /// The definition's key.
     pub key: DefinitionKey,
     /// As the server listed it last.
     pub seen: Definition,
     /// As it was accepted; `None` while it is not.
     pub pinned: Option<Definition>,
-    /// Who approved what is pinned; `None` where it was trusted on first sight.
+    /// The user who approved the pinned version; `None` if it was trusted on first sight.
     pub approved_by: Option<String>,
-    /// When it was first listed.
+    /// The time it was first listed.
     pub first_seen: Timestamp,
-    /// When it was last listed.
+    /// The time it was last listed.
     pub last_seen: Timestamp,
-    /// What was found in it as it was listed last.
+    /// Findings in the version that was listed last.
     #[serde(with = "shared")]
     pub findings: Arc<[Finding]>,
     /// True if it is left out of its list and cannot be used.

@@ -22,21 +22,21 @@ pub struct Event {
     /// Its identity, where a refusal names it; any other event gets one where it is recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<EventId>,
-    /// When it happened.
+    /// The time of the event.
     pub timestamp: Timestamp,
     /// Agent session, where known.
     pub session_id: Option<SessionId>,
     /// Server it concerns.
     pub server_id: Option<ServerId>,
-    /// Which sense saw it.
+    /// The layer that observed it.
     pub layer: Layer,
-    /// How bad it is.
+    /// The severity of the event.
     pub severity: Severity,
-    /// What was done.
+    /// The action taken.
     pub action: Action,
     /// Rule that decided, by its configured name.
     pub rule: Option<String>,
-    /// Why, in a sentence, with the remedy where there is one.
+    /// The reason, as a sentence, with the remedy if there is one.
     pub reason: Option<String>,
     /// The command with which a person can allow it, or look further.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -45,7 +45,7 @@ pub struct Event {
     pub process: Option<ProcessRef>,
     /// Container of that process.
     pub container: Option<ContainerRef>,
-    /// What it was.
+    /// The kind of event, with the kind's own fields.
     pub kind: EventKind,
 }
 
@@ -76,7 +76,7 @@ pub struct ContainerRef {
     pub pod: Option<String>,
 }
 
-/// How a server is reached.
+/// The way a server is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ServerType {
@@ -100,7 +100,7 @@ pub enum Transport {
     Other,
 }
 
-/// Why a connection is reported.
+/// The reason why a connection is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
@@ -112,7 +112,7 @@ pub enum Direction {
     Watch,
 }
 
-/// Which part of a server a pin covers.
+/// The part of a server that a pin covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PinPart {
@@ -122,7 +122,8 @@ pub enum PinPart {
     Script,
     /// The package directory with its dependencies.
     Package,
-    /// What started the server, where that is not the server itself: a launcher such as npx, or a script on the way.
+    /// The program that started the server, if that is not the server itself: a launcher such as npx, or a
+    /// script on the way.
     Launcher,
 }
 
@@ -139,7 +140,7 @@ impl PinPart {
     }
 }
 
-/// What happened, with the fields of its own.
+/// The kinds of events, each with its own fields.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type")]
 #[expect(
@@ -173,7 +174,7 @@ pub enum EventKind {
         package_sha256: Option<Digest>,
         pin: PinState,
         launcher_pid: u32,
-        /// How the launch was recognised.
+        /// The rule or pattern by which the launch was recognised.
         matched_pattern: String,
         /// Names of the environment variables it started with, never their values.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -221,7 +222,7 @@ pub enum EventKind {
         /// True if mcpmon itself connected, for what it judges: its proxy, or a wrapper of a remote server.
         #[serde(default, skip_serializing_if = "is_false")]
         proxied: bool,
-        /// How many of them this event stands for.
+        /// The number of occurrences that this event stands for.
         #[serde(default = "one", skip_serializing_if = "is_one")]
         count: u64,
     },
@@ -241,13 +242,13 @@ pub enum EventKind {
         similar_to: String,
         /// From 0 to 1000, thousandths.
         score: u16,
-        /// Which comparison found it.
+        /// The comparison that found it.
         method: String,
     },
     /// A definition was listed.
     #[serde(rename = "mcp_tool_seen")]
     ToolSeen {
-        /// What is defined; `tool_name` is its name, whatever it is.
+        /// The kind of definition; `tool_name` is its name, whatever the kind.
         #[serde(default = "tool")]
         definition: DefinitionKind,
         tool_name: String,
@@ -264,14 +265,14 @@ pub enum EventKind {
     /// A definition differs from its pin.
     #[serde(rename = "mcp_tool_changed")]
     ToolChanged {
-        /// What is defined; `tool_name` is its name, whatever it is.
+        /// The kind of definition; `tool_name` is its name, whatever the kind.
         #[serde(default = "tool")]
         definition: DefinitionKind,
         tool_name: String,
         previous_hash: Digest,
         /// `None` where it is listed no more.
         new_hash: Option<Digest>,
-        /// What changed, at most 50 fields.
+        /// The changed fields, at most 50.
         changes: Vec<FieldChange>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         renamed_from: Option<String>,
@@ -285,7 +286,7 @@ pub enum EventKind {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tool_name: Option<String>,
         detection: Finding,
-        /// How many of them this event stands for.
+        /// The number of occurrences that this event stands for.
         #[serde(default = "one", skip_serializing_if = "is_one")]
         count: u64,
     },
@@ -359,7 +360,7 @@ pub enum EventKind {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         jsonrpc_id: Option<RequestId>,
         detections: Vec<Finding>,
-        /// How many results this event stands for.
+        /// The number of results that this event stands for.
         #[serde(default = "one", skip_serializing_if = "is_one")]
         count: u64,
     },
@@ -371,7 +372,7 @@ pub enum EventKind {
     RequestJudged {
         method: String,
         summary: String,
-        /// How many of them this event stands for.
+        /// The number of occurrences that this event stands for.
         #[serde(default = "one", skip_serializing_if = "is_one")]
         count: u64,
     },
@@ -380,7 +381,7 @@ pub enum EventKind {
     DlpRedaction {
         dialect: Dialect,
         request_id: String,
-        /// What they were.
+        /// The kind of secrets.
         kind: String,
         count: u64,
     },
@@ -390,7 +391,7 @@ pub enum EventKind {
         remote_addr: SocketAddr,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         remote_name: Option<String>,
-        /// How many connections this event stands for.
+        /// The number of connections that this event stands for.
         #[serde(default = "one", skip_serializing_if = "is_one")]
         count: u64,
     },
@@ -463,9 +464,9 @@ const fn tool() -> DefinitionKind {
 pub struct FieldChange {
     /// JSON path of the field.
     pub field: String,
-    /// What it was, at most 1,000 characters; empty where it was not there.
+    /// The previous value, at most 1,000 characters; empty if the field did not exist.
     pub previous: String,
-    /// What it is, at most 1,000 characters; empty where it is gone.
+    /// The new value, at most 1,000 characters; empty if the field is gone.
     pub new: String,
 }
 

@@ -7,7 +7,7 @@ use super::{Digest, Manifest};
 /// A file and what it contains.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PinnedFile {
-    /// Where it was found, inside the server's root; told to the user and not compared.
+    /// Its path inside the server's root; shown to the user and not compared.
     pub path: PathBuf,
     /// Its content.
     pub digest: Digest,
@@ -32,7 +32,7 @@ impl PinnedPackage {
         }
     }
 
-    /// Where it was found, inside the server's root; told to the user and not compared.
+    /// Its path inside the server's root; shown to the user and not compared.
     #[must_use]
     pub fn root(&self) -> &Path {
         &self.root
@@ -51,21 +51,21 @@ impl PinnedPackage {
     }
 }
 
-/// What was found out about one part of a server.
+/// The result of reading one part of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Part<T> {
-    /// It was read in full.
+    /// The part was read in full.
     Hashed(T),
-    /// It exists, or may exist, and could not be hashed.
+    /// The part exists, or may exist, and could not be hashed.
     Unknown {
-        /// What could not be hashed; empty where that is not known.
+        /// The file that could not be hashed; empty if that is not known.
         path: PathBuf,
-        /// Why, for the user.
+        /// The cause, for the user.
         cause: String,
     },
 }
 
-/// Who can change a file, or put another one in its place.
+/// The users who can change a file or replace it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Writers {
     /// Root alone: the file and every directory above it are root's, and no mode lets others write to them.
@@ -80,30 +80,30 @@ pub enum Writers {
 pub struct ServerFiles {
     /// The file that runs: a binary, or the interpreter.
     pub executable: Part<PinnedFile>,
-    /// Who can change that file.
+    /// The users who can change the executable.
     pub executable_writers: Writers,
     /// The entry script, where there is one.
     pub script: Option<Part<PinnedFile>>,
     /// The package with its dependencies, where there is one.
     pub package: Option<Part<PinnedPackage>>,
-    /// What started it, where that is not the server itself.
+    /// The launcher that started it, if it was not started directly.
     pub launcher: Option<LauncherFiles>,
 }
 
-/// What starts a server.
+/// The files of a launcher.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LauncherFiles {
     /// The file that the command led to, with the scripts and programs behind it in the same process. Its path is the one
     /// that was looked up.
     pub file: Part<PinnedFile>,
-    /// Who can change those files.
+    /// The users who can change those files.
     pub writers: Writers,
-    /// True if programs of its name start servers and are none.
+    /// True if programs with its name are known to start servers and not to be servers themselves.
     pub is_known: bool,
 }
 
 impl<T> Part<T> {
-    /// What was hashed, where it was.
+    /// Returns the hashed value, if the part was read.
     #[must_use]
     pub const fn hashed(&self) -> Option<&T> {
         match self {

@@ -1,4 +1,4 @@
-//! What an inspection found, and where.
+//! Findings: the result of an inspection, with the places in the text.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,15 +13,15 @@ pub struct Finding {
     /// findings had them.
     #[serde(default)]
     pub rules: Vec<String>,
-    /// What kind of attack it is.
+    /// The kind of attack.
     pub category: Category,
-    /// How bad it is.
+    /// The severity of the finding.
     pub severity: Severity,
-    /// Where: a JSON path such as `inputSchema.properties.path.description`.
+    /// The place, as a JSON path such as `inputSchema.properties.path.description`.
     pub field: String,
-    /// What matched; never a secret in clear.
+    /// The matching parts of the text; never a secret in clear.
     pub matches: Vec<Match>,
-    /// Whether the text does it, or tells of it.
+    /// Tells whether the text performs the attack or only describes it.
     #[serde(skip)]
     pub standing: Standing,
 }
@@ -105,7 +105,7 @@ pub const BUILT_IN: [&str; 52] = [
     "zero_width",
 ];
 
-/// What matched.
+/// A matching part of the text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Match {
     /// The text, at most 200 characters.
@@ -116,13 +116,14 @@ pub struct Match {
     pub context: String,
 }
 
-/// Whether a text does something or tells of it. What only tells is never blocked.
+/// The stance of a text towards an attack: it performs it or describes it. Text that only describes an attack
+/// is never blocked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Standing {
-    /// It speaks to the model.
+    /// The text speaks to the model.
     #[default]
     Asserted,
-    /// It quotes or describes: a document about attacks.
+    /// The text quotes or describes, as a document about attacks does.
     Quoted,
 }
 
@@ -168,7 +169,7 @@ impl Category {
     }
 }
 
-/// What was inspected.
+/// The subject of an inspection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Subject {
@@ -197,12 +198,12 @@ pub enum Subject {
 /// A pattern of the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CustomPattern {
-    /// What events call it.
+    /// The name of the rule in events.
     pub name: String,
     /// A regular expression that was compiled once and is valid.
     pub pattern: String,
-    /// What kind of attack it finds.
+    /// The kind of attack the rule finds.
     pub category: Category,
-    /// How bad it is.
+    /// The severity of its findings.
     pub severity: Severity,
 }

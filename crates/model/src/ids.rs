@@ -27,7 +27,7 @@ impl fmt::Display for EventId {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ServerId(Arc<str>);
 
-/// Why a text is no server id.
+/// The reason why a text is not a valid server id.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ServerIdError {
     /// Nothing there.
@@ -130,7 +130,8 @@ impl<'de> Deserialize<'de> for ServerId {
     }
 }
 
-/// What pins belong to. Two packages can share a server id, and two users can have different versions of one.
+/// The owner of pins: a server, its package and the user. Two packages can share a server id, and two users
+/// can have different versions of one package.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct PinKey {
     /// The server.
@@ -167,8 +168,8 @@ impl SessionId {
         self == other || self.root().is_some_and(|root| other.root() == Some(root))
     }
 
-    /// What is kept of a session is kept under this, where a process must not leave it by another name: one for all
-    /// names of a session.
+    /// The key under which data of a session is kept, so that a process cannot leave its data behind by
+    /// taking another name: all names of one session have the same key.
     #[must_use]
     pub fn key(&self) -> Self {
         self.root().map_or_else(|| self.clone(), Self::new)
@@ -183,7 +184,7 @@ impl SessionId {
         in_front == Some(name)
     }
 
-    /// What tells the process at the session's root: the digits at the end.
+    /// Returns the part that identifies the process at the session's root: the digits at the end.
     fn root(&self) -> Option<&str> {
         let (_, digits) = self.0.rsplit_once('-')?;
         let is_root = digits.len() == SESSION_ROOT && digits.bytes().all(|digit| digit.is_ascii_hexdigit());

@@ -15,7 +15,7 @@ impl<'a> RawJson<'a> {
         Self(text)
     }
 
-    /// What is written for a string that says `text`.
+    /// Returns the JSON string literal for `text`.
     #[must_use]
     pub fn quoted(text: &str) -> String {
         serde_json::Value::from(text).to_string()
@@ -46,7 +46,7 @@ impl<'a> RawJson<'a> {
             .map(|(_, value)| value)
     }
 
-    /// What a string says; `None` where it is no string.
+    /// Returns the decoded string; `None` if this is not a string.
     #[must_use]
     pub fn text(self) -> Option<Cow<'a, str>> {
         let inside = self.0.trim().strip_prefix('"')?.strip_suffix('"')?;

@@ -19,12 +19,12 @@ pub struct Kills {
     pub sessions: BTreeMap<SessionId, Kill>,
 }
 
-/// Who stopped something, and when.
+/// A stop by the kill switch: the user who ordered it, and the time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kill {
     /// A person, as events name one.
     pub by: String,
-    /// When.
+    /// The time of the order.
     pub at: Timestamp,
 }
 

@@ -15,13 +15,13 @@ const MAX_ID: usize = 256;
 pub struct LeftOut {
     /// The model's id of it.
     pub call_id: String,
-    /// What it calls.
+    /// The kind of tool that was called.
     pub called: Called,
-    /// What was said in its place.
+    /// The text sent in its place.
     pub said: String,
 }
 
-/// What a call calls whose answer is a text.
+/// The kinds of tools whose calls are answered with text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Called {
     /// A function.
@@ -36,7 +36,7 @@ impl LeftOut {
     }
 }
 
-/// What was left out of the responses of one session.
+/// Calls left out of the responses of one session.
 #[derive(Debug, Default)]
 pub struct Unanswered {
     /// Oldest first.
@@ -65,7 +65,7 @@ impl Unanswered {
         }
     }
 
-    /// What was left out of the response with this id.
+    /// Returns the calls left out of the response with this id.
     #[must_use]
     pub fn of(&self, response: &str) -> &[LeftOut] {
         let mut responses = self.responses.iter();

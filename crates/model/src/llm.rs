@@ -1,4 +1,4 @@
-//! What passes between an agent and a model, as far as tools are concerned; the same for every API.
+//! Tool-related content of requests to models and of their answers, in one form for all APIs.
 
 use std::borrow::Cow;
 
@@ -45,31 +45,31 @@ pub struct Exchange {
     pub uid: Option<u32>,
     /// The API.
     pub dialect: Dialect,
-    /// What the agent calls itself (`User-Agent`): only a hint, anybody can write anything there.
+    /// The agent's own name (`User-Agent`): only a hint, because any program can send any name.
     pub agent: Option<Box<str>>,
     /// Id of the request, mcpmon's own.
     pub request: Box<str>,
-    /// What trace the request is part of, where the agent says so (W3C Trace Context).
+    /// The trace that the request belongs to, if the agent sends one (W3C Trace Context).
     pub trace_parent: Option<Box<str>>,
 }
 
 /// A request to a model, or its answer, that does not go on for what it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Halted {
-    /// Which of the two.
+    /// The half of the exchange: request or response.
     pub half: Half,
     /// True if it is too long, rather than something that cannot be read.
     pub is_too_long: bool,
-    /// Why, as it is told.
+    /// The cause, in the words used for the user.
     pub cause: String,
 }
 
 /// A half of an [`Exchange`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Half {
-    /// What the agent asks.
+    /// The agent's request.
     Request,
-    /// What the provider answers.
+    /// The provider's response.
     Response,
 }
 
@@ -82,7 +82,7 @@ pub enum Spoken<'a> {
     Remote(Remote<'a>),
     /// A request has the provider run a tool of its own: web search, code execution.
     Hosted {
-        /// What kind of tool it is, as the API names it: `web_search_20250305`, `code_interpreter`.
+        /// The type of the tool, as the API names it: `web_search_20250305`, `code_interpreter`.
         kind: Cow<'a, str>,
     },
     /// The model wants a tool called by the agent.
@@ -91,7 +91,7 @@ pub enum Spoken<'a> {
     Called {
         /// The MCP server, by the label the request gave it; `None` for a tool of the provider's own.
         server: Option<Cow<'a, str>>,
-        /// What was called.
+        /// The call that was answered.
         intent: Intent<'a>,
     },
     /// The provider says which tools an MCP server of the request offers.
@@ -115,7 +115,7 @@ pub struct Offered<'a> {
 /// A tool's name, as a model knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolName<'a> {
-    /// What it lies in, where an API has such a thing (Codex: one per MCP server).
+    /// The namespace of the tool, in APIs that have one (Codex: one per MCP server).
     pub namespace: Option<Cow<'a, str>>,
     /// The name, or the name in the namespace.
     pub name: Cow<'a, str>,
@@ -124,9 +124,9 @@ pub struct ToolName<'a> {
 /// An MCP server that a provider is to use by itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remote<'a> {
-    /// How the request calls it.
+    /// The label of the server in the request.
     pub label: Cow<'a, str>,
-    /// Where it is; `None` where it is known to the provider by another name (a connector).
+    /// The server's URL; `None` if the provider knows the server by another name (a connector).
     pub url: Option<Cow<'a, str>>,
     /// The tools of it that may be used; `None` for all.
     pub tools: Option<Vec<Cow<'a, str>>>,
@@ -139,11 +139,11 @@ pub struct Intent<'a> {
     pub id: Option<Cow<'a, str>>,
     /// The tool.
     pub name: ToolName<'a>,
-    /// What it is called with.
+    /// The input of the call.
     pub input: Input<'a>,
 }
 
-/// What a tool is called with.
+/// The input of a tool call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input<'a> {
     /// JSON.

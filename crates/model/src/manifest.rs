@@ -44,11 +44,11 @@ pub enum SpecialFile {
 pub struct ParseManifestError {
     /// Line number, from 1.
     pub line: usize,
-    /// What is wrong with it.
+    /// The problem with the line.
     pub problem: ManifestProblem,
 }
 
-/// What is wrong with a line of a stored manifest.
+/// The problems that a line of a stored manifest can have.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ManifestProblem {
     /// Not path, mode, kind and value.
@@ -77,7 +77,7 @@ impl Manifest {
         self.0.insert(escape(path), entry);
     }
 
-    /// How many entries there are.
+    /// Returns the number of entries.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
@@ -144,8 +144,8 @@ impl Manifest {
             .map(Self)
     }
 
-    /// What `new` has and `old` has not, or otherwise: `added`, `removed` or `changed` and the path, at
-    /// most [`Manifest::MAX_CHANGES`] lines, the last of which counts the rest where there are more.
+    /// Lists the entries that differ: `added`, `removed` or `changed` and the path. There are at most
+    /// [`Manifest::MAX_CHANGES`] lines; the last of them counts the rest if there are more.
     #[must_use]
     pub fn changes(old: &Self, new: &Self) -> Vec<String> {
         let mut changes: BTreeMap<&str, &str> = BTreeMap::new();

@@ -1,5 +1,5 @@
-//! What the two sides of an MCP conversation say, decoded and understood by what was asked. Every transport
-//! builds these; the Monitor judges them.
+//! Messages of both sides of an MCP conversation, decoded and matched to the requests they answer. Every
+//! transport builds these; the Monitor judges them.
 
 use std::{borrow::Cow, fmt};
 
@@ -12,11 +12,11 @@ use super::{DefinitionKind, Digest, Layer, PinKey, RawJson, ServerType, SessionI
 pub struct Conversation {
     /// The server: what pins of its definitions belong to.
     pub identity: PinKey,
-    /// How it is reached.
+    /// The way the server is reached.
     pub server_type: ServerType,
     /// Agent session, where known.
     pub session: Option<SessionId>,
-    /// Which sense sees it.
+    /// The layer that observes it.
     pub layer: Layer,
 }
 
@@ -32,7 +32,7 @@ impl Conversation {
     }
 }
 
-/// Which side said something.
+/// The side of a conversation that sent a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Side {
     /// The agent's side.
@@ -131,11 +131,11 @@ pub struct Message<'a> {
     pub trace: Trace<'a>,
     /// Its length, bytes.
     pub size: usize,
-    /// What it says.
+    /// The content of the message.
     pub content: Content<'a>,
 }
 
-/// What a message says, by who says it.
+/// The content of a message, by its sender.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content<'a> {
     /// The client speaks.
@@ -144,7 +144,7 @@ pub enum Content<'a> {
     Server(FromServer<'a>),
 }
 
-/// What a client says.
+/// The content of a client's message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FromClient<'a> {
     /// `tools/call`.
@@ -170,7 +170,7 @@ pub enum FromClient<'a> {
     },
     /// The answer to something the server asked.
     Reply {
-        /// What was asked.
+        /// The server request that this answers.
         to: Ask,
         /// `result`, or `error`.
         body: RawJson<'a>,
@@ -195,7 +195,7 @@ pub struct Call<'a> {
     pub resumes: Option<RawJson<'a>>,
 }
 
-/// What a server says.
+/// The content of a server's message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FromServer<'a> {
     /// One page of a list.
@@ -206,7 +206,7 @@ pub enum FromServer<'a> {
     Answer(Answer<'a>),
     /// A request of the server.
     Ask {
-        /// What it asks.
+        /// The kind of request.
         ask: Ask,
         /// The method.
         method: Cow<'a, str>,
@@ -224,7 +224,7 @@ pub enum FromServer<'a> {
     },
 }
 
-/// What a server asks of its client.
+/// The kinds of requests a server makes to its client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Ask {
     /// `sampling/createMessage`: an LLM call.
@@ -237,7 +237,7 @@ pub enum Ask {
     Other,
 }
 
-/// Which list.
+/// The kind of list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ListKind {
@@ -268,9 +268,9 @@ impl ListKind {
 /// One page of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listing<'a> {
-    /// Which list.
+    /// The kind of list.
     pub kind: ListKind,
-    /// What is on the page, in the server's order.
+    /// The items on the page, in the server's order.
     pub items: Vec<Listed<'a>>,
     /// True if it goes on with an earlier page: the request had a cursor.
     pub continued: bool,
@@ -291,10 +291,10 @@ pub struct Listed<'a> {
     pub definition: RawJson<'a>,
 }
 
-/// How a server introduces itself.
+/// A server's introduction: its name, version and instructions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Introduction<'a> {
-    /// What it tells the model about itself.
+    /// The text in which the server describes itself to the model.
     pub instructions: Option<Cow<'a, str>>,
     /// `serverInfo.name`.
     pub name: Option<Cow<'a, str>>,
@@ -305,22 +305,22 @@ pub struct Introduction<'a> {
 /// An answer of the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer<'a> {
-    /// What it answers.
+    /// The request that it answers.
     pub to: Asked,
-    /// What it says.
+    /// The outcome of the request.
     pub outcome: AnswerOutcome<'a>,
 }
 
 /// A request that waits for its answer, as far as the answer is judged by it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Asked {
-    /// What was asked.
+    /// The request's content, as far as the answer needs it.
     pub what: Question,
-    /// When it was forwarded.
+    /// The time the request was forwarded.
     pub at: Timestamp,
 }
 
-/// What a client asked.
+/// The kinds of requests a client makes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Question {
     /// `tools/call`, or `tasks/get` and `tasks/result` for a call that became a task.
@@ -347,14 +347,14 @@ pub enum Question {
     },
 }
 
-/// What became of a request.
+/// The outcome of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AnswerOutcome<'a> {
     /// `result`.
     Result {
         /// The whole result.
         result: RawJson<'a>,
-        /// What kind of result it is.
+        /// The kind of result.
         kind: ResultKind,
     },
     /// `error`.
@@ -368,12 +368,12 @@ pub enum AnswerOutcome<'a> {
     },
 }
 
-/// What kind of result an answer brings.
+/// The kinds of results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ResultKind {
-    /// What was asked for.
+    /// The request succeeded.
     Complete,
-    /// What was asked for failed: `isError: true`.
+    /// The request failed: `isError: true`.
     Failed,
     /// The server needs answers first: `resultType: "input_required"` with `inputRequests`.
     InputRequired,
@@ -384,42 +384,42 @@ pub enum ResultKind {
 /// Something on the wire that is no message, or one that may not pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Incident {
-    /// What the client said is no strict JSON-RPC; it was answered with an error and not forwarded.
+    /// The client's message is not strict JSON-RPC; it was answered with an error and not forwarded.
     Unparsable {
-        /// Why, with the position.
+        /// The cause, with the position.
         cause: String,
     },
     /// The headers of a request do not say what its body does; it was answered with an error and not forwarded.
     HeaderMismatch {
-        /// How they differ.
+        /// The difference.
         cause: String,
     },
     /// A message over the limit; it was not forwarded, and both sides were told.
     TooLong {
-        /// Who sent it.
+        /// The sender.
         side: Side,
         /// The limit, bytes.
         limit: usize,
     },
-    /// What the server said is no message; it did not reach the client.
+    /// The server's output is not a message; it did not reach the client.
     Noise {
         /// Its length.
         bytes: usize,
     },
     /// An answer to something that was not asked, or was answered; it was dropped.
     Unasked {
-        /// Who sent it.
+        /// The sender.
         side: Side,
         /// Its id.
         id: RequestId,
     },
     /// A request whose id another one that waits has, or for which there is no room; it was refused.
     Refused {
-        /// Who sent it.
+        /// The sender.
         side: Side,
         /// Its id.
         id: RequestId,
-        /// Why.
+        /// The cause.
         cause: &'static str,
     },
 }

@@ -1,4 +1,5 @@
-//! What a sense saw, in the words of the core. All senses build these; the Monitor judges them.
+//! Observations of launches, processes and connections, in the core's words. All layers build these; the
+//! Monitor judges them.
 
 use std::net::IpAddr;
 
@@ -90,7 +91,7 @@ pub struct Exit {
 /// A connection was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Connection {
-    /// Who asked.
+    /// The process that connects.
     pub process: ProcessId,
     /// Its command name.
     pub comm: String,
@@ -112,24 +113,24 @@ pub struct Connection {
     pub transport: Transport,
     /// Its number, as IP numbers protocols.
     pub protocol: u8,
-    /// Where it was judged.
+    /// The kernel hook that judged it.
     pub checkpoint: Checkpoint,
-    /// What the kernel did.
+    /// The kernel's decision.
     pub outcome: Outcome,
 }
 
-/// Where the kernel judged a connection.
+/// The kernel hook at which a connection was judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Checkpoint {
     /// In the call that names the address.
     Call,
-    /// Where the socket was made, which names no address.
+    /// At the creation of the socket, which names no address.
     Socket,
-    /// Where a packet left.
+    /// At the departure of a packet.
     Packet,
 }
 
-/// What the kernel did with a connection.
+/// The kernel's decision about a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Let it through.

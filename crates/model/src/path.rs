@@ -7,13 +7,13 @@ use super::NameGlob;
 /// A path without `.`, `..` and empty names, as far as that can be told from its text.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PlainPath {
-    /// Where it begins.
+    /// The start of the path.
     pub start: PathStart,
     /// The names on the way, in the case they were written in.
     pub names: Vec<String>,
 }
 
-/// Where a path begins.
+/// The start of a path: the root, a home directory, or an unknown directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PathStart {
     /// At the root.
@@ -51,29 +51,29 @@ enum Part {
     Any,
 }
 
-/// Why a text is no pattern over paths.
+/// The reason why a text is not a valid path pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PathPatternError {
-    /// It is relative to nothing.
+    /// The path is relative to nothing.
     #[error("expected a path that begins with `/`, `~/` or `**/`")]
     Relative,
-    /// It would match every path.
+    /// The pattern would match every path.
     #[error("the pattern names no file: it would match every path")]
     Everything,
-    /// It has a name that no path has.
+    /// The pattern has a name that no path has.
     #[error("a pattern has no `.`, `..` or empty names")]
     EmptyName,
-    /// It is longer than a path can be.
+    /// The pattern is longer than a path can be.
     #[error("a path has at most 4096 bytes")]
     TooLong,
 }
 
-/// How a path meets a pattern.
+/// The relation of a path to a pattern that concerns it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Meeting {
-    /// What matches lies in it.
+    /// The path is a directory that holds a match.
     Above,
-    /// It matches.
+    /// The path itself matches.
     Itself,
 }
 
@@ -139,8 +139,8 @@ impl PathPattern {
         self.start == PathStart::Unknown
     }
 
-    /// How a path meets the pattern. `names` are its names in lower case; those of a path that begins nowhere in
-    /// particular may lie in any directory, so also in the one where the pattern begins.
+    /// Returns the relation of a path to the pattern. `names` are the path's names in lower case. A path with
+    /// an unknown start may lie in any directory, so also in the one where the pattern begins.
     #[must_use]
     pub fn meets(&self, start: PathStart, names: &[String]) -> Option<Meeting> {
         let begins_alike = start == self.start || start == PathStart::Unknown;

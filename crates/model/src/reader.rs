@@ -22,12 +22,12 @@ impl<'a> Quoted<'a> {
         self.whole
     }
 
-    /// What stands between its quotes.
+    /// Returns the text between the quotes.
     pub(super) fn inside(self) -> &'a str {
         &self.whole[1..self.whole.len() - 1]
     }
 
-    /// What it means. A lone surrogate means U+FFFD.
+    /// Returns the decoded text. A lone surrogate becomes U+FFFD.
     pub(super) fn text(self) -> Cow<'a, str> {
         if self.is_plain {
             return Cow::Borrowed(self.inside());
@@ -181,7 +181,7 @@ pub(super) fn items(text: &str) -> impl Iterator<Item = &str> {
     .fuse()
 }
 
-/// What stands between the quotes of a string, as the text it means. A lone surrogate means U+FFFD.
+/// Decodes the text between the quotes of a string. A lone surrogate becomes U+FFFD.
 pub(super) fn unescape(raw: &str) -> Cow<'_, str> {
     if !raw.contains('\\') {
         return Cow::Borrowed(raw);
@@ -198,7 +198,8 @@ pub(super) fn unescape(raw: &str) -> Cow<'_, str> {
     Cow::Owned(text)
 }
 
-/// What the escape at the beginning of `rest` means, `None` for a lone surrogate, and how long it is.
+/// Returns the character that the escape at the beginning of `rest` means, `None` for a lone surrogate, and
+/// the length of the escape.
 pub(super) fn escape(rest: &str) -> (Option<char>, usize) {
     let simple = match rest.as_bytes().get(1) {
         Some(b'b') => '\u{8}',

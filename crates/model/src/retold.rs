@@ -31,13 +31,13 @@ impl Retold {
         Self { at, ..self.clone() }
     }
 
-    /// How many they are.
+    /// Returns the number of events.
     #[must_use]
     pub fn count(&self) -> usize {
         self.events.len()
     }
 
-    /// How bad the worst of them is.
+    /// Returns the highest severity among the events.
     #[must_use]
     pub const fn severity(&self) -> Severity {
         self.severity

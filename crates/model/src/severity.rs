@@ -1,4 +1,4 @@
-//! How bad something is, and what was done about it.
+//! Severity of an event, and the action taken.
 
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +19,7 @@ pub enum Severity {
     Critical,
 }
 
-/// What was done.
+/// The action taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Action {

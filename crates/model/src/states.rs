@@ -1,8 +1,8 @@
-//! How things stand, as events tell it.
+//! States of pins, definitions, calls, approvals and the kill switch, as events report them.
 
 use serde::{Deserialize, Serialize};
 
-/// How a start compares with the pins of its server.
+/// The relation of a start to the pins of its server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PinState {
@@ -20,7 +20,7 @@ pub enum PinState {
     Unknown,
 }
 
-/// How a definition compares with its pin.
+/// The relation of a definition to its pin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DefinitionStatus {
@@ -32,7 +32,7 @@ pub enum DefinitionStatus {
     Changed,
 }
 
-/// What became of a tool call.
+/// The outcome of a tool call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CallOutcome {
@@ -50,7 +50,7 @@ pub enum CallOutcome {
     Withheld,
 }
 
-/// How far an approval is.
+/// The progress of an approval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ApprovalState {
@@ -60,11 +60,11 @@ pub enum ApprovalState {
     Granted,
     /// Refused.
     Denied,
-    /// It did not come in time.
+    /// The answer did not come in time.
     TimedOut,
 }
 
-/// How the kill switch stands.
+/// The state of the kill switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum KillState {

@@ -1,4 +1,4 @@
-//! What is to become of a message.
+//! Verdicts: the decision about a message.
 
 use std::ops::Range;
 
@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use super::EventId;
 
-/// What is to become of a message. How a layer carries it out is `rewrite`'s.
+/// The decision about a message. `rewrite` defines how a layer carries it out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Verdict {
-    /// It goes on as it came.
+    /// The message passes unchanged.
     #[default]
     Allow,
     /// A listing goes on without the items at these positions, ascending.
@@ -19,16 +19,16 @@ pub enum Verdict {
     /// A message goes on with these parts replaced, ascending: of the arguments of a call or a prompt, of the parameters
     /// of another request, of the body of a reply, of the result or the error that a server answers.
     Redact(Vec<Redaction>),
-    /// It does not go on; whoever waits for it gets a valid answer that says why.
+    /// The message is stopped; a waiting sender gets a valid answer that gives the reason.
     Block(Denial),
 }
 
 /// A part of a JSON text, and what takes its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Redaction {
-    /// Where it stands in the text.
+    /// The range in the text.
     pub place: Range<usize>,
-    /// What is written there: JSON that fits, with nothing in it to escape.
+    /// The replacement: text that needs no escaping in JSON.
     pub text: String,
 }
 
@@ -50,18 +50,18 @@ pub fn redacted(text: &str, redactions: &[Redaction]) -> String {
     out
 }
 
-/// What stands in place of a secret in what is told.
+/// The text that replaces a secret in reports.
 pub const MASK: &str = "***";
 
-/// Why something was stopped.
+/// The reason for stopping something.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Denial {
     /// The rule that decided, by its configured or built-in name.
     pub rule: String,
-    /// Why, in a sentence without a full stop.
+    /// The reason, as a sentence without a full stop.
     pub reason: String,
-    /// What a person can do about it: a command, or a change of the policy. Never part of what a client is sent,
-    /// for its model would read it.
+    /// A remedy for a person: a command, or a change of the policy. It is never sent to a client, whose model
+    /// would read it.
     pub remedy: Option<String>,
     /// The recorded event: with its id a refusal can be told from a text that imitates one.
     pub event: Option<EventId>,
