@@ -44,7 +44,7 @@ impl AcceptEdit {
     /// where no way is known to write it that changes nothing else that the file means.
     ///
     /// # Errors
-    /// Where one of them may not stand in a configuration.
+    /// Returns an error if one of them may not stand in a configuration.
     pub fn new(
         loaded: &Loaded,
         otherwise: PathBuf,

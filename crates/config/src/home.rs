@@ -44,7 +44,7 @@ impl Sources {
     /// change that.
     ///
     /// # Errors
-    /// Where it is there and cannot be read in time, or is not the user's.
+    /// Returns an error if it is there and cannot be read in time, or is not the user's.
     pub fn of_home(uid: u32) -> Result<Option<Self>, SourceError> {
         let failed = |source| SourceError::Read {
             path: PathBuf::from(format!("the policy file of user {uid}")),

@@ -119,7 +119,7 @@ pub enum ConfigError {
 /// Reads what `search` finds.
 ///
 /// # Errors
-/// Where a file cannot be read or is not believed, else every mistake in them.
+/// Returns an error if a file cannot be read or is not believed, else every mistake in them.
 pub fn load(search: &Search, trust: Trust) -> Result<Loaded, ConfigError> {
     load_sources(&search.read(trust)?)
 }

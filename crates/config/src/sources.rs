@@ -97,7 +97,7 @@ impl Search {
     /// Reads the user's own file, wherever it is; `None` where there is none.
     ///
     /// # Errors
-    /// Where it is there, or named, and cannot be read, or is not believed.
+    /// Returns an error if it is there, or named, and cannot be read, or is not believed.
     pub fn read_own(&self, trust: Trust) -> Result<Option<Sources>, SourceError> {
         if let Some(path) = self.explicit.as_ref().or(self.variable.as_ref()) {
             return Sources::read(path, trust).map(Some);
@@ -113,7 +113,7 @@ impl Search {
     /// Reads what is found.
     ///
     /// # Errors
-    /// Where a file is there and cannot be read, or is not believed.
+    /// Returns an error if a file is there and cannot be read, or is not believed.
     pub fn read(&self, trust: Trust) -> Result<Sources, SourceError> {
         if let Some(own) = self.read_own(trust)? {
             return Ok(own);
@@ -161,7 +161,7 @@ impl Sources {
     /// One file.
     ///
     /// # Errors
-    /// Where it cannot be read, or is not believed.
+    /// Returns an error if it cannot be read, or is not believed.
     pub fn read(path: &Path, trust: Trust) -> Result<Self, SourceError> {
         let text = read_file(path, trust)?;
         Ok(Self(vec![(Source::File(path.to_owned()), text)]))

@@ -68,7 +68,7 @@ pub enum NoteKind {
 /// Converts the text of a policy that is called `name`.
 ///
 /// # Errors
-/// Where it is no YAML.
+/// Returns an error if it is no YAML.
 pub fn import(from: Foreign, name: &str, text: &str) -> Result<Imported, Invalid> {
     let origin = Origin {
         name: name.to_owned(),
