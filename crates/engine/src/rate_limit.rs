@@ -20,7 +20,7 @@ pub(super) struct Level {
 /// Takes one call out of a bucket that was never used (`None`) or held `level`: what it holds then.
 ///
 /// # Errors
-/// Where it holds less than a call: how long until it holds one. Nothing is taken.
+/// Returns an error if it holds less than a call: how long until it holds one. Nothing is taken.
 pub(super) fn take(level: Option<Level>, limit: RateLimit, now: Timestamp) -> Result<u64, Duration> {
     let most = u64::from(limit.burst) * CALL;
     let held = level.map_or(most, |level| {

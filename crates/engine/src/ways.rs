@@ -116,7 +116,7 @@ impl Ways {
     /// serves itself.
     ///
     /// # Errors
-    /// Where a process of the launch was forgotten.
+    /// Returns an error if a process of the launch was forgotten.
     pub(super) fn before(
         &self,
         launcher: ProcessId,

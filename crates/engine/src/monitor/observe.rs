@@ -197,7 +197,7 @@ impl Monitor {
     /// `by` accepts a definition as it was listed last: it is pinned so, and not hidden any more.
     ///
     /// # Errors
-    /// Where it was never listed.
+    /// Returns an error if it was never listed.
     pub fn approve(&mut self, now: Timestamp, key: &DefinitionKey, by: &str) -> Result<Judgement, NotSeen> {
         self.traffic.adopt(now, &self.policy);
         self.traffic.approve(now, key, by)
@@ -206,7 +206,7 @@ impl Monitor {
     /// `by` accepts a definition if it was listed last with `hash`.
     ///
     /// # Errors
-    /// Where it was never listed, or is another.
+    /// Returns an error if it was never listed, or is another.
     pub fn trust(
         &mut self,
         now: Timestamp,
@@ -221,7 +221,7 @@ impl Monitor {
     /// `by` refuses a definition: it stays hidden.
     ///
     /// # Errors
-    /// Where it was never listed.
+    /// Returns an error if it was never listed.
     pub fn refuse(&mut self, now: Timestamp, key: &DefinitionKey, by: &str) -> Result<Judgement, NotSeen> {
         self.traffic.adopt(now, &self.policy);
         self.traffic.refuse(now, key, by)
