@@ -107,7 +107,7 @@ impl Running {
     /// Starts listening.
     ///
     /// # Errors
-    /// Where that is not possible.
+    /// Returns an error if that is not possible.
     pub fn start(settings: Settings, exchanges: Arc<dyn super::Exchanges>) -> Result<Self, StartError> {
         let bound = Bound::new(&settings)?;
         let address = bound.address;

@@ -58,7 +58,7 @@ pub(super) fn inner<'e>(error: &'e (dyn Error + 'static)) -> Option<&'e (dyn Err
 /// TLS with the server that has the certificate `pin`.
 ///
 /// # Errors
-/// Where no version of TLS can be spoken.
+/// Returns an error if no version of TLS can be spoken.
 pub(super) fn config(pin: Digest) -> Result<ClientConfig, rustls::Error> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let verifier = Arc::new(Pinned {

@@ -17,7 +17,7 @@ impl Provider {
     /// The provider `name` at `url`, without a slash at its end.
     ///
     /// # Errors
-    /// Where `url` cannot be asked.
+    /// Returns an error if `url` cannot be asked.
     pub fn new(name: impl Into<String>, url: impl Into<String>) -> Result<Self, InvalidUri> {
         let base = url.into();
         let _checked: Uri = base.parse()?;

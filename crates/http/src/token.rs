@@ -51,7 +51,7 @@ impl Token {
     /// The token that `text` is.
     ///
     /// # Errors
-    /// Where it is too short, or cannot be part of a path.
+    /// Returns an error if it is too short, or cannot be part of a path.
     pub fn new(text: &str) -> Result<Self, TokenError> {
         let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
         match (SHORTEST..=LONGEST).contains(&text.len()) && text.bytes().all(fits) {
@@ -63,7 +63,7 @@ impl Token {
     /// The token in the file at `path`, which is made where it is missing.
     ///
     /// # Errors
-    /// Where others can read it, or there is no token in it.
+    /// Returns an error if others can read it, or there is no token in it.
     pub fn at(path: &Path) -> Result<Self, TokenError> {
         let failed = |source| TokenError::Io {
             path: path.to_owned(),

@@ -55,7 +55,7 @@ impl Upstream {
     /// `HTTPS_PROXY` names.
     ///
     /// # Errors
-    /// Where the host's authorities cannot be had.
+    /// Returns an error if the host's authorities cannot be had.
     pub(super) fn new() -> io::Result<Self> {
         Self::pinned(None)
     }
@@ -64,7 +64,7 @@ impl Upstream {
     /// is said in clear. What another certificate leads to is a [`pin::Mismatch`] behind the error.
     ///
     /// # Errors
-    /// Where the host's authorities cannot be had.
+    /// Returns an error if the host's authorities cannot be had.
     pub(super) fn pinned(pin: Option<Digest>) -> io::Result<Self> {
         let mut tcp = HttpConnector::new();
         tcp.enforce_http(false);

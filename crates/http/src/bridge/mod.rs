@@ -70,7 +70,7 @@ pub type Refused = dyn Fn(&Digest) + Send + Sync;
 /// certificates for which the server is not spoken to.
 ///
 /// # Errors
-/// Where it has to end before the client does.
+/// Returns an error if it has to end before the client does.
 pub async fn bridge(
     asking: Asking,
     way: Way,

@@ -39,7 +39,7 @@ impl Address {
     /// Reads a URL.
     ///
     /// # Errors
-    /// Where nothing can be asked there.
+    /// Returns an error if nothing can be asked there.
     pub fn new(text: &str) -> Result<Self, AddressError> {
         let url = Url::parse(text).map_err(|_invalid| AddressError::Syntax(without_secrets(text)))?;
         Self::of(url, text)

@@ -53,7 +53,7 @@ impl Header {
     /// Checks a name and a value.
     ///
     /// # Errors
-    /// Where they cannot stand in a request, or are not the user's to say.
+    /// Returns an error if they cannot stand in a request, or are not the user's to say.
     pub fn new(name: &str, value: &str) -> Result<Self, HeaderError> {
         let name: HeaderName = name
             .trim()

@@ -49,7 +49,7 @@ const MOST_BEFORE: usize = 1000;
 /// Asks a server what it offers.
 ///
 /// # Errors
-/// Where it cannot be asked, or what it says is not MCP.
+/// Returns an error if it cannot be asked, or what it says is not MCP.
 pub async fn list(asking: Asking, way: Way) -> Result<Offer, ClientError> {
     let url = asking.address.shown();
     let asked = async {

@@ -80,7 +80,7 @@ pub trait Servers: fmt::Debug + Send + Sync {
     /// asks may not go on with an MCP session of another. It lives as long as anything here holds it.
     ///
     /// # Errors
-    /// Where nobody can.
+    /// Returns an error if nobody can.
     fn conversation(&self, asked: AskedServer) -> Result<Arc<dyn ServerJudge>, NotJudged>;
 }
 

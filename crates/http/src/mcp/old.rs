@@ -83,7 +83,7 @@ impl Place {
     /// The server has said where it takes messages: those of the client, and ours in its name.
     ///
     /// # Errors
-    /// Where no more sessions are known.
+    /// Returns an error if no more sessions are known.
     pub(super) fn open(&mut self, talk: &mut Talk, endpoint: &str) -> Result<(), Problem> {
         if self.is_open {
             return Ok(());

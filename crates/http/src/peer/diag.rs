@@ -51,7 +51,7 @@ impl Kernel {
     /// The socket that is connected from `local` to `remote`; `None` where there is none.
     ///
     /// # Errors
-    /// Where the kernel does not say.
+    /// Returns an error if the kernel does not say.
     pub(super) fn socket(&self, local: SocketAddr, remote: SocketAddr) -> io::Result<Option<Socket>> {
         // A panic on the way leaves nothing here.
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
