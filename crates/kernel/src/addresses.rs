@@ -97,7 +97,7 @@ impl AddressTables {
     /// mixture, and never by none.
     ///
     /// # Errors
-    /// Where the kernel refuses an entry; the list before stays in force.
+    /// Returns an error if the kernel refuses an entry; the list before stays in force.
     pub fn install(&mut self, tables: &Tables, enforcement: Enforcement) -> Result<(), InstallError> {
         if let Err(error) = self.idle.fill(tables) {
             self.idle.clear();

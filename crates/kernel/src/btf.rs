@@ -30,7 +30,7 @@ pub enum BtfError {
 /// Offsets for the running kernel.
 ///
 /// # Errors
-/// Where the kernel has no BTF, or lacks a field.
+/// Returns an error if the kernel has no BTF, or lacks a field.
 pub fn kernel_offsets() -> Result<Offsets, BtfError> {
     offsets(&std::fs::read(KERNEL_BTF).map_err(BtfError::Read)?)
 }
@@ -38,7 +38,7 @@ pub fn kernel_offsets() -> Result<Offsets, BtfError> {
 /// Offsets from BTF bytes.
 ///
 /// # Errors
-/// Where the bytes are malformed, or a field is missing.
+/// Returns an error if the bytes are malformed, or a field is missing.
 pub fn offsets(bytes: &[u8]) -> Result<Offsets, BtfError> {
     let btf = Btf::parse(bytes)?;
     let (ctime_sec, ctime_nsec) = btf.change_time()?;

@@ -55,7 +55,7 @@ impl CgroupRoot {
     /// Finds the mount and makes sure it is the root.
     ///
     /// # Errors
-    /// Where there is none, or only a part of the hierarchy is visible.
+    /// Returns an error if there is none, or only a part of the hierarchy is visible.
     pub fn find() -> Result<Self, CgroupError> {
         let table = fs::read_to_string("/proc/self/mountinfo").map_err(CgroupError::Mounts)?;
         let mut not_root = None;

@@ -16,7 +16,7 @@ const MAX_CGROUP_FILE: u64 = 64 * 1024;
 /// The container of process `pid`; `None` where it runs in none.
 ///
 /// # Errors
-/// Where `/proc/PID/cgroup` cannot be read, as when the process is gone.
+/// Returns an error if `/proc/PID/cgroup` cannot be read, as when the process is gone.
 pub fn of_process(pid: u32) -> io::Result<Option<ContainerRef>> {
     let mut text = Vec::new();
     File::open(format!("/proc/{pid}/cgroup"))?

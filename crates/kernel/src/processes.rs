@@ -26,7 +26,7 @@ impl ProcessTable {
     /// Sets what the kernel knows of `pid`; children inherit it from now on.
     ///
     /// # Errors
-    /// Where the table is full.
+    /// Returns an error if the table is full.
     pub fn set(&mut self, pid: u32, entry: ProcessEntry) -> Result<(), MapError> {
         self.entries.insert(pid, entry, 0)
     }
@@ -58,7 +58,7 @@ impl RefusedFiles {
     /// instruction.
     ///
     /// # Errors
-    /// Where the list is full.
+    /// Returns an error if the list is full.
     pub fn refuse(&mut self, file: FileKey) -> Result<(), MapError> {
         self.files.insert(file, 1, 0)
     }
@@ -84,7 +84,7 @@ impl AgentNames {
     /// Puts `names` in the place of those before. Running agents stay agents.
     ///
     /// # Errors
-    /// Where there are more than the table holds; those that fit are in force.
+    /// Returns an error if there are more than the table holds; those that fit are in force.
     pub fn replace(&mut self, names: &[String]) -> Result<(), MapError> {
         let wanted: Vec<_> = names.iter().map(|name| comm(name)).collect();
         let before: Vec<_> = self.names.keys().filter_map(Result::ok).collect();

@@ -78,7 +78,7 @@ impl Record {
     /// Parses one ring record.
     ///
     /// # Errors
-    /// Where the bytes are too short or a field has no meaning.
+    /// Returns an error if the bytes are too short or a field has no meaning.
     pub fn parse(bytes: &[u8]) -> Result<Self, RecordError> {
         let short = RecordError::Short { length: bytes.len() };
         let header: Header = read_unaligned(bytes).ok_or(short)?;

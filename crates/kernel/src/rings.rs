@@ -44,7 +44,7 @@ impl Rings {
     /// Waits until there is something to read, here or on `other`, at most [`POLL_INTERVAL`].
     ///
     /// # Errors
-    /// Where poll(2) fails for another reason than a signal.
+    /// Returns an error if poll(2) fails for another reason than a signal.
     pub fn wait(&self, other: Option<BorrowedFd<'_>>) -> io::Result<()> {
         let own = [&self.processes, &self.connections].map(|ring| ring.as_fd());
         let mut descriptors: Vec<PollFd<'_>> = own

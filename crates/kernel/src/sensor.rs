@@ -117,7 +117,8 @@ impl Sensor {
     /// Loads the embedded object and attaches it at the root cgroup. Nothing is refused yet.
     ///
     /// # Errors
-    /// Where a privilege or a kernel feature is missing; the message says which, and the remedy.
+    /// Returns an error if a privilege or a kernel feature is missing; the message says which, and the
+    /// remedy.
     pub fn start(agent_names: &[String]) -> Result<Self, SensorError> {
         Self::start_object(OBJECT, agent_names)
     }
@@ -288,7 +289,7 @@ impl Attached {
     /// (`BPF_ENABLE_STATS`, from 5.8).
     ///
     /// # Errors
-    /// Where there is no such program, or the kernel does not tell.
+    /// Returns an error if there is no such program, or the kernel does not tell.
     pub fn runs(&self, program: &str) -> io::Result<(u64, Duration)> {
         let program = self
             .ebpf
@@ -361,7 +362,7 @@ impl Counters {
     /// One counter.
     ///
     /// # Errors
-    /// Where the map cannot be read.
+    /// Returns an error if the map cannot be read.
     pub fn get(&self, counter: Counter) -> io::Result<u64> {
         let values = self.values.get(&(counter as u32), 0).map_err(io::Error::other)?;
         Ok(values.iter().sum())
@@ -370,7 +371,7 @@ impl Counters {
     /// All of them, by name.
     ///
     /// # Errors
-    /// Where the map cannot be read.
+    /// Returns an error if the map cannot be read.
     pub fn all(&self) -> io::Result<Vec<(&'static str, u64)>> {
         (0u32..)
             .zip(Counter::NAMES)

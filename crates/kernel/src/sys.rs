@@ -13,7 +13,7 @@ use nix::libc;
 /// RCU read sections.
 ///
 /// # Errors
-/// Where the kernel was built without membarrier, or runs with `nohz_full`.
+/// Returns an error if the kernel was built without membarrier, or runs with `nohz_full`.
 pub(super) fn wait_for_running_programs() -> io::Result<()> {
     const MEMBARRIER_CMD_GLOBAL: libc::c_int = 1;
     // SAFETY: takes numbers only.
