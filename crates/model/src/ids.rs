@@ -54,7 +54,7 @@ impl ServerId {
     /// Checks `text`.
     ///
     /// # Errors
-    /// Where it is empty, too long, or contains a character an id cannot have.
+    /// Returns an error if it is empty, too long, or contains a character an id cannot have.
     pub fn new(text: impl Into<String>) -> Result<Self, ServerIdError> {
         let text = text.into();
         let length = text.chars().count();

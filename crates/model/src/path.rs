@@ -89,7 +89,7 @@ impl PathPattern {
     /// Reads a pattern.
     ///
     /// # Errors
-    /// Where it is relative, names nothing, or is too long.
+    /// Returns an error if it is relative, names nothing, or is too long.
     pub fn new(text: &str) -> Result<Self, PathPatternError> {
         if text.len() > MAX_PATH {
             return Err(PathPatternError::TooLong);
