@@ -33,7 +33,7 @@ impl HeldProgram {
     /// Takes hold of what `process` has open as `descriptor`, and is about to execute with these variables.
     ///
     /// # Errors
-    /// Where the process has ended, or has no such descriptor.
+    /// Returns an error if the process has ended, or has no such descriptor.
     pub fn of(
         process: &Process,
         descriptor: i32,

@@ -27,7 +27,7 @@ impl Kept {
     /// The digests in the file at `path`, which is made where it is not there.
     ///
     /// # Errors
-    /// Where it cannot be opened, or others may read or write it.
+    /// Returns an error if it cannot be opened, or others may read or write it.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         if let Some(directory) = path.parent() {
             DirBuilder::new().recursive(true).mode(0o700).create(directory)?;

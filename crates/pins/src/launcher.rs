@@ -26,7 +26,7 @@ impl Launcher {
     /// Files of this process that are open, with the paths at which they were found.
     ///
     /// # Errors
-    /// Where they cannot be looked at.
+    /// Returns an error if they cannot be looked at.
     pub fn of_files<'f>(files: impl IntoIterator<Item = (&'f Path, &'f File)>) -> io::Result<Self> {
         let file = |(path, file): (&Path, &File)| {
             let path = std::path::absolute(path)?;
@@ -41,7 +41,7 @@ impl Launcher {
     /// Files at these paths, as a process sees them.
     ///
     /// # Errors
-    /// Where the process ended, or may not be looked at.
+    /// Returns an error if the process ended, or may not be looked at.
     pub fn of_process(process: &Process, paths: &[String]) -> Result<Self, HashError> {
         let root = process.root()?;
         let directory = process.working_directory()?;

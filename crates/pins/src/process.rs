@@ -75,7 +75,7 @@ impl Process {
     /// Takes hold of process `pid`.
     ///
     /// # Errors
-    /// Where there is none.
+    /// Returns an error if there is none.
     pub fn open(pid: u32) -> Result<Self, ProcessError> {
         OpenOptions::new()
             .read(true)
@@ -98,7 +98,7 @@ impl Process {
     /// Its effective user id.
     ///
     /// # Errors
-    /// Where it has ended.
+    /// Returns an error if it has ended.
     pub fn uid(&self) -> Result<u32, ProcessError> {
         let metadata = self.directory.metadata().map_err(self.failed("its owner"))?;
         Ok(metadata.uid())
@@ -107,7 +107,7 @@ impl Process {
     /// When it started, in clock ticks since boot.
     ///
     /// # Errors
-    /// Where it has ended.
+    /// Returns an error if it has ended.
     pub fn start_ticks(&self) -> Result<u64, ProcessError> {
         let stat = self.read("stat", 4096)?;
         let after_name = stat.iter().rposition(|&c| c == b')').map_or(0, |end| end + 1);
@@ -122,7 +122,7 @@ impl Process {
     /// The file it runs from.
     ///
     /// # Errors
-    /// Where it has ended or belongs to someone else.
+    /// Returns an error if it has ended or belongs to someone else.
     pub fn executable(&self) -> Result<Executable, ProcessError> {
         self.file_at("exe", "exe")
     }
@@ -130,7 +130,7 @@ impl Process {
     /// A file that it has open.
     ///
     /// # Errors
-    /// Where it has ended, belongs to someone else, or has none of that number.
+    /// Returns an error if it has ended, belongs to someone else, or has none of that number.
     pub fn opened(&self, descriptor: i32) -> Result<Executable, ProcessError> {
         self.file_at(&format!("fd/{descriptor}"), "fd")
     }
@@ -173,7 +173,7 @@ impl Process {
     /// Its root directory, in its mount namespace.
     ///
     /// # Errors
-    /// Where it has ended or belongs to someone else.
+    /// Returns an error if it has ended or belongs to someone else.
     pub fn root(&self) -> Result<Root, ProcessError> {
         self.descriptor("root", "root").map(Root::from_descriptor)
     }
@@ -181,7 +181,7 @@ impl Process {
     /// Its working directory, as a path inside its root.
     ///
     /// # Errors
-    /// Where it has ended or belongs to someone else.
+    /// Returns an error if it has ended or belongs to someone else.
     pub fn working_directory(&self) -> Result<PathBuf, ProcessError> {
         self.link_inside_root("cwd", "cwd")
     }
@@ -189,7 +189,7 @@ impl Process {
     /// Its arguments; the process can overwrite them, so they are what it says of itself.
     ///
     /// # Errors
-    /// Where it has ended.
+    /// Returns an error if it has ended.
     pub fn arguments(&self) -> Result<Vec<OsString>, ProcessError> {
         Ok(strings(&self.read("cmdline", MAX_STRINGS)?))
     }
@@ -197,7 +197,7 @@ impl Process {
     /// The value of an environment variable at its start.
     ///
     /// # Errors
-    /// Where it has ended or belongs to someone else.
+    /// Returns an error if it has ended or belongs to someone else.
     pub fn variable(&self, name: &str) -> Result<Option<OsString>, ProcessError> {
         let environment = strings(&self.read("environ", MAX_STRINGS)?);
         Ok(environment.iter().find_map(|entry| {
@@ -212,7 +212,7 @@ impl Process {
     /// Names of its environment variables at its start, those that are no UTF-8 left out.
     ///
     /// # Errors
-    /// Where it has ended or belongs to someone else.
+    /// Returns an error if it has ended or belongs to someone else.
     pub fn variables(&self) -> Result<Vec<String>, ProcessError> {
         let environment = strings(&self.read("environ", MAX_STRINGS)?);
         let name = |entry: &OsString| Some(entry.to_str()?.split_once('=')?.0.to_owned());

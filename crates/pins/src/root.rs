@@ -55,7 +55,7 @@ impl Root {
     /// Takes the directory at `path` of this process's own file system for a root.
     ///
     /// # Errors
-    /// Where it cannot be opened or is no directory.
+    /// Returns an error if it cannot be opened or is no directory.
     pub fn at(path: &Path) -> io::Result<Self> {
         let file = OpenOptions::new()
             .read(true)

@@ -42,7 +42,7 @@ impl Index {
     /// Python.
     ///
     /// # Errors
-    /// Where there are over 5,000, or the caller asked to stop.
+    /// Returns an error if there are over 5,000, or the caller asked to stop.
     pub(super) fn read<'d>(
         root: &Root,
         directories: impl Iterator<Item = &'d PathBuf>,

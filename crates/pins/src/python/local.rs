@@ -33,7 +33,7 @@ impl Local {
     /// Reads the names in `directory`.
     ///
     /// # Errors
-    /// Where it cannot be read.
+    /// Returns an error if it cannot be read.
     pub(super) fn read(root: &Root, directory: &Path) -> Result<Self, PackageError> {
         let mut local = Self::default();
         for name in root.names(directory).map_err(unreadable(directory))? {
