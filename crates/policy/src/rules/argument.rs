@@ -35,7 +35,7 @@ impl ArgumentPath {
     /// Reads `text`.
     ///
     /// # Errors
-    /// Where a name is missing, an item is picked, or a `*` stands within a name.
+    /// Returns an error if a name is missing, an item is picked, or a `*` stands within a name.
     pub fn new(text: &str) -> Result<Self, ArgumentPathError> {
         let step = |part: &str| {
             let name = part.trim_end_matches("[]");

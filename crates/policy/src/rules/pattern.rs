@@ -36,7 +36,7 @@ impl Pattern {
     /// Compiles `pattern`.
     ///
     /// # Errors
-    /// Where it is empty, no regular expression, or too large.
+    /// Returns an error if it is empty, no regular expression, or too large.
     pub fn new(pattern: &str) -> Result<Self, PatternError> {
         if pattern.trim().is_empty() {
             return Err(PatternError::Empty);
@@ -108,7 +108,7 @@ impl PathGlob {
     /// Compiles `glob`.
     ///
     /// # Errors
-    /// Where it is empty or too large.
+    /// Returns an error if it is empty or too large.
     pub fn new(glob: &str) -> Result<Self, PatternError> {
         if glob.trim().is_empty() {
             return Err(PatternError::Empty);

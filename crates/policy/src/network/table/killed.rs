@@ -40,7 +40,7 @@ impl Tables {
     /// Adds the list that refuses everything.
     ///
     /// # Errors
-    /// Where no rule number is left.
+    /// Returns an error if no rule number is left.
     pub fn add_killed(&mut self, numbering: &mut Numbering) -> Result<(), CompileError> {
         let number = numbering.rule(&RuleKind::Kill, NAME)?;
         self.rules.insert(

@@ -164,7 +164,7 @@ pub enum CompileError {
 /// Compiles the rules of `policy`. A rule that comes first in the file gives its number to a verdict.
 ///
 /// # Errors
-/// Where the kernel's tables are too small; `numbering` stays usable.
+/// Returns an error if the kernel's tables are too small; `numbering` stays usable.
 pub fn compile(
     policy: &Policy,
     resolved: &Resolved,
