@@ -65,7 +65,7 @@ impl<'t> Envelope<'t> {
     ///
     /// # Errors
     ///
-    /// Where it is none, with its id if that could be read.
+    /// Returns an error if it is none, with its id if that could be read.
     pub fn read(whole: Value<'t>) -> Result<Self, Invalid> {
         let parts = Parts::of(whole);
         let id = parts.id.map(request_id);

@@ -110,7 +110,7 @@ impl Scanner {
     ///
     /// # Errors
     ///
-    /// Where it is not, with the position.
+    /// Returns an error if it is not, with the position.
     pub fn scan<'t>(&'t mut self, line: &'t [u8], lone: LoneSurrogate) -> Result<Scan<'t>, Malformed> {
         self.open.clear();
         self.open.shrink_to(KEPT);

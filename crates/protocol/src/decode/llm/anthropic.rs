@@ -51,7 +51,7 @@ impl<'t> Event<'t> {
     /// Reads an event's data.
     ///
     /// # Errors
-    /// Where it says something about a message, and not what the API says.
+    /// Returns an error if it says something about a message, and not what the API says.
     pub fn read(data: Value<'t>) -> Result<Self, Unfit> {
         let names = ["type", "index", "message", "content_block", "delta"];
         let [kind, index, message, block, delta] = pick(data, names)?;
@@ -135,7 +135,7 @@ impl<'t> Block<'t> {
     /// Reads a block.
     ///
     /// # Errors
-    /// Where it is a call whose name cannot be told.
+    /// Returns an error if it is a call whose name cannot be told.
     pub fn read(block: Value<'t>) -> Result<Self, Unfit> {
         let names = ["type", "id", "name", "input", "toolset_name", "server_name"];
         let [kind, id, name, input, toolset, server] = pick(block, names)?;
@@ -234,7 +234,7 @@ impl<'t> Message<'t> {
     /// Reads a message; what is none has no content.
     ///
     /// # Errors
-    /// Where a block cannot be read.
+    /// Returns an error if a block cannot be read.
     pub fn read(message: Value<'t>) -> Result<Self, Unfit> {
         let [content, stop_reason] = pick(message, ["content", "stop_reason"])?;
         if content.is_some_and(Value::is_object) {

@@ -8,7 +8,8 @@ use crate::decode::json::{Value, ValueKind};
 /// The members with these names; `None` where one is missing or `null`.
 ///
 /// # Errors
-/// Where it is no object, or has a name that some readers take for one of these although it is spelled otherwise.
+/// Returns an error if it is no object, or has a name that some readers take for one of these although it is
+/// spelled otherwise.
 pub(super) fn fields<'t, const N: usize>(
     object: Value<'t>,
     names: [&str; N],

@@ -92,7 +92,7 @@ pub enum Kind {
 /// The choices of a chunk or body, in order; none where it has none.
 ///
 /// # Errors
-/// Where readers could differ about the calls in it.
+/// Returns an error if readers could differ about the calls in it.
 pub fn choices(root: Value<'_>, part: Part) -> Result<Vec<Choice<'_>>, Unfit> {
     let [choices] = fields(root, ["choices"])?;
     items(choices)?.map(|value| choice(value, part)).collect()

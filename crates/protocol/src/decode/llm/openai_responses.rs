@@ -87,7 +87,7 @@ pub enum Given<'t> {
 /// Reads an event.
 ///
 /// # Errors
-/// Where readers could differ about the calls in it.
+/// Returns an error if readers could differ about the calls in it.
 pub fn event(root: Value<'_>) -> Result<Event<'_>, Unfit> {
     let names = [
         "type",
@@ -138,7 +138,7 @@ fn told<'t>(kind: &str, root: Value<'t>) -> Result<Option<Told<'t>>, Unfit> {
 /// The items of a response.
 ///
 /// # Errors
-/// Where readers could differ about them.
+/// Returns an error if readers could differ about them.
 pub fn output<'t>(response: Value<'t>) -> Result<impl Iterator<Item = Value<'t>>, Unfit> {
     let [output] = fields(response, ["output"])?;
     items(output)
@@ -147,7 +147,7 @@ pub fn output<'t>(response: Value<'t>) -> Result<impl Iterator<Item = Value<'t>>
 /// Reads an item.
 ///
 /// # Errors
-/// Where readers could differ about the call in it.
+/// Returns an error if readers could differ about the call in it.
 pub fn item(value: Value<'_>) -> Result<Item<'_>, Unfit> {
     let [kind, id] = fields(value, ["type", "id"])?;
     let kind = text(kind)?;

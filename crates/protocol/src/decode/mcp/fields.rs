@@ -73,7 +73,8 @@ impl<'a> Params<'a> {
     ///
     /// # Errors
     ///
-    /// Where a name is another spelling of a known one: some servers take the one for the other.
+    /// Returns an error if a name is another spelling of a known one: some servers take the one for the
+    /// other.
     pub(super) fn strict(&self) -> Result<&Self, Unfit> {
         if self.misspelled {
             return Err(Unfit::Invalid(

@@ -162,7 +162,7 @@ impl Dialogue {
     ///
     /// # Errors
     ///
-    /// Where it has no meaning, or may not be sent now.
+    /// Returns an error if it has no meaning, or may not be sent now.
     pub fn read<'a>(
         &mut self,
         side: Side,

@@ -24,7 +24,7 @@ impl<'t> Arguments<'t> {
     /// Reads what may be nothing.
     ///
     /// # Errors
-    /// Where it is more than mcpmon reads, but not than others can.
+    /// Returns an error if it is more than mcpmon reads, but not than others can.
     pub(super) fn read(text: &'t str) -> Result<Self, Fault> {
         match text.trim().is_empty() {
             true => Ok(Self::Absent),
@@ -83,7 +83,7 @@ impl<'t> Arguments<'t> {
 /// A text of arguments as [`canonical`] writes it.
 ///
 /// # Errors
-/// Where it is no JSON.
+/// Returns an error if it is no JSON.
 pub(super) fn spelled(text: &str) -> Result<String, Fault> {
     let mut scanner = Scanner::new(DEEPEST);
     let scan = scanner.scan(text.as_bytes(), LoneSurrogate::Replace);

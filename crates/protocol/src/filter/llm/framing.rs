@@ -26,7 +26,7 @@ impl Framing {
     /// it.
     ///
     /// # Errors
-    /// Where they do not agree, and each could find a call that the other does not.
+    /// Returns an error if they do not agree, and each could find a call that the other does not.
     pub fn of(
         dialect: Dialect,
         asked_stream: bool,

@@ -159,8 +159,9 @@ impl Response {
     /// Takes what the provider sent, cut anywhere, and puts into `out` what goes on to the agent now.
     ///
     /// # Errors
-    /// Where the response cannot go on. In the middle of a stream `out` has the dialect's own way of saying so, and
-    /// what comes behind it is dropped; a body that was to come whole is answered with [`error_body`].
+    /// Returns an error if the response cannot go on. In the middle of a stream `out` has the dialect's own
+    /// way of saying so, and what comes behind it is dropped; a body that was to come whole is answered with
+    /// [`error_body`].
     pub fn push(&mut self, chunk: &[u8], judge: &mut dyn Judge, out: &mut Vec<u8>) -> Result<(), Fault> {
         if let Some(fault) = &self.fault {
             return Err(fault.clone());

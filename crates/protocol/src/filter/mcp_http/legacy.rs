@@ -16,7 +16,7 @@ pub struct Endpoint {
 ///
 /// # Errors
 ///
-/// Where that is not at the server itself, or readers could differ on where it is.
+/// Returns an error if that is not at the server itself, or readers could differ on where it is.
 pub fn endpoint(server: &str, reference: &str) -> Result<String, Fault> {
     let fault = |cause| Fault::Endpoint { cause };
     let server = Url::read(server).ok_or_else(|| fault("the server's own URL is none"))?;

@@ -44,7 +44,7 @@ pub struct Asked {
 /// Reads and judges a request.
 ///
 /// # Errors
-/// Where it may not go on.
+/// Returns an error if it may not go on.
 pub fn read_request(dialect: Dialect, body: &[u8], judge: &mut dyn Judge) -> Result<Asked, Fault> {
     read(body, judge, |root, reading, asked| {
         request(dialect, root, reading, asked)
@@ -54,7 +54,7 @@ pub fn read_request(dialect: Dialect, body: &[u8], judge: &mut dyn Judge) -> Res
 /// Reads a request whose answer can carry no call: its texts are redacted.
 ///
 /// # Errors
-/// Where it may not go on.
+/// Returns an error if it may not go on.
 pub fn read_texts(body: &[u8], judge: &mut dyn Judge) -> Result<Asked, Fault> {
     read(body, judge, |root, reading, _| texts::request(root, reading))
 }
@@ -62,7 +62,7 @@ pub fn read_texts(body: &[u8], judge: &mut dyn Judge) -> Result<Asked, Fault> {
 /// Reads and judges a batch of requests, each on its own.
 ///
 /// # Errors
-/// Where one of them may not go on.
+/// Returns an error if one of them may not go on.
 pub fn read_batch(dialect: Dialect, body: &[u8], judge: &mut dyn Judge) -> Result<Asked, Fault> {
     read(body, judge, |root, reading, _| {
         let requests = strict::value(root, "requests")?
