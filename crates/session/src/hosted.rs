@@ -24,13 +24,13 @@ pub trait Host: fmt::Debug + Send + Sync {
     /// Takes in a server of a session.
     ///
     /// # Errors
-    /// Where the store cannot be written.
+    /// Returns an error if the store cannot be written.
     fn join(&self, now: Timestamp, member: &Member) -> Result<(), StoreError>;
 
     /// What is shared, without the policy.
     ///
     /// # Errors
-    /// Where the store cannot be read.
+    /// Returns an error if the store cannot be read.
     fn look(&self, member: &Member) -> Result<State, StoreError>;
 
     /// Checks a call beside the others of its session, and counts it.
@@ -62,7 +62,7 @@ impl Hosting {
     /// In the daemon, whose records go to `destination`.
     ///
     /// # Errors
-    /// Where no thread can be started.
+    /// Returns an error if no thread can be started.
     pub fn of_daemon(
         host: Arc<dyn Host>,
         destination: impl Destination + 'static,
@@ -86,7 +86,7 @@ impl Hosting {
 /// Records to a store, and reads results for what is sensitive in them on their way.
 ///
 /// # Errors
-/// Where the store cannot be opened or made, or no thread can be started.
+/// Returns an error if the store cannot be opened or made, or no thread can be started.
 pub fn recorder(settings: Settings) -> Result<Recorder, StoreError> {
     let store = Store::open_at(&settings.location, settings.access)?;
     Recorder::with(Box::new(Reading(store)), settings)
@@ -96,7 +96,7 @@ impl Judge {
     /// Joins the session of `conversation` as one of many judges of this process, under the policy `loaded`.
     ///
     /// # Errors
-    /// Where the store cannot be used.
+    /// Returns an error if the store cannot be used.
     pub fn hosted(
         now: Timestamp,
         hosting: &Hosting,

@@ -181,7 +181,7 @@ impl Judge {
     /// Joins the session, through the daemon if it answers, else in the user's own store.
     ///
     /// # Errors
-    /// Where the policy cannot be used, or there is neither a daemon nor a store.
+    /// Returns an error if the policy cannot be used, or there is neither a daemon nor a store.
     pub fn open(now: Timestamp, options: Options) -> Result<Self, JudgeError> {
         let mut judge = Self::prepare(now, options)?;
         judge.join(now)?;
@@ -192,7 +192,7 @@ impl Judge {
     /// follows, [`join`](Self::join) is to be called before anything else is judged, or what was recorded is lost.
     ///
     /// # Errors
-    /// Where the policy cannot be used, or there is neither a daemon nor a store.
+    /// Returns an error if the policy cannot be used, or there is neither a daemon nor a store.
     pub fn prepare(now: Timestamp, mut options: Options) -> Result<Self, JudgeError> {
         let lookups = files::Lookups::of(&mut options);
         let mut judge = Self::admitted(now, options)?;
@@ -294,7 +294,7 @@ impl Judge {
     /// Joins the session, and begins to keep what is recorded.
     ///
     /// # Errors
-    /// Where the store cannot be read or written, or no thread can be started.
+    /// Returns an error if the store cannot be read or written, or no thread can be started.
     pub fn join(&mut self, now: Timestamp) -> Result<(), JudgeError> {
         self.lookups.place(&mut self.monitor);
         let (destination, snapshot): (Box<dyn Destination>, Snapshot) = match self.entrance.take() {

@@ -46,7 +46,7 @@ pub(super) struct Line(Vec<u8>);
 
 impl Line {
     /// # Errors
-    /// Where it has no JSON form.
+    /// Returns an error if it has no JSON form.
     pub(super) fn of(say: &impl Serialize) -> serde_json::Result<Self> {
         let mut line = serde_json::to_vec(say)?;
         line.push(b'\n');
@@ -93,7 +93,7 @@ impl Link {
     /// Connects to the daemon at `path`.
     ///
     /// # Errors
-    /// Where there is none, or it refuses this process.
+    /// Returns an error if there is none, or it refuses this process.
     pub(super) fn open(path: &Path, hello: Hello) -> Result<(Self, State), LinkError> {
         let link = Self(Arc::new(Shared {
             path: path.to_owned(),
@@ -125,7 +125,7 @@ impl Link {
     /// Says something and waits for the answer; connects again where the connection is gone.
     ///
     /// # Errors
-    /// Where the daemon is not there, does not answer in time, or refuses.
+    /// Returns an error if the daemon is not there, does not answer in time, or refuses.
     pub(super) fn say(&self, say: &Say) -> Result<Hear, LinkError> {
         let mut stream = lock(&self.0.stream);
         if stream.is_none() {
@@ -137,7 +137,7 @@ impl Link {
     /// The same for what is to be kept: whoever says something else does not wait for it.
     ///
     /// # Errors
-    /// Where the daemon is not there, does not answer in time, or refuses.
+    /// Returns an error if the daemon is not there, does not answer in time, or refuses.
     pub(super) fn keep(&self, line: &Line) -> Result<Hear, LinkError> {
         let mut stream = lock(&self.0.records);
         if stream.is_some()
@@ -158,7 +158,7 @@ impl Link {
     /// Says which process was started to serve, now and whenever the daemon is connected again.
     ///
     /// # Errors
-    /// Where the daemon is not there, does not answer in time, or refuses.
+    /// Returns an error if the daemon is not there, does not answer in time, or refuses.
     pub(super) fn serves(&self, process: Started) -> Result<(), LinkError> {
         lock(&self.0.hello).child = Some(process);
         self.say(&Say::Serves { process }).map(drop)

@@ -8,7 +8,7 @@ use super::{JudgeError, Options, kept::ThroughDaemon, link::Link, own_settings, 
 /// Records `event` as one of the server and session of `options`, in which nobody takes part for that.
 ///
 /// # Errors
-/// Where the policy cannot be used, or there is neither a daemon nor a store.
+/// Returns an error if the policy cannot be used, or there is neither a daemon nor a store.
 pub fn note(options: &Options, mut event: Event) -> Result<(), JudgeError> {
     let conversation = &options.conversation;
     event.session_id = conversation.session.clone();

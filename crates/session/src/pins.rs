@@ -26,7 +26,7 @@ pub const fn by(ground: Ground) -> &'static str {
 /// Writes an accepted set, and removes the one it replaces.
 ///
 /// # Errors
-/// Where the queue of the store is full or closed; as much as possible is written.
+/// Returns an error if the queue of the store is full or closed; as much as possible is written.
 pub fn store(recorder: &Recorder, now: Timestamp, added: &Added, by: &str) -> Result<(), Refused> {
     let rows = to_rows(&added.set, now, by);
     let mut written: Vec<_> = rows.into_iter().map(|row| recorder.put_pin(row)).collect();
