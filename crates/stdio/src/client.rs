@@ -47,7 +47,7 @@ impl Client {
     /// The client at this process's standard input and output.
     ///
     /// # Errors
-    /// Where a descriptor cannot be duplicated.
+    /// Returns an error if a descriptor cannot be duplicated.
     pub fn of_process(guarded: Box<Guarded>, filter: Filter) -> Result<Self, RelayError> {
         let input = io::stdin().as_fd().try_clone_to_owned()?;
         let output = Sink::inherited(io::stdout().as_fd().try_clone_to_owned()?)?;
@@ -75,7 +75,7 @@ impl Client {
     /// to end.
     ///
     /// # Errors
-    /// Where a descriptor cannot be polled or read.
+    /// Returns an error if a descriptor cannot be polled or read.
     pub fn turn_away(mut self, clock: fn() -> Timestamp, denial: &Denial) -> Result<(), RelayError> {
         self.filter.turn_away(clock(), denial, &mut self.out);
         self.answer();

@@ -136,7 +136,7 @@ impl<'a, T: Send + 'static> Relay<'a, T> {
     /// Takes this process's standard input and output, which lead nowhere from then on.
     ///
     /// # Errors
-    /// Where a descriptor cannot be duplicated.
+    /// Returns an error if a descriptor cannot be duplicated.
     pub fn new(
         guarded: Box<Guarded>,
         server: Server,
@@ -181,7 +181,7 @@ impl<'a, T: Send + 'static> Relay<'a, T> {
     /// Relays until one side ends, and leaves no process behind.
     ///
     /// # Errors
-    /// Where a system call fails; the server is killed.
+    /// Returns an error if a system call fails; the server is killed.
     pub fn run(mut self) -> Result<Closing, RelayError> {
         let parting = self.relay();
         if let Ok(Parting::Ended(_)) = &parting {
