@@ -129,13 +129,13 @@ pub trait Destination: Send {
     /// Keeps `entries`, in their order: all of them, or none.
     ///
     /// # Errors
-    /// Where it cannot; [`StoreError::is_transient`] says whether it is worth trying again.
+    /// Returns an error if it cannot; [`StoreError::is_transient`] says whether it is worth trying again.
     fn keep(&mut self, entries: &[Entry]) -> Result<(), StoreError>;
 
     /// Removes some of what the limits forbid.
     ///
     /// # Errors
-    /// Where it cannot.
+    /// Returns an error if it cannot.
     fn prune(&mut self, limits: Limits, now: Timestamp) -> Result<Pruned, StoreError>;
 
     /// Returns whether [`Entry::Unposted`] is kept here, so that an event that was not posted is posted
@@ -147,7 +147,7 @@ pub trait Destination: Send {
     /// Claims events that the webhook has not acknowledged and that no living process posts, at most `max`.
     ///
     /// # Errors
-    /// Where it cannot.
+    /// Returns an error if it cannot.
     fn claim_unposted(&mut self, _now: Timestamp, _max: usize) -> Result<ClaimedPosts, StoreError> {
         Ok(ClaimedPosts::default())
     }

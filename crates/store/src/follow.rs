@@ -21,7 +21,7 @@ impl Follow {
     /// Starts behind the newest `limit` events of `reader`, which are returned, oldest first.
     ///
     /// # Errors
-    /// Where the store cannot be read.
+    /// Returns an error if the store cannot be read.
     pub fn start(reader: Reader, filter: Filter, limit: u32) -> Result<(Self, Vec<StoredEvent>), QueryError> {
         // What is written in between comes again in neither.
         let seq = reader.last_seq()?;
@@ -33,7 +33,7 @@ impl Follow {
     /// What came since the last look; empty when nothing did.
     ///
     /// # Errors
-    /// Where the store cannot be read.
+    /// Returns an error if the store cannot be read.
     pub fn next_events(&mut self) -> Result<Vec<StoredEvent>, QueryError> {
         self.thaw();
         let events = self.reader.events_after(self.seq, &self.filter, LIMIT)?;

@@ -31,7 +31,7 @@ impl Generation {
     /// Opens the number at `path`.
     ///
     /// # Errors
-    /// Where it is not there, or may not be read.
+    /// Returns an error if it is not there, or may not be read.
     pub fn open(path: &Path) -> io::Result<Self> {
         let flags = (OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits();
         let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;

@@ -59,7 +59,7 @@ impl Journal {
     /// Keeps `event` until it is settled; `false` where there is no room.
     ///
     /// # Errors
-    /// Where the file cannot be made or written.
+    /// Returns an error if the file cannot be made or written.
     pub(super) fn keep(&self, event: &StoredEvent) -> io::Result<bool> {
         let mut line = serde_json::to_vec(&json::to_json(event))?;
         line.push(b'\n');

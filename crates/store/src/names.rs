@@ -8,7 +8,7 @@ use serde::{
 /// The name of a fieldless variant, such as `agent_to_server`.
 ///
 /// # Panics
-/// Where the variant has fields.
+/// Panics if the variant has fields.
 #[must_use]
 pub fn name<T: Serialize>(value: &T) -> String {
     match serde_json::to_value(value) {
@@ -20,7 +20,7 @@ pub fn name<T: Serialize>(value: &T) -> String {
 /// The variant of that name.
 ///
 /// # Errors
-/// Where there is none; the message lists those that are.
+/// Returns an error if there is none; the message lists those that are.
 pub fn parse_name<T: DeserializeOwned>(name: &str) -> Result<T, Error> {
     T::deserialize(name.into_deserializer())
 }

@@ -98,7 +98,7 @@ impl Reader {
     /// Opens the store at `path`.
     ///
     /// # Errors
-    /// Where it is missing, may not be read, or is none of this version.
+    /// Returns an error if it is missing, may not be read, or is none of this version.
     pub fn open(path: &Path) -> Result<Self, OpenError> {
         Self::open_checked(path, schema::check)
     }
@@ -127,7 +127,7 @@ impl Reader {
     /// The event of this identity, if it is there.
     ///
     /// # Errors
-    /// Where the store cannot be read.
+    /// Returns an error if the store cannot be read.
     pub fn event(&self, id: Uuid) -> Result<Option<StoredEvent>, QueryError> {
         self.run(|connection| query::event(connection, id))
     }
@@ -135,7 +135,7 @@ impl Reader {
     /// The newest `limit` events that match, oldest first.
     ///
     /// # Errors
-    /// Where the store cannot be read.
+    /// Returns an error if the store cannot be read.
     pub fn events(&self, filter: &Filter, limit: u32) -> Result<Vec<StoredEvent>, QueryError> {
         self.run(|connection| query::events(connection, filter, Window::Newest { limit }))
     }
@@ -143,7 +143,7 @@ impl Reader {
     /// Where the newest `limit` events are that match, in the order in which they were recorded.
     ///
     /// # Errors
-    /// Where the store cannot be read.
+    /// Returns an error if the store cannot be read.
     pub fn find(&self, filter: &Filter, limit: u32) -> Result<EventPositions, QueryError> {
         self.run(|connection| query::find(connection, filter, Window::Newest { limit }))
             .map(EventPositions)
@@ -152,7 +152,7 @@ impl Reader {
     /// Looks at each event that was found, one after the other; those that retention removed since are left out.
     ///
     /// # Errors
-    /// Where the store cannot be read, or `look` fails.
+    /// Returns an error if the store cannot be read, or `look` fails.
     pub fn each<E: From<QueryError>>(
         &self,
         found: &EventPositions,
@@ -169,7 +169,7 @@ impl Reader {
     /// At most `limit` events that match from after position `seq`, oldest first.
     ///
     /// # Errors
-    /// Where the store cannot be read.
+    /// Returns an error if the store cannot be read.
     pub fn events_after(
         &self,
         seq: i64,
@@ -182,7 +182,7 @@ impl Reader {
     /// The newest `limit` server starts that match, oldest first, each with its end and its mismatches.
     ///
     /// # Errors
-    /// Where the store cannot be read.
+    /// Returns an error if the store cannot be read.
     pub fn launches(&self, filter: &Filter, limit: u32) -> Result<Vec<Launch>, QueryError> {
         self.run(|connection| launches::load(connection, filter, limit))
     }
@@ -190,7 +190,7 @@ impl Reader {
     /// Where the newest `limit` tool calls are that match, oldest first.
     ///
     /// # Errors
-    /// Where the store cannot be read.
+    /// Returns an error if the store cannot be read.
     pub fn calls(&self, filter: &Filter, limit: u32) -> Result<Vec<CallPlaces>, QueryError> {
         self.run(|connection| calls::find(connection, filter, limit))
     }
@@ -198,7 +198,7 @@ impl Reader {
     /// A call that was found, without what retention removed since.
     ///
     /// # Errors
-    /// Where the store cannot be read.
+    /// Returns an error if the store cannot be read.
     pub fn call(&self, places: &CallPlaces) -> Result<ToolCall, QueryError> {
         self.run(|connection| calls::read(connection, places))
     }
@@ -206,7 +206,7 @@ impl Reader {
     /// All servers by id.
     ///
     /// # Errors
-    /// Where the store cannot be read.
+    /// Returns an error if the store cannot be read.
     pub fn servers(&self) -> Result<Vec<ServerSummary>, QueryError> {
         self.run(servers::load)
     }
@@ -214,7 +214,7 @@ impl Reader {
     /// All pins by key, set and part.
     ///
     /// # Errors
-    /// Where the store, or one of the pins, cannot be read.
+    /// Returns an error if the store, or one of the pins, cannot be read.
     pub fn pins(&self) -> Result<Vec<BinaryPin>, QueryError> {
         self.run(pins::load)
     }
@@ -222,7 +222,7 @@ impl Reader {
     /// The definitions that are selected, by server, package, user, kind and name.
     ///
     /// # Errors
-    /// Where the store, or one of them, cannot be read.
+    /// Returns an error if the store, or one of them, cannot be read.
     pub fn definitions(&self, selection: &Selection) -> Result<Vec<DefinitionRecord>, QueryError> {
         self.run(|connection| definitions::load(connection, selection))
     }
@@ -230,7 +230,7 @@ impl Reader {
     /// Definitions of one server, package and user, by kind and name.
     ///
     /// # Errors
-    /// Where the store, or one of them, cannot be read.
+    /// Returns an error if the store, or one of them, cannot be read.
     pub fn definitions_of(&self, identity: &PinKey) -> Result<Vec<DefinitionRecord>, QueryError> {
         self.run(|connection| definitions::of(connection, identity))
     }
@@ -238,7 +238,7 @@ impl Reader {
     /// What a person refused of one server, package and user, and who.
     ///
     /// # Errors
-    /// Where the store cannot be read.
+    /// Returns an error if the store cannot be read.
     pub fn refused(&self, identity: &PinKey) -> Result<Vec<(DefinitionKey, String)>, QueryError> {
         self.run(|connection| definitions::refused(connection, identity))
     }
@@ -246,7 +246,7 @@ impl Reader {
     /// When a person had definitions of one server and user forgotten, and of which name, `None` for all of them.
     ///
     /// # Errors
-    /// Where the store cannot be read.
+    /// Returns an error if the store cannot be read.
     pub fn forgotten(&self, identity: &PinKey) -> Result<Vec<(Option<String>, Timestamp)>, QueryError> {
         self.run(|connection| forgotten::of(connection, identity))
     }
@@ -254,7 +254,7 @@ impl Reader {
     /// Ids of the servers of one user that anything is pinned for.
     ///
     /// # Errors
-    /// Where the store cannot be read.
+    /// Returns an error if the store cannot be read.
     pub fn pinned_servers(&self, uid: u32) -> Result<Vec<ServerId>, QueryError> {
         self.run(|connection| definitions::pinned_servers(connection, uid))
     }
@@ -262,7 +262,7 @@ impl Reader {
     /// Labels of the newest `limit` bodies that are kept, oldest first, each with the name of its key.
     ///
     /// # Errors
-    /// Where the store cannot be read.
+    /// Returns an error if the store cannot be read.
     pub fn bodies(&self, now: Timestamp, limit: u32) -> Result<Vec<(Label, String)>, QueryError> {
         self.run(|connection| bodies::table::labels(connection, now, limit))
     }
@@ -270,7 +270,7 @@ impl Reader {
     /// The bodies that are kept of one exchange, in the order they were written.
     ///
     /// # Errors
-    /// Where the store, or one of them, cannot be read.
+    /// Returns an error if the store, or one of them, cannot be read.
     pub fn bodies_of(&self, now: Timestamp, request: &str) -> Result<Vec<SealedBody>, QueryError> {
         self.run(|connection| bodies::table::of(connection, now, request))
     }
@@ -278,7 +278,7 @@ impl Reader {
     /// What persons stopped.
     ///
     /// # Errors
-    /// Where the store cannot be read.
+    /// Returns an error if the store cannot be read.
     pub fn kills(&self) -> Result<Kills, QueryError> {
         self.run(kills::load)
     }
@@ -286,7 +286,7 @@ impl Reader {
     /// Who is in a session and has not left; some of them may be gone.
     ///
     /// # Errors
-    /// Where the store cannot be read.
+    /// Returns an error if the store cannot be read.
     pub fn members(&self, session: &SessionId) -> Result<Vec<Member>, QueryError> {
         self.run(|connection| sessions::members(connection, session))
     }
@@ -294,7 +294,7 @@ impl Reader {
     /// Who is in any session and has not left; those who were killed never say so.
     ///
     /// # Errors
-    /// Where the store cannot be read.
+    /// Returns an error if the store cannot be read.
     pub fn everybody(&self) -> Result<Vec<Member>, QueryError> {
         self.run(sessions::everybody)
     }
@@ -302,7 +302,7 @@ impl Reader {
     /// The newest `limit` sessions, oldest first.
     ///
     /// # Errors
-    /// Where the store cannot be read.
+    /// Returns an error if the store cannot be read.
     pub fn sessions(&self, limit: u32) -> Result<Vec<SessionSummary>, QueryError> {
         self.run(|connection| sessions::load(connection, limit))
     }
@@ -310,7 +310,7 @@ impl Reader {
     /// When the oldest event happened that is kept.
     ///
     /// # Errors
-    /// Where the store cannot be read.
+    /// Returns an error if the store cannot be read.
     pub fn oldest_event(&self) -> Result<Option<Timestamp>, QueryError> {
         let select = "SELECT min(timestamp) FROM events";
         let oldest =
@@ -321,7 +321,7 @@ impl Reader {
     /// The parts of `span` in which no daemon watched.
     ///
     /// # Errors
-    /// Where the store cannot be read.
+    /// Returns an error if the store cannot be read.
     pub fn unwatched(&self, span: Span) -> Result<Vec<Span>, QueryError> {
         self.run(|connection| watches::unwatched(connection, span))
     }
@@ -329,7 +329,7 @@ impl Reader {
     /// Ids of every session that is remembered, or that an event names: the one whose events are newest last.
     ///
     /// # Errors
-    /// Where the store cannot be read.
+    /// Returns an error if the store cannot be read.
     pub fn session_ids(&self) -> Result<Vec<String>, QueryError> {
         self.run(sessions::ids)
     }

@@ -27,7 +27,7 @@ impl Store {
     /// anything in between. Returns the number of the row that was added.
     ///
     /// # Errors
-    /// Where SQLite fails; then nothing is added, though `work` may have run.
+    /// Returns an error if SQLite fails; then nothing is added, though `work` may have run.
     pub fn among_recent<T>(
         &mut self,
         session: &SessionId,

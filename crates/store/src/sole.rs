@@ -50,7 +50,7 @@ impl Sole {
     /// Takes the store at `path`, which need not be there yet.
     ///
     /// # Errors
-    /// Where another daemon has it, or the file that tells so cannot be made.
+    /// Returns an error if another daemon has it, or the file that tells so cannot be made.
     pub fn take(path: &Path, access: Access) -> Result<Self, SoleError> {
         let store = access.place(path)?;
         let mut name: OsString = store.clone().into_os_string();

@@ -113,7 +113,7 @@ impl Keeper {
     /// Starts the thread that seals with the key that `settings` name.
     ///
     /// # Errors
-    /// Where there is no key, or no thread.
+    /// Returns an error if there is no key, or no thread.
     pub fn start(settings: &BodySettings, recorder: Recorder) -> Result<Self, KeyError> {
         let path = settings.key_file.as_deref().ok_or(KeyError::Unnamed)?;
         let key = BodyKey::at(path)?;

@@ -66,7 +66,7 @@ impl BodyKey {
     /// The key in the file at `path`.
     ///
     /// # Errors
-    /// Where others can read it, or there is no key in it.
+    /// Returns an error if others can read it, or there is no key in it.
     pub fn at(path: &Path) -> Result<Self, KeyError> {
         Ok(Self::new(&secret(path)?))
     }

@@ -114,7 +114,7 @@ impl SealedBody {
     /// Seals `body`, to be removed when it `expires`.
     ///
     /// # Errors
-    /// Where there are no random bytes.
+    /// Returns an error if there are no random bytes.
     pub fn seal(key: &BodyKey, label: Label, expires: Timestamp, body: Vec<u8>) -> Result<Self, Unsealed> {
         let mut nonce = [0; NONCE_LEN];
         SystemRandom::new()
@@ -140,7 +140,7 @@ impl SealedBody {
     /// The body.
     ///
     /// # Errors
-    /// Where the key is another, or anything about it was changed.
+    /// Returns an error if the key is another, or anything about it was changed.
     pub fn open(&self, key: &BodyKey) -> Result<Vec<u8>, Unsealed> {
         if self.key != key.name() {
             return Err(Unsealed::OtherKey {

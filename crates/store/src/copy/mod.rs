@@ -90,7 +90,7 @@ impl Store {
     /// those that hold here stay.
     ///
     /// # Errors
-    /// Where one cannot be read, or the other not written; then nothing is taken over.
+    /// Returns an error if one cannot be read, or the other not written; then nothing is taken over.
     pub fn adopt_decisions(&mut self, other: &Path) -> Result<(), CopyError> {
         let other = Reader::open_any_version(other)?;
         self.write(|to| {
@@ -123,7 +123,7 @@ impl Store {
     /// Takes over what the standby store at `other` has, see [`Adoption`]. Returns how many events those are.
     ///
     /// # Errors
-    /// Where one cannot be read, or the other not written; then nothing is taken over.
+    /// Returns an error if one cannot be read, or the other not written; then nothing is taken over.
     pub fn adopt_all(&mut self, other: &Path) -> Result<u64, CopyError> {
         let mut adoption = Adoption::new(other);
         adoption.finish(self)?;
@@ -134,7 +134,7 @@ impl Store {
     /// Takes over the journals beside the standby store at `other`, whether or not that is there.
     ///
     /// # Errors
-    /// Where the store cannot be written; then those that are left stay.
+    /// Returns an error if the store cannot be written; then those that are left stay.
     pub fn adopt_journals(&mut self, other: &Path) -> Result<(), StoreError> {
         for orphan in journal::orphans(other) {
             let entries: Vec<Entry> = orphan.events.iter().cloned().map(Entry::Rescued).collect();
@@ -172,7 +172,7 @@ impl Adoption {
     /// over, or the store is a new one without any.
     ///
     /// # Errors
-    /// Where one cannot be read.
+    /// Returns an error if one cannot be read.
     pub fn knows_decisions(&self, store: &mut Store) -> Result<bool, CopyError> {
         let standby = Reader::open_any_version(&self.standby)?;
         let knows = store.write_outside(|to| {
@@ -191,7 +191,7 @@ impl Adoption {
     /// Copies what was recorded since it was copied last, while the standby store is still written.
     ///
     /// # Errors
-    /// Where one cannot be read, or the other not written; then nothing is copied.
+    /// Returns an error if one cannot be read, or the other not written; then nothing is copied.
     pub fn copy_records(&mut self, store: &mut Store) -> Result<(), CopyError> {
         self.run(store, |_, _| Ok(()))
     }
@@ -199,7 +199,7 @@ impl Adoption {
     /// Copies the rest, once the standby store is not written any more.
     ///
     /// # Errors
-    /// Where one cannot be read, or the other not written; then nothing more is copied.
+    /// Returns an error if one cannot be read, or the other not written; then nothing more is copied.
     pub fn finish(&mut self, store: &mut Store) -> Result<(), CopyError> {
         self.run(store, |from, to| {
             let begins_anew = begins_anew(from, to)?;

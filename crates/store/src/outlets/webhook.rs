@@ -77,7 +77,7 @@ struct Post {
 
 impl Webhook {
     /// # Errors
-    /// Where no thread can be started.
+    /// Returns an error if no thread can be started.
     pub(super) fn start(settings: &WebhookSettings) -> io::Result<Self> {
         let shared = Arc::new(Shared::default());
         let key = settings.key_file.as_deref().map(bodies::secret).transpose();

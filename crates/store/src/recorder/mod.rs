@@ -128,7 +128,7 @@ impl Recorder {
     /// Opens the store and starts its writer.
     ///
     /// # Errors
-    /// Where the store cannot be opened or made, or no thread can be started.
+    /// Returns an error if the store cannot be opened or made, or no thread can be started.
     pub fn start(settings: Settings) -> Result<Self, StoreError> {
         let store = Store::open_at(&settings.location, settings.access)?;
         Self::with(Box::new(store), settings)
@@ -138,7 +138,7 @@ impl Recorder {
     /// the settings until it is there; journals of processes that were killed are taken over.
     ///
     /// # Errors
-    /// Where no thread can be started.
+    /// Returns an error if no thread can be started.
     pub fn with(destination: Box<dyn Destination>, settings: Settings) -> Result<Self, StoreError> {
         let recorder = Self::new(settings);
         recorder.begin(destination)?;
@@ -163,7 +163,7 @@ impl Recorder {
     /// Starts the writer, which takes everything to `destination`, the journals of processes that were killed too.
     ///
     /// # Errors
-    /// Where no thread can be started.
+    /// Returns an error if no thread can be started.
     pub fn begin(&self, destination: Box<dyn Destination>) -> Result<(), StoreError> {
         let Shared {
             queue,
@@ -253,7 +253,7 @@ impl Recorder {
     /// Keeps `entry`, in order with the events.
     ///
     /// # Errors
-    /// Where the queue is full or closed.
+    /// Returns an error if the queue is full or closed.
     pub fn put(&self, entry: Entry) -> Result<(), Refused> {
         self.0.queue.push(entry)
     }
@@ -261,7 +261,7 @@ impl Recorder {
     /// Keeps `entry` as [`put`](Self::put) does, but takes some milliseconds for it rather than wake the writer.
     ///
     /// # Errors
-    /// Where the queue is full or closed.
+    /// Returns an error if the queue is full or closed.
     pub fn put_soon(&self, entry: Entry) -> Result<(), Refused> {
         self.0.queue.push_soon(entry)
     }
@@ -270,7 +270,7 @@ impl Recorder {
     /// know.
     ///
     /// # Errors
-    /// Where the queue is full or closed.
+    /// Returns an error if the queue is full or closed.
     pub fn put_ahead(&self, entry: Entry) -> Result<(), Refused> {
         self.0.queue.push_ahead(entry)
     }
@@ -284,7 +284,7 @@ impl Recorder {
     /// Keeps all of `entries`, and waits until they are in the store, at most `timeout`.
     ///
     /// # Errors
-    /// Where some are not; those may still get there.
+    /// Returns an error if some are not; those may still get there.
     pub fn put_all(&self, entries: Vec<Entry>, timeout: Duration) -> Result<(), Unkept> {
         let accepted = self.0.queue.accepted();
         for entry in entries {
@@ -300,7 +300,7 @@ impl Recorder {
     /// Writes `pin` over the one of its key, set and part, in order with the events.
     ///
     /// # Errors
-    /// Where the queue is full or closed.
+    /// Returns an error if the queue is full or closed.
     pub fn put_pin(&self, pin: BinaryPin) -> Result<(), Refused> {
         self.put(Entry::PutPin(pin))
     }
@@ -308,7 +308,7 @@ impl Recorder {
     /// Removes every pin of a server.
     ///
     /// # Errors
-    /// Where the queue is full or closed.
+    /// Returns an error if the queue is full or closed.
     pub fn delete_pins(&self, server: ServerId) -> Result<(), Refused> {
         self.put(Entry::DeletePins(server))
     }
@@ -316,7 +316,7 @@ impl Recorder {
     /// Removes one set of pins.
     ///
     /// # Errors
-    /// Where the queue is full or closed.
+    /// Returns an error if the queue is full or closed.
     pub fn delete_pin_set(&self, key: PinKey, number: u32) -> Result<(), Refused> {
         self.put(Entry::DeletePinSet(key, number))
     }
@@ -324,7 +324,7 @@ impl Recorder {
     /// Replaces the servers that the configuration declares.
     ///
     /// # Errors
-    /// Where the queue is full or closed.
+    /// Returns an error if the queue is full or closed.
     pub fn declare(&self, servers: Vec<DeclaredServer>) -> Result<(), Refused> {
         self.put(Entry::Declare(servers))
     }
@@ -332,7 +332,7 @@ impl Recorder {
     /// Takes no server for running any more: what a daemon says before it looks which are.
     ///
     /// # Errors
-    /// Where the queue is full or closed.
+    /// Returns an error if the queue is full or closed.
     pub fn forget_running(&self) -> Result<(), Refused> {
         self.put(Entry::ForgetRunning)
     }
@@ -358,7 +358,7 @@ impl Recorder {
     /// Waits until all that was recorded before is in the store, at most `timeout`.
     ///
     /// # Errors
-    /// Where some of it is not.
+    /// Returns an error if some of it is not.
     pub fn flush(&self, timeout: Duration) -> Result<(), Unsettled> {
         self.0.queue.flush(timeout).map_err(|remaining| Unsettled {
             remaining,

@@ -92,7 +92,7 @@ impl Store {
     /// Opens the store at `path`, makes or migrates it first where needed.
     ///
     /// # Errors
-    /// Where the path is unsafe, the file is not ours or from a later version, or SQLite fails.
+    /// Returns an error if the path is unsafe, the file is not ours or from a later version, or SQLite fails.
     pub fn open(path: &Path, access: Access) -> Result<Self, StoreError> {
         Self::open_at(&StoreLocation::new(path), access)
     }
@@ -124,7 +124,7 @@ impl Store {
     /// Writes `events` in one transaction, together with what they say about servers.
     ///
     /// # Errors
-    /// Where SQLite fails; then none of them is written.
+    /// Returns an error if SQLite fails; then none of them is written.
     pub fn append(&mut self, events: &[StoredEvent]) -> Result<(), StoreError> {
         self.write(|transaction| {
             let mut touched = servers::Touched::default();
@@ -202,7 +202,7 @@ impl Store {
     /// Adds a server to its session, and returns who was there.
     ///
     /// # Errors
-    /// Where SQLite fails.
+    /// Returns an error if SQLite fails.
     pub fn join(&mut self, now: Timestamp, member: &Member) -> Result<Vec<Member>, StoreError> {
         // A power failure ends the process that joins, too: its server need not wait for the disk to start.
         self.synchronous("OFF")?;
@@ -219,7 +219,7 @@ impl Store {
     /// Waits half a second at most for another's lock: somebody waits for this.
     ///
     /// # Errors
-    /// Where SQLite fails.
+    /// Returns an error if SQLite fails.
     pub fn with_somebody_waiting(mut self) -> Result<Self, StoreError> {
         locks::wake_in_time();
         self.await_briefly()?;
@@ -238,7 +238,7 @@ impl Store {
     /// Definitions of one server, package and user, by kind and name.
     ///
     /// # Errors
-    /// Where SQLite fails, or one of them cannot be read.
+    /// Returns an error if SQLite fails, or one of them cannot be read.
     pub fn definitions_of(&mut self, identity: &PinKey) -> Result<Vec<DefinitionRecord>, StoreError> {
         self.write_outside(|connection| definitions::of(connection, identity))
     }
@@ -246,7 +246,7 @@ impl Store {
     /// Ids of the servers of one user that anything is pinned for.
     ///
     /// # Errors
-    /// Where SQLite fails.
+    /// Returns an error if SQLite fails.
     pub fn pinned_servers(&mut self, uid: u32) -> Result<Vec<ServerId>, StoreError> {
         self.write_outside(|connection| definitions::pinned_servers(connection, uid))
     }
@@ -254,7 +254,7 @@ impl Store {
     /// Pins of one server's files by set and part.
     ///
     /// # Errors
-    /// Where SQLite fails, or one of them cannot be read.
+    /// Returns an error if SQLite fails, or one of them cannot be read.
     pub fn pins_of(&mut self, key: &PinKey) -> Result<Vec<BinaryPin>, StoreError> {
         self.write_outside(|connection| pins::of(connection, key))
     }
@@ -262,7 +262,7 @@ impl Store {
     /// Accepts a definition as it was listed last; with `hash`, its first hexadecimal digits, only if it is that.
     ///
     /// # Errors
-    /// Where SQLite fails.
+    /// Returns an error if SQLite fails.
     pub fn approve(
         &mut self,
         key: &DefinitionKey,
@@ -277,7 +277,7 @@ impl Store {
     /// Refuses a definition as it was listed last; `false` where it never was.
     ///
     /// # Errors
-    /// Where SQLite fails.
+    /// Returns an error if SQLite fails.
     pub fn refuse(&mut self, key: &DefinitionKey, by: &str) -> Result<bool, StoreError> {
         let refused = self.write(|transaction| definitions::refuse(transaction, key, by))?;
         self.tell();
@@ -287,7 +287,7 @@ impl Store {
     /// What a person refused of one server, package and user, and who.
     ///
     /// # Errors
-    /// Where SQLite fails.
+    /// Returns an error if SQLite fails.
     pub fn refused(&mut self, identity: &PinKey) -> Result<Vec<(DefinitionKey, String)>, StoreError> {
         self.write_outside(|connection| definitions::refused(connection, identity))
     }
@@ -295,7 +295,7 @@ impl Store {
     /// When a person had definitions of one server and user forgotten, and of which name, `None` for all of them.
     ///
     /// # Errors
-    /// Where SQLite fails.
+    /// Returns an error if SQLite fails.
     pub fn forgotten(&mut self, identity: &PinKey) -> Result<Vec<(Option<String>, Timestamp)>, StoreError> {
         self.write_outside(|connection| forgotten::of(connection, identity))
     }
@@ -303,7 +303,7 @@ impl Store {
     /// Returns whether a session is remembered.
     ///
     /// # Errors
-    /// Where SQLite fails.
+    /// Returns an error if SQLite fails.
     pub fn knows_session(&mut self, session: &SessionId) -> Result<bool, StoreError> {
         self.write_outside(|connection| sessions::is_known(connection, session))
     }
@@ -311,7 +311,7 @@ impl Store {
     /// What persons stopped.
     ///
     /// # Errors
-    /// Where SQLite fails.
+    /// Returns an error if SQLite fails.
     pub fn kills(&mut self) -> Result<Kills, StoreError> {
         self.write_outside(kills::load)
     }
@@ -319,7 +319,7 @@ impl Store {
     /// Stops a session, or with `None` the host; `false` where as many sessions are stopped as can be.
     ///
     /// # Errors
-    /// Where SQLite fails.
+    /// Returns an error if SQLite fails.
     pub fn kill(&mut self, scope: Option<&SessionId>, kill: &Kill) -> Result<bool, StoreError> {
         let set = self.write(|transaction| kills::set(transaction, scope, kill))?;
         self.tell();
@@ -329,7 +329,7 @@ impl Store {
     /// Lets a session, or with `None` the host, go on; `false` where it was not stopped.
     ///
     /// # Errors
-    /// Where SQLite fails.
+    /// Returns an error if SQLite fails.
     pub fn lift_kill(&mut self, scope: Option<&SessionId>) -> Result<bool, StoreError> {
         let lifted = self.write(|transaction| kills::lift(transaction, scope))?;
         self.tell();
@@ -339,7 +339,7 @@ impl Store {
     /// The definitions that are selected, by server, package, user, kind and name.
     ///
     /// # Errors
-    /// Where SQLite fails, or one of them cannot be read.
+    /// Returns an error if SQLite fails, or one of them cannot be read.
     pub fn definitions(&mut self, selection: &Selection) -> Result<Vec<DefinitionRecord>, StoreError> {
         self.write_outside(|connection| definitions::load(connection, selection))
     }
@@ -347,7 +347,7 @@ impl Store {
     /// Accepts what was refused of a server's files, beside what is accepted, and says whether there was anything.
     ///
     /// # Errors
-    /// Where SQLite fails.
+    /// Returns an error if SQLite fails.
     pub fn trust_refused_pins(&mut self, server: &ServerId, by: &str) -> Result<bool, StoreError> {
         self.write(|transaction| pins::trust_refused(transaction, server, by))
     }
@@ -355,7 +355,7 @@ impl Store {
     /// Forgets every pin of a server's files.
     ///
     /// # Errors
-    /// Where SQLite fails.
+    /// Returns an error if SQLite fails.
     pub fn forget_pins(&mut self, server: &ServerId) -> Result<bool, StoreError> {
         self.write(|transaction| pins::delete(transaction, server))
     }
@@ -363,7 +363,7 @@ impl Store {
     /// Forgets the definitions that are selected, and says how many that were: their next listing is the first.
     ///
     /// # Errors
-    /// Where SQLite fails.
+    /// Returns an error if SQLite fails.
     pub fn forget_definitions(&mut self, now: Timestamp, selection: &Selection) -> Result<usize, StoreError> {
         let forgotten = self.write(|transaction| definitions::forget_all(transaction, now, selection))?;
         self.tell();
@@ -373,7 +373,7 @@ impl Store {
     /// Gives `events` an identity and writes them.
     ///
     /// # Errors
-    /// Where SQLite fails; then none of them is written.
+    /// Returns an error if SQLite fails; then none of them is written.
     pub fn record(&mut self, events: Vec<Event>) -> Result<(), StoreError> {
         let host = super::recorder::host_name();
         let stored: Vec<StoredEvent> = events
@@ -386,7 +386,7 @@ impl Store {
     /// Writes something, and removes it again.
     ///
     /// # Errors
-    /// Where it cannot be written.
+    /// Returns an error if it cannot be written.
     pub fn probe(&mut self) -> Result<(), StoreError> {
         self.write_outside(|connection| {
             connection.execute_batch("CREATE TABLE IF NOT EXISTS probe (x); DROP TABLE probe")
