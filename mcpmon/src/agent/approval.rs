@@ -67,7 +67,7 @@ pub fn name(key: &DefinitionKey) -> String {
 /// Carries `word` out for what `subject` names, and says for what and which events tell of it.
 ///
 /// # Errors
-/// Where nothing is named so, or it is another by now: then nothing was changed of that one.
+/// Returns an error if nothing is named so, or it is another by now: then nothing was changed of that one.
 pub fn decide(
     store: &mut Store,
     now: Timestamp,

@@ -103,7 +103,7 @@ fn certificates(number: i32) -> io::Result<File> {
 /// Carries messages between standard streams and a server, until one of them ends.
 ///
 /// # Errors
-/// Where it cannot, or has to end early.
+/// Returns an error if it cannot, or has to end early.
 pub fn run() -> Result<(), BridgeVerbError> {
     let settings = env::var(SETTINGS).map_err(|_unset| BridgeVerbError::Alone)?;
     let settings: Settings = serde_json::from_str(&settings).map_err(BridgeVerbError::Settings)?;

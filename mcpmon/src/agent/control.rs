@@ -185,7 +185,7 @@ impl Drop for SocketFile {
 /// Makes the socket, mode 0660, in a directory of mode 0755, both of `group` where there is one.
 ///
 /// # Errors
-/// Where another daemon answers there, or the path cannot be made.
+/// Returns an error if another daemon answers there, or the path cannot be made.
 pub(crate) fn listen(path: &Path, group: Option<u32>) -> Result<(UnixListener, SocketFile), ListenError> {
     let failed = |source| ListenError::Make {
         path: path.to_owned(),
@@ -356,7 +356,7 @@ pub enum AskError {
 /// Asks the daemon at `path`.
 ///
 /// # Errors
-/// Where there is none, it may not be asked, or it does not answer.
+/// Returns an error if there is none, it may not be asked, or it does not answer.
 pub fn request(path: &Path, request: &Request) -> Result<Answer, AskError> {
     let mut stream = UnixStream::connect(path).map_err(|error| {
         if error.kind() == io::ErrorKind::PermissionDenied {

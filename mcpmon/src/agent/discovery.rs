@@ -42,7 +42,7 @@ impl Discovery {
     /// moment. It ends where there are no more `servers`.
     ///
     /// # Errors
-    /// Where there can be no thread.
+    /// Returns an error if there can be no thread.
     pub(super) fn start(
         loaded: Arc<Loaded>,
         servers: impl Fn() -> Option<Arc<dyn Servers>> + Send + 'static,

@@ -40,7 +40,7 @@ pub enum ExecutableError {
 /// Reads the file that `path` leads to, over symbolic links: pins name the file itself.
 ///
 /// # Errors
-/// Where it is not there or cannot be hashed.
+/// Returns an error if it is not there or cannot be hashed.
 pub fn read(path: &Path) -> Result<PinnedFile, ExecutableError> {
     // Some hosts let nobody look into their first process; outside a container this root is the same.
     let host = Root::at(Path::new(HOST)).or_else(|_denied| Root::at(Path::new("/")));

@@ -28,7 +28,7 @@ pub(crate) struct Closed;
 /// A bounded queue of `capacity` messages.
 ///
 /// # Errors
-/// Where no socket pair can be made.
+/// Returns an error if no socket pair can be made.
 pub(crate) fn inbox<M>(capacity: usize) -> io::Result<(Sender<M>, Inbox<M>)> {
     let (waker, wakes) = UnixStream::pair()?;
     waker.set_nonblocking(true)?;

@@ -41,7 +41,7 @@ pub enum InspectError {
 /// Inspects a tool, an array of them, or the result of `tools/list`, with the patterns of a configuration.
 ///
 /// # Errors
-/// Where the text holds no tools.
+/// Returns an error if the text holds no tools.
 pub fn inspect(text: &str, loaded: &Loaded) -> Result<Vec<Inspected>, InspectError> {
     let value: Value = serde_json::from_str(text).map_err(InspectError::NotJson)?;
     let tools = tools(value).ok_or(InspectError::NoTool)?;
@@ -66,7 +66,7 @@ pub enum AskError {
 /// Asks a remote server what it offers.
 ///
 /// # Errors
-/// Where it cannot be asked.
+/// Returns an error if it cannot be asked.
 pub fn ask(asking: Asking, way: Way) -> Result<Offer, AskError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -77,7 +77,7 @@ pub fn ask(asking: Asking, way: Way) -> Result<Offer, AskError> {
 /// Inspects what a server offers, its instructions first.
 ///
 /// # Errors
-/// Where a pattern of the configuration cannot be used.
+/// Returns an error if a pattern of the configuration cannot be used.
 pub fn inspect_offer(offer: &Offer, loaded: &Loaded) -> Result<Vec<Inspected>, InspectError> {
     let detection = &loaded.policy.inspection;
     let scanner = Scanner::new(&detection.builtin, &detection.custom)?;

@@ -43,7 +43,7 @@ pub enum KillError {
 /// Carries `word` out, and says which event tells of it.
 ///
 /// # Errors
-/// Where there is nothing to lift, no room, or the store fails: then nothing was changed.
+/// Returns an error if there is nothing to lift, no room, or the store fails: then nothing was changed.
 pub fn carry_out(store: &mut Store, now: Timestamp, word: &Word) -> Result<Event, KillError> {
     let by: String = word
         .by

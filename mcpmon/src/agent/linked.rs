@@ -125,7 +125,7 @@ impl LinkFollower {
     /// As [`linked`] for the process `pid`.
     ///
     /// # Errors
-    /// Where its file system takes too long.
+    /// Returns an error if its file system takes too long.
     pub(super) fn linked(&mut self, pid: u32, argv: &[String]) -> Result<Vec<String>, LinksUnread> {
         if !argv.iter().take(MAX_WORDS).any(|word| word.contains('/')) {
             return Ok(Vec::new());

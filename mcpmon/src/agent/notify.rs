@@ -53,7 +53,7 @@ impl Notifier {
     /// The socket at `address`, as `$NOTIFY_SOCKET` names it; `None` and an empty one for no service manager.
     ///
     /// # Errors
-    /// Where the address is no path and no abstract name, or too long for one.
+    /// Returns an error if the address is no path and no abstract name, or too long for one.
     pub fn new(address: Option<&OsStr>) -> Result<Self, NotifyError> {
         let Some(text) = address.filter(|text| !text.is_empty()) else {
             return Ok(Self(None));
@@ -76,7 +76,7 @@ impl Notifier {
     /// The daemon enforces from now on.
     ///
     /// # Errors
-    /// Where the message is not taken.
+    /// Returns an error if the message is not taken.
     pub fn ready(&self) -> Result<(), NotifyError> {
         self.send("READY=1")
     }
@@ -84,7 +84,7 @@ impl Notifier {
     /// The daemon is about to stop.
     ///
     /// # Errors
-    /// Where the message is not taken.
+    /// Returns an error if the message is not taken.
     pub fn stopping(&self) -> Result<(), NotifyError> {
         self.send("STOPPING=1")
     }
@@ -92,7 +92,7 @@ impl Notifier {
     /// The line `systemctl status` shows; control characters become spaces and an overlong line is cut.
     ///
     /// # Errors
-    /// Where the message is not taken.
+    /// Returns an error if the message is not taken.
     pub fn status(&self, line: &str) -> Result<(), NotifyError> {
         let printable = |c: char| if c.is_control() { ' ' } else { c };
         let line: String = line.chars().map(printable).take(STATUS_MAX).collect();

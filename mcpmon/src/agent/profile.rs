@@ -39,7 +39,7 @@ pub struct Drawn {
 /// Draws the profile of a session.
 ///
 /// # Errors
-/// Where the store cannot be read.
+/// Returns an error if the store cannot be read.
 pub fn draw(reader: &Reader, session: &SessionSummary) -> Result<Drawn, QueryError> {
     let mut sketch = Sketch::default();
     for id in &session.servers {

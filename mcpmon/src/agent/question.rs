@@ -60,7 +60,7 @@ impl CallArguments {
     /// Reads `text` as strictly as what passes between a client and a server is read.
     ///
     /// # Errors
-    /// Where it is no JSON object.
+    /// Returns an error if it is no JSON object.
     pub fn new(text: &str) -> Result<Self, ArgumentsError> {
         let text = text.trim();
         let mut scanner = Scanner::new(DEEPEST);
@@ -104,7 +104,7 @@ impl Known {
     /// What `reader` has on `server`: of this user if there is any, else what was listed last.
     ///
     /// # Errors
-    /// Where the store cannot be read.
+    /// Returns an error if the store cannot be read.
     pub fn of(reader: &Reader, server: &ServerId, uid: u32) -> Result<Self, QueryError> {
         let all = reader.definitions(&Selection {
             server: Some(server.as_str().to_owned()),

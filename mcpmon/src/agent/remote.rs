@@ -45,7 +45,7 @@ pub enum DestinationError {
 /// The server that `text` means: a URL, or the id of a declared one.
 ///
 /// # Errors
-/// Where it means none that can be asked.
+/// Returns an error if it means none that can be asked.
 pub fn destination(policy: &Policy, text: &str) -> Result<Destination, DestinationError> {
     if text.contains("://") {
         let address = Address::new(text)?;
@@ -104,7 +104,7 @@ impl Destination {
     /// The same, with another certificate pinned, if there is one.
     ///
     /// # Errors
-    /// Where nobody shows any.
+    /// Returns an error if nobody shows any.
     pub fn pinning(self, pin: Option<Digest>) -> Result<Self, DestinationError> {
         let pin = pin.or(self.pin);
         match pin.is_some() && self.address.as_str().starts_with("http://") {
@@ -150,7 +150,7 @@ impl HeaderVariable {
     /// Reads `NAME=VARIABLE`.
     ///
     /// # Errors
-    /// Where it is none.
+    /// Returns an error if it is none.
     pub fn parse(text: &str) -> Result<Self, HeaderVariableError> {
         let (name, variable) = text.split_once('=').ok_or(HeaderVariableError::Form)?;
         let is_variable = !variable.is_empty()
@@ -170,7 +170,7 @@ impl HeaderVariable {
     /// The header, with the value that its variable has now.
     ///
     /// # Errors
-    /// Where it has none that can stand in a header.
+    /// Returns an error if it has none that can stand in a header.
     pub fn header(&self) -> Result<Header, HeaderVariableError> {
         let value =
             env::var(&self.variable).map_err(|_unset| HeaderVariableError::Unset(self.variable.clone()))?;

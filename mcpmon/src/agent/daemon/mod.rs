@@ -123,7 +123,7 @@ pub enum DaemonError {
 /// Runs until a signal ends it.
 ///
 /// # Errors
-/// Where a part cannot start; nothing stays attached then.
+/// Returns an error if a part cannot start; nothing stays attached then.
 pub fn run(options: Options) -> Result<(), DaemonError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

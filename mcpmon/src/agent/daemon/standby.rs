@@ -117,7 +117,7 @@ impl Standby {
     /// write there. Nothing changes where it fails.
     ///
     /// # Errors
-    /// Where the own store still cannot be used, or has decisions that do not hold here.
+    /// Returns an error if the own store still cannot be used, or has decisions that do not hold here.
     pub(super) fn give_back(&self, location: &StoreLocation) -> Result<Returned, ReturnError> {
         let standby = location.path();
         let Opened { mut writer, sole, .. } = usable(&self.own, self.access)?;

@@ -151,7 +151,7 @@ impl Engine {
     /// Starts the thread. Servers that already run are found before it takes its first record.
     ///
     /// # Errors
-    /// Where no thread or socket pair can be made.
+    /// Returns an error if no thread or socket pair can be made.
     pub(crate) fn start(
         sensor: Sensor,
         monitor: Monitor,

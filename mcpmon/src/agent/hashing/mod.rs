@@ -70,7 +70,7 @@ impl HashQueue {
     /// Starts the threads; results go to the engine.
     ///
     /// # Errors
-    /// Where no thread can be started.
+    /// Returns an error if no thread can be started.
     pub(super) fn start(engine: Sender<Message>) -> io::Result<Self> {
         let shared = Arc::new(Shared::default());
         for number in 0..THREADS {

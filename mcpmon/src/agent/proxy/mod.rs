@@ -106,7 +106,7 @@ impl Hosted {
     /// Clients present `token`, or without one what is in the settings' file, if there is one.
     ///
     /// # Errors
-    /// Where it cannot listen, or the token cannot be had.
+    /// Returns an error if it cannot listen, or the token cannot be had.
     pub fn start(
         settings: &ProxySettings,
         group: Option<u32>,

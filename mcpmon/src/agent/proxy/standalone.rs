@@ -83,7 +83,7 @@ impl Standalone {
     /// Starts it, with the tokens of these sessions.
     ///
     /// # Errors
-    /// Where it cannot start.
+    /// Returns an error if it cannot start.
     pub fn start(options: StandaloneOptions, tokens: Tokens) -> Result<Self, ProxyError> {
         let trust = Trust::for_user(nix::unistd::geteuid().as_raw());
         let loaded = mcpmon_config::load(&options.search, trust)?;
@@ -164,7 +164,7 @@ impl Standalone {
 /// Serves until a signal ends it; `tell` hears once how it listens.
 ///
 /// # Errors
-/// Where it cannot start.
+/// Returns an error if it cannot start.
 pub fn run(options: StandaloneOptions, tell: impl FnOnce(&ProxyStatus)) -> Result<(), ProxyError> {
     let is_second = UnixStream::connect(&options.socket).is_ok();
     let mut proxy = Standalone::start(options, Tokens::default())?;

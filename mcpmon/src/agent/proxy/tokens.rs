@@ -36,7 +36,7 @@ impl Tokens {
     /// A new token for `session`, of the user `uid`.
     ///
     /// # Errors
-    /// Where there is no chance to be had from the system.
+    /// Returns an error if there is no chance to be had from the system.
     pub fn issue(&self, session: SessionId, uid: u32) -> io::Result<String> {
         let mut bytes = [0; RANDOM];
         File::open("/dev/urandom")?.read_exact(&mut bytes)?;

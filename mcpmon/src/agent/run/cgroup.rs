@@ -36,7 +36,7 @@ impl OwnGroup {
     /// Makes one below the group of this process.
     ///
     /// # Errors
-    /// Where the host, or who runs this, does not allow it.
+    /// Returns an error if the host, or who runs this, does not allow it.
     pub(super) fn make() -> Result<Self, GroupError> {
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();

@@ -29,7 +29,7 @@ const HANDED_ON: [(fn() -> SignalKind, Signal); 4] = [
 /// Starts the agent. From now on this process does not hear what a terminal sends to the whole group.
 ///
 /// # Errors
-/// Where there is no such program, or it cannot be executed.
+/// Returns an error if there is no such program, or it cannot be executed.
 pub(super) fn start(
     program: &OsStr,
     arguments: &[OsString],
@@ -85,7 +85,7 @@ fn ignore(number: Signal) -> io::Result<()> {
 /// Waits for its end, handing on signals meanwhile.
 ///
 /// # Errors
-/// Where signals cannot be received.
+/// Returns an error if signals cannot be received.
 pub(super) async fn wait(mut child: Child) -> io::Result<ExitStatus> {
     let pid = child
         .id()

@@ -151,7 +151,7 @@ impl Proxy {
 /// Runs an agent to its end.
 ///
 /// # Errors
-/// Where it does not start, or nothing would stand between it and its models.
+/// Returns an error if it does not start, or nothing would stand between it and its models.
 pub fn run(options: Options) -> Result<Outcome, RunError> {
     prctl::set_name(c"mcpmon-run").map_err(|errno| RunError::Prepare(errno.into()))?;
     let name = options.name.clone().or_else(session_name);

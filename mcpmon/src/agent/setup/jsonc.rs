@@ -86,7 +86,7 @@ impl Plain {
 /// A text with comments as strict JSON would have it; not yet looked at.
 ///
 /// # Errors
-/// Where a comment or a text has no end, in a sentence.
+/// Returns an error if a comment or a text has no end, in a sentence.
 pub(in crate::agent) fn without_comments(bytes: &[u8]) -> Result<Vec<u8>, String> {
     let plain = Plain::of(bytes, Dialect::Jsonc);
     plain.map(|plain| plain.text).map_err(|mistake| {

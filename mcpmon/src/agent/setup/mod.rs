@@ -115,7 +115,7 @@ pub enum Trouble {
 /// Wraps or unwraps the servers in all files. A file that cannot be changed does not keep others from it.
 ///
 /// # Errors
-/// Where nothing can be remembered: then nothing is changed.
+/// Returns an error if nothing can be remembered: then nothing is changed.
 pub fn run(options: &Options) -> Result<Vec<FileReport>, LedgerError> {
     let mut ledger = match options.effect {
         Effect::Write => Ledger::lock(&options.state)?,

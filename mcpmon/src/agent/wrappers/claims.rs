@@ -53,7 +53,7 @@ impl Wrappers {
     /// Takes hold of what a wrapper says that it is about to start.
     ///
     /// # Errors
-    /// Where the wrapper has ended, or has no such descriptor.
+    /// Returns an error if the wrapper has ended, or has no such descriptor.
     pub(super) fn hold(
         &self,
         number: u64,

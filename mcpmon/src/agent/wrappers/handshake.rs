@@ -28,7 +28,7 @@ const MAX_LINE: usize = 256;
 /// Asks `peer` to repeat a number.
 ///
 /// # Errors
-/// Where another process does, or nobody in time.
+/// Returns an error if another process does, or nobody in time.
 pub(super) async fn challenge(stream: &mut UnixStream, peer: ProcessId) -> io::Result<()> {
     setsockopt(&*stream, PassCred, &true)?;
     let nonce = uuid::Uuid::now_v7().to_string();

@@ -91,7 +91,7 @@ impl Wrappers {
     /// Without any wrapper yet.
     ///
     /// # Errors
-    /// Where `/proc` does not tell which file this process runs.
+    /// Returns an error if `/proc` does not tell which file this process runs.
     pub(crate) fn new(
         recorder: Recorder,
         store: Store,

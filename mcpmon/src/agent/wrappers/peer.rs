@@ -51,7 +51,7 @@ impl OwnProgram {
     /// The file of this process.
     ///
     /// # Errors
-    /// Where `/proc` does not tell.
+    /// Returns an error if `/proc` does not tell.
     pub(super) fn look() -> io::Result<Self> {
         let file = File::open("/proc/self/exe")?;
         let metadata = file.metadata()?;

@@ -113,7 +113,7 @@ impl<V: Fn(&str) -> Option<OsString>> Started<'_, V> {
     /// The providers that its configuration names.
     ///
     /// # Errors
-    /// Where it names one that the proxy cannot speak to.
+    /// Returns an error if it names one that the proxy cannot speak to.
     pub(in crate::agent) fn gateways(&self) -> Result<Vec<Gateway>, GatewayError> {
         if let Some(gateway) = codex::gateway(self)? {
             return Ok(vec![gateway]);

@@ -77,7 +77,7 @@ impl Outcome {
 /// a daemon started the same way; files given by name are believed whoever wrote them.
 ///
 /// # Errors
-/// Where `out` or `err` cannot be written.
+/// Returns an error if `out` or `err` cannot be written.
 pub(in crate::cli) fn run(
     args: &PolicyArgs,
     search: &Search,
@@ -102,7 +102,7 @@ pub(in crate::cli) fn run(
 /// The configuration that a process of this user finds, for commands that only read it.
 ///
 /// # Errors
-/// Where it cannot be used.
+/// Returns an error if it cannot be used.
 pub(in crate::cli) fn in_force(globals: &Globals) -> Result<Loaded, CliError> {
     let search = Search::of_process(globals.config.clone(), LocalConfig::Ignore);
     let trust = Trust::for_user(nix::unistd::geteuid().as_raw());
