@@ -80,7 +80,7 @@ fn text<'v>(object: &'v Value, field: &str) -> &'v str {
 /// One object a line.
 ///
 /// # Errors
-/// Where a line is none.
+/// Returns an error if a line is none.
 pub(super) fn objects(output: &[u8]) -> Result<Vec<Value>> {
     let lines = output
         .split(|byte| *byte == b'\n')
