@@ -55,7 +55,7 @@ impl ConformantServer {
     /// Listens on `address`, a free port for one that ends in `:0`.
     ///
     /// # Errors
-    /// Where it cannot listen there.
+    /// Returns an error if it cannot listen there.
     pub fn start(address: SocketAddr, answers: Answers) -> Result<Self> {
         let listener =
             std::net::TcpListener::bind(address).with_context(|| format!("could not listen on {address}"))?;

@@ -183,7 +183,7 @@ impl Form {
     /// Goes on where the client is.
     ///
     /// # Errors
-    /// Where the state that it brings is not the server's.
+    /// Returns an error if the state that it brings is not the server's.
     pub(crate) fn go_on(
         &self,
         client: &ClientCapabilities,

@@ -63,7 +63,7 @@ impl Server {
 /// Serves one client over standard input and output.
 ///
 /// # Errors
-/// Where the client breaks the protocol.
+/// Returns an error if the client breaks the protocol.
 pub fn serve_stdio() -> Result<()> {
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {

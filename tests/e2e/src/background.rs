@@ -24,7 +24,7 @@ impl Background {
     /// Starts it, and waits until it listens at `address`. What it says goes to the file `log`.
     ///
     /// # Errors
-    /// Where it does not come up.
+    /// Returns an error if it does not come up.
     pub fn start(command: &mut Command, address: SocketAddr, log: PathBuf) -> Result<Self> {
         let file = fs::File::create(&log)?;
         let process = command
@@ -75,7 +75,7 @@ impl Drop for Background {
 /// An address that nobody listens on: a port that was free a moment ago.
 ///
 /// # Errors
-/// Where there is none.
+/// Returns an error if there is none.
 pub fn free_address() -> Result<SocketAddr> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
 }

@@ -30,7 +30,7 @@ impl Client {
     /// Starts a server.
     ///
     /// # Errors
-    /// Where the command cannot be started.
+    /// Returns an error if the command cannot be started.
     pub fn start(command: &mut Command) -> Result<Self> {
         let mut child = command
             .stdin(Stdio::piped())
@@ -67,7 +67,7 @@ impl Client {
     /// Says hello; the answer is who serves: its process and its version.
     ///
     /// # Errors
-    /// Where the server ends, or does not answer.
+    /// Returns an error if the server ends, or does not answer.
     pub fn initialize(&mut self) -> Result<Server> {
         let parameters = json!({
             "protocolVersion": "2025-06-18",
@@ -88,7 +88,7 @@ impl Client {
     /// Lets the server connect somewhere, and says how that went: `connected` or the name of an error.
     ///
     /// # Errors
-    /// Where the server ends, or does not answer.
+    /// Returns an error if the server ends, or does not answer.
     pub fn connect(&mut self, target: SocketAddr) -> Result<String> {
         let arguments = json!({"host": target.ip().to_string(), "port": target.port()});
         let result = self.ask("tools/call", &json!({"name": "connect", "arguments": arguments}))?;
@@ -99,7 +99,7 @@ impl Client {
     /// Sends bytes as they are.
     ///
     /// # Errors
-    /// Where the server reads no more.
+    /// Returns an error if the server reads no more.
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
         let stdin = self.stdin.as_mut().context("the pipe is open")?;
         stdin.write_all(bytes).context("the server reads no more")
@@ -108,7 +108,7 @@ impl Client {
     /// Sends a line.
     ///
     /// # Errors
-    /// Where the server reads no more.
+    /// Returns an error if the server reads no more.
     pub fn send(&mut self, line: &str) -> Result<()> {
         let stdin = self.stdin.as_mut().context("the pipe is open")?;
         writeln!(stdin, "{line}").context("the server reads no more")
@@ -117,7 +117,7 @@ impl Client {
     /// Names of the tools that the server offers, as they reach the client.
     ///
     /// # Errors
-    /// Where the server ends, or does not answer.
+    /// Returns an error if the server ends, or does not answer.
     pub fn tools(&mut self) -> Result<Vec<String>> {
         let result = self.ask("tools/list", &json!({}))?;
         let tools = result["tools"].as_array().context("a list of tools")?;
@@ -128,7 +128,7 @@ impl Client {
     /// Calls a tool: the text of its result, or that of the refusal as an error of the tool.
     ///
     /// # Errors
-    /// Where the server ends, or does not answer.
+    /// Returns an error if the server ends, or does not answer.
     pub fn call(&mut self, tool: &str) -> Result<Called> {
         let result = self.ask("tools/call", &json!({"name": tool, "arguments": {}}))?;
         let text = result["content"][0]["text"]
@@ -144,7 +144,7 @@ impl Client {
     /// Waits for a notification.
     ///
     /// # Errors
-    /// Where the server ends, or none comes.
+    /// Returns an error if the server ends, or none comes.
     pub fn hear(&mut self, method: &str) -> Result<Value> {
         loop {
             let message = match self.heard.pop_front() {
@@ -160,7 +160,7 @@ impl Client {
     /// Asks something; the answer is the result, which an error has none of.
     ///
     /// # Errors
-    /// Where the server ends, or does not answer.
+    /// Returns an error if the server ends, or does not answer.
     pub fn ask(&mut self, method: &str, parameters: &Value) -> Result<Value> {
         self.asked += 1;
         let request = json!({"jsonrpc": "2.0", "id": self.asked, "method": method, "params": parameters});
@@ -185,7 +185,7 @@ impl Client {
     /// Closes the pipe to the server and waits for its end.
     ///
     /// # Errors
-    /// Where it does not end.
+    /// Returns an error if it does not end.
     pub fn close(&mut self) -> Result<ExitStatus> {
         self.stdin = None;
         self.ended()
@@ -194,7 +194,7 @@ impl Client {
     /// Waits for the end of the process that was started.
     ///
     /// # Errors
-    /// Where it does not end.
+    /// Returns an error if it does not end.
     pub fn ended(&mut self) -> Result<ExitStatus> {
         wait::until("the server's end", || Ok(self.child.try_wait()?))
     }

@@ -35,7 +35,7 @@ impl Daemon {
     /// Starts one with this policy and waits until its first self-test is done.
     ///
     /// # Errors
-    /// Where it does not come up.
+    /// Returns an error if it does not come up.
     pub fn start(host: &Host, policy: &str) -> Result<Self> {
         Self::start_at(host, Site::new(policy)?)
     }
@@ -43,7 +43,7 @@ impl Daemon {
     /// The same with the files of another that has ended. Takes the host as proof that it is this test's turn.
     ///
     /// # Errors
-    /// Where it does not come up.
+    /// Returns an error if it does not come up.
     pub fn start_at(host: &Host, site: Site) -> Result<Self> {
         let mut command = Command::new(program::path()?);
         command.args(site.daemon_arguments());
@@ -53,7 +53,7 @@ impl Daemon {
     /// The same without a capability of root, by its name in `setpriv`.
     ///
     /// # Errors
-    /// Where it does not come up.
+    /// Returns an error if it does not come up.
     pub fn start_without(host: &Host, capability: &str, policy: &str) -> Result<Self> {
         let site = Site::new(policy)?;
         let mut command = Command::new("setpriv");
@@ -68,7 +68,7 @@ impl Daemon {
     /// The same on a host that has the group `mcpmon`, with this number.
     ///
     /// # Errors
-    /// Where it does not come up.
+    /// Returns an error if it does not come up.
     pub fn start_with_group(host: &Host, policy: &str, group: u32) -> Result<Self> {
         let groups = format!("root:x:0:\nmcpmon:x:{group}:\n");
         Self::start_seeing(host, Site::new(policy)?, "/etc/group", &groups)
@@ -77,7 +77,7 @@ impl Daemon {
     /// The same on a host that has a user of this number beside root, who is at home in a directory of `site`.
     ///
     /// # Errors
-    /// Where it does not come up.
+    /// Returns an error if it does not come up.
     pub fn start_with_user(host: &Host, site: Site, uid: u32, home: &str) -> Result<Self> {
         let home = site.path(home).display().to_string();
         let users = format!("root:x:0:0::/nowhere:/bin/sh\nuser:x:{uid}:{uid}::{home}:/bin/sh\n");
@@ -144,7 +144,7 @@ impl Daemon {
     /// What `mcpmon status` shows, whatever its exit status.
     ///
     /// # Errors
-    /// Where there is no answer.
+    /// Returns an error if there is no answer.
     pub fn status(&self) -> Result<Value> {
         let run = self.site.ask(&["status", "--json"])?;
         let status = run.objects()?.into_iter().next();
@@ -154,7 +154,7 @@ impl Daemon {
     /// The first event that `wanted` takes, waited for.
     ///
     /// # Errors
-    /// Where none comes; the error shows those that did.
+    /// Returns an error if none comes; the error shows those that did.
     pub fn event(&self, what: &str, wanted: impl Fn(&Value) -> bool) -> Result<Value> {
         let found = wait::until(what, || Ok(self.site.events()?.into_iter().find(&wanted)));
         found.with_context(|| {
@@ -167,7 +167,7 @@ impl Daemon {
     /// The first event of this type about this server.
     ///
     /// # Errors
-    /// Where none comes.
+    /// Returns an error if none comes.
     pub fn event_of(&self, kind: &str, server: &str) -> Result<Value> {
         self.event(&format!("{kind} of {server}"), |event| is(event, kind, server))
     }
@@ -175,7 +175,7 @@ impl Daemon {
     /// The `number`th start of this server, from 1.
     ///
     /// # Errors
-    /// Where there is none.
+    /// Returns an error if there is none.
     pub fn start_of(&self, server: &str, number: usize) -> Result<Value> {
         wait::until(&format!("start {number} of {server}"), || {
             let events = self.site.events()?;
@@ -190,7 +190,7 @@ impl Daemon {
     /// Sends it a signal.
     ///
     /// # Errors
-    /// Where it is gone.
+    /// Returns an error if it is gone.
     pub fn signal(&self, signal: Signal) -> Result<()> {
         Ok(kill(Pid::from_raw(self.pid().try_into()?), signal)?)
     }
@@ -198,7 +198,7 @@ impl Daemon {
     /// Replaces the policy and waits until the daemon says that the new one is in force.
     ///
     /// # Errors
-    /// Where it does not.
+    /// Returns an error if it does not.
     pub fn adopt(&self, policy: &str) -> Result<()> {
         let before = text(&self.status()?["policy"], "hash").to_owned();
         self.site.write_policy(policy)?;
@@ -212,7 +212,7 @@ impl Daemon {
     /// Asks it to end, and waits for that.
     ///
     /// # Errors
-    /// Where it does not end.
+    /// Returns an error if it does not end.
     pub fn end(mut self) -> Result<(Site, ExitStatus)> {
         self.signal(Signal::SIGTERM)?;
         let status = self.ended()?;
@@ -222,7 +222,7 @@ impl Daemon {
     /// Waits for its end.
     ///
     /// # Errors
-    /// Where it does not end.
+    /// Returns an error if it does not end.
     pub fn ended(&mut self) -> Result<ExitStatus> {
         wait::until("the daemon's end", || Ok(self.process.0.try_wait()?))
     }
@@ -236,7 +236,7 @@ impl Daemon {
     /// Ends it, which must succeed, and starts another one with the same files.
     ///
     /// # Errors
-    /// Where it does not end well, or the other does not come up.
+    /// Returns an error if it does not end well, or the other does not come up.
     pub fn restart(self, host: &Host) -> Result<Self> {
         let (site, status) = self.end()?;
         ensure!(status.success(), "the daemon ended with {status}");

@@ -23,10 +23,10 @@ pub struct Disk {
 /// Does `work` with a disk of `size` (as `mount` has it) at the directory `at`. Needs root.
 ///
 /// # Errors
-/// Where it cannot be mounted, and those of `work`.
+/// Returns an error if it cannot be mounted, and those of `work`.
 ///
 /// # Panics
-/// Where `work` does.
+/// Panics if `work` does.
 pub fn with<T: Send>(at: &Path, size: &str, work: impl FnOnce(&Disk) -> Result<T> + Send) -> Result<T> {
     let filler = at.join("filler");
     thread::scope(|scope| {
@@ -61,7 +61,7 @@ impl Disk {
     /// Leaves no room on it.
     ///
     /// # Errors
-    /// Where it cannot be written for another reason.
+    /// Returns an error if it cannot be written for another reason.
     pub fn fill(&self) -> Result<()> {
         let mut file = File::options().create(true).append(true).open(&self.filler)?;
         loop {
@@ -76,7 +76,7 @@ impl Disk {
     /// Lets nobody write to it, or again everybody.
     ///
     /// # Errors
-    /// Where it cannot be mounted so.
+    /// Returns an error if it cannot be mounted so.
     pub fn set_read_only(&self, is_read_only: bool) -> Result<()> {
         let flags = match is_read_only {
             true => MsFlags::MS_REMOUNT | MsFlags::MS_RDONLY,
@@ -89,7 +89,7 @@ impl Disk {
     /// Makes room again.
     ///
     /// # Errors
-    /// Where that cannot be done.
+    /// Returns an error if that cannot be done.
     pub fn clear(&self) -> Result<()> {
         std::fs::remove_file(&self.filler).context("cannot make room")
     }

@@ -23,7 +23,7 @@ impl Host {
     /// Waits for this test's turn. `None` where something is missing, which is said on standard error.
     ///
     /// # Errors
-    /// Where something is missing and `CI=true` says that nothing may be.
+    /// Returns an error if something is missing and `CI=true` says that nothing may be.
     pub fn take(programs: &[&str]) -> Result<Option<Self>> {
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(missing) = missing(programs) else {

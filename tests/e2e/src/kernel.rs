@@ -32,7 +32,7 @@ pub enum CgroupHook {
 /// Detaches every program that the process `pid` has attached to a cgroup, and says how many.
 ///
 /// # Errors
-/// Where `/proc` does not say which those are, or the kernel refuses.
+/// Returns an error if `/proc` does not say which those are, or the kernel refuses.
 pub fn detach_cgroup_programs(pid: u32) -> Result<usize> {
     detach(&cgroup_links(pid)?)
 }
@@ -40,7 +40,7 @@ pub fn detach_cgroup_programs(pid: u32) -> Result<usize> {
 /// Detaches the program that the process `pid` has attached to one hook of a cgroup.
 ///
 /// # Errors
-/// Where there is none, or the kernel refuses.
+/// Returns an error if there is none, or the kernel refuses.
 pub fn detach_cgroup_program(pid: u32, hook: CgroupHook) -> Result<()> {
     let mut links = cgroup_links(pid)?;
     links.retain(|(_, attached)| *attached == hook as u32);
@@ -108,7 +108,7 @@ impl StoppedThread {
     /// Stops the thread of this name of the process `pid`, and no other.
     ///
     /// # Errors
-    /// Where there is none, or it cannot be traced.
+    /// Returns an error if there is none, or it cannot be traced.
     pub fn stop(pid: u32, name: &str) -> Result<Self> {
         for entry in fs::read_dir(format!("/proc/{pid}/task"))? {
             let path = entry?.path();
@@ -128,7 +128,7 @@ impl StoppedThread {
     /// Waits until the thread is ended, stopped as it is, with its process.
     ///
     /// # Errors
-    /// Where it does not end.
+    /// Returns an error if it does not end.
     pub fn ended(self) -> Result<()> {
         wait::until("the stopped thread's end", || {
             let status = waitpid(self.0, Some(WaitPidFlag::__WALL | WaitPidFlag::WNOHANG))?;

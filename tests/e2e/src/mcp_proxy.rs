@@ -25,7 +25,7 @@ impl McpProxy {
     /// One with this policy, YAML that has a block `mcp:`, before these servers: `id`, `url` and what else is declared.
     ///
     /// # Errors
-    /// Where it does not come up.
+    /// Returns an error if it does not come up.
     pub fn start(policy: &str, servers: &[Value]) -> Result<Self> {
         let scene = Scene::new()?;
         let address = free_address()?;
@@ -107,7 +107,7 @@ impl McpProxy {
 /// A policy that is shipped.
 ///
 /// # Errors
-/// Where there is none of that name.
+/// Returns an error if there is none of that name.
 pub fn shipped(name: &str) -> Result<String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../policies")
@@ -138,7 +138,7 @@ impl Everything {
     /// Streamable HTTP.
     ///
     /// # Errors
-    /// Where it does not come up.
+    /// Returns an error if it does not come up.
     pub fn streamable(real: &Real, scene: &Scene) -> Result<Self> {
         Self::start(real, scene, "streamableHttp", "/mcp")
     }
@@ -146,7 +146,7 @@ impl Everything {
     /// The older transport.
     ///
     /// # Errors
-    /// Where it does not come up.
+    /// Returns an error if it does not come up.
     pub fn sse(real: &Real, scene: &Scene) -> Result<Self> {
         Self::start(real, scene, "sse", "/sse")
     }
@@ -175,7 +175,7 @@ impl Gateway {
     /// Before this command.
     ///
     /// # Errors
-    /// Where it does not come up.
+    /// Returns an error if it does not come up.
     pub fn start(real: &Real, scene: &Scene, command: &[String]) -> Result<Self> {
         let address = free_address()?;
         let words = command

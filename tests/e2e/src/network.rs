@@ -20,7 +20,7 @@ impl Listener {
     /// Listens on an address of 127.77.0.0/16 that is new in this process, and most likely on this host.
     ///
     /// # Errors
-    /// Where no socket can be had.
+    /// Returns an error if no socket can be had.
     pub fn open() -> Result<Self> {
         static NEXT: AtomicU8 = AtomicU8::new(1);
         let [_, _, _, process] = std::process::id().to_be_bytes();
@@ -72,7 +72,7 @@ pub enum Attempt {
 /// Connects from this process.
 ///
 /// # Errors
-/// Where it fails otherwise than by a refusal.
+/// Returns an error if it fails otherwise than by a refusal.
 pub fn connect(target: SocketAddr) -> Result<Attempt> {
     match TcpStream::connect(target) {
         Ok(_) => Ok(Attempt::Connected),

@@ -39,7 +39,7 @@ impl Remote {
     /// One that speaks in clear, on loopback.
     ///
     /// # Errors
-    /// Where it does not come up.
+    /// Returns an error if it does not come up.
     pub fn start(tools: &Value) -> Result<Self> {
         Self::start_at(IpAddr::V4(Ipv4Addr::LOCALHOST), tools)
     }
@@ -47,7 +47,7 @@ impl Remote {
     /// The same at another address of this host.
     ///
     /// # Errors
-    /// Where it does not come up.
+    /// Returns an error if it does not come up.
     pub fn start_at(ip: IpAddr, tools: &Value) -> Result<Self> {
         Self::serve(TempDir::new()?, ip, tools, None)
     }
@@ -55,7 +55,7 @@ impl Remote {
     /// One with a certificate of its own.
     ///
     /// # Errors
-    /// Where it does not come up.
+    /// Returns an error if it does not come up.
     pub fn start_tls(tools: &Value) -> Result<Self> {
         let directory = TempDir::new()?;
         let certificate = Certificate::make(directory.path())?;
@@ -93,7 +93,7 @@ impl Remote {
     /// What it offers from now on.
     ///
     /// # Errors
-    /// Where the file cannot be written.
+    /// Returns an error if the file cannot be written.
     pub fn offer(&self, tools: &Value) -> Result<()> {
         let (file, new) = (
             self.directory.path().join("tools.json"),
@@ -106,7 +106,7 @@ impl Remote {
     /// What it heard, a method and a name in each line.
     ///
     /// # Errors
-    /// Where the file cannot be read.
+    /// Returns an error if the file cannot be read.
     pub fn heard(&self) -> Result<Vec<String>> {
         let heard = fs::read_to_string(self.directory.path().join("heard"))?;
         Ok(heard.lines().map(|line| line.trim().to_owned()).collect())
@@ -136,7 +136,7 @@ impl Certificate {
     /// A new one, in files of this directory.
     ///
     /// # Errors
-    /// Where `openssl` makes none.
+    /// Returns an error if `openssl` makes none.
     pub fn make(directory: &Path) -> Result<Self> {
         let (certificate, key) = (directory.join("certificate.pem"), directory.join("key.pem"));
         let new = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=nobody.example";
@@ -209,7 +209,7 @@ impl Heard {
 /// Asks something of the server at `url`, which speaks in clear.
 ///
 /// # Errors
-/// Where there is no answer that can be read.
+/// Returns an error if there is no answer that can be read.
 pub fn ask(url: &str, method: &str, params: &Value) -> Result<Heard> {
     let (authority, path) = url
         .strip_prefix("http://")

@@ -13,7 +13,7 @@ static PATH: LazyLock<PathBuf> = LazyLock::new(|| assert_cmd::cargo::cargo_bin("
 /// The built `mcpmon`.
 ///
 /// # Errors
-/// Where it was not built.
+/// Returns an error if it was not built.
 pub fn path() -> Result<&'static PathBuf> {
     ensure!(
         PATH.exists(),
@@ -44,7 +44,7 @@ impl Run {
     /// The lines of standard output, each a JSON object.
     ///
     /// # Errors
-    /// Where a line is none.
+    /// Returns an error if a line is none.
     pub fn objects(&self) -> Result<Vec<Value>> {
         let parse = |line| serde_json::from_str(line).with_context(|| format!("no JSON: {line}"));
         self.stdout.lines().map(parse).collect()
@@ -54,7 +54,7 @@ impl Run {
 /// Runs the program to its end.
 ///
 /// # Errors
-/// Where it is not there, does not start, or does not end.
+/// Returns an error if it is not there, does not start, or does not end.
 pub fn run<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> Result<Run> {
     let mut command = assert_cmd::Command::new(path()?);
     command.args(arguments);

@@ -38,7 +38,7 @@ impl Proxy {
     /// One with this policy: YAML without `proxy` and `version`.
     ///
     /// # Errors
-    /// Where it does not come up.
+    /// Returns an error if it does not come up.
     pub fn start(script: &Value, policy: &str) -> Result<Self> {
         let script: Script = serde_json::from_value(script.clone()).context("no script")?;
         let model = FakeLlm::start(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), script)?;
@@ -80,7 +80,7 @@ impl Proxy {
     /// What an SDK makes of the model's answer, with these members in its request.
     ///
     /// # Errors
-    /// Where the SDK fails.
+    /// Returns an error if the SDK fails.
     pub fn ask(
         &self,
         real: &Real,

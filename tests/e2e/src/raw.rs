@@ -135,7 +135,7 @@ impl RawServer {
     /// One that answers every request so.
     ///
     /// # Errors
-    /// Where it cannot listen.
+    /// Returns an error if it cannot listen.
     pub fn start(
         answer: impl Fn(&Message, &mut TcpStream) -> io::Result<()> + Send + Sync + 'static,
     ) -> Result<Self> {
@@ -191,7 +191,7 @@ fn serve(mut stream: TcpStream, kept: &Mutex<Vec<Message>>, answer: &Answer) -> 
 /// Writes a response of this kind, whole.
 ///
 /// # Errors
-/// Where nobody reads it.
+/// Returns an error if nobody reads it.
 pub fn say(stream: &mut TcpStream, kind: &str, body: &str) -> io::Result<()> {
     let length = body.len();
     write!(
@@ -203,7 +203,7 @@ pub fn say(stream: &mut TcpStream, kind: &str, body: &str) -> io::Result<()> {
 /// Writes the head of a response whose body comes in chunks.
 ///
 /// # Errors
-/// Where nobody reads it.
+/// Returns an error if nobody reads it.
 pub fn begin(stream: &mut TcpStream, kind: &str) -> io::Result<()> {
     write!(
         stream,
@@ -214,7 +214,7 @@ pub fn begin(stream: &mut TcpStream, kind: &str) -> io::Result<()> {
 /// Writes a chunk; an empty one is the end.
 ///
 /// # Errors
-/// Where nobody reads it.
+/// Returns an error if nobody reads it.
 pub fn chunk(stream: &mut TcpStream, bytes: &[u8]) -> io::Result<()> {
     write!(stream, "{:x}\r\n", bytes.len())?;
     stream.write_all(bytes)?;
@@ -224,7 +224,7 @@ pub fn chunk(stream: &mut TcpStream, bytes: &[u8]) -> io::Result<()> {
 /// Sends bytes, and reads one response.
 ///
 /// # Errors
-/// Where none comes.
+/// Returns an error if none comes.
 pub fn exchange(address: SocketAddr, bytes: &[u8]) -> Result<Message> {
     let mut stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(PATIENCE))?;
@@ -236,7 +236,7 @@ pub fn exchange(address: SocketAddr, bytes: &[u8]) -> Result<Message> {
 /// Reads one response.
 ///
 /// # Errors
-/// Where none comes.
+/// Returns an error if none comes.
 pub fn response(stream: TcpStream) -> Result<Message> {
     let answer = Message::read(&mut BufReader::new(stream))?;
     answer.context("the connection ended without an answer")

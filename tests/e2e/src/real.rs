@@ -126,7 +126,7 @@ impl Real {
     /// Where `cargo xtask test` puts it. `None` where it is not there, which is said on standard error.
     ///
     /// # Errors
-    /// Where it is not there and `CI=true` says that it must.
+    /// Returns an error if it is not there and `CI=true` says that it must.
     pub fn find() -> Result<Option<Self>> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/real-servers");
         if let Ok(root) = root.canonicalize()
@@ -251,7 +251,7 @@ impl Real {
     /// Lets an SDK drive a server; the answer is what it saw.
     ///
     /// # Errors
-    /// Where the SDK fails.
+    /// Returns an error if the SDK fails.
     pub fn drive(&self, sdk: Sdk, scene: &Scene, calls: &str, command: &[String]) -> Result<Value> {
         self.drive_by(&[], sdk, scene, calls, command)
     }
@@ -259,7 +259,7 @@ impl Real {
     /// The same, with the SDK started by another command: these words go in front.
     ///
     /// # Errors
-    /// Where the SDK fails.
+    /// Returns an error if the SDK fails.
     pub fn drive_by(
         &self,
         by: &[String],
@@ -303,7 +303,7 @@ impl Scene {
     /// A new one, with a file `note.txt` to read.
     ///
     /// # Errors
-    /// Where it cannot be made.
+    /// Returns an error if it cannot be made.
     pub fn new() -> Result<Self> {
         let directory = tempfile::Builder::new()
             .prefix("mcpmon-real-")
@@ -355,7 +355,7 @@ impl Scene {
     /// A command behind the wrapper, under this id and with these further options.
     ///
     /// # Errors
-    /// Where the program was not built.
+    /// Returns an error if the program was not built.
     pub fn wrapped(&self, server: &str, options: &[&str], command: &[String]) -> Result<Vec<String>> {
         let mut wrapped = vec![program::path()?.display().to_string(), "wrap".to_owned()];
         wrapped.extend(["--server", server, "--db"].map(str::to_owned));
@@ -369,7 +369,7 @@ impl Scene {
     /// A configuration, to be named with `--config`.
     ///
     /// # Errors
-    /// Where it cannot be written.
+    /// Returns an error if it cannot be written.
     pub fn configuration(&self, text: &str) -> Result<String> {
         let path = self.file("mcpmon.yaml");
         fs::write(&path, text)?;
@@ -379,7 +379,7 @@ impl Scene {
     /// A listing of the store, an object for each line.
     ///
     /// # Errors
-    /// Where it cannot be had.
+    /// Returns an error if it cannot be had.
     pub fn list(&self, arguments: &[&str]) -> Result<Vec<Value>> {
         let store = self.store().display().to_string();
         let run = program::run([arguments, &["--json", "--db", &store]].concat())?;
@@ -390,7 +390,7 @@ impl Scene {
     /// Its events of this type.
     ///
     /// # Errors
-    /// Where they cannot be had.
+    /// Returns an error if they cannot be had.
     pub fn events(&self, kind: &str) -> Result<Vec<Value>> {
         self.list(&["events", "--limit", "100000", "--type", kind])
     }

@@ -37,7 +37,7 @@ impl Remote {
     /// One that listens on a port of its own; its log is in `scene`.
     ///
     /// # Errors
-    /// Where it does not come up.
+    /// Returns an error if it does not come up.
     pub fn start(real: &Real, scene: &Scene, transport: Transport) -> Result<Self> {
         let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
         let (argument, path) = match transport {
@@ -85,7 +85,7 @@ impl Remote {
     /// Ends it in the middle of whatever it does.
     ///
     /// # Errors
-    /// Where it cannot be ended.
+    /// Returns an error if it cannot be ended.
     pub fn kill(&mut self) -> Result<()> {
         self.process.kill()?;
         self.process.wait()?;
@@ -95,7 +95,7 @@ impl Remote {
     /// The command of a client that starts programs: the wrapper, with these further options.
     ///
     /// # Errors
-    /// Where the program was not built.
+    /// Returns an error if the program was not built.
     pub fn wrapped(&self, scene: &Scene, options: &[&str]) -> Result<Vec<String>> {
         let mut wrapped = vec![program::path()?.display().to_string(), "wrap".to_owned()];
         wrapped.extend(["--url", &self.url, "--server", "remote"].map(str::to_owned));

@@ -42,7 +42,7 @@ impl NpmServer {
     /// Writes server and dependency and lets npm install both, without network.
     ///
     /// # Errors
-    /// Where npm fails.
+    /// Returns an error if npm fails.
     pub fn install() -> Result<Self> {
         let scratch = tempfile::Builder::new()
             .prefix("mcpmon-e2e-npm-")
@@ -114,7 +114,7 @@ impl NpmServer {
     /// The installed server with all that it needs, packed for a launcher that installs it.
     ///
     /// # Errors
-    /// Where npm fails.
+    /// Returns an error if npm fails.
     pub fn pack(&self) -> Result<PathBuf> {
         let package = self.project.join("packed");
         let code = JAVASCRIPT
@@ -146,7 +146,7 @@ impl NpmServer {
     /// Replaces one byte of the dependency: its version becomes 1.0.1.
     ///
     /// # Errors
-    /// Where the file is not there.
+    /// Returns an error if the file is not there.
     pub fn change_dependency(&self) -> Result<PathBuf> {
         let path = self
             .project
@@ -174,7 +174,7 @@ impl PythonServer {
     /// Writes it below `directory`.
     ///
     /// # Errors
-    /// Where it cannot be written.
+    /// Returns an error if it cannot be written.
     pub fn write(directory: &Path) -> Result<Self> {
         let module = name().replace('-', "_");
         let directory = directory.join("modules");
@@ -220,7 +220,7 @@ impl WheelServer {
     /// Builds it below `directory` with this Python.
     ///
     /// # Errors
-    /// Where it cannot be built.
+    /// Returns an error if it cannot be built.
     pub fn build(directory: &Path, python: &str) -> Result<Self> {
         let name = name();
         let module = name.replace('-', "_");
@@ -239,7 +239,7 @@ impl WheelServer {
     /// Adds a byte to the server wherever it is installed below `directory`; returns how many files that were.
     ///
     /// # Errors
-    /// Where it cannot be changed.
+    /// Returns an error if it cannot be changed.
     pub fn change_below(&self, directory: &Path) -> Result<usize> {
         let mut count = 0;
         for entry in fs::read_dir(directory)? {
@@ -258,7 +258,7 @@ impl WheelServer {
 /// A Python script that serves, executable by its first line.
 ///
 /// # Errors
-/// Where it cannot be written.
+/// Returns an error if it cannot be written.
 pub fn python_script(directory: &Path) -> Result<PathBuf> {
     let name = name();
     let path = directory.join("scripts").join(&name);
@@ -270,7 +270,7 @@ pub fn python_script(directory: &Path) -> Result<PathBuf> {
 /// A shell script that serves by itself, executable by its first line; it makes the file `mark` first.
 ///
 /// # Errors
-/// Where it cannot be written.
+/// Returns an error if it cannot be written.
 pub fn shell_script(directory: &Path) -> Result<PathBuf> {
     let name = name();
     let path = directory.join("scripts").join(&name);
@@ -287,7 +287,7 @@ impl SystemShell {
     /// Makes it. Where temporary files usually are, everyone may write.
     ///
     /// # Errors
-    /// Where it cannot be made.
+    /// Returns an error if it cannot be made.
     pub fn make() -> Result<Self> {
         let directory = tempfile::Builder::new()
             .prefix("mcpmon-e2e-")
@@ -306,7 +306,7 @@ impl SystemShell {
     /// Lets everyone write to its directory.
     ///
     /// # Errors
-    /// Where that is not possible.
+    /// Returns an error if that is not possible.
     pub fn open_to_everyone(&self) -> Result<()> {
         Ok(fs::set_permissions(
             self.0.path(),
@@ -318,7 +318,7 @@ impl SystemShell {
 /// Adds a byte that changes nothing but the file's hash.
 ///
 /// # Errors
-/// Where it cannot be written.
+/// Returns an error if it cannot be written.
 pub fn change(program: &Path) -> Result<()> {
     use std::io::Write as _;
     let mut file = fs::File::options().append(true).open(program)?;
@@ -339,7 +339,7 @@ impl ProgramServer {
     /// Makes it below `directory`.
     ///
     /// # Errors
-    /// Where it cannot be made.
+    /// Returns an error if it cannot be made.
     pub fn make(directory: &Path) -> Result<Self> {
         let name = name();
         let program = directory.join(&name);
@@ -364,7 +364,7 @@ impl ProgramServer {
     /// Adds a byte that changes nothing but the file's hash.
     ///
     /// # Errors
-    /// Where it cannot be written.
+    /// Returns an error if it cannot be written.
     pub fn change(&self) -> Result<()> {
         change(&self.program)
     }
@@ -384,7 +384,7 @@ impl ToolServer {
     /// Writes it below `directory`; it offers no tools.
     ///
     /// # Errors
-    /// Where it cannot be written.
+    /// Returns an error if it cannot be written.
     pub fn write(directory: &Path) -> Result<Self> {
         let name = name();
         let script = directory.join("scripts").join(&name);
@@ -403,7 +403,7 @@ impl ToolServer {
     /// Offers these tools from now on: names and descriptions.
     ///
     /// # Errors
-    /// Where it cannot be written.
+    /// Returns an error if it cannot be written.
     pub fn offer(&self, tools: &[(&str, &str)]) -> Result<()> {
         let tool = |&(name, description): &(&str, &str)| json!({"name": name, "description": description, "inputSchema": {"type": "object"}});
         let tools: Vec<_> = tools.iter().map(tool).collect();
@@ -428,7 +428,7 @@ impl ToolServer {
 /// SHA-256 of a file as events have it, by another program than the one under test.
 ///
 /// # Errors
-/// Where it cannot be had.
+/// Returns an error if it cannot be had.
 pub fn sha256(path: &Path) -> Result<String> {
     let output = Command::new("sha256sum").arg("--").arg(path).output()?;
     ensure!(

@@ -24,7 +24,7 @@ impl Site {
     /// A new one with this policy.
     ///
     /// # Errors
-    /// Where it cannot be made.
+    /// Returns an error if it cannot be made.
     pub fn new(policy: &str) -> Result<Self> {
         // A root daemon takes its policy from where only root can write, or from below a sticky directory.
         let directory = tempfile::Builder::new()
@@ -65,7 +65,7 @@ impl Site {
     /// Puts another policy in the place of the one that is there, in one step as editors do.
     ///
     /// # Errors
-    /// Where it cannot be written.
+    /// Returns an error if it cannot be written.
     pub fn write_policy(&self, text: &str) -> Result<()> {
         let new = self.path("mcpmon.yaml.new");
         fs::write(&new, text)?;
@@ -122,7 +122,7 @@ impl Site {
     /// Runs a command that asks the daemon.
     ///
     /// # Errors
-    /// Where it cannot be run.
+    /// Returns an error if it cannot be run.
     pub fn ask(&self, arguments: &[&str]) -> Result<Run> {
         program::run(with_path(arguments, "--socket", &self.socket()))
     }
@@ -130,7 +130,7 @@ impl Site {
     /// Runs a command that reads the store.
     ///
     /// # Errors
-    /// Where it cannot be run.
+    /// Returns an error if it cannot be run.
     pub fn read(&self, arguments: &[&str]) -> Result<Run> {
         program::run(with_path(arguments, "--db", &self.store()))
     }
@@ -138,7 +138,7 @@ impl Site {
     /// A listing of the store, an object for each line.
     ///
     /// # Errors
-    /// Where it cannot be had.
+    /// Returns an error if it cannot be had.
     pub fn list(&self, arguments: &[&str]) -> Result<Vec<Value>> {
         let run = self.read(&[arguments, &["--json"]].concat())?;
         ensure!(run.code == Some(0), "{arguments:?} failed: {run:?}");
@@ -148,7 +148,7 @@ impl Site {
     /// The listing `events`, up to far more than a test makes.
     ///
     /// # Errors
-    /// Where it cannot be had.
+    /// Returns an error if it cannot be had.
     pub fn events(&self) -> Result<Vec<Value>> {
         self.list(&["events", "--limit", "100000"])
     }

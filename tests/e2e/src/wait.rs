@@ -17,7 +17,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// Looks until there is something.
 ///
 /// # Errors
-/// Where a look fails, or nothing comes within [`PATIENCE`]; `what` says what was waited for.
+/// Returns an error if a look fails, or nothing comes within [`PATIENCE`]; `what` says what was waited for.
 pub fn until<T>(what: &str, mut look: impl FnMut() -> Result<Option<T>>) -> Result<T> {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -34,7 +34,7 @@ pub fn until<T>(what: &str, mut look: impl FnMut() -> Result<Option<T>>) -> Resu
 /// Waits until a descriptor can be read, or is at its end.
 ///
 /// # Errors
-/// Where neither comes within [`PATIENCE`]; `what` says what was waited for.
+/// Returns an error if neither comes within [`PATIENCE`]; `what` says what was waited for.
 pub fn readable(what: &str, descriptor: impl AsFd) -> Result<()> {
     let mut polled = [PollFd::new(descriptor.as_fd(), PollFlags::POLLIN)];
     let patience = PollTimeout::try_from(PATIENCE).context("a limit that poll takes")?;

@@ -25,7 +25,7 @@ impl Home {
     /// A new one, without a configuration.
     ///
     /// # Errors
-    /// Where it cannot be made.
+    /// Returns an error if it cannot be made.
     pub fn new() -> Result<Self> {
         let directory = tempfile::Builder::new()
             .prefix("mcpmon-e2e-wrap-")
@@ -42,7 +42,7 @@ impl Home {
     /// Writes its configuration.
     ///
     /// # Errors
-    /// Where it cannot be written.
+    /// Returns an error if it cannot be written.
     pub fn configure(&self, text: &str) -> Result<()> {
         let path = self.path("config/mcpmon/mcpmon.yaml");
         fs::create_dir_all(path.parent().context("a directory")?)?;
@@ -52,7 +52,7 @@ impl Home {
     /// `mcpmon wrap OPTIONS -- COMMAND`, in a process group of its own.
     ///
     /// # Errors
-    /// Where the program was not built.
+    /// Returns an error if the program was not built.
     pub fn wrap(&self, options: &[&str], command: &[&str]) -> Result<Command> {
         let mut wrap = Command::new(program::path()?);
         // No daemon of this host is to have a say, and its store is to stay as it is.
@@ -71,7 +71,7 @@ impl Home {
     /// Starts it.
     ///
     /// # Errors
-    /// Where it does not start.
+    /// Returns an error if it does not start.
     pub fn start(&self, command: &[&str]) -> Result<Wrapped> {
         Wrapped::start(&mut self.wrap(&[], command)?)
     }
@@ -92,7 +92,7 @@ impl Wrapped {
     /// Starts a wrapper.
     ///
     /// # Errors
-    /// Where it does not start.
+    /// Returns an error if it does not start.
     pub fn start(command: &mut Command) -> Result<Self> {
         let mut child = command
             .stdin(Stdio::piped())
@@ -117,7 +117,7 @@ impl Wrapped {
     /// Sends a line.
     ///
     /// # Errors
-    /// Where nobody reads.
+    /// Returns an error if nobody reads.
     pub fn send(&mut self, line: &str) -> Result<()> {
         let stdin = self.stdin.as_mut().context("the pipe is open")?;
         Ok(stdin.write_all(format!("{line}\n").as_bytes())?)
@@ -126,7 +126,7 @@ impl Wrapped {
     /// The next line of the server, without its end; empty at the end of its output.
     ///
     /// # Errors
-    /// Where it cannot be read, or does not come.
+    /// Returns an error if it cannot be read, or does not come.
     pub fn line(&mut self) -> Result<String> {
         let stdout = self.stdout.as_mut().context("the pipe is open")?;
         let mut line = Vec::new();
@@ -148,7 +148,7 @@ impl Wrapped {
     /// Signals the process that a client knows.
     ///
     /// # Errors
-    /// Where it has ended.
+    /// Returns an error if it has ended.
     pub fn signal(&self, signal: Signal) -> Result<()> {
         Ok(kill(self.pid(), signal)?)
     }
@@ -156,7 +156,7 @@ impl Wrapped {
     /// Signals the whole process group.
     ///
     /// # Errors
-    /// Where it has ended.
+    /// Returns an error if it has ended.
     pub fn signal_group(&self, signal: Signal) -> Result<()> {
         Ok(killpg(self.pid(), signal)?)
     }
@@ -164,7 +164,7 @@ impl Wrapped {
     /// Waits for its end.
     ///
     /// # Errors
-    /// Where it does not end.
+    /// Returns an error if it does not end.
     pub fn ended(&mut self) -> Result<ExitStatus> {
         wait::until("the wrapper's end", || Ok(self.child.try_wait()?))
     }
@@ -173,7 +173,7 @@ impl Wrapped {
     /// tells it, standard output, standard error.
     ///
     /// # Errors
-    /// Where it does not end.
+    /// Returns an error if it does not end.
     pub fn finish(&mut self) -> Result<(i32, String, String)> {
         self.stdin = None;
         let (mut output, mut errors) = (String::new(), String::new());
@@ -211,7 +211,7 @@ pub fn is_gone(pid: u32) -> bool {
 /// Children of a process.
 ///
 /// # Errors
-/// Where it is gone.
+/// Returns an error if it is gone.
 pub fn children(pid: u32) -> Result<Vec<u32>> {
     let text = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"))?;
     Ok(text
@@ -223,7 +223,7 @@ pub fn children(pid: u32) -> Result<Vec<u32>> {
 /// What of a process is in memory, KiB, its program's pages included.
 ///
 /// # Errors
-/// Where it is gone.
+/// Returns an error if it is gone.
 pub fn resident_memory(pid: u32) -> Result<u64> {
     memory(pid, "VmRSS:")
 }
@@ -231,7 +231,7 @@ pub fn resident_memory(pid: u32) -> Result<u64> {
 /// What a process has in memory for itself, KiB: without pages of files, which come and go as they are used.
 ///
 /// # Errors
-/// Where it is gone.
+/// Returns an error if it is gone.
 pub fn own_memory(pid: u32) -> Result<u64> {
     memory(pid, "RssAnon:")
 }
@@ -239,7 +239,7 @@ pub fn own_memory(pid: u32) -> Result<u64> {
 /// The most that was ever in memory of a process, KiB.
 ///
 /// # Errors
-/// Where it is gone.
+/// Returns an error if it is gone.
 pub fn peak_memory(pid: u32) -> Result<u64> {
     memory(pid, "VmHWM:")
 }

@@ -20,7 +20,8 @@ impl Kept {
     /// How many turns called tools before this request.
     ///
     /// # Errors
-    /// Where it goes on behind nothing, or without an answer to a call: as the provider says so.
+    /// Returns an error if it goes on behind nothing, or without an answer to a call: as the provider says
+    /// so.
     pub(crate) fn before(&self, body: &Value) -> Result<usize, String> {
         let Some(id) = body["previous_response_id"].as_str() else {
             return Ok(0);

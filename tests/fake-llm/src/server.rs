@@ -72,7 +72,7 @@ impl FakeLlm {
     /// Listens on `address`, a free port for one that ends in `:0`.
     ///
     /// # Errors
-    /// Where it cannot listen there.
+    /// Returns an error if it cannot listen there.
     pub fn start(address: SocketAddr, script: Script) -> Outcome<Self> {
         let shared = Arc::new(Shared {
             script: Mutex::new(script),

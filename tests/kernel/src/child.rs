@@ -46,7 +46,7 @@ impl Test {
     /// Waits until the test calls [`Child::proceed`].
     ///
     /// # Errors
-    /// Where the test has ended.
+    /// Returns an error if the test has ended.
     pub fn wait(&mut self) -> Result<()> {
         self.lines.read_exact(&mut [0]).context("the test has ended")
     }
@@ -61,7 +61,7 @@ impl Test {
     /// Tells the test something, which it takes with [`Child::hear`].
     ///
     /// # Errors
-    /// Where the test has ended.
+    /// Returns an error if the test has ended.
     pub fn say(&mut self, message: &impl Serialize) -> Result<()> {
         let mut line = serde_json::to_vec(message).context("cannot write a message")?;
         line.push(b'\n');
@@ -79,7 +79,7 @@ impl<T: Serialize + DeserializeOwned> Child<T> {
     /// Starts `work` in a new process, which ends with this one.
     ///
     /// # Errors
-    /// Where it cannot be started.
+    /// Returns an error if it cannot be started.
     pub fn start(work: impl FnOnce(&mut Test) -> Result<T>) -> Result<Self> {
         Self::start_with(|test| test.conclude(work))
     }
@@ -87,7 +87,7 @@ impl<T: Serialize + DeserializeOwned> Child<T> {
     /// Starts `work` in a new process with its own space.
     ///
     /// # Errors
-    /// Where it cannot be started.
+    /// Returns an error if it cannot be started.
     pub fn start_in(space: Space, work: impl FnOnce(&mut Test) -> Result<T>) -> Result<Self> {
         Self::start_with(move |test| match enter(space) {
             Ok(()) if space == Space::Everything => as_first_process(|| test.conclude(work)),
@@ -129,7 +129,7 @@ impl<T: Serialize + DeserializeOwned> Child<T> {
     /// Lets it go on from [`Test::wait`].
     ///
     /// # Errors
-    /// Where it has ended.
+    /// Returns an error if it has ended.
     pub fn proceed(&mut self) -> Result<()> {
         self.lines
             .get_mut()
@@ -140,7 +140,7 @@ impl<T: Serialize + DeserializeOwned> Child<T> {
     /// Takes what it says with [`Test::say`].
     ///
     /// # Errors
-    /// Where it ends, fails, or says something else.
+    /// Returns an error if it ends, fails, or says something else.
     pub fn hear<M: DeserializeOwned>(&mut self) -> Result<M> {
         let mut line = String::new();
         self.lines
@@ -157,7 +157,7 @@ impl<T: Serialize + DeserializeOwned> Child<T> {
     /// Waits for its result and its end.
     ///
     /// # Errors
-    /// Where it fails or dies.
+    /// Returns an error if it fails or dies.
     pub fn join(mut self) -> Result<T> {
         let result: Result<T, String> = self.hear()?;
         let status = self.reap()?;

@@ -33,7 +33,7 @@ impl Kernel {
     /// Asks the running kernel.
     ///
     /// # Errors
-    /// Where `/proc` does not say.
+    /// Returns an error if `/proc` does not say.
     pub fn running() -> Result<Self> {
         let read = |path| fs::read_to_string(path).with_context(|| format!("cannot read {path}"));
         let release = read("/proc/sys/kernel/osrelease")?;

@@ -52,7 +52,7 @@ impl Lab {
     /// Loads and attaches.
     ///
     /// # Errors
-    /// Where the sensor cannot start.
+    /// Returns an error if the sensor cannot start.
     pub fn open() -> Result<Self> {
         let kernel = Kernel::running()?;
         let sensor = Sensor::start(&[AGENT.to_owned()])?;
@@ -71,7 +71,7 @@ impl Lab {
     /// No rules, no records, no tracked processes.
     ///
     /// # Errors
-    /// Where the tables cannot be written.
+    /// Returns an error if the tables cannot be written.
     pub fn reset(&mut self) -> Result<()> {
         self.install(&Policy::default())?;
         let tracked: Vec<_> = self.sensor.processes.iter().map(|(pid, _)| pid).collect();
@@ -84,7 +84,7 @@ impl Lab {
     /// What the kernel would be given for `policy`.
     ///
     /// # Errors
-    /// Where it does not fit.
+    /// Returns an error if it does not fit.
     pub fn compile(&mut self, policy: &Policy) -> Result<Tables> {
         Ok(compile(policy, &Resolved::default(), &mut self.numbering)?)
     }
@@ -92,7 +92,7 @@ impl Lab {
     /// Puts the rules of `policy` in force, enforced.
     ///
     /// # Errors
-    /// Where they do not compile or the kernel refuses them.
+    /// Returns an error if they do not compile or the kernel refuses them.
     pub fn install(&mut self, policy: &Policy) -> Result<Tables> {
         let tables = self.compile(policy)?;
         self.sensor.addresses.install(&tables, Enforcement::Enforce)?;
@@ -126,7 +126,7 @@ impl Lab {
     /// processor has reserved and not finished. So marks are written behind them all, and awaited.
     ///
     /// # Errors
-    /// Where the marks do not come.
+    /// Returns an error if the marks do not come.
     pub fn records<T>(&mut self, mut wanted: impl FnMut(Record) -> Option<T>) -> Result<Vec<T>> {
         let mut found = Vec::new();
         for _ in 0..MARKS {
@@ -196,7 +196,7 @@ impl Lab {
     /// A counter.
     ///
     /// # Errors
-    /// Where it cannot be read.
+    /// Returns an error if it cannot be read.
     pub fn count(&self, counter: Counter) -> Result<u64> {
         self.sensor.counters.get(counter).context("cannot read a counter")
     }
@@ -204,7 +204,7 @@ impl Lab {
     /// Has a workload with this entry, and its relatives, connect everywhere.
     ///
     /// # Errors
-    /// Where one reaches what is refused to it, or the other way round.
+    /// Returns an error if one reaches what is refused to it, or the other way round.
     pub fn hold(
         &mut self,
         entry: ProcessEntry,
@@ -242,7 +242,7 @@ pub fn policy(rules: Vec<NetworkRule>) -> Policy {
 /// A rule over ranges; no ports for all ports.
 ///
 /// # Errors
-/// Where a range is none.
+/// Returns an error if a range is none.
 pub fn rule(action: RuleAction, scope: Scope, ranges: &[&str], ports: &[u16]) -> Result<NetworkRule> {
     let cidrs = ranges
         .iter()
@@ -261,7 +261,7 @@ pub fn rule(action: RuleAction, scope: Scope, ranges: &[&str], ports: &[u16]) ->
 /// A rule that refuses ranges for everyone.
 ///
 /// # Errors
-/// Where a range is none.
+/// Returns an error if a range is none.
 pub fn deny(ranges: &[&str], ports: &[u16]) -> Result<NetworkRule> {
     rule(RuleAction::Deny, Scope::Host, ranges, ports)
 }
@@ -269,7 +269,7 @@ pub fn deny(ranges: &[&str], ports: &[u16]) -> Result<NetworkRule> {
 /// The number under which `tables` hold the rule named `name`.
 ///
 /// # Errors
-/// Where there is none.
+/// Returns an error if there is none.
 pub fn number(tables: &Tables, name: &str) -> Result<u32> {
     let Some((number, _)) = tables.rules.iter().find(|(_, info)| info.name == name) else {
         bail!("no rule is called {name}: {:?}", tables.rules);

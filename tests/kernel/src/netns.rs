@@ -57,7 +57,7 @@ const SETTINGS: [(&str, &str); 2] = [
 /// Moves this process, which must have one thread, into a new space.
 ///
 /// # Errors
-/// Where the space cannot be made.
+/// Returns an error if the space cannot be made.
 pub fn enter(space: Space) -> Result<()> {
     match space {
         Space::Network => unshare(CloneFlags::CLONE_NEWNET).context("cannot make a network namespace")?,
@@ -73,7 +73,7 @@ pub fn enter(space: Space) -> Result<()> {
 /// Adds an address to the loopback interface of the current namespace.
 ///
 /// # Errors
-/// Where the kernel refuses it.
+/// Returns an error if the kernel refuses it.
 pub fn add_loopback(address: Ipv6Addr) -> Result<()> {
     add_loopback_address(address).with_context(|| format!("cannot add {address}"))?;
     // A worker of the kernel makes it usable, a moment later.

@@ -66,7 +66,7 @@ pub const RELATIVES: [Relative; 8] = [
 /// Error number of connecting to `target`, 0 where it goes through.
 ///
 /// # Errors
-/// Where it fails without an error number.
+/// Returns an error if it fails without an error number.
 pub fn connect(target: SocketAddr) -> Result<u8> {
     let local = if target.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
     let socket = UdpSocket::bind(local).context("cannot open a socket")?;
@@ -80,7 +80,7 @@ impl Relative {
     /// Has this relative of the calling process connect; as [`connect`].
     ///
     /// # Errors
-    /// Where the relative cannot be made or says nothing.
+    /// Returns an error if the relative cannot be made or says nothing.
     pub fn connect(self, target: SocketAddr) -> Result<u8> {
         match self {
             Self::Itself => connect(target),
@@ -98,7 +98,7 @@ impl Relative {
 /// Runs `program`, which must be this one by whatever name, and has it connect; as [`connect`].
 ///
 /// # Errors
-/// Where it cannot be run.
+/// Returns an error if it cannot be run.
 pub fn run(program: &Path, target: SocketAddr) -> Result<u8> {
     let mut command = Command::new(program);
     let status = command
@@ -186,7 +186,7 @@ fn panicked<T>(_panic: T) -> anyhow::Error {
 /// Whether every relative of the calling process is answered `code`.
 ///
 /// # Errors
-/// Where one is not.
+/// Returns an error if one is not.
 pub fn all_relatives(target: SocketAddr, code: u8) -> Result<()> {
     for relative in RELATIVES {
         let found = relative

@@ -26,7 +26,7 @@ impl Scratch {
     /// Mounts it in a mount namespace that the calling process, which must have one thread, gets.
     ///
     /// # Errors
-    /// Where a mount is refused.
+    /// Returns an error if a mount is refused.
     pub fn mount() -> Result<Self> {
         unshare(CloneFlags::CLONE_NEWNS).context("cannot make a mount namespace")?;
         let none = None::<&str>;
@@ -46,7 +46,7 @@ impl Scratch {
     /// Copies a program of this machine; its name is kept, because busybox goes by it.
     ///
     /// # Errors
-    /// Where there is none.
+    /// Returns an error if there is none.
     pub fn copy(&self, program: &str) -> Result<PathBuf> {
         let copy = self.path.join(program);
         fs::copy(Path::new("/bin").join(program), &copy).with_context(|| format!("cannot copy {program}"))?;
@@ -56,7 +56,7 @@ impl Scratch {
     /// Writes an executable text.
     ///
     /// # Errors
-    /// Where it cannot be written.
+    /// Returns an error if it cannot be written.
     pub fn script(&self, name: &str, text: &str) -> Result<PathBuf> {
         let script = self.path.join(name);
         fs::write(&script, text).with_context(|| format!("cannot write {name}"))?;
@@ -75,7 +75,7 @@ impl Cgroup {
     /// Makes one under `root`.
     ///
     /// # Errors
-    /// Where it cannot be made.
+    /// Returns an error if it cannot be made.
     pub fn make(root: &Path) -> Result<Self> {
         let path = root.join(format!("mcpmon-kernel-tests-{}", Pid::this()));
         fs::create_dir(&path).with_context(|| format!("cannot create {}", path.display()))?;
@@ -85,7 +85,7 @@ impl Cgroup {
     /// Its id.
     ///
     /// # Errors
-    /// Where it is gone.
+    /// Returns an error if it is gone.
     pub fn id(&self) -> Result<u64> {
         Ok(fs::metadata(&self.path).context("the cgroup is gone")?.ino())
     }
@@ -93,7 +93,7 @@ impl Cgroup {
     /// Moves the calling process into it.
     ///
     /// # Errors
-    /// Where the kernel refuses.
+    /// Returns an error if the kernel refuses.
     pub fn enter(&self) -> Result<()> {
         fs::write(self.path.join("cgroup.procs"), "0").context("cannot enter the cgroup")
     }
@@ -121,7 +121,7 @@ impl MemoryGroup {
     /// Makes one.
     ///
     /// # Errors
-    /// Where no hierarchy has memory.
+    /// Returns an error if no hierarchy has memory.
     pub fn make() -> Result<Self> {
         let mounts = fs::read_to_string("/proc/mounts").context("cannot read the mounts")?;
         let mounted = |kind: &str, option: &str| {
@@ -152,7 +152,7 @@ impl MemoryGroup {
     /// Moves the calling process into it.
     ///
     /// # Errors
-    /// Where the kernel refuses.
+    /// Returns an error if the kernel refuses.
     pub fn enter(&self) -> Result<()> {
         self.group.enter()
     }
@@ -160,7 +160,7 @@ impl MemoryGroup {
     /// Leaves its processes hardly more memory than they have.
     ///
     /// # Errors
-    /// Where the kernel refuses.
+    /// Returns an error if the kernel refuses.
     pub fn limit_to_usage(&self) -> Result<()> {
         let usage = fs::read_to_string(self.group.path.join(self.usage)).context("cannot read the usage")?;
         let limit = usage.trim().parse::<u64>()? + Self::SLACK;
@@ -171,7 +171,7 @@ impl MemoryGroup {
 /// Inode facts as stat(2) gives them.
 ///
 /// # Errors
-/// Where they do not fit the kernel's own.
+/// Returns an error if they do not fit the kernel's own.
 pub fn facts(stat: &fs::Metadata) -> Result<FileKey> {
     let seconds = u64::try_from(stat.ctime())?;
     let nanoseconds = u64::try_from(stat.ctime_nsec())?;

@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result};
 /// `text` with every `${kind}` replaced; `$${` stands for `${` itself.
 ///
 /// # Errors
-/// Where there is no such kind.
+/// Returns an error if there is no such kind.
 pub(crate) fn baited(text: &str) -> Result<String> {
     let mut baited = String::with_capacity(text.len());
     let mut rest = text;

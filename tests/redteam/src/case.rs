@@ -126,7 +126,7 @@ struct File {
 /// Every case, in the order of the files' names.
 ///
 /// # Errors
-/// Where a file cannot be read or understood, or two cases have one name.
+/// Returns an error if a file cannot be read or understood, or two cases have one name.
 pub fn load() -> Result<Vec<Case>> {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("cases");
     let mut paths: Vec<_> = fs::read_dir(&directory)?
@@ -159,7 +159,7 @@ impl Case {
     /// The whole configuration, as JSON, which is YAML.
     ///
     /// # Errors
-    /// Where the shipped policy is no YAML.
+    /// Returns an error if the shipped policy is no YAML.
     pub fn configuration(&self) -> Result<String> {
         let base = match self.base {
             Base::Default => include_str!("../../../policies/default.yaml"),

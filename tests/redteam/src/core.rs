@@ -56,7 +56,7 @@ impl Core {
     /// A session under the policy of `case`.
     ///
     /// # Errors
-    /// Where that policy is none.
+    /// Returns an error if that policy is none.
     pub fn new(case: &Case) -> Result<Self> {
         let part = (Source::EmbeddedDefault, case.configuration()?);
         let sources = Sources::of_parts(vec![part]).context("a policy")?;

@@ -43,7 +43,7 @@ impl Live {
     /// A session under the policy of `case`.
     ///
     /// # Errors
-    /// Where its files cannot be written.
+    /// Returns an error if its files cannot be written.
     pub fn new(case: &Case) -> Result<Self> {
         let home = Home::new()?;
         let mut policy: Value = serde_json::from_str(&case.configuration()?)?;
@@ -189,7 +189,7 @@ fn bridge_program(own: &Path) -> Result<String> {
 /// The server's process: hands standard input and output on to whoever listens at `socket`.
 ///
 /// # Errors
-/// Where nobody listens, or one side breaks.
+/// Returns an error if nobody listens, or one side breaks.
 pub fn bridge(socket: &Path) -> Result<()> {
     let stream = UnixStream::connect(socket)?;
     let mut from_suite = stream.try_clone()?;

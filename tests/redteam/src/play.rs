@@ -13,24 +13,24 @@ pub trait Stage {
     /// A server joins the session.
     ///
     /// # Errors
-    /// Where it cannot be started.
+    /// Returns an error if it cannot be started.
     fn join(&mut self, server: &str) -> Result<()>;
     /// The client writes a line to a server.
     ///
     /// # Errors
-    /// Where the stage breaks.
+    /// Returns an error if the stage breaks.
     fn client(&mut self, server: &str, line: &str) -> Result<Heard>;
     /// A server writes a line.
     ///
     /// # Errors
-    /// Where the stage breaks.
+    /// Returns an error if the stage breaks.
     fn server(&mut self, server: &str, line: &str) -> Result<Heard>;
     /// Time passes.
     fn wait(&mut self, milliseconds: u64);
     /// The session is over: what was recorded, as events in their JSON form.
     ///
     /// # Errors
-    /// Where there is no record.
+    /// Returns an error if there is no record.
     fn record(&mut self) -> Result<Vec<Value>>;
 }
 
@@ -63,7 +63,7 @@ struct Scene<'s> {
 /// Plays `case` to its end.
 ///
 /// # Errors
-/// Where the stage breaks; not where the outcome is another.
+/// Returns an error if the stage breaks; not where the outcome is another.
 pub fn play(case: &Case, stage: &mut dyn Stage) -> Result<Report> {
     let cast = case.cast();
     let mut scene = Scene {

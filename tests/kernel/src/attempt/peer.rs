@@ -29,7 +29,7 @@ impl Peer {
     /// Listens on `port` in the current network namespace.
     ///
     /// # Errors
-    /// Where a socket cannot be bound.
+    /// Returns an error if a socket cannot be bound.
     pub fn listen(port: u16) -> Result<Self> {
         let stream = bound(libc::SOCK_STREAM, libc::IPPROTO_TCP, port).context("cannot listen on TCP")?;
         socket::listen(&stream, Backlog::MAXCONN).context("cannot listen on TCP")?;

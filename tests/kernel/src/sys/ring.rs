@@ -121,7 +121,7 @@ const _: () = assert!(size_of::<Parameters>() == 120 && size_of::<Entry>() == 64
 /// Runs one operation on `socket` and waits for its result.
 ///
 /// # Errors
-/// Where no ring can be made, and where the operation fails.
+/// Returns an error if no ring can be made, and where the operation fails.
 pub fn submit(
     polling: Polling,
     operation: Operation<'_>,
