@@ -166,7 +166,7 @@ impl Output {
     /// Prints the report, writes it, and judges it.
     ///
     /// # Errors
-    /// Where it cannot be written.
+    /// Returns an error if it cannot be written.
     #[expect(clippy::print_stdout, reason = "a measurement is its output")]
     pub fn finish(&self, report: &impl Report) -> Result<ExitCode> {
         print!("{report}");

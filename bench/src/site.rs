@@ -16,7 +16,7 @@ impl Site {
     /// A new one.
     ///
     /// # Errors
-    /// Where it cannot be made.
+    /// Returns an error if it cannot be made.
     pub fn new() -> Result<Self> {
         let path = env::temp_dir().join(format!("mcpmon-bench-{}", std::process::id()));
         fs::create_dir_all(&path).with_context(|| format!("cannot make {}", path.display()))?;
@@ -32,7 +32,7 @@ impl Site {
     /// Writes a file in it.
     ///
     /// # Errors
-    /// Where it cannot be written.
+    /// Returns an error if it cannot be written.
     pub fn file(&self, name: &str, text: &str) -> Result<PathBuf> {
         let path = self.path(name);
         fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
@@ -70,7 +70,7 @@ impl Drop for Site {
 /// Where a program is, for one that is started elsewhere.
 ///
 /// # Errors
-/// Where nobody knows in which directory this is.
+/// Returns an error if nobody knows in which directory this is.
 pub fn absolute(path: &Path) -> Result<PathBuf> {
     path::absolute(path).with_context(|| path.display().to_string())
 }

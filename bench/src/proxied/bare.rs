@@ -15,7 +15,7 @@ use super::far_side::runtime;
 /// Forwards until it is killed.
 ///
 /// # Errors
-/// Where it cannot listen.
+/// Returns an error if it cannot listen.
 pub fn serve(listen: SocketAddr, upstream: SocketAddr) -> Result<()> {
     runtime()?.block_on(async {
         let mut tcp = HttpConnector::new();

@@ -30,7 +30,7 @@ impl<W> Contender<W> {
     /// Starts a program, and waits until it listens.
     ///
     /// # Errors
-    /// Where it does not.
+    /// Returns an error if it does not.
     pub fn start(way: W, address: SocketAddr, path: &'static str, mut command: Command) -> Result<Self> {
         command.stderr(Stdio::null());
         let child = command
@@ -64,7 +64,7 @@ impl<W> Drop for Contender<W> {
 /// An address that nobody listens on.
 ///
 /// # Errors
-/// Where there is none.
+/// Returns an error if there is none.
 pub fn free() -> Result<SocketAddr> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     Ok(listener.local_addr()?)

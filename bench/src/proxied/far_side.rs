@@ -87,7 +87,7 @@ type Answer = Either<Full<Bytes>, Stream>;
 /// Answers until it is killed.
 ///
 /// # Errors
-/// Where it cannot listen.
+/// Returns an error if it cannot listen.
 pub fn serve(listen: SocketAddr, reply: fn(&Asked<'_>) -> Reply) -> Result<()> {
     runtime()?.block_on(async {
         let listener = TcpListener::bind(listen).await?;

@@ -38,7 +38,7 @@ pub struct Request {
 /// The body of one answer.
 ///
 /// # Errors
-/// Where there is none.
+/// Returns an error if there is none.
 pub fn ask(request: &Request) -> Result<Vec<u8>> {
     let mut connection = Connection::new(request)?;
     connection.ask()?;
@@ -48,7 +48,7 @@ pub fn ask(request: &Request) -> Result<Vec<u8>> {
 /// The median of so many requests, one after another, nanoseconds.
 ///
 /// # Errors
-/// Where one is not answered.
+/// Returns an error if one is not answered.
 pub fn typical(request: &Request, count: u32) -> Result<f64> {
     let mut connection = Connection::new(request)?;
     for _ in 0..WARM_UP {
@@ -65,7 +65,7 @@ pub fn typical(request: &Request, count: u32) -> Result<f64> {
 /// Requests in a second, over 32 connections at a time, each of which asks so often.
 ///
 /// # Errors
-/// Where one is not answered.
+/// Returns an error if one is not answered.
 pub fn rate(request: &Request, each: u32) -> Result<f64> {
     let barrier = Barrier::new(AT_ONCE as usize + 1);
     thread::scope(|scope| {
@@ -91,7 +91,7 @@ pub fn rate(request: &Request, each: u32) -> Result<f64> {
 /// How long a stream's first event took, and each of its events from the far side to here, nanoseconds.
 ///
 /// # Errors
-/// Where not all events come.
+/// Returns an error if not all events come.
 pub fn stream(request: &Request) -> Result<(f64, Vec<f64>)> {
     let mut connection = Connection::new(request)?;
     let begun = Instant::now();
@@ -117,7 +117,7 @@ pub fn stream(request: &Request) -> Result<(f64, Vec<f64>)> {
 /// How many bytes of the events that left are not here while the far side is silent; `length` is that of one.
 ///
 /// # Errors
-/// Where no answer comes.
+/// Returns an error if no answer comes.
 pub fn held(request: &Request, length: usize) -> Result<f64> {
     let mut connection = Connection::new(request)?;
     connection.stream.write_all(&request.bytes)?;

@@ -14,7 +14,7 @@ const STREAMS: u32 = 5;
 /// Has `take` measure every contender once, each round beginning with another.
 ///
 /// # Errors
-/// Where one cannot be measured.
+/// Returns an error if one cannot be measured.
 pub fn measure<W: Way, T>(
     contenders: &[Contender<W>],
     number: u32,
@@ -35,7 +35,7 @@ pub fn measure<W: Way, T>(
 /// What the first bytes of a stream take, and each of its events, nanoseconds: the medians of some streams.
 ///
 /// # Errors
-/// Where one does not come through.
+/// Returns an error if one does not come through.
 pub fn streams(request: &Request) -> Result<(f64, f64)> {
     let streams = (0..STREAMS).map(|_| stream(request));
     let (first, events): (Vec<f64>, Vec<Vec<f64>>) = streams.collect::<Result<Vec<_>>>()?.into_iter().unzip();

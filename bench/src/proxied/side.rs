@@ -27,7 +27,7 @@ impl Side {
     /// Serves without an end; the far side answers with `reply`.
     ///
     /// # Errors
-    /// Where it cannot listen.
+    /// Returns an error if it cannot listen.
     pub fn serve(self, reply: fn(&Asked<'_>) -> Reply) -> Result<()> {
         match self {
             Self::Upstream { listen } => serve(listen, reply),
