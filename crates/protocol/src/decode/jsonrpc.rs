@@ -10,7 +10,7 @@ use super::json::{Value, is_spelled_like};
 /// Members that an envelope can have.
 const MEMBERS: [&str; 6] = ["jsonrpc", "id", "method", "params", "result", "error"];
 
-/// Why an object is none that all readers understand alike: see [`is_spelled_like`].
+/// The cause reported for an object that not all readers understand alike: see [`is_spelled_like`].
 pub const MISSPELLED: &str = "a member's name is another spelling of a known one";
 
 /// One message.
@@ -20,11 +20,11 @@ pub struct Envelope<'t> {
     pub whole: Value<'t>,
     /// Its id; `None` for a notification.
     pub id: Option<RequestId>,
-    /// What it carries.
+    /// The payload of the message.
     pub payload: Payload<'t>,
 }
 
-/// What a message carries.
+/// The payload of a message.
 #[derive(Clone, Debug)]
 pub enum Payload<'t> {
     /// A request, if there is an id; otherwise a notification.
@@ -34,16 +34,16 @@ pub enum Payload<'t> {
         /// An object, if there is one; `null` is none.
         params: Option<Value<'t>>,
     },
-    /// What was asked for, an object.
+    /// The result of a request, an object.
     Result(Part<'t>),
-    /// Why it could not be had, an object with a code and a message.
+    /// The error in place of a result, an object with a code and a message.
     Error(Part<'t>),
 }
 
 /// A member of an envelope.
 #[derive(Clone, Copy, Debug)]
 pub struct Part<'t> {
-    /// Where its name starts.
+    /// The position of its name.
     pub start: usize,
     /// Its value.
     pub value: Value<'t>,
@@ -56,7 +56,7 @@ pub struct Invalid {
     pub id: Option<RequestId>,
     /// True if it has a method, so that its sender may wait for an answer.
     pub has_method: bool,
-    /// Why.
+    /// The cause.
     pub cause: &'static str,
 }
 
@@ -198,7 +198,8 @@ mod tests {
         *,
     };
 
-    /// What a line is: `request 1 m`, `notification m`, `result "a"`, or why it is none.
+    /// Describes a line: `request 1 m`, `notification m`, `result "a"`, or the reason why it is not a
+    /// message.
     fn read(line: &str) -> String {
         let mut scanner = Scanner::new(8);
         let scan = scanner

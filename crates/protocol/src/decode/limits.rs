@@ -15,7 +15,7 @@ pub struct Limits {
     pub max_batch: usize,
     /// Most requests of one side that wait for an answer.
     pub max_pending: usize,
-    /// How long a request may wait; zero for ever.
+    /// The time a request may wait; zero for no limit.
     pub request_timeout: Duration,
 }
 

@@ -21,7 +21,7 @@ pub struct Lines {
     max: usize,
     /// The start of a line whose end has not come yet.
     partial: Vec<u8>,
-    /// What was returned last came from `partial`.
+    /// True if the line returned last came from `partial`.
     returned: bool,
     /// The line that is being read is over the limit.
     skim: Option<Box<Skim>>,
@@ -62,7 +62,7 @@ impl Lines {
         Some(Line::Whole(&self.partial))
     }
 
-    /// What the stream ended with although its line did not.
+    /// Returns the unfinished line at the end of the stream.
     pub fn rest(&mut self) -> Option<Line<'_>> {
         self.forget_returned();
         if let Some(skim) = self.skim.take() {
@@ -78,7 +78,7 @@ impl Lines {
         self.max
     }
 
-    /// How many bytes of a line wait for its end.
+    /// Returns the number of bytes of a line that wait for its end.
     #[must_use]
     pub const fn held(&self) -> usize {
         if self.returned { 0 } else { self.partial.len() }
@@ -90,7 +90,7 @@ impl Lines {
         self.partial.shrink_to(KEPT);
     }
 
-    /// How many bytes have memory.
+    /// Returns the allocated capacity in bytes.
     #[cfg(test)]
     pub(crate) const fn kept(&self) -> usize {
         self.partial.capacity()

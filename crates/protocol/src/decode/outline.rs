@@ -13,7 +13,7 @@ use super::{
 /// A longer name or id at the top of a message is not read.
 const CAPACITY: usize = 256;
 
-/// What an unread text seems to be.
+/// The apparent kind of an unread message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MessageOutline {
     /// Its id, where it is one object that calls itself JSON-RPC and has one id, however names are read.
@@ -59,7 +59,7 @@ pub struct Skim {
     has_begun: bool,
     /// There is more than one object or array, or none.
     is_ambiguous: bool,
-    /// What was read since the last comma or colon at the top level.
+    /// The bytes since the last comma or colon at the top level.
     token: Vec<u8>,
     /// The name whose value is being read.
     name: Option<Vec<u8>>,

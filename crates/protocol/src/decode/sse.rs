@@ -7,12 +7,12 @@ use memchr::memchr2;
 
 use super::outline::{MessageOutline, Skim};
 
-/// How many times the longest event is skipped of one before it has no end.
+/// An event without end is skipped up to this many times the size of the longest event.
 const SKIPPED: usize = 4;
 /// Memory for more than this is given back once an event is done.
 const KEPT: usize = 1 << 16;
 
-/// What a reader may put in front of a stream.
+/// A byte order mark, which a reader may put in front of a stream.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// An event, or what stands in place of one: a comment that keeps a connection alive, a blank line.
@@ -28,7 +28,7 @@ pub struct Event<'a> {
     pub id: Option<&'a [u8]>,
 }
 
-/// What a stream was cut into.
+/// The pieces into which a stream is cut.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Cut<'a> {
     /// An event.
@@ -45,23 +45,23 @@ pub struct Events {
     max: usize,
     /// The start of an event whose end has not come yet.
     partial: Vec<u8>,
-    /// What was returned last came from `partial`.
+    /// True if the event returned last came from `partial`.
     returned: bool,
     /// The next byte is the first of a line.
     fresh: bool,
     /// A carriage return was last: a line feed behind it ends the same line.
     after_return: bool,
-    /// It ended a blank line, and so the event. That goes on once it is known whether the line feed is part of it:
-    /// nobody streams with carriage returns alone.
+    /// True if a blank line ended, and so the event. The event is returned once it is known whether a line
+    /// feed belongs to it: no server streams with carriage returns alone.
     is_over: bool,
     /// No event was returned yet.
     first: bool,
     over: bool,
-    /// What is too long is read over.
+    /// True while an event that is too long is skipped.
     skips: bool,
     /// The event that is being read is.
     skim: Option<Box<Skim>>,
-    /// How much of it.
+    /// The number of skipped bytes.
     skipped: usize,
 }
 
@@ -135,7 +135,7 @@ impl Events {
         Some(Cut::Skipped(skim.finish()))
     }
 
-    /// What the stream ended with although its event did not: no reader dispatches it, but some look at it.
+    /// Returns the unfinished event at the end of the stream: no reader dispatches it, but some look at it.
     pub fn rest(&mut self) -> Option<Event<'_>> {
         self.forget_returned();
         self.returned = true;
@@ -148,13 +148,13 @@ impl Events {
         self.max
     }
 
-    /// How many bytes of an event wait for its end.
+    /// Returns the number of bytes of an event that wait for its end.
     #[must_use]
     pub const fn held(&self) -> usize {
         if self.returned { 0 } else { self.partial.len() }
     }
 
-    /// Where the event that is being read ends in `chunk`.
+    /// Returns the position in `chunk` where the current event ends.
     fn end(&mut self, chunk: &[u8]) -> Option<usize> {
         let first = chunk.first()?;
         let mut at = usize::from(std::mem::take(&mut self.after_return) && *first == b'\n');
@@ -266,7 +266,7 @@ pub enum Field {
 }
 
 impl Field {
-    /// That of a line; `None` where it is a comment, blank, or has another name.
+    /// Returns the field of a line; `None` if the line is a comment, blank, or has another name.
     #[must_use]
     pub fn of(line: &[u8]) -> Option<Self> {
         let name = line.split(|byte| *byte == b':').next().unwrap_or_default();

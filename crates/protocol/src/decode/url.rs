@@ -41,14 +41,14 @@ impl<'u> Url<'u> {
         split_query(self.rest).0
     }
 
-    /// What follows the authority.
+    /// Returns the part after the authority.
     #[must_use]
     pub const fn path_and_query(self) -> &'u str {
         self.rest
     }
 
-    /// What a reference in an answer from this URL means, without segments that mean themselves or what is above
-    /// (RFC 3986, 5.2). `None` where that is of another origin.
+    /// Resolves a reference in an answer from this URL, without dot segments (RFC 3986, 5.2). Returns `None`
+    /// if the result is of another origin.
     #[must_use]
     pub fn join(self, reference: &str) -> Option<String> {
         let scheme = self.scheme;
@@ -79,7 +79,7 @@ impl<'u> Url<'u> {
         Some((scheme, host.to_ascii_lowercase(), port))
     }
 
-    /// What follows the authority of an URL of the same origin.
+    /// Returns the part after the authority of a URL of the same origin.
     fn rest_of(self, url: &str) -> Option<String> {
         let url = Url::read(url)?;
         self.is_beside(url).then(|| url.rest.to_owned())

@@ -1,4 +1,4 @@
-//! Which tools a body calls: whoever judges may want to hear of them first.
+//! Names of the tools that a body calls, for a judge that wants to know them first.
 
 use super::mcp_http::head::{last, version};
 use crate::decode::{

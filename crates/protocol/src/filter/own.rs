@@ -13,7 +13,7 @@ use crate::decode::{
 /// Longest cursor that is repeated.
 const LONGEST_CURSOR: usize = 64 << 10;
 
-/// What came of a question of our own.
+/// The outcome of a list request of our own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Listed {
     /// Nothing yet.
@@ -30,7 +30,7 @@ pub(in crate::filter) struct Own {
     asked: u64,
     /// Those that wait for an answer.
     pub(in crate::filter) waiting: BTreeSet<RequestId>,
-    /// What came of the others, until somebody asks.
+    /// The outcomes of other requests, until they are asked for.
     came: BTreeMap<RequestId, Listed>,
 }
 
@@ -58,7 +58,7 @@ impl Own {
         Some((id, body))
     }
 
-    /// What a message is to these questions, if it answers one.
+    /// Returns the id and the outcome, if the message answers one of these requests.
     pub(in crate::filter) fn hear(&self, message: &Message<'_>) -> Option<(RequestId, Listed)> {
         let id = message.id.filter(|id| self.waiting.contains(*id))?;
         let Content::Server(said) = &message.content else {
@@ -88,7 +88,7 @@ impl Own {
         self.came.insert(id, came);
     }
 
-    /// What came of a question; what came is told once.
+    /// Returns the outcome of a request; each is returned once.
     pub(in crate::filter) fn listed(&mut self, dialogue: &Dialogue, id: &RequestId) -> Listed {
         if !dialogue.waits(id) {
             // Its answer was none, if it is said to wait.

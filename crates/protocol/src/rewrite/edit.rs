@@ -7,9 +7,9 @@ use crate::decode::json::Value;
 /// Replacements in one message, from its start to its end.
 pub(super) struct Edit<'t> {
     text: &'t str,
-    /// Where the message starts in the text that values tell their places in.
+    /// The offset of the message in the text that values give their places in.
     offset: usize,
-    /// How far it is written.
+    /// The position up to which it is written.
     done: usize,
     out: String,
 }

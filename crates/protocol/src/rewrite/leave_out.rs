@@ -46,7 +46,7 @@ pub fn without_items(envelope: &Envelope<'_>, kind: ListKind, hidden: &[usize], 
     Some(edit.finish())
 }
 
-/// Which members that tell how long a result may be kept it has.
+/// The members that limit how long a result may be kept, as far as it has them.
 #[derive(Default)]
 struct Lifetime {
     milliseconds: bool,
@@ -54,7 +54,7 @@ struct Lifetime {
 }
 
 impl Lifetime {
-    /// What has to follow the last member of the result.
+    /// Returns the text that must follow the last member of the result.
     const fn missing(&self) -> &'static str {
         match (self.milliseconds, self.scope) {
             (true, true) => "",
@@ -81,7 +81,7 @@ pub fn without_instructions(envelope: &Envelope<'_>) -> Option<String> {
     Some(edit.finish())
 }
 
-/// Where a member stands, with the comma that goes with it.
+/// Returns the range of a member, with the comma that belongs to it.
 fn with_comma(object: Value<'_>, name: &str) -> Option<Range<usize>> {
     let mut before: Option<Member<'_>> = None;
     let mut members = object.members();

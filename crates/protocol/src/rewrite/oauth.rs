@@ -1,8 +1,8 @@
-//! What a server says of how it is authorised, in words that hold for a client that reaches it under another URL
-//! (RFC 9728): the resource is what the client asked for, and its metadata are asked for here.
+//! Authorisation metadata of a server, rewritten for a client that reaches the server under another URL (RFC
+//! 9728): the resource is the URL the client used, and its metadata are requested from this proxy.
 //!
-//! What a client reads there it tells to whoever gives out tokens (RFC 8707), and who that is the server says. So where
-//! a secret stands in the client's URL, the resource is named without.
+//! The client passes the resource on to the authorisation server (RFC 8707), which the MCP server chooses. So
+//! if a secret is part of the client's URL, the resource is named without it.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ use crate::decode::{
     url::Url,
 };
 
-/// Where the metadata of a resource are, in front of its path.
+/// The path of a resource's metadata, put in front of the resource's path.
 const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
 
 /// The parameter of a challenge that says where they are.
@@ -21,9 +21,9 @@ const PARAMETER: &str = "resource_metadata";
 /// A server, under the URL that it knows and the one that a client knows.
 #[derive(Clone, Copy, Debug)]
 pub struct Resource<'u> {
-    /// Where the server is.
+    /// The URL of the server.
     pub server: &'u str,
-    /// Where the client reaches it.
+    /// The URL at which the client reaches it.
     pub client: &'u str,
     /// True if a secret stands in the path of `client`, which the client is not to be led to tell anybody.
     pub has_secret: bool,
@@ -34,13 +34,14 @@ pub struct Resource<'u> {
 pub struct Challenge {
     /// The value of the header.
     pub value: String,
-    /// Where the server has its metadata, for when a client asks for them; `None` where it names no place of its own.
+    /// The URL of the server's metadata, for a client that asks for them; `None` if the server names no URL
+    /// of its own.
     pub metadata: Option<String>,
 }
 
 impl Resource<'_> {
-    /// Where a client asks for the metadata: by the path of the resource (RFC 9728, 3.1). `None` where the client's URL
-    /// is none.
+    /// Returns the URL at which a client asks for the metadata: derived from the path of the resource (RFC
+    /// 9728, 3.1). `None` if the client's URL is not valid.
     #[must_use]
     pub fn metadata(&self) -> Option<String> {
         let client = Url::read(self.client)?;
@@ -48,7 +49,7 @@ impl Resource<'_> {
         Some(format!("{}{WELL_KNOWN}{path}", client.base()))
     }
 
-    /// What the resource is called. Clients take a shorter path than their own for one that covers it, and the
+    /// Returns the name of the resource. Clients accept a shorter path than their own that covers it, and the
     /// shortest has no secret in it.
     fn named(&self) -> Option<String> {
         match self.has_secret {
@@ -136,12 +137,12 @@ impl Resource<'_> {
     }
 }
 
-/// How often a text has the name of the parameter in it.
+/// Returns the number of times a text has the parameter's name in it.
 fn mentions(value: &str) -> usize {
     value.to_ascii_lowercase().matches(PARAMETER).count()
 }
 
-/// How often an object names its resource, with no escapes.
+/// Returns the number of times an object names its resource, without escapes.
 fn names(object: Value<'_>) -> usize {
     let all = object.members();
     let is_it = |name: &str| name == "resource";
@@ -158,7 +159,7 @@ fn quoted(text: &str) -> String {
 /// A parameter of a challenge.
 struct Parameter<'v> {
     name: &'v str,
-    /// Where its value stands, with its quotes.
+    /// The range of its value, with its quotes.
     place: Range<usize>,
     value: String,
 }
@@ -201,7 +202,7 @@ fn parameters(value: &str) -> Option<Vec<Parameter<'_>>> {
     Some(parameters)
 }
 
-/// What a quoted string that starts at `start` says, and where it ends.
+/// Returns the decoded string of a quoted string that starts at `start`, and the position of its end.
 fn quoted_string(value: &str, start: usize) -> Option<(String, usize)> {
     let mut text = String::new();
     let mut characters = value[start + 1..].char_indices();

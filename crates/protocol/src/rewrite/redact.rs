@@ -1,4 +1,4 @@
-//! What a client says, or a server answers, with parts of it replaced.
+//! Redaction: client messages and server answers with parts replaced.
 
 use mcpmon_model::{Content, FromClient, FromServer, Redaction};
 
@@ -36,7 +36,7 @@ pub fn with_redactions(
     Some(edit.finish())
 }
 
-/// What was judged.
+/// Returns the value that was judged.
 fn inspected<'a>(envelope: &'a Envelope<'a>, said: &Content<'_>) -> Option<Value<'a>> {
     use Content::{Client, Server};
     match (said, &envelope.payload) {

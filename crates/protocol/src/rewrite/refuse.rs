@@ -7,12 +7,12 @@ use crate::decode::json::quote_into;
 /// MCP's code for headers that do not agree with the body.
 const HEADER_MISMATCH: i64 = -32_020;
 
-/// Why something is refused, as JSON-RPC codes it.
+/// The reason for a refusal, as JSON-RPC codes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// It is no JSON.
+    /// The text is not JSON.
     Parse,
-    /// It is no message, or may not be sent now.
+    /// The text is not a message, or may not be sent now.
     Request,
     /// The answer that came is none.
     Answer,

@@ -1,4 +1,4 @@
-//! What is sent in place of a message that is stopped.
+//! Replacements for messages that are stopped.
 
 use mcpmon_model::{
     AnswerOutcome, Ask, Content, Denial, Era, FromClient, FromServer, Message, Question, RequestId,
@@ -23,7 +23,7 @@ const SAMPLING_REJECTED: i64 = -1;
 /// Longest name that is repeated in an answer, characters.
 const LONGEST_NAME: usize = 128;
 
-/// What is sent in place of a message, without the end of its line.
+/// The replacement for a message, without the end of its line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stopped {
     /// Its sender waits for an answer, and gets this one.
@@ -34,7 +34,7 @@ pub enum Stopped {
     Dropped,
 }
 
-/// What is sent in place of a message.
+/// Builds the replacement for a message.
 #[must_use]
 pub fn stop(envelope: &Envelope<'_>, message: &Message<'_>, shape: Shape, denial: &Denial) -> Stopped {
     match &message.content {
@@ -112,7 +112,7 @@ fn reply(envelope: &Envelope<'_>, member: &str, value: &str) -> String {
     format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"{member}\":{value}}}")
 }
 
-/// How a client turns down what a server asks.
+/// Builds the client's rejection of a server request.
 fn rejection(envelope: &Envelope<'_>, ask: Ask, what: &str, denial: &Denial) -> String {
     let code = match ask {
         Ask::Elicitation => return reply(envelope, "result", "{\"action\":\"decline\"}"),
@@ -151,8 +151,8 @@ fn failed_call(text: &str, era: Era) -> String {
     result
 }
 
-/// What is said about something that was stopped: the reason, the rule and the recorded event. The remedy is for a
-/// person, and a model reads this: `mcpmon explain` shows it.
+/// Builds the text for something that was stopped: the reason, the rule and the recorded event. The remedy is
+/// for a person, while a model reads this: `mcpmon explain` shows it.
 pub(super) fn text(what: &str, denial: &Denial) -> String {
     let Denial {
         rule,
@@ -169,7 +169,8 @@ pub(super) fn text(what: &str, denial: &Denial) -> String {
     }
 }
 
-/// What was stopped, with its name unless there is a secret in it: answers are logged.
+/// Returns the stopped item with its name, or without the name if there is a secret in it: answers are
+/// logged.
 fn named(what: &str, name: &str, denial: &Denial) -> String {
     match denial.is_masked() {
         true => what.to_owned(),

@@ -119,7 +119,7 @@ impl<'t> Document<'t> {
     }
 }
 
-/// What a value is.
+/// The kind of a JSON value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ValueKind {
     /// `null`.
@@ -145,7 +145,7 @@ pub struct Value<'t> {
 }
 
 impl<'t> Value<'t> {
-    /// What it is.
+    /// Returns the kind of the value.
     #[must_use]
     pub fn kind(self) -> ValueKind {
         match self.document.byte(self.start) {
@@ -158,7 +158,7 @@ impl<'t> Value<'t> {
         }
     }
 
-    /// Where it stands.
+    /// Returns the range of the value in the text.
     #[must_use]
     pub const fn range(self) -> Range<usize> {
         self.start..self.end
@@ -176,7 +176,7 @@ impl<'t> Value<'t> {
         RawJson::trusted(self.text())
     }
 
-    /// What it says, if it is a string.
+    /// Returns the decoded string, if the value is one.
     #[must_use]
     pub fn string(self) -> Option<Cow<'t, str>> {
         let inside = self.text().strip_prefix('"')?.strip_suffix('"')?;
@@ -263,13 +263,13 @@ impl<'t> Value<'t> {
 pub struct Member<'t> {
     /// Its name as it is written between the quotes.
     pub name: &'t str,
-    /// Where the opening quote of its name is.
+    /// The position of the opening quote of its name.
     pub start: usize,
     /// Its value.
     pub value: Value<'t>,
 }
 
-/// Where a walk through a container is: at the first byte of a member or item, if there is one.
+/// A position within a container: at the first byte of a member or item, if there is one.
 #[derive(Clone, Copy, Debug)]
 struct Inside<'t> {
     document: Document<'t>,

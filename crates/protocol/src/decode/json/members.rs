@@ -1,4 +1,4 @@
-//! Which names an object has had so far, for every object that is open, in one allocation that is used again.
+//! The names seen so far in every open object, in one allocation that is reused.
 
 /// More names than this are sorted before they are compared.
 const FEW: usize = 16;

@@ -21,17 +21,17 @@ pub use string::{is_spelled_like, quote_into};
 /// Deepest nesting that can be allowed: what is deeper other readers in this program refuse.
 pub const DEEPEST: usize = 128;
 
-/// Why a text is no strict JSON.
+/// The reason why a text is not strict JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{defect} at byte {position}")]
 pub struct Malformed {
     /// Offset of the first byte that does not fit.
     pub position: usize,
-    /// What is wrong with it.
+    /// The defect.
     pub defect: Defect,
 }
 
-/// What is wrong with a text.
+/// The defects that a text can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Defect {
     /// Bytes that are no UTF-8.

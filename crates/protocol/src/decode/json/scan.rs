@@ -22,18 +22,18 @@ const FEW: usize = 16;
 /// Memory for more open containers and long ones than this is given back after a line.
 const KEPT: usize = 1 << 12;
 
-/// Whether every reader understands a text alike.
+/// The form of a text: either all readers understand it alike, or they might not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// They do: it may go on as it came.
+    /// All readers understand it alike: it may pass as it came.
     Exact,
-    /// They might not: a name stands twice in an object, or with an escape in it; a carriage return or another
-    /// character stands where some end a line; half of a surrogate pair was let pass. Only the text that
-    /// [`canonical`](super::canonical()) makes of it may go on.
+    /// Readers might understand it differently: a name occurs twice in an object, or with an escape in it; a
+    /// carriage return or another character stands where some readers end a line; half of a surrogate pair
+    /// was allowed. Only the text that [`canonical`](super::canonical()) makes of it may pass.
     Ambiguous,
 }
 
-/// What readers of a text may differ about: of all there is, the worst.
+/// The ways in which readers of a text may differ; of several, the worst is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Doubt {
     /// Nothing.
@@ -48,7 +48,7 @@ pub enum Doubt {
     Name,
 }
 
-/// What is to become of half a surrogate pair.
+/// The treatment of half a surrogate pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoneSurrogate {
     /// The text is malformed.
@@ -62,9 +62,9 @@ pub enum LoneSurrogate {
 pub struct Scan<'t> {
     /// The text, to be walked.
     pub document: Document<'t>,
-    /// Whether it may go on as it came, a line of its own.
+    /// The form, which decides whether the text may pass unchanged as a line of its own.
     pub form: Form,
-    /// What decides that where it is no line.
+    /// The doubt, which decides the same for text that is not a line.
     pub doubt: Doubt,
 }
 

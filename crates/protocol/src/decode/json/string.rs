@@ -58,7 +58,7 @@ pub(super) struct Read {
     pub(super) end: usize,
     pub(super) escaped: bool,
     pub(super) lone_surrogate: Option<usize>,
-    /// Where a NUL is written.
+    /// The position of an escaped NUL.
     pub(super) nul: Option<usize>,
 }
 
@@ -179,7 +179,7 @@ fn code_unit(bytes: &[u8], at: usize) -> Option<u16> {
     })
 }
 
-/// What the inside of a string literal says; a lone surrogate becomes U+FFFD.
+/// Decodes the inside of a string literal; a lone surrogate becomes U+FFFD.
 pub(super) fn unescape(inside: &str) -> Cow<'_, str> {
     let bytes = inside.as_bytes();
     let Some(first) = memchr::memchr(b'\\', bytes) else {

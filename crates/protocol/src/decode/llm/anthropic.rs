@@ -17,7 +17,7 @@ pub enum Event<'t> {
     MessageStart(Value<'t>),
     /// A block of the message starts.
     Start {
-        /// Which one it is to be.
+        /// The index of the block.
         index: usize,
         /// As far as it is known.
         block: Block<'t>,
@@ -26,17 +26,17 @@ pub enum Event<'t> {
     Delta {
         /// Of which.
         index: usize,
-        /// What.
+        /// The delta.
         delta: Delta<'t>,
     },
     /// A block is whole.
     Stop {
-        /// Which.
+        /// The index of the block.
         index: usize,
     },
-    /// How the message ends.
+    /// The end of the message is described.
     MessageDelta {
-        /// Why it does.
+        /// The reason why the message ends.
         stop_reason: Option<Value<'t>>,
     },
     /// The message is over.
@@ -82,7 +82,7 @@ impl<'t> Event<'t> {
         })
     }
 
-    /// What names it on the wire, where it is part of a message.
+    /// Returns the event's name on the wire, if the event is part of a message.
     #[must_use]
     pub const fn name(&self) -> Option<&'static str> {
         match self {
@@ -106,7 +106,7 @@ pub enum Block<'t> {
     Called {
         /// The MCP server; `None` for a tool of the provider's own.
         server: Option<Cow<'t, str>>,
-        /// What was called.
+        /// The call.
         call: Call<'t>,
     },
     /// The provider listed an MCP server's tools.
@@ -127,7 +127,7 @@ pub struct Call<'t> {
     pub id: Option<Cow<'t, str>>,
     /// The tool.
     pub name: ToolName<'t>,
-    /// What it is called with; `None` where that is empty, as it is before a stream tells it.
+    /// The input of the call; `None` if it is empty, as it is before a stream delivers it.
     pub input: Option<Value<'t>>,
 }
 
@@ -186,7 +186,7 @@ impl<'t> Block<'t> {
     }
 }
 
-/// What a delta adds.
+/// The content that a delta adds.
 #[derive(Clone, Debug)]
 pub enum Delta<'t> {
     /// To a call's input, which is JSON once it is whole.
@@ -226,7 +226,7 @@ impl<'t> Delta<'t> {
 pub struct Message<'t> {
     /// Its blocks, as they are written, and what they are.
     pub content: Vec<(Value<'t>, Block<'t>)>,
-    /// Why it ended.
+    /// The reason why it ended.
     pub stop_reason: Option<Value<'t>>,
 }
 

@@ -23,7 +23,7 @@ pub(super) fn fields<'t, const N: usize>(
     Ok(picked.map(|value| value.filter(|value| !value.is_null())))
 }
 
-/// What a string says; empty where there is none.
+/// Returns the decoded string; empty if there is none.
 pub(super) fn text(value: Option<Value<'_>>) -> Result<Cow<'_, str>, Unfit> {
     value.map_or(Ok(Cow::Borrowed("")), |value| {
         value

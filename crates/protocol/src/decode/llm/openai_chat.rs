@@ -8,7 +8,7 @@ use super::{
 };
 use crate::decode::json::Value;
 
-/// Where a choice has what the model says.
+/// The part of a choice that holds the model's output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// In a chunk of a stream.
@@ -38,7 +38,7 @@ impl Part {
 /// One of the answers that were asked for.
 #[derive(Clone, Debug)]
 pub struct Choice<'t> {
-    /// Which one.
+    /// The index of the choice.
     pub index: u64,
     /// True if it says who speaks.
     pub has_role: bool,
@@ -46,18 +46,18 @@ pub struct Choice<'t> {
     pub has_text: bool,
     /// Calls, or fragments of some: those of `tool_calls` in order, then `function_call`.
     pub entries: Vec<Entry<'t>>,
-    /// Why the model stopped.
+    /// The reason why the model stopped.
     pub finish: Option<Cow<'t, str>>,
 }
 
 /// A call, or a fragment of one.
 #[derive(Clone, Debug)]
 pub struct Entry<'t> {
-    /// Which call it belongs to.
+    /// The call it belongs to.
     pub place: Place,
     /// Its id; empty where it has none.
     pub id: Cow<'t, str>,
-    /// What kind of tool is called.
+    /// The kind of tool.
     pub kind: Kind,
     /// The tool's name, or a part of it; empty where it has none.
     pub name: Cow<'t, str>,
@@ -67,7 +67,7 @@ pub struct Entry<'t> {
     pub value: Value<'t>,
 }
 
-/// Which call of a choice it is.
+/// The position of a call within a choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
     /// The one with this index.
@@ -78,7 +78,7 @@ pub enum Place {
     Function,
 }
 
-/// What kind of tool is called.
+/// The kind of tool that is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A function: its arguments are JSON.

@@ -13,7 +13,7 @@ use crate::decode::json::Value;
 /// An event of a stream.
 #[derive(Clone, Debug)]
 pub struct Event<'t> {
-    /// What happened; empty where it does not say.
+    /// The type of the event; empty if it has none.
     pub kind: Cow<'t, str>,
     /// Its place among the events.
     pub sequence: Option<u64>,
@@ -25,11 +25,11 @@ pub struct Event<'t> {
     pub item: Option<Value<'t>>,
     /// The response as it stands.
     pub response: Option<Value<'t>>,
-    /// What it tells of a call's arguments.
+    /// The event's information about a call's arguments.
     pub told: Option<Told<'t>>,
 }
 
-/// What an event tells of a call's arguments.
+/// The information an event gives about a call's arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Told<'t> {
     /// The next part of them.
@@ -45,11 +45,11 @@ pub struct Item<'t> {
     pub kind: Cow<'t, str>,
     /// Its id; empty where it has none.
     pub id: Cow<'t, str>,
-    /// What it is for tools.
+    /// The meaning of the item for tools.
     pub what: What<'t>,
 }
 
-/// What an item is for tools.
+/// The meaning of an item for tools.
 #[derive(Clone, Debug)]
 pub enum What<'t> {
     /// A call that the agent is to make, or to approve.
@@ -69,11 +69,11 @@ pub struct Call<'t> {
     pub call_id: Cow<'t, str>,
     /// The tool.
     pub name: ToolName<'t>,
-    /// What it is called with.
+    /// The input of the call.
     pub given: Given<'t>,
 }
 
-/// What a tool is called with.
+/// The input of a tool call.
 #[derive(Clone, Debug)]
 pub enum Given<'t> {
     /// Text that should be JSON.

@@ -1,4 +1,4 @@
-//! Who wants to be told that a list changed: asked for on the one channel in the earlier era, by a stream since.
+//! Subscriptions to list changes: requested on the one channel in the earlier era, by a stream since then.
 
 use std::collections::BTreeSet;
 
@@ -12,10 +12,10 @@ use super::{
 /// Since 2026-07-28 the first notification of a stream, with what the server will tell on it.
 pub(super) const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
 
-/// Where a client hears of changed lists.
+/// The channels on which a client receives list changes.
 #[derive(Debug, Default)]
 pub(super) struct Changes {
-    /// What a server of the earlier era said it would tell.
+    /// The lists for which a server of the earlier era announced change notifications.
     announced: BTreeSet<ListKind>,
     /// Streams, by the request that opened each.
     streams: Vec<(RequestId, BTreeSet<ListKind>)>,
@@ -84,7 +84,7 @@ pub(super) fn announced(result: Value<'_>) -> BTreeSet<ListKind> {
     lists([tells("tools"), tells("prompts"), tells("resources")])
 }
 
-/// What an acknowledged stream tells.
+/// Reads the subscriptions that the server acknowledged for a stream.
 pub(super) fn acknowledged(params: Option<Value<'_>>) -> Option<Sequel> {
     let params = params?;
     let id = params

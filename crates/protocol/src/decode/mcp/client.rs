@@ -1,4 +1,4 @@
-//! What a client says.
+//! Messages from the client.
 
 use std::borrow::Cow;
 
@@ -96,7 +96,7 @@ impl Dialogue {
         Ok(reading(envelope, era, trace, content, Sequel::Answer(request)))
     }
 
-    /// What a request says, and what its answer is read by.
+    /// Returns the meaning of a request, and what is needed to read its answer.
     fn meaning<'a>(
         &self,
         method: &'a str,

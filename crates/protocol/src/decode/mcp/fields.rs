@@ -9,7 +9,7 @@ use super::{
     LONGEST_NAME, Unfit,
 };
 
-/// Where a message of the stateless era tells its revision, in `_meta`.
+/// The `_meta` key under which a message of the stateless era gives its protocol revision.
 pub const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 
 /// The first revision without a handshake.

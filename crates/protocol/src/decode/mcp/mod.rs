@@ -1,4 +1,4 @@
-//! What messages mean: MCP of both eras, answers understood by what was asked.
+//! The meaning of messages: MCP of both eras, with answers matched to their requests.
 
 mod answered;
 mod changes;
@@ -25,7 +25,7 @@ const LONGEST_NAME: usize = 8 << 10;
 /// Longest id of a request, bytes.
 const LONGEST_ID: usize = 1 << 10;
 
-/// What was asked so far, by both sides.
+/// The requests so far, of both sides.
 #[derive(Debug)]
 pub struct Dialogue {
     limits: Limits,
@@ -41,31 +41,31 @@ pub struct Dialogue {
 /// A message that was understood.
 #[derive(Debug)]
 pub struct Reading<'a> {
-    /// What it says.
+    /// The message.
     pub message: Message<'a>,
-    /// Whether it is a result that must have a call's shape, whatever becomes of it.
+    /// The shape the result must have, whatever is decided about the message.
     pub shape: Shape,
-    /// What follows once it goes on.
+    /// The state change that follows when the message is forwarded.
     pub sequel: Sequel,
 }
 
-/// What kind of result has to stand where an answer stands.
+/// The kind of result that must stand in an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// That of a call: it can say itself that it failed.
+    /// The result of a call, which can report a failure itself.
     Call,
     /// Any other, or no result at all.
     Other,
 }
 
-/// What follows once a message goes on: [`Dialogue::went_on`] is told.
+/// The state change that follows when a message is forwarded: [`Dialogue::went_on`] applies it.
 #[derive(Debug)]
 pub enum Sequel {
     /// Nothing.
     Nothing,
     /// The client's request waits for its answer.
     Answer(Request),
-    /// What the server asks waits for its reply.
+    /// The server's request waits for its reply.
     Reply(Ask),
     /// A request of its sender is cancelled.
     Cancelled(RequestId),
@@ -93,7 +93,7 @@ pub struct Request {
     parent: Option<Box<str>>,
 }
 
-/// What a request is for, as far as its answer is read by it.
+/// The purpose of a request, as far as its answer is read by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Purpose {
     /// `initialize`, `server/discover`.
@@ -124,7 +124,7 @@ enum Manner {
 /// A message that cannot be understood, or may not be sent now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unfit {
-    /// It is not what its method or question demands.
+    /// The message is not what its method or request demands.
     Invalid(&'static str),
     /// A request that cannot wait for its answer.
     Refused(&'static str),
@@ -194,8 +194,8 @@ impl Dialogue {
         }
     }
 
-    /// What `side` is waited for by: an answer with this id could come no more, and the one who asked is to be told.
-    /// It waits no longer. Whether anything did.
+    /// Stops waiting for the answer to `side`'s request with this id, because no answer can come any more.
+    /// Returns whether a request was waiting; its sender is then to be told.
     pub fn give_up(&mut self, side: Side, id: &RequestId) -> bool {
         match side {
             Side::Client => self.asks.take(id).is_some(),

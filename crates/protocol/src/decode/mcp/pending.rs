@@ -43,7 +43,7 @@ impl<T> Pending<T> {
         }
     }
 
-    /// Why a request with this id cannot wait.
+    /// Returns the reason why a request with this id cannot wait.
     pub(super) fn objection(&self, id: &RequestId) -> Option<&'static str> {
         match self.waiting.get(id) {
             Some(entry) if !entry.cancelled => Some("another request with this id waits for its answer"),
@@ -68,7 +68,7 @@ impl<T> Pending<T> {
         self.waiting.get(id).is_some_and(|entry| !entry.cancelled)
     }
 
-    /// What waits with this id.
+    /// Returns the waiting request with this id.
     pub(super) fn value(&self, id: &RequestId) -> Option<&T> {
         self.waiting.get(id).map(|entry| &entry.value)
     }

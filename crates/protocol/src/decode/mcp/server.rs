@@ -1,4 +1,4 @@
-//! What a server says.
+//! Messages from the server.
 
 use std::borrow::Cow;
 
@@ -41,8 +41,8 @@ impl Dialogue {
         }
     }
 
-    /// Whether an answer with this id is the first page of a list of this kind. If so, its request waits no longer;
-    /// what it was sent under is told.
+    /// If an answer with this id is the first page of a list of this kind, its request waits no longer, and
+    /// the era and trace of that request are returned.
     pub fn lists(&mut self, id: &RequestId, kind: ListKind) -> Option<(Era, Trace<'static>)> {
         let asks = |request: &Request| {
             request.purpose == Purpose::List(Page::First) && request.question == Question::List(kind)
@@ -54,7 +54,8 @@ impl Dialogue {
         Some((request.era, trace(&mut request)))
     }
 
-    /// What an answer answers: a request that waits, or one that was answered and may be so again.
+    /// Returns the request that an answer belongs to: one that waits, or one that was answered and may be
+    /// answered again.
     fn asked(&mut self, id: &RequestId) -> Result<(Timestamp, Request), Unfit> {
         let Some((at, request)) = self.requests.take(id) else {
             return self.answered.again(id).ok_or(Unfit::Unasked);
@@ -234,7 +235,7 @@ fn result<'a>(
     })
 }
 
-/// What kind of result this is. A task's status is told by the result in it, once there is one.
+/// Returns the kind of a result. The status of a task is that of the result in it, once there is one.
 fn kind(result: Value<'_>, purpose: Purpose) -> Result<ResultKind, Unfit> {
     let names = ["resultType", "isError", "task", "result", "inputRequests"];
     let [result_type, is_error, task, inner, requests] = result.pick_of_result(names).ok_or(MISSPELLED)?;

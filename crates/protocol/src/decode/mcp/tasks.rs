@@ -1,4 +1,4 @@
-//! Which call became which task.
+//! The task of each call that became one.
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -1,4 +1,4 @@
-//! What a tool is called with, where an API carries it as text.
+//! Arguments of a tool call, in APIs that carry them as text.
 
 use std::borrow::Cow;
 
@@ -62,7 +62,7 @@ impl<'t> Arguments<'t> {
         }
     }
 
-    /// What is to be written in their place, if anything.
+    /// Returns the text to be written instead, if any.
     pub(super) fn canonical(self) -> Option<String> {
         match self {
             Self::Canonical(text) => Some(text),

@@ -1,10 +1,10 @@
-//! What a verdict comes to where something goes on or does not.
+//! The denial in a verdict, where only passing or stopping is possible.
 
 use mcpmon_model::{Denial, Verdict};
 
 use super::Fault;
 
-/// Why something does not go on, if it does not. A verdict that does not fit stops it.
+/// Returns the denial, if the message is to be stopped. A verdict that does not fit stops it.
 pub(super) fn denial(verdict: Verdict) -> Option<Denial> {
     match verdict {
         Verdict::Allow => None,

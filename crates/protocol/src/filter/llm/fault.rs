@@ -1,19 +1,19 @@
-//! Why a request or response cannot go on, said in a way that the agent's SDK understands.
+//! Faults: reasons why a request or response cannot pass, in a form that the agent's SDK understands.
 
 use mcpmon_model::{Denial, Dialect};
 
 use crate::decode::{json::quote_into, llm::Unfit};
 
-/// Why a request or response cannot go on.
+/// The reason why a request or response cannot pass.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    /// It cannot be read strictly, and could carry a tool call.
+    /// The text cannot be read strictly, and could carry a tool call.
     #[error("it cannot be read: {cause}")]
     Malformed {
-        /// Why, with the position.
+        /// The cause, with the position.
         cause: String,
     },
-    /// It is longer than what is held.
+    /// The text is longer than what is held.
     #[error("longer than the {limit} bytes that mcpmon holds")]
     TooLong {
         /// The limit.
@@ -24,7 +24,7 @@ pub enum Fault {
     Blocked(Denial),
 }
 
-/// Where it is recorded.
+/// Describes where the event is recorded.
 fn recorded(denial: &Denial) -> String {
     let event = denial.event.as_ref();
     event.map_or_else(String::new, |event| {
@@ -33,7 +33,7 @@ fn recorded(denial: &Denial) -> String {
 }
 
 impl Fault {
-    /// What is malformed for this cause.
+    /// Makes the fault for a malformed text with this cause.
     pub(super) fn malformed(cause: impl std::fmt::Display) -> Self {
         Self::Malformed {
             cause: cause.to_string(),

@@ -1,13 +1,13 @@
-//! How a response is cut into pieces.
+//! The framing of a response: the way it is cut into pieces.
 
 use mcpmon_model::Dialect;
 
 use super::Fault;
 
-/// How a response is cut into pieces.
+/// The way a response is cut into pieces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
-    /// It is not read: it is no success, and no SDK looks for a call in it.
+    /// The body is not read: the response is not a success, and no SDK looks for a call in it.
     Unread,
     /// Not at all: one JSON text.
     Whole,
@@ -18,14 +18,16 @@ pub enum Framing {
 }
 
 impl Framing {
-    /// How a response with this status and content type is read by whoever asked for a stream, or for none. A Gemini
-    /// stream that was not asked for as events is one JSON text, and so no stream here.
+    /// Returns the framing of a response with this status and content type, for an SDK that asked for a
+    /// stream or for a whole response. A Gemini stream that was not requested as events is one JSON text, and
+    /// so not a stream here.
     ///
-    /// SDKs read what they asked for, whatever the content type says; others go by it. So both have to agree, or the
-    /// text is read in a way in which neither finds a call that the other does not: a strict JSON text has no event in
-    /// it.
+    /// SDKs read what they asked for, whatever the content type says; others go by the content type. So both
+    /// have to agree, or the text is read in a way in which neither finds a call that the other does not: a
+    /// strict JSON text has no event in it.
     ///
     /// # Errors
+    ///
     /// Returns an error if they do not agree, and each could find a call that the other does not.
     pub fn of(
         dialect: Dialect,

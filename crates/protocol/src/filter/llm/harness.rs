@@ -4,14 +4,14 @@ use mcpmon_model::{Denial, Dialect, Input, Intent, Redaction, Spoken, Verdict};
 
 use super::{Body, Fault, Framing, Judge, Limits, Response};
 
-/// What came of a response.
+/// The outcome of a filtered response.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub(super) struct Told {
-    /// What went on.
+    /// The bytes that passed.
     pub(super) out: Vec<u8>,
-    /// What was judged.
+    /// The judged content.
     pub(super) said: Vec<String>,
-    /// How it ended, where not well.
+    /// The fault that ended it, if one did.
     pub(super) fault: Option<Fault>,
 }
 
@@ -140,7 +140,7 @@ pub(super) fn run_anyhow(
     told
 }
 
-/// How many bytes are held once all of this came.
+/// Returns the number of bytes held after all of this arrived.
 pub(super) fn held(dialect: Dialect, framing: Framing, start: &[u8]) -> usize {
     let mut judge = ByName {
         is_blocked: none,
@@ -151,7 +151,7 @@ pub(super) fn held(dialect: Dialect, framing: Framing, start: &[u8]) -> usize {
     response.held()
 }
 
-/// How many bytes have memory that nothing in them needs, once all of these lines came.
+/// Returns the allocated bytes that hold nothing, after all of these lines arrived.
 pub(super) fn idle(mut response: Response, lines: &[u8]) -> usize {
     let mut judge = ByName {
         is_blocked: none,

@@ -1,4 +1,4 @@
-//! What passes between an agent and a model: requests as a whole, responses as they come.
+//! Traffic between an agent and a model: requests as a whole, responses as a stream.
 //!
 //! Text and reasoning go on byte for byte with the read that brought them. Only a tool call is held until its name and
 //! arguments are whole, and what its API orders behind it; then it is judged, and goes on as it came or is replaced
@@ -38,20 +38,20 @@ use crate::{
     rewrite::{event_with_data, silent_event},
 };
 
-/// Whoever decides what becomes of what is said.
+/// The judge of content: it decides whether a call passes.
 pub trait Judge {
     /// Something that has to do with tools. [`Verdict::Hide`] is of use for lists only, [`Verdict::Redact`] for
     /// nothing here: a call's arguments are redacted where the call is made.
     fn judge(&mut self, said: &Spoken<'_>) -> Verdict;
 
-    /// What is to be replaced in a text of the user or of a tool that is on its way to a model; places in the text
-    /// as it reads, not as JSON writes it.
+    /// Returns the parts to be replaced in a text of the user or of a tool that is on its way to a model; the
+    /// places are in the decoded text, not in the JSON literal.
     fn redact(&mut self, text: &str) -> Vec<Redaction>;
 
     /// These calls were left out of the response with this id, which its provider may keep with them.
     fn left_out(&mut self, _response: &str, _calls: &[LeftOut]) {}
 
-    /// What was left out of the response with this id.
+    /// Returns the calls left out of the response with this id.
     fn unanswered(&mut self, _response: &str) -> Vec<LeftOut> {
         Vec::new()
     }
@@ -83,15 +83,16 @@ impl Default for Limits {
 struct Piece<'a> {
     /// All of it, as it came.
     raw: &'a [u8],
-    /// What an event is called; a line has no name.
+    /// The name of the event; a line has none.
     name: Option<&'a [u8]>,
-    /// What it carries: JSON, or a word of the dialect's own (`[DONE]`); `None` where nothing.
+    /// The data: JSON, or a word of the dialect (`[DONE]`); `None` if empty.
     data: Option<&'a [u8]>,
 }
 
 /// A dialect's reading of one stream.
 trait Stream: std::fmt::Debug + Send {
-    /// Whether an event may go on at all, as it came: what is not understood of it is left out afterwards.
+    /// Decides whether an event may pass at all as it came: what is not understood of it is left out
+    /// afterwards.
     fn admits(&self, _piece: Piece<'_>) -> Result<(), Fault> {
         Ok(())
     }
@@ -102,10 +103,10 @@ trait Stream: std::fmt::Debug + Send {
     /// The stream is over: puts into `out` what still may go on. A call that is not whole may not.
     fn end(&mut self, judge: &mut dyn Judge, out: &mut Vec<u8>) -> Result<(), Fault>;
 
-    /// How many bytes are held.
+    /// Returns the number of bytes held.
     fn held(&self) -> usize;
 
-    /// How this dialect tells, in the middle of a stream, that it is over for this reason.
+    /// Writes the dialect's message for a stream that ends early because of this fault.
     fn broken(&self, fault: &Fault, out: &mut Vec<u8>);
 }
 
@@ -216,7 +217,8 @@ impl Response {
         self.settle(read, out)
     }
 
-    /// How many bytes wait for more: of a piece that is not whole, and of a call that is not decided.
+    /// Returns the number of bytes that wait for more: of an incomplete piece, and of a call that is not
+    /// decided.
     #[must_use]
     pub fn held(&self) -> usize {
         match &self.body {
@@ -279,7 +281,7 @@ fn stream(dialect: Dialect, limits: Limits) -> Box<dyn Stream> {
     }
 }
 
-/// What becomes of a body that came whole; `None` where it stays as it is.
+/// Filters a whole body; `None` if it stays as it is.
 fn whole(dialect: Dialect, body: &[u8], judge: &mut dyn Judge) -> Result<Option<Vec<u8>>, Fault> {
     match dialect {
         Dialect::Anthropic => anthropic::whole(body, judge),

@@ -1,4 +1,4 @@
-//! What both APIs of `OpenAI` have in common.
+//! Functions that both APIs of `OpenAI` share.
 
 use mcpmon_model::{Denial, Intent, Spoken, Verdict};
 
@@ -31,7 +31,8 @@ pub(super) fn scan<'t>(scanner: &'t mut Scanner, text: &'t [u8]) -> Result<Scan<
     scanner.scan(text, LoneSurrogate::Replace).map_err(malformed)
 }
 
-/// Why a call does not go on; `None` where it does. A decision that does not fit a call stops it.
+/// Returns the text of the denial if the call is stopped; `None` if it passes. A decision that does not fit a
+/// call stops it.
 pub(super) fn denied(judge: &mut dyn Judge, intent: Intent<'_>) -> Option<Denial> {
     match judge.judge(&Spoken::Call(intent)) {
         Verdict::Allow => None,
@@ -50,7 +51,7 @@ pub(super) fn denied(judge: &mut dyn Judge, intent: Intent<'_>) -> Option<Denial
 pub(super) struct Raw<'a> {
     /// The one that was read.
     pub(super) read: &'a [u8],
-    /// What goes on where nothing in it changes and it waits for nothing.
+    /// The bytes that pass if nothing in them changes and nothing is awaited.
     pub(super) unchanged: &'a [u8],
 }
 
@@ -73,7 +74,7 @@ pub(super) fn error_members(fault: &Fault) -> (String, String) {
     (format!("\"error\":{{\"type\":\"server_error\",{told}}}"), told)
 }
 
-/// What becomes of a body that came whole once its calls are judged; `None` where it stays as it is.
+/// Filters a whole body once its calls are judged; `None` if it stays as it is.
 pub(super) fn whole_body(
     body: &[u8],
     judged: impl FnOnce(Value<'_>) -> Result<Option<String>, Fault>,

@@ -14,7 +14,7 @@ pub(super) const LIMITS: Limits = Limits {
 #[derive(Debug, Default)]
 pub(super) struct Words {
     blocked: Vec<&'static str>,
-    /// What was judged: `id name input`, `> server name input` for what was called already.
+    /// The judged content: `id name input`, or `> server name input` for a call that was made already.
     pub(super) judged: Vec<String>,
 }
 
@@ -67,7 +67,7 @@ pub(super) fn denial() -> Denial {
     }
 }
 
-/// What came out of a response.
+/// The outcome of a filtered response.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Told {
     pub(super) out: String,
@@ -113,7 +113,8 @@ pub(super) fn told<'c>(
     }
 }
 
-/// Where a stream is cut: a short one anywhere, a long one around the ends of its lines and here and there.
+/// Positions at which a stream is cut: a short stream anywhere, a long one around the ends of its lines and
+/// at a few others.
 pub(super) fn cuts(stream: &str) -> Vec<usize> {
     let bytes = stream.as_bytes();
     let ends_near = |at: usize| bytes[at.saturating_sub(2)..(at + 2).min(bytes.len())].contains(&b'\n');

@@ -59,7 +59,8 @@ fn says_the_same(text: &[u8], canonical: &[u8]) -> bool {
     text.iter().copied().filter(counts).eq(canonical.iter().copied())
 }
 
-/// What is not JSON and cannot be read as any: nothing, or the word with which some gateways end every stream.
+/// Returns whether data is empty or the word with which some gateways end every stream: it is not JSON, and
+/// no reader takes it for JSON.
 pub(super) fn is_silent(data: &[u8]) -> bool {
     matches!(data.trim_ascii(), b"" | b"[DONE]")
 }
@@ -100,7 +101,8 @@ pub(super) fn find<'t, const N: usize>(object: Value<'t>, known: [&'static str; 
     found
 }
 
-/// What stands for a name in an object. Two members that do are a fault only to whoever wants to know.
+/// The member found for a name in an object. Two members for one name are a fault only if the caller asks for
+/// the value.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Found<'t> {
     known: &'static str,
@@ -159,7 +161,7 @@ impl<'t> Members<'t> {
         &self.0
     }
 
-    /// What stands for this name.
+    /// Finds the member for this name.
     pub(super) fn find(&self, known: &'static str) -> Found<'t> {
         let mut found = Found::none(known);
         for member in &self.0 {
@@ -169,7 +171,7 @@ impl<'t> Members<'t> {
     }
 }
 
-/// What the member that stands for `known` says, where it is a string.
+/// Returns the value of the member `known`, if it is a string.
 pub(super) fn text<'t>(object: Value<'t>, known: &'static str) -> Result<Option<Cow<'t, str>>, Fault> {
     Ok(value(object, known)?.and_then(Value::string))
 }
@@ -188,7 +190,7 @@ pub(super) fn items<'t>(
     Ok(array.into_iter().flat_map(Value::items))
 }
 
-/// What a member's name says.
+/// Returns the decoded name of a member.
 pub(super) fn name_of(member: Member<'_>) -> String {
     let literal = format!("\"{}\"", member.name);
     let name = RawJson::trusted(&literal).text().unwrap_or_default();

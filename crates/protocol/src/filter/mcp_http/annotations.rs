@@ -1,4 +1,4 @@
-//! Which arguments of a tool its clients repeat in headers: `x-mcp-header` in its `inputSchema`, since 2026-07-28.
+//! Tool arguments that clients repeat in headers: `x-mcp-header` in the `inputSchema`, since 2026-07-28.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use mcpmon_model::RawJson;
 
 use crate::decode::json::{DEEPEST, Doubt, LoneSurrogate, Scanner, Value, ValueKind, canonical};
 
-/// What marks a property of a schema.
+/// The key that marks a property of a schema.
 const MARK: &str = "x-mcp-header";
 
 /// Most headers of one tool that are known; of one with more none are.
@@ -25,7 +25,7 @@ pub(super) struct Annotation {
 }
 
 impl Annotation {
-    /// How much there is to remember, bytes.
+    /// Returns the size to be remembered, in bytes.
     pub(super) fn len(&self) -> usize {
         self.header.len() + self.path.iter().map(|name| name.len()).sum::<usize>()
     }
@@ -73,7 +73,7 @@ fn of_tool(tool: Value<'_>) -> Vec<Annotation> {
         .collect()
 }
 
-/// Where in a schema another one stands.
+/// The place of a schema within another one.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     Root,
@@ -158,7 +158,7 @@ fn last<'t>(object: Value<'t>, name: &str) -> Option<Value<'t>> {
     members.last().map(|member| member.value)
 }
 
-/// What the name of a header is made of (RFC 9110, 5.6.2).
+/// Returns whether a text can be the name of a header (RFC 9110, 5.6.2).
 fn is_token(text: &str) -> bool {
     let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     !text.is_empty() && text.bytes().all(is_part)

@@ -1,4 +1,4 @@
-//! Why a response does not go on as it came.
+//! Faults: reasons why a response does not pass as it came.
 
 use crate::rewrite;
 
@@ -14,7 +14,7 @@ pub fn error_body(status: u16, cause: &str) -> String {
 }
 
 impl Fault {
-    /// What whoever waits is told by a code.
+    /// Returns the JSON-RPC error for the waiting side.
     pub(super) const fn kind(&self) -> rewrite::Fault {
         match self {
             Self::Late => rewrite::Fault::Timeout,
@@ -27,16 +27,16 @@ impl Fault {
     }
 }
 
-/// Why a response does not go on as it came.
+/// The reason why a response does not pass as it came.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    /// It is longer than what is held.
+    /// The response is longer than what is held.
     #[error("the server's answer is longer than {limit} bytes")]
     TooLong {
         /// The limit.
         limit: usize,
     },
-    /// It is no message.
+    /// The response is not a message.
     #[error("the server's answer is no JSON-RPC message")]
     NoMessage,
     /// Its head says that it is to be read as something else than UTF-8.
@@ -45,16 +45,16 @@ pub enum Fault {
     /// The server names an address for messages that is not its own.
     #[error("the server wants messages sent to another place: {cause}")]
     Endpoint {
-        /// What is wrong with it.
+        /// The defect.
         cause: &'static str,
     },
-    /// It does not come within the time that the client's request may wait.
+    /// The response does not come within the time that the client's request may wait.
     #[error("no answer came in time")]
     Late,
-    /// It does not come, or not to its end.
+    /// The response does not come, or not to its end.
     #[error("{cause}")]
     Broken {
-        /// Why.
+        /// The cause.
         cause: String,
     },
 }

@@ -21,7 +21,7 @@ const CONTENT_TYPE: &str = "Content-Type";
 const PROTOCOL_VERSION: &str = "MCP-Protocol-Version";
 const METHOD: &str = "Mcp-Method";
 const NAME: &str = "Mcp-Name";
-/// What the names of headers with arguments begin with.
+/// The prefix of headers that carry arguments.
 pub(super) const PARAM: &str = "Mcp-Param-";
 
 /// A revision is not longer.
@@ -67,7 +67,7 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// What it says, as it is.
+    /// Returns the header's value as it is.
     fn plain(self, name: &str) -> Result<Option<&'a str>, String> {
         let value = self.value(name)?;
         value
@@ -75,7 +75,7 @@ impl<'a> Field<'a> {
             .transpose()
     }
 
-    /// What it says, which can be in Base64.
+    /// Returns the header's value, decoded from Base64 if need be.
     fn text(self, name: &str) -> Result<Option<Cow<'a, str>>, String> {
         let value = self.value(name)?;
         value
@@ -129,7 +129,8 @@ impl<'a> Head<'a> {
         &self.params
     }
 
-    /// Why the body may not be read as UTF-8: a server that takes it for something else reads another message.
+    /// Returns the reason why the body may not be read as UTF-8: a server that assumes another encoding reads
+    /// another message.
     pub(super) fn objection_to_charset(&self) -> Option<String> {
         match self.content_type.plain(CONTENT_TYPE) {
             Ok(Some(value)) if !is_utf8(value) => {
@@ -140,7 +141,7 @@ impl<'a> Head<'a> {
         }
     }
 
-    /// Why an array of messages may not come with these headers.
+    /// Returns the reason why an array of messages may not come with these headers.
     pub(super) fn objection_to_batch(&self, batch: Value<'_>) -> Option<String> {
         let version = match self.version.plain(PROTOCOL_VERSION) {
             Ok(version) => version,
@@ -308,7 +309,7 @@ pub(in crate::filter) fn last<'t>(object: Value<'t>, name: &str) -> Option<Value
     members.last().map(|member| member.value)
 }
 
-/// What stands in the arguments under these names.
+/// Returns the argument at this path.
 pub(super) fn at<'t>(arguments: Value<'t>, path: &[Box<str>]) -> Option<Value<'t>> {
     path.iter().try_fold(arguments, |value, name| last(value, name))
 }

@@ -4,12 +4,12 @@
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Joined {
     text: String,
-    /// It is an array whose end is not written yet.
+    /// True for an array whose end is not written yet.
     is_array: bool,
 }
 
 impl Joined {
-    /// What is to be an array however few there are.
+    /// Starts an array, which stays one however few items it gets.
     pub(super) fn array() -> Self {
         Self {
             text: "[".to_owned(),

@@ -1,5 +1,5 @@
-//! What is known of a server from one session to the next: which arguments its tools want in headers, and which call
-//! became which task. Since 2026-07-28 every request is a session of its own.
+//! Knowledge about a server that outlives a session: the arguments its tools want in headers, and the tasks
+//! that calls became. Since 2026-07-28 every request is a session of its own.
 
 use std::{
     collections::BTreeMap,
@@ -16,10 +16,10 @@ use crate::decode::mcp::Tasks;
 /// Most tools that are known to want headers.
 const MOST_TOOLS: usize = 1 << 10;
 
-/// What is remembered of one tool is not longer, bytes.
+/// The largest size remembered of one tool, in bytes.
 const LONGEST: usize = 8 << 10;
 
-/// What the sessions of one caller at one server know together. Clones share it.
+/// The knowledge shared by all sessions of one caller at one server. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct Learned(Arc<Mutex<Known>>);
 

@@ -3,20 +3,20 @@
 use super::Fault;
 use crate::decode::url::Url;
 
-/// How the stream of a server of this transport is read.
+/// The state of reading the stream of a server of this transport.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
     /// The URL at which the stream was opened, as the server knows it.
     pub server: String,
-    /// Where clients of the proxy post messages: what they are told in place of what the server says.
+    /// The path that clients of the proxy post messages to, sent in place of the server's own.
     pub announced: String,
 }
 
-/// Where a server at `server` wants messages posted that tells `reference`, as an URL.
+/// Returns the URL at which a server at `server` wants messages posted, given its `reference`.
 ///
 /// # Errors
 ///
-/// Returns an error if that is not at the server itself, or readers could differ on where it is.
+/// Returns an error if the URL is not at the server itself, or readers could differ on where it is.
 pub fn endpoint(server: &str, reference: &str) -> Result<String, Fault> {
     let fault = |cause| Fault::Endpoint { cause };
     let server = Url::read(server).ok_or_else(|| fault("the server's own URL is none"))?;

@@ -43,8 +43,8 @@ use crate::{
     rewrite::{self, refusal},
 };
 
-/// What was asked and answered in one session at one server: of what has one `Mcp-Session-Id`, of one stream of the
-/// transport before that, or of one request where there are no sessions.
+/// The requests and answers of one session at one server: of one `Mcp-Session-Id`, of one stream of the
+/// earlier transport, or of one request where there are no sessions.
 #[derive(Debug)]
 pub struct Session {
     limits: Limits,
@@ -77,8 +77,8 @@ impl Session {
         }
     }
 
-    /// What a client posts: its headers, and its body to the end. In a session of the transport of 2024-11-05 `out` can
-    /// have something for the client afterwards, to be written to its stream.
+    /// Handles a client's post: its headers, and its body to the end. In a session of the transport of
+    /// 2024-11-05, `out` can afterwards have something for the client, to be written to its stream.
     pub fn post(
         &mut self,
         now: Timestamp,
@@ -130,7 +130,8 @@ impl Session {
     }
 }
 
-/// Where all answers come on one stream, ours do too: nobody looks for one in the response to what was posted.
+/// Moves our own answers to the stream if all answers are sent there: clients do not look for one in the
+/// response to a post.
 fn on_the_stream(posted: Posted, out: &mut Output) -> Posted {
     match posted {
         Posted::Forward(mut forward) => {

@@ -1,4 +1,4 @@
-//! What a client posts.
+//! Posts from the client.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -20,12 +20,12 @@ use crate::{
     rewrite::{Fault, mismatch, refusal},
 };
 
-/// What becomes of a request.
+/// The decision about a request.
 #[derive(Debug)]
 pub enum Posted {
-    /// It goes on.
+    /// The request is forwarded.
     Forward(Forward),
-    /// It goes nowhere; this is the answer to it.
+    /// The request is not forwarded; this is the answer to it.
     Answer(Answer),
 }
 
@@ -36,7 +36,7 @@ pub struct Forward {
     pub body: Option<Vec<u8>>,
     /// Headers whose values are others than they were, each time one with this name is there, in their order.
     pub headers: Vec<(String, String)>,
-    /// What its response is read with.
+    /// The state with which its response is read.
     pub waiting: Waiting,
 }
 
@@ -49,18 +49,18 @@ pub struct Answer {
     pub body: Vec<u8>,
 }
 
-/// Who waits for a response.
+/// The requests that wait for a response.
 #[derive(Debug, Default)]
 pub struct Waiting {
     /// Ids of the requests that went on.
     pub(super) asked: Vec<RequestId>,
-    /// What is answered already: the response is to have it too.
+    /// Answers that exist already and are to be part of the response.
     pub(super) answers: Vec<String>,
-    /// They came in an array, and are answered in one.
+    /// True if the requests came in an array, and are answered in one.
     pub(super) is_batch: bool,
     /// Tools whose calls became the tasks that are asked for.
     pub(super) tasks: Vec<(RequestId, Box<str>)>,
-    /// What is accepted here is answered on another channel.
+    /// True if what is accepted here is answered on another channel.
     pub(super) elsewhere: bool,
 }
 
@@ -114,7 +114,7 @@ pub(super) struct BodyExit<'h> {
     is_unasked: bool,
 }
 
-/// What goes on.
+/// The form in which a body is forwarded.
 pub(super) enum Passage {
     AsItCame,
     Instead(Joined),
@@ -144,7 +144,7 @@ impl<'h> BodyExit<'h> {
         }
     }
 
-    /// What became of the body.
+    /// Decides the body.
     pub(super) fn posted(mut self, body: &[u8]) -> Posted {
         self.asked.extend(self.turn.take());
         if let Some(answer) = self.mismatch {

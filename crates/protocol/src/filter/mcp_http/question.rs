@@ -18,7 +18,7 @@ pub struct Question {
 }
 
 impl Question {
-    /// What its response is read with.
+    /// Returns the state with which its response is read.
     #[must_use]
     pub fn waiting(&self) -> Waiting {
         Waiting {
@@ -56,7 +56,7 @@ impl Session {
         })
     }
 
-    /// What came of a question of our own.
+    /// Returns the outcome of a request of our own.
     pub fn listed(&mut self, id: &RequestId) -> Listed {
         self.own.listed(&self.reader.dialogue, id)
     }

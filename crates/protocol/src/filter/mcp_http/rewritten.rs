@@ -64,7 +64,7 @@ impl Head<'_> {
     }
 }
 
-/// What has become of an argument that said `text`, the first that did and does not now.
+/// Returns the new value of an argument whose old value was `text`: the first one that differs now.
 fn counterpart(old: Value<'_>, new: Value<'_>, text: &str) -> Option<String> {
     let both = |old: Value<'_>, new: Value<'_>| counterpart(old, new, text);
     match old.kind() {

@@ -1,4 +1,4 @@
-//! What stands in a header that repeats a part of the body: as it is, or in Base64 where a header cannot hold it.
+//! Values of headers that repeat a part of the body: as they are, or in Base64 if a header cannot hold them.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,8 @@ const START: &str = "=?base64?";
 const END: &str = "?=";
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// What a header's value says; `None` where it cannot be one, or is no Base64 that every reader takes alike.
+/// Decodes a header's value; `None` if it cannot be a value, or is Base64 that some reader decodes
+/// differently.
 pub(super) fn decode(value: &[u8]) -> Option<Cow<'_, str>> {
     let text = plain(value)?;
     let Some(inside) = text.strip_prefix(START).and_then(|rest| rest.strip_suffix(END)) else {

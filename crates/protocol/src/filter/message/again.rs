@@ -88,7 +88,7 @@ impl Kept {
         })
     }
 
-    /// What it says.
+    /// Returns the list.
     pub(super) fn listing(&self) -> Listing<'_> {
         let part = |range: &Range<usize>| RawJson::trusted(&self.text[range.clone()]);
         let items = self.items.iter().map(|(name, definition)| Listed {

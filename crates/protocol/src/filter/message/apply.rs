@@ -7,14 +7,14 @@ use crate::{
     rewrite::{Stopped, stop, with_redactions, without_instructions, without_items},
 };
 
-/// What becomes of a message.
+/// The form in which a message passes.
 #[derive(Debug)]
 pub(super) enum Applied {
-    /// It goes on as it is.
+    /// The message passes as it is.
     AsIs,
-    /// It goes on without a part of it, or with another in its place.
+    /// The message passes without a part of it, or with another part in its place.
     Less(String),
-    /// It does not go on.
+    /// The message is stopped.
     Stopped(Stopped),
 }
 

@@ -11,10 +11,10 @@ use mcpmon_model::{Incident, Message, RequestId, Verdict};
 pub(super) use self::reader::{Reader, Spoken};
 use crate::decode::{json::Value, jsonrpc::Envelope};
 
-/// Whoever decides what becomes of a message.
+/// The function that decides about a message.
 pub type Judge<'j> = dyn FnMut(&Message<'_>) -> Verdict + 'j;
 
-/// Where what becomes of a text goes.
+/// The destination of decided texts.
 pub(super) trait Exit {
     /// The text goes on as it came.
     fn as_it_came(&mut self);
@@ -45,22 +45,22 @@ pub(super) trait Exit {
         true
     }
 
-    /// What is to be done with a message, whatever is decided on it.
+    /// Decides what happens to a message before it is judged.
     fn admits(&mut self, _envelope: &Envelope<'_>) -> Admission {
         Admission::Goes
     }
 }
 
-/// Why something is answered.
+/// The reason for an answer of our own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Why {
-    /// It was judged, and does not go on.
+    /// The message was judged and stopped.
     Stopped,
-    /// It cannot go on, whoever judges it.
+    /// The message cannot pass, whatever the judgement.
     Refused,
 }
 
-/// What is no message.
+/// Text that is not a message.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Stray<'t> {
     /// The whole text, as it came.
@@ -69,12 +69,12 @@ pub(super) enum Stray<'t> {
     Part(&'t str),
 }
 
-/// What is to be done with a message, whatever is decided on it.
+/// The treatment of a message, whatever the judgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Admission {
-    /// What is decided on it.
+    /// The judgement decides.
     Goes,
-    /// It is judged, and goes no further.
+    /// The message is judged, and goes no further.
     Ours,
     /// Nothing: whoever sent it was told.
     Refused,

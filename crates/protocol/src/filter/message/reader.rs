@@ -37,7 +37,7 @@ pub(in crate::filter) struct Spoken<'t> {
     pub(in crate::filter) text: &'t [u8],
     /// The worst that readers may differ about for it to go on as it came.
     pub(in crate::filter) borne: Doubt,
-    /// What its transport says of the revision it was written under; a message can tell a later one itself.
+    /// The era of the protocol according to the transport; a message can name a later one itself.
     pub(in crate::filter) era: Era,
 }
 
@@ -156,7 +156,7 @@ impl Reader {
 pub(super) struct Unread<'u> {
     pub(super) side: Side,
     pub(super) outline: &'u MessageOutline,
-    /// How a request is refused with it.
+    /// The JSON-RPC error with which a request is refused.
     pub(super) fault: Fault,
     pub(super) cause: &'u str,
 }

@@ -1,4 +1,4 @@
-//! What becomes of one text: a message, or a batch of them.
+//! The decision about one text: a message, or a batch of them.
 
 use mcpmon_model::{Era, Incident, RequestId, Side, Timestamp};
 
@@ -31,7 +31,7 @@ pub(super) struct Turn<'r, 'j> {
     pub(super) exit: &'r mut dyn Exit,
 }
 
-/// What goes on of a message, or of an item of a batch.
+/// The form in which a message, or an item of a batch, passes.
 enum Passage<'t> {
     AsIs(Value<'t>),
     Instead(String),

@@ -1,4 +1,4 @@
-//! Where what becomes of a line goes.
+//! The destination of decided lines.
 
 use mcpmon_model::{Incident, RequestId, Side};
 
@@ -18,7 +18,7 @@ pub(super) struct LineExit<'o> {
     line: &'o [u8],
     /// Questions of our own, whose answers go to no client.
     own: Option<&'o Own>,
-    /// What goes on next is one.
+    /// True if the next line is one of our own.
     is_own: bool,
     out: &'o mut Output,
 }

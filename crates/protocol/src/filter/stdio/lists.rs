@@ -13,18 +13,18 @@ use crate::{
     },
 };
 
-/// How a filter asks for lists itself.
+/// The state of a filter that requests lists itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OwnLists {
     /// Pages of a list, at most.
     pub pages: usize,
     /// Longest time for it.
     pub time: Duration,
-    /// How long after it the next miss is not worth another.
+    /// The time after a request during which another unknown tool does not cause one more.
     pub pause: Duration,
 }
 
-/// Whether a tool of that name was on a list of the server.
+/// A function that tells whether a tool of that name was on a list of the server.
 pub type Knows<'k> = dyn FnMut(&str) -> bool + 'k;
 
 /// The lists that a filter asks for itself.
@@ -33,7 +33,7 @@ pub(super) struct Lists {
     bounds: OwnLists,
     pub(super) own: Own,
     asking: Option<Asking>,
-    /// When the last one was over.
+    /// The time the last request ended.
     over: Option<Timestamp>,
 }
 
@@ -46,7 +46,7 @@ struct Asking {
     pages: usize,
     /// Nothing comes any more.
     is_over: bool,
-    /// What the client wrote from the call on.
+    /// The client's bytes from the call on.
     held: Vec<u8>,
 }
 
@@ -60,7 +60,7 @@ impl Lists {
         }
     }
 
-    /// What the client wrote that waits for a list.
+    /// Returns the client's bytes that wait for a list.
     pub(super) fn held(&mut self) -> Option<&mut Vec<u8>> {
         self.asking.as_mut().map(|asking| &mut asking.held)
     }

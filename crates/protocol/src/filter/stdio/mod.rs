@@ -175,7 +175,8 @@ impl Filter {
         self.lists.as_mut().is_some_and(|lists| lists.own.give_up(id))
     }
 
-    /// What a verdict makes of a list is not what it was: the client is told, if it is told of such changes at all.
+    /// Tells the client that a list changed because its verdicts did, if the client is told of such changes
+    /// at all.
     pub fn list_changed(&self, kind: ListKind, out: &mut Output) {
         for stream in self.reader.dialogue.listeners(kind) {
             out.forward_line(Side::Server, &list_changed(kind, stream.as_ref()));
@@ -248,7 +249,7 @@ fn read(
     came.into_iter().for_each(|came| lists.own.answered(came));
 }
 
-/// What stands at the end of a stream without the end of a line.
+/// Reports bytes at the end of a stream that have no end of line.
 fn unfinished(side: Side, rest: &[u8], out: &mut Output) {
     if lines::is_blank(rest) {
         return;

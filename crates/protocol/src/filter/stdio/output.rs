@@ -1,4 +1,4 @@
-//! What a filter has to say; whoever drives it drains this.
+//! Output of a filter; its driver drains it.
 
 use mcpmon_model::{Incident, Side};
 
@@ -9,9 +9,9 @@ pub struct Output {
     pub to_server: Vec<u8>,
     /// For the client.
     pub to_client: Vec<u8>,
-    /// What a server wrote that is no message: for standard error.
+    /// Server output that is not a message, for standard error.
     pub noise: Vec<u8>,
-    /// What happened that no message tells.
+    /// Incidents that are not part of a message.
     pub incidents: Vec<Incident>,
 }
 

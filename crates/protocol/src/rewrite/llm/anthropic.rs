@@ -10,7 +10,7 @@ use crate::{
     rewrite::edit::Edit,
 };
 
-/// Why a message stopped in which no call is left.
+/// The stop reason of a message in which no call is left.
 const END_TURN: &str = "\"end_turn\"";
 
 /// A value with text blocks in place of the blocks that stand at these places, and with another reason to stop, if

@@ -2,14 +2,14 @@
 
 use crate::decode::json::{Member, Value, quote_into};
 
-/// What becomes of a member or an item.
+/// The edit of a member or an item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Change {
-    /// It stays.
+    /// The item stays.
     Keep,
-    /// It is left out.
+    /// The item is left out.
     Drop,
-    /// It has this value.
+    /// The item gets this value.
     Set(String),
 }
 

@@ -12,8 +12,8 @@ pub use event::write_event;
 
 use super::stop;
 
-/// What the model reads in place of a call that was blocked. Names and reasons are anybody's: who puts it into JSON
-/// quotes it.
+/// Builds the text the model reads in place of a blocked call. Names and reasons come from untrusted sources:
+/// the caller quotes the text when it puts it into JSON.
 #[must_use]
 pub fn blocked_text(name: &ToolName<'_>, denial: &Denial) -> String {
     let tool = match &name.namespace {

@@ -6,12 +6,12 @@ use crate::decode::{
     llm::openai_chat::{Kind, Part},
 };
 
-/// What becomes of a choice.
+/// The edit of a choice.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChoiceEdit {
-    /// What becomes of its calls, or of their fragments, in order.
+    /// The edits of its calls, or of their fragments, in order.
     pub entries: Vec<EntryEdit>,
-    /// What is said in place of those that are left out, to be read after what it says itself.
+    /// The text in place of calls that are left out, to follow the choice's own text.
     pub said: Option<String>,
     /// True if it ends as if no call had been made.
     pub stop: bool,
@@ -26,16 +26,16 @@ impl ChoiceEdit {
     }
 }
 
-/// What becomes of a call, or of a fragment of one.
+/// The edit of a call, or of a fragment of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EntryEdit {
-    /// It stays.
+    /// The call stays.
     Keep,
-    /// It has this index.
+    /// The call gets this index.
     Renumber(u64),
     /// This stands in its place.
     Replace(String),
-    /// It is left out.
+    /// The call is left out.
     Drop,
 }
 
@@ -129,7 +129,7 @@ fn entry_list<'e>(list: Value<'_>, edits: &mut impl Iterator<Item = &'e EntryEdi
     })
 }
 
-/// What a message says, with more behind it.
+/// Returns the content of a message with more text behind it.
 fn content(value: Value<'_>, more: &str) -> String {
     if let Some(said) = value.string() {
         return quoted(&format!("{said}{more}"));
@@ -152,7 +152,7 @@ pub struct WholeCall<'a> {
     pub index: Option<u64>,
     /// Its id.
     pub id: &'a str,
-    /// What kind of tool is called.
+    /// The kind of tool.
     pub kind: Kind,
     /// The tool.
     pub name: &'a str,

@@ -24,7 +24,7 @@ const ID_DIGITS: usize = 32;
 pub struct Message {
     /// Its id, as JSON.
     id: String,
-    /// What it says, as JSON.
+    /// The text, as JSON.
     text: String,
 }
 
@@ -94,12 +94,12 @@ fn part(text: &str) -> String {
     format!("{{\"type\":\"output_text\",\"text\":{text},\"annotations\":[],\"logprobs\":[]}}")
 }
 
-/// What becomes of an item of a response.
+/// The edit of an item of a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ItemEdit {
-    /// It stays.
+    /// The item stays.
     Keep,
-    /// It has these arguments.
+    /// The item gets these arguments.
     Arguments(String),
     /// This message stands in its place.
     Replace(Message),

@@ -45,7 +45,7 @@ impl Open {
         self.told.len() + self.started_with.as_ref().map_or(0, String::len)
     }
 
-    /// What it is called with.
+    /// Returns the arguments of the call.
     pub(super) fn arguments(&self) -> Result<Arguments<'_>, Fault> {
         match (&self.started_with, self.told.as_str()) {
             (None, "") => Ok(Arguments::Absent),
@@ -84,7 +84,7 @@ impl Open {
     }
 }
 
-/// Who executes a call.
+/// The side that executes a call.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum CalledBy<'a> {
     Client,

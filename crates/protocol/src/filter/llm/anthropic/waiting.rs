@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 #[derive(Debug)]
 pub(super) struct Waiting {
     events: VecDeque<(usize, Vec<u8>)>,
-    /// How many there are of a block.
+    /// The number of them by block.
     of_block: BTreeMap<usize, usize>,
     bytes: usize,
 }

@@ -13,7 +13,7 @@ use crate::{
     rewrite::llm::{anthropic::with_texts, blocked_text},
 };
 
-/// What becomes of a body that came whole; `None` where it stays as it is.
+/// Filters a whole body; `None` if it stays as it is.
 pub(in super::super) fn whole(body: &[u8], judge: &mut dyn Judge) -> Result<Option<Vec<u8>>, Fault> {
     if body.trim_ascii().is_empty() {
         return Ok(None);
@@ -38,9 +38,9 @@ pub(in super::super) fn whole(body: &[u8], judge: &mut dyn Judge) -> Result<Opti
 /// A message whose calls were judged.
 #[derive(Debug)]
 pub(super) struct Judged<'t> {
-    /// How many blocks it has.
+    /// The number of blocks.
     pub(super) blocks: usize,
-    /// How many calls of it go on.
+    /// The number of calls that pass.
     pub(super) allowed: usize,
     /// The places of those that do not, and what is said there.
     pub(super) blocked: Vec<(Range<usize>, String)>,
@@ -91,7 +91,7 @@ pub(super) fn is_tool_use(reason: Value<'_>) -> bool {
     reason.string().as_deref() == Some("tool_use")
 }
 
-/// What a block that is whole says.
+/// Returns the content of a whole block, as it is judged.
 fn said(block: Block<'_>) -> Option<Spoken<'_>> {
     Some(match block {
         Block::Call(call) => Spoken::Call(intent(call)),

@@ -16,7 +16,7 @@ const MAX_STEPS: usize = 64;
 #[derive(Debug, Default)]
 pub(super) struct Arguments {
     root: Node,
-    /// What came, as it was written, where it cannot be put together.
+    /// The written pieces that cannot be put together.
     pieces: String,
     state: State,
 }
@@ -120,7 +120,7 @@ impl Written {
 }
 
 impl Node {
-    /// What is at the end of these steps, made where it is not there yet.
+    /// Returns the node at the end of these steps, and creates it if it is missing.
     fn at(&mut self, steps: Vec<Step>) -> Option<&mut Self> {
         let mut node = self;
         for step in steps {

@@ -88,7 +88,7 @@ impl Reading {
     }
 }
 
-/// What an event says once it is decided; `None` for what it said.
+/// Returns the text of an event after its calls are decided; `None` if it is unchanged.
 fn changed(said: Said, turn: &mut Turn, decided: &Decided) -> Option<String> {
     let mut splices = Splices::default();
     for group in &said.groups {
@@ -153,7 +153,7 @@ impl Stream for Reading {
     }
 }
 
-/// What becomes of a body that came whole, one response or an array of them; `None` where it stays as it is.
+/// Filters a whole body, one response or an array of them; `None` if it stays as it is.
 pub(super) fn whole(body: &[u8], judge: &mut dyn Judge) -> Result<Option<Vec<u8>>, Fault> {
     if strict::is_silent(body) {
         return Ok(None);

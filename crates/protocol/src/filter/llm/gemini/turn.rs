@@ -1,4 +1,5 @@
-//! What is said in a response, or in a row of them: calls from their first part to their last, and where they stand.
+//! The content of a response, or of several in a row: calls from their first part to their last, with their
+//! places.
 
 use std::{borrow::Cow, collections::BTreeMap, ops::Range};
 
@@ -20,7 +21,7 @@ const MAX_OPEN: usize = 64;
 /// The tool by which the provider runs code, as a request names it.
 const CODE: &str = "codeExecution";
 
-/// What was said since everything was decided last.
+/// The content since the last decision.
 #[derive(Debug, Default)]
 pub(super) struct Turn {
     said: Vec<Said>,
@@ -80,7 +81,7 @@ enum Place {
     Later,
 }
 
-/// What became of everything that was said: the text in place of what is blocked.
+/// The decisions about that content: the text in place of each blocked call.
 #[derive(Debug)]
 pub(super) struct Decided(Vec<Option<String>>);
 
@@ -223,8 +224,9 @@ impl Turn {
         Ok((number, place))
     }
 
-    /// Which call this is more of, if of one. Some repeat name and id with every part, others only say that there is
-    /// more; where it could be of one call or of another, readers could put it to either.
+    /// Returns the call that this part continues, if it continues one. Some providers repeat name and id with
+    /// every part, others only say that there is more; if the part could belong to several calls, it is a
+    /// fault, because readers could attach it to either.
     fn goes_on(&self, candidate: u64, name: Option<&str>, id: Option<&str>) -> Result<Option<usize>, Fault> {
         let open = self.open.get(&candidate).map_or(&[][..], Vec::as_slice);
         let call = |number: &usize| match self.said.get(*number) {

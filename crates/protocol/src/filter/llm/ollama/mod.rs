@@ -21,7 +21,7 @@ pub(super) struct Reading {
     calls: Calls,
 }
 
-/// Whether the answer has text already, to be set apart from what is put in place of a call.
+/// Tells whether the answer has text already, from which text in place of a call is to be set apart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Spoke {
     #[default]
@@ -29,7 +29,7 @@ enum Spoke {
     Something,
 }
 
-/// What became of the calls so far.
+/// The numbers of calls that passed and of those that were blocked.
 #[derive(Clone, Copy, Debug, Default)]
 struct Calls {
     kept: usize,
@@ -41,7 +41,7 @@ impl Reading {
         Self::default()
     }
 
-    /// What a text says once its calls are judged; `None` for what it said.
+    /// Returns the text after its calls are judged; `None` if it is unchanged.
     fn judged(
         &mut self,
         document: Document<'_>,
@@ -186,7 +186,7 @@ impl Stream for Reading {
     }
 }
 
-/// What becomes of a body that came whole; `None` where it stays as it is.
+/// Filters a whole body; `None` if it stays as it is.
 pub(super) fn whole(body: &[u8], judge: &mut dyn Judge) -> Result<Option<Vec<u8>>, Fault> {
     if strict::is_silent(body) {
         return Ok(None);

@@ -11,10 +11,10 @@ use crate::{
     },
 };
 
-/// What an answer has said and done.
+/// The state of an answer: its text and its calls so far.
 #[derive(Debug, Default)]
 pub(super) struct Answer {
-    /// Whoever reads it knows who speaks.
+    /// True once a reader knows the role of the speaker.
     pub(super) has_begun: bool,
     has_text: bool,
     allowed: usize,
@@ -33,12 +33,12 @@ impl Answer {
         self.has_text |= has_text;
     }
 
-    /// Whether a call at this place was decided, and with which id.
+    /// Returns the id with which a call at this place was decided, if one was.
     pub(super) fn decided(&self, place: Place) -> Option<&str> {
         self.decided.get(&place).map(String::as_str)
     }
 
-    /// What becomes of a call.
+    /// Decides a call.
     pub(super) fn decide(&mut self, call: &Call, judge: &mut dyn Judge) -> Result<Fate, Fault> {
         if self.decided.len() >= MOST {
             return Err(too_many());
@@ -69,7 +69,7 @@ impl Answer {
         })
     }
 
-    /// What is said in place of a call, apart from what was said before.
+    /// Returns the text in place of a call, set apart from earlier text.
     pub(super) fn say(&mut self, text: &str) -> String {
         let gap = if self.has_text { "\n\n" } else { "" };
         self.has_text = true;

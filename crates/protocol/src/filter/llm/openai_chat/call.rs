@@ -39,14 +39,14 @@ pub(super) struct Call {
     pub(super) is_interleaved: bool,
 }
 
-/// What becomes of a call.
+/// The decision about a call.
 #[derive(Debug)]
 pub(super) enum Fate {
-    /// It goes on as it came.
+    /// The call passes as it came.
     Keep,
-    /// It goes on with another index.
+    /// The call passes with another index.
     Renumber(u64),
-    /// It goes on in one piece.
+    /// The call passes in one piece.
     Rewrite {
         /// Its index, if it has one.
         index: Option<u64>,
@@ -107,7 +107,8 @@ impl Call {
         self.kind == Kind::Function && matches!(Arguments::read(&self.input), Ok(Arguments::Exact(_)))
     }
 
-    /// Why it does not go on, if so, and arguments to be written in place of those that readers could differ about.
+    /// Returns the denial, if the call is stopped, and new arguments in place of those that readers could
+    /// understand differently.
     pub(super) fn judge(&self, judge: &mut dyn Judge) -> Result<(Option<Denial>, Option<String>), Fault> {
         let arguments = match self.kind {
             Kind::Function => Some(Arguments::read(&self.input)?),
@@ -131,7 +132,7 @@ impl Call {
         blocked_text(&self.tool(), denial)
     }
 
-    /// What becomes of one of its fragments.
+    /// Returns the edit of one of its fragments.
     pub(super) fn edit(&self, fate: &Fate, is_first: bool, fragment: Value<'_>) -> EntryEdit {
         match fate {
             Fate::Keep => EntryEdit::Keep,

@@ -1,4 +1,4 @@
-//! What waits for the end of a call.
+//! Pieces that wait for the end of a call.
 
 use std::{collections::BTreeMap, ops::Range};
 
@@ -37,7 +37,7 @@ pub(super) struct Held {
 #[derive(Debug)]
 pub(super) struct Chunk {
     raw: Vec<u8>,
-    /// Where its JSON is.
+    /// The range of its JSON.
     text: Range<usize>,
     /// The calls that its entries belong to, in order.
     calls: Vec<usize>,

@@ -36,7 +36,7 @@ pub(super) struct Reading {
     said: Said,
 }
 
-/// What was said so far.
+/// The state of the response so far.
 #[derive(Debug, Default)]
 struct Said {
     answers: BTreeMap<u64, Answer>,

@@ -65,7 +65,7 @@ fn golden() -> String {
     .concat()
 }
 
-/// What an SDK that puts calls together by their index makes of a stream.
+/// The result of an SDK that puts calls together by their index.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Read {
     text: String,
@@ -320,7 +320,7 @@ fn chunks_are_rewritten_where_readers_differ(stream: &str) -> String {
     told.out
 }
 
-/// Whoever cuts a text into parts may cut a character in two: whoever joins them has it again.
+/// A writer that cuts a text may cut a character in two; a reader that joins the parts has it again.
 #[test]
 fn half_a_character_goes_on_as_it_came() {
     let halves = ["\\ud83d", "\\ude00"].map(|half| text("x").replace("\"x\"", &format!("\"{half}\"")));
@@ -482,7 +482,7 @@ fn bodies_that_cannot_be_read_are_refused() {
 }
 
 proptest! {
-    /// Whatever fragments come in whatever order: what goes on are calls that were judged and allowed.
+    /// Only calls that were judged and allowed pass, whatever fragments come in whatever order.
     #[test]
     fn only_what_was_allowed_goes_on(parts in prop::collection::vec((0..3_u64, 0..5_usize), 0..12), cut in 0..2000_usize) {
         let stream: String = parts.iter().map(|(index, what)| match what {

@@ -16,7 +16,7 @@ use crate::{
     rewrite::llm::openai_chat::{ChoiceEdit, with_edits},
 };
 
-/// What becomes of a body that came whole; `None` where it stays as it is.
+/// Filters a whole body; `None` if it stays as it is.
 pub(in crate::filter::llm) fn whole(body: &[u8], judge: &mut dyn Judge) -> Result<Option<Vec<u8>>, Fault> {
     whole_body(body, |root| judged(root, judge))
 }

@@ -14,10 +14,10 @@ use crate::{
     rewrite::llm::blocked_text,
 };
 
-/// What an event tells of a call.
+/// The information an event gives about a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Told {
-    /// That it begins.
+    /// The call begins.
     Begun,
     /// A part of its arguments.
     Part,
@@ -39,7 +39,7 @@ pub(super) struct Wanted {
     given: With,
 }
 
-/// What a tool is called with.
+/// The input of a tool call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum With {
     Arguments(String),
@@ -66,7 +66,8 @@ impl Wanted {
         }
     }
 
-    /// What tells it from other calls; arguments that are to be rewritten are taken as they are then.
+    /// Returns the digest that tells the call from others; arguments that are to be rewritten are taken as
+    /// rewritten.
     pub(super) fn digest(&self) -> Result<Digest, Fault> {
         let canonical = self.canonical()?;
         let (With::Arguments(given) | With::Text(given) | With::Json(given)) = &self.given;
@@ -119,7 +120,8 @@ impl Wanted {
         }))
     }
 
-    /// It as one that was left out, with this said in its place; `None` where no text can answer it.
+    /// Returns the record of the call as left out, with this text in its place; `None` if no text can answer
+    /// it.
     pub(super) fn left_out(&self, said: &str) -> Option<LeftOut> {
         let called = match &*self.kind {
             "function_call" => Called::Function,
@@ -134,7 +136,7 @@ impl Wanted {
         })
     }
 
-    /// What is said in its place; `None` where it goes on.
+    /// Returns the text in its place; `None` if it passes.
     pub(super) fn denied(&self, judge: &mut dyn Judge) -> Result<Option<String>, Fault> {
         let denial = self.with_intent(|intent| denied(judge, intent))?;
         Ok(denial.map(|denial| blocked_text(&self.name, &denial)))

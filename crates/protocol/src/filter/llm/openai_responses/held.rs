@@ -1,4 +1,4 @@
-//! What waits for the end of a call.
+//! Pieces that wait for the end of a call.
 
 use std::{collections::BTreeMap, ops::Range};
 
@@ -34,7 +34,7 @@ pub(super) struct Held {
 #[derive(Debug)]
 pub(super) struct Waiting {
     raw: Vec<u8>,
-    /// Where its JSON is.
+    /// The range of its JSON.
     text: Range<usize>,
     sequence: Option<u64>,
     /// The call that it tells of.
@@ -61,14 +61,14 @@ impl Waiting {
     }
 }
 
-/// What becomes of a call.
+/// The decision about a call.
 #[derive(Debug)]
 enum Fate {
-    /// It goes on as it came.
+    /// The call passes as it came.
     Keep,
-    /// It goes on with these arguments.
+    /// The call passes with these arguments.
     Rewrite(String),
-    /// It was cut off, and does not go on.
+    /// The call was cut off, and is dropped.
     Drop,
     /// This stands in its place.
     Replace(Message),
@@ -261,7 +261,7 @@ impl Waiting {
 }
 
 impl Settled {
-    /// What becomes of a call: of all its readings the strictest decides.
+    /// Decides a call: of all its readings the strictest counts.
     fn decide(&mut self, call: &Open, judge: &mut dyn Judge) -> Result<Fate, Fault> {
         if !call.is_over {
             return Ok(Fate::Drop);

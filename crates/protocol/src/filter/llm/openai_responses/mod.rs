@@ -41,7 +41,7 @@ pub(super) struct Reading {
     settled: Settled,
 }
 
-/// What is decided.
+/// The decisions so far.
 #[derive(Debug, Default)]
 struct Settled {
     places: BTreeMap<u64, Place>,
@@ -49,21 +49,21 @@ struct Settled {
     known: BTreeSet<Digest>,
     /// The response's id, once it is known.
     response: String,
-    /// What was blocked and not yet told.
+    /// The blocked calls that were not reported yet.
     left_out: Vec<LeftOut>,
     /// By how much the numbers of events are higher than the provider's: a message that stands in place of a call can
     /// have more events than that.
     higher: u64,
 }
 
-/// What is known of an item, by its place in the response.
+/// The state of an item, by its place in the response.
 #[derive(Debug)]
 enum Place {
-    /// It is no call.
+    /// The item is not a call.
     NoCall,
-    /// It is a call that went on.
+    /// The item is a call that passed.
     Allowed,
-    /// It is a call in place of which a message went on.
+    /// The item is a call that was replaced by a message.
     Blocked(Blocked),
 }
 
@@ -74,7 +74,7 @@ struct Blocked {
     message: Message,
 }
 
-/// Whose event it is.
+/// The owner of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Owner {
     /// Of no call, or of one that went on.
@@ -144,7 +144,7 @@ impl Stream for Reading {
     }
 }
 
-/// What becomes of a body that came whole; `None` where it stays as it is.
+/// Filters a whole body; `None` if it stays as it is.
 pub(super) fn whole(body: &[u8], judge: &mut dyn Judge) -> Result<Option<Vec<u8>>, Fault> {
     whole_body(body, |root| {
         let mut settled = Settled::default();
@@ -257,7 +257,7 @@ fn place(event: &Event<'_>) -> Result<u64, Fault> {
         .ok_or_else(|| malformed("a tool call has no place in the response"))
 }
 
-/// Whose event it is, by its place and by its id: readers go by either.
+/// Returns the owner of an event, by its place and by its id: readers use either.
 fn owner(held: &Held, settled: &Settled, event: &Event<'_>) -> Result<Owner, Fault> {
     let by_place = event.output_index.and_then(|place| held.at(place));
     let by_id = held.with_id(&event.item_id);

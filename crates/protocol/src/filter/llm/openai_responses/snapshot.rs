@@ -41,7 +41,7 @@ impl Settled {
         Ok((!is_kept).then(|| with_items(response, &edits)))
     }
 
-    /// What becomes of a call in a response: what became of it before, if it is the same.
+    /// Decides a call in a whole response: if it is the same call as before, the earlier decision holds.
     fn call(&mut self, place: u64, wanted: &Wanted, judge: &mut dyn Judge) -> Result<ItemEdit, Fault> {
         let digest = wanted.digest()?;
         if !self.known.contains(&digest) {
@@ -56,7 +56,7 @@ impl Settled {
         Ok(wanted.canonical()?.map_or(ItemEdit::Keep, ItemEdit::Arguments))
     }
 
-    /// What stands in place of a call that was blocked before.
+    /// Returns the message in place of a call that was blocked before.
     fn message(&self, place: u64, wanted: &Wanted) -> Option<Message> {
         let same = |one: &str, other: &str| !one.is_empty() && one == other;
         let is_it = |at: u64, blocked: &Blocked| {

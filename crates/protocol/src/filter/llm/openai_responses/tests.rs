@@ -128,7 +128,7 @@ fn blocked(name: &str) -> String {
     format!("[mcpmon] Tool '{name}' blocked by policy: no \"x\" (rule r).")
 }
 
-/// What an SDK that checks the life of each item makes of a stream: the items as they were done.
+/// The items as an SDK that checks the life cycle of each item receives them.
 fn items(told: &Told) -> Vec<Value> {
     let mut begun: Vec<Value> = Vec::new();
     let mut done = Vec::new();
@@ -177,7 +177,7 @@ fn without_own_id(mut item: Value) -> Value {
     item
 }
 
-/// How ids of mcpmon's messages begin.
+/// The prefix of ids of mcpmon's own messages.
 const OWN_ID: &str = "msg_mcpmon_";
 
 fn replaced(name: &str) -> Value {
@@ -656,7 +656,7 @@ fn what_a_shell_printed_is_no_response() {
     assert_eq!((&told.fault, told.out.as_bytes()), (&None, stream.as_bytes()));
 }
 
-/// Whoever cuts a text into parts may cut a character in two: whoever joins them has it again.
+/// A writer that cuts a text may cut a character in two; a reader that joins the parts has it again.
 #[test]
 fn half_a_character_goes_on_as_it_came() {
     let script = Script::default().begun().text(0, "one half").text(0, "the other");
@@ -744,7 +744,7 @@ fn events_are_rewritten_where_readers_differ() {
 }
 
 proptest! {
-    /// Whatever comes in whatever order: what goes on are calls that were judged and allowed.
+    /// Only calls that were judged and allowed pass, whatever comes in whatever order.
     #[test]
     fn only_what_was_allowed_goes_on(parts in prop::collection::vec((0..3_u64, 0..7_usize), 0..12), end in any::<bool>(), cut in 0..4000_usize) {
         let mut script = Script::default().begun();

@@ -10,7 +10,7 @@ use crate::{
     filter::llm::{Fault, strict},
 };
 
-/// How the types of tools start that Anthropic describes and the agent runs.
+/// Prefixes of tool types that Anthropic describes and the agent runs.
 const RUN_BY_AGENT: [&str; 4] = ["bash_", "text_editor_", "computer_", "memory_"];
 
 pub(super) fn request(reading: &mut Reading<'_, '_>) -> Result<(), Fault> {
@@ -33,7 +33,7 @@ pub(super) fn request(reading: &mut Reading<'_, '_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Which tools of a server the provider may use.
+/// The tools of a server that the provider may use.
 struct Toolset<'t> {
     server: Cow<'t, str>,
     tools: Option<Vec<Cow<'t, str>>>,
@@ -130,7 +130,7 @@ fn blocks<'t>(content: Value<'t>, reading: &mut Reading<'t, '_>) -> Result<(), F
     Ok(())
 }
 
-/// What a tool answered.
+/// Reads the answer of a tool.
 fn results<'t>(content: Value<'t>, reading: &mut Reading<'t, '_>) -> Result<(), Fault> {
     reading.text(content);
     for block in content.items() {

@@ -28,16 +28,16 @@ use crate::decode::json::{Form, Value};
 /// Most requests in one batch.
 const MAX_BATCH: usize = 100_000;
 
-/// What is known of a request once it was read.
+/// The result of reading a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Asked {
-    /// What goes to the provider; `None` for what came.
+    /// The body for the provider; `None` if it is unchanged.
     pub body: Option<Vec<u8>>,
     /// True if the response is to come as a stream. Gemini says so in the path: [`Route::Model`].
     pub stream: bool,
     /// The model. Gemini names it in the path.
     pub model: Option<String>,
-    /// How many places were redacted.
+    /// The number of redacted places.
     pub redacted: usize,
 }
 

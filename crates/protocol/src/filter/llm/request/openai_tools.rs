@@ -22,7 +22,7 @@ const RUN_BY_AGENT: [&str; 5] = [
     "computer_use_preview",
 ];
 
-/// What a list of tools offers. A namespace can hold more of them, but no other namespace.
+/// Reads the tools that a list offers. A namespace can hold more of them, but no other namespace.
 pub(super) fn tools<'t>(
     tools: Value<'t>,
     list: ListId,

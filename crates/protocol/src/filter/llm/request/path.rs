@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-/// How often a path is decoded: proxies and servers behind one another each do it once.
+/// The number of times a path is decoded: each of several proxies and servers in a row does it once.
 const ROUNDS: usize = 3;
 
 /// A path, cut into segments in every way that some server could.

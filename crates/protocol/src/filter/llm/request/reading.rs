@@ -1,5 +1,5 @@
-//! What all dialects do alike: texts are redacted, offers are gathered and judged, what is hidden is left out with
-//! all that hangs on it.
+//! Steps common to all dialects: texts are redacted, offers are gathered and judged, and hidden tools are
+//! left out with everything that refers to them.
 
 use std::{borrow::Cow, collections::BTreeSet, ops::Range};
 
@@ -18,7 +18,7 @@ use crate::{
 /// The list that the members of a request are.
 pub(super) const ROOT: ListId = ListId(0);
 
-/// How deep a choice among tools is looked through for names.
+/// The depth to which a tool choice is searched for names.
 const CHOICE_DEPTH: usize = 6;
 
 /// Members of a definition that are texts for the model.
@@ -47,14 +47,14 @@ pub(super) struct Reading<'t, 'j> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ListId(usize);
 
-/// What becomes of a list that loses all it has.
+/// The treatment of a list that loses all its items.
 #[derive(Clone, Debug)]
 pub(super) enum Owner {
     /// Nothing: it stays, empty.
     Nobody,
     /// The item of another list that it is in goes with it.
     Item(ListId, usize),
-    /// It stands here, and gets a text block in place of its items.
+    /// The list has this range, and gets a text block in place of its items.
     Content(Range<usize>),
 }
 
@@ -71,7 +71,7 @@ struct Offer<'t> {
     item: usize,
 }
 
-/// Where a tool is named that a search found.
+/// A reference to a tool that a search found.
 struct Reference<'t> {
     name: Cow<'t, str>,
     definition: Value<'t>,
@@ -92,12 +92,12 @@ impl<'t, 'j> Reading<'t, 'j> {
         }
     }
 
-    /// What changes, and how many places were redacted.
+    /// Returns the edits, and the number of redacted places.
     pub(super) fn finish(self) -> (Splices, usize) {
         (self.splices, self.redacted)
     }
 
-    /// What was left out of the response with this id.
+    /// Returns the calls left out of the response with this id.
     pub(super) fn unanswered(&mut self, response: &str) -> Vec<LeftOut> {
         self.judge.unanswered(response)
     }
@@ -420,7 +420,7 @@ impl<'t, 'j> Reading<'t, 'j> {
     }
 }
 
-/// What a list says that must not be empty.
+/// The content of a list that must not be empty.
 const HIDDEN: &str = r#"[{"type":"text","text":"[mcpmon] Hidden by policy."}]"#;
 
 /// A tool's name, in no namespace.
@@ -431,7 +431,7 @@ pub(super) const fn named(name: Cow<'_, str>) -> ToolName<'_> {
     }
 }
 
-/// Where a member stands, its name too.
+/// Returns the range of a member, with its name.
 fn place(member: &Member<'_>) -> Range<usize> {
     member.start..member.value.range().end
 }
@@ -451,7 +451,7 @@ fn chooses(choice: Value<'_>, names: &BTreeSet<&str>, depth: usize) -> bool {
         })
 }
 
-/// Where the strings of a JSON text are that are values.
+/// Returns the ranges of the strings of a JSON text that are values.
 fn literals(json: &str) -> Vec<Range<usize>> {
     let bytes = json.as_bytes();
     let mut places = Vec::new();

@@ -1,4 +1,4 @@
-//! What a request is for: by its path and its body, never by what a header claims.
+//! The purpose of a request: told from its path and its body, never from the claim of a header.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use super::{
     shape::{Shape, shape},
 };
 
-/// What a request is for.
+/// The purpose of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Route {
     /// An answer of a model: the request is read by [`super::read_request`], the response by [`super::super::Response`].
@@ -37,7 +37,8 @@ pub enum Route {
     Unknown,
 }
 
-/// What a request is for. `target` is its path with its query.
+/// Returns the purpose of a request. `target` is its path with its query. `target` is its path with its
+/// query.
 ///
 /// A path that some server would take for an endpoint is taken for it, whatever stands before it and however it is
 /// spelled.
@@ -76,7 +77,7 @@ pub fn asked_by(target: &str) -> Option<Dialect> {
     }
 }
 
-/// What a path stands for, as it is or as it is resolved.
+/// Returns the route for a path, both as written and as resolved.
 fn known(path: &Path) -> Option<Route> {
     let as_is = endpoint(&path.as_is, path);
     match (as_is, &path.resolved) {
@@ -120,7 +121,7 @@ fn lower_case(segment: &str) -> Cow<'_, str> {
     }
 }
 
-/// What the end of a path stands for.
+/// Returns the route for the end of a path.
 fn endpoint(segments: &[String], path: &Path) -> Option<Route> {
     let lower: Vec<Cow<'_, str>> = segments.iter().map(|segment| lower_case(segment)).collect();
     let lower: Vec<&str> = lower.iter().map(|segment| &**segment).collect();

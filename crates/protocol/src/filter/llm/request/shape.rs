@@ -1,4 +1,4 @@
-//! What a body looks like where its path says nothing.
+//! The shape of a body whose path is unknown.
 
 use mcpmon_model::Dialect;
 
@@ -10,18 +10,18 @@ use crate::{
 /// Most messages, blocks and tools that are looked at to tell two dialects apart.
 const LOOKED_AT: usize = 64;
 
-/// How sure it is that a body is a request to a model.
+/// The certainty that a body is a request to a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shape {
-    /// It is one.
+    /// The body is a request of this dialect.
     Sure(Dialect),
-    /// It is one, or a request to embed or to moderate.
+    /// The body is a request of this dialect, or a request to embed or to moderate.
     Likely(Dialect),
-    /// It is none.
+    /// The body is not a request to a model.
     None,
 }
 
-/// What a body looks like.
+/// Returns the shape of a body.
 pub(super) fn shape(body: &[u8]) -> Shape {
     if body.trim_ascii_start().first() != Some(&b'{') {
         return Shape::None;

@@ -141,7 +141,7 @@ pub(super) struct EventExit<'e> {
     out: &'e mut Output,
 }
 
-/// What has to be known of who waits for what.
+/// The context needed to tell which request waits for which answer.
 pub(super) struct Heard<'e> {
     /// Requests that are to be answered here.
     pub(super) asked: &'e mut Vec<RequestId>,
@@ -150,7 +150,7 @@ pub(super) struct Heard<'e> {
 }
 
 impl Heard<'_> {
-    /// What was asked with this id waits here no longer.
+    /// Removes the request with this id from those that wait here.
     pub(super) fn gave_up(&mut self, id: &RequestId) {
         self.asked.retain(|asked| asked != id);
     }

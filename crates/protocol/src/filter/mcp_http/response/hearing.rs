@@ -1,4 +1,4 @@
-//! What is learnt from what a server says while it is judged.
+//! Knowledge gained from the server's messages while they are judged.
 
 use mcpmon_model::{Content, FromServer, Message, Question, RequestId, Timestamp};
 
@@ -8,7 +8,7 @@ use super::super::{
 };
 use crate::filter::own::Own;
 
-/// Who learns from what a server says.
+/// The receivers of knowledge from the server's messages.
 pub(super) struct Hearing<'h> {
     pub(super) learned: &'h Learned,
     pub(super) own: &'h Own,

@@ -1,4 +1,4 @@
-//! What a server answers, as it comes.
+//! Responses of the server, as they arrive.
 
 mod events;
 mod hearing;
@@ -32,7 +32,7 @@ pub struct Response {
     fault: Option<Fault>,
 }
 
-/// What a response answers.
+/// The kind of channel that a response is.
 #[derive(Debug)]
 enum Channel {
     /// Something that was posted.
@@ -42,7 +42,7 @@ enum Channel {
     /// The same where everything comes on it.
     Legacy {
         told: Endpoint,
-        /// Where the server wants messages posted.
+        /// The URL at which the server wants messages posted.
         endpoint: Option<String>,
     },
 }
@@ -56,7 +56,7 @@ enum Body {
     Text(Vec<u8>),
 }
 
-/// Whether there is use in reading on.
+/// Tells whether to read on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Flow {
@@ -66,7 +66,7 @@ pub enum Flow {
     Over,
 }
 
-/// How a response that is no stream begins, which is known at its end.
+/// The beginning of a response that is not a stream, known at its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ended {
     /// Its status.
@@ -75,7 +75,7 @@ pub struct Ended {
     pub is_ours: bool,
 }
 
-/// What is read for the record alone goes nowhere.
+/// An exit that drops everything, for a response that is read for the record alone.
 struct Nowhere;
 
 impl Exit for Nowhere {
@@ -164,7 +164,7 @@ impl Response {
         self.is_stream
     }
 
-    /// Where the server wants messages posted, once it has said so.
+    /// Returns the URL at which the server wants messages posted, once the server gave it.
     #[must_use]
     pub fn endpoint(&self) -> Option<&str> {
         match &self.channel {
@@ -173,7 +173,7 @@ impl Response {
         }
     }
 
-    /// How many bytes wait for more.
+    /// Returns the number of bytes that wait for more.
     #[must_use]
     pub const fn held(&self) -> usize {
         match &self.body {
@@ -335,7 +335,8 @@ impl Response {
         }
     }
 
-    /// What a verdict makes of a list is not what it was: the client is told, if it is told of such changes here.
+    /// Tells the client that a list changed because its verdicts did, if the client is told of such changes
+    /// on this stream.
     pub fn list_changed(&self, session: &Session, kind: ListKind, out: &mut Output) {
         if !self.is_stream {
             return;
@@ -369,7 +370,7 @@ impl Response {
         }
     }
 
-    /// What waits here for an answer. It waits no longer.
+    /// Takes the requests that wait here for an answer. They wait no longer.
     fn take_asked(&mut self, session: &mut Session) -> Vec<RequestId> {
         if matches!(self.channel, Channel::Legacy { .. }) {
             return session.reader.dialogue.abandon(Side::Client);

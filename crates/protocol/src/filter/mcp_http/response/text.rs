@@ -38,7 +38,7 @@ pub(super) fn may_be_events(text: &[u8]) -> bool {
     })
 }
 
-/// What ends a line for Python.
+/// Returns whether Python takes the character for the end of a line.
 fn ends_line(character: char) -> bool {
     matches!(character, '\n' | '\u{b}'..='\r' | '\u{1c}'..='\u{1e}' | '\u{85}' | '\u{2028}' | '\u{2029}')
 }

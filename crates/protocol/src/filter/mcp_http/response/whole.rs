@@ -178,11 +178,11 @@ pub(super) struct WholeExit<'e> {
     is_error: bool,
     /// Such a text it is.
     is_text: bool,
-    /// It goes on as it came.
+    /// True if it passes as it came.
     as_it_came: bool,
-    /// It is no JSON.
+    /// True if it is not JSON.
     is_noise: bool,
-    /// What goes on otherwise.
+    /// The text in its place.
     instead: Joined,
     heard: Heard<'e>,
     out: &'e mut Output,
@@ -201,7 +201,8 @@ impl<'e> WholeExit<'e> {
         }
     }
 
-    /// Whether it is the text of an error, goes on as it came, is no JSON; and what goes on otherwise.
+    /// Returns whether it is the text of an error, whether it passes as it came, whether it is not JSON, and
+    /// the text in its place.
     pub(super) fn finish(self) -> (bool, bool, bool, Joined) {
         (self.is_text, self.as_it_came, self.is_noise, self.instead)
     }

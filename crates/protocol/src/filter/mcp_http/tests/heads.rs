@@ -8,7 +8,7 @@ const VERSION: (&str, &str) = ("MCP-Protocol-Version", STATELESS);
 const CALL: (&str, &str) = ("Mcp-Method", "tools/call");
 const NAME: (&str, &str) = ("Mcp-Name", "t");
 
-/// What is posted goes on, or the headers are said not to agree with it: how.
+/// Returns the disagreement that is reported between headers and body, or `None` if the post is forwarded.
 fn check(head: &[(&str, &str)], body: &str) -> Option<String> {
     let (posted, incidents) = allowed().post(head, body);
     verdict(&posted, &incidents)

@@ -34,7 +34,7 @@ fn a_list_with_something_hidden_is_not_kept() {
     assert_eq!(came.to_client, event(&result("2", expected)));
 }
 
-/// What a response that is open is told of a changed list.
+/// Returns the notifications that an open response carries about a changed list.
 fn changed(
     scene: &Scene<impl FnMut(&Message<'_>) -> Verdict>,
     response: &Response,

@@ -33,7 +33,7 @@ struct Scene<J> {
     judge: J,
 }
 
-/// What comes of a response.
+/// The outcome of a response.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Came {
     to_client: String,
@@ -92,7 +92,7 @@ impl<J: FnMut(&Message<'_>) -> Verdict> Scene<J> {
         }
     }
 
-    /// What was posted is answered with this.
+    /// Answers a post with this response.
     fn answered(&mut self, waiting: Waiting, status: u16, content_type: Option<&str>, body: &str) -> Came {
         self.comes(Response::to_post(LIMITS, status, content_type, waiting), [body])
     }
@@ -143,7 +143,7 @@ fn denial() -> Denial {
     }
 }
 
-/// What became of something that was posted, in a line.
+/// Describes the decision about a post, in a line.
 fn told(posted: &Posted) -> String {
     match posted {
         Posted::Forward(forward) => {

@@ -1,4 +1,4 @@
-//! What is posted: what goes on, and what is answered with what status.
+//! Posts: the forwarded ones, and the status of the answered ones.
 
 use mcpmon_model::{Redaction, RequestId};
 use test_case::test_case;

@@ -1,10 +1,10 @@
-//! What holds for every conversation.
+//! Properties of every conversation.
 
 use proptest::{collection::vec, prelude::*, sample::select};
 
 use super::*;
 
-/// What a server can send, good and bad.
+/// Server messages, good and bad.
 fn pieces() -> impl Strategy<Value = Vec<String>> {
     let id = select(vec!["1", "2", "\"1\"", "1.5", "null"]);
     let word = select(vec!["good", "evil"]);

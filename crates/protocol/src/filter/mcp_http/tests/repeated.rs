@@ -1,4 +1,4 @@
-//! What was said comes again: on another stream, after a stream broke.
+//! Repeated messages: on another stream, after a stream broke.
 
 use mcpmon_model::{AnswerOutcome, Question, RequestId};
 

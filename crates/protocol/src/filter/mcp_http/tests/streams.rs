@@ -4,7 +4,7 @@ use test_case::test_case;
 
 use super::*;
 
-/// What comes of a stream that answers two calls of `good`, however it is cut.
+/// The outcome of a stream that answers two calls of `good`, however it is cut.
 fn stream(stream: &str) -> Came {
     let came = |chunks: Vec<&[u8]>| {
         let mut scene = guarded();

@@ -36,7 +36,7 @@ fn listing<'m>(message: &'m Message<'_>) -> Option<&'m Listing<'m>> {
     }
 }
 
-/// What a list was recognised by, each time it was judged.
+/// The digests by which a list was recognised, one for each time it was judged.
 fn recognised(lines: &[(&str, String)]) -> Vec<Option<Digest>> {
     let mut seen = Vec::new();
     let mut conversation = Conversation::new(|message: &Message<'_>| {
@@ -130,7 +130,7 @@ fn verdict(number: u8) -> Verdict {
     }
 }
 
-/// What a list is judged as, and what comes out.
+/// Returns the judged form of a list, and the output.
 fn heard(conversation: &mut Filter, turn: Turn) -> (Vec<String>, Written) {
     let (mut judged, mut out) = (Vec::new(), Output::default());
     let mut judge = |message: &Message<'_>| {

@@ -11,7 +11,8 @@ const OPENED: &str = r#"{"jsonrpc":"2.0","method":"notifications/subscriptions/a
 const CLOSED: &str = r#"{"jsonrpc":"2.0","id":7,"result":{"resultType":"complete"}}"#;
 const CANCELLED: &str = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}"#;
 
-/// What the client hears when a list changes after this was said: `>` before what the client says.
+/// Returns the notifications the client gets when a list changes after these lines: `>` before the client's
+/// lines.
 fn heard(lines: &[&str], kind: ListKind) -> String {
     let mut conversation = Conversation::new(|_: &Message<'_>| Verdict::Allow);
     for line in lines {

@@ -163,7 +163,7 @@ fn what_a_server_says_besides_messages_is_diverted(line: &str) {
     assert_eq!(written.incidents.len(), 1);
 }
 
-/// What a server can say for which the client would wait for ever.
+/// Server lines for which the client would otherwise wait for ever.
 #[test_case(br#"{"jsonrpc":"2.0","id":1,"result":{"content":[],"structuredContent":{"mean":NaN}}}"#, "unexpected byte 0x4e at byte 75"; "NaN: servers written in Python say it")]
 #[test_case(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"caf\xe9\"}]}}", "invalid UTF-8 at byte 71"; "a byte that is no UTF-8")]
 #[test_case(br#"{"result":{"content":[],"a\u0000":1},"jsonrpc":"2.0","id":1}"#, "NUL in a member's name at byte 26"; "a NUL in a name, the id behind it")]

@@ -17,7 +17,7 @@ const SECOND: i64 = 1_000_000_000;
 /// A client and a server with a filter between them that asks for lists.
 struct Scene {
     filter: Filter,
-    /// What was on a list.
+    /// The names on a list.
     listed: RefCell<BTreeSet<String>>,
     seconds: i64,
 }

@@ -13,7 +13,7 @@ use mcpmon_model::{Message, Verdict};
 
 use super::*;
 
-/// What comes out, as text.
+/// The output, as text.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Written {
     to_server: String,
@@ -104,7 +104,7 @@ fn denial() -> Denial {
     }
 }
 
-/// What goes on to the server, and nothing else.
+/// The output that passes to the server, and nothing else.
 fn on_to_server(line: &str) -> Written {
     Written {
         to_server: format!("{line}\n"),
@@ -112,7 +112,7 @@ fn on_to_server(line: &str) -> Written {
     }
 }
 
-/// What goes on to the client, and nothing else.
+/// The output that passes to the client, and nothing else.
 fn on_to_client(line: &str) -> Written {
     Written {
         to_client: format!("{line}\n"),

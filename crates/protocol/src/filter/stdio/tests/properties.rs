@@ -1,11 +1,11 @@
-//! What holds for every conversation.
+//! Properties of every conversation.
 
 use mcpmon_model::{Content, FromClient, FromServer};
 use proptest::{collection::vec, prelude::*, sample::select};
 
 use super::*;
 
-/// What a side can say, good and bad, by few ids so that questions and answers meet.
+/// Messages of a side, good and bad, with few ids so that requests and answers meet.
 fn lines() -> impl Strategy<Value = (Side, Vec<u8>)> {
     let id = select(vec!["1", "2", "\"1\"", "1.5", "null"]);
     let tool = select(vec!["good", "evil", "g\\u006fod"]);

@@ -1,4 +1,4 @@
-//! What is refused whatever a policy says, and what is told about it.
+//! Messages that are refused under every policy, and the reports about them.
 
 use std::time::Duration;
 

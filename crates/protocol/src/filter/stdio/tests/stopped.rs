@@ -1,4 +1,4 @@
-//! What takes the place of what a policy stops.
+//! Replacements for messages that a policy stops.
 
 use mcpmon_model::{AnswerOutcome, Content, FromClient, FromServer, Redaction, RequestId, ResultKind};
 use test_case::test_case;

@@ -1,11 +1,11 @@
-//! What messages are understood to be: by their method, and answers by what was asked.
+//! The meaning of messages: by their method, and of answers by their request.
 
 use mcpmon_model::{AnswerOutcome, Content, FromClient, FromServer, Listing, RawJson};
 use test_case::test_case;
 
 use super::*;
 
-/// What is judged while these lines are said: `>` before what the client says, `<` before what the server says.
+/// Returns the judged messages of these lines: `>` before the client's, `<` before the server's.
 fn judged(lines: &[&str]) -> Vec<String> {
     let mut judged = Vec::new();
     let mut conversation = Conversation::new(|message| {

@@ -1,4 +1,4 @@
-//! What holds for any message, however it is cut and its blocks are mixed.
+//! Properties of any message, however it is cut and its blocks are mixed.
 
 use mcpmon_model::Dialect;
 use proptest::{collection::vec, prelude::*, sample::Index};
@@ -114,7 +114,7 @@ fn chunks<'c>(mut stream: &'c [u8], sizes: &[usize]) -> Vec<&'c [u8]> {
     chunks
 }
 
-/// What becomes of the message that a stream comes to.
+/// Filters the whole message that a stream adds up to.
 fn buffered(stream: &str, is_blocked: fn(&str) -> bool) -> Told {
     let body = accumulate(stream.as_bytes()).to_string();
     run(

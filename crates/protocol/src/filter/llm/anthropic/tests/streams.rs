@@ -17,7 +17,7 @@ fn message(blocks: Vec<Vec<String>>, stop_reason: &str) -> String {
     start() + &ping() + &blocks.concat().concat() + &end(stop_reason)
 }
 
-/// What is said in place of a call.
+/// Builds the text in place of a call.
 fn blocked(name: &str) -> Value {
     let text = format!("[mcpmon] Tool '{name}' blocked by policy: not \"now\" (rule by_name).");
     json!({"type": "text", "text": text})
@@ -224,7 +224,7 @@ fn inputs(with_start: &str, parts: &[&str]) -> String {
     told.said.concat()
 }
 
-/// Whoever cuts a text into parts may cut a character in two: whoever joins them has it again.
+/// A writer that cuts a text may cut a character in two; a reader that joins the parts has it again.
 #[test]
 fn half_a_character_goes_on_as_it_came() {
     let whole = message(vec![text(0, &["one half", "the other"])], "end_turn");

@@ -11,7 +11,7 @@ use mcpmon_model::{Denial, Offered, Redaction, Spoken, Verdict};
 use super::*;
 use crate::filter::llm::Judge;
 
-/// What the tests' judge takes for a secret, and what it puts in its place.
+/// The secret of the tests' judge, and its replacement.
 const SECRET: &str = "hunter2";
 const PLACEHOLDER: &str = "<PASSWORD>";
 
@@ -107,7 +107,7 @@ impl Judge for Rules {
     }
 }
 
-/// What goes on, as text: the body itself where nothing changed.
+/// Returns the forwarded text: the body itself if nothing changed.
 fn goes_on(dialect: Dialect, body: &str, rules: &mut Rules) -> String {
     match read_request(dialect, body.as_bytes(), rules) {
         Ok(asked) => asked

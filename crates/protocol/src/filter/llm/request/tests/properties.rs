@@ -1,4 +1,4 @@
-//! What holds for every request.
+//! Properties of every request.
 
 use proptest::{collection::vec, prelude::*, sample::select};
 

@@ -1,10 +1,10 @@
-//! Which texts are redacted, and which stay.
+//! Texts that are redacted, and texts that are not.
 
 use test_case::test_case;
 
 use super::*;
 
-/// What becomes of the secret in a request.
+/// The outcome for the secret in a request.
 #[derive(Debug, PartialEq, Eq)]
 enum Fate {
     Replaced,
