@@ -31,12 +31,12 @@ const _: () = {
     );
 };
 
-/// Whether refusals are carried out.
+/// The mode of the tables: refusals are carried out, or only reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Enforcement {
     /// Refused connections fail with `EPERM`.
     Enforce,
-    /// They are let through and reported. The self-test's address is refused all the same.
+    /// Connections pass and are reported. The self-test's address is refused all the same.
     Observe,
 }
 
@@ -63,7 +63,7 @@ pub enum InstallError {
     /// A table refused an entry.
     #[error("failed to write the kernel's {table} table")]
     Write {
-        /// Which one.
+        /// The name of the table.
         table: &'static str,
         /// The kernel's answer.
         #[source]

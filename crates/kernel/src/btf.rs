@@ -5,10 +5,10 @@
 
 use mcpmon_common::offsets::Offsets;
 
-/// Where the kernel keeps its own type information.
+/// The file in which the kernel publishes its own type information.
 pub const KERNEL_BTF: &str = "/sys/kernel/btf/vmlinux";
 
-/// Why offsets could not be read.
+/// The reason why offsets could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum BtfError {
     /// The file is missing or unreadable.

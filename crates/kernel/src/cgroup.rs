@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Why there is nothing to attach to.
+/// The reason why there is no cgroup to attach to.
 #[derive(Debug, thiserror::Error)]
 pub enum CgroupError {
     /// `/proc/self/mountinfo` is unreadable.
@@ -18,12 +18,13 @@ pub enum CgroupError {
         "no cgroup v2 hierarchy is mounted; mount one: `mount -t cgroup2 none /sys/fs/cgroup/unified` (or /sys/fs/cgroup)"
     )]
     NotMounted,
-    /// What is mounted is a part of it: programs attached there would miss everything outside.
+    /// The mounted directory is only a part of the hierarchy: programs attached there would miss everything
+    /// outside.
     #[error(
         "{path} is not the root of the cgroup hierarchy (inode {inode}, not 1); in a container, mount the host's /sys/fs/cgroup and use the host's cgroup namespace"
     )]
     NotRoot {
-        /// Where the hierarchy is mounted.
+        /// The mount point of the hierarchy.
         path: PathBuf,
         /// Inode number found.
         inode: u64,
@@ -31,7 +32,7 @@ pub enum CgroupError {
     /// The directory cannot be opened.
     #[error("failed to open {path}")]
     Open {
-        /// Where the hierarchy is mounted.
+        /// The mount point of the hierarchy.
         path: PathBuf,
         /// Cause.
         #[source]
@@ -42,7 +43,7 @@ pub enum CgroupError {
 /// The opened root directory.
 #[derive(Debug)]
 pub struct CgroupRoot {
-    /// Where it is mounted.
+    /// The mount point.
     pub path: PathBuf,
     /// Descriptor programs attach to.
     pub directory: File,

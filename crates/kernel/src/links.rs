@@ -13,10 +13,10 @@ struct CgroupLink {
     description: Option<PathBuf>,
 }
 
-/// How a program is held.
+/// The way a program is attached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkState {
-    /// It is attached.
+    /// The program is attached.
     Attached,
     /// Another process detached it.
     Detached,
@@ -54,7 +54,7 @@ impl CgroupLink {
     }
 }
 
-/// What `/proc/self/fdinfo` has of every descriptor.
+/// Reads `/proc/self/fdinfo` of every descriptor.
 fn descriptions() -> Vec<(PathBuf, String)> {
     let Ok(entries) = fs::read_dir("/proc/self/fdinfo") else {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! What the kernel sense needs from the system, checked before anything is loaded.
+//! Requirements of the kernel sensor, checked before any program is loaded.
 
 use std::{fmt, fs, path::Path};
 

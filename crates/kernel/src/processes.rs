@@ -17,7 +17,7 @@ impl ProcessTable {
         Self { entries }
     }
 
-    /// What the kernel knows of `pid`.
+    /// Returns the kernel's entry for `pid`.
     #[must_use]
     pub fn get(&self, pid: u32) -> Option<ProcessEntry> {
         self.entries.get(&pid, 0).ok()

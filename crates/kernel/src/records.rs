@@ -10,7 +10,7 @@ use mcpmon_common::{
 
 use super::sys::read_unaligned;
 
-/// What the kernel reported.
+/// A record from the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Record {
     /// A successful exec.
@@ -45,17 +45,17 @@ pub struct Connect {
     pub address: IpAddr,
     /// Address as the caller gave it.
     pub given: IpAddr,
-    /// How it was written.
+    /// The form in which the address was written.
     pub form: Form,
-    /// What was done.
+    /// The action taken.
     pub action: Action,
-    /// Where it was seen.
+    /// The hook that saw the connection.
     pub hook: Hook,
     /// Command name.
     pub comm: String,
 }
 
-/// Why bytes are no record.
+/// The reason why bytes are not a valid record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RecordError {
     /// Too short for what they claim to be.
@@ -67,9 +67,9 @@ pub enum RecordError {
     /// A field has no meaning.
     #[error("a record has {value} as its {field}")]
     Field {
-        /// Which one.
+        /// The name of the field.
         field: &'static str,
-        /// What it holds.
+        /// The value of the field.
         value: u32,
     },
 }

@@ -21,7 +21,7 @@ pub struct Rings {
     malformed: u64,
 }
 
-/// How long a record that wakes nobody may wait.
+/// The longest time that a record waits if it does not wake the reader.
 pub const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// Connections read before the ring of processes is looked at again.
 const BATCH: usize = 256;
@@ -100,7 +100,7 @@ enum Ring {
     Connections,
 }
 
-/// Whether there was a record to read.
+/// The outcome of a read: one record or none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Read {
     One,

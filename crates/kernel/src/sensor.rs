@@ -44,7 +44,7 @@ pub struct Sensor {
     pub attached: Attached,
 }
 
-/// Why the sense could not be started.
+/// The reason why the sensor could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum SensorError {
     /// The system lacks something.
@@ -69,9 +69,9 @@ pub enum SensorError {
         "the kernel object has no {what}; it was built for another ABI than version {ABI_VERSION}: rebuild it with `cargo xtask build-ebpf`"
     )]
     Abi {
-        /// What is missing or differs.
+        /// The object that is missing or differs.
         what: String,
-        /// How it differs, where it is there.
+        /// The difference, if the object exists.
         #[source]
         source: Option<MapError>,
     },
@@ -254,19 +254,19 @@ impl Attached {
         })
     }
 
-    /// What holds the programs for connections, sockets and packets in their cgroup.
+    /// Returns the links that hold the connection, socket and packet programs in their cgroup.
     #[must_use]
     pub const fn links(&self) -> &CgroupLinks {
         &self.links
     }
 
-    /// What this kernel refuses and the rest does without.
+    /// Returns the features that this kernel lacks and the sensor runs without.
     #[must_use]
     pub fn gaps(&self) -> &[Gap] {
         &self.gaps
     }
 
-    /// Where the connection programs are attached.
+    /// Returns the cgroup the connection programs are attached to.
     #[must_use]
     pub const fn root(&self) -> &CgroupRoot {
         &self.root
@@ -285,10 +285,11 @@ impl Attached {
         })
     }
 
-    /// How often `program` ran, and for how long in all, while the kernel kept such statistics
-    /// (`BPF_ENABLE_STATS`, from 5.8).
+    /// Returns the number of runs of `program` and their total time, for the time in which the kernel kept
+    /// such statistics (`BPF_ENABLE_STATS`, from 5.8).
     ///
     /// # Errors
+    ///
     /// Returns an error if there is no such program, or the kernel does not tell.
     pub fn runs(&self, program: &str) -> io::Result<(u64, Duration)> {
         let program = self

@@ -1,4 +1,4 @@
-//! What is known of one name, from one answer to the next.
+//! The known addresses of one name, kept from one answer to the next.
 
 use std::{
     cmp::Reverse,
@@ -28,7 +28,7 @@ enum Question {
     Aaaa,
 }
 
-/// How fresh an address is; the fresher sorts first.
+/// The freshness of an address; fresher ones sort first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Seen {
     /// In the last answer.
@@ -59,7 +59,7 @@ impl Known {
         self.addresses.keys().map(|(_, address)| *address)
     }
 
-    /// What went wrong at the last look-up.
+    /// Returns the failure of the last look-up, if it failed.
     pub(super) fn failure(&self) -> Option<String> {
         if self.failures.is_empty() {
             return None;

@@ -37,14 +37,14 @@ const ATTEMPT: Duration = Duration::from_secs(2);
 /// Bytes of the hosts file that are read.
 const HOSTS_MAX: u64 = 1 << 20;
 
-/// What both families answered.
+/// The answers of both address families.
 #[derive(Debug)]
 pub(super) struct Answers {
     pub(super) v4: Answer,
     pub(super) v6: Answer,
 }
 
-/// What one family answered.
+/// The answer of one address family.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
     /// These addresses.
@@ -126,7 +126,7 @@ impl Answers {
         matches!(self.v4, Answer::Found(_)) || matches!(self.v6, Answer::Found(_))
     }
 
-    /// What went wrong; both families having nothing counts.
+    /// Returns the failures; it also counts as one if neither family has an address.
     pub(super) fn failures(&self) -> BTreeSet<String> {
         if self.v4 == Answer::Nothing && self.v6 == Answer::Nothing {
             return BTreeSet::from(["the name has no address".to_owned()]);

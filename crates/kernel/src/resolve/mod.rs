@@ -35,7 +35,7 @@ pub const MAX_ADDRESSES: usize = 64;
 /// Names asked for at the same time.
 const CONCURRENCY: usize = 8;
 
-/// Where names are looked up, and how long that may take.
+/// The sources for look-ups, and their time limits.
 #[derive(Clone, Debug)]
 pub struct Sources {
     /// DNS servers.
@@ -56,7 +56,7 @@ impl Default for Sources {
     }
 }
 
-/// Whether a refresh found anything new.
+/// The outcome of a refresh: new addresses or none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refreshed {
     /// Addresses came or went.
@@ -119,7 +119,7 @@ impl Resolver {
         &self.resolved
     }
 
-    /// What went wrong at the last refresh, by name.
+    /// Returns the failures of the last refresh, by name.
     #[must_use]
     pub fn failures(&self) -> BTreeMap<HostName, String> {
         let failed = |(name, known): (&HostName, &Known)| Some((name.clone(), known.failure()?));

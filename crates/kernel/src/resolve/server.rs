@@ -12,7 +12,7 @@ use tokio::{net::UdpSocket, task::JoinHandle};
 pub(super) const A: u16 = 1;
 pub(super) const AAAA: u16 = 28;
 
-/// What a question is answered with.
+/// The reply of a name server.
 #[derive(Clone, Debug)]
 pub(super) enum Reply {
     Addresses(Vec<IpAddr>),
