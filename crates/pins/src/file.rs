@@ -39,7 +39,7 @@ pub struct FileHasher {
     limit: u64,
 }
 
-/// Why a file has no digest.
+/// The reason why a file has no digest.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
     /// A directory, link, pipe, socket or device.
@@ -59,7 +59,7 @@ pub enum FileError {
     /// The caller asked to stop.
     #[error("hashing was cancelled")]
     Cancelled,
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("it cannot be read")]
     Io(#[from] io::Error),
 }
@@ -155,7 +155,8 @@ impl FileHasher {
     }
 }
 
-/// What must stand still for a digest to hold. Times are seconds and nanoseconds since the epoch.
+/// The attributes that must not change while a digest is made. Times are seconds and nanoseconds since the
+/// epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Key {
     device: u64,

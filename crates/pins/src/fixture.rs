@@ -1,4 +1,4 @@
-//! What tests run on: a file system built by hand and taken for a server's root, and a real process.
+//! Fixtures for tests: a file system built by hand that serves as a server's root, and a real process.
 
 use std::{
     fs, io,

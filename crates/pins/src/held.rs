@@ -1,8 +1,8 @@
-//! What a server is started from, held while the process lives that starts it: the server itself may be gone before
-//! anybody can look at it.
+//! Descriptors of the files a server is started from, held while the process that starts it lives: the server
+//! itself may be gone before it can be examined.
 //!
-//! Whoever starts it may name any file. So what is held counts only where it is the file that the kernel saw executed, and
-//! nothing of it is read before that is certain.
+//! The starting process may name any file. So a held file counts only if it is the file that the kernel saw
+//! executed, and nothing of it is read before that is certain.
 
 use std::{
     fs, io,

@@ -42,7 +42,7 @@ pub const PLACE_VARIABLES: [&str; 3] = ["PATH", "HOME", "PYTHONPATH"];
 /// Asked between blocks and files whether to stop.
 pub type Cancel<'a> = &'a dyn Fn() -> bool;
 
-/// What the serving process was told to run.
+/// The entry point that the serving process was told to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Entry {
     /// Nothing but its executable.
@@ -62,12 +62,12 @@ pub struct Hasher {
     limits: Limits,
 }
 
-/// What this process is about to execute, in its own directory.
+/// The command that this process is about to execute, in its own directory.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan<'a> {
     /// The executable, open.
     pub file: &'a File,
-    /// Where it was found.
+    /// The path at which the executable was found.
     pub path: &'a Path,
     /// First argument: the name it will be started by.
     pub name: &'a OsStr,
@@ -75,22 +75,22 @@ pub struct Plan<'a> {
     pub environment: &'a [(OsString, OsString)],
 }
 
-/// Why a server as a whole could not be measured. Trouble with one part is a [`Part::Unknown`].
+/// The reason why a server as a whole could not be measured. A problem with one part is a [`Part::Unknown`].
 #[derive(Debug, thiserror::Error)]
 pub enum HashError {
-    /// It ended, or may not be looked at.
+    /// The process ended, or may not be examined.
     #[error(transparent)]
     Process(#[from] ProcessError),
-    /// It executed another program meanwhile: what was read may belong to either.
+    /// The process executed another program meanwhile: the files that were read may belong to either.
     #[error("process {pid} executed another program while it was hashed")]
     Replaced {
         /// The process.
         pid: u32,
     },
-    /// What was held of it is not what it ran from.
+    /// The held files are not those the process ran from.
     #[error("the program that its wrapper held is not the one that ran, or was written since")]
     NotHeld,
-    /// What it would be started with cannot be looked at.
+    /// The files the server would be started with cannot be examined.
     #[error("cannot look at what the server is about to be started with")]
     Plan(#[source] std::io::Error),
     /// The caller asked to stop.
@@ -114,7 +114,7 @@ struct Setting<'a> {
     module_path: Option<OsString>,
 }
 
-/// What interprets a script.
+/// The interpreter of a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Runtime {
     Node,
@@ -384,7 +384,7 @@ impl Hasher {
     }
 }
 
-/// What is known of a part; cancellation concerns more than the part.
+/// Turns the result for a part into a [`Part`]; a cancellation concerns more than the part and is passed on.
 fn part<T>(result: Result<T, PackageError>, path: &Path) -> Result<Part<T>, HashError> {
     match result {
         Ok(value) => Ok(Part::Hashed(value)),

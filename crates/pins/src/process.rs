@@ -55,7 +55,7 @@ pub struct ProcessError {
     pub pid: u32,
     /// File or link below `/proc/PID`.
     pub what: &'static str,
-    /// Why.
+    /// The cause.
     #[source]
     pub source: io::Error,
 }
@@ -104,9 +104,10 @@ impl Process {
         Ok(metadata.uid())
     }
 
-    /// When it started, in clock ticks since boot.
+    /// Returns the start time, in clock ticks since boot.
     ///
     /// # Errors
+    ///
     /// Returns an error if it has ended.
     pub fn start_ticks(&self) -> Result<u64, ProcessError> {
         let stat = self.read("stat", 4096)?;
@@ -244,7 +245,7 @@ impl Process {
         .map_err(|errno| self.failed(what)(errno.into()))
     }
 
-    /// Where its mounts lie, as text.
+    /// Returns the process's mount table, as text.
     pub(super) fn mounts(&self) -> Result<String, ProcessError> {
         let text = self.read("mountinfo", MAX_MOUNTS)?;
         Ok(String::from_utf8_lossy(&text).into_owned())

@@ -34,7 +34,7 @@ pub struct Node {
     stat: FileStat,
 }
 
-/// What a directory entry is.
+/// The kind of a directory entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Regular file.
@@ -130,8 +130,9 @@ impl Root {
         Ok(done)
     }
 
-    /// Who can change `node`, which is to be found at `path`, or put another file there. By owners and modes of the
-    /// file and every directory above it; a path that leads over a link or to something else says nothing.
+    /// Returns the users who can change `node`, found at `path`, or put another file there. The answer comes
+    /// from owners and modes of the file and every directory above it; it is unknown if the path leads over a
+    /// link or to something else.
     #[must_use]
     pub fn writers(&self, path: &Path, node: &Node) -> Writers {
         let is_roots = |path: &Path| {
@@ -198,7 +199,7 @@ impl Node {
         self.descriptor.as_raw_fd()
     }
 
-    /// What it is.
+    /// Returns its kind.
     #[must_use]
     pub fn kind(&self) -> Kind {
         Kind::of(&self.stat)

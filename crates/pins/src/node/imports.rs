@@ -1,12 +1,12 @@
-//! What a JavaScript source imports. Reads words and not syntax: a name found in a comment does no harm, since only
-//! what is there is followed.
+//! Imports of a JavaScript source. Words are read and not syntax: a name found in a comment does no harm,
+//! since only files that exist are followed.
 
 use std::collections::BTreeSet;
 
-/// What a source imports.
+/// The imports of a source.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Imports {
-    /// What its statements and calls name, as they are written.
+    /// The names in its statements and calls, as they are written.
     pub(super) names: BTreeSet<String>,
     /// True if some are imported by a name that is made when the script runs.
     pub(super) is_dynamic: bool,

@@ -34,9 +34,9 @@ const DEPENDENCY_FIELDS: [&str; 4] = [
     "peerDependencies",
     "peerDependenciesMeta",
 ];
-/// What Node tries where a path names no file.
+/// The extensions Node tries if a path names no file.
 const EXTENSIONS: [&str; 5] = ["js", "mjs", "cjs", "json", "node"];
-/// What other runtimes try as well.
+/// The extensions other runtimes try as well.
 const OTHER_EXTENSIONS: [&str; 5] = ["ts", "tsx", "mts", "cts", "jsx"];
 /// Files that a script without a package can load from its own directory.
 const CODE: [&str; 8] = ["js", "mjs", "cjs", "node", "ts", "mts", "cts", "wasm"];
@@ -71,7 +71,7 @@ fn as_file(root: &Root, path: &Path) -> Option<PathBuf> {
         .and_then(|found| root.canonical(&found).ok())
 }
 
-/// What the package of a script is.
+/// The package of a script.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Package {
     /// A directory with a `package.json`.
@@ -102,7 +102,7 @@ impl Package {
         )
     }
 
-    /// Where it is.
+    /// Returns its directory.
     pub(super) fn root(&self) -> &Path {
         match self {
             Self::Directory(path) => path,
@@ -110,8 +110,8 @@ impl Package {
         }
     }
 
-    /// What its files are named relative to: the directory that holds the outermost `node_modules`, so that
-    /// neither a home nor a cache directory is part of a name.
+    /// Returns the directory that file names are relative to: the one that holds the outermost
+    /// `node_modules`, so that neither a home nor a cache directory is part of a name.
     pub(super) fn base(&self) -> &Path {
         let outermost = self
             .root()

@@ -16,7 +16,7 @@ use super::{
     root::{Kind, Node, Root},
 };
 
-/// How much may belong to one package with its dependencies.
+/// The limits on one package with its dependencies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Files, links and special files.
@@ -37,7 +37,7 @@ impl Default for Limits {
     }
 }
 
-/// Why a package has no digest.
+/// The reason why a package has no digest.
 #[derive(Debug, thiserror::Error)]
 pub enum PackageError {
     /// Over [`Limits::files`].
@@ -71,7 +71,7 @@ pub enum PackageError {
     File {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: FileError,
     },
@@ -80,7 +80,7 @@ pub enum PackageError {
     Read {
         /// The directory or link.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
@@ -89,7 +89,7 @@ pub enum PackageError {
     NoModule {
         /// Its name.
         name: String,
-        /// Where it could have been.
+        /// The directories that were searched.
         searched: Vec<PathBuf>,
     },
     /// The package would be a whole home directory or file system.
@@ -111,7 +111,7 @@ fn list(paths: &[PathBuf]) -> String {
         .join(", ")
 }
 
-/// What a directory is part of, and so what in it is no part of the package.
+/// The role of a directory in a package, which decides what in it is not part of the package.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Contents {
     /// A Node package: its dependencies are found by resolution, not by where they lie.
@@ -152,7 +152,7 @@ const INSTALLATION_RECORDS: [&str; 7] = [
 const ENVIRONMENT_MARKER: &str = "pyvenv.cfg";
 
 impl Contents {
-    /// What a directory called `name` inside this one is part of.
+    /// Returns the role of a directory called `name` inside this one.
     pub(super) fn below(self, name: &OsStr) -> Self {
         let extension = Path::new(name).extension();
         match self {
@@ -211,7 +211,7 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// Where the package lives.
+    /// Returns the root that the package lives in.
     pub(super) const fn root(&self) -> &'a Root {
         self.root
     }
@@ -221,7 +221,7 @@ impl<'a> Collector<'a> {
         go_on(self.cancel)
     }
 
-    /// What was collected.
+    /// Returns the collected manifest.
     pub(super) fn finish(self) -> Manifest {
         self.manifest
     }

@@ -1,4 +1,4 @@
-//! What a manifest sees, leaves out and refuses.
+//! Tests of manifests: files that are included, left out or refused.
 
 use std::{fs, os::unix::fs::PermissionsExt as _};
 

@@ -1,4 +1,4 @@
-//! Where a Python interpreter finds modules: its virtual environment, or the system's directories.
+//! Module directories of a Python interpreter: those of its virtual environment, or the system's.
 
 use std::{
     collections::BTreeSet,
@@ -22,9 +22,9 @@ const MAX_ADDED: usize = 64;
 /// An interpreter's module directories.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Environment {
-    /// What it was installed under.
+    /// The prefix it was installed under.
     pub(super) prefix: PathBuf,
-    /// Whether the environment belongs to few packages or to the whole system.
+    /// The scope: few packages or the whole system.
     pub(super) scope: Scope,
     /// Directories that `PYTHONPATH` names, canonical. They are searched before all others, and belong to
     /// whoever set it rather than to the environment.
@@ -38,7 +38,7 @@ pub(super) struct Environment {
     pub(super) library: Option<PathBuf>,
 }
 
-/// Whose environment it is.
+/// The scope of an environment: it belongs to one program or to the system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scope {
     /// A virtual environment: everything in it is there for one purpose.
@@ -113,7 +113,7 @@ impl Environment {
 }
 
 impl Setting<'_> {
-    /// What `PYTHONPATH` names, seen from the working directory.
+    /// Returns the directories in `PYTHONPATH`, relative to the working directory.
     fn module_directories(&self) -> Vec<PathBuf> {
         let entries = self.module_path.iter().flat_map(std::env::split_paths);
         entries.map(|entry| self.working_directory.join(entry)).collect()

@@ -76,7 +76,8 @@ impl Local {
         self.modules.keys().map(String::as_str)
     }
 
-    /// What is imported as `module` from here; `is_elsewhere` says whether another directory has it.
+    /// Returns the files imported as `module` from here; `is_elsewhere` tells whether another directory has
+    /// the module.
     pub(super) fn paths(&self, module: &str, is_elsewhere: bool) -> Option<&BTreeSet<PathBuf>> {
         let bare = || self.directories.get(module).filter(|_| !is_elsewhere);
         self.modules.get(module).or_else(bare)

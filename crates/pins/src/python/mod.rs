@@ -39,7 +39,7 @@ const MAX_SOURCES: usize = 2_000;
 /// Modules that Python imports by itself where they are installed.
 const CUSTOMISATION: [&str; 2] = ["sitecustomize.py", "usercustomize.py"];
 
-/// What Python was told to run.
+/// The entry point that Python was told to run.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Start<'a> {
     /// A file, canonical, with its text.
@@ -56,12 +56,12 @@ pub(super) struct Package {
     /// Directories that come before the environment's, or are added to them by `.pth` files.
     extra: Vec<PathBuf>,
     root: PathBuf,
-    /// What its files are named relative to.
+    /// The directory that file names are relative to.
     base: PathBuf,
     parts: Parts,
 }
 
-/// What is collected.
+/// The collected parts.
 #[derive(Debug, Default)]
 struct Parts {
     /// Distributions, with what they require.
@@ -103,12 +103,12 @@ impl Package {
         Ok(package)
     }
 
-    /// Where it is.
+    /// Returns its directory.
     pub(super) fn root(&self) -> &Path {
         &self.root
     }
 
-    /// What its files are named relative to.
+    /// Returns the directory that file names are relative to.
     pub(super) fn base(&self) -> &Path {
         &self.base
     }
@@ -147,7 +147,7 @@ impl Package {
         Ok(collector.finish())
     }
 
-    /// What runs at every start: path files with what they import, and customisation modules.
+    /// Adds the code that runs at every start: path files with their imports, and customisation modules.
     fn add_start_up(&mut self, root: &Root) {
         let sites = [&self.environment.sites, &self.environment.added];
         for site in sites.into_iter().flatten().cloned().collect::<Vec<_>>() {
@@ -333,7 +333,7 @@ impl Package {
         self.parts.distributions.extend(providers);
     }
 
-    /// Where the first of these distributions lives.
+    /// Returns the directory of the first of these distributions.
     fn place_of(&self, distributions: &BTreeSet<String>) -> Option<PathBuf> {
         let distribution = self.index.get(distributions.first()?)?;
         distribution
@@ -375,7 +375,7 @@ pub(super) fn source(root: &Root, path: &Path) -> Option<String> {
     Some(String::from_utf8_lossy(&content).into_owned())
 }
 
-/// What the source files of a module import.
+/// The imports of a module's source files.
 #[derive(Debug, Default)]
 struct Imports {
     /// First components of the names.
@@ -384,7 +384,7 @@ struct Imports {
     is_dynamic: bool,
 }
 
-/// What the source files of a module import.
+/// Collects the imports of a module's source files.
 fn imports_below(root: &Root, place: &Path) -> Result<Imports, PackageError> {
     let mut imports = Imports::default();
     let mut pending = vec![place.to_owned()];

@@ -357,7 +357,7 @@ fn a_module_in_the_working_directory_comes_first() -> Outcome {
     Ok(())
 }
 
-/// How clients start a checkout: `PYTHONPATH=src python -m NAME`.
+/// Clients start a checkout with `PYTHONPATH=src python -m NAME`.
 #[test]
 fn a_module_that_pythonpath_names_is_found_with_what_it_imports() -> Outcome {
     let fixture = environment("/venv")?;
@@ -387,7 +387,8 @@ fn a_module_that_is_nowhere_is_no_empty_package() -> Outcome {
     Ok(())
 }
 
-/// What `uv run --with` makes: an environment of its own for the command, and a path file that leads to the packages.
+/// `uv run --with` makes an environment of its own for the command, and a path file that leads to the
+/// packages.
 #[test]
 fn an_environment_laid_over_another_has_its_packages() -> Outcome {
     let fixture = environment("/venv")?;
