@@ -1,10 +1,10 @@
-//! Which addresses a connection really reaches, whatever form it was asked for in.
+//! The addresses a connection really reaches, whatever form they were written in.
 //!
 //! One description for both sides: the kernel program applies it before every look-up, the agent's tests
 //! prove it. Sources: RFC 4291 §2.5.5.2 (mapped), RFC 6052 §2.1 (64:ff9b::/96), RFC 3056 (2002::/16), and
 //! `tcp_v4_connect`/`tcp_v6_connect` for the unspecified address, which Linux takes as "this host".
 
-/// How an address was written.
+/// The form in which an address was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Form {
@@ -25,10 +25,10 @@ pub const LOOPBACK4: [u8; 4] = [127, 0, 0, 1];
 /// IPv6 loopback.
 pub const LOOPBACK6: [u8; 16] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
 
-/// What an IPv6 destination stands for.
+/// The decoded destination of an IPv6 address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Target6 {
-    /// How it was written.
+    /// The form in which it was written.
     pub form: Form,
     /// True if rules for IPv6 addresses are tried on it (on [`LOOPBACK6`] for [`Form::Any`]).
     pub try6: bool,

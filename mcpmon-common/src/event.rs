@@ -9,7 +9,7 @@ use crate::{
     process::{FileKey, ProcessEntry},
 };
 
-/// What a record is: the first field of its header.
+/// The kind of a record: the first field of its header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub enum Kind {
@@ -67,7 +67,7 @@ pub struct ExecRecord {
     pub links: u32,
     /// `FLAG_*` bits.
     pub flags: u32,
-    /// What the kernel knew of the process before this exec.
+    /// The kernel's entry for the process before this exec.
     pub entry: ProcessEntry,
     /// cgroup v2 id.
     pub cgroup: u64,
@@ -116,7 +116,7 @@ pub struct ForkRecord {
     pub process: ProcessKey,
     /// The one that called fork.
     pub parent: ProcessKey,
-    /// What the child inherited.
+    /// The entry that the child inherited.
     pub entry: ProcessEntry,
 }
 
@@ -128,7 +128,7 @@ pub struct ExitRecord {
     pub header: Header,
     /// The process.
     pub process: ProcessKey,
-    /// What it was.
+    /// The entry of the process.
     pub entry: ProcessEntry,
     /// Status word as `wait(2)` gives it.
     pub status: u32,
@@ -145,7 +145,7 @@ pub struct ConnectRecord {
     /// Thread group that asked; for a [`Hook::Packet`] the one that sent, or else opened the socket, and 0 where
     /// neither is known.
     pub process: ProcessKey,
-    /// What it is.
+    /// The entry of the process.
     pub entry: ProcessEntry,
     /// cgroup v2 id.
     pub cgroup: u64,
@@ -177,7 +177,7 @@ pub struct ConnectRecord {
     pub comm: [u8; COMM_LEN],
 }
 
-/// What the kernel did with a connection.
+/// The kernel's action on a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Action {
@@ -189,7 +189,7 @@ pub enum Action {
     WouldDeny = 2,
 }
 
-/// Where a connection was seen.
+/// The hook at which a connection was seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Hook {

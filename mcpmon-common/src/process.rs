@@ -1,4 +1,4 @@
-//! What the kernel knows of a process: whether it belongs to an MCP server or to an agent.
+//! The kernel's entry for a process: its server or agent, if it belongs to one.
 
 use crate::{assert_layout, event::ProcessKey, limits::COMM_LEN, pod};
 
@@ -45,7 +45,8 @@ impl ProcessEntry {
 pub struct SocketOwner {
     /// The process.
     pub process: ProcessKey,
-    /// What it was then, without [`ProcessEntry::FLAG_PENDING`]. Holds where the process has no entry any more.
+    /// The entry at that time, without [`ProcessEntry::FLAG_PENDING`]. It holds if the process has no entry
+    /// any more.
     pub entry: ProcessEntry,
     /// Its cgroup v2 id.
     pub cgroup: u64,

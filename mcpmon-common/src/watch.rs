@@ -45,7 +45,7 @@ pub struct Key6 {
     pub address: [u8; 16],
 }
 
-/// What holds for a range: rule numbers, 0 for none.
+/// The rule numbers of an address range, 0 for none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct NetworkEntry {
@@ -92,7 +92,7 @@ impl Control {
     pub const DENY_AGENTS: u64 = 1 << 4;
     /// Some list of servers or sessions refuses something.
     pub const DENY_LISTS: u64 = 1 << 5;
-    /// What is refused depends on the process.
+    /// Flags of rules that refuse only some processes.
     pub const DENY_SOME: u64 = Self::DENY_AGENTS | Self::DENY_LISTS;
     /// Something is refused to somebody: sockets and packets are judged, too.
     pub const DENY: u64 = Self::DENY_HOST | Self::DENY_SOME;
