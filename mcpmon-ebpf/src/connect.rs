@@ -106,7 +106,7 @@ fn rules6(judge: &Judge, v6: [u32; 4], target: Target6) -> (Rules, Tried) {
     (rules, tried)
 }
 
-/// Who makes a call, and what holds for it.
+/// The process that makes a call, and the rules for it.
 #[derive(Clone, Copy)]
 struct Asker {
     control: u64,

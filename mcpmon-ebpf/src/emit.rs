@@ -17,7 +17,7 @@ use crate::{
     maps::{CONNECTION_RECORDS, COUNTERS, PROCESS_RECORDS, SEQUENCES},
 };
 
-/// Which ring a record goes to. They are apart so that a flood of connections cannot cost an exec.
+/// The ring for a record. They are separate so that a flood of connections cannot displace an exec.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ring {
     /// Connections.
@@ -38,12 +38,12 @@ pub(crate) enum Sequence {
     Packets,
 }
 
-/// When the reader hears of a record.
+/// The time at which the reader is woken for a record.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wake {
     /// At once.
     Now,
-    /// When a quarter of the ring is full, or when it polls, every 10 ms.
+    /// The reader is woken when a quarter of the ring is full, or polls, every 10 ms.
     Later,
 }
 

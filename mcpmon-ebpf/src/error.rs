@@ -1,4 +1,4 @@
-//! Why a program gave up on a record. Refusals never depend on any of these.
+//! Errors: reasons why a program gave up on a record. Refusals never depend on any of these.
 
 use mcpmon_common::event::Counter;
 

@@ -33,14 +33,14 @@ pub(crate) struct Tried {
     pub(crate) family: u8,
 }
 
-/// What is in force and for whom: read once, so that one connection is judged by one list.
+/// The rules in force for a process: read once, so that one connection is judged by one list.
 pub(crate) struct Judge {
     pub(crate) control: u64,
     pub(crate) entry: ProcessEntry,
     pub(crate) port: u16,
 }
 
-/// What was judged, as its record says it.
+/// The judged connection, as its record describes it.
 #[derive(Clone, Copy)]
 pub(crate) struct Subject {
     pub(crate) address: Tried,
@@ -156,7 +156,7 @@ impl Judge {
         }
     }
 
-    /// What is done about rules that matched.
+    /// Returns the action for the rules that matched.
     #[inline(always)]
     pub(crate) fn action(&self, rules: Rules) -> Action {
         let enforced = self.control & Control::ENFORCE != 0 || rules.deny == RULE_CANARY;

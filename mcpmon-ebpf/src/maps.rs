@@ -50,7 +50,7 @@ pub(crate) static AGENT_NAMES: HashMap<[u8; COMM_LEN], u32> = HashMap::with_max_
 #[map]
 pub(crate) static REFUSED: HashMap<FileKey, u32> = HashMap::with_max_entries(REFUSED_EXECUTABLES, 0);
 
-/// Whose a socket is. Its memory is the socket's.
+/// The owner of each socket, stored with the socket.
 #[btf_map]
 pub(crate) static SOCKET_OWNERS: ClonedStorage<SocketOwner> = ClonedStorage {
     r#type: core::ptr::null(),
@@ -60,8 +60,8 @@ pub(crate) static SOCKET_OWNERS: ClonedStorage<SocketOwner> = ClonedStorage {
     map_flags: core::ptr::null(),
 };
 
-/// Whose the sockets of Multipath TCP are, by their cookie: the kernel opens further subflows for them, by itself and
-/// with sockets of its own.
+/// The owners of Multipath TCP sockets by cookie: the kernel opens further subflows for them by itself, with
+/// sockets of its own.
 #[map]
 pub(crate) static MULTIPATH_OWNERS: LruHashMap<u64, SocketOwner> =
     LruHashMap::with_max_entries(MULTIPATH_SOCKETS, 0);
@@ -144,7 +144,7 @@ pub(crate) fn control() -> u64 {
     CONTROL.get(0).map_or(0, |control| control.word)
 }
 
-/// What holds for an IPv4 address in `list`.
+/// Returns the rules for an IPv4 address in `list`.
 #[inline(always)]
 pub(crate) fn network4(control: u64, list: u32, address: [u8; 4]) -> Option<NetworkEntry> {
     let key = Key::new(
@@ -162,7 +162,7 @@ pub(crate) fn network4(control: u64, list: u32, address: [u8; 4]) -> Option<Netw
     table.get(&key).copied()
 }
 
-/// What holds for an IPv6 address, in words of network order, in `list`.
+/// Returns the rules for an IPv6 address in `list`; the address is in words of network order.
 #[inline(always)]
 pub(crate) fn network6(control: u64, list: u32, address: [u32; 4]) -> Option<NetworkEntry> {
     let key = Key::new(
@@ -201,7 +201,7 @@ pub(crate) fn at_port(control: u64, entry: NetworkEntry, port: u16) -> NetworkEn
     unsafe { table.get(key) }.copied().unwrap_or(entry)
 }
 
-/// What is known of a process.
+/// Returns the entry of a process.
 #[inline(always)]
 pub(crate) fn process(pid: u32) -> Option<ProcessEntry> {
     // SAFETY: a concurrent update by the agent may tear between fields; each field is one word and is

@@ -49,7 +49,7 @@ const LISTEN: u32 = 10;
 /// Extension headers of IPv6 that are passed over to find the port; the kernel writes no more.
 const MAX_EXTENSIONS: usize = 5;
 
-/// Where a packet goes.
+/// The destination of a packet.
 #[derive(Clone, Copy)]
 struct Destination {
     /// Words of network order; IPv4 in the first.
@@ -60,7 +60,7 @@ struct Destination {
     is_discovery: u8,
 }
 
-/// What the rules are asked.
+/// The input of the rules.
 #[derive(Clone, Copy)]
 struct Question {
     control: u64,
@@ -68,7 +68,7 @@ struct Question {
     entry: ProcessEntry,
 }
 
-/// What the rules answer.
+/// The result of the rules.
 #[derive(Clone, Copy)]
 struct Answer {
     /// The rule that refuses, 0 for none.
@@ -78,7 +78,7 @@ struct Answer {
     tried: Tried,
 }
 
-/// Whom a packet is of.
+/// The sender of a packet.
 struct Sender {
     process: ProcessKey,
     entry: ProcessEntry,
@@ -231,8 +231,9 @@ unsafe fn name_sender(record: *mut ConnectRecord, skb: *mut __sk_buff, socket: *
     }
 }
 
-/// What holds for whom the packet is of: for the process that sends it, else for the owner of its socket. The answers
-/// to whoever connected here are no connections of its own: no list of what it may reach holds for them.
+/// Returns the entry in force for a packet: that of the process that sends it, else that of its socket's
+/// owner. Answers to a peer that connected here are not connections of the process: no egress list holds for
+/// them.
 #[inline(always)]
 fn entry_in_force(skb: *mut __sk_buff, socket: *mut bpf_sock) -> ProcessEntry {
     let running = process(task::running().pid).filter(|_| sending(skb, socket).is_some());

@@ -1,4 +1,4 @@
-//! Which process belongs to which server or agent: inherited on fork, dropped with the last thread.
+//! Processes of servers and agents: the entry is inherited on fork and dropped with the last thread.
 
 use aya_ebpf::{helpers::generated::bpf_send_signal, programs::RawTracePointContext};
 use mcpmon_common::{

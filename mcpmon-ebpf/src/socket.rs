@@ -215,14 +215,15 @@ pub(crate) fn kernels_subflow(ctx: &SockAddrContext, control: u64) -> u64 {
     }
 }
 
-/// Whose a connection of Multipath TCP is, where that was noted.
+/// Returns the owner of a Multipath TCP connection, if it was recorded.
 #[inline(always)]
 pub(crate) fn multipath_owner(cookie: u64) -> Option<&'static SocketOwner> {
     // SAFETY: an entry is replaced as a whole, and is memory for as long as the program runs.
     unsafe { MULTIPATH_OWNERS.get(cookie) }
 }
 
-/// What holds for a connection of Multipath TCP: where nobody knows whose it is, the rules for agents and every list.
+/// Returns the entry in force for a Multipath TCP connection: if its owner is unknown, the rules for agents
+/// and every list apply.
 #[inline(always)]
 pub(crate) fn multipath_entry(cookie: u64) -> ProcessEntry {
     multipath_owner(cookie).map_or(UNKNOWN, current_entry)
@@ -237,7 +238,8 @@ const UNKNOWN: ProcessEntry = ProcessEntry {
     session: 0,
 };
 
-/// What holds for a socket's owner now: what it was then only where it has no entry any more.
+/// Returns the entry in force for a socket's owner now; the recorded one only if the process has no entry any
+/// more.
 #[inline(always)]
 pub(crate) fn current_entry(owner: &SocketOwner) -> ProcessEntry {
     process(owner.process.pid).unwrap_or(owner.entry)
@@ -292,9 +294,10 @@ fn bit(base: Address, position: usize) -> bool {
     read::<u8>(base, position / 8).is_ok_and(|byte| byte >> (position % 8) & 1 != 0)
 }
 
-/// Whose a socket is, where that was noted.
+/// Returns the owner of a socket, if it was recorded.
 ///
 /// # Safety
+///
 /// `socket` is a full socket.
 #[inline(always)]
 pub(crate) unsafe fn owner(socket: *mut bpf_sock) -> Option<&'static SocketOwner> {
@@ -302,9 +305,10 @@ pub(crate) unsafe fn owner(socket: *mut bpf_sock) -> Option<&'static SocketOwner
     unsafe { kept(socket, 0).as_ref() }
 }
 
-/// What is kept of a socket; null where there is nothing.
+/// Returns the storage of a socket; null if there is none.
 ///
 /// # Safety
+///
 /// `socket` is a socket, or the context of a program about one.
 #[inline(always)]
 unsafe fn kept(socket: *mut bpf_sock, flags: u64) -> *mut SocketOwner {
