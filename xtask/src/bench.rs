@@ -12,7 +12,7 @@ use crate::{
     shell::{self, step},
 };
 
-/// What to measure.
+/// The layer to measure.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Bench {
     /// connect(2) with the kernel programs attached; needs root
@@ -129,7 +129,7 @@ fn program(name: &str) -> PathBuf {
     shell::target().join(format!("release/bench-{name}"))
 }
 
-/// How often it measures, and where its figures go.
+/// Runs a benchmark with the number of rounds and the file for its figures.
 fn measured(bench: &mut Command, name: &str, Options { gate, rounds }: &Options) {
     bench.args(["--rounds", &rounds.to_string(), "--output"]);
     bench.arg(shell::target().join(format!("bench-{name}.json")));

@@ -14,7 +14,8 @@ use crate::{
     shell::{self, step},
 };
 
-/// What libFuzzer learns coverage and comparisons by. The stable compiler has it, as a pass of LLVM.
+/// The instrumentation from which libFuzzer learns coverage and comparisons. The stable compiler has it, as a
+/// pass of LLVM.
 const INSTRUMENTATION: &str = "-Cpasses=sancov-module \
     -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
@@ -22,7 +23,7 @@ const INSTRUMENTATION: &str = "-Cpasses=sancov-module \
     -Cllvm-args=-sanitizer-coverage-trace-compares \
     -Ccodegen-units=1";
 
-/// What to fuzz.
+/// The target to fuzz.
 #[derive(Debug, clap::Args)]
 pub(crate) struct FuzzArgs {
     /// The target: a folder of tests/fuzz/corpus

@@ -64,7 +64,7 @@ enum Command {
     /// Measure what mcpmon costs
     #[command(subcommand)]
     Bench(bench::Bench),
-    /// What CI runs: format, lints, documentation, dependencies, tests
+    /// Run the checks of CI: format, lints, documentation, dependencies, tests
     Ci,
 }
 

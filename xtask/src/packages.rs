@@ -13,7 +13,7 @@ use crate::{
     shell::{self, Environment},
 };
 
-/// Whether `apt-get update` has run in this process.
+/// True once `apt-get update` has run in this process.
 static LISTS_ARE_FRESH: AtomicBool = AtomicBool::new(false);
 
 /// Returns whether this distribution has apt.

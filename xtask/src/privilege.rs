@@ -10,10 +10,10 @@ use anyhow::{Context as _, Result};
 
 use crate::shell::{self, Environment, say};
 
-/// How this process can run something as root.
+/// The way in which this process can run commands as root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Privilege {
-    /// It is root.
+    /// The process is root.
     Root,
     /// Through `sudo`.
     Sudo,
@@ -22,7 +22,7 @@ pub(crate) enum Privilege {
 }
 
 impl Privilege {
-    /// What this process has.
+    /// Returns the privilege of this process.
     pub(crate) fn current() -> Self {
         let is_root = std::fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0);
         match (is_root, shell::which("sudo")) {
@@ -58,7 +58,7 @@ impl Privilege {
     }
 }
 
-/// How far a change to the machine goes.
+/// The extent of a change to the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
     /// Adds something: root by login has consented already.
@@ -67,7 +67,7 @@ pub(crate) enum Change {
     Removes,
 }
 
-/// Whether a question has to be put, and can be.
+/// The state of consent: given, or to be asked for if somebody can answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Consent {
     Given,

@@ -14,7 +14,7 @@ use crate::{
     shell::{self, repository, say, step},
 };
 
-/// Where the lists and scripts are.
+/// The directory of the lists and scripts.
 const SOURCES: &str = "tests/e2e/fixtures/real";
 /// Lists of packages: a change of one installs everything anew.
 const LISTS: [&str; 5] = [
@@ -33,7 +33,7 @@ const PYTHON: [(&str, &str); 4] = [
     ("python-launchers", "requirements-launchers.txt"),
 ];
 
-/// What the installation needs of the system; may ask.
+/// Installs the system packages that the installation needs; may ask.
 pub(crate) fn prerequisites() -> Result<()> {
     packages::require("the Python environments of real servers", &["python3-venv"])
 }

@@ -1,4 +1,5 @@
-//! What every command shares: headings with timing, commands printed before they run, and where the repository is.
+//! Helpers of every command: headings with timing, commands printed before they run, and the repository's
+//! directory.
 
 use std::{
     fmt::{self, Display},
@@ -70,7 +71,7 @@ pub(crate) fn step<T>(title: &str, work: impl FnOnce() -> Result<T>) -> Result<T
     Ok(done)
 }
 
-/// What a thread came to; its panic goes on.
+/// Returns the result of a thread; a panic is passed on.
 pub(crate) fn join<T>(thread: ScopedJoinHandle<'_, T>) -> T {
     thread.join().unwrap_or_else(|panic| resume_unwind(panic))
 }
@@ -99,7 +100,7 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// What a command that succeeds writes to stdout; `None` where it is missing or fails.
+/// Returns the standard output of a command that succeeds; `None` if the command is missing or fails.
 pub(crate) fn ask(program: impl AsRef<std::ffi::OsStr>, arguments: &[&str]) -> Option<String> {
     let Output { status, stdout, .. } = Command::new(program)
         .args(arguments)

@@ -55,7 +55,7 @@ pub(crate) fn run() -> Result<()> {
     })
 }
 
-/// What needs neither root nor the built program.
+/// Runs the tests that need neither root nor the built program.
 fn unit_tests() -> Result<()> {
     shell::run(&mut test_units())
 }

@@ -5,7 +5,8 @@ use anyhow::{Context as _, Result, bail};
 /// ELF's number for BPF machine code.
 const EM_BPF: u16 = 247;
 
-/// What an object must have for mcpmon: BTF (types) and BTF.ext (line information) need `bpf-linker --btf`.
+/// The sections an object must have for mcpmon: BTF (types) and BTF.ext (line information) need `bpf-linker
+/// --btf`.
 const REQUIRED: [&str; 4] = [".BTF", ".BTF.ext", "license", "maps"];
 
 /// # Errors

@@ -9,7 +9,7 @@ pub(super) const NIGHTLY: &str = "nightly-2026-05-20";
 /// The distribution's compiler with its sources; LLVM's package is added to these.
 pub(super) const DISTRIBUTION: [&str; 3] = ["rustc-web", "cargo-web", "rust-web-src"];
 
-/// What [`DISTRIBUTION`] cannot be installed beside.
+/// The packages that cannot be installed beside [`DISTRIBUTION`].
 pub(super) const CONFLICTING: [&str; 4] = ["rustc", "rustc-mozilla", "libstd-rust-dev", "rustup"];
 
 /// A release of bpf-linker and the LLVM majors it can be built for.
@@ -20,7 +20,7 @@ pub(super) struct Release {
     source: LlvmSource,
 }
 
-/// Where a linker's LLVM comes from.
+/// The source of a linker's LLVM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LlvmSource {
     /// The distribution's `llvm-N-dev`, at build and run time.
@@ -56,14 +56,14 @@ impl fmt::Display for Version {
 /// A compiler on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Compiler {
-    /// How to name it to the developer.
+    /// The name shown to the developer.
     pub(super) name: String,
     /// Its `bin` directory.
     pub(super) bin: PathBuf,
     pub(super) version: Version,
     /// The major version of its LLVM.
     pub(super) llvm: u32,
-    /// Whether the sources of `core` lie beside it.
+    /// The sources of `core`, if they lie beside it.
     pub(super) sources: Sources,
 }
 
@@ -73,10 +73,10 @@ pub(super) enum Sources {
     Absent,
 }
 
-/// What rustup may still do.
+/// The remaining uses of rustup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rustup {
-    /// It is here and has not been asked to fetch anything yet.
+    /// It is installed and has not been asked to fetch anything yet.
     Untried,
     /// It could not fetch.
     CannotFetch,
@@ -111,7 +111,7 @@ pub(super) struct Probes {
     pub(super) conflicts: BTreeSet<String>,
 }
 
-/// What to do next.
+/// The next step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Plan {
     /// Everything but the linker is there.
@@ -150,7 +150,7 @@ impl Linker {
     }
 }
 
-/// Why no compiler, LLVM and linker fit together.
+/// The reasons why no compiler, LLVM and linker fit together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct NoPlan(pub(super) Vec<String>);
 

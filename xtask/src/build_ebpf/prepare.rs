@@ -47,7 +47,7 @@ pub(super) fn toolchain() -> Result<Toolchain> {
     }
 }
 
-/// Where the build of bpf-linker for this LLVM is kept.
+/// Returns the path of the bpf-linker built for this LLVM.
 pub(super) fn linker_path(linker: Linker) -> PathBuf {
     root(linker).join("bin/bpf-linker")
 }
@@ -76,7 +76,7 @@ fn fetch_nightly() -> Result<()> {
     shell::run(rustup.args(["--component", "rust-src", "--component", "clippy"]))
 }
 
-/// How far the installation of packages has come.
+/// The progress of package installation.
 #[derive(Debug, Default)]
 enum Packages {
     #[default]

@@ -52,12 +52,12 @@ pub(super) fn probe(rustup: Option<Rustup>) -> Probes {
     }
 }
 
-/// Where Debian puts an LLVM.
+/// Returns Debian's prefix for an LLVM.
 pub(super) fn llvm_prefix(major: u32) -> PathBuf {
     PathBuf::from(format!("/usr/lib/llvm-{major}"))
 }
 
-/// What `rustc -vV` of this compiler says, if it can be run.
+/// Returns the output of `rustc -vV` of this compiler, if it can be run.
 pub(super) fn verbose_version(bin: &Path) -> Option<String> {
     shell::ask(bin.join("rustc"), &["-vV"])
 }

@@ -1,4 +1,4 @@
-//! Whether the object was built from these sources by this compiler.
+//! The stamp that tells whether the object was built from these sources by this compiler.
 
 use std::{
     fs,
@@ -10,7 +10,7 @@ use mcpmon_model::Digest;
 
 use super::{plan::NIGHTLY, probe};
 
-/// What the object is built from, relative to the repository.
+/// The inputs of the object, relative to the repository.
 const INPUTS: [&str; 4] = ["Cargo.lock", "Cargo.toml", "mcpmon-common", "mcpmon-ebpf"];
 
 /// One digest over all inputs: paths and contents.

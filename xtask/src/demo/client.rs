@@ -10,11 +10,11 @@ use std::{
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 
-/// How long a server may take to answer.
+/// The longest time for a server's answer.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Longest answer that is read, bytes.
 const MAX_ANSWER: u64 = 4 << 20;
-/// How long one attempt to connect may take.
+/// The longest time for one attempt to connect.
 const ATTEMPT: Duration = Duration::from_secs(2);
 
 /// An open conversation with a server, which ends when this is dropped.

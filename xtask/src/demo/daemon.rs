@@ -17,7 +17,7 @@ use super::{
 };
 use crate::shell;
 
-/// How long an event may take to be stored.
+/// The longest time until an event is stored.
 const PATIENCE: Duration = Duration::from_secs(20);
 const INTERVAL: Duration = Duration::from_millis(100);
 

@@ -29,7 +29,7 @@ use crate::{
     shell::{self, say, step},
 };
 
-/// Where the HTTP server listens, on every address of its namespace.
+/// The port on which the HTTP server listens, on every address of its namespace.
 const PORT: u16 = 3901;
 
 #[derive(Debug, clap::Args)]

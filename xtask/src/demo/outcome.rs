@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::{PORT, network};
 
-/// What the listings of a demo have as JSON.
+/// The listings at the end of a demo, as JSON.
 #[derive(Debug, Default)]
 pub(super) struct Listings {
     pub(super) servers: Vec<Value>,

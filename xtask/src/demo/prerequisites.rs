@@ -1,4 +1,5 @@
-//! What the demo needs, looked at before the long build: all that is missing is told at once, with the remedy.
+//! Requirements of the demo, checked before the long build: everything missing is reported at once, with the
+//! remedy.
 
 use std::{fs, path::Path};
 
@@ -14,7 +15,7 @@ use crate::{
 /// Oldest node that the server runs on.
 const NODE: u32 = 18;
 
-/// What was looked at.
+/// The result of the checks.
 #[derive(Clone, Debug)]
 struct Found {
     privilege: Privilege,

@@ -10,7 +10,7 @@ const NPM_SERVER: &str = "@modelcontextprotocol/server-everything@2026.8.31";
 /// A server that speaks stdio, the SDK it was written for, and a bridge that offers it over Streamable HTTP.
 const PYPI_PACKAGES: [&str; 3] = ["mcp-server-time==2026.10.10", "mcp==1.30.0", "mcp-proxy==0.12.0"];
 
-/// What runs the servers.
+/// The runtime of the servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Runtime {
     Node,
@@ -25,7 +25,7 @@ impl Runtime {
         }
     }
 
-    /// Where the server comes from.
+    /// Returns the command of the server.
     pub(super) fn server(self) -> String {
         match self {
             Self::Node => format!("{NPM_SERVER} from npm"),

@@ -1,4 +1,4 @@
-//! What has to be taken away again: in reverse order, once, whether the demo ends, fails or is interrupted.
+//! Clean-up steps: done in reverse order, once, whether the demo ends, fails or is interrupted.
 
 use std::{
     fs,
@@ -18,10 +18,10 @@ use nix::{
 
 use crate::shell::{self, say};
 
-/// How long a process may take to end by itself.
+/// The longest time for a process to end by itself.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long a process may take to start its work.
+/// The longest time for a process to start its work.
 const START: Duration = Duration::from_secs(60);
 
 /// One thing to take away.
@@ -76,7 +76,7 @@ fn lives(process: Pid) -> bool {
         .is_some_and(|(_, rest)| !rest.starts_with('Z'))
 }
 
-/// Where a started process reads and writes.
+/// The standard streams of a started process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Streams {
     /// From and to its parent.

@@ -18,7 +18,7 @@ pub(super) struct Cut {
     pub(super) counts: Counts,
 }
 
-/// What they have in common.
+/// The attributes the items have in common.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub(super) struct CutKey {
     pub(super) kind: String,
@@ -67,7 +67,7 @@ fn population(item: &Item, is_attack: bool) -> &'static str {
     }
 }
 
-/// How long a text is, characters; the first letter has it sorted.
+/// Returns the class of a text's length in characters; the first letter keeps the classes sorted.
 fn length(text: &str) -> &'static str {
     match text.chars().count() {
         ..500 => "0000-0499",

@@ -1,4 +1,4 @@
-//! How many tools of real servers the classifier knows nothing of.
+//! Counts of the tools of real servers that the classifier knows nothing about.
 
 use mcpmon_detect::category;
 use mcpmon_model::{RawJson, ToolCategory};

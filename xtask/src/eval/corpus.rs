@@ -26,7 +26,7 @@ pub(super) struct Item {
     pub(super) tier: Option<String>,
     #[serde(default)]
     pub(super) corpus: Option<String>,
-    /// What kind of secret it holds.
+    /// The kind of secret it holds.
     #[serde(default)]
     pub(super) secret_family: Option<String>,
     /// The server that it belongs to.
@@ -162,7 +162,7 @@ impl Corpus {
     }
 }
 
-/// What a server lists, as positions of items.
+/// The list of a server, as positions of items.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct List {
     pub(super) items: Vec<usize>,

@@ -33,7 +33,7 @@ pub(super) struct Engines {
     redacting: Arc<Policy>,
 }
 
-/// What follows from an item. Each includes those before it.
+/// The outcome for an item. Each includes those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Outcome {
     /// Nothing was found.
@@ -46,26 +46,26 @@ pub(super) enum Outcome {
     Acted,
 }
 
-/// What came of an item.
+/// The judgement on an item.
 pub(super) struct Judged {
     pub(super) outcome: Outcome,
     pub(super) expected: bool,
-    /// Whether a secret in it would be replaced, in a result or on its way to a model.
+    /// The replacements of secrets, in a result or on its way to a model.
     pub(super) altered: Altered,
-    /// What was judged.
+    /// The judged text.
     pub(super) text: String,
-    /// What was found.
+    /// The signals found.
     pub(super) signals: Vec<Signal>,
 }
 
-/// Where something would be replaced.
+/// The replacements in a text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Altered {
-    /// What would be in a result, with `output_inspection.secrets: redact`.
+    /// The replacements in a result, with `output_inspection.secrets: redact`.
     pub(super) in_result: Vec<Signal>,
     /// True if something would be in a request to a model, with `dlp.mode: redact`.
     pub(super) to_model: bool,
-    /// What stands around it.
+    /// The text around the replacements.
     pub(super) excerpts: Vec<String>,
 }
 
@@ -83,7 +83,7 @@ pub(super) struct Signal {
     pub(super) severity: Option<Severity>,
     /// True if it is at or above `alert_threshold`.
     pub(super) is_alarming: bool,
-    /// What it was found in.
+    /// The text they were found in.
     pub(super) text: String,
 }
 
@@ -353,7 +353,7 @@ impl<'e> Results<'e> {
     }
 }
 
-/// What a replacement takes out, and what stands around it.
+/// Returns the text that a replacement takes out, with its surroundings.
 fn excerpt(text: &str, redaction: &Redaction) -> String {
     let start = text.floor_char_boundary(redaction.place.start.saturating_sub(AROUND));
     let end = text.ceil_char_boundary(redaction.place.end.saturating_add(AROUND));
@@ -464,7 +464,7 @@ fn text_of(item: &Item) -> anyhow::Result<&str> {
         .with_context(|| format!("the payload of an item of kind {} is a text", item.kind))
 }
 
-/// Whether an item should be flagged.
+/// Returns whether an item should be flagged.
 fn expected(item: &Item) -> anyhow::Result<bool> {
     let (bad, good) = match item.kind.as_str() {
         "launch" => ("mcp_server", "other"),

@@ -1,4 +1,4 @@
-//! What has been measured, item by item and in groups.
+//! The results of a measurement, item by item and in groups.
 
 use std::collections::BTreeMap;
 
@@ -12,14 +12,14 @@ use super::{
     summary::Summary,
 };
 
-/// What has been measured.
+/// The results of a measurement.
 #[derive(Debug, Default, PartialEq, Serialize)]
 pub(super) struct Report {
     pub(super) groups: Vec<Group>,
     pub(super) summary: Summary,
     /// The same by length, language, and where the items come from.
     pub(super) breakdown: Vec<Cut>,
-    /// What each pattern and rule is worth.
+    /// The worth of each pattern and rule.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) signals: Option<Vec<Worth>>,
     #[serde(skip)]
@@ -36,15 +36,15 @@ pub(super) struct Row<'c> {
     pub(super) judged: Judged,
 }
 
-/// How many items there are, and what came of them. Each outcome includes those after it.
+/// The number of items, and of each outcome. Each outcome includes those after it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(super) struct Counts {
     pub(super) n: u64,
     /// Something was found in them.
     pub(super) noted: u64,
-    /// It was at or above `alert_threshold`, or was acted upon.
+    /// The items at or above `alert_threshold`, or acted upon.
     pub(super) flagged: u64,
-    /// They are hidden, stripped, withheld or blocked.
+    /// The items that are hidden, stripped, withheld or blocked.
     pub(super) blocked: u64,
     /// A secret in them would be replaced, where that is asked for.
     pub(super) altered: u64,
@@ -142,7 +142,7 @@ impl Report {
     }
 }
 
-/// What is wrong with an item: its outcome, and that something harmless is altered.
+/// Returns the errors on an item: a wrong outcome, or a harmless text that is altered.
 fn misses(row: Row<'_>) -> impl Iterator<Item = Miss> {
     let Row { item, judged } = row;
     let miss = |kind: String, text: String, signals: Vec<Signal>| Miss {

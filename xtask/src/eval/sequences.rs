@@ -56,7 +56,8 @@ pub(super) fn judge(item: &Item, expected: bool) -> anyhow::Result<Judged> {
     })
 }
 
-/// How many of the sequences with a label there are, and how many the rules stop where they stop whatever matches.
+/// Returns the number of sequences with the label, and the number of those that the rules stop if every match
+/// stops a call.
 pub(super) fn stopped_by_block(corpus: &Corpus, label: &str) -> (u64, u64) {
     let of_label = corpus
         .items

@@ -1,4 +1,4 @@
-//! What each pattern and rule is worth: the attacks that it finds, the harmless texts that it hits.
+//! The worth of each pattern and rule: the attacks that it finds, the harmless texts that it hits.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use super::{
     report::Row,
 };
 
-/// What one pattern or rule is worth.
+/// The worth of one pattern or rule.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub(super) struct Worth {
     pub(super) kind: String,

@@ -1,4 +1,4 @@
-//! How fast the engines judge, on one thread.
+//! The speed of the engines, on one thread.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,8 @@ use super::{
     summary::Speed,
 };
 
-/// How often each text is judged; the fastest time counts, the others are the machine's.
+/// The number of times each text is judged; the fastest time counts, because the differences come from the
+/// machine.
 const ROUNDS: usize = 3;
 
 /// Measures all definitions and outputs of the corpus, after the report has warmed everything up.

@@ -36,7 +36,7 @@ pub(super) struct Shares {
     pub(super) n: u64,
     /// Something was found.
     pub(super) noted: Option<f64>,
-    /// It was at or above `alert_threshold`, or was acted upon.
+    /// The share of items at or above `alert_threshold`, or acted upon.
     pub(super) alerted: Option<f64>,
     /// Hidden, stripped or withheld by the default policy.
     pub(super) acted: Option<f64>,
@@ -137,7 +137,7 @@ pub(super) struct Rates {
     pub(super) fp: Option<f64>,
 }
 
-/// How fast the engines are, on one thread.
+/// The speed of the engines, on one thread.
 #[derive(Debug, PartialEq, Serialize)]
 pub(super) struct Speed {
     /// Of 100 definitions 99 take at most this long, microseconds.
@@ -146,7 +146,7 @@ pub(super) struct Speed {
     pub(super) outputs_mb_s: Option<f64>,
     /// Benign outputs in which nothing is found, megabytes a second.
     pub(super) clean_mb_s: Option<f64>,
-    /// What 30 KB of those take, microseconds.
+    /// The time for 30 KB of those, microseconds.
     pub(super) clean_30kb_us: Option<f64>,
 }
 
@@ -168,7 +168,7 @@ impl Summary {
         }
     }
 
-    /// What is measured on the items beside judging each.
+    /// Takes the measurements over the items other than judging each.
     pub(super) fn take(&mut self, corpus: &Corpus) {
         self.categories = categories::measure(corpus);
         if let Some(figures) = &mut self.sequences {

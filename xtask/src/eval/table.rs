@@ -14,7 +14,7 @@ const LEAST_SHOWN: u64 = 10;
 /// Characters of a misjudged item that are shown.
 const SHOWN: usize = 600;
 
-/// How misjudged items are listed.
+/// The form in which misjudged items are listed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Misses {
     Ids,

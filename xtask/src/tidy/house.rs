@@ -19,7 +19,7 @@ const LOCAL: [&str; 6] = [
 
 const PRINTING: [&str; 5] = ["dbg", "eprint", "eprintln", "print", "println"];
 
-/// What is wrong with the text of any file of the repository.
+/// Returns the violations in the text of any file of the repository.
 pub(super) fn of_text(text: &str) -> Vec<String> {
     let local = |(number, line): (usize, &str)| {
         let found = LOCAL.iter().find(|place| stands_in(line, place))?;
@@ -35,7 +35,8 @@ fn stands_in(line: &str, place: &str) -> bool {
     line.match_indices(place).any(starts)
 }
 
-/// What is wrong with the text of a Rust file; tables of test cases may be long and need no introduction.
+/// Returns the violations in the text of a Rust file; tables of test cases may be long and need no
+/// introduction.
 pub(super) fn of_rust(path: &Path, text: &str) -> Vec<String> {
     if path.file_stem().is_some_and(|name| name == "tests") || path.iter().any(|part| part == "tests") {
         return Vec::new();

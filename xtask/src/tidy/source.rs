@@ -9,7 +9,7 @@ pub(super) enum Token {
     Punctuation(char),
 }
 
-/// What a file contains besides its tests.
+/// The content of a file without its tests.
 #[derive(Debug, Default)]
 pub(super) struct Source {
     pub(super) tokens: Vec<Token>,
@@ -71,7 +71,7 @@ fn expect<'a>(tokens: &'a [Token], text: &str) -> Option<&'a [Token]> {
     matches.then_some(rest)
 }
 
-/// What follows the block that `tokens` open with.
+/// Returns the tokens after the block that `tokens` open with.
 fn after_block(tokens: &[Token]) -> &[Token] {
     let mut depth = 0_usize;
     for (index, token) in tokens.iter().enumerate() {

@@ -15,9 +15,9 @@ use anyhow::{Context as _, Result};
 /// Emulator; Debian package `qemu-system-x86`.
 pub(crate) const EMULATOR: &str = "qemu-system-x86_64";
 
-/// What the init script writes in front of its own lines.
+/// The prefix of the init script's own lines.
 const MARKER: &str = "mcpmon-vm: ";
-/// How long a machine that has given its result may take to power off.
+/// The longest time for a machine that has given its result to power off.
 const POWER_OFF: Duration = Duration::from_secs(10);
 
 /// Numbers in the last line of the test program.
@@ -31,7 +31,7 @@ pub(crate) struct Counts {
     pub(crate) skipped: u32,
 }
 
-/// What the serial line said.
+/// The report on the serial line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Report {
     /// `uname -r`.

@@ -36,7 +36,7 @@ pub(crate) const KERNELS: [Kernel; 3] = [
     },
 ];
 
-/// What one machine boots.
+/// The kernel and file system that one machine boots.
 #[derive(Debug)]
 pub(crate) struct Image {
     /// Compressed kernel.

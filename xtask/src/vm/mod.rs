@@ -97,7 +97,7 @@ pub(crate) fn run(args: &VmArgs) -> Result<()> {
     boot_each(args, &prepare()?)
 }
 
-/// What every machine of the lab needs, whatever its kernel.
+/// The parts that every machine of the lab needs, whatever its kernel.
 #[derive(Debug)]
 pub(crate) struct Lab {
     directory: PathBuf,

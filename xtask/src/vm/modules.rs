@@ -9,8 +9,9 @@ use std::{
 
 use anyhow::{Context as _, Result, ensure};
 
-/// What tests use and Debian builds as modules: protocols, pairs of devices, a file system of the network, and a
-/// checksum that SCTP asks for by its algorithm. A kernel that lacks one, or has it built in, has no such file.
+/// The modules that tests use and Debian builds as modules: protocols, pairs of devices, a network file
+/// system, and a checksum that SCTP asks for by its algorithm. A kernel that lacks one, or has it built in,
+/// has no such file.
 const WANTED: [&str; 5] = ["crc32c_generic", "sctp", "l2tp_ip", "veth", "nfsv4"];
 
 /// A module to load.
