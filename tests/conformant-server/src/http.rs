@@ -31,10 +31,10 @@ use tokio::{
 
 use crate::server::{Server, Shared};
 
-/// How soon a client comes back whose stream was closed.
+/// The time after which a client whose stream was closed comes back.
 const RETRY: Duration = Duration::from_millis(200);
 
-/// How the server answers what needs one message only.
+/// The form in which the server answers a request that needs one message only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answers {
     /// With a stream of events; sessions for clients with a handshake.
@@ -66,7 +66,7 @@ impl ConformantServer {
         Ok(Self { address })
     }
 
-    /// Where it listens.
+    /// Returns the URL at which it listens.
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}/mcp", self.address)

@@ -19,7 +19,7 @@ pub(crate) struct Question {
     pub(crate) request: Value,
 }
 
-/// What is asked before something is done: rounds of questions.
+/// The questions asked before something is done, in rounds.
 #[derive(Clone, Debug)]
 pub(crate) struct Form {
     pub(crate) rounds: Vec<Vec<Question>>,
@@ -29,14 +29,14 @@ pub(crate) struct Form {
     pub(crate) adapts: bool,
 }
 
-/// What the client brought when it asked again.
+/// The client's answers when it asks again.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Brought<'r> {
     pub(crate) responses: Option<&'r InputResponses>,
     pub(crate) state: Option<&'r str>,
 }
 
-/// What became of the questions.
+/// The outcome of the questions.
 #[derive(Debug)]
 pub(crate) enum Asked {
     /// All are answered.

@@ -1,4 +1,4 @@
-//! What the server offers, as it is listed.
+//! The server's lists.
 
 use std::sync::LazyLock;
 

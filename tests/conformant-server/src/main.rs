@@ -9,7 +9,7 @@ use mcpmon_conformant_server::{Answers, ConformantServer, serve_stdio};
 /// An MCP server that has everything the conformance suite asks for
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// Where it listens
+    /// The address to listen on
     #[arg(long, default_value = "127.0.0.1:0", conflicts_with = "stdio")]
     listen: SocketAddr,
     /// Answer with JSON where one message is all there is, and keep no sessions

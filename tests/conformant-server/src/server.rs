@@ -18,21 +18,21 @@ use tokio::{runtime, sync::broadcast};
 
 use crate::{lists::LISTS, prompts, resources, tools::Call};
 
-/// How long a list is fresh: long enough that a client keeps it.
+/// The time for which a list is fresh: long enough that a client keeps it.
 const FRESH_MS: u64 = 60_000;
 /// Changes that a listener may be late for.
 const LATE: usize = 16;
 
-/// What one session needs; all of it is shared.
+/// The state of one session; all of it is shared.
 #[derive(Clone, Debug)]
 pub(crate) struct Server(Arc<Shared>);
 
-/// What all sessions share.
+/// The state that all sessions share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) changes: broadcast::Sender<Change>,
     pub(crate) codec: RequestStateCodec,
-    /// How many slow calls were cancelled.
+    /// The number of slow calls that were cancelled.
     pub(crate) cancelled: AtomicUsize,
 }
 

@@ -1,4 +1,4 @@
-//! What the tools do.
+//! The tools' work.
 
 use std::{sync::atomic::Ordering, time::Duration};
 
@@ -23,9 +23,9 @@ use crate::{
 
 /// Between two messages of one call.
 const PAUSE: Duration = Duration::from_millis(50);
-/// How long a client may be away whose stream was closed: the SDK keeps no answer for later.
+/// The longest absence of a client whose stream was closed: the SDK keeps no answer for later.
 const AWAY: Duration = Duration::from_millis(1500);
-/// How long a call lasts that nobody cancels.
+/// The duration of a call that is not cancelled.
 const LONG: Duration = Duration::from_secs(60);
 /// The most letters that are returned.
 const MOST: u64 = 8 << 20;

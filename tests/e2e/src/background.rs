@@ -14,7 +14,7 @@ use crate::wait;
 /// A program that listens.
 #[derive(Debug)]
 pub struct Background {
-    /// Where it listens.
+    /// The address at which it listens.
     pub address: SocketAddr,
     log: PathBuf,
     process: Child,
@@ -57,7 +57,7 @@ impl Background {
         self.process.id()
     }
 
-    /// What it said.
+    /// Returns its output.
     #[must_use]
     pub fn log(&self) -> String {
         fs::read_to_string(&self.log).unwrap_or_default()

@@ -208,7 +208,7 @@ impl Drop for Client {
     }
 }
 
-/// Who answers.
+/// The server at the other end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Server {
     /// The process that serves.
@@ -217,7 +217,7 @@ pub struct Server {
     pub version: String,
 }
 
-/// What came of a call.
+/// The outcome of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Called {
     /// The tool's result.

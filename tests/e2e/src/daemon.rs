@@ -135,15 +135,16 @@ impl Daemon {
         self.process.0.id()
     }
 
-    /// What it wrote to standard error.
+    /// Returns its standard error.
     #[must_use]
     pub fn log(&self) -> String {
         fs::read_to_string(self.site.path("daemon.log")).unwrap_or_default()
     }
 
-    /// What `mcpmon status` shows, whatever its exit status.
+    /// Returns the output of `mcpmon status`, whatever its exit status.
     ///
     /// # Errors
+    ///
     /// Returns an error if there is no answer.
     pub fn status(&self) -> Result<Value> {
         let run = self.site.ask(&["status", "--json"])?;

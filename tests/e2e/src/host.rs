@@ -1,4 +1,4 @@
-//! Whose turn it is on this host, and whether it has what a test needs.
+//! Turns of tests on this host, and checks that the host has what a test needs.
 
 use std::{
     env,

@@ -79,19 +79,19 @@ impl McpProxy {
         Self::start(&shipped("observe.yaml")?, std::slice::from_ref(server))
     }
 
-    /// Where a server is reached through it.
+    /// Returns the URL of a server behind it.
     #[must_use]
     pub fn url(&self, server: &str) -> String {
         format!("http://{}/mcp/{server}", self.process.address)
     }
 
-    /// Where it listens.
+    /// Returns the address at which it listens.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.process.address
     }
 
-    /// What it said.
+    /// Returns its output.
     #[must_use]
     pub fn log(&self) -> String {
         self.process.log()
@@ -160,7 +160,7 @@ impl Everything {
         Ok(Self { process, path })
     }
 
-    /// Where it is reached.
+    /// Returns its URL.
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}{}", self.process.address, self.path)
@@ -193,7 +193,7 @@ impl Gateway {
         )?))
     }
 
-    /// Where it is reached.
+    /// Returns its URL.
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}/mcp", self.0.address)

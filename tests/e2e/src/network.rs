@@ -60,12 +60,12 @@ impl Listener {
     }
 }
 
-/// How an attempt to connect went.
+/// The outcome of an attempt to connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attempt {
-    /// It is connected.
+    /// The attempt connected.
     Connected,
-    /// It was not permitted.
+    /// The attempt was not permitted.
     Refused,
 }
 

@@ -29,7 +29,7 @@ pub struct Remote {
 pub struct Certificate {
     /// Its file.
     pub certificate: PathBuf,
-    /// That of its key.
+    /// The path of its certificate's key.
     pub key: PathBuf,
     /// Its fingerprint, as a policy has it.
     pub fingerprint: String,
@@ -90,9 +90,10 @@ impl Remote {
         })
     }
 
-    /// What it offers from now on.
+    /// Sets the tools it offers from now on.
     ///
     /// # Errors
+    ///
     /// Returns an error if the file cannot be written.
     pub fn offer(&self, tools: &Value) -> Result<()> {
         let (file, new) = (
@@ -103,16 +104,17 @@ impl Remote {
         Ok(fs::rename(new, file)?)
     }
 
-    /// What it heard, a method and a name in each line.
+    /// Returns the received requests, a method and a name in each line.
     ///
     /// # Errors
+    ///
     /// Returns an error if the file cannot be read.
     pub fn heard(&self) -> Result<Vec<String>> {
         let heard = fs::read_to_string(self.directory.path().join("heard"))?;
         Ok(heard.lines().map(|line| line.trim().to_owned()).collect())
     }
 
-    /// Where it listens.
+    /// Returns the address at which it listens.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.process.address

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::wait::PATIENCE;
 
-/// Where the program is.
+/// The path of the program.
 static PATH: LazyLock<PathBuf> = LazyLock::new(|| assert_cmd::cargo::cargo_bin("mcpmon"));
 
 /// The built `mcpmon`.
@@ -29,7 +29,7 @@ pub fn beside(name: &str) -> String {
     assert_cmd::cargo::cargo_bin(name).display().to_string()
 }
 
-/// How a run of the program ended.
+/// The result of a run of the program.
 #[derive(Clone, Debug)]
 pub struct Run {
     /// Its exit status; `None` where a signal ended it.

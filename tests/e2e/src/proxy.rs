@@ -65,21 +65,22 @@ impl Proxy {
         })
     }
 
-    /// What it said.
+    /// Returns its output.
     #[must_use]
     pub fn log(&self) -> String {
         self.process.log()
     }
 
-    /// Where it listens.
+    /// Returns the URL at which it listens.
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}", self.process.address)
     }
 
-    /// What an SDK makes of the model's answer, with these members in its request.
+    /// Returns an SDK's reading of the model's answer, with these members in its request.
     ///
     /// # Errors
+    ///
     /// Returns an error if the SDK fails.
     pub fn ask(
         &self,

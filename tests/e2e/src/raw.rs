@@ -12,7 +12,7 @@ use std::{
 use anyhow::{Context as _, Result};
 use serde_json::Value;
 
-/// How long a client waits for a byte.
+/// The time for which a client waits for a byte.
 const PATIENCE: Duration = Duration::from_secs(180);
 
 /// A request or a response.
@@ -154,13 +154,13 @@ impl RawServer {
         Ok(Self { address, received })
     }
 
-    /// Where it is reached.
+    /// Returns its URL.
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}/mcp", self.address)
     }
 
-    /// What reached it.
+    /// Returns the received messages.
     #[must_use]
     pub fn received(&self) -> Vec<Message> {
         self.received

@@ -15,7 +15,7 @@ use tempfile::TempDir;
 
 use crate::program;
 
-/// What is installed.
+/// The installed servers.
 #[derive(Clone, Debug)]
 pub struct Real {
     root: PathBuf,
@@ -26,7 +26,7 @@ pub struct Real {
 pub struct Known {
     /// Its command.
     pub command: &'static str,
-    /// Where it comes from.
+    /// The origin of the program.
     pub origin: Origin,
     /// Its arguments; `@` stands for a directory of the test's own.
     pub arguments: &'static [&'static str],
@@ -34,7 +34,7 @@ pub struct Known {
     pub calls: &'static str,
 }
 
-/// Where a program comes from.
+/// The origin of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// npm.
@@ -123,10 +123,12 @@ pub enum Sdk {
 }
 
 impl Real {
-    /// Where `cargo xtask test` puts it. `None` where it is not there, which is said on standard error.
+    /// Finds the directory in which `cargo xtask test` puts them. Returns `None` if it does not exist, and
+    /// says so on standard error.
     ///
     /// # Errors
-    /// Returns an error if it is not there and `CI=true` says that it must.
+    ///
+    /// Returns an error if it does not exist and `CI=true` says that it must.
     pub fn find() -> Result<Option<Self>> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/real-servers");
         if let Ok(root) = root.canonicalize()
@@ -320,7 +322,7 @@ impl Scene {
         self.directory.path()
     }
 
-    /// Where a server works; nothing else is there.
+    /// Returns the working directory of a server; it is empty at the start.
     #[must_use]
     pub fn data(&self) -> PathBuf {
         self.file("data")

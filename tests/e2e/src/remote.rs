@@ -76,7 +76,7 @@ impl Remote {
         })
     }
 
-    /// What it wrote.
+    /// Returns its output.
     #[must_use]
     pub fn log(&self) -> String {
         fs::read_to_string(&self.log).unwrap_or_default()

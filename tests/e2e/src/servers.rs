@@ -166,7 +166,7 @@ pub struct PythonServer {
     pub module: String,
     /// Id of the server: the module's name as packages are spelled.
     pub id: String,
-    /// What `PYTHONPATH` must say.
+    /// The value for `PYTHONPATH`.
     pub directory: PathBuf,
 }
 
@@ -297,7 +297,7 @@ impl SystemShell {
         Ok(shell)
     }
 
-    /// Where it is.
+    /// Returns its path.
     #[must_use]
     pub fn path(&self) -> PathBuf {
         self.0.path().join("sh")
@@ -410,7 +410,7 @@ impl ToolServer {
         write(&self.offered, &serde_json::to_string(&tools)?)
     }
 
-    /// How it is started.
+    /// Returns the command that starts it.
     #[must_use]
     pub fn words(&self) -> [String; 2] {
         [&self.script, &self.offered].map(|path| path.display().to_string())

@@ -113,7 +113,7 @@ impl Site {
         command
     }
 
-    /// What wrappers keep while there is no daemon.
+    /// Returns the store of wrappers that run without a daemon.
     #[must_use]
     pub fn own_store(&self) -> PathBuf {
         self.path("own/mcpmon.db")

@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-/// How long anything may take on a busy machine.
+/// The longest wait for anything on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 /// Pause between two looks.
 const PAUSE: Duration = Duration::from_millis(20);

@@ -17,7 +17,7 @@ use tempfile::TempDir;
 
 use crate::{program, wait};
 
-/// Where a wrapper finds its configuration and keeps its store.
+/// The home directory in which a wrapper finds its configuration and keeps its store.
 #[derive(Debug)]
 pub struct Home(TempDir);
 
@@ -220,17 +220,19 @@ pub fn children(pid: u32) -> Result<Vec<u32>> {
         .collect())
 }
 
-/// What of a process is in memory, KiB, its program's pages included.
+/// Returns the resident memory of a process, KiB, its program's pages included.
 ///
 /// # Errors
+///
 /// Returns an error if it is gone.
 pub fn resident_memory(pid: u32) -> Result<u64> {
     memory(pid, "VmRSS:")
 }
 
-/// What a process has in memory for itself, KiB: without pages of files, which come and go as they are used.
+/// Returns the private memory of a process, KiB: without pages of files, which come and go as they are used.
 ///
 /// # Errors
+///
 /// Returns an error if it is gone.
 pub fn own_memory(pid: u32) -> Result<u64> {
     memory(pid, "RssAnon:")

@@ -12,16 +12,17 @@ pub(crate) struct Kept(BTreeMap<String, Response>);
 struct Response {
     /// Ids of the calls in it.
     calls: Vec<String>,
-    /// How many turns of the conversation called tools, it among them.
+    /// The number of turns of the conversation that called tools, this one included.
     turns: usize,
 }
 
 impl Kept {
-    /// How many turns called tools before this request.
+    /// Returns the number of turns that called tools before this request.
     ///
     /// # Errors
-    /// Returns an error if it goes on behind nothing, or without an answer to a call: as the provider says
-    /// so.
+    ///
+    /// Returns an error if it continues an unknown response, or leaves a call unanswered, in the provider's
+    /// words.
     pub(crate) fn before(&self, body: &Value) -> Result<usize, String> {
         let Some(id) = body["previous_response_id"].as_str() else {
             return Ok(0);

@@ -11,10 +11,10 @@ use mcpmon_fake_llm::{FakeLlm, Script};
 /// A model that says what a script tells it to
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// What it says: a JSON file
+    /// The script: a JSON file
     #[arg(long)]
     script: PathBuf,
-    /// Where it listens
+    /// The address to listen on
     #[arg(long, default_value = "127.0.0.1:0")]
     listen: SocketAddr,
 }

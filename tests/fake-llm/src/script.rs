@@ -1,10 +1,11 @@
-//! What the model is to say.
+//! Scripts of the model's output.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// What the model says, turn by turn. Which turn a request gets follows from how often the conversation in it called
-/// tools already, so that any number of clients can share a script, and a repeated request is answered alike.
+/// The model's output, turn by turn. The turn of a request follows from the number of turns in its
+/// conversation that called tools, so that any number of clients can share a script, and a repeated request
+/// gets the same answer.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Script {
@@ -33,16 +34,16 @@ pub enum Item {
     },
     /// Reasoning, with the signature that comes with it.
     Thinking {
-        /// What is thought.
+        /// The model's reasoning.
         thinking: String,
-        /// What signs it.
+        /// The signature of the reasoning.
         signature: String,
     },
     /// A tool call.
     Tool {
         /// The tool, as the client named it.
         tool: String,
-        /// What it lies in; Responses only.
+        /// The namespace of the tool; Responses only.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         namespace: Option<String>,
         /// Id of the call.
@@ -58,7 +59,7 @@ pub enum Item {
 }
 
 impl Script {
-    /// What the model says once tools were called `calls` times.
+    /// Returns the model's output after tools were called `calls` times.
     #[must_use]
     pub fn turn(&self, calls: usize, has_tools: bool) -> Vec<Item> {
         if self.only_with_tools && !has_tools {

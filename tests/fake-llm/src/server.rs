@@ -91,7 +91,7 @@ impl FakeLlm {
         Ok(Self { address, shared })
     }
 
-    /// Where it listens.
+    /// Returns the address at which it listens.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
@@ -108,7 +108,7 @@ impl FakeLlm {
         *self.shared.failure.lock().unwrap_or_else(PoisonError::into_inner) = failure;
     }
 
-    /// What it was asked so far.
+    /// Returns the requests received so far.
     #[must_use]
     pub fn received(&self) -> Vec<Received> {
         self.shared
@@ -237,7 +237,7 @@ fn sent(parts: Vec<Part>) -> Body {
     Parts(receiver).boxed()
 }
 
-/// What comes piece by piece.
+/// A body that arrives in parts.
 struct Parts(mpsc::Receiver<Bytes>);
 
 impl hyper::body::Body for Parts {

@@ -5,8 +5,8 @@ use mcpmon_protocol::decode::json::{Defect, Form, LoneSurrogate, Scanner, Value,
 /// Depth that serde_json reads too.
 const DEPTH: usize = 127;
 
-/// Whatever is accepted, serde_json accepts and understands alike; what is refused, it refuses; what is written
-/// anew is stable.
+/// Accepted texts are accepted and understood alike by serde_json, refused ones it refuses, and rewriting is
+/// stable.
 pub fn fuzz_json(data: &[u8]) {
     let theirs = serde_json::from_slice::<serde_json::Value>(data);
     let mut scanner = Scanner::new(DEPTH);
@@ -39,7 +39,7 @@ pub fn fuzz_json(data: &[u8]) {
     }
 }
 
-/// Where half a surrogate pair is let pass, what is written anew is strict.
+/// If half a surrogate pair is allowed, the rewritten text is strict.
 fn tolerant(data: &[u8]) {
     let mut scanner = Scanner::new(DEPTH);
     if let Ok(scan) = scanner.scan(data, LoneSurrogate::Replace) {

@@ -69,7 +69,7 @@ fn holds(dialect: Dialect, data: &[u8]) {
     }
 }
 
-/// How a dialect frames a stream: no other is looked for.
+/// Returns the framing of a dialect's stream: no other is tried.
 pub(crate) const fn streamed(dialect: Dialect) -> Framing {
     match dialect {
         Dialect::Ollama => Framing::Lines,
@@ -79,7 +79,7 @@ pub(crate) const fn streamed(dialect: Dialect) -> Framing {
     }
 }
 
-/// What went on, line by line; in no order where a text overtakes a call that is held.
+/// Returns the output line by line; sorted if a text may overtake a held call.
 pub(crate) fn lines(dialect: Dialect, out: &[u8]) -> Vec<&[u8]> {
     let mut lines: Vec<&[u8]> = out.split_inclusive(|byte| *byte == b'\n').collect();
     if matches!(dialect, Dialect::Anthropic | Dialect::OpenaiChat) {
@@ -88,7 +88,7 @@ pub(crate) fn lines(dialect: Dialect, out: &[u8]) -> Vec<&[u8]> {
     lines
 }
 
-/// What came of a response.
+/// The outcome of a filtered response.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Told {
     pub(crate) out: Vec<u8>,
@@ -134,7 +134,8 @@ impl Judge for Script {
     }
 }
 
-/// What is handed out as JSON is JSON, to serde_json too: what it is called with, in one spelling.
+/// Checks that JSON handed to the judge is JSON for serde_json too, and returns the arguments in one
+/// spelling.
 fn check(call: &Intent<'_>) -> String {
     match &call.input {
         Input::Json(json) => match serde_json::from_str::<serde_json::Value>(json.as_str()) {

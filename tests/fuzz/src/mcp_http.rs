@@ -58,7 +58,7 @@ pub fn fuzz_mcp_http(data: &[u8]) {
     assert_eq!(stopped.forwarded, None);
 }
 
-/// What is posted and what is answered.
+/// A post and its answer.
 struct Exchange<'d> {
     body: &'d [u8],
     answer: &'d [u8],
@@ -66,7 +66,7 @@ struct Exchange<'d> {
     request: u8,
 }
 
-/// What came of it.
+/// The outcome of an exchange.
 #[derive(Debug, PartialEq, Eq)]
 struct Told {
     /// The body that went on.

@@ -58,7 +58,7 @@ fn is_ours(line: &[u8]) -> bool {
     has(b"[mcpmon]") || has(b"\"result\":{\"action\":\"decline\"}")
 }
 
-/// What came out of a conversation.
+/// The output of a conversation.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Transcript {
     to_server: Vec<u8>,
@@ -135,7 +135,7 @@ fn some(message: &Message<'_>) -> Verdict {
     }
 }
 
-/// What is handed out as JSON is JSON, to serde_json too.
+/// Checks that JSON handed to the judge is JSON for serde_json too.
 fn whole_values(message: &Message<'_>) {
     let check = |json: RawJson<'_>| {
         let value = serde_json::from_str::<serde_json::Value>(json.as_str());

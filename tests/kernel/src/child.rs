@@ -24,7 +24,7 @@ use crate::{
     sys::{Fork, fork},
 };
 
-/// What a workload may take between two lines, on a slow emulated machine.
+/// The longest time between two lines of a workload, on a slow emulated machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A running workload that will give a `T`.

@@ -1,4 +1,4 @@
-//! What the running kernel is and has, from its own mouth: the expectations of the tests rest on it.
+//! The running kernel's version and features, as it reports them: the expectations of the tests rest on it.
 
 use std::{collections::BTreeSet, fs};
 

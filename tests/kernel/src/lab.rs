@@ -24,7 +24,7 @@ use crate::{
 /// Command name that makes a process an agent.
 pub const AGENT: &str = "mcpmon-agent-t";
 
-/// What the kernel knows of an agent.
+/// Returns the kernel's entry for an agent.
 #[must_use]
 pub fn agent_entry() -> ProcessEntry {
     ProcessEntry {
@@ -81,9 +81,10 @@ impl Lab {
         self.records(|_| None::<()>).map(drop)
     }
 
-    /// What the kernel would be given for `policy`.
+    /// Compiles the kernel tables for `policy`.
     ///
     /// # Errors
+    ///
     /// Returns an error if it does not fit.
     pub fn compile(&mut self, policy: &Policy) -> Result<Tables> {
         Ok(compile(policy, &Resolved::default(), &mut self.numbering)?)
@@ -115,7 +116,7 @@ impl Lab {
         }
     }
 
-    /// What was noted since the last call.
+    /// Returns the notes since the last call.
     pub fn take_notes(&mut self) -> Vec<String> {
         mem::take(&mut self.notes)
     }

@@ -16,7 +16,7 @@ use nix::{
 
 use crate::sys::{Fork, add_loopback_address, fork, raise_loopback};
 
-/// What a workload is kept apart in.
+/// The namespace that isolates a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Space {
     /// A network of its own.
@@ -25,7 +25,7 @@ pub enum Space {
     Everything,
 }
 
-/// What an address may take to become usable, on a slow emulated machine.
+/// The longest time until an address becomes usable, on a slow emulated machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// IPv6 addresses every namespace answers on, beside `::1`. All of 127.0.0.0/8 is there anyway.

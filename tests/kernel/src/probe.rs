@@ -1,5 +1,5 @@
-//! What a workload does in another process: one connection attempt, made by a relative of the workload or by
-//! a program it executes.
+//! A workload's work in another process: one connection attempt, made by a relative of the workload or by a
+//! program it executes.
 
 use std::{
     env,
@@ -29,7 +29,7 @@ pub const REFUSED: u8 = 1;
 /// Exit status of such a program that could not even try.
 const BROKEN: u8 = 255;
 
-/// Who, seen from a workload, makes the attempt.
+/// The relative of a workload that makes the attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Relative {
     /// The workload itself.
@@ -183,9 +183,10 @@ fn panicked<T>(_panic: T) -> anyhow::Error {
     anyhow::anyhow!("the thread panicked")
 }
 
-/// Whether every relative of the calling process is answered `code`.
+/// Checks that every relative of the calling process is answered `code`.
 ///
 /// # Errors
+///
 /// Returns an error if one is not.
 pub fn all_relatives(target: SocketAddr, code: u8) -> Result<()> {
     for relative in RELATIVES {

@@ -18,11 +18,11 @@ use crate::{child::reap_strays, lab::Lab};
 pub struct Test {
     /// Its name.
     pub name: &'static str,
-    /// What it does.
+    /// The test function.
     pub run: fn(&mut Lab) -> Result<()>,
 }
 
-/// What the command line asks for, in the terms of `cargo test` and nextest.
+/// The options of the command line, in the terms of `cargo test` and nextest.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Options {
     list: bool,

@@ -14,21 +14,21 @@ use crate::{bait, outcome::Outcome};
 pub struct Case {
     /// Its name: the file's area and the case's own id.
     pub id: String,
-    /// Why this is expected.
+    /// The reason for the expectation.
     pub why: String,
     /// The policy it starts from.
     #[serde(default)]
     pub base: Base,
-    /// What stands on top of that.
+    /// The policy's additions for this case.
     #[serde(default)]
     pub policy: Value,
     /// Servers of the session, in the order in which they join, with what each lists.
     #[serde(default)]
     pub servers: Vec<Server>,
-    /// What is said, after every server was introduced and listed.
+    /// The steps, after every server was introduced and listed.
     #[serde(default)]
     pub steps: Vec<Step>,
-    /// What becomes of the last step, or of the lists where there is none.
+    /// The expected outcome of the last step, or of the lists if there is no step.
     pub expect: Outcome,
     /// The rule that events name for it.
     #[serde(default)]
@@ -57,7 +57,7 @@ pub enum Base {
 pub struct Server {
     /// Its name.
     pub id: String,
-    /// What it tells the model about itself.
+    /// The text in which the server describes itself to the model.
     #[serde(default)]
     pub instructions: Option<String>,
     /// Its tools: names, or whole definitions.
@@ -69,18 +69,18 @@ pub struct Server {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
-    /// Which server it concerns; the first one where it is missing.
+    /// The server it concerns; the first one if missing.
     #[serde(default)]
     pub server: Option<String>,
-    /// What becomes of it, where it is not the last.
+    /// The expected outcome, if this is not the last step.
     #[serde(default)]
     pub expect: Option<Outcome>,
-    /// What is said; exactly one of these.
+    /// The message; exactly one of these.
     #[serde(flatten)]
     pub act: Act,
 }
 
-/// What is said.
+/// The message of a step.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct Act {
     /// A tool call.

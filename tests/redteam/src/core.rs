@@ -27,7 +27,7 @@ use crate::{
     play::{Heard, Stage},
 };
 
-/// When a case begins, and how long a line takes, nanoseconds.
+/// The time at which a case begins, and the duration of a line, nanoseconds.
 const BEGIN: i64 = 1_700_000_000_000_000_000;
 const LINE: i64 = 1_000_000;
 

@@ -20,7 +20,7 @@ use crate::{
     play::{Heard, Stage},
 };
 
-/// How long either side may take for a line.
+/// The longest time that either side may take for a line.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A session of real wrappers.

@@ -1,22 +1,22 @@
-//! What becomes of something that is said.
+//! Outcomes of messages.
 
 use std::fmt;
 
 use serde::Deserialize;
 
-/// What becomes of something that is said.
+/// The outcome of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
-    /// It goes on as it is, and nothing is said against it.
+    /// The message passes unchanged, without a finding.
     Allow,
-    /// It goes on as it is, and is recorded as notable.
+    /// The message passes unchanged, and is recorded as notable.
     Audit,
-    /// It goes on as it is, though it would be stopped if policy were enforced.
+    /// The message passes unchanged, and would be stopped if the policy were enforced.
     Would,
-    /// It goes on, changed: a secret was taken out, or what parsers disagree about was settled.
+    /// The message passes changed: a secret was taken out, or an ambiguity between parsers was settled.
     Change,
-    /// It does not go on; whoever waits for an answer gets one.
+    /// The message is stopped; a waiting sender gets an answer.
     Block,
     /// A call went on, and its result did not come back as it was.
     Withhold,

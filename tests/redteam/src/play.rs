@@ -8,7 +8,7 @@ use crate::{
     outcome::Outcome,
 };
 
-/// Where a conversation takes place: between a client and its servers.
+/// The stage of a conversation: it runs between a client and its servers.
 pub trait Stage {
     /// A server joins the session.
     ///
@@ -34,7 +34,7 @@ pub trait Stage {
     fn record(&mut self) -> Result<Vec<Value>>;
 }
 
-/// What either side got after a line was written.
+/// The lines that either side received after a line was written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Heard {
     /// Lines for the server.
@@ -43,10 +43,10 @@ pub struct Heard {
     pub by_client: Vec<String>,
 }
 
-/// What came of a case.
+/// The result of a case.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// What became of the last step.
+    /// The outcome of the last step.
     pub got: Outcome,
     /// Everything that is not as expected; empty for a case that holds.
     pub against: Vec<String>,
@@ -109,7 +109,8 @@ pub fn play(case: &Case, stage: &mut dyn Stage) -> Result<Report> {
     Ok(Report { got, against })
 }
 
-/// What only the record tells: whether something that went on was noted, or would have been stopped.
+/// Returns the outcome with what only the record shows: a passed message was noted, or would have been
+/// stopped.
 fn recorded(got: Outcome, case: &Case, events: &[Value]) -> Outcome {
     if got != Outcome::Allow {
         return got;
@@ -329,7 +330,7 @@ fn definition(tool: &Value) -> Value {
     whole
 }
 
-/// What became of a line on its way to whoever it was for.
+/// Returns the outcome of a line for its receiver.
 fn passed(heard: &[String], line: &str) -> Outcome {
     match heard {
         [] => Outcome::Block,

@@ -1,4 +1,4 @@
-//! Who may read what a daemon leaves, and what somebody without rights is told.
+//! Access rights of the files a daemon leaves, and messages to users without rights.
 
 use std::{
     fs,

@@ -1,4 +1,5 @@
-//! What a wrapper starts is a server, whatever it is called and however soon it ends; and why it was killed is told.
+//! A process that a wrapper starts is a server, whatever its name and however soon it ends; and the reason
+//! why it was killed is reported.
 
 use std::{
     ffi::OsString,
@@ -98,7 +99,7 @@ fn a_server_that_was_wrapped_before_the_daemon_came() -> Result<()> {
     Ok(())
 }
 
-/// What is changed.
+/// The part of the server that is changed.
 #[derive(Clone, Copy)]
 enum Server {
     Script,
@@ -186,7 +187,7 @@ fn a_server_that_a_person_killed_ends_by_that_signal() -> Result<()> {
     Ok(())
 }
 
-/// It is gone before anybody can look at it: what its wrapper started it from is hashed.
+/// The server is gone before anybody can examine it: the files its wrapper started it from are hashed.
 #[test]
 fn a_server_that_ends_at_once_is_hashed() -> Result<()> {
     let Some(host) = Host::take(&["python3"])? else {

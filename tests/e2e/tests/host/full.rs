@@ -35,7 +35,7 @@ fn call(wrapped: &mut Wrapped, id: usize, tool: &str) -> Result<Value> {
     Ok(serde_json::from_str(&wrapped.line()?)?)
 }
 
-/// Whether calls go on as the policy says.
+/// Checks that calls are judged by the policy.
 fn judges(wrapped: &mut Wrapped, from: usize) -> Result<()> {
     for id in (from..from + 2 * CALLS).step_by(2) {
         let answer = call(wrapped, id, "free")?;
@@ -194,7 +194,7 @@ fn switch(daemon: &Daemon, words: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// Whether the host is stopped, and whether another store stands in for that of `daemon`.
+/// Returns whether the host is stopped, and whether another store stands in for that of `daemon`.
 fn state(daemon: &Daemon) -> Result<(bool, bool)> {
     let status = daemon.status()?;
     let stands_in = status["degraded"].get("store file").is_some();

@@ -98,7 +98,7 @@ fn a_dependency_changed_behind_the_same_npx() -> Result<()> {
     Ok(())
 }
 
-/// What the command names is relative to a working directory, which is not the daemon's.
+/// A path in the command is relative to a working directory that is not the daemon's.
 #[test]
 fn a_changed_launcher_of_the_working_directory() -> Result<()> {
     let Some(host) = Host::take(&["node", "npm", "npx"])? else {

@@ -230,7 +230,8 @@ fn a_session_that_runs_is_held_to_a_new_policy() -> Result<()> {
     run.end().map(drop)
 }
 
-/// What was stopped is known, the agent's models are reached by the same address, and it is held as before.
+/// Blocks are remembered, the agent's models are reached at the same address, and the session is restricted
+/// as before.
 #[test]
 fn a_restart_loses_no_block_and_no_session() -> Result<()> {
     let Some(host) = Host::take(&["python3"])? else {

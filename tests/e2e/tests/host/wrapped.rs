@@ -187,7 +187,8 @@ fn nobody_is_a_wrapper_by_saying_so() -> Result<()> {
     Ok(())
 }
 
-/// What a package runner starts below the wrapper is as wrapped as what it starts itself.
+/// A server that a package runner starts below the wrapper is as wrapped as one that the wrapper starts
+/// itself.
 #[test]
 fn servers_that_runners_start() -> Result<()> {
     let Some(host) = Host::take(&["node", "npm", "npx", "python3"])? else {
@@ -394,7 +395,8 @@ fn a_policy_can_demand_the_daemon() -> Result<()> {
     Ok(())
 }
 
-/// What is over before its wrapper was heard of, or right after: a start by a wrapper all the same, and then an end.
+/// A process that ends before its wrapper is known, or right after, is recorded as a start by a wrapper,
+/// followed by an end.
 #[test]
 fn servers_that_end_at_once_are_told_in_order() -> Result<()> {
     let Some(host) = Host::take(&["python3"])? else {

@@ -35,7 +35,7 @@ impl Tls {
         Ok((lines.next().context("a digest")?, lines.collect()))
     }
 
-    /// What a client hears that lists its tools through mcpmon, where this certificate is pinned.
+    /// Returns the answer to a client that lists its tools through mcpmon, with this certificate pinned.
     fn listed(&self, pinned: Option<&str>) -> Result<(Message, McpProxy)> {
         let mut server = json!({"id": "it", "url": format!("https://{}/mcp", self.process.address)});
         if let Some(pinned) = pinned {

@@ -17,7 +17,8 @@ const ANY: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST
 const HANDSHAKE: Suite = Suite::Handshake;
 const LAST_HANDSHAKE: Suite = Suite::Required("2025-11-25");
 const STATELESS: Suite = Suite::Required("2026-07-28");
-/// What the proxy sees to itself: it refuses names of other hosts, and knows no session that has ended.
+/// The checks that concern the proxy itself: it refuses names of other hosts, and does not know sessions that
+/// ended.
 const OWN: [&str; 2] = [
     "server-dns-rebinding-protection",
     "server-server-session-lifecycle",
@@ -53,7 +54,7 @@ fn the_proxy_changes_nothing(answers: Answers, suite: Suite) -> Result<()> {
     same(suite, &without, &with, &proxy.log())
 }
 
-/// Where this server fails in what the proxy sees to itself, it does not fail behind it; all else is the same.
+/// A failure of this server that concerns the proxy itself does not occur behind it; all else is the same.
 #[test_case(HANDSHAKE; "first line of the suite")]
 #[test_case(LAST_HANDSHAKE; "second line of the suite")]
 fn the_proxy_changes_nothing_of_a_real_server(suite: Suite) -> Result<()> {

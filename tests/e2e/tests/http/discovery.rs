@@ -1,4 +1,4 @@
-//! What a server lists is read before a client asks, and a server that lists without an end takes little room.
+//! Lists are read before a client asks, and a server that lists without end takes little memory.
 
 use std::{fs, io, net::TcpStream};
 
@@ -15,7 +15,7 @@ const POLICY: &str = "version: 1\nmcp:\n  server_policy: none\n";
 const JSON: &str = "application/json";
 /// The tool that is listed last.
 const LAST: &str = "last";
-/// What lists may take beyond what others take, kibibytes.
+/// The memory that lists may take beyond that of others, kibibytes.
 const MOST: u64 = 64 << 10;
 
 /// A page of tools, each as many small things as go into so many bytes: what is hostile takes many times the room of

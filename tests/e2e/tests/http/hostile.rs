@@ -1,4 +1,4 @@
-//! What no official client or server would send, each with the exact answer.
+//! Messages that no official client or server would send, each with the exact answer.
 
 use std::{
     io::{self, Write as _},
@@ -33,7 +33,7 @@ fn tools() -> Value {
     ])
 }
 
-/// What a message is answered with.
+/// Returns the result of a message.
 fn result(message: &Value) -> Value {
     let result = match message["method"].as_str().unwrap_or_default() {
         "tools/list" => json!({"tools": tools()}),
@@ -151,7 +151,7 @@ fn an_array_is_refused_where_there_are_none(version: &str) -> Result<()> {
     Ok(())
 }
 
-/// What one parser reads and another does not goes nowhere.
+/// A body that two parsers read differently is not forwarded.
 #[test_case(r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"allowed","name":"forbidden"}}"#; "a name twice, the last one counts")]
 #[test_case(r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"allowed","Name":"forbidden"}}"#; "a name in another case")]
 #[test_case("{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"tools/call\",\"params\":{\"name\":\"allowed\",\"arguments\":{\"x\":NaN}}}"; "a number that is none")]
@@ -227,7 +227,7 @@ fn a_stream_is_the_same_however_it_is_cut(end: &'static str) -> Result<()> {
     Ok(())
 }
 
-/// What is replayed to a client that comes back is read again.
+/// A replay to a client that comes back is judged again.
 #[test]
 fn a_replay_is_judged() -> Result<()> {
     let server = RawServer::start(|asked, stream| {
@@ -326,7 +326,7 @@ fn a_body_without_end_is_not_taken() -> Result<()> {
     Ok(())
 }
 
-/// What the server says without end is not held without end, and the client hears that.
+/// A server's endless answer is not buffered without limit, and the client is told.
 #[test_case(JSON; "json")]
 #[test_case(EVENTS; "an event")]
 fn an_answer_without_end_is_not_held(kind: &'static str) -> Result<()> {
@@ -377,7 +377,7 @@ fn a_client_that_takes_its_time_is_sent_away() -> Result<()> {
     Ok(())
 }
 
-/// Where a server sends its clients elsewhere, nothing goes: it is not the one that was declared.
+/// A redirect by a server is not followed: its target is not the declared server.
 #[test_case("302 Found"; "found")]
 #[test_case("307 Temporary Redirect"; "temporary")]
 #[test_case("308 Permanent Redirect"; "permanent")]

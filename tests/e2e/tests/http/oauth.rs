@@ -22,7 +22,7 @@ use test_case::test_case;
 
 /// Of a proxy that others reach too; it opens that to them, and is for nobody else.
 const TOKEN: &str = "0123456789abcdef-of-the-path";
-/// How long a client may take on a busy machine.
+/// The longest time for a client on a busy machine.
 const LONGEST: Duration = Duration::from_secs(90);
 
 /// A client of an official SDK that can log in.
@@ -84,7 +84,7 @@ impl Guarded {
         format!("http://{}/mcp", self.process.address)
     }
 
-    /// What the authority was asked.
+    /// Returns the requests to the authorisation server.
     fn heard(&self) -> Result<String> {
         Ok(fs::read_to_string(self.scene.file("heard"))?)
     }

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use test_case::test_case;
 
 pub(crate) const ANY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
-/// How long a client may take, which waits for the server's own pauses.
+/// The longest time for a client that waits for the server's own pauses.
 const LONGEST: Duration = Duration::from_secs(90);
 
 /// An official SDK, in one of its lines.
@@ -31,7 +31,7 @@ pub(crate) enum Sdk {
 }
 
 impl Sdk {
-    /// What it saw at a server.
+    /// Returns the SDK's view of a server.
     pub(crate) fn drive(self, real: &Real, kind: &str, url: &str, steps: &Value) -> Result<Value> {
         let script = match self {
             Self::Python => "drive_http.py",
@@ -56,7 +56,7 @@ impl Sdk {
     }
 }
 
-/// What both eras have.
+/// The steps of both eras.
 fn common_steps() -> Vec<Value> {
     vec![
         json!(["lists"]),
@@ -76,7 +76,7 @@ fn common_steps() -> Vec<Value> {
     ]
 }
 
-/// What only a session has.
+/// The steps that need a session.
 fn session_steps() -> Value {
     let mut steps = common_steps();
     steps.push(json!(["call", "test_tool_with_logging", {}]));
@@ -84,7 +84,7 @@ fn session_steps() -> Value {
     json!(steps)
 }
 
-/// What only the stateless era has.
+/// The steps of the stateless era.
 fn stateless_steps() -> Value {
     let mut steps = common_steps();
     steps.push(json!(["call", "test_header", {"region": "eu-1"}]));

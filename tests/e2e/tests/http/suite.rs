@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, ensure};
 use mcpmon_e2e::real::{Real, Scene};
 use serde_json::Value;
 
-/// How long a run of the suite may take, which takes some seconds.
+/// The longest time for a run of the suite, which takes some seconds.
 const LONGEST: Duration = Duration::from_secs(120);
 
 /// The end of a directory's name, which says when.
@@ -24,12 +24,12 @@ pub(crate) enum Suite {
 /// One check: which, what became of it, and why.
 pub(crate) type Check = (String, String, Option<String>);
 
-/// What the suite found: the checks of each scenario, in order.
+/// The results of the suite: the checks of each scenario, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Found(BTreeMap<String, Vec<Check>>);
 
 impl Suite {
-    /// What it finds at two servers, side by side.
+    /// Runs the suite at two servers, side by side.
     pub(crate) fn run_at_both(self, real: &Real, one: &str, other: &str) -> Result<(Found, Found)> {
         thread::scope(|scope| {
             let first = scope.spawn(|| self.run(real, one));
@@ -39,7 +39,7 @@ impl Suite {
         })
     }
 
-    /// What it finds at a server.
+    /// Runs the suite at a server.
     pub(crate) fn run(self, real: &Real, url: &str) -> Result<Found> {
         let scene = Scene::new()?;
         let output = scene.file("found");
@@ -98,7 +98,7 @@ impl Found {
         Ok(found)
     }
 
-    /// How many checks were passed, and how many failed.
+    /// Returns the numbers of passed and failed checks.
     pub(crate) fn score(&self) -> String {
         let count = |status| {
             self.0
@@ -120,7 +120,7 @@ impl Found {
             .collect()
     }
 
-    /// What another run found else: empty where nothing is.
+    /// Returns the differences from another run; empty if there are none.
     pub(crate) fn difference(&self, other: &Self) -> Result<String> {
         let mut told = String::new();
         let none = Vec::new();

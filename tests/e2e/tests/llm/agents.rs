@@ -42,7 +42,8 @@ impl Agent {
         }
     }
 
-    /// What its model does first. Claude Code starts servers beside its first request, and offers to wait for them.
+    /// Returns the first items of its model. Claude Code starts servers beside its first request, and offers
+    /// to wait for them.
     fn opening(self) -> Vec<Value> {
         match self {
             Self::ClaudeCode => vec![json!([{"tool": "WaitForMcpServers", "id": "call_wait", "input": {}}])],
@@ -119,7 +120,7 @@ struct Run {
     told: String,
 }
 
-/// Where nobody listens.
+/// A URL at which no server listens.
 const NOBODY: &str = "http://127.0.0.1:1";
 
 fn run(agent: Agent, real: &Real, turns: Vec<Value>, policy: &str) -> Result<Run> {
@@ -229,7 +230,7 @@ fn one_call_is_made_and_one_is_stopped(agent: Agent) -> Result<()> {
     Ok(())
 }
 
-/// Where nothing is stopped, the agent works as it does alone.
+/// If nothing is stopped, the agent works as it does alone.
 #[test_case(Agent::ClaudeCode; "claude code")]
 #[test_case(Agent::Codex; "codex")]
 #[test_case(Agent::CodexAtGateway; "codex at a gateway of its own")]

@@ -1,4 +1,4 @@
-//! What the proxy does to bytes: text goes on with the read that brought it, whatever comes later or never.
+//! The proxy's handling of bytes: text passes with the read that brought it, whatever comes later or never.
 
 use std::{
     io::{BufReader, Read as _, Write as _},

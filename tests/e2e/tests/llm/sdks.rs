@@ -1,5 +1,5 @@
-//! What policy leaves of a model's answer is accepted by the official SDKs, streamed and whole: none, some and all of
-//! its tool calls blocked.
+//! Filtered answers of a model are accepted by the official SDKs, streamed and whole, with none, some and all
+//! of their tool calls blocked.
 
 use anyhow::Result;
 use mcpmon_e2e::{
@@ -20,7 +20,7 @@ fn script() -> Value {
     ]]})
 }
 
-/// What stands in place of a call.
+/// Returns the text in place of a call.
 fn blocked(tool: &str) -> String {
     format!("[mcpmon] Tool '{tool}' blocked by policy: ")
 }
@@ -54,7 +54,7 @@ const ALL: Case = Case {
     gone: &["read_file", "send_mail"],
 };
 
-/// How a dialect says that the model wants tools called, and that it does not.
+/// Returns the dialect's stop reasons with and without tool calls.
 fn stops(dialect: &str) -> (&'static str, &'static str) {
     match dialect {
         "anthropic" => ("tool_use", "end_turn"),
@@ -201,7 +201,7 @@ fn signed_thinking_comes_through(sdk: ModelSdk) -> Result<()> {
     Ok(())
 }
 
-/// What a provider refuses is the agent's to hear, in the provider's words.
+/// A provider's refusal reaches the agent, in the provider's words.
 #[test_case(ModelSdk::Python, "anthropic")]
 #[test_case(ModelSdk::TypeScript, "openai_chat")]
 fn errors_of_the_provider_pass(sdk: ModelSdk, dialect: &str) -> Result<()> {

@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 use super::bodies::{ANTHROPIC, ask, wait_for};
 
-/// What the model says.
+/// The model's answer.
 const SAID: &str = "abcdwxyz and a good deal more than is kept of it";
 /// Bytes that are kept.
 const KEPT: u64 = 150;

@@ -1,4 +1,5 @@
-//! What `mcpmon setup` writes is what a real client reads: it starts the wrapper, and is given its file back.
+//! The files `mcpmon setup` writes are read by a real client: it starts the wrapper, and gets its file back
+//! afterwards.
 
 use std::{fs, process::Command};
 

@@ -9,7 +9,7 @@ use mcpmon_e2e::{
 };
 use serde_json::json;
 
-/// What a well-formed call leaves behind, which follows a line in question on the same path.
+/// The trace of a well-formed call, which follows a questionable line on the same path.
 const MARKER: &str = "after";
 
 /// A line whose call leaves a text behind that begins with its name, and which of the three servers execute it: TypeScript 1.x, Python 1.x, Python 2.x.
@@ -129,14 +129,14 @@ fn what_only_looks_odd_is_executed_once_and_as_judged() -> Result<()> {
     Ok(())
 }
 
-/// What is between a client and a server.
+/// The component between a client and a server.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Behind {
     Nothing,
     Wrapper,
 }
 
-/// What a server noted until its end, but for the markers.
+/// The lines a server noted until its end, without the markers.
 struct Noted {
     texts: Vec<String>,
     scene: Scene,

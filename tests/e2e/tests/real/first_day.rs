@@ -77,7 +77,7 @@ fn five_popular_servers_raise_no_alarm() -> Result<()> {
     Ok(())
 }
 
-/// What is stopped is let through by the one command that its event names.
+/// A stopped message is let through by the one command that its event names.
 #[test]
 fn what_is_stopped_is_let_through_by_the_command_of_its_event() -> Result<()> {
     let Some(real) = Real::find()? else {

@@ -16,7 +16,7 @@ const HIDDEN_CALL: &str = r#"{"jsonrpc":"2.0","id":2,"method":"ping","method\u00
 const PLAIN_CALL: &str =
     r#"{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"container_list","arguments":{}}}"#;
 
-/// What the server executes in the place of podman.
+/// A stand-in for podman that the server executes.
 const PODMAN: &str = "#!/bin/sh\necho \"$@\" >> \"$PODMAN_CALLS\"\necho '[]'\n";
 
 fn ask(server: &mut Wrapped, line: &str) -> Result<Value> {

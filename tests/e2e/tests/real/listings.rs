@@ -1,4 +1,4 @@
-//! What the listings and reports say of sessions with real servers.
+//! Listings and reports of sessions with real servers.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ const EVERYTHING: &str = "mcp-server-everything";
 /// A store in which a harmless server and one with a poisoned tool were used, in a session each.
 struct Used {
     scene: Scene,
-    /// What the client saw of the harmless one.
+    /// The client's view of the harmless server.
     seen: Value,
     calls: usize,
 }

@@ -18,7 +18,7 @@ use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use test_case::test_case;
 
-/// What both kinds of clients call.
+/// The calls of both kinds of clients.
 const CALLS: &str =
     r#"[["echo", {"message": "hello é 😀"}], ["get-sum", {"a": 2, "b": 3}], ["no-such-tool", {}]]"#;
 
@@ -84,7 +84,7 @@ impl Client {
         serde_json::from_str(&line).with_context(|| format!("no message: {line:?}"))
     }
 
-    /// What comes until this holds.
+    /// Reads messages until one fulfils the condition.
     fn hear_until(&mut self, holds: impl Fn(&Value) -> bool) -> Result<Value> {
         loop {
             let message = self.hear()?;

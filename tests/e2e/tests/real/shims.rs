@@ -85,7 +85,8 @@ fn a_wrapped_server_stays_as_it_is() -> Result<()> {
     Ok(())
 }
 
-/// Whatever is no conversation with a server is the real launcher's: its words, its streams, its status, its name.
+/// A command that is not a conversation with a server passes to the real launcher with its words, streams,
+/// status and name.
 #[test_case("npx cowsay 'two words'", "npx|cowsay|two words", 7; "no server")]
 #[test_case("npx mcp-server-everything </dev/null", "npx|mcp-server-everything", 7; "nobody speaks to it")]
 #[test_case("npx --help mcp-server-everything", "npx|--help|mcp-server-everything", 7; "asked about itself")]
@@ -122,7 +123,7 @@ fn anything_else_is_untouched(script: &str, said: &str, code: i32) -> Result<()>
     Ok(())
 }
 
-/// What stands behind the package or the image is the server's, also where it could be the launcher's.
+/// Words behind the package or the image belong to the server, even if they could be the launcher's.
 #[test_case("npx mcp-server-everything", 1; "a server")]
 #[test_case("npx mcp-server-everything --help", 1; "help of the server's")]
 #[test_case("npx mcp-server-everything version", 1; "a last word")]
@@ -190,7 +191,8 @@ fn launchers_that_stay_wrap_until_they_are_taken_away() -> Result<()> {
     Ok(())
 }
 
-/// What a launcher is to tell its wrapper is missing, broken, or beside the launcher that another link leads to.
+/// The file in which a launcher names its wrapper is missing, broken, or beside the launcher that another
+/// link leads to.
 #[test_case(None, false, false; "gone")]
 #[test_case(Some("{"), false, false; "broken")]
 #[test_case(None, true, false; "gone, behind a link")]

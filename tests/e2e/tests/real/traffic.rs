@@ -62,7 +62,7 @@ fn every_server_passes_byte_for_byte(sdk: Sdk) -> Result<()> {
     Ok(())
 }
 
-/// What would be blocked is told as such, and passes as it is.
+/// A message that would be blocked is recorded as such, and passes as it is.
 #[test]
 fn observed_traffic_passes_byte_for_byte() -> Result<()> {
     let Some(real) = Real::find()? else {

@@ -1,4 +1,4 @@
-//! What one server read, and another is to send: two wrappers of one session over one store.
+//! Data read from one server and sent to another: two wrappers of one session over one store.
 
 use std::process::Command;
 
@@ -23,7 +23,7 @@ fn wrap(home: &Home, server: &str, says: &str) -> Result<Wrapped> {
     Wrapped::start(command.env("MCPMON_SESSION", format!("of-{server}")))
 }
 
-/// What the client gets for a call.
+/// Returns the client's answer to a call.
 fn call(wrapped: &mut Wrapped, tool: &str, arguments: &Value) -> Result<Value> {
     let params = json!({"name": tool, "arguments": arguments});
     let request = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});

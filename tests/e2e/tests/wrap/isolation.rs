@@ -57,7 +57,7 @@ fn a_server_cannot_write_into_the_pipe_of_its_client() -> Result<()> {
     Ok(())
 }
 
-/// Which shows that it would, if it were not kept from it.
+/// This shows that a server would reach into a process if it were not prevented.
 #[test]
 fn a_server_may_be_declared_to_reach_into_any_process() -> Result<()> {
     let home = Home::new()?;

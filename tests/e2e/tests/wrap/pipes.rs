@@ -1,4 +1,4 @@
-//! What goes through the pipes: bytes as they are, at the pace of whoever reads, noise beside.
+//! Bytes through the pipes: unchanged, at the reader's pace, with noise beside them.
 
 use std::{
     io::{BufRead as _, Read as _, Write as _},

@@ -86,7 +86,7 @@ id=${line#*'"id":'}
 printf '{"jsonrpc":"2.0","id":%s,"result":{}}\n' "${id%%,*}"
 done"#;
 
-/// What reached a server under a policy, and the answers to [`REQUESTS`].
+/// Returns the bytes that reached a server under a policy, and the answers to [`REQUESTS`].
 fn told(policy: &str) -> Result<(String, Vec<String>)> {
     let home = Home::new()?;
     home.configure(policy)?;

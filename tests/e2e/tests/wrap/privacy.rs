@@ -127,7 +127,8 @@ fn closed_shell(home: &Home) -> Result<PathBuf> {
     Ok(shell)
 }
 
-/// What is below `mcpmon run` and cannot be looked into is no wrapper that relays, whosever pipe it is read from.
+/// A program below `mcpmon run` that cannot be examined does not count as a relaying wrapper, whichever pipe
+/// it reads from.
 #[test_case(r#"stat -c %u /proc/$$/mem >&2; "$0" wrap --socket "$1" -- cat; exit"#; "it hands its input on")]
 #[test_case(r#"stat -c %u /proc/$$/mem >&2; cat | "$0" wrap --socket "$1" -- cat; exit"#; "it makes the pipe")]
 fn a_closed_program_is_no_wrapper(script: &str) -> Result<()> {

@@ -11,7 +11,7 @@ fn call(path: &str) -> String {
     )
 }
 
-/// What the client reads after it asked for a file to be written; the server repeats what reaches it.
+/// Returns the client's answer to a request to write a file; the server repeats what reaches it.
 fn answer(home: &Home, path: &str) -> Result<String> {
     let mut command = home.wrap(&["--server", "files"], &["cat"])?;
     command

@@ -1,4 +1,4 @@
-//! What a wrapper records survives it.
+//! Records of a wrapper survive it.
 
 use std::{
     io::{BufRead as _, BufReader},

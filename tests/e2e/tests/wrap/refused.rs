@@ -170,7 +170,8 @@ fn a_client_that_asks_and_never_listens_costs_little() -> Result<()> {
     Ok(())
 }
 
-/// What the shell names is compared before it runs; what it finds out by itself, when it runs and is killed.
+/// The file that the shell names is compared before it runs; a file it finds by itself is compared when it
+/// runs, and the process is killed.
 #[test_case("\"$0\"; :", "its launcher"; "before it runs")]
 #[test_case("eval '\"$0\"'; :", "its executable"; "when it runs")]
 fn a_request_that_waits_is_answered_when_its_server_is_killed_for_its_files(

@@ -1,4 +1,4 @@
-//! What a wrapper decides before a message passes: whether the server runs, and with which environment.
+//! Decisions of a wrapper before a message passes: whether the server runs, and with which environment.
 
 use std::{fs, os::unix::fs::PermissionsExt as _};
 

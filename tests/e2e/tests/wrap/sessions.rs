@@ -1,4 +1,4 @@
-//! Which session a server belongs to, with processes as agents and editors start them.
+//! Sessions of servers, with processes as agents and editors start them.
 
 use std::{
     fs,

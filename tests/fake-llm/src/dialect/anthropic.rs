@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{Asked, Part, has_calls, named};
 use crate::script::Item;
 
-/// How many turns of the assistant called tools.
+/// Returns the number of the assistant's turns that called tools.
 pub(super) fn calls(body: &Value) -> usize {
     let messages = body["messages"].as_array();
     let called = |message: &&Value| {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{Asked, Part, event};
 use crate::script::Item;
 
-/// How many turns of the model called tools.
+/// Returns the number of the model's turns that called tools.
 pub(super) fn calls(body: &Value) -> usize {
     let called = |content: &&Value| {
         let parts = content["parts"].as_array();

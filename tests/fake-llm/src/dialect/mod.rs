@@ -20,7 +20,7 @@ pub(crate) enum Dialect {
     Ollama,
 }
 
-/// What is sent.
+/// The answer to send.
 pub(crate) struct Answer {
     pub(crate) content_type: &'static str,
     pub(crate) parts: Vec<Part>,
@@ -39,7 +39,7 @@ pub(crate) struct Asked<'a> {
     pub(crate) script: &'a Script,
     pub(crate) body: &'a Value,
     pub(crate) number: usize,
-    /// How many turns called tools that the request does not tell of.
+    /// The number of turns that called tools and are not part of the request.
     pub(crate) before: usize,
 }
 

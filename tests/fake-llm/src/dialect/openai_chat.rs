@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{Asked, Part, event, has_calls, text_of};
 use crate::script::Item;
 
-/// How many turns of the assistant called tools. Ollama's requests say it in the same way.
+/// Returns the number of the assistant's turns that called tools. Ollama's requests have the same form.
 pub(super) fn calls(body: &Value) -> usize {
     let called = |message: &&Value| {
         message["tool_calls"]

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{Asked, Part, named};
 use crate::script::Item;
 
-/// How many turns called tools: calls that stand side by side are one.
+/// Returns the number of turns that called tools: adjacent calls are one turn.
 pub(super) fn calls(body: &Value) -> usize {
     let Some(items) = body["input"].as_array() else {
         return 0;

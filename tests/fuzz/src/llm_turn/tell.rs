@@ -1,4 +1,4 @@
-//! How each API tells an answer.
+//! The form of an answer in each API.
 
 use mcpmon_model::Dialect;
 use serde_json::{Value, json};

@@ -24,7 +24,7 @@ pub use self::{
 };
 use crate::sys::{Device, Operation, Polling, RingError, socket, submit};
 
-/// What came of an attempt.
+/// The outcome of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Outcome {
     /// The other side got it.
@@ -41,14 +41,14 @@ pub enum Outcome {
     Failed(i32),
 }
 
-/// Where an attempt goes.
+/// The target of an attempt.
 #[derive(Clone, Copy, Debug)]
 pub struct Target<'a> {
     /// The address in question.
     pub address: SocketAddr,
     /// One that is always allowed, in the same family.
     pub aside: SocketAddr,
-    /// Who answers on the port of both.
+    /// The peer that answers on the port of both.
     pub peer: &'a Peer,
     /// Address the socket is bound to first.
     pub source: Option<IpAddr>,
@@ -56,7 +56,7 @@ pub struct Target<'a> {
     pub device: Option<Device>,
 }
 
-/// Why the calls did not go through.
+/// The reason why the calls did not go through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Trouble {
     /// Before the address was named.
@@ -144,7 +144,7 @@ impl Path {
     }
 }
 
-/// How it shows that an attempt got through.
+/// The sign that an attempt got through.
 #[derive(Clone, Copy)]
 enum Arrival {
     Connection,

@@ -11,7 +11,7 @@ use crate::kernel::{Kernel, Protocol};
 pub struct Path {
     /// The calls that are made.
     pub means: Means,
-    /// How the address is written.
+    /// The form in which the address is written.
     pub written: Written,
 }
 
@@ -60,7 +60,7 @@ pub enum Means {
     RawWithHeader,
 }
 
-/// How an address is written.
+/// The form in which an address is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Written {
     /// IPv4.
@@ -75,14 +75,14 @@ pub enum Written {
     SixToFour,
 }
 
-/// What a path is expected to do where its address is refused.
+/// The expected behaviour of a path whose address is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Coverage {
-    /// It is refused.
+    /// The attempt is refused.
     Closed,
-    /// It is dropped, and the call says nothing of it.
+    /// The packet is dropped, and the call does not report it.
     Dropped,
-    /// It is not seen by the hooks on this kernel: a gap that the documentation names.
+    /// The hooks on this kernel do not see the attempt: a gap that the documentation names.
     Open(&'static str),
     /// The kernel lacks what the path needs.
     Absent(&'static str),
@@ -143,7 +143,7 @@ const fn path(means: Means, written: Written) -> Path {
 }
 
 impl Path {
-    /// What is expected of it on `kernel` where its address is refused.
+    /// Returns the expected behaviour on `kernel` if the address is refused.
     #[must_use]
     pub fn coverage(self, kernel: &Kernel) -> Coverage {
         let has = |v4, v6| kernel.has(if self.written == Written::V4 { v4 } else { v6 });
@@ -186,7 +186,7 @@ impl Path {
     }
 }
 
-/// What the other side sees.
+/// The carrier as the other side sees it.
 pub(super) enum Carrier {
     Stream,
     Datagram,
@@ -224,7 +224,7 @@ impl Means {
         !matches!(self, Self::PingSend)
     }
 
-    /// Where the kernel sees the address.
+    /// Returns the hook at which the kernel sees the address.
     #[must_use]
     pub const fn hook(self) -> Hook {
         match self {
@@ -266,7 +266,7 @@ impl Written {
         }
     }
 
-    /// Which of the two addresses rules are tried on.
+    /// Returns the one of the two addresses that rules are tried on.
     #[must_use]
     pub const fn judged(self, v4: Ipv4Addr, v6: Ipv6Addr) -> IpAddr {
         match self {
@@ -275,7 +275,7 @@ impl Written {
         }
     }
 
-    /// What a record says of it.
+    /// Returns the form in its record.
     #[must_use]
     pub const fn form(self) -> Form {
         match self {

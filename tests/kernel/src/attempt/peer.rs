@@ -1,4 +1,4 @@
-//! Who answers: listening sockets for every protocol on one port.
+//! The peer: listening sockets for every protocol on one port.
 
 use std::{
     net::{Ipv6Addr, SocketAddr, TcpListener, UdpSocket},

@@ -8,7 +8,7 @@ use nix::{
     unistd::{ForkResult, Pid},
 };
 
-/// How a process is made.
+/// The system call that makes a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fork {
     /// fork(2).

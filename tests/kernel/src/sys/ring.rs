@@ -14,7 +14,7 @@ use nix::{
     sys::socket::{SockaddrLike as _, SockaddrStorage},
 };
 
-/// Who takes the operation off the queue.
+/// The side that takes the operation off the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Polling {
     /// The caller, by io_uring_enter(2).
@@ -23,7 +23,7 @@ pub enum Polling {
     Kernel,
 }
 
-/// What to do.
+/// The operation to carry out.
 #[derive(Clone, Copy, Debug)]
 pub enum Operation<'a> {
     /// `IORING_OP_CONNECT`.
@@ -32,7 +32,7 @@ pub enum Operation<'a> {
     Send(&'a [u8]),
 }
 
-/// Which step failed.
+/// The step that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RingError {
     /// There is no ring to be had.

@@ -39,7 +39,7 @@ const ANY4: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 const ANY6: IpAddr = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
 const ANY_MAPPED: IpAddr = IpAddr::V6(Ipv4Addr::UNSPECIFIED.to_ipv6_mapped());
 
-/// Where a workload goes, and from where.
+/// The route of a workload: source and destination.
 #[derive(Clone, Copy, Debug)]
 struct Route {
     to: IpAddr,
@@ -138,7 +138,7 @@ pub(crate) fn named_device_not_reached(lab: &mut Lab) -> Result<()> {
     Ok(())
 }
 
-/// Whether a datagram to the unspecified address arrives.
+/// Returns whether a datagram to the unspecified address arrives.
 fn from_named_device(lab: &mut Lab, named: Named, listed: Option<&str>) -> Result<Option<bool>> {
     let listed = listed.map(|listed| rule(RuleAction::Deny, Scope::Agents, &[listed], &[PORT]));
     lab.install_rules(listed.into_iter().collect::<Result<_>>()?)?;
@@ -185,7 +185,8 @@ fn from_named_device(lab: &mut Lab, named: Named, listed: Option<&str>) -> Resul
 /// `IP_UNICAST_IF` of linux/in.h.
 const IP_UNICAST_IF: i32 = 50;
 
-/// What comes of each of [`ONE_WAY`] for an agent that `listed` is refused to; `None` without such devices.
+/// Returns the outcome of each of [`ONE_WAY`] for an agent that `listed` is refused to; `None` without such
+/// devices.
 fn from_device(lab: &mut Lab, listed: &str, to: IpAddr) -> Result<Option<Vec<Outcome>>> {
     lab.install_rules(vec![rule(RuleAction::Deny, Scope::Agents, &[listed], &[PORT])?])?;
     let mut workload = Child::start_in(Space::Network, |test| {

@@ -114,7 +114,7 @@ pub(crate) fn pending(lab: &mut Lab) -> Result<()> {
     workload.join()
 }
 
-/// Where no server has a list, nothing holds a process that was not judged.
+/// A process that was not judged is not restricted if no server has a list.
 pub(crate) fn pending_without_lists(lab: &mut Lab) -> Result<()> {
     let pending = ProcessEntry {
         flags: ProcessEntry::FLAG_PENDING,
@@ -264,7 +264,7 @@ fn with_control_messages(socket: &UdpSocket, to: IpAddr) -> [i32; 3] {
     [send(&[service]), send(&[source]), send(&[])]
 }
 
-/// Whatever a server's process connects to is reported, listed or not.
+/// Every connection of a server's process is reported, listed or not.
 pub(crate) fn servers_are_reported(lab: &mut Lab) -> Result<()> {
     let of_server = ProcessEntry {
         instance: 5,
@@ -285,7 +285,7 @@ pub(crate) fn servers_are_reported(lab: &mut Lab) -> Result<()> {
     Ok(())
 }
 
-/// What the kernel knows of a process of a server with this list.
+/// Returns the kernel's entry for a process of a server with this list.
 pub(crate) fn entry(list: u32) -> ProcessEntry {
     ProcessEntry {
         instance: 1,

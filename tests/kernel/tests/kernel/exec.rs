@@ -1,4 +1,4 @@
-//! What is recorded of an exec, in every form a program can be executed in, and of an end.
+//! Records of an exec, in every form a program can be executed in, and of an end.
 
 use std::{
     convert::Infallible,
@@ -38,7 +38,7 @@ use nix::{
 };
 use serde::{Deserialize, Serialize};
 
-/// What a workload knows of an exec that it made.
+/// The workload's knowledge of an exec that it made.
 #[derive(Debug, Serialize, Deserialize)]
 struct Known {
     /// Process that executed.
@@ -154,7 +154,7 @@ pub(crate) fn long_arguments(lab: &mut Lab) -> Result<()> {
     })
 }
 
-/// What cannot be executed leaves no record.
+/// A file that cannot be executed leaves no record.
 pub(crate) fn failed_exec(lab: &mut Lab) -> Result<()> {
     let attempts = Child::start(|_| {
         let scratch = Scratch::mount()?;
@@ -252,7 +252,7 @@ pub(crate) fn ends(lab: &mut Lab) -> Result<()> {
     Ok(())
 }
 
-/// What an agent starts is told at once: it may fork and end before its exec is judged.
+/// A process that an agent starts is reported at once: it may fork and end before its exec is judged.
 pub(crate) fn agents_forks(lab: &mut Lab) -> Result<()> {
     let mut workload = Child::start(|test| {
         test.wait()?;

@@ -1,4 +1,4 @@
-//! What a process is, while the sensor can get no more memory.
+//! Entries of processes while the sensor can get no more memory.
 
 use anyhow::{Result, ensure};
 use mcpmon_common::{limits::PROCESS_ENTRIES, process::FileKey};

@@ -30,15 +30,15 @@ use nix::{
 use super::egress;
 
 const PORT: u16 = 26_200;
-/// What the kernel may take to open a subflow, on a slow emulated machine.
+/// The longest time until the kernel opens a subflow, on a slow emulated machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// When the rules come.
+/// The time at which the rules are set.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Rules {
     /// Before the connection is opened.
     First,
-    /// When it is there.
+    /// The rules are set once the connection exists.
     Later,
 }
 

@@ -46,7 +46,7 @@ use super::egress;
 const PORT: u16 = 26_000;
 /// Port of a client that a refused host is.
 const CLIENT_PORT: u16 = 26_100;
-/// What an answer may take, on a slow emulated machine.
+/// The longest time for an answer, on a slow emulated machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Port of a file server.
 const FILE_SERVER: u16 = 2049;
@@ -464,7 +464,7 @@ fn hears(listener: &TcpListener) -> Result<bool> {
     Ok(accepted.read(&mut [0; 4]).is_ok_and(|length| length > 0))
 }
 
-/// What the self-test sends is dropped as a packet, whether or not there are rules.
+/// The self-test's packets are dropped, whether or not there are rules.
 pub(crate) fn probes(lab: &mut Lab) -> Result<()> {
     for canary in CANARY {
         let workload = Child::start_in(Space::Network, |_| {

@@ -23,7 +23,7 @@ const FIRST_PORT: u16 = 20_000;
 const ADDRESSES: [&str; 2] = ["127.0.9.9", "fd00:99::9"];
 const RANGES: [&str; 2] = ["127.0.9.0/24", "fd00:99::/64"];
 
-/// What came of one path.
+/// The outcome of one path.
 #[derive(Debug, Serialize, Deserialize)]
 struct Trial {
     /// To the address that rules are about.
@@ -200,7 +200,7 @@ fn trials(space: Space) -> Result<Vec<(Path, Trial)>> {
     Ok(PATHS.into_iter().zip(trials).collect())
 }
 
-/// Whether the records of `path`, at least one, say what happened.
+/// Checks that the records of `path`, at least one, describe what happened.
 fn reported(path: Path, records: &[Connect], action: Action, rule: u32) -> Result<()> {
     let Some(index) = PATHS.iter().position(|known| *known == path) else {
         return Ok(());
@@ -228,7 +228,7 @@ fn reported(path: Path, records: &[Connect], action: Action, rule: u32) -> Resul
     Ok(())
 }
 
-/// How the kernel shows the hook what was asked for.
+/// Returns the form in which the kernel shows the destination to the hook.
 fn seen(path: Path) -> (Form, IpAddr) {
     let given = path.written.write(DENIED4, DENIED6);
     if path.means.hook() == Hook::Send && path.written == Written::Mapped {

@@ -1,4 +1,4 @@
-//! Which addresses and ports a rule holds for: edges of ranges, ports, overlaps, and many entries.
+//! Addresses and ports that a rule holds for: edges of ranges, ports, overlaps, and many entries.
 
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket},

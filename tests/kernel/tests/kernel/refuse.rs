@@ -18,7 +18,7 @@ use nix::libc;
 
 const ROUNDS: u64 = 50;
 
-/// What a run of the program left behind.
+/// The result of a run of the program.
 type Run = (u32, Vec<u8>, Option<i32>);
 
 pub(crate) fn no_output(lab: &mut Lab) -> Result<()> {

@@ -22,7 +22,7 @@ const REFUSED: &str = "127.0.9.9";
 const ALLOWED: &str = "127.0.8.9";
 const FLIPS: u32 = 40;
 
-/// What the workload saw.
+/// The workload's counts.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Tally {
     refused: u64,

@@ -43,7 +43,7 @@ pub(crate) fn refused(lab: &mut Lab) -> Result<()> {
     lab.hold(ProcessEntry::default(), &[], &models)
 }
 
-/// Where they are only reported, they are reached, and reported of the session alone.
+/// If connections are only reported, they succeed, and only those of the session are reported.
 pub(crate) fn reported(lab: &mut Lab) -> Result<()> {
     let tables = lab.install(&policy(OnBypass::Alert))?;
     let (model, other): (SocketAddr, SocketAddr) = ((DENIED4, PORT).into(), (ALLOWED4, PORT).into());

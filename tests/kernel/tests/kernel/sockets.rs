@@ -29,7 +29,7 @@ const UNJUDGED: [(Protocol, i32, i32); 3] = [
     (Protocol::Sctp, libc::SOCK_SEQPACKET, 132),
     (Protocol::L2tp, libc::SOCK_DGRAM, 115),
 ];
-/// What every process gets, whatever the rules.
+/// The types of sockets that every process gets, whatever the rules.
 const JUDGED: [(i32, i32, i32); 16] = [
     (libc::AF_INET, libc::SOCK_STREAM, 0),
     (libc::AF_INET6, libc::SOCK_STREAM, libc::IPPROTO_TCP),
