@@ -1,4 +1,5 @@
-//! What benchmarks share: percentiles within a round, ratios and their noise over rounds, and how they are shown.
+//! Common parts of the benchmarks: percentiles within a round, ratios and their noise over rounds, and
+//! reports.
 
 #![expect(
     clippy::disallowed_methods,
@@ -53,7 +54,7 @@ pub fn median_interval(samples: &[f64]) -> Interval {
     Interval { low, high }
 }
 
-/// Where a true value lies.
+/// The interval in which a true value lies.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Interval {
     /// Its lower end.
@@ -62,18 +63,18 @@ pub struct Interval {
     pub high: f64,
 }
 
-/// What a ratio must not exceed.
+/// The highest allowed value of a ratio.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Target(pub f64);
 
-/// Whether a measured ratio meets its target.
+/// The outcome of a measured ratio against its target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It does.
+    /// The target is met.
     Met,
     /// The measured value does not, but the true one may.
     WithinNoise,
-    /// It does not.
+    /// The target is missed.
     Missed,
 }
 

@@ -13,14 +13,14 @@ use serde::Serialize;
 
 use crate::{Interval, Outcome, Target, median, median_interval};
 
-/// What became of one round: what each way took.
+/// The results of one round: one entry for each way.
 pub type Round<W, T> = BTreeMap<W, T>;
 
 /// A way that is compared with others.
 pub trait Way: Copy + fmt::Debug + Ord {
     /// Nothing between: what the others add is the difference from it.
     const DIRECT: Self;
-    /// What is to be measured.
+    /// The way to be measured.
     const MCPMON: Self;
 }
 
@@ -29,19 +29,19 @@ pub trait Way: Copy + fmt::Debug + Ord {
 pub struct Scene<'r, W, T>(pub &'r Round<W, T>);
 
 impl<W: Way, T> Scene<'_, W, T> {
-    /// What a way adds to nothing between.
+    /// Returns the time that a way adds to the direct connection.
     #[must_use]
     pub fn added(&self, way: W, what: fn(&T) -> f64) -> f64 {
         self.taken(way, what) - self.taken(W::DIRECT, what)
     }
 
-    /// What a way took; no number where it was not there.
+    /// Returns the value measured on a way; not a number if the way was absent.
     #[must_use]
     pub fn taken(&self, way: W, what: fn(&T) -> f64) -> f64 {
         self.0.get(&way).map_or(f64::NAN, what)
     }
 
-    /// What mcpmon adds, in terms of what another way adds.
+    /// Returns the time mcpmon adds, relative to the time that another way adds.
     #[must_use]
     pub fn ratio(&self, other: W, what: fn(&T) -> f64) -> f64 {
         self.added(W::MCPMON, what) / self.added(other, what)
@@ -70,13 +70,13 @@ pub struct Rows(Vec<Row>);
 /// One promise, and whether it is kept.
 #[derive(Debug, Serialize)]
 pub struct Row {
-    /// What it is about.
+    /// The measured property.
     pub what: &'static str,
     /// The median over rounds.
     pub figure: f64,
     interval: Interval,
     target: f64,
-    /// Whether it is kept.
+    /// The outcome against the target.
     #[serde(serialize_with = "as_text")]
     pub outcome: Outcome,
 }
@@ -116,7 +116,7 @@ impl Rows {
         self.0.iter().find(|row| row.what.starts_with(what))
     }
 
-    /// Whether a target is missed by more than the noise.
+    /// Returns whether a target is missed by more than the noise.
     #[must_use]
     pub fn is_missed(&self) -> bool {
         self.0.iter().any(|row| row.outcome == Outcome::Missed)
@@ -145,13 +145,13 @@ fn as_text<S: serde::Serializer>(outcome: &Outcome, serializer: S) -> Result<S::
     serializer.collect_str(outcome)
 }
 
-/// What a run found.
+/// The results of a run.
 pub trait Report: Display + Serialize {
-    /// Whether a target is missed by more than the noise.
+    /// Returns whether a target is missed by more than the noise.
     fn is_missed(&self) -> bool;
 }
 
-/// Where a report goes, and what follows from it.
+/// The destination of a report, and the exit status that follows from it.
 #[derive(Debug, clap::Args)]
 pub struct Output {
     /// Write the figures as JSON to this file

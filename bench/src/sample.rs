@@ -1,4 +1,4 @@
-//! What is recorded most often.
+//! The most frequent kind of event.
 
 use anyhow::Result;
 use mcpmon_model::{CallOutcome, Event, EventKind, Layer, RequestId, ServerId, Timestamp};

@@ -67,10 +67,11 @@ impl Drop for Site {
     }
 }
 
-/// Where a program is, for one that is started elsewhere.
+/// Returns the absolute path of a program that is started from another directory.
 ///
 /// # Errors
-/// Returns an error if nobody knows in which directory this is.
+///
+/// Returns an error if the current directory is unknown.
 pub fn absolute(path: &Path) -> Result<PathBuf> {
     path::absolute(path).with_context(|| path.display().to_string())
 }

@@ -1,5 +1,5 @@
-//! What the kernel programs add to `connect(2)`: TCP connects over loopback without them, with empty and with
-//! long lists, and with an event for each, interleaved in every round.
+//! The cost that the kernel programs add to `connect(2)`: TCP connects over loopback without them, with empty
+//! and with long lists, and with an event for each, interleaved in every round.
 
 #![expect(
     clippy::disallowed_methods,

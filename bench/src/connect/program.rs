@@ -1,4 +1,5 @@
-//! What one run of the connection program takes, by the kernel's own clock: free of what TCP does around it.
+//! The time of one run of the connection program, by the kernel's own clock: free of the work that TCP does
+//! around it.
 
 use anyhow::{Context as _, Result, ensure};
 use aya::sys::{Stats, enable_stats};

@@ -21,7 +21,7 @@ impl Round {
     }
 }
 
-/// What a run found.
+/// The results of a run.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
     rounds: usize,

@@ -29,7 +29,7 @@ use serde::Serialize;
 /// Entries of a long list.
 const ENTRIES: u32 = 10_000;
 
-/// Which lists are in force.
+/// The lists in force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Setting {
@@ -129,7 +129,7 @@ impl WithSensor {
         Ok(())
     }
 
-    /// How often the program that judges the connects ran, and for how long in all.
+    /// Returns the number of runs of the program that judges connects, and their total time.
     pub(crate) fn runs(&self) -> Result<(u64, Duration)> {
         Ok(self.attached.runs("connect4")?)
     }

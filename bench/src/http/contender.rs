@@ -1,4 +1,4 @@
-//! What is measured: ways from a client to the server.
+//! The measured ways from a client to the server.
 
 use std::env;
 
@@ -36,7 +36,7 @@ impl report::Way for Way {
 /// A way, and where it begins.
 pub(crate) type Contender = proxied::Contender<Way>;
 
-/// What a question is at the beginning of a way.
+/// Builds the request for a question at the beginning of a way.
 pub(crate) fn request(contender: &Contender, question: Question) -> Request {
     let address = contender.address;
     Request {

@@ -1,4 +1,4 @@
-//! What is asked of the server, and what it answers: an MCP session over Streamable HTTP.
+//! Questions to the server, and its answers: an MCP session over Streamable HTTP.
 
 use mcpmon_bench::proxied::{Asked, Reply, Said, Script, stamp};
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ const SESSION: (&str, &str) = ("mcp-session-id", "of-a-benchmark");
 /// Words of no meaning to anyone who looks for secrets or attacks.
 const WORDS: &str = "the harbour is calm this morning and the boats wait for the tide to turn before noon; ";
 
-/// What is said to the server. How a call is to be answered is one of its arguments.
+/// A question to the server. The form of a call's answer is one of its arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Question {
     /// The handshake.
@@ -42,7 +42,7 @@ impl Question {
         }
     }
 
-    /// What a request asks.
+    /// Reads the question from a request.
     fn of(body: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(body).ok()?;
         let has = |method: &str| text.contains(&format!("\"method\":\"{method}\""));
@@ -134,7 +134,7 @@ impl Question {
     }
 }
 
-/// What the server says.
+/// Builds the server's reply.
 pub(crate) fn reply(asked: &Asked<'_>) -> Reply {
     let script = Script {
         beginning: String::new,
@@ -160,7 +160,7 @@ pub(crate) fn reply(asked: &Asked<'_>) -> Reply {
     }
 }
 
-/// How long an event of a stream is.
+/// Returns the length of an event of a stream.
 pub(crate) fn event_length() -> usize {
     progress(0).len()
 }

@@ -1,4 +1,4 @@
-//! What is promised of the MCP proxy, and how it is shown.
+//! Targets for the MCP proxy, and the form of the report.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -10,7 +10,7 @@ use crate::{
     round::{Round, Taken},
 };
 
-/// What a run found.
+/// The results of a run.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
     rounds: usize,

@@ -1,4 +1,4 @@
-//! What is measured: ways from a client to the provider.
+//! The measured ways from a client to the provider.
 
 use std::{env, net::SocketAddr};
 
@@ -38,7 +38,7 @@ impl report::Way for Way {
 /// A way, and where it begins.
 pub(crate) type Contender = proxied::Contender<Way>;
 
-/// What a question is at the beginning of a way.
+/// Builds the request for a question at the beginning of a way.
 pub(crate) fn request(contender: &Contender, question: Question) -> Request {
     let address = contender.address;
     Request {
@@ -123,7 +123,7 @@ fn litellm(options: &Options, site: &Site, provider: SocketAddr) -> Result<Optio
     Ok(Some(peer))
 }
 
-/// Whether whole answers come through as they are: a measurement of refusals is none.
+/// Checks that whole answers come through as they are: a measurement of refusals would be worthless.
 fn check(contender: &Contender) -> Result<()> {
     for question in [Question::Text, Question::Call] {
         let body = proxied::ask(&request(contender, question))?;

@@ -1,4 +1,4 @@
-//! What is asked of the provider, and what it answers.
+//! Questions to the provider, and its answers.
 
 use mcpmon_bench::proxied::{Asked, EVENTS, Reply, Said, Script, stamp};
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ const TOOL: &str = "lookup_weather";
 /// Words of no meaning to anyone who looks for secrets or attacks.
 const WORDS: &str = "the harbour is calm this morning and the boats wait for the tide to turn before noon; ";
 
-/// What kind of answer is asked for: the name of the model says it.
+/// The kind of answer that is requested: the name of the model selects it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Question {
     /// A text, whole.
@@ -39,7 +39,7 @@ impl Question {
         }
     }
 
-    /// What a request asks for.
+    /// Reads the question from a request.
     pub(crate) fn of(body: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(body).ok()?;
         Self::ALL.into_iter().find(|kind| text.contains(kind.model()))
@@ -104,7 +104,7 @@ impl Question {
     }
 }
 
-/// What the provider says.
+/// Builds the provider's reply.
 pub(crate) fn reply(asked: &Asked<'_>) -> Reply {
     match Question::of(asked.body) {
         Some(Question::Stream) => Reply::of(Said::Events(Script {

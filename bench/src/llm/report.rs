@@ -10,7 +10,7 @@ use crate::{
     round::{Round, Taken},
 };
 
-/// What a run found.
+/// The results of a run.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
     rounds: usize,

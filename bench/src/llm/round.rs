@@ -11,7 +11,7 @@ use crate::{
     question::Question,
 };
 
-/// What one contender took; medians within the round, nanoseconds.
+/// The times of one contender; medians within the round, nanoseconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Taken {
     /// A whole answer with text.

@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 #[derive(Debug, Default)]
 pub(super) struct Answer {
     bytes: Vec<u8>,
-    /// Where the body starts, and how it is framed.
+    /// The start of the body, and its framing.
     head: Option<(usize, Length)>,
 }
 
@@ -66,7 +66,7 @@ impl Answer {
     }
 }
 
-/// How the body is framed that this head, in lower case, is of.
+/// Returns the framing of a body from its head in lower case.
 fn length(head: &str) -> Result<Length> {
     let status = head.lines().next().unwrap_or_default();
     ensure!(

@@ -9,17 +9,17 @@ use std::{
 
 use anyhow::{Context as _, Result, bail, ensure};
 
-/// How long a program may take to listen: some load for a minute.
+/// The longest time until a program listens: some load for a minute.
 const START: Duration = Duration::from_secs(120);
-/// How often is looked whether it does.
+/// The interval between checks whether it does.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// A way, and where it begins. What was started for it is killed with it.
 #[derive(Debug)]
 pub struct Contender<W> {
-    /// Which way.
+    /// The way that is measured.
     pub way: W,
-    /// Where it begins.
+    /// The address at which it begins.
     pub address: SocketAddr,
     /// The path to ask.
     pub path: &'static str,

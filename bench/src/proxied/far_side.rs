@@ -27,28 +27,28 @@ use super::{EVENTS, clock, measure::BURST};
 
 /// Time between two events: each is alone on its way.
 const PACE: Duration = Duration::from_millis(1);
-/// How long nothing more comes of a stream that stops.
+/// The silence of a stream that pauses.
 const SILENCE: Duration = Duration::from_millis(300);
 
-/// What was asked.
+/// A question that arrived.
 #[derive(Debug)]
 pub struct Asked<'r> {
     /// The body.
     pub body: &'r [u8],
 }
 
-/// What is answered.
+/// A reply.
 #[derive(Debug)]
 pub struct Reply {
     /// The status.
     pub status: u16,
     /// A header field beside the usual ones.
     pub header: Option<(&'static str, &'static str)>,
-    /// What is said.
+    /// The body of the reply.
     pub said: Said,
 }
 
-/// What is said.
+/// The body of a reply.
 #[derive(Debug)]
 pub enum Said {
     /// JSON, whole.
@@ -62,11 +62,11 @@ pub enum Said {
 /// A stream: its beginning, an event that left at a moment, and its end.
 #[derive(Clone, Copy, Debug)]
 pub struct Script {
-    /// What comes first.
+    /// The first part.
     pub beginning: fn() -> String,
     /// An event.
     pub event: fn(u64) -> String,
-    /// What comes last.
+    /// The last part.
     pub end: fn() -> String,
 }
 
@@ -137,7 +137,7 @@ struct Stream {
     script: Script,
     ticks: Interval,
     sent: u32,
-    /// Where all events come at once.
+    /// The pause; `None` if all events come at once.
     silence: Option<Pin<Box<Sleep>>>,
 }
 

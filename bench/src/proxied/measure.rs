@@ -23,13 +23,13 @@ const WARM_UP: u32 = 50;
 const AT_ONCE: u32 = 32;
 /// Events of a stream that stops after them.
 pub(super) const BURST: u32 = 20;
-/// How long is waited for what a stream that stopped may still bring; less than it stops.
+/// The wait for bytes that a paused stream may still bring; shorter than the pause.
 const LATE: Duration = Duration::from_millis(150);
 
-/// What is sent again and again, and where to.
+/// A request that is sent repeatedly, and its destination.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// Where.
+    /// The destination.
     pub address: SocketAddr,
     /// A whole request, head and body.
     pub bytes: Vec<u8>,
@@ -88,9 +88,11 @@ pub fn rate(request: &Request, each: u32) -> Result<f64> {
     })
 }
 
-/// How long a stream's first event took, and each of its events from the far side to here, nanoseconds.
+/// Measures a stream: the time to its first event, and the time each event takes from the far side to here,
+/// nanoseconds.
 ///
 /// # Errors
+///
 /// Returns an error if not all events come.
 pub fn stream(request: &Request) -> Result<(f64, Vec<f64>)> {
     let mut connection = Connection::new(request)?;
@@ -114,9 +116,11 @@ pub fn stream(request: &Request) -> Result<(f64, Vec<f64>)> {
     Ok((first.context("no event")?, events))
 }
 
-/// How many bytes of the events that left are not here while the far side is silent; `length` is that of one.
+/// Returns the number of bytes that left and have not arrived while the far side is silent; `length` is that
+/// of one event.
 ///
 /// # Errors
+///
 /// Returns an error if no answer comes.
 pub fn held(request: &Request, length: usize) -> Result<f64> {
     let mut connection = Connection::new(request)?;

@@ -1,5 +1,5 @@
-//! What stands between an HTTP client and its far side, measured: the far side, the floor, ways from one to the other,
-//! and the clients.
+//! Measurement of the ways between an HTTP client and its far side: the far side, the floor, the ways, and
+//! the clients.
 
 mod answer;
 mod bare;
@@ -19,7 +19,7 @@ pub use side::Side;
 
 /// Events of a stream that say when they left.
 pub const EVENTS: u32 = 200;
-/// What stands in front of the moment at which an event left.
+/// The text in front of the time at which an event left.
 const STAMP: &str = "left at ";
 /// Digits of that moment.
 const DIGITS: usize = 20;

@@ -32,9 +32,11 @@ pub fn measure<W: Way, T>(
         .collect()
 }
 
-/// What the first bytes of a stream take, and each of its events, nanoseconds: the medians of some streams.
+/// Measures the time to the first bytes of a stream, and the time of each event, nanoseconds: the medians of
+/// some streams.
 ///
 /// # Errors
+///
 /// Returns an error if one does not come through.
 pub fn streams(request: &Request) -> Result<(f64, f64)> {
     let streams = (0..STREAMS).map(|_| stream(request));

@@ -1,4 +1,4 @@
-//! What stands beside a proxy that is measured: programs of the benchmark's own.
+//! Programs of the benchmark's own that run beside a measured proxy.
 
 use std::net::SocketAddr;
 
@@ -11,14 +11,14 @@ use super::{Asked, Reply, serve, serve_bare};
 pub enum Side {
     /// The far side: it answers at once
     Upstream {
-        /// Where to listen
+        /// The address to listen on
         listen: SocketAddr,
     },
     /// Floor: a reverse proxy that looks at nothing
     Bare {
-        /// Where to listen
+        /// The address to listen on
         listen: SocketAddr,
-        /// Whom to ask
+        /// The address of the upstream
         upstream: SocketAddr,
     },
 }

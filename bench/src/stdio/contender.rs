@@ -1,4 +1,4 @@
-//! What is measured: ways from a client to the far side.
+//! The measured ways from a client to the far side.
 
 use std::{
     env,
@@ -18,7 +18,7 @@ use crate::{Options, daemon::Daemon, strict};
 /// The default policy with a rate and a burst that no run reaches: calls are counted, and none is refused or told of,
 /// though here they come as fast as they can. A daemon has no proxy: the port of another one may be in use.
 pub(crate) const MCPMON_POLICY: &str = "version: 1\nproxy: {mode: disabled}\nmcp: {rate_limits: {default_rpm: 1000000000, default_burst: 1000000000}, cross_server: {burst: {max_calls: 1000000000}}}\n";
-/// Where no daemon listens.
+/// A socket path on which no daemon listens.
 pub(crate) const NO_DAEMON: &str = "no-daemon";
 /// Policies under which the others let everything through, as mcpmon's lets this through.
 const KVLAR_POLICY: &str = "name: bench\ndescription: lets everything through\nversion: \"1.0\"\nrules:\n  - id: allow-all\n    description: everything\n    match_on: {}\n    effect:\n      type: allow\n";
@@ -141,7 +141,7 @@ pub(crate) struct Wrapper<'w> {
 }
 
 impl Wrapper<'_> {
-    /// What stands before the command of this server, where a daemon may listen at `socket`.
+    /// Returns the words in front of the server's command; a daemon may listen at `socket`.
     pub(crate) fn before(&self, server: &str, socket: &str) -> Vec<String> {
         let policy = self.policy.display().to_string();
         words(&[

@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result, ensure};
 
 /// Length of a request, without what its numbers take.
 const REQUEST: usize = 300;
-/// How much is told of an answer that is not what was asked for.
+/// The length to which an unexpected answer is shown.
 const SHOWN: usize = 500;
 
 /// A conversation through one contender.

@@ -15,7 +15,7 @@ use nix::{
 };
 use serde_json::Value;
 
-/// How long it may take to come up, and how often it is asked.
+/// The longest time until it answers, and the interval between attempts.
 const UP: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -51,7 +51,7 @@ impl Daemon {
         Ok(Some(daemon))
     }
 
-    /// Where it is asked.
+    /// Returns its control socket.
     pub(crate) fn socket(&self) -> &Path {
         &self.socket
     }

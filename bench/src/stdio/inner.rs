@@ -1,5 +1,5 @@
-//! What a message costs inside mcpmon: an event is handed over to be recorded, the number of changes is read, and a
-//! list is known again.
+//! The cost of a message inside mcpmon: an event is queued for recording, the number of changes is read, and
+//! a list is recognised.
 
 use std::{
     hint::black_box,

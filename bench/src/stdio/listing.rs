@@ -1,4 +1,5 @@
-//! What a list costs that is what it was: inside mcpmon, from its bytes to those that go on, with a judge and a store.
+//! The cost of an unchanged list: inside mcpmon, from the bytes read to the bytes forwarded, with a judge and
+//! a store.
 
 use std::{fmt::Write as _, time::Instant};
 

@@ -14,7 +14,7 @@ use crate::{
     round::{Round, Taken},
 };
 
-/// What a run found.
+/// The results of a run.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
     rounds: usize,
@@ -82,7 +82,7 @@ const PROMISES: [Promise; 13] = [
     }),
 ];
 
-/// What the strict policy adds, in terms of what a relay adds.
+/// Returns the time the strict policy adds, relative to the time that a relay adds.
 fn strict(scene: &Scene<'_, Way, Taken>, what: fn(&Taken) -> f64) -> f64 {
     scene.added(Way::Strict, what) / scene.added(Way::Relay, what)
 }

@@ -17,7 +17,8 @@ use crate::{
 
 /// Calls before anything is measured.
 const WARM_UP: u32 = 50;
-/// How old a conversation is when its memory is measured, so that what only the start needs can be gone.
+/// The age of a conversation when its memory is measured, so that memory needed only at the start can be
+/// released.
 const SETTLED: Duration = Duration::from_millis(1500);
 /// Lines of a stream.
 const LINES: u32 = 32 * 256;
@@ -25,7 +26,7 @@ const LINES: u32 = 32 * 256;
 const LONG: usize = 10_000;
 const PART: usize = 500;
 
-/// What one contender took, nanoseconds; medians within the round.
+/// The times of one contender, nanoseconds; medians within the round.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Taken {
     pub(crate) start: f64,

@@ -17,7 +17,7 @@ use crate::{
 
 const STRICT: &str = include_str!("../../../policies/strict.yaml");
 
-/// What everybody has to fill in, and a rate that no run reaches.
+/// The settings that every user has to fill in, and a rate that no run reaches.
 const FILLED_IN: [(&str, &str); 4] = [
     ("allowed_servers: []", "allowed_servers: [{id: bench}]"),
     (
@@ -29,12 +29,12 @@ const FILLED_IN: [(&str, &str); 4] = [
 ];
 /// The store that knows what is approved.
 const STORE: &str = "strict.db";
-/// How long pinning may take, and how often it is looked for.
+/// The longest time for pinning, and the interval between checks.
 const PINNED: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(20);
-/// Where the server is declared.
+/// The line below which the server is declared.
 const SERVERS: &str = "\nmcp:\n";
-/// What keeps anything from being used that was not approved, and what approves it.
+/// The setting that requires approval before use, and its opposite.
 const APPROVAL: (&str, &str) = ("auto_trust_first: false", "auto_trust_first: true");
 
 /// The command of a wrapper with this policy, up to the server's; what the server is and offers is pinned.

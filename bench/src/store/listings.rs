@@ -25,7 +25,7 @@ const BATCH: u32 = 10_000;
 /// Time from one event to the next, nanoseconds: three days altogether.
 const APART: i64 = 250_000_000;
 const START: i64 = 1_790_000_000_000_000_000;
-/// How often the memory of a listing is looked at.
+/// The interval at which the memory of a listing is sampled.
 const INTERVAL: Duration = Duration::from_millis(10);
 
 /// Each filter that a listing has, with a value that many events have, few, or none. A server with many connections

@@ -34,7 +34,7 @@ struct Options {
     output: Output,
 }
 
-/// What one round took.
+/// The times of one round.
 #[derive(Clone, Copy, Debug)]
 struct Taken {
     /// An event by plain SQLite, nanoseconds.

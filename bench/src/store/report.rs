@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::{ListingMemory, Taken};
 
-/// What a run found.
+/// The results of a run.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
     rounds: usize,
@@ -21,7 +21,7 @@ pub(crate) struct Report {
     rows: Rows,
 }
 
-/// What it is about, what it must not exceed, and its figure in one round.
+/// A target: its name, its limit, and the function that reads its figure from one round.
 type Promise = (&'static str, f64, fn(&Taken) -> f64);
 
 const PROMISES: [Promise; 5] = [
