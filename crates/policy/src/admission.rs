@@ -1,10 +1,10 @@
-//! Whether a server may be used at all, by its name.
+//! Admission of servers by their names.
 
 use mcpmon_model::{Denial, ServerId};
 
 use super::Policy;
 
-/// How a server stands by its name.
+/// The admission of a server by its name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Admission {
     /// Nothing stands against it.
@@ -12,12 +12,12 @@ pub enum Admission {
     Admitted,
     /// The server policy refuses it.
     Denied,
-    /// It is not declared, and only declared servers may be used.
+    /// The server is not declared, and only declared servers may be used.
     Undeclared,
 }
 
 impl Policy {
-    /// How `server` stands.
+    /// Returns the admission of `server`.
     #[must_use]
     pub fn admits(&self, server: &ServerId) -> Admission {
         if self.server_policy.denies(server) {
@@ -32,7 +32,7 @@ impl Policy {
 }
 
 impl Admission {
-    /// Why `server` may not be started; `None` where it may.
+    /// Returns the denial if `server` may not be started.
     #[must_use]
     pub fn denial(self, server: &ServerId) -> Option<Denial> {
         let (rule, reason, remedy) = match self {

@@ -1,11 +1,11 @@
-//! What is looked for in the arguments of calls, and what is done about it.
+//! Inspection of call arguments: what is searched for, and what a finding does.
 
 /// `mcp.argument_inspection`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ArgumentInspection {
     /// True if arguments are inspected.
     pub enabled: bool,
-    /// What a secret in them does.
+    /// The effect of a secret in them.
     pub on_detection: OnSecret,
 }
 
@@ -18,10 +18,10 @@ impl Default for ArgumentInspection {
     }
 }
 
-/// What a secret in an argument, or in a result, does.
+/// The effect of a secret in an argument or in a result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnSecret {
-    /// It is reported.
+    /// The secret is reported.
     Alert,
     /// The message is stopped.
     #[default]

@@ -9,29 +9,30 @@ use mcpmon_model::{NameGlob, ServerId, ToolCategory};
 pub struct CrossServer {
     /// True if any of them is checked.
     pub enabled: bool,
-    /// What a match does.
+    /// The effect of a match.
     pub decision: CrossServerDecision,
     /// True if it stops the call all the same: a policy on top says so, and what counts as a match stays.
     pub stops_all: bool,
     /// A tool that bears the name of another server's.
     pub shadow_tool: bool,
-    /// How long after a read nothing may be sent through another server; `None` where that is not checked.
+    /// The time after a read in which nothing may be sent through another server; `None` if this is not
+    /// checked.
     pub read_then_send: Option<Duration>,
-    /// How many calls one server gets; `None` where that is not checked.
+    /// The number of calls one server may get; `None` if this is not checked.
     pub burst: Option<Burst>,
-    /// What may follow a read of another server; `None` where that is not checked.
+    /// The calls that may not follow a read of another server; `None` if this is not checked.
     pub flow: Option<Flow>,
 }
 
-/// What a match does.
+/// The effect of a match.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CrossServerDecision {
-    /// It is recorded, and stops the call where there is evidence.
+    /// The match is recorded, and stops the call if there is evidence.
     #[default]
     Evidence,
-    /// It stops the call.
+    /// The match stops the call.
     Block,
-    /// It is recorded.
+    /// The match is recorded.
     Audit,
 }
 
@@ -40,7 +41,7 @@ pub enum CrossServerDecision {
 pub struct Burst {
     /// Calls within the window; the next one matches.
     pub max_calls: u32,
-    /// How long a call counts.
+    /// The time for which a call counts.
     pub window: Duration,
 }
 
@@ -49,9 +50,9 @@ pub struct Burst {
 pub struct Flow {
     /// True if only calls of one turn count.
     pub same_turn_only: bool,
-    /// How long after the read.
+    /// The time after the read.
     pub window: Duration,
-    /// Which calls count.
+    /// The categories of calls that count.
     pub categories: BTreeSet<ToolCategory>,
 }
 
@@ -89,7 +90,7 @@ impl CrossServer {
         windows.into_iter().flatten().max().unwrap_or_default()
     }
 
-    /// What a match does after all.
+    /// Returns the effect of a match, with that of stricter policies.
     #[must_use]
     pub const fn strictest(&self) -> CrossServerDecision {
         match self.stops_all {
@@ -105,12 +106,12 @@ impl CrossServer {
     }
 }
 
-/// What tells the category of a tool.
+/// The settings that decide the category of a tool.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Categories {
     /// The way of telling.
     pub classifier: Classifier,
-    /// What is said of single tools, which nothing else overrides; the first that matches holds.
+    /// The categories of single tools, which nothing else overrides; the first that matches holds.
     pub overrides: Vec<(ToolCategory, ToolGlob)>,
 }
 
@@ -125,7 +126,7 @@ pub enum Classifier {
 }
 
 impl Categories {
-    /// What is said of `tool` of `server` itself.
+    /// Returns the category that the configuration gives to `tool` of `server`.
     #[must_use]
     pub fn said(&self, server: &ServerId, tool: &str) -> Option<ToolCategory> {
         let mut overrides = self.overrides.iter();

@@ -1,4 +1,4 @@
-//! Which environment variables a server may have.
+//! Environment variables that a server may have.
 
 use mcpmon_model::NameGlob;
 
@@ -36,7 +36,7 @@ pub struct EnvironmentRules<'a> {
     pub deny: &'a [NameGlob],
 }
 
-/// What is to become of a variable.
+/// The decision about an environment variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Passage {
     /// The server gets it.
@@ -65,7 +65,7 @@ impl<'a> EnvironmentRules<'a> {
         STANDARD.contains(&name)
     }
 
-    /// What is to become of the variable `name`.
+    /// Decides about the variable `name`.
     #[must_use]
     pub fn judge(self, name: &str) -> Passage {
         if self.allow.is_empty() {

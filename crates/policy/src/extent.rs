@@ -1,8 +1,9 @@
-//! How much a policy says.
+//! The extent of a policy.
 
 use super::{Policy, ServerPolicy, rules::ToolPolicy};
 
-/// How much a policy says, for whoever looks whether a file was read as it was meant.
+/// The extent of a policy: the numbers of its rules and list entries, for checks whether a file was read as
+/// intended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
     /// Rules over calls, resources and values.
@@ -12,7 +13,7 @@ pub struct Extent {
 }
 
 impl Policy {
-    /// How much it says.
+    /// Returns the extent of this policy.
     #[must_use]
     pub fn extent(&self) -> Extent {
         let rules = &self.rules;

@@ -1,4 +1,5 @@
-//! What is looked for in what a model can read, what is done about it, and the bounds of what is read.
+//! Inspection of texts a model reads: what is searched for, what a finding does, and the limits of what is
+//! read.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -19,9 +20,9 @@ pub struct Detection {
     pub alert_threshold: Severity,
     /// From which severity on `on_detection` holds, and secrets are acted upon.
     pub act_threshold: Severity,
-    /// What a finding in a definition does.
+    /// The effect of a finding in a definition.
     pub on_detection: OnDetection,
-    /// What a tool does that a pinned server did not list before.
+    /// The effect of a tool that a pinned server did not list before.
     pub on_new_tool: OnNewTool,
 }
 
@@ -47,10 +48,10 @@ impl Default for Detection {
     }
 }
 
-/// What a finding in a definition does.
+/// The effect of a finding in a definition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum OnDetection {
-    /// It is reported.
+    /// The finding is reported.
     Alert,
     /// The item is left out of its list, and cannot be called.
     #[default]
@@ -59,15 +60,15 @@ pub enum OnDetection {
     Block,
 }
 
-/// What a tool does that a pinned server did not list before.
+/// The effect of a tool that a pinned server did not list before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum OnNewTool {
-    /// It is pinned as any other.
+    /// The tool is pinned like any other.
     Allow,
-    /// It is reported, and pinned.
+    /// The tool is reported, and pinned.
     #[default]
     Alert,
-    /// It is left out of its list, and cannot be called, until a person accepts it.
+    /// The tool is left out of its list, and cannot be called, until a person accepts it.
     Hide,
 }
 
@@ -78,7 +79,7 @@ pub struct OutputInspection {
     pub enabled: bool,
     /// Whether a result with a finding that stands is withheld.
     pub on_detection: OnOutput,
-    /// What a secret in a result does.
+    /// The effect of a secret in a result.
     pub secrets: OnSecret,
 }
 
@@ -92,10 +93,10 @@ impl Default for OutputInspection {
     }
 }
 
-/// What a finding in a result does.
+/// The effect of a finding in a result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum OnOutput {
-    /// It is reported.
+    /// The finding is reported.
     Alert,
     /// The result is withheld.
     #[default]
@@ -113,7 +114,7 @@ pub struct Suppression {
     pub tool: NameGlob,
     /// First instant at which it holds no longer.
     pub until: Option<Timestamp>,
-    /// Why it is accepted.
+    /// The reason for accepting it.
     pub reason: String,
 }
 
@@ -134,7 +135,7 @@ impl Suppression {
     }
 }
 
-/// What is done with requests that are no tool calls.
+/// The handling of requests other than tool calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Requests {
     /// LLM calls that a server asks for.
@@ -158,14 +159,14 @@ impl Default for Requests {
     }
 }
 
-/// What is done with a kind of request.
+/// The handling of a kind of request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Handling {
-    /// It is let through.
+    /// The request passes.
     Allow,
-    /// It is let through and recorded as notable.
+    /// The request passes and is recorded as notable.
     Audit,
-    /// It is stopped.
+    /// The request is stopped.
     Block,
 }
 
@@ -182,7 +183,7 @@ pub struct Limits {
     pub max_batch: usize,
     /// Most requests of one side that wait for an answer.
     pub max_pending: usize,
-    /// How long a request may wait; zero for ever.
+    /// The time a request may wait; zero for no limit.
     pub request_timeout: Duration,
     /// Most open streams of one server that is reached over the network.
     pub max_streams: usize,
@@ -207,9 +208,9 @@ impl Default for Limits {
 pub struct Approvals {
     /// From which severity of a finding on a person is asked.
     pub required_for: Severity,
-    /// How long is waited for the answer.
+    /// The time to wait for the answer.
     pub timeout: Duration,
-    /// What follows when none comes.
+    /// The decision if no answer comes.
     pub on_timeout: OnTimeout,
 }
 
@@ -223,13 +224,13 @@ impl Default for Approvals {
     }
 }
 
-/// What follows when no approval comes.
+/// The decision if no approval comes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum OnTimeout {
-    /// It stays stopped.
+    /// The call stays stopped.
     #[default]
     Deny,
-    /// It goes on.
+    /// The call passes.
     Allow,
 }
 

@@ -43,21 +43,21 @@ pub use server::{Egress, EgressDefault, ProcessAccess, RemoteHost, Server, Trans
 /// Everything a configuration says, checked and ready to use.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Policy {
-    /// Whether anything is blocked.
+    /// The mode: verdicts are applied, or only recorded.
     pub mode: Mode,
     /// Declared servers, in the order of the file; ids are unique.
     pub servers: Vec<Server>,
-    /// Which servers may be used at all.
+    /// The servers that may be used at all.
     pub server_policy: ServerPolicy,
     /// Addresses watched and refused.
     pub network: NetworkPolicy,
-    /// Which commands are MCP servers.
+    /// The commands that are MCP servers.
     pub detection: LaunchPatterns,
     /// Pins of executables, scripts and packages.
     pub pinning: Pinning,
     /// Pins of tools, prompts, resources and instructions.
     pub definition_pinning: Pinning,
-    /// Whether a definition that is trusted on first sight is pinned by that.
+    /// The treatment of a definition on first use: it is pinned, or only recorded.
     pub first_use: FirstUse,
     /// Inspection of definitions.
     pub inspection: Detection,
@@ -85,9 +85,9 @@ pub struct Policy {
     pub guard: Guard,
     /// Calls to several servers.
     pub cross_server: CrossServer,
-    /// What tools do.
+    /// The categories of tools.
     pub categories: Categories,
-    /// How often servers may be called.
+    /// The rate limits of servers.
     pub rate_limits: RateLimits,
     /// Traffic between agents and models.
     pub llm: LlmPolicy,
@@ -118,7 +118,7 @@ impl Policy {
     }
 }
 
-/// Whether verdicts are carried out.
+/// The mode: verdicts are applied, or only recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
     /// Blocks block.
@@ -128,7 +128,7 @@ pub enum Mode {
     Observe,
 }
 
-/// Which servers may be used.
+/// The servers that may be used.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ServerPolicy {
     /// All of them.
@@ -201,7 +201,7 @@ impl Default for LaunchPatterns {
 pub struct Pinning {
     /// True if files are pinned: `enabled` and `pin_binary`.
     pub enabled: bool,
-    /// What a difference does.
+    /// The effect of a difference.
     pub on_change: OnChange,
     /// True if a server seen for the first time is pinned without approval.
     pub auto_trust_first: bool,
@@ -220,20 +220,20 @@ impl Default for Pinning {
 /// `mcp.registry.pin_on_first_use`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FirstUse {
-    /// It is pinned as it is.
+    /// The definition is pinned as it is.
     #[default]
     Pin,
-    /// It is recorded; only an approval pins it.
+    /// The definition is recorded; only an approval pins it.
     Record,
 }
 
-/// What a difference from a pin does.
+/// The effect of a difference from a pin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnChange {
     /// The server may not start.
     #[default]
     Block,
-    /// It starts, and the difference is reported.
+    /// The server starts, and the difference is reported.
     Alert,
     /// Nothing.
     Allow,
@@ -242,7 +242,7 @@ pub enum OnChange {
 /// The `exec` section.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExecPolicy {
-    /// Whether a server whose pinned file changed is refused.
+    /// The gate: a server whose pinned file changed is refused, or only reported.
     pub gate: Gate,
     /// Servers started outside a wrapper.
     pub unwrapped: Unwrapped,

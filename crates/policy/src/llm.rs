@@ -1,4 +1,4 @@
-//! What is done with the traffic between agents and models.
+//! Handling of the traffic between agents and models.
 
 use super::Handling;
 
@@ -23,24 +23,24 @@ impl Default for LlmPolicy {
     }
 }
 
-/// What the LLM proxy does, from nothing to most.
+/// The mode of the LLM proxy, from the least to the most it does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ProxyMode {
     /// Nothing.
     Disabled,
-    /// It judges tool calls.
+    /// The proxy judges tool calls.
     McpOnly,
-    /// It judges tool calls and replaces secrets.
+    /// The proxy judges tool calls and replaces secrets.
     #[default]
     Embedded,
 }
 
-/// What becomes of secrets on their way to a model.
+/// The treatment of secrets on their way to a model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DlpMode {
     /// Nothing.
     Disabled,
-    /// They are replaced.
+    /// The secrets are replaced.
     #[default]
     Redact,
 }
@@ -52,7 +52,7 @@ impl LlmPolicy {
         matches!((self.mode, self.dlp), (ProxyMode::Embedded, DlpMode::Redact))
     }
 
-    /// What is stricter in either.
+    /// Combines two policies by the stricter setting.
     #[must_use]
     pub(super) fn tightened_by(self, other: Self) -> Self {
         Self {

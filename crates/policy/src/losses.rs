@@ -16,7 +16,8 @@ impl Policy {
     }
 }
 
-/// What a policy restrains, by name: its rules, and settings that are stricter than what holds without a word.
+/// Returns the names of a policy's restraints: its rules, and the settings that are stricter than the
+/// defaults.
 fn restraints(policy: &Policy) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     let mut add = |kind: &str, name: &str| {

@@ -6,16 +6,16 @@ use mcpmon_model::{NameGlob, ServerId};
 
 use super::is_listed;
 
-/// How often servers may be called.
+/// The rate limits of servers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RateLimits {
     /// True if calls are limited.
     pub enabled: bool,
-    /// What holds for a server without an entry of its own.
+    /// The limit for a server without an entry of its own.
     pub default: RateLimit,
     /// Limits by glob over server ids.
     pub per_server: Vec<(NameGlob, RateLimit)>,
-    /// What must let a call through as well.
+    /// The limits of a second policy, which must let a call pass too.
     pub on_top: Option<Box<Self>>,
 }
 
@@ -43,8 +43,9 @@ impl Default for RateLimits {
 }
 
 impl RateLimits {
-    /// What holds for `server`: the entry with its very name, else the strictest of those that match it, else the
-    /// default; `None` where calls are not limited. Of what is on top of each other the smaller numbers hold.
+    /// Returns the limit for `server`: the entry with exactly its name, else the strictest of those that
+    /// match it, else the default; `None` if calls are not limited. With a second policy on top, the smaller
+    /// numbers hold.
     #[must_use]
     pub fn of(&self, server: &ServerId) -> Option<RateLimit> {
         let on_top = self.on_top.as_ref().and_then(|on_top| on_top.of(server));
@@ -79,7 +80,7 @@ impl RateLimits {
 }
 
 impl RateLimit {
-    /// How long an empty bucket takes to be full again; a day at most, which is for ever in a session.
+    /// Returns the time for an empty bucket to fill; a day at most, which is longer than a session.
     #[must_use]
     pub fn refill(self) -> Duration {
         const DAY: Duration = Duration::from_hours(24);

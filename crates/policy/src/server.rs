@@ -9,19 +9,19 @@ use super::network::{Endpoint, HostName};
 pub struct Server {
     /// Its name, unique in the policy.
     pub id: ServerId,
-    /// How it is reached.
+    /// The transport of the server.
     pub transport: Transport,
     /// Environment variables it may have; empty for all.
     pub env_allow: Vec<NameGlob>,
     /// Environment variables it may not have.
     pub env_deny: Vec<NameGlob>,
-    /// Which processes it may reach into, where that is written.
+    /// The processes it may reach into, if configured.
     pub processes: Option<ProcessAccess>,
-    /// Where its process tree may connect; `None` where nothing is restricted.
+    /// The destinations its process tree may connect to; `None` if they are not restricted.
     pub egress: Option<Egress>,
 }
 
-/// How a declared server is reached.
+/// The transport of a declared server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Transport {
     /// A child process.
@@ -46,8 +46,8 @@ pub enum Transport {
     },
 }
 
-/// Which processes a server may reach into: trace them, read their memory, open their descriptors. Its client's pipes are
-/// among these.
+/// The processes a server may reach into: trace them, read their memory, open their descriptors. Its client's
+/// pipes are among the descriptors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProcessAccess {
     /// Those that it started, and what these started.
@@ -95,11 +95,11 @@ pub enum RemoteHost {
     Address(std::net::IpAddr),
 }
 
-/// Where a server's process tree may connect. A `deny` entry wins over an `allow` entry, and both over
-/// the default.
+/// The destinations of a server's process tree. A `deny` entry wins over an `allow` entry, and both over the
+/// default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Egress {
-    /// Where no entry matches.
+    /// The decision if no entry matches.
     pub default: EgressDefault,
     /// Allowed destinations.
     pub allow: Vec<Endpoint>,
@@ -107,7 +107,7 @@ pub struct Egress {
     pub deny: Vec<Endpoint>,
 }
 
-/// What holds where no entry matches.
+/// The decision if no entry matches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EgressDefault {
     /// Let through.

@@ -9,12 +9,12 @@ use super::{
 };
 
 impl Policy {
-    /// What holds where both must let something through: of two answers the stricter one. What concerns the host as
-    /// a whole (which commands are servers, what is pinned), what tools do, and what is accepted (suppressions) is
+    /// Combines two policies so that both must allow: of two answers the stricter one holds. Settings of the
+    /// whole host (the commands that are servers, the pins), the categories of tools, and suppressions are
     /// this policy's alone.
     ///
-    /// What `other` would stop where it only observes is let through here as well, so that nothing of it is taken
-    /// while this policy enforces. Where this one observes and `other` enforces, both are enforced.
+    /// While this policy enforces and `other` observes, `other` stops nothing, so that none of its verdicts
+    /// is applied. If this one observes and `other` enforces, both are enforced.
     #[must_use]
     pub fn tightened_by(&self, other: &Self) -> Self {
         if (self.mode, other.mode) == (Mode::Enforce, Mode::Observe) {
@@ -77,7 +77,8 @@ impl Policy {
     }
 }
 
-/// Where declarations are needed, those of a policy that needs them must name a server.
+/// Returns the declarations: if only declared servers may be used, a policy that demands so must declare the
+/// server.
 fn declared(own: &Policy, other: &Policy) -> Vec<Server> {
     let names = |policy: &Policy, server: &Server| {
         let mut declared = policy.servers.iter();
@@ -451,7 +452,7 @@ mod tests {
         )
     }
 
-    /// What finds, and what follows: nothing where it is off.
+    /// Returns the effect of a finding, `None` if the inspection is off.
     fn found(inspection: &Detection, category: Category, severity: Severity) -> Option<OnDetection> {
         let looks = inspection.enabled && inspection.builtin.contains(&category);
         (looks && severity >= inspection.act_threshold).then_some(inspection.on_detection)
@@ -465,7 +466,7 @@ mod tests {
         inspection.enabled.then_some(inspection.on_new_tool)
     }
 
-    /// How hard a secret in a result is met: the larger the stricter.
+    /// Returns the strictness towards a secret in a result: the larger the stricter.
     const fn secrets_met(outputs: OutputInspection) -> u8 {
         match outputs.secrets {
             _ if !outputs.enabled => 0,
@@ -475,7 +476,7 @@ mod tests {
         }
     }
 
-    /// How bad a changed definition, or one without a pin, is: the larger the stricter.
+    /// Returns the strictness towards a changed definition, or one without a pin: the larger the stricter.
     fn pinned(pinning: Pinning, is_pinned: bool) -> u8 {
         match pinning.on_change {
             _ if !pinning.enabled || pinning.auto_trust_first && !is_pinned => 0,

@@ -7,23 +7,23 @@ use super::HostName;
 /// `network.proxy_bypass`, and the hosts it is about.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bypass {
-    /// What becomes of the connection.
+    /// The effect on the connection.
     pub action: OnBypass,
-    /// Where models are.
+    /// The hosts of models.
     pub models: Vec<ModelHost>,
 }
 
-/// What becomes of a connection to a model that goes round the proxy.
+/// The effect on a connection to a model that bypasses the proxy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum OnBypass {
-    /// It is reported.
+    /// The connection is reported.
     #[default]
     Alert,
-    /// It is refused, and reported.
+    /// The connection is refused and reported.
     Deny,
 }
 
-/// Where models are reached.
+/// The host and port of a model API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModelHost {
     /// Names, to be resolved.
@@ -44,7 +44,7 @@ impl ModelHost {
 }
 
 impl Bypass {
-    /// What is stricter in either.
+    /// Combines two policies by the stricter setting.
     pub(crate) fn tightened_by(&self, other: &Self) -> Self {
         let new = other.models.iter().filter(|model| !self.models.contains(model));
         Self {

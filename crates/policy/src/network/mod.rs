@@ -16,9 +16,9 @@ pub struct NetworkPolicy {
     pub rules: Vec<NetworkRule>,
     /// Further command names that count as agents.
     pub agents: Vec<String>,
-    /// How often names are resolved again.
+    /// The interval at which names are resolved again.
     pub resolve_interval: Duration,
-    /// What sessions with a proxy get that dial a model themselves.
+    /// The handling of sessions behind a proxy that connect to a model themselves.
     pub bypass: Bypass,
 }
 
@@ -39,7 +39,7 @@ impl Default for NetworkPolicy {
 pub struct NetworkRule {
     /// Its name: what events and tables call it.
     pub name: String,
-    /// What it does.
+    /// The effect of the rule.
     pub action: RuleAction,
     /// For whom a refusal holds.
     pub scope: Scope,
@@ -51,7 +51,7 @@ pub struct NetworkRule {
     pub ports: Vec<u16>,
 }
 
-/// What a rule does.
+/// The effect of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RuleAction {
     /// Reports.
@@ -77,7 +77,7 @@ pub struct Cidr {
     prefix: u8,
 }
 
-/// Why a text is no range.
+/// The reason why a text is not a valid range.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CidrError {
     /// No address in front of the slash.
@@ -88,7 +88,7 @@ pub enum CidrError {
     /// The prefix length is no number, or too large.
     #[error("`/{prefix}` is no prefix length for {address}: it goes from 0 to {max}")]
     Prefix {
-        /// What stands behind the slash.
+        /// The text after the slash.
         prefix: String,
         /// The address.
         address: IpAddr,
@@ -214,7 +214,7 @@ impl fmt::Display for Cidr {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HostName(String);
 
-/// Why a text is no host name.
+/// The reason why a text is not a valid host name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HostNameError {
     /// Longer than 253 characters, or an empty or overlong label.
@@ -227,7 +227,7 @@ pub enum HostNameError {
         name: String,
         /// The first bad character.
         character: char,
-        /// What may have been meant.
+        /// The probable intention.
         hint: &'static str,
     },
 }
@@ -277,13 +277,13 @@ impl fmt::Display for HostName {
 /// A destination of an egress list: `HOST`, `HOST:PORT`, `CIDR`, or `[CIDR]:PORT`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Endpoint {
-    /// Where.
+    /// The target.
     pub target: Target,
     /// Port; `None` for all.
     pub port: Option<u16>,
 }
 
-/// Where a destination is.
+/// The target of a destination.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Target {
     /// To be resolved.
@@ -292,7 +292,7 @@ pub enum Target {
     Range(Cidr),
 }
 
-/// Why a text is no destination.
+/// The reason why a text is not a valid destination.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EndpointError {
     /// The range.
@@ -301,7 +301,7 @@ pub enum EndpointError {
     /// The name.
     #[error(transparent)]
     Host(#[from] HostNameError),
-    /// What stands behind the colon.
+    /// The text after the colon.
     #[error("`{0}` is no port: expected a number from 1 to 65535")]
     Port(String),
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use mcpmon_model::fold;
 
-/// Which members of a call's arguments are meant. Items of a list count as the list.
+/// The path to members of a call's arguments. Items of a list count as the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArgumentPath {
     written: String,
@@ -17,7 +17,7 @@ enum Step {
     Any,
 }
 
-/// Why a text is no way to an argument.
+/// The reason why a text is not a valid argument path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ArgumentPathError {
     /// Nothing there, or nothing between two points.

@@ -1,5 +1,5 @@
-//! What a configuration says of calls and of reads: lists of tools, rules, and bounds of numbers. Everything is
-//! compiled on its way in.
+//! Rules over calls and reads: lists of tools, rules, and limits of numbers. Everything is compiled when it
+//! is loaded.
 
 mod argument;
 mod names;
@@ -14,9 +14,9 @@ use mcpmon_model::{Decimal, Digest, NameGlob};
 /// Lists and rules over calls and resources.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Rules {
-    /// Which tools may be called at all.
+    /// The tools that may be called at all.
     pub tools: ToolPolicy,
-    /// What holds for a call or a read that no rule matches.
+    /// The decision about a call or a read that no rule matches.
     pub default: Decision,
     /// Tools that may never be called.
     pub blocked_tools: Vec<SpellingGlob>,
@@ -28,11 +28,11 @@ pub struct Rules {
     pub resources: Vec<ResourceRule>,
     /// Bounds of numbers in arguments, in the order of the file.
     pub limits: Vec<ValueLimit>,
-    /// What must let a use through as well: see [`Rules::tightened_by`].
+    /// The rules of a second policy, which must let a use pass too: see [`Rules::tightened_by`].
     pub on_top: Option<Box<Self>>,
 }
 
-/// What a rule does.
+/// The decision of a rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Decision {
     /// Lets it through.
@@ -70,17 +70,17 @@ pub struct ToolEntry {
 /// A rule over calls.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CallRule {
-    /// What events call it; unique.
+    /// The name of the rule in events; unique.
     pub id: String,
     /// For which tools it holds.
     pub tool: ToolMatch,
     /// For which servers it holds; `None` for all.
     pub server: Option<SpellingGlob>,
-    /// What arguments must be: all of it.
+    /// The conditions on arguments; all must hold.
     pub arguments: Vec<(ArgumentPath, PathGlob)>,
-    /// What it does.
+    /// The decision of the rule.
     pub decision: Decision,
-    /// Why, without a full stop; may be empty.
+    /// The reason, without a full stop; may be empty.
     pub reason: String,
 }
 
@@ -98,7 +98,7 @@ pub struct ToolMatch {
 /// A rule over resources.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ResourceRule {
-    /// What events call it; unique.
+    /// The name of the rule in events; unique.
     pub id: String,
     /// The whole URI.
     pub uri: Option<UriGlob>,
@@ -106,28 +106,28 @@ pub struct ResourceRule {
     pub regex: Option<Pattern>,
     /// Its scheme, in lower case.
     pub scheme: Option<String>,
-    /// What it does.
+    /// The decision of the rule.
     pub decision: Decision,
-    /// Why, without a full stop; may be empty.
+    /// The reason, without a full stop; may be empty.
     pub reason: String,
 }
 
 /// Bounds of a number in a call's arguments.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ValueLimit {
-    /// What events call it; unique.
+    /// The name of the rule in events; unique.
     pub id: String,
     /// For which tools it holds.
     pub tool: ToolMatch,
-    /// Which argument.
+    /// The argument it limits.
     pub argument: ArgumentPath,
     /// Smallest value.
     pub min: Option<Decimal>,
     /// Largest value.
     pub max: Option<Decimal>,
-    /// What happens outside of them: [`Decision::Audit`] or [`Decision::Block`].
+    /// The decision outside the limits: [`Decision::Audit`] or [`Decision::Block`].
     pub decision: Decision,
-    /// Why, without a full stop; may be empty.
+    /// The reason, without a full stop; may be empty.
     pub reason: String,
 }
 
@@ -138,12 +138,13 @@ pub struct UriGlob {
     lowered: NameGlob,
 }
 
-/// How strictly a condition is read: what refuses takes every doubt for a match, what allows takes none.
+/// The strictness with which a condition is read: a refusing rule takes every doubt for a match, an allowing
+/// one takes none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reading {
-    /// What looks like it, in any of its meanings, matches.
+    /// A value that matches in any of its meanings is a match.
     Wide,
-    /// It matches where every meaning does.
+    /// A value is a match only if every one of its meanings is.
     Narrow,
 }
 
@@ -175,7 +176,7 @@ impl Decision {
         }
     }
 
-    /// How conditions of a rule that decides so are read.
+    /// Returns the reading of the conditions of a rule with this decision.
     #[must_use]
     pub const fn reading(self) -> Reading {
         match self {

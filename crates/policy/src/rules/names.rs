@@ -40,7 +40,7 @@ impl<'a> Spellings<'a> {
         self.written
     }
 
-    /// What a regular expression that refuses is tried on.
+    /// Returns the texts that a refusing regular expression is tried on.
     pub(super) fn texts(&self) -> [&str; 4] {
         [
             self.written,

@@ -8,21 +8,21 @@ use regex::{Regex, RegexBuilder};
 #[derive(Clone, Debug)]
 pub struct Pattern(Regex);
 
-/// Why a text is no pattern.
+/// The reason why a text is not a valid pattern.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PatternError {
     /// Nothing there.
     #[error("an empty pattern would match everything")]
     Empty,
-    /// It is written wrongly.
+    /// The pattern has a syntax error.
     #[error("no valid regular expression: {message}{}", at.map_or_else(String::new, |at| format!(" (at character {at})")))]
     Syntax {
-        /// What is wrong.
+        /// The error.
         message: String,
-        /// Where: the first character is 1.
+        /// The position of the error; the first character is 1.
         at: Option<usize>,
     },
-    /// It would take too much memory.
+    /// The pattern would take too much memory.
     #[error("the pattern is too large: at most {} characters, and {} KiB when compiled", MAX_PATTERN, MAX_COMPILED >> 10)]
     TooLarge,
 }
@@ -80,7 +80,7 @@ fn compile(pattern: &str) -> Result<Regex, PatternError> {
     })
 }
 
-/// What a drawing of a wrong pattern says: the pattern, a caret below it, and a last line with the message.
+/// Reads the drawing of a wrong pattern: the pattern, a caret below it, and a last line with the message.
 fn drawn(drawing: &str) -> PatternError {
     const INDENT: usize = 4;
     let message = drawing.lines().last().unwrap_or(drawing);

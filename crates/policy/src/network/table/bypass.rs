@@ -12,7 +12,7 @@ use crate::{
 /// Name of its rule in events.
 const NAME: &str = "network.proxy_bypass";
 
-/// Whether a model is there.
+/// A mark: a model is reached at this address.
 #[derive(Clone, Copy, Debug, Default)]
 struct Model(bool);
 

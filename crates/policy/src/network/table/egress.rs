@@ -17,14 +17,14 @@ use crate::{
     network::{Endpoint, Target},
 };
 
-/// What an entry says of a destination; the later one wins.
+/// The stance of an entry on a destination; the later one wins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Stance {
     Allow,
     Deny,
 }
 
-/// What the entries of each server say, by the server's place among the restricted ones.
+/// The stances of all servers, by the server's position among the restricted ones.
 #[derive(Clone, Debug, Default)]
 struct Stances(BTreeMap<usize, Stance>);
 

@@ -4,17 +4,17 @@ use std::collections::BTreeMap;
 
 use crate::Cidr;
 
-/// What rules say about one range and port. Merging is commutative, associative and idempotent.
+/// The statements of rules about one range and port. Merging is commutative, associative and idempotent.
 pub(super) trait Merge: Clone + Default {
     /// Adds what `other` says.
     fn merge(&mut self, other: &Self);
 }
 
-/// What is said about ranges, before anything is inherited.
+/// The statements about ranges, before anything is inherited.
 #[derive(Debug)]
 pub(super) struct Ranges<M>(BTreeMap<Cidr, ByPort<M>>);
 
-/// What is said about one range: for every port, and for some.
+/// The statements about one range: for every port, and for some.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ByPort<M> {
     /// For ports without a value of their own.

@@ -46,14 +46,14 @@ pub const MAX_ENTRIES: usize = 1 << 17;
 /// Most entries of the port table.
 pub const MAX_PORT_ENTRIES: usize = 1 << 17;
 
-/// What the kernel looks up, and what its answers mean.
+/// The tables that the kernel looks up, and the meaning of their entries.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tables {
     /// List, first address and prefix length of IPv4 ranges.
     pub v4: BTreeMap<(u32, Ipv4Addr, u8), Entry>,
     /// List, first address and prefix length of IPv6 ranges.
     pub v6: BTreeMap<(u32, Ipv6Addr, u8), Entry>,
-    /// What holds for single ports: port set and port.
+    /// The verdicts for single ports, by port set and port.
     pub ports: BTreeMap<(u32, u16), Verdict>,
     /// Rules by their number.
     pub rules: BTreeMap<u32, RuleInfo>,
@@ -63,7 +63,7 @@ pub struct Tables {
     pub unresolved: BTreeSet<HostName>,
 }
 
-/// What holds for a range.
+/// The entry for a range.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Entry {
     /// For ports that the port set does not name.
@@ -72,7 +72,8 @@ pub struct Entry {
     pub ports: u32,
 }
 
-/// What holds for a destination: rule numbers, 0 for none. Egress lists use `deny_host` only, [`LIST_PROXIED`] `watch` too.
+/// The verdict for a destination: rule numbers, 0 for none. Egress lists use `deny_host` only,
+/// [`LIST_PROXIED`] `watch` too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Verdict {
     /// Refused for every process the list holds for.
@@ -83,18 +84,18 @@ pub struct Verdict {
     pub watch: u32,
 }
 
-/// What a rule number stands for.
+/// The rule behind a rule number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuleInfo {
     /// Name in events: as configured, a server's id, or `ID.egress`.
     pub name: String,
-    /// What it does and where it comes from.
+    /// The kind of the rule, with its source.
     pub kind: RuleKind,
     /// Names behind its resolved addresses; the first where several share one.
     pub remote_names: BTreeMap<IpAddr, HostName>,
 }
 
-/// What a rule does and where it comes from.
+/// The kind of a rule, with its source.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RuleKind {
     /// `network.watch`.
@@ -115,7 +116,7 @@ pub enum RuleKind {
     Canary,
 }
 
-/// Whom the tables refuse anything to, beside the self-test's address.
+/// The processes that the tables refuse any address, besides the self-test's address.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Refusals {
     /// Every process.
@@ -126,7 +127,7 @@ pub struct Refusals {
     pub lists: bool,
 }
 
-/// How much there is, for a status line.
+/// The sizes of the tables, for a status line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// Rules, the self-test's included.
@@ -141,7 +142,7 @@ pub struct Summary {
     pub unresolved: BTreeSet<HostName>,
 }
 
-/// Why rules do not fit into the kernel.
+/// The reason why rules do not fit into the kernel.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CompileError {
     /// A table would overflow. Counting stops at the first range or port set that does not fit.
@@ -193,7 +194,7 @@ pub fn compile(
 }
 
 impl Tables {
-    /// What the kernel answers for `address` and `port` in `list`.
+    /// Returns the kernel's verdict for `address` and `port` in `list`.
     #[must_use]
     pub fn lookup(&self, list: u32, address: IpAddr, port: u16) -> Verdict {
         let Some(entry) = self.longest_prefix(list, address.to_canonical()) else {
@@ -214,7 +215,7 @@ impl Tables {
         })
     }
 
-    /// Whom anything is refused to.
+    /// Returns the processes that are refused any address.
     #[must_use]
     pub fn refusals(&self) -> Refusals {
         let mut found = Refusals::default();
@@ -232,7 +233,7 @@ impl Tables {
         found
     }
 
-    /// How much there is.
+    /// Returns the sizes.
     #[must_use]
     pub fn summary(&self) -> Summary {
         let v4_addresses = self.v4.keys().filter(|(_, _, prefix)| *prefix == 32).count();

@@ -1,4 +1,4 @@
-//! What names mean right now.
+//! Addresses of names at this time.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
