@@ -1,4 +1,4 @@
-//! Who can read and replace a store: modes and group of its files, and what is refused as unsafe.
+//! Access to a store: modes and group of its files, and checks that refuse unsafe paths.
 //!
 //! The file itself may be no symbolic link and must be ours; its directory must be ours or root's and not
 //! writable by everyone, unless sticky. Then nobody else can put another file in its place.
@@ -13,12 +13,12 @@ use std::{
 const DIRECTORY_MODE: u32 = 0o750;
 const FILE_MODE: u32 = 0o640;
 const OWNER: u32 = 0o700;
-/// What a mode has beside the kind of a file.
+/// The permission bits of a mode.
 const PERMISSIONS: u32 = 0o7777;
 const WRITABLE_BY_OTHERS: u32 = 0o002;
 const STICKY: u32 = 0o1000;
 
-/// Who besides the owner may read a store.
+/// The users who may read a store besides its owner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Access {
     /// Group that may read it, given to the directory made for it and to its files; `None` for nobody but the owner
@@ -26,7 +26,7 @@ pub struct Access {
     pub group: Option<u32>,
 }
 
-/// Why a path cannot hold a store.
+/// The reason why a path cannot hold a store.
 #[derive(Debug, thiserror::Error)]
 pub enum AccessError {
     /// The path names no file.
@@ -42,7 +42,7 @@ pub enum AccessError {
         path: PathBuf,
         /// Its owner.
         owner: u32,
-        /// Who we are.
+        /// Our user id.
         us: u32,
     },
     /// Everyone can replace files in the directory.
@@ -51,11 +51,11 @@ pub enum AccessError {
     /// The system refused.
     #[error("cannot {what} {path}", path = path.display())]
     Io {
-        /// What was tried.
+        /// The operation that failed.
         what: &'static str,
         /// On what.
         path: PathBuf,
-        /// Why it failed.
+        /// The cause.
         #[source]
         source: io::Error,
     },

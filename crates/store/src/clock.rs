@@ -1,4 +1,4 @@
-//! Whether the time of day is to be believed before anything is removed for its age: a clock that was set forward makes
+//! Trust in the clock, checked before anything is removed for its age: a clock that was set forward makes
 //! everything old at once.
 //!
 //! The time since boot goes on whatever the clock is set to. Where the clock is ahead of what both told last, nothing is
@@ -11,11 +11,11 @@ use mcpmon_model::Timestamp;
 use nix::time::{ClockId, clock_gettime};
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-/// How long a clock that jumped has to go on as it should.
+/// The time a clock that jumped has to run regularly before it is trusted.
 const PROOF: i64 = 24 * HOUR;
-/// How far the clock may get ahead while this boot lasts: it is slewed, and read a moment apart.
+/// The time the clock may gain during one boot: it is slewed, and the clocks are read a moment apart.
 const DRIFT: i64 = 5 * 60 * SECOND;
-/// How long a host may be off without a doubt: holidays.
+/// The time a host may be off without doubt, such as holidays.
 const OFF: i64 = 21 * 24 * HOUR;
 const HOUR: i64 = 3600 * SECOND;
 const SECOND: i64 = 1_000_000_000;
@@ -27,12 +27,12 @@ pub(super) struct Uptime {
     nanoseconds: i64,
 }
 
-/// What the clock is worth.
+/// The trust in the clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Belief {
     /// True if what it says makes anything old.
     pub(super) is_believed: bool,
-    /// How far it just jumped.
+    /// The size of the latest jump.
     pub(super) jump: Option<Duration>,
 }
 
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
     use crate::sample;
 
-    /// What is believed at these hours of the clock and of the time since boot.
+    /// Returns whether the clock is trusted at these hours of the clock and of the time since boot.
     fn believed(looks: &[(i64, &str, i64)]) -> Vec<bool> {
         let (_directory, store) = sample::store();
         let look = |&(wall, boot, uptime): &(i64, &str, i64)| {

@@ -1,4 +1,4 @@
-//! What is kept, and where it goes: into a store, or to whoever has one.
+//! Entries: the items that are recorded, in a store or by the process that has one.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ pub enum Entry {
     Definition(DefinitionRecord),
     /// A definition to forget.
     ForgetDefinition(DefinitionKey),
-    /// What happened in a session, for the rules over several servers.
+    /// Recent calls of a session, for the rules over several servers.
     Recent(SessionId, Box<Recent>),
     /// A result that nobody read yet for what is sensitive in it; kept as it is known.
     Unread(SessionId, Box<RecentOutput>, Box<str>),
@@ -41,7 +41,7 @@ pub enum Entry {
     ForgetRunning,
     /// A daemon watches.
     Watch(Span),
-    /// What became of events that go to the webhook.
+    /// The state of events for the webhook.
     Unposted(Unposted),
     /// Another policy is in force.
     PolicyChanged,
@@ -76,12 +76,12 @@ impl Entry {
     }
 }
 
-/// What became of events that go to the webhook. Those that it has not acknowledged are kept in the store.
+/// The state of events for the webhook. Those that it has not acknowledged are kept in the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unposted {
     /// Events that are still to be posted.
     pub waiting: Vec<(Uuid, Timestamp)>,
-    /// When another process may post them: whoever claims them extends this while it lives.
+    /// The time from which another process may post them: the claiming process extends it while it lives.
     pub claimed_until: Timestamp,
     /// Events that the webhook acknowledged, or refused for good.
     pub settled: Vec<Uuid>,
@@ -96,30 +96,30 @@ pub struct ClaimedPosts {
     pub lost: u64,
 }
 
-/// Whether the limits hold now.
+/// The progress of applying the limits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Progress {
-    /// They do.
+    /// The limits are met.
     #[default]
     Done,
     /// There is more to remove, when nothing else waits.
     More,
 }
 
-/// What the limits removed.
+/// The number of events that the limits removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pruned {
-    /// Whether there is more.
+    /// The progress.
     pub progress: Progress,
     /// Events that were older than `record.retention`.
     pub aged: u64,
     /// Events that made room within `record.max_size`.
     pub oversize: u64,
-    /// How far the clock jumped since the last time: nothing is removed for its age for a while.
+    /// The jump of the clock since the last time: nothing is removed for its age for a while.
     pub jump: Option<Duration>,
 }
 
-/// Where a recorder's writer takes what was recorded.
+/// The destination to which a recorder's writer takes entries.
 pub trait Destination: Send {
     /// Does with `entries` what is to be done once, however often they are taken there before they are kept.
     fn prepare(&mut self, entries: Vec<Entry>) -> Vec<Entry> {

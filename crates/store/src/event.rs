@@ -30,23 +30,23 @@ pub struct StoredEvent {
     pub id: Uuid,
     /// The `type` field.
     pub kind: String,
-    /// When it happened.
+    /// The time of the event.
     pub timestamp: Timestamp,
-    /// Where it happened.
+    /// The host.
     pub host: String,
     /// Agent session.
     pub session_id: Option<String>,
     /// Server it concerns.
     pub server_id: Option<String>,
-    /// Which sense saw it.
+    /// The layer that observed it.
     pub layer: Layer,
-    /// How bad it is.
+    /// The severity.
     pub severity: Severity,
-    /// What was done.
+    /// The action taken.
     pub action: Action,
     /// Rule that decided.
     pub rule: Option<String>,
-    /// Why.
+    /// The reason.
     pub reason: Option<String>,
     /// Process it concerns.
     pub process: Option<ProcessRef>,

@@ -30,9 +30,10 @@ impl Follow {
         Ok((Self { reader, filter, seq }, events))
     }
 
-    /// What came since the last look; empty when nothing did.
+    /// Returns the events since the last call.
     ///
     /// # Errors
+    ///
     /// Returns an error if the store cannot be read.
     pub fn next_events(&mut self) -> Result<Vec<StoredEvent>, QueryError> {
         self.thaw();

@@ -1,12 +1,13 @@
-//! What persons had forgotten of definitions, and when: writers and judges that have not heard of it still hold it.
+//! Definitions that a person had forgotten, with the times: writers and sessions that do not know of it still
+//! hold them.
 
 use mcpmon_model::{DefinitionRecord, PinKey, Timestamp};
 use rusqlite::{Connection, params};
 
 use super::definitions::Selection;
 
-/// How long it is remembered that a person had definitions forgotten, nanoseconds: writers that have not heard of it
-/// still put what they hold.
+/// The time, in nanoseconds, for which a forget order is remembered: writers that do not know of it still put
+/// the definitions they hold.
 pub(super) const REMEMBERED: i64 = 3_600_000_000_000;
 
 /// Notes that a person has what is selected forgotten.
@@ -22,7 +23,8 @@ pub(super) fn note(connection: &Connection, now: Timestamp, selection: &Selectio
     Ok(())
 }
 
-/// When a person had definitions of one server and user forgotten, and of which name, `None` for all of them.
+/// Returns the forget orders for definitions of one server and user: the time and the name, `None` for all
+/// names.
 pub(super) fn of(
     connection: &Connection,
     identity: &PinKey,
@@ -38,7 +40,8 @@ pub(super) fn of(
         .collect()
 }
 
-/// Whether a person had it forgotten after it was listed. Only for a while: a clock may be set back.
+/// Returns whether a person had the definition forgotten after it was listed. The answer holds only for a
+/// while: a clock may be set back.
 pub(super) fn is_over(connection: &Connection, record: &DefinitionRecord) -> rusqlite::Result<bool> {
     let seen = record.last_seen.0;
     connection

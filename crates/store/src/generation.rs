@@ -20,7 +20,7 @@ use super::{
 pub struct Generation(Page);
 
 impl Generation {
-    /// Where the number of `store` is.
+    /// Returns the path of the change counter of `store`.
     #[must_use]
     pub fn path(store: &Path) -> PathBuf {
         let mut name = store.as_os_str().to_owned();
@@ -84,7 +84,7 @@ impl Counter {
 pub(super) struct Counters {
     /// Beside the store.
     own: Counter,
-    /// Where it was before the store moved: who maps that hears of changes, too.
+    /// The counter at the place the store moved from: processes that map it see changes, too.
     before: Option<Counter>,
 }
 

@@ -20,7 +20,7 @@ use super::{Access, StoredEvent, json};
 const MAX_SIZE: u64 = 1 << 20;
 /// Files taken over at a time at most.
 const MAX_ORPHANS: usize = 256;
-/// What the names of journals end with.
+/// The suffix of journal files.
 const SUFFIX: &str = ".blocks";
 
 /// The journal of this process.
@@ -123,7 +123,7 @@ impl Drop for Journal {
 pub(super) struct Orphan {
     path: PathBuf,
     _file: Flock<File>,
-    /// What it holds, as far as it can be read.
+    /// The events, as far as they can be read.
     pub(super) events: Vec<StoredEvent>,
 }
 

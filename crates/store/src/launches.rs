@@ -21,13 +21,13 @@ const MISMATCH: &str = "mcp_server_binary_mismatch";
 pub struct Launch {
     /// Its `mcp_server_started`.
     pub started: StoredEvent,
-    /// How it ended.
+    /// The end of the launch.
     pub ending: Ending,
     /// The `mcp_server_binary_mismatch` events of its process.
     pub mismatches: Vec<StoredEvent>,
 }
 
-/// How a launch ended.
+/// The end of a launch.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Ending {
     /// Not yet.

@@ -7,7 +7,7 @@ use std::{
 
 use super::Generation;
 
-/// Where a store is, and how large it may become there. Clones share it.
+/// The location of a store, and the size it may reach there. Clones share it.
 #[derive(Clone, Debug)]
 pub struct StoreLocation(Arc<Shared>);
 

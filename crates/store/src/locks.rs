@@ -1,11 +1,11 @@
-//! How a lock of a store is waited for that another process or thread holds.
+//! Waiting for a lock of a store that another process or thread holds.
 
 use std::{thread, time::Duration};
 
 /// Looks at it before it is given up: two seconds of them, and half a second where somebody waits.
 const LOOKS: i32 = 343;
 const LOOKS_MEANWHILE: i32 = 193;
-/// How late the kernel may wake somebody who waits, nanoseconds: by itself it takes as long as most locks are held.
+/// The slack of the kernel's timers, nanoseconds: by default it is as long as most locks are held.
 const SLACK: u64 = 1_000;
 
 /// Returns whether to look again, after a pause.
@@ -33,8 +33,8 @@ fn looks_again(looks: i32, most: i32) -> bool {
     is_patient
 }
 
-/// How long a lock is left alone before another look at it. SQLite's own first pause is a millisecond, and nearly all
-/// locks are held for less.
+/// Returns the pause before another attempt at a lock. SQLite's own first pause is a millisecond, and nearly
+/// all locks are held for less.
 const fn pause(looks: i32) -> Duration {
     Duration::from_micros(match looks {
         ..100 => 20,

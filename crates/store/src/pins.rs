@@ -11,7 +11,7 @@ use rusqlite::{Connection, Row, params};
 
 use super::{names, row};
 
-/// What one part must hash to, in one of the sets that are accepted.
+/// The accepted hash of one part, in one of the sets that are accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BinaryPin {
     /// Server, package and user it belongs to.
@@ -20,13 +20,13 @@ pub struct BinaryPin {
     pub number: u32,
     /// Part it covers.
     pub part: PinPart,
-    /// Where the part was when it was pinned.
+    /// The path of the part when it was pinned.
     pub path: PathBuf,
     /// Digest of the file, or of the package's manifest.
     pub hash: Digest,
     /// The package's manifest, from which changed files can be named; not kept where there are too many.
     pub manifest: Option<Vec<u8>>,
-    /// When it was pinned.
+    /// The time it was pinned.
     pub pinned_at: Timestamp,
     /// By whom: `first_use`, or a user's name.
     pub pinned_by: String,

@@ -1,4 +1,4 @@
-//! Where stores lie.
+//! Locations of stores.
 
 use std::path::{Path, PathBuf};
 

@@ -69,7 +69,7 @@ struct IndexList {
     value: Value,
     order: Order,
     piece: VecDeque<i64>,
-    /// How many the next piece has, and the last position of the latest one.
+    /// The length of the next piece, and the last position of the latest one.
     length: usize,
     last: Option<i64>,
     is_read: bool,
@@ -124,7 +124,7 @@ impl IndexList {
 pub(super) struct CommonPositions {
     order: Order,
     groups: Vec<Vec<IndexList>>,
-    /// Where to look next, and where to end.
+    /// The position to read next, and the end.
     next: i64,
     last: i64,
 }

@@ -1,4 +1,4 @@
-//! Which events, as values: every parameter is bound, none is part of the statement's text.
+//! Queries of events by values: every parameter is bound, none is part of the statement's text.
 
 use std::sync::LazyLock;
 
@@ -12,7 +12,7 @@ use super::{
     row,
 };
 
-/// What an event must be to be listed; an empty filter lists all.
+/// The conditions on listed events; an empty filter lists all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
     /// Of these types; of any, where there are none.
@@ -39,14 +39,14 @@ pub struct Filter {
     pub container: Option<String>,
 }
 
-/// Which of the matching events.
+/// The part of the matching events to return.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Window {
     Newest { limit: u32 },
     After { seq: i64, limit: u32 },
 }
 
-/// Where an event is, and when it happened.
+/// The position of an event, and its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Position {
     pub(super) seq: i64,
@@ -58,7 +58,7 @@ pub(super) struct Position {
 pub struct EventPositions(pub(super) Vec<Position>);
 
 impl EventPositions {
-    /// How many.
+    /// Returns the number of positions.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.0.len()
@@ -138,7 +138,7 @@ pub(super) fn event_at(connection: &Connection, seq: i64) -> rusqlite::Result<Op
         .optional()
 }
 
-/// Where matching events are, in the order in which they were recorded.
+/// Returns the positions of matching events, in the order in which they were recorded.
 pub(super) fn find(
     connection: &Connection,
     filter: &Filter,
@@ -188,7 +188,7 @@ fn within(connection: &Connection, filter: &Filter) -> rusqlite::Result<Option<O
         })
 }
 
-/// What an index answers: of each group one condition at least has to hold.
+/// Returns the conditions that an index answers: of each group at least one must hold.
 fn conditions(filter: &Filter) -> Vec<Vec<Condition>> {
     let any_of = |text, values: &[String]| {
         let values = values.iter().cloned();
@@ -254,7 +254,7 @@ fn trace(filter: &Filter) -> Vec<Condition> {
     ]
 }
 
-/// What no index answers: an event that meets the rest is looked at for it.
+/// The conditions that no index answers: events that meet the rest are read to check them.
 struct RemainingConditions {
     select: String,
     values: Vec<Value>,
@@ -287,7 +287,7 @@ impl RemainingConditions {
         Self { select, values }
     }
 
-    /// When the event at a position happened, where it meets them.
+    /// Returns the time of the event at a position, if it meets them.
     fn time_of(&self, connection: &Connection, seq: i64) -> rusqlite::Result<Option<Timestamp>> {
         let mut select = connection.prepare_cached(&self.select)?;
         let seq = Value::from(seq);

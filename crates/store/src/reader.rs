@@ -34,16 +34,16 @@ pub struct Reader {
     view: View,
 }
 
-/// How far a reader sees.
+/// The view of a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum View {
-    /// What is written while it reads.
+    /// The view includes later writes.
     Live,
     /// The file as it was when it was opened.
     Frozen,
 }
 
-/// Why a store cannot be read.
+/// The reason why a store cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// No such file.
@@ -57,7 +57,7 @@ pub enum OpenError {
     Schema {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The defect of the schema.
         #[source]
         source: SchemaError,
     },
@@ -66,7 +66,7 @@ pub enum OpenError {
     Io {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
@@ -140,9 +140,11 @@ impl Reader {
         self.run(|connection| query::events(connection, filter, Window::Newest { limit }))
     }
 
-    /// Where the newest `limit` events are that match, in the order in which they were recorded.
+    /// Returns the positions of the newest `limit` events that match, in the order in which they were
+    /// recorded.
     ///
     /// # Errors
+    ///
     /// Returns an error if the store cannot be read.
     pub fn find(&self, filter: &Filter, limit: u32) -> Result<EventPositions, QueryError> {
         self.run(|connection| query::find(connection, filter, Window::Newest { limit }))
@@ -187,9 +189,10 @@ impl Reader {
         self.run(|connection| launches::load(connection, filter, limit))
     }
 
-    /// Where the newest `limit` tool calls are that match, oldest first.
+    /// Returns the positions of the newest `limit` tool calls that match, oldest first.
     ///
     /// # Errors
+    ///
     /// Returns an error if the store cannot be read.
     pub fn calls(&self, filter: &Filter, limit: u32) -> Result<Vec<CallPlaces>, QueryError> {
         self.run(|connection| calls::find(connection, filter, limit))
@@ -235,17 +238,20 @@ impl Reader {
         self.run(|connection| definitions::of(connection, identity))
     }
 
-    /// What a person refused of one server, package and user, and who.
+    /// Returns the definitions of one server, package and user that a person refused, and the person.
     ///
     /// # Errors
+    ///
     /// Returns an error if the store cannot be read.
     pub fn refused(&self, identity: &PinKey) -> Result<Vec<(DefinitionKey, String)>, QueryError> {
         self.run(|connection| definitions::refused(connection, identity))
     }
 
-    /// When a person had definitions of one server and user forgotten, and of which name, `None` for all of them.
+    /// Returns the forget orders for definitions of one server and user: the name, `None` for all names, and
+    /// the time.
     ///
     /// # Errors
+    ///
     /// Returns an error if the store cannot be read.
     pub fn forgotten(&self, identity: &PinKey) -> Result<Vec<(Option<String>, Timestamp)>, QueryError> {
         self.run(|connection| forgotten::of(connection, identity))
@@ -275,25 +281,28 @@ impl Reader {
         self.run(|connection| bodies::table::of(connection, now, request))
     }
 
-    /// What persons stopped.
+    /// Returns the kill switches in force.
     ///
     /// # Errors
+    ///
     /// Returns an error if the store cannot be read.
     pub fn kills(&self) -> Result<Kills, QueryError> {
         self.run(kills::load)
     }
 
-    /// Who is in a session and has not left; some of them may be gone.
+    /// Returns the members of a session that have not left; some of them may have died.
     ///
     /// # Errors
+    ///
     /// Returns an error if the store cannot be read.
     pub fn members(&self, session: &SessionId) -> Result<Vec<Member>, QueryError> {
         self.run(|connection| sessions::members(connection, session))
     }
 
-    /// Who is in any session and has not left; those who were killed never say so.
+    /// Returns the members of all sessions that have not left; a killed one never reports that it leaves.
     ///
     /// # Errors
+    ///
     /// Returns an error if the store cannot be read.
     pub fn everybody(&self) -> Result<Vec<Member>, QueryError> {
         self.run(sessions::everybody)
@@ -307,9 +316,10 @@ impl Reader {
         self.run(|connection| sessions::load(connection, limit))
     }
 
-    /// When the oldest event happened that is kept.
+    /// Returns the time of the oldest event that is kept.
     ///
     /// # Errors
+    ///
     /// Returns an error if the store cannot be read.
     pub fn oldest_event(&self) -> Result<Option<Timestamp>, QueryError> {
         let select = "SELECT min(timestamp) FROM events";
@@ -343,7 +353,7 @@ impl Reader {
         self.view
     }
 
-    /// Where the store is.
+    /// Returns the path of the store.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path

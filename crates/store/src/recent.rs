@@ -1,5 +1,5 @@
-//! What happened in sessions a short while ago, for rules over the calls to several servers. Who checks a call reads
-//! what others added since, and adds its own, in one transaction.
+//! Recent calls of sessions, for rules over the calls to several servers. A check reads the calls that others
+//! added since, and adds its own, in one transaction.
 
 use std::time::Duration;
 
@@ -8,9 +8,10 @@ use rusqlite::{Connection, params};
 
 use super::{Store, StoreError};
 
-/// How long calls are kept: buckets that fill slower than this are full for a process that is new to them.
+/// The time for which calls are kept: a bucket that fills slower than this is full for a process that is new
+/// to it.
 const CALLS_KEPT: Duration = Duration::from_hours(1);
-/// How long results are kept: as long as the longest window that a configuration can have.
+/// The time for which results are kept: the longest window that a configuration can have.
 const OUTPUTS_KEPT: Duration = Duration::from_mins(10);
 /// Results and calls that are kept of all sessions, however young: what is recorded has its size limit, this has not.
 const MOST_OUTPUTS: u32 = 4096;
@@ -59,7 +60,8 @@ pub(super) fn put(connection: &Connection, session: &SessionId, recent: &Recent)
     Ok(row)
 }
 
-/// What was added to a session after a row, oldest first. What a later version wrote is left out.
+/// Returns the entries added to a session after a row, oldest first. Entries written by a later version are
+/// left out.
 fn since(connection: &Connection, session: &SessionId, after: i64) -> rusqlite::Result<Vec<(i64, Recent)>> {
     let rows: Vec<(i64, String)> = connection
         .prepare_cached(

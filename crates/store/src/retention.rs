@@ -24,7 +24,7 @@ const MOST_SERVERS: u32 = 10_000;
 /// While there are no more than so many notable events for each ordinary one, ordinary ones make room.
 const SPARED: i64 = 3;
 
-/// What a store may hold.
+/// The limits of a store's age and size.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Age at which events are removed.
@@ -170,7 +170,7 @@ mod tests {
 
     const DAY: Duration = Duration::from_hours(24);
 
-    /// What was removed for its age, and for the size.
+    /// Applies the limits until they are met; returns the numbers removed for age and for size.
     fn run_to_the_end(store: &mut Store, limits: Limits, now: i64) -> (u64, u64) {
         let (mut aged, mut oversize) = (0, 0);
         loop {

@@ -16,7 +16,7 @@ use super::{StoredEvent, names};
 pub(super) const COLUMNS: &str = "seq, id, type, timestamp, host, session_id, server_id, layer, severity, action, \
      rule, reason, pid, exe, comm, uid, container_id, pod_uid, namespace, pod, data";
 
-/// How many [`bind`] binds.
+/// The number of parameters that [`bind`] binds.
 const BOUND: usize = 20;
 
 /// Rows that one statement writes: to begin and end it, and to find the end of each index, costs as much as a row.
@@ -97,7 +97,7 @@ fn bind(statement: &mut Statement<'_>, first: usize, event: &StoredEvent) -> rus
     Ok(())
 }
 
-/// Whether an event is in the store already. The index over times finds it.
+/// Returns whether an event is stored already. The index over times finds it.
 pub(super) fn is_there(connection: &Connection, event: &StoredEvent) -> rusqlite::Result<bool> {
     connection
         .prepare_cached("SELECT EXISTS (SELECT 1 FROM events WHERE timestamp = ?1 AND id = ?2)")?
@@ -126,7 +126,7 @@ pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<StoredEvent> {
     })
 }
 
-/// How severities are kept, so that a minimum is a comparison.
+/// Returns the number that stands for a severity, so that a minimum is a comparison.
 pub(super) const fn rank(severity: Severity) -> i64 {
     match severity {
         Severity::Info => 0,

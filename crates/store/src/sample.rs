@@ -279,7 +279,7 @@ pub fn detected(tool: &str) -> Event {
     event
 }
 
-/// What was found in a result, all of it in one.
+/// Builds an event with all findings of one result.
 pub fn inspected(tool: &str) -> Event {
     let mut event = spoken(
         "files",

@@ -1,4 +1,4 @@
-//! What the tables look like, and how an older store becomes a current one.
+//! The schema: tables, and the migration of an older store.
 
 use rusqlite::{Connection, TransactionBehavior};
 
@@ -209,13 +209,13 @@ const MIGRATIONS: &[&str] = &[
 ",
 ];
 
-/// What outlives ordinary events where there is no room for all: detections, what was stopped, and whatever else is of
-/// severity medium or worse. That a poisoned result was withheld is told by what was found in it, which counts. As the
-/// index `events_notable` has it.
+/// The condition for events that outlive ordinary ones when the store is full: detections, stopped actions,
+/// and everything else of severity medium or worse. A withheld result is represented by the finding that
+/// caused it. The index `events_notable` has the same condition.
 pub(super) const NOTABLE: &str = "((severity >= 2 OR action IN ('block', 'would_block') OR type = 'mcp_detection') \
      AND NOT (type = 'mcp_tool_returned' AND rule IS 'output_poisoning'))";
 
-/// Why a file cannot be used as a store of this version.
+/// The reason why a file cannot be used as a store of this version.
 #[derive(Debug, thiserror::Error)]
 pub enum SchemaError {
     /// A database of another program.

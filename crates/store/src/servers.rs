@@ -1,4 +1,4 @@
-//! What the store knows of each server: a summary of its events, kept up to date as they are written.
+//! Summaries of servers, kept up to date as their events are written.
 
 use std::collections::BTreeMap;
 
@@ -13,11 +13,11 @@ use super::{StoredEvent, names, row};
 pub struct ServerSummary {
     /// Its id.
     pub server_id: String,
-    /// How it is reached, where known.
+    /// The way it is reached, if known.
     pub server_type: Option<ServerType>,
-    /// What it is doing, as far as the events tell.
+    /// The state of the server, as far as the events tell.
     pub status: ServerStatus,
-    /// How its latest start compared with its pins.
+    /// The relation of its latest start to its pins.
     pub pin: Option<PinState>,
     /// Digest of the executable of its latest start.
     pub exe_sha256: Option<Digest>,
@@ -35,12 +35,12 @@ pub struct ServerSummary {
     pub command: Option<String>,
 }
 
-/// What a server is doing.
+/// The state of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServerStatus {
     /// So many of its processes run.
     Running(u32),
-    /// It was started before, and no process of it runs.
+    /// The server was started before, and no process of it runs.
     Stopped,
     /// Refused at its latest start.
     Denied,
@@ -55,7 +55,7 @@ pub enum ServerStatus {
 pub struct DeclaredServer {
     /// Its id.
     pub server_id: ServerId,
-    /// How it is reached.
+    /// The way it is reached.
     pub server_type: ServerType,
     /// Command line or URL.
     pub command: String,
@@ -155,7 +155,7 @@ pub(super) fn apply(
     }
 }
 
-/// What an event of this kind says of its server.
+/// Updates the summary of a server with an event.
 fn take_in(
     connection: &Connection,
     server: &str,

@@ -13,11 +13,11 @@ const MOST_SESSIONS: u32 = 10_000;
 pub struct Member {
     /// The session.
     pub session: SessionId,
-    /// Whose session it is, where known: the agent's command name.
+    /// The agent's command name, if known.
     pub agent: Option<String>,
     /// The server.
     pub identity: PinKey,
-    /// Who speaks for it: the wrapper or proxy.
+    /// The process that represents it: the wrapper or proxy.
     pub process: ProcessId,
 }
 
@@ -28,9 +28,9 @@ pub struct SessionSummary {
     pub id: String,
     /// The agent's command name, where known.
     pub agent: Option<String>,
-    /// When its first server joined.
+    /// The time its first server joined.
     pub started: Timestamp,
-    /// When its last server left; `None` while one is there, or where that was not seen.
+    /// The time its last server left; `None` while one is a member, or if that was not seen.
     pub ended: Option<Timestamp>,
     /// Ids of its servers, each once.
     pub servers: Vec<String>,
@@ -87,7 +87,8 @@ pub(super) fn leave(connection: &Connection, now: Timestamp, member: &Member) ->
         .map(drop)
 }
 
-/// Who is in a session, by whatever name, and has not left. One that was killed never says so: the caller looks who still lives.
+/// Returns the members of a session, under any of its names, that have not left. A killed one never reports
+/// that it leaves: the caller checks which still live.
 pub(super) fn members(connection: &Connection, session: &SessionId) -> rusqlite::Result<Vec<Member>> {
     // How the ids of the same session under other names end.
     let root = format!("-{}", session.key().as_str());
@@ -107,7 +108,7 @@ pub(super) fn members(connection: &Connection, session: &SessionId) -> rusqlite:
         .collect()
 }
 
-/// Who is in any session and has not left, as [`members`] tells it of one.
+/// Returns the members of all sessions that have not left, as [`members`] does for one.
 pub(super) fn everybody(connection: &Connection) -> rusqlite::Result<Vec<Member>> {
     connection
         .prepare_cached(
@@ -119,7 +120,7 @@ pub(super) fn everybody(connection: &Connection) -> rusqlite::Result<Vec<Member>
         .collect()
 }
 
-/// Whether a session is remembered.
+/// Returns whether a session is recorded.
 pub(super) fn is_known(connection: &Connection, session: &SessionId) -> rusqlite::Result<bool> {
     connection
         .prepare_cached("SELECT 1 FROM sessions WHERE id = ?1")?

@@ -18,7 +18,7 @@ pub struct Sole {
     _file: Flock<File>,
 }
 
-/// Why a daemon cannot have a store for itself.
+/// The reason why a daemon cannot have a store for itself.
 #[derive(Debug, thiserror::Error)]
 pub enum SoleError {
     /// Another one has it.
@@ -40,7 +40,7 @@ pub enum SoleError {
     Io {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },

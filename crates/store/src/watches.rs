@@ -1,13 +1,14 @@
-//! When a daemon watched the host: what happened at other times nobody saw but the wrappers and proxies that took part.
+//! Times in which a daemon watched the host: outside of them only the wrappers and proxies that took part saw
+//! anything.
 
 use std::time::Duration;
 
 use mcpmon_model::Timestamp;
 use rusqlite::{Connection, params};
 
-/// How often a daemon says that it watches.
+/// The interval at which a daemon records that it watches.
 pub const WATCH_INTERVAL: Duration = Duration::from_secs(15);
-/// How far apart two times of watching may be without a gap in between.
+/// The time that two periods of watching may be apart without a gap in between.
 const TOLERANCE: i64 = 20 * 1_000_000_000;
 /// Times of watching remembered at most: one for each start of a daemon.
 const MOST_WATCHES: u32 = 1000;

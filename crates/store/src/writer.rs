@@ -19,13 +19,13 @@ use super::{
 
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// How long nothing is recorded until the destination rests.
+/// The time without recording after which the destination rests.
 const REST: Duration = Duration::from_millis(500);
 
 /// Retention runs after this long, or after so many events, whichever is first.
 const RETENTION_INTERVAL: Duration = Duration::from_secs(60);
 const RETENTION_EVENTS: u64 = 20_000;
-/// How often a process claims what it posts anew, and looks for what nobody posts.
+/// The interval at which a process renews the claims on its posts, and looks for unclaimed ones.
 const CLAIM_INTERVAL: Duration = Duration::from_secs(60);
 /// Bytes of bodies that bring it as much forward as an event.
 const BODY_BYTES: u64 = 1 << 10;
@@ -38,22 +38,22 @@ pub(super) struct Writer {
     /// Beside which journals are.
     store: PathBuf,
     settings: Settings,
-    /// When retention is next due by time, and how many events bring it forward.
+    /// The time at which retention is next due, and the number of events that bring it forward.
     next_retention: Instant,
     events_until_retention: u64,
     removed: Removed,
-    /// When events for the webhook are claimed next.
+    /// The time of the next claim of events for the webhook.
     next_claim: Instant,
 }
 
-/// How often it is told what `record.retention` removed.
+/// The interval at which removals by `record.retention` are reported.
 const AGED_INTERVAL: Duration = Duration::from_secs(3600);
 
-/// What the limits removed and nobody was told yet.
+/// The removals that are not reported yet.
 #[derive(Debug)]
 struct Removed {
     aged: u64,
-    /// When it is due to be told of that.
+    /// The time at which removals are reported next.
     aged_due: Instant,
     oversize: u64,
     jump: Option<Duration>,
@@ -75,7 +75,7 @@ impl Removed {
         self.jump = pruned.jump.or(self.jump);
     }
 
-    /// What is to be told now; `is_last`, of whatever there is.
+    /// Returns the events to record now; `is_last` takes all that remain.
     fn take_events(&mut self, is_last: bool) -> Vec<Event> {
         let mut events = Vec::new();
         if let Some(jump) = self.jump.take() {

@@ -1,4 +1,4 @@
-//! What of an exchange is kept, where `llm_storage` asks for it.
+//! Bodies of one exchange as they are kept, if `llm_storage` asks for it.
 
 use mcpmon_model::{Exchange, Timestamp};
 

@@ -22,16 +22,16 @@ use crate::{Entry, Filter, Reader, Recorder, StoredEvent, writer::now};
 const QUEUE: usize = 256;
 /// Bytes of bodies in memory: those that are gathered, and those that wait.
 const ROOM: usize = 128 << 20;
-/// How long one may take to be on disk.
+/// The longest time until one is on disk.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How often it is told what was lost.
+/// The interval at which losses are reported.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// What events call it.
+/// The name of this component in events.
 const COMPONENT: &str = "LLM body storage";
 /// Names of the events that say how it is.
 const DEGRADED: &str = "mcp_enforcement_degraded";
 const RESTORED: &str = "mcp_enforcement_restored";
-/// How many of them are looked at for the latest word on it.
+/// The number of them that are searched for the latest report.
 const LOOKED_AT: u32 = 200;
 
 /// The `llm_storage` section.
@@ -41,22 +41,22 @@ pub struct BodySettings {
     pub key_file: Option<PathBuf>,
     /// Bytes that are kept of one body.
     pub max_body: usize,
-    /// How long they are kept.
+    /// The time for which they are kept.
     pub retention: Duration,
 }
 
-/// Whether bodies are kept, as `mcpmon status` shows it.
+/// The state of body storage, as `mcpmon status` shows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BodyStorage {
-    /// They are, sealed with the key of this name.
+    /// Bodies are kept, sealed with the key of this name.
     Kept {
         /// The name.
         key: String,
     },
-    /// They should be, and cannot.
+    /// Bodies should be kept, and cannot be.
     NotKept {
-        /// Why.
+        /// The cause.
         cause: String,
     },
 }
@@ -83,7 +83,7 @@ struct Shared {
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// What is in memory, and what did not get there.
+/// The memory in use, and the losses for lack of it.
 #[derive(Debug)]
 struct Room {
     free: AtomicUsize,
@@ -164,7 +164,7 @@ impl Keeper {
         }
     }
 
-    /// What it seals with.
+    /// Returns the state of the storage, with its key.
     #[must_use]
     pub fn storage(&self) -> BodyStorage {
         BodyStorage::Kept {
@@ -315,7 +315,7 @@ impl Drop for Gathered {
     }
 }
 
-/// What the thread works with.
+/// The state of the thread.
 struct Sealer {
     key: BodyKey,
     retention: Duration,

@@ -17,7 +17,7 @@ use ring::aead::{CHACHA20_POLY1305, LessSafeKey, UnboundKey};
 const LENGTH: usize = 32;
 /// Longest file that is read: a key in hexadecimal digits, with a line break.
 const LONGEST_FILE: u64 = 128;
-/// What a key's name is made of beside the key, so that it is the digest of nothing else.
+/// The prefix of the text whose digest names a key, so that it is the digest of nothing else.
 const NAMING: &[u8] = b"mcpmon body key\0";
 /// Hexadecimal digits of a key's name.
 const NAME: usize = 16;
@@ -28,13 +28,13 @@ pub struct BodyKey {
     name: String,
 }
 
-/// Why there is no key.
+/// The reason why there is no key.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
     /// None is named.
     #[error("no key is named in `llm_storage.key_file`")]
     Unnamed,
-    /// It is none.
+    /// The file does not hold a key.
     #[error(
         "{path} holds no key of {LENGTH} bytes, raw, in {} hexadecimal digits or in base64: make one with `openssl rand -hex {LENGTH}`",
         2 * LENGTH, path = .0.display()
@@ -51,7 +51,7 @@ pub enum KeyError {
     Io {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
 }
@@ -81,7 +81,7 @@ impl BodyKey {
         }
     }
 
-    /// What tells it from other keys, and nothing about it.
+    /// Returns the name, which tells the key from others and nothing about it.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name

@@ -8,10 +8,10 @@ use ring::{
 
 use super::BodyKey;
 
-/// What the bound text begins with; another layout of it is another version.
+/// The prefix of the authenticated text; another layout of it is another version.
 const VERSION: &[u8] = b"mcpmon body 1";
 
-/// Which way a body went.
+/// The direction of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// To a model, as it was sent on.
@@ -25,13 +25,13 @@ pub enum Side {
 pub struct Label {
     /// Id of the exchange, as in events.
     pub request: String,
-    /// Which way it went.
+    /// The direction.
     pub side: Side,
     /// The session, where known.
     pub session: Option<SessionId>,
     /// The API.
     pub dialect: String,
-    /// When it began.
+    /// The time it began.
     pub at: Timestamp,
     /// Bytes that went by.
     pub length: u64,
@@ -46,13 +46,13 @@ pub struct SealedBody {
     pub label: Label,
     /// Name of its key.
     pub key: String,
-    /// When it is to be removed.
+    /// The time at which it is to be removed.
     pub expires: Timestamp,
     pub(super) nonce: [u8; NONCE_LEN],
     pub(super) sealed: Vec<u8>,
 }
 
-/// Why a body cannot be read.
+/// The reason why a body cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unsealed {
     /// The key is another.
@@ -63,7 +63,7 @@ pub enum Unsealed {
         /// Name of the one that was tried.
         given: String,
     },
-    /// It is not as it was written.
+    /// The body is not as it was written.
     #[error("it was changed since it was written: its seal is broken")]
     Broken,
     /// There is no chance to be had.

@@ -9,7 +9,7 @@ use super::{Label, SealedBody, Side};
 
 /// Bodies removed in one transaction at most: each can be large.
 const CHUNK: i64 = 64;
-/// What is read of a body beside what is in it.
+/// The columns that are read besides the content.
 const LABEL: &str = "request, side, session_id, dialect, at, length, kept, key";
 
 /// Adds one.
@@ -36,7 +36,7 @@ pub(crate) fn put(connection: &Connection, body: &SealedBody) -> rusqlite::Resul
     Ok(())
 }
 
-/// What there is is kept no longer than this.
+/// Shortens the expiry of existing bodies to this retention.
 pub(crate) fn shorten(connection: &Connection, retention: Duration) -> rusqlite::Result<()> {
     let kept = i64::try_from(retention.as_nanos()).unwrap_or(i64::MAX);
     connection.execute(
@@ -60,7 +60,7 @@ pub(crate) fn labels(
     Ok(labels)
 }
 
-/// What is kept of one exchange, in the order it was written.
+/// Returns the bodies of one exchange, in the order they were written.
 pub(crate) fn of(
     connection: &Connection,
     now: Timestamp,

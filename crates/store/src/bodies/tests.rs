@@ -130,7 +130,7 @@ fn what_is_no_key_or_no_secret_is_refused() {
     assert!(matches!(missing, Err(KeyError::Io { .. })));
 }
 
-/// What a keeper leaves of `bodies`, each in pieces of 5 bytes; and the store's bytes.
+/// Returns the stored pieces of `bodies`, 5 bytes each, and the store's bytes.
 fn kept(max_body: usize, room: usize, bodies: &[&str]) -> (Vec<SealedBody>, Vec<u8>, Vec<String>) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("mcpmon.db");

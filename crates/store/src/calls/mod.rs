@@ -20,7 +20,7 @@ const JUDGED: &str = "mcp_tool_call_intercepted";
 const CALLED: &str = "mcp_tool_called";
 const RETURNED: &str = "mcp_tool_returned";
 
-/// How long after a model wanted a tool its call can come, nanoseconds: a person may be asked in between.
+/// The time after an intent in which its call can come, nanoseconds: a person may be asked in between.
 pub const MAX_WAIT: i64 = 300 * 1_000_000_000;
 /// Calls that are made while an answer is waited for; one that comes later is not joined with its call.
 const MAX_LATER_CALLS: usize = 32_768;
@@ -32,19 +32,19 @@ const CHUNK: usize = 65_536;
 /// event that is known of it they begin: each process writes when it finds time to.
 const MAX_COMPANIONS: u32 = 64;
 const POSITIONS_BEFORE: i64 = 64;
-/// How many there are of both.
+/// The limit for both kinds together.
 const MAX_NEAR: u32 = MAX_COMPANIONS + POSITIONS_BEFORE as u32;
 
 /// One tool call, as far as it was recorded.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ToolCall {
-    /// That a model wanted it.
+    /// The intent of the model.
     pub intent: Option<StoredEvent>,
-    /// What stood against it, where anything did.
+    /// The finding or denial of the call, if there was one.
     pub judged: Option<StoredEvent>,
-    /// That it went to its server.
+    /// The forwarding of the call to its server.
     pub called: Option<StoredEvent>,
-    /// What came back.
+    /// The result.
     pub returned: Option<StoredEvent>,
 }
 
@@ -66,7 +66,7 @@ impl ToolCall {
     }
 }
 
-/// Where the events of one call are; what there is none of is 0, which is no position.
+/// The positions of one call's events; a missing one is 0, which is not a position.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CallPlaces {
     intent: i64,
@@ -97,8 +97,8 @@ pub(super) fn read(connection: &Connection, places: &CallPlaces) -> rusqlite::Re
     })
 }
 
-/// Where the newest `limit` calls are that match, oldest first. Their events are read one after the other, for what
-/// belongs together, and are not kept.
+/// Returns the positions of the newest `limit` calls that match, oldest first. Events are read one after the
+/// other to find those that belong together, and are not kept.
 pub(super) fn find(
     connection: &Connection,
     filter: &Filter,
@@ -223,7 +223,7 @@ fn companions(connection: &Connection, judged: &[Position]) -> rusqlite::Result<
     Ok(all)
 }
 
-/// What else the call of an event can be among.
+/// Returns the filter for other events that can belong to the call of an event.
 fn companions_of(event: StoredEvent) -> Filter {
     Filter {
         tool: event.server_id.as_ref().and_then(|_| text(&event, "tool_name")),
@@ -349,14 +349,15 @@ impl Joined {
 /// A call of which more may come.
 #[derive(Clone, Copy, Debug)]
 struct Open {
-    /// Which of all calls it is.
+    /// The number of the call among all.
     number: usize,
     user: Option<u32>,
-    /// Where it was judged and may be called: what the call has in common with that.
+    /// The key of a call that was judged and may still be made: what the call has in common with the
+    /// judgement.
     awaits: Option<u64>,
 }
 
-/// Whose call an event is of: the user of the client, else of the process that serves.
+/// Returns the user of an event's call: that of the client, else of the serving process.
 fn user(event: &StoredEvent) -> Option<u32> {
     let client = event.data.get("client_uid").and_then(Value::as_u64);
     let client = client.and_then(|uid| u32::try_from(uid).ok());
@@ -398,7 +399,7 @@ const MAX_ALIKE: usize = 256;
 
 #[derive(Debug)]
 struct Intent {
-    /// Which of all calls it is.
+    /// The number of the call among all.
     number: usize,
     at: Timestamp,
     user: Option<u32>,
@@ -469,7 +470,7 @@ impl Intent {
     }
 }
 
-/// What clients leave of a tool's name, however they write it.
+/// Returns the letters of a tool's name that every client keeps, however it writes the name.
 fn letters(name: &str) -> String {
     let letters = name.chars().filter(|letter| letter.is_alphanumeric());
     letters.flat_map(char::to_lowercase).collect()

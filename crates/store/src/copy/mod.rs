@@ -9,7 +9,7 @@ use super::{Destination as _, Entry, QueryError, Reader, Store, StoreError, jour
 /// A table of what is decided by: pins, approvals, and what persons stopped.
 struct Decisions {
     table: &'static str,
-    /// What a row is found by; empty for one of which no row is ever removed here.
+    /// The columns that identify a row; empty for a table of which no row is ever removed here.
     key: &'static [&'static str],
 }
 
@@ -70,13 +70,13 @@ const RECORDS: [(&str, &str); 5] = [
     ),
 ];
 
-/// What one store has cannot be put into another.
+/// The content of one store cannot be put into another.
 #[derive(Debug, thiserror::Error)]
 pub enum CopyError {
-    /// It cannot be opened.
+    /// The store cannot be opened.
     #[error(transparent)]
     Open(#[from] super::OpenError),
-    /// It cannot be read.
+    /// The store cannot be read.
     #[error(transparent)]
     Read(#[from] QueryError),
     /// The other one cannot be written.
@@ -151,7 +151,7 @@ impl Store {
 #[derive(Debug)]
 pub struct Adoption {
     standby: PathBuf,
-    /// How far each growing table was copied.
+    /// The position up to which each growing table was copied.
     copied: [i64; GROWING.len()],
     /// Events that were copied.
     pub events: u64,
@@ -249,7 +249,7 @@ impl Adoption {
     }
 }
 
-/// Which servers run is what the standby store says; their starts have other positions here.
+/// Copies the running servers from the standby store; their starts have other positions here.
 fn take_over_running(from: &Connection, to: &Connection) -> rusqlite::Result<()> {
     servers::forget_running(to)?;
     let mut select = from.prepare(
@@ -267,8 +267,8 @@ fn take_over_running(from: &Connection, to: &Connection) -> rusqlite::Result<()>
     Ok(())
 }
 
-/// Whether nothing is pinned, approved or stopped in `to`, and it is not the store that `from` adopted decisions of, in
-/// which a person may have undone the last of them.
+/// Returns whether `to` holds no pins, approvals or kills, and is not the store whose decisions `from`
+/// adopted: a person may have undone the last of them there.
 fn begins_anew(from: &Connection, to: &Connection) -> rusqlite::Result<bool> {
     for Decisions { table, .. } in &DECISIONS {
         if to
@@ -293,7 +293,7 @@ fn begins_anew(from: &Connection, to: &Connection) -> rusqlite::Result<bool> {
 }
 
 impl Decisions {
-    /// Whether those in `to` are those that `from` adopted.
+    /// Returns whether the decisions in `to` are those that `from` adopted.
     fn are_as_adopted(&self, from: &Connection, to: &Connection) -> rusqlite::Result<bool> {
         let adopted = adopted(self.table);
         if !has_table(from, &adopted)? {

@@ -17,14 +17,14 @@ const MOST_DEFINITIONS: u32 = 10_000;
 /// Longest text that is kept, bytes; a longer definition is kept by its hash alone.
 const LONGEST_TEXT: usize = 256 << 10;
 
-/// How long before what is there something else may have been listed to be taken for older, nanoseconds: writers are
-/// late by less, and a clock may be set back by more.
+/// The margin, in nanoseconds, by which a listing may precede the stored one without being taken for older:
+/// writers are late by less, and a clock may be set back by more.
 const LATE: i64 = 600_000_000_000;
 
 const COLUMNS: &str = "server_id, name, uid, kind, item, seen_hash, seen_text, pinned_hash, pinned_text, \
      approved_by, first_seen, last_seen, findings, hidden";
 
-/// Which definitions; an empty selection is all of them.
+/// A selection of definitions; an empty one is all of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
     /// Of this server.
@@ -35,30 +35,30 @@ pub struct Selection {
     pub item: Option<String>,
 }
 
-/// What an approval found.
+/// The outcome of an approval.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Approved {
     /// The definition as it is accepted now.
     Accepted(Box<DefinitionRecord>),
-    /// It was never listed.
+    /// The definition was never listed.
     Unknown,
-    /// What is listed has another hash than the one that was approved.
+    /// The listed definition has another hash than the approved one.
     Differs {
-        /// What is listed.
+        /// The hash of the listed definition.
         seen: Digest,
     },
 }
 
-/// What became of a record that was put.
+/// The outcome of putting a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Put {
-    /// It was there, with this definition.
+    /// The record existed, with this definition.
     Known,
-    /// It was there, with another definition that was listed later.
+    /// The record existed, with another definition that was listed later.
     Late,
-    /// It was not.
+    /// The record is new.
     News,
-    /// It was not, and there is no room.
+    /// The record is new, and the store is full.
     NoRoom,
     /// A person had it forgotten after it was listed.
     Forgotten,
@@ -183,7 +183,7 @@ fn one(key: &DefinitionKey) -> (&str, &str, u32, String, &str) {
     (server.as_str(), name, *uid, names::name(&key.kind), &key.name)
 }
 
-/// What a person refused of one server, package and user, and who.
+/// Returns the definitions of one server, package and user that a person refused, and the person.
 pub(super) fn refused(
     connection: &Connection,
     identity: &PinKey,

@@ -50,7 +50,7 @@ impl JsonLines {
         }
     }
 
-    /// How many events are missing since the last time, and why.
+    /// Returns the number of events missing since the last time, and the cause.
     pub(super) fn take_lost(&mut self) -> Option<(u64, String)> {
         let cause = self.cause.take()?;
         Some((std::mem::take(&mut self.lost), cause))

@@ -1,4 +1,5 @@
-//! Where events go beside the store: a file of JSON lines, a webhook. Neither can hold up the store.
+//! Outlets: destinations of events besides the store, a file of JSON lines and a webhook. Neither can hold up
+//! the store.
 
 mod jsonl;
 mod signature;
@@ -14,12 +15,12 @@ pub(super) use self::unposted::{claim as claim_unposted, claim_end, keep as keep
 use self::{jsonl::JsonLines, webhook::Webhook};
 use super::{ClaimedPosts, Entry, StoredEvent, Unposted};
 
-/// Which outlets there are.
+/// The settings of the outlets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OutletSettings {
     /// File that every event is appended to.
     pub jsonl: Option<PathBuf>,
-    /// Where events are posted to.
+    /// The webhook to which events are posted.
     pub webhook: Option<WebhookSettings>,
 }
 
@@ -39,7 +40,7 @@ pub struct WebhookSettings {
 pub(super) struct Outlets {
     jsonl: Option<JsonLines>,
     webhook: Option<Webhook>,
-    /// When losses were told last.
+    /// The time losses were last reported.
     told_at: Option<Timestamp>,
 }
 
@@ -69,7 +70,7 @@ impl Outlets {
         }
     }
 
-    /// What the store has to keep of these for the webhook, and what it need not keep any longer.
+    /// Returns the changes to the events that the store keeps for the webhook.
     pub(super) fn unposted(&mut self, entries: &[Entry], claimed_until: Timestamp) -> Option<Unposted> {
         let webhook = self.webhook.as_mut()?;
         let (mut waiting, settled) = (webhook.take_left(), webhook.take_settled());
@@ -83,12 +84,12 @@ impl Outlets {
         })
     }
 
-    /// What waits to be posted and is in the store.
+    /// Returns the events that wait to be posted and are in the store.
     pub(super) fn waiting(&self) -> Vec<(Uuid, Timestamp)> {
         self.webhook.as_ref().map_or_else(Vec::new, Webhook::waiting)
     }
 
-    /// How many more events the webhook has room for; `None` where there is none.
+    /// Returns the webhook's free capacity in events; `None` without a webhook.
     pub(super) fn webhook_room(&self) -> Option<usize> {
         self.webhook.as_ref().map(Webhook::room)
     }
@@ -109,8 +110,8 @@ impl Outlets {
         }
     }
 
-    /// What did not reach an outlet since the last time, at most once a minute: a loss is an event itself, which the
-    /// outlet loses as well.
+    /// Returns the losses of the outlets since the last time, at most once a minute: a loss is an event
+    /// itself, which the outlet loses as well.
     pub(super) fn losses(&mut self, now: Timestamp, is_last: bool) -> Vec<Event> {
         let is_soon = self
             .told_at

@@ -25,7 +25,7 @@ impl SigningKey {
         Self(hmac::Key::new(hmac::HMAC_SHA256, secret))
     }
 
-    /// What the header says of a body that is posted at `seconds`.
+    /// Returns the value of the signature header for a body posted at `seconds`.
     pub(super) fn sign(&self, id: &str, seconds: i64, body: &[u8]) -> String {
         let mut signed = format!("{id}.{seconds}.").into_bytes();
         signed.extend_from_slice(body);

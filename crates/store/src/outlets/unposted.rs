@@ -13,7 +13,7 @@ const CLAIM: i64 = 180 * 1_000_000_000;
 /// The rows that nobody claims at the time `?1`. A claim that ends later than one can is of a clock that was wrong.
 const UNCLAIMED: &str = "(claimed_until <= ?1 OR claimed_until > ?1 + ?2)";
 
-/// When a claim that is made now expires.
+/// Returns the expiry of a claim that is made now.
 pub(crate) const fn claim_end(now: Timestamp) -> Timestamp {
     Timestamp(now.0.saturating_add(CLAIM))
 }

@@ -25,7 +25,7 @@ const TRIES: u32 = 6;
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 /// Longest time for one request.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// How long the last events may take when the process ends.
+/// The longest time for the last events when the process ends.
 const LAST: Duration = Duration::from_secs(2);
 /// Age of an event up to which it is tried again later, after all tries failed. Nanoseconds.
 const MAX_AGE: i64 = 3 * 24 * 3600 * 1_000_000_000;
@@ -34,13 +34,13 @@ const MAX_AGE: i64 = 3 * 24 * 3600 * 1_000_000_000;
 #[derive(Debug)]
 pub(super) struct Webhook {
     min_severity: Severity,
-    /// Why nothing is posted: there is no key to sign with.
+    /// The reason why nothing is posted: there is no key to sign with.
     unsigned: Option<String>,
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// What both threads see.
+/// The state that both threads share.
 #[derive(Debug, Default)]
 struct Shared {
     state: Mutex<State>,
@@ -52,14 +52,14 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct State {
-    /// What is not posted yet; the first one may be on its way.
+    /// The events that are not posted yet; the first one may be on its way.
     waiting: VecDeque<Post>,
     is_ending: bool,
     /// The thread tries nothing more.
     is_over: bool,
-    /// What the store has and need not keep any longer: it was acknowledged, or refused for good.
+    /// The stored events that were acknowledged, or refused for good, and need not be kept any longer.
     settled: Vec<Uuid>,
-    /// What the store has, and was not posted before the end.
+    /// The stored events that were not posted before the end.
     left: Vec<(Uuid, Timestamp)>,
     lost: u64,
     cause: Option<String>,
@@ -148,24 +148,24 @@ impl Webhook {
         }
     }
 
-    /// What waits and is in the store.
+    /// Returns the waiting events that are in the store.
     pub(super) fn waiting(&self) -> Vec<(Uuid, Timestamp)> {
         let state = self.shared.lock();
         let stored = state.waiting.iter().filter(|post| post.is_stored);
         stored.map(|post| (post.id, post.at)).collect()
     }
 
-    /// What the store need not keep any longer.
+    /// Returns the events that the store need not keep any longer.
     pub(super) fn take_settled(&self) -> Vec<Uuid> {
         std::mem::take(&mut self.shared.lock().settled)
     }
 
-    /// What was not posted before the end.
+    /// Returns the events that were not posted before the end.
     pub(super) fn take_left(&self) -> Vec<(Uuid, Timestamp)> {
         std::mem::take(&mut self.shared.lock().left)
     }
 
-    /// How many more it takes in.
+    /// Returns the free capacity in events.
     pub(super) fn room(&self) -> usize {
         match self.unsigned {
             Some(_) => 0,
@@ -173,7 +173,7 @@ impl Webhook {
         }
     }
 
-    /// How many events were not posted since the last time, and why.
+    /// Returns the number of events that were not posted since the last time, and the cause.
     pub(super) fn take_lost(&mut self) -> Option<(u64, String)> {
         let mut state = self.shared.lock();
         let cause = state.cause.take()?;
@@ -247,7 +247,7 @@ impl State {
     }
 }
 
-/// What the thread works with.
+/// The state of the thread.
 struct Poster {
     url: String,
     agent: ureq::Agent,
@@ -348,13 +348,13 @@ impl Poster {
     }
 }
 
-/// Why an event is not posted.
+/// The reason why an event is not posted.
 enum GivenUp {
     /// The process ends: the next one tries.
     Ending,
-    /// It is not wanted.
+    /// The receiver refused it.
     Refused(String),
-    /// It was tried often enough for now.
+    /// The receiver is unavailable, after several attempts.
     Unavailable(String),
 }
 

@@ -17,16 +17,16 @@ use mcpmon_model::{Action, Event, EventKind, ProcessRef, Retold, Severity};
 
 use super::{Entry, RecorderStatus, StoredEvent};
 
-/// How long after a batch the writer looks again: what is to be written soon then waits no longer, and wakes nobody.
+/// The time after a batch at which the writer looks again, so that entries due soon need not wake it.
 pub(super) const SOON: Duration = Duration::from_millis(5);
 
 /// Messages for which there is room while nothing happens.
 const SMALL: usize = 16;
 
-/// Whose room in the queue an event takes.
+/// The quota of the queue that an event uses.
 ///
-/// What any process can cause by the thousand must not push out a pin, or the news that something was refused or
-/// does not work.
+/// Events that any process can cause by the thousand must not push out a pin, or a report that something was
+/// refused or does not work.
 #[derive(Clone, Copy)]
 pub(super) enum Room {
     /// All but an eighth: connections.
@@ -100,7 +100,7 @@ pub(super) enum Message {
 }
 
 impl Message {
-    /// How many it counts for.
+    /// Returns the number of entries it counts for.
     fn count(&self) -> usize {
         match self {
             Self::Retold(retold, _) => retold.count(),
@@ -129,21 +129,21 @@ impl std::fmt::Debug for Unworded {
 #[error("the record's queue is full or closed; the store is not written, see `mcpmon status`")]
 pub struct Refused;
 
-/// What the writer takes at once.
+/// The batch that the writer takes at once.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
     /// At most one batch of messages, in the order they came, events that are told once more all at once; empty when
     /// the interval passed without any.
     pub(super) messages: Vec<Message>,
-    /// How many they count for, without those that went ahead.
+    /// The number of entries, without the urgent ones.
     pub(super) count: usize,
-    /// How many of them, the first ones, went ahead of others.
+    /// The number of urgent entries, which come first.
     pub(super) ahead: usize,
-    /// What did not fit since the last time, by kind.
+    /// The events that did not fit since the last time, by kind.
     pub(super) overflow: BTreeMap<&'static str, u64>,
 }
 
-/// How a batch ended.
+/// The outcome of a batch.
 #[derive(Debug)]
 pub(super) enum Outcome {
     Written { events: u64 },
@@ -166,7 +166,7 @@ pub(super) struct Queue {
 struct State {
     filling: Heap,
     full: VecDeque<Heap>,
-    /// What goes ahead of all that.
+    /// The urgent messages.
     ahead: Vec<Message>,
     /// Room that was emptied.
     spare: Option<Vec<Message>>,
@@ -177,7 +177,7 @@ struct State {
     /// The same of what went ahead.
     ahead_accepted: u64,
     ahead_settled: u64,
-    /// How many were settled when a batch was given up last.
+    /// The number of entries settled when a batch was last given up.
     given_up: u64,
     overflow: BTreeMap<&'static str, u64>,
     urgent: bool,
@@ -185,7 +185,7 @@ struct State {
     writer_sleeps: bool,
     /// True if the writer looks again soon, for there was something the last time.
     is_brisk: bool,
-    /// When it has to look at the latest, because of what is to be written soon.
+    /// The time by which the writer must look, for entries due soon.
     soon: Option<Instant>,
     /// Since when it waits for more than what goes ahead.
     waits_since: Option<Instant>,
@@ -303,7 +303,7 @@ impl Queue {
         Ok(())
     }
 
-    /// How much of what others have to know at once waits.
+    /// Returns the number of urgent messages that wait.
     pub(super) fn ahead(&self) -> usize {
         self.lock().ahead.len()
     }
@@ -463,12 +463,12 @@ impl Queue {
         }
     }
 
-    /// How many messages were ever taken in.
+    /// Returns the number of messages ever accepted.
     pub(super) fn accepted(&self) -> u64 {
         self.lock().accepted
     }
 
-    /// Why something was given up that was taken in when there were more than `accepted`; `None` where nothing was.
+    /// Returns the cause if a message accepted after the first `accepted` ones was given up.
     pub(super) fn given_up_since(&self, accepted: u64) -> Option<String> {
         let state = self.lock();
         let cause = || state.last_error.clone().unwrap_or_default();
@@ -535,7 +535,7 @@ impl State {
         !self.full.is_empty() || self.closed || self.urgent && !self.filling.messages.is_empty()
     }
 
-    /// What was filled until now; what comes next gets the room that was emptied, or room for `size`.
+    /// Takes the filled heap; the next one reuses the capacity that was emptied, or gets capacity for `size`.
     fn begin_another(&mut self, size: usize) -> Heap {
         let room = self.spare.take().unwrap_or_else(|| Vec::with_capacity(size));
         let empty = Heap {

@@ -18,12 +18,12 @@ use super::{
     writer::Writer,
 };
 
-/// How a store is written.
+/// The settings of a recorder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Where the SQLite file is.
+    /// The location of the SQLite file.
     pub location: StoreLocation,
-    /// Who may read it.
+    /// The users who may read it.
     pub access: Access,
     /// The `host` field of every event.
     pub host: String,
@@ -37,7 +37,7 @@ pub struct Settings {
     pub retention: Duration,
     /// Size in bytes at which the oldest events are removed.
     pub max_size: u64,
-    /// Where events go beside the store.
+    /// The outlets besides the store.
     pub outlets: OutletSettings,
 }
 
@@ -66,21 +66,21 @@ impl Settings {
     }
 }
 
-/// What the writer has done, and what stands in its way.
+/// The state of the writer, with the cause of a failure.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecorderStatus {
     /// Events written.
     pub written: u64,
     /// Events that did not fit or could not be written.
     pub lost: u64,
-    /// What waits in the queue.
+    /// The number of queued messages.
     pub queued: usize,
-    /// Why the latest write failed, `None` once one succeeded again.
+    /// The cause of the latest failed write, `None` once one succeeded again.
     pub last_error: Option<String>,
 }
 
 impl RecorderStatus {
-    /// Why something is missing in the store.
+    /// Returns the cause for entries missing in the store.
     #[must_use]
     pub fn cause(&self) -> &str {
         let too_much = "more was to be recorded than could be written in time";
@@ -92,22 +92,22 @@ impl RecorderStatus {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{remaining} records could not be written in time: {}", .cause.as_deref().unwrap_or("the writer is behind"))]
 pub struct Unsettled {
-    /// How many.
+    /// The number of entries that remain.
     pub remaining: u64,
-    /// Why the latest write failed.
+    /// The cause of the latest failed write.
     pub cause: Option<String>,
 }
 
-/// What was to be kept is not known to be.
+/// An entry is not known to be stored.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unkept {
-    /// It was not taken in.
+    /// The queue did not accept it.
     #[error(transparent)]
     Refused(#[from] Refused),
-    /// It is not there yet.
+    /// The entry is not written yet.
     #[error(transparent)]
     Unsettled(#[from] Unsettled),
-    /// It was given up.
+    /// The entry was given up.
     #[error("the store could not be written: {0}")]
     GivenUp(String),
 }
@@ -181,7 +181,7 @@ impl Recorder {
         Ok(())
     }
 
-    /// Where the store is, or would be.
+    /// Returns the path of the store, existing or not.
     #[must_use]
     pub fn path(&self) -> PathBuf {
         self.0.settings.location.path()
@@ -275,7 +275,7 @@ impl Recorder {
         self.0.queue.push_ahead(entry)
     }
 
-    /// How much waits of what goes ahead.
+    /// Returns the number of urgent messages that wait.
     #[must_use]
     pub fn waits_ahead(&self) -> usize {
         self.0.queue.ahead()
@@ -349,7 +349,7 @@ impl Recorder {
         sizes.iter().sum()
     }
 
-    /// What the writer has done so far.
+    /// Returns the state of the writer.
     #[must_use]
     pub fn status(&self) -> RecorderStatus {
         self.0.queue.status()

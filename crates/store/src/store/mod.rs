@@ -29,7 +29,7 @@ const CACHE: i64 = 512;
 /// written again for every page that changes once more.
 const UNSPILLED: i64 = 2048;
 
-/// What the write-ahead log is cut back to after a checkpoint, in bytes.
+/// The size to which the write-ahead log is cut after a checkpoint, in bytes.
 const LOG_SIZE_LIMIT: i64 = 16 << 20;
 
 /// A store opened for writing. [`Recorder`](super::Recorder) gives one to its writer thread.
@@ -38,7 +38,7 @@ pub struct Store {
     pub(super) connection: Connection,
     path: PathBuf,
     location: StoreLocation,
-    /// What the location said when it was opened.
+    /// The path of the location when the store was opened.
     place: PathBuf,
     generation: Counters,
     access: Access,
@@ -50,7 +50,7 @@ pub struct Store {
     pub(super) spared: i64,
 }
 
-/// Why a store cannot be opened or written.
+/// The reason why a store cannot be opened or written.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The path is unsafe or not accessible.
@@ -61,16 +61,16 @@ pub enum StoreError {
     Schema {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The defect of the schema.
         #[source]
         source: SchemaError,
     },
-    /// Whoever has the store is not there, or does not answer.
+    /// The process that has the store is gone, or does not answer.
     #[error("cannot reach {who}")]
     Unreachable {
-        /// Who has it.
+        /// The process.
         who: String,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
@@ -82,7 +82,7 @@ pub enum StoreError {
     Sqlite {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: rusqlite::Error,
     },
@@ -284,17 +284,20 @@ impl Store {
         Ok(refused)
     }
 
-    /// What a person refused of one server, package and user, and who.
+    /// Returns the definitions of one server, package and user that a person refused, and the person.
     ///
     /// # Errors
+    ///
     /// Returns an error if SQLite fails.
     pub fn refused(&mut self, identity: &PinKey) -> Result<Vec<(DefinitionKey, String)>, StoreError> {
         self.write_outside(|connection| definitions::refused(connection, identity))
     }
 
-    /// When a person had definitions of one server and user forgotten, and of which name, `None` for all of them.
+    /// Returns the forget orders for definitions of one server and user: the name, `None` for all names, and
+    /// the time.
     ///
     /// # Errors
+    ///
     /// Returns an error if SQLite fails.
     pub fn forgotten(&mut self, identity: &PinKey) -> Result<Vec<(Option<String>, Timestamp)>, StoreError> {
         self.write_outside(|connection| forgotten::of(connection, identity))
@@ -308,9 +311,10 @@ impl Store {
         self.write_outside(|connection| sessions::is_known(connection, session))
     }
 
-    /// What persons stopped.
+    /// Returns the kill switches in force.
     ///
     /// # Errors
+    ///
     /// Returns an error if SQLite fails.
     pub fn kills(&mut self) -> Result<Kills, StoreError> {
         self.write_outside(kills::load)
@@ -399,7 +403,7 @@ impl Store {
         Generation::path(&self.path)
     }
 
-    /// How often anything changed that other processes hold.
+    /// Returns the number of changes to state that other processes hold.
     #[must_use]
     pub fn changes(&self) -> u64 {
         self.generation.now()
@@ -431,7 +435,7 @@ impl Store {
         })
     }
 
-    /// When a commit waits for the disk.
+    /// Sets when a commit waits for the disk.
     fn synchronous(&mut self, when: &str) -> Result<(), StoreError> {
         self.write_outside(|connection| connection.pragma_update(None, "synchronous", when))
     }
@@ -455,8 +459,9 @@ impl Store {
         }
     }
 
-    /// What would be written to a file that was removed is found by nobody: where another one is at the path, or none,
-    /// that is written from here on, and says why it begins there. Where the store moved, the one there is written.
+    /// Follows the store's file. Writes to a removed file would be lost: if another file is at the path, or
+    /// none, that one is written from here on, and it records why it begins there. If the store moved, the
+    /// file at the new place is written.
     fn follow_file(&mut self) -> Result<(), StoreError> {
         let file = file_at(&self.path);
         let has_moved = self.location.hold().path != self.place;
