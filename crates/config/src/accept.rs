@@ -216,7 +216,7 @@ fn inside(text: &str, node: &Node, bracket: char, entry: &str) -> Option<String>
     Some(format!("{}{bracket}{entry}{comma}{rest}", &text[..at]))
 }
 
-/// Where a line begins, which is counted from 1.
+/// Returns the position at which a line begins; lines are counted from 1.
 fn line_start(text: &str, line: u32) -> Option<usize> {
     let before = usize::try_from(line).ok()?.checked_sub(1)?;
     Some(text.split_inclusive('\n').take(before).map(str::len).sum())

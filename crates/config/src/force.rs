@@ -1,4 +1,4 @@
-//! Which of the keys that a file sets have no effect in this version.
+//! Keys that a file sets without effect in this version.
 
 use std::{collections::BTreeSet, fmt};
 
@@ -14,18 +14,18 @@ use super::{
 pub struct NotInForce {
     /// The key, `[]` standing for any element of a list: `mcp.servers[].env_deny`.
     pub key: String,
-    /// Why.
+    /// The cause.
     pub cause: Cause,
 }
 
-/// Why a key has no effect.
+/// The reason why a key has no effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Cause {
     /// This version does not enforce it yet.
     NotYet,
-    /// It is read only where another key has this value.
+    /// The key is read only if another key has this value.
     Needs(&'static str),
-    /// It held up to this day.
+    /// The key was valid up to this day.
     Expired(Date),
 }
 

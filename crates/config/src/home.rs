@@ -26,16 +26,16 @@ use super::{
     trust,
 };
 
-/// Where it is in a home directory, with [`FILE_NAME`] in it.
+/// The directory in a home directory in which [`FILE_NAME`] lies.
 const DIRECTORY: &str = ".config/mcpmon";
-/// How long a file is waited for.
+/// The longest wait for a file.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Files that are read at a time, those that hang among them.
 const MOST: usize = 16;
 /// Mode bit of what everybody may read.
 const FOR_ALL: u32 = 0o004;
 
-/// Whose files are read now.
+/// The users whose files are being read.
 static READING: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
 
 impl Sources {
@@ -127,7 +127,7 @@ fn open(home: &Path) -> io::Result<File> {
     Ok(openat2(&home, &path, how)?.into())
 }
 
-/// Whether the user can read it, whoever this is.
+/// Checks that the user owns the file and can read it.
 fn check(path: &Path, metadata: &Metadata, uid: u32) -> Result<(), SourceError> {
     trust::check_owner(path, metadata, uid)?;
     match metadata.uid() == uid || metadata.mode() & FOR_ALL != 0 {
@@ -251,7 +251,7 @@ mod tests {
     const AS_SERVICE: &str = "MCPMON_TEST_HOMES";
     const UNIT: &str = include_str!("../../../deploy/systemd/mcpmon.service");
 
-    /// What a name of the unit stands for, by its number in the kernel.
+    /// The kernel's numbers of the capabilities in the unit.
     const CAPABILITIES: [(&str, u32); 8] = [
         ("CAP_DAC_READ_SEARCH", READ_SEARCH),
         ("CAP_KILL", 5),
@@ -265,7 +265,7 @@ mod tests {
     /// May read what belongs to others.
     const READ_SEARCH: u32 = 2;
 
-    /// What the unit lets the service do.
+    /// Returns the capabilities the unit grants to the service.
     fn allowed() -> impl Iterator<Item = (&'static str, u32)> {
         let mut lines = UNIT.lines();
         let allowed = lines.find_map(|line| line.strip_prefix("CapabilityBoundingSet="));
@@ -276,7 +276,7 @@ mod tests {
         })
     }
 
-    /// What this process may do.
+    /// Returns the capabilities of this process.
     fn own() -> u64 {
         let status = fs::read_to_string("/proc/self/status").expect("it can be read");
         let mask = status.lines().find_map(|line| line.strip_prefix("CapEff:\t"));

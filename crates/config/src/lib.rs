@@ -53,13 +53,13 @@ pub use self::{
 /// A configuration that can be used.
 #[derive(Clone, Debug)]
 pub struct Loaded {
-    /// What is decided by.
+    /// The compiled policy.
     pub policy: Arc<Policy>,
-    /// What the daemon needs to know beside it.
+    /// The daemon's settings besides the policy.
     pub settings: Settings,
     /// Keys that are set and have no effect, by name.
     pub not_in_force: Vec<NotInForce>,
-    /// Where it comes from; never empty.
+    /// The sources; never empty.
     pub sources: Vec<Source>,
     /// Digest of its text.
     pub hash: Digest,
@@ -77,7 +77,7 @@ impl Loaded {
         sources.join(", ")
     }
 
-    /// That it took effect; notable where it lacks rules.
+    /// Builds the event that it took effect; notable if it lacks rules.
     #[must_use]
     pub fn event(&self, now: Timestamp) -> Event {
         let kind = EventKind::PolicyLoaded {
@@ -100,13 +100,13 @@ impl Loaded {
 /// Lost rules that an event names.
 const MOST_LOST: usize = 50;
 
-/// Why there is no configuration.
+/// The reason why there is no configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// A file cannot be read, or is not believed.
     #[error(transparent)]
     Source(#[from] SourceError),
-    /// What stands in it cannot be used.
+    /// The content cannot be used.
     #[error(transparent)]
     Invalid(#[from] Invalid),
     /// The files that were in force are gone.

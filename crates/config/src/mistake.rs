@@ -1,4 +1,4 @@
-//! What is wrong with a configuration, told with file, line, column and the line itself.
+//! Mistakes in a configuration, reported with file, line, column and the line itself.
 
 use std::{collections::BTreeSet, fmt};
 
@@ -15,16 +15,16 @@ const MAX_SHOWN: usize = 600;
 /// A file, or what stands for one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Origin {
-    /// What people call it: its path.
+    /// The display name: its path.
     pub(crate) name: String,
-    /// What stands in it.
+    /// The text.
     pub(crate) text: String,
 }
 
 /// A place in one of several files. Lines and columns count characters, from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place {
-    /// Which file.
+    /// The number of the file.
     pub(crate) origin: usize,
     /// Line.
     pub(crate) line: u32,
@@ -52,11 +52,11 @@ impl Place {
 /// Something that is wrong, at a place.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Mistake {
-    /// Where.
+    /// The place.
     pub(crate) place: Place,
     /// The key it concerns; empty for the whole file.
     pub(crate) key: String,
-    /// What is wrong, and how to put it right.
+    /// The mistake, and its correction.
     pub(crate) message: String,
     /// A second place it concerns.
     pub(crate) related: Option<Place>,
@@ -118,7 +118,7 @@ pub struct Invalid {
 }
 
 impl Invalid {
-    /// What is wrong; never empty.
+    /// Returns the mistakes; never empty.
     #[must_use]
     pub fn problems(&self) -> &[Problem] {
         &self.problems
@@ -151,7 +151,7 @@ pub struct Problem {
     pub column: u32,
     /// Key it concerns, for example `network.deny[0].cidrs[1]`; empty for the whole file.
     pub key: String,
-    /// What is wrong, and how to put it right.
+    /// The mistake, and its correction.
     pub message: String,
     /// The line, with its number and a mark under the place.
     #[serde(skip)]

@@ -1,5 +1,4 @@
-//! What a configuration says, key by key, for people: where each key stands, what it means, and what holds where it
-//! is not set.
+//! Outline of a configuration for people: the place, the meaning and the default of each key.
 
 use serde_json::Value as Json;
 
@@ -27,7 +26,7 @@ pub struct Stated {
     pub key: String,
     /// The id of a rule, where it is one.
     pub id: Option<String>,
-    /// Where it stands: `mcpmon.yaml:7`.
+    /// The place: `mcpmon.yaml:7`.
     pub place: String,
     /// Its value in one line.
     pub value: String,
@@ -35,12 +34,12 @@ pub struct Stated {
     pub text: String,
 }
 
-/// What a key means.
+/// The meaning of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Meaning {
     /// In a sentence or two.
     pub what: String,
-    /// What holds where it is not set, in one line; `None` where nothing does.
+    /// The default in one line; `None` if there is none.
     pub default: Option<String>,
 }
 
@@ -55,7 +54,7 @@ impl Outline {
         }
     }
 
-    /// What is set at `key`, if anything is.
+    /// Returns the setting at `key`, if it is set.
     #[must_use]
     pub fn key(&self, key: &str) -> Option<Stated> {
         let path = path(key)?;
@@ -104,7 +103,7 @@ impl Outline {
         found
     }
 
-    /// What `key` means, whether it is set or not; `None` where the format has no such key.
+    /// Returns the meaning of `key`, whether it is set or not; `None` if the format has no such key.
     #[must_use]
     pub fn meaning(&self, key: &str) -> Option<Meaning> {
         let mut schema = &self.schema;
@@ -177,7 +176,7 @@ impl Outline {
         Some(found)
     }
 
-    /// What holds where a key is not set: of a section, what holds of each of its keys.
+    /// Returns the default of a key; of a section, the defaults of its keys.
     fn default_of(&self, schema: &Json) -> Option<Json> {
         if let Some(default) = schema.get("default") {
             return Some(default.clone());
@@ -188,7 +187,7 @@ impl Outline {
         (!defaults.is_empty()).then_some(Json::Object(defaults))
     }
 
-    /// What a schema refers to, itself or as one of a choice.
+    /// Returns the schema that a reference leads to, directly or as one of a choice.
     fn resolve<'s>(&'s self, schema: &'s Json) -> &'s Json {
         let choice = schema["anyOf"].as_array().and_then(|choices| choices.first());
         let reference = choice.unwrap_or(schema)["$ref"].as_str();

@@ -10,8 +10,8 @@ use mcpmon_policy::Policy;
 
 use super::{ConfigError, Loaded, Search, Source, Trust, load_sources};
 
-/// How long a configuration that lacks rules has to stay as it is before it takes effect: one that is being written, or
-/// was cut short and is noticed, is another by then.
+/// The time a configuration that lacks rules must stay unchanged before it takes effect: one that is being
+/// written, or was cut short and is noticed, has changed by then.
 const SECOND_LOOK: Duration = Duration::from_secs(5);
 
 /// Tells when a configuration has changed.
@@ -22,23 +22,23 @@ const SECOND_LOOK: Duration = Duration::from_secs(5);
 pub struct Reloader {
     search: Search,
     trust: Trust,
-    /// What was seen last: of a configuration or, where there was none to read, of the reason.
+    /// The digest of the last configuration or, if there was none, of the reason.
     seen: Digest,
     /// True if what is in force came from a file.
     from_file: bool,
-    /// What was found last and could be used.
+    /// The last usable policy.
     policy: Arc<Policy>,
     hash: Digest,
-    /// What lacks rules, and since when it is as it is.
+    /// A configuration that lacks rules, and the time since which it is unchanged.
     held: Option<(Instant, Box<Loaded>)>,
 }
 
-/// Whether a person asked to look.
+/// The occasion of a look: a person's request or the clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
     /// By a signal: what is found is meant.
     ByPerson,
-    /// It is only time to.
+    /// The clock is the occasion.
     ByClock,
 }
 
@@ -57,12 +57,12 @@ impl Reloader {
         }
     }
 
-    /// What changed since the last call: a new configuration, or why there is none (once for each change; the one
-    /// before stays in force). `None` where nothing did.
+    /// Returns the change since the last call: a new configuration, or the reason why there is none (once for
+    /// each change; the previous one stays in force). `None` if nothing changed.
     ///
-    /// One that lacks rules which are in force is told when it has stayed as it is for a while.
+    /// A configuration that lacks rules in force is returned once it has been unchanged for a while.
     ///
-    /// Reads every source again, a few files of at most 1 MiB: meant to be called every few seconds.
+    /// Every source is read again, a few files of at most 1 MiB: call it every few seconds.
     pub fn poll(&mut self, now: Instant, asked: Asked) -> Option<Result<Loaded, ConfigError>> {
         let news = self.look(now)?;
         let Ok(loaded) = news else {
@@ -90,7 +90,7 @@ impl Reloader {
         self.held.as_ref().map_or(&[], |(_, loaded)| &loaded.lost)
     }
 
-    /// What is there, where it is another than before, or is held back.
+    /// Returns the current configuration, if it differs from the previous one or is held back.
     fn look(&mut self, now: Instant) -> Option<Result<Loaded, ConfigError>> {
         let sources = match self.search.read(self.trust) {
             Ok(sources) => sources,

@@ -1,4 +1,4 @@
-//! What the daemon needs to know beside the policy.
+//! Settings of the daemon besides the policy.
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
@@ -20,7 +20,7 @@ pub struct Settings {
 pub struct DiscoverySettings {
     /// True if they are listed without a client asking.
     pub enabled: bool,
-    /// How often.
+    /// The interval.
     pub interval: Duration,
 }
 
@@ -31,11 +31,11 @@ pub struct RecordSettings {
     pub path: Option<PathBuf>,
     /// File that every event is appended to, absolute.
     pub jsonl: Option<PathBuf>,
-    /// Where events are posted to.
+    /// The webhook to which events are posted.
     pub webhook: Option<WebhookSettings>,
-    /// How long events are kept.
+    /// The time for which events are kept.
     pub retention: Duration,
-    /// How large the database may become, in bytes.
+    /// The size limit of the database, in bytes.
     pub max_size: u64,
 }
 
@@ -53,22 +53,22 @@ pub struct WebhookSettings {
 /// The `proxy` section.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProxySettings {
-    /// Where it listens.
+    /// The address to listen on.
     pub listen: SocketAddr,
     /// Unix socket it listens on beside that, absolute.
     pub listen_unix: Option<PathBuf>,
     /// File with the token that clients must present, absolute.
     pub token_file: Option<PathBuf>,
-    /// Whom it speaks to.
+    /// The providers it connects to.
     pub providers: Vec<ProviderSettings>,
-    /// How bodies are kept (`llm_storage`); `None` where they are not.
+    /// The storage of bodies (`llm_storage`); `None` if they are not kept.
     pub bodies: Option<BodyStorageSettings>,
 }
 
 /// An LLM provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProviderSettings {
-    /// What paths to it begin with.
+    /// The prefix of paths to it.
     pub name: String,
     /// `http` or `https`, without a slash at its end.
     pub url: String,
@@ -81,6 +81,6 @@ pub struct BodyStorageSettings {
     pub key_file: Option<PathBuf>,
     /// Bytes that are kept of one body.
     pub max_body: usize,
-    /// How long they are kept.
+    /// The time for which they are kept.
     pub retention: Duration,
 }

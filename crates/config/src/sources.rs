@@ -1,4 +1,4 @@
-//! Which files hold the configuration, and what stands in them.
+//! Sources: the files that hold the configuration, and their content.
 
 use std::{
     env, fmt,
@@ -23,12 +23,12 @@ const EMBEDDED_DEFAULT: &str = include_str!("../../../policies/default.yaml");
 const MAX_FILE: u64 = 1 << 20;
 /// Most files in a `conf.d` directory.
 const MAX_FRAGMENTS: usize = 256;
-/// Where a host's configuration lies.
+/// The directory of a host's configuration.
 const SYSTEM_DIRECTORY: &str = "/etc/mcpmon";
 /// Name of a configuration file in every place that is searched.
 pub(super) const FILE_NAME: &str = "mcpmon.yaml";
 
-/// Where to look, in the order of the fields. The first that exists holds, alone.
+/// The places to search, in the order of the fields. The first that exists is used, alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Search {
     /// `--config`; must exist.
@@ -43,7 +43,7 @@ pub struct Search {
     pub system: PathBuf,
 }
 
-/// Whether the working directory is searched.
+/// The treatment of the working directory: searched or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LocalConfig {
     /// No: a checked-out repository must not bring its own policy.
@@ -134,7 +134,7 @@ impl Search {
     }
 }
 
-/// Where a part of the configuration comes from.
+/// The source of a part of the configuration.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
@@ -167,13 +167,13 @@ impl Sources {
         Ok(Self(vec![(Source::File(path.to_owned()), text)]))
     }
 
-    /// What a host without a configuration gets.
+    /// Returns the default for a host without a configuration.
     #[must_use]
     pub fn embedded_default() -> Self {
         Self(vec![(Source::EmbeddedDefault, EMBEDDED_DEFAULT.to_owned())])
     }
 
-    /// Where the parts come from, in order; never empty.
+    /// Returns the sources in order; never empty.
     pub fn names(&self) -> impl Iterator<Item = &Source> {
         self.0.iter().map(|(source, _)| source)
     }
@@ -226,7 +226,7 @@ impl Sources {
     }
 }
 
-/// Why a configuration cannot be read.
+/// The reason why a configuration cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
     /// The system says no.
@@ -234,14 +234,14 @@ pub enum SourceError {
     Read {
         /// File or directory.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
     /// A directory, pipe or device.
     #[error("{path} is no regular file: give the path of a YAML file", path = .path.display())]
     NotAFile {
-        /// What was given.
+        /// The given path.
         path: PathBuf,
     },
     /// Over 1 MiB.
@@ -314,7 +314,7 @@ fn read_file(path: &Path, trust: Trust) -> Result<String, SourceError> {
     contents(path, file, |metadata| Ok(trust::check(path, metadata, trust)?))
 }
 
-/// What stands in the open `file` at `path`, once `check` believes it.
+/// Reads the open `file` at `path`, once `check` trusts it.
 pub(super) fn contents(
     path: &Path,
     file: File,

@@ -1,4 +1,4 @@
-//! Who may change a policy file: whoever can, can switch enforcement off.
+//! Trust in a policy file: any user who can change it can switch enforcement off.
 
 use std::{
     fs::Metadata,
@@ -9,7 +9,7 @@ use std::{
 
 use nix::sys::statvfs::{FsFlags, statvfs};
 
-/// Which files are believed.
+/// The files that are trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trust {
     /// All: who runs this can change nothing that the file's writers could not.
@@ -19,7 +19,8 @@ pub enum Trust {
 }
 
 impl Trust {
-    /// What suits a process of the user `uid`: root enforces for others, so it asks who wrote the rules.
+    /// Returns the trust for a process of the user `uid`: root enforces for others, so it checks who wrote
+    /// the rules.
     #[must_use]
     pub const fn for_user(uid: u32) -> Self {
         match uid {
@@ -32,15 +33,15 @@ impl Trust {
 /// Mode bit of directories in which only owners remove files.
 const STICKY: u32 = 0o1000;
 
-/// Why a file is not believed.
+/// The reason why a file is not trusted.
 #[derive(Debug, thiserror::Error)]
 pub enum Distrust {
-    /// It belongs to somebody else.
+    /// The file belongs to another user.
     #[error("policy is not taken from where others can change it: {path} belongs to user {owner}; run `chown root {path}`", path = .path.display())]
     Owner {
         /// The file, or a directory above it.
         path: PathBuf,
-        /// Whose it is.
+        /// The owner.
         owner: u32,
     },
     /// Others may write to it.
@@ -48,17 +49,17 @@ pub enum Distrust {
     Writable {
         /// The file, or a directory above it.
         path: PathBuf,
-        /// Who may.
+        /// The users who can write it.
         writers: &'static str,
         /// The mode that puts it right.
         remedy: &'static str,
     },
-    /// It cannot be looked at.
+    /// The file cannot be examined.
     #[error("cannot tell who may change {path}", path = .path.display())]
     Unknown {
         /// The file, or a directory above it.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
@@ -96,7 +97,7 @@ fn check_directory(directory: &Path, trusted: u32) -> Result<(), Distrust> {
     }
 }
 
-/// Whether a file is that of `trusted`, or root's.
+/// Checks that a file belongs to `trusted` or to root.
 pub(super) fn check_owner(path: &Path, metadata: &Metadata, trusted: u32) -> Result<(), Distrust> {
     match metadata.uid() {
         owner if owner == 0 || owner == trusted => Ok(()),

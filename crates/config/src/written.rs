@@ -19,7 +19,7 @@ impl<'c> Writer<'c> {
         Self { text, comments }
     }
 
-    /// What was written.
+    /// Returns the written text.
     pub(super) fn finish(self) -> String {
         self.text
     }
@@ -118,7 +118,7 @@ pub(super) fn scalar(text: &str) -> String {
     quoted
 }
 
-/// What YAML forbids, ends a line, or people cannot see.
+/// Returns whether YAML forbids the character, it ends a line, or people cannot see it.
 fn is_unprintable(character: char) -> bool {
     character.is_control()
         || matches!(

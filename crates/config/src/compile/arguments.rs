@@ -4,7 +4,7 @@ use mcpmon_policy::{ArgumentInspection, OnSecret};
 
 use crate::raw;
 
-/// What is done with secrets in the arguments of calls.
+/// Compiles the handling of secrets in the arguments of calls.
 pub(super) const fn compile(raw: &raw::ArgumentInspection) -> ArgumentInspection {
     ArgumentInspection {
         enabled: raw.enabled,

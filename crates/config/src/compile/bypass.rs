@@ -1,4 +1,4 @@
-//! Where models are, as far as an agent behind the proxy is concerned.
+//! Hosts of models, for the rules over agents behind the proxy.
 
 use std::{collections::BTreeMap, net::IpAddr};
 

@@ -1,4 +1,4 @@
-//! What is looked for in what servers say, what is done with what they ask, and the bounds of both.
+//! Inspection of server messages, handling of server requests, and the limits of both.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -213,7 +213,7 @@ pub(super) const fn requests(mcp: &raw::Mcp) -> Requests {
     }
 }
 
-/// What is done with a kind of request.
+/// Compiles the handling of a kind of request.
 pub(super) const fn handling(raw: raw::Judgement) -> Handling {
     match raw {
         raw::Judgement::Allow => Handling::Allow,

@@ -5,7 +5,7 @@ use mcpmon_policy::{DlpMode, Handling, LlmPolicy, ProxyMode};
 use super::inspection::handling;
 use crate::raw;
 
-/// What is done with the traffic between agents and models.
+/// Compiles the handling of the traffic between agents and models.
 pub(super) const fn policy(config: &raw::Config) -> LlmPolicy {
     LlmPolicy {
         mode: match config.proxy.mode {

@@ -34,7 +34,7 @@ pub(super) struct Compiled {
     pub(super) policy: Policy,
     /// The same, beside the policy.
     pub(super) settings: Settings,
-    /// What could not; none for a valid configuration.
+    /// The parts that could not be compiled; none for a valid configuration.
     pub(super) findings: Vec<Finding>,
 }
 
@@ -42,7 +42,7 @@ pub(super) struct Compiled {
 pub(super) struct Finding {
     /// The key.
     pub(super) path: KeyPath,
-    /// What is wrong with it.
+    /// The mistake.
     pub(super) message: String,
     /// Another key it concerns.
     pub(super) related: Option<KeyPath>,

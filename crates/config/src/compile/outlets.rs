@@ -1,4 +1,4 @@
-//! Where events go beside the store.
+//! Outlets: destinations of events besides the store.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! How often servers may be called.
+//! Rate limits of servers.
 
 use mcpmon_model::NameGlob;
 use mcpmon_policy::{RateLimit, RateLimits};

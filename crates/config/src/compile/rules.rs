@@ -62,9 +62,9 @@ pub(super) fn compile(mcp: &raw::Mcp, findings: &mut Vec<Finding>) -> Rules {
 
 struct Compiler<'f> {
     findings: &'f mut Vec<Finding>,
-    /// Where each id stands first: an event names one rule.
+    /// The first place of each id: an event names one rule.
     ids: BTreeMap<String, KeyPath>,
-    /// How many patterns there were so far.
+    /// The number of patterns so far.
     patterns: usize,
 }
 
@@ -78,7 +78,7 @@ impl Compiler<'_> {
         value.map_err(|error| self.wrong(path, error.to_string())).ok()
     }
 
-    /// What can be made of each entry of a list.
+    /// Compiles each entry of a list.
     fn each<R, T>(
         &mut self,
         entries: &[R],

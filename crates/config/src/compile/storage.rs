@@ -1,4 +1,4 @@
-//! Whether bodies of the LLM proxy are kept, and how: `llm_storage`.
+//! Storage of the LLM proxy's bodies: `llm_storage`.
 
 use std::path::PathBuf;
 

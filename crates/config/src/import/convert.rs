@@ -27,12 +27,12 @@ const MODES: [(&str, &str, &str); 4] = [
     ("denied_tools", "tool_policy", "denylist"),
 ];
 
-/// What there is of a configuration so far.
+/// The draft of a configuration.
 #[derive(Debug)]
 pub(super) struct Draft {
     pub(super) tree: Node,
     pub(super) notes: Vec<Note>,
-    /// What is to be said above a key of ours.
+    /// The comments above our keys.
     pub(super) comments: BTreeMap<&'static str, &'static str>,
     places: Places,
 }

@@ -24,7 +24,7 @@ pub enum Foreign {
 }
 
 impl Foreign {
-    /// What people call it.
+    /// Returns its display name.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -39,7 +39,8 @@ impl Foreign {
 pub struct Imported {
     /// A configuration file that can be used.
     pub text: String,
-    /// What it does not have of the original, or has with another meaning, in the original's order.
+    /// The notes on parts of the original that are missing or have another meaning here, in the original's
+    /// order.
     pub notes: Vec<Note>,
 }
 
@@ -50,13 +51,13 @@ pub struct Note {
     pub path: String,
     /// Its line, from 1; `None` where the original does not have the key.
     pub line: Option<u32>,
-    /// How it is not carried over.
+    /// The way in which it is not carried over.
     pub kind: NoteKind,
-    /// Why, and what to do.
+    /// The reason, and the remedy.
     pub message: String,
 }
 
-/// How something is not carried over as it was.
+/// The way in which something is not carried over as it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoteKind {
     /// Not at all.
@@ -122,7 +123,8 @@ fn not_of_another(from: Foreign, tree: &Node, origin: Origin) -> Result<(), Inva
     mistakes.unless_any(())
 }
 
-/// Where every value of the original stands. A value keeps its number in place of its line when it is moved.
+/// The place of every value of the original. A value carries its number in place of its line when it is
+/// moved.
 #[derive(Debug, Default)]
 struct Places(Vec<(String, u32)>);
 

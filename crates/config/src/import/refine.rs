@@ -1,4 +1,4 @@
-//! What cannot be used is cut out and named, until the rest is a valid configuration.
+//! Removal of parts that cannot be used: each is cut out and named, until the rest is a valid configuration.
 
 use super::{NoteKind, convert::Draft};
 use crate::{
@@ -70,8 +70,9 @@ fn first_mistake(draft: &Draft) -> Option<Wrong> {
     })
 }
 
-/// What may be cut for it, best first. A rule without one of its conditions would hold for more than it says, so that
-/// the whole element of a list goes; but a key that is not known, beside them, says nothing.
+/// Returns the paths that may be cut, best first. A rule without one of its conditions would match more than
+/// intended, so the whole element of a list is cut; but an unknown key besides the conditions can be cut
+/// alone.
 fn candidates(wrong: &Wrong) -> impl Iterator<Item = KeyPath> {
     let element = wrong.path.element();
     let beside = |element: &KeyPath| wrong.path.parent().as_ref() == Some(element);

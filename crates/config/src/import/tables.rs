@@ -1,4 +1,4 @@
-//! Which key of another tool becomes which of ours.
+//! Translation of another tool's keys to ours.
 
 use super::{Foreign, convert::Draft};
 use crate::load::Node;
@@ -10,16 +10,16 @@ pub(super) struct Row {
     pub(super) act: Act,
 }
 
-/// What becomes of a value.
+/// The treatment of a value.
 #[derive(Debug)]
 pub(super) enum Act {
     /// Its own keys are looked up here.
     Down(&'static [Row]),
-    /// It is put at a key of ours.
+    /// The value is put at a key of ours.
     To(&'static str),
     /// The same, with decisions in capitals.
     Decisions(&'static str),
-    /// It has no place, for this reason.
+    /// The value is left out, for this reason.
     Left(&'static str),
     /// Something of its own.
     With(fn(&mut Draft, Node)),

@@ -13,7 +13,7 @@ pub(super) fn overlay(earlier: Node, later: Node) -> Node {
     combine(earlier, later, Lists::Replace)
 }
 
-/// What becomes of a list on top of another one.
+/// The combination of a list with another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lists {
     Append,

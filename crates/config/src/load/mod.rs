@@ -28,13 +28,13 @@ use super::{
     raw::{Config, VERSION},
 };
 
-/// What was written, free of mistakes of shape, and those that had to be cut out.
+/// The document as written, without mistakes of shape, and the mistakes that were cut out.
 pub(super) struct Document {
     /// The configuration, defaults filled in.
     pub(super) config: Config,
     /// The tree it was read from: where each key stands, and which keys are set at all.
     pub(super) tree: Node,
-    /// What was cut out.
+    /// The mistakes that were cut out.
     pub(super) mistakes: Mistakes,
 }
 
@@ -105,7 +105,7 @@ pub(super) fn any(origin: Origin) -> Result<Node, Invalid> {
     }
 }
 
-/// What a tree is as a configuration, or what first keeps it from being one.
+/// Deserializes a tree as a configuration, or returns the first fault.
 pub(super) fn config(tree: &Node) -> Result<Config, Fault> {
     Config::deserialize(tree)
 }
@@ -200,7 +200,7 @@ fn patterns(tree: &Node, node: &Node, path: &KeyPath, wrong: &mut Vec<Mistake>) 
     }
 }
 
-/// What to tell about `fault`; nothing where it only follows from an earlier cut.
+/// Describes `fault`; `None` if it only follows from an earlier cut.
 fn describe(tree: &Node, fault: &Fault) -> Option<Mistake> {
     let node = tree.nearest(&fault.path);
     let place = match fault.subject {

@@ -5,9 +5,9 @@ use crate::mistake::Place;
 /// A value and its place.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Node {
-    /// Where it starts.
+    /// The start of the node.
     pub(crate) place: Place,
-    /// What it is.
+    /// The value.
     pub(crate) value: Value,
     /// True if a mistake was cut out of it, so that what it lacks is no news.
     pub(crate) damaged: bool,
@@ -46,7 +46,7 @@ pub(crate) struct Item {
 pub(crate) struct Entry {
     /// The key.
     pub(crate) key: String,
-    /// Where it stands.
+    /// The place of the key.
     pub(crate) place: Place,
     /// Its value.
     pub(crate) node: Node,
@@ -158,7 +158,7 @@ impl Node {
         text
     }
 
-    /// Where the last key of `path` stands.
+    /// Returns the place of the last key of `path`.
     pub(crate) fn key_place(&self, path: &KeyPath) -> Option<Place> {
         let (last, parents) = path.0.split_last()?;
         let parent = parents.iter().try_fold(self, Self::child)?;

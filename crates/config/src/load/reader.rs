@@ -18,13 +18,13 @@ use super::{
 pub(crate) struct Fault {
     /// The way to it.
     pub(crate) path: KeyPath,
-    /// What about the path is wrong.
+    /// The subject of the fault.
     pub(crate) subject: Subject,
-    /// What to say.
+    /// The message.
     pub(crate) message: String,
 }
 
-/// What about a path is wrong.
+/// The part of a path that is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Subject {
     /// The key itself.

@@ -1,4 +1,4 @@
-//! What was used in a session, as a policy that allows it and nothing else: commented YAML in a stable order.
+//! A lock: the policy that allows exactly the use in a session, as commented YAML in a stable order.
 
 use std::net::SocketAddr;
 
@@ -28,14 +28,14 @@ pub struct Profile {
     pub sampling: Option<Provenance>,
 }
 
-/// How often something was seen, and when.
+/// The number of occurrences, and their times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Provenance {
-    /// How often.
+    /// The number of occurrences.
     pub count: u64,
-    /// When first.
+    /// The time of the first.
     pub first: Timestamp,
-    /// When last.
+    /// The time of the last.
     pub last: Timestamp,
 }
 
@@ -44,24 +44,24 @@ pub struct Provenance {
 pub struct SeenServer {
     /// Its id.
     pub id: ServerId,
-    /// Whether it was refused, and nothing of it used.
+    /// The refusal, if all uses were refused.
     pub denied: Option<String>,
-    /// How it was started last; `None` where that was not seen.
+    /// The latest start; `None` if it was not seen.
     pub start: Option<Start>,
-    /// Where its processes connected to.
+    /// The destinations of its processes' connections.
     pub connections: Vec<Connection>,
 }
 
 /// A start of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Start {
-    /// When.
+    /// The time.
     pub at: Timestamp,
     /// The program.
     pub command: String,
     /// Its arguments.
     pub arguments: Vec<Argument>,
-    /// What ran, each with its path and what it hashed to.
+    /// The files that ran, each with its path and its hash.
     pub files: Vec<(&'static str, String, Option<Digest>)>,
     /// Names of the variables that it got; empty where that was not recorded.
     pub environment: Vec<String>,
@@ -85,7 +85,7 @@ pub struct Connection {
     pub name: Option<String>,
     /// True if they were refused.
     pub refused: bool,
-    /// How many, and when.
+    /// The number of occurrences, and their times.
     pub provenance: Provenance,
 }
 
@@ -100,7 +100,7 @@ pub struct UsedTool {
     pub hash: Option<Digest>,
     /// Its calls; `None` where there was none.
     pub calls: Option<Provenance>,
-    /// What else is to be known of it, a sentence each.
+    /// Further remarks, a sentence each.
     pub remarks: Vec<String>,
 }
 
@@ -264,7 +264,7 @@ impl Profile {
         }
     }
 
-    /// What is no call of a tool.
+    /// Writes the section on requests other than tool calls.
     fn requests(&self, page: &mut Page) {
         if let Some(provenance) = self.sampling {
             page.remark(

@@ -121,7 +121,7 @@ fn load(text: &str) -> crate::Loaded {
     load_sources(&Sources::of_texts(&[("locked.yaml", text)])).expect(text)
 }
 
-/// What is a suggestion is one line after the other that holds once its mark is gone.
+/// A suggestion is a line that is valid once its comment mark is removed.
 #[test]
 fn what_is_commented_can_be_uncommented() {
     let text = profile().policy();

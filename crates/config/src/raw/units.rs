@@ -36,7 +36,7 @@ const SIZES: [(&str, u64); 5] = [
     ("B", 1),
 ];
 
-/// Why a text is no quantity.
+/// The reason why a text is not a valid quantity.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum QuantityError {
     /// No whole number in front.

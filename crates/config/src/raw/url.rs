@@ -12,7 +12,7 @@ pub(crate) struct HttpUrl {
     port: u16,
 }
 
-/// Why a text is no URL of an HTTP server.
+/// The reason why a text is not a valid URL of an HTTP server.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum HttpUrlError {
     /// No scheme in front.
@@ -41,7 +41,7 @@ impl HttpUrl {
         &self.text
     }
 
-    /// Where it points.
+    /// Returns the host.
     pub(crate) const fn host(&self) -> &RemoteHost {
         &self.host
     }

@@ -1,4 +1,4 @@
-//! What configurations mean.
+//! The meaning of configurations.
 
 use insta::assert_debug_snapshot;
 use mcpmon_policy::{Mode, NetworkRule, Policy, RuleAction, Scope, Transport};
@@ -11,7 +11,7 @@ fn policy(text: &str) -> Policy {
     Policy::clone(&loaded.policy)
 }
 
-/// What a file that says nothing means.
+/// Returns the policy of an empty file.
 fn defaults() -> Policy {
     let mut policy = Policy {
         name_similarity: Some(0.85),

@@ -4,7 +4,7 @@ use insta::assert_snapshot;
 
 use super::compile;
 
-/// What a user reads about `text`.
+/// Returns the user's view of the mistakes in `text`.
 fn mistakes(text: &str) -> String {
     compile(&[("mcpmon.yaml", text)])
         .expect_err("a mistake")

@@ -12,7 +12,7 @@ use mcpmon_policy::{Bypass, ModelHost, OnBypass};
 
 use super::{ConfigError, Invalid, Loaded};
 
-/// Where models are unless a file says otherwise: the usual providers.
+/// Returns the default hosts of models: the usual providers.
 fn usual_models() -> Bypass {
     let named = |name: &str| ModelHost {
         hosts: vec![name.parse().expect("a name")],

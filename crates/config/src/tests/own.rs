@@ -1,4 +1,4 @@
-//! What a user's own file says on top of a host's policy.
+//! A user's own file on top of a host's policy.
 
 use insta::assert_snapshot;
 use mcpmon_model::{ServerId, Severity};

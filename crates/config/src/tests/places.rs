@@ -1,4 +1,4 @@
-//! Which files are found, believed and followed.
+//! Files that are found, trusted and followed.
 
 use std::{
     fs,
@@ -168,7 +168,7 @@ fn poll(reloader: &mut Reloader) -> Option<Result<Loaded, ConfigError>> {
     reloader.poll(Instant::now(), Asked::ByClock)
 }
 
-/// What a policy with rules becomes, and how many of them are said to be lost.
+/// Returns the number of lost rules that is reported when a policy with rules changes.
 fn lost(news: Option<Result<Loaded, ConfigError>>) -> Option<usize> {
     news.map(|loaded| loaded.unwrap_or_else(|error| panic!("{error}")).lost.len())
 }

@@ -1,4 +1,4 @@
-//! What cannot be carried over, and what is said of it.
+//! Parts that cannot be carried over, and the notes about them.
 
 use insta::assert_snapshot;
 use test_case::test_case;

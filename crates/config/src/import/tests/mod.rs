@@ -21,7 +21,7 @@ fn imported(from: Foreign, text: &str) -> (Imported, Loaded) {
     (imported, loaded)
 }
 
-/// What is not carried over as it was, a line each.
+/// Formats the notes, a line each.
 fn told(notes: &[Note]) -> String {
     let line = |note: &Note| {
         let kind = match note.kind {

@@ -1,4 +1,4 @@
-//! Whatever the original says, what comes of it can be used.
+//! Properties of imports: the result can be used, whatever the original contains.
 
 use std::path::PathBuf;
 
