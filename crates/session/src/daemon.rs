@@ -1,5 +1,4 @@
-//! What follows when the daemon goes away in the middle of a session, or the own store cannot be used, and when it
-//! comes back.
+//! Loss of the daemon in the middle of a session, or of the own store, and its return.
 
 use std::time::Duration;
 
@@ -11,17 +10,17 @@ use mcpmon_policy::Mode;
 
 use super::Judge;
 
-/// How long a daemon that is away is left alone.
+/// The time before an absent daemon is tried again.
 const RETRY: Duration = Duration::from_secs(5);
 /// The rule by which uses are refused meanwhile.
 pub(super) const RULE: &str = "mcp.fail_closed";
 
-/// Whether what is shared can be had.
+/// The availability of the shared state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Presence {
-    /// It can.
+    /// The shared state is available.
     Here,
-    /// It cannot; when it was tried last.
+    /// The shared state is unavailable; the time of the last attempt.
     Away(Timestamp),
 }
 

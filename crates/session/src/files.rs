@@ -1,4 +1,4 @@
-//! Where the paths of a call lead: what a core without a file system cannot tell.
+//! Resolution of the paths in a call, which a core without a file system cannot do.
 
 use std::{
     collections::VecDeque,
@@ -14,7 +14,7 @@ use mcpmon_engine::Monitor;
 
 use super::Options;
 
-/// How long a call waits for a file system; one that is slower is not asked.
+/// The time a call waits for a file system; a slower one is not asked.
 const PATIENCE: Duration = Duration::from_millis(200);
 /// Links that are followed, as in the kernel.
 const MAX_LINKS: usize = 40;
@@ -40,7 +40,7 @@ const VARIABLES: [(&str, &[&str]); 15] = [
     ("PIP_CONFIG_FILE", &[".config", "pip", "pip.conf"]),
 ];
 
-/// Where this user's files and mcpmon's own are.
+/// Returns the places of this user's files and of mcpmon's own.
 pub fn places(options: &Options) -> Places {
     let mut places = Places::default();
     for (name, meaning) in VARIABLES {
@@ -100,7 +100,7 @@ struct Worker {
 }
 
 impl Lookups {
-    /// Where the paths lead; nothing of those that take too long.
+    /// Resolves the paths; those that take too long are left out.
     pub fn real(&mut self, lookups: Vec<Lookup>) -> Vec<RealPath> {
         if lookups.is_empty() {
             return Vec::new();
@@ -195,7 +195,7 @@ impl Place {
         }
     }
 
-    /// Where a path leads: as the kernel walks it, and as programs do that take `..` out first.
+    /// Resolves a path in two ways: as the kernel walks it, and as programs do that remove `..` first.
     fn real(&self, lookup: &Lookup) -> Vec<RealPath> {
         let Some(path) = self.placed(&lookup.address) else {
             return Vec::new();

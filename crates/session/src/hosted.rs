@@ -16,10 +16,10 @@ use super::{
     shared::{self, SharedState},
 };
 
-/// How long the recorder may take to write that somebody left before who joins is told who is there.
+/// The time the recorder may take to write that a member left before a joining member gets the list.
 const FLUSH: Duration = Duration::from_secs(1);
 
-/// What the daemon has for judges in its own process.
+/// The daemon's services for sessions in its own process.
 pub trait Host: fmt::Debug + Send + Sync {
     /// Takes in a server of a session.
     ///
@@ -27,9 +27,10 @@ pub trait Host: fmt::Debug + Send + Sync {
     /// Returns an error if the store cannot be written.
     fn join(&self, now: Timestamp, member: &Member) -> Result<(), StoreError>;
 
-    /// What is shared, without the policy.
+    /// Returns the shared state, without the policy.
     ///
     /// # Errors
+    ///
     /// Returns an error if the store cannot be read.
     fn look(&self, member: &Member) -> Result<State, StoreError>;
 
@@ -40,7 +41,7 @@ pub trait Host: fmt::Debug + Send + Sync {
     fn take(&self, member: &Member, recent: Recent);
 }
 
-/// What the judges of one process have in common. Clones share it.
+/// The parts that the sessions of one process have in common. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Hosting {
     recorder: Recorder,
@@ -76,7 +77,7 @@ impl Hosting {
         })
     }
 
-    /// What everything is recorded to.
+    /// Returns the recorder of all events.
     #[must_use]
     pub const fn recorder(&self) -> &Recorder {
         &self.recorder

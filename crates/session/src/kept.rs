@@ -1,4 +1,4 @@
-//! Where a wrapper's records go while there is a daemon: to it, and to the user's own store when it is away.
+//! Destination of a wrapper's records: the daemon, or the user's own store while the daemon is away.
 
 use std::{io, path::PathBuf};
 
@@ -45,7 +45,7 @@ impl ThroughDaemon {
         Ok(())
     }
 
-    /// What the daemon does not take is not lost: the user can read it with `--db`.
+    /// Keeps entries that the daemon does not take in the user's own store, readable with `--db`.
     fn keep_here(&mut self, entries: &[Entry]) -> Result<(), StoreError> {
         if self.store.is_none() {
             self.store = Some(Store::open(&self.own, Access::default())?);
@@ -83,8 +83,8 @@ impl Destination for ThroughDaemon {
     }
 }
 
-/// What is to be kept in as few lines as it fits into. An entry that fits into none is left out: nobody could read the
-/// line.
+/// Builds as few lines as the entries fit into. An entry that fits into none is left out, because the
+/// receiver could not read the line.
 fn lines(entries: &[Entry]) -> Vec<Line> {
     let mut lines = Vec::new();
     let mut rest = vec![entries];
@@ -103,7 +103,7 @@ fn lines(entries: &[Entry]) -> Vec<Line> {
     lines
 }
 
-/// What the daemon is to keep of these; `None` where that is nothing.
+/// Builds the message with the entries for the daemon; `None` if there are none.
 fn say(entries: &[Entry]) -> Option<Say> {
     let (mut events, mut rescued) = (Vec::new(), Vec::new());
     let (mut definitions, mut forget) = (Vec::new(), Vec::new());

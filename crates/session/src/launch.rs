@@ -32,7 +32,8 @@ use super::{
 /// The rule that compares files with pins.
 const RULE: &str = "mcp.version_pinning";
 
-/// How long the daemon may take to compare a server's files with its pins. Nothing that the server says passes meanwhile.
+/// The longest time for the daemon's comparison of a server's files with its pins. No message of the server
+/// passes meanwhile.
 const MAX_COMPARISON: Duration = Duration::from_secs(60);
 /// Pause between two questions, in which others may use the connection.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -44,7 +45,7 @@ pub struct Comparison {
     process: Started,
 }
 
-/// What became of the daemon's comparison of a server's files with its pins.
+/// The outcome of the daemon's comparison of a server's files with its pins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Compared {
     /// The server may go on.
@@ -90,13 +91,13 @@ pub struct Launch {
     pub command: String,
     /// Its arguments, as they are; secrets are masked here.
     pub arguments: Vec<String>,
-    /// What it runs from.
+    /// The files it runs from.
     pub files: ServerFiles,
     /// Names of the variables that it gets.
     pub environment: Vec<String>,
 }
 
-/// Who compares files with pins.
+/// The side that compares files with pins.
 #[derive(Debug)]
 pub(super) enum Pins {
     /// The daemon's kernel sense.
@@ -106,7 +107,8 @@ pub(super) enum Pins {
 }
 
 impl Judge {
-    /// Whether the server may run at all, whatever it runs from. To be called before it is started.
+    /// Returns whether the server may run at all, whatever its files are. Call it before the server is
+    /// started.
     pub fn admit(&mut self, now: Timestamp) -> Verdict {
         let policy = self.policy();
         let server = &self.conversation.identity.server;
@@ -265,7 +267,8 @@ impl Judge {
         })
     }
 
-    /// What the daemon's comparison of the server's files came to: a block says that it may not go on.
+    /// Returns the verdict on the daemon's comparison of the server's files: a block means that it must not
+    /// continue.
     pub fn compared(&mut self, now: Timestamp, outcome: Compared) -> Verdict {
         let denial = match outcome {
             Compared::Passed => return Verdict::Allow,
@@ -511,7 +514,7 @@ fn word(event: &mut Event, given: &[String]) {
     }
 }
 
-/// How a process ended.
+/// The end of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// With this exit status.

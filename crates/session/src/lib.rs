@@ -73,35 +73,36 @@ pub use self::{
 
 /// Events in one transaction at most: there is a queue for each server, and each has room for so many in memory.
 const BATCH: usize = 250;
-/// How long own records may take to be where others find them.
+/// The longest time until own records are visible to others.
 const FLUSH: Duration = Duration::from_secs(2);
-/// How long after it joined one that checks a call waits for what others did before, who were alone until then.
+/// The time after joining in which a check of a call waits for earlier records of members that were alone
+/// until then.
 const TOLD: Duration = Duration::from_millis(20);
 /// Records that wait from which on results are not read for what is sensitive in them.
 const MANY_QUEUED: usize = 256;
-/// How often the user's own policy files are looked at.
+/// The interval at which the user's own policy files are checked.
 const POLICY_INTERVAL: Duration = Duration::from_secs(2);
 
-/// What a conversation is judged with.
+/// The options of a session for one conversation.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where the policy is, unless a daemon has one.
+    /// The places of the policy, unless a daemon has one.
     pub search: Search,
-    /// Whose policy files are believed.
+    /// The policy files that are trusted.
     pub trust: Trust,
-    /// What was found there already; `None` to look.
+    /// The configuration found there already; `None` to look.
     pub loaded: Option<Loaded>,
     /// The daemon's socket; `None` to do without one.
     pub socket: Option<PathBuf>,
     /// The store without a daemon; `None` for the policy's `record.path`, or the user's own.
     pub db: Option<PathBuf>,
-    /// Who speaks with whom.
+    /// The parties of the conversation.
     pub conversation: Conversation,
     /// The agent's command name, where known.
     pub agent: Option<String>,
 }
 
-/// Why nothing can be judged.
+/// The reason why nothing can be judged.
 #[derive(Debug, thiserror::Error)]
 pub enum JudgeError {
     /// The policy.
@@ -143,11 +144,11 @@ pub struct Judge {
     others: Vec<ServerId>,
     /// True if another process speaks for this server in the session.
     twins: bool,
-    /// What was to be stored and found no room.
+    /// The entries that could not be stored for lack of space.
     loss: Loss,
     /// Definitions of this server that others have, to notice when one is reset.
     known: BTreeSet<DefinitionKey>,
-    /// What this judge put there itself, and when it was listed last.
+    /// The definitions this session put there itself, and the times they were last listed.
     put: BTreeMap<DefinitionKey, Timestamp>,
     /// Definitions of this server that its client does not see.
     unseen: BTreeSet<DefinitionKey>,
@@ -160,15 +161,15 @@ pub struct Judge {
     served: Option<ProcessId>,
     launch: launch::Pins,
     lookups: files::Lookups,
-    /// How the session is joined, until it is.
+    /// The state of joining the session, until it is joined.
     entrance: Option<Entrance>,
-    /// When it was joined.
+    /// The time it was joined.
     joined: Instant,
-    /// Why requests that waited were ended, while that holds.
+    /// The reason for ending requests that waited, while it holds.
     halted: Option<Denial>,
 }
 
-/// What is left to be done before anything can be judged but the server's start.
+/// The remaining steps before anything but the server's start can be judged.
 #[derive(Debug)]
 enum Entrance {
     /// The daemon knows, and has told this.
@@ -450,7 +451,7 @@ impl Judge {
         std::mem::take(&mut self.changed)
     }
 
-    /// How the recorder is doing.
+    /// Returns the state of the recorder.
     #[must_use]
     pub fn recorded(&self) -> RecorderStatus {
         self.recorder.status()
@@ -559,7 +560,7 @@ impl Judge {
     }
 }
 
-/// What both ways of opening come to.
+/// The parts that both ways of opening produce.
 struct Parts {
     member: Member,
     recorder: Recorder,

@@ -30,7 +30,7 @@ struct Shared {
     hello: Mutex<Hello>,
     stream: Mutex<Option<Stream>>,
     is_up: AtomicBool,
-    /// How often the session was joined.
+    /// The number of times the session was joined.
     joins: AtomicU64,
     /// The same connection, for a look at it while somebody waits for an answer.
     probe: Mutex<Option<UnixStream>>,
@@ -59,7 +59,7 @@ impl Line {
     }
 }
 
-/// Why there is no connection, or none any more.
+/// The reason why there is no connection.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum LinkError {
     /// Nobody listens.
@@ -73,7 +73,7 @@ pub(super) enum LinkError {
     Io {
         /// Its socket.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
@@ -117,7 +117,7 @@ impl Link {
         probe.as_ref().is_some_and(is_open)
     }
 
-    /// How often the session was joined: after each time it may be another daemon that answers.
+    /// Returns the number of times the session was joined: after each one, another daemon may answer.
     pub(super) fn joins(&self) -> u64 {
         self.0.joins.load(Ordering::Acquire)
     }
@@ -164,7 +164,7 @@ impl Link {
         self.say(&Say::Serves { process }).map(drop)
     }
 
-    /// Where the daemon listens.
+    /// Returns the socket of the daemon.
     pub(super) fn path(&self) -> &Path {
         &self.0.path
     }

@@ -1,11 +1,11 @@
-//! What is lost again and again, and told once.
+//! Repeated losses, which are reported once.
 
 use std::time::{Duration, Instant};
 
 /// After this long without a loss the next one is another.
 const OVER: Duration = Duration::from_mins(1);
 
-/// When something was lost last.
+/// The time of the last loss.
 #[derive(Debug, Default)]
 pub(super) struct Loss(Option<Instant>);
 

@@ -13,11 +13,11 @@ type Found = Result<Option<Sources>, SourceError>;
 pub(super) struct Own {
     /// The host's policy.
     host: Loaded,
-    /// What was found last: text, nothing, or why it cannot be read.
+    /// The digest of the last result: text, nothing, or the reason why it cannot be read.
     seen: Option<Digest>,
     /// The text in force.
     text: Option<Sources>,
-    /// What nobody was told yet.
+    /// The error that is not reported yet.
     untold: Option<ConfigError>,
 }
 
@@ -53,7 +53,8 @@ impl Own {
         })
     }
 
-    /// What changed since the last call, by what is `found` now; where it cannot be used, what was in force stays so.
+    /// Returns the change since the last call, given the current text `found`; if it cannot be used, the
+    /// previous one stays in force.
     pub(super) fn news(&mut self, found: Found) -> Option<Result<Loaded, ConfigError>> {
         match self.untold.take() {
             Some(error) => Some(Err(error)),
@@ -110,8 +111,8 @@ impl Followed {
     }
 }
 
-/// What is recorded of news of a policy, of that of the user `uid` where one process judges for many. Where the news are
-/// a mistake, `stays` is in force all the same.
+/// Builds the event about a change of a policy; of the user `uid` if one process judges for many. If the
+/// change is a mistake, `stays` stays in force.
 pub(super) fn told(
     now: Timestamp,
     uid: Option<u32>,
@@ -133,8 +134,8 @@ pub(super) fn told(
     event
 }
 
-/// What is wrong, as it is recorded and logged: place and key of each mistake. A line of the file may hold a secret, and
-/// so may a message that quotes a value.
+/// Returns the mistakes as they are recorded and logged: place and key of each. A line of the file may hold a
+/// secret, and so may a message that quotes a value.
 pub fn mistakes(error: &ConfigError) -> Vec<String> {
     match error {
         ConfigError::Invalid(invalid) => {

@@ -6,16 +6,16 @@ use mcpmon_engine::pins::{Added, Ground, PackagePin, PinBook, PinSet, PinnedFile
 use mcpmon_model::{Digest, PinKey, PinPart, Timestamp};
 use mcpmon_store::{BinaryPin, REFUSED_SET, Recorder, Refused};
 
-/// Who pinned what nobody approved.
+/// The author of pins that were not approved.
 pub(crate) const FIRST_USE: &str = "first_use";
-/// Who pinned an interpreter that only root can have changed.
+/// The author of pins of an interpreter that only root can have changed.
 pub(crate) const SYSTEM_UPGRADE: &str = "system_upgrade";
-/// Who pinned what was approved: only root may.
+/// The author of approved pins: only root may approve.
 pub const APPROVED: &str = "root";
-/// Who pinned what was refused: nobody. It is kept for an approval and accepted by none.
+/// The author of refused versions: nobody. They are kept for an approval, and no start matches them.
 pub(crate) const REFUSED: &str = "refused";
 
-/// Who pinned what was accepted without approval.
+/// Returns the author of pins that were accepted without approval.
 pub const fn by(ground: Ground) -> &'static str {
     match ground {
         Ground::FirstUse | Ground::NewLauncher => FIRST_USE,

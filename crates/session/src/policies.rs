@@ -1,4 +1,5 @@
-//! Which policy holds for whom, where one process judges for many users: the host's, tightened by each user's own file.
+//! Policies of users, in a process that judges for many users: the host's policy, tightened by each user's
+//! own file.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,9 +20,9 @@ use super::own::{Own, mistakes, told};
 
 /// Users whose files are followed at a time; the one who was asked for least lately makes room.
 const MOST_USERS: usize = 256;
-/// How long a user is known who is not asked for.
+/// The time for which an unused user is remembered.
 const IDLE: Duration = Duration::from_secs(1800);
-/// How often files are looked at.
+/// The interval at which files are checked.
 const INTERVAL: Duration = Duration::from_secs(2);
 
 /// The policies in force. Clones share them.
@@ -30,7 +31,7 @@ pub struct Policies(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    /// What is asked for: held for no longer than it takes to look at it, or to put something else there.
+    /// The policies of users: locked no longer than it takes to read or replace an entry.
     held: RwLock<Held>,
     /// By what it is made, of those users who are in it: held by whoever makes something of a file, which may take a
     /// while.
@@ -38,7 +39,7 @@ struct Shared {
     files: Option<Files>,
 }
 
-/// Where users' own files come from, and where is recorded what becomes of them.
+/// The source of users' own files, and the recorder for the outcome.
 struct Files {
     read: Box<Read>,
     turns: Turns,
@@ -46,7 +47,7 @@ struct Files {
     now: fn() -> Timestamp,
 }
 
-/// What reads the own file of a user.
+/// A function that reads a user's own file.
 type Read = dyn Fn(u32) -> Result<Option<Sources>, SourceError> + Send + Sync;
 
 /// Users whose file is being read. Others who want the same file wait for what comes of that.
@@ -71,7 +72,7 @@ struct Held {
 #[derive(Debug)]
 struct User {
     loaded: Arc<Loaded>,
-    /// When it was asked for last.
+    /// The time of its last use.
     used: AtomicI64,
 }
 
@@ -127,8 +128,8 @@ impl Policies {
         Arc::clone(&self.held().host)
     }
 
-    /// What holds for a user; the same value as long as that is the same. Takes a moment for one who was not asked for
-    /// lately: the user's own file is read.
+    /// Returns the policy of a user; the same value as long as it is unchanged. This takes a moment for a
+    /// user not seen recently, whose own file is read.
     #[must_use]
     pub fn of(&self, now: Timestamp, uid: Option<u32>) -> Arc<Loaded> {
         let (Some(files), Some(uid)) = (&self.0.files, uid) else {
@@ -231,7 +232,7 @@ impl Policies {
         }
     }
 
-    /// What holds for a user who is known from now on.
+    /// Stores the policy of a user.
     fn put(&self, uid: u32, loaded: Arc<Loaded>) {
         if let Some(user) = self.held_to_change().users.get_mut(&uid) {
             user.loaded = loaded;
@@ -333,7 +334,7 @@ mod tests {
     const MOMENT: Duration = Duration::from_millis(200);
     const HOST: &str = "version: 1\nmcp: {blocked_tools: [format_disk]}\n";
 
-    /// What users' files say.
+    /// The content of users' files.
     type Texts = Arc<Mutex<BTreeMap<u32, String>>>;
 
     struct Host {

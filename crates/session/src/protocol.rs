@@ -1,4 +1,4 @@
-//! What wrappers and the daemon say to each other, one JSON object a line, each answered by one.
+//! The protocol between wrappers and the daemon: one JSON object a line, each answered by one.
 
 use std::path::PathBuf;
 
@@ -15,7 +15,7 @@ pub const MAX_SAID: usize = 4 << 20;
 /// Longest answer, bytes: policy and definitions of one server.
 pub(crate) const MAX_HEARD: usize = 64 << 20;
 
-/// How a wrapper introduces itself. Its user and process come from the socket.
+/// The introduction of a wrapper. Its user and process come from the socket.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
     /// Server and package; the user is that of the socket's other end.
@@ -26,11 +26,11 @@ pub struct Hello {
     pub agent: Option<String>,
     /// True if it starts its server as a process of this host.
     pub starts_server: bool,
-    /// What it started to serve, where it has.
+    /// The started process, if there is one.
     pub child: Option<Started>,
 }
 
-/// What a wrapper says. What it is comes before what is in it, so that it is read in one go.
+/// A message of a wrapper. The type comes before the content, so that it is read in one pass.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(
     tag = "say",
@@ -39,7 +39,7 @@ pub struct Hello {
     deny_unknown_fields
 )]
 pub enum Say {
-    /// What to keep.
+    /// Entries to keep.
     Keep {
         /// Events in their JSON form.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -53,7 +53,7 @@ pub enum Say {
         /// Definitions to forget.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         forget: Vec<DefinitionKey>,
-        /// What happened in the session.
+        /// The recent calls in the session.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         recent: Vec<Recent>,
     },
@@ -69,7 +69,7 @@ pub enum Say {
     },
     /// To [`Hear::Challenge`].
     Repeat {
-        /// What was asked to be repeated.
+        /// The nonce to be repeated.
         nonce: String,
     },
     /// A server is about to be started. The daemon takes hold of what it is started from: the server may end before
@@ -121,7 +121,7 @@ impl From<Started> for ProcessId {
     }
 }
 
-/// What the daemon answers.
+/// An answer of the daemon.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "hear", content = "content", rename_all = "snake_case")]
 pub enum Hear {
@@ -135,24 +135,24 @@ pub enum Hear {
     Undecided,
     /// Asks the process that connected to repeat this, before it is told anything.
     Challenge(String),
-    /// It is kept, or noted.
+    /// The entry is kept, or noted.
     Done,
-    /// It is not known to be kept: the wrapper has to.
+    /// The entry is not known to be kept: the wrapper has to keep it.
     Unkept(String),
-    /// It was refused or failed.
+    /// The request was refused or failed.
     Error(String),
 }
 
-/// What wrappers share.
+/// The state that wrappers share.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct State {
     /// The policy, unless it is held already.
     pub policy: Option<Vec<(Source, String)>>,
     /// Definitions of this server.
     pub definitions: Vec<DefinitionRecord>,
-    /// Which of them a person refused, and who.
+    /// The definitions that a person refused, and the person.
     pub refused: Vec<(DefinitionKey, String)>,
-    /// When a person had definitions of it forgotten, and of which name, `None` for all of them.
+    /// The forget orders of persons for its definitions: the name, `None` for all names, and the time.
     #[serde(default)]
     pub forgotten: Vec<(Option<String>, Timestamp)>,
     /// Tools of the session's other servers, without their texts.
@@ -164,12 +164,12 @@ pub struct State {
     pub twins: bool,
     /// Servers of this user that anything is pinned for.
     pub pinned: Vec<ServerId>,
-    /// What persons stopped.
+    /// The kill switches in force.
     #[serde(default)]
     pub kills: Kills,
     /// File whose number rises when any of this changes.
     pub generation: PathBuf,
-    /// That number before any of this was looked up.
+    /// The number of changes before this state was read.
     #[serde(default)]
     pub changes: u64,
 }

@@ -1,4 +1,4 @@
-//! What others changed is taken over: who is in the session, what is pinned and approved, the policy.
+//! Renewal of shared state that others changed: members of the session, pins and approvals, the policy.
 
 use std::{collections::BTreeSet, sync::Arc, time::Instant};
 
@@ -64,7 +64,7 @@ impl Judge {
         }
     }
 
-    /// Which lists show something else than before.
+    /// Notes the lists whose visible content changed.
     fn note_changes(&mut self, snapshot: &Snapshot) {
         let hidden = snapshot.definitions.iter().filter(|record| record.hidden);
         let refused = snapshot.refused.iter().map(|(key, _)| key);
@@ -75,10 +75,11 @@ impl Judge {
             .extend(different.filter_map(|key| ListKind::of(key.kind)));
     }
 
-    /// What others had and have no longer was reset.
+    /// Forgets definitions that others had and have no longer, because they were reset.
     ///
-    /// What this judge put may be missing because it never came there, which makes nothing of it new: that was reset
-    /// only where a person did so since. It may be so before this judge ever saw it there.
+    /// A definition that this session put may be missing because it never arrived, which does not make it
+    /// new: it was reset only if a person did so since. That may have happened before this session ever saw
+    /// it there.
     fn forget_missing(&mut self, now: Timestamp, snapshot: &Snapshot) {
         let keys = snapshot.definitions.iter().map(|record| record.key.clone());
         let there: BTreeSet<DefinitionKey> = keys.collect();
@@ -103,7 +104,7 @@ impl Judge {
         self.known = there;
     }
 
-    /// Which tools the session's other servers offer.
+    /// Registers the tools of the session's other servers.
     fn register_others(&mut self, tools: &[DefinitionRecord], others: &[ServerId]) {
         let registry = self.monitor.registry_mut();
         for other in self.others.iter().chain(others) {

@@ -1,11 +1,11 @@
-//! Where a process without a daemon records, and how.
+//! Settings of recording for a process without a daemon.
 
 use mcpmon_config::RecordSettings;
 use mcpmon_store::{OutletSettings, Settings};
 
 use super::{BATCH, JudgeError, Options};
 
-/// How a process without a daemon records.
+/// Returns the recording settings of a process without a daemon.
 pub fn own_settings(options: &Options, record: &RecordSettings) -> Result<Settings, JudgeError> {
     let named = options.db.clone().or_else(|| record.path.clone());
     let path = named
@@ -20,7 +20,7 @@ pub fn own_settings(options: &Options, record: &RecordSettings) -> Result<Settin
     })
 }
 
-/// Where events go beside the store.
+/// Returns the outlets besides the store.
 #[must_use]
 pub fn outlets(settings: &RecordSettings) -> OutletSettings {
     OutletSettings {

@@ -1,5 +1,5 @@
-//! What the judges of a session share: who is in it, what is pinned and approved, the policy. The daemon has it;
-//! without one, the user's own store.
+//! Shared state of a session: members, pins and approvals, the policy. The daemon holds it; without one, the
+//! user's own store.
 
 use std::{
     path::{Path, PathBuf},
@@ -21,7 +21,7 @@ use super::{
     protocol::{self, Hear, Say},
 };
 
-/// What is shared, as it is now.
+/// The shared state at one time.
 #[derive(Debug, Default)]
 pub(super) struct Snapshot {
     /// The daemon's number of changes before any of this was looked up, where there is a daemon.
@@ -30,9 +30,9 @@ pub(super) struct Snapshot {
     pub(super) policy: Option<Sources>,
     /// Definitions of this server.
     pub(super) definitions: Vec<DefinitionRecord>,
-    /// Which of them a person refused, and who.
+    /// The definitions that a person refused, and the person.
     pub(super) refused: Vec<(DefinitionKey, String)>,
-    /// When a person had definitions forgotten, and of which name, `None` for all of them.
+    /// The forget orders of persons: the name, `None` for all names, and the time.
     pub(super) forgotten: Vec<(Option<String>, Timestamp)>,
     /// Tools of the session's other servers, without their texts.
     pub(super) of_others: Vec<DefinitionRecord>,
@@ -42,11 +42,11 @@ pub(super) struct Snapshot {
     pub(super) twins: bool,
     /// Servers of this user that anything is pinned for.
     pub(super) pinned: Vec<ServerId>,
-    /// What persons stopped.
+    /// The kill switches in force.
     pub(super) kills: Kills,
 }
 
-/// Who has what is shared.
+/// The holder of the shared state.
 #[derive(Debug)]
 pub(super) enum SharedState {
     /// The daemon.
@@ -55,12 +55,12 @@ pub(super) enum SharedState {
         link: Link,
         /// Its number of changes.
         generation: Option<Generation>,
-        /// How often the session had been joined when the daemon was asked last.
+        /// The number of joins when the daemon was last asked.
         joins: u64,
     },
     /// The daemon, in this very process.
     Here {
-        /// What it has.
+        /// The holder.
         host: Arc<dyn Host>,
         /// Its number of changes.
         generation: Option<Generation>,
@@ -77,14 +77,14 @@ pub(super) enum SharedState {
         generation: Option<Generation>,
         /// This conversation.
         member: Box<Member>,
-        /// Whether a process lives.
+        /// A function that tells whether a process lives.
         lives: fn(ProcessId) -> bool,
         /// The calls of the session.
         calls: Box<Calls>,
     },
 }
 
-/// Why what is shared cannot be had.
+/// The reason why the shared state is unavailable.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SharedError {
     /// Of the daemon.
@@ -132,7 +132,7 @@ impl SharedState {
         }
     }
 
-    /// How often anything changed. Reads a page in memory.
+    /// Returns the number of changes. It reads a page in memory.
     pub(super) fn generation(&self) -> u64 {
         match self {
             Self::Daemon { generation, .. }
@@ -150,7 +150,7 @@ impl SharedState {
         }
     }
 
-    /// What events call it.
+    /// Returns its name in events.
     pub(super) const fn name(&self) -> &'static str {
         match self {
             Self::Daemon { .. } => "daemon",
@@ -158,7 +158,7 @@ impl SharedState {
         }
     }
 
-    /// Why a use is refused while it cannot be asked, and what helps.
+    /// Returns the reason and the remedy for uses that are refused while it cannot be asked.
     pub(super) const fn absence(&self) -> (&'static str, &'static str) {
         match self {
             Self::Daemon { .. } => (
@@ -208,7 +208,7 @@ impl SharedState {
         }
     }
 
-    /// What is shared now; `policy` is the digest of the one that is held.
+    /// Returns the current shared state; `policy` is the digest of the policy in force.
     pub(super) fn look(&mut self, policy: Digest) -> Result<Snapshot, SharedError> {
         match self {
             Self::Daemon {
@@ -252,7 +252,7 @@ impl SharedState {
     }
 }
 
-/// What a store tells of a session.
+/// Reads the state of a session from a store.
 pub(super) fn look_into(
     reader: &Reader,
     own: &Member,
@@ -279,7 +279,7 @@ pub(super) fn look_into(
     })
 }
 
-/// What a store that is open for writing tells of a session.
+/// Reads the state of a session from a store that is open for writing.
 pub(super) fn told_by(
     store: &mut Store,
     own: &Member,

@@ -1,12 +1,12 @@
-//! How what a judge has to tell reaches the record.
+//! Recording of events and effects of a judgement.
 
 use mcpmon_model::{Action, Denial, Event, EventKind, Severity, Timestamp};
 
 use super::Judge;
 
 impl Judge {
-    /// Why nothing at all may be asked of the server, where a person stopped its session or the host.
-    /// The first request that is ended so is an event, which the refusal of each one names.
+    /// Returns the denial of every request to the server, if a person stopped its session or the host. The
+    /// first request that is ended so becomes an event, which the denial of each one names.
     pub fn halted(&mut self, now: Timestamp) -> Option<Denial> {
         self.refresh(now);
         let Some(mut denial) = self.monitor.halted(self.conversation.session.as_ref()) else {

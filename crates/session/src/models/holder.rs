@@ -1,4 +1,4 @@
-//! Who holds the calls of a session: the daemon in its memory, or the store.
+//! The holder of a session's calls: the daemon in its memory, or the store.
 
 use std::{path::Path, sync::Arc};
 
@@ -9,7 +9,7 @@ use mcpmon_store::Member;
 
 use crate::{calls::Calls, hosted::Host, process};
 
-/// What the LLM proxy is called among the members of a session.
+/// The name of the LLM proxy among the members of a session.
 const NAME: &str = "mcpmon-llm";
 
 /// Holds the calls of one session.

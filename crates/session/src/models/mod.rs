@@ -28,16 +28,16 @@ use super::{Options, Policies, files, hosted::Host};
 
 /// Sessions that are known at a time; the one that was used least lately makes room.
 const MOST_SESSIONS: usize = 256;
-/// How long one is known without being used.
+/// The time for which an unused session is remembered.
 const IDLE: Duration = Duration::from_secs(3600);
-/// How long own records may take to be where they are looked for.
+/// The longest time until own records are visible to readers.
 const FLUSH: Duration = Duration::from_secs(1);
-/// How long a store that cannot be read is left alone.
+/// The time before an unreadable store is tried again.
 const RETRY: Duration = Duration::from_secs(5);
-/// What events call it.
+/// The name of this component in events.
 const COMPONENT: &str = "LLM proxy's registry";
 
-/// Whose requests are judged together.
+/// The key of a session: requests with the same key are judged together.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Whose {
     /// The session, where known.
@@ -58,7 +58,7 @@ struct Shared {
     generation: Mutex<Option<Generation>>,
     reader: Mutex<Option<Reader>>,
     policies: Policies,
-    /// What holds the calls of sessions, where that is not the store.
+    /// The holder of sessions' calls, if that is not the store.
     host: Option<Arc<dyn Host>>,
     sessions: Mutex<BTreeMap<Whose, Arc<Mutex<Session>>>>,
     /// Since when the store cannot be read.
@@ -126,7 +126,7 @@ impl Models {
         }
     }
 
-    /// What judgements are recorded to.
+    /// Returns the recorder of judgements.
     #[must_use]
     pub fn recorder(&self) -> &Recorder {
         &self.0.recorder
@@ -154,7 +154,7 @@ impl Models {
         });
     }
 
-    /// How many sessions are known.
+    /// Returns the number of known sessions.
     #[must_use]
     pub fn len(&self) -> usize {
         lock(&self.0.sessions).len()
@@ -166,7 +166,8 @@ impl Models {
         self.len() == 0
     }
 
-    /// Who judges one request of `uid`, with its response. Takes a moment for a user of whom there was none lately.
+    /// Returns the session that judges one request of `uid`, with its response. This takes a moment for a
+    /// user without recent requests.
     #[must_use]
     pub fn judge(&self, now: Timestamp, uid: Option<u32>, exchange: Exchange) -> ExchangeJudge {
         let whose = Whose {
@@ -215,7 +216,7 @@ impl Models {
         session
     }
 
-    /// How often anything changed that others hold. Reads a page in memory.
+    /// Returns the number of changes to shared state. It reads a page in memory.
     fn generation(&self) -> u64 {
         let mut generation = lock(&self.0.generation);
         if generation.is_none() {
@@ -361,7 +362,7 @@ impl ExchangeJudge {
         self.models.carry_out(self.exchange.session.as_ref(), judgement)
     }
 
-    /// What is to be replaced in a text on its way to a model.
+    /// Returns the parts to be replaced in a text on its way to a model.
     pub fn redact(&mut self, now: Timestamp, text: &str) -> Vec<Redaction> {
         lock(&self.session).redact(now, text, &mut self.tally)
     }
@@ -371,7 +372,7 @@ impl ExchangeJudge {
         lock(&self.session).unanswered.note(response, calls);
     }
 
-    /// What was left out of a response of the session.
+    /// Returns the calls left out of a response of the session.
     #[must_use]
     pub fn unanswered(&self, response: &str) -> Vec<LeftOut> {
         lock(&self.session).unanswered.of(response).to_vec()
@@ -391,7 +392,7 @@ impl ExchangeJudge {
         self.models.carry_out(self.exchange.session.as_ref(), judgement);
     }
 
-    /// What is judged.
+    /// Returns the judged exchange.
     #[must_use]
     pub const fn exchange(&self) -> &Exchange {
         &self.exchange

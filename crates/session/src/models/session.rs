@@ -29,9 +29,9 @@ pub(super) struct Session {
     members: Vec<Member>,
     /// The servers of those that live, as the Monitor knows them.
     present: Vec<PinKey>,
-    /// Who holds the calls of the session; `None` where no session is known.
+    /// The holder of the session's calls; `None` if the session is unknown.
     holder: Option<CallHolder>,
-    /// When it was used last.
+    /// The time of its last use.
     pub(super) used: Timestamp,
     /// Calls that its agent never saw, and has to answer.
     pub(super) unanswered: Unanswered,
@@ -132,7 +132,8 @@ impl Session {
         Ok(())
     }
 
-    /// What the servers of the session listed; where nobody knows them, what all servers of the user did.
+    /// Returns the definitions listed by the session's servers; if they are unknown, by all servers of the
+    /// user.
     fn found(&self, reader: &Reader) -> Result<Found, QueryError> {
         let mut members: Vec<PinKey> = Vec::new();
         let conversations = match &self.whose.session {
@@ -185,7 +186,7 @@ impl Session {
         })
     }
 
-    /// What was there and is no longer was reset.
+    /// Forgets definitions that were known and are gone, because they were reset.
     fn forget_missing(&mut self, now: Timestamp, definitions: &[DefinitionRecord]) {
         let there: BTreeSet<DefinitionKey> = definitions.iter().map(|record| record.key.clone()).collect();
         for key in self.known.difference(&there) {
@@ -196,7 +197,7 @@ impl Session {
         self.known = there;
     }
 
-    /// Which tools there are, and whose.
+    /// Registers the tools and their servers.
     fn register(&mut self, definitions: &[DefinitionRecord]) {
         let policy = Arc::clone(self.monitor.policy());
         let registry = self.monitor.registry_mut();
@@ -223,7 +224,7 @@ impl Session {
     }
 }
 
-/// What a store knows.
+/// The state of a store.
 struct Found {
     members: Vec<Member>,
     definitions: Vec<DefinitionRecord>,

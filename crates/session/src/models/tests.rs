@@ -1,4 +1,4 @@
-//! What models want, judged by what wrappers and persons left in the store.
+//! Intents of models, judged by the state that wrappers and persons left in the store.
 
 use std::path::PathBuf;
 
@@ -47,7 +47,7 @@ impl Home {
         self.store().keep(&[Entry::Definition(record)]).unwrap();
     }
 
-    /// What becomes of a call that a model wants.
+    /// Returns the verdict on a call that a model asks for.
     fn wanted(&self, session: Option<&str>, tool: &str) -> Verdict {
         let mut judge = self.models.judge(NOW, None, exchange(session));
         judge.judge(NOW, &call(tool))
@@ -206,7 +206,7 @@ const SELDOM: &str = "version: 1\nmcp: {rate_limits: {default_rpm: 1, default_bu
 /// Reads and what follows them are told by their names, and stopped without evidence.
 const APART: &str = "version: 1\nmcp: {cross_server: {decision: block, classifier: names}}\n";
 
-/// What no rule names passes without a note.
+/// A policy under which calls that no rule names pass without a note.
 const NOTHING_NOTED: &str = "version: 1\nmcp: {defaults: {decision: ALLOW}}\n";
 
 const fn after(milliseconds: i64) -> Timestamp {

@@ -215,7 +215,7 @@ fn race(wrappers: usize, rounds: usize) {
     check_order(&path, &policy, &passed, wrappers);
 }
 
-/// What passed is exactly what the rules allow in the order in which the store has it.
+/// Checks that the passed calls are exactly those the rules allow in the store's order.
 fn check_order(path: &Path, policy: &Policy, passed: &[[AtomicUsize; 2]], wrappers: usize) {
     let mut store = Store::open(path, Access::default()).expect("the store");
     let recorded = store

@@ -136,7 +136,7 @@ fn notice(judge: &mut Judge) {
     assert!(!judge.presence.is_here());
 }
 
-/// What the judge records finds the daemon again before the judge notices anything.
+/// Records an event, and reaches the daemon again before the session notices that it was away.
 fn record(judge: &mut Judge) {
     judge.push(sample::started("files", 2));
     settle(judge);
