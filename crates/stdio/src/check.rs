@@ -15,19 +15,19 @@ pub struct Verification<T> {
     begins: Begins,
 }
 
-/// When the server's files are read.
+/// The time at which the server's files are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begins {
     /// While it starts: what it runs from is known.
     AtOnce,
-    /// When it has begun to speak: only then it is known which process serves.
+    /// The files are read when the server begins to speak: only then the serving process is known.
     WithFirstWord,
 }
 
-/// What waits for the outcome.
+/// The messages that wait for the outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holds {
-    /// Whatever the server says: it may turn out that it may not run.
+    /// Every message of the server: it may turn out that it must not run.
     FirstMessage,
     /// Nothing: they are read to be remembered.
     Nothing,
@@ -50,7 +50,7 @@ impl<T> Verification<T> {
     }
 }
 
-/// How far the look at the server's files is.
+/// The progress of the check of the server's files.
 pub(super) enum Check<T> {
     Due(Verification<T>),
     Running {
@@ -62,7 +62,7 @@ pub(super) enum Check<T> {
 }
 
 impl<T: Send + 'static> Check<T> {
-    /// What is to be done, if anything is; begun, if it can be.
+    /// Starts the check, if there is one and it can start.
     pub(super) fn new(verification: Option<Verification<T>>) -> io::Result<Self> {
         let at_once = verification
             .as_ref()
@@ -117,7 +117,7 @@ impl<T: Send + 'static> Check<T> {
         Ok(())
     }
 
-    /// What was found, where it was running. Waits for it.
+    /// Waits for a running check and returns its result.
     pub(super) fn finish(&mut self) -> Option<T> {
         let Self::Running { measuring, .. } = std::mem::replace(self, Self::Done) else {
             return None;

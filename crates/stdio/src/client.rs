@@ -35,7 +35,7 @@ pub struct Client {
     buffer: Box<[u8]>,
 }
 
-/// What there is to do.
+/// The events to handle.
 struct Ready {
     told: bool,
     signals: bool,
@@ -54,7 +54,7 @@ impl Client {
         Ok(Self::left(guarded, Some(input), Some(output), filter))
     }
 
-    /// What is left of a conversation.
+    /// Handles the remaining messages of a conversation.
     pub(super) fn left(
         guarded: Box<Guarded>,
         input: Option<OwnedFd>,

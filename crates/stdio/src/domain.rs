@@ -19,7 +19,7 @@ const HANDLED: AccessFs = AccessFs::Refer;
 #[derive(Debug)]
 pub struct Domain(pub(super) OwnedFd);
 
-/// Why there is no domain.
+/// The reason why there is no domain.
 #[derive(Debug, thiserror::Error)]
 pub enum DomainError {
     /// The kernel has none that lets files be moved.
@@ -27,7 +27,7 @@ pub enum DomainError {
         "this kernel has no Landlock of Linux 5.19 or later, or has it switched off (`lsm=` at boot, a seccomp filter)"
     )]
     Unsupported(#[from] RulesetError),
-    /// It says that it has one, and made none.
+    /// The system reported a domain and made none.
     #[error("the kernel made no Landlock ruleset")]
     NotMade,
     /// The root directory.

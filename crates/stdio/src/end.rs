@@ -1,4 +1,4 @@
-//! How a process ended, and how another one ends the same way.
+//! The end of a process, and its reproduction in another process.
 
 use std::process::ExitCode;
 
@@ -13,7 +13,7 @@ use nix::{
 
 use super::sys;
 
-/// How a process ended.
+/// The end of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// By itself, with this status.
@@ -23,7 +23,7 @@ pub enum End {
 }
 
 impl End {
-    /// What `wait(2)` says of an end, and of which process.
+    /// Returns the process and its end from a status of `wait(2)`.
     pub(super) fn of(status: WaitStatus) -> Option<(Pid, Self)> {
         match status {
             // Of eight bits, as the kernel keeps it.

@@ -22,18 +22,18 @@ use nix::{
 use super::{end::End, routing::PASSED_ON};
 use crate::tree::descendants;
 
-/// How long a process that a server left behind may take to end by itself.
+/// The longest time for a process that a server left behind to end by itself.
 const GRACE: Duration = Duration::from_secs(1);
-/// How long one that is killed may take; one inside a system call that nothing interrupts takes longer.
+/// The longest time for a killed process; one inside an uninterruptible system call takes longer.
 const DYING: Duration = Duration::from_secs(2);
 
-/// What a process must hold to know of its children's ends.
+/// The descriptors by which a process learns of its children's ends.
 #[derive(Debug)]
 pub(super) struct Family {
     signals: SignalFd,
 }
 
-/// What came of one look at the children.
+/// The result of reaping the children once.
 #[derive(Debug, Default)]
 pub(super) struct Reaped {
     /// Those that ended.

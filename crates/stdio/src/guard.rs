@@ -23,10 +23,10 @@ use super::{
     sys,
 };
 
-/// How long it waits until it gives its memory back: meanwhile the other one and the server start, which need the time.
+/// The time before memory is given back: meanwhile the other process and the server start, and need the time.
 const SETTLED: Duration = Duration::from_secs(1);
 
-/// Which of the two processes this is from now on.
+/// The one of the two processes that this is from now on.
 #[derive(Debug)]
 pub enum Half {
     /// The one the client knows; the other has ended like this.
@@ -35,7 +35,7 @@ pub enum Half {
     Relay(Box<Guarded>),
 }
 
-/// What the relaying process knows of its guard and of its own children.
+/// The relaying process's view of its guard and of its own children.
 #[derive(Debug)]
 pub struct Guarded {
     /// Numbers of signals that came to the guard; its end when the guard ends.
@@ -45,12 +45,12 @@ pub struct Guarded {
     routing: Routing,
 }
 
-/// What the guard has to tell.
+/// A message from the guard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Told {
     /// Signals to pass on.
     Signals(Vec<Signal>),
-    /// It has ended.
+    /// The guard has ended.
     Gone,
 }
 
@@ -137,12 +137,12 @@ impl Guarded {
         self.mask
     }
 
-    /// Where the guard tells.
+    /// Returns the descriptor on which the guard sends messages.
     pub(super) fn control(&self) -> std::os::fd::BorrowedFd<'_> {
         self.control.as_fd()
     }
 
-    /// What the guard has told, `now` being the time since some start.
+    /// Reads a message of the guard; `now` is the time since some start.
     pub(super) fn listen(&mut self, now: Duration) -> io::Result<Told> {
         // Before anything the guard tells: what came to the group came here first.
         self.take_signals(now)?;

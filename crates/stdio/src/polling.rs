@@ -13,8 +13,8 @@ use nix::{
 
 use super::sink::Sink;
 
-/// What is waited for. What is `None` is not looked at: a side that has hung up and is not to be read would let
-/// no wait last.
+/// The descriptors to wait for. `None` is not polled: a side that has hung up and is not to be read would end
+/// every wait.
 #[derive(Debug)]
 pub(super) struct Ports<'f> {
     pub(super) control: BorrowedFd<'f>,
@@ -26,7 +26,7 @@ pub(super) struct Ports<'f> {
     pub(super) to_server: Option<&'f Sink>,
 }
 
-/// What there is to do.
+/// The ports that are ready.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Ready {
     pub(super) control: bool,
@@ -38,7 +38,7 @@ pub(super) struct Ready {
     pub(super) to_server: Hearing,
 }
 
-/// What a side that is written to can do.
+/// The write state of a side.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Hearing {
     /// Nothing that is of interest.
@@ -50,14 +50,15 @@ pub(super) enum Hearing {
     Gone,
 }
 
-/// What seldom happens between two messages, behind one descriptor: each one that is polled costs every message.
+/// Descriptors that are rarely ready between two messages, behind one descriptor: each polled descriptor
+/// costs every message.
 #[derive(Debug, Default)]
 pub(super) struct Seldom(Option<Watch>);
 
 #[derive(Debug)]
 struct Watch {
     epoll: Epoll,
-    /// Whether it watches the client and the server hear.
+    /// True for the sides whose write state is watched: the client and the server.
     hearers: [bool; 2],
 }
 

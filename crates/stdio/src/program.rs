@@ -1,5 +1,6 @@
-//! What a command really executes: the program found as `execvp(3)` would, its `#!` lines followed as the kernel
-//! would, down to the one file that is opened, and later executed by that descriptor.
+//! Resolution of a command to the executed file: the program is found as `execvp(3)` would, and its `#!`
+//! lines are followed as the kernel would, down to the one file that is opened and later executed by that
+//! descriptor.
 
 use std::{
     env,
@@ -22,9 +23,9 @@ use super::shebang::{self, Shebang};
 
 /// `#!` lines followed for one program, the kernel's own limit.
 const MAX_INTERPRETERS: usize = 5;
-/// What is searched where there is no `PATH`.
+/// The search path if `PATH` is unset.
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
-/// What runs a text without a `#!` line.
+/// The interpreter of a text without a `#!` line.
 const SHELL: &str = "/bin/sh";
 
 /// A file that is open, and the arguments it is to be executed with.
@@ -32,7 +33,7 @@ const SHELL: &str = "/bin/sh";
 pub struct Program {
     /// The executable: a binary, or the interpreter of a script.
     pub file: File,
-    /// Where it was found.
+    /// The path at which it was found.
     pub path: PathBuf,
     /// Its arguments, its name first.
     pub arguments: Vec<OsString>,
@@ -40,7 +41,7 @@ pub struct Program {
     pub scripts: Vec<(PathBuf, File)>,
 }
 
-/// Why a command cannot be executed.
+/// The reason why a command cannot be executed.
 #[derive(Debug, thiserror::Error)]
 pub enum ProgramError {
     /// Nothing of that name is there.
@@ -49,12 +50,12 @@ pub enum ProgramError {
         /// The name.
         name: OsString,
     },
-    /// It cannot be opened.
+    /// The file cannot be opened.
     #[error("cannot open the program {path}", path = .path.display())]
     Open {
         /// Its path.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
@@ -64,7 +65,7 @@ pub enum ProgramError {
         /// Its path.
         path: PathBuf,
     },
-    /// It has no execute permission.
+    /// The file has no execute permission.
     #[error("{path} may not be executed: make it executable with `chmod +x`", path = .path.display())]
     NotExecutable {
         /// Its path.

@@ -36,28 +36,30 @@ pub(super) const BUFFER: usize = 64 * 1024;
 pub(super) const WAITING: usize = 256 * 1024;
 /// Bytes of answers that wait for the side that provoked them, before it is read no further.
 const ANSWERS: usize = 4 << 20;
-/// How long a server may go on that has neither a client to hear nor one to speak to.
+/// The longest time for a server that has neither a client to read nor one to write to.
 pub(super) const ABANDONED: Duration = Duration::from_secs(5);
-/// How long a server whose pipes are closed may take to end before its client is told that they are. A process that is
-/// killed closes them first; why it was killed is known only once it has ended, and its client waits for that.
+/// The time a server whose pipes are closed may take to end before its client sees them closed. A killed
+/// process closes them first; the reason for its death is known only once it has ended, and its client waits
+/// for that.
 const HANG_UP_GRACE: Duration = Duration::from_secs(1);
-/// How long a server that ended may be looked at on: without its digests, a first start is not pinned.
+/// The time for which the check of an ended server may continue: without its digests, a first start is not
+/// pinned.
 const MAX_LATE_CHECK: Duration = Duration::from_secs(5);
-/// How often whatever waits for time to pass is looked at.
+/// The interval at which time-outs are checked.
 const TICK: Duration = Duration::from_secs(1);
-/// How long nobody says anything until what only messages need is given back.
+/// The time without messages after which memory that only messages need is given back.
 const QUIET: Duration = Duration::from_secs(10);
 /// Bytes of noise that standard error takes without waiting.
 const NOISE: usize = 4096;
 
-/// What is to be judged; `T` is what the look at the server brought.
+/// An input of judgement; `T` is the result of the check of the server's files.
 #[derive(Debug)]
 pub enum Seen<'a, T> {
     /// A message of either side.
     Message(&'a Message<'a>),
     /// Something on the wire that is no message; its verdict does not matter.
     Incident(&'a Incident),
-    /// What the look at the server brought.
+    /// The result of the check of the server's files.
     Checked(T),
     /// The server was killed by `SIGKILL`; a block says that its client is to be told why.
     Killed,
@@ -67,12 +69,12 @@ pub enum Seen<'a, T> {
     Tick(&'a mut BTreeSet<ListKind>),
 }
 
-/// How a conversation came to its end.
+/// The end of a conversation.
 #[derive(Debug)]
 pub enum Closing {
     /// The server ended.
     Ended(End),
-    /// It may not run, and was killed; its client waits for answers.
+    /// The server must not run, and was killed; its client waits for answers.
     Refused(Denial, Box<Client>),
     /// The client is gone, and the server went on; it was ended.
     Abandoned,
@@ -80,7 +82,7 @@ pub enum Closing {
     Unguarded,
 }
 
-/// Why a conversation could not go on; the server was killed.
+/// The reason why a conversation could not continue; the server was killed.
 #[derive(Debug, thiserror::Error)]
 pub enum RelayError {
     /// A descriptor cannot be polled, read or duplicated.
@@ -103,7 +105,7 @@ pub struct Relay<'a, T> {
     server_in: Option<Sink>,
     server_out: Option<OwnedFd>,
     ended: Option<End>,
-    /// When the server closed the first of its pipes.
+    /// The time the server closed the first of its pipes.
     hung_up: Option<Instant>,
     check: Check<T>,
     abandoned: Option<Instant>,
@@ -113,7 +115,7 @@ pub struct Relay<'a, T> {
     seldom: Seldom,
     /// True if no time has passed yet.
     is_new: bool,
-    /// When something was said last, unless memory was given back since.
+    /// The time of the last message, unless memory was given back since.
     heard: Option<Instant>,
     filter: Filter,
     out: Output,
@@ -554,7 +556,7 @@ enum Parting {
     Unguarded,
 }
 
-/// What a read brought.
+/// The result of a read.
 pub(super) enum Chunk {
     Bytes(usize),
     Later,

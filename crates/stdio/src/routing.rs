@@ -1,5 +1,5 @@
-//! Which signals are passed on to the server: those that were sent to the wrapper and not to the whole process
-//! group, of which the server is a member and so has them already.
+//! Signals passed on to the server: those sent to the wrapper and not to the whole process group, whose
+//! signals the server gets already as a member.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ pub(super) const PASSED_ON: [Signal; 9] = [
 /// member of a group before the guard can tell; the rest is scheduling.
 const SAME: Duration = Duration::from_secs(1);
 
-/// Which signals came to the relaying process itself, and when, since some start.
+/// The signals that came to the relaying process itself, and their times since some start.
 #[derive(Debug, Default)]
 pub(super) struct Routing {
     seen: [Option<Duration>; PASSED_ON.len()],

@@ -30,11 +30,11 @@ pub struct Server {
     pub(super) pid: Pid,
     pub(super) stdin: Sink,
     pub(super) stdout: OwnedFd,
-    /// Why it is not in the domain that it was to start in.
+    /// The reason why it is not in the domain that it was to start in.
     pub unconfined: Option<io::Error>,
 }
 
-/// Why a server does not run.
+/// The reason why a server does not run.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// An argument or variable with a NUL in it.
@@ -48,7 +48,7 @@ pub enum StartError {
     Execute {
         /// The program.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },

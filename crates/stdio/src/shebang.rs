@@ -11,7 +11,7 @@ pub(super) const HEAD: usize = 256;
 /// Programs that look their operand up on PATH and execute it.
 const ENV: [&str; 2] = ["/usr/bin/env", "/bin/env"];
 
-/// What the beginning of a file says of its interpreter.
+/// The interpreter line of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Shebang {
     /// Nothing: a binary, which the kernel understands or refuses.
@@ -21,7 +21,7 @@ pub(super) enum Shebang {
         path: PathBuf,
         argument: Option<OsString>,
     },
-    /// What `env` would look up.
+    /// The program that `env` would look up.
     OnPath {
         name: OsString,
         arguments: Vec<OsString>,
@@ -56,7 +56,7 @@ pub(super) fn parse(head: &[u8]) -> Shebang {
     }
 }
 
-/// What `env` would execute for this argument, where that takes no more than splitting words.
+/// Returns the program `env` would execute for this argument, if that takes no more than splitting words.
 fn looked_up(argument: &[u8]) -> Option<(OsString, Vec<OsString>)> {
     let words = match argument.strip_prefix(b"-S") {
         Some(text) if !text.iter().any(|byte| b"\\'\"$#".contains(byte)) => words(text),

@@ -19,9 +19,9 @@ use nix::{
     unistd::write,
 };
 
-/// What a pipe that is ready takes at least, without blocking.
+/// The number of bytes that a ready pipe takes at least, without blocking.
 const CHUNK: usize = 4096;
-/// What is kept of a buffer that was needed once.
+/// The capacity that a buffer keeps after use.
 const KEPT: usize = 256 * 1024;
 
 /// A descriptor to write to, and what waits for it.
@@ -33,7 +33,8 @@ pub(super) struct Sink {
     written: usize,
 }
 
-/// How a write is kept from blocking. The flag of an inherited description must not be changed: others share it.
+/// The way a write is kept from blocking. The flag of an inherited description must not be changed: others
+/// share it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     /// The description is ours, and does not block.

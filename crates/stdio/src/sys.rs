@@ -110,7 +110,7 @@ pub(super) fn restore_default(number: Signal) {
     let _before = unsafe { signal(number, SigHandler::SigDfl) };
 }
 
-/// What a process is to become.
+/// The program that a process is to become.
 #[derive(Debug)]
 pub(super) struct Image {
     pub(super) file: File,
@@ -124,7 +124,7 @@ pub(super) struct Image {
     pub(super) parent: Pid,
     /// The ruleset of the Landlock domain that it is to be in.
     pub(super) domain: Option<OwnedFd>,
-    /// Why it is not in it.
+    /// The error because of which it is not in the domain.
     pub(super) refused_domain: Cell<Option<Errno>>,
 }
 
@@ -205,7 +205,7 @@ impl Image {
         self.execveat()
     }
 
-    /// What the program is to find.
+    /// Sets up the streams of the program.
     fn prepare(&self) -> nix::Result<()> {
         dup2_stdin(&self.stdin)?;
         dup2_stdout(&self.stdout)?;
