@@ -7,7 +7,7 @@ use mcpmon_model::{
 use mcpmon_store::{Approved, Selection, Store, StoreError};
 use serde::{Deserialize, Serialize};
 
-/// Which definitions.
+/// The definitions to decide on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Subject {
@@ -17,22 +17,22 @@ pub struct Subject {
     pub name: Option<String>,
 }
 
-/// What is said of them.
+/// The decision about them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Word {
-    /// They are accepted as they were listed last.
+    /// The definitions are accepted as they were last listed.
     Approve {
         /// Only with this hash; its first hexadecimal digits are enough.
         hash: Option<String>,
     },
-    /// They are refused as they were listed last.
+    /// The definitions are refused as they were last listed.
     Refuse,
-    /// What was accepted is forgotten.
+    /// The acceptance is forgotten.
     Forget,
 }
 
-/// Why nothing was done.
+/// The reason why nothing was done.
 #[derive(Debug, thiserror::Error)]
 pub enum DecideError {
     /// Nothing of that name was listed.
@@ -40,17 +40,17 @@ pub enum DecideError {
         "{subject} is not in the registry: it was never listed, or not since its pin was reset; see `mcpmon registry list`"
     )]
     Unknown {
-        /// What was named.
+        /// The named subject.
         subject: String,
     },
-    /// It is another by now.
+    /// The definition changed meanwhile.
     #[error("{subject} is {seen} now, not {hash}; look at it with `mcpmon registry show {subject}`")]
     Differs {
-        /// What was named.
+        /// The named subject.
         subject: String,
-        /// What was approved.
+        /// The approved hash.
         hash: String,
-        /// What is listed.
+        /// The listed hash.
         seen: String,
     },
     /// The store.

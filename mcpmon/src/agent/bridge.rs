@@ -28,13 +28,13 @@ pub const VERB: &str = "bridge";
 /// The variable that says what to do.
 pub const SETTINGS: &str = "MCPMON_BRIDGE";
 
-/// Why there is no bridge, or no more.
+/// The reason why there is no bridge any more.
 #[derive(Debug, thiserror::Error)]
 pub enum BridgeVerbError {
-    /// It was started by hand.
+    /// The command was started by hand.
     #[error("this is a part of `mcpmon wrap --url URL`, which starts it")]
     Alone,
-    /// What the variable says.
+    /// The variable cannot be read.
     #[error("what {SETTINGS} says cannot be used")]
     Settings(#[source] serde_json::Error),
     /// The server.
@@ -46,12 +46,12 @@ pub enum BridgeVerbError {
     /// This process.
     #[error("failed to start")]
     Start(#[from] io::Error),
-    /// It ended early.
+    /// The bridge ended early.
     #[error(transparent)]
     Bridge(#[from] BridgeError),
 }
 
-/// What a bridge is told.
+/// The settings of a bridge.
 #[derive(Serialize, Deserialize)]
 struct Settings {
     url: String,
@@ -71,7 +71,7 @@ pub(super) fn line(shown: &Digest) -> Vec<u8> {
     format!("{shown}\n").into_bytes()
 }
 
-/// What the variable is to say for this server.
+/// Builds the value of the variable for this server.
 #[must_use]
 pub(super) fn settings(
     destination: &Destination,

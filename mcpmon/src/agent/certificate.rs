@@ -1,4 +1,4 @@
-//! What is recorded of a server that shows another certificate than the pinned one, whoever saw it.
+//! The event about a server that shows another certificate than the pinned one, whichever component saw it.
 
 use mcpmon_model::{Action, Digest, Event, EventKind, Layer, Severity, Timestamp};
 

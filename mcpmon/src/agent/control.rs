@@ -31,7 +31,7 @@ use super::{
     wrappers::Wrappers,
 };
 
-/// Where the daemon listens unless told otherwise.
+/// The default socket of the daemon.
 pub const DEFAULT_SOCKET: &str = "/run/mcpmon/mcpmon.sock";
 /// Longest request, bytes.
 const MAX_REQUEST: u64 = 64 << 10;
@@ -39,10 +39,10 @@ const MAX_REQUEST: u64 = 64 << 10;
 const MAX_ANSWER: u64 = 16 << 20;
 /// Connections served at a time.
 const MAX_CLIENTS: usize = 32;
-/// How long a client waits for an answer. A self-test takes about a second.
+/// The time a client waits for an answer. A self-test takes about a second.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What a client may ask.
+/// A request of a client.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "request", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Request {
@@ -62,36 +62,36 @@ pub enum Request {
     },
     /// Accept a file for every server that is pinned with another one at its path. Root only.
     TrustExecutable {
-        /// Where it is, as the servers' processes see it.
+        /// The path, as the servers' processes see it.
         path: PathBuf,
         /// Its content.
         digest: Digest,
     },
     /// A person's word on definitions. Root only.
     Decide {
-        /// Which.
+        /// The definitions.
         subject: Subject,
-        /// What.
+        /// The decision.
         word: Word,
     },
     /// A person's word on a session, or on the host. Root only.
     Kill {
-        /// What is said.
+        /// The order.
         word: kill::Word,
     },
     /// A wrapper introduces itself: the connection is its own from here on.
     Wrap {
-        /// Who it is.
+        /// The introduction.
         hello: Hello,
     },
     /// A wrapper that introduced itself brings what is to be kept: the connection is for that from here on.
     Records {
-        /// Who it is.
+        /// The introduction.
         hello: Hello,
     },
     /// A `mcpmon run` introduces itself: its session lasts as long as the connection.
     Run {
-        /// Who it is.
+        /// The introduction.
         hello: RunHello,
     },
 }
@@ -112,7 +112,7 @@ impl Request {
     }
 }
 
-/// What the daemon answers.
+/// An answer of the daemon.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "answer", content = "content", rename_all = "snake_case")]
 pub enum Answer {
@@ -129,14 +129,14 @@ pub enum Answer {
     },
     /// To [`Request::TrustExecutable`].
     TrustedExecutable {
-        /// How many sets of pins were added.
+        /// The number of pin sets that were added.
         sets: usize,
     },
     /// To [`Request::Decide`] and [`Request::ResetPins`]: what it was done for.
     Decided(Vec<String>),
-    /// It was done.
+    /// The request was carried out.
     Done,
-    /// It was refused or failed.
+    /// The request was refused or failed.
     Error(String),
 }
 
@@ -147,7 +147,7 @@ pub(crate) struct Asked {
     pub(crate) reply: oneshot::Sender<Answer>,
 }
 
-/// Why the socket cannot be listened on.
+/// The reason why the socket cannot be listened on.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
     /// Another daemon answers there.
@@ -264,7 +264,7 @@ pub(crate) async fn serve(
     }
 }
 
-/// Who keeps a connection.
+/// A client that keeps its connection.
 enum Guest {
     Wrapper(Hello),
     Records(Hello),
@@ -272,7 +272,7 @@ enum Guest {
 }
 
 impl Guest {
-    /// Who introduces itself, if anybody does.
+    /// Returns the client, if the request introduces one that keeps its connection.
     fn of(request: &Request) -> Option<Self> {
         match request {
             Request::Wrap { hello } => Some(Self::Wrapper(hello.clone())),
@@ -333,7 +333,7 @@ async fn ask(request: Request, asked: mpsc::Sender<Asked>) -> Answer {
         .unwrap_or_else(|_| Answer::Error("the daemon is stopping".to_owned()))
 }
 
-/// Why a client got no answer.
+/// The reason why a client got no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum AskError {
     /// Nobody listens.
@@ -342,7 +342,7 @@ pub enum AskError {
     /// Not allowed.
     #[error("no permission for {}", .0.display())]
     Permission(PathBuf),
-    /// It takes too long.
+    /// The daemon takes too long.
     #[error("the daemon did not answer within {} s", CLIENT_TIMEOUT.as_secs())]
     Silent,
     /// The conversation broke off.

@@ -30,7 +30,7 @@ use super::{
 const AT_ONCE: usize = 4;
 /// Soonest after one round that another begins, however often the policy changes.
 const PAUSE: Duration = Duration::from_secs(2);
-/// What it is called among those who ask.
+/// The name of the agent in its requests.
 const AGENT: &str = "mcpmon";
 
 /// Asks again and again, until it is dropped.

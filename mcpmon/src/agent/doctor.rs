@@ -21,20 +21,20 @@ use super::{
     selftest::{self, Check, CheckOutcome},
 };
 
-/// What one look found.
+/// The result of one check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// What was looked at.
+    /// The subject of the check.
     pub subject: String,
-    /// How it is.
+    /// The state of the subject.
     pub verdict: Verdict,
-    /// What was found.
+    /// The result in words.
     pub detail: String,
-    /// What to do about it.
+    /// The remedy.
     pub remedy: Option<String>,
 }
 
-/// How something is.
+/// The state of a subject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// As it must be.
@@ -43,7 +43,7 @@ pub enum Verdict {
     Degraded,
     /// The daemon cannot work.
     Broken,
-    /// It could not be tried.
+    /// The check could not be made.
     Unknown,
 }
 
@@ -137,7 +137,7 @@ fn cgroup() -> Finding {
     }
 }
 
-/// How starts can be refused here: what is used, and what a stricter set-up would need.
+/// Checks the ways of refusing starts on this host: the one in use, and the requirements of a stricter one.
 fn exec_gate() -> Finding {
     let lsm = fs::read_to_string("/sys/kernel/security/lsm").unwrap_or_default();
     let unused = if lsm.split(',').any(|name| name.trim() == "bpf") {
@@ -151,7 +151,7 @@ fn exec_gate() -> Finding {
     Finding::new("exec gate", Verdict::Good, detail)
 }
 
-/// Whether servers can be kept from the processes of others.
+/// Checks that servers can be kept away from the processes of others.
 fn isolation() -> Finding {
     match Domain::new() {
         Ok(_) => Finding::new(

@@ -8,10 +8,10 @@ use std::{
 use mcpmon_model::PinnedFile;
 use mcpmon_pins::{FileError, FileHasher, Root};
 
-/// Where the host's files are seen from inside a container too that shares its processes.
+/// The host's files, as seen also from a container that shares its processes.
 const HOST: &str = "/proc/1/root";
 
-/// Why there is nothing to trust.
+/// The reason why there is no executable to trust.
 #[derive(Debug, thiserror::Error)]
 pub enum ExecutableError {
     /// The host's files cannot be seen.
@@ -26,7 +26,7 @@ pub enum ExecutableError {
         #[source]
         source: io::Error,
     },
-    /// It cannot be hashed.
+    /// The executable cannot be hashed.
     #[error("cannot hash {}", .path.display())]
     Hash {
         /// The path.

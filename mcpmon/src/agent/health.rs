@@ -1,4 +1,4 @@
-//! What is degraded and since when; a change of it is an event.
+//! Health: the degraded components and the times since which they are; a change is an event.
 
 use std::collections::BTreeMap;
 
@@ -44,7 +44,7 @@ impl Health {
         Some(event)
     }
 
-    /// What does not work.
+    /// Returns the degraded components.
     pub(crate) const fn degraded(&self) -> &BTreeMap<String, String> {
         &self.degraded
     }

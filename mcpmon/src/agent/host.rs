@@ -22,7 +22,7 @@ const LONGEST: u64 = 1 << 20;
 /// Longest chain of ancestors that is climbed.
 const MAX_ANCESTORS: usize = 64;
 
-/// What `/proc/PID/stat` says of a process.
+/// The content of `/proc/PID/stat`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Stat {
     /// Command name.
@@ -112,7 +112,7 @@ pub(crate) fn above() -> Vec<Ancestor> {
     chain(nix::unistd::getppid().as_raw().cast_unsigned())
 }
 
-/// What tells this boot of the host from others.
+/// Returns the id of this boot of the host.
 pub(crate) fn boot() -> String {
     let id = fs::read_to_string("/proc/sys/kernel/random/boot_id");
     id.unwrap_or_default().trim_end().to_owned()
@@ -170,7 +170,7 @@ pub(crate) fn all() -> Vec<ProcessId> {
     processes
 }
 
-/// What must be added to a time since boot to get wall-clock time, nanoseconds.
+/// Returns the offset from a time since boot to wall-clock time, nanoseconds.
 pub(crate) fn boot_to_wall() -> i64 {
     let nanoseconds = |clock| {
         clock_gettime(clock).map_or(0, |time| {

@@ -65,7 +65,7 @@ impl<M> Sender<M> {
 }
 
 impl<M> Inbox<M> {
-    /// What becomes readable when there is a message.
+    /// Returns the descriptor that becomes readable when there is a message.
     pub(crate) fn wakes(&self) -> BorrowedFd<'_> {
         self.wakes.as_fd()
     }

@@ -1,4 +1,4 @@
-//! What servers offer, inspected: tool definitions in a text, or what a server that is asked lists.
+//! Inspection of offers: tool definitions in a text, or the lists of a server that is asked.
 
 use std::io;
 
@@ -14,17 +14,17 @@ pub use mcpmon_http::client::Offer;
 /// One definition with what was found in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inspected {
-    /// What it defines.
+    /// The kind of definition.
     pub kind: DefinitionKind,
     /// Its name; a resource's URI; empty for instructions.
     pub name: String,
-    /// What it says of itself, as far as that is a text.
+    /// The description, if it is a text.
     pub description: Option<String>,
-    /// What was found.
+    /// The findings.
     pub findings: Vec<Finding>,
 }
 
-/// Why nothing is inspected.
+/// The reason why nothing is inspected.
 #[derive(Debug, thiserror::Error)]
 pub enum InspectError {
     /// The text is none.
@@ -52,7 +52,7 @@ pub fn inspect(text: &str, loaded: &Loaded) -> Result<Vec<Inspected>, InspectErr
     Ok(inspected.collect())
 }
 
-/// Why a server's offer is not inspected.
+/// The reason why a server's lists are not inspected.
 #[derive(Debug, thiserror::Error)]
 pub enum AskError {
     /// The server.

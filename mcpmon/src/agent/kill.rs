@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// Longest name of a person that is kept, characters.
 const LONGEST_BY: usize = 64;
 
-/// What is said.
+/// The order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Word {
@@ -15,11 +15,11 @@ pub struct Word {
     pub session: Option<SessionId>,
     /// True if it may go on, instead of being stopped.
     pub off: bool,
-    /// Who says it.
+    /// The user who gives it.
     pub by: String,
 }
 
-/// Why nothing was done.
+/// The reason why nothing was done.
 #[derive(Debug, thiserror::Error)]
 pub enum KillError {
     /// There is no such session.
@@ -27,7 +27,7 @@ pub enum KillError {
         "there is no session {0}; `mcpmon events --type mcp_server_started --json` shows the sessions of servers"
     )]
     Unknown(String),
-    /// It goes on already.
+    /// The subject is not stopped.
     #[error("{0} is not stopped; see `mcpmon status`")]
     NotStopped(String),
     /// No room.

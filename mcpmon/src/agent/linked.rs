@@ -18,9 +18,9 @@ use mcpmon_pins::{Kind, Process, Root};
 const MAX_WORDS: usize = 16;
 /// Links followed one after another.
 const MAX_LINKS: usize = 4;
-/// Where packages are installed.
+/// The directory of installed packages.
 const MODULES: &str = "/node_modules/";
-/// How long a command's links may take: its file system may hang, and everybody waits.
+/// The longest time to follow a command's links: its file system may hang, and others wait.
 const PATIENCE: Duration = Duration::from_millis(100);
 /// Threads that may wait for file systems that hang. Beyond them no links are followed.
 const MAX_STUCK: usize = 16;
@@ -140,7 +140,7 @@ impl LinkFollower {
         Ok(followed)
     }
 
-    /// What `work` gives within `patience`. A thread that gives nothing is left to itself, and replaced.
+    /// Returns the result of `work` within `patience`. A thread without a result is abandoned and replaced.
     fn answer<T: Send + 'static>(
         &mut self,
         patience: Duration,

@@ -10,14 +10,14 @@ use mcpmon_policy::{HostName, network::table::Resolved};
 use mcpmon_session::clock;
 use tokio::sync::{mpsc, watch};
 
-/// What the task is to resolve.
+/// The names to resolve.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Wanted {
     pub(super) names: BTreeSet<HostName>,
     pub(super) interval: Duration,
 }
 
-/// What it found.
+/// The resolved names.
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) resolved: Resolved,

@@ -29,7 +29,7 @@ struct Manager {
     address: SocketAddr,
 }
 
-/// Why the service manager was not told.
+/// The reason why the service manager was not notified.
 #[derive(Debug, thiserror::Error)]
 pub enum NotifyError {
     /// A kind of address this does not know.
@@ -40,7 +40,7 @@ pub enum NotifyError {
     Socket {
         /// As given.
         address: OsString,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },

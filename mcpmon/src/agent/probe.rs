@@ -22,7 +22,7 @@ pub(crate) struct Probe {
     pub(crate) seen: Sightings,
 }
 
-/// What was seen of it.
+/// The traces that were seen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sightings {
     /// Refused connections.

@@ -1,4 +1,5 @@
-//! What was used in a session, out of the store: the session's own events, and those of the host about its servers.
+//! Profiles: the use in a session, read from the store: the session's own events, and those of the host about
+//! its servers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,7 +31,7 @@ const TYPES: [&str; 7] = [
 /// A profile, and whether it is all of the session.
 #[derive(Clone, Debug)]
 pub struct Drawn {
-    /// What was used.
+    /// The profile.
     pub profile: Profile,
     /// There were more events than are looked through: the latest are missing.
     pub is_cut: bool,
@@ -181,7 +182,7 @@ fn is_stopped(action: Action) -> bool {
     }
 }
 
-/// What is known so far, in the order of the events.
+/// The profile so far, in the order of the events.
 #[derive(Debug, Default)]
 struct Sketch {
     servers: BTreeMap<ServerId, SeenServer>,
@@ -199,7 +200,7 @@ struct Listed {
     severity: Option<Severity>,
 }
 
-/// What stopped something: a rule with its reason.
+/// The rule that stopped something, with its reason.
 type Stop = (String, String, &'static str);
 
 impl Sketch {
@@ -345,7 +346,7 @@ impl Sketch {
     }
 }
 
-/// What stopped a tool, told.
+/// Describes the rules that stopped a tool.
 fn stopped(stops: &BTreeMap<Stop, Provenance>) -> Vec<String> {
     let told = |((rule, reason, how), seen): (&Stop, &Provenance)| {
         let times = if seen.count == 1 {
@@ -358,7 +359,7 @@ fn stopped(stops: &BTreeMap<Stop, Provenance>) -> Vec<String> {
     stops.iter().map(told).collect()
 }
 
-/// What keeps a tool from being used under the policy, until a person accepts it.
+/// Describes the state in which the policy keeps a tool from being used until a person accepts it.
 fn unaccepted(name: &Named, severity: Option<Severity>, record: Option<&DefinitionRecord>) -> Option<String> {
     let accept = || format!("`mcpmon approve {}:{}`", name.0, name.1);
     if record.is_some_and(|record| record.is_changed()) {

@@ -1,5 +1,5 @@
-//! What would become of a call, or of a read: a Monitor as every judge has one, with what the store knows of the
-//! server, and nobody who is told.
+//! Trial of a call or a read: a Monitor as every session has one, with the store's knowledge of the server,
+//! and without any effect.
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
@@ -17,7 +17,7 @@ use mcpmon_store::{QueryError, Reader, Selection};
 
 pub use mcpmon_engine::{About, BESIDE, GUIDE, Opinion};
 
-/// What is to be used.
+/// The use to try.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Use {
     /// A tool is to be called.
@@ -38,20 +38,20 @@ pub enum Use {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallArguments(String);
 
-/// Why a text is none.
+/// The reason why a text is not valid arguments.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ArgumentsError {
-    /// It is no JSON.
+    /// The text is not JSON.
     #[error("the arguments are no JSON: line {line}, column {column}: {what}")]
     Malformed {
         /// From 1.
         line: usize,
         /// In characters, from 1.
         column: usize,
-        /// What is wrong there.
+        /// The defect.
         what: String,
     },
-    /// It is another value.
+    /// The value is not an object.
     #[error("the arguments are no JSON object: expected for example {{\"path\":\"/tmp/a\"}}")]
     NoObject,
 }
@@ -87,12 +87,12 @@ fn malformed(text: &str, error: Malformed) -> ArgumentsError {
     }
 }
 
-/// What the store knows of a server.
+/// The store's knowledge of a server.
 #[derive(Clone, Debug, Default)]
 pub struct Known {
-    /// What it listed, of the package and user that are asked about.
+    /// The definitions it listed, of the package and user in question.
     definitions: Vec<DefinitionRecord>,
-    /// What of it a person refused.
+    /// The definitions that a person refused.
     refused: Vec<(mcpmon_model::DefinitionKey, String)>,
     identity: Option<PinKey>,
     /// Packages and users with a server of this name.
@@ -101,9 +101,10 @@ pub struct Known {
 }
 
 impl Known {
-    /// What `reader` has on `server`: of this user if there is any, else what was listed last.
+    /// Reads the store's knowledge of `server`: for this user if there is any, else the latest.
     ///
     /// # Errors
+    ///
     /// Returns an error if the store cannot be read.
     pub fn of(reader: &Reader, server: &ServerId, uid: u32) -> Result<Self, QueryError> {
         let all = reader.definitions(&Selection {
@@ -134,16 +135,16 @@ impl Known {
     }
 }
 
-/// What becomes of it.
+/// The outcome of a use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It goes on.
+    /// The use is allowed.
     Allowed,
-    /// It goes on, and is recorded as notable.
+    /// The use is allowed, and recorded as notable.
     Audited,
-    /// It goes on because the policy only observes.
+    /// The use is allowed because the policy only observes.
     WouldBlock,
-    /// It is stopped.
+    /// The use is blocked.
     Blocked,
 }
 
@@ -163,9 +164,9 @@ impl Outcome {
 /// The answer to a question.
 #[derive(Clone, Debug)]
 pub struct Reply {
-    /// What becomes of it.
+    /// The outcome.
     pub outcome: Outcome,
-    /// What every rule says that has something to say, in the order of precedence.
+    /// The opinions of all rules that have one, in the order of precedence.
     pub opinions: Vec<Opinion>,
     /// The definition of what is used, as it was listed last; `None` where the store knows none.
     pub definition: Option<DefinitionRecord>,
@@ -189,7 +190,8 @@ impl Reply {
     }
 }
 
-/// Where a judge of this process would look, and keep its store: protected files are told by it.
+/// The places a session of this process would search, and where it would keep its store: protected files are
+/// recognised by them.
 #[derive(Clone, Debug)]
 pub struct Surroundings {
     /// The configuration.

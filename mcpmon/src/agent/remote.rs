@@ -1,4 +1,4 @@
-//! Which remote server a user means, and with what it is asked.
+//! Remote servers named by a user, and the way to ask them.
 
 use std::env;
 
@@ -11,25 +11,25 @@ pub use mcpmon_http::client::{Header, HeaderError, Way};
 /// A remote server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Destination {
-    /// What it is called: as declared, or as its URL says.
+    /// The id: as declared, or from the URL.
     pub id: ServerId,
-    /// What its pins belong to: its URL, as it is declared, without a query.
+    /// The owner name of its pins: its URL, as it is declared, without a query.
     pub name: String,
-    /// Where it is.
+    /// The address.
     pub address: Address,
-    /// How it is spoken to.
+    /// The transport.
     pub way: Way,
     /// Its certificate, where it is pinned.
     pub pin: Option<Digest>,
 }
 
-/// Why no remote server is meant.
+/// The reason why no remote server is meant.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DestinationError {
     /// Its URL.
     #[error(transparent)]
     Address(#[from] AddressError),
-    /// It runs on this host.
+    /// The server runs on this host.
     #[error("`{0}` is declared with a command and no URL")]
     Local(ServerId),
     /// Nobody shows a certificate there.
@@ -69,7 +69,7 @@ pub fn destination(policy: &Policy, text: &str) -> Result<Destination, Destinati
     declared(server).unwrap_or_else(|| Err(DestinationError::Local(server.id.clone())))
 }
 
-/// Where a declared server is; `None` for one that runs on this host.
+/// Returns the destination of a declared server; `None` for one that runs on this host.
 #[must_use]
 pub fn declared(server: &Server) -> Option<Result<Destination, DestinationError>> {
     let Transport::Remote {
@@ -93,7 +93,7 @@ pub fn declared(server: &Server) -> Option<Result<Destination, DestinationError>
     }))
 }
 
-/// What a server is called that is not declared.
+/// Returns the id of a server that is not declared.
 fn id_of(address: &Address) -> ServerId {
     // Brackets of an address would be a pattern's.
     let authority = address.authority().replace(['[', ']'], "");
@@ -113,7 +113,7 @@ impl Destination {
         }
     }
 
-    /// How it is asked.
+    /// Returns the way to ask it.
     #[must_use]
     pub fn asking(&self, headers: Vec<Header>, max_message: usize) -> Asking {
         Asking {
@@ -132,7 +132,7 @@ pub struct HeaderVariable {
     variable: String,
 }
 
-/// Why there is no such header.
+/// The reason why there is no such header.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HeaderVariableError {
     /// Its form.

@@ -40,7 +40,7 @@ use super::{
     probe::{CANARY_COMMAND, Probe, Sightings},
 };
 
-/// How long the engine has to report what the test did.
+/// The longest time until the engine reports the test's actions.
 const DEADLINE: Duration = Duration::from_secs(1);
 /// Any port: the canary's rule names none.
 const PORT: u16 = 9;
@@ -64,15 +64,15 @@ pub enum Component {
 /// One thing that was tried.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Check {
-    /// What it belongs to.
+    /// The component it tests.
     pub component: Component,
-    /// What it proves.
+    /// The property it proves.
     pub name: String,
-    /// How it went.
+    /// The outcome.
     pub outcome: CheckOutcome,
 }
 
-/// How a check went.
+/// The outcome of a check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CheckOutcome {
@@ -377,7 +377,7 @@ pub(crate) fn impossible(cause: &str) -> Vec<Check> {
         .into()
 }
 
-/// Why a part of the enforcement does not work, `None` where it does.
+/// Returns the reason why a component does not work, `None` if it does.
 #[must_use]
 pub fn cause(checks: &[Check], component: Component) -> Option<String> {
     let causes: Vec<String> = checks

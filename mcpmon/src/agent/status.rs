@@ -1,4 +1,4 @@
-//! What `mcpmon status` shows: the truth about what is enforced right now.
+//! The content of `mcpmon status`: the current state of the enforcement.
 
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -19,7 +19,7 @@ pub struct Status {
     pub uptime: u64,
     /// Everything that matters in one word.
     pub state: State,
-    /// What does not work, by component.
+    /// The degraded components, with their causes.
     pub degraded: BTreeMap<String, String>,
     /// The policy in force.
     pub policy: PolicyStatus,
@@ -27,11 +27,11 @@ pub struct Status {
     pub network: NetworkStatus,
     /// The latest self-test.
     pub checks: Vec<Check>,
-    /// When it ran, RFC 3339.
+    /// The time of the run, RFC 3339.
     pub checked_at: Option<String>,
-    /// How starts of changed servers are refused.
+    /// The way starts of changed servers are refused.
     pub exec_gate: String,
-    /// What persons stopped.
+    /// The kill switches in force.
     #[serde(default)]
     pub kills: Kills,
     /// Running servers.
@@ -46,7 +46,7 @@ pub struct Status {
     /// Sessions of `mcpmon run` that are connected.
     #[serde(default)]
     pub runs: Vec<RunStatus>,
-    /// Why first starts are not pinned, for each user or for the host.
+    /// The reasons why first starts are not pinned, for each user or for the host.
     pub not_pinned: Vec<String>,
     /// Processes the kernel knows as servers' or agents'.
     pub tracked_processes: usize,
@@ -58,7 +58,7 @@ pub struct Status {
     pub malformed_records: u64,
     /// The store.
     pub store: StoreStatus,
-    /// Where the programs are attached.
+    /// The cgroup the programs are attached to.
     pub cgroup: PathBuf,
 }
 
@@ -68,9 +68,9 @@ pub struct Status {
 pub enum State {
     /// The first self-test is not done: nothing proves yet that anything is enforced.
     Starting,
-    /// What policy refuses is refused.
+    /// The policy's refusals are carried out.
     Enforcing,
-    /// It is reported and let through.
+    /// The policy's refusals are reported, and connections pass.
     Observing,
     /// Something does not work; [`Status::degraded`] says what.
     Degraded,
@@ -139,12 +139,12 @@ pub struct StoreStatus {
     pub lost: u64,
     /// Events waiting.
     pub queued: usize,
-    /// Why the latest write failed.
+    /// The cause of the latest failed write.
     pub last_error: Option<String>,
     /// Bytes that it takes on the disk.
     #[serde(default)]
     pub size: u64,
-    /// When the oldest event happened that is in it, RFC 3339.
+    /// The time of the oldest event in the store, RFC 3339.
     #[serde(default)]
     pub oldest: Option<String>,
 }

@@ -19,9 +19,9 @@ use crate::agent::{
     wrappers::{Kept, Wrappers},
 };
 
-/// How often a proxy that could not start is tried again.
+/// The interval at which the start of a failed proxy is tried again.
 const RETRY: Duration = Duration::from_secs(30);
-/// What events and `mcpmon status` call it.
+/// The name of this component in events and `mcpmon status`.
 const COMPONENT: &str = "LLM proxy";
 
 /// The proxy, where there is one.
@@ -31,9 +31,9 @@ pub(super) struct Proxy {
     /// Of conversations with remote servers.
     recorder: Recorder,
     hosted: Option<Hosted>,
-    /// When it was tried to start it last.
+    /// The time of the last attempt to start it.
     tried: Option<Instant>,
-    /// What sessions are told of it.
+    /// The offer to sessions.
     offer: watch::Sender<Offered>,
 }
 
@@ -158,7 +158,7 @@ impl Daemon {
     }
 }
 
-/// How a proxy is reached from this host.
+/// Returns the way in which a proxy is reached from this host.
 fn offer(hosted: &Hosted) -> Offer {
     let mut address = hosted.address();
     if address.ip().is_unspecified() {

@@ -61,17 +61,17 @@ use super::{
 
 /// The store unless told otherwise.
 pub const DEFAULT_STORE: &str = DAEMON_STORE;
-/// How often the policy's files are looked at.
+/// The interval at which the policy's files are checked.
 const POLICY_INTERVAL: Duration = Duration::from_secs(2);
-/// How often the self-test runs.
+/// The interval of the self-test.
 const SELF_TEST_INTERVAL: Duration = Duration::from_secs(60);
-/// How often the store and the engine are looked at.
+/// The interval at which the store and the engine are checked.
 const HEALTH_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What the command line says.
+/// The options of the command line.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where the policy is.
+    /// The places of the policy.
     pub search: Search,
     /// The store; the policy's `record.path` or [`DEFAULT_STORE`] where unset.
     pub store: Option<PathBuf>,
@@ -79,7 +79,7 @@ pub struct Options {
     pub socket: PathBuf,
 }
 
-/// Why the daemon cannot start or go on.
+/// The reason why the daemon cannot start or continue.
 #[derive(Debug, thiserror::Error)]
 pub enum DaemonError {
     /// The policy.
@@ -115,7 +115,7 @@ pub enum DaemonError {
     /// The thread that owns the kernel sense is gone.
     #[error("the engine thread ended by itself: nothing is watched any more")]
     EngineEnded,
-    /// It is there and does not answer.
+    /// The engine exists and does not answer.
     #[error("the engine thread does not answer: starts of servers are not judged; restart the daemon")]
     EngineStuck,
 }
@@ -166,13 +166,13 @@ struct Daemon {
     cgroup: PathBuf,
     health: Health,
     engine_degraded: Degraded,
-    /// What holds the kernel programs, and how it was at the latest look.
+    /// The links that hold the kernel programs, and their state at the latest check.
     links: CgroupLinks,
     link_states: Vec<LinkState>,
     checks: Vec<Check>,
     checked_at: Option<String>,
     testing: bool,
-    /// When the latest self-test ended; the daemon's start before the first.
+    /// The end of the latest self-test; the daemon's start before the first.
     tested: Instant,
     waiting: Vec<oneshot::Sender<Answer>>,
     checked: mpsc::Sender<Vec<Check>>,
@@ -180,7 +180,7 @@ struct Daemon {
     notifier: Option<Notifier>,
 }
 
-/// What the main task waits for.
+/// The inputs of the main task.
 struct Inputs {
     asked: mpsc::Receiver<Asked>,
     found: mpsc::Receiver<Found>,
@@ -373,7 +373,7 @@ impl Daemon {
         tracing::info!("stopped; nothing is enforced any more");
     }
 
-    /// What happens now is seen: reports tell by it what nobody saw.
+    /// Records that the host is watched now: reports derive the unwatched times from it.
     fn tell_watch(&self) {
         let watch = Span {
             since: self.watching_since,
@@ -402,7 +402,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// What the engine says of its own parts becomes part of the daemon's health.
+    /// Takes the engine's report on its own parts into the daemon's health.
     fn hear_engine(&mut self) {
         let degraded = self.engine.degraded.borrow_and_update().clone();
         let before = std::mem::replace(&mut self.engine_degraded, degraded.clone());

@@ -21,7 +21,7 @@ use mcpmon_policy::{
 };
 use mcpmon_session::clock;
 
-/// How long after addresses could not be put in force that is tried again.
+/// The time after which addresses that could not be put in force are tried again.
 const RETRY: Duration = Duration::from_secs(5);
 
 impl Daemon {
@@ -151,7 +151,7 @@ impl Daemon {
     }
 }
 
-/// What the kernel looks up, with what persons stopped.
+/// Compiles the kernel tables, with the kill switches.
 pub(super) fn tables(
     loaded: &Loaded,
     kills: &Kills,

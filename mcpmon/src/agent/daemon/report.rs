@@ -1,4 +1,4 @@
-//! What the daemon says of itself: self-test, status, answers to clients.
+//! Reports of the daemon about itself: self-test, status, answers to clients.
 
 use std::{
     path::Path,
@@ -74,7 +74,7 @@ impl Daemon {
         }
     }
 
-    /// Whether self-tests still come to an end.
+    /// Checks that self-tests still come to an end.
     pub(super) fn look_after_self_test(&mut self) {
         let cause = overdue(self.tested.elapsed());
         self.note("self-test", cause.map(str::to_owned));
@@ -258,7 +258,7 @@ const fn state(is_degraded: bool, is_tested: bool, enforcement: Enforcement) -> 
     }
 }
 
-/// When the oldest event happened that the store has; `None` where it has none, or cannot be read.
+/// Returns the time of the oldest event in the store; `None` if there is none, or it cannot be read.
 fn oldest_event(store: &Path) -> Option<String> {
     let oldest = Reader::open(store).ok()?.oldest_event().ok()?;
     oldest.map(json::rfc3339)
@@ -281,7 +281,7 @@ fn exec_gate(loaded: &Loaded) -> &'static str {
     }
 }
 
-/// What is wrong where the latest self-test ended `since` ago, or none has since the start.
+/// Returns the problem if the latest self-test ended `since` ago, or none has ended since the start.
 fn overdue(since: Duration) -> Option<&'static str> {
     (since > SELF_TESTS_MISSED * SELF_TEST_INTERVAL).then_some(
         "the self-test does not end: nothing proves that the enforcement works; restart the daemon",

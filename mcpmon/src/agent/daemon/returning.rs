@@ -7,20 +7,21 @@ use super::{
     standby::{ReturnError, Returned, Standby},
 };
 
-/// What events and `mcpmon status` call it.
+/// The name of this component in events and `mcpmon status`.
 pub(super) const STORE_FILE: &str = "store file";
-/// How often it is tried.
+/// The interval of attempts.
 const RETURN_INTERVAL: Duration = Duration::from_secs(5);
-/// How often at least, where the store can be used and yet nothing came of it: each time much may have been copied.
+/// The longest interval, if the store can be used and attempts fail all the same: each of them may have
+/// copied much.
 const MAX_RETURN_INTERVAL: Duration = Duration::from_secs(5 * 60);
 
 /// The way back to the own store.
 #[derive(Debug)]
 pub(super) struct Returning {
     standby: Standby,
-    /// When it was tried last.
+    /// The time of the last attempt.
     tried: Instant,
-    /// How long after that it is tried again.
+    /// The time after it until the next one.
     interval: Duration,
     is_under_way: bool,
 }
@@ -66,7 +67,7 @@ impl Daemon {
         });
     }
 
-    /// What came of it.
+    /// Handles the outcome of an attempt.
     pub(super) fn take_returned(&mut self, returned: Result<Returned, ReturnError>) {
         match returned {
             Ok(Returned { sole, events }) => {

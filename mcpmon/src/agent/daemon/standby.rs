@@ -21,7 +21,7 @@ use super::DaemonError;
 const NAME: &str = "standby.db";
 /// Bytes that it may take: it is in memory on most hosts.
 const MAX_SIZE: u64 = 64 << 20;
-/// How long a store is waited for that another process has locked.
+/// The longest wait for a store that another process has locked.
 const MAX_LOCKED: Duration = Duration::from_secs(20);
 
 /// A store that can be written, what it decides by, and what is wrong where it stands in for another.
@@ -40,7 +40,7 @@ pub(super) struct Opened {
 #[derive(Clone, Debug)]
 #[cfg_attr(test, derive(Default))]
 pub(super) struct Standby {
-    /// What is wrong with the own store.
+    /// The problem with the own store.
     pub(super) trouble: String,
     own: PathBuf,
     access: Access,
@@ -54,16 +54,16 @@ pub(super) struct Returned {
     pub(super) events: u64,
 }
 
-/// Why the daemon does not return to its own store yet.
+/// The reason why the daemon does not return to its own store yet.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ReturnError {
-    /// It cannot be used.
+    /// The store cannot be used.
     #[error(transparent)]
     Unusable(#[from] DaemonError),
-    /// It has decisions that the daemon does not know.
+    /// The store has decisions that the daemon does not know.
     #[error("it has other pins, approvals or kills than the daemon, which hold once that is restarted")]
     OtherDecisions,
-    /// What was recorded meanwhile cannot be taken over.
+    /// The records made meanwhile cannot be copied.
     #[error(transparent)]
     Copy(#[from] CopyError),
 }

@@ -9,7 +9,7 @@ use std::{
 
 use mcpmon_model::{Action, Direction, Event, EventKind, ProcessId, Transport};
 
-/// How long repeats are counted before they are told.
+/// The time for which repeats are counted before they are reported.
 const WINDOW: Duration = Duration::from_secs(1);
 /// Connections whose repeats are counted at the same time; what comes beyond is told one by one.
 const TRACKED: usize = 1024;
@@ -22,7 +22,7 @@ pub(super) struct Coalescer {
     order: VecDeque<(Instant, Connection)>,
 }
 
-/// What makes a connection the same as another. Not the address as it was written: it can be written in any
+/// The key of equal connections. The address as written is not part of it, because it can be written in any
 /// number of ways.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Connection {

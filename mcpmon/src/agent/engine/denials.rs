@@ -1,4 +1,5 @@
-//! Why processes were killed, for the wrappers that started them; and what wrappers ask of processes.
+//! Denials: reasons why processes were killed, for the wrappers that started them; and the wrappers'
+//! questions about processes.
 
 use std::{
     collections::VecDeque,
@@ -14,20 +15,21 @@ use crate::agent::host;
 
 /// Denials that are remembered; the oldest is forgotten first.
 const MAX_DENIALS: usize = 256;
-/// How long one is: a wrapper asks as soon as its server has ended.
+/// The time for which a denial is remembered: a wrapper asks as soon as its server has ended.
 const REMEMBERED: Duration = Duration::from_secs(60);
 
-/// What a wrapper asks. The record of what it asks for may not be read yet.
+/// A question of a wrapper. The kernel's record of the process may not be read yet.
 #[derive(Debug)]
 pub(crate) enum Question {
     /// This process was started by a wrapper: it is looked at, unless its start was seen.
     Wrapped(ProcessId),
-    /// Why this process may not run.
+    /// The question why this process must not run.
     Fate(FateQuestion),
 }
 
-/// Why a process was killed, or is to be; nothing where it may run, or where the wrapper is not above it. Answered when
-/// the files of its server are compared with its pins, if they are to be.
+/// The question why a process was killed, or will be; the answer is empty if it may run, or the wrapper is
+/// not its ancestor. It is answered when the files of its server are compared with its pins, if they are to
+/// be.
 #[derive(Debug)]
 pub(crate) struct FateQuestion {
     /// The process.
@@ -89,7 +91,7 @@ impl Core {
         }
     }
 
-    /// Why a process may not run, where it may not; `None` as long as that is to be found out.
+    /// Returns the denial of a process, if it has one; `None` as long as that is not decided.
     fn fate(&self, question: &FateQuestion) -> Option<Option<Denial>> {
         let denial = || self.denials.of(question.process, question.wrapper);
         match self.monitor.server_of(question.process) {

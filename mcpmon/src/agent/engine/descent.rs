@@ -1,5 +1,6 @@
-//! What a server comes from. Its start is told once its files are hashed, and by then the server and all that
-//! started it may be gone: what the kernel told of them, and what was above its launch then, is kept until it is.
+//! Descent: the ancestors of servers. A start is reported once its files are hashed, and by then the server
+//! and its launchers may be gone: the kernel's records of them, and the ancestors of the launch, are kept
+//! until then.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -16,14 +17,14 @@ const MAX_PARENTS: usize = 16 << 10;
 /// Longest line that is climbed.
 const MAX_LINE: usize = 64;
 
-/// What servers that are followed come from.
+/// The ancestors of the followed servers.
 #[derive(Debug, Default)]
 pub(super) struct Descent {
     parents: Parents,
     launches: BTreeMap<InstanceId, Launch>,
 }
 
-/// What is above a process that serves.
+/// The ancestors of a serving process.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Above {
     /// The process itself, then what is above it, as far as it could be looked up.
@@ -37,13 +38,13 @@ pub(super) struct Above {
 struct Launch {
     /// Its first process.
     first: ProcessId,
-    /// That process and what was above it when it was seen; nothing where it was gone.
+    /// The process and its ancestors when it was seen; empty if it was gone.
     above: Vec<Ancestor>,
     /// The process that serves.
     serving: Option<ProcessId>,
 }
 
-/// Who started whom, as the kernel told it.
+/// The parents of processes, from the kernel's records.
 #[derive(Debug, Default)]
 struct Parents {
     of: BTreeMap<ProcessId, ProcessId>,
@@ -71,7 +72,7 @@ impl Descent {
         self.launches.entry(instance).or_insert_with(launch);
     }
 
-    /// It is this process that serves.
+    /// Records that this process serves.
     pub(super) fn serves(&mut self, instance: InstanceId, process: ProcessId) {
         if let Some(launch) = self.launches.get_mut(&instance) {
             launch.serving = Some(process);
@@ -90,7 +91,7 @@ impl Descent {
         self.launches.retain(|instance, _| is_followed(*instance));
     }
 
-    /// What is above the process that serves.
+    /// Returns the ancestors of the serving process.
     pub(super) fn above(&self, instance: InstanceId) -> Above {
         let Some(launch) = self.launches.get(&instance) else {
             return Above::default();
@@ -110,8 +111,8 @@ impl Descent {
 }
 
 impl Launch {
-    /// What is above the process that serves now, up to the first of the launch, and from there on as it was then:
-    /// whoever loses its parent is given another one.
+    /// Returns the current ancestors of the serving process up to the launch, and from there on the recorded
+    /// ones: a process that loses its parent gets another one.
     fn joined(&self, mut now: Vec<Ancestor>) -> Vec<Ancestor> {
         let position = now.iter().position(|ancestor| ancestor.process == self.first);
         match position {

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use mcpmon_common::event::Counter;
 use mcpmon_model::{Event, EventKind, Layer, Severity, Timestamp};
 
-/// What the kernel's counters said when they were last looked at.
+/// The kernel's counters when they were last read.
 #[derive(Debug, Default)]
 pub(super) struct Losses {
     last: BTreeMap<u32, u64>,
 }
 
-/// What is lost where a counter grows.
+/// The meaning of a growing counter.
 struct Watched {
     counter: Counter,
     /// The `where` of its event.
@@ -19,7 +19,7 @@ struct Watched {
     effect: Effect,
 }
 
-/// What a loss means for the enforcement.
+/// The effect of a loss on the enforcement.
 enum Effect {
     /// A gap in the record, nothing more.
     Record,
@@ -30,9 +30,9 @@ enum Effect {
 /// A loss since the last look.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Loss {
-    /// What was lost.
+    /// The counter of lost records.
     pub(super) counter: Counter,
-    /// It, to be recorded.
+    /// The event to record.
     pub(super) event: Event,
     /// The component it degrades and why, where it is more than a gap in the record.
     pub(super) degrades: Option<(&'static str, &'static str)>,
@@ -81,7 +81,7 @@ const WATCHED: [Watched; 6] = [
 ];
 
 impl Losses {
-    /// What was lost since the last look; `count` reads a counter, `None` where it cannot be read.
+    /// Returns the losses since the last call; `count` reads a counter, `None` if it cannot be read.
     pub(super) fn look(&mut self, now: Timestamp, count: impl Fn(Counter) -> Option<u64>) -> Vec<Loss> {
         let grown = |watched: &Watched| {
             let count = count(watched.counter)?;

@@ -54,24 +54,25 @@ use super::{
 
 /// Messages that wait for the engine at most.
 const INBOX: usize = 1024;
-/// How often time passes for the Monitor and losses are looked at.
+/// The interval at which the Monitor's clock ticks and losses are checked.
 const TICK: Duration = Duration::from_secs(1);
-/// How often the members of servers are compared with the processes that live.
+/// The interval at which the members of servers are compared with the living processes.
 const RECONCILE: Duration = Duration::from_secs(30);
-/// How long after a scan for lost starts the next one may follow: whoever causes losses must not keep the engine
-/// busy with scans.
+/// The time between two scans for lost starts: a process that causes losses must not keep the engine busy
+/// with scans.
 const RESCAN: Duration = Duration::from_secs(10);
 
-/// How long what a wrapper held of a process is kept for its hash: a shell is taken for the server after two seconds.
+/// The time for which the files a wrapper held of a process are kept for its hash: a shell is taken for the
+/// server after two seconds.
 const HANDED: Duration = Duration::from_secs(10);
 /// Processes of which something is kept so at most. Each has two descriptors.
 const MAX_HANDED: usize = 256;
 
-/// How long the engine may take for an answer. It reads `/proc` and signals; anything longer means that it is
-/// stuck, which must not hold up those who ask.
+/// The longest time for an answer of the engine. It reads `/proc` and sends signals; a longer time means that
+/// it is stuck, which must not hold up others.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(3);
 
-/// What other threads ask of the engine.
+/// A message of another thread to the engine.
 #[derive(Debug)]
 pub(crate) enum Message {
     /// Files of a serving process were hashed.
@@ -116,9 +117,9 @@ pub(crate) enum Message {
     AfterRecords(Question),
     /// Look out for the self-test's traces; the answer says that it does.
     Probe(Probe, oneshot::Sender<()>),
-    /// Which traces were seen.
+    /// The request for the traces that were seen.
     Sightings(oneshot::Sender<Sightings>),
-    /// What runs, and the counters.
+    /// The request for the running servers and the counters.
     Snapshot(oneshot::Sender<Snapshot>),
     /// End, and detach.
     Stop,
@@ -140,9 +141,9 @@ pub(crate) struct Snapshot {
 /// The running thread.
 #[derive(Debug)]
 pub(crate) struct Engine {
-    /// Where messages go.
+    /// The sender of messages.
     pub(crate) sender: Sender<Message>,
-    /// What does not work as the engine sees it.
+    /// The degraded components as the engine sees them.
     pub(crate) degraded: watch::Receiver<Degraded>,
     thread: JoinHandle<()>,
 }
@@ -280,19 +281,19 @@ struct Core {
     addresses: AddressTables,
     processes: ProcessTable,
     refused: RefusedFiles,
-    /// Which files are refused on behalf of which server.
+    /// The refused files by server.
     refusals: BTreeMap<ServerId, Vec<FileKey>>,
     agents: AgentNames,
     /// Processes stopped until their files are compared.
     held: BTreeSet<ProcessId>,
     /// Servers that are being stopped.
     doomed: BTreeSet<InstanceId>,
-    /// What wrappers held of processes that they started, until these are hashed.
+    /// The files that wrappers held of processes they started, until these are hashed.
     handed: BTreeMap<ProcessId, Handed>,
     denials: Denials,
-    /// What was asked since records were read last.
+    /// The questions since records were last read.
     questions: Vec<Question>,
-    /// What is asked of servers that are held until their files are compared.
+    /// The questions about servers that are held until their files are compared.
     uncompared: Vec<FateQuestion>,
     counters: Counters,
     losses: Losses,
@@ -307,7 +308,7 @@ struct Core {
     attached: Attached,
 }
 
-/// When processes were last looked through, and whether there is a reason to do it again.
+/// The time of the last scan of processes, and the reason for another one, if there is one.
 #[derive(Debug)]
 struct Scan {
     done: Instant,

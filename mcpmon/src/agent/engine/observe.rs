@@ -113,7 +113,7 @@ impl Core {
         })
     }
 
-    /// What a wrapper says of a process that it started, and what it held of it.
+    /// Takes the wrapper's statement about a process that it started, and the files it held.
     fn claim(&mut self, exec: &mut Exec) {
         let Some((server, start)) = self.wrappers.started_by(exec.parent) else {
             return;

@@ -1,4 +1,4 @@
-//! What degrades the engine's work right now: a trouble is over when it did not come again for a while.
+//! Troubles: components that are degraded right now. A trouble is over when it did not recur for a while.
 
 use std::{
     collections::BTreeMap,
@@ -8,7 +8,7 @@ use std::{
 /// Components that do not work, with the cause.
 pub(crate) type Degraded = BTreeMap<String, String>;
 
-/// How long a component must be quiet to count as restored.
+/// The time without trouble after which a component counts as restored.
 const QUIET: Duration = Duration::from_mins(1);
 
 /// Troubles of late, by component.
@@ -39,7 +39,7 @@ impl Troubles {
         }
     }
 
-    /// What does not work at `now`.
+    /// Returns the degraded components at `now`.
     pub(super) fn at(&mut self, now: Instant) -> Degraded {
         self.latest
             .retain(|_, trouble| now.saturating_duration_since(trouble.at) < QUIET);

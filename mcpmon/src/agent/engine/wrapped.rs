@@ -1,4 +1,4 @@
-//! Which servers that the kernel saw were started by a wrapper, and what follows where one was not.
+//! Servers started by a wrapper, among those the kernel saw, and the treatment of the others.
 
 use std::time::{Duration, Instant};
 
@@ -14,8 +14,8 @@ use super::{
 };
 use crate::agent::host;
 
-/// How long a start below this program waits for the wrapper to say that it is its own: the wrapper connects while
-/// its server starts, and again when a daemon was restarted.
+/// The time a start below this program waits for the wrapper's claim: the wrapper connects while its server
+/// starts, and again when a daemon was restarted.
 const PATIENCE: Duration = Duration::from_secs(15);
 /// Starts that wait at most; the oldest is told as it is then.
 const MAX_WAITING: usize = 1024;

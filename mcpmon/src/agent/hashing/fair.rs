@@ -5,13 +5,13 @@ use std::{
     ops::Bound,
 };
 
-/// What waits and what is worked on.
+/// The waiting jobs and the running ones.
 #[derive(Debug)]
 pub(super) struct Fair<J> {
     waiting: BTreeMap<u32, VecDeque<J>>,
     queued: usize,
     running: BTreeMap<u32, usize>,
-    /// Whose job was taken last.
+    /// The user whose job was taken last.
     last: u32,
 }
 

@@ -32,16 +32,16 @@ pub(super) struct HashJob {
     pub(super) stage: Stage,
     /// Files that were executed on the way to the process; `None` where nobody remembers.
     pub(super) launcher: Option<Vec<String>>,
-    /// What its wrapper held of it, for one that ends before it is looked at.
+    /// The files its wrapper held, for a process that ends before it is examined.
     pub(super) handed: Option<Handed>,
 }
 
-/// What a wrapper held of a process that it started.
+/// The files a wrapper held of a process that it started.
 #[derive(Clone, Debug)]
 pub(super) struct Handed {
     pub(super) since: Instant,
     pub(super) start: Arc<Start>,
-    /// What the kernel saw it execute: nothing else counts.
+    /// The file the kernel saw executed: nothing else counts.
     pub(super) file: FileId,
     /// Its first argument.
     pub(super) name: String,
@@ -162,7 +162,7 @@ fn work(shared: &Shared, engine: &Sender<Message>) {
     }
 }
 
-/// What was found out about a process that serves.
+/// The result of examining a serving process.
 struct Looked {
     files: ServerFiles,
     environment: Vec<String>,
@@ -227,7 +227,7 @@ fn look_at_process(
     })
 }
 
-/// What started a server, as it is now; `None` where nothing did.
+/// Hashes the launcher of a server in its current state; `None` if it has none.
 pub(super) fn launcher(
     hasher: &mut Hasher,
     launcher: &Launcher,
@@ -245,7 +245,7 @@ pub(super) fn launcher(
     }))
 }
 
-/// Where the code of a process at this stage is.
+/// Returns the place of the code of a process at this stage.
 pub(super) fn entry(stage: &Stage) -> Entry {
     match stage {
         Stage::Script { path } | Stage::Shell { script: Some(path) } => Entry::Script(PathBuf::from(path)),
@@ -267,7 +267,8 @@ fn report(engine: &Sender<Message>, job: &HashJob, looked: Looked) {
     }
 }
 
-/// What is known of a server that could not be hashed at all; `path` is empty where its program is not known either.
+/// Returns the files of a server that could not be hashed at all; `path` is empty if its program is unknown,
+/// too.
 pub(super) fn unknown(path: &Path, cause: &str) -> ServerFiles {
     let executable = Part::Unknown {
         path: path.to_owned(),

@@ -17,7 +17,7 @@ use tokio::task::block_in_place;
 
 use super::{servers::Callers, tokens::Tokens};
 
-/// Whom the HTTP proxy asks.
+/// The judges of the HTTP proxy.
 #[derive(Clone, Debug)]
 pub(super) struct Judges {
     pub(super) models: Models,
@@ -31,7 +31,7 @@ pub(super) struct Judges {
 #[derive(Debug)]
 struct Judging {
     judge: models::ExchangeJudge,
-    /// What is read now.
+    /// The half of the exchange being read.
     half: Half,
     kept: Option<KeptBodies>,
 }

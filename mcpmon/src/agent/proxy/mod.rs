@@ -30,10 +30,10 @@ pub use self::{
     tokens::Tokens,
 };
 
-/// What it is called where a server's name is wanted.
+/// The name used in place of a server's.
 const NAME: &str = "proxy";
 
-/// Why the proxy does not run.
+/// The reason why the proxy does not run.
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
     /// The token that others must present.
@@ -59,10 +59,10 @@ pub struct Hosted {
     asked: Arc<AtomicU64>,
 }
 
-/// What `mcpmon status` shows of it.
+/// The status of the proxy for `mcpmon status`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProxyStatus {
-    /// Where it listens.
+    /// The address it listens on.
     pub listen: SocketAddr,
     /// Unix socket it listens on beside that.
     pub listen_unix: Option<PathBuf>,
@@ -72,7 +72,7 @@ pub struct ProxyStatus {
     pub token: bool,
     /// Names of providers.
     pub providers: Vec<String>,
-    /// Whether bodies are kept, where they should be.
+    /// The state of body storage, if it is configured.
     #[serde(default)]
     pub bodies: Option<BodyStorage>,
     /// Sessions that are known.
@@ -153,7 +153,7 @@ impl Hosted {
         })
     }
 
-    /// Where it listens.
+    /// Returns the address it listens on.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.running.address()
@@ -171,7 +171,7 @@ impl Hosted {
         self.asked.load(Ordering::Relaxed)
     }
 
-    /// How it was started.
+    /// Returns the settings it was started with.
     #[must_use]
     pub const fn settings(&self) -> &ProxySettings {
         &self.settings
@@ -188,7 +188,7 @@ impl Hosted {
         self.models.tick(now);
     }
 
-    /// What it does.
+    /// Returns its status.
     #[must_use]
     pub fn status(&self) -> ProxyStatus {
         ProxyStatus {
@@ -224,7 +224,7 @@ impl Hosted {
     }
 }
 
-/// Who keeps bodies, and whether anybody does where they should be kept.
+/// Returns the keeper of bodies, and the state of the storage if it is configured.
 fn keeper(settings: Option<&BodyStorageSettings>, models: &Models) -> (Option<Keeper>, Option<BodyStorage>) {
     let Some(settings) = settings else {
         return (None, None);
@@ -256,7 +256,7 @@ const fn mode(mode: ProxyMode) -> &'static str {
     }
 }
 
-/// Whose files and store the proxy has, as a judge of a server is told.
+/// Returns the options of a server's session: the proxy's files and store.
 pub(super) fn host_options(
     search: Search,
     trust: Trust,

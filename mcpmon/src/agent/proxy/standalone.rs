@@ -23,21 +23,21 @@ use tokio::{
 use super::{HostError, Hosted, ProxyStatus, Remotes, Tokens, host_options};
 use crate::agent::declared::declare;
 
-/// How often the policy's files and sessions are looked at.
+/// The interval at which the policy's files and sessions are checked.
 const INTERVAL: Duration = Duration::from_secs(2);
 
-/// How `mcpmon proxy` runs.
+/// The options of `mcpmon proxy`.
 #[derive(Clone, Debug)]
 pub struct StandaloneOptions {
-    /// Where the policy is.
+    /// The places of the policy.
     pub search: Search,
     /// The store; the policy's `record.path` or the user's own where unset.
     pub store: Option<PathBuf>,
-    /// Where a daemon would listen: one that runs has a proxy of its own.
+    /// The socket of a daemon: a running one has a proxy of its own.
     pub socket: PathBuf,
-    /// Where to listen instead of `proxy.listen`.
+    /// The address to use instead of `proxy.listen`.
     pub listen: Option<SocketAddr>,
-    /// What clients present; `None` for what `proxy.token_file` says.
+    /// The token that clients present; `None` for the one in `proxy.token_file`.
     pub token: Option<Token>,
     /// URLs of providers, by name, in place of the usual ones; those that are configured stay.
     pub providers: BTreeMap<&'static str, String>,
@@ -45,13 +45,13 @@ pub struct StandaloneOptions {
     pub gateways: Vec<(String, String)>,
 }
 
-/// Why there is no proxy.
+/// The reason why there is no proxy.
 #[derive(Debug, thiserror::Error)]
 pub enum ProxyError {
     /// The policy.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// It is switched off.
+    /// The proxy is switched off.
     #[error("the LLM proxy is switched off (`proxy.mode: disabled`)")]
     Disabled,
     /// An address that others reach.
@@ -108,7 +108,7 @@ impl Standalone {
         })
     }
 
-    /// What it does.
+    /// Returns its status.
     #[must_use]
     pub fn status(&self) -> ProxyStatus {
         self.hosted.status()
@@ -194,7 +194,7 @@ pub fn run(options: StandaloneOptions, tell: impl FnOnce(&ProxyStatus)) -> Resul
     outcome.map_err(ProxyError::Start)
 }
 
-/// Where and how to listen, and whom to speak to.
+/// Builds the settings: addresses, providers and their options.
 fn settings(loaded: &Loaded, options: &StandaloneOptions) -> Result<ProxySettings, ProxyError> {
     let mut settings = loaded.settings.proxy.clone().ok_or(ProxyError::Disabled)?;
     if let Some(listen) = options.listen {

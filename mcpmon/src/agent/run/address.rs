@@ -1,4 +1,4 @@
-//! Where a variable says that a provider is.
+//! Addresses of providers in environment variables.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -10,7 +10,7 @@ use url::{Host, Url};
 /// The port that Ollama listens on.
 const OLLAMA_PORT: u16 = 11434;
 
-/// Why a value cannot be used.
+/// The reason why a value cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Unusable {
     #[error("which is no URL such as http://127.0.0.1:8080/v1")]

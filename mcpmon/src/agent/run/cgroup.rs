@@ -6,7 +6,7 @@ use std::{
     process,
 };
 
-/// What names of such groups begin with.
+/// The prefix of such groups' names.
 pub(crate) const GROUP_PREFIX: &str = "mcpmon-run-";
 
 /// A control group that ends with this value, as soon as nothing is left in it.
@@ -15,18 +15,18 @@ pub(super) struct OwnGroup {
     path: PathBuf,
 }
 
-/// Why there is none.
+/// The reason why there is no group.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum GroupError {
     /// No cgroup v2 hierarchy is mounted.
     #[error("no cgroup v2 hierarchy is mounted")]
     NotMounted,
-    /// It cannot be made: not root, and nobody delegated a part of the hierarchy.
+    /// The group cannot be made: the user is not root, and no part of the hierarchy was delegated.
     #[error("cannot make a control group in {path}")]
     Make {
-        /// Where.
+        /// The path.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },

@@ -5,7 +5,7 @@ use std::{
     path::Path,
 };
 
-/// What it is called.
+/// The program's name.
 pub(super) const PROGRAM: &str = "codex";
 /// The package that it comes in.
 const PACKAGE: &str = "@openai/codex";
@@ -33,7 +33,7 @@ pub(super) fn told(program: &OsStr, mut arguments: Vec<OsString>, settings: &[St
     arguments
 }
 
-/// How many of its words set something: those up to the last that does.
+/// Returns the number of arguments up to the last that sets an option.
 fn own_options(arguments: &[OsString]) -> usize {
     let before_words = arguments.iter().take_while(|word| *word != "--");
     let end = |(at, word): (usize, &OsString)| match word.to_str() {
@@ -46,7 +46,7 @@ fn own_options(arguments: &[OsString]) -> usize {
     ends.last().map_or(0, |end| end.min(arguments.len()))
 }
 
-/// Where its own arguments begin.
+/// Returns the position at which its own arguments begin.
 pub(super) fn place(program: &OsStr, arguments: &[OsString]) -> Option<usize> {
     let name = Path::new(program).file_stem()?;
     if name == PROGRAM {

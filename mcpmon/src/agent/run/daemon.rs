@@ -17,25 +17,25 @@ use crate::agent::{
     runs::protocol::{MAX_LINE, Reach, RunHear, RunHello},
 };
 
-/// How long the daemon may take for an answer; it may be about to start its proxy.
+/// The longest time for an answer of the daemon; it may be about to start its proxy.
 const PATIENCE: Duration = Duration::from_secs(8);
-/// How often a daemon is looked for that went away, or was not there.
+/// The interval of attempts to reach an absent daemon.
 const RETRY: Duration = Duration::from_millis(500);
-/// How long the daemon may take in the end to write what it heard last.
+/// The longest time at the end for the daemon to write its last records.
 const FAREWELL: Duration = Duration::from_secs(2);
 
-/// What the daemon made of this session.
+/// The daemon's answer to this session.
 #[derive(Debug)]
 pub(in crate::agent) enum Found {
-    /// It is behind the daemon's proxy, for as long as the connection lasts.
+    /// The session is behind the daemon's proxy, for as long as the connection lasts.
     Behind(UnixStream, Box<Reach>),
-    /// It has a proxy of its own, which the daemon knows of for as long.
+    /// The session has a proxy of its own, which the daemon knows for as long as the connection lasts.
     Known(UnixStream),
     /// The daemon has no proxy for it, and why.
     NoProxy(String),
 }
 
-/// Why nothing came of it.
+/// The reason why the daemon could not be used.
 #[derive(Debug, thiserror::Error)]
 pub(in crate::agent) enum DaemonError {
     /// Nobody listens.
@@ -44,7 +44,7 @@ pub(in crate::agent) enum DaemonError {
     /// Not for this user.
     #[error("no permission for {}: its socket is for root and members of the group mcpmon", .0.display())]
     Denied(PathBuf),
-    /// It says no.
+    /// The daemon refuses.
     #[error("the daemon refuses this session: {0}")]
     Refused(String),
     /// The conversation broke off, or made no sense.
@@ -150,7 +150,7 @@ pub(super) async fn stay(path: PathBuf, mut hello: RunHello, reach: Option<Reach
     }
 }
 
-/// What was said already.
+/// The message that was shown last.
 #[derive(Debug, Default)]
 struct Told(Option<String>);
 

@@ -1,4 +1,4 @@
-//! How an agent learns that its models are reached through the proxy: by variables, or by words of its command.
+//! Environment of an agent: variables, or words of its command, that lead it to the proxy.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,7 +16,7 @@ struct Variable {
     name: &'static str,
     /// The provider's name in the configuration.
     provider: &'static str,
-    /// What clients expect behind the host.
+    /// The path that clients expect behind the host.
     path: &'static str,
 }
 
@@ -55,7 +55,7 @@ const NEAR: &str = "127.0.0.1,localhost";
 /// Variables that name such hosts.
 const NO_PROXY: [&str; 2] = ["NO_PROXY", "no_proxy"];
 
-/// What an agent is started with.
+/// The environment and arguments an agent is started with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Start {
     /// Variables to set.
@@ -71,7 +71,7 @@ pub(super) struct Named {
     pub(super) providers: BTreeMap<&'static str, String>,
     /// Those whose URL does not end as clients expect: what they add follows it at once.
     whole: BTreeSet<&'static str>,
-    /// What cannot be used, told.
+    /// The warnings about values that cannot be used.
     pub(super) warnings: Vec<String>,
 }
 
@@ -115,7 +115,7 @@ impl Named {
     }
 }
 
-/// How an agent reaches models.
+/// The ways an agent reaches models.
 #[derive(Clone, Debug)]
 pub(super) struct Reached {
     /// The session's URL at the proxy.
@@ -125,7 +125,7 @@ pub(super) struct Reached {
 }
 
 impl Reached {
-    /// What clients of `provider`, who expect `path` behind its host, are given.
+    /// Returns the URL for clients of `provider`, which expect `path` behind its host.
     fn url(&self, named: &Named, provider: &str, path: &str) -> Option<String> {
         let spoken_to = self.providers.get(provider)?;
         let is_whole = named.whole.contains(provider) && named.providers.get(provider) == Some(spoken_to);
@@ -133,8 +133,8 @@ impl Reached {
         Some(format!("{}/{provider}{path}", self.base))
     }
 
-    /// What an agent is given in place of a provider that its configuration names; `None` where the proxy does not speak
-    /// to that.
+    /// Returns the URL in place of a provider in the agent's configuration; `None` if the proxy does not
+    /// connect to that.
     fn gateway(&self, named: &Named, gateway: &Gateway) -> Option<String> {
         if gateway.url.is_empty() {
             return self.openai(named);
@@ -144,13 +144,13 @@ impl Reached {
         Some(format!("{}/{name}", self.base))
     }
 
-    /// Where OpenAI's models are, if they are.
+    /// Returns the URL of OpenAI's models, if they are reachable.
     pub(super) fn openai(&self, named: &Named) -> Option<String> {
         self.url(named, "openai", "/v1")
     }
 }
 
-/// How `program` is started so that it speaks to the proxy.
+/// Returns the way to start `program` so that it connects to the proxy.
 pub(super) fn start(
     reached: &Reached,
     named: &Named,

@@ -51,14 +51,14 @@ use super::{
 /// Variable that says where programs are looked for.
 const PATH: &str = "PATH";
 
-/// What is to be run, and by which rules.
+/// The agent to run, and its policy.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where the policy is.
+    /// The places of the policy.
     pub search: Search,
     /// The store; the policy's `record.path` or the user's own where unset.
     pub store: Option<PathBuf>,
-    /// Where a daemon would listen.
+    /// The socket of a daemon.
     pub socket: PathBuf,
     /// The configuration that was named, for what the agent starts.
     pub config: Option<PathBuf>,
@@ -66,7 +66,7 @@ pub struct Options {
     pub allow_local_config: bool,
     /// True if launchers of servers are put in front of `PATH`.
     pub shims: bool,
-    /// What the session is called.
+    /// The name of the session.
     pub name: Option<String>,
     /// The agent's program.
     pub program: OsString,
@@ -74,7 +74,7 @@ pub struct Options {
     pub arguments: Vec<OsString>,
 }
 
-/// Why an agent does not run.
+/// The reason why an agent does not run.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// The proxy.
@@ -94,22 +94,22 @@ pub enum RunError {
     Agent {
         /// The program.
         program: OsString,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
 }
 
-/// What there is to say once an agent is done.
+/// The report after an agent ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// The session.
     pub session: SessionId,
-    /// What the agent's exit status becomes.
+    /// The exit status that the agent's becomes.
     pub code: u8,
     /// Requests to models that came through the proxy, where it was the session's own.
     pub asked: Option<u64>,
-    /// Why the agent had no control group of its own, where it had none.
+    /// The reason why the agent had no control group of its own.
     pub no_group: Option<String>,
     /// The daemon's store, where the daemon's proxy was used.
     pub store: Option<PathBuf>,
@@ -132,7 +132,7 @@ enum Proxy {
 }
 
 impl Proxy {
-    /// How it is reached.
+    /// Returns the ways in which it is reached.
     fn reached(&self) -> Reached {
         let (address, token, providers) = match self {
             Self::Daemon(reach) => {

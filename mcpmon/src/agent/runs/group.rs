@@ -19,7 +19,7 @@ const MOST_GROUPS: usize = 64;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Group {
     path: PathBuf,
-    /// How the kernel names it.
+    /// The kernel's id of it.
     pub(crate) id: u64,
 }
 

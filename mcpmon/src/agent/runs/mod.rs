@@ -39,13 +39,13 @@ use super::{
 /// Sessions at a time, for the host and for one user.
 const MOST: usize = 256;
 const MOST_OF_USER: usize = 64;
-/// How long a proxy that is about to start is waited for.
+/// The longest wait for a proxy that is about to start.
 const STARTING: Duration = Duration::from_secs(3);
 
 /// The daemon's proxy, or why there is none; nothing while it was not tried yet.
 pub(crate) type Offered = Option<Result<Offer, String>>;
 
-/// What the daemon has for sessions. Clones share it.
+/// The daemon's state of sessions. Clones share it.
 #[derive(Clone, Debug)]
 pub(crate) struct Runs(Arc<Shared>);
 
@@ -56,7 +56,7 @@ struct Shared {
     engine: Sender<Message>,
     offered: watch::Receiver<Offered>,
     store: StoreLocation,
-    /// Where the hierarchy of control groups is.
+    /// The root of the control group hierarchy.
     cgroups: PathBuf,
     connected: Mutex<BTreeMap<u64, Connected>>,
     places: Shares,
@@ -71,7 +71,7 @@ struct Connected {
 /// A session, as `mcpmon status` shows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunStatus {
-    /// Which it is.
+    /// The session.
     pub session: String,
     /// `mcpmon run` itself.
     pub pid: u32,
@@ -83,7 +83,7 @@ pub struct RunStatus {
     pub own_group: bool,
 }
 
-/// Why a session is not taken in.
+/// The reason why a session is refused.
 #[derive(Debug, thiserror::Error)]
 enum RunRefusal {
     #[error(transparent)]
@@ -270,7 +270,8 @@ impl Runs {
         number
     }
 
-    /// What it started stays held to its list: whoever outlives a session does not get out of it.
+    /// Ends a session. Its processes stay restricted by its list: one that outlives the session does not
+    /// escape it.
     fn leave(&self, number: u64) {
         let mut connected = self.lock();
         let Some(Connected {

@@ -1,4 +1,4 @@
-//! What `mcpmon run` and the daemon say to each other, one JSON object a line.
+//! The protocol between `mcpmon run` and the daemon: one JSON object a line.
 
 use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf};
 
@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 /// Longest line of either side, bytes.
 pub(crate) const MAX_LINE: u64 = 64 << 10;
 
-/// How `mcpmon run` introduces itself. Its user and process come from the socket.
+/// The introduction of `mcpmon run`. Its user and process come from the socket.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunHello {
-    /// What the session is called.
+    /// The name of the session.
     #[serde(default)]
     pub(crate) name: Option<String>,
     /// Name of the control group that it made for the agent, below its own.
@@ -30,7 +30,7 @@ pub struct RunHello {
     pub(crate) agent: Option<Started>,
 }
 
-/// What the daemon answers. The first is how it asks wrappers too.
+/// An answer of the daemon. The first is the question that wrappers get, too.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "hear", content = "content", rename_all = "snake_case")]
 pub(crate) enum RunHear {
@@ -42,11 +42,11 @@ pub(crate) enum RunHear {
     Known(SessionId),
     /// There is no proxy of the daemon, and why.
     NoProxy(String),
-    /// It was refused or failed.
+    /// The request was refused or failed.
     Error(String),
 }
 
-/// How the daemon's proxy is reached.
+/// The way in which the daemon's proxy is reached.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Reach {
     /// The session.
@@ -55,21 +55,22 @@ pub(crate) struct Reach {
     pub(crate) token: String,
     /// The proxy.
     pub(crate) offer: Offer,
-    /// Where it records to.
+    /// The store it records to.
     pub(crate) store: PathBuf,
 }
 
 /// The daemon's proxy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Offer {
-    /// Where it listens, as it is reached from this host.
+    /// The address it listens on, as reached from this host.
     pub(crate) address: SocketAddr,
     /// URLs of providers, by name.
     pub(crate) providers: BTreeMap<String, String>,
 }
 
 impl Offer {
-    /// What of it does not fit an environment: another provider than its own would be left out without a word.
+    /// Describes the settings that do not fit an environment: a provider other than its own would otherwise
+    /// be left out silently.
     pub(super) fn misfit(&self, environment: &BTreeMap<String, String>) -> Option<String> {
         let own = format!("http://{}/", self.address);
         let fits = |name: &str, url: &str| {

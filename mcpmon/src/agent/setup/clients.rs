@@ -1,15 +1,15 @@
-//! Where clients keep their MCP servers. A further client is one more row.
+//! Clients and the places of their MCP servers. A further client is one more row.
 
 use super::jsonc::Dialect;
 
 /// A program that starts MCP servers.
 #[derive(Debug)]
 pub struct Client {
-    /// What `--client` calls it.
+    /// The name for `--client`.
     pub name: &'static str,
-    /// What people call it.
+    /// The display name.
     pub title: &'static str,
-    /// Where it keeps servers.
+    /// The places of its servers.
     pub(super) places: &'static [Place],
 }
 
@@ -24,7 +24,7 @@ pub(super) struct Place {
     pub(super) servers: &'static [&'static [&'static str]],
 }
 
-/// What a path begins with.
+/// The start of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Base {
     /// The user's home.

@@ -39,7 +39,7 @@ pub(super) fn applied(bytes: &[u8], mut edits: Vec<Edit>) -> Vec<u8> {
     result
 }
 
-/// How a server stood before it was wrapped, and how it stands since.
+/// The state of a server before it was wrapped, and since.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Wrapped {
     /// Members on the way to the server; the last is its name.
@@ -48,7 +48,7 @@ pub(super) struct Wrapped {
     command: Change,
     /// The arguments' text.
     arguments: Change,
-    /// What was put behind the command, where there were no arguments.
+    /// The text inserted after the command, if there were no arguments.
     inserted: Option<String>,
 }
 
@@ -66,7 +66,7 @@ struct Change {
     after: String,
 }
 
-/// What turns `start` into a wrapped one.
+/// Returns the edits that turn `start` into a wrapped one.
 pub(super) fn wrap(
     start: &Start<'_>,
     path: &[String],
@@ -125,7 +125,7 @@ pub(super) fn wrap(
     (vec![command, edit], wrapped)
 }
 
-/// What makes a wrapped one name `program`, wherever mcpmon was before.
+/// Returns the edit that makes a wrapped server name `program`, wherever mcpmon was before.
 pub(super) fn point(start: &Start<'_>, program: &str, kept: Option<&mut Wrapped>) -> Option<Edit> {
     let text = quoted(program);
     if start.command.string().as_deref() == Some(program) {
@@ -137,8 +137,8 @@ pub(super) fn point(start: &Start<'_>, program: &str, kept: Option<&mut Wrapped>
     Some(Edit::new(start.command.range(), text))
 }
 
-/// What takes the wrapper away. `kept` is what is known of the time before; without it, or where a client or a person
-/// changed the server since, the command is taken from the wrapper's arguments.
+/// Returns the edits that take the wrapper away. `kept` is what is known of the time before; without it, or
+/// where a client or a person changed the server since, the command is taken from the wrapper's arguments.
 ///
 /// `plain` is the text without comments. `start` has the form of [`Wrapping::Ours`](super::servers::Wrapping::Ours), or is what `kept` says.
 pub(super) fn unwrap(start: &Start<'_>, bytes: &[u8], plain: &str, kept: Option<&Wrapped>) -> Vec<Edit> {

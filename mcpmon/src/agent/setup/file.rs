@@ -17,7 +17,7 @@ const STICKY: u32 = 0o1000;
 /// A file as it was read.
 #[derive(Debug)]
 pub(super) struct Original {
-    /// Where it lies, past all links.
+    /// The path without links.
     path: PathBuf,
     pub(super) bytes: Vec<u8>,
     mode: u32,
@@ -25,10 +25,10 @@ pub(super) struct Original {
     group: u32,
 }
 
-/// Why a file is left as it is.
+/// The reason why a file is left as it is.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("it cannot be read")]
     Read(#[source] io::Error),
     /// A directory, pipe or device.
@@ -40,7 +40,7 @@ pub enum FileError {
     /// Somebody else's: the new file would be ours.
     #[error("it belongs to user {owner}: run `sudo -u '#{owner}' mcpmon setup`")]
     Foreign {
-        /// Whose it is.
+        /// The owner.
         owner: u32,
     },
     /// Root would write where another user says what is written to.
@@ -51,7 +51,7 @@ pub enum FileError {
     Led {
         /// The file, or a directory on the way to it.
         path: PathBuf,
-        /// Who owns it.
+        /// The owner.
         owner: u32,
     },
     /// Root would write where everybody, or a group, says what is written to.
@@ -63,7 +63,7 @@ pub enum FileError {
     /// A client wrote to it meanwhile.
     #[error("it was changed meanwhile: run the command again")]
     Changed,
-    /// It cannot be replaced.
+    /// The file cannot be replaced.
     #[error("it cannot be written")]
     Write(#[source] io::Error),
 }
@@ -114,7 +114,7 @@ impl Original {
     }
 }
 
-/// What a new file allows.
+/// The access rights of a new file.
 #[derive(Clone, Copy, Debug)]
 struct Access {
     mode: u32,
@@ -178,7 +178,8 @@ fn contents(file: File) -> Result<Vec<u8>, FileError> {
     }
 }
 
-/// Whether only root decides what lies at `path`: links of others would decide what root overwrites.
+/// Checks that only root decides what lies at `path`: links of others would decide which file root
+/// overwrites.
 fn check_way(path: &Path) -> Result<(), FileError> {
     let path = std::path::absolute(path).map_err(FileError::Read)?;
     for part in path.ancestors() {

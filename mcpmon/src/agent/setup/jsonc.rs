@@ -3,7 +3,7 @@
 
 use mcpmon_protocol::decode::json::{DEEPEST, Defect, Document, LoneSurrogate, Malformed, Scanner};
 
-/// What a client's reader takes.
+/// The dialect that a client's reader accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dialect {
     /// RFC 8259.
@@ -12,14 +12,14 @@ pub(super) enum Dialect {
     Jsonc,
 }
 
-/// Where a file cannot be read, and why. Line and column count from 1, columns in characters.
+/// A syntax error and its place. Line and column count from 1, columns in characters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake {
     /// Line.
     pub line: usize,
     /// Column.
     pub column: usize,
-    /// What is wrong.
+    /// The error.
     pub reason: String,
 }
 

@@ -1,5 +1,5 @@
-//! What is remembered of the files that were changed, so that they can be had back: how each server stood before, and
-//! a copy of every file from before its first change. Both may hold secrets, and are for this user alone.
+//! Ledger of changed files, by which they can be restored: the former state of each server, and a copy of
+//! every file from before its first change. Both may hold secrets, and are readable only by this user.
 
 use std::{
     collections::BTreeMap,
@@ -52,7 +52,7 @@ pub(super) struct Changed {
     pub(super) servers: Vec<Wrapped>,
 }
 
-/// Why nothing can be remembered.
+/// The reason why the ledger cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum LedgerError {
     /// Another `mcpmon setup` is at it.
@@ -67,7 +67,7 @@ pub enum LedgerError {
         #[source]
         source: io::Error,
     },
-    /// It is not what was written.
+    /// The ledger is not as it was written.
     #[error("cannot understand {path}: move it away, and what was wrapped is still recognised by its form", path = .path.display())]
     Malformed {
         /// The path.
@@ -76,15 +76,15 @@ pub enum LedgerError {
         #[source]
         source: serde_json::Error,
     },
-    /// It is of a later version.
+    /// The ledger is of a later version.
     #[error("{path} was written by a later mcpmon (version {version})", path = .path.display())]
     Version {
         /// The path.
         path: PathBuf,
-        /// What it says.
+        /// Its version.
         version: u32,
     },
-    /// It cannot be written.
+    /// The ledger cannot be written.
     #[error("cannot write {path}", path = .path.display())]
     Write {
         /// The path.
@@ -137,7 +137,7 @@ impl Ledger {
         })
     }
 
-    /// What is known of a file.
+    /// Returns the record of a file.
     pub(super) fn get(&self, path: &Path) -> Option<&Changed> {
         self.contents.files.get(path)
     }
@@ -150,7 +150,7 @@ impl Ledger {
             .filter_map(|changed| changed.project.as_ref())
     }
 
-    /// Where the copy of a file is.
+    /// Returns the path of a file's copy.
     pub(super) fn backup(&self, changed: &Changed) -> PathBuf {
         self.directory.join(&changed.backup)
     }

@@ -39,35 +39,35 @@ use self::{
     plan::{Plan, Wish},
 };
 
-/// What is to be done.
+/// The changes to make.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where the user's files are.
+    /// The roots of the user's files.
     pub roots: Roots,
-    /// Where changes are remembered.
+    /// The directory of the ledger.
     pub state: PathBuf,
-    /// Whose files are looked at.
+    /// The clients whose files are examined.
     pub clients: Vec<&'static Client>,
     /// Projects whose files are looked at as well.
     pub projects: Vec<PathBuf>,
     /// The user that this process is.
     pub user: u32,
-    /// Which way.
+    /// The direction.
     pub direction: Direction,
-    /// Whether files are changed.
+    /// The effect: change files or only report.
     pub effect: Effect,
 }
 
-/// Which way.
+/// The direction of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// This program is put before every server.
     Wrap(String),
-    /// It is taken away.
+    /// The wrapper is taken away.
     Unwrap,
 }
 
-/// Whether files are changed.
+/// The effect of a run: change files or only report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Yes.
@@ -76,35 +76,35 @@ pub enum Effect {
     Preview,
 }
 
-/// What became of one file.
+/// The outcome for one file.
 #[derive(Debug)]
 pub struct FileReport {
-    /// Whose it is.
+    /// The client it belongs to.
     pub client: &'static Client,
-    /// Where it is.
+    /// The path.
     pub path: PathBuf,
     /// Its servers, in its order.
     pub servers: Vec<Planned>,
     /// True if it is the host's, and no user's.
     pub is_hosts: bool,
-    /// Why it is left as it is, where it should not be.
+    /// The trouble because of which the file is left as it is, if it should be changed.
     pub trouble: Option<Trouble>,
-    /// Where a copy from before the first change is kept.
+    /// The copy from before the first change.
     pub backup: Option<PathBuf>,
     /// True if it is, to the byte, what it was before its servers were wrapped.
     pub restored: bool,
 }
 
-/// Why a file is left as it is.
+/// The reason why a file is left as it is.
 #[derive(Debug, thiserror::Error)]
 pub enum Trouble {
-    /// It cannot be read strictly.
+    /// The file cannot be parsed strictly.
     #[error("{}:{}: {}", .0.line, .0.column, .0.reason)]
     Malformed(Mistake),
-    /// It cannot be read or replaced.
+    /// The file cannot be read or replaced.
     #[error(transparent)]
     File(#[from] FileError),
-    /// It cannot be remembered.
+    /// The change cannot be recorded in the ledger.
     #[error(transparent)]
     Ledger(#[from] LedgerError),
     /// The new text was read once more, and is not what it should be.

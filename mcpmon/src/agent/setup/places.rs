@@ -1,4 +1,4 @@
-//! Which files of which clients are there.
+//! Existing files of clients.
 
 use std::{
     env, fs,
@@ -18,7 +18,7 @@ const MAX_DEPTH: usize = 8;
 /// Directories in which no client keeps servers.
 const SKIPPED: [&str; 2] = [".git", "node_modules"];
 
-/// Where the places of a user begin.
+/// The roots of a user's places.
 #[derive(Clone, Debug)]
 pub struct Roots {
     /// The home.
@@ -102,7 +102,7 @@ fn of(client: &'static Client, place: &'static Place, base: &Path, path: PathBuf
     }
 }
 
-/// Where a place begins; `None` for one of each project.
+/// Returns the root of a place; `None` for one in each project.
 fn base_of(base: Base, roots: &Roots) -> Option<PathBuf> {
     match base {
         Base::Home => Some(roots.home.clone()),

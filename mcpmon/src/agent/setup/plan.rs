@@ -1,4 +1,4 @@
-//! What one file becomes. Pure: bytes and what is remembered of them in, bytes and what is to be remembered out.
+//! Plan for one file. Pure: the bytes and the ledger's record go in, new bytes and a new record come out.
 
 use mcpmon_model::ServerId;
 
@@ -8,7 +8,7 @@ use super::{
     servers::{Entry, Start, Transport, Wrapping, entries},
 };
 
-/// What a server without a name of its own is called.
+/// The id of a server without a name of its own.
 const NAMELESS: &str = "server";
 
 /// The form of a file.
@@ -18,7 +18,7 @@ pub(super) struct Form {
     pub(super) servers: &'static [&'static [&'static str]],
 }
 
-/// What is wanted of every server.
+/// The change wanted for every server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wish<'a> {
     /// This program as a wrapper before it.
@@ -27,23 +27,23 @@ pub(super) enum Wish<'a> {
     Unwrap,
 }
 
-/// What a file becomes.
+/// The plan for a file.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) servers: Vec<Planned>,
     pub(super) text: Vec<u8>,
-    /// How the wrapped servers stood before.
+    /// The former state of the wrapped servers.
     pub(super) kept: Vec<Wrapped>,
 }
 
-/// What becomes of a server.
+/// The plan for a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Planned {
     /// Members on the way to it; the last is its name.
     pub path: Vec<String>,
     /// Line of its name, from 1.
     pub line: usize,
-    /// What is done, or why nothing is.
+    /// The outcome.
     pub outcome: Outcome,
     /// Command and arguments, where it has them.
     pub before: Vec<String>,
@@ -51,22 +51,22 @@ pub struct Planned {
     pub after: Vec<String>,
 }
 
-/// What is done with a server, or why nothing is.
+/// The outcome for a server, or the reason why nothing is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It is wrapped.
+    /// The server is to be wrapped.
     Wrap,
     /// Its wrapper is told where mcpmon lies now.
     Update,
-    /// It is unwrapped.
+    /// The server is to be unwrapped.
     Unwrap,
-    /// It is wrapped already.
+    /// The server is wrapped already.
     Wrapped,
-    /// It is wrapped in a way that is not ours, and left alone.
+    /// The server is wrapped in another way than ours, and left alone.
     ByHand,
-    /// It is not wrapped, and shall not be.
+    /// The server is not wrapped, and shall not be.
     Bare,
-    /// It is reached over the network.
+    /// The server is reached over the network.
     Remote,
     /// Nobody can tell how it is started.
     Unclear(&'static str),

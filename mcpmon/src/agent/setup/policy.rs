@@ -18,7 +18,7 @@ use super::{
 /// The first policy of a user who did not ask for enforcement.
 const OBSERVE: &str = include_str!("../../../../policies/observe.yaml");
 
-/// Why the policy is not as wanted.
+/// The reason why the policy is not as wanted.
 #[derive(Debug, thiserror::Error)]
 pub enum PolicyError {
     /// The configuration that is there cannot be used.
@@ -81,7 +81,7 @@ pub enum PolicyChange {
     None,
     /// There was none, and a first one is written.
     Written,
-    /// It observed, and is switched to enforcement.
+    /// The policy observed, and is switched to enforcement.
     Enforced,
 }
 

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What the kernel adds to the path of a file that is gone.
+/// The kernel's suffix for the path of a file that is gone.
 const GONE: &str = " (deleted)";
 
 /// This program, as clients can start it.
@@ -17,13 +17,13 @@ pub struct Program {
     pub is_fleeting: bool,
 }
 
-/// Why clients cannot start this program.
+/// The reason why clients cannot start this program.
 #[derive(Debug, thiserror::Error)]
 pub enum ProgramError {
     /// The system does not say where it is.
     #[error("cannot tell where this program is")]
     Unknown(#[source] io::Error),
-    /// It was replaced or removed since it was started.
+    /// The file was replaced or removed since the program was started.
     #[error("{} was replaced: run the new one", .0.display())]
     Gone(PathBuf),
     /// JSON is UTF-8.

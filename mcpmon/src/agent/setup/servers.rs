@@ -8,7 +8,7 @@ use super::jsonc::Mistake;
 
 /// Words that make mcpmon a wrapper.
 const VERBS: [&str; 2] = ["wrap", "mcp-proxy"];
-/// What mcpmon's file is called.
+/// The file name of mcpmon.
 const PROGRAM: &str = "mcpmon";
 
 /// A server of a client.
@@ -16,15 +16,15 @@ const PROGRAM: &str = "mcpmon";
 pub(super) struct Entry<'t> {
     /// Members on the way to it; the last is its name.
     pub(super) path: Vec<String>,
-    /// Where its name stands.
+    /// The position of its name.
     pub(super) start: usize,
     pub(super) transport: Transport<'t>,
 }
 
-/// How a client reaches it.
+/// The way a client reaches it.
 #[derive(Debug)]
 pub(super) enum Transport<'t> {
-    /// It starts a command.
+    /// The client starts a command.
     Stdio(Start<'t>),
     /// Over the network.
     Remote,
@@ -35,7 +35,7 @@ pub(super) enum Transport<'t> {
 /// A command, and where it stands.
 #[derive(Debug)]
 pub(super) struct Start<'t> {
-    /// Where the name of the member with the command begins.
+    /// The position of the name of the member with the command.
     pub(super) name: usize,
     pub(super) command: Value<'t>,
     /// The member with the arguments, where there is one.
@@ -45,14 +45,14 @@ pub(super) struct Start<'t> {
 /// Arguments, and where they stand.
 #[derive(Debug)]
 pub(super) struct Arguments<'t> {
-    /// Where the name of the member begins.
+    /// The position of the member's name.
     pub(super) name: usize,
     /// An array, or `null`.
     pub(super) value: Value<'t>,
     pub(super) items: Vec<Value<'t>>,
 }
 
-/// Whether a wrapper stands before a server.
+/// The wrapping of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wrapping {
     /// None.
@@ -74,7 +74,7 @@ impl Start<'_> {
             .collect()
     }
 
-    /// Whether it is wrapped, by mcpmon or by what lies at one of these paths.
+    /// Returns the wrapping of the server, by mcpmon or by a program at one of these paths.
     pub(super) fn wrapping(&self, programs: &[&str]) -> Wrapping {
         wrapping(&self.words(), programs)
     }

@@ -16,13 +16,13 @@ use nix::{
 
 use crate::agent::{bridge::TOLD, certificate::mismatch};
 
-/// How many are read at a time.
+/// The number of messages read at a time.
 const AT_ONCE: usize = 32;
-/// How long the same one is not told again, and another one.
+/// The time for which the same certificate is not reported again.
 const SAME: Duration = Duration::from_secs(600);
 const OTHER: Duration = Duration::from_secs(5);
 
-/// What a bridge tells of certificates.
+/// The bridge's reports about certificates.
 #[derive(Debug)]
 pub(super) struct Certificates {
     pipe: File,
@@ -47,7 +47,7 @@ impl Certificates {
         Ok((certificates, told))
     }
 
-    /// What is to be recorded of what was told since.
+    /// Returns the event about the reports since the last call.
     pub(super) fn take(&mut self, now: Timestamp) -> Option<Event> {
         let mut told = [0; TOLD * AT_ONCE];
         let count = self.pipe.read(&mut told).ok()?;

@@ -1,4 +1,4 @@
-//! What a wrapped server runs from, before and after it is started.
+//! Files of a wrapped server, before and after it is started.
 
 use std::{
     collections::BTreeSet,
@@ -42,7 +42,7 @@ pub(super) fn launch(options: &Options, path: PathBuf) -> Launch {
     }
 }
 
-/// What a server is started from, as long as that is to be looked at.
+/// The files a server is to be started from, for as long as they are to be examined.
 pub(super) struct Planned {
     file: File,
     path: PathBuf,
@@ -59,8 +59,8 @@ struct Script {
     state: State,
 }
 
-/// What of a file differs after it was written or replaced, whatever it holds by then: device, number, size, and
-/// the times at which its content and its entry changed.
+/// The attributes of a file that differ after it was written or replaced, whatever its content: device,
+/// number, size, and the times at which its content and its entry changed.
 type State = (u64, u64, u64, [(i64, i64); 2]);
 
 impl Script {
@@ -88,15 +88,15 @@ fn state(path: &Path) -> Option<State> {
     Some((file.dev(), file.ino(), file.size(), times))
 }
 
-/// What is started.
+/// The kind of program that is started.
 pub(super) enum Begun {
     /// The server itself.
     Server(Planned),
-    /// What starts the server, which can be measured when that runs.
+    /// The launcher of the server, which can be measured while it runs.
     Launcher(Launcher),
 }
 
-/// What `program` starts.
+/// Returns the kind of program that `program` starts.
 pub(super) fn begun(program: &Program, environment: &[(OsString, OsString)]) -> io::Result<Begun> {
     Ok(match Planned::of(program, environment)? {
         Some(planned) => Begun::Server(planned),
@@ -149,8 +149,8 @@ impl Planned {
     }
 }
 
-/// What `program` leads to before the server runs: its scripts and itself, and the programs that a shell or prefix in
-/// it looks up.
+/// Returns the files that `program` leads to before the server runs: its scripts and itself, and the programs
+/// that a shell or prefix in it looks up.
 fn launcher(program: &Program, search_path: Option<&OsStr>) -> io::Result<Launcher> {
     let arguments = program
         .arguments

@@ -1,4 +1,4 @@
-//! Which server a wrapper is for, and what its pins belong to.
+//! Identity of the wrapped server, and the owner of its pins.
 
 use std::path::Path;
 

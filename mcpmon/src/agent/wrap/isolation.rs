@@ -23,7 +23,7 @@ pub(super) fn domain(
     }
 }
 
-/// That a server runs without its domain, on standard error too.
+/// Builds the event about a server that runs without its domain, and reports it on standard error too.
 pub(super) fn lost(server: &ServerId, error: &dyn Error) -> Event {
     tracing::warn!(%server, %error, "the server is not kept from the processes of others: it can write past this wrapper");
     let kind = EventKind::EnforcementDegraded {

@@ -46,7 +46,7 @@ use super::{host, linked::linked, remote::DestinationError};
 /// Variable that names a session.
 pub(super) const SESSION: &str = "MCPMON_SESSION";
 
-/// What the environment calls the session, if it can be called so.
+/// Returns the session name from the environment, if it is valid.
 pub(super) fn session_name() -> Option<String> {
     let name = env::var_os(SESSION)?;
     let usable = name.to_str().filter(|name| is_name(name));
@@ -61,10 +61,10 @@ pub(super) fn session_name() -> Option<String> {
 /// File of digests, beside the store.
 const HASHES: &str = "hashes";
 
-/// What is to be wrapped, and by which rules.
+/// The server to wrap, and its policy.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where the configuration is.
+    /// The places of the configuration.
     pub search: Search,
     /// The daemon's socket; without a daemon the user's own store is used.
     pub socket: PathBuf,
@@ -80,7 +80,7 @@ pub struct Options {
     pub remote: Option<Remote>,
 }
 
-/// Why a server was not served to its end.
+/// The reason why a server was not served to its end.
 #[derive(Debug, thiserror::Error)]
 pub enum WrapError {
     /// The configuration cannot be used.
@@ -97,13 +97,13 @@ pub enum WrapError {
     Denied {
         /// The server.
         server: ServerId,
-        /// Why.
+        /// The denial.
         denial: Denial,
     },
     /// There is no such program.
     #[error(transparent)]
     Program(#[from] ProgramError),
-    /// It does not start.
+    /// The server does not start.
     #[error(transparent)]
     Start(#[from] StartError),
     /// The conversation could not go on.
@@ -117,7 +117,7 @@ pub enum WrapError {
     Execute {
         /// The program.
         program: OsString,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
@@ -246,7 +246,7 @@ fn relay(options: Options, ancestors: &[Ancestor], guarded: Box<Guarded>) -> Res
     }
 }
 
-/// How a remote server is asked for its tools, as the proxy asks.
+/// Returns the settings for listing a remote server's tools, which are those of the proxy.
 fn own_lists() -> OwnLists {
     let caps = Caps::default();
     OwnLists {
@@ -256,11 +256,11 @@ fn own_lists() -> OwnLists {
     }
 }
 
-/// What the look at a server brought.
+/// The result of checking a server's files.
 enum Checked {
-    /// What it runs from.
+    /// The files it runs from.
     Files(Box<ServerFiles>),
-    /// What the daemon says of that.
+    /// The daemon's answer about them.
     ByDaemon(Compared),
 }
 
@@ -269,9 +269,9 @@ struct Running {
     server: Server,
     launch: mcpmon_session::Launch,
     verification: Option<Verification<Checked>>,
-    /// What is told of a remote server's certificate.
+    /// The reports about a remote server's certificate.
     certificates: Option<Certificates>,
-    /// What is told of a server that was to start in a domain and did not.
+    /// The event about a server that was to start in a domain and did not.
     unconfined: Option<Event>,
 }
 
@@ -369,7 +369,7 @@ fn stand_in(
     })
 }
 
-/// What the user's own files say, and what is judged by as long as nothing else is known.
+/// Returns the user's own files, and the policy in force until another one is known.
 fn own_policy(options: &Options) -> (Option<mcpmon_config::Loaded>, Arc<Policy>) {
     let trust = Trust::for_user(nix::unistd::geteuid().as_raw());
     // A mistake in the user's own file is told by the judge, and stops nothing where a daemon rules.

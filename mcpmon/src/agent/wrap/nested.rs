@@ -1,5 +1,5 @@
-//! Whether another wrapper stands directly between this one and the client. A variable could say so, and anybody
-//! could set it; the pipe cannot be claimed.
+//! Nested wrappers: detection of another wrapper directly between this one and the client. Any process could
+//! set a variable, but it cannot claim the pipe.
 
 use std::{fs, io, iter, os::unix::fs::MetadataExt as _, path::Path};
 
@@ -53,7 +53,7 @@ pub(super) fn is_wrapped(ancestors: &[Ancestor]) -> bool {
     })
 }
 
-/// That this wrapper stepped aside.
+/// Builds the event that this wrapper stepped aside.
 pub(super) fn stepped_aside() -> Event {
     let kind = EventKind::EnforcementDegraded {
         component: "wrapper".to_owned(),

@@ -25,7 +25,7 @@ use crate::agent::{
 
 /// This very program, whatever has become of its file.
 const OWN: &str = "/proc/self/exe";
-/// What it is called.
+/// The name of this client.
 const NAME: &str = "mcpmon";
 
 /// A remote server, as a user names it.
@@ -33,23 +33,24 @@ const NAME: &str = "mcpmon";
 pub struct Remote {
     /// Its URL, or the id of a declared one.
     pub at: String,
-    /// What goes with every request.
+    /// The headers of every request.
     pub headers: Vec<Header>,
     /// Its certificate, instead of what the policy says.
     pub pin: Option<Digest>,
-    /// How it is spoken to, instead of what the policy says.
+    /// The transport, in place of the policy's.
     pub way: Option<Way>,
 }
 
 impl Remote {
-    /// Where it is, by this policy.
+    /// Returns its destination under this policy.
     pub(super) fn destination(&self, policy: &Policy) -> Result<Destination, DestinationError> {
         let found = destination(policy, &self.at)?;
         let way = self.way.unwrap_or(found.way);
         Destination { way, ..found }.pinning(self.pin)
     }
 
-    /// Who speaks with whom: pins of its definitions are shared with whoever else speaks with it over HTTP.
+    /// Returns the parties of the conversation: pins of its definitions are shared with other clients that
+    /// reach it over HTTP.
     pub(super) fn conversation(
         &self,
         policy: &Policy,
@@ -73,13 +74,13 @@ impl Remote {
     }
 }
 
-/// What is started in the place of a remote server.
+/// The process that is started in place of a remote server.
 pub(super) struct Stand {
     pub(super) program: Program,
     pub(super) environment: Vec<(OsString, OsString)>,
-    /// What it tells of certificates, where one is pinned.
+    /// Its reports about certificates, if one is pinned.
     pub(super) certificates: Option<Certificates>,
-    /// Where it does, until it is started.
+    /// The descriptor for those reports, until it is started.
     pub(super) told: Option<OwnedFd>,
 }
 

@@ -24,10 +24,11 @@ const MAX_NAME_BYTES: usize = 256;
 const MAX_VALUE_BYTES: usize = 32 << 10;
 /// Wrappers that left of which what they were about to start is still held: each holds two descriptors.
 const MAX_HELD: usize = 64;
-/// How long the engine may take to say what becomes of a process; the wrapper waits two seconds, and may ask again.
+/// The longest time for the engine to answer about a process; the wrapper waits two seconds, and may ask
+/// again.
 const PATIENCE: Duration = Duration::from_millis(1500);
 
-/// What a wrapper is about to start.
+/// The program a wrapper is about to start.
 #[derive(Debug)]
 pub(crate) struct Start {
     /// Its program.
@@ -37,7 +38,8 @@ pub(crate) struct Start {
 }
 
 impl Wrappers {
-    /// Which server a process is that this wrapper started, and what it was started from, which is given once.
+    /// Returns the server of a process that this wrapper started, and the files it was started from, which
+    /// are given once.
     pub(crate) fn started_by(&self, wrapper: ProcessId) -> Option<(PinKey, Option<Arc<Start>>)> {
         let mut connected = lock(&self.0.connected);
         let mut left = lock(&self.0.left);
@@ -93,8 +95,8 @@ impl Wrappers {
         }
     }
 
-    /// Why the daemon killed a process that `wrapper` started, or is about to, where it does. `None` as long as its files
-    /// are not compared with its pins.
+    /// Returns the denial of a process that `wrapper` started, if it was killed or will be. `None` as long as
+    /// its files are not compared with its pins.
     pub(super) async fn fate(&self, process: ProcessId, wrapper: ProcessId) -> Option<Option<Denial>> {
         let engine = self.0.engine.get()?;
         let (reply, answer) = oneshot::channel();

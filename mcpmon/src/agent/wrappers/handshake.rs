@@ -20,7 +20,7 @@ use tokio::{
     time::timeout,
 };
 
-/// How long a wrapper may take to repeat the number.
+/// The longest time for a wrapper to repeat the nonce.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Longest line in which it does.
 const MAX_LINE: usize = 256;

@@ -9,7 +9,7 @@ use mcpmon_store::{Destination, Entry, Limits, Member, Pruned, StoreError};
 
 use super::{Wrappers, lock};
 
-/// How long the daemon's writer may take.
+/// The longest time for the daemon's writer.
 const FLUSH: Duration = Duration::from_secs(2);
 
 impl Host for Wrappers {
@@ -33,13 +33,13 @@ impl Host for Wrappers {
     }
 }
 
-/// Where records of conversations go that the daemon judges: what others of a session are checked against to them, the
-/// rest to the store.
+/// The destination of records of conversations that the daemon judges: recent calls go to the session's
+/// state, the rest to the store.
 #[derive(Debug)]
 pub(crate) struct Kept(pub(crate) Wrappers);
 
 impl Kept {
-    /// What is not for the store is done.
+    /// Handles entries that are not for the store, and returns the others.
     fn sort(&self, entry: Entry) -> Option<Entry> {
         match &entry {
             Entry::Recent(session, recent) => {

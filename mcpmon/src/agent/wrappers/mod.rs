@@ -37,13 +37,13 @@ use crate::agent::{
 /// Wrappers that are connected at a time, for the host and for one user.
 const MAX_WRAPPERS: usize = 1024;
 const MAX_OF_USER: usize = 256;
-/// How long the recorder may take to write what wrappers said before.
+/// The longest time for the recorder to write earlier records of wrappers.
 const FLUSH: Duration = Duration::from_secs(1);
-/// How long it is known whose servers were those of a wrapper that left: what the kernel saw of a short-lived one
-/// is told once its files are hashed.
+/// The time for which the servers of a departed wrapper are remembered: the start of a short-lived server is
+/// reported once its files are hashed.
 const REMEMBERED: Duration = Duration::from_secs(120);
 
-/// What the daemon has for wrappers. Clones share it.
+/// The daemon's state of wrappers. Clones share it.
 #[derive(Clone, Debug)]
 pub(crate) struct Wrappers(Arc<Shared>);
 
@@ -73,9 +73,9 @@ struct Connected {
     member: Member,
     /// True if it starts its server as a process of this host.
     starts_server: bool,
-    /// What it is about to start, until that is seen.
+    /// The program it is about to start, until its start is seen.
     start: Option<Arc<Start>>,
-    /// What it started to serve.
+    /// The serving process it started.
     child: Option<ProcessId>,
 }
 
@@ -113,7 +113,7 @@ impl Wrappers {
         })))
     }
 
-    /// What wrappers say of processes goes to this engine from now on.
+    /// Sets the engine that receives the wrappers' statements about processes.
     pub(crate) fn tell(&self, engine: Sender<Message>) {
         if self.0.engine.set(engine).is_err() {
             tracing::warn!("wrappers have an engine already");
@@ -241,7 +241,7 @@ impl Wrappers {
         processes.iter().any(|process| self.0.own.is_run_by(*process))
     }
 
-    /// How many are connected.
+    /// Returns the number of connected wrappers.
     pub(crate) fn len(&self) -> usize {
         lock(&self.0.connected).len()
     }

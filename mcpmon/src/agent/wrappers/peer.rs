@@ -1,4 +1,5 @@
-//! Who is at the other end of the socket: a wrapper is this very program, whatever it calls itself.
+//! Peers: the program at the other end of the socket. A wrapper must run this very program, whatever it calls
+//! itself.
 
 use std::{
     collections::BTreeMap,

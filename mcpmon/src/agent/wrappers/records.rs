@@ -1,5 +1,5 @@
-//! What a wrapper brings to be kept, on a connection that it has for that: nobody waits for the disk but who waits for
-//! nothing else.
+//! Records of wrappers, on a connection of their own: only a sender that waits for nothing else waits for the
+//! disk.
 
 use mcpmon_model::{PinKey, Recent};
 use mcpmon_session::{
@@ -51,7 +51,7 @@ async fn in_the_background(
     done.unwrap_or_else(|error| Hear::Unkept(error.to_string()))
 }
 
-/// What of a line is for the store. What happened in the session is known from here on.
+/// Returns the entries of a line for the store. Recent calls of the session are taken from it.
 fn read(wrappers: &Wrappers, line: &[u8], member: &Member) -> Result<Vec<Entry>, Hear> {
     let refused = |cause: &str| Hear::Error(cause.to_owned());
     let say = serde_json::from_slice::<Say>(line).map_err(|error| misunderstood(&error))?;
@@ -93,7 +93,7 @@ fn keep(wrappers: &Wrappers, entries: Vec<Entry>) -> Hear {
     }
 }
 
-/// What a wrapper may say of whom.
+/// Returns whether a wrapper may report this entry about this server.
 fn is_of(entry: &Entry, identity: &PinKey) -> bool {
     match entry {
         Entry::Definition(record) => record.key.identity == *identity,

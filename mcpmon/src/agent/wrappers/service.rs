@@ -17,18 +17,18 @@ use tokio::{
 use super::{Connected, FLUSH, Wrappers, handshake, lock, records};
 use crate::agent::host;
 
-/// Why a wrapper is not served.
+/// The reason why a wrapper is not served.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Refusal {
-    /// It is another program.
+    /// The wrapper is another program.
     #[error(
         "this process does not run the daemon's own program; start it with the mcpmon that runs as the daemon"
     )]
     Stranger,
-    /// It brings records of nobody who joined.
+    /// The connection brings records of a wrapper that has not joined.
     #[error("this process is not the wrapper of this server: it has to introduce itself first")]
     NotJoined,
-    /// It speaks for another user.
+    /// The wrapper claims another user.
     #[error("a wrapper speaks for its own user")]
     OtherUser,
     /// No room.
@@ -71,7 +71,7 @@ pub(super) async fn serve_records(wrappers: Wrappers, mut stream: UnixStream, he
     }
 }
 
-/// Which of those who joined this is.
+/// Returns the member that this connection belongs to.
 async fn recognised(wrappers: &Wrappers, stream: &mut UnixStream, hello: &Hello) -> Result<Member, Refusal> {
     let peer = peer_of(wrappers, stream, hello).await?;
     let is_meant = |member: &Member| {

@@ -247,7 +247,7 @@ fn nobody_speaks_for_another_user() {
     assert_eq!(host.wrappers.len(), 0);
 }
 
-/// What the daemon says to one that brings records of `server`.
+/// Returns the daemon's answer to a connection that brings records of `server`.
 fn bring_records(host: &Host, server: &str) -> Hear {
     let stream = std::os::unix::net::UnixStream::connect(host.path("daemon.sock")).expect("the daemon");
     let mut stream = BufReader::new(stream);
@@ -307,7 +307,7 @@ fn a_daemon_that_goes_away_is_missed_once_and_the_records_stay_with_the_user() {
     assert!(kinds(&events).contains(&"mcp_tool_called"), "{events:?}");
 }
 
-/// What a daemon only holds in memory dies with it.
+/// Records that a daemon only holds in memory would die with it.
 #[test]
 fn what_is_not_in_the_daemons_store_is_not_acknowledged() {
     let host = Host::new("version: 1\n");
@@ -401,7 +401,7 @@ fn a_server_is_covered_by_the_wrapper_that_started_it() {
     child.wait().expect("it ends");
 }
 
-/// What the kernel saw of a short-lived server may be judged after its wrapper left.
+/// The kernel's records of a short-lived server may be judged after its wrapper left.
 #[test]
 fn a_wrapper_that_left_covers_its_server_for_a_while() {
     let host = Host::new("version: 1\n");

@@ -1,5 +1,5 @@
-//! Whose process asks: its agent session is found as that of a server that `mcpmon wrap` serves, so that an agent has
-//! one session however it reaches its servers.
+//! Callers: the agent session of a calling process is found as that of a server below `mcpmon wrap`, so that
+//! an agent has one session however it reaches its servers.
 
 use std::{
     collections::BTreeMap,
@@ -70,8 +70,8 @@ impl Callers {
     }
 }
 
-/// What the environment of a process calls its session. Without it the session is the same, under another name: that of
-/// a process that may not be looked into.
+/// Returns the session name in the environment of a process. Without it the session is the same under another
+/// name: that of a process that may not be examined.
 fn name_of(pid: u32) -> Option<String> {
     let mut bytes = Vec::new();
     let environment = File::open(format!("/proc/{pid}/environ")).ok()?;

@@ -23,14 +23,14 @@ use crate::agent::certificate::mismatch;
 
 /// Messages from which on to judge one takes long enough to let others go on, bytes.
 const LONG: usize = 64 << 10;
-/// How long whoever meets another at work keeps its thread for it: about as long as it takes another thread to go on with
-/// the rest.
+/// The time for which a task that meets another one at work keeps its thread: about as long as it takes
+/// another thread to continue with the rest.
 const SOON: Duration = Duration::from_micros(100);
-/// How long the same trouble of a server is not told again, and another one.
+/// The time for which the same trouble of a server is not reported again.
 const SAME: Duration = Duration::from_secs(600);
 const OTHER: Duration = Duration::from_secs(5);
 
-/// What holds for one user.
+/// The policy of one user.
 #[derive(Debug)]
 pub(super) struct PolicyOf {
     pub(super) policies: Policies,
@@ -44,7 +44,7 @@ pub(super) struct Conversing {
     url: String,
     policy: PolicyOf,
     inner: Mutex<Inner>,
-    /// Whoever has it may need it for long.
+    /// True if the holder may need it for long.
     is_long: AtomicBool,
     used: AtomicI64,
     offering: Arc<Mutex<()>>,
@@ -54,7 +54,7 @@ pub(super) struct Conversing {
 struct Inner {
     judge: Judge,
     loaded: Arc<Loaded>,
-    /// Why nothing may be said to the server at all.
+    /// The denial of every message to the server.
     denial: Option<Denial>,
     /// The trouble that was told last.
     trouble: Option<(EventKind, Timestamp)>,
@@ -87,12 +87,12 @@ impl Conversing {
         }
     }
 
-    /// It goes on.
+    /// Notes a use.
     pub(super) fn touch(&self, now: Timestamp) {
         self.used.store(now.0, Ordering::Relaxed);
     }
 
-    /// When it went on last.
+    /// Returns the time of the last use.
     pub(super) fn used(&self) -> Timestamp {
         Timestamp(self.used.load(Ordering::Relaxed))
     }
@@ -106,7 +106,7 @@ impl Conversing {
         });
     }
 
-    /// It is over.
+    /// Notes the end of a use.
     pub(super) fn leave(&self, now: Timestamp) {
         let mut inner = lock(&self.inner);
         self.at_length(|| inner.judge.leave(now));
@@ -265,7 +265,7 @@ impl ServerJudge for Conversing {
     }
 }
 
-/// What is recorded of a server that gave no answer.
+/// Builds the event about a server that gave no answer.
 fn trouble(now: Timestamp, url: &str, failure: &Unanswered) -> Event {
     let url = url.to_owned();
     match failure {

@@ -32,13 +32,13 @@ use crate::agent::{discovery::Discovery, wrap};
 /// Conversations at a time, of all users and of one.
 const MOST: usize = 1024;
 const MOST_OF_USER: usize = 256;
-/// Whose calls from other hosts are.
+/// The user id of callers on other hosts.
 const ELSEWHERE: u32 = NO_USER;
-/// How long one is known that nobody goes on with.
+/// The time after which an unused conversation is forgotten.
 const IDLE: Duration = Duration::from_secs(1800);
 /// The rule by which one who has much is refused more.
 const SHARE: &str = "proxy_share";
-/// How often time passes for them.
+/// The interval of the clock's ticks.
 const TICK: Duration = Duration::from_secs(1);
 
 /// The remote servers, and the conversations with them. Clones share them.
@@ -61,7 +61,7 @@ struct Shared {
     discovery: OnceLock<Discovery>,
 }
 
-/// Which conversation.
+/// The key of a conversation.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Whose {
     identity: PinKey,
@@ -108,7 +108,7 @@ impl Remotes {
         self.0.declared.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many conversations there are.
+    /// Returns the number of conversations.
     #[must_use]
     pub fn len(&self) -> usize {
         self.conversations().len()

@@ -10,7 +10,7 @@ use crate::agent::run::codex::place;
 const AGENT: &str = "Codex";
 /// The host's configuration, beneath the user's.
 const HOST: &str = "/etc/codex/config.toml";
-/// What it asks unless it is told otherwise.
+/// The provider it uses by default.
 const USUAL: &str = "openai";
 /// Its setting of where that is.
 const USUAL_URL: &str = "openai_base_url";
@@ -77,7 +77,7 @@ impl Gateway {
     }
 }
 
-/// Where models of this host are.
+/// Returns the URL of models on this host.
 fn local_url<V: Fn(&str) -> Option<OsString>>(started: &Started<'_, V>, port: u16) -> String {
     let given = |name: &str| {
         let value = (started.variable)(name)?.into_string().ok()?;
@@ -87,7 +87,7 @@ fn local_url<V: Fn(&str) -> Option<OsString>>(started: &Started<'_, V>, port: u1
     given(LOCAL_URL).unwrap_or_else(|| format!("http://localhost:{port}/v1"))
 }
 
-/// What its configuration comes to, the later over the earlier.
+/// Returns its merged configuration, later parts over earlier ones.
 fn configuration<V: Fn(&str) -> Option<OsString>>(
     started: &Started<'_, V>,
     words: &Words,
@@ -153,7 +153,7 @@ fn set(table: &mut Table, key: &str, value: Value) {
     drop(table.insert(name.to_owned(), value));
 }
 
-/// What words of its command say.
+/// The settings in words of its command.
 #[derive(Debug, Default)]
 struct Words {
     settings: Vec<(String, Value)>,

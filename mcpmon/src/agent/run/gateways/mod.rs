@@ -17,7 +17,7 @@ use super::address;
 
 /// Longest configuration of an agent that is read, bytes.
 const MAX_FILE: u64 = 4 << 20;
-/// How names of such providers begin at the proxy: not as those of a policy usually do.
+/// The prefix of such providers' names at the proxy, which names in a policy usually do not have.
 const PREFIX: &str = "agent-";
 /// Longest name of a provider at the proxy.
 const MAX_NAME: usize = 32;
@@ -25,14 +25,14 @@ const MAX_NAME: usize = 32;
 /// A provider that an agent's configuration names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::agent) struct Gateway {
-    /// What it is called at a proxy of the session's own.
+    /// The name at a proxy of the session's own.
     pub(super) name: String,
     /// Its URL, to which the agent adds the rest of a path.
     pub(super) url: String,
     told: Told,
 }
 
-/// How an agent is told where a provider is.
+/// The way in which an agent learns a provider's address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Told {
     /// A setting of Codex, by a word of its command.
@@ -43,7 +43,7 @@ enum Told {
     Opencode(String),
 }
 
-/// Why an agent's configuration cannot be followed: it would speak to its models unseen.
+/// The reason why an agent's configuration cannot be followed: it would connect to its models unseen.
 #[derive(Debug, thiserror::Error)]
 pub enum GatewayError {
     /// A file cannot be read.
@@ -53,7 +53,7 @@ pub enum GatewayError {
         agent: &'static str,
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         cause: String,
     },
     /// A URL is none to which the proxy could speak.
@@ -67,7 +67,7 @@ pub enum GatewayError {
         setting: String,
         /// As it is given, without a password.
         url: String,
-        /// What is wrong with it.
+        /// The defect.
         cause: String,
     },
     /// A provider that is reached in another way.
@@ -84,7 +84,7 @@ pub enum GatewayError {
     },
 }
 
-/// How an agent is started.
+/// The circumstances of an agent's start.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::agent) struct Started<'a, V> {
     /// Its program.
@@ -93,7 +93,7 @@ pub(in crate::agent) struct Started<'a, V> {
     pub(in crate::agent) arguments: &'a [OsString],
     /// The variables it has.
     pub(in crate::agent) variable: V,
-    /// Where it is started.
+    /// The working directory.
     pub(in crate::agent) directory: &'a Path,
 }
 
@@ -156,7 +156,7 @@ impl Gateway {
     }
 }
 
-/// What a provider is called at the proxy: part of a path.
+/// Returns the name of a provider at the proxy, which is part of a path.
 fn name(id: &str) -> String {
     let plain = |c: char| match c.to_ascii_lowercase() {
         c @ ('a'..='z' | '0'..='9' | '-' | '_' | '.') => c,
@@ -166,7 +166,7 @@ fn name(id: &str) -> String {
     format!("{PREFIX}{id}")
 }
 
-/// What an agent is told of its providers: variables to set, and words for Codex.
+/// The redirection of an agent's providers: variables to set, and words for Codex.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tellings {
     /// Variables.
@@ -175,7 +175,7 @@ pub(super) struct Tellings {
     pub(super) codex: Vec<String>,
 }
 
-/// Where the agent finds each provider now: `url` says it.
+/// Builds the redirection of each provider to its `url`.
 pub(super) fn tell(
     gateways: &[Gateway],
     url: impl Fn(&Gateway) -> Option<String>,

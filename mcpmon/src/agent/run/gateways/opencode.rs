@@ -17,9 +17,9 @@ const PACKAGE: &str = "opencode-ai";
 const LAUNCHERS: [&str; 4] = ["bunx", "npx", "pnpm", "pnpx"];
 /// The variable with configuration above that of all files.
 pub(super) const CONTENT: &str = "OPENCODE_CONFIG_CONTENT";
-/// What its files are called in a directory, the later over the earlier.
+/// The names of its files in a directory, later ones over earlier ones.
 const FILES: [&str; 2] = ["opencode.json", "opencode.jsonc"];
-/// What one was called in the user's directory.
+/// The former name of the file in the user's directory.
 const OLD_FILE: &str = "config.json";
 
 /// The providers whose URL its configuration names; none for another program too.

@@ -46,7 +46,7 @@ impl Home {
         started.gateways()
     }
 
-    /// What an agent is told, where each provider is at `P/NAME`.
+    /// Returns the redirection of an agent, with each provider at `P/NAME`.
     fn told(&self, line: &str) -> Tellings {
         let gateways = self.gateways(line).expect("it can be followed");
         let url = |gateway: &Gateway| Some(format!("P/{}", gateway.name));

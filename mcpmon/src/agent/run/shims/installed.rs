@@ -11,7 +11,7 @@ use std::{
 
 use super::{DEFAULT_PATH, INHERITED, Inherited, NAMES, PROGRAM, absolute, invoked};
 
-/// What wrappers are to be told that such launchers start.
+/// The settings for wrappers that such launchers start.
 #[derive(Clone, Debug, Default)]
 pub struct Told {
     /// `--config`.
@@ -25,13 +25,13 @@ pub struct Told {
 /// Launchers that are in place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Installed {
-    /// What is launched through them: as far as it is there.
+    /// The launchers that exist.
     pub names: Vec<&'static str>,
     /// True if they are found first.
     pub is_in_front: bool,
 }
 
-/// Why launchers cannot be put in place, or taken away.
+/// The reason why launchers cannot be installed or removed.
 #[derive(Debug, thiserror::Error)]
 pub enum InstallError {
     /// Somebody else's file.
@@ -45,13 +45,13 @@ pub enum InstallError {
     Change {
         /// File or directory.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
 }
 
-/// Where they are where nobody says: `$XDG_DATA_HOME/mcpmon/shims`, or below `~/.local/share`.
+/// Returns the default directory: `$XDG_DATA_HOME/mcpmon/shims`, or below `~/.local/share`.
 #[must_use]
 pub fn usual_directory() -> Option<PathBuf> {
     let place = |name| {

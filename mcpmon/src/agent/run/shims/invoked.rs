@@ -32,13 +32,13 @@ use crate::agent::{
 /// Links that are followed: as many as the system follows.
 const LINKS: usize = 40;
 
-/// Why a launcher does not start.
+/// The reason why a launcher does not start.
 #[derive(Debug, thiserror::Error)]
 pub enum ShimError {
     /// There is only this one.
     #[error("{0}: command not found")]
     NotFound(&'static str),
-    /// It asks another provider than the session's proxy.
+    /// The program would use another provider than the session's proxy.
     #[error(
         "its models are at {0}, as its configuration says, and the LLM proxy of this session does not speak to that: run it as `mcpmon run -- COMMAND`"
     )]
@@ -46,12 +46,12 @@ pub enum ShimError {
     /// Its configuration.
     #[error(transparent)]
     Gateway(#[from] GatewayError),
-    /// It cannot be executed.
+    /// The program cannot be executed.
     #[error("cannot execute {}", .program.display())]
     Execute {
         /// The launcher, or the wrapper in front of it.
         program: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
@@ -195,8 +195,9 @@ fn candidates(name: &str, path: &OsStr) -> impl Iterator<Item = PathBuf> {
     env::split_paths(path).map(move |directory| directory.join(name))
 }
 
-/// What wrappers are to be told: beside the launcher that was called, or what it links to, or another launcher of this
-/// program in `path`. The shell may have looked it up there, or anybody may have linked to it.
+/// Returns the settings for wrappers, found beside the launcher that was called, or its link's target, or
+/// another launcher of this program in `path`. The shell may have looked it up there, or a user may have
+/// linked to it.
 fn told(name: &str, first: &OsStr, path: &OsStr) -> Option<Inherited> {
     let is_path = first.as_encoded_bytes().contains(&b'/');
     let called = is_path.then(|| PathBuf::from(first));

@@ -24,25 +24,26 @@ pub use self::{
 };
 use super::codex;
 
-/// What is launched by these is a package or an image, under its own name. Sorted.
+/// The launchers: each starts a package or an image under its own name. Sorted.
 pub(super) const NAMES: [&str; 9] = [
     "bunx", "docker", "npx", "pipx", "pnpm", "pnpx", "podman", "uv", "uvx",
 ];
-/// What the file of this program is called.
+/// The file name of this program.
 const PROGRAM: &str = "mcpmon";
 /// File beside them with what a wrapper is to be told.
 const INHERITED: &str = ".mcpmon.json";
 /// Directories that are tried for a free name.
 const ATTEMPTS: u32 = 64;
 
-/// What wrappers inherit from `mcpmon run`: clients start servers without most of their environment.
+/// The settings that wrappers inherit from `mcpmon run`: clients start servers without most of their
+/// environment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Inherited {
     pub(super) config: Option<PathBuf>,
     pub(super) db: Option<PathBuf>,
     pub(super) socket: PathBuf,
     pub(super) allow_local_config: bool,
-    /// Where OpenAI's models are for agents of this run that have to be told by their command.
+    /// The URL of OpenAI's models, for agents of this run that take it from their command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) openai: Option<String>,
 }
@@ -108,7 +109,7 @@ impl Drop for Shims {
     }
 }
 
-/// Where programs are looked for without a `PATH`.
+/// The search path if `PATH` is unset.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// The same from wherever it is read.

@@ -1,4 +1,4 @@
-//! What texts become, and that they come back.
+//! Texts after a change, and after it is undone.
 
 use insta::assert_snapshot;
 use proptest::prelude::*;
