@@ -1,4 +1,5 @@
-//! Who may use the proxy: no page in a browser, and on an address that others reach only who has the token.
+//! Admission to the proxy: pages in a browser are refused, and an address that other hosts reach requires the
+//! token.
 
 use std::net::IpAddr;
 
@@ -9,21 +10,21 @@ use hyper::{
 
 use super::{Peer, TOKEN_HEADER, Token};
 
-/// Where browsers say whose page asks. A page cannot set it.
+/// The header in which browsers name the origin of a request. A page cannot set it.
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// Where a request came in.
+/// The listener on which a request came in.
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
     /// True if names of this host are all that it can rightly be called by.
     pub(super) loopback: bool,
-    /// What has to be presented.
+    /// The token that a client must present.
     pub(super) token: Option<Token>,
     /// The process at the other end.
     pub(super) peer: Peer,
 }
 
-/// Why a request is refused.
+/// The reason why a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Refusal {
     /// Of a page in a browser.

@@ -9,11 +9,11 @@ use mcpmon_protocol::filter::llm::{Fault, error_body};
 
 use super::{body::Outgoing, chunks::ReadError};
 
-/// Why a request gets no answer of its provider.
+/// The reason why a request gets no answer of its provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Problem {
     pub(super) status: StatusCode,
-    /// How it is said; where it is not known, as the path has it or else as most SDKs read it.
+    /// The dialect of the answer; if it is unknown, that of the path, or else the one that most SDKs read.
     pub(super) dialect: Option<Dialect>,
     pub(super) message: String,
 }

@@ -1,4 +1,4 @@
-//! What a request asks of a model: how it is read, and how its answer is.
+//! Requests to a model: the way a request is read, and the way its answer is.
 
 use hyper::{Method, Uri, header::CONTENT_TYPE, http::response};
 use mcpmon_model::Dialect;
@@ -8,7 +8,7 @@ use mcpmon_protocol::filter::llm::{
 
 use super::{ExchangeJudge, answer::Problem, target::Target};
 
-/// What a route is told by, beside the body.
+/// The parts of a request that decide its route, besides the body.
 #[derive(Debug)]
 pub(super) struct RequestLine<'a> {
     method: Method,
@@ -54,10 +54,10 @@ pub(super) struct Ask {
     answer: Answer,
 }
 
-/// How a request is read.
+/// The way a request is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Question {
-    /// It has nothing in it.
+    /// The body is empty.
     None,
     /// One question.
     One,
@@ -67,7 +67,7 @@ pub(super) enum Question {
     Many,
 }
 
-/// How an answer is read.
+/// The way an answer is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Answer {
     /// No call can be in it.
@@ -141,7 +141,7 @@ impl Ask {
         Ok(asked.body.unwrap_or(body))
     }
 
-    /// How the answer with this head is to be read; `None` where it goes on as it comes.
+    /// Returns the filter for the answer with this head; `None` if it passes as it comes.
     pub(super) fn response(
         &mut self,
         head: &response::Parts,

@@ -1,4 +1,4 @@
-//! What goes back to the agent: an answer of our own, a response as it came, or a stream that a filter reads.
+//! Bodies to the agent: an answer of our own, a response as it came, or a stream that a filter reads.
 
 use std::{
     error::Error,
@@ -17,7 +17,7 @@ use super::{
     mcp,
 };
 
-/// Why a body ends before its end.
+/// The error with which a body ends early.
 pub(super) type Failure = Box<dyn Error + Send + Sync>;
 
 /// A body on its way to the agent.

@@ -23,19 +23,19 @@ const UNIT: usize = 64 << 10;
 /// So much memory is made ready at once for a body that announces its length, bytes.
 const READY: u64 = 1 << 20;
 
-/// What of a body has to come in a second at least, bytes, once the time is over that each has.
+/// The lowest rate of a body in bytes per second, once the time is over that every body has.
 const PACE: u64 = 128 << 10;
 
-/// Why no more can be read.
+/// The reason why a body cannot be read on.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ReadError {
-    /// It is not what its coding says.
+    /// The body does not match its coding.
     #[error(transparent)]
     Coding(#[from] CodingError),
     /// Nothing came.
     #[error("nothing came for {} s", .0.as_secs())]
     Silent(Duration),
-    /// It comes too slowly.
+    /// The body comes too slowly.
     #[error("only {came} bytes came in {} s", .after.as_secs())]
     Slow {
         /// So much came,
@@ -46,7 +46,7 @@ pub(super) enum ReadError {
     /// The connection.
     #[error("the connection broke off{}", causes(.0))]
     Broken(hyper::Error),
-    /// It is too long.
+    /// The body is too long.
     #[error("longer than the {0} bytes that mcpmon holds")]
     TooLong(usize),
     /// Others hold what there is.
@@ -54,7 +54,7 @@ pub(super) enum ReadError {
     NoRoom,
 }
 
-/// What lies behind an error, each after a colon.
+/// Returns the causes of an error, each after a colon.
 pub(super) fn causes(error: &dyn Error) -> String {
     let mut told = String::new();
     let mut cause = error.source();
@@ -74,22 +74,22 @@ pub(super) fn causes(error: &dyn Error) -> String {
 pub(super) struct Chunks {
     body: Incoming,
     decoder: Option<Decoder>,
-    /// What was read and is not decoded yet.
+    /// The bytes that were read and are not decoded yet.
     coded: Bytes,
     /// The latest step filled its buffer: there may be more without more input.
     full: bool,
     over: bool,
     patience: Duration,
-    /// When bytes came last.
+    /// The time of the latest bytes.
     heard: Instant,
     /// Fires when nothing came for too long, or earlier: it is set anew then, not with every read. A body that never is
     /// waited for needs none.
     silence: Option<Pin<Box<Sleep>>>,
-    /// When it has to be there.
+    /// The deadline.
     pace: Option<Pace>,
 }
 
-/// When a body has to be there: a time that each has, and a second more for each [`PACE`] bytes of it.
+/// The deadline of a body: a time that every body has, and a second more for each [`PACE`] bytes of it.
 #[derive(Debug)]
 struct Pace {
     begun: Instant,

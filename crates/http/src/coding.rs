@@ -35,19 +35,19 @@ pub(super) enum Coding {
     Zstd,
 }
 
-/// Why a body cannot be decoded.
+/// The reason why a body cannot be decoded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum CodingError {
-    /// It is none of ours, or several on top of each other.
+    /// The coding is unknown, or several are applied on top of each other.
     #[error("it is encoded as '{0}', which mcpmon does not decode")]
     Unknown(String),
-    /// It is damaged.
+    /// The body is damaged.
     #[error("it is no valid {0}")]
     Invalid(Coding),
-    /// It has no end.
+    /// The body has no end.
     #[error("its {0} ends too early")]
     Truncated(Coding),
-    /// It is made to fill memory.
+    /// The body would expand to fill memory.
     #[error("its {0} expands more than {MOST_EXPANSION} times")]
     Expansion(Coding),
 }
@@ -84,7 +84,7 @@ impl Coding {
             .find(|coding| name.eq_ignore_ascii_case(coding.as_str()))
     }
 
-    /// How a body is coded; `None` where it is not.
+    /// Returns the coding of a body; `None` if it has none.
     pub(super) fn of(headers: &HeaderMap) -> Result<Option<Self>, CodingError> {
         let mut found = None;
         for name in names(headers, &CONTENT_ENCODING) {
@@ -132,7 +132,7 @@ enum Engine {
     Zstd(zstd::stream::raw::Decoder<'static>),
 }
 
-/// What a step did.
+/// The progress of a step.
 struct Progress {
     read: usize,
     written: usize,

@@ -1,4 +1,4 @@
-//! Who may connect: one who has many connections leaves as many to others, and is told so.
+//! Gate for connections: a user with many connections leaves as many to others, and is told so.
 
 use std::{
     sync::{Arc, Weak},
@@ -19,7 +19,7 @@ use super::{
 
 /// Connections that are told at a time why they are not served; others just end.
 const MOST_TOLD: usize = 64;
-/// How long one may take to hear it.
+/// The longest time to send that message.
 const HEARING: Duration = Duration::from_secs(1);
 /// Longest answer to one of which nothing is known, bytes that are read of it.
 const LONGEST_UNREAD: u64 = 64 << 10;

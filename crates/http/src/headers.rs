@@ -1,4 +1,4 @@
-//! What becomes of headers on their way through.
+//! Headers on their way through the proxy.
 
 use hyper::{
     HeaderMap,

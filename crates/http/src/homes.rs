@@ -30,7 +30,7 @@ impl Homes {
         }
     }
 
-    /// Where the next connection of `peer` is to be served, if one of its process speaks to MCP servers.
+    /// Returns the worker for the next connection of `peer`, if one of its process talks to MCP servers.
     pub(super) fn of(&self, peer: &Peer) -> Option<usize> {
         let process = process(peer)?;
         let mut homes = self.lock();
@@ -64,7 +64,7 @@ impl Homes {
     }
 }
 
-/// Whose connection it is, where nobody has to wait for that.
+/// Returns the process of the connection, if that is known without waiting.
 fn process(peer: &Peer) -> Option<ProcessId> {
     peer.known()?.process
 }

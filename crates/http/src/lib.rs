@@ -47,18 +47,18 @@ pub use self::{
 /// Header with the token, where one is demanded.
 const TOKEN_HEADER: &str = "x-mcpmon-token";
 
-/// How the proxy runs.
+/// The settings of the proxy.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Where it listens.
+    /// The address to listen on.
     pub listen: SocketAddr,
     /// Unix socket it listens on beside that.
     pub listen_unix: Option<PathBuf>,
     /// Group that may use the socket.
     pub group: Option<u32>,
-    /// What clients have to present at [`Self::listen`].
+    /// The token that clients must present at [`Self::listen`].
     pub token: Option<Token>,
-    /// Whom it speaks to.
+    /// The providers it connects to.
     pub providers: Vec<Provider>,
     /// Bounds of what is held of one request or response.
     pub limits: Limits,
@@ -94,22 +94,22 @@ impl Settings {
     }
 }
 
-/// Who asks what for, as far as is known before anything is judged.
+/// The request's origin, as far as it is known before anything is judged.
 #[derive(Clone, Debug)]
 pub struct Asked {
-    /// Whose request it is.
+    /// The session of the request.
     pub session: Option<SessionId>,
-    /// Who is at the other end of the connection.
+    /// The peer of the connection.
     pub peer: Peer,
     /// The API.
     pub dialect: Dialect,
-    /// What the agent calls itself.
+    /// The agent's own name.
     pub agent: Option<Box<str>>,
-    /// What trace the request is part of, where the agent says so.
+    /// The trace that the request belongs to, if the agent sends one.
     pub trace_parent: Option<Box<str>>,
 }
 
-/// Who judges what passes.
+/// The judge of all traffic.
 pub trait Exchanges: fmt::Debug + Send + Sync {
     /// The session that a token in a path was given to.
     fn session(&self, token: &str) -> Option<SessionId>;
@@ -117,7 +117,7 @@ pub trait Exchanges: fmt::Debug + Send + Sync {
     /// Returns whether requests of `peer` to endpoints that are not known here may pass unread.
     fn passes_unknown(&self, peer: &Peer) -> bool;
 
-    /// Who judges one request with its response.
+    /// Returns the judge of one request and its response.
     fn judge(&self, asked: Asked) -> Box<dyn ExchangeJudge>;
 }
 

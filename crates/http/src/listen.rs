@@ -45,20 +45,20 @@ use super::{
 const LONGEST_HEAD: usize = 128 << 10;
 /// Headers of a request at most.
 const MOST_HEADERS: usize = 128;
-/// How long answers that are on their way may take once the proxy is to stop.
+/// The time for which answers on their way may continue once the proxy is to stop.
 const GRACE: Duration = Duration::from_secs(20);
-/// How long is waited after a connection could not be accepted.
+/// The pause after a connection could not be accepted.
 const PAUSE: Duration = Duration::from_millis(100);
-/// How often MCP sessions that nobody uses are looked for.
+/// The interval at which unused MCP sessions are searched for.
 const SWEEP: Duration = Duration::from_secs(60);
 /// Name of its threads.
 const THREAD: &str = "mcpmon-llm";
 /// Lanes; more do not make answers come earlier.
 const MOST_LANES: usize = 4;
-/// How often a timer fires that does nothing: no later than any of a request.
+/// The interval of an idle timer: no longer than any timer of a request.
 const BEAT: Duration = mcp::TICK;
 
-/// Why the proxy does not run.
+/// The reason why the proxy does not run.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// Something else listens there, or may not be taken.
@@ -67,18 +67,18 @@ pub enum StartError {
         in_use(source)
     )]
     Listen {
-        /// Where.
+        /// The address.
         address: SocketAddr,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
     /// The same of the Unix socket.
     #[error("cannot listen on {path} (`proxy.listen_unix`)", path = path.display())]
     ListenUnix {
-        /// Where.
+        /// The path.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
@@ -145,7 +145,7 @@ impl Running {
         }
     }
 
-    /// Where it listens.
+    /// Returns the address it listens on.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
@@ -431,7 +431,7 @@ async fn pause(error: &io::Error) {
     tokio::time::sleep(PAUSE).await;
 }
 
-/// Who is at the other end of a Unix socket.
+/// Returns the peer of a Unix socket.
 fn at_socket(stream: &UnixStream) -> Peer {
     let credentials = stream.peer_cred().ok();
     let pid = credentials.and_then(|peer| peer.pid());
@@ -455,7 +455,7 @@ async fn accept(unix: Option<&(UnixListener, SocketFile)>) -> io::Result<UnixStr
     }
 }
 
-/// Where a lane takes connections.
+/// The listener of a worker.
 struct Door {
     runtime: Handle,
     proxy: Arc<Proxy>,
@@ -463,8 +463,8 @@ struct Door {
     open: Arc<()>,
 }
 
-/// Where the next connection of `peer` is taken: where its process is at home, else where the fewest are. Of several that
-/// is the first, which accepted it and is awake.
+/// Returns the worker for the next connection of `peer`: that of its process, else the one with the fewest
+/// connections. Of several it is the first, which accepted the connection and is awake.
 fn door<'d>(doors: &'d [Door], peer: &Peer) -> Option<&'d Door> {
     let homes = &doors.first()?.proxy.homes;
     let home = homes.of(peer).and_then(|lane| doors.get(lane));

@@ -21,14 +21,14 @@ pub(super) const MOST_CAUSES: usize = 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("its certificate is {actual}, and {expected} is pinned (`tls_fingerprint`)")]
 pub(super) struct Mismatch {
-    /// What is pinned.
+    /// The pinned fingerprint.
     pub(super) expected: Digest,
-    /// What the server has.
+    /// The server's fingerprint.
     pub(super) actual: Digest,
 }
 
 impl Mismatch {
-    /// What lies behind `error`, if it is this.
+    /// Returns the mismatch behind `error`, if it is one.
     pub(super) fn behind(error: &(dyn Error + 'static)) -> Option<Self> {
         let mut cause = Some(error);
         for _ in 0..MOST_CAUSES {

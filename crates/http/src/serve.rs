@@ -31,7 +31,8 @@ use super::{
 
 /// Longest body that is read while others wait for it, bytes: about a millisecond.
 const LONG: usize = 64 << 10;
-/// What each body of a request has, beside a second more for each 128 KiB of it: agents have theirs when they ask.
+/// The time for each body of a request, besides a second for each 128 KiB of it: agents have their bodies
+/// ready when they ask.
 const BODY: Duration = Duration::from_secs(60);
 /// Longest name of an agent that is looked at.
 const LONGEST_AGENT: usize = 256;
@@ -45,7 +46,7 @@ const UPLOADS: [&str; 5] = [
     "video/",
 ];
 
-/// What requests are served with.
+/// The services that requests need.
 #[derive(Debug)]
 pub(super) struct Proxy {
     pub(super) providers: Vec<Provider>,
@@ -59,7 +60,7 @@ pub(super) struct Proxy {
     pub(super) exchanges: Arc<dyn Exchanges>,
     /// The MCP servers.
     pub(super) mcp: Option<Arc<mcp::Proxy>>,
-    /// Which of the lanes this is.
+    /// The number of this worker.
     pub(super) lane: usize,
     pub(super) homes: Homes,
 }
@@ -178,7 +179,7 @@ impl Proxy {
         Err(Problem::new(StatusCode::FORBIDDEN, None, message))
     }
 
-    /// Whose request it is, as its path says.
+    /// Returns the session of a request, from its path.
     fn session(&self, entry: &Entry, target: &Target<'_>) -> Result<Option<SessionId>, Problem> {
         let Some(token) = target.token else {
             return Ok(None);
@@ -196,7 +197,7 @@ impl Proxy {
         }
     }
 
-    /// What has to do with no model's answer goes on as it came.
+    /// Forwards a request that does not concern a model's answer.
     async fn pass(
         &self,
         parts: Parts,

@@ -1,4 +1,4 @@
-//! What there is so much of, and whose it is: nobody takes what others come for.
+//! Fair-share quotas: one owner never takes more than is left for the others.
 
 use std::{
     collections::BTreeMap,
@@ -13,7 +13,7 @@ const OFTEN: u32 = 10;
 /// In which refusals are counted, and told once.
 const WHILE: Duration = Duration::from_secs(60);
 
-/// Whose something is.
+/// The owner of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Owner {
     /// A user of this host.
@@ -26,7 +26,8 @@ impl Owner {
     /// Of whom nothing is known.
     pub(super) const NOBODY: Self = Self::Host(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
 
-    /// Whoever has this address; of IPv6, whoever has the network that a host chooses its own from.
+    /// Returns the owner for an address; for IPv6, it is the network from which a host chooses its own
+    /// address.
     pub(super) fn at(address: IpAddr) -> Self {
         Self::Host(match address.to_canonical() {
             IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
@@ -45,7 +46,7 @@ impl fmt::Display for Owner {
     }
 }
 
-/// Why no more are to be had.
+/// The reason why a quota is exhausted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scarce {
     /// All of so many are taken.
@@ -54,7 +55,8 @@ pub enum Scarce {
     Own(Owner, usize),
 }
 
-/// Whether one that has `own` of `most`, of which `all` are taken, may have one more: nobody has more than are left.
+/// Returns whether an owner that has `own` of `most`, of which `all` are taken, may have one more: no owner
+/// has more than are left.
 pub(super) const fn may_take(owner: Owner, own: usize, all: usize, most: usize) -> Result<(), Scarce> {
     may_take_more(owner, own, all, most, 1)
 }
@@ -82,7 +84,7 @@ struct Shared {
     taken: Mutex<Taken>,
 }
 
-/// How many one owner may have.
+/// The bound of one owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Bound {
     /// No more than are left to others, and so at most half.
@@ -174,7 +176,7 @@ impl Drop for Part {
     }
 }
 
-/// How often somebody was refused something.
+/// The refusals for lack of a resource.
 #[derive(Debug, Default)]
 pub(super) struct Refusals {
     since: Option<Instant>,

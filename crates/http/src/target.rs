@@ -1,8 +1,8 @@
-//! Where a request is to go: session and provider by its path.
+//! Targets of requests: session and provider, from the path.
 
 use hyper::{HeaderMap, Uri, http::uri::InvalidUri};
 
-/// What paths of sessions begin with.
+/// The prefix of sessions' paths.
 const SESSION: &str = "s";
 
 /// An LLM provider.
@@ -32,7 +32,7 @@ impl Provider {
         &self.name
     }
 
-    /// Where it is.
+    /// Returns the base URL.
     pub(super) fn base(&self) -> &str {
         &self.base
     }
@@ -48,10 +48,10 @@ impl Provider {
     }
 }
 
-/// Where a request is to go.
+/// The target of a request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Target<'a> {
-    /// What its path says of whose it is.
+    /// The session token in its path.
     pub(super) token: Option<&'a str>,
     /// The provider.
     pub(super) provider: &'a Provider,
@@ -59,7 +59,7 @@ pub(super) struct Target<'a> {
     pub(super) path: &'a str,
 }
 
-/// Why a request goes nowhere.
+/// The reason why a request has no target.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum TargetError {
     /// Two readers may take its path for different things.
@@ -67,7 +67,7 @@ pub(super) enum TargetError {
         "the path is written in a way that mcpmon does not forward: without `//`, `.`, `..`, `\\` and escaped letters it is"
     )]
     Ambiguous,
-    /// It names no provider.
+    /// The path names no provider.
     #[error(
         "no provider is meant by the path: put a provider's name in front, one of {0}, as in `/{1}/v1/…` (`proxy.providers`)"
     )]

@@ -21,10 +21,10 @@ const RANDOM: usize = 32;
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token(Box<str>);
 
-/// Why there is no token.
+/// The reason why there is no token.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenError {
-    /// It is none.
+    /// The text is not a token.
     #[error("a token has {SHORTEST} to {LONGEST} of the characters A-Z, a-z, 0-9, `-`, `_`, `.` and `~`")]
     Form,
     /// Others can read it.
@@ -35,7 +35,7 @@ pub enum TokenError {
     Io {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },

@@ -1,4 +1,4 @@
-//! What keeps a connection from coming about, as far as there is something to do about it.
+//! Connection troubles that a user can do something about.
 
 use std::error::Error;
 
@@ -6,12 +6,12 @@ use rustls::InvalidMessage;
 
 use super::pin::{MOST_CAUSES, inner};
 
-/// What keeps a connection from coming about.
+/// The trouble that prevents a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Trouble {
     /// The other side's certificate is not trusted.
     Untrusted,
-    /// What the other side speaks is no TLS.
+    /// The other side does not speak TLS.
     NoTls,
     /// The proxy that the environment names.
     Proxy,
@@ -21,13 +21,13 @@ pub(super) enum Trouble {
 #[derive(Debug, thiserror::Error)]
 #[error("the proxy {proxy} that `HTTPS_PROXY` or `ALL_PROXY` names does not lead there")]
 pub(super) struct ProxyError {
-    /// Where it is, without what it is asked with.
+    /// The proxy's URL without credentials.
     pub(super) proxy: String,
     pub(super) source: Box<dyn Error + Send + Sync>,
 }
 
 impl Trouble {
-    /// What lies behind `error`, if it is one of these.
+    /// Returns the trouble behind `error`, if it is one.
     pub(super) fn behind(error: &(dyn Error + 'static)) -> Option<Self> {
         let mut cause = Some(error);
         for _ in 0..MOST_CAUSES {
@@ -47,7 +47,7 @@ impl Trouble {
         None
     }
 
-    /// What to do: `url` is where the URL is put, `pin` where a fingerprint is, if one can be.
+    /// Returns the remedy: `url` is the setting of the URL, `pin` that of a fingerprint, if there is one.
     pub(super) fn remedy(self, url: &str, pin: Option<&str>) -> String {
         match (self, pin) {
             (Self::Untrusted, Some(pin)) => format!(

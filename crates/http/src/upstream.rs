@@ -34,16 +34,16 @@ use super::{pin, trouble::ProxyError};
 
 /// Longest wait for a connection, TLS included.
 const CONNECT: Duration = Duration::from_secs(15);
-/// How long an unused connection is kept.
+/// The time for which an unused connection is kept.
 const IDLE: Duration = Duration::from_secs(90);
 /// Unused connections to one provider.
 const MOST_IDLE: usize = 32;
-/// How often an HTTP/2 connection is asked whether it is there.
+/// The interval of keep-alive pings on an HTTP/2 connection.
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
 
 type Failure = Box<dyn Error + Send + Sync>;
 
-/// What is sent: a body that was read, or one that goes through.
+/// The body to send: one that was read, or one that is streamed.
 pub(super) type Sent = Either<Full<Bytes>, Incoming>;
 
 /// Speaks to providers, or to one server.

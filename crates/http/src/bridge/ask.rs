@@ -12,16 +12,16 @@ use crate::client::{
     is_header_mismatch, learn, of_session, on_one_line,
 };
 
-/// How long to wait before a stream is taken up again, where the server does not say.
+/// The time before a stream is resumed, if the server does not name one.
 pub(super) const RETRY: Duration = Duration::from_secs(1);
-/// How often in a row that may bring nothing.
+/// The number of resumptions in a row that may bring nothing.
 const MOST_RESUMED: u32 = 8;
-/// How long the list of tools may take that a call needs.
+/// The longest time for the list of tools that a call needs.
 const RELIST: Duration = Duration::from_secs(20);
-/// How long a stream is read on once all answers came.
+/// The time a stream is read on after all answers came.
 const AFTERWARDS: Duration = Duration::from_secs(5);
 
-/// What one message is waited for by.
+/// The state of waiting for one message's answer.
 struct Errand<'a> {
     outline: &'a Outline,
     left: BTreeSet<RequestId>,

@@ -1,4 +1,4 @@
-//! What the server says unasked.
+//! Unasked messages of the server.
 
 use std::{sync::Arc, time::Duration};
 

@@ -32,19 +32,19 @@ use super::client::{Asking, Fault, Outline, ToolHeaders, Way, What, Wire, error,
 const BUFFER: usize = 64 << 10;
 /// Lines that wait to be written.
 const LINES: usize = 8;
-/// How long a message that nobody answers holds up the next one: they are to arrive in their order.
+/// The time that a message without an answer holds up the next one: messages are to arrive in order.
 const ORDER: Duration = Duration::from_secs(10);
-/// How long a handshake does.
+/// The same time for a handshake.
 const HANDSHAKE: Duration = Duration::from_secs(60);
-/// How long answers are waited for once the client says no more.
+/// The time answers are awaited after the client's last message.
 const LINGER: Duration = Duration::from_secs(30);
-/// How long a server may take to end a session.
+/// The longest time for a server to end a session.
 const FAREWELL: Duration = Duration::from_millis(700);
 
 /// Code of an error that is the bridge's own.
 const OWN: i64 = -32_000;
 
-/// Why a bridge ends before its client does.
+/// The reason why a bridge ends before its client does.
 #[derive(Debug, thiserror::Error)]
 pub enum BridgeError {
     /// The client's pipes.
@@ -55,7 +55,7 @@ pub enum BridgeError {
     Ended {
         /// The server.
         url: String,
-        /// Why.
+        /// The cause.
         cause: String,
     },
     /// Nobody can be asked.
@@ -155,14 +155,14 @@ struct Bridge {
     lines: Mutex<Lines>,
     /// To the client, a line each.
     out: mpsc::Sender<Vec<u8>>,
-    /// Why there is no server any more.
+    /// The reason why the server is gone.
     gone: watch::Sender<Option<String>>,
     session: Mutex<Session>,
     /// Held by whoever settles how the server is spoken to.
     renewal: tokio::sync::Mutex<()>,
     waiting: Waiting,
     tools: Mutex<ToolHeaders>,
-    /// Who hears what the server says unasked.
+    /// The task that reads the server's unasked messages.
     listener: Mutex<Option<AbortHandle>>,
     refused: Box<Refused>,
 }

@@ -1,4 +1,4 @@
-//! How the server is spoken to: what was agreed, and what is done where it has forgotten that.
+//! Session with the server: the agreed parameters, and the recovery if the server has forgotten them.
 
 use std::sync::Arc;
 
@@ -15,25 +15,25 @@ use crate::client::{
     until_answered,
 };
 
-/// What was agreed with the server.
+/// The parameters agreed with the server.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Session {
     /// The revision, where there was a handshake.
     pub(super) version: Option<HeaderValue>,
     /// `Mcp-Session-Id`.
     pub(super) id: Option<HeaderValue>,
-    /// What the client said in its handshake.
+    /// The client's handshake message.
     pub(super) handshake: Option<String>,
-    /// Where messages go, in the transport of 2024-11-05.
+    /// The URL for messages, in the transport of 2024-11-05.
     pub(super) endpoint: Option<Address>,
     /// The revision that the client named last, in an era without handshakes.
     pub(super) revision: Option<String>,
-    /// How often it was agreed anew.
+    /// The number of times it was agreed anew.
     pub(super) number: u64,
 }
 
 impl Session {
-    /// What a message says in headers.
+    /// Returns the headers of a message.
     pub(super) fn headers(&self, outline: &Outline) -> HeaderMap {
         if outline.version.is_some() {
             return outline.headers.clone();

@@ -412,7 +412,7 @@ async fn a_call_of_a_tool_that_was_listed_before_this_process_is_sent_as_its_lis
     assert_eq!(site.story(), calls);
 }
 
-/// What is bounded where many servers are looked at is not where one is used.
+/// A limit that holds for discovery of many servers does not hold for the use of one.
 #[tokio::test]
 async fn the_list_that_says_how_a_call_is_sent_may_be_as_long_as_a_message() {
     let site = regional(5 << 20).await;

@@ -22,9 +22,9 @@ pub(super) struct Waiting {
 
 #[derive(Debug)]
 struct Request {
-    /// It is cancelled by closing its stream.
+    /// True if it is cancelled by closing its stream.
     stateless: bool,
-    /// It is a stream without an end.
+    /// True for a stream without an end.
     endless: bool,
     task: AbortHandle,
 }

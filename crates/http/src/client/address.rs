@@ -1,4 +1,4 @@
-//! Where a server is: a URL that is asked, and how it is shown to people.
+//! Addresses of servers: the URL for requests, and its form for people.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ pub struct Address {
     uri: Uri,
 }
 
-/// Why a text is no address of a server.
+/// The reason why a text is not the address of a server.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
     /// No URL at all.
@@ -21,7 +21,7 @@ pub enum AddressError {
     /// Neither `http` nor `https`.
     #[error("`{0}` is no scheme of an MCP server: expected `http` or `https`")]
     Scheme(String),
-    /// Whoever lists processes would see them.
+    /// The URL has credentials, which any user who lists processes would see.
     #[error(
         "a URL cannot contain a user name or a password: put them into a variable and name it with `--header-env \
          Authorization=VARIABLE`"
@@ -30,7 +30,7 @@ pub enum AddressError {
     /// Nothing can be connected to port 0.
     #[error("port 0 cannot be connected to")]
     Port,
-    /// What a server names as the place for messages is elsewhere.
+    /// The endpoint the server names for messages is at another origin.
     #[error("it names {0} as the place for messages, which is another server")]
     Elsewhere(String),
 }
@@ -63,7 +63,7 @@ impl Address {
         Ok(Self { url, uri })
     }
 
-    /// What is asked.
+    /// Returns the URI for requests.
     pub(super) const fn uri(&self) -> &Uri {
         &self.uri
     }
@@ -92,7 +92,8 @@ impl Address {
         }
     }
 
-    /// Where `reference` leads from here. Credentials go with it, so that it may lead to no other server.
+    /// Resolves `reference` relative to this address. Credentials go with it, so it must not lead to another
+    /// server.
     pub(super) fn endpoint(&self, reference: &str) -> Result<Self, AddressError> {
         let joined = self.url.join(reference);
         let url = joined.map_err(|_invalid| AddressError::Syntax(without_secrets(reference)))?;

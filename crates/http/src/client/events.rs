@@ -20,22 +20,22 @@ pub(crate) struct Stream {
     chunks: Chunks,
     events: Events,
     max_message: usize,
-    /// What was read and not cut yet.
+    /// The bytes that were read and are not cut yet.
     rest: Bytes,
-    /// Where the stream is to be taken up again.
+    /// The point at which the stream is to be resumed.
     resume: Resume,
 }
 
-/// Where a stream that broke off is to be taken up again, and when.
+/// The point and time at which a broken stream is to be resumed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Resume {
     /// The latest event.
     pub(crate) id: Option<HeaderValue>,
-    /// How long to wait before.
+    /// The time to wait before.
     pub(crate) retry: Option<Duration>,
 }
 
-/// What an event brings.
+/// The content of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Said {
     /// A message.

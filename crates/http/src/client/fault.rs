@@ -1,4 +1,4 @@
-//! Why a server does not answer as one does.
+//! Faults of servers: answers that are not proper ones.
 
 use mcpmon_model::Digest;
 
@@ -10,17 +10,17 @@ use super::AddressError;
 pub struct ClientError {
     /// Its URL, without what may be secret in it.
     pub url: String,
-    /// Why.
+    /// The cause.
     pub fault: Fault,
 }
 
-/// Why a server does not answer as one does.
+/// The reason why a server's answer is not a proper one.
 #[derive(Debug, thiserror::Error)]
 pub enum Fault {
     /// No connection, or it broke off.
     #[error("it cannot be reached: {0}")]
     Unreachable(String),
-    /// It presents another certificate than the one that is pinned.
+    /// The server presents another certificate than the pinned one.
     #[error(
         "its certificate is not the one that is pinned: expected {expected}, got {actual}; if it was renewed, put the \
          new fingerprint into the policy (`tls_fingerprint`), or give it with `--tls-fingerprint`"
@@ -28,19 +28,19 @@ pub enum Fault {
     Certificate {
         /// The pin.
         expected: Digest,
-        /// What it presented.
+        /// The presented fingerprint.
         actual: Digest,
     },
-    /// It wants to know who asks.
+    /// The server requires a login.
     #[error(
         "it needs a login (HTTP {0}): give what it gave you with `--header-env Authorization=VARIABLE`, the variable \
          holding for example `Bearer TOKEN`"
     )]
     Login(u16),
-    /// It sends whoever asks elsewhere.
+    /// The server redirects to another URL.
     #[error("it redirects to {0}: give that URL if you trust it")]
     Moved(String),
-    /// It answered with this status, and text.
+    /// The server answered with this status, and text.
     #[error("it answered with HTTP status {status}{}", told(.text))]
     Status {
         /// The status.
@@ -48,15 +48,15 @@ pub enum Fault {
         /// The beginning of the body.
         text: String,
     },
-    /// What came is no JSON and no stream of events.
+    /// The answer is neither JSON nor a stream of events.
     #[error(
         "it answered with `{0}`, which is neither JSON nor a stream of events: is this the URL of an MCP server?"
     )]
     Type(String),
-    /// What came is no message of MCP.
+    /// The answer is not a message of MCP.
     #[error("what it answered is no message of MCP: {0}")]
     Message(String),
-    /// It answered with an error.
+    /// The server answered with an error.
     #[error("it answered with error {code}: {message}")]
     Refused {
         /// The code of JSON-RPC.
@@ -70,7 +70,7 @@ pub enum Fault {
     /// There is no end to it.
     #[error("it does not come to an end: more than {0} {1}")]
     Endless(usize, &'static str),
-    /// It took too long.
+    /// The server took too long.
     #[error("it did not answer within {0} s")]
     Late(u64),
     /// The stream ended before the answer came.

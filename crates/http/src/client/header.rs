@@ -7,7 +7,7 @@ use hyper::{
     header::{HeaderName, HeaderValue},
 };
 
-/// What belongs to the connection, the message or the protocol, and is said by this program.
+/// The headers of the connection, the message or the protocol, which this program sets.
 const OURS: [&str; 14] = [
     "accept",
     "accept-encoding",
@@ -32,7 +32,7 @@ pub struct Header {
     value: HeaderValue,
 }
 
-/// Why a text is no such header; never with its value.
+/// The reason why a text is not a valid header; never with its value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HeaderError {
     /// No colon.
@@ -41,7 +41,7 @@ pub enum HeaderError {
     /// No name of a header.
     #[error("`{0}` is no name of a header")]
     Name(String),
-    /// It cannot stand in a header.
+    /// The value cannot stand in a header.
     #[error("the value of `{0}` has characters that cannot stand in a header")]
     Value(String),
     /// mcpmon sets it itself.

@@ -27,7 +27,7 @@ use super::{
 const STATELESS: &str = "2026-07-28";
 /// The latest with one. A server that knows an earlier one says so.
 const HANDSHAKE: &str = "2025-11-25";
-/// What can be spoken after a handshake.
+/// The protocol versions that a handshake can agree on.
 const KNOWN: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
 
 /// Longest time for all of it.
@@ -38,7 +38,7 @@ const ANSWER: Duration = Duration::from_secs(20);
 const END: Duration = Duration::from_secs(3);
 /// Pages of one list.
 const MOST_PAGES: usize = 200;
-/// What stands on one list.
+/// The largest number of items on one list.
 const MOST_ITEMS: usize = 10_000;
 /// Bytes of all answers of a server that is looked at: they are kept until all of them are judged, of several servers
 /// at a time.
@@ -91,7 +91,7 @@ struct Client {
     turns: Vec<Turn>,
 }
 
-/// How messages go, as far as it is settled.
+/// The transport, as far as it is settled.
 enum Line {
     /// Every request by itself.
     Stateless,
@@ -351,12 +351,12 @@ impl Client {
     }
 }
 
-/// What a server says of itself first.
+/// The introduction of a server.
 #[derive(Debug, Default)]
 struct Introduction {
     /// With no lists yet; the revision is that of a handshake.
     offer: Offer,
-    /// Which lists it says that it has; `None` where it says nothing of them.
+    /// The lists the server announces; `None` if it announces nothing about them.
     announced: Option<[bool; LISTS.len()]>,
 }
 
@@ -389,7 +389,7 @@ fn refusal(answer: Option<Value<'_>>) -> Option<Fault> {
     })
 }
 
-/// What every request of a session says.
+/// Returns the headers of every request in a session.
 pub(crate) fn of_session(version: Option<&HeaderValue>, session: Option<&HeaderValue>) -> HeaderMap {
     let mut headers = HeaderMap::new();
     headers.extend(version.map(|version| (VERSION, version.clone())));
@@ -397,7 +397,7 @@ pub(crate) fn of_session(version: Option<&HeaderValue>, session: Option<&HeaderV
     headers
 }
 
-/// How a server is answered that asks something itself.
+/// The reply to a request of the server.
 pub(crate) enum Back<'a> {
     /// With these headers.
     Session(HeaderMap),

@@ -32,7 +32,7 @@ pub(super) use self::{
     wire::{Body, LAST_EVENT, Reply, Wire},
 };
 
-/// How a server is spoken to.
+/// The transport of a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Way {
     /// Streamable HTTP; HTTP with server-sent events where that fails as the specification has it.

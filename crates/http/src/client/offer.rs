@@ -1,4 +1,4 @@
-//! What a server offers: what it was asked and answered, and what that says.
+//! Offers: the requests to a server and its answers, decoded.
 
 use std::time::Instant;
 
@@ -8,7 +8,7 @@ use mcpmon_protocol::decode::json::{DEEPEST, LoneSurrogate, Scanner, Value, cano
 /// One request and its answer, as they stood on the wire.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Turn {
-    /// When it was asked: the answer is no younger than that, however late it is read.
+    /// The time of the request: the answer is no older than that, however late it is read.
     pub asked: Instant,
     /// The request.
     pub request: String,
@@ -43,18 +43,18 @@ pub(super) fn reread<T>(text: &[u8], read: impl FnOnce(Option<Value<'_>>) -> T) 
     read(scan.map(|scan| scan.document.root()))
 }
 
-/// What a server offers.
+/// The offer of a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Offer {
     /// The revision that was spoken.
     pub version: String,
-    /// What the server calls itself.
+    /// The server's own name.
     pub name: Option<String>,
     /// Its own version.
     pub release: Option<String>,
-    /// What it tells models about itself.
+    /// The text in which it describes itself to models.
     pub instructions: Option<String>,
-    /// What was said: the introduction first, then every page.
+    /// The answers: the introduction first, then every page.
     pub turns: Vec<Turn>,
 }
 
@@ -67,7 +67,7 @@ impl Offer {
         }
     }
 
-    /// What the result of `initialize` or `server/discover` says.
+    /// Reads the result of `initialize` or `server/discover`.
     pub(super) fn introduced(result: Value<'_>) -> Self {
         let text = |value: Option<Value<'_>>| Some(value?.string()?.into_owned());
         let own = result.member("serverInfo").filter(|own| own.is_object());

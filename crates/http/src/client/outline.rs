@@ -1,4 +1,5 @@
-//! What of a message HTTP depends on: whose answer is waited for, and what has to stand in headers.
+//! Outline of a message, as far as HTTP depends on it: the requests whose answers are awaited, and the
+//! required headers.
 
 use std::borrow::Cow;
 
@@ -15,7 +16,7 @@ use mcpmon_protocol::decode::{
 
 use super::{params::ToolHeaders, wire::VERSION};
 
-/// Where a request of the stateless era names its revision.
+/// The `_meta` key under which a request of the stateless era gives its revision.
 pub(super) const META_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const NAME: HeaderName = HeaderName::from_static("mcp-name");
@@ -24,7 +25,7 @@ const HEADER_MISMATCH: &str = "-32020";
 /// Longest name that stands in a header, bytes: what servers take of a head is bounded.
 const LONGEST_NAME: usize = 4096;
 
-/// What a message of a client is, as far as HTTP is concerned.
+/// The kind of a client's message, as far as HTTP is concerned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum What {
     /// `initialize`, with its parameters.
@@ -45,12 +46,12 @@ pub(crate) enum What {
 #[derive(Clone, Debug)]
 pub(crate) struct Outline {
     pub(crate) what: What,
-    /// Whose answers are waited for.
+    /// The requests whose answers are awaited.
     pub(crate) requests: Vec<RequestId>,
     pub(crate) method: Option<String>,
     /// The revision that it names itself: it is of the stateless era.
     pub(crate) version: Option<String>,
-    /// What that era wants in headers.
+    /// The headers that era requires.
     pub(crate) headers: HeaderMap,
 }
 
@@ -129,7 +130,8 @@ fn version(params: Value<'_>) -> Option<String> {
     Some(version.into_owned())
 }
 
-/// What the stateless era wants in headers: all of it stands in the body too, and the two must not differ.
+/// Returns the headers the stateless era requires: their content is part of the body too, and the two must
+/// not differ.
 fn headers(version: &str, method: &str, params: Option<Value<'_>>, tools: &ToolHeaders) -> HeaderMap {
     let mut headers = HeaderMap::new();
     let mut put = |name: HeaderName, text: &str| {
@@ -169,7 +171,8 @@ pub(super) fn encoded(text: &str) -> HeaderValue {
     value.expect("visible ASCII can stand in a header")
 }
 
-/// What a message of a server answers, and whether any of it is a request that waits for a reply.
+/// The requests that a server's message answers, and whether any part of it is a request that waits for a
+/// reply.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Heard {
     /// Requests that it answers; `None` for an error that names none.

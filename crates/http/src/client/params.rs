@@ -11,12 +11,12 @@ use super::outline::encoded;
 const MOST_TOOLS: usize = 2000;
 /// Such arguments of one tool.
 const MOST_ARGUMENTS: usize = 64;
-/// How deep they stand in a schema.
+/// The depth in a schema to which arguments are searched.
 const DEEPEST_ARGUMENT: usize = 8;
 /// Longest value that stands in a header, bytes.
 const LONGEST: usize = 4096;
 
-/// Which arguments of which tools are to stand in headers.
+/// The arguments of each tool that are to be repeated in headers.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ToolHeaders(BTreeMap<String, Vec<Place>>);
 

@@ -33,12 +33,12 @@ pub(crate) const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id
 const JSON: &str = "application/json";
 const EVENTS: &str = "text/event-stream";
 
-/// How a server is asked.
+/// The way to ask a server.
 #[derive(Clone)]
 pub struct Asking {
-    /// Where it is.
+    /// The address.
     pub address: Address,
-    /// What it is told with every request.
+    /// The headers of every request.
     pub headers: Vec<Header>,
     /// Its certificate.
     pub pin: Option<Digest>,
@@ -62,7 +62,7 @@ pub(crate) struct Wire {
     asking: Asking,
 }
 
-/// What comes back.
+/// The reply.
 #[derive(Debug)]
 pub(crate) struct Reply {
     /// The session that the server names.
@@ -70,7 +70,7 @@ pub(crate) struct Reply {
     pub(crate) body: Body,
 }
 
-/// What an answer consists of.
+/// The body of a reply.
 #[derive(Debug)]
 pub(crate) enum Body {
     /// Nothing: it was taken in.
@@ -212,7 +212,7 @@ impl Wire {
         Ok(Stream::new(chunks(response)?, self.asking.max_message))
     }
 
-    /// Why a status is no success.
+    /// Returns the fault for a status that is no success.
     async fn refused(&self, response: Response<Incoming>) -> Fault {
         let status = response.status();
         if matches!(
@@ -278,7 +278,7 @@ fn unreachable(error: &hyper_util::client::legacy::Error) -> Fault {
     })
 }
 
-/// Why a body ended early.
+/// Returns the fault for a body that ended early.
 pub(super) fn broken(error: &ReadError) -> Fault {
     match error {
         ReadError::Coding(_) => Fault::Message(error.to_string()),

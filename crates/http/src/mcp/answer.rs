@@ -1,4 +1,4 @@
-//! What a server answers: how it is read, and what of its head goes on.
+//! Responses of a server: the way they are read, and the headers that pass.
 
 use hyper::{
     HeaderMap, Response, StatusCode,
@@ -28,7 +28,7 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 /// Longest id of a session, bytes.
 const LONGEST_ID: usize = 1024;
 
-/// What is waited for.
+/// The kind of response that is expected.
 #[derive(Debug)]
 pub(super) enum Expected {
     /// The answer to a message.
@@ -39,7 +39,7 @@ pub(super) enum Expected {
         /// True if it was counted as the opening of a session.
         opens: bool,
     },
-    /// What the server says unasked.
+    /// The server's unasked messages.
     Unasked,
     /// The same of the older transport, which says first where messages go.
     Places(Box<Place>),
@@ -236,7 +236,7 @@ fn settle(talk: &Talk, head: &mut Parts, counted: bool) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Whoever has to authorise looks for how at the place where it knows the server.
+/// Rewrites the challenge so that a client that has to authorise looks for the metadata at this proxy.
 fn point_home(call: &Call, headers: &mut HeaderMap) {
     let challenges: Vec<HeaderValue> = headers.get_all(WWW_AUTHENTICATE).iter().cloned().collect();
     headers.remove(WWW_AUTHENTICATE);

@@ -31,11 +31,11 @@ use crate::{
 
 /// Name of the header that tells a session.
 pub(super) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
-/// What stands for one request of the stateless era only.
+/// The prefix of headers that belong to one request of the stateless era.
 const OF_ONE_REQUEST: &str = "mcp-param-";
 const NAME: HeaderName = HeaderName::from_static("mcp-name");
 
-/// What a client asks of a server, but for the body.
+/// A client's request to a server, without the body.
 #[derive(Clone)]
 pub(super) struct Call {
     pub(super) proxy: Arc<Proxy>,
@@ -43,13 +43,13 @@ pub(super) struct Call {
     /// Through which the server is asked.
     pub(super) upstream: Upstream,
     pub(super) conversation: Arc<Conversation>,
-    /// Where it goes.
+    /// The URI of the server.
     pub(super) uri: Uri,
     /// As they go to the server, with all that it is to know the client by.
     pub(super) headers: HeaderMap,
-    /// Where the client knows the server.
+    /// The client's URL of the server.
     pub(super) here: Here,
-    /// Whose it is.
+    /// The owner of the request.
     pub(super) owner: Owner,
     /// Memory for what is held of it.
     pub(super) room: Room,
@@ -57,7 +57,7 @@ pub(super) struct Call {
     pub(super) limits: Limits,
 }
 
-/// Where a client knows a server.
+/// The URL at which a client reaches a server.
 #[derive(Clone)]
 pub(super) struct Here {
     /// Scheme and authority, as the client has them.

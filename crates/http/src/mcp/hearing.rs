@@ -11,8 +11,8 @@ use tokio::{
 
 use super::stream::Talk;
 
-/// How often is looked whether a person stopped what is under way, who has waited too long, and whether lists show
-/// something else by now. What is stopped ends within a second.
+/// The interval of three checks: kill switches for requests under way, requests that waited too long, and
+/// lists that changed. A request that is stopped ends within a second.
 pub(in super::super) const TICK: Duration = Duration::from_millis(500);
 
 /// Fires now and then, for what nobody tells of.
@@ -22,12 +22,12 @@ pub(super) fn ticks() -> Interval {
     ticks
 }
 
-/// Why an answer is waited for no longer, although its client is there.
+/// The reason for ending a wait although the client is still there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in super::super) enum Cut {
     /// A person stopped it, or the server may not be asked any more.
     Halted(Box<Denial>),
-    /// It took longer than a request may wait.
+    /// The answer took longer than a request may wait.
     Late,
 }
 
@@ -54,13 +54,13 @@ impl Hearing {
         Self::new(talk, response)
     }
 
-    /// It came to its end.
+    /// Ends the response: it came to its end.
     pub(super) fn end(&mut self, session: &mut Session, out: &mut Output) -> Ended {
         self.is_over = true;
         self.talk.end(session, &mut self.response, out)
     }
 
-    /// It broke off; whoever waits is told.
+    /// Fails the response: it broke off, and waiting requests are answered with an error.
     pub(super) fn fail(&mut self, session: &mut Session, cause: String, out: &mut Output) -> Ended {
         self.is_over = true;
         self.missed(session, &Fault::Broken { cause }, out)
@@ -110,7 +110,7 @@ impl Drop for Hearing {
     }
 }
 
-/// What the client waited for it will not hear, or only where it asks for it again.
+/// Ends a response whose client left: the client receives the rest only if it asks again.
 fn leave(talk: &Talk, session: &mut Session, response: &mut Response) {
     let cause = "the client left".to_owned();
     talk.fail(

@@ -35,26 +35,26 @@ pub struct Remote {
     pub id: ServerId,
     /// Its URL, as declared.
     pub url: String,
-    /// How it is spoken to.
+    /// The transport of the server.
     pub server_type: ServerType,
     /// The only certificate that it may show.
     pub tls: Option<Digest>,
 }
 
-/// Who asks which server.
+/// The client and the server of a conversation.
 #[derive(Clone, Debug)]
 pub struct AskedServer {
     /// The server.
     pub server: Arc<Remote>,
     /// The session whose token was in the path.
     pub session: Option<SessionId>,
-    /// Who is at the other end of the connection.
+    /// The peer of the connection.
     pub peer: Peer,
-    /// What the client calls itself (`User-Agent`).
+    /// The client's own name (`User-Agent`).
     pub agent: Option<Box<str>>,
 }
 
-/// Why nobody judges, so that nothing is forwarded. Its text tells the cause and the remedy.
+/// The reason why there is no judge, so that nothing is forwarded. Its text tells the cause and the remedy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct NotJudged(pub String);
@@ -76,32 +76,34 @@ pub trait Servers: fmt::Debug + Send + Sync {
     /// Records that more is asked for than there is.
     fn crowded(&self, now: Timestamp, crowded: &Crowded);
 
-    /// Whoever judges this conversation: the same value (by pointer) for all requests that belong together, as one that
-    /// asks may not go on with an MCP session of another. It lives as long as anything here holds it.
+    /// Returns the judge of this conversation: the same value (by pointer) for all requests that belong
+    /// together, because a client may not continue an MCP session of another. It lives as long as anything
+    /// here holds it.
     ///
     /// # Errors
-    /// Returns an error if nobody can.
+    ///
+    /// Returns an error if there is no judge.
     fn conversation(&self, asked: AskedServer) -> Result<Arc<dyn ServerJudge>, NotJudged>;
 }
 
-/// Why a server gave no answer.
+/// The reason why a server gave no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unanswered {
-    /// It cannot be reached, or broke off.
+    /// The server cannot be reached, or broke off.
     Unreachable {
-        /// Why.
+        /// The cause.
         cause: String,
     },
-    /// It shows another certificate than the one that is pinned.
+    /// The server shows another certificate than the pinned one.
     Certificate {
         /// The pinned one.
         pinned: Digest,
         /// The one that it shows.
         shown: Digest,
     },
-    /// What it says is not forwarded: it redirects, has no end, is not what was asked for.
+    /// The response is not forwarded: it redirects, has no end, or is not the expected one.
     Unfit {
-        /// Why.
+        /// The cause.
         cause: String,
     },
 }
@@ -109,10 +111,10 @@ pub enum Unanswered {
 /// Judges one conversation with a server. May wait for the store or the daemon: an implementation tells the runtime
 /// (`block_in_place`) where it does.
 pub trait ServerJudge: fmt::Debug + Send + Sync {
-    /// What becomes of a message; what follows from it is recorded.
+    /// Judges a message; events and effects are recorded.
     fn message(&self, now: Timestamp, message: &Message<'_>) -> Verdict;
 
-    /// Why nothing may be asked of the server, of which no message tells: a stream, the end of a session, a document.
+    /// Returns the denial of requests without a message: a stream, the end of a session, a document.
     fn halted(&self, now: Timestamp) -> Option<Denial>;
 
     /// Records what is on the wire and no message.
@@ -137,9 +139,9 @@ pub trait ServerJudge: fmt::Debug + Send + Sync {
 pub struct Crowded {
     /// Of which server, if it is of one.
     pub server: Option<ServerId>,
-    /// What, whose and how much is there. Of the latest refusal.
+    /// The resource, its owner and the limit of the latest refusal.
     pub cause: String,
-    /// How often within a minute at least.
+    /// The lowest number of refusals within a minute.
     pub times: u32,
 }
 
@@ -152,12 +154,12 @@ pub struct Bounds {
     pub streams: usize,
 }
 
-/// How the MCP proxy runs.
+/// The settings of the MCP proxy.
 #[derive(Clone, Debug)]
 pub struct McpSettings {
     /// The servers.
     pub servers: Arc<dyn Servers>,
-    /// What time it is.
+    /// The clock.
     pub clock: fn() -> Timestamp,
     /// Bounds.
     pub caps: Caps,
@@ -185,7 +187,7 @@ pub struct Caps {
     pub sessions: usize,
     /// New MCP sessions of one user a minute.
     pub new_sessions: u32,
-    /// How long an MCP session is known after it was used last.
+    /// The time after its last use for which an MCP session is remembered.
     pub session_idle: Duration,
     /// Longest wait for the head of an answer.
     pub head: Duration,
@@ -201,7 +203,7 @@ pub struct Caps {
     pub own_pages: usize,
     /// Longest time for such a list.
     pub own_time: Duration,
-    /// How long after such a list the next miss is not worth another.
+    /// The time after such a list during which another unknown tool does not cause one more.
     pub own_pause: Duration,
 }
 

@@ -21,7 +21,7 @@ pub(super) struct Aside(Mutex<Waiting>);
 #[derive(Debug, Default)]
 struct Waiting {
     events: Vec<u8>,
-    /// Who writes the stream.
+    /// The waker of the task that writes the stream.
     waker: Option<Waker>,
 }
 
@@ -54,7 +54,7 @@ impl Aside {
     }
 }
 
-/// Where a client posts the messages that are answered on a stream. It is known as long as this is there.
+/// The URL for a client's messages that are answered on a stream. It is valid as long as this value lives.
 #[derive(Debug)]
 pub(super) struct Place {
     call: Call,
@@ -72,7 +72,7 @@ impl Place {
         }
     }
 
-    /// What the client is told in place of what the server says.
+    /// Returns the endpoint that the client is sent in place of the server's own.
     pub(super) fn endpoint(&self) -> Endpoint {
         Endpoint {
             server: self.call.uri.to_string(),

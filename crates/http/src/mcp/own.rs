@@ -1,5 +1,5 @@
-//! What the proxy itself says to a server, in the name of a client: questions for lists, and answers that a client does
-//! not give.
+//! Requests of the proxy itself to a server, in the name of a client: requests for lists, and answers that a
+//! client does not give.
 
 use std::{
     collections::BTreeMap,
@@ -28,20 +28,20 @@ use super::{
 };
 use crate::chunks::{Share, gather};
 
-/// What is accepted as an answer.
+/// The accepted types of an answer.
 const BOTH: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 /// Longest answer to an answer, bytes: nothing is in it.
 const LONGEST_NOTHING: usize = 64 << 10;
 /// Sessions of a conversation whose tools the proxy asks for, or did a moment ago.
 const MOST_SESSIONS: usize = 256;
-/// How often is looked whether the answer came on another stream.
+/// The interval of checks whether the answer came on another stream.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// What a session is found by, if a request is of one.
+/// The key of a session, if a request has one.
 type Key = Option<Box<str>>;
 
-/// Where the proxy asks for tools itself, or did a moment ago, by session.
+/// The proxy's own requests for tools, current and recent, by session.
 #[derive(Debug, Default)]
 pub(super) struct Lists(Mutex<BTreeMap<Key, Turn>>);
 
@@ -53,7 +53,7 @@ enum Turn {
     Over(Instant),
 }
 
-/// What whoever needs a list has to do.
+/// The next step of a task that needs a list.
 enum Due<'l> {
     /// Nothing: it was asked for a moment ago, or of too many sessions.
     Nothing,
@@ -67,7 +67,7 @@ enum Due<'l> {
 struct Asking<'l> {
     lists: &'l Lists,
     key: Key,
-    /// Where whoever asks leaves before that is over, another does.
+    /// True once it is over; if the requesting task leaves before, another takes over.
     is_over: bool,
     _told: watch::Sender<()>,
 }
@@ -201,7 +201,7 @@ struct Asked<'t> {
 }
 
 impl Asked<'_> {
-    /// What comes of it: a page, if not on the response to it then on a stream that the client keeps open.
+    /// Requests a page; it comes in the response or on a stream that the client keeps open.
     async fn page(&self) -> Result<Listed, Problem> {
         let call = &self.talk.call;
         let mut headers = own_headers(call);

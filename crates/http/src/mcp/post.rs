@@ -31,7 +31,7 @@ const LISTEN: &str = "subscriptions/listen";
 /// Opens a session.
 const INITIALIZE: &str = "initialize";
 
-/// What a body is, as far as more than its judge has to know it.
+/// The properties of a body that more than its judge must know.
 #[derive(Debug, Default)]
 struct Facts {
     opens: bool,

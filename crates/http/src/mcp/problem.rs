@@ -9,12 +9,12 @@ use mcpmon_protocol::filter::mcp_http::error_body;
 use super::{hearing::Cut, server::TooMany};
 use crate::{admission::Refusal, body::Outgoing, chunks::ReadError, coding::CodingError};
 
-/// What is allowed at an endpoint.
+/// The methods that an endpoint allows.
 const METHODS: HeaderValue = HeaderValue::from_static("GET, POST, DELETE");
 /// Seconds after which one more request may be taken.
 const SOON: HeaderValue = HeaderValue::from_static("5");
 
-/// Why a request gets no answer of its server.
+/// The reason why a request gets no answer of its server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in super::super) struct Problem {
     status: StatusCode,
@@ -73,7 +73,7 @@ impl Problem {
         Self::new(status, format!("the request's body cannot be read: {error}"))
     }
 
-    /// What came of the server does not go on.
+    /// Returns the problem of a server's response that is not forwarded.
     pub(super) fn of_answer(server: &str, cause: impl ToString) -> Self {
         let cause = cause.to_string();
         let message = format!("the answer of `{server}` is not forwarded: {cause}");

@@ -38,7 +38,7 @@ const LONGEST_AGENT: usize = 256;
 /// Servers that are named where one is not known.
 const MOST_NAMED: usize = 32;
 
-/// What requests are served with.
+/// The services that requests need.
 #[derive(Debug)]
 pub(in super::super) struct Proxy {
     settings: McpSettings,
@@ -216,7 +216,7 @@ impl Proxy {
         Problem::new(StatusCode::NOT_FOUND, message)
     }
 
-    /// Whose request it is, as its path says.
+    /// Returns the session of a request, from its path.
     fn session(&self, entry: &Entry, route: &Route<'_>) -> Result<Option<SessionId>, Problem> {
         let Some(token) = route.token else {
             return Ok(None);

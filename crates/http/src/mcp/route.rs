@@ -1,14 +1,14 @@
-//! Which declared server a path is for, and what of it.
+//! Routes: the declared server of a path, and the resource within it.
 
 use std::borrow::Cow;
 
 use super::super::target::is_plain;
 
-/// What paths of servers begin with, behind a session's token.
+/// The prefix of servers' paths, after a session's token.
 const SERVERS: &str = "/mcp/";
-/// What paths of sessions begin with.
+/// The prefix of sessions' paths.
 const SESSIONS: &str = "/s/";
-/// Where documents about a server are looked for.
+/// The prefix of documents about a server.
 const WELL_KNOWN: &str = "/.well-known/";
 
 /// A path that leads to a server.
@@ -20,14 +20,14 @@ pub(in super::super) struct Route<'a> {
     pub(super) server: Cow<'a, str>,
     /// The path at which the client knows the server, as it writes it: `/mcp/SERVER`, with the token in front.
     pub(super) base: &'a str,
-    /// What of it.
+    /// The resource.
     pub(super) place: Place<'a>,
 }
 
-/// What of a server a path is for.
+/// The resource of a server that a path is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place<'a> {
-    /// Where it is spoken to.
+    /// The MCP endpoint.
     Endpoint,
     /// A path below it, with its slash: where messages of the older transport go.
     Below(&'a str),
@@ -64,12 +64,12 @@ impl Document {
     }
 }
 
-/// Why a path that should lead to a server leads to none.
+/// The reason why a path that should lead to a server leads to none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum RouteError {
     /// Two readers may take it for different things.
     Ambiguous,
-    /// It names no server, or something behind one that is not there.
+    /// The path names no server, or an unknown resource of one.
     Nothing,
 }
 

@@ -36,7 +36,7 @@ pub(super) struct Server {
     streams: Shares,
     openings: Mutex<Openings>,
     refusals: Mutex<Refusals>,
-    /// Where the server itself says that its document is.
+    /// The URL the server itself names for its document.
     document: Mutex<Option<Uri>>,
 }
 
@@ -47,12 +47,12 @@ struct Openings {
     counts: BTreeMap<Owner, u32>,
 }
 
-/// What a request is, as far as it is bounded.
+/// The kind of a request, for limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// It is over once it is answered.
+    /// The request ends with its answer.
     Request,
-    /// It is kept open.
+    /// The request stays open.
     Stream,
 }
 
@@ -132,14 +132,14 @@ impl Server {
         self.remote.id.as_str()
     }
 
-    /// Where it is, without what a query may have in it.
+    /// Returns the URL without its query.
     pub(super) fn shown(&self) -> String {
         let mut url = self.url.clone();
         url.set_query(None);
         url.into()
     }
 
-    /// Where it is spoken to; a client's own query comes behind the declared one.
+    /// Returns the URI of its endpoint; a client's own query follows the declared one.
     pub(super) fn endpoint(&self, query: Option<&str>) -> Option<Uri> {
         let Some(query) = query.filter(|query| !query.is_empty()) else {
             return Some(self.uri.clone());
@@ -153,13 +153,13 @@ impl Server {
         url.as_str().parse().ok()
     }
 
-    /// Where a reference that the server gave leads; `None` where that is another origin.
+    /// Resolves a reference that the server gave; `None` if it leads to another origin.
     pub(super) fn referred(&self, reference: &str) -> Option<Url> {
         let url = self.url.join(reference).ok()?;
         (url.origin() == self.url.origin()).then_some(url)
     }
 
-    /// Where a document about it may be, the likeliest place first.
+    /// Returns the possible URLs of a document about it, the likeliest first.
     pub(super) fn documents(&self, document: Document) -> Vec<Uri> {
         let name = document.name();
         let path = self.url.path().trim_end_matches('/');

@@ -15,24 +15,24 @@ use tokio::sync::{Mutex as Turns, OwnedMutexGuard};
 use super::{ServerJudge, old::Aside, own::Lists, server::TooMany};
 use crate::shares::{Owner, may_take};
 
-/// How often those that nobody uses are looked for.
+/// The interval at which unused sessions are searched for.
 const SWEEP: Duration = Duration::from_secs(60);
 
-/// How long a conversation is known in which there is neither a session nor a request.
+/// The time for which a conversation without sessions and requests is remembered.
 const UNUSED: Duration = Duration::from_secs(1800);
 
-/// How often is looked for a session that somebody has before others of the thread go on, and how long between two looks:
-/// some 20 µs in all, as long as a message is judged. Whoever leaves it to be woken is woken later than that, and all
-/// who come behind wait for that too, as those who wait have their turns.
+/// The number of attempts to lock a session before the task yields its thread, and the pause between two:
+/// some 20 µs in all, as long as a message takes to be judged. A task that yields resumes later than that,
+/// and all tasks behind it wait too, because they take their turns.
 const LOOKS: u32 = 32;
 const BETWEEN_LOOKS: u32 = 16;
 
-/// What is common to all sessions of a conversation, and to requests without any.
+/// The state common to all sessions of a conversation, and to requests without a session.
 #[derive(Debug)]
 pub(super) struct Conversation {
     pub(super) server: ServerId,
     pub(super) judge: Arc<dyn ServerJudge>,
-    /// What the server was heard to say of its tools.
+    /// The knowledge gained about the server's tools.
     pub(super) learned: Learned,
     /// The lists that the proxy itself asked for.
     pub(super) lists: Lists,
@@ -41,7 +41,7 @@ pub(super) struct Conversation {
     used: Used,
 }
 
-/// Which lists show something else than before, and since when, counted in changes.
+/// The lists whose content changed, and the number of changes at that time.
 #[derive(Debug, Default)]
 struct News {
     count: u64,
@@ -53,7 +53,7 @@ struct News {
 pub(super) struct Live {
     pub(super) conversation: Arc<Conversation>,
     session: Arc<Turns<Session>>,
-    /// What comes of its messages on the stream that is all it is answered on.
+    /// The output of its messages, for the stream on which all of them are answered.
     pub(super) aside: Aside,
     owner: Owner,
     used: Used,
@@ -82,8 +82,8 @@ impl Live {
         })
     }
 
-    /// What was said in it so far. Whoever judges a message has it for as long as that takes, so it is never waited for
-    /// by holding up a thread: others are served by it.
+    /// Locks the state of the session. The judge of a message holds it for as long as the judgement takes, so
+    /// waiting for it never blocks a thread: other tasks run on it.
     pub(super) fn session(&self) -> impl Future<Output = OwnedMutexGuard<Session>> + Send + use<> {
         let session = Arc::clone(&self.session);
         async move {
@@ -103,7 +103,7 @@ impl Live {
     }
 }
 
-/// When something was used last.
+/// The time of the last use.
 #[derive(Debug)]
 struct Used(Mutex<Instant>);
 
@@ -121,16 +121,17 @@ impl Used {
     }
 }
 
-/// What a conversation is found by: the server, and the address of its judge, which no other has while it is held.
+/// The key of a conversation: the server, and the address of its judge, which no other judge has while it is
+/// held.
 type Whose = (ServerId, usize);
-/// What a session is found by beside that: `Mcp-Session-Id`, or the place that an `endpoint` event named.
+/// The second part of a session's key: `Mcp-Session-Id`, or the URL that an `endpoint` event named.
 type Id = Box<str>;
 
 /// A session that is open.
 #[derive(Clone, Debug)]
 pub(super) struct Opened {
     pub(super) live: Arc<Live>,
-    /// Where its messages go, if that is not where it was opened.
+    /// The URL for its messages, if that is not the one at which it was opened.
     pub(super) place: Option<Uri>,
 }
 
@@ -248,7 +249,7 @@ impl Conversation {
         newer.map(|(kind, _)| *kind).collect()
     }
 
-    /// How many changes there were so far.
+    /// Returns the number of changes so far.
     pub(super) fn changes(&self) -> u64 {
         self.news.lock().unwrap_or_else(PoisonError::into_inner).count
     }

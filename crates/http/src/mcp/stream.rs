@@ -139,14 +139,14 @@ pub(in super::super) struct Judged {
     share: Share,
     out: Output,
     state: State,
-    /// What comes next, once nobody else has the session.
+    /// The next step, once the session is free.
     step: Option<Step>,
-    /// Whose turn it is with the session.
+    /// The turn for the session's lock.
     turn: Option<Turn>,
-    /// How it is kept open, if it is.
+    /// The state of a stream that is kept open.
     kept: Option<Kept>,
     ticks: Interval,
-    /// Where messages go that are answered here.
+    /// The URL of messages that are answered here.
     place: Option<Place>,
     _part: Part,
 }
@@ -154,13 +154,13 @@ pub(in super::super) struct Judged {
 /// Comes with the session.
 type Turn = Pin<Box<dyn Future<Output = OwnedMutexGuard<Session>> + Send>>;
 
-/// What happens to a stream.
+/// The events of a stream.
 enum Step {
     /// The server said something.
     Came(Bytes),
-    /// It should have said more.
+    /// The stream broke off.
     Broke(ReadError),
-    /// It says no more.
+    /// The stream ended.
     Ended,
     /// Time passed.
     Tick,
@@ -262,7 +262,7 @@ impl Judged {
         }
     }
 
-    /// What happens next. A server that says something all the time does not keep time from passing.
+    /// Returns the next event. A server that sends all the time does not keep the clock from ticking.
     fn next(&mut self, context: &mut Context<'_>) -> Poll<Step> {
         if self.ticks.poll_tick(context).is_ready() {
             let call = &self.hearing.talk.call;
@@ -348,7 +348,7 @@ impl Judged {
         }
     }
 
-    /// What comes behind may go nowhere.
+    /// Handles the end of forwarding: later messages may be dropped.
     fn heed(&mut self, flow: Flow, session: &mut Session) {
         if flow == Flow::Over {
             let server = self.hearing.talk.call.server.id();

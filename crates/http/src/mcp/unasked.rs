@@ -1,4 +1,4 @@
-//! What a client asks for without a message: the stream of what the server says unasked, and the end of a session.
+//! Client requests without a message: the stream of the server's unasked messages, and the end of a session.
 
 use bytes::Bytes;
 use hyper::{HeaderMap, Method, Response, StatusCode, header::ACCEPT};
@@ -15,7 +15,7 @@ use super::{
 };
 use crate::body::Outgoing;
 
-/// What a stream is made of.
+/// The content type of a stream.
 const EVENTS: &str = "text/event-stream";
 
 /// Opens the stream of a session, or a session of the older transport, whose stream is all that it answers on.

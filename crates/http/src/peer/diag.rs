@@ -90,7 +90,7 @@ fn ask(netlink: &OwnedFd, local: SocketAddr, remote: SocketAddr) -> io::Result<O
     read(receive(netlink, &mut room)?, local, remote)
 }
 
-/// What the kernel itself sends.
+/// Receives a message from the kernel; other senders are ignored.
 fn receive<'r>(netlink: &OwnedFd, room: &'r mut [u8]) -> io::Result<&'r [u8]> {
     let (length, from) = recvfrom::<NetlinkAddr>(netlink.as_raw_fd(), room)?;
     match from.is_some_and(|from| from.pid() == 0) {

@@ -1,4 +1,4 @@
-//! Which process has a socket open.
+//! Holders of sockets: the process that has a socket open.
 
 use std::{
     fs::{self, File},
@@ -21,7 +21,7 @@ use nix::{
 const MOST_FILES: usize = 65_536;
 /// Longest `/proc/PID/stat`: a name and some fifty numbers.
 const LONGEST_STAT: usize = 2048;
-/// Where the start stands in it, counted from behind the name (`proc(5)`: field 22, and the name is field 2).
+/// The index of the start time, counted after the name (`proc(5)`: field 22, and the name is field 2).
 const START: usize = 22 - 3;
 /// Longest search.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -47,7 +47,7 @@ pub(super) fn of(inode: u32, uid: u32, recent: &[u32]) -> Option<ProcessId> {
     })
 }
 
-/// What the number of a file leads to that is this socket.
+/// Returns the target of the link of a descriptor that is this socket.
 fn link(inode: u32) -> String {
     format!("socket:[{inode}]")
 }
@@ -119,7 +119,8 @@ fn identity(pid: u32, mut file: File) -> Option<ProcessId> {
     })
 }
 
-/// When a process started, in ticks, as its `stat` says. Its name can have anything in it, parentheses too.
+/// Returns the start time of a process in ticks, from its `stat`. Its name can contain anything, parentheses
+/// too.
 fn start_in(stat: &[u8]) -> Option<u64> {
     let behind_name = stat.iter().rposition(|byte| *byte == b')')? + 1;
     let rest = str::from_utf8(&stat[behind_name..]).ok()?;
@@ -142,7 +143,8 @@ fn may_be(owner: u32, uid: u32) -> bool {
     [uid, 0].contains(&owner)
 }
 
-/// Which of the files in `place` it is, of which at most so many are counted and at most so many looked at.
+/// Returns the descriptor in `place` that is the socket. The numbers of descriptors counted and examined are
+/// limited.
 fn open_as(place: &str, link: &str, [counted, most]: [usize; 2], begun: Instant) -> Option<u32> {
     let in_time = |count: usize| count % 1024 != 1023 || begun.elapsed() < PATIENCE;
     let entries = fs::read_dir(place)

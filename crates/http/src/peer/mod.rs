@@ -1,4 +1,4 @@
-//! Who is at the other end of a connection: the kernel knows the user of a socket on this host, `/proc` who has it.
+//! Peers of connections: the kernel knows the user of a socket on this host, `/proc` the process that has it.
 
 mod diag;
 mod holder;
@@ -19,7 +19,7 @@ const LOOK: Duration = Duration::from_secs(1);
 /// Processes that are looked at first, because they connected before.
 const MOST_RECENT: usize = 16;
 
-/// Who is at the other end of a connection, as far as that can be told.
+/// The identity of a peer, as far as it is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Who {
     /// The user.
@@ -64,7 +64,7 @@ impl Peer {
         }))
     }
 
-    /// Who it is. The first call may take some milliseconds, and others wait for it.
+    /// Returns the identity. The first call may take some milliseconds, and others wait for it.
     #[must_use]
     pub fn who(&self) -> Who {
         let look = || {
@@ -94,7 +94,8 @@ impl Peer {
         }
     }
 
-    /// Whose it is what is done here: a user's, where the kernel tells, else that of an address. Nobody waits for it.
+    /// Returns the owner of a request's resources: a user, if the kernel tells, else an address. It does not
+    /// wait.
     pub(super) fn owner(&self) -> Owner {
         let uid = match self.known() {
             Some(who) => who.uid,

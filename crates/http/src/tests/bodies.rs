@@ -168,7 +168,7 @@ fn an_error_is_in_the_words_of_its_api_before_there_is_a_body(
     (heard.status().to_owned(), shape(&body))
 }
 
-/// Which members there are, and that they are an API's.
+/// Returns the names of the members, and checks that they are those of an API.
 fn shape(body: &serde_json::Value) -> serde_json::Value {
     let Some(members) = body.as_object() else {
         return true.into();

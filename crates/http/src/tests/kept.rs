@@ -1,4 +1,4 @@
-//! What is kept of exchanges is what went, and only sealed.
+//! Stored bodies are those that were sent, and only sealed.
 
 use std::{fs, os::unix::fs::PermissionsExt as _, path::PathBuf, time::Duration};
 

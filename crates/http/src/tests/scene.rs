@@ -175,7 +175,7 @@ impl Wire {
         self.stream.write_all(bytes).is_ok()
     }
 
-    /// Whatever takes longer to be sent is not sent.
+    /// Sets the time-out of writes.
     pub(super) fn give_up_after(&self, patience: Duration) {
         self.stream.set_write_timeout(Some(patience)).unwrap();
     }
@@ -303,10 +303,10 @@ fn find(text: &[u8], wanted: &[u8]) -> Option<usize> {
     text.windows(wanted.len()).position(|window| window == wanted)
 }
 
-/// What a provider does with a request.
+/// The provider's handling of a request.
 pub(super) type Says = dyn Fn(&Heard, &mut Wire) + Send + Sync;
 
-/// What the proxy speaks to.
+/// The upstream of the proxy.
 pub(super) struct Upstream {
     pub(super) url: String,
     /// Requests as it heard them.
@@ -403,7 +403,7 @@ impl Scene {
         wire.message().expect("an answer")
     }
 
-    /// What the provider heard next.
+    /// Returns the next request at the provider.
     pub(super) fn provider_heard(&self) -> Heard {
         self.heard
             .recv_timeout(PATIENCE)
@@ -449,7 +449,7 @@ pub(super) const STREAMED: &str =
 pub(super) const PLAIN: &str = r#"{"model":"m","stream":false,"messages":[{"role":"user","content":"hi"}]}"#;
 /// An answer to it.
 pub(super) const SAID: &str = r#"{"id":"c1","object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"hello"},"finish_reason":"stop"}]}"#;
-/// Where it goes.
+/// The path of a request.
 pub(super) const CHAT: &str = "/openai/v1/chat/completions";
 
 /// An event of a chat with this text.

@@ -1,4 +1,4 @@
-//! Who may ask, where requests go, and what of their heads goes on.
+//! Admission of clients, destinations of requests, and the headers that pass.
 
 use test_case::test_case;
 

@@ -15,7 +15,7 @@ fn capable() -> Value {
     json!({"tools": {}, "resources": {}})
 }
 
-/// What every server answers to requests for lists.
+/// Returns a server's answer to requests for lists.
 fn lists(asked: &Asked) -> Told {
     match asked.what().as_str() {
         "tools/list" => match asked.message()["params"]["cursor"].as_str() {

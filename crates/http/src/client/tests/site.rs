@@ -38,7 +38,7 @@ impl Asked {
         serde_json::from_str(&self.body).unwrap_or_default()
     }
 
-    /// What is asked: the method of a message, else that of HTTP.
+    /// Returns the method of a message, else that of HTTP.
     pub(crate) fn what(&self) -> String {
         match self.message()["method"].as_str() {
             Some(method) => method.to_owned(),
@@ -52,7 +52,7 @@ impl Asked {
     }
 }
 
-/// What is answered.
+/// The answer of the test server.
 pub(crate) struct Told {
     status: u16,
     headers: Vec<(&'static str, String)>,
@@ -163,17 +163,17 @@ impl Site {
         Self { url, asked }
     }
 
-    /// What was asked so far.
+    /// Returns the requests so far.
     pub(crate) fn asked(&self) -> Vec<Asked> {
         self.asked.lock().unwrap().clone()
     }
 
-    /// What was asked so far, in words.
+    /// Describes the requests so far.
     pub(crate) fn story(&self) -> Vec<String> {
         self.asked().iter().map(Asked::what).collect()
     }
 
-    /// How it is asked.
+    /// Returns the way to ask it.
     pub(crate) fn asking(&self) -> Asking {
         Asking {
             address: Address::new(&self.url).unwrap(),

@@ -1,4 +1,4 @@
-//! Who takes much, or slowly, takes nothing of others.
+//! Users that take much, or slowly, take nothing from others.
 
 use std::time::{Duration, Instant};
 

@@ -38,19 +38,19 @@ struct Declared {
     bounds: Bounds,
 }
 
-/// What whoever judges was told, and decides.
+/// The judge of the tests: its notes and its decisions.
 #[derive(Debug, Default)]
 pub(super) struct Notes {
     /// Messages, incidents and failures, in order.
     pub(super) told: Mutex<Vec<String>>,
     /// Tools that were on a list.
     pub(super) tools: Mutex<BTreeSet<String>>,
-    /// How often a tool was asked for that was on none.
+    /// The requests for tools that were on no list, counted by name.
     missed: Mutex<BTreeMap<String, usize>>,
     /// Lists that show something else by now.
     pub(super) changed: Mutex<BTreeSet<ListKind>>,
     pub(super) asked: Mutex<Vec<AskedServer>>,
-    /// Why nothing more may be asked.
+    /// The denial of further requests.
     pub(super) halted: Mutex<Option<Denial>>,
     /// Held by a test, whoever calls the tool `slow` is judged once it lets go.
     pub(super) slow: Mutex<()>,
@@ -191,7 +191,7 @@ impl Servers for Declared {
     }
 }
 
-/// What a test may have otherwise.
+/// The settings that a test can change.
 pub(super) struct Adjusted(pub(super) Caps, pub(super) Bounds, pub(super) Settings);
 
 fn usual() -> Bounds {
@@ -282,7 +282,7 @@ impl Scene {
         self.ask(post(headers, body))
     }
 
-    /// What the server heard next.
+    /// Returns the next request at the server.
     pub(super) fn heard(&self) -> Heard {
         self.upstream
             .heard
@@ -308,7 +308,7 @@ pub(super) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Where the client knows the server.
+/// The client's path to the server.
 pub(super) const PATH: &str = "/mcp/files";
 
 /// A message; each of the headers ends in a line break.

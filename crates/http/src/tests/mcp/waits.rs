@@ -1,4 +1,4 @@
-//! Who waits for what, for how long, and what becomes of it when somebody does no longer.
+//! Waits: their reasons, their limits, and the consequences of giving up.
 
 use std::{
     sync::{Mutex, mpsc},
@@ -19,13 +19,13 @@ use super::{
 const IN_SESSION: &str = "mcp-session-id: abc\r\n";
 /// The head of an answer of which more is to come.
 const BEGUN: &str = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n";
-/// How long what is stopped may go on: a second, and another one for a busy machine.
+/// The longest time until a stopped request ends: a second, and another one for a busy machine.
 const PROMPT: Duration = Duration::from_secs(2);
-/// What whoever waits too long is told.
+/// The answer to a request that waited too long.
 const LATE: &str =
     r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32001,"message":"[mcpmon] no answer came in time"}}"#;
 
-/// What whoever waits is told when a person stopped it.
+/// The answer to a waiting request that a person stopped.
 const STOPPED: &str = r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32003,"message":"[mcpmon] Request blocked by policy: a person stopped it (rule kill_switch)."}}"#;
 
 /// A server that opens the session `abc`, and does with other messages what `says` does.
@@ -120,7 +120,7 @@ fn a_client_that_leaves_in_the_middle_of_an_answer_leaves_nothing_behind() {
     });
 }
 
-/// What a server does in place of an answer.
+/// The server's behaviour in place of an answer.
 type Stalls = fn(&mut Wire);
 
 fn no_head(_: &mut Wire) {}

@@ -1,4 +1,4 @@
-//! Who may ask, where messages go, and what of their heads goes on.
+//! Admission of clients, destinations of messages, and the headers that pass.
 
 use std::net::TcpListener;
 
