@@ -1,10 +1,11 @@
-//! Whether a server may be used at all, by its name and by what that looks like.
+//! Admission of servers, by name and by names that look like it.
 
 use mcpmon_detect::meaning::looks;
 use mcpmon_model::ServerId;
 use mcpmon_policy::{Admission, Policy};
 
-/// How `server` stands. One that looks like a denied one is denied; none is allowed for looking so.
+/// Returns the admission of `server`. A server that looks like a denied one is denied; none is allowed for
+/// looking like an allowed one.
 #[must_use]
 pub fn admission(policy: &Policy, server: &ServerId) -> Admission {
     let admission = policy.admits(server);

@@ -11,7 +11,7 @@ use mcpmon_model::{Exec, Exit, FileId, InstanceId, PinKey, ProcessId, ServerId, 
 /// A server that was launched.
 #[derive(Debug)]
 pub(super) struct Instance {
-    /// Which server it is.
+    /// The server.
     pub(super) server: ServerId,
     /// Package, module, image or program, as the launch named it.
     pub(super) name: String,
@@ -36,9 +36,9 @@ pub(super) struct Instance {
     pub(super) shell: Option<Serving>,
     /// Of the candidates that ended, the one that lived longest, and how long.
     pub(super) ended_candidate: Option<EndedCandidate>,
-    /// What this launch was the first to pin.
+    /// The pins that this launch was the first to make.
     pub(super) pinned: Option<PinKey>,
-    /// How far it is.
+    /// The phase of the launch.
     pub(super) phase: Phase,
 }
 
@@ -50,14 +50,14 @@ pub(super) struct EndedCandidate {
     pub(super) lived: Duration,
 }
 
-/// How far a launch is.
+/// The phase of a launch.
 #[derive(Debug)]
 pub(super) enum Phase {
     /// The process that serves is not known yet; these live and may be it, the oldest first.
     Starting(Vec<Serving>),
     /// Its files are being hashed; its end is told after the result.
     Hashing(Serving, Option<Exit>),
-    /// It serves.
+    /// The process serves.
     Serving(Serving),
 }
 
@@ -154,8 +154,9 @@ impl Instance {
         self.members.iter().all(is_no_child).then_some(shell)
     }
 
-    /// What served, where `process` is the shell that the launch names and nothing is left that may be the server: the
-    /// shell itself, if nothing was ever started beside it, else what lived longest of what it started.
+    /// Returns the process that served, if `process` is the shell that the launch names and no other
+    /// candidate is left: the shell itself if nothing was ever started below it, else the longest-lived
+    /// process that it started.
     pub(super) fn served_below(&self, exit: Exit) -> Option<(Serving, Exit)> {
         let shell = self
             .shell
@@ -201,7 +202,7 @@ impl Instance {
         }
     }
 
-    /// What the pins of this server belong to while `serving` serves.
+    /// Returns the owner of this server's pins while `serving` serves.
     pub(super) fn pin_key(&self, serving: &Serving) -> PinKey {
         PinKey {
             server: self.server.clone(),
@@ -224,7 +225,7 @@ impl Instance {
 pub(super) struct Instances {
     last: u32,
     running: BTreeMap<InstanceId, Instance>,
-    /// How many of them each user has.
+    /// The number of them by user.
     of_user: BTreeMap<u32, usize>,
     by_process: BTreeMap<ProcessId, InstanceId>,
 }

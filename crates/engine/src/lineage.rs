@@ -1,4 +1,4 @@
-//! Who forked whom, of processes that were not judged when they forked.
+//! Lineage: the parents of processes that were not judged when they forked.
 //!
 //! A process may fork twice and end before its exec is read: its grandchild then has no living ancestor that
 //! tells where it belongs.

@@ -1,4 +1,4 @@
-//! What the shell has to do after a judgement. The core decides it; the shell carries it out.
+//! Orders: effects of a judgement. The core decides them; the shell carries them out.
 
 use mcpmon_detect::launch::Stage;
 use mcpmon_model::{
@@ -12,10 +12,10 @@ use super::{
     traffic::Disclosed,
 };
 
-/// What follows from an observation.
+/// The result of an observation.
 #[derive(Debug, Default)]
 pub struct Judgement {
-    /// What is to become of the message; of anything else, nothing.
+    /// The verdict on the message; without meaning for anything else.
     pub verdict: Verdict,
     /// To be recorded, in order.
     pub events: Vec<Event>,
@@ -72,7 +72,7 @@ pub struct Ask {
     pub(super) wanted: Option<(PinKey, String)>,
     pub(super) ruling: Ruling,
     pub(super) disclosed: Disclosed,
-    /// What is told of it already.
+    /// The events recorded so far.
     pub(super) events: Vec<Event>,
 }
 
@@ -84,7 +84,7 @@ impl Ask {
     }
 }
 
-/// What came of asking.
+/// The outcome of asking for shared state.
 #[derive(Clone, Debug)]
 pub enum Shared {
     /// The answer. Unless it stops the call, the call is counted.
@@ -146,14 +146,14 @@ pub enum Order {
         uid: u32,
         /// Tells this program of the process from one it may execute meanwhile.
         attempt: u64,
-        /// What it serves, as its arguments say.
+        /// The stage of the process, from its arguments.
         stage: Stage,
     },
     /// Keep pins.
     StorePins {
-        /// What is accepted from now on.
+        /// The pins accepted from now on.
         added: Added,
-        /// Why it is.
+        /// The ground of acceptance.
         ground: Ground,
     },
     /// Keep a definition as it is now.
@@ -168,23 +168,23 @@ pub enum Order {
     ///
     /// [`read_result`]: super::cross_server::read_result
     ShareResult {
-        /// Which result it is.
+        /// The result that is meant.
         output: Box<RecentOutput>,
-        /// What it says, as far as it is read.
+        /// The text of the result, as far as it is read.
         result: Box<str>,
     },
     /// Kill every process of a server.
     Kill {
         /// The server.
         instance: InstanceId,
-        /// Why: its wrapper tells the client.
+        /// The denial, for the wrapper to tell the client.
         denial: Denial,
     },
     /// Kill one process.
     KillProcess {
         /// The process, which may have been killed already.
         process: ProcessId,
-        /// Why: its wrapper tells the client.
+        /// The denial, for the wrapper to tell the client.
         denial: Denial,
     },
     /// Kill whatever executes this file from now on.

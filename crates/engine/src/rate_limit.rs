@@ -1,4 +1,4 @@
-//! How often a server may be called: a bucket that fills with time and that every call takes from.
+//! Rate limit of a server: a token bucket that fills with time and that every call takes from.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use mcpmon_policy::RateLimit;
 /// A call, in thousandths: what a bucket is counted in.
 const CALL: u64 = 1000;
 
-/// What a bucket held when it was last taken from.
+/// The level of a bucket when a call was last taken from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Level {
-    /// When that was.
+    /// The time of that.
     pub(super) at: Timestamp,
     /// Thousandths of a call.
     pub(super) left: u64,

@@ -1,4 +1,5 @@
-//! Which server a command starts, by the policy: declared servers first, then what is known of commands.
+//! Recognition of the server that a command starts, by the policy: declared servers first, then patterns of
+//! commands.
 
 use mcpmon_detect::launch::{Launch, LaunchRules, Stage, matches_declared};
 use mcpmon_model::PinKey;

@@ -1,4 +1,5 @@
-//! Which server offers a tool, and which server an address belongs to. A tool's name is no server's alone.
+//! Registry of tools and addresses: the servers that offer a tool, and the server of an address. Several
+//! servers may offer tools of one name.
 
 use std::collections::BTreeMap;
 
@@ -10,13 +11,13 @@ use mcpmon_policy::{Policy, RemoteHost, Transport};
 pub struct ToolEntry {
     /// The server that offers it.
     pub server: ServerId,
-    /// How that is reached.
+    /// The transport.
     pub server_type: ServerType,
     /// `host:port` of a remote server that is declared.
     pub server_addr: Option<String>,
-    /// What the tool is.
+    /// The digest of the tool.
     pub tool_hash: Digest,
-    /// When it was registered, as it is.
+    /// The time it was registered with this digest.
     pub registered_at: Timestamp,
 }
 
@@ -27,7 +28,7 @@ pub struct Registry {
     addresses: BTreeMap<String, ServerId>,
     /// Entries of all tools together.
     entries: usize,
-    /// How often anything changed.
+    /// The number of changes.
     version: u64,
 }
 
@@ -125,18 +126,18 @@ impl Registry {
         self.version += 1;
     }
 
-    /// How often anything changed.
+    /// Returns the number of changes.
     pub(super) const fn version(&self) -> u64 {
         self.version
     }
 
-    /// Who offers `tool`, in the order of registration; several servers may.
+    /// Returns the servers that offer `tool`, in the order of registration; there may be several.
     #[must_use]
     pub fn lookup(&self, tool: &str) -> &[ToolEntry] {
         self.tools.get(tool).map_or(&[], Vec::as_slice)
     }
 
-    /// Who offers each of `tools`; without those that nobody offers.
+    /// Returns the servers that offer each of `tools`, without the tools that no server offers.
     #[must_use]
     pub fn lookup_batch<'t>(
         &self,

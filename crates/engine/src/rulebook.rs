@@ -30,7 +30,7 @@ impl RuleBook {
         }
     }
 
-    /// What `number` stands for.
+    /// Returns the rule behind `number`.
     pub(super) fn get(&self, number: u32) -> Option<&RuleInfo> {
         self.current.get(&number).or_else(|| self.past.get(&number))
     }

@@ -133,7 +133,7 @@ pub(super) fn denied_by_pin(
     event
 }
 
-/// Why the kernel kills a program whose file had changed.
+/// The reason for killing a program whose file had changed.
 const REFUSED_AT_EXEC: &str = "its executable changed since it was pinned, and is refused at exec";
 
 /// The answer that the client of a server gets whose program the kernel killed.
@@ -151,7 +151,7 @@ pub(super) fn too_many_denial(uid: u32, max: usize) -> Denial {
     }
 }
 
-/// What was to be stopped and could not be: the event says what happened, which is that it goes on.
+/// Changes an event about something that was to be stopped and could not be: it continues.
 pub fn runs_on(event: &mut Event, cause: &str) {
     if event.action != Action::Block {
         return;
@@ -218,7 +218,8 @@ pub(super) fn denied_by_policy(now: Timestamp, instance: &Instance) -> Event {
     event
 }
 
-/// What stood before a server cannot be compared: more was started meanwhile than is remembered.
+/// Builds the event that the launch of a server cannot be compared: more was started meanwhile than is
+/// remembered.
 pub(super) fn way_forgotten(now: Timestamp, instance: &Instance, serving: &Serving) -> Event {
     let kind = EventKind::EnforcementDegraded {
         component: "launchers".to_owned(),

@@ -16,7 +16,7 @@ const MAX_PATH: usize = 1024;
 /// Longest line of processes that is climbed.
 const MAX_DEPTH: usize = 64;
 
-/// What the latest processes executed.
+/// The files that the latest processes executed.
 #[derive(Debug, Default)]
 pub(super) struct Ways {
     of: BTreeMap<ProcessId, Way>,
@@ -33,7 +33,7 @@ struct Way {
     parent: ProcessId,
     files: Vec<ExecutedFile>,
     has_ended: bool,
-    /// It may have executed more, which was forgotten.
+    /// True if the process may have executed more, which was forgotten.
     is_partial: bool,
 }
 
@@ -112,10 +112,11 @@ impl Ways {
         self.of.get(&process).is_some_and(|way| !way.has_ended)
     }
 
-    /// What the first process of a launch that executed files executed before `serving`: nothing where that process
+    /// Returns the files that the first process of a launch executed before `serving`: none if that process
     /// serves itself.
     ///
     /// # Errors
+    ///
     /// Returns an error if a process of the launch was forgotten.
     pub(super) fn before(
         &self,
@@ -192,7 +193,7 @@ mod tests {
         ProcessId { pid, start: 1 }
     }
 
-    /// What each of these processes executed, by its number, its parent's, the path given to `execve`, and its command.
+    /// The executions of each process: its number, its parent's, the path given to `execve`, and its command.
     type Execs = &'static [(u32, u32, &'static str, &'static str)];
 
     const NPX: Execs = &[

@@ -9,7 +9,7 @@ use mcpmon_policy::Suppression;
 const MAX_SHOWN: usize = 100;
 /// Characters of a name that are typed.
 const MAX_TYPED: usize = 4 * MAX_SHOWN;
-/// What is advised where no command accepts what was found.
+/// The remedy if no command accepts the finding.
 const BY_HAND: &str = "in `mcp.suppressions` the name of this tool, or of its server, would be a pattern that others match \
                        too, so no command accepts it: whoever does writes the entry by hand";
 /// Rules that a command names.

@@ -21,7 +21,7 @@ mod tests {
         format!("{}{}", concat!("gl", "pat-"), "k9Xw2Lm4Qz7PbV3nR8tY")
     }
 
-    /// What became of one line of the client.
+    /// The outcome of one line of the client.
     struct Outcome {
         to_server: String,
         to_client: String,

@@ -6,7 +6,7 @@ use mcpmon_model::{RecentCall, RecentIntent, ServerId, Timestamp};
 
 /// Intents that are kept: the latest.
 const MAX_INTENTS: usize = 256;
-/// How long a call may be waited for: a person may be asked whether it may be made.
+/// The longest wait for a call: a person may be asked whether it may be made.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 /// The intents of one session, by time.

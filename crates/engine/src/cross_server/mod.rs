@@ -36,7 +36,7 @@ const PAUSE: Duration = Duration::from_secs(2);
 /// Earlier calls that are told of one match.
 const MAX_RELATED: usize = 10;
 
-/// What the rules say of `call`, in the order of their precedence.
+/// Returns the matches of the rules on `call`, in the order of their precedence.
 fn judge(policy: &Policy, window: &Window, call: &SharedCall) -> Vec<Crossing> {
     let rules = &policy.cross_server;
     if !rules.enabled || !call.several {
@@ -60,7 +60,7 @@ fn judge(policy: &Policy, window: &Window, call: &SharedCall) -> Vec<Crossing> {
     found.into_iter().flatten().filter(is_told).collect()
 }
 
-/// Why a server's rate limit refuses a call.
+/// Builds the reason why a server's rate limit refuses a call.
 fn over_rate(call: &SharedCall, limit: RateLimit, wait: Duration) -> String {
     format!(
         "server {} may be called {} times a minute and {} times at once; the next call may be made in {:.1} s",
@@ -183,8 +183,8 @@ impl<'a> CrossServerContext<'a> {
         Some(self.crossing(rule, reason, reads, evidence))
     }
 
-    /// What speaks for it that something sensitive, or just what was read, is passed on. What is near is so from some
-    /// time on.
+    /// Returns the evidence that something sensitive, or just read, is passed on. A recent read is evidence
+    /// from a certain time on.
     fn evidence(&self, is_near: impl Fn(Timestamp) -> bool) -> Vec<Evidence> {
         let mut found = EvidenceList::default();
         let outputs = self.window.outputs().take_while(|output| is_near(output.at));
@@ -234,7 +234,7 @@ impl<'a> CrossServerContext<'a> {
         known.server != self.call.server && known.action != Action::Block
     }
 
-    /// When the turn began: the calls before this one without a pause.
+    /// Returns the start of the turn: of the earlier calls without a pause.
     fn turn(&self) -> Timestamp {
         let mut start = self.call.at;
         for known in self.window.calls() {
@@ -293,7 +293,8 @@ fn latest<'a>(calls: impl Iterator<Item = &'a RecentCall>) -> Vec<&'a RecentCall
     calls.take(MAX_RELATED).collect()
 }
 
-/// What the earlier calls did, as a clause: one of each kind of evidence or, without evidence, the latest read.
+/// Describes the earlier calls, as a clause: one of each kind of evidence or, without evidence, the latest
+/// read.
 fn earlier_calls(reads: &[&RecentCall], evidence: &[Evidence]) -> String {
     let mut by_kind: BTreeMap<EvidenceKind, &Evidence> = BTreeMap::new();
     for evidence in evidence {
@@ -322,7 +323,7 @@ fn tool_of_server(tool: &str, server: &ServerId) -> String {
     format!("`{}` (server `{server}`)", shown(tool))
 }
 
-/// What a tool of a category does, as a verb with its object.
+/// Describes the effect of a category, as a verb with its object.
 const fn purpose(category: ToolCategory) -> &'static str {
     match category {
         ToolCategory::Send => "send data",

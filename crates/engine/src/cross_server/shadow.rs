@@ -18,7 +18,7 @@ use crate::{
 pub(crate) struct Visible {
     /// The registry's number of changes that this was made from.
     version: u64,
-    /// Whose names they are.
+    /// The client that makes the names.
     client: Client,
     names: BTreeMap<String, Vec<(ServerId, Timestamp)>>,
 }
@@ -61,8 +61,8 @@ fn visible(client: Client, server: &ServerId, tool: &str) -> String {
     scheme.map_or_else(|| tool.to_owned(), |scheme| scheme.visible(server.as_str(), tool))
 }
 
-/// Whose names count: the seeds' rule goes by bare names whatever the client makes of them. So does one whose client
-/// is not known.
+/// Returns the client whose naming counts: the blocking rule compares bare names whatever the client makes of
+/// them. So does a rule for an unknown client.
 pub(crate) const fn naming(decision: CrossServerDecision, client: Option<Client>) -> Client {
     match (decision, client) {
         (CrossServerDecision::Block, _) | (_, None) => Client::Bare,
@@ -70,7 +70,7 @@ pub(crate) const fn naming(decision: CrossServerDecision, client: Option<Client>
     }
 }
 
-/// Who else offers what a model calls by the name of `tool` of `server`.
+/// Returns the other servers that offer a tool a model calls by the same name as `tool` of `server`.
 ///
 /// `since` is when this tool was first listed on this host. The call of either server is stopped by
 /// `decision: block`. By default it is stopped where the client is known to give both one name, and the tool is the

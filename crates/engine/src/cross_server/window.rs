@@ -1,4 +1,4 @@
-//! What happened in a session a short while ago. Bounded in time, in number, and in bytes.
+//! The window of recent calls in a session. It is bounded in time, in number, and in bytes.
 
 use std::{
     collections::{BTreeMap, VecDeque, btree_map::Entry},
@@ -29,7 +29,7 @@ const MAX_BUCKETS: usize = 1024;
 pub struct Window {
     /// By time.
     calls: VecDeque<RecentCall>,
-    /// When each server was called, by time: of all that are in `calls`.
+    /// The times of each server's calls: of all that are in `calls`.
     times: BTreeMap<ServerId, VecDeque<Timestamp>>,
     /// By time.
     outputs: VecDeque<RecentOutput>,
@@ -50,7 +50,7 @@ impl Window {
         (checked, recent)
     }
 
-    /// What [`Self::admit`] says, with nothing counted yet: it counts once [`Self::take`] takes it.
+    /// Checks a call as [`Self::admit`] does, and counts nothing yet: it counts once [`Self::take`] takes it.
     pub fn check(&mut self, policy: &Policy, call: &SharedCall) -> (Checked, Option<Recent>) {
         self.prune(call.at, policy);
         let wanted = || {
@@ -142,7 +142,7 @@ impl Window {
         self.outputs.iter().rev()
     }
 
-    /// How often a server was called within a time, without a look at every call.
+    /// Returns the number of a server's calls within a time, without examining every call.
     pub(super) fn count_of(&self, server: &ServerId, now: Timestamp, within: Duration) -> usize {
         let count =
             |times: &VecDeque<Timestamp>| times.len() - times.partition_point(|at| now.since(*at) > within);

@@ -9,13 +9,13 @@ use super::{Full, Standing};
 /// A definition, as this process knows it.
 #[derive(Debug)]
 pub(crate) struct Entry {
-    /// What is kept of it.
+    /// The stored record of the definition.
     pub(crate) record: DefinitionRecord,
-    /// How it stands.
+    /// The standing of the definition.
     pub(crate) standing: Standing,
-    /// Whether a person was asked about it, as it is.
+    /// The state of approval of its current version.
     pub(crate) approval: Approval,
-    /// It was listed twice at once, with two definitions.
+    /// True if one list had it twice, with two definitions.
     pub(crate) is_contradicted: bool,
     /// As what it was written last, to know it again without reading it; `None` where that is not known.
     written: Option<Written>,
@@ -57,11 +57,11 @@ impl Written {
 pub(super) struct Place {
     /// Number of the list; 0 while it stood in none.
     pub(super) round: u64,
-    /// How often the list had been called changed by then.
+    /// The number of list changes announced by then.
     pub(super) epoch: u64,
 }
 
-/// How far the approval of a definition is.
+/// The state of the approval of a definition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Approval {
     /// Nobody was asked.
@@ -75,20 +75,20 @@ pub(crate) enum Approval {
     Waived,
 }
 
-/// What a list says of a definition.
+/// The relation of a listed definition to the known one.
 #[derive(Debug)]
 pub(crate) enum Sight {
-    /// It stands there as it did, in every byte.
+    /// The definition is listed byte for byte as before.
     Same,
-    /// It was seen for the first time.
+    /// The definition was seen for the first time.
     New,
-    /// It was read and is what it was.
+    /// The definition was parsed and is unchanged.
     Unchanged,
-    /// It was read and is not what it was.
+    /// The definition was parsed and differs.
     Changed(Box<Definition>),
-    /// It stood there already, the same.
+    /// The definition occurred already in this list, unchanged.
     Repeated,
-    /// It stood there already, with another definition than this one.
+    /// The definition occurred already in this list, with another content than this one.
     Contradicted(Box<Definition>),
     /// There is no room for it.
     Refused(Full),
@@ -144,14 +144,14 @@ impl Entry {
         self.place
     }
 
-    /// It stands in a list.
+    /// Records that it is in a list.
     pub(super) const fn seen_at(&mut self, place: Place, now: Timestamp) {
         self.place = place;
         self.is_contradicted = false;
         self.record.last_seen = now;
     }
 
-    /// It stands in no list any more.
+    /// Records that it is in no list any more.
     pub(super) const fn gone(&mut self) {
         self.place.round = 0;
         self.registered = None;
@@ -172,7 +172,7 @@ impl Entry {
         self.place.round > 0
     }
 
-    /// It stands in a list a second time.
+    /// Handles a second occurrence in one list.
     pub(super) fn repeated(&mut self, raw: RawJson<'_>, generation: u64) -> Sight {
         if self.is_written(raw.as_str(), generation) {
             return Sight::Repeated;
@@ -187,13 +187,14 @@ impl Entry {
         Sight::Contradicted(Box::new(other))
     }
 
-    /// How it is written, to know it again under `generation`.
+    /// Remembers the text, to recognise it under `generation`.
     pub(super) fn written(&mut self, raw: &str, generation: u64) {
         self.written = Some(Written::of(raw));
         self.generation = generation;
     }
 
-    /// What it is by now. Once it is what it was, the next change is told again, even if it is the last one.
+    /// Replaces the definition. Once it is what it was before, the next change is reported again, even if it
+    /// is the last one.
     pub(super) fn replace(&mut self, definition: Definition) {
         if self.baseline().hash == definition.hash {
             self.told = None;
@@ -210,12 +211,12 @@ impl Entry {
         self.record.share();
     }
 
-    /// What was found in it.
+    /// Sets the findings in it.
     pub(crate) fn inspected(&mut self, findings: Vec<Finding>) {
         self.record.findings = findings.into();
     }
 
-    /// What was found in another definition of its name.
+    /// Adds the findings in another definition with its name.
     pub(crate) fn also_inspected(&mut self, findings: Vec<Finding>) {
         let mut all = Findings::default();
         all.extend(self.record.findings.iter().cloned().chain(findings));
@@ -242,14 +243,14 @@ impl Entry {
         }
     }
 
-    /// What was accepted, where something else is listed.
+    /// Returns the accepted definition, if another one is listed.
     pub(crate) fn accepted(&self) -> Option<&Definition> {
         let pinned = self.record.pinned.as_ref();
         pinned.filter(|pinned| pinned.hash != self.record.seen.hash)
     }
 
-    /// What was listed first, where something else is by now and none was accepted. A change that was refused does not
-    /// become what the next one is compared with.
+    /// Returns the definition listed first, if another is listed by now and none was accepted. A change that
+    /// was refused does not become the base of the next comparison.
     pub(crate) const fn before(&self) -> Option<&Definition> {
         self.before.as_ref()
     }
@@ -269,7 +270,7 @@ impl Entry {
         }
     }
 
-    /// What it is compared with: its pin, or what was listed before.
+    /// Returns the definition it is compared with: its pin, or the version listed before.
     pub(super) fn baseline(&self) -> &Definition {
         self.record.pinned.as_ref().unwrap_or(&self.record.seen)
     }
@@ -280,7 +281,7 @@ impl Entry {
         self.told.replace(hash) != Some(hash)
     }
 
-    /// What is to be registered, where that is not done yet; notes that it is.
+    /// Returns the digest to register, if that is not done yet, and notes that it is done.
     pub(super) fn unregistered(&mut self) -> Option<Digest> {
         let hash = self.record.seen.hash;
         let is_due = self.is_listed() && self.registered != Some(hash);
@@ -290,12 +291,12 @@ impl Entry {
         })
     }
 
-    /// It is registered no more.
+    /// Removes it from the registry.
     pub(super) const fn unregister(&mut self) {
         self.registered = None;
     }
 
-    /// What was found, unless it is suppressed.
+    /// Returns the findings that are not suppressed.
     pub(crate) fn findings(&self, now: Timestamp, policy: &Policy) -> impl Iterator<Item = &Finding> {
         let DefinitionKey { identity, name, .. } = &self.record.key;
         let found = self.record.findings.iter();

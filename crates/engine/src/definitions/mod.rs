@@ -1,5 +1,5 @@
-//! What servers offer: every definition that was listed, how it compares with its pin, and what is known of the
-//! lists it came in. Bounded; keeps nothing of what passed but its latest state.
+//! Offers of servers: every listed definition, its relation to its pin, and the state of the lists it came
+//! in. The size is bounded, and only the latest state is kept.
 
 mod entry;
 mod offer;
@@ -24,11 +24,11 @@ const MAX_SERVERS: usize = 4096;
 #[derive(Debug, Default)]
 pub(super) struct DefinitionBook(BTreeMap<PinKey, Offers>);
 
-/// What one server offers.
+/// The offer of one server.
 #[derive(Debug, Default)]
 pub(super) struct Offers {
     offers: [Offer; KINDS],
-    /// How the server itself stands, as the policy in force has it.
+    /// The admission of the server under the policy in force.
     pub(super) admission: Admission,
     /// A definition for which the whole server is refused.
     pub(super) poisoned: Option<(DefinitionKind, String)>,
@@ -41,7 +41,7 @@ pub(super) struct Offers {
 const KINDS: usize = 5;
 
 impl Offers {
-    /// What is known of a server that was not seen.
+    /// Returns the offer of a server that was not seen.
     pub(super) fn of_stranger(server: &ServerId, policy: &Policy) -> Self {
         Self {
             admission: admission(policy, server),
@@ -99,7 +99,7 @@ const fn index(kind: DefinitionKind) -> usize {
 }
 
 impl DefinitionBook {
-    /// What `identity` offers; `None` where it was not seen.
+    /// Returns the offer of `identity`; `None` if it was not seen.
     pub(super) fn get(&self, identity: &PinKey) -> Option<&Offers> {
         self.0.get(identity)
     }
@@ -160,7 +160,7 @@ impl DefinitionBook {
         self.0.values().flat_map(Offers::entries)
     }
 
-    /// How many servers and tools there are; it only grows.
+    /// Returns the number of servers and tools; it only grows.
     pub(super) fn extent(&self) -> usize {
         let tools = self
             .0

@@ -28,17 +28,18 @@ pub(crate) struct Offer {
     beside: usize,
     /// Number of the list that is or was read last.
     round: u64,
-    /// How often the list was called changed.
+    /// The number of announced changes of the list.
     epoch: u64,
-    /// How many items the list has so far.
+    /// The number of items so far.
     items: usize,
-    /// Whose list is read, from its first page on; `None` between lists, and where pages are missing.
+    /// The session whose list is read, from its first page on; `None` between lists, and if pages are
+    /// missing.
     reading: Option<Option<SessionId>>,
     /// Something in the latest list had no room.
     is_overfull: bool,
 }
 
-/// Why a definition is not kept, and so cannot be offered.
+/// The reason why a definition is not kept, and so cannot be offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Full {
     /// The list is too long.
@@ -56,7 +57,7 @@ pub(crate) enum Full {
     /// Together they are too long.
     #[error("all of a kind may have {} MiB", MAX_TEXT >> 20)]
     Text,
-    /// It is too long.
+    /// The definition is too long.
     #[error("one may have {} MiB", MAX_DEFINITION >> 20)]
     Length,
     /// Its name is too long.
@@ -64,16 +65,17 @@ pub(crate) enum Full {
     Name,
 }
 
-/// Whose page is read, when, and by what.
+/// The context of a page: server, list, time and settings.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Page<'a> {
-    /// When it came.
+    /// The time it arrived.
     pub(crate) now: Timestamp,
-    /// Whose it is.
+    /// The server.
     pub(crate) identity: &'a PinKey,
-    /// What it lists.
+    /// The kind of its definitions.
     pub(crate) kind: DefinitionKind,
-    /// Which patterns and neighbours hold: what was inspected under others is inspected anew.
+    /// The generation of patterns and neighbours: a definition inspected under another one is inspected
+    /// again.
     pub(crate) generation: u64,
     /// The policy in force.
     pub(crate) policy: &'a Policy,
@@ -127,7 +129,7 @@ impl Offer {
             .map(|(name, _)| name.as_str())
     }
 
-    /// What is listed and not registered yet; it is taken to be registered from now on.
+    /// Takes the listed definitions that are not registered yet; they count as registered from now on.
     pub(crate) fn take_unregistered(&mut self) -> impl Iterator<Item = (&str, Digest)> {
         let entries = self.entries.iter_mut();
         entries.filter_map(|(name, entry)| Some((name.as_str(), entry.unregistered()?)))
@@ -335,12 +337,12 @@ impl Offer {
     }
 }
 
-/// What the end of a list shows.
+/// The result of reading a whole list.
 #[derive(Debug, Default)]
 pub(crate) struct Ended {
-    /// What is there no more.
+    /// The names that are gone.
     pub(crate) gone: Vec<String>,
-    /// What took the place of something gone, alike in all but the name: the new name and the old one.
+    /// The names that replaced others with the same content: the new name and the old one.
     pub(crate) renamed: Vec<(String, String)>,
 }
 

@@ -1,9 +1,9 @@
-//! How a definition stands: against its pin, and by what was found in it.
+//! Standing of a definition: its relation to its pin, and its findings.
 
 use mcpmon_model::{DefinitionRecord, Severity, Timestamp};
 use mcpmon_policy::{FirstUse, OnChange, OnDetection, Policy};
 
-/// How a definition stands, by a policy.
+/// The standing of a definition under a policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Standing {
     /// Against its pin.
@@ -12,7 +12,7 @@ pub(crate) struct Standing {
     pub(crate) danger: Option<(Severity, usize)>,
 }
 
-/// How a definition compares with its pin.
+/// The relation of a definition to its pin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum PinStanding {
     /// Definitions are not compared.
@@ -24,12 +24,12 @@ pub(crate) enum PinStanding {
     New,
     /// There is no pin, and nothing is trusted without one.
     Unpinned,
-    /// It differs.
+    /// The definition differs from its pin.
     Changed,
 }
 
 impl Standing {
-    /// How `record` stands at `now`.
+    /// Returns the standing of `record` at `now`.
     pub(crate) fn of(record: &DefinitionRecord, now: Timestamp, policy: &Policy) -> Self {
         let is_approved = record.approved_by.is_some()
             && record
@@ -81,7 +81,7 @@ impl PinStanding {
         self == Self::New && policy.first_use == FirstUse::Pin
     }
 
-    /// What is done about it.
+    /// Returns the effect of the difference.
     pub(crate) const fn effect(self, policy: &Policy) -> OnChange {
         match self {
             Self::Off | Self::Match | Self::New => OnChange::Allow,

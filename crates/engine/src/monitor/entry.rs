@@ -6,7 +6,7 @@ use mcpmon_detect::launch::Stage;
 
 use crate::instances::Serving;
 
-/// How long a process that only may be the server must live before it is taken for it. A package manager
+/// The time for which a process that may be the server must live before it is taken for it. A package manager
 /// runs short-lived helpers before the server.
 const CANDIDATE_AGE: Duration = Duration::from_secs(2);
 

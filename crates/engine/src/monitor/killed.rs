@@ -6,8 +6,8 @@ use super::Monitor;
 use crate::order::Judgement;
 
 impl Monitor {
-    /// Why nothing at all may be asked of a server in this session; `None` where no person stopped it. For what is no
-    /// message: those are judged one by one.
+    /// Returns the denial of everything sent to a server in this session; `None` if no person stopped it. It
+    /// is for requests that are not messages: messages are judged one by one.
     #[must_use]
     pub fn halted(&self, session: Option<&SessionId>) -> Option<Denial> {
         let objection = self.traffic.stop_of(session)?;

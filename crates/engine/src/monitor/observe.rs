@@ -22,7 +22,7 @@ pub enum Observation<'a> {
     Message(&'a Conversation, &'a Message<'a>),
     /// Something on the wire was no message, or may not pass.
     Incident(&'a Conversation, &'a Incident),
-    /// What was asked of a message is answered.
+    /// The answer to what the judgement of a message asked.
     Shared(&'a Conversation, &'a Message<'a>, Box<Ask>, Shared),
     /// A conversation is part of a session with these others.
     Joined(&'a Conversation, Company<'a>),
@@ -31,7 +31,7 @@ pub enum Observation<'a> {
     /// Something that has to do with tools passed between an agent and a model. The verdict on tools that are offered
     /// or listed may be to leave some out; on anything else it lets through or stops.
     Llm(&'a Exchange, &'a Spoken<'a>),
-    /// What was asked of a call that a model wants, or a provider made, is answered.
+    /// The answer to what the judgement of a model's intent, or of a provider's call, asked.
     LlmShared(&'a Exchange, &'a Spoken<'a>, Box<Ask>, Shared),
     /// A request to a model was read, and these secrets were found in it ([`Monitor::redact_text`]).
     Redacted(&'a Exchange, &'a Tally),
@@ -49,9 +49,9 @@ pub enum Observation<'a> {
     Hashed {
         /// Its server.
         instance: InstanceId,
-        /// What the order to hash said.
+        /// The number of the order to hash.
         attempt: u64,
-        /// What was hashed.
+        /// The hashed files.
         files: Box<ServerFiles>,
         /// Names of its variables, never their values.
         environment: Vec<String>,
@@ -122,13 +122,13 @@ impl Monitor {
         self.traffic.know(servers);
     }
 
-    /// Which servers `session` speaks with in sight of other processes, which judge and count those calls: all that
-    /// there are. For one who sees no conversation itself.
+    /// Sets the servers that `session` talks to in sight of other processes, which judge and count those
+    /// calls: all of them. It is for a layer that sees no conversation itself.
     pub fn know_members(&mut self, session: Option<&SessionId>, members: &[PinKey]) {
         self.traffic.know_members(session, members);
     }
 
-    /// Where files lie on this host, beside the places that every host has.
+    /// Sets the places of files on this host, besides those that every host has.
     pub fn know_places(&mut self, places: Places) {
         self.traffic.know_places(places);
     }
@@ -139,13 +139,13 @@ impl Monitor {
         Traffic::lookups(message)
     }
 
-    /// What the paths of the message that is observed next lead to.
+    /// Sets the resolved paths of the message that is observed next.
     pub fn know_files(&mut self, real: Vec<RealPath>) {
         self.traffic.know_files(real);
     }
 
-    /// What is to be replaced in a text on its way to a model, in the order of the text; none while policy only
-    /// observes. What was found is noted in `tally`, to be observed once the whole request was read.
+    /// Returns the replacements in a text on its way to a model, in the order of the text; none while the
+    /// policy only observes. Findings are counted in `tally`, to be observed once the whole request was read.
     pub fn redact_text(&mut self, now: Timestamp, text: &str, tally: &mut Tally) -> Vec<Redaction> {
         self.traffic.adopt(now, &self.policy);
         self.traffic.redact(now, text, tally)
@@ -156,13 +156,13 @@ impl Monitor {
         self.traffic.records()
     }
 
-    /// Which server offers which tool.
+    /// Returns the registry of tools and servers.
     #[must_use]
     pub const fn registry(&self) -> &Registry {
         self.traffic.registry()
     }
 
-    /// Which server offers which tool, to be told of servers that other processes watch.
+    /// Returns the registry of tools and servers, to be extended with servers that other processes watch.
     pub const fn registry_mut(&mut self) -> &mut Registry {
         self.traffic.registry_mut()
     }
@@ -180,9 +180,9 @@ impl Monitor {
         self.traffic.is_listed(server, tool)
     }
 
-    /// What every rule says of a call, in the order of precedence, those behind the first that blocks too; nothing is
-    /// recorded and nothing follows. What was looked up for it ([`Self::know_files`]) counts. What is shared with other
-    /// judges (sequences of calls, rates) is not asked.
+    /// Returns the opinion of every rule on a call, in the order of precedence, also of those after the first
+    /// that blocks; nothing is recorded and nothing follows. Paths resolved for it ([`Self::know_files`])
+    /// count. State shared with other sessions (sequences of calls, rates) is not checked.
     pub fn explain(&mut self, now: Timestamp, conversation: &Conversation, call: &Call<'_>) -> Vec<Opinion> {
         self.traffic.adopt(now, &self.policy);
         self.traffic.explain(now, conversation, call)

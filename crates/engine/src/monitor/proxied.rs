@@ -14,9 +14,9 @@ const MOST: usize = 1024;
 /// A session that has a proxy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proxied {
-    /// Which it is.
+    /// The session.
     pub session: SessionId,
-    /// What everything in it comes from.
+    /// The process at the root of the session.
     pub root: ProcessId,
     /// Control group that is its own.
     pub cgroup: Option<u64>,

@@ -1178,7 +1178,8 @@ fn a_declared_server_inside_another_is_known_by_its_launcher() {
     assert_eq!(orders(&serves), ["hash 12"]);
 }
 
-/// What a runner starts goes by another name often enough; a name that the policy knows has its own rules.
+/// A server behind the runner of another one often goes by another name; a name that the policy knows has its
+/// own rules.
 #[test_case("thing-mcp" => vec!["hash 11"]; "no rule knows it")]
 #[test_case("mcp-server-fetch" => vec!["track 11 as 2/2", "starter 10", "hash 11"]; "declared")]
 #[test_case("mcp-server-time" => vec!["track 11 as 2/0", "starter 10", "kill 2", "hash 11"]; "refused by name")]
@@ -1293,7 +1294,7 @@ fn a_server_refused_by_a_new_policy_is_stopped_while_it_runs() {
     );
 }
 
-/// What an interpreter with a package gives.
+/// Returns the files of an interpreter with a package.
 fn interpreted(interpreter: &str, script: &str, writers: Writers) -> ServerFiles {
     let file = |path: &str, content: &str| {
         Part::Hashed(PinnedFile {

@@ -1,4 +1,4 @@
-//! Which processes belong to a server, and which egress lists hold for them.
+//! Tracking of the processes of servers, and of the egress lists that hold for them.
 
 use mcpmon_model::{InstanceId, ProcessId};
 use mcpmon_policy::network::table::LIST_KILLED;

@@ -1,4 +1,5 @@
-//! What a name says of itself that stands for no known tool: that it is an MCP tool's at all, and of which server.
+//! Guesses about a name that belongs to no known tool: whether it is an MCP tool's at all, and of which
+//! server.
 
 use mcpmon_model::{ServerId, ToolName};
 
@@ -33,11 +34,11 @@ pub fn parts(name: &str) -> impl Iterator<Item = (&str, &str)> {
     parts.filter(|(server, tool)| !server.is_empty() && !tool.is_empty())
 }
 
-/// What clients put between a server's name and a tool's.
+/// The separators that clients put between a server's name and a tool's.
 const BETWEEN: [char; 5] = ['_', '-', ':', '/', '.'];
 
-/// What `name` can stand for that is no known tool's: a tool of one of `servers`, or else of a server that nobody
-/// knows. Nothing where no scheme left its mark in it: then it is no MCP tool's.
+/// Returns the possible meanings of a `name` that belongs to no known tool: a tool of one of `servers`, or
+/// else of an unknown server. None if no scheme left its mark in the name, which then is not an MCP tool's.
 pub fn guesses<'s>(
     name: &str,
     client: Option<Client>,
@@ -110,13 +111,14 @@ impl Scheme {
     }
 }
 
-/// What stands behind `start` in a name. Marks count however they are spelled: agents find tools in any case.
+/// Returns the part after `start` in a name. Marks count in any case: agents find tools however they are
+/// spelled.
 fn behind<'n>(name: &'n str, start: &str) -> Option<&'n str> {
     let (head, rest) = name.split_at_checked(start.len())?;
     head.eq_ignore_ascii_case(start).then_some(rest)
 }
 
-/// What stands before `end`.
+/// Returns the part before `end`.
 fn before<'n>(name: &'n str, end: &str) -> Option<&'n str> {
     let (rest, tail) = name.split_at_checked(name.len().checked_sub(end.len())?)?;
     tail.eq_ignore_ascii_case(end).then_some(rest)

@@ -1,4 +1,4 @@
-//! Which tools a name can stand for, of those that are known.
+//! Index of names: the known tools a name can stand for.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
@@ -6,7 +6,7 @@ use mcpmon_model::ServerId;
 
 use super::{Client, SCHEMES, Scheme};
 
-/// What a name that a model used can stand for.
+/// A tool that a name used by a model can stand for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Candidate<'a> {
     /// The server.
@@ -45,7 +45,8 @@ impl Names {
         Self { tools, index }
     }
 
-    /// What `name` can stand for, with `client` where that is known. Several tools: it is ambiguous, and the
+    /// Returns the tools `name` can stand for, for `client` if that is known. With several tools the name is
+    /// ambiguous, and the strictest verdict on any of them holds. Several tools: it is ambiguous, and the
     /// strictest of what holds for them holds.
     ///
     /// What a client calls itself is only a hint: where its own scheme did not make the name, any other may have

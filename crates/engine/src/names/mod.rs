@@ -1,5 +1,5 @@
-//! How clients rename tools before a model sees them, as data; and which tool of which server a name that a model
-//! used can stand for.
+//! Names of tools: the schemes by which clients rename tools before a model sees them, as data; and the tool
+//! that a name used by a model stands for.
 
 mod guess;
 mod index;
@@ -40,14 +40,14 @@ pub enum Client {
     AgentsSdk,
     /// `LangChain` adapters and Pydantic AI with prefixes.
     Prefixed,
-    /// Whoever puts a colon between server and tool.
+    /// A client that puts a colon between server and tool.
     Colon,
 }
 
-/// How a client makes a name.
+/// The scheme by which a client makes a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scheme {
-    /// Whose scheme it is.
+    /// The client.
     pub client: Client,
     prefix: &'static str,
     between: &'static str,
@@ -56,11 +56,11 @@ pub struct Scheme {
     server_keeps: &'static str,
     /// The same for a tool's name.
     tool_keeps: &'static str,
-    /// What stands for a character that does not stay.
+    /// The replacement of a character that is not kept.
     instead: &'static str,
     /// Longest name of a server, characters.
     server_length: usize,
-    /// What becomes of a name that is too long.
+    /// The treatment of a name that is too long.
     length: Length,
 }
 
@@ -73,7 +73,7 @@ enum Order {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Length {
-    /// It stays.
+    /// The name stays.
     Any,
     /// Its beginning stays.
     Cut(usize),
@@ -253,8 +253,8 @@ const AGENTS: [(&str, Client); 11] = [
     ("githubcopilotchat/", Client::Copilot),
 ];
 
-/// How clients call themselves, by the beginning in lower case. Libraries that any client is built with are not
-/// among them: who uses one may put prefixes in front, or not.
+/// The prefixes in lower case of clients' own names. Libraries that any client may be built with are not
+/// among them, because their users may put prefixes in front, or not.
 const CLIENTS: [(&str, Client); 14] = [
     ("claude-code", Client::ClaudeCode),
     ("claude-ai", Client::ClaudeCode),
@@ -305,7 +305,7 @@ impl Scheme {
         self.length.applied(name)
     }
 
-    /// What stands for `server` in such names.
+    /// Returns the form of `server` in such names.
     fn server(&self, server: &str) -> String {
         let kept = kept(server, self.server_keeps, self.instead);
         kept.chars().take(self.server_length).collect()

@@ -13,7 +13,7 @@ pub struct PinBook(BTreeMap<PinKey, BTreeMap<u32, Pins>>);
 /// One accepted set, as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PinSet {
-    /// What it belongs to.
+    /// The owner of the pins.
     pub key: PinKey,
     /// Its number among the sets of that key; later ones are higher.
     pub number: u32,
@@ -30,7 +30,7 @@ pub struct Added {
     pub replaced: Option<u32>,
 }
 
-/// What is accepted for one key.
+/// The accepted sets of one key.
 #[derive(Clone, Copy, Debug)]
 pub enum Accepted<'a> {
     /// Nothing; a first set may be added.
@@ -54,7 +54,7 @@ impl Accepted<'_> {
     }
 }
 
-/// Why nothing more is pinned without approval.
+/// The reason why nothing more is pinned without approval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 pub enum Full {
     /// One user has as many pinned packages as one may have.
@@ -75,7 +75,7 @@ impl PinBook {
     /// Most bytes of manifests; beyond, a package is pinned by its digest alone.
     pub const MAX_MANIFESTS: usize = 64 << 20;
 
-    /// What is accepted for `key`.
+    /// Returns the accepted sets of `key`.
     #[must_use]
     pub fn accepted(&self, key: &PinKey) -> Accepted<'_> {
         match (self.0.get(key), self.full(key.uid)) {
@@ -159,7 +159,7 @@ impl PinBook {
         self.0.len() < before
     }
 
-    /// How many keys there are.
+    /// Returns the number of keys.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
@@ -171,7 +171,7 @@ impl PinBook {
         self.0.is_empty()
     }
 
-    /// Who has no room for another first start.
+    /// Returns the users without capacity for another first start.
     #[must_use]
     pub fn without_room(&self) -> Vec<Full> {
         if self.0.len() >= Self::MAX_KEYS {

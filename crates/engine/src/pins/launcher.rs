@@ -1,4 +1,4 @@
-//! What a server was started by, compared with what started it before.
+//! Launchers of a server, compared with those that started it before.
 //!
 //! One server is started in several ways: by npx, by its script, by what a scan found. A start without a launcher has
 //! nothing to compare. A launcher of a name that no set has is trusted as a first use; any other name is that of a
@@ -11,14 +11,14 @@ use mcpmon_policy::{Mode, OnChange, Pinning};
 
 use super::{Accepted, LauncherFiles, Mismatch, PinBook, PinVerdict, PinnedFile, Pins, Writers, on_change};
 
-/// How a launcher compares with those of the accepted sets.
+/// The relation of a launcher to those of the accepted sets.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum LauncherMatch<'a> {
     /// A set has it.
     Same,
     /// No set has one of its name, and launchers are called so.
     New(&'a PinnedFile),
-    /// It is not the pinned one, or there is none.
+    /// The launcher is not the pinned one, or missing.
     Differs {
         actual: &'a PinnedFile,
         pinned: Option<&'a PinnedFile>,

@@ -29,14 +29,14 @@ pub struct Pins {
     pub script: Option<PinnedFile>,
     /// The package, where the server has one.
     pub package: Option<PackagePin>,
-    /// What started it, where that was not the server itself.
+    /// The launcher, if the server was not started directly.
     pub launcher: Option<PinnedFile>,
 }
 
-/// What is kept of a package that was trusted.
+/// The pinned state of a trusted package.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PackagePin {
-    /// Where it was; told to the user and not compared.
+    /// Its directory; shown to the user and not compared.
     pub root: PathBuf,
     /// Digest of its manifest.
     pub digest: Digest,
@@ -47,15 +47,15 @@ pub struct PackagePin {
 /// A part that differs from its pin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mismatch {
-    /// Which part.
+    /// The part.
     pub part: PinPart,
-    /// Where it is; where it was, if it is gone.
+    /// Its path; the former one if it is gone.
     pub path: PathBuf,
-    /// Where it was pinned; `None` where the part is new.
+    /// The path when it was pinned; `None` if the part is new.
     pub pinned_path: Option<PathBuf>,
     /// The pin; `None` where the part is new.
     pub expected: Option<Digest>,
-    /// What is there; `None` where the part is gone.
+    /// The current hash; `None` if the part is gone.
     pub actual: Option<Digest>,
     /// Files of a package that changed, at most [`Manifest::MAX_CHANGES`].
     pub changed_files: Vec<String>,
@@ -71,15 +71,15 @@ impl Mismatch {
 /// A part that could not be compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unhashed {
-    /// Which part.
+    /// The part.
     pub part: PinPart,
-    /// What could not be hashed; empty where that is not known.
+    /// The file that could not be hashed; empty if that is not known.
     pub path: PathBuf,
-    /// Why, for the user.
+    /// The cause, for the user.
     pub cause: String,
 }
 
-/// How a start compares with its pins, and what follows.
+/// The relation of a start to its pins, and the consequences.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PinVerdict {
     /// The comparison in one word.
@@ -88,11 +88,11 @@ pub struct PinVerdict {
     pub mismatches: Vec<Mismatch>,
     /// Parts that could not be compared.
     pub unhashed: Vec<Unhashed>,
-    /// Why a first start was not pinned though it could be.
+    /// The reason why a first start was not pinned although it could be.
     pub full: Option<Full>,
-    /// What is done about it.
+    /// The action taken.
     pub action: Action,
-    /// What is accepted from now on without anybody's approval.
+    /// The pins accepted from now on without approval.
     pub store: Option<NewPins>,
 }
 
@@ -101,11 +101,11 @@ pub struct PinVerdict {
 pub struct NewPins {
     /// The files.
     pub pins: Pins,
-    /// Why.
+    /// The ground of acceptance.
     pub ground: Ground,
 }
 
-/// Why files are accepted without approval.
+/// The ground on which files are accepted without approval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ground {
     /// Nothing was pinned before the launch they belong to.
@@ -402,7 +402,7 @@ pub struct Unpinnable;
 impl TryFrom<ServerFiles> for Pins {
     type Error = Unpinnable;
 
-    /// What an approval pins: the files as they are.
+    /// Builds the pins of an approval: the files in their current state.
     fn try_from(files: ServerFiles) -> Result<Self, Unpinnable> {
         Ok(Self {
             executable: settled(files.executable)?,
@@ -504,7 +504,7 @@ pub(super) fn pin_denial(reason: String, remedy: Option<String>) -> Denial {
     }
 }
 
-/// What to do where a difference is right.
+/// Builds the remedy for a difference that is intended.
 pub(super) fn approval(server: &ServerId) -> String {
     format!(
         "if this is expected, run `{}`, then start it again",

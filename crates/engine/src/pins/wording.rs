@@ -8,7 +8,7 @@ use super::{Mismatch, PinVerdict, Unhashed, approval, pin_denial, trusting};
 const NAMED: usize = 3;
 
 impl PinVerdict {
-    /// What is wrong with the server, as a clause without its name.
+    /// Describes the problem with the server, as a clause without its name.
     #[must_use]
     pub fn cause(&self) -> String {
         match self.state {
@@ -40,7 +40,8 @@ impl PinVerdict {
         pin_denial(self.cause(), self.remedy(server))
     }
 
-    /// Why `server` was refused or reported, with the remedy; `None` where nothing stands against it.
+    /// Returns the reason why `server` was refused or reported, with the remedy; `None` if there is no
+    /// problem.
     #[must_use]
     pub fn reason(&self, server: &ServerId) -> Option<String> {
         if let Some(full) = self.full {

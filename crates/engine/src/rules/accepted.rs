@@ -1,4 +1,4 @@
-//! What suppressions may name.
+//! Rules that suppressions may name.
 
 use mcpmon_model::BUILT_IN;
 

@@ -22,22 +22,22 @@ impl Rule for ArgumentContent {
 /// Its name for what a server answers.
 pub(crate) const OUTPUT_RULE: &str = "output_secrets";
 
-/// What a client gives a server, or a server answers, and the secrets in it.
+/// A text that a client gives to a server, or that a server answers, with the secrets in it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Given<'a> {
     /// The policy in force.
     pub(crate) policy: &'a Policy,
-    /// What is inspected.
+    /// The subject of the inspection.
     pub(crate) subject: Subject,
-    /// What a secret in it does.
+    /// The effect of a secret in it.
     pub(crate) on_secret: OnSecret,
-    /// Who gets it, or says it.
+    /// The server that gets it, or says it.
     pub(crate) server: &'a ServerId,
-    /// When.
+    /// The time.
     pub(crate) now: Timestamp,
     /// The tool or prompt, the resource or the method: what suppressions and events name.
     pub(crate) name: &'a str,
-    /// What was found in it.
+    /// The secrets found.
     pub(crate) secrets: &'a [Secret],
     /// True if it means the same with another text in it.
     pub(crate) is_replaceable: bool,
@@ -75,7 +75,7 @@ impl<'a> Given<'a> {
         }
     }
 
-    /// What stands against it; `what` says what it is.
+    /// Returns the objection to it; `what` describes it.
     pub(crate) fn objection(&self, what: impl Fn() -> String) -> Option<Objection> {
         let alarming = self.alarming();
         let worst = alarming

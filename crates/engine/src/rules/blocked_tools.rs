@@ -16,7 +16,7 @@ impl Rule for BlockedTools {
     }
 }
 
-/// What stands against a tool that somebody knows by `name`, whoever's it is.
+/// Returns the objection to a tool that a model knows by `name`, whichever server it belongs to.
 pub(crate) fn blocked(policy: &Policy, name: &str, subject: impl Fn() -> String) -> Option<Objection> {
     let mut blocked = policy
         .rules

@@ -1,4 +1,4 @@
-//! What holds where no rule matches.
+//! Default decision for uses that no rule matches.
 
 use mcpmon_model::{DefinitionKind, Severity};
 use mcpmon_policy::{Decision, Rules};

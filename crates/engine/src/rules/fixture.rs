@@ -1,4 +1,4 @@
-//! What the tests of rules need: a server with a few definitions, without a Monitor around it.
+//! Fixtures for tests of rules: a server with a few definitions, without a Monitor around it.
 
 use mcpmon_detect::{arguments::Arguments, protected_paths::NO_FILES, secrets};
 use mcpmon_model::{
@@ -91,12 +91,12 @@ impl Stage {
         self.offers().renew(&server, Timestamp(0), &policy);
     }
 
-    /// What `rule` says of the use of a tool.
+    /// Returns the effect of `rule` on the use of a tool.
     pub(super) fn judge(&mut self, rule: &dyn Rule, tool: &str) -> Option<Effect> {
         self.judge_kind(rule, DefinitionKind::Tool, tool)
     }
 
-    /// What `rule` says of a call with these arguments.
+    /// Returns the objection of `rule` to a call with these arguments.
     pub(super) fn judge_call(&mut self, rule: &dyn Rule, tool: &str, arguments: &str) -> Option<Objection> {
         self.in_call(tool, arguments, |scene| rule.judge(scene))
     }
@@ -139,12 +139,12 @@ impl Stage {
         })
     }
 
-    /// What `rule` says of the use of something.
+    /// Returns the effect of `rule` on the use of an item.
     pub(super) fn judge_kind(&mut self, rule: &dyn Rule, kind: DefinitionKind, name: &str) -> Option<Effect> {
         self.object(rule, kind, name).map(|objection| objection.effect)
     }
 
-    /// What `rule` has against the use of something.
+    /// Returns the objection of `rule` to the use of an item.
     pub(super) fn object(&mut self, rule: &dyn Rule, kind: DefinitionKind, name: &str) -> Option<Objection> {
         let offers = self
             .book
@@ -161,7 +161,7 @@ impl Stage {
         rule.judge(&scene)
     }
 
-    /// What `rule` says of the server itself.
+    /// Returns the effect of `rule` on the server itself.
     pub(super) fn judge_server(&mut self, rule: &dyn Rule) -> Option<Effect> {
         let offers = self
             .book

@@ -1,14 +1,14 @@
-//! What the rules are, in a line each, for whoever asks which of them there are.
+//! Guide to the rules: one line for each, for `policy explain`.
 
 /// One rule of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct About {
-    /// What events call it; several where it can say several things. Empty where it speaks by the ids of the
+    /// Its names in events; several if it can report several things. Empty if it reports under the ids of the
     /// configuration.
     pub names: &'static [&'static str],
     /// The keys of the configuration that it goes by; empty where none changes it.
     pub keys: &'static [&'static str],
-    /// What it does.
+    /// The effect of the rule.
     pub what: &'static str,
 }
 
@@ -122,8 +122,8 @@ pub const GUIDE: &[About] = &[
     },
 ];
 
-/// What stands beside that order: rules over messages, sessions and requests to models. Each speaks where it applies,
-/// and one that blocks stops what the others let through.
+/// The rules outside that order: over messages, sessions and requests to models. Each applies to its own
+/// subjects, and one that blocks stops uses that the others let through.
 pub const BESIDE: &[About] = &[
     About {
         names: &["servers"],

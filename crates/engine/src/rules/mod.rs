@@ -49,26 +49,26 @@ use super::{
     wording::{command, explaining, shown},
 };
 
-/// What is to be used, and everything that speaks for or against it.
+/// The use to be judged, with everything that speaks for or against it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scene<'a> {
     /// The policy in force.
     pub(super) policy: &'a Policy,
     /// The server.
     pub(super) server: &'a ServerId,
-    /// What it offers.
+    /// The offer of the server.
     pub(super) offers: &'a Offers,
-    /// What of it is to be used.
+    /// The item to be used.
     pub(super) used: Used<'a>,
-    /// When.
+    /// The time.
     pub(super) now: Timestamp,
     /// The call, where a tool is to be called; a tool that is only listed is judged without.
     pub(super) call: Option<Calling<'a>>,
-    /// It is listed, and not used yet.
+    /// True if it is being listed, and not used yet.
     pub(super) is_listing: bool,
     /// Another layer reads the lists of its server, and tells whether they are fresh.
     pub(super) is_listed_elsewhere: bool,
-    /// What is known of the files that it names.
+    /// The resolved files that it names.
     pub(super) files: &'a Files,
 }
 
@@ -83,49 +83,49 @@ pub(super) struct Calling<'a> {
     pub(super) secrets: &'a [Secret],
 }
 
-/// What is to be used.
+/// The item to be used.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Used<'a> {
     /// Something that was, or should have been, listed.
     Offered {
-        /// What kind of thing.
+        /// The kind of item.
         kind: DefinitionKind,
         /// Its name.
         name: &'a str,
-        /// What is known of it.
+        /// The known entry of the item.
         entry: Option<&'a Entry>,
     },
     /// The server, in another way.
     Server,
 }
 
-/// What a rule has against a use.
+/// The objection of a rule to a use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Objection {
-    /// Which rule: one of the program, or the id of one of the configuration.
+    /// The rule: one of the program, or the id of one of the configuration.
     pub(super) rule: Cow<'static, str>,
-    /// What is to follow.
+    /// The effect.
     pub(super) effect: Effect,
-    /// How bad it is.
+    /// The severity.
     pub(super) severity: Severity,
-    /// Why, in a sentence without a full stop.
+    /// The reason, as a sentence without a full stop.
     pub(super) reason: String,
     /// A command that helps.
     pub(super) remedy: Option<String>,
 }
 
-/// What follows from an objection.
+/// The effect of an objection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Effect {
-    /// It is noted.
+    /// The use is noted.
     Audit,
-    /// It is stopped.
+    /// The use is stopped.
     Block,
 }
 
 /// A rule. It sees one use and answers for itself alone.
 trait Rule: Sync {
-    /// What stands against the use of `scene`.
+    /// Returns the objection to the use of `scene`.
     fn judge(&self, scene: &Scene<'_>) -> Option<Objection>;
 
     /// Everything that stands against it, for a rule that can say more than one thing.
@@ -161,7 +161,7 @@ const RULES: &[&dyn Rule] = &[
 pub(super) use argument_content::{Given, RULE as ARGUMENT_INSPECTION};
 pub(super) use too_much::objection as too_much;
 
-/// What the rules say together.
+/// The combined result of the rules.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Ruling {
     /// The first objection that blocks.
@@ -176,7 +176,7 @@ pub(super) fn judge(scene: &Scene<'_>) -> Ruling {
 }
 
 impl Ruling {
-    /// What follows from objections in the order of precedence, up to the first that blocks.
+    /// Combines objections in the order of precedence, up to the first that blocks.
     fn of(objections: impl Iterator<Item = Objection>) -> Self {
         let mut ruling = Self::default();
         for objection in objections {
@@ -191,7 +191,7 @@ impl Ruling {
         ruling
     }
 
-    /// What is to follow.
+    /// Returns the effect.
     pub(super) const fn effect(&self) -> Effect {
         match self.block {
             Some(_) => Effect::Block,
@@ -251,7 +251,7 @@ impl<'a> Scene<'a> {
         }
     }
 
-    /// What is known of what is used.
+    /// Returns the known entry of the used item.
     pub(super) const fn entry(&self) -> Option<&'a Entry> {
         match self.used {
             Used::Offered { entry, .. } => entry,
@@ -294,7 +294,7 @@ impl<'a> Scene<'a> {
         self.kind().map(|kind| self.offers.of(kind))
     }
 
-    /// What is used, for a reason: `tool read_file of fs`.
+    /// Describes the used item for a reason: `tool read_file of fs`.
     fn subject(&self) -> String {
         let server = self.server;
         match self.used {
@@ -321,7 +321,7 @@ impl<'a> Scene<'a> {
     }
 }
 
-/// What a configured rule that matches has against a use; nothing where it allows it.
+/// Returns the objection of a configured rule that matches; `None` if it allows the use.
 fn stated(scene: &Scene<'_>, id: &str, decision: Decision, reason: &str) -> Option<Objection> {
     let (effect, severity) = match decision {
         Decision::Allow => return None,

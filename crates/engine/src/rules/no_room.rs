@@ -1,11 +1,11 @@
-//! What a server offers beyond what is kept.
+//! Items of a server beyond the capacity for definitions.
 
 use mcpmon_model::Severity;
 
 use super::{Effect, Objection, Rule, Scene};
 use crate::wording::command;
 
-/// It may be one of those for which there was no room: nobody inspected it.
+/// The rule against a tool that may be one of those for which there was no capacity: it was never inspected.
 pub(super) struct NoRoom;
 
 impl Rule for NoRoom {

@@ -10,16 +10,16 @@ use super::{
     resource_rules, tool_policy,
 };
 
-/// What one rule says of a use.
+/// The opinion of one rule on a use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Opinion {
     /// The rule: one of the program, or the id of one of the configuration.
     pub rule: String,
-    /// What it wants.
+    /// The decision of the rule.
     pub decision: Decision,
-    /// How bad it is.
+    /// The severity.
     pub severity: Severity,
-    /// Why, in a sentence without a full stop.
+    /// The reason, as a sentence without a full stop.
     pub reason: String,
     /// A command that helps.
     pub remedy: Option<String>,
@@ -27,7 +27,8 @@ pub struct Opinion {
     pub decides: bool,
 }
 
-/// What every rule says, in the order of precedence; one of them decides. Before them stands what stops every use.
+/// Returns the opinions of all rules, in the order of precedence; one of them decides. Before them stands the
+/// kill switch, which stops every use.
 pub(crate) fn explain(scene: &Scene<'_>, stopped: Option<Objection>) -> Vec<Opinion> {
     let rules = RULES.iter().flat_map(|rule| rule.every(scene));
     let objections: Vec<Objection> = stopped.into_iter().chain(rules).collect();
@@ -53,7 +54,7 @@ pub(crate) fn explain(scene: &Scene<'_>, stopped: Option<Objection>) -> Vec<Opin
     opinions
 }
 
-/// What of `rules` speaks for a use.
+/// Returns those of `rules` that allow a use.
 fn allowing(scene: &Scene<'_>, rules: &Rules) -> Vec<Opinion> {
     let subject = scene.subject();
     let calls = call_rules::beyond_doubt(scene, rules)

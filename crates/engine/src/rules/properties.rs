@@ -1,4 +1,4 @@
-//! What holds for every set of rules, whatever they say.
+//! Properties of every set of rules.
 
 use mcpmon_policy::{
     Decision, Policy,
@@ -123,7 +123,7 @@ fn call() -> impl Strategy<Value = (&'static str, String)> {
     (pick(&NAMES), arguments)
 }
 
-/// What all rules together say.
+/// Returns the combined result of all rules.
 fn judge(rules: Rules, (tool, arguments): &(&str, String)) -> Ruling {
     let policy = Policy {
         rules,

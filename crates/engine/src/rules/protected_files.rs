@@ -6,7 +6,7 @@ use mcpmon_model::{DefinitionKind, Severity};
 use super::{Effect, Objection, Rule, Scene, Used};
 use crate::wording::{explaining, shown};
 
-/// What events call it where a protected file is written, or read as a resource.
+/// The rule's name in events if a protected file is written, or read as a resource.
 const RULE: &str = "protected_file";
 
 /// The call writes a protected file, or a resource is one; or it reads a file with secrets. No suppression lets a

@@ -10,7 +10,7 @@ use mcpmon_policy::{
 use super::{Effect, Objection, Rule, Scene};
 use crate::wording::{command, explaining};
 
-/// What events call it.
+/// The rule's name in events.
 const RULE: &str = "tool_policy";
 
 /// The tool is denied, or is not among those that are allowed, or is listed with another definition.
@@ -61,8 +61,9 @@ impl ToolLists {
     }
 }
 
-/// What stands against a tool by the name that a model knows it by; `server` is `None` for one of no server, which
-/// an entry for every server means too. An entry for one definition means that definition alone.
+/// Returns the objection to a tool by the name that a model knows; `server` is `None` for a tool without a
+/// server, which an entry for every server covers too. An entry for one definition covers that definition
+/// alone.
 pub(crate) fn denied(
     policy: &Policy,
     server: Option<&ServerId>,
@@ -107,11 +108,11 @@ pub(super) fn is_allowed(scene: &Scene<'_>, rules: &Rules) -> bool {
         .is_some_and(|tool| standing(scene, tool, allowed, seen) == Standing::Allowed)
 }
 
-/// How a tool stands on the list of those that are allowed.
+/// The standing of a tool on the list of allowed tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
     Allowed,
-    /// It is there, with another definition.
+    /// The tool is listed with another definition.
     Differs(Digest),
     Unlisted,
 }

@@ -20,7 +20,7 @@ impl Rule for UnknownTool {
     }
 }
 
-/// What stands against a tool that nobody listed.
+/// Returns the objection to a tool that no server listed.
 pub(crate) fn unlisted(policy: &Policy, subject: &str, remedy: String) -> Objection {
     let (effect, severity) = match policy.fail_closed {
         true => (Effect::Block, Severity::Medium),

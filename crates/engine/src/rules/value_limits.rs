@@ -44,7 +44,7 @@ impl Rule for ValueLimits {
     }
 }
 
-/// How a value is not within a limit.
+/// The way in which a value exceeds a limit.
 enum Excess {
     Above(Decimal, Decimal),
     Below(Decimal, Decimal),
@@ -77,7 +77,7 @@ fn exceeded(scene: &Scene<'_>, limit: &ValueLimit) -> Option<Objection> {
     })
 }
 
-/// How `text` is not within a limit; `None` where it is, or is no number.
+/// Returns the way in which `text` exceeds a limit; `None` if it does not, or is not a number.
 fn excess(limit: &ValueLimit, text: &str) -> Option<Excess> {
     let readings = match numeral(text) {
         Numeral::None => return None,

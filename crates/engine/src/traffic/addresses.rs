@@ -1,4 +1,4 @@
-//! Where remote servers are, as `host:port`.
+//! Addresses of remote servers, as `host:port`.
 
 use std::net::IpAddr;
 

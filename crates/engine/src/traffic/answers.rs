@@ -1,4 +1,4 @@
-//! What a server answers: results, errors, and requests for input that come as results.
+//! Answers of a server: results, errors, and requests for input that come as results.
 
 use mcpmon_detect::{protected_paths::read_by_uri, scan::Source};
 use mcpmon_model::{
@@ -189,7 +189,7 @@ impl Traffic {
         }
     }
 
-    /// What a result asks of the client before it can be complete: each is judged as if it came by itself.
+    /// Judges the requests to the client in an incomplete result, each as if it came by itself.
     pub(super) fn input_requests(
         &self,
         teller: &Teller<'_>,
@@ -256,7 +256,7 @@ fn no_object() -> Objection {
     }
 }
 
-/// What is inspected.
+/// Returns the subject of inspection.
 const fn subject(asked: &Question, outcome: &AnswerOutcome<'_>) -> Subject {
     match (asked, outcome) {
         (_, AnswerOutcome::Error { .. }) => Subject::Error,

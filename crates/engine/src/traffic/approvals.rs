@@ -27,16 +27,16 @@ pub enum NotSeen {
         /// The name, as it may be shown.
         name: String,
     },
-    /// It was never listed like that.
+    /// The definition was never listed with this hash.
     #[error("{name} of {server} is {seen}, not {hash}; see `mcpmon pins list`")]
     Hash {
         /// The server.
         server: ServerId,
         /// The name, as it may be shown.
         name: String,
-        /// What was asked for.
+        /// The requested hash.
         hash: Digest,
-        /// What it is.
+        /// The listed hash.
         seen: Digest,
     },
 }
@@ -174,7 +174,7 @@ impl Traffic {
         })
     }
 
-    /// What follows from a person's word.
+    /// Applies a person's decision.
     fn word_of(&mut self, now: Timestamp, key: &DefinitionKey, by: &str, state: ApprovalState) -> Judgement {
         let mut judgement = Judgement::default();
         let kind = approval(key, by, state);

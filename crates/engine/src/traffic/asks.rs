@@ -1,4 +1,4 @@
-//! What a server asks of its client, and what it says unasked: sampling, questions to the user, notifications.
+//! Requests of a server to its client, and unasked messages: sampling, questions to the user, notifications.
 
 use mcpmon_model::{Ask, Event, Finding, RawJson, Severity, Subject};
 
@@ -31,7 +31,7 @@ impl Traffic {
         }
     }
 
-    /// What stands against something a server asks, on its own or within a result; and how that is told.
+    /// Returns the objection to a server's request, on its own or within a result, and the events about it.
     pub(super) fn asked(
         &self,
         teller: &Teller<'_>,
@@ -86,7 +86,7 @@ impl Traffic {
         (ruling, events)
     }
 
-    /// What no question to the user may do, whatever the policy says of questions.
+    /// Returns the objections to a question to the user that hold whatever the policy says about questions.
     fn forbidden(&self, teller: &Teller<'_>, params: RawJson<'_>) -> Vec<(Finding, Objection)> {
         let server = teller.conversation.identity.server.as_str();
         let objection = |rule: &'static str, severity, reason| Objection {
@@ -137,7 +137,8 @@ impl Traffic {
     }
 }
 
-/// That a server asks for an LLM call that is given what was said before, to it or to other servers.
+/// Returns the objection to a server's request for an LLM call that includes earlier messages, to it or to
+/// other servers.
 fn context_of_others(params: RawJson<'_>) -> Option<Objection> {
     let (severity, whose) = match &*params.member("includeContext")?.text()? {
         "allServers" => (Severity::Medium, "all servers"),
@@ -153,7 +154,7 @@ fn context_of_others(params: RawJson<'_>) -> Option<Objection> {
     })
 }
 
-/// What is asked, in a line.
+/// Summarises a request in a line.
 fn summary(ask: Ask, params: Option<RawJson<'_>>) -> String {
     let Some(params) = params else {
         return String::new();

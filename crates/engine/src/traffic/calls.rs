@@ -25,18 +25,18 @@ use crate::{
 /// Bytes of a result that are read for what is sensitive in it.
 const MAX_READ: usize = 256 << 10;
 
-/// What is said of a call by what is known here.
+/// The judgement of a call by local knowledge.
 #[derive(Debug, Default)]
 pub(super) struct Local {
-    /// What the rules say.
+    /// The combined result of the rules.
     pub(super) ruling: Ruling,
-    /// What is to be replaced in it.
+    /// The replacements in the call.
     pub(super) redactions: Vec<Redaction>,
-    /// What was found, told.
+    /// The events about findings.
     pub(super) events: Vec<Event>,
 }
 
-/// What the LLM layer knows of a server whose conversation it does not see.
+/// The LLM layer's knowledge of a server whose conversation it does not see.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Elsewhere<'a> {
     /// Stands for what it offers where nothing is known of it.
@@ -95,7 +95,7 @@ impl Traffic {
         self.checked(teller, call, ask, &checked, orders)
     }
 
-    /// What is said of a call by what is known here. Every layer asks this.
+    /// Judges a call by local knowledge. Every layer calls this.
     pub(super) fn local(
         &mut self,
         teller: &Teller<'_>,
@@ -133,7 +133,7 @@ impl Traffic {
         self.in_mode(judgement)
     }
 
-    /// What the answer to what was asked of a call comes to, with what this process knows by itself.
+    /// Combines the answer about a call from shared state with the local judgement.
     pub(super) fn settled(
         &mut self,
         conversation: &Conversation,
@@ -164,7 +164,7 @@ impl Traffic {
         (checked, order.into_iter().collect())
     }
 
-    /// What stands against a call beside the others of its session, and how it is told.
+    /// Returns the objection to a call in view of the session's other calls, and the events about it.
     fn checked(
         &self,
         teller: &Teller<'_>,
@@ -206,7 +206,7 @@ impl Traffic {
         note(ruling, over_rate);
     }
 
-    /// What the rules say of a tool call, and what is to be replaced in it; secrets in it are told.
+    /// Judges a tool call by the rules and returns its replacements; secrets in it become events.
     fn call_ruling(
         &self,
         teller: &Teller<'_>,
@@ -322,7 +322,7 @@ impl Traffic {
         }
     }
 
-    /// What went to the client, for those who hold the calls of the session.
+    /// Returns the output that went to the client, for the holder of the session's calls.
     pub(super) fn shared_output(
         &self,
         teller: &Teller<'_>,
@@ -416,7 +416,7 @@ impl Traffic {
         judgement
     }
 
-    /// What a tool is, as it was listed last.
+    /// Returns the digest of a tool as it was last listed.
     pub(super) fn hash_of(&self, identity: &PinKey, tool: &str) -> Option<Digest> {
         let offers = self.book.get(identity)?;
         Some(offers.of(DefinitionKind::Tool).get(tool)?.record.seen.hash)
@@ -469,7 +469,7 @@ fn precede(ruling: &mut Ruling, objection: Objection) {
     }
 }
 
-/// What a match has against a call.
+/// Builds the objection of a match to a call.
 fn objection(crossing: &Crossing) -> Objection {
     let severity = match crossing.rule {
         // Without anything that speaks for it, it is what agents do all day.

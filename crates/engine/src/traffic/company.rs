@@ -1,5 +1,5 @@
-//! What the calls of a session have to do with each other, as far as this process knows: who is in the session,
-//! which calls it made itself, and what the tools do.
+//! Sessions as far as this process knows them: their members, the calls it made itself, and the categories of
+//! tools.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ const MAX_ASKED: u32 = 1024;
 /// Definitions whose category is kept.
 const MAX_CATEGORIES: usize = 1 << 14;
 
-/// Who else is in a session.
+/// The other members of a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Company<'a> {
     /// The other servers.
@@ -38,7 +38,7 @@ impl<'a> Company<'a> {
     }
 }
 
-/// What is known of every session.
+/// The knowledge about every session.
 #[derive(Debug, Default)]
 pub(super) struct Companies {
     sessions: BTreeMap<Option<SessionId>, Session>,
@@ -46,18 +46,18 @@ pub(super) struct Companies {
     visible: Option<Visible>,
 }
 
-/// What is known of one.
+/// The knowledge about one session.
 #[derive(Debug, Default)]
 pub(super) struct Session {
     /// True if it has several servers.
     pub(super) is_several: bool,
     /// True if other processes make calls in it.
     pub(super) is_shared: bool,
-    /// How its client names tools, where that is known.
+    /// The client, which names the tools, if it is known.
     pub(super) client: Option<Client>,
     /// The calls that were made through this process.
     pub(super) window: Window,
-    /// How many calls of a tool were answered with a request for input, and did not go on yet.
+    /// The number of calls by tool that were answered with a request for input, and were not continued yet.
     asking: BTreeMap<(ServerId, String), u32>,
 }
 
@@ -88,7 +88,7 @@ impl Session {
 }
 
 impl Companies {
-    /// What is known of the session of `conversation`.
+    /// Returns the session of `conversation`.
     pub(super) fn session(&mut self, conversation: &Conversation) -> &mut Session {
         if !self.sessions.contains_key(&conversation.session) && self.sessions.len() >= MAX_SESSIONS {
             self.sessions.pop_first();
@@ -96,7 +96,7 @@ impl Companies {
         self.sessions.entry(conversation.session.clone()).or_default()
     }
 
-    /// How the client of a session names tools, where servers heard from it.
+    /// Returns the client of a session, if a server knows it.
     pub(super) fn client(&self, session: &Option<SessionId>) -> Option<Client> {
         self.sessions.get(session)?.client
     }
@@ -124,12 +124,12 @@ impl Companies {
         self.session(conversation).client = Client::of(&name);
     }
 
-    /// What tools were taken to do holds no longer.
+    /// Forgets the categories of tools.
     pub(super) fn forget_categories(&mut self) {
         self.categories.clear();
     }
 
-    /// What `tool` of `server` does; `definition` where it was listed.
+    /// Returns the category of `tool` of `server`; `definition` if it was listed.
     pub(super) fn category(
         &mut self,
         policy: &Policy,

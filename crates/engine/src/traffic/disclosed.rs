@@ -1,4 +1,4 @@
-//! What the arguments of a call, or an answer, give away, how that is told, and what is taken out of them.
+//! Secrets in the arguments of a call or in an answer: events about them, and their redaction.
 
 use mcpmon_detect::secrets::Secret;
 use mcpmon_model::{Action, Event, Redaction};
@@ -7,12 +7,12 @@ use mcpmon_policy::OnSecret;
 use super::{sieve::MAX_TOLD, tell::Teller};
 use crate::rules::{Effect, Given, Objection, Ruling};
 
-/// What the arguments of a call give away.
+/// The secrets in the arguments of a call.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Disclosed {
     /// Every secret in them.
     pub(super) secrets: Vec<Secret>,
-    /// What is replaced before the call goes on.
+    /// The replacements before the call is forwarded.
     pub(super) redactions: Vec<Redaction>,
     /// True if there are arguments in which nobody looked.
     pub(super) is_cut: bool,
@@ -41,7 +41,7 @@ pub(super) fn detections(teller: &Teller<'_>, given: &Given<'_>, ruling: &Ruling
     notable.take(MAX_TOLD).map(event).collect()
 }
 
-/// What of it is replaced before it goes on.
+/// Returns the replacements before it is forwarded.
 pub(super) fn redactions(given: &Given<'_>, ruling: &Ruling) -> Vec<Redaction> {
     if given.on_secret != OnSecret::Redact || ruling.block.is_some() {
         return Vec::new();

@@ -9,12 +9,12 @@ use mcpmon_model::{Content, FromClient, Message};
 use super::Traffic;
 
 impl Traffic {
-    /// Where things lie on this host.
+    /// Sets the places of files on this host.
     pub(crate) fn know_places(&mut self, places: Places) {
         self.files.places = places;
     }
 
-    /// What the paths of the next message lead to.
+    /// Sets the resolved paths of the next message.
     pub(crate) fn know_files(&mut self, real: Vec<RealPath>) {
         self.files.real = real;
     }

@@ -22,9 +22,9 @@ use crate::{
 /// Something that a client says.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Said<'a> {
-    /// What it is, for a reason.
+    /// The description of it, for a reason.
     pub(super) what: &'a str,
-    /// What suppressions and events name it by.
+    /// The name of it in suppressions and events.
     pub(super) name: &'a str,
     /// All of it.
     pub(super) json: RawJson<'a>,
@@ -32,7 +32,7 @@ pub(super) struct Said<'a> {
     pub(super) fixed: Option<&'static str>,
 }
 
-/// What was found in it, told.
+/// The events about its secrets.
 #[derive(Debug, Default)]
 pub(super) struct Revealed {
     events: Vec<Event>,

@@ -1,5 +1,5 @@
-//! What was on the wire and is no message. It was stopped where it was seen, whatever the mode: real servers
-//! execute lines that a strict parser refuses.
+//! Incidents: data on the wire that is not a message. It was stopped where it was seen, whatever the mode:
+//! real servers execute lines that a strict parser refuses.
 
 use mcpmon_model::{Action, Conversation, EventKind, Incident, RequestId, Severity, Side, Timestamp};
 
@@ -12,7 +12,7 @@ use crate::{
     wording::{command, shown},
 };
 
-/// How an incident is told.
+/// The form of an incident in events.
 struct Told {
     rule: &'static str,
     action: Action,

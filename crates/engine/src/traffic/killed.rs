@@ -22,7 +22,7 @@ impl Traffic {
         self.kills = kills;
     }
 
-    /// What stands against every use, before any rule is asked; `None` where nothing is stopped.
+    /// Returns the ruling against every use, before any rule is checked; `None` if nothing is stopped.
     pub(super) fn stopped(&self, teller: &Teller<'_>) -> Option<Ruling> {
         let block = self.stop_of(teller.conversation.session.as_ref())?;
         Some(Ruling {

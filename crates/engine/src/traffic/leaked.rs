@@ -16,12 +16,12 @@ use super::{
 };
 use crate::rules::{Given, Ruling};
 
-/// What was found in an answer.
+/// The secrets in an answer.
 #[derive(Debug, Default)]
 pub(super) struct Leaked {
-    /// It, told.
+    /// The events about them.
     pub(super) events: Vec<Event>,
-    /// What is replaced before the answer goes on.
+    /// The replacements before the answer is forwarded.
     pub(super) redactions: Vec<Redaction>,
 }
 

@@ -101,7 +101,7 @@ fn listed(teller: &Teller<'_>, entry: &Entry, sight: &Sight, findings: Vec<Findi
     event
 }
 
-/// What a definition says of itself.
+/// Returns the description in a definition.
 fn description(record: &DefinitionRecord) -> Option<String> {
     let text = match record.key.kind {
         DefinitionKind::Instructions => RawJson::trusted(&record.seen.canonical).text(),

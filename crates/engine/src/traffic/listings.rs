@@ -1,5 +1,4 @@
-//! What a server offers, as it lists it: read, inspected, compared with its pins, and left out where it may not
-//! be used.
+//! Lists of a server: parsed, inspected, compared with pins; items that may not be used are left out.
 
 use std::collections::BTreeSet;
 
@@ -47,7 +46,7 @@ impl Traffic {
         judgement
     }
 
-    /// How a server introduces itself: its instructions are a list of one, or of none.
+    /// Judges a server's introduction: its instructions are a list of one item, or of none.
     pub(super) fn introduction(&mut self, teller: &Teller<'_>, introduction: &Introduction<'_>) -> Judgement {
         let kind = DefinitionKind::Instructions;
         let text = introduction.instructions.as_deref().map(Definition::of_text);
@@ -121,7 +120,7 @@ impl Traffic {
         offers.note_poisoned(&self.policy);
     }
 
-    /// What is found in what was read, by position.
+    /// Returns the findings in the listed items, by position.
     fn find(
         &self,
         teller: &Teller<'_>,
@@ -342,7 +341,7 @@ const MOST_MATCHED: usize = 8 << 20;
 struct Room(usize);
 
 impl Room {
-    /// What is left beside these.
+    /// Returns the capacity left beside these.
     fn beside<'f>(others: impl Iterator<Item = &'f Finding>) -> Self {
         Self(MOST_MATCHED.saturating_sub(others.map(matched).sum()))
     }
@@ -358,7 +357,7 @@ impl Room {
     }
 }
 
-/// How much a finding tells of what matched, bytes.
+/// Returns the size of a finding's matches, bytes.
 fn matched(finding: &Finding) -> usize {
     let matches = finding.matches.iter();
     matches

@@ -1,5 +1,5 @@
-//! What is said between clients and servers, judged: definitions as they are listed, calls as they are made,
-//! answers as they come, and what a server asks for.
+//! Traffic between clients and servers: definitions as they are listed, calls as they are made, answers as
+//! they come, and requests of servers.
 
 mod addresses;
 mod answers;
@@ -59,19 +59,19 @@ pub(super) struct Traffic {
     present: Present,
     /// Servers that are pinned somewhere on this host.
     known: Vec<ServerId>,
-    /// Where things lie, and what the paths of the message at hand lead to.
+    /// The places on this host, and the resolved paths of the current message.
     files: Files,
     /// Grows whenever a definition that is listed again has to be inspected again.
     generation: u64,
-    /// What was told of the list that came last.
+    /// The judgement of the latest list.
     relisted: Relisted,
-    /// What a server says unasked, again and again.
+    /// The repeated unasked messages of servers.
     repeats: Repeats,
-    /// When the next suppression ends; at first, before anything.
+    /// The time at which the next suppression ends; the earliest possible time at first.
     renewal: Option<Timestamp>,
-    /// What the calls of a session have to do with each other.
+    /// The sessions and their calls.
     companies: Companies,
-    /// What is known of traffic with models.
+    /// The state of the traffic with models.
     llm: llm::Llm,
 }
 

@@ -1,4 +1,4 @@
-//! Which sessions speak with which servers now.
+//! Presence: the sessions that talk to each server now.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -8,7 +8,7 @@ use crate::order::{Judgement, Order};
 /// Events that are kept to be told again.
 const MAX_EVENTS: usize = 256;
 
-/// What was told of the list that came last.
+/// The judgement of the latest list.
 #[derive(Debug, Default)]
 pub(super) struct Relisted(Option<Told>);
 
@@ -21,17 +21,17 @@ struct Told {
     events: Retold,
 }
 
-/// What a list is judged by, beside itself: the same numbers tell that nothing of it changed.
+/// The basis of a list's judgement besides the list: equal numbers mean that nothing of it changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Basis {
     /// Patterns, policy and neighbours.
     generation: u64,
-    /// What the server offers, what is pinned and approved of it, and what is known of its lists.
+    /// The number of changes to the server's offer, its pins and approvals, and the state of its lists.
     changes: u64,
 }
 
 impl Traffic {
-    /// What follows from a list that came before, if all is as it was then.
+    /// Repeats the judgement of an unchanged list, if its basis is unchanged.
     pub(super) fn listed_again(&mut self, teller: &Teller<'_>, listing: &Listing<'_>) -> Option<Judgement> {
         let digest = listing.again?;
         let basis = self.basis(teller)?;

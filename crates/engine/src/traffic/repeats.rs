@@ -7,7 +7,7 @@ use mcpmon_model::{Action, Event, EventKind, Question, ServerId, SessionId, Seve
 
 use crate::order::Judgement;
 
-/// How long repeats of a kind are counted before the rest is told.
+/// The time for which repeats of a kind are counted before the rest is reported.
 const WINDOW: i64 = 60 * 1_000_000_000;
 /// Kinds that are told apart at the same time. Beyond, what a server chose (a method, a name) tells none apart.
 const MAX_KINDS: usize = 64;
@@ -16,7 +16,7 @@ const MAX_KINDS: usize = 64;
 #[derive(Debug, Default)]
 pub(super) struct Repeats(BTreeMap<Kind, Counted>);
 
-/// What makes one event a repeat of another.
+/// The key of repeats: equal events are counted together.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Kind {
     session: Option<SessionId>,
@@ -27,7 +27,7 @@ struct Kind {
     severity: Severity,
     /// The pattern that was found.
     pattern: String,
-    /// What the server chose.
+    /// The part of the key that the server chooses.
     chosen: String,
 }
 
@@ -73,7 +73,7 @@ impl Repeats {
         judgement
     }
 
-    /// What was counted in windows that are over.
+    /// Returns the counts of windows that are over.
     pub(super) fn over(&mut self, now: Timestamp) -> Vec<Event> {
         // A clock that was set back ends them too.
         let is_over = |counted: &Counted| now.0.abs_diff(counted.since.0) >= WINDOW.unsigned_abs();

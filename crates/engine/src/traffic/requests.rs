@@ -1,4 +1,4 @@
-//! What a client asks a server beside calls: resources, prompts, completions.
+//! Requests of a client other than calls: resources, prompts, completions.
 
 use mcpmon_detect::{
     arguments::{Argument, ArgumentKind, Arguments},
@@ -126,7 +126,7 @@ impl Traffic {
         ))
     }
 
-    /// What the rules say of the use of several things at once: no more than a server may list.
+    /// Judges the use of several items at once: no more than a server may list.
     fn ruling_of_all(&self, teller: &Teller<'_>, kind: DefinitionKind, names: &[&str]) -> Ruling {
         let most = self.policy.limits.max_tools;
         let mut ruling = Ruling::default();
@@ -148,7 +148,7 @@ impl Traffic {
         }
     }
 
-    /// What every rule says of a call.
+    /// Returns the opinions of all rules on a call.
     pub(crate) fn explain(
         &mut self,
         now: Timestamp,
@@ -165,7 +165,7 @@ impl Traffic {
         self.explain_use(now, conversation, DefinitionKind::Tool, &call.tool, Some(calling))
     }
 
-    /// What every rule says of a read.
+    /// Returns the opinions of all rules on a read.
     pub(crate) fn explain_read(
         &mut self,
         now: Timestamp,
@@ -199,7 +199,7 @@ impl Traffic {
         opinions
     }
 
-    /// What the rules say of the use of something offered.
+    /// Judges the use of an offered item.
     fn ruling(&self, teller: &Teller<'_>, kind: DefinitionKind, name: &str) -> Ruling {
         if let Some(stopped) = self.stopped(teller) {
             return stopped;
@@ -225,7 +225,7 @@ impl Traffic {
         })
     }
 
-    /// What the rules say of the server itself.
+    /// Judges the server itself.
     pub(super) fn server_ruling(&self, teller: &Teller<'_>) -> Ruling {
         if let Some(stopped) = self.stopped(teller) {
             return stopped;
@@ -249,7 +249,7 @@ impl Traffic {
     }
 }
 
-/// What is to be said of parameters that are more than is looked at.
+/// Returns the objection to parameters beyond the inspected size.
 pub(super) fn beyond(arguments: &Arguments<'_>, what: &str) -> Option<Objection> {
     let objection = || rules::too_much(what, "holds more values than are looked at");
     arguments.is_cut().then(objection)
@@ -292,7 +292,7 @@ pub(super) fn note(ruling: &mut Ruling, objection: Option<Objection>) {
     }
 }
 
-/// What the handling of a kind of request says; `key` is its name in `mcp`.
+/// Returns the objection from the handling of a kind of request; `key` is its name in `mcp`.
 pub(super) fn handled(
     handling: Handling,
     key: &'static str,
@@ -326,7 +326,7 @@ pub(super) fn judged(teller: &Teller<'_>, method: &str, summary: &str, ruling: &
     }
 }
 
-/// What is to become of the message.
+/// Returns the verdict for the message.
 pub(super) fn verdict(ruling: &Ruling) -> Verdict {
     ruling
         .block

@@ -10,12 +10,12 @@ use crate::{
 };
 pub(super) use mcpmon_detect::scan::MAX_TOLD;
 
-/// What was found in a message, and what follows.
+/// The findings in a message, with their effect.
 #[derive(Debug)]
 pub(super) struct Sieved {
-    /// What was found, unless that is suppressed.
+    /// The findings that are not suppressed.
     pub(super) findings: Vec<Finding>,
-    /// Why the message is stopped, or noted.
+    /// The reason why the message is stopped, or noted.
     pub(super) objection: Option<Objection>,
 }
 
@@ -57,7 +57,8 @@ pub(super) fn sieve(
     Sieved { findings, objection }
 }
 
-/// What only tells of an attack is never blocked, nor what is below the threshold from which findings are acted upon.
+/// Returns the effect of a finding: one that only describes an attack, or is below the threshold for action,
+/// never blocks.
 fn effect(finding: &Finding, policy: &Policy) -> Effect {
     let acts = finding.severity >= policy.inspection.act_threshold;
     match (policy.outputs.on_detection, finding.standing) {

@@ -19,11 +19,11 @@ pub(super) const MAX_TEXT: usize = 1 << 10;
 /// About which message events are told.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Teller<'a> {
-    /// When it passed.
+    /// The time it passed.
     pub(super) now: Timestamp,
-    /// Who talks.
+    /// The parties.
     pub(super) conversation: &'a Conversation,
-    /// What is said.
+    /// The message.
     pub(super) message: &'a Message<'a>,
 }
 
@@ -136,7 +136,7 @@ pub(super) fn cut(text: &str, most: usize) -> &str {
     &text[..text.floor_char_boundary(most)]
 }
 
-/// How an answer is told.
+/// Returns the outcome of a call for events.
 pub(super) const fn outcome(kind: ResultKind) -> CallOutcome {
     match kind {
         ResultKind::Complete => CallOutcome::Ok,

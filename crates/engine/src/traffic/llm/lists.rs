@@ -38,7 +38,7 @@ const MAX_SHOWN: usize = 1000;
 /// The rule over what is found in definitions, which suppressions use.
 const RULE: &str = "tool_poisoning";
 
-/// What was found in definitions, by their hash and the generation of what is looked for.
+/// The findings in definitions, by their hash and the generation of the rules.
 #[derive(Debug, Default)]
 pub(super) struct Inspected(BTreeMap<(u64, Digest), Vec<Finding>>);
 
@@ -46,13 +46,13 @@ pub(super) struct Inspected(BTreeMap<(u64, Digest), Vec<Finding>>);
 #[derive(Debug)]
 struct Item<'a> {
     visible: String,
-    /// What it is one of; nothing for what is no MCP tool.
+    /// The tools it may be; empty for an item that is not an MCP tool.
     meant: Vec<Meant>,
     definition: RawJson<'a>,
     hash: Digest,
 }
 
-/// What becomes of an item.
+/// The decision about an item.
 #[derive(Debug, Default)]
 struct Listed {
     ruling: Ruling,
@@ -191,8 +191,8 @@ impl Traffic {
         listed
     }
 
-    /// What is no MCP tool's. The tools of a client that is known are its own matter; others are inspected, and what
-    /// is found is told.
+    /// Judges an item that is not an MCP tool's. The tools of a known client are its own matter; others are
+    /// inspected, and findings are recorded.
     fn foreign(&mut self, speaker: Speaker<'_>, item: &Item<'_>) -> Listed {
         let mut listed = Listed::default();
         let is_own = self.client_of(speaker.exchange).is_some();
@@ -204,7 +204,7 @@ impl Traffic {
         listed
     }
 
-    /// What the rules say of a tool that is listed.
+    /// Judges a listed tool by the rules.
     fn list_ruling(&self, speaker: Speaker<'_>, item: &Item<'_>, meant: &Meant) -> Ruling {
         let server = &meant.identity.server;
         let stranger = Offers::of_stranger(server, &self.policy);
@@ -238,7 +238,7 @@ impl Traffic {
             .get(&meant.tool)
     }
 
-    /// What is found in a definition.
+    /// Returns the findings in a definition.
     fn found(&mut self, item: &Item<'_>, meant: Option<&Meant>) -> Vec<Finding> {
         if !self.policy.inspection.enabled {
             return Vec::new();
@@ -268,7 +268,7 @@ impl Traffic {
         found
     }
 
-    /// What follows from what was found.
+    /// Returns the consequences of findings.
     fn follows(
         &self,
         speaker: Speaker<'_>,
@@ -312,7 +312,7 @@ impl Traffic {
         })
     }
 
-    /// That an item is left out, told once for a session.
+    /// Builds the event that an item is left out, once for a session.
     fn hiding(&mut self, speaker: Speaker<'_>, item: &Item<'_>, ruling: &Ruling) -> Option<Event> {
         let block = ruling.block.as_ref()?;
         let words = [
@@ -414,7 +414,7 @@ fn squashed(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// That a tool is described to the model in other words than its server's.
+/// Builds the event that a tool is described to the model in other words than its server's.
 fn differs(speaker: Speaker<'_>, item: &Item<'_>, meant: &Meant, entry: &Entry, offered: &str) -> Event {
     let listed = &entry.record.seen;
     let shown_text = |text: &str| text.chars().take(MAX_SHOWN).collect();
@@ -450,7 +450,7 @@ fn differs(speaker: Speaker<'_>, item: &Item<'_>, meant: &Meant, entry: &Entry, 
     event
 }
 
-/// What was found, told.
+/// Builds the events about findings.
 fn detections(
     speaker: Speaker<'_>,
     meant: Option<&Meant>,

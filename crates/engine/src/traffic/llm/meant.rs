@@ -1,4 +1,4 @@
-//! Which tools of which servers a name that a model uses stands for.
+//! Meaning of a name that a model uses: the tools and servers it stands for.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use crate::{
 /// Tools that one name can stand for; with more, nobody knows which it is.
 pub(super) const MAX_MEANT: usize = 64;
 
-/// What a name stands for.
+/// The meaning of a name.
 #[derive(Debug)]
 pub(super) enum Meaning {
     /// These tools: of more than one, the strictest ruling holds.
@@ -45,8 +45,8 @@ pub(super) struct Known {
 }
 
 impl Traffic {
-    /// What `name` stands for. Some clients look at no namespace, so what a model puts there may not hide what the
-    /// name alone stands for.
+    /// Returns the meaning of `name`. Some clients ignore namespaces, so a namespace that the model gives
+    /// must not hide the meaning of the name alone.
     pub(super) fn meaning_of(&mut self, exchange: &Exchange, name: &ToolName<'_>) -> Meaning {
         let whole = joined(name);
         let meaning = self.meaning(exchange, &whole);
@@ -74,7 +74,7 @@ impl Traffic {
         !guesses(name, None, self.llm.known.servers.iter().chain(declared)).is_empty()
     }
 
-    /// What `name` stands for.
+    /// Returns the meaning of `name`.
     pub(super) fn meaning(&mut self, exchange: &Exchange, name: &str) -> Meaning {
         self.know_names();
         let client = self.client_of(exchange);
@@ -135,7 +135,8 @@ impl Traffic {
         meant.collect()
     }
 
-    /// How the agent names tools. Where servers and models hear different things, nothing is known.
+    /// Returns the client that names the agent's tools. If servers and models are told different ones, it is
+    /// unknown.
     pub(super) fn client_of(&self, exchange: &Exchange) -> Option<Client> {
         let said = exchange.agent.as_deref().and_then(Client::of_agent);
         // Without a session there can be many agents behind what servers hear.
@@ -149,7 +150,7 @@ impl Traffic {
         }
     }
 
-    /// How a server is reached, and where, as far as that is known.
+    /// Returns the transport and the address of a server, as far as they are known.
     pub(super) fn reached(
         &self,
         speaker: Speaker<'_>,

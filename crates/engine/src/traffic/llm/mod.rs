@@ -1,5 +1,5 @@
-//! What passes between agents and models: tools that are offered, calls that are wanted, servers and tools that a
-//! provider uses by itself; and secrets in what goes to a model.
+//! Traffic between agents and models: offered tools, requested calls, servers and tools that a provider uses
+//! by itself; and secrets on the way to a model.
 //!
 //! A wanted call is judged by what its server's own pipe would judge it by, and spends nothing: the call itself does
 //! that when it comes. Only where no other layer sees what a session says to a server are its calls counted here, beside
@@ -32,16 +32,16 @@ use crate::order::{Ask, Judgement, Shared};
 
 pub use self::redact::Tally;
 
-/// What is kept of the traffic between agents and models.
+/// The state of the traffic between agents and models.
 #[derive(Debug, Default)]
 pub(super) struct Llm {
     /// Tools by the names that models use.
     known: Known,
     /// Definitions that were inspected.
     inspected: Inspected,
-    /// What was told, where once is enough.
+    /// The events that are recorded only once.
     told: Told,
-    /// Which servers the labels of requests stand for.
+    /// The servers that the labels of requests stand for.
     remotes: Remotes,
     /// Texts that were searched for secrets.
     scanned: Scanned,
@@ -68,7 +68,7 @@ impl Traffic {
 }
 
 impl Traffic {
-    /// What was asked of a call is answered.
+    /// Applies the answer to what the judgement of a call asked.
     pub(crate) fn spoken_answered(
         &mut self,
         now: Timestamp,

@@ -61,7 +61,7 @@ impl Traffic {
         tell(speaker, speaker.intercepted(kind, None), &ruling)
     }
 
-    /// What is said of a tool that is no MCP tool.
+    /// Judges a tool that is not an MCP tool.
     pub(super) fn native_ruling(&self, name: &str, whose: &str) -> Ruling {
         let mut ruling = Ruling::default();
         note(&mut ruling, self.by_name(name, whose));
@@ -70,7 +70,7 @@ impl Traffic {
         ruling
     }
 
-    /// What stands against a tool by a part of its name, if the rest is the name of its server.
+    /// Returns the objection to a tool by a part of its name, if the rest is the name of its server.
     fn by_parts(&self, name: &str) -> Option<Objection> {
         parts(name).find_map(|(server, tool)| {
             let subject = || {

@@ -24,8 +24,8 @@ impl Tally {
 }
 
 impl Traffic {
-    /// What is to be replaced in a text on its way to a model, in the order of the text; noted in `tally`. While
-    /// nothing is enforced that is nothing.
+    /// Returns the replacements in a text on its way to a model, in the order of the text, and counts them in
+    /// `tally`. While nothing is enforced there are none.
     pub(crate) fn redact(&mut self, now: Timestamp, text: &str, tally: &mut Tally) -> Vec<Redaction> {
         if !self.policy.llm.redacts() {
             return Vec::new();

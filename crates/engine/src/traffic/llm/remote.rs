@@ -32,11 +32,11 @@ use crate::{
 /// Labels of requests that are remembered.
 const MAX_REMOTES: usize = 4096;
 
-/// Which servers the labels of requests stand for.
+/// The servers that the labels of requests stand for.
 #[derive(Debug, Default)]
 pub(super) struct Remotes(BTreeMap<(Box<str>, String), Stands>);
 
-/// What a label stands for.
+/// The meaning of a label.
 #[derive(Clone, Debug, Default)]
 struct Stands {
     /// The server, by every name that counts.
@@ -46,7 +46,7 @@ struct Stands {
 }
 
 impl Remotes {
-    /// Where `server` of a request is.
+    /// Returns the address of a request's `server`.
     pub(super) fn address(&self, exchange: &Exchange, server: &ServerId) -> Option<String> {
         let all = self.0.range((exchange.request.clone(), String::new())..);
         let mut own = all.take_while(|((request, _), _)| *request == exchange.request);
@@ -119,7 +119,7 @@ impl Traffic {
         }
     }
 
-    /// What the rules say of the use of a server, and of each tool that may be used.
+    /// Judges the use of a server, and of each tool that may be used.
     fn remote_ruling(&self, speaker: Speaker<'_>, server: &ServerId, remote: &Remote<'_>) -> Ruling {
         let stranger = Offers::of_stranger(server, &self.policy);
         let mut ruling = Ruling::default();
@@ -163,7 +163,7 @@ impl Traffic {
         ruling
     }
 
-    /// What stands against the use of every tool that a server may have: nobody is asked about each of them.
+    /// Returns the objection to the use of every tool that a server may have: they are not judged one by one.
     fn any_tool(&self, server: &ServerId, offers: &Offers) -> Option<Objection> {
         let subject = format!("every tool of {server}");
         let is_listed = offers.of(DefinitionKind::Tool).names().next().is_some();
@@ -222,7 +222,7 @@ impl Traffic {
         })
     }
 
-    /// That the provider called a tool, with all that would have stood against it.
+    /// Records that the provider called a tool, with all objections to it.
     pub(super) fn was_called(
         &self,
         wanted: Wanted<'_>,
@@ -287,7 +287,7 @@ fn refuses_some(rules: &Rules, server: &Spellings<'_>) -> bool {
         })
 }
 
-/// What stands in for a name that can be no id.
+/// Returns the id that stands in for an invalid name.
 fn server_id(name: &str) -> ServerId {
     let plain = |c: char| if ServerId::new(c).is_ok() { c } else { '-' };
     let cleaned: String = name.chars().take(ServerId::MAX).map(plain).collect();

@@ -1,5 +1,5 @@
-//! What was found in texts that went to a model: a conversation comes again with every turn, and what did not change
-//! in it costs a digest instead of a search.
+//! Findings in texts that went to a model: a conversation is sent again with every turn, and an unchanged
+//! text costs a digest instead of a search.
 //!
 //! Kept is what a text holds, whatever the policy makes of it: nothing here grows old with a policy.
 
@@ -13,7 +13,7 @@ const MOST: usize = 4096;
 /// Shortest text that is kept, bytes: a shorter one is searched as fast as it is looked up.
 const SHORTEST: usize = 128;
 
-/// What was found in the latest texts of one session.
+/// The findings in the latest texts of one session.
 #[derive(Debug, Default)]
 pub(super) struct Scanned {
     young: BTreeMap<Digest, Vec<Disclosure>>,

@@ -14,16 +14,16 @@ use crate::{
 
 use super::meant::Meant;
 
-/// When something was said, and where.
+/// The time and the exchange of a message.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Speaker<'a> {
-    /// When.
+    /// The time.
     pub(super) now: Timestamp,
     /// In which request or response.
     pub(super) exchange: &'a Exchange,
 }
 
-/// What is told once.
+/// The events that are recorded only once.
 #[derive(Debug, Default)]
 pub(super) struct Told(BTreeSet<Digest>);
 
@@ -78,7 +78,7 @@ impl Speaker<'_> {
         event
     }
 
-    /// What a model, or a provider, wants or did, by the names that it used.
+    /// Builds the kind of event for an intent of a model, or an act of a provider, by the names it used.
     pub(super) fn intercepted(&self, visible: &str, intent: Option<&Intent<'_>>) -> EventKind {
         let id = intent.and_then(|intent| intent.id.as_deref());
         EventKind::ToolCallIntercepted {
@@ -105,14 +105,14 @@ pub(super) fn ruled(event: &mut Event, ruling: &Ruling) {
     }
 }
 
-/// What a tool is called with, as JSON.
+/// The input of a tool call, as JSON.
 #[derive(Debug)]
 pub(super) enum Given {
     /// Nothing.
     Nothing,
     /// JSON; text that need not be JSON as a string.
     Json(String),
-    /// What should be JSON and is none.
+    /// The input is not JSON.
     Malformed,
 }
 

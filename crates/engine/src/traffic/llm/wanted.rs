@@ -141,7 +141,7 @@ impl Traffic {
         self.tell_wanted(wanted, first, meant.len() - 1, local, orders)
     }
 
-    /// That a tool is wanted, by a name that can stand for so many others.
+    /// Records an intent whose name can stand for a number of others.
     fn tell_wanted(
         &self,
         wanted: Wanted<'_>,
@@ -169,7 +169,7 @@ impl Traffic {
         }
     }
 
-    /// What stands against a call if it is one of this tool.
+    /// Judges a call as one of this tool.
     pub(super) fn as_meant(&mut self, wanted: Wanted<'_>, meant: &Meant) -> Local {
         let server = &meant.identity.server;
         let elsewhere = Elsewhere {
@@ -216,7 +216,7 @@ impl Traffic {
         }
     }
 
-    /// What was asked of a call is answered; whether the provider made it already.
+    /// Applies the answer about a call; tells whether the provider made it already.
     pub(super) fn wanted_answered(
         &mut self,
         speaker: Speaker<'_>,
@@ -284,7 +284,7 @@ impl Traffic {
         });
     }
 
-    /// Which turn of the model wants calls that another layer will see.
+    /// Returns the orders that announce the model's turn for calls that another layer will see.
     fn turn_of(&self, wanted: Wanted<'_>, meant: &[Meant]) -> Vec<Order> {
         let intent = |meant: &Meant| {
             let id = wanted.intent.id.as_deref();
@@ -380,7 +380,7 @@ impl Traffic {
     }
 }
 
-/// How strict a ruling is: one that blocks is, else the one with the worst audit.
+/// Returns the strictness of a ruling: a blocking one is strictest, else the one with the worst audit.
 fn rank(ruling: &Ruling) -> (bool, Option<Severity>) {
     (
         ruling.block.is_some(),

@@ -1,4 +1,4 @@
-//! What servers answer.
+//! Answers of servers.
 
 use mcpmon_model::{CallOutcome, EventKind, redacted};
 use mcpmon_policy::{OnOutput, OnSecret};

@@ -1,4 +1,4 @@
-//! What servers ask for, and say unasked.
+//! Requests and unasked messages of servers.
 
 use mcpmon_policy::Handling;
 use test_case::test_case;

@@ -351,7 +351,7 @@ fn a_call_goes_on_with_one_that_asked_for_input(answered: ResultKind, tool: &str
     first
 }
 
-/// Whatever layer judges a call of a remote server says where that is.
+/// Every layer that judges a call of a remote server records its address.
 #[test_case("https://mcp.example.com/mcp", ServerType::Http => Some("mcp.example.com:443".to_owned()); "a URL")]
 #[test_case("http://[2001:db8::1]:8080/mcp", ServerType::Sse => Some("[2001:db8::1]:8080".to_owned()); "an address")]
 #[test_case("@a/remote", ServerType::Stdio => None; "a package")]

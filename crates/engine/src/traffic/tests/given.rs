@@ -8,7 +8,7 @@ use super::*;
 
 const TOKEN: &str = concat!("gl", "pat-k9Xw2Lm4Qz7PbV3nR8tY");
 
-/// What a client says, with `{}` where the token stands.
+/// Returns a client message with the token at `{}`.
 fn said<'a>(kind: &str, json: &'a str) -> FromClient<'a> {
     let raw = RawJson::trusted(json);
     match kind {

@@ -1,4 +1,4 @@
-//! What is no message.
+//! Data that is not a message.
 
 use mcpmon_model::Side;
 use test_case::test_case;

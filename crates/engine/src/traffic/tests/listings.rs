@@ -127,7 +127,7 @@ fn what_is_kept_of_what_matched_is_bounded() {
     }
 }
 
-/// What a server took out of a text that was refused does not make the rest of it good.
+/// A text that was refused does not become good because its server takes a part of it out.
 #[test_case("Now EVIL-HIGH", "EVIL-HIGH"; "cut in front")]
 #[test_case("EVIL-HIGH now", "EVIL-HIGH"; "cut behind")]
 #[test_case("EVIL-HIGH", "EVIL-HIGH. Reads a file."; "with more behind")]
@@ -145,7 +145,7 @@ fn what_was_refused_excuses_nothing(refused: &str, then: &str) {
     }
 }
 
-/// What a text says since it was listed first counts one level more where nothing is ever accepted, whatever else changes
+/// New text since the first listing counts one level more if nothing is ever accepted, whatever else changes
 /// with it or afterwards.
 #[test]
 fn what_is_new_counts_more_also_without_a_pin() {
@@ -337,7 +337,7 @@ fn what_has_another_definition_too_is_no_rename() {
     assert_eq!(vanished(&other), ["read"]);
 }
 
-/// What a judgement says is listed no more.
+/// Returns the names that a judgement reports as no longer listed.
 fn vanished(judgement: &Judgement) -> Vec<&str> {
     let events = judgement.events.iter().filter_map(|event| {
         let EventKind::ToolChanged {

@@ -1,4 +1,4 @@
-//! What a server says unasked, by the thousand.
+//! Unasked messages of a server, by the thousand.
 
 use mcpmon_model::{Event, EventKind};
 

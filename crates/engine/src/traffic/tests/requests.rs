@@ -1,4 +1,4 @@
-//! What clients ask for.
+//! Requests of clients.
 
 use mcpmon_model::{EventKind, NO_USER, NameGlob};
 use mcpmon_policy::{Handling, ServerPolicy};

@@ -321,7 +321,7 @@ fn the_client_narrows_what_a_name_means(agent: &str, name: &str) -> Option<Strin
     })
 }
 
-/// What a client puts in front of a tool that nobody listed hides no blocked one.
+/// A prefix that a client puts in front of an unlisted tool does not hide a blocked one.
 #[test_case(None, "mcp__everything__echo" => true; "a mark")]
 #[test_case(None, "everything_echo" => true; "as opencode")]
 #[test_case(None, "everything-echo" => true; "as Copilot CLI")]
@@ -356,7 +356,7 @@ fn a_denied_tool_is_denied_before_anybody_listed_it(name: &str) -> bool {
     blocked_by(&world.wants(name, "{}")) == Some("tool_policy")
 }
 
-/// Where its server is known, such a name is a tool of it: it is told as one.
+/// A name whose server is known is a tool of that server, and is recorded as one.
 #[test_case(None, "files_stat"; "as opencode")]
 #[test_case(None, "files-stat"; "as Copilot CLI")]
 #[test_case(None, "files:stat"; "with a colon")]

@@ -1,4 +1,4 @@
-//! What passes between agents and models, through the front door.
+//! Traffic between agents and models, through the front door.
 
 mod calls;
 mod halted;

@@ -1,4 +1,4 @@
-//! What holds for every policy and every call.
+//! Properties of every policy and every call.
 
 use mcpmon_model::NameGlob;
 use mcpmon_policy::{

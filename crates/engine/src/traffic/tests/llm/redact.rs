@@ -84,7 +84,7 @@ fn secrets_in_what_agents_send(text: &str, kind: &str) {
     assert!(told.iter().any(|told| told.starts_with(kind)), "{told:?}");
 }
 
-/// What agents send all day. Nothing in it is a secret.
+/// Ordinary texts of agents contain no secret.
 #[test_case("You are a coding agent. Use the API key from the environment; never print the password or the token."; "instructions")]
 #[test_case("let api_key = std::env::var(\"OPENAI_API_KEY\")?;\nlet client = Client::new(api_key);"; "code that reads a key")]
 #[test_case("password: str = field(default=\"\", metadata={\"help\": \"Password of the user\"})"; "code that declares a password")]
