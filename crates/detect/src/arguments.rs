@@ -1,4 +1,4 @@
-//! What a call's arguments say: every key, text, number and literal with its path, walked once for all rules.
+//! Arguments of a call: every key, text, number and literal with its path, walked once for all rules.
 
 use std::{borrow::Cow, ops::Range};
 
@@ -29,7 +29,7 @@ struct Entry<'a> {
     place: Range<usize>,
 }
 
-/// What an argument is in its JSON text.
+/// The kind of an argument in its JSON text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ArgumentKind {
     /// The name of a member.
@@ -109,31 +109,31 @@ fn weight(step: &Step<'_>) -> usize {
 }
 
 impl<'a> Argument<'a> {
-    /// What it is.
+    /// Returns its kind.
     #[must_use]
     pub const fn kind(&self) -> ArgumentKind {
         self.kind
     }
 
-    /// What it says: a string unescaped, anything else as it is written.
+    /// Returns its text: a string unescaped, anything else as it is written.
     #[must_use]
     pub const fn text(&self) -> &'a str {
         self.text
     }
 
-    /// Where it stands, as findings show it: `files[0].path`; empty at the root.
+    /// Returns its path, as findings show it: `files[0].path`; empty at the root.
     #[must_use]
     pub fn path(&self) -> String {
         walk::shown(self.steps)
     }
 
-    /// Where it stands in the text that was walked, a string without its quotes.
+    /// Returns its range in the walked text, for a string without its quotes.
     #[must_use]
     pub fn place(&self) -> Range<usize> {
         self.place.clone()
     }
 
-    /// Where in the text that was walked that stands which [`Self::text`] has at `span`.
+    /// Returns the range in the walked text of the part that [`Self::text`] has at `span`.
     pub(super) fn written(&self, json: RawJson<'_>, span: &Range<usize>) -> Range<usize> {
         let written = walk::written(&json.as_str()[self.place.clone()], span);
         self.place.start + written.start..self.place.start + written.end

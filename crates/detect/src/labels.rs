@@ -1,4 +1,4 @@
-//! What is sensitive about a call or its result: the one place where that is told.
+//! Labels: the sensitive aspects of a call or its result. They are decided only here.
 
 use std::sync::LazyLock;
 
@@ -14,7 +14,7 @@ use super::{
 /// Bytes of an argument in which paths are looked for.
 const MAX_ARGUMENT: usize = 64 << 10;
 
-/// What is sensitive about a call of `tool`, before it is made.
+/// Returns the labels of a call of `tool`, before it is made.
 #[must_use]
 pub fn labels_of_call(tool: &str, arguments: &Arguments<'_>) -> Vec<Label> {
     let mut labels = Vec::new();
@@ -31,7 +31,7 @@ pub fn labels_of_call(tool: &str, arguments: &Arguments<'_>) -> Vec<Label> {
     labels
 }
 
-/// What is sensitive about a resource, by its URI.
+/// Returns the labels of a resource, from its URI.
 #[must_use]
 pub fn labels_of_resource(uri: &str) -> Vec<Label> {
     match names_secret_file(uri) {
@@ -40,7 +40,7 @@ pub fn labels_of_resource(uri: &str) -> Vec<Label> {
     }
 }
 
-/// What is sensitive about a result, which may be cut off: a secret whose form leaves no doubt.
+/// Returns the labels of a result, which may be cut off: a secret whose form leaves no doubt.
 #[must_use]
 pub fn labels_of_output(result: RawJson<'_>) -> Vec<Label> {
     let found = secrets::inspect(result, &Arguments::walk(result));
@@ -67,7 +67,7 @@ pub(super) fn names_secret_file(text: &str) -> bool {
     text.split(is_end).any(is_secret_file)
 }
 
-/// What no path of a file that holds secrets can do without.
+/// The literals of which every path of a secret file has one.
 static TELLING: LazyLock<Literals> = LazyLock::new(|| {
     let names = SECRET_FILES
         .iter()
@@ -195,7 +195,7 @@ const SECRET_PLACES: [(&str, &str); 10] = [
 
 const PUBLIC_IN_SSH: [&str; 4] = ["known_hosts", "known_hosts.old", "config", "authorized_keys"];
 
-/// What no name of a tool that hands out secrets can do without.
+/// The literals of which every name of a tool that returns secrets has one.
 static HANDED_OUT: LazyLock<Literals> = LazyLock::new(|| {
     Literals::new(vec![
         "secret",

@@ -1,4 +1,4 @@
-//! Which agent session a wrapped server belongs to: one agent's process tree.
+//! Agent session of a wrapped server: one agent's process tree.
 
 use mcpmon_model::{Digest, ProcessId, SESSION_ROOT, SessionId};
 

@@ -1,4 +1,4 @@
-//! Who started a server: past shells and launchers, but never the system itself.
+//! Starter of a server: the process past shells and launchers, but never the system itself.
 
 use mcpmon_model::ProcessId;
 
@@ -15,10 +15,10 @@ pub struct Ancestor {
     pub terminal: Terminal,
 }
 
-/// What a process is to a terminal.
+/// The role of a process at a terminal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Terminal {
-    /// It leads the session of one, as a shell does that was opened in it.
+    /// The process leads a terminal's session, as a shell does that was opened in it.
     Leader,
     /// Anything else.
     #[default]
@@ -32,8 +32,9 @@ const TRANSPARENT: &[&str] = &[
     "timeout", "uv", "uvx", "yarn", "zsh",
 ];
 
-/// Where a climb ends without an agent: what starts everything else must not count as an agent, or the
-/// whole host would. Terminals, desktops, sign-in, service managers, container runtimes; as `comm`, 15 bytes.
+/// The processes at which a climb ends without an agent: a process that starts everything else must not count
+/// as an agent, or the whole host would be one session. Terminals, desktops, sign-in, service managers,
+/// container runtimes; as `comm`, 15 bytes.
 const SYSTEM: &[&str] = &[
     "(sd-pam)",
     "Hyprland",

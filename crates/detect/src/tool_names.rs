@@ -41,7 +41,7 @@ const CLIENT_TOOLS: [&str; 30] = [
     "write_stdin",
 ];
 
-/// How clients call the tools of MCP servers.
+/// The prefix by which clients call tools of MCP servers.
 const CLIENT_PREFIX: &str = "mcp__";
 
 /// Words for what cannot be undone.
@@ -81,7 +81,7 @@ impl<'a> ToolNames<'a> {
         Self(seen)
     }
 
-    /// What misleads in a tool of this list.
+    /// Returns the findings about misleading names in a tool of this list.
     #[must_use]
     pub fn inspect(&self, name: &str, definition: RawJson<'_>) -> Vec<Finding> {
         let found = [

@@ -9,7 +9,7 @@ use mcpmon_model::{Digest, RawJson};
 const SHOWN: usize = 1000;
 const SHOWN_NAME: usize = 200;
 
-/// What a string is in its JSON text.
+/// The role of a string in its JSON text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
     /// The name of a member.
@@ -27,7 +27,7 @@ pub(super) enum Scalar {
     Literal,
 }
 
-/// Where in a JSON text a string stands.
+/// The path of a string in a JSON text.
 #[derive(Debug, Default)]
 pub(super) struct Path<'a> {
     steps: Vec<Step<'a>>,
@@ -97,8 +97,8 @@ impl<'a> Path<'a> {
         shown(&self.steps)
     }
 
-    /// What no other way has, however long the names on it are. Values share what it takes for that which stands around
-    /// them, so that a long name is not read for each value below it.
+    /// Returns a digest that no other path has, however long its names are. Values share the digest of their
+    /// surroundings, so that a long name is not read for each value below it.
     pub(super) fn digest(&self) -> Digest {
         let root = || Digest::of(b"");
         let Some((last, outer)) = self.steps.split_last() else {
@@ -199,7 +199,7 @@ pub(super) fn scalars<'a>(
     }
 }
 
-/// Where a number or literal that begins at `from` ends.
+/// Returns the end of a number or literal that begins at `from`.
 fn literal_end(bytes: &[u8], from: usize) -> usize {
     let ends = |byte: &u8| matches!(byte, b',' | b']' | b'}' | b' ' | b'\n' | b'\t' | b'\r' | b'"');
     let length = bytes[from..].iter().position(ends);
@@ -254,7 +254,7 @@ const FIRST: usize = 1 << 12;
 /// Words that are looked at one by one before a long plain stretch is expected.
 const WORDS: usize = 8;
 
-/// Where the next quote or backslash stands.
+/// Returns the position of the next quote or backslash.
 fn quote_or_escape(bytes: &[u8], from: usize) -> Option<usize> {
     let mut at = from;
     // Texts that are escaped at all are so every few words.
@@ -276,7 +276,7 @@ const fn marks(word: u64) -> u64 {
     (quote.wrapping_sub(ONES) & !quote | backslash.wrapping_sub(ONES) & !backslash) & (ONES << 7)
 }
 
-/// Where in the inside of a JSON string that stands which its text has at `span`.
+/// Returns the range, inside a JSON string, of the part that its text has at `span`.
 pub(super) fn written(raw: &str, span: &Range<usize>) -> Range<usize> {
     if memchr::memchr(b'\\', raw.as_bytes()).is_none() {
         return span.clone();
@@ -319,7 +319,7 @@ fn escaped(escape: &str) -> (char, &str) {
     (c, chars.as_str())
 }
 
-/// What `\u` introduces: one code unit, or two that are a pair.
+/// Decodes `\u`: one code unit, or two that are a pair.
 fn unicode(rest: &str) -> (char, &str) {
     let unit = |text: &str| u16::from_str_radix(text.get(..4)?, 16).ok();
     let Some(high) = unit(rest) else {

@@ -1,4 +1,4 @@
-//! What a tool does, told by its name, its annotations, its schema and its description, in this order.
+//! Category of a tool, from its name, its annotations, its schema and its description, in this order.
 //!
 //! All of it is the server's own word. What it says can therefore make a tool more than its name says, never less.
 
@@ -75,7 +75,7 @@ const QUESTIONS: [&str; 14] = [
 /// Properties of a schema that are looked at.
 const MAX_PROPERTIES: usize = 200;
 
-/// What the tool `name` does, as far as its name and its definition tell.
+/// Returns the category of the tool `name`, from its name and its definition.
 #[must_use]
 pub fn classify(name: &str, definition: Option<RawJson<'_>>) -> ToolCategory {
     let by_name = by_words(&words_of(name));
@@ -101,7 +101,7 @@ pub(super) fn words(name: &str) -> Vec<String> {
     words_of(name)
 }
 
-/// What the tool `name` does by the beginning of its name alone.
+/// Returns the category of the tool `name` from the beginning of its name alone.
 #[must_use]
 pub fn by_prefix(name: &str) -> ToolCategory {
     const PREFIXES: [(ToolCategory, &[&str]); 4] = [
@@ -182,7 +182,7 @@ fn by_description(definition: RawJson<'_>) -> Option<ToolCategory> {
     found.map(|(category, _)| category)
 }
 
-/// What the arguments of a tool are called.
+/// The names of a tool's arguments.
 #[derive(Default)]
 struct Schema {
     has_recipient: bool,

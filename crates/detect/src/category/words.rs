@@ -5,14 +5,14 @@ use mcpmon_model::ToolCategory;
 /// Characters of a name that are read.
 const MAX_NAME: usize = 256;
 
-/// How sure it is that a word is a verb.
+/// The certainty that a word is a verb.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Strength {
-    /// It is one.
+    /// The word is a verb.
     Verb,
-    /// It is one, or a noun.
+    /// The word is a verb or a noun.
     Either,
-    /// It is none, and what it names is got.
+    /// The word is a noun, and the thing it names is fetched.
     Noun,
 }
 
@@ -43,7 +43,7 @@ pub(super) fn words_of(name: &str) -> Vec<String> {
     words
 }
 
-/// What `word` says, if it is known.
+/// Returns the category and the certainty of `word`, if it is known.
 pub(super) fn verb(word: &str) -> Option<(ToolCategory, Strength)> {
     WORDS
         .iter()

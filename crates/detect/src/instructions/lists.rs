@@ -14,9 +14,9 @@ pub struct List {
     /// Or a regular expression.
     #[serde(default)]
     pub pattern: String,
-    /// Why its words tell.
+    /// The reason why its words are telling.
     pub why: String,
-    /// What is found by it.
+    /// A text that it finds.
     pub hit: String,
     /// The like of it that is harmless.
     pub miss: String,

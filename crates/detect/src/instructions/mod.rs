@@ -106,9 +106,9 @@ struct Engine {
     outputs: Vec<Rule>,
     /// Signals that open a rule in an output of more than [`MAX_UNANCHORED_BYTES`].
     openers: Set,
-    /// How many sentences around it a rule looks at.
+    /// The number of surrounding sentences that a rule examines.
     beside: usize,
-    /// What [`anchors`] tells: words, and after so many of them parts of texts.
+    /// The anchors from [`anchors`]: words, and from an index on parts of texts.
     anchors: Vec<String>,
     anchor_words: usize,
     attack: Set,

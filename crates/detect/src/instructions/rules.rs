@@ -6,15 +6,15 @@ use serde::Deserialize;
 
 use crate::instructions::signals::{Sentence, Set, Signal, Signals};
 
-/// What follows from a match.
+/// The effect of a match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
-    /// It is recorded.
+    /// The match is recorded.
     Note,
     /// Somebody is told.
     Alert,
-    /// What holds it is hidden or withheld.
+    /// The text with the match is hidden or withheld.
     Act,
 }
 
@@ -41,7 +41,7 @@ pub enum Kind {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
-    /// What anchors have to stand in for, which are too short.
+    /// The anchors in place of words that are too short.
     #[serde(default)]
     anchors: Vec<String>,
     rule: Vec<Rule>,
@@ -51,21 +51,21 @@ struct File {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
-    /// What suppressions name, for good.
+    /// The stable id for suppressions.
     pub id: String,
-    /// What it finds: several rules find the same thing in different words.
+    /// The name of the finding: several rules find the same thing in different words.
     pub name: String,
     /// The kind of attack.
     #[serde(rename = "category")]
     pub kind: Kind,
-    /// What follows.
+    /// The effect.
     pub outcome: Outcome,
     /// Groups of signals: one of each stands in the sentence or beside it, the first in the sentence itself.
     pub all: Vec<Vec<String>>,
     /// Signals that stand nowhere in the sentence.
     #[serde(default)]
     pub none: Vec<String>,
-    /// How many sentences before and after count.
+    /// The number of sentences before and after that count.
     #[serde(default = "beside")]
     pub beside: usize,
     /// The longest text that it holds in, bytes: what a short text says is what it is for.
@@ -77,7 +77,7 @@ pub struct Rule {
     /// True if it is worse than what is acted upon: a person has to approve it.
     #[serde(default)]
     pub critical: bool,
-    /// Why nobody harmless says this.
+    /// The reason why no harmless text says this.
     pub why: String,
     /// A text that it finds.
     pub hit: String,
@@ -119,7 +119,7 @@ pub(crate) fn parse(text: &str, signals: &Signals) -> Result<(Vec<Rule>, Vec<Str
 }
 
 impl Rule {
-    /// What opens it in a sentence.
+    /// Returns the signals that open it in a sentence.
     fn opening<'s>(&self, sentence: &'s Sentence) -> impl Iterator<Item = &'s Signal> + use<'s> {
         let openers = self.openers();
         sentence
@@ -133,7 +133,7 @@ impl Rule {
         self.opening(sentence).all(Signal::is_quoted)
     }
 
-    /// Where it stands: from the first to the last of what opens it.
+    /// Returns its range: from the first to the last opening signal.
     pub(crate) fn span(&self, sentence: &Sentence) -> Range<usize> {
         let spans = || self.opening(sentence).map(|signal| signal.span.clone());
         let start = spans()

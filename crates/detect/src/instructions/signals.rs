@@ -92,20 +92,20 @@ pub(crate) type Set = u128;
 #[derive(Debug)]
 pub(crate) struct Signal {
     number: u8,
-    /// Where it stands in the text.
+    /// The range in the text.
     pub(crate) span: Range<usize>,
     /// True if it stands in quotation marks.
     is_quoted: bool,
 }
 
-/// What one sentence says.
+/// The signals of one sentence.
 #[derive(Debug, Default)]
 pub(crate) struct Sentence {
     /// Signals in it, each with its first match.
     pub(crate) signals: Vec<Signal>,
     /// The same as a set.
     pub(crate) said: Set,
-    /// Where it stands in the text.
+    /// The range in the text.
     pub(crate) span: Range<usize>,
     /// Words and phrases about attacks in it.
     pub(crate) attacks: u32,
@@ -141,7 +141,7 @@ impl Sentence {
 /// Shortest word that is an anchor: shorter ones stand in most texts.
 const MIN_ANCHOR_BYTES: usize = 4;
 
-/// How far before and after the tokens of a sentence parts of its text stand.
+/// The distance before and after the tokens of a sentence within which parts of its text may lie.
 pub(crate) const BRACKET_BYTES: usize = 4;
 
 /// Longest sentence in which parts of texts stand together, where it has no spaces to tell words by.
@@ -310,7 +310,7 @@ impl Signals {
             .map_or("", String::as_str)
     }
 
-    /// What a sentence says. `named` tells the class of words that are names.
+    /// Reads the signals of a sentence. `named` returns the class of words that are names.
     pub(crate) fn read(
         &self,
         text: &str,

@@ -67,9 +67,9 @@ impl Shapes {
 /// A token of a text in lower case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Token {
-    /// Where it stands.
+    /// The range.
     pub(crate) span: Range<usize>,
-    /// What it looks like.
+    /// The shapes of the token.
     pub(crate) shapes: Shapes,
 }
 
@@ -173,7 +173,7 @@ struct Reader<'t, T> {
     bytes: &'t [u8],
     tell: T,
     current: Vec<Token>,
-    /// Where a quotation began, and its closing mark.
+    /// The start of a quotation, and its closing mark.
     quote: Option<(usize, u8)>,
     /// End of the run that was looked at last, and how often it was.
     run: (usize, usize),
@@ -414,7 +414,7 @@ const RUN: u8 = 2;
 /// A sign that each run has that is something as a whole.
 const MARK: u8 = 4;
 
-/// What each byte is.
+/// The kind of each byte.
 const KINDS: [u8; 256] = {
     let mut kinds = [0; 256];
     let mut byte = 0;

@@ -77,7 +77,7 @@ impl Parts {
     }
 }
 
-/// What a word says, alone and as the first word of phrases.
+/// The classes of a word, alone and as the first word of phrases.
 #[derive(Debug, Default)]
 struct Entry {
     classes: Vec<Class>,
@@ -249,7 +249,7 @@ impl Vocabulary {
                 .any(|name| self.names.get(*name) == Some(&class))
     }
 
-    /// How many classes there are.
+    /// Returns the number of classes.
     pub(crate) fn len(&self) -> usize {
         self.names.len()
     }

@@ -7,7 +7,7 @@ use super::{
     shell,
 };
 
-/// What a bridge leads to.
+/// The target of a bridge.
 #[derive(Debug)]
 pub(super) enum Behind<'a> {
     /// A server at a URL, as the id it gets.

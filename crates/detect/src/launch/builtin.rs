@@ -54,7 +54,7 @@ fn by_name(globs: &[NameGlob], claim: &Claim, full: &str) -> Option<String> {
     matching(full).or_else(|| matching(bare)).or_else(part)
 }
 
-/// What speaks for a claim where its name does not.
+/// Returns the pattern that supports a claim whose name does not.
 fn by_ground(claim: &Claim, full: &str) -> Option<String> {
     let bare = full.rsplit('/').next().unwrap_or(full);
     let known = |name: &str| SERVERS.contains(&name);

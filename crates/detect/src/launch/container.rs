@@ -266,7 +266,7 @@ pub(super) fn is_client(name: &str) -> bool {
     )
 }
 
-/// Where in a command the container is.
+/// The position of the container in a command.
 struct Run {
     /// Through `compose`, which hands its input on unless it is told not to.
     is_composed: bool,
@@ -315,7 +315,7 @@ fn operand(command: &Command<'_>, from: usize, options: Options) -> Option<usize
     }
 }
 
-/// What `command` runs in a container.
+/// Returns the command that `command` runs in a container.
 pub(super) fn step(command: Command<'_>) -> Step<'_> {
     let Some(Run {
         image: at,

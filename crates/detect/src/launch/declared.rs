@@ -1,4 +1,4 @@
-//! Whether an argv is how a client starts a server that the configuration declares.
+//! Declared servers: the comparison of an argv with a declared command.
 
 use super::{
     command::{Command, Word, program_name},

@@ -1,4 +1,4 @@
-//! What the path of a script or program says about whose it is: a package, a project directory, itself.
+//! Owner of a script or program, from its path: a package, a project directory, or itself.
 
 use super::{
     command::basename,
@@ -52,18 +52,18 @@ const HOMES: &[&str] = &["home", "Users"];
 /// Directories from the end of a path that are looked at.
 const MAX_DEPTH: usize = 8;
 
-/// What a path says.
+/// The parts of a path that name its owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FileName {
     /// Name of the package or project the file belongs to, as far as the path tells.
     pub(super) owner: Option<Name>,
-    /// How far the owner's name speaks for the file.
+    /// The extent to which the owner's name stands for the file.
     pub(super) part: Part,
     /// Name of the file without its ending.
     pub(super) stem: String,
 }
 
-/// Which part of its owner a file is.
+/// The part of its owner that a file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
     /// The entry point of an installed package.

@@ -20,13 +20,13 @@ const MODULE_ENTRIES: &[&str] = &[
 pub(super) struct Claim {
     /// The name.
     pub(super) name: Name,
-    /// What kind of name it is.
+    /// The kind of name.
     pub(super) kind: Kind,
-    /// What the name stands on.
+    /// The ground for the name.
     pub(super) ground: Ground,
 }
 
-/// What a claim stands on beside the name.
+/// The ground for a claim besides the name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ground {
     /// The name alone.

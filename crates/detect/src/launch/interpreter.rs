@@ -14,7 +14,7 @@ pub(super) struct Interpreter {
     operand: Operand,
 }
 
-/// What the first operand of an interpreter is.
+/// The first operand of an interpreter.
 #[derive(Clone, Copy)]
 enum Operand {
     /// A file.
@@ -152,7 +152,7 @@ pub(super) fn is_shell(name: &str) -> bool {
 }
 
 impl Interpreter {
-    /// What this interpreter runs.
+    /// Returns the command this interpreter runs.
     pub(super) fn step<'a>(&self, command: Command<'a>) -> Step<'a> {
         match parse(&command, 1, self.options).end {
             End::Module { name, .. } | End::File { path: name, .. } if name.is_empty() => Step::idle(command),
@@ -235,7 +235,7 @@ fn launcher_script(path: &str) -> Option<&str> {
         .find(|name| is_launcher(name))
 }
 
-/// What a shell runs: the commands of a line, or a script.
+/// Returns the command a shell runs: the commands of a line, or a script.
 pub(super) fn shell_step(command: Command<'_>) -> Step<'_> {
     let mut line_follows = false;
     let mut at = 1;

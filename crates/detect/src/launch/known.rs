@@ -54,13 +54,13 @@ pub(super) struct Subcommand {
     pub(super) programs: &'static [&'static str],
     /// The words that follow it.
     pub(super) words: &'static [&'static str],
-    /// Whether more words may follow that are no options: `claude mcp` takes `add`, `codex mcp-server` nothing.
+    /// The words that may follow besides options: `claude mcp` takes `add`, `codex mcp-server` none.
     pub(super) more: More,
     /// Id of the server.
     pub(super) id: &'static str,
 }
 
-/// What may follow the words of a [`Subcommand`].
+/// The words that may follow those of a [`Subcommand`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum More {
     /// Anything.

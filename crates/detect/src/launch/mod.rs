@@ -39,7 +39,7 @@ use mcpmon_model::ServerId;
 pub struct Launch {
     /// The server: the same however it is started.
     pub server: ServerId,
-    /// Where the process of this very command stands.
+    /// The stage of the process of this very command.
     pub stage: Stage,
     /// The rule that matched, for a person to read.
     pub pattern: String,
@@ -47,7 +47,7 @@ pub struct Launch {
     pub name: String,
 }
 
-/// Where in a chain of launches a process stands.
+/// The stage of a process in a chain of launches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// A launcher, shell or wrapper that will start or become something else: npx, uvx, env, `sh -c`.

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::command::{Command, Word};
 
-/// What an option's value is, for finding out what a command runs.
+/// The role of an option's value, for finding the command that is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
     /// Something that does not matter here.
@@ -28,18 +28,18 @@ pub(super) enum Role {
 /// The options of a program that are not plain flags.
 pub(super) type Options = &'static [(&'static str, Role)];
 
-/// What a program's options say.
+/// The options of a program.
 #[derive(Debug)]
 pub(super) struct Parsed<'a> {
     /// Value of a [`Role::Package`] option.
     pub(super) package: Option<Word<'a>>,
     /// Value of a [`Role::Directory`] option.
     pub(super) directory: Option<Word<'a>>,
-    /// What ended the options.
+    /// The end of the options.
     pub(super) end: End<'a>,
 }
 
-/// What ends the options of a program. `rest` is the index of the first word after it.
+/// The end of a program's options. `rest` is the index of the first word after it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum End<'a> {
     /// A word that is no option, at this index.

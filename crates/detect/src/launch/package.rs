@@ -7,11 +7,11 @@ pub(super) struct Name {
     pub(super) scope: Option<String>,
     /// The name itself.
     pub(super) bare: String,
-    /// Where it comes from.
+    /// The origin of the name.
     pub(super) origin: Origin,
 }
 
-/// Where a name comes from, which says how it is written in full.
+/// The origin of a name, which determines its full form.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Origin {
     /// A registry of packages: `@scope/name`.

@@ -1,4 +1,4 @@
-//! Which names are MCP servers: the built-in patterns, and the words that say a tool is for developers.
+//! Names of MCP servers: the built-in patterns, and the words that mark a developer's tool.
 
 /// Globs over lower-cased names of packages, modules, images, programs and scripts that are servers.
 ///
@@ -165,7 +165,7 @@ const SCRIPT_VERBS: &[&str] = &[
     "pack",
 ];
 
-/// What kind of name it is: the less public, the more a verb in front of it means.
+/// The kind of a name: the less public, the more a verb in front of it means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
     /// A package, program or image, published under this name.

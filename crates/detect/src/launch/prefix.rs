@@ -16,7 +16,7 @@ pub(super) struct Prefix {
     start: Start,
 }
 
-/// Where the command behind a prefix starts.
+/// The start of the command behind a prefix.
 #[derive(Clone, Copy)]
 enum Start {
     /// After the options and this many operands.

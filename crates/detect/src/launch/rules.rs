@@ -20,7 +20,7 @@ const MAX_LINE: usize = 4096;
 /// Bytes of a name that can be a server's: the longest npm allows, and room for a path.
 pub(super) const MAX_NAME: usize = 512;
 
-/// Which commands are MCP servers, compiled once from configuration.
+/// The recognition of MCP servers among commands, compiled once from configuration.
 #[derive(Clone, Debug)]
 pub struct LaunchRules {
     patterns: Patterns,
@@ -56,16 +56,16 @@ impl Found {
     }
 }
 
-/// What the process that was found does.
+/// The role of the process that was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
-    /// It is the server, or stands for a remote one.
+    /// The process is the server, or stands for a remote one.
     Serves,
-    /// It starts the server as a process of its own.
+    /// The process starts the server as a child.
     Starts,
 }
 
-/// What is known of the levels above a command.
+/// The levels above a command.
 #[derive(Clone, Copy)]
 struct Above<'r> {
     /// A custom glob that matched the whole line of one of them.
@@ -101,14 +101,14 @@ impl LaunchRules {
         }
     }
 
-    /// What `argv` starts, if it is an MCP server.
+    /// Returns the launch by `argv`, if it starts an MCP server.
     #[must_use]
     pub fn detect<S: AsRef<str>>(&self, argv: &[S]) -> Option<Launch> {
         self.detect_linked(argv, &[])
     }
 
-    /// What `argv` starts, if it is an MCP server, by the name of the package that `linked` leads to: that is `argv`
-    /// with its links followed, and empty where there are none.
+    /// Returns the launch by `argv`, if it starts an MCP server, with the name of the package that `linked`
+    /// leads to: that is `argv` with its links followed, and empty if there are none.
     #[must_use]
     pub fn detect_linked<S: AsRef<str>>(&self, argv: &[S], linked: &[String]) -> Option<Launch> {
         let above = || Above {
@@ -151,7 +151,7 @@ impl LaunchRules {
         })
     }
 
-    /// Where the process of `argv` stands in a chain of launches, MCP or not.
+    /// Returns the stage of the process of `argv` in a chain of launches, MCP or not.
     #[must_use]
     pub fn stage<S: AsRef<str>>(argv: &[S]) -> Stage {
         match step(Command::from_argv(argv)) {

@@ -13,11 +13,11 @@ use super::{
 pub(super) struct Runner {
     names: &'static [&'static str],
     options: Options,
-    /// What the words after the options make it do; the first that fits counts.
+    /// The modes selected by the words after the options; the first that fits counts.
     modes: &'static [(&'static [&'static str], Mode)],
 }
 
-/// What a runner starts.
+/// The mode of a runner: the kind of thing that it starts.
 #[derive(Clone, Copy)]
 enum Mode {
     /// A package, or with a package option the command of one.
@@ -30,7 +30,7 @@ enum Mode {
     TaskNamed(&'static str),
     /// A file where it looks like one, else an entry of the script table; in this very process.
     FileOrTask,
-    /// What the package option names, built first.
+    /// The package of the package option is built first.
     Selected,
     /// A file that is an MCP server, in this very process.
     Served,
@@ -248,7 +248,7 @@ pub(super) fn find(name: &str) -> Option<&'static Runner> {
 }
 
 impl Runner {
-    /// What this runner starts.
+    /// Returns the command this runner starts.
     pub(super) fn step<'a>(&self, command: Command<'a>) -> Step<'a> {
         let before = parse(&command, 1, self.options);
         let operand = match before.end {

@@ -107,7 +107,7 @@ fn split(line: &str) -> Vec<Vec<Token>> {
     splitter.commands
 }
 
-/// What the next word is, if it is no word of the command.
+/// The kind of redirection that the next word is, if it is not a word of the command.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Redirection {
     None,

@@ -1,4 +1,5 @@
-//! What a command runs once nothing is left to peel off, and the step from a command to it.
+//! Targets of commands: the program that remains after all launchers are peeled off, and the step from a
+//! command to it.
 
 use super::{
     Stage,
@@ -6,7 +7,7 @@ use super::{
     container, interpreter, prefix, runner, shell,
 };
 
-/// What a command runs.
+/// The subject that a command runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Subject<'a> {
     /// A package that a runner such as npx fetches, and the command of it if that was named apart.
@@ -33,9 +34,9 @@ pub(super) enum Subject<'a> {
 /// A [`Subject`] with what surrounds it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Target<'a> {
-    /// What runs.
+    /// The subject.
     pub(super) subject: Subject<'a>,
-    /// Where the process of this very command stands.
+    /// The stage of the process of this very command.
     pub(super) stage: Stage,
     /// Arguments of the subject.
     pub(super) arguments: Vec<Word<'a>>,
@@ -56,14 +57,14 @@ impl<'a> Target<'a> {
     }
 }
 
-/// What is found at one level of a command.
+/// The result of examining one level of a command.
 #[derive(Debug)]
 pub(super) enum Step<'a> {
-    /// It starts or becomes these commands.
+    /// The command starts or becomes these commands.
     Runs(Vec<Command<'a>>),
-    /// It starts or becomes one of the commands of a shell line; counts as one level of shells.
+    /// The command starts or becomes one of the commands of a shell line; this counts as one level of shells.
     Shell(Vec<Command<'a>>),
-    /// It runs this, and (in a container) perhaps these commands.
+    /// The command runs this target, and (in a container) perhaps these commands.
     Is(Target<'a>, Vec<Command<'a>>),
 }
 

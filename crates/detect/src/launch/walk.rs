@@ -1,6 +1,6 @@
-//! How far a command is followed, so that a hostile one costs no more than a long one.
+//! Limits on following a command, so that a hostile one costs no more than a long one.
 
-/// What is left of the levels that may be peeled off.
+/// The remaining levels that may be peeled off.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Budget {
     shells: u8,

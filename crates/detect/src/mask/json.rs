@@ -77,7 +77,7 @@ fn mask_object(members: &mut Map<String, Value>) {
     }
 }
 
-/// What says that there is no secret hides none.
+/// Returns whether the value states that there is no secret.
 fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(_) => true,

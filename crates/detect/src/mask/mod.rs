@@ -48,7 +48,7 @@ pub fn without_secrets(text: &str) -> Cow<'_, str> {
     Cow::Owned(masked)
 }
 
-/// What the words before promise of the next ones.
+/// The expectation that earlier words create for the next ones.
 #[derive(Default)]
 struct Context {
     expected: Expected,
@@ -65,7 +65,7 @@ impl Context {
     }
 }
 
-/// What the next word is.
+/// The expectation for the next word.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Expected {
     #[default]

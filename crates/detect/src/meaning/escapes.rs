@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-/// How often is decoded.
+/// The number of decoding rounds.
 const MAX_ROUNDS: usize = 3;
 
 /// `text`, and what it is when it is decoded once, twice, three times, as long as that makes a difference.

@@ -1,5 +1,5 @@
-//! What a value can mean to whoever reads it: a name by its looks, a path and a URI by how they are resolved, a
-//! number by how it is written. A rule that refuses holds for any meaning, one that allows for all of them.
+//! Meanings of a value for its readers: of a name by its looks, of a path and a URI by their resolution, of a
+//! number by its notation. A rule that refuses holds for any meaning, one that allows for all of them.
 
 mod escapes;
 mod number;

@@ -5,14 +5,14 @@ use unicode_normalization::char::decompose_compatible;
 
 use crate::normalise::raw::is_invisible;
 
-/// What a text is as a number.
+/// The numeric meaning of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Numeral {
     /// No number, to anybody.
     None,
     /// Any of these, by who reads it; never empty.
     Read(Vec<Decimal>),
-    /// It begins like a number, or is none and infinite: nobody knows what a reader makes of it.
+    /// The text begins like a number, or is not a number or infinite: readers may differ about it.
     Doubtful,
 }
 
@@ -21,7 +21,7 @@ const MAX_TEXT: usize = 4096;
 /// Letters of a currency's code.
 const CODE: usize = 3;
 
-/// What `text` is as a number.
+/// Returns the numeric meaning of `text`.
 #[must_use]
 pub fn numeral(text: &str) -> Numeral {
     let start = text.len().min(MAX_TEXT);

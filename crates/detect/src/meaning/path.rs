@@ -1,4 +1,4 @@
-//! Where a path leads: `..`, `//`, `%2e`, `file://`, `~`, `$HOME`, backslashes.
+//! Targets of paths: `..`, `//`, `%2e`, `file://`, `~`, `$HOME`, backslashes.
 
 use super::{add, escapes::decodings, uri};
 
@@ -42,7 +42,7 @@ fn add_path(paths: &mut Vec<String>, text: &str) {
     add(paths, path);
 }
 
-/// What stands behind `file:`, its slashes and its host.
+/// Returns the part after `file:`, its slashes and its host.
 fn without_file_scheme(text: &str) -> &str {
     let Some(rest) = text
         .get(..5)

@@ -1,4 +1,4 @@
-//! What a URI names: the case of scheme and host, characters that readers drop, escapes, steps in its path.
+//! Targets of URIs: the case of scheme and host, characters that readers drop, escapes, steps in the path.
 
 use super::{add, escapes::decodings, path::resolved};
 

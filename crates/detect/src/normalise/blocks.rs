@@ -7,13 +7,13 @@ pub(crate) const RUN: usize = 20;
 /// The first byte of a block from which on a stretch goes on in the next one.
 const LAST: usize = BLOCK - RUN;
 
-/// What stands across the border of two blocks, as far as a stretch can.
+/// Returns the bits across the border of two blocks, as far as a stretch can reach.
 #[inline]
 pub(super) const fn across(before: u64, bits: u64) -> u64 {
     before >> LAST | bits << RUN
 }
 
-/// Where [`RUN`] ones begin.
+/// Returns the positions at which [`RUN`] ones begin.
 #[inline]
 pub(super) const fn runs(ones: u64) -> u64 {
     let two = ones & ones >> 1;
@@ -66,7 +66,7 @@ impl<const LENGTH: usize> Stretch<LENGTH> {
     }
 }
 
-/// Where the first [`RUN`] bytes of a kind begin, from `from` on.
+/// Returns the position of the first [`RUN`] bytes of a kind, from `from` on.
 pub(crate) fn first_run<K: Kind>(bytes: &[u8], from: usize) -> Option<usize> {
     let (blocks, _) = bytes.get(from..)?.as_chunks::<BLOCK>();
     let (mut at, mut before) = (from, 0);

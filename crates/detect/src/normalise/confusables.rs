@@ -52,7 +52,7 @@ const ROWS: [&str; 46] = [
     "ZΖᏃ",
 ];
 
-/// What looks like an ASCII letter, and the letter; ascending.
+/// The characters that look like an ASCII letter, with the letter; ascending.
 static LOOK_ALIKES: LazyLock<Vec<(char, char)>> = LazyLock::new(|| {
     let row = |row: &'static str| {
         let letter = row.chars().next().expect("a row begins with its letter");

@@ -23,9 +23,9 @@ const MIN_DECODED: usize = 12;
 /// A text that another one encodes.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Layer {
-    /// What it says.
+    /// The decoded text.
     pub(crate) text: String,
-    /// Where the encoded text stands.
+    /// The range of the encoded text.
     pub(crate) origin: Range<usize>,
     /// True if nobody can read what is encoded.
     pub(crate) is_opaque: bool,
@@ -125,7 +125,7 @@ pub(crate) fn has_runs(bytes: &[u8]) -> bool {
     next_run(bytes, from).is_some() || next_spelled(bytes, from).is_some()
 }
 
-/// Where ten bytes begin of which one is a letter and the next is none.
+/// Returns the positions at which ten bytes begin of which one is a letter and the next is none.
 const fn alternating(letters: u64) -> u64 {
     let one = (letters ^ letters >> 1) & u64::MAX >> 1;
     let two = one & one >> 1;
@@ -134,7 +134,7 @@ const fn alternating(letters: u64) -> u64 {
     eight & one >> 8
 }
 
-/// What introduces an escape.
+/// The prefixes of escapes.
 const MARKERS: [&str; 4] = ["\\u", "\\x", "%", "&#"];
 
 /// Returns whether enough escapes stand in a text to be worth decoding; none do without a backslash, a
@@ -169,8 +169,8 @@ fn escapes(text: &str, found: &mut Vec<Layer>) {
     }
 }
 
-/// What the escapes from the one at `first` on say with what stands around them, where they are enough, and where
-/// the last of them ends.
+/// Returns the decoded text around the escapes from the one at `first` on, if there are enough, and the
+/// position of their end.
 fn stretch(text: &str, marker: &str, first: usize) -> (Option<Layer>, usize) {
     let start = text.ceil_char_boundary(first.saturating_sub(AROUND));
     let mut decoded = text[start..first].to_owned();
@@ -281,12 +281,12 @@ pub(crate) fn base64(encoded: &str) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// What a character of base64 stands for.
+/// Returns the value of a base64 character.
 fn sextet(byte: u8) -> Option<u32> {
     Some(SEXTETS[usize::from(byte)].into()).filter(|sextet| *sextet < 64)
 }
 
-/// What each byte stands for in base64; 64 for those that stand for nothing.
+/// The value of each byte in base64; 64 for bytes that are no digits.
 static SEXTETS: [u8; 256] = {
     let mut sextets = [64; 256];
     let mut byte: u8 = 0;
@@ -380,7 +380,7 @@ fn is_separator(byte: u8) -> bool {
     byte.is_ascii() && !byte.is_ascii_alphanumeric()
 }
 
-/// Where five letters set apart begin.
+/// Returns the position of the next five letters that are set apart.
 fn next_spelled(bytes: &[u8], from: usize) -> Option<usize> {
     let mut at = from;
     let mut letters = [0; MANY];

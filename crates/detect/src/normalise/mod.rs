@@ -1,4 +1,4 @@
-//! What a text says beneath its spelling: characters that are not seen, look-alikes, encodings.
+//! Normal form of a text beneath its spelling: invisible characters, look-alikes, encodings.
 
 pub(super) mod blocks;
 pub(super) mod decode;

@@ -69,17 +69,17 @@ pub(crate) fn terminal_command(text: &str) -> Option<usize> {
     is_command.then_some(text.len() - parameters.len() + end + 1)
 }
 
-/// What a command of a terminal that carries a text does to whoever looks at it.
+/// The effect of a terminal command that carries a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum TerminalWrite {
-    /// It sets a title, shows a notice, or carries what nobody sees.
+    /// The text sets a title, shows a notice, or is not visible.
     Shown,
-    /// It writes the clipboard, keys or files, or passes on what does.
+    /// The text is written to the clipboard, keys or files, or passed on to something that does so.
     Stored,
 }
 
-/// What the command does that `text` begins with, where it is one that carries a text: OSC, DCS, APC, PM, SOS. Marks,
-/// links, colours and images do nothing of the kind.
+/// Returns the effect of the command that `text` begins with, if it is one that carries a text: OSC, DCS,
+/// APC, PM, SOS. Marks, links, colours and images have none.
 pub(crate) fn terminal_write(text: &str) -> Option<TerminalWrite> {
     let mut chars = text.chars();
     let introducer = match (chars.next()?, chars.clone().next()) {

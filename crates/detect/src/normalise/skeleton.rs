@@ -57,7 +57,7 @@ impl<'a> Skeleton<'a> {
         }
     }
 
-    /// Where in the original the byte at `offset` comes from.
+    /// Returns the position in the original of the byte at `offset`.
     pub(crate) fn original(&self, offset: usize) -> usize {
         let next = self.turns.partition_point(|&(here, _)| here <= offset);
         match next.checked_sub(1).map(|last| self.turns[last]) {
@@ -103,7 +103,7 @@ impl Folding {
         }
     }
 
-    /// What is pushed next comes from `at`.
+    /// Notes that the next pushed bytes come from `at`.
     fn turn(&mut self, at: usize) {
         let here = self.text.len();
         let expected = self

@@ -147,7 +147,7 @@ fn lists(text: &str) -> Vec<List> {
 /// A brace that was opened.
 struct Open {
     at: usize,
-    /// It belongs to a variable.
+    /// True if it belongs to a variable.
     is_variable: bool,
     commas: Vec<usize>,
 }

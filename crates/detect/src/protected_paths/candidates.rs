@@ -1,4 +1,4 @@
-//! Which texts in a call's arguments are paths, and what the call does to the files they name.
+//! Candidates: the texts in a call's arguments that are paths, and the access of the call to their files.
 
 use mcpmon_model::{MAX_PATH, RawJson};
 
@@ -34,7 +34,7 @@ struct Reader {
     found: Uses,
 }
 
-/// What one set of arguments says as a whole.
+/// The access that one set of arguments describes as a whole.
 struct Call {
     verbs: Verbs,
     bases: Vec<String>,
@@ -177,7 +177,7 @@ impl Reader {
 }
 
 impl Verbs {
-    /// What the name of the tool and the arguments say together.
+    /// Combines the name of the tool with the arguments.
     fn with(mut self, texts: &[(Argument<'_>, Name)]) -> Self {
         for (argument, name) in texts {
             let text = argument.text();
@@ -206,7 +206,7 @@ impl Verbs {
 const MAX_OPERATION: usize = 32;
 
 impl Call {
-    /// What is done to the file that a member with this name names.
+    /// Returns the access to the file that a member with this name names.
     fn access(&self, name: Name) -> Access {
         let Verbs { removes, copies, .. } = self.verbs;
         match () {

@@ -2,7 +2,7 @@
 
 use super::Access;
 
-/// What writes a file in Python, JavaScript, Ruby, Perl, PHP or Lua.
+/// The functions that write a file in Python, JavaScript, Ruby, Perl, PHP or Lua.
 const WRITERS: [&str; 34] = [
     "'w'",
     "\"w\"",

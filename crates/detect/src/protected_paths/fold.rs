@@ -8,7 +8,7 @@ use crate::normalise::skeleton::Skeleton;
 
 /// Readings of one text that are followed up, before braces; each is at most as long as the text.
 const MAX_READINGS: usize = 32;
-/// How often a text is percent-decoded.
+/// The number of times a text is percent-decoded.
 const MAX_ROUNDS: usize = 3;
 
 /// Everything that `text` may be read as, the plainest first; what its braces stand for as far as there is room.
@@ -101,7 +101,7 @@ fn overlong(bytes: &[u8]) -> String {
     String::from_utf8_lossy(&plain).into_owned()
 }
 
-/// What ends at a NUL for a program in C, and what goes on without it.
+/// Adds the two readings of a text with a NUL: a C program stops there, others drop it.
 fn at_nul(found: &mut Vec<String>) {
     for index in 0..found.len() {
         if let Some((before, _)) = found[index].split_once('\0') {

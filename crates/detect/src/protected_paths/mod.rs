@@ -32,30 +32,30 @@ pub const MAX_LOOKUPS: usize = 1024;
 /// Paths with wildcards in one call: each is held against everything that is protected.
 const MAX_GLOBS: usize = 1024;
 
-/// Why a file is protected.
+/// The reason why a file is protected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Category {
     /// mcpmon's own policy, store, sockets, unit and program.
     McpmonConfig,
     /// Hooks and settings of clients.
     ClientHooks,
-    /// Which MCP servers a client starts.
+    /// The configuration of a client's MCP servers.
     ClientMcpConfig,
-    /// What shells run when they start.
+    /// The files that shells run when they start.
     ShellConfig,
-    /// Where packages come from.
+    /// The sources of packages.
     PackageConfig,
-    /// What git runs.
+    /// The files that git runs.
     GitConfig,
-    /// Who may log in, and where connections go.
+    /// The settings of logins and of connections.
     SshConfig,
     /// Registries of containers.
     DockerConfig,
     /// Clusters.
     KubeConfig,
-    /// What agents are told at the start of every session.
+    /// The instructions that agents read at the start of every session.
     AgentInstructions,
-    /// What runs without anybody starting it.
+    /// The files that run without a person starting them.
     Autostart,
     /// `mcp.config_guard.extra_paths`.
     Extra,
@@ -85,19 +85,19 @@ impl Category {
     }
 }
 
-/// What is done to a file.
+/// The access to a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Access {
-    /// It is read.
+    /// The file is read.
     Read,
-    /// It is written, or replaced.
+    /// The file is written, or replaced.
     Write,
-    /// It is taken from its place, and what lies in it with it.
+    /// The file is moved or removed, with its contents.
     Remove,
 }
 
 impl Access {
-    /// What a call does, in a sentence.
+    /// Returns the access as a verb in a sentence.
     #[must_use]
     pub const fn verb(self) -> &'static str {
         match self {
@@ -111,9 +111,9 @@ impl Access {
 /// A protected file that a call touches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Touch {
-    /// Why it is protected.
+    /// The category because of which it is protected.
     pub category: Category,
-    /// What is done to it.
+    /// The access to it.
     pub access: Access,
     /// The file, a home directory as `~`.
     pub path: String,

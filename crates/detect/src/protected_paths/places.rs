@@ -1,16 +1,16 @@
-//! What a host says of its files: where its users' directories are, which files are mcpmon's own, and where links
-//! lead. The core looks nothing up; whoever can tells it.
+//! Places of files on a host: its users' directories, mcpmon's own files, and the targets of links. The core
+//! looks nothing up; the shell provides them.
 
 use mcpmon_model::{PathStart, PlainPath};
 
-/// Where things lie on this host.
+/// The places of files on this host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Places {
     aliases: Vec<(Vec<String>, PlainPath)>,
     own: Vec<Vec<String>>,
 }
 
-/// What a path that was looked up leads to.
+/// The target of a resolved path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RealPath {
     /// The path as it was asked for.
@@ -19,12 +19,12 @@ pub struct RealPath {
     pub real: String,
 }
 
-/// What is known of the files of a call.
+/// The files of a call, as far as they are known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Files {
-    /// Where things lie.
+    /// The places of files.
     pub places: Places,
-    /// Where paths of the call lead that are not what they are called.
+    /// The paths of the call whose targets have other names.
     pub real: Vec<RealPath>,
 }
 
@@ -63,7 +63,7 @@ impl Places {
         self
     }
 
-    /// What else the absolute path with these names is called.
+    /// Returns other names of the absolute path with these names.
     pub(super) fn aliases_of(&self, names: &[String]) -> impl Iterator<Item = PlainPath> {
         self.aliases.iter().filter_map(|(directory, meaning)| {
             let rest = names.get(directory.len()..)?;

@@ -91,7 +91,7 @@ pub(super) fn shortened(text: &str) -> Option<String> {
     (short.len() <= MAX_TEXT).then_some(short)
 }
 
-/// How often a long text is decoded.
+/// The number of times a long text is decoded.
 const MAX_DECODED: usize = 3;
 
 fn trimmed(text: &str) -> &str {
@@ -114,7 +114,7 @@ fn read(text: &str, places: &Places, found: &mut Vec<PlainPath>) {
     }
 }
 
-/// What follows the scheme, and the host, of a URI of a file.
+/// Returns the part of a file URI after the scheme and the host.
 fn without_scheme(text: &str) -> Option<&str> {
     let (scheme, rest) = text.split_once(':')?;
     let known = SCHEMES.iter().any(|known| scheme.eq_ignore_ascii_case(known));
@@ -180,7 +180,7 @@ struct Walk<'a> {
     rest: &'a str,
 }
 
-/// Where a path has come from so far.
+/// The origin of a path so far.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Origin {
     Root,
@@ -281,7 +281,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// What lies behind the views of `/proc` on the root and the working directory of a process.
+/// Returns the path behind the views of `/proc` on the root and the working directory of a process.
 fn without_views(mut names: &[String]) -> &[String] {
     for _ in 0..8 {
         let lower: Vec<String> = names.iter().take(5).map(|name| name.to_lowercase()).collect();
@@ -299,7 +299,7 @@ fn without_views(mut names: &[String]) -> &[String] {
     names
 }
 
-/// What lies in a home directory, if the names from the root lead into one.
+/// Returns the path within a home directory, if the names from the root lead into one.
 fn below_home(names: &[String]) -> Option<&[String]> {
     let lower: Vec<String> = names.iter().take(4).map(|name| name.to_lowercase()).collect();
     let lower: Vec<&str> = lower.iter().map(String::as_str).collect();

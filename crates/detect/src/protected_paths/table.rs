@@ -1,4 +1,4 @@
-//! Which files are protected, by category, and which hold secrets.
+//! Tables of protected files, by category, and of files that hold secrets.
 
 use std::{collections::HashMap, sync::LazyLock};
 
@@ -67,7 +67,7 @@ const CLIENT_HOOKS: &[&str] = &[
     "**/.opencode/plugin/**",
 ];
 
-/// Which MCP servers a client starts, and how.
+/// The configuration of clients' MCP servers.
 const CLIENT_SERVERS: &[&str] = &[
     // Claude Code
     "~/.claude.json",
@@ -128,7 +128,7 @@ const CLIENT_SERVERS: &[&str] = &[
     "**/.vibe/config.toml",
 ];
 
-/// What every shell runs when it starts.
+/// The files every shell runs when it starts.
 const SHELL: &[&str] = &[
     "~/.bashrc",
     "~/.bash_profile",
@@ -168,7 +168,7 @@ const SHELL: &[&str] = &[
     "~/.config/environment.d/**",
 ];
 
-/// Where packages come from, and what their managers run.
+/// The sources of packages, and the files their managers run.
 const PACKAGES: &[&str] = &[
     // npm, yarn, pnpm, bun
     "**/.npmrc",
@@ -215,7 +215,7 @@ const PACKAGES: &[&str] = &[
     "/etc/npmrc",
 ];
 
-/// What git runs: hooks, aliases, pagers, credential helpers.
+/// The files git runs: hooks, aliases, pagers, credential helpers.
 const GIT: &[&str] = &[
     "~/.gitconfig",
     "~/.config/git/**",
@@ -230,7 +230,7 @@ const GIT: &[&str] = &[
     "~/.git-templates/**",
 ];
 
-/// Who may log in, and through what connections go.
+/// The settings of logins, and of the routes of connections.
 const SSH: &[&str] = &["~/.ssh/**", "/etc/ssh/**", "**/.ssh/authorized_keys"];
 
 /// Registries, and how their credentials are found.
@@ -254,7 +254,7 @@ const KUBE: &[&str] = &[
     "/etc/rancher/k3s/**",
 ];
 
-/// What agents are told at the start of every session.
+/// The instructions that agents read at the start of every session.
 const INSTRUCTIONS: &[&str] = &[
     "**/claude.md",
     "**/claude.local.md",
@@ -296,7 +296,7 @@ const INSTRUCTIONS: &[&str] = &[
     "**/.opencode/command/**",
 ];
 
-/// What runs without anybody starting it, and who may become root.
+/// The files that run without a person starting them, and the settings of who may become root.
 const AUTOSTART: &[&str] = &[
     // cron
     "/etc/crontab",

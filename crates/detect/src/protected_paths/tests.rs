@@ -378,7 +378,7 @@ proptest! {
     }
 }
 
-/// What a long text costs must not grow with its square: these end at once, or not within a test.
+/// The cost of a long text must not grow with its square: these texts end at once, or not within a test.
 #[test_case("a ".repeat(1 << 17); "words")]
 #[test_case("> ".repeat(1 << 17); "redirections")]
 #[test_case("~/.ssh/* ".repeat(1 << 14); "wildcards")]

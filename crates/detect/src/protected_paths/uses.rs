@@ -1,4 +1,4 @@
-//! What a call does to files, gathered within bounds: a call that names more is not checked in part.
+//! Uses of files by a call, gathered within bounds: a call that names more is not checked in part.
 
 use std::collections::HashSet;
 

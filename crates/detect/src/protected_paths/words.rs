@@ -1,8 +1,9 @@
-//! What names of tools and arguments say: who reads, writes, removes or runs, and which texts are paths.
+//! Words in names of tools and arguments that tell reading, writing, removing and running, and mark texts
+//! that are paths.
 
 use std::{collections::HashMap, sync::LazyLock};
 
-/// What the words of a name say, and what they say together.
+/// The meaning of a name's words, alone and together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Name {
     /// The lists that one of its words is in.
@@ -49,7 +50,7 @@ impl Name {
 /// Characters of a name that are read.
 const MAX_NAME: usize = 256;
 
-/// Which list.
+/// The lists of words.
 #[derive(Clone, Copy)]
 enum List {
     Writes,
@@ -108,7 +109,7 @@ static LISTS: LazyLock<HashMap<&'static str, Lists>> = LazyLock::new(|| {
     lists
 });
 
-/// What is done to a file.
+/// The words for writing a file.
 #[rustfmt::skip]
 const WRITES: &[&str] = &[
     "write", "writefile", "edit", "editfile", "create", "append", "patch", "apply", "update", "set", "save", "put",
@@ -118,21 +119,21 @@ const WRITES: &[&str] = &[
     "generate", "merge", "sync", "render", "output", "persist", "configure", "config", "tee", "mkdir", "upsert",
 ];
 
-/// What takes a file, or a directory with everything in it, from its place.
+/// The words for moving or removing a file, or a directory with everything in it.
 #[rustfmt::skip]
 const REMOVES: &[&str] = &[
     "delete", "remove", "rm", "unlink", "move", "mv", "rename", "trash", "erase", "purge", "rmdir", "clean", "wipe",
     "destroy", "del",
 ];
 
-/// What leaves a file as it is.
+/// The words that leave a file as it is.
 #[rustfmt::skip]
 const READS: &[&str] = &[
     "read", "get", "list", "search", "find", "grep", "view", "show", "stat", "cat", "fetch", "query", "look", "open",
     "head", "tail", "ls", "tree", "describe", "inspect", "check", "count", "diff", "compare", "info", "exists",
 ];
 
-/// What runs commands.
+/// The words for running commands.
 #[rustfmt::skip]
 const RUNS: &[&str] = &[
     "shell", "bash", "sh", "zsh", "exec", "execute", "run", "terminal", "command", "commands", "cmd", "powershell",
@@ -206,10 +207,10 @@ const COMMANDS: &[&str] = &[
     "arguments", "program", "code", "expression", "stdin", "keystrokes", "entrypoint",
 ];
 
-/// What makes a file of another.
+/// The words for making a file from another.
 const COPIES: &[&str] = &["copy", "cp", "link", "symlink", "ln"];
 
-/// What takes a patch.
+/// The words for applying a patch.
 const PATCHES: &[&str] = &["patch", "diff", "apply"];
 
 /// Words of members whose value is where something goes.
@@ -230,7 +231,7 @@ const SOURCES: &[&str] = &["source", "sources", "src", "from", "old", "input", "
 /// Words of members whose value is the name of a file, beside its directory.
 const NAMES: &[&str] = &["name", "filename"];
 
-/// What a tool does to the files it is given.
+/// The effect of a tool on the files it is given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Verbs {
     pub(super) writes: bool,
@@ -242,7 +243,7 @@ pub(super) struct Verbs {
 }
 
 impl Verbs {
-    /// What a name says.
+    /// Returns the meaning of a name.
     pub(super) fn of(name: &str) -> Self {
         let name = Name::of(name);
         Self {
@@ -256,10 +257,10 @@ impl Verbs {
     }
 }
 
-/// What the value of a member is.
+/// The meaning of a member's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Meaning {
-    /// What a file is to say.
+    /// The new content of a file.
     Content,
     /// The same, unless the tool reads.
     WeakContent,
@@ -274,7 +275,7 @@ pub(super) enum Meaning {
 }
 
 impl Name {
-    /// What the value of a member with this name is.
+    /// Returns the meaning of the value of a member with this name.
     pub(super) const fn meaning(self) -> Meaning {
         match () {
             () if self.is(List::Content) => Meaning::Content,

@@ -1,4 +1,4 @@
-//! What a changed definition says that the one before did not.
+//! Changes: the text of a definition that its former version did not have.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,14 +10,14 @@ use mcpmon_model::{Digest, RawJson};
 use super::Scene;
 use crate::walk::{self, Part, Path};
 
-/// What a definition was.
+/// The former version of a definition.
 #[derive(Debug)]
 pub(super) enum Past {
-    /// It has none.
+    /// There is none.
     None,
-    /// What was listed.
+    /// The version that was listed.
     Listed(Texts),
-    /// What was accepted.
+    /// The version that was accepted.
     Accepted(Texts),
 }
 
@@ -129,7 +129,7 @@ mod tests {
         assert_eq!(added(accepted, moved), [Some(0..1), Some(0..1), Some(0..1)]);
     }
 
-    /// What is new of each text.
+    /// Returns the new parts of each text.
     fn added(accepted: &str, now: &str) -> Vec<Option<Range<usize>>> {
         let accepted = Texts::of(RawJson::trusted(accepted));
         let mut added = Vec::new();

@@ -10,7 +10,7 @@ const MAX_SIZE: usize = 1 << 20;
 /// Most matches of one pattern in a text.
 const MAX_MATCHES: usize = 16;
 
-/// Why a pattern of the configuration cannot be used.
+/// The reason why a pattern of the configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "custom pattern `{name}` is no valid regular expression; write it in RE2 syntax, without look-around or back-references"
@@ -18,7 +18,7 @@ const MAX_MATCHES: usize = 16;
 pub struct PatternError {
     /// Its name.
     pub name: String,
-    /// What is wrong with it.
+    /// The error.
     #[source]
     pub source: regex::Error,
 }
@@ -46,7 +46,7 @@ impl Custom {
         })
     }
 
-    /// Where it matches in the text as it was sent.
+    /// Returns its matches in the text as it was sent.
     pub(super) fn hits<'a>(&'a self, text: &str) -> impl Iterator<Item = Hit<'a>> {
         let spans: Vec<_> = self
             .regex

@@ -25,7 +25,7 @@ const ENCODED: &str = "encoded_text";
 /// Decoded texts within decoded texts.
 const MAX_DEPTH: usize = 2;
 
-/// Where a text stands.
+/// The place of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     /// In what a server offers: a model takes it for instructions.
@@ -34,10 +34,10 @@ pub(super) enum Place {
     Output,
 }
 
-/// What is known where a text stands.
+/// The context of a text's place.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Setting<'a> {
-    /// Where it stands.
+    /// The place.
     pub(super) place: Place,
     /// Tools of the server itself.
     pub(super) own: &'a Names<'a>,
@@ -51,7 +51,7 @@ pub(super) struct Setting<'a> {
     pub(super) is_parameter: bool,
 }
 
-/// What is found in a text, by the place in it.
+/// Returns the matches in a text, in view of its place.
 pub(super) fn hits(text: &str, setting: &Setting<'_>) -> Vec<Hit<'static>> {
     let mut found = Vec::new();
     unseen(text, setting, &mut found);
@@ -113,7 +113,7 @@ fn telling(kind: Unseen, place: Place, text: &str, span: &Range<usize>) -> Optio
     Some((pattern, severity))
 }
 
-/// What a text says, and what its encodings say.
+/// Adds the matches in a text and in its decoded layers.
 fn said(text: &str, setting: &Setting<'_>, depth: usize, found: &mut Vec<Hit<'static>>) {
     let skeleton = Skeleton::of(text);
     for mut hit in judged(&skeleton.text, setting) {
@@ -127,13 +127,13 @@ fn said(text: &str, setting: &Setting<'_>, depth: usize, found: &mut Vec<Hit<'st
     }
 }
 
-/// What encoded text in a definition is for, if it is for anything: a command, an address, something to be done.
+/// The purpose of encoded text in a definition, if it has one: a command, an address, something to be done.
 static COMMAND: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?i)https?://|\b(?:curl|wget|bash|sh|nc|netcat|powershell|python3?|perl|exec|eval|rm|chmod|cat|sudo|ssh|scp|ignore|send|execute|read|upload|system)\b|/(?:bin|etc|tmp)/|/dev/tcp")
         .expect("a constant pattern is compiled by every test")
 });
 
-/// What only a decoded text says is worse: someone went to the trouble of hiding it.
+/// Adds the matches that only a decoded text has; they are more severe, because somebody hid them.
 fn decoded(layer: &Layer, setting: &Setting<'_>, depth: usize, found: &mut Vec<Hit<'static>>) {
     if setting.place == Place::Definition && COMMAND.is_match(&layer.text) && layer.is_opaque {
         found.push(Hit {
@@ -171,7 +171,7 @@ fn decoded(layer: &Layer, setting: &Setting<'_>, depth: usize, found: &mut Vec<H
     }
 }
 
-/// What the rules say of a skeleton.
+/// Returns the matches of the rules in a normalised text.
 fn judged(text: &str, setting: &Setting<'_>) -> Vec<Hit<'static>> {
     let place = match setting.place {
         Place::Definition if setting.is_parameter => crate::instructions::Place::Schema,
@@ -223,7 +223,8 @@ const fn category(kind: Kind) -> Category {
     }
 }
 
-/// What outputs that say anything have; found by vectors, for most outputs are long and say nothing.
+/// The literals of which every output with a match has one; found by vectors, because most outputs are long
+/// and have none.
 static ANCHORS: LazyLock<Literals> =
     LazyLock::new(|| Literals::new(crate::instructions::anchors().collect()));
 

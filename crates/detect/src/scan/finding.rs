@@ -19,7 +19,7 @@ const MAX_FINDINGS: usize = 200;
 /// Findings of one text of which an event of its own tells; of more, the worst ones come first.
 pub const MAX_TOLD: usize = 20;
 
-/// What was found in one text: whatever it is full of, the worst of each pattern is there.
+/// The findings in one text: however many there are, the worst of each pattern is kept.
 #[derive(Clone, Debug, Default)]
 pub struct Findings {
     all: Vec<Finding>,
@@ -74,15 +74,15 @@ pub(super) struct Hit<'a> {
     pub(super) rule: &'a str,
     /// Name of what it finds.
     pub(super) pattern: &'a str,
-    /// What kind of attack it is.
+    /// The kind of attack.
     pub(super) category: Category,
-    /// How bad it is.
+    /// The severity.
     pub(super) severity: Severity,
-    /// Whether it is said or told of.
+    /// The stance: asserted or quoted.
     pub(super) standing: Standing,
-    /// Where it stands in the field.
+    /// The range in the field.
     pub(super) span: Range<usize>,
-    /// What it says, where that is not what stands there: it was decoded.
+    /// The decoded text, if the match was encoded.
     pub(super) decoded: Option<String>,
 }
 

@@ -12,7 +12,7 @@ use crate::vector::{self, LONG, LOOKED, Looks, SHORT, STEP};
 const GROUPS: usize = 1 << 10;
 /// Bytes of a gram of which nothing more is certain.
 const BRIEF: usize = 3;
-/// What grams are multiplied with for their hashes.
+/// The factor of the hash of grams.
 const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 /// Bytes that are compared before all of a literal is.
 const NEAR: usize = size_of::<u64>();
@@ -35,9 +35,9 @@ pub(crate) struct Literals {
 
 /// Literals known by so many of their bytes.
 struct Grams<const LENGTH: usize> {
-    /// What is left out of a product to get a group.
+    /// The shift that reduces a product to a group.
     shift: u32,
-    /// Where the entries of each group begin, and the end of the last.
+    /// The start of each group's entries, and the end of the last.
     groups: Vec<u16>,
     entries: Vec<Entry>,
 }
@@ -45,12 +45,12 @@ struct Grams<const LENGTH: usize> {
 /// A gram of a literal. Small, for texts lie between two looks at them.
 #[derive(Clone, Copy, Default)]
 struct Entry {
-    /// What the literal has from there on, folded.
+    /// The bytes of the literal from there on, folded.
     bytes: u64,
     literal: u16,
-    /// Where the gram begins in the literal.
+    /// The offset of the gram in the literal.
     offset: u8,
-    /// How many of the bytes are the literal's own.
+    /// The number of bytes that are the literal's own.
     own: u8,
 }
 
@@ -182,7 +182,7 @@ impl Literals {
         self.visit(text, &mut |_, _| ControlFlow::Break(())).is_break()
     }
 
-    /// Where literals begin and which, ascending.
+    /// Returns the positions and numbers of literals, ascending.
     pub(crate) fn find(&self, text: &[u8]) -> Vec<(usize, usize)> {
         let mut found = Vec::new();
         let all = self.visit(text, &mut |start, literal| {
@@ -299,7 +299,7 @@ const fn folded(byte: u8) -> u8 {
     byte | 0x20
 }
 
-/// What folds bytes that are read together.
+/// The mask that folds bytes that are read together.
 const FOLD: u64 = u64::from_le_bytes([folded(0); NEAR]);
 
 /// The first `bytes` of a word.

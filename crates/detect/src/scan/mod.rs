@@ -49,7 +49,7 @@ pub struct Scanner {
     custom: Vec<Custom>,
 }
 
-/// What stands around a definition.
+/// The context of a definition.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Scene<'a> {
     /// Tools of the same server.
@@ -58,12 +58,12 @@ pub struct Scene<'a> {
     pub others: &'a [&'a str],
     /// The definition that was accepted: only what is new is held against the server, and counts one level more.
     pub accepted: Option<RawJson<'a>>,
-    /// Where none was accepted, the one that was listed before: it excuses nothing, but what is new counts one level
-    /// more.
+    /// The version that was listed before, if none was accepted: it excuses nothing, but new text counts one
+    /// level more.
     pub before: Option<RawJson<'a>>,
 }
 
-/// Where an output comes from.
+/// The source of an output.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Source<'a> {
     /// The tool that was called.
@@ -93,13 +93,13 @@ impl Scanner {
         })
     }
 
-    /// What is found in the definition of a tool, a prompt, a resource or a template.
+    /// Returns the findings in the definition of a tool, a prompt, a resource or a template.
     #[must_use]
     pub fn definition(&self, definition: RawJson<'_>, scene: &Scene<'_>) -> Vec<Finding> {
         self.walked(definition, scene)
     }
 
-    /// What is found in a server's instructions; a previous text is a JSON string.
+    /// Returns the findings in a server's instructions; a previous text is a JSON string.
     #[must_use]
     pub fn instructions(&self, text: &str, scene: &Scene<'_>) -> Vec<Finding> {
         let setting = Setting {
@@ -119,13 +119,14 @@ impl Scanner {
         )
     }
 
-    /// What is found in the result of a call, a read or a prompt.
+    /// Returns the findings in the result of a call, a read or a prompt.
     #[must_use]
     pub fn output(&self, result: RawJson<'_>, source: &Source<'_>) -> Vec<Finding> {
         self.data(result, source.is_document())
     }
 
-    /// What is found in any other message: a request for an LLM call, a question to the user, an error, a notification.
+    /// Returns the findings in any other message: a request for an LLM call, a question to the user, an
+    /// error, a notification.
     #[must_use]
     pub fn text(&self, subject: Subject, json: RawJson<'_>) -> Vec<Finding> {
         match subject {
@@ -141,13 +142,14 @@ impl Scanner {
         }
     }
 
-    /// Whether a question to the user asks for what must never be typed into one: MCP forbids it.
+    /// Returns a finding if a question to the user asks for credentials, which MCP forbids.
     #[must_use]
     pub fn asks_for_credentials(&self, params: RawJson<'_>) -> Option<Finding> {
         elicitation::asks_for_credentials(params)
     }
 
-    /// Whether a question leads the user to a page that is not what its address seems to be, and why.
+    /// Returns a finding with the reason if a question leads the user to a page that is not what its address
+    /// seems to be.
     #[must_use]
     pub fn leads_astray(&self, params: RawJson<'_>) -> Option<(Finding, &'static str)> {
         elicitation::leads_astray(params)
@@ -180,7 +182,7 @@ impl Scanner {
         found.into_vec()
     }
 
-    /// What is found in one text of a definition, as far as it was not accepted.
+    /// Returns the findings in one text of a definition, as far as it was not accepted.
     fn changed(
         &self,
         path: &walk::Path<'_>,
@@ -266,7 +268,7 @@ impl Scanner {
         found.into_vec()
     }
 
-    /// What a name says that is a sentence.
+    /// Returns the matches in a name that is a sentence.
     fn named(&self, path: &walk::Path<'_>, name: &str, setting: &Setting<'_>) -> Vec<finding::Hit<'static>> {
         let is_tool = path.members().eq(["name"]);
         let mut hits = names::hits(name, is_tool, setting);
@@ -330,7 +332,7 @@ fn is_carrier(path: &walk::Path<'_>, text: &str) -> bool {
         && text.bytes().all(is_encoded)
 }
 
-/// What a client puts together with what stands beside it.
+/// Returns whether the text is one that clients join with its neighbours.
 fn is_item(path: &walk::Path<'_>) -> bool {
     path.members().next_back() == Some("text")
 }

@@ -15,7 +15,8 @@ const FEWEST_WORDS: usize = 4;
 /// Longest name that is read, bytes.
 const MAX_NAME: usize = 2000;
 
-/// What a name says where it is a sentence. A single verb beside a secret is what many tools are for.
+/// Returns the matches in a name that is a sentence. A single verb beside a secret is ordinary in tools'
+/// names.
 pub(super) fn hits(name: &str, is_tool: bool, setting: &Setting<'_>) -> Vec<Hit<'static>> {
     let Some(words) = words(name) else {
         return Vec::new();

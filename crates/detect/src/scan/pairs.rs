@@ -1,4 +1,4 @@
-//! How often letters follow each other in English: a literal is recognised by its rarest part.
+//! Frequencies of letter pairs in English: a literal is recognised by its rarest part.
 
 /// Letters, the space, and all other characters.
 const KINDS: usize = 28;
@@ -36,7 +36,7 @@ const PAIRS: [&[u8; KINDS]; KINDS] = [
     b"3343332332023223023321100073",
 ];
 
-/// How frequent a text of lower case letters is, compared with another of its length.
+/// Returns the frequency of a text of lower case letters, compared with another of its length.
 ///
 /// At most 7 bytes.
 pub(super) fn frequency(text: &[u8]) -> u64 {

@@ -10,7 +10,7 @@ pub(super) struct Seam {
 }
 
 impl Seam {
-    /// What stands around the border between what came before and `text`; nothing before the first.
+    /// Joins the end of the previous text and the start of `text`; `None` before the first.
     pub(super) fn join(&mut self, text: &str) -> Option<String> {
         let head = &text[..text.floor_char_boundary(REACH)];
         let joined = (!self.tail.is_empty()).then(|| format!("{} {head}", self.tail));

@@ -1,11 +1,11 @@
-//! What a secret cannot do without, found in one pass.
+//! Anchors: literals without which there is no secret, found in one pass.
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
 use super::{assignment, issued::ISSUED, pem, shapes::SHAPES};
 use crate::scan::literals::Literals;
 
-/// What a literal opens.
+/// The kind of secret that a literal opens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Anchor {
     /// A secret of this row of the table.
@@ -75,7 +75,7 @@ static ANCHORS: LazyLock<Anchors> = LazyLock::new(|| {
     }
 });
 
-/// Where literals stand, ascending: start, end, what they open.
+/// Returns the positions of literals, ascending: start, end, and the kinds they open.
 pub(super) fn find(text: &str) -> impl ExactSizeIterator<Item = (usize, usize, &'static [Anchor])> {
     let found = ANCHORS.literals.find(text.as_bytes());
     found.into_iter().map(|(start, literal)| {

@@ -10,7 +10,7 @@ use super::{
     value::{self, Strength},
 };
 
-/// What can be part of a name that a secret has, in lower case.
+/// The parts of names that secrets have, in lower case.
 pub(super) const NAMES: [&str; 29] = [
     "passw",
     "passphrase",
@@ -60,7 +60,7 @@ const LONGEST_NAME: usize = 80;
 const LONGEST_VALUE: usize = 1024;
 /// Shortest value that was generated, where it is not random beyond doubt.
 const SHORTEST: usize = 14;
-/// What can stand between a name and its value.
+/// The longest gap between a name and its value.
 const LONGEST_GAP: usize = 24;
 
 /// A value with what stands before it.
@@ -71,7 +71,7 @@ struct Assigned<'t> {
     separator: Separator,
 }
 
-/// What stands between a name and a value.
+/// The separator between a name and a value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Separator {
     /// `=`, `:` and the like.
@@ -100,7 +100,7 @@ pub(super) fn identifier(text: &str, anchor: Range<usize>) -> Range<usize> {
     anchor.start - before..end
 }
 
-/// What names claim; the latest is kept, for one that comes again and again.
+/// The claims of names; the latest is kept, for one that recurs.
 #[derive(Default)]
 pub(super) struct Claims<'t> {
     latest: Option<(&'t str, Option<Claim>)>,
@@ -200,7 +200,7 @@ pub(super) fn after_phrase(text: &str, end: usize) -> Option<Hit> {
     )
 }
 
-/// What a parameter or member of this name holds: the whole value.
+/// Returns the secret in a parameter or member of this name: the whole value.
 pub(super) fn named(name: &str, value: &str) -> Option<Hit> {
     let span = 0..value.len();
     let claim = names::claim(name)?;
@@ -245,7 +245,7 @@ fn is_certain(claim: Claim, name: &str, assigned: &Assigned<'_>, is_flag: bool) 
 const SHORT_PASSWORD: usize = 8;
 const SHORT_KEY: usize = 16;
 
-/// Which pattern it is that a name and a value make.
+/// Returns the pattern that a name and a value make.
 fn kind(name: &str, value: &str) -> &'static str {
     let lower = name.to_ascii_lowercase();
     let is_aws = value.len() == 40
@@ -341,13 +341,13 @@ fn grade(
     }
 }
 
-/// What stands behind `key_`, `token-` and the like.
+/// Returns the part after `key_`, `token-` and the like.
 fn tail(value: &str) -> &str {
     let (head, tail) = value.rsplit_once(['_', '-']).unwrap_or(("", value));
     if value::is_wordy(head) { tail } else { value }
 }
 
-/// What identifies a text or a thing rather than opening it.
+/// Returns whether the value is a digest, which identifies something rather than opening it.
 fn is_digest(value: &str) -> bool {
     let hex = value.bytes().all(|byte| byte.is_ascii_hexdigit());
     value::is_uuid(value)
@@ -556,7 +556,7 @@ impl<'t> Gap<'t> {
         is_next
     }
 
-    /// What opens a value, and closes it.
+    /// Reads the quote that opens a value, which also closes it.
     fn quote(&mut self) -> Option<&'t str> {
         let rest = self.text.get(self.at..)?;
         for entity in ["&quot;", "&#34;", "&#39;"] {

@@ -75,7 +75,7 @@ const SIGNS: usize = 8;
 const WORD: usize = 5;
 const WORDY: usize = 10;
 
-/// What is encrypted within a file begins so, as sops writes it.
+/// The prefix of an encrypted value within a file, as sops writes it.
 const ENCRYPTED: &str = "ENC[";
 
 /// Random stretches in which signs stand as often as letters: base85, and passwords of any characters.
@@ -224,7 +224,7 @@ impl Armour {
     }
 }
 
-/// What armour begins with, and how much may stand in it.
+/// The prefix of armour, and the size it may hold.
 const BEGIN: &str = "-----BEGIN ";
 const ARMOURED: usize = 16 << 10;
 

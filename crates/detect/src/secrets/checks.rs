@@ -1,4 +1,4 @@
-//! What a format promises of its values: check digits, checksums, structure.
+//! Checks of a format's values: check digits, checksums, structure.
 
 use crate::normalise::decode;
 
@@ -185,7 +185,7 @@ pub(super) fn encodes_object(part: &str, members: &[&str]) -> bool {
     })
 }
 
-/// Whether base64 stands for `user:secret`, and the secret is no placeholder.
+/// Returns the secret if the base64 stands for `user:secret`, and the secret is not a placeholder.
 pub(super) fn encodes_credentials(encoded: &str) -> Option<String> {
     let decoded = String::from_utf8(decode::base64(encoded.trim_end_matches('='))?).ok()?;
     let is_printable = decoded

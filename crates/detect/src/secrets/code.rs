@@ -1,5 +1,5 @@
-//! What programs, their documents and their style sheets have where a secret would stand: values that tell by what they
-//! are made of that they are none.
+//! Code in place of secrets: values in programs, their documents and their style sheets that are visibly no
+//! secrets.
 
 use super::value::is_wordy;
 
@@ -61,8 +61,8 @@ fn is_type(value: &str) -> bool {
     is_named || value.starts_with('_') && is_word(value) && is_wordy(value)
 }
 
-/// Whether a value is another assignment, and what it assigns: `token=`, `include=members`, `id=GIT_AUTH_TOKEN`. What
-/// ends with the sign may be base64 too: there a word stands before it.
+/// Returns the assigned value if a value is another assignment: `token=`, `include=members`,
+/// `id=GIT_AUTH_TOKEN`. A value that ends with the sign may be base64 too: there a word must precede it.
 pub(super) fn assigned(value: &str) -> Option<&str> {
     let (name, given) = value.split_once('=')?;
     let name = name.strip_prefix('$').unwrap_or(name);

@@ -1,4 +1,4 @@
-//! What was found, ready to be told and to be replaced: never the secret itself.
+//! Found secrets, ready for reports and redaction: never the secret itself.
 
 use std::ops::Range;
 
@@ -13,13 +13,13 @@ const LONGEST_PATH: usize = 200;
 /// A secret in the arguments of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Secret {
-    /// Which one and where.
+    /// The finding with its place.
     pub finding: Finding,
-    /// What would have to be replaced.
+    /// The place to be replaced.
     pub place: Place,
 }
 
-/// Where a secret stands.
+/// The place of a secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
     /// In values: these replacements take it out.
@@ -32,7 +32,7 @@ pub enum Place {
 pub(super) struct Collector<'a> {
     json: RawJson<'a>,
     secrets: Vec<Secret>,
-    /// What is as severe as this, or less, has no room any more.
+    /// The severity up to which there is no capacity left.
     floor: Severity,
     /// Names of members that are secrets, with what stands for them in paths.
     keys: Vec<(String, String)>,
@@ -81,7 +81,7 @@ impl<'a> Collector<'a> {
         self.secrets.len() >= MAX_SECRETS
     }
 
-    /// What was found in one key or value.
+    /// Takes the matches in one key or value.
     pub(super) fn take(&mut self, argument: Argument<'_>, hits: Vec<Hit>) {
         for hit in hits {
             if !self.takes(hit.severity) {
@@ -168,7 +168,7 @@ impl<'a> Collector<'a> {
     }
 }
 
-/// What stands in place of a secret.
+/// Returns the placeholder of a secret.
 pub(super) fn placeholder(kind: &str) -> String {
     format!("[mcpmon:{kind}]")
 }

@@ -18,7 +18,8 @@ const LONE: usize = 48;
 /// Shortest part of a web token.
 const PART: usize = 6;
 
-/// How often each byte of a text may be judged as part of a token, and how many bytes may be in any case.
+/// The number of times each byte of a text may be judged as part of a token, and the number of bytes allowed
+/// in any case.
 const MAX_JUDGED: usize = 16;
 const LEAST_JUDGED: usize = 64 << 10;
 
@@ -26,9 +27,9 @@ const LEAST_JUDGED: usize = 64 << 10;
 /// however many could begin in it.
 #[derive(Debug, Default)]
 pub(super) struct WebTokens {
-    /// Where the stretch ends that the latest one began in.
+    /// The end of the stretch that the latest one began in.
     end: usize,
-    /// Where the next point stands in it, or its end.
+    /// The position of the next point in it, or its end.
     point: usize,
     /// Bytes that were judged.
     judged: usize,
@@ -78,7 +79,8 @@ impl WebTokens {
         }
     }
 }
-/// How bad it is that a token of the web stands there; `None` where it is none. One that is believed is not decoded.
+/// Returns the severity of a web token in this place; `None` if it is not one. A trusted token is not
+/// decoded.
 fn judged(token: &str, is_believed: bool) -> Option<Severity> {
     let parts: Vec<&str> = token.split('.').take(5).collect();
     let [header, payload, rest @ ..] = parts.as_slice() else {
@@ -100,12 +102,12 @@ fn judged(token: &str, is_believed: bool) -> Option<Severity> {
     is_secret.then_some(Severity::High)
 }
 
-/// What tokens are made of.
+/// Returns whether tokens can have the byte.
 const fn is_part(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'=' | b'/' | b'+')
 }
 
-/// What follows `bearer`, which ends at `end`.
+/// Returns the token after `bearer`, which ends at `end`.
 pub(super) fn bearer(text: &str, end: usize) -> Option<Hit> {
     let (token, span) = word(text, end)?;
     if token.len() < 12 || value::is_reference(token) || token.contains(['(', '[', ']']) {
@@ -151,7 +153,7 @@ fn is_header(token: &str) -> bool {
         && checks::encodes_object(token, &["\"typ\""])
 }
 
-/// What follows `basic`, which ends at `end`.
+/// Returns the credentials after `basic`, which ends at `end`.
 pub(super) fn basic(text: &str, end: usize) -> Option<Hit> {
     let (encoded, span) = word(text, end)?;
     let decoded = checks::encodes_credentials(encoded)?;

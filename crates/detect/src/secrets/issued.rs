@@ -11,9 +11,9 @@ use super::{checks, value};
 pub(super) struct Issued {
     /// Name of the pattern.
     pub(super) kind: &'static str,
-    /// How it begins.
+    /// The prefix.
     pub(super) prefix: &'static str,
-    /// What may follow.
+    /// The characters that may follow.
     alphabet: Alphabet,
     /// Fewest and most characters that follow.
     length: (u16, u16),
@@ -346,7 +346,7 @@ static TELLING: LazyLock<BTreeMap<u8, Vec<&'static str>>> = LazyLock::new(|| {
     telling
 });
 
-/// What stands where a prefix was found.
+/// The result at a position where a prefix was found.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Found {
     /// A secret.
@@ -358,7 +358,7 @@ pub(super) enum Found {
 }
 
 impl Issued {
-    /// What stands in `text` where the prefix was found, in any case, at `start`.
+    /// Judges `text` where the prefix was found, in any case, at `start`.
     pub(super) fn at(&self, text: &str, start: usize) -> Found {
         let bytes = text.as_bytes();
         let body = start + self.prefix.len();

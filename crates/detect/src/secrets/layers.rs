@@ -16,11 +16,11 @@ const MOST_ESCAPES: usize = 1 << 16;
 /// A text that another one encodes.
 #[derive(Debug)]
 pub(super) struct Layer {
-    /// What it says.
+    /// The decoded text.
     pub(super) text: String,
-    /// Where the encoded text stands.
+    /// The range of the encoded text.
     origin: Range<usize>,
-    /// What was unescaped in it; nothing where it is encoded as a whole.
+    /// The escapes in it; empty if it is encoded as a whole.
     escapes: Vec<Escape>,
 }
 
@@ -41,8 +41,8 @@ impl Layer {
         }
     }
 
-    /// Where that is encoded which [`Self::text`] has at `span`: no more than the escapes it consists of and what stands
-    /// between them.
+    /// Returns the range of the encoded form of the part that [`Self::text`] has at `span`: only its escapes
+    /// and the text between them.
     pub(super) fn written(&self, span: &Range<usize>) -> Range<usize> {
         if self.escapes.is_empty() {
             return self.origin.clone();
@@ -159,7 +159,7 @@ pub(super) fn may_be_apart(bytes: &[u8]) -> bool {
         .any(|at| (at..at + 3).any(|at| bytes.get(at..).is_some_and(is_apart)))
 }
 
-/// What can stand between pairs.
+/// Returns whether the byte can stand between pairs.
 const fn is_sign(byte: u8) -> bool {
     matches!(byte, b'-' | b':' | b' ' | b'.' | b',')
 }

@@ -1,4 +1,4 @@
-//! What a text is made of: which looks for secrets are worth it, told by a glance at a few of its bytes.
+//! Makeup of a text: a glance at a few of its bytes tells which searches for secrets are worthwhile.
 
 use super::{anchors, blob, layers, payment};
 use crate::{
@@ -18,7 +18,7 @@ pub fn may_hold(json: &str) -> bool {
         || blob::may_be_signed(bytes, true)
 }
 
-/// What secrets are written with.
+/// The kinds of characters in secrets.
 enum Part {}
 
 impl Kind for Part {

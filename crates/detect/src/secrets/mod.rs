@@ -46,7 +46,7 @@ struct Hit {
     /// Name of the pattern.
     kind: &'static str,
     severity: Severity,
-    /// Where it stands, or what encodes it.
+    /// The range of the secret, or of its encoding.
     span: Range<usize>,
     /// True if it was found only after decoding.
     decoded: bool,
@@ -85,7 +85,7 @@ impl Hit {
 /// Secrets of one call that are told, the worst ones; a call with more is not let through in part.
 pub const MAX_SECRETS: usize = 64;
 
-/// What is found in the arguments of a call, which were walked. At most [`MAX_SECRETS`].
+/// Returns the secrets in the walked arguments of a call. At most [`MAX_SECRETS`].
 #[must_use]
 pub fn inspect(json: RawJson<'_>, arguments: &Arguments<'_>) -> Vec<Secret> {
     let may_hold = may_hold(json.as_str()) || split::may_be(arguments);
@@ -122,8 +122,9 @@ pub fn inspect(json: RawJson<'_>, arguments: &Arguments<'_>) -> Vec<Secret> {
 /// Members of a result that only its server reads again: what stands there goes back as it came.
 const OPAQUE: [&str; 2] = ["nextCursor", "requestState"];
 
-/// What is found in a result of a server, which was walked: what is a secret [in a text](in_text), and values of members
-/// that are named as one; what is none of them beyond doubt is of medium severity at most. At most [`MAX_SECRETS`].
+/// Returns the secrets in the walked result of a server: secrets [in a text](in_text), and values of members
+/// that are named as one; values that are not secrets beyond doubt are of medium severity at most. At most
+/// [`MAX_SECRETS`].
 #[must_use]
 pub fn in_result(json: RawJson<'_>, result: &Arguments<'_>) -> Vec<Secret> {
     let mut found = found::Collector::new(json);
@@ -154,7 +155,7 @@ pub fn in_result(json: RawJson<'_>, result: &Arguments<'_>) -> Vec<Secret> {
     found.finish()
 }
 
-/// Where secrets stand in one text, for masking; those that are encoded with all that encodes them.
+/// Returns the ranges of secrets in one text, for masking; encoded ones with their whole encoding.
 #[must_use]
 pub(super) fn spans(text: &str) -> Vec<Range<usize>> {
     if !may_hold(text) {
@@ -163,7 +164,7 @@ pub(super) fn spans(text: &str) -> Vec<Range<usize>> {
     text::hits(text).into_iter().map(|hit| hit.span).collect()
 }
 
-/// What the arguments before say of the next one.
+/// The expectation that earlier arguments create for the next one.
 #[derive(Default)]
 struct Context<'a> {
     /// The text before, with its name.

@@ -1,15 +1,15 @@
 //! Names that say that a secret follows: of flags, variables, headers, members and parameters.
 
-/// What a name says of the value that it stands for.
+/// The claim of a name about its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Claim {
-    /// It is a password, which a person chose.
+    /// The value is a password, which a person chose.
     Password,
-    /// It is a key, a token or another secret that was generated.
+    /// The value is a key, a token or another generated secret.
     Generated,
-    /// It is a key of some kind.
+    /// The value is a key of some kind.
     Key,
-    /// It has to do with one.
+    /// The value is related to a secret.
     Hint,
 }
 
@@ -125,7 +125,7 @@ pub(crate) fn is_name(text: &str) -> bool {
             .all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.'))
 }
 
-/// What a name says; `None` where it says nothing of secrets.
+/// Returns the claim of a name; `None` if it claims no secret.
 pub(super) fn claim(name: &str) -> Option<Claim> {
     if !is_name(name) {
         return None;

@@ -6,9 +6,9 @@ use mcpmon_model::Severity;
 
 use super::Hit;
 
-/// How armour begins.
+/// The prefix of armour.
 pub(super) const ARMOUR: &str = "-----begin ";
-/// How PuTTY's files begin.
+/// The prefix of PuTTY's files.
 pub(super) const PUTTY: &str = "putty-user-key-file-";
 
 /// Longest armoured key that is looked for, bytes.
@@ -45,7 +45,7 @@ pub(super) fn at(text: &str, start: usize) -> Option<Hit> {
     Some(Hit::new("private_key", severity, start..close))
 }
 
-/// Where the line that ends the armour ends.
+/// Returns the end of the line that closes the armour.
 fn closed(text: &str, end: usize) -> usize {
     let rest = &text[end + 8..];
     let near = &rest[..rest.floor_char_boundary(LABEL)];

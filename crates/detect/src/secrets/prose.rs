@@ -7,11 +7,11 @@ use super::{Hit, code, found::placeholder, layers, makeup, text, value};
 /// A secret in a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Disclosure {
-    /// What it is: the name of a pattern.
+    /// The kind: the name of a pattern.
     pub kind: &'static str,
-    /// How bad it is that it is there.
+    /// The severity.
     pub severity: Severity,
-    /// What takes it out of the text.
+    /// The redaction that takes it out of the text.
     pub redaction: Redaction,
 }
 
@@ -35,7 +35,7 @@ pub fn in_text(text: &str) -> Vec<Disclosure> {
         .collect()
 }
 
-/// What may be a secret in such a text.
+/// Returns the possible secrets in such a text.
 pub(super) fn hits(text: &str) -> Vec<Hit> {
     if !makeup::may_hold(text) {
         return Vec::new();
@@ -80,8 +80,8 @@ mod tests {
         in_text(text).len()
     }
 
-    /// What documents, pages and configuration have all day: who reads another text than was written loses more than
-    /// is protected.
+    /// Ordinary contents of documents, pages and configuration are not secrets: changing them would cost the
+    /// reader more than it protects.
     #[test_case("<link href=\"https://fonts.example.org/css2?family=Lato:wght@300;400;700&display=swap\">"; "weights of a font")]
     #[test_case("Output must pass `markdownlint-cli2`, and users may pass `plan-id=<dirname>`."; "a verb")]
     #[test_case(concat!("{\"app_", "token\": \"KxWfbTTuRq8mLzQ2VhYcnDpsJaa\", \"table_id\": \"tblQ9x2\"}"); "a handle of a document")]

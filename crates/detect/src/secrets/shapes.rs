@@ -15,11 +15,11 @@ pub(super) struct Shape {
     pub(super) words: &'static [&'static str],
     /// The form; its first group is the secret, if it has one.
     pattern: &'static str,
-    /// How bad it is.
+    /// The severity.
     severity: Severity,
 }
 
-/// How far around a word is looked, bytes.
+/// The distance around a word that is examined, bytes.
 const BEFORE: usize = 120;
 const AFTER: usize = 600;
 

@@ -1,4 +1,4 @@
-//! What one text holds: everything that its anchors open, and what its layers hold.
+//! Secrets in one text: everything that its anchors open, and the secrets in its layers.
 
 use mcpmon_model::Severity;
 
@@ -14,7 +14,7 @@ use super::{
 /// secrets anyway.
 const MAX_HITS: usize = 256;
 const MOST: usize = 1024;
-/// How often each byte of a text may be part of a value that is judged.
+/// The number of times each byte of a text may be part of a judged value.
 const MAX_READ: usize = 16;
 const LEAST_READ: usize = 64 << 10;
 
@@ -28,7 +28,7 @@ pub(super) fn values(text: &str) -> Vec<Hit> {
     within(text, 0, Extent::Values)
 }
 
-/// How much of a text is a secret.
+/// The extent of a secret in a text.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Extent {
     /// A whole environment, where secrets are in it.
@@ -70,7 +70,7 @@ fn within(text: &str, depth: usize, extent: Extent) -> Vec<Hit> {
     apart(found)
 }
 
-/// What stands in a text as it is.
+/// Finds the secrets in a text as it is.
 fn direct(
     text: &str,
     anchored: impl ExactSizeIterator<Item = (usize, usize, &'static [Anchor])>,
@@ -108,16 +108,16 @@ struct Scan<'t> {
     text: &'t str,
     claims: assignment::Claims<'t>,
     hits: Vec<Hit>,
-    /// Where the words of each form stand.
+    /// The positions of each shape's words.
     shapes: Vec<Vec<usize>>,
-    /// How far there are plain words behind the prefix of each row.
+    /// The end of the plain words behind each row's prefix.
     words: Vec<usize>,
     /// With how many hits room is made.
     most: usize,
     web_tokens: header::WebTokens,
     /// Bytes of values that were judged.
     read: usize,
-    /// Where the last name ended.
+    /// The end of the last name.
     name: usize,
     /// Secrets by their names: what has a form of its own is known by that.
     names: Vec<Hit>,

@@ -1,10 +1,10 @@
-//! What a value looks like: random, a placeholder, a reference to what is elsewhere, or plain words.
+//! Appearance of a value: random, a placeholder, a reference to something elsewhere, or plain words.
 
 use std::sync::LazyLock;
 
 use crate::scan::literals::Literals;
 
-/// How much speaks for a value to be a secret.
+/// The strength with which a value looks like a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Strength {
     /// Nothing of its own: a word, a path, a number.
@@ -23,7 +23,7 @@ const SHORTEST: usize = 6;
 const MIXED: usize = 10;
 const RANDOM: usize = 16;
 
-/// How much speaks for `value`; `quoted` where it stood in quotes, so that it is no piece of code.
+/// Returns the strength of `value`; `quoted` if it stood in quotes, so that it is not a piece of code.
 pub(super) fn strength(value: &str, quoted: bool) -> Strength {
     let bytes = value.as_bytes();
     let letters = bytes.iter().filter(|byte| byte.is_ascii_alphabetic()).count();
@@ -168,7 +168,8 @@ fn is_code(value: &str) -> bool {
             .all(|byte| byte.is_ascii_alphabetic() || matches!(byte, b'.' | b'_' | b'-'))
 }
 
-/// What stands for a value that is elsewhere: `$NAME`, `${NAME}`, `{{ name }}`, `<name>`, `%NAME%`, `os.getenv(…`.
+/// Returns whether the value refers to one elsewhere: `$NAME`, `${NAME}`, `{{ name }}`, `<name>`, `%NAME%`,
+/// `os.getenv(…`.
 pub(super) fn is_reference(value: &str) -> bool {
     let value = value.trim_matches(['"', '\'', '`', ' ']);
     if value.starts_with(['<', '[', '{', '(', '|']) || value.starts_with("&{") || value.starts_with("@{") {

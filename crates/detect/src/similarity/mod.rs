@@ -15,7 +15,7 @@ pub const fn well_known() -> &'static [&'static str] {
 pub struct Resemblance {
     /// The other name.
     pub similar_to: String,
-    /// How alike they are, from 0 to 1: 1 minus the edit distance by the longer name's length.
+    /// The similarity, from 0 to 1: 1 minus the edit distance by the longer name's length.
     pub score: f64,
     /// In what way: `skeleton`, `delimiter`, `word_order`, `transposition`, `edit`, `edits`, `suffix`, `owner`, `levenshtein`.
     pub method: &'static str,
@@ -81,7 +81,7 @@ struct Name {
     plain: String,
     /// As it looks.
     folded: String,
-    /// Who publishes it, where it says so.
+    /// The publisher, if the name has one.
     owner: Option<String>,
     /// Its words.
     all: Vec<String>,
@@ -169,7 +169,7 @@ impl Name {
     }
 }
 
-/// Whether the one is the other with a slip of the pen.
+/// Returns the kind of slip of the pen by which one name differs from the other.
 fn slip(mine: &str, theirs: &str, name: &Name, known: &Name, threshold: f64) -> Option<&'static str> {
     // Where one word of several differs, it alone decides: `eks-docs` is no slip of `ecs-docs`.
     let differing = differing(&name.all, &known.all).or_else(|| differing(&name.words, &known.words));
@@ -217,8 +217,8 @@ fn scored(a: &str, b: &str, distance: usize) -> f64 {
     1.0 - count(distance) / count(length.max(1))
 }
 
-/// What the edit distance is at least: an edit makes a name longer or shorter by one letter, and at most one letter of
-/// those it has another. Told much sooner: most names of a long list have nothing in common.
+/// Returns a lower bound of the edit distance: an edit makes a name longer or shorter by one letter, and
+/// changes at most one letter. It is much cheaper: most names of a long list have nothing in common.
 fn least_distance(a: &str, b: &str) -> usize {
     let letters = |name: &str| {
         name.chars()

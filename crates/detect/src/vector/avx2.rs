@@ -92,7 +92,7 @@ impl Tables {
         }
     }
 
-    /// Which bytes are of the kind; `upper` are their upper halves.
+    /// Returns the bytes of the kind; `upper` are their upper halves.
     #[target_feature(enable = "avx2")]
     fn bits(self, bytes: __m256i, upper: __m256i) -> u64 {
         let low = _mm256_shuffle_epi8(self.low, bytes);
@@ -222,7 +222,7 @@ pub(super) fn looks(grams: &Grams, text: &[u8; READ]) -> Looks {
     looks
 }
 
-/// Which of eight lanes may be among the hashes.
+/// Returns those of eight lanes that may be among the hashes.
 #[target_feature(enable = "avx2")]
 fn has(hashes: &Hashes, lanes: __m256i) -> u64 {
     let factor = _mm256_set1_epi32(FACTOR.cast_signed());
@@ -238,8 +238,8 @@ fn has(hashes: &Hashes, lanes: __m256i) -> u64 {
 /// Eight bytes.
 const EIGHT: usize = size_of::<u64>();
 
-/// Where each byte of eight comes from, once only those are left that a bit is set for. What stands behind them counts
-/// for nothing.
+/// The source of each of eight bytes, if only those with a set bit are kept. The bytes behind them have no
+/// meaning.
 const TOGETHER: [[u8; EIGHT]; 256] = {
     let mut all = [[0; EIGHT]; 256];
     let mut bits = 0;

@@ -1,4 +1,4 @@
-//! Where the smallest stretches of a text begin.
+//! Minima: positions of the smallest stretches of a text.
 //!
 //! Written so that the compiler makes vectors of it, for whichever processor it is inlined.
 
@@ -6,8 +6,8 @@ use super::{FACTOR, LANE, MOST_PLACES, STRETCH};
 
 /// Windows that are gone through together: what is told of them stays in the fastest cache.
 const TOGETHER: usize = 1024;
-/// What each gram of a stretch is multiplied with: all of it counts, or in a row of equal letters every place would be the
-/// smallest one of its window.
+/// The factor of each gram of a stretch: all of its bytes count, or in a row of equal letters every place
+/// would be the smallest one of its window.
 const FACTORS: [u32; STRETCH / LANE] = {
     let mut factors = [FACTOR; STRETCH / LANE];
     let mut gram = 1;

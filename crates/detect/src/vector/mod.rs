@@ -1,4 +1,5 @@
-//! What is told of many bytes at once: by AVX2 where the processor has it, else of one after another, and the same.
+//! Properties of many bytes at once: by AVX2 if the processor has it, else one byte after another with the
+//! same result.
 //!
 //! The only unsafe code of the core (ADR 0028): reads and writes whose bounds are those of the arrays they are given, a look
 //! into a table by a hash that is less than its length, and calls of what needs AVX2 after asking for it.
@@ -26,7 +27,7 @@ pub(super) const LONG: usize = LANE + STEP;
 pub(super) const SHORT: usize = LANE;
 /// Bytes that are read to look for grams.
 const READ: usize = LOOKED + LONG - STEP;
-/// What is set in bytes so that letters are alike in both cases.
+/// The bit that makes letters alike in both cases.
 const FOLD: u8 = 0x20;
 /// Fewest and most hashes of a set, as powers of two. The largest one fits into the fastest cache.
 const FEWEST: u32 = 12;
@@ -74,7 +75,7 @@ pub(super) fn is<K: Kind>(byte: u8) -> bool {
     K::RANGES.iter().fold(false, within)
 }
 
-/// Which bytes of each block are of a kind, the first one lowest; of [`MANY`] blocks at most.
+/// Returns the bytes of each block that are of a kind, the first one lowest; of [`MANY`] blocks at most.
 #[inline]
 pub(super) fn bits<K: Kind>(blocks: &[[u8; BLOCK]], told: &mut [u64; MANY]) {
     #[cfg(target_arch = "x86_64")]
@@ -101,7 +102,7 @@ pub(super) fn bits_of_two<K: Kind, L: Kind>(
     plain::bits::<L>(blocks, other);
 }
 
-/// What there is in a text that makes a closer look necessary.
+/// The properties of a text that require a closer look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Glance {
     /// A character beyond ASCII.
@@ -112,7 +113,7 @@ pub(super) struct Glance {
     pub(super) notation: bool,
 }
 
-/// What there is in a text.
+/// Returns the properties of a text.
 #[inline]
 pub(super) fn glance(text: &[u8]) -> Glance {
     #[cfg(target_arch = "x86_64")]
@@ -144,11 +145,11 @@ pub(super) struct Grams {
 /// Hashes, a bit for each, highest first.
 struct Hashes {
     words: Box<[u32]>,
-    /// What is left out of a product to get a hash.
+    /// The shift that reduces a product to a hash.
     shift: u32,
 }
 
-/// Where grams may stand, a bit for each place; see [`places`].
+/// The possible places of grams, a bit for each place; see [`places`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Looks {
     /// Long ones.
@@ -177,7 +178,7 @@ impl Grams {
         self.short.add(folded(gram));
     }
 
-    /// Where grams may stand: at every second byte of the first [`LOOKED`].
+    /// Returns the possible places of grams: every second byte of the first [`LOOKED`].
     #[inline]
     pub(super) fn looks(&self, text: &[u8; READ]) -> Looks {
         #[cfg(target_arch = "x86_64")]
@@ -231,12 +232,12 @@ const fn place(look: usize) -> usize {
     look % 32 * LANE + look / 32 * STEP
 }
 
-/// What is read of a text from a place on, where it has enough.
+/// Returns the bytes of a text from a place on, if there are enough.
 pub(super) fn read(text: &[u8], place: usize) -> Option<&[u8; READ]> {
     text.get(place..)?.first_chunk()
 }
 
-/// What a text has from a place on, where it has less; spaces behind it.
+/// Returns the bytes of a text from a place on, if there are fewer; padded with spaces.
 pub(super) fn rest(text: &[u8], place: usize) -> [u8; READ] {
     let mut rest = [b' '; READ];
     let last = text.get(place..).unwrap_or_default();
@@ -260,8 +261,8 @@ pub(super) const MOST_PLACES: usize = 1 << 18;
 /// Bytes of what it compares.
 pub(super) const STRETCH: usize = 24;
 
-/// Where the smallest of so many stretches in a row begins, by an order that says nothing to a reader; of those that are
-/// alike, the first. Each place once, in their order, of the first [`MOST_PLACES`].
+/// Returns the positions of the smallest of that many stretches in a row, by an order without meaning; of
+/// equal ones, the first. Each position occurs once, in order, of the first [`MOST_PLACES`].
 #[inline]
 pub(super) fn lowest(text: &[u8], window: usize) -> Vec<u32> {
     #[cfg(target_arch = "x86_64")]
@@ -273,7 +274,7 @@ pub(super) fn lowest(text: &[u8], window: usize) -> Vec<u32> {
 }
 
 const FACTOR: u32 = 0x9e37_79b1;
-/// How far what a long gram has beyond a lane is moved: so that all of it counts, and stands beside what it has before.
+/// The shift of the part of a long gram beyond a lane, so that all of it counts beside the first part.
 const MOVED: u32 = 3;
 
 const fn folded(lane: [u8; LANE]) -> u32 {

@@ -1,4 +1,4 @@
-//! What is told, and that it is told alike.
+//! Results of vectors, which equal those of single bytes.
 
 use proptest::prelude::*;
 

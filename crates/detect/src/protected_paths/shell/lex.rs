@@ -18,15 +18,15 @@ const MAX_VARIABLES: usize = 64;
 pub(super) struct Command {
     /// Its words, quotes removed.
     pub(super) words: Vec<String>,
-    /// Where its output goes.
+    /// The targets of its output.
     pub(super) outputs: Vec<String>,
-    /// What it reads.
+    /// The sources of its input.
     pub(super) inputs: Vec<String>,
     /// Its here-document.
     pub(super) document: String,
 }
 
-/// What a line runs.
+/// The commands of a line.
 #[derive(Debug, Default)]
 pub(super) struct Script {
     /// The simple commands, in order.

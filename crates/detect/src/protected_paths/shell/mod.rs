@@ -1,5 +1,5 @@
-//! Which files a shell line reads, writes and removes. What a program does with its arguments is known for common
-//! ones; of another one only its redirections and `--output` options are.
+//! Files that a shell line reads, writes and removes. The effects of common programs on their arguments are
+//! known; of other programs only redirections and `--output` options are.
 
 mod lex;
 mod programs;

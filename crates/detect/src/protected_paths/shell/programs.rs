@@ -1,4 +1,4 @@
-//! What common programs do with their operands.
+//! Effects of common programs on their operands.
 
 use mcpmon_model::MAX_PATH;
 
@@ -133,7 +133,7 @@ pub(super) fn operands(program: &str, words: &[String]) -> Vec<(String, Access)>
     found
 }
 
-/// What options say where output goes.
+/// Returns the output files that options name.
 fn outputs(program: &str, words: &[String]) -> Vec<(String, Access)> {
     let mut found = Vec::new();
     for (at, word) in words.iter().enumerate() {

@@ -16,7 +16,7 @@ fn hosts() -> impl Iterator<Item = &'static str> {
     QUESTIONS["hosts"].each()
 }
 
-/// Why an address leads somewhere else than it seems to, or to no page at all.
+/// Returns the reason why an address leads elsewhere than it seems to, or to no page at all.
 pub(super) fn misleads(url: &str) -> Option<&'static str> {
     if url
         .chars()
@@ -56,7 +56,7 @@ fn without_port(authority: &str) -> &str {
     }
 }
 
-/// What speaks against an address with a number for a host; `None` where it has a name.
+/// Returns the objection to an address with a number for a host; `None` if it has a name.
 fn numeric(host: &str) -> Option<Option<&'static str>> {
     const NO_NAME: Option<&str> = Some("its host is a number and no name");
     if let Some(inside) = host.strip_prefix('[') {
@@ -84,7 +84,7 @@ fn numeric(host: &str) -> Option<Option<&'static str>> {
     is_number.then_some(NO_NAME)
 }
 
-/// What speaks against a name.
+/// Returns the objection to a name.
 fn named(host: &str) -> Option<&'static str> {
     const LOOKS_LIKE: &str = "its host looks like another one";
     let host = host.trim_end_matches('.');
@@ -134,7 +134,7 @@ const fn is_sign(c: char) -> bool {
 
 /// Returns whether letters of other scripts make a label look like one of ASCII; letters with accents do not.
 fn is_disguised(label: &str) -> bool {
-    /// What begins behind the Latin letters.
+    /// The first character after the Latin letters.
     const OTHER_SCRIPTS: char = '\u{370}';
     label.chars().any(|c| c >= OTHER_SCRIPTS) && Skeleton::of(label).text.is_ascii()
 }

@@ -7,7 +7,7 @@ use mcpmon_model::RawJson;
 /// Levels of fields within fields; what lies deeper takes any text.
 const MAX_DEPTH: usize = 8;
 
-/// What the user can put into a field.
+/// The kind of input that a field takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Field {
     /// Any text.
@@ -69,7 +69,7 @@ impl Fields {
     }
 }
 
-/// What a field takes; a field that is not understood takes any text.
+/// Returns the kind of a field; one that is not understood takes any text.
 fn kind(field: RawJson<'_>) -> Field {
     let is_enumeration = field
         .member("enum")

@@ -73,7 +73,7 @@ pub(super) fn leads_astray(params: RawJson<'_>) -> Option<(Finding, &'static str
     Some((of_rule("misleading_address", "url".to_owned(), matched), reason))
 }
 
-/// What a text of a question asks for, by where it stands.
+/// Returns the credential that a text of a question asks for, in view of its place.
 fn asked(fields: &Fields, path: &Path<'_>, part: Part, text: &str) -> Option<String> {
     let members: Vec<&str> = path.members().collect();
     let (last, around) = members.split_last()?;
@@ -111,7 +111,7 @@ fn asked(fields: &Fields, path: &Path<'_>, part: Part, text: &str) -> Option<Str
         .or_else(titled)
 }
 
-/// What the name or the title of a field asks for.
+/// Returns the credential that the name or the title of a field asks for.
 fn label(field: Option<Field>, text: &str, is_name: bool) -> Option<String> {
     match field {
         Some(Field::Closed) => TERMS.in_prose(text, Asking::Typed),

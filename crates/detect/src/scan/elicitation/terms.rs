@@ -15,12 +15,12 @@ const FEW_WORDS: usize = 3;
 const BEFORE: usize = 80;
 const BEHIND: usize = 60;
 
-/// How a text has to speak of a credential to ask for it.
+/// The way in which a text must mention a credential to ask for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asking {
-    /// It names one: there is a place to type it.
+    /// The text names a credential: there is a field to type it into.
     Named,
-    /// It says that one is to be typed: no place for it is in sight.
+    /// The text says that a credential is to be typed: no field for it is in sight.
     Typed,
 }
 

@@ -18,7 +18,7 @@ fn digits(length: usize) -> String {
     "2749063851947".chars().cycle().take(length).collect()
 }
 
-/// What a text stands in.
+/// Returns texts around a secret.
 fn around(secret: &str) -> Vec<String> {
     let escaped = secret.replace('/', "\\/");
     let percent = |from: &str| from.replace('-', "%2D").replace('_', "%5F").replace('/', "%2F");
@@ -46,7 +46,7 @@ fn around(secret: &str) -> Vec<String> {
     ]
 }
 
-/// That nine of ten texts are flagged.
+/// Checks that nine of ten texts are flagged.
 fn flagged(family: &str, texts: &[String]) {
     let is_found = |text: &&String| {
         kinds(text)
@@ -218,7 +218,7 @@ fn credentials_in_addresses_and_headers() {
     flagged("basic authentication", &texts);
 }
 
-/// What stands around the prefixes of tokens without being one.
+/// Texts around the prefixes of tokens are not flagged if they are not tokens.
 #[test]
 fn what_only_looks_like_one_is_not_flagged() {
     let texts = [

@@ -78,7 +78,7 @@ fn private_keys(label: &str) {
     );
 }
 
-/// What python's `base64.b85encode`, `a85encode` and ZeroMQ's encoding make of random bytes, and any characters.
+/// Random bytes as encoded by python's `base64.b85encode`, `a85encode` and ZeroMQ, and any characters.
 #[test_case("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"; "base85")]
 #[test_case("!\"#$%&'()*+,-./0123456789:;<=>?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[\\]^_`abcdefghijklmnopqrstu"; "ascii85")]
 #[test_case("0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"; "z85")]
