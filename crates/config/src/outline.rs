@@ -298,11 +298,11 @@ mod tests {
         );
     }
 
-    #[test_case("mcp.version_pinning.on_change" => Some(("What a difference from a pin does.".to_owned(), Some("block".to_owned()))); "a key")]
+    #[test_case("mcp.version_pinning.on_change" => Some(("The effect of a difference from a pin.".to_owned(), Some("block".to_owned()))); "a key")]
     #[test_case("mcp.rules[3].match.server" => Some(("Glob over the server's id.".to_owned(), None)); "a key of an element")]
     #[test_case("mcp.rules" => Some(("Rules over calls. Of those that match the most restrictive holds.".to_owned(), Some("[]".to_owned()))); "a list")]
-    #[test_case("mcp.servers[0].egress.default" => Some(("What holds where no entry matches.".to_owned(), Some("allow".to_owned()))); "a key that may be missing")]
-    #[test_case("mcp.defaults" => Some(("What holds for calls and reads that no rule matches and no list allows.".to_owned(), Some("{decision: AUDIT}".to_owned()))); "a section")]
+    #[test_case("mcp.servers[0].egress.default" => Some(("The decision if no entry matches.".to_owned(), Some("allow".to_owned()))); "a key that may be missing")]
+    #[test_case("mcp.defaults" => Some(("The decision about calls and reads that no rule matches and no list allows.".to_owned(), Some("{decision: AUDIT}".to_owned()))); "a section")]
     #[test_case("mcp.nothing" => None; "no key")]
     #[test_case("" => None; "nothing")]
     fn meanings(key: &str) -> Option<(String, Option<String>)> {

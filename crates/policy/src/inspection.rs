@@ -77,7 +77,7 @@ pub enum OnNewTool {
 pub struct OutputInspection {
     /// True if results are inspected.
     pub enabled: bool,
-    /// Whether a result with a finding that stands is withheld.
+    /// The effect of a finding in a result that the policy acts upon.
     pub on_detection: OnOutput,
     /// The effect of a secret in a result.
     pub secrets: OnSecret,

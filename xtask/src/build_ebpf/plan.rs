@@ -76,9 +76,9 @@ pub(super) enum Sources {
 /// The remaining uses of rustup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rustup {
-    /// It is installed and has not been asked to fetch anything yet.
+    /// Rustup is installed and has not been asked to fetch anything yet.
     Untried,
-    /// It could not fetch.
+    /// Rustup could not fetch.
     CannotFetch,
     Absent,
 }

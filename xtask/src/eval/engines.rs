@@ -40,9 +40,9 @@ pub(super) enum Outcome {
     Nothing,
     /// Something was found, and is recorded.
     Noted,
-    /// It is at or above `alert_threshold`.
+    /// The item is at or above `alert_threshold`.
     Alerted,
-    /// It is hidden, stripped, withheld or blocked.
+    /// The item is hidden, stripped, withheld or blocked.
     Acted,
 }
 

@@ -11,11 +11,11 @@ use super::{Text, units::Lapse};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct CrossServer {
-    /// Whether these rules are checked.
+    /// True if these rules are checked.
     pub(crate) enabled: bool,
-    /// What a rule that fires does.
+    /// The effect of a rule that matches.
     pub(crate) decision: CrossServerDecision,
-    /// What tells that a tool reads, writes or sends.
+    /// The source of a tool's category: reads, writes or sends.
     pub(crate) classifier: Classifier,
     /// A tool that bears the name of another server's tool.
     pub(crate) shadow_tool: ShadowTool,
@@ -41,7 +41,7 @@ impl Default for CrossServer {
     }
 }
 
-/// What a cross-server rule that fires does.
+/// The effect of a cross-server rule that matches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum CrossServerDecision {
@@ -54,7 +54,7 @@ pub(crate) enum CrossServerDecision {
     Audit,
 }
 
-/// What tells that a tool reads, writes or sends.
+/// The source of a tool's category: reads, writes or sends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Classifier {
@@ -69,9 +69,9 @@ pub(crate) enum Classifier {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct ShadowTool {
-    /// Whether this is checked.
+    /// True if this is checked.
     pub(crate) enabled: bool,
-    /// Whether similar names count too.
+    /// True if similar names count too.
     pub(crate) similarity_check: bool,
     /// Similarity from which on a name counts, from 0 to 1.
     #[schemars(range(min = 0, max = 1))]
@@ -92,9 +92,9 @@ impl Default for ShadowTool {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct ReadThenSend {
-    /// Whether this is checked.
+    /// True if this is checked.
     pub(crate) enabled: bool,
-    /// How long after the read.
+    /// The time after the read.
     pub(crate) window: Text<Lapse>,
 }
 
@@ -111,11 +111,11 @@ impl Default for ReadThenSend {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Burst {
-    /// Whether this is checked.
+    /// True if this is checked.
     pub(crate) enabled: bool,
     /// Most calls within `window`.
     pub(crate) max_calls: u32,
-    /// How long a call counts.
+    /// The time for which a call counts.
     pub(crate) window: Text<Lapse>,
 }
 
@@ -133,13 +133,13 @@ impl Default for Burst {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct CrossServerFlow {
-    /// Whether this is checked.
+    /// True if this is checked.
     pub(crate) enabled: bool,
-    /// Whether only calls of one turn of the model count.
+    /// True if only calls of one turn of the model count.
     pub(crate) same_turn_only: bool,
-    /// How long after the read.
+    /// The time after the read.
     pub(crate) window: Text<Lapse>,
-    /// Which kinds of calls count.
+    /// The categories of calls that count.
     pub(crate) categories: Vec<Category>,
 }
 
@@ -154,7 +154,7 @@ impl Default for CrossServerFlow {
     }
 }
 
-/// What a tool does.
+/// The category of a tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Category {

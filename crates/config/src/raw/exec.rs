@@ -7,13 +7,13 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Exec {
-    /// Whether a server is refused whose pinned binary changed.
+    /// The treatment of a server whose pinned binary changed: refuse it or only report.
     pub(crate) gate: Gate,
     /// MCP servers started outside a wrapper.
     pub(crate) unwrapped: Unwrapped,
 }
 
-/// Whether a server is refused whose pinned binary changed.
+/// The treatment of a server whose pinned binary changed: refuse it or only report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Gate {
@@ -24,15 +24,15 @@ pub(crate) enum Gate {
     Off,
 }
 
-/// What happens to MCP servers started outside a wrapper.
+/// The treatment of MCP servers started outside a wrapper.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Unwrapped {
     /// Nothing.
     Allow,
-    /// They are reported.
+    /// The server is reported.
     #[default]
     Alert,
-    /// They are refused.
+    /// The server is refused.
     Deny,
 }

@@ -19,7 +19,7 @@ pub(crate) struct Text<T>(pub(crate) T);
 
 /// A textual format.
 pub(crate) trait Format: fmt::Display + Sized {
-    /// What is expected, with its article.
+    /// The expected form, with its article.
     const EXPECTED: &'static str;
     /// A text that is one.
     const EXAMPLE: &'static str;

@@ -1,4 +1,4 @@
-//! What is looked for in definitions, results and arguments, and what is done about it.
+//! Inspection of definitions, results and arguments, and the effect of findings.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -22,7 +22,7 @@ pub(crate) enum Level {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Detection {
-    /// Whether server launches are recognised and definitions inspected.
+    /// True if server launches are recognised and definitions inspected.
     pub(crate) enabled: bool,
     /// Globs over commands that are MCP servers; replaces the built-in ones.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -39,9 +39,9 @@ pub(crate) struct Detection {
     pub(crate) alert_threshold: Level,
     /// Severity from which on `on_detection` holds; no less than `alert_threshold`.
     pub(crate) act_threshold: Level,
-    /// What a finding in a definition does.
+    /// The effect of a finding in a definition.
     pub(crate) on_detection: OnDefinition,
-    /// What a tool does that a pinned server did not list before.
+    /// The effect of a tool that a pinned server did not list before.
     pub(crate) on_new_tool: OnNewTool,
 }
 
@@ -62,16 +62,16 @@ impl Default for Detection {
     }
 }
 
-/// What a tool does that a pinned server did not list before.
+/// The effect of a tool that a pinned server did not list before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum OnNewTool {
-    /// It is pinned as any other.
+    /// The tool is pinned like any other.
     Allow,
-    /// It is reported, and pinned.
+    /// The tool is reported, and pinned.
     #[default]
     Alert,
-    /// It is left out of `tools/list`, and cannot be called, until a person accepts it.
+    /// The tool is left out of `tools/list`, and cannot be called, until a person accepts it.
     Hide,
 }
 
@@ -113,17 +113,17 @@ impl Default for Builtin {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CustomPattern {
-    /// What events call it.
+    /// The name in events.
     pub(crate) name: String,
     /// Regular expression, without look-around.
     pub(crate) pattern: String,
-    /// What kind of attack it finds.
+    /// The kind of attack it finds.
     #[serde(default)]
     pub(crate) category: Attack,
-    /// How bad it is.
+    /// The severity of its findings.
     #[serde(default)]
     pub(crate) severity: Level,
-    /// What it finds, for people.
+    /// A description for people.
     #[serde(default)]
     pub(crate) description: String,
 }
@@ -153,11 +153,11 @@ pub(crate) enum Attack {
     Custom,
 }
 
-/// What a finding in a tool definition does.
+/// The effect of a finding in a tool definition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum OnDefinition {
-    /// It is reported.
+    /// The finding is reported.
     Alert,
     /// The tool is left out of `tools/list`.
     #[default]
@@ -170,11 +170,11 @@ pub(crate) enum OnDefinition {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct OutputInspection {
-    /// Whether results are inspected.
+    /// True if results are inspected.
     pub(crate) enabled: bool,
-    /// What a finding does.
+    /// The effect of a finding.
     pub(crate) on_detection: OnOutput,
-    /// What a secret in a result or an error message does.
+    /// The effect of a secret in a result or an error message.
     pub(crate) secrets: OnOutputSecret,
 }
 
@@ -188,11 +188,11 @@ impl Default for OutputInspection {
     }
 }
 
-/// What a secret in a result does.
+/// The effect of a secret in a result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum OnOutputSecret {
-    /// It is reported.
+    /// The secret is reported.
     #[default]
     Alert,
     /// A placeholder takes its place before the client gets the result.
@@ -201,11 +201,11 @@ pub(crate) enum OnOutputSecret {
     Block,
 }
 
-/// What a finding in a result does.
+/// The effect of a finding in a result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum OnOutput {
-    /// It is reported.
+    /// The finding is reported.
     Alert,
     /// The result is withheld.
     #[default]
@@ -216,9 +216,9 @@ pub(crate) enum OnOutput {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct ArgumentInspection {
-    /// Whether arguments are inspected.
+    /// True if arguments are inspected.
     pub(crate) enabled: bool,
-    /// What a finding does.
+    /// The effect of a finding.
     pub(crate) on_detection: OnArgument,
 }
 
@@ -231,11 +231,11 @@ impl Default for ArgumentInspection {
     }
 }
 
-/// What a finding in an argument does.
+/// The effect of a finding in an argument.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum OnArgument {
-    /// It is reported.
+    /// The finding is reported.
     Alert,
     /// The call is stopped.
     #[default]

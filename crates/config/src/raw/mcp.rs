@@ -19,26 +19,26 @@ use super::{
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Mcp {
-    /// Whether lists, rules and limits of servers, tools and requests are checked at all. Pins, inspection, protected
-    /// files and network rules hold in any case.
+    /// True if lists, rules and limits of servers, tools and requests are checked at all. Pins, inspection,
+    /// protected files and network rules hold in any case.
     pub(crate) enforce_policy: bool,
-    /// Whether unknown tools and undeclared servers are blocked.
+    /// True if unknown tools and undeclared servers are blocked.
     pub(crate) fail_closed: bool,
     /// Declared servers.
     pub(crate) servers: Vec<Server>,
-    /// Which list of servers is read.
+    /// The list of servers that is used.
     pub(crate) server_policy: ListMode,
     /// Servers that may be used, under `server_policy: allowlist`.
     pub(crate) allowed_servers: Vec<ServerGlob>,
     /// Servers that may not be used, under `server_policy: denylist`.
     pub(crate) denied_servers: Vec<ServerGlob>,
-    /// Which list of tools is read.
+    /// The list of tools that is used.
     pub(crate) tool_policy: ListMode,
     /// Tools that may be called, under `tool_policy: allowlist`.
     pub(crate) allowed_tools: Vec<ToolMatch>,
     /// Tools that may not be called, under `tool_policy: denylist`.
     pub(crate) denied_tools: Vec<ToolMatch>,
-    /// What holds for calls and reads that no rule matches and no list allows.
+    /// The decision about calls and reads that no rule matches and no list allows.
     pub(crate) defaults: Defaults,
     /// Globs over tools that may never be called, whatever a rule says. Names match in any spelling.
     pub(crate) blocked_tools: Vec<String>,
@@ -52,7 +52,7 @@ pub(crate) struct Mcp {
     pub(crate) value_limits: Vec<ValueLimit>,
     /// Pins of tool definitions and of the files servers run from.
     pub(crate) version_pinning: VersionPinning,
-    /// How often servers may be called.
+    /// The rate limits of servers.
     pub(crate) rate_limits: RateLimits,
     /// Rules over the calls to several servers.
     pub(crate) cross_server: CrossServer,
@@ -136,15 +136,15 @@ pub(crate) struct ServerGlob {
     pub(crate) id: String,
 }
 
-/// What is done with a kind of request.
+/// The handling of a kind of request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Judgement {
-    /// It is let through.
+    /// The request passes.
     Allow,
-    /// It is let through and recorded as notable.
+    /// The request passes and is recorded as notable.
     Audit,
-    /// It is stopped.
+    /// The request is stopped.
     Block,
 }
 
@@ -152,9 +152,9 @@ pub(crate) enum Judgement {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Discovery {
-    /// Whether they are listed without a client asking.
+    /// True if tools are listed without a client asking.
     pub(crate) enabled: bool,
-    /// How often.
+    /// The interval.
     pub(crate) interval: Text<Lapse>,
 }
 
@@ -181,7 +181,7 @@ pub(crate) struct Limits {
     pub(crate) max_batch: u32,
     /// Most requests that wait for an answer.
     pub(crate) max_pending: u32,
-    /// How long a request may wait; 0s for ever.
+    /// The time a request may wait; 0s for no limit.
     pub(crate) request_timeout: Text<Lapse>,
     /// Most open streams of one server.
     pub(crate) max_streams_per_server: u32,
@@ -207,9 +207,9 @@ impl Default for Limits {
 pub(crate) struct Approvals {
     /// Severity from which on a call needs one.
     pub(crate) required_for: Level,
-    /// How long a call waits for one.
+    /// The time a call waits for an approval.
     pub(crate) timeout: Text<Lapse>,
-    /// What follows when none comes.
+    /// The decision if no approval comes.
     pub(crate) on_timeout: OnTimeout,
 }
 
@@ -223,7 +223,7 @@ impl Default for Approvals {
     }
 }
 
-/// What follows when no approval comes.
+/// The decision if no approval comes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum OnTimeout {

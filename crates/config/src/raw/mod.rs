@@ -50,7 +50,7 @@ pub(crate) const VERSION: u32 = 1;
 pub(crate) struct Config {
     /// Version of this format; 1 is the only one.
     pub(crate) version: u32,
-    /// Whether verdicts are carried out.
+    /// The mode: verdicts are applied, or only recorded.
     pub(crate) mode: Mode,
     /// MCP servers, their tools and calls.
     pub(crate) mcp: Mcp,
@@ -62,7 +62,7 @@ pub(crate) struct Config {
     pub(crate) proxy: Proxy,
     /// Data-loss prevention on the way to an LLM.
     pub(crate) dlp: proxy::Dlp,
-    /// What is kept of LLM traffic.
+    /// Storage of LLM traffic.
     pub(crate) llm_storage: proxy::LlmStorage,
     /// The store and its exports.
     pub(crate) record: Record,
@@ -87,7 +87,7 @@ impl Default for Config {
     }
 }
 
-/// Whether verdicts are carried out.
+/// The mode: verdicts are applied, or only recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Mode {

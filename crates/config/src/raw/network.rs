@@ -13,7 +13,7 @@ use super::{
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Network {
-    /// Whether refusals are carried out in the kernel.
+    /// True if refusals are carried out in the kernel.
     pub(crate) enforce: bool,
     /// Destinations to report, above all model hosts: agents that go round the LLM proxy.
     pub(crate) watch: Vec<Watch>,
@@ -22,9 +22,9 @@ pub(crate) struct Network {
     /// Further executables that count as agents. Built in: the known clients, what `mcpmon run` starts, and
     /// whatever starts MCP servers.
     pub(crate) agents: Vec<String>,
-    /// How often host names are resolved again.
+    /// The interval at which host names are resolved again.
     pub(crate) resolve_interval: Text<Lapse>,
-    /// What an agent of a proxied session gets that dials a model host itself.
+    /// The treatment of an agent in a proxied session that connects to a model host itself.
     pub(crate) proxy_bypass: ProxyBypass,
 }
 
@@ -45,7 +45,7 @@ impl Default for Network {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Watch {
-    /// What events and tables call it.
+    /// The name in events and tables.
     pub(crate) name: String,
     /// Host names; each is resolved, and resolved again.
     #[serde(default)]
@@ -62,7 +62,7 @@ pub(crate) struct Watch {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Deny {
-    /// What events and tables call it.
+    /// The name in events and tables.
     pub(crate) name: String,
     /// Host names; each is resolved, and resolved again.
     #[serde(default)]
@@ -73,12 +73,12 @@ pub(crate) struct Deny {
     /// Ports; none for all of them.
     #[serde(default)]
     pub(crate) ports: Vec<Port>,
-    /// Whose connections are refused.
+    /// The processes whose connections are refused.
     #[serde(default)]
     pub(crate) scope: Scope,
 }
 
-/// Whose connections are refused.
+/// The processes whose connections are refused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Scope {
@@ -89,7 +89,7 @@ pub(crate) enum Scope {
     Agents,
 }
 
-/// What an agent gets that goes round the LLM proxy.
+/// The treatment of an agent that bypasses the LLM proxy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum ProxyBypass {

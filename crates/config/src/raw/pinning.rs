@@ -9,13 +9,13 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct VersionPinning {
-    /// Whether anything is pinned.
+    /// True if anything is pinned.
     pub(crate) enabled: bool,
-    /// What a difference from a pin does.
+    /// The effect of a difference from a pin.
     pub(crate) on_change: OnChange,
-    /// Whether what is seen for the first time is pinned without approval.
+    /// True if a definition or file seen for the first time is pinned without approval.
     pub(crate) auto_trust_first: bool,
-    /// Whether executables, scripts and packages are pinned too.
+    /// True if executables, scripts and packages are pinned too.
     pub(crate) pin_binary: bool,
 }
 
@@ -30,14 +30,14 @@ impl Default for VersionPinning {
     }
 }
 
-/// What a difference from a pin does.
+/// The effect of a difference from a pin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum OnChange {
     /// The tool may not be called, the server may not start.
     #[default]
     Block,
-    /// It is reported.
+    /// The difference is reported.
     Alert,
     /// Nothing.
     Allow,
@@ -47,9 +47,9 @@ pub(crate) enum OnChange {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Registry {
-    /// Whether a tool is pinned when it is first called.
+    /// True if a tool is pinned when it is first called.
     pub(crate) pin_on_first_use: bool,
-    /// Whether the registry survives a restart.
+    /// True if the registry survives a restart.
     pub(crate) persistent: bool,
 }
 
@@ -62,11 +62,11 @@ impl Default for Registry {
     }
 }
 
-/// How often servers may be called.
+/// The rate limits of servers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct RateLimits {
-    /// Whether calls are limited.
+    /// True if calls are limited.
     pub(crate) enabled: bool,
     /// Calls a minute to a server without an entry of its own.
     pub(crate) default_rpm: u32,
@@ -87,7 +87,7 @@ impl Default for RateLimits {
     }
 }
 
-/// How often one server may be called.
+/// The rate limit of one server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RateLimit {

@@ -18,9 +18,9 @@ use super::{
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Proxy {
-    /// What the LLM proxy does.
+    /// The mode of the LLM proxy.
     pub(crate) mode: ProxyMode,
-    /// Where they listen; an address that is not loopback needs `token_file`.
+    /// The address they listen on; one that is not loopback needs `token_file`.
     pub(crate) listen: Text<SocketAddr>,
     /// Unix socket they listen on beside it; empty for none.
     pub(crate) listen_unix: String,
@@ -50,7 +50,7 @@ impl Default for Proxy {
     }
 }
 
-/// What the LLM proxy does.
+/// The mode of the LLM proxy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum ProxyMode {
@@ -67,32 +67,32 @@ pub(crate) enum ProxyMode {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Dlp {
-    /// What happens to secrets.
+    /// The treatment of secrets.
     pub(crate) mode: DlpMode,
 }
 
-/// What happens to secrets on the way to an LLM.
+/// The treatment of secrets on the way to an LLM.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum DlpMode {
-    /// They are replaced.
+    /// The secrets are replaced.
     #[default]
     Redact,
     /// Nothing.
     Disabled,
 }
 
-/// What is kept of LLM traffic.
+/// Storage of LLM traffic.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct LlmStorage {
-    /// Whether bodies are kept; `proxy.mode: mcp-only` implies it.
+    /// True if bodies are kept; `proxy.mode: mcp-only` implies it.
     pub(crate) store_bodies: bool,
     /// File with the key they are encrypted with; without one nothing is kept.
     pub(crate) key_file: String,
     /// Longest body that is kept whole.
     pub(crate) max_body: Text<Size>,
-    /// How long they are kept.
+    /// The time for which they are kept.
     pub(crate) retention: Text<Lapse>,
 }
 

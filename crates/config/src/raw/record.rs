@@ -22,9 +22,9 @@ pub(crate) struct Record {
     pub(crate) path: String,
     /// File that every event is appended to as a line of JSON; empty for none.
     pub(crate) jsonl: String,
-    /// How long events are kept.
+    /// The time for which events are kept.
     pub(crate) retention: Text<Lapse>,
-    /// How large the database may become; the oldest events go first.
+    /// The size limit of the database; the oldest events go first.
     pub(crate) max_size: Text<Size>,
     /// URL that events are posted to; empty for none.
     pub(crate) webhook_url: String,
@@ -55,7 +55,7 @@ impl Default for Record {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Metrics {
-    /// Where they are served.
+    /// The address they are served at.
     pub(crate) listen: Text<SocketAddr>,
 }
 

@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, de};
 
 use super::Text;
 
-/// Which of two lists is read.
+/// The list that is used, of two.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum ListMode {
@@ -22,7 +22,7 @@ pub(crate) enum ListMode {
     None,
 }
 
-/// What a rule does.
+/// The decision of a rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "UPPERCASE")]
 pub(crate) enum Decision {
@@ -58,11 +58,11 @@ impl Default for ToolMatch {
     }
 }
 
-/// What holds where no rule matches.
+/// The decision if no rule matches.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Defaults {
-    /// What is done.
+    /// The decision.
     pub(crate) decision: Decision,
 }
 
@@ -70,14 +70,14 @@ pub(crate) struct Defaults {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Rule {
-    /// What events call it.
+    /// The name in events.
     pub(crate) id: String,
     /// Calls it holds for: all of the given conditions must be met.
     #[serde(rename = "match")]
     pub(crate) condition: CallMatch,
-    /// What it does.
+    /// The decision.
     pub(crate) decision: Decision,
-    /// Why, for the person whose call is stopped.
+    /// The reason, for the person whose call is stopped.
     #[serde(default)]
     pub(crate) reason: String,
 }
@@ -106,14 +106,14 @@ pub(crate) struct CallMatch {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ResourceRule {
-    /// What events call it.
+    /// The name in events.
     pub(crate) id: String,
     /// Resources it holds for: all of the given conditions must be met.
     #[serde(rename = "match")]
     pub(crate) condition: ResourceMatch,
-    /// What it does.
+    /// The decision.
     pub(crate) decision: Decision,
-    /// Why.
+    /// The reason.
     #[serde(default)]
     pub(crate) reason: String,
 }
@@ -137,7 +137,7 @@ pub(crate) struct ResourceMatch {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ValueLimit {
-    /// What events call it.
+    /// The name in events.
     pub(crate) id: String,
     /// Glob over the tool's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -153,9 +153,9 @@ pub(crate) struct ValueLimit {
     /// Largest value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) max: Option<Number>,
-    /// What happens outside of them: `AUDIT` or `BLOCK`.
+    /// The decision outside the limits: `AUDIT` or `BLOCK`.
     pub(crate) decision: Decision,
-    /// Why.
+    /// The reason.
     #[serde(default)]
     pub(crate) reason: String,
 }
@@ -231,6 +231,6 @@ pub(crate) struct Suppression {
     /// Last day it is accepted; for ever where it is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) until: Option<Text<Date>>,
-    /// Why it is accepted.
+    /// The reason for accepting it.
     pub(crate) reason: String,
 }

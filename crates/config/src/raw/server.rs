@@ -13,7 +13,7 @@ use super::{HttpUrl, Text};
 pub(crate) struct Server {
     /// Its name, unique in the whole configuration.
     pub(crate) id: Text<ServerId>,
-    /// How it is reached; `stdio` where only `command` is given, `http` where only `url` is.
+    /// The way it is reached; `stdio` where only `command` is given, `http` where only `url` is.
     #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
     pub(crate) kind: Option<ServerKind>,
     /// Program, as a client starts it (stdio).
@@ -29,13 +29,13 @@ pub(crate) struct Server {
     /// Environment variables to strip, as globs; ignored where `env_allow` is set (stdio).
     #[serde(default)]
     pub(crate) env_deny: Vec<String>,
-    /// What its processes may reach on this host, where `mcpmon wrap` starts it (stdio).
+    /// The resources of this host that its processes may reach, if `mcpmon wrap` starts it (stdio).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) sandbox: Option<Sandbox>,
     /// Connections of its process tree, enforced in the kernel (stdio).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) egress: Option<Egress>,
-    /// Where it is reached (http, sse).
+    /// The URL at which it is reached (http, sse).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) url: Option<Text<HttpUrl>>,
     /// SHA-256 of the certificate it must present (http, sse).
@@ -43,7 +43,7 @@ pub(crate) struct Server {
     pub(crate) tls_fingerprint: Option<Text<Digest>>,
 }
 
-/// How a server is reached.
+/// The way a server is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum ServerKind {
@@ -55,17 +55,17 @@ pub(crate) enum ServerKind {
     Sse,
 }
 
-/// What a server's processes may reach on this host.
+/// The resources of this host that a server's processes may reach.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Sandbox {
-    /// Which processes they may trace, read the memory and open the descriptors of: those of the server, unless its
-    /// program makes a sandbox itself (`podman`, `bwrap`).
+    /// The processes they may trace, read the memory and open the descriptors of: those of the server, unless
+    /// its program makes a sandbox itself (`podman`, `bwrap`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) processes: Option<Processes>,
 }
 
-/// Which processes a server may reach into.
+/// The processes a server may reach into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Processes {
@@ -75,11 +75,11 @@ pub(crate) enum Processes {
     Any,
 }
 
-/// Where a server's process tree may connect: `deny` wins over `allow`, both over `default`.
+/// The destinations of a server's process tree: `deny` wins over `allow`, both over `default`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Egress {
-    /// What holds where no entry matches.
+    /// The decision if no entry matches.
     pub(crate) default: EgressDefault,
     /// Allowed destinations: `HOST`, `HOST:PORT`, `CIDR` or `[CIDR]:PORT`.
     pub(crate) allow: Vec<Text<Endpoint>>,
@@ -87,7 +87,7 @@ pub(crate) struct Egress {
     pub(crate) deny: Vec<Text<Endpoint>>,
 }
 
-/// What holds where no entry matches.
+/// The decision if no entry matches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum EgressDefault {

@@ -81,7 +81,7 @@ fn the_committed_schema_is_the_generated_one() {
     let committed = std::fs::read_to_string(&path).unwrap_or_default();
     assert!(
         committed == schema(),
-        "policies/schema.json is out of date: run `MCPMON_UPDATE=1 cargo test -p mcpmon schema` and commit it"
+        "policies/schema.json is out of date: run `MCPMON_UPDATE=1 cargo test -p mcpmon-config schema` and commit it"
     );
 }
 
