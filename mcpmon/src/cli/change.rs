@@ -1,4 +1,4 @@
-//! Where a person's word is carried out: by the daemon, or without one in the user's own store.
+//! Changes by a person: the daemon carries them out, or without one the user's own store is changed.
 
 use std::path::{Path, PathBuf};
 
@@ -16,7 +16,7 @@ use crate::agent::{
     kill::{self, KillError},
 };
 
-/// Who carries it out.
+/// The place where a change is carried out.
 #[derive(Debug)]
 pub(super) enum Place {
     /// The daemon at this socket.

@@ -7,7 +7,7 @@ use clap::Args;
 use super::{CliError, ErrorKind};
 use crate::agent::control::{self, Answer, AskError, DEFAULT_SOCKET, Request};
 
-/// Which daemon is asked.
+/// The socket of the daemon to ask.
 #[derive(Debug, Args)]
 pub(super) struct Socket {
     /// Control socket of the daemon

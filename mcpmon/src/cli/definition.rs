@@ -6,16 +6,16 @@ use serde_json::{Map, Value};
 
 use super::table::Tone;
 
-/// How a definition stands, in a word.
+/// The standing of a definition, in a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Status {
     /// Its pin is what is listed.
     Pinned,
     /// Its pin is another.
     Changed,
-    /// It has no pin.
+    /// The definition has no pin.
     New,
-    /// It is left out of its list.
+    /// The definition is left out of its list.
     Hidden,
 }
 

@@ -1,4 +1,4 @@
-//! What the user is told when a command fails, and with which exit status.
+//! Errors of commands: the message for the user, and the exit status.
 
 use std::{
     io::{self, Write},
@@ -12,11 +12,11 @@ use super::text;
 /// A command that failed.
 #[derive(Debug)]
 pub struct CliError {
-    /// What kind of failure, which sets the exit status.
+    /// The kind of failure, which sets the exit status.
     pub kind: ErrorKind,
-    /// What failed.
+    /// The failure.
     pub source: anyhow::Error,
-    /// What the user can do, one line each.
+    /// The remedies, one line each.
     pub hints: Vec<String>,
 }
 
@@ -29,7 +29,7 @@ pub enum ErrorKind {
     Usage,
     /// Privileges, the kernel, files: 3.
     Environment,
-    /// Whoever read the output has seen enough: 0, and nothing is said.
+    /// The reader of the output closed it: exit status 0 without a message.
     BrokenPipe,
 }
 
@@ -97,7 +97,7 @@ impl From<io::Error> for CliError {
 }
 
 impl From<anyhow::Error> for CliError {
-    /// What a command could not do with its streams or files.
+    /// Wraps a failure of a command's streams or files.
     fn from(error: anyhow::Error) -> Self {
         match error.downcast::<io::Error>() {
             Ok(error) => error.into(),

@@ -6,7 +6,7 @@ use mcpmon_store::{Filter, parse_name};
 
 use super::time::Moment;
 
-/// Which time, and how much of it.
+/// The range of time, and the number of entries.
 #[derive(Debug, Args)]
 pub(super) struct Range {
     /// From this time on: 45s, 30m, 1h, 2d ago, or RFC 3339
@@ -20,7 +20,7 @@ pub(super) struct Range {
     pub(super) limit: u32,
 }
 
-/// Whose.
+/// The subjects of the listing.
 #[derive(Debug, Args)]
 pub(super) struct Whose {
     /// Of this server

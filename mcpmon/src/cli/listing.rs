@@ -12,10 +12,10 @@ use super::{
     table::{Row, Table, Tone},
 };
 
-/// How long a listing that follows waits before it looks again.
+/// The interval at which a following listing looks again.
 pub(super) const FOLLOW_INTERVAL: Duration = Duration::from_millis(200);
 
-/// How events become rows.
+/// The conversion of events to rows.
 #[derive(Clone, Copy)]
 pub(super) struct Listing {
     pub(super) table: Table,
@@ -120,7 +120,7 @@ pub(super) fn named(reader: &Reader, id: Uuid) -> Result<StoredEvent, CliError> 
 /// by row, in columns of fixed widths.
 pub(super) struct Rows<'t> {
     table: &'t Table,
-    /// What is to be known first; `None` where rows go out at once.
+    /// The rows that are held until all are known; `None` if rows are printed at once.
     held: Option<Vec<Row>>,
 }
 
@@ -165,7 +165,7 @@ pub(super) fn note_extent(shown: usize, more: bool, output: &mut Output<'_>) -> 
     Ok(())
 }
 
-/// What an event's action and severity mean for the eye.
+/// Returns the tone for an event's action and severity.
 pub(super) fn tone(event: &StoredEvent) -> Tone {
     let by_action = match event.action {
         Action::Allow => Tone::Ordinary,

@@ -48,7 +48,7 @@ struct Cli {
     command: Command,
 }
 
-/// What every command takes.
+/// The options of every command.
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Global options")]
 pub struct Globals {
@@ -61,7 +61,7 @@ pub struct Globals {
     /// One JSON object a line instead of a table
     #[arg(long, global = true)]
     pub json: bool,
-    /// When to use color; NO_COLOR is honoured by `auto`
+    /// The use of color: `auto` honours NO_COLOR
     #[arg(long, value_enum, default_value_t, value_name = "WHEN", global = true)]
     pub color: Color,
 }

@@ -1,4 +1,4 @@
-//! Where output goes: data to one stream, notes to another, as tables or as JSON lines.
+//! Output: data to one stream, notes to another, as tables or as JSON lines.
 
 use std::{
     io::{self, IsTerminal as _, Write},
@@ -19,7 +19,7 @@ use super::{
 /// Columns of a table that goes to no terminal.
 const DEFAULT_WIDTH: u16 = 100;
 
-/// When to use color.
+/// The use of color.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Color {
     /// On a terminal, unless the environment says otherwise.
@@ -38,7 +38,7 @@ pub(super) enum Form {
     Json,
 }
 
-/// Whether lines carry color.
+/// Tells whether lines are colored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Paint {
     Plain,

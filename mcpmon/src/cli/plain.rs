@@ -7,7 +7,8 @@ use mcpmon_model::ServerId;
 
 use super::Wrap;
 
-/// What follows `wrap`, where each option is given once at most and has a value that is nothing else.
+/// Parses the arguments after `wrap`, if each option is given at most once and has a value that cannot be
+/// anything else.
 pub(super) fn wrap(arguments: &[OsString]) -> Option<Wrap> {
     let mut read = Wrap::default();
     let (globals, options) = (&mut read.globals, &mut read.options);
@@ -52,7 +53,7 @@ mod tests {
 
     use super::*;
 
-    /// What may stand before the command, and much that may not.
+    /// The words that may be combined before the command, valid and not.
     const PARTS: [&str; 14] = [
         "--server",
         "--socket",

@@ -17,10 +17,10 @@ use crate::agent::{
 /// Longest arguments that are read, bytes: as long as the longest message.
 const MAX_ARGUMENTS: u64 = 16 << 20;
 
-/// What only a running session knows, by the keys of the configuration.
+/// The settings that only a running session can evaluate, by their keys.
 const NOT_ASKED: [&str; 2] = ["mcp.rate_limits", "mcp.cross_server"];
 
-/// What is to be used.
+/// The use to ask about.
 #[derive(Clone, Debug, Default, Args)]
 pub(super) struct Subject {
     /// The server
@@ -89,7 +89,7 @@ impl Subject {
     }
 }
 
-/// What is to be asked is not said.
+/// Builds the error for a question without a subject.
 pub(super) fn incomplete() -> CliError {
     CliError::new(
         ErrorKind::Usage,
@@ -180,7 +180,7 @@ pub(super) fn ask(
     Ok(reply)
 }
 
-/// What cannot be known without the session.
+/// Notes the settings that cannot be evaluated without the session.
 pub(super) fn note_limits(output: &mut Output<'_>) -> Result<(), CliError> {
     Ok(output.note(
         "note: rates and the calls to other servers of a running session are not known here, and may still stop it",
@@ -192,7 +192,7 @@ pub(super) fn line(opinion: &Opinion) -> String {
     format!("{:<5}  {}: {}", word(opinion), opinion.rule, opinion.reason)
 }
 
-/// What an opinion wants, as actions are called.
+/// Returns the decision of an opinion, in the words for actions.
 pub(super) fn word(opinion: &Opinion) -> &'static str {
     opinion.decision.as_str()
 }
@@ -236,7 +236,7 @@ pub(super) fn lines(question: &Question, reply: &Reply, loaded: &Loaded) -> Vec<
     lines
 }
 
-/// Where a policy comes from.
+/// Describes the sources of a policy.
 pub(super) fn sources(loaded: &Loaded) -> String {
     let sources: Vec<_> = loaded.sources.iter().map(ToString::to_string).collect();
     sources.join(" + ")
@@ -281,7 +281,7 @@ fn opinion_object(opinion: &Opinion) -> Value {
     })
 }
 
-/// Whether the answer is no.
+/// Returns whether the use is refused.
 pub(super) fn is_refused(reply: &Reply) -> bool {
     match reply.outcome {
         Outcome::Blocked => true,

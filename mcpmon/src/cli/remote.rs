@@ -6,7 +6,7 @@ use mcpmon_model::Digest;
 use super::{CliError, ErrorKind};
 use crate::agent::remote::{Destination, DestinationError, Header, HeaderVariable, Way};
 
-/// How a remote server is asked.
+/// The options for asking a remote server.
 #[derive(Debug, Default, Args)]
 pub(super) struct RemoteOptions {
     /// Header of every request; whoever lists processes sees it
@@ -18,12 +18,12 @@ pub(super) struct RemoteOptions {
     /// The only certificate that is accepted, instead of what authorities say
     #[arg(long, value_name = "SHA256", value_parser = str::parse::<Digest>)]
     tls_fingerprint: Option<Digest>,
-    /// How the server is spoken to, where it is not declared
+    /// The transport of the server, where it is not declared
     #[arg(long, value_enum, value_name = "TRANSPORT")]
     transport: Option<Transport>,
 }
 
-/// How a server is spoken to.
+/// The transport of a server.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Transport {
     /// Streamable HTTP, or what the server takes instead
@@ -33,7 +33,7 @@ enum Transport {
 }
 
 impl RemoteOptions {
-    /// What is said of a destination wins over what is declared.
+    /// Applies these options to a destination; they win over its declaration.
     pub(super) fn over(&self, destination: Destination) -> Result<Destination, DestinationError> {
         let way = self.way().unwrap_or(destination.way);
         Destination { way, ..destination }.pinning(self.tls_fingerprint)
@@ -44,7 +44,7 @@ impl RemoteOptions {
         self.tls_fingerprint
     }
 
-    /// How the server is spoken to.
+    /// Returns the transport.
     pub(super) fn way(&self) -> Option<Way> {
         self.transport.map(|transport| match transport {
             Transport::Http => Way::Http,
@@ -52,7 +52,7 @@ impl RemoteOptions {
         })
     }
 
-    /// What goes with every request.
+    /// Returns the headers of every request.
     pub(super) fn headers(&self) -> Result<Vec<Header>, CliError> {
         let mut headers = self.headers.clone();
         for variable in &self.variables {
@@ -62,7 +62,7 @@ impl RemoteOptions {
         Ok(headers)
     }
 
-    /// That they say something about a server, and none is named.
+    /// Builds the error for options about a server if none is named.
     pub(super) fn refuse_without(&self, option: &str) -> Result<(), CliError> {
         let is_given = !self.headers.is_empty()
             || !self.variables.is_empty()

@@ -35,7 +35,7 @@ fn chosen(known: &[String], named: &str) -> String {
     }
 }
 
-/// What the store has on a session, see [`id`]: its summary, or what its events tell where it was forgotten.
+/// Returns the store's summary of a session, see [`id`], or one built from its events if it was forgotten.
 pub(super) fn find(reader: &Reader, named: &str) -> Result<SessionSummary, CliError> {
     let ids = ids(reader, Some(named))?;
     let known = reader.sessions(u32::MAX)?.into_iter();

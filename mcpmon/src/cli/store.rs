@@ -1,4 +1,4 @@
-//! Which store a command reads, and what to do when it cannot.
+//! Stores of commands: the choice of the store to read, and the advice when it cannot be read.
 
 use std::path::{Path, PathBuf};
 
@@ -20,7 +20,7 @@ pub(super) fn open(globals: &Globals) -> Result<Reader, CliError> {
     })
 }
 
-/// What decides which store is read by default.
+/// The environment that decides which store is read by default.
 #[derive(Clone, Debug)]
 struct Surroundings {
     is_root: bool,
@@ -50,7 +50,7 @@ fn choose(surroundings: &Surroundings) -> PathBuf {
     }
 }
 
-/// Why there is nothing to read; `missing` is the user's own store, where there is none yet.
+/// Explains that there is nothing to read; `missing` is the user's own store, if it does not exist yet.
 fn explain(error: OpenError, missing: Option<&Path>, user: &str) -> CliError {
     if let (OpenError::Denied(path), Some(own)) = (&error, missing)
         && path == Path::new(DEFAULT_STORE)

@@ -1,4 +1,4 @@
-//! What an event says, in one line.
+//! Summary of an event, in one line.
 
 use mcpmon_model::{Digest, EventKind};
 use mcpmon_store::{StoredEvent, command_line};
@@ -18,7 +18,7 @@ pub(super) fn summary(event: &StoredEvent) -> String {
     }
 }
 
-/// How a process ended: `exit 0`, `signal 9`.
+/// Describes the end of a process: `exit 0`, `signal 9`.
 pub(super) fn ending(exit_status: Option<i32>, signal: Option<i32>) -> String {
     match (exit_status, signal) {
         (_, Some(signal)) => format!("signal {signal}"),
@@ -27,7 +27,7 @@ pub(super) fn ending(exit_status: Option<i32>, signal: Option<i32>) -> String {
     }
 }
 
-/// How many an event stands for, where that is more than one.
+/// Describes the number of occurrences that an event stands for, if there are several.
 pub(super) fn times(count: u64) -> String {
     match count {
         1 => String::new(),

@@ -34,7 +34,7 @@ enum Fit {
     CutStart,
 }
 
-/// How columns get their widths.
+/// The way columns get their widths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Layout {
     /// From what is in them.
@@ -50,7 +50,7 @@ pub(super) struct Row {
     tone: Tone,
 }
 
-/// How much a row should catch the eye: like journalctl, a row has one color.
+/// The emphasis of a row: like journalctl, a row has one color.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Tone {
     Ordinary,

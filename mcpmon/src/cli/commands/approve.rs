@@ -60,7 +60,7 @@ pub(in crate::cli) enum Command {
     Deny(One),
 }
 
-/// Which definition.
+/// The definition.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct One {
     /// The definition

@@ -186,7 +186,7 @@ mod tests {
 
     const AT: i64 = 1_763_640_000_000_000_000;
 
-    /// What is shown of a request that was cut; the error where there is one.
+    /// Returns the shown part of a request that was cut; the error if there is one.
     fn shown(form: Form, key: &BodyKey) -> (String, Option<String>) {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("mcpmon.db");

@@ -149,10 +149,10 @@ fn calls_of(
 
 /// Calls near those of an id that are looked at to find those that belong to it, in three times the longest wait.
 const MAX_AROUND: u32 = 15_000;
-/// How far from the call a connection that is made for it can be, nanoseconds.
+/// The distance in time from a call to a connection that is made for it, nanoseconds.
 const NEAR: i64 = 100 * 1_000_000;
 
-/// What the model wanted, by the names that it used.
+/// Describes the intent of the model, by the names that it used.
 fn intent(event: &StoredEvent) -> String {
     let name = match text(event, "visible_name") {
         name if name.is_empty() => text(event, "tool_name"),
@@ -167,7 +167,7 @@ fn intent(event: &StoredEvent) -> String {
     )
 }
 
-/// What the call's server was connected to while it ran.
+/// Returns the connections of the call's server while it ran.
 fn connections(reader: &Reader, call: &ToolCall, limit: u32) -> Result<Vec<StoredEvent>, CliError> {
     let Some(called) = &call.called else {
         return Ok(Vec::new());
@@ -230,8 +230,8 @@ fn outcome(call: &ToolCall) -> String {
     }
 }
 
-/// Whether all there is of a call is that a model wanted it, and nobody stopped it: the agent may have a tool of its own,
-/// or a server that no wrapper stands before.
+/// Returns whether a call is only an intent that nothing stopped: the agent may have a tool of its own, or a
+/// server without a wrapper.
 fn is_left(call: &ToolCall) -> bool {
     let is_all = call.judged.is_none() && call.called.is_none() && call.returned.is_none();
     let intent = call.intent.as_ref().filter(|_| is_all);

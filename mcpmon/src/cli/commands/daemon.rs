@@ -17,7 +17,7 @@ use crate::{
 /// Watch and enforce on this host: load the kernel programs and record what servers do
 #[derive(Debug, Args)]
 pub(in crate::cli) struct Options {
-    /// Where clients such as `mcpmon status` ask
+    /// The socket that clients such as `mcpmon status` ask at
     #[arg(long, value_name = "FILE", default_value = DEFAULT_SOCKET)]
     socket: PathBuf,
     /// Also look for a configuration in ./mcpmon.yaml

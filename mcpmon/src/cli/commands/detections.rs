@@ -49,7 +49,7 @@ const LISTING: Listing = Listing {
     row,
 };
 
-/// What was found in a result is told by one of these each, whatever `mcp_output_inspection` says of it once more.
+/// The event that reports each finding in a result; `mcp_output_inspection` repeats it.
 const TYPE: &str = "mcp_detection";
 
 pub(in crate::cli) fn run(

@@ -93,7 +93,7 @@ pub(in crate::cli) fn run(
     }
 }
 
-/// What a server offers, listed and inspected.
+/// Lists and inspects the offer of a server.
 fn asked(
     server: &str,
     options: &RemoteOptions,
@@ -122,7 +122,7 @@ fn asked(
     Ok(inspected)
 }
 
-/// Who answered, and how much it offers.
+/// Describes the server that answered, and the size of its offer.
 fn introduced(offer: &Offer, count: usize) -> String {
     let name = offer.name.as_deref().unwrap_or("a server without a name");
     let release = offer.release.as_deref().unwrap_or_default();

@@ -17,10 +17,10 @@ use crate::{
 /// Stand between agents and models: judge the tool calls that models ask for, before an agent runs them
 #[derive(Debug, Args)]
 pub(in crate::cli) struct Options {
-    /// Where to listen, instead of `proxy.listen`
+    /// The address to listen on, instead of `proxy.listen`
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: Option<SocketAddr>,
-    /// Where a daemon would listen
+    /// The socket of a daemon
     #[arg(long, value_name = "FILE", default_value = DEFAULT_SOCKET)]
     socket: PathBuf,
     /// Also look for a configuration in ./mcpmon.yaml
@@ -54,7 +54,7 @@ pub(in crate::cli) fn run(options: Options, globals: &Globals) -> Result<(), Cli
     Ok(told?)
 }
 
-/// Where agents and clients find it. A token that is demanded stands in no line: output is logged.
+/// Returns the addresses for agents and clients. A required token is in no line, because output is logged.
 fn addresses(status: &ProxyStatus) -> Vec<String> {
     let session = if status.token { "/s/TOKEN" } else { "" };
     let base = format!("http://{}{session}", status.listen);

@@ -15,7 +15,7 @@ use crate::cli::{
     time,
 };
 
-/// What servers offer: tools, prompts, resources, instructions
+/// List what servers offer: tools, prompts, resources, instructions
 #[derive(Debug, Args)]
 pub(in crate::cli) struct Options {
     #[command(subcommand)]
@@ -34,7 +34,7 @@ pub(in crate::cli) enum Command {
     },
 }
 
-/// Which definitions.
+/// The definitions to show.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct Chosen {
     /// Of this server

@@ -24,13 +24,13 @@ use crate::{
 /// Run an agent: its models behind the LLM proxy, everything it starts one session
 #[derive(Debug, Args)]
 pub(in crate::cli) struct Options {
-    /// What the session is called: letters, digits, `-`, `_` and `.`
+    /// The name of the session: letters, digits, `-`, `_` and `.`
     #[arg(long, value_name = "NAME", value_parser = name)]
     session: Option<String>,
     /// Do not wrap the servers that the agent starts with npx, uvx, docker and the like
     #[arg(long)]
     no_shims: bool,
-    /// Where the daemon listens
+    /// The socket of the daemon
     #[arg(long, value_name = "FILE", default_value = DEFAULT_SOCKET)]
     socket: PathBuf,
     /// Also look for a configuration in ./mcpmon.yaml

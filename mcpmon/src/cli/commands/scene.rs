@@ -1,4 +1,4 @@
-//! What a command shows for a store with given events.
+//! Scenes for tests: the output of a command for a store with given events.
 
 use mcpmon_model::{DefinitionRecord, Event};
 use mcpmon_store::{Destination as _, Entry, Reader, sample};

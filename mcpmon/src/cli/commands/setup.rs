@@ -330,7 +330,7 @@ const fn action(outcome: Outcome) -> &'static str {
     }
 }
 
-/// Why nothing is done with a server.
+/// Returns the reason why a server is left alone.
 const fn reason(outcome: Outcome) -> Option<&'static str> {
     match outcome {
         Outcome::Wrap | Outcome::Update | Outcome::Unwrap => None,
@@ -344,7 +344,7 @@ const fn reason(outcome: Outcome) -> Option<&'static str> {
     }
 }
 
-/// What is said of a file beside the difference.
+/// Returns the notes on a file besides the difference.
 fn notes(report: &FileReport, effect: Effect) -> Vec<String> {
     let path = report.path.display();
     if let Some(trouble) = &report.trouble {
@@ -378,7 +378,7 @@ fn notes(report: &FileReport, effect: Effect) -> Vec<String> {
     notes
 }
 
-/// How many servers met with what: `2 wrapped, 1 wrapped already`.
+/// Counts servers by outcome: `2 wrapped, 1 wrapped already`.
 fn sum(servers: &[Planned], effect: Effect) -> String {
     let count = |wanted: fn(Outcome) -> bool| servers.iter().filter(|server| wanted(server.outcome)).count();
     let would = match effect {
@@ -464,7 +464,7 @@ mod tests {
 
     use super::*;
 
-    /// What is printed on each stream for a home with these files.
+    /// Returns the output on each stream for a home with these files.
     fn printed(files: &[(&str, &str)], direction: Direction, effect: Effect, form: Form) -> (String, String) {
         let home = tempfile::tempdir().expect("directory");
         for (name, text) in files {

@@ -73,7 +73,7 @@ fn object(status: &Status) -> Result<Map<String, Value>, CliError> {
     Ok(object)
 }
 
-/// What this user's own policy file, if there is one, adds to the daemon's.
+/// Describes the additions of this user's own policy file to the daemon's policy.
 fn own_policy(search: &Search) -> Vec<String> {
     let trust = Trust::for_user(nix::unistd::geteuid().as_raw());
     let told = match search.read_own(trust) {
@@ -299,7 +299,7 @@ fn kernel(status: &Status) -> String {
     )
 }
 
-/// How much there is in the store.
+/// Describes the size of the store.
 fn stored(status: &Status) -> String {
     let megabytes = status.store.size.div_ceil(1_000_000);
     match &status.store.oldest {

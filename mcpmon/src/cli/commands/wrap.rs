@@ -20,7 +20,7 @@ pub(in crate::cli) struct Options {
     /// The server's name; derived from the command where it is not given
     #[arg(long, value_name = "ID", value_parser = |id: &str| ServerId::new(id))]
     pub(in crate::cli) server: Option<ServerId>,
-    /// Where the daemon listens
+    /// The socket of the daemon
     #[arg(long, value_name = "FILE", default_value = DEFAULT_SOCKET)]
     pub(in crate::cli) socket: PathBuf,
     /// Also look for a configuration in ./mcpmon.yaml

@@ -11,7 +11,7 @@ use crate::{
     cli::{CliError, ErrorKind, Globals, Output, daemon::Socket, question},
 };
 
-/// What to accept.
+/// The finding to accept.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct AcceptArgs {
     /// Ids of rules, as `rules` in `mcpmon detections --json` has them, or names of what they find

@@ -19,10 +19,10 @@ use crate::{
 const MOST_ELEMENTS: usize = 20;
 /// Characters of a value in an overview.
 const MOST_VALUE: usize = 72;
-/// Where what no file says comes from.
+/// The source of a setting that no file has.
 const DEFAULT: &str = "default";
 
-/// What to explain.
+/// The subject to explain.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct ExplainArgs {
     /// A rule as events name it, the id of a configured one, or a key; without it, all rules
@@ -72,7 +72,7 @@ struct Rule<'r> {
     position: Option<usize>,
     about: &'static About,
     keys: Vec<Key>,
-    /// What it says of the use that is asked about; `None` where none is.
+    /// The opinions on the use in question; `None` if there is no question.
     said: Option<Vec<&'r Opinion>>,
 }
 
@@ -103,7 +103,7 @@ fn all() -> impl Iterator<Item = (Option<usize>, &'static About)> {
     ordered.chain(BESIDE.iter().map(|about| (None, about)))
 }
 
-/// What is said by a rule of the program, or by one of the configuration that stands in its lists.
+/// Returns the opinions of a rule of the program, or of rules of the configuration in its lists.
 fn said<'r>(about: &About, outline: &Outline, reply: &'r Reply) -> Vec<&'r Opinion> {
     let is_of = |opinion: &&Opinion| match about.names {
         [] => {
@@ -119,12 +119,12 @@ fn said<'r>(about: &About, outline: &Outline, reply: &'r Reply) -> Vec<&'r Opini
 /// A rule as events name it, with what the configuration says to it.
 #[derive(Debug)]
 pub(in crate::cli) struct RuleKeys {
-    /// What it does; `None` where it is none of the program.
+    /// The effect of the rule; `None` if it is not a rule of the program.
     pub(in crate::cli) what: Option<String>,
     keys: Vec<Key>,
 }
 
-/// What the configuration says to a rule.
+/// Returns the settings of the configuration for a rule.
 pub(in crate::cli) fn rule_keys(name: &str, outline: &Outline) -> RuleKeys {
     if let Some(about) = all()
         .map(|(_, about)| about)
@@ -166,7 +166,7 @@ fn in_list(element: &str, list: &str) -> bool {
         .is_some_and(|rest| rest.starts_with('['))
 }
 
-/// What is set at `key`: each element of a list, or what holds by default.
+/// Returns the settings at `key`: each element of a list, or the default.
 fn keys(key: &str, outline: &Outline) -> Vec<Key> {
     let elements = outline.elements(key);
     if !elements.is_empty() {
@@ -514,7 +514,7 @@ network: {resolve_interval: 1m}
         exit 0
         ");
         assert_snapshot!(explained(Form::Table, &["mcp.registry.persistent"]), @"
-        mcp.registry.persistent: Whether the registry survives a restart.
+        mcp.registry.persistent: True if the registry survives a restart.
 
         mcp.registry.persistent (DIR/policy.yaml:7)
           persistent: false

@@ -21,7 +21,7 @@ pub(in crate::cli) struct GenerateArgs {
     /// The session, as `mcpmon events --json` calls it
     #[arg(value_name = "SESSION")]
     session: String,
-    /// Where to write; a file that is there is left
+    /// The file to write; an existing file is left alone
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -71,7 +71,7 @@ pub(in crate::cli) fn generate(
     Ok(())
 }
 
-/// What is generated can be used.
+/// Checks that a generated policy can be used.
 fn check(text: &str) -> Result<(), CliError> {
     if text.len() > LARGEST {
         let error = anyhow::anyhow!(

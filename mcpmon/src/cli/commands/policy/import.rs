@@ -13,13 +13,13 @@ use serde_json::json;
 use super::Outcome;
 use crate::cli::text;
 
-/// What to convert.
+/// The file to convert.
 #[derive(Debug, clap::Args)]
 pub(in crate::cli) struct ImportArgs {
-    /// Whose it is.
+    /// The tool that the file belongs to.
     #[arg(long, value_enum, value_name = "TOOL")]
     from: From,
-    /// Where to write; a file that is there is left.
+    /// The file to write; an existing file is left alone.
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// The policy.

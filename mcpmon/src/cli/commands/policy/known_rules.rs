@@ -1,4 +1,5 @@
-//! Whether every rule that an event or a refusal can name is known to `mcpmon policy explain`: the sources say which.
+//! Known rules: a check against the sources that `mcpmon policy explain` knows every rule that an event or a
+//! refusal can name.
 
 use std::{collections::BTreeSet, ffi::OsStr, fs, path::Path};
 
@@ -6,7 +7,7 @@ use mcpmon_config::{Outline, Sources, load_sources};
 
 use crate::agent::question::{About, BESIDE, GUIDE};
 
-/// What stands before the name of a rule.
+/// The text in front of a rule's name in the sources.
 const BEFORE: &[&str] = &[
     "rule: \"",
     "rule = Some(\"",
@@ -19,7 +20,7 @@ const BEFORE: &[&str] = &[
     "rule) = (scene.used, \"",
 ];
 
-/// Where a rule is chosen: every text between the two that stands for itself is the name of one.
+/// The text before and after a choice of a rule: every string literal between the two is a rule's name.
 const CHOSEN: &[(&str, &str)] = &[
     ("let rule = match ", "};"),
     ("const fn rule(subject: Subject)", "} }"),

@@ -53,7 +53,7 @@ pub(in crate::cli) struct CheckArgs {
     json: bool,
 }
 
-/// How a check ended.
+/// The outcome of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::cli) enum Outcome {
     /// Everything can be used.

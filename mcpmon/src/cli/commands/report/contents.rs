@@ -1,4 +1,4 @@
-//! What a report contains.
+//! The content of a report.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,13 +26,13 @@ pub(super) struct Report {
     pub(super) top: Vec<Detection>,
     pub(super) calls: BTreeMap<&'static str, u64>,
     pub(super) blocked: Vec<Blocked>,
-    /// What went on because the mode is observe.
+    /// The uses that passed because the mode is observe.
     pub(super) would_block: Vec<Blocked>,
     pub(super) connections: BTreeMap<(String, &'static str), u64>,
     pub(super) launches: u64,
     pub(super) wrapped: u64,
     pub(super) gaps: Vec<Gap>,
-    /// How much of it a daemon watched.
+    /// The part of it that a daemon watched.
     pub(super) seen: Seen,
 }
 
@@ -57,7 +57,7 @@ pub(super) struct Blocked {
     pub(super) reason: String,
 }
 
-/// What was not enforced, and when.
+/// A gap in the enforcement, with its time.
 #[derive(Clone, Debug)]
 pub(super) struct Gap {
     pub(super) time: String,
@@ -225,7 +225,7 @@ impl Report {
         (self.launches > 0 && self.seen == Seen::Whole).then(|| self.wrapped * 100 / self.launches)
     }
 
-    /// What was not enforced, in the order of time; what could not be, for nobody watched, comes first.
+    /// Returns the gaps in the order of time; times without a daemon come first.
     pub(super) fn not_enforced(&self) -> Vec<Gap> {
         let unseen = |time: String, how_long: &str| Gap {
             time,
@@ -257,7 +257,7 @@ impl Report {
             .collect()
     }
 
-    /// How much there was of everything, in a line; what was stopped is told by what it was.
+    /// Returns a summary in a line; stopped uses are counted by kind.
     pub(super) fn line(&self) -> String {
         let several = |count: u64, one: &str, many: &str| match count {
             1 => format!("1 {one}"),
@@ -391,7 +391,7 @@ fn blocked(event: &StoredEvent) -> Blocked {
     }
 }
 
-/// What an event is about, in a few words.
+/// Describes the subject of an event in a few words.
 fn what(event: &StoredEvent) -> String {
     let field = ["tool_name", "uri", "method", "remote_addr", "subject"]
         .into_iter()

@@ -12,7 +12,7 @@ struct Section {
     title: &'static str,
     headers: Vec<&'static str>,
     rows: Vec<Vec<String>>,
-    /// What is said where there are none.
+    /// The text for an empty list.
     empty: &'static str,
 }
 

@@ -1,10 +1,10 @@
-//! What could be seen of a session: connections, and servers that no wrapper started, only a daemon sees.
+//! Visibility of a session: connections, and servers that no wrapper started, are seen only by a daemon.
 
 use mcpmon_store::{Reader, SessionSummary, Span, StoredEvent};
 
 use crate::cli::CliError;
 
-/// How much of a session a daemon watched.
+/// The part of a session that a daemon watched.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum Seen {
     /// All of it.

@@ -6,7 +6,7 @@ use mcpmon_model::{Action, Layer, Timestamp};
 use mcpmon_store::StoredEvent;
 use serde_json::Value;
 
-/// What is told of one message is told at one time.
+/// The key of a moment: events about one message have one time.
 type Moment<'a> = (Timestamp, Option<&'a str>, Option<&'a str>, Layer);
 
 /// One event for each thing with this action, in the order of `events`.
@@ -47,16 +47,16 @@ pub(super) fn things<'a>(
         .collect()
 }
 
-/// How near an event is to the thing that was stopped: of several the first tells of it.
+/// The relation of an event to a stopped use; of several events the closest one describes it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Place {
-    /// It tells of the thing.
+    /// The event describes the use.
     Thing,
-    /// It tells of the thing and why; of a result that is no call's nothing else does.
+    /// The event describes the use and the reason; for a result that belongs to no call it is the only one.
     Account,
-    /// It tells why.
+    /// The event gives the reason.
     Cause,
-    /// It tells that it went on, or was found.
+    /// The event says that the use passed, or was found.
     Trace,
 }
 
@@ -91,7 +91,7 @@ fn is_definition(event: &StoredEvent) -> bool {
     event.kind == "mcp_tool_seen"
 }
 
-/// Whose definition, of which kind, which it is, and by what rule it is hidden.
+/// Returns the key of a hidden definition: its server, kind and name, and the rule.
 fn definition(event: &StoredEvent) -> [&str; 5] {
     let text = |field| event.data.get(field).and_then(Value::as_str).unwrap_or_default();
     [

@@ -23,7 +23,7 @@ fn events() -> Vec<Event> {
     ]
 }
 
-/// What is shown of these events, all of them watched.
+/// Returns the report on these events, all of them watched.
 fn watched(events: Vec<Event>, form: Form, format: Option<Format>) -> String {
     let options = Options {
         session: "s1".to_owned(),
@@ -195,7 +195,7 @@ fn with(action: Action, mut event: Event) -> Event {
     event
 }
 
-/// What is listed of a report's entries, each without its time.
+/// Returns the subjects in a list of a report, each without its time.
 fn whats(report: &serde_json::Value, list: &str) -> Vec<String> {
     let entries = report[list].as_array().unwrap().iter();
     entries
