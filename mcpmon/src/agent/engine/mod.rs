@@ -7,6 +7,7 @@ mod losses;
 mod observe;
 mod orders;
 mod proxied;
+mod questions;
 mod troubles;
 mod wrapped;
 
@@ -36,9 +37,12 @@ use mcpmon_store::Recorder;
 use tokio::sync::{oneshot, watch};
 
 pub use self::wrapped::Coverage;
-use self::{coalesce::Coalescer, denials::Denials, losses::Losses, troubles::Troubles, wrapped::Starts};
+use self::{
+    coalesce::Coalescer, denials::Denials, losses::Losses, questions::Questions, troubles::Troubles,
+    wrapped::Starts,
+};
 pub(crate) use self::{
-    denials::{FateQuestion, Question},
+    questions::{FateQuestion, Question},
     troubles::Degraded,
 };
 use super::{
@@ -187,7 +191,7 @@ impl Engine {
             doomed: BTreeSet::new(),
             handed: BTreeMap::new(),
             denials: Denials::default(),
-            questions: Vec::new(),
+            questions: Questions::default(),
             uncompared: Vec::new(),
             counters,
             losses: Losses::default(),
@@ -245,9 +249,8 @@ fn run(mut core: Core, mut rings: Rings, mut inbox: Inbox<Message>) {
             thread::sleep(TICK);
         }
         core.boot_to_wall = host::boot_to_wall();
-        if rings.drain(|record| core.record(record)) {
-            core.answer_questions();
-        }
+        let is_all = rings.drain(|record| core.record(record));
+        core.answer_questions(is_all);
         inbox.acknowledge();
         while let Some(message) = inbox.next() {
             if let Message::Stop = message {
@@ -291,9 +294,8 @@ struct Core {
     /// The files that wrappers held of processes they started, until these are hashed.
     handed: BTreeMap<ProcessId, Handed>,
     denials: Denials,
-    /// The questions since records were last read.
-    questions: Vec<Question>,
-    /// The questions about servers that are held until their files are compared.
+    questions: Questions,
+    /// What is asked of servers that are held until their files are compared.
     uncompared: Vec<FateQuestion>,
     counters: Counters,
     losses: Losses,
@@ -391,7 +393,7 @@ impl Core {
                 self.enter(proxied, group);
                 answer(reply, ());
             }
-            Message::AfterRecords(question) => self.questions.push(question),
+            Message::AfterRecords(question) => self.questions.ask(host::since_boot(), question),
             Message::Probe(probe, ready) => {
                 self.probe = Some(probe);
                 answer(ready, ());
