@@ -420,12 +420,12 @@ impl Daemon {
     /// Asks the engine thread and waits for its answer.
     async fn ask<T>(&self, message: impl FnOnce(oneshot::Sender<T>) -> Message) -> Result<T, DaemonError> {
         let (reply, answer) = oneshot::channel();
-        if self.engine.sender.send(message(reply)).is_err() {
-            return Err(DaemonError::EngineEnded);
-        }
-        match tokio::time::timeout(PATIENCE, answer).await {
-            Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(_ended)) => Err(DaemonError::EngineEnded),
+        let asked = async {
+            self.engine.sender.send(message(reply)).await.ok()?;
+            answer.await.ok()
+        };
+        match tokio::time::timeout(PATIENCE, asked).await {
+            Ok(answer) => answer.ok_or(DaemonError::EngineEnded),
             Err(_elapsed) => Err(DaemonError::EngineStuck),
         }
     }

@@ -34,7 +34,7 @@ use mcpmon_model::{Event, EventKind, Exit, InstanceId, Kills, ProcessId, ServerI
 use mcpmon_policy::{Policy, network::table::Tables};
 use mcpmon_session::clock;
 use mcpmon_store::Recorder;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{mpsc::error::TrySendError, oneshot, watch};
 
 pub use self::wrapped::Coverage;
 use self::{
@@ -218,10 +218,13 @@ impl Engine {
 
     /// Ends the thread and detaches the programs. A thread that is stuck is left to the end of the process.
     pub(crate) fn stop(self) {
-        let sent = self.sender.send(Message::Stop);
+        let mut sent = self.sender.try_send(Message::Stop);
         let deadline = Instant::now() + PATIENCE;
         while self.is_running() && Instant::now() < deadline {
             thread::sleep(Duration::from_millis(1));
+            if matches!(sent, Err(TrySendError::Full(_))) {
+                sent = self.sender.try_send(Message::Stop);
+            }
         }
         if self.is_running() {
             tracing::error!(

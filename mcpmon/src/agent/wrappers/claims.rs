@@ -87,10 +87,10 @@ impl Wrappers {
     }
 
     /// Has the engine look at a process that a wrapper started, unless its start was seen.
-    pub(super) fn look_at(&self, process: ProcessId) {
+    pub(super) async fn look_at(&self, process: ProcessId) {
         let Some(engine) = self.0.engine.get() else { return };
         let question = Question::Wrapped(process);
-        if engine.send(Message::AfterRecords(question)).is_err() {
+        if engine.send(Message::AfterRecords(question)).await.is_err() {
             tracing::warn!("the engine does not hear what a wrapper started");
         }
     }
@@ -105,8 +105,11 @@ impl Wrappers {
             wrapper,
             reply,
         });
-        engine.send(Message::AfterRecords(question)).ok()?;
-        tokio::time::timeout(PATIENCE, answer).await.ok()?.ok()
+        let asked = async {
+            engine.send(Message::AfterRecords(question)).await.ok()?;
+            answer.await.ok()
+        };
+        tokio::time::timeout(PATIENCE, asked).await.ok()?
     }
 }
 

@@ -129,7 +129,7 @@ async fn admit(
         child,
     });
     if let Some(child) = child {
-        wrappers.look_at(child);
+        wrappers.look_at(child).await;
     }
     let joined = in_the_background(wrappers, {
         let member = member.clone();
@@ -204,7 +204,7 @@ async fn hear(wrappers: &Wrappers, say: Say, number: u64, member: &Member) -> He
             if let Some(connected) = lock(&wrappers.0.connected).get_mut(&number) {
                 connected.child = Some(child);
             }
-            wrappers.look_at(child);
+            wrappers.look_at(child).await;
             Hear::Done
         }
         Say::Starts {
