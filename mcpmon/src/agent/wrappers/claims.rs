@@ -3,7 +3,6 @@
 use std::{
     collections::VecDeque,
     sync::{Arc, MutexGuard},
-    time::Duration,
 };
 
 use mcpmon_model::{Denial, PinKey, ProcessId};
@@ -24,9 +23,6 @@ const MAX_NAME_BYTES: usize = 256;
 const MAX_VALUE_BYTES: usize = 32 << 10;
 /// Wrappers that left of which what they were about to start is still held: each holds two descriptors.
 const MAX_HELD: usize = 64;
-/// The longest time for the engine to answer about a process; the wrapper waits two seconds, and may ask
-/// again.
-const PATIENCE: Duration = Duration::from_millis(1500);
 
 /// The program a wrapper is about to start.
 #[derive(Debug)]
@@ -95,8 +91,8 @@ impl Wrappers {
         }
     }
 
-    /// Returns the denial of a process that `wrapper` started, if it was killed or will be. `None` as long as
-    /// its files are not compared with its pins.
+    /// Why the daemon killed a process that `wrapper` started, or is about to, where it does, once its files are compared
+    /// with its pins. `None` where there is no engine any more.
     pub(super) async fn fate(&self, process: ProcessId, wrapper: ProcessId) -> Option<Option<Denial>> {
         let engine = self.0.engine.get()?;
         let (reply, answer) = oneshot::channel();
@@ -105,11 +101,8 @@ impl Wrappers {
             wrapper,
             reply,
         });
-        let asked = async {
-            engine.send(Message::AfterRecords(question)).await.ok()?;
-            answer.await.ok()
-        };
-        tokio::time::timeout(PATIENCE, asked).await.ok()?
+        engine.send(Message::AfterRecords(question)).await.ok()?;
+        answer.await.ok()
     }
 }
 
