@@ -129,12 +129,15 @@ pub fn run(options: Options) -> Result<(), DaemonError> {
         .enable_all()
         .build()
         .map_err(DaemonError::Start)?;
-    runtime.block_on(async {
+    let (outcome, sole) = runtime.block_on(async {
         let (mut daemon, inputs) = Daemon::start(options)?;
         let outcome = daemon.serve(inputs).await;
-        daemon.stop();
-        outcome
-    })
+        Ok::<_, DaemonError>((outcome, daemon.stop()))
+    })?;
+    // Tasks that are left may use the store until they end.
+    drop(runtime);
+    drop(sole);
+    outcome
 }
 
 struct Daemon {
@@ -361,7 +364,8 @@ impl Daemon {
         }
     }
 
-    fn stop(self) {
+    /// What is given back is to be dropped last.
+    fn stop(self) -> Sole {
         self.notify(Notifier::stopping);
         self.tell_watch();
         self.proxy.stop();
@@ -371,6 +375,7 @@ impl Daemon {
             tracing::error!(error, lost = status.lost, "the last events could not be written");
         }
         tracing::info!("stopped; nothing is enforced any more");
+        self.sole
     }
 
     /// Records that the host is watched now: reports derive the unwatched times from it.
