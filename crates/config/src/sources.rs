@@ -110,6 +110,15 @@ impl Search {
         Ok(None)
     }
 
+    /// The user's own file: that which is named, or the first that is there.
+    #[must_use]
+    pub fn own_file(&self) -> Option<&Path> {
+        let named = self.explicit.as_ref().or(self.variable.as_ref());
+        let searched = [&self.local, &self.user].into_iter().flatten();
+        let own = named.or_else(|| searched.into_iter().find(|path| path.exists()));
+        own.map(PathBuf::as_path)
+    }
+
     /// Reads what is found.
     ///
     /// # Errors
