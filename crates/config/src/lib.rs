@@ -67,7 +67,7 @@ pub struct Loaded {
     pub text: Arc<Sources>,
     /// Rules of the configuration before that this one lacks.
     pub lost: Vec<String>,
-    /// Settings by which the configuration before enforced and this one does not.
+    /// The settings by which the configuration before enforced and this one does not.
     pub switched_off: Vec<String>,
 }
 
@@ -79,7 +79,7 @@ impl Loaded {
         sources.join(", ")
     }
 
-    /// That it took effect; notable where it lacks rules, or switches enforcement off.
+    /// Builds the event that it took effect; notable if it lacks rules, or switches enforcement off.
     #[must_use]
     pub fn event(&self, now: Timestamp) -> Event {
         let lost = || self.switched_off.iter().chain(&self.lost);

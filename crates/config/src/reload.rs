@@ -29,9 +29,9 @@ pub struct Reloader {
     /// The last usable policy.
     policy: Arc<Policy>,
     hash: Digest,
-    /// Its sources, as events name them.
+    /// The sources of the configuration in force, as events name them.
     path: String,
-    /// What lacks rules, and since when it is as it is.
+    /// A configuration that lacks rules, and the time since which it is unchanged.
     held: Option<(Instant, Box<Loaded>)>,
 }
 
@@ -88,7 +88,7 @@ impl Reloader {
         Some(Ok(loaded))
     }
 
-    /// The file that is read, as events name it; where there is none any more, what is in force came from.
+    /// Returns the file that is read, as events name it; if it is gone, the sources of the configuration in force.
     #[must_use]
     pub fn path(&self) -> String {
         let own = self.search.own_file();

@@ -110,7 +110,7 @@ impl Search {
         Ok(None)
     }
 
-    /// The user's own file: that which is named, or the first that is there.
+    /// Returns the user's own file: the one that is named, or the first that exists.
     #[must_use]
     pub fn own_file(&self) -> Option<&Path> {
         let named = self.explicit.as_ref().or(self.variable.as_ref());

@@ -16,7 +16,7 @@ impl Policy {
         before.difference(&after).cloned().collect()
     }
 
-    /// What `before` enforces by settings that this policy switches off, or makes milder than what holds without a word.
+    /// Returns the settings by which `before` enforces and this policy does not.
     #[must_use]
     pub fn switched_off(&self, before: &Self) -> Vec<String> {
         let after = switches(self);
@@ -27,7 +27,7 @@ impl Policy {
     }
 }
 
-/// Settings by which rules are enforced at all, and whether they are as they are without a word.
+/// Returns the settings by which rules are enforced at all, and whether they have their default.
 fn switches(policy: &Policy) -> [(&'static str, &'static str, bool); 8] {
     let files = policy.pinning;
     let definitions = policy.definition_pinning;

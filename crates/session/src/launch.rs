@@ -35,7 +35,7 @@ const RULE: &str = "mcp.version_pinning";
 /// The longest time for the daemon's comparison of a server's files with its pins. No message of the server
 /// passes meanwhile.
 const MAX_COMPARISON: Duration = Duration::from_secs(60);
-/// Pause before the question is asked again where the conversation broke off.
+/// The pause before the question is asked again if the conversation broke off.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// A question to the daemon: whether a server may go on.
@@ -556,7 +556,7 @@ mod tests {
     use super::*;
     use crate::link::tests::{joined, said};
 
-    /// A question with so much patience, the daemon's end of the wrapper's connection, and where else it listens.
+    /// A question with this patience, the daemon's end of the wrapper's connection, and the daemon's socket.
     fn question(
         directory: &tempfile::TempDir,
         patience: Duration,

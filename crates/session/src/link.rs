@@ -82,7 +82,7 @@ pub(super) enum LinkError {
 }
 
 impl LinkError {
-    /// Whether the daemon may be there and took too long.
+    /// Returns whether the daemon may be there and took too long.
     pub(super) fn is_late(&self) -> bool {
         use io::ErrorKind::{TimedOut, WouldBlock};
         matches!(self, Self::Io { source, .. } if matches!(source.kind(), TimedOut | WouldBlock))
@@ -97,7 +97,7 @@ enum Introduction<'a> {
     Wrap { hello: &'a Hello },
     /// Of one that joined.
     Records { hello: &'a Hello },
-    /// Of one that joined: asks what becomes of a process that it started to serve.
+    /// A question of a wrapper that joined: why this process that it started must not run.
     Fate { hello: &'a Hello, process: Started },
 }
 
@@ -167,11 +167,11 @@ impl Link {
         self.on(&mut stream, line)
     }
 
-    /// Why the daemon killed a process that was started to serve, or is about to, where it does. Answered when the
-    /// process's files are compared with its pins, if they are to be; nobody else waits for that.
+    /// Returns the denial of a process that was started to serve, if the daemon killed it or will. The answer comes when
+    /// the process's files are compared with its pins, if they are to be; nobody else waits for it.
     ///
     /// # Errors
-    /// Where the daemon is not there, refuses, or does not answer within `patience`.
+    /// The daemon is not there, refuses, or does not answer within `patience`.
     pub(super) fn fate(&self, process: Started, patience: Duration) -> Result<Option<Denial>, LinkError> {
         let (heard, _) = self.introduced(patience, |hello| Introduction::Fate { hello, process })?;
         match heard {
@@ -235,8 +235,8 @@ impl Link {
         }
     }
 
-    /// Another connection of one that joined, again where that connection is gone; and what the daemon answers to the
-    /// introduction, each time within `patience`.
+    /// Opens another connection of a wrapper that joined, and joins again first if the daemon was away. Returns the
+    /// daemon's answer to the introduction, for which it has `patience`.
     fn introduced(
         &self,
         patience: Duration,
@@ -460,7 +460,7 @@ pub(super) mod tests {
         });
     }
 
-    /// A daemon that is asked what becomes of a process, and says so once it is told to.
+    /// Takes one question about a process, and answers it once it is told to.
     fn fate(listener: &UnixListener, asked: mpsc::Sender<String>, compared: mpsc::Receiver<Option<Denial>>) {
         let (stream, _) = listener.accept().expect("a wrapper");
         let mut stream = BufReader::new(stream);

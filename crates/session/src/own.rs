@@ -105,7 +105,7 @@ impl Followed {
         self.own.adopt(host)
     }
 
-    /// The file, as events name it; where there is none any more, that whose text is in force.
+    /// Returns the file, as events name it; if it is gone, the one whose text is in force.
     pub(super) fn path(&self) -> String {
         if let Some(own) = self.search.own_file() {
             return own.display().to_string();
@@ -120,8 +120,8 @@ impl Followed {
     }
 }
 
-/// What is recorded of news of the policy at `path`, of that of the user `uid` where one process judges for many. Where
-/// the news are a mistake, what was in force stays so.
+/// Builds the event about a change of the policy at `path`; of the user `uid` if one process judges for many. If the
+/// change is a mistake, the policy before stays in force.
 pub(super) fn told(
     now: Timestamp,
     uid: Option<u32>,

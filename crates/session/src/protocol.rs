@@ -124,7 +124,7 @@ pub enum Hear {
     State(Box<State>),
     /// To [`Say::Check`].
     Checked(Box<Checked>),
-    /// To whoever asks what becomes of a process, once its files are compared: why the daemon kills it, where it does.
+    /// The answer to the question why a process must not run, once its files are compared.
     Fate(Option<Denial>),
     /// Asks the process that connected to repeat this, before it is told anything.
     Challenge(String),

@@ -32,7 +32,7 @@ pub enum AccessError {
     /// The path names no file.
     #[error("{path} names no file", path = .0.display())]
     NoFile(PathBuf),
-    /// There is a directory in its place.
+    /// The path is a directory.
     #[error("{path} is a directory, and no store", path = .0.display())]
     Directory(PathBuf),
     /// The file is a symbolic link, device or pipe.

@@ -27,7 +27,7 @@ const SUFFIX: &str = ".blocks";
 #[derive(Debug)]
 pub(super) struct Journal {
     store: StoreLocation,
-    /// Its name begins with that of the store.
+    /// The end of its name, which begins with that of the store.
     suffix: String,
     access: Access,
     state: Mutex<State>,
@@ -35,7 +35,7 @@ pub(super) struct Journal {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Made with the first record, at that path.
+    /// The file and its path. It is made with the first record.
     file: Option<(PathBuf, Flock<File>)>,
     size: u64,
     /// Records that the writer has not settled.

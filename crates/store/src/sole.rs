@@ -16,16 +16,16 @@ use nix::{
 
 use super::{Access, AccessError};
 
-/// The byte of a store's file that its daemon has locked: far behind those of SQLite, and behind what a store can hold.
+/// The byte of a store's file that its daemon locks: far behind those of SQLite, and behind the largest store.
 const LOCKED_BYTE: i64 = 1 << 62;
 
 /// A store that no other daemon has, for as long as this lives. It must outlive whatever else this process has open of the
 /// store: to close a file drops the locks that SQLite has on it.
 #[derive(Debug)]
 pub struct Sole {
-    /// Whoever asks for the same path finds it.
+    /// The lock that a daemon with the same path finds.
     _mark: Flock<File>,
-    /// Whoever asks for the same file by another path finds it: a hard link, another mount.
+    /// The lock that a daemon finds with another path to the same file: a hard link, another mount.
     _store: File,
 }
 
@@ -72,7 +72,7 @@ impl Sole {
     }
 }
 
-/// Locks the file beside the store at this path, which tells whose it is.
+/// Locks the file beside the store at this path. It has the daemon's process id.
 fn mark(store: &Path) -> Result<Flock<File>, SoleError> {
     let mut name: OsString = store.as_os_str().to_owned();
     name.push(".daemon");

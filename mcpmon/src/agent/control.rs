@@ -89,9 +89,10 @@ pub enum Request {
         /// The introduction.
         hello: Hello,
     },
-    /// A wrapper that introduced itself asks what becomes of a process that it started: the connection is for that.
+    /// A wrapper that introduced itself asks why a process that it started must not run. The connection is for
+    /// that.
     Fate {
-        /// Who it is.
+        /// The wrapper's introduction.
         hello: Hello,
         /// The process.
         process: Started,

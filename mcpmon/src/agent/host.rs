@@ -175,7 +175,7 @@ pub(crate) fn boot_to_wall() -> i64 {
     nanoseconds(ClockId::CLOCK_REALTIME) - nanoseconds(ClockId::CLOCK_BOOTTIME)
 }
 
-/// Nanoseconds since boot, by the clock of the kernel's records. Where there is none, no record is later.
+/// Returns the nanoseconds since boot, by the clock of the kernel's records. Without a clock, no record is later.
 pub(crate) fn since_boot() -> u64 {
     match nanoseconds(ClockId::CLOCK_BOOTTIME) {
         0 => u64::MAX,

@@ -55,21 +55,21 @@ impl<M> Clone for Sender<M> {
 }
 
 impl<M> Sender<M> {
-    /// Queues a message and wakes the receiver. Where the queue is full the task waits, and no other one.
+    /// Queues a message and wakes the receiver. If the queue is full, only this task waits.
     pub(crate) async fn send(&self, message: M) -> Result<(), Closed> {
         self.queue.send(message).await.map_err(|_| Closed)?;
         self.wake();
         Ok(())
     }
 
-    /// The same for a thread that runs no tasks: it waits where the queue is full.
+    /// Queues a message from a thread that runs no tasks. If the queue is full, the thread waits.
     pub(crate) fn send_blocking(&self, message: M) -> Result<(), Closed> {
         self.queue.blocking_send(message).map_err(|_| Closed)?;
         self.wake();
         Ok(())
     }
 
-    /// Queues a message where there is room for it, and gives it back where there is none.
+    /// Queues a message if there is room for it, else returns it.
     pub(crate) fn try_send(&self, message: M) -> Result<(), mpsc::error::TrySendError<M>> {
         self.queue.try_send(message)?;
         self.wake();

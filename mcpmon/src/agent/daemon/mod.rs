@@ -364,7 +364,7 @@ impl Daemon {
         }
     }
 
-    /// What is given back is to be dropped last.
+    /// Ends every part. The lock of the store must be dropped last.
     fn stop(self) -> Sole {
         self.notify(Notifier::stopping);
         self.tell_watch();

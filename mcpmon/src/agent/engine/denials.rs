@@ -1,4 +1,4 @@
-//! Why processes were killed, for the wrappers that started them.
+//! Denials: reasons why processes were killed, for the wrappers that started them.
 
 use std::{
     collections::VecDeque,

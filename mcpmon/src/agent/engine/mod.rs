@@ -298,7 +298,7 @@ struct Core {
     handed: BTreeMap<ProcessId, Handed>,
     denials: Denials,
     questions: Questions,
-    /// What is asked of servers that are held until their files are compared.
+    /// The questions about servers that are held until their files are compared.
     uncompared: Vec<FateQuestion>,
     counters: Counters,
     losses: Losses,

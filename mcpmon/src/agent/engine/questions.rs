@@ -1,4 +1,4 @@
-//! What wrappers ask of processes, answered when every record is read that was there when it was asked.
+//! Questions of wrappers about processes, answered when every record is read that was there at the time of the question.
 
 use std::collections::VecDeque;
 
@@ -9,21 +9,21 @@ use tokio::sync::oneshot;
 use super::{Core, answer};
 use crate::agent::host;
 
-/// How much later than a question a record has to be made to show that those before the question are read, nanoseconds
-/// since boot. Records are in the order in which they were made; the two clocks agree to less than that.
+/// The nanoseconds by which a record must be later than a question, so that all records before the question are read.
+/// Records have their time before they get their position in the ring; both clocks agree to less than this.
 const MARGIN: u64 = 1_000_000;
 
-/// What a wrapper asks. The record of what it asks for may not be read yet.
+/// A question of a wrapper. The kernel's record of the process may not be read yet.
 #[derive(Debug)]
 pub(crate) enum Question {
     /// This process was started by a wrapper: it is looked at, unless its start was seen.
     Wrapped(ProcessId),
-    /// Why this process may not run.
+    /// The question why this process must not run.
     Fate(FateQuestion),
 }
 
-/// Why a process was killed, or is to be; nothing where it may run, or where the wrapper is not above it. Answered when
-/// the files of its server are compared with its pins, if they are to be.
+/// The question why a process was killed, or will be; the answer is empty if it may run, or the wrapper is not its
+/// ancestor. It is answered when the files of its server are compared with its pins, if they are to be.
 #[derive(Debug)]
 pub(crate) struct FateQuestion {
     /// The process.
@@ -34,11 +34,11 @@ pub(crate) struct FateQuestion {
     pub(crate) reply: oneshot::Sender<Option<Denial>>,
 }
 
-/// What was asked and is not answered yet, in order.
+/// Questions without an answer, in order.
 #[derive(Debug)]
 pub(super) struct Questions<Q = Question> {
     waiting: VecDeque<(u64, Q)>,
-    /// When the latest record of a process was made that is read, since boot.
+    /// The time of the latest record of a process that is read, nanoseconds since boot.
     read_until: u64,
 }
 
@@ -52,7 +52,7 @@ impl<Q> Default for Questions<Q> {
 }
 
 impl<Q> Questions<Q> {
-    /// Takes a question that is asked `now`, nanoseconds since boot.
+    /// Adds a question that is asked `now`, in nanoseconds since boot.
     pub(super) fn ask(&mut self, now: u64, question: Q) {
         self.waiting.push_back((now, question));
     }
@@ -61,18 +61,18 @@ impl<Q> Questions<Q> {
         self.waiting.is_empty()
     }
 
-    /// A record of a process is read that was made at that time.
+    /// Notes that a record of a process is read that was made at this time.
     pub(super) fn note(&mut self, made: u64) {
         self.read_until = self.read_until.max(made);
     }
 
-    /// Whether the oldest question can be answered, where records are left.
+    /// Returns whether the oldest question can be answered, although records are left.
     fn is_due(&self) -> bool {
         let asked = self.waiting.front().map(|(asked, _)| *asked);
         asked.is_some_and(|asked| self.read_until > asked.saturating_add(MARGIN))
     }
 
-    /// The next question that can be answered: after a look at which all records were read, where `is_all`.
+    /// Removes the next question that can be answered. All of them can if `is_all`, because no record is left.
     pub(super) fn next(&mut self, is_all: bool) -> Option<Q> {
         if !is_all && !self.is_due() {
             return None;
@@ -82,7 +82,7 @@ impl<Q> Questions<Q> {
 }
 
 impl Core {
-    /// Answers what was asked before the latest of the records that are read, or all of it where `is_all` are.
+    /// Answers the questions from before the latest record that is read, or all of them if `is_all` records are read.
     pub(super) fn answer_questions(&mut self, is_all: bool) {
         while let Some(question) = self.questions.next(is_all) {
             match question {
@@ -96,19 +96,19 @@ impl Core {
         }
     }
 
-    /// Answers what was asked of servers whose files are compared by now.
+    /// Answers questions about servers whose files are compared by now.
     pub(super) fn answer_compared(&mut self) {
         for question in std::mem::take(&mut self.uncompared) {
             match self.fate(&question) {
                 Some(fate) => answer(question.reply, fate),
-                // Whoever gave up asks again.
+                // The wrapper gave up.
                 None if question.reply.is_closed() => {}
                 None => self.uncompared.push(question),
             }
         }
     }
 
-    /// Why a process may not run, where it may not; `None` as long as that is to be found out.
+    /// Returns the denial of a process, if it has one; `None` as long as that is not decided.
     fn fate(&self, question: &FateQuestion) -> Option<Option<Denial>> {
         let denial = || self.denials.of(question.process, question.wrapper);
         match self.monitor.server_of(question.process) {

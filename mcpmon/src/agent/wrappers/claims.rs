@@ -91,8 +91,8 @@ impl Wrappers {
         }
     }
 
-    /// Why the daemon killed a process that `wrapper` started, or is about to, where it does, once its files are compared
-    /// with its pins. `None` where there is no engine any more.
+    /// Returns the denial of a process that `wrapper` started, if it was killed or will be, once its files are compared
+    /// with its pins. `None` if no engine runs.
     pub(super) async fn fate(&self, process: ProcessId, wrapper: ProcessId) -> Option<Option<Denial>> {
         let engine = self.0.engine.get()?;
         let (reply, answer) = oneshot::channel();

@@ -65,7 +65,7 @@ struct Shared {
     places: Shares,
     /// For their records: what they bring is told apart from what they ask.
     record_places: Shares,
-    /// For their questions that take time.
+    /// The places of connections with a question that takes time.
     question_places: Shares,
 }
 
@@ -142,7 +142,7 @@ impl Wrappers {
         }
     }
 
-    /// Tells a wrapper that is served what becomes of a process that it started, once that is known.
+    /// Answers a wrapper that is served why a process that it started must not run, once that is decided.
     pub(crate) async fn serve_fate(self, stream: UnixStream, hello: Hello, process: Started) {
         let place = place(&self.0.question_places, &stream);
         match place {
@@ -254,7 +254,7 @@ impl Wrappers {
     }
 }
 
-/// A place for the user at the other end, who has one before anything is believed.
+/// Takes a place for the user at the other end, before anything of it is believed.
 fn place(places: &Shares, stream: &UnixStream) -> Option<Part> {
     let peer = stream.peer_cred().ok()?;
     places.take(Owner::User(peer.uid())).ok()

@@ -71,7 +71,7 @@ pub(super) async fn serve_records(wrappers: Wrappers, mut stream: UnixStream, he
     }
 }
 
-/// Tells a wrapper that said `hello` before what becomes of `process`, unless it leaves first.
+/// Answers a wrapper that said `hello` before why `process` must not run, unless it leaves first.
 pub(super) async fn serve_fate(wrappers: Wrappers, mut stream: UnixStream, hello: Hello, process: ProcessId) {
     let member = match recognised(&wrappers, &mut stream, &hello).await {
         Ok(member) => member,
@@ -91,7 +91,7 @@ pub(super) async fn serve_fate(wrappers: Wrappers, mut stream: UnixStream, hello
     }
 }
 
-/// Which of those who joined this is.
+/// Returns the member that this connection belongs to.
 async fn recognised(wrappers: &Wrappers, stream: &mut UnixStream, hello: &Hello) -> Result<Member, Refusal> {
     let peer = peer_of(wrappers, stream, hello).await?;
     let is_meant = |member: &Member| {

@@ -252,7 +252,7 @@ fn nobody_speaks_for_another_user() {
     assert_eq!(host.wrappers.len(), 0);
 }
 
-/// A wrapper's `server`, as it introduces itself.
+/// The introduction of the wrapper of `server`.
 fn hello(host: &Host, server: &str) -> Hello {
     Hello {
         identity: host.options(server).conversation.identity,
@@ -276,7 +276,7 @@ fn heard(stream: &mut Stream) -> Hear {
     serde_json::from_str(&heard).expect("an answer")
 }
 
-/// A connection that begins so, once the daemon knows who speaks.
+/// Opens a connection with this introduction, up to the daemon's answer to it.
 fn introduced(host: &Host, introduction: &serde_json::Value) -> Stream {
     let stream = std::os::unix::net::UnixStream::connect(host.path("daemon.sock")).expect("the daemon");
     let mut stream = BufReader::new(stream);
@@ -288,7 +288,7 @@ fn introduced(host: &Host, introduction: &serde_json::Value) -> Stream {
     stream
 }
 
-/// What the daemon says to one that brings records of `server`.
+/// Returns the daemon's answer to a connection that brings records of `server`.
 fn bring_records(host: &Host, server: &str) -> Hear {
     let introduction = serde_json::json!({"request": "records", "hello": hello(host, server)});
     heard(&mut introduced(host, &introduction))
@@ -706,14 +706,14 @@ fn a_word_of_root_reaches_what_the_daemon_judges_itself() {
     assert!(matches!(call(&mut notes.judge, NOW), Verdict::Block(_)));
 }
 
-/// Where changed servers are refused.
+/// A policy that refuses changed servers.
 const BLOCKING: &str = "version: 1\nmode: enforce\nmcp: {version_pinning: {on_change: block}}\n";
 
-/// A server that a wrapper started, which lives until the test ends.
+/// A server that a wrapper started. It lives until the test ends.
 struct Child(std::process::Child);
 
 impl Child {
-    /// One of this judge's.
+    /// Starts one for this judge.
     fn of(judge: &mut Judge) -> Self {
         let child = std::process::Command::new("sleep").arg("600").spawn();
         let child = child.expect("a process");
@@ -733,7 +733,7 @@ impl Drop for Child {
     }
 }
 
-/// The next question that waits for a comparison.
+/// Waits for the next question about a comparison.
 fn asked(inbox: &mut Inbox<engine::Message>) -> FateQuestion {
     loop {
         match inbox.next() {
@@ -817,7 +817,7 @@ fn what_nobody_compared_in_time_is_refused() {
     assert!(refused.is_some(), "{events:?}");
 }
 
-/// What becomes of a server whose daemon is gone before it has compared it.
+/// Returns the verdict on a server whose daemon is gone before it has compared it, and the user's events.
 fn uncompared(policy: &str) -> (Verdict, Vec<StoredEvent>) {
     let mut host = Host::new(policy);
     let mut judge = host.judge("files");
