@@ -174,10 +174,10 @@ impl Link {
     /// The daemon is not there, refuses, or does not answer within `patience`.
     pub(super) fn fate(&self, process: Started, patience: Duration) -> Result<Option<Denial>, LinkError> {
         let (heard, _) = self.introduced(patience, |hello| Introduction::Fate { hello, process })?;
-        match heard {
-            Hear::Fate(fate) => Ok(fate),
-            _ => Err(self.broken(io::ErrorKind::InvalidData.into())),
-        }
+        let Hear::Fate(fate) = heard else {
+            return Err(self.broken(io::ErrorKind::InvalidData.into()));
+        };
+        Ok(fate)
     }
 
     /// Says which process was started to serve, now and whenever the daemon is connected again.

@@ -57,14 +57,14 @@ impl<M> Clone for Sender<M> {
 impl<M> Sender<M> {
     /// Queues a message and wakes the receiver. If the queue is full, only this task waits.
     pub(crate) async fn send(&self, message: M) -> Result<(), Closed> {
-        self.queue.send(message).await.map_err(|_| Closed)?;
+        self.queue.send(message).await.map_err(|_closed| Closed)?;
         self.wake();
         Ok(())
     }
 
     /// Queues a message from a thread that runs no tasks. If the queue is full, the thread waits.
     pub(crate) fn send_blocking(&self, message: M) -> Result<(), Closed> {
-        self.queue.blocking_send(message).map_err(|_| Closed)?;
+        self.queue.blocking_send(message).map_err(|_closed| Closed)?;
         self.wake();
         Ok(())
     }
