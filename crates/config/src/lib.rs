@@ -67,8 +67,6 @@ pub struct Loaded {
     pub text: Arc<Sources>,
     /// Rules of the configuration before that this one lacks.
     pub lost: Vec<String>,
-    /// The settings by which the configuration before enforced and this one does not.
-    pub switched_off: Vec<String>,
 }
 
 impl Loaded {
@@ -79,21 +77,20 @@ impl Loaded {
         sources.join(", ")
     }
 
-    /// Builds the event that it took effect; notable if it lacks rules, or switches enforcement off.
+    /// Builds the event that it took effect; notable if it lacks rules.
     #[must_use]
     pub fn event(&self, now: Timestamp) -> Event {
-        let lost = || self.switched_off.iter().chain(&self.lost);
         let kind = EventKind::PolicyLoaded {
             path: self.path(),
             hash: self.hash,
-            lost: lost().take(MOST_LOST).cloned().collect(),
+            lost: self.lost.iter().take(MOST_LOST).cloned().collect(),
         };
         let mut event = Event::new(now, Layer::Agent, kind);
-        if lost().next().is_some() {
+        if !self.lost.is_empty() {
             event.severity = Severity::High;
             event.reason = Some(format!(
-                "{} rules and settings that were in force are so no longer; if that was not meant, put them back into the file",
-                lost().count()
+                "{} rules that were in force are so no longer; if that was not meant, put them back into the file",
+                self.lost.len()
             ));
         }
         event
@@ -144,7 +141,6 @@ pub fn load_sources(sources: &Sources) -> Result<Loaded, ConfigError> {
         hash: sources.digest(),
         text: Arc::new(sources.clone()),
         lost: Vec::new(),
-        switched_off: Vec::new(),
     };
     Ok(document.mistakes.unless_any(loaded)?)
 }

@@ -3,7 +3,7 @@
 use mcpmon_detect::launch::Stage;
 use mcpmon_model::{
     Action, Checked, DefinitionKey, DefinitionRecord, Denial, Event, EventId, FileId, InstanceId, PinKey,
-    ProcessId, Recent, RecentOutput, Retold, ServerId, SharedCall, Timestamp, Verdict,
+    ProcessId, Recent, RecentOutput, RepeatedEvents, ServerId, SharedCall, Timestamp, Verdict,
 };
 
 use super::{
@@ -97,7 +97,7 @@ pub enum Shared {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Order {
     /// Record what was told of a list before once more, for it came again as it was.
-    Retell(Retold),
+    Retell(RepeatedEvents),
     /// Tell the kernel that a process, and what it already started, belongs to a server.
     Track {
         /// The process.

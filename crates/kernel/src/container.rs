@@ -27,7 +27,7 @@ pub fn of_process(pid: u32) -> io::Result<Option<ContainerRef>> {
 
 /// Reads the text of `/proc/PID/cgroup`: `hierarchy:controllers:path` lines, of version 1, 2 or both.
 ///
-/// Where the lines disagree the one that says most wins, then the first.
+/// If the lines disagree, the most specific one wins, then the first.
 #[must_use]
 pub fn parse(cgroup: &str) -> Option<ContainerRef> {
     let mut best: Option<ContainerRef> = None;

@@ -1,9 +1,8 @@
 //! Canonical JSON (RFC 8785): one text for every way of writing the same value, so that a hash of it says
 //! whether a definition changed.
 //!
-//! Where the standard would let two different values meet, they are kept apart: a number that a double cannot
-//! hold keeps the text it was written with, a lone surrogate its escape, and of members with one name all stay,
-//! in their order.
+//! Different values to which the standard would give one text are kept apart: a number that a double cannot hold
+//! keeps its original text, a lone surrogate its escape, and members with one name all stay, in their order.
 
 use std::{borrow::Cow, fmt::Write as _};
 

@@ -422,7 +422,7 @@ impl From<Label> for EvidenceKind {
 
 /// A rule that matches a call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Crossing {
+pub struct CrossServerMatch {
     /// The rule.
     pub rule: CrossServerRule,
     /// True if the call is stopped for it.
@@ -439,7 +439,7 @@ pub struct Crossing {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Checked {
     /// The rules that match, in the order of their precedence.
-    pub crossings: Vec<Crossing>,
+    pub crossings: Vec<CrossServerMatch>,
     /// The reason why the server's rate limit refuses the call, if it does.
     pub over_rate: Option<String>,
 }

@@ -12,25 +12,25 @@ const MAX_ID: usize = 256;
 
 /// A call that was left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LeftOut {
+pub struct OmittedCall {
     /// The model's id of it.
     pub call_id: String,
     /// The kind of tool that was called.
-    pub called: Called,
+    pub called: OmittedToolKind,
     /// The text sent in its place.
     pub said: String,
 }
 
 /// The kinds of tools whose calls are answered with text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Called {
+pub enum OmittedToolKind {
     /// A function.
     Function,
     /// A tool that takes text.
     Custom,
 }
 
-impl LeftOut {
+impl OmittedCall {
     fn bytes(&self) -> usize {
         size_of::<Self>() + self.call_id.len() + self.said.len()
     }
@@ -38,15 +38,15 @@ impl LeftOut {
 
 /// Calls left out of the responses of one session.
 #[derive(Debug, Default)]
-pub struct Unanswered {
+pub struct OmittedCalls {
     /// Oldest first.
-    responses: VecDeque<(Box<str>, Vec<LeftOut>)>,
+    responses: VecDeque<(Box<str>, Vec<OmittedCall>)>,
     bytes: usize,
 }
 
-impl Unanswered {
+impl OmittedCalls {
     /// These calls were left out of the response with this id.
-    pub fn note(&mut self, response: &str, calls: &[LeftOut]) {
+    pub fn note(&mut self, response: &str, calls: &[OmittedCall]) {
         if response.is_empty() || response.len() > MAX_ID {
             return;
         }
@@ -67,13 +67,13 @@ impl Unanswered {
 
     /// Returns the calls left out of the response with this id.
     #[must_use]
-    pub fn of(&self, response: &str) -> &[LeftOut] {
+    pub fn of(&self, response: &str) -> &[OmittedCall] {
         let mut responses = self.responses.iter();
         let found = responses.find(|(known, _)| **known == *response);
         found.map_or(&[], |(_, calls)| calls)
     }
 
-    fn forget(&mut self, response: &str) -> Vec<LeftOut> {
+    fn forget(&mut self, response: &str) -> Vec<OmittedCall> {
         let at = self.responses.iter().position(|(known, _)| **known == *response);
         let Some((known, calls)) = at.and_then(|at| self.responses.remove(at)) else {
             return Vec::new();
@@ -83,25 +83,25 @@ impl Unanswered {
     }
 }
 
-fn size(response: &str, calls: &[LeftOut]) -> usize {
-    response.len() + calls.iter().map(LeftOut::bytes).sum::<usize>()
+fn size(response: &str, calls: &[OmittedCall]) -> usize {
+    response.len() + calls.iter().map(OmittedCall::bytes).sum::<usize>()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn call(id: &str) -> LeftOut {
-        LeftOut {
+    fn call(id: &str) -> OmittedCall {
+        OmittedCall {
             call_id: id.to_owned(),
-            called: Called::Function,
+            called: OmittedToolKind::Function,
             said: "no".to_owned(),
         }
     }
 
     #[test]
     fn a_response_has_what_was_left_out_of_it() {
-        let mut unanswered = Unanswered::default();
+        let mut unanswered = OmittedCalls::default();
         unanswered.note("r1", &[call("a")]);
         unanswered.note("r2", &[call("b")]);
         unanswered.note("r1", &[call("a"), call("c")]);
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn the_oldest_make_room() {
-        let mut unanswered = Unanswered::default();
+        let mut unanswered = OmittedCalls::default();
         let many = MAX_BYTES / size("r0000", &[call("a")]);
         for number in 0..=many {
             unanswered.note(&format!("r{number:04}"), &[call("a")]);

@@ -34,8 +34,8 @@ mod time;
 mod verdict;
 
 pub use crossing::{
-    Checked, CrossServerRule, Crossing, Evidence, EvidenceKind, Fingerprint, Label, Recent, RecentCall,
-    RecentIntent, RecentOutput, RelatedCall, SharedCall, ToolCategory,
+    Checked, CrossServerMatch, CrossServerRule, Evidence, EvidenceKind, Fingerprint, Label, Recent,
+    RecentCall, RecentIntent, RecentOutput, RelatedCall, SharedCall, ToolCategory,
 };
 pub use decimal::{Decimal, ParseDecimalError};
 pub use definition::{Definition, DefinitionKey, DefinitionKind, DefinitionRecord};
@@ -50,16 +50,16 @@ pub use ids::{EventId, PinKey, SESSION_ROOT, ServerId, ServerIdError, SessionId,
 pub use json::RawJson;
 pub use kill::{Kill, Kills, MAX_KILLED_SESSIONS};
 pub use layer::Layer;
-pub use left_out::{Called, LeftOut, Unanswered};
-pub use llm::{Dialect, Exchange, Half, Halted, Input, Intent, Offered, Remote, Spoken, ToolName};
+pub use left_out::{OmittedCall, OmittedCalls, OmittedToolKind};
+pub use llm::{Dialect, Exchange, ExchangeHalf, Halted, Input, Intent, Offered, Remote, Spoken, ToolName};
 pub use manifest::{Manifest, ManifestEntry, ManifestProblem, ParseManifestError, SpecialFile};
 pub use message::{
     Answer, AnswerOutcome, Ask, Asked, Call, Content, Conversation, Era, FromClient, FromServer, Incident,
     Introduction, ListKind, Listed, Listing, Message, NO_USER, Question, RequestId, ResultKind, Side, Trace,
 };
 pub use observation::{Checkpoint, Connection, Exec, Exit, FileId, Fork, InstanceId, Outcome, ProcessId};
-pub use path::{MAX_PATH, Meeting, PathPattern, PathPatternError, PathStart, PlainPath};
-pub use retold::Retold;
+pub use path::{MAX_PATH, PathMatch, PathPattern, PathPatternError, PathStart, PlainPath};
+pub use retold::RepeatedEvents;
 pub use severity::{Action, Severity};
 pub use spelling::fold;
 pub use states::{ApprovalState, CallOutcome, DefinitionStatus, KillState, PinState};

@@ -57,7 +57,7 @@ pub struct Exchange {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Halted {
     /// The half of the exchange: request or response.
-    pub half: Half,
+    pub half: ExchangeHalf,
     /// True if it is too long, rather than something that cannot be read.
     pub is_too_long: bool,
     /// The cause, in the words used for the user.
@@ -66,7 +66,7 @@ pub struct Halted {
 
 /// A half of an [`Exchange`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Half {
+pub enum ExchangeHalf {
     /// The agent's request.
     Request,
     /// The provider's response.

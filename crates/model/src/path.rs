@@ -70,7 +70,7 @@ pub enum PathPatternError {
 
 /// The relation of a path to a pattern that concerns it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Meeting {
+pub enum PathMatch {
     /// The path is a directory that holds a match.
     Above,
     /// The path itself matches.
@@ -142,7 +142,7 @@ impl PathPattern {
     /// Returns the relation of a path to the pattern. `names` are the path's names in lower case. A path with
     /// an unknown start may lie in any directory, so also in the one where the pattern begins.
     #[must_use]
-    pub fn meets(&self, start: PathStart, names: &[String]) -> Option<Meeting> {
+    pub fn meets(&self, start: PathStart, names: &[String]) -> Option<PathMatch> {
         let begins_alike = start == self.start || start == PathStart::Unknown;
         if self.start != PathStart::Unknown && !begins_alike {
             return None;
@@ -154,14 +154,15 @@ impl PathPattern {
         let shared = self.shared(names);
         if self.matches(names) {
             let enough = start == PathStart::Home && self.start == PathStart::Home;
-            return (enough || shared.is_none_or(|letters| letters >= MIN_SHARED)).then_some(Meeting::Itself);
+            return (enough || shared.is_none_or(|letters| letters >= MIN_SHARED))
+                .then_some(PathMatch::Itself);
         }
         let is_told = match (start, names.first()) {
             (PathStart::Home, _) | (PathStart::Root, Some(_)) => true,
             (PathStart::Unknown, first) => first.is_some_and(|name| name.starts_with('.')),
             (PathStart::Root, None) => false,
         };
-        (shared.is_none() && is_told && self.lies_below(names)).then_some(Meeting::Above)
+        (shared.is_none() && is_told && self.lies_below(names)).then_some(PathMatch::Above)
     }
 
     /// Letters before the wildcards of the path in the names that the pattern names; `None` for a path without.
@@ -318,7 +319,7 @@ mod tests {
 
     use super::*;
 
-    fn meets(pattern: &str, path: &str) -> Option<Meeting> {
+    fn meets(pattern: &str, path: &str) -> Option<PathMatch> {
         let (start, rest) = match (path.strip_prefix('/'), path.strip_prefix('~')) {
             (Some(rest), _) => (PathStart::Root, rest),
             (None, Some(rest)) => (PathStart::Home, rest.trim_start_matches('/')),
@@ -329,32 +330,32 @@ mod tests {
         pattern.meets(start, &names.collect::<Vec<_>>())
     }
 
-    #[test_case("~/.bashrc", "~/.bashrc" => Some(Meeting::Itself))]
-    #[test_case("~/.bashrc", ".bashrc" => Some(Meeting::Itself); "in an unknown directory")]
+    #[test_case("~/.bashrc", "~/.bashrc" => Some(PathMatch::Itself))]
+    #[test_case("~/.bashrc", ".bashrc" => Some(PathMatch::Itself); "in an unknown directory")]
     #[test_case("~/.bashrc", "dots/.bashrc" => None; "below another one")]
     #[test_case("~/.bashrc", "/srv/.bashrc" => None; "below the root")]
-    #[test_case("~/.ssh/**", "~/.ssh" => Some(Meeting::Above); "the directory itself")]
-    #[test_case("~/.ssh/**", "~/.ssh/a/b" => Some(Meeting::Itself); "deep below")]
-    #[test_case("~/.ssh/**", "~" => Some(Meeting::Above); "home")]
+    #[test_case("~/.ssh/**", "~/.ssh" => Some(PathMatch::Above); "the directory itself")]
+    #[test_case("~/.ssh/**", "~/.ssh/a/b" => Some(PathMatch::Itself); "deep below")]
+    #[test_case("~/.ssh/**", "~" => Some(PathMatch::Above); "home")]
     #[test_case("/etc/x", "/" => None; "the root")]
     #[test_case("~/Library/x", "library" => None; "a visible directory somewhere")]
     #[test_case("/etc/mcpmon/**", "/etc/MCPMON/x" => None; "names come in lower case")]
     #[test_case("/etc/mcpmon/**", "etc/mcpmon/x" => None; "a directory called etc")]
-    #[test_case("**/.cursor/mcp.json", "/a/b/.cursor/mcp.json" => Some(Meeting::Itself); "anywhere")]
-    #[test_case("**/.cursor/mcp.json", ".cursor/mcp.json" => Some(Meeting::Itself); "first")]
-    #[test_case("**/.cursor/mcp.json", "/a/.cursor" => Some(Meeting::Above); "above it anywhere")]
+    #[test_case("**/.cursor/mcp.json", "/a/b/.cursor/mcp.json" => Some(PathMatch::Itself); "anywhere")]
+    #[test_case("**/.cursor/mcp.json", ".cursor/mcp.json" => Some(PathMatch::Itself); "first")]
+    #[test_case("**/.cursor/mcp.json", "/a/.cursor" => Some(PathMatch::Above); "above it anywhere")]
     #[test_case("**/.cursor/mcp.json", "/a" => None; "not so far above")]
-    #[test_case("**/a/**/b", "a/b" => Some(Meeting::Itself); "between for none")]
-    #[test_case("**/a/**/b", "x/a/y/a/z/b" => Some(Meeting::Itself); "between for some")]
+    #[test_case("**/a/**/b", "a/b" => Some(PathMatch::Itself); "between for none")]
+    #[test_case("**/a/**/b", "x/a/y/a/z/b" => Some(PathMatch::Itself); "between for some")]
     #[test_case("**/a/**/b", "a/x/c" => None; "between and another end")]
-    #[test_case("~/.claude/settings.json", "~/.claude/sett*" => Some(Meeting::Itself); "a wildcard")]
-    #[test_case("~/.claude/settings.json", "~/.cl*/s?tt[ei]ngs.json" => Some(Meeting::Itself); "many wildcards")]
+    #[test_case("~/.claude/settings.json", "~/.claude/sett*" => Some(PathMatch::Itself); "a wildcard")]
+    #[test_case("~/.claude/settings.json", "~/.cl*/s?tt[ei]ngs.json" => Some(PathMatch::Itself); "many wildcards")]
     #[test_case("**/claude.md", "*.md" => None; "a wildcard for any file")]
-    #[test_case("**/claude.md", "clau*" => Some(Meeting::Itself); "a wildcard for few files")]
+    #[test_case("**/claude.md", "clau*" => Some(PathMatch::Itself); "a wildcard for few files")]
     #[test_case("~/.bashrc", "~/*" => None; "a wildcard hides no dot")]
-    #[test_case("~/.bashrc", "~/.*" => Some(Meeting::Itself); "all hidden files")]
-    #[test_case("**/mcpmon*.service", "/x/mcpmon-a.service" => Some(Meeting::Itself); "a wildcard of the pattern")]
-    fn patterns(pattern: &str, path: &str) -> Option<Meeting> {
+    #[test_case("~/.bashrc", "~/.*" => Some(PathMatch::Itself); "all hidden files")]
+    #[test_case("**/mcpmon*.service", "/x/mcpmon-a.service" => Some(PathMatch::Itself); "a wildcard of the pattern")]
+    fn patterns(pattern: &str, path: &str) -> Option<PathMatch> {
         meets(pattern, path)
     }
 

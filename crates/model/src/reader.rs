@@ -1,6 +1,6 @@
 //! Reads JSON text that was accepted once, value by value, without building anything.
 //!
-//! What turns out not to be JSON ends the reading with `None`: nothing here panics on it.
+//! Reading ends with `None` at text that is not JSON: nothing here panics on it.
 
 use std::borrow::Cow;
 

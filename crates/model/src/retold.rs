@@ -6,13 +6,13 @@ use super::{Action, Event, Severity, Timestamp};
 
 /// Events that were told before and are told once more, each as it was but for its time. Copies share them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Retold {
+pub struct RepeatedEvents {
     events: Arc<[Event]>,
     severity: Severity,
     at: Timestamp,
 }
 
-impl Retold {
+impl RepeatedEvents {
     /// `None` where one tells of something stopped: such a one is kept by itself, before anybody hears of it.
     #[must_use]
     pub fn new(events: &[Event]) -> Option<Self> {

@@ -16,7 +16,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::{
     Cancel,
-    kept::Kept,
+    kept::DigestCache,
     root::{Kind, Node},
 };
 
@@ -34,7 +34,7 @@ const RACY: Duration = Duration::from_millis(20);
 #[derive(Debug)]
 pub struct FileHasher {
     cache: Cache,
-    kept: Option<Kept>,
+    kept: Option<DigestCache>,
     buffer: Box<[u8]>,
     limit: u64,
 }
@@ -83,7 +83,7 @@ impl FileHasher {
     }
 
     /// Lets it know what other processes hashed, too.
-    pub(super) fn keep(&mut self, kept: Kept) {
+    pub(super) fn keep(&mut self, kept: DigestCache) {
         self.kept = Some(kept);
     }
 

@@ -144,9 +144,9 @@ pub(super) fn paths(manifest: &Manifest) -> Vec<&str> {
 }
 
 /// A child that waits for its input to end, which it does with the test.
-pub(super) struct Waiting(Child);
+pub(super) struct WaitingChild(Child);
 
-impl Waiting {
+impl WaitingChild {
     /// Starts `program` in `directory` with `MCPMON_TEST=a=b`.
     pub(super) fn start(program: &Path, arguments: &[&Path], directory: &Path) -> io::Result<Self> {
         let child = loop {
@@ -176,7 +176,7 @@ impl Waiting {
     }
 }
 
-impl Drop for Waiting {
+impl Drop for WaitingChild {
     fn drop(&mut self) {
         drop(self.0.stdin.take());
         self.0.wait().expect("the child ends with its input");

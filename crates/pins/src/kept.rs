@@ -21,9 +21,9 @@ const SLOT: usize = Key::BYTES + 32 + 8;
 
 /// Digests by what must stand still for them to hold.
 #[derive(Debug)]
-pub(super) struct Kept(File);
+pub(super) struct DigestCache(File);
 
-impl Kept {
+impl DigestCache {
     /// The digests in the file at `path`, which is made where it is not there.
     ///
     /// # Errors
@@ -93,8 +93,8 @@ mod tests {
         let directory = tempfile::tempdir()?;
         let path = directory.path().join("state/hashes");
         let digest = Digest::of(b"content");
-        Kept::open(&path)?.put(&key(1), &digest);
-        let kept = Kept::open(&path)?;
+        DigestCache::open(&path)?.put(&key(1), &digest);
+        let kept = DigestCache::open(&path)?;
         assert_eq!(kept.get(&key(1)), Some(digest));
         assert_eq!(kept.get(&key(2)), None);
         let another = (2..).map(key).find(|other| place(other) == place(&key(1)));
@@ -109,7 +109,7 @@ mod tests {
     fn a_slot_written_in_part_is_none() -> io::Result<()> {
         let directory = tempfile::tempdir()?;
         let path = directory.path().join("hashes");
-        let kept = Kept::open(&path)?;
+        let kept = DigestCache::open(&path)?;
         kept.put(&key(1), &Digest::of(b"content"));
         kept.0.write_all_at(&[0xff], place(&key(1)) + Key::BYTES as u64)?;
         assert_eq!(kept.get(&key(1)), None);
@@ -122,7 +122,7 @@ mod tests {
         let path = directory.path().join("hashes");
         fs::write(&path, "")?;
         fs::set_permissions(&path, fs::Permissions::from_mode(0o666))?;
-        let refused = Kept::open(&path).map_err(|error| error.kind()).err();
+        let refused = DigestCache::open(&path).map_err(|error| error.kind()).err();
         assert_eq!(refused, Some(io::ErrorKind::PermissionDenied));
         Ok(())
     }

@@ -136,7 +136,7 @@ impl Hasher {
     #[must_use]
     pub fn keeping(path: &Path) -> Self {
         let mut hasher = Self::default();
-        match kept::Kept::open(path) {
+        match kept::DigestCache::open(path) {
             Ok(kept) => hasher.files.keep(kept),
             Err(error) => tracing::debug!(%error, path = %path.display(), "digests are not kept"),
         }

@@ -290,7 +290,7 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::fixture::Waiting;
+    use crate::fixture::WaitingChild;
 
     #[test]
     fn a_process_is_described_even_if_its_file_is_replaced() -> Result<(), Box<dyn std::error::Error>> {
@@ -298,7 +298,7 @@ mod tests {
         let here = directory.path().canonicalize()?;
         let program = here.join("cat");
         fs::copy("/bin/cat", &program)?;
-        let child = Waiting::start(&program, &[], &here)?;
+        let child = WaitingChild::start(&program, &[], &here)?;
         let process = Process::open(child.pid())?;
         assert_eq!(process.working_directory()?, here);
         assert_eq!(process.arguments()?, [program.as_os_str()]);
@@ -331,7 +331,7 @@ mod tests {
         let directory = tempfile::tempdir()?;
         let program = directory.path().canonicalize()?.join("cat (deleted)");
         fs::copy("/bin/cat", &program)?;
-        let child = Waiting::start(&program, &[], directory.path())?;
+        let child = WaitingChild::start(&program, &[], directory.path())?;
         let executable = Process::open(child.pid())?.executable()?;
         assert_eq!((executable.path, executable.deleted), (program, false));
         Ok(())
@@ -340,7 +340,7 @@ mod tests {
     #[test]
     fn a_process_that_ended_answers_nothing() -> Result<(), Box<dyn std::error::Error>> {
         let directory = tempfile::tempdir()?;
-        let child = Waiting::start(Path::new("/bin/cat"), &[], directory.path())?;
+        let child = WaitingChild::start(Path::new("/bin/cat"), &[], directory.path())?;
         let process = Process::open(child.pid())?;
         drop(child);
         let kind = |error: ProcessError| error.source.raw_os_error();

@@ -3,7 +3,7 @@
 use std::fs;
 
 use super::{
-    fixture::{Fixture, Waiting},
+    fixture::{Fixture, WaitingChild},
     *,
 };
 
@@ -15,7 +15,7 @@ fn go_on() -> bool {
 
 #[test]
 fn a_program_is_its_executable() -> Outcome {
-    let child = Waiting::start(Path::new("/bin/cat"), &[], Path::new("/"))?;
+    let child = WaitingChild::start(Path::new("/bin/cat"), &[], Path::new("/"))?;
     let process = Process::open(child.pid())?;
     let mut hasher = Hasher::default();
     let files = hasher.server(&process, &Entry::Program, &go_on)?;
@@ -32,7 +32,7 @@ fn a_script_of_another_interpreter_is_the_script() -> Outcome {
     let script = directory.path().canonicalize()?.join("server.sh");
     fs::write(&script, "while read -r line; do :; done\n")?;
     // It is not given the script: it would end where that is gone before it was opened.
-    let child = Waiting::start(Path::new("/bin/sh"), &[], directory.path())?;
+    let child = WaitingChild::start(Path::new("/bin/sh"), &[], directory.path())?;
     let process = Process::open(child.pid())?;
     let files = Hasher::default().server(&process, &Entry::Script(script.clone()), &go_on)?;
     let expected = PinnedFile {
@@ -50,7 +50,7 @@ fn a_script_of_another_interpreter_is_the_script() -> Outcome {
 
 #[test]
 fn a_server_that_ended_or_a_caller_that_left_is_an_error() -> Outcome {
-    let child = Waiting::start(Path::new("/bin/cat"), &[], Path::new("/"))?;
+    let child = WaitingChild::start(Path::new("/bin/cat"), &[], Path::new("/"))?;
     let process = Process::open(child.pid())?;
     let cancelled = Hasher::default().server(&process, &Entry::Program, &|| true);
     assert!(matches!(cancelled, Err(HashError::Cancelled)), "{cancelled:?}");

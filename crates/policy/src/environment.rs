@@ -38,7 +38,7 @@ pub struct EnvironmentRules<'a> {
 
 /// The decision about an environment variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Passage {
+pub enum VariableVerdict {
     /// The server gets it.
     Pass,
     /// Its name is on no allowlist.
@@ -67,23 +67,23 @@ impl<'a> EnvironmentRules<'a> {
 
     /// Decides about the variable `name`.
     #[must_use]
-    pub fn judge(self, name: &str) -> Passage {
+    pub fn judge(self, name: &str) -> VariableVerdict {
         if self.allow.is_empty() {
             return match self.deny.iter().any(|glob| glob.matches(name)) {
-                true => Passage::Denied,
-                false => Passage::Pass,
+                true => VariableVerdict::Denied,
+                false => VariableVerdict::Pass,
             };
         }
         let listed = self.allow.iter().any(|glob| glob.as_str() == name);
         if listed || Self::is_standard(name) {
-            return Passage::Pass;
+            return VariableVerdict::Pass;
         }
         if !self.allow.iter().any(|glob| glob.matches(name)) {
-            return Passage::NotAllowed;
+            return VariableVerdict::NotAllowed;
         }
         match is_sensitive(name) {
-            true => Passage::Sensitive,
-            false => Passage::Pass,
+            true => VariableVerdict::Sensitive,
+            false => VariableVerdict::Pass,
         }
     }
 }
@@ -118,7 +118,7 @@ mod tests {
 
     use super::*;
 
-    fn judge(allow: &[&str], deny: &[&str], name: &str) -> Passage {
+    fn judge(allow: &[&str], deny: &[&str], name: &str) -> VariableVerdict {
         let globs = |texts: &[&str]| texts.iter().copied().map(NameGlob::new).collect::<Vec<_>>();
         let (allow, deny) = (globs(allow), globs(deny));
         EnvironmentRules {
@@ -128,30 +128,30 @@ mod tests {
         .judge(name)
     }
 
-    #[test_case(&[], &[], "AWS_SECRET_ACCESS_KEY" => Passage::Pass; "without rules everything passes")]
-    #[test_case(&[], &["AWS_*", "ANTHROPIC_API_KEY"], "AWS_PROFILE" => Passage::Denied; "a glob of the denylist")]
-    #[test_case(&[], &["AWS_*", "ANTHROPIC_API_KEY"], "ANTHROPIC_API_KEY" => Passage::Denied; "a name of the denylist")]
-    #[test_case(&[], &["AWS_*"], "MY_AWS_PROFILE" => Passage::Pass; "a denylist matches whole names")]
-    #[test_case(&[], &["AWS_*"], "GITHUB_TOKEN" => Passage::Pass; "a denylist strips no other secret")]
-    #[test_case(&[], &["PATH"], "PATH" => Passage::Denied; "a denylist can name a standard variable")]
-    #[test_case(&["GITHUB_TOKEN"], &[], "GITHUB_TOKEN" => Passage::Pass; "a secret that is listed")]
-    #[test_case(&["GITHUB_TOKEN"], &[], "GITHUB_TOKEN_2" => Passage::NotAllowed; "an allowlist matches whole names")]
-    #[test_case(&["GITHUB_TOKEN"], &[], "PATH" => Passage::Pass; "standard variables pass")]
-    #[test_case(&["GITHUB_TOKEN"], &[], "XDG_RUNTIME_DIR" => Passage::Pass; "the runtime directory passes")]
-    #[test_case(&["GITHUB_TOKEN"], &[], "XDG_CONFIG_HOME" => Passage::NotAllowed; "other directories do not")]
-    #[test_case(&["GITHUB_*"], &[], "GITHUB_HOST" => Passage::Pass; "a glob of the allowlist")]
-    #[test_case(&["GITHUB_*"], &[], "GITHUB_TOKEN" => Passage::Sensitive; "a glob lists no secret")]
-    #[test_case(&["*"], &[], "DB_PASSWORD" => Passage::Sensitive; "password")]
-    #[test_case(&["*"], &[], "CLIENT_SECRET" => Passage::Sensitive; "secret")]
-    #[test_case(&["*"], &[], "GOOGLE_CREDENTIALS" => Passage::Sensitive; "credentials")]
-    #[test_case(&["*"], &[], "OPENAI_API_KEY" => Passage::Sensitive; "key of an API")]
-    #[test_case(&["*"], &[], "openai_api_key" => Passage::Sensitive; "in lower case")]
-    #[test_case(&["*"], &[], "TOKEN_COUNT" => Passage::Pass; "a suffix is at the end")]
-    #[test_case(&["*"], &[], "MONKEY" => Passage::Pass; "a suffix begins with an underscore")]
-    #[test_case(&["AWS_REGION"], &["AWS_REGION"], "AWS_REGION" => Passage::Pass; "the allowlist holds alone")]
-    #[test_case(&["AWS_REGION"], &["PATH"], "PATH" => Passage::Pass; "and standard variables with it")]
-    #[test_case(&["github_token"], &[], "GITHUB_TOKEN" => Passage::NotAllowed; "names are told apart by case")]
-    fn variables(allow: &[&str], deny: &[&str], name: &str) -> Passage {
+    #[test_case(&[], &[], "AWS_SECRET_ACCESS_KEY" => VariableVerdict::Pass; "without rules everything passes")]
+    #[test_case(&[], &["AWS_*", "ANTHROPIC_API_KEY"], "AWS_PROFILE" => VariableVerdict::Denied; "a glob of the denylist")]
+    #[test_case(&[], &["AWS_*", "ANTHROPIC_API_KEY"], "ANTHROPIC_API_KEY" => VariableVerdict::Denied; "a name of the denylist")]
+    #[test_case(&[], &["AWS_*"], "MY_AWS_PROFILE" => VariableVerdict::Pass; "a denylist matches whole names")]
+    #[test_case(&[], &["AWS_*"], "GITHUB_TOKEN" => VariableVerdict::Pass; "a denylist strips no other secret")]
+    #[test_case(&[], &["PATH"], "PATH" => VariableVerdict::Denied; "a denylist can name a standard variable")]
+    #[test_case(&["GITHUB_TOKEN"], &[], "GITHUB_TOKEN" => VariableVerdict::Pass; "a secret that is listed")]
+    #[test_case(&["GITHUB_TOKEN"], &[], "GITHUB_TOKEN_2" => VariableVerdict::NotAllowed; "an allowlist matches whole names")]
+    #[test_case(&["GITHUB_TOKEN"], &[], "PATH" => VariableVerdict::Pass; "standard variables pass")]
+    #[test_case(&["GITHUB_TOKEN"], &[], "XDG_RUNTIME_DIR" => VariableVerdict::Pass; "the runtime directory passes")]
+    #[test_case(&["GITHUB_TOKEN"], &[], "XDG_CONFIG_HOME" => VariableVerdict::NotAllowed; "other directories do not")]
+    #[test_case(&["GITHUB_*"], &[], "GITHUB_HOST" => VariableVerdict::Pass; "a glob of the allowlist")]
+    #[test_case(&["GITHUB_*"], &[], "GITHUB_TOKEN" => VariableVerdict::Sensitive; "a glob lists no secret")]
+    #[test_case(&["*"], &[], "DB_PASSWORD" => VariableVerdict::Sensitive; "password")]
+    #[test_case(&["*"], &[], "CLIENT_SECRET" => VariableVerdict::Sensitive; "secret")]
+    #[test_case(&["*"], &[], "GOOGLE_CREDENTIALS" => VariableVerdict::Sensitive; "credentials")]
+    #[test_case(&["*"], &[], "OPENAI_API_KEY" => VariableVerdict::Sensitive; "key of an API")]
+    #[test_case(&["*"], &[], "openai_api_key" => VariableVerdict::Sensitive; "in lower case")]
+    #[test_case(&["*"], &[], "TOKEN_COUNT" => VariableVerdict::Pass; "a suffix is at the end")]
+    #[test_case(&["*"], &[], "MONKEY" => VariableVerdict::Pass; "a suffix begins with an underscore")]
+    #[test_case(&["AWS_REGION"], &["AWS_REGION"], "AWS_REGION" => VariableVerdict::Pass; "the allowlist holds alone")]
+    #[test_case(&["AWS_REGION"], &["PATH"], "PATH" => VariableVerdict::Pass; "and standard variables with it")]
+    #[test_case(&["github_token"], &[], "GITHUB_TOKEN" => VariableVerdict::NotAllowed; "names are told apart by case")]
+    fn variables(allow: &[&str], deny: &[&str], name: &str) -> VariableVerdict {
         judge(allow, deny, name)
     }
 

@@ -25,7 +25,7 @@ mod tighten;
 pub use admission::Admission;
 pub use arguments::{ArgumentInspection, OnSecret};
 pub use cross_server::{Burst, Categories, Classifier, CrossServer, CrossServerDecision, Flow, ToolGlob};
-pub use environment::{EnvironmentRules, Passage, variable_names};
+pub use environment::{EnvironmentRules, VariableVerdict, variable_names};
 pub use extent::Extent;
 pub use guard::Guard;
 pub use inspection::{

@@ -219,8 +219,7 @@ impl Policies {
                 continue;
             };
             let stays = self.held().users.get(&uid).map(|user| Arc::clone(&user.loaded));
-            let path = stays.as_deref().map(Loaded::path).unwrap_or_default();
-            let event = told(now, Some(uid), path, &news);
+            let event = told(now, Some(uid), stays.as_deref(), &news);
             match news {
                 Ok(loaded) => self.put(uid, Arc::new(loaded)),
                 Err(error) => {

@@ -11,13 +11,13 @@ use nix::{fcntl::OFlag, unistd::pipe2};
 /// Reads what the server runs from, or asks who does, away from the relay.
 pub struct Verification<T> {
     measure: Box<dyn FnOnce() -> T + Send>,
-    holds: Holds,
-    begins: Begins,
+    holds: HoldUntil,
+    begins: CheckStart,
 }
 
 /// The time at which the server's files are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Begins {
+pub enum CheckStart {
     /// While it starts: what it runs from is known.
     AtOnce,
     /// The files are read when the server begins to speak: only then the serving process is known.
@@ -26,7 +26,7 @@ pub enum Begins {
 
 /// The messages that wait for the outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Holds {
+pub enum HoldUntil {
     /// Every message of the server: it may turn out that it must not run.
     FirstMessage,
     /// Nothing: they are read to be remembered.
@@ -41,7 +41,7 @@ impl<T> std::fmt::Debug for Verification<T> {
 
 impl<T> Verification<T> {
     /// `measure` runs once, in a thread of its own.
-    pub fn new(begins: Begins, holds: Holds, measure: impl FnOnce() -> T + Send + 'static) -> Self {
+    pub fn new(begins: CheckStart, holds: HoldUntil, measure: impl FnOnce() -> T + Send + 'static) -> Self {
         Self {
             measure: Box::new(measure),
             holds,
@@ -56,7 +56,7 @@ pub(super) enum Check<T> {
     Running {
         measuring: JoinHandle<T>,
         done: OwnedFd,
-        holds: Holds,
+        holds: HoldUntil,
     },
     Done,
 }
@@ -66,7 +66,7 @@ impl<T: Send + 'static> Check<T> {
     pub(super) fn new(verification: Option<Verification<T>>) -> io::Result<Self> {
         let at_once = verification
             .as_ref()
-            .is_some_and(|verification| verification.begins == Begins::AtOnce);
+            .is_some_and(|verification| verification.begins == CheckStart::AtOnce);
         let mut check = verification.map_or(Self::Done, Self::Due);
         if at_once {
             check.begin()?;
@@ -90,7 +90,7 @@ impl<T: Send + 'static> Check<T> {
     /// Returns whether what the server says waits for it.
     pub(super) fn holds_back(&self) -> bool {
         match self {
-            Self::Running { holds, .. } => *holds == Holds::FirstMessage,
+            Self::Running { holds, .. } => *holds == HoldUntil::FirstMessage,
             Self::Due(_) | Self::Done => false,
         }
     }

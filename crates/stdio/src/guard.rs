@@ -28,7 +28,7 @@ const SETTLED: Duration = Duration::from_secs(1);
 
 /// The one of the two processes that this is from now on.
 #[derive(Debug)]
-pub enum Half {
+pub enum WrapperProcess {
     /// The one the client knows; the other has ended like this.
     Guard(End),
     /// The one that relays.
@@ -47,7 +47,7 @@ pub struct Guarded {
 
 /// A message from the guard.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Told {
+pub(super) enum GuardMessage {
     /// Signals to pass on.
     Signals(Vec<Signal>),
     /// The guard has ended.
@@ -58,18 +58,18 @@ pub(super) enum Told {
 ///
 /// # Errors
 /// As `fork(2)`, `pipe(2)` and `signalfd(2)`.
-pub fn divide() -> io::Result<Half> {
+pub fn divide() -> io::Result<WrapperProcess> {
     let mask = blocked().thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
     let (control, tell) = pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK)?;
     match sys::divide()? {
         ForkResult::Parent { child } => {
             drop(control);
-            watch(child, &tell).map(Half::Guard)
+            watch(child, &tell).map(WrapperProcess::Guard)
         }
         ForkResult::Child => {
             drop(tell);
             sys::share_arenas();
-            Ok(Half::Relay(Box::new(Guarded {
+            Ok(WrapperProcess::Relay(Box::new(Guarded {
                 control,
                 family: Family::adopt()?,
                 mask,
@@ -143,20 +143,20 @@ impl Guarded {
     }
 
     /// Reads a message of the guard; `now` is the time since some start.
-    pub(super) fn listen(&mut self, now: Duration) -> io::Result<Told> {
+    pub(super) fn listen(&mut self, now: Duration) -> io::Result<GuardMessage> {
         // Before anything the guard tells: what came to the group came here first.
         self.take_signals(now)?;
         let mut signals = Vec::new();
         let mut numbers = [0; 64];
         loop {
             match read(&self.control, &mut numbers) {
-                Ok(0) => return Ok(Told::Gone),
+                Ok(0) => return Ok(GuardMessage::Gone),
                 Ok(count) => {
                     let told = numbers[..count].iter().copied().map(i32::from);
                     let known = told.filter_map(|number| Signal::try_from(number).ok());
                     signals.extend(known.filter(|signal| self.routing.came_to_guard(now, *signal)));
                 }
-                Err(Errno::EAGAIN) => return Ok(Told::Signals(signals)),
+                Err(Errno::EAGAIN) => return Ok(GuardMessage::Signals(signals)),
                 Err(Errno::EINTR) => {}
                 Err(errno) => return Err(errno.into()),
             }

@@ -23,12 +23,12 @@ mod sys;
 pub mod tree;
 
 pub use self::{
-    check::{Begins, Holds, Verification},
+    check::{CheckStart, HoldUntil, Verification},
     client::Client,
     domain::{Domain, DomainError},
     end::End,
-    guard::{Guarded, Half, divide},
+    guard::{Guarded, WrapperProcess, divide},
     program::{Program, ProgramError},
-    relay::{Closing, Relay, RelayError, Seen},
+    relay::{JudgementInput, Relay, RelayError, RelayOutcome},
     server::{Server, StartError},
 };

@@ -34,13 +34,13 @@ pub(super) struct Ready {
     pub(super) client: bool,
     pub(super) server: bool,
     pub(super) checked: bool,
-    pub(super) to_client: Hearing,
-    pub(super) to_server: Hearing,
+    pub(super) to_client: WriteState,
+    pub(super) to_server: WriteState,
 }
 
 /// The write state of a side.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Hearing {
+pub(super) enum WriteState {
     /// Nothing that is of interest.
     #[default]
     Still,
@@ -53,7 +53,7 @@ pub(super) enum Hearing {
 /// Descriptors that are rarely ready between two messages, behind one descriptor: each polled descriptor
 /// costs every message.
 #[derive(Debug, Default)]
-pub(super) struct Seldom(Option<Watch>);
+pub(super) struct RareEvents(Option<Watch>);
 
 #[derive(Debug)]
 struct Watch {
@@ -62,7 +62,7 @@ struct Watch {
     hearers: [bool; 2],
 }
 
-impl Seldom {
+impl RareEvents {
     /// Readable where anything happened to the ports that are neither read nor waited for.
     fn watching(&mut self, ports: &Ports<'_>) -> io::Result<BorrowedFd<'_>> {
         let hearers = [ports.to_client.is_some(), ports.to_server.is_some()];
@@ -96,7 +96,7 @@ impl Watch {
 
 impl Ports<'_> {
     /// Waits until there is something to do, or the time is over.
-    pub(super) fn poll(&self, seldom: &mut Seldom, timeout: PollTimeout) -> io::Result<Ready> {
+    pub(super) fn poll(&self, seldom: &mut RareEvents, timeout: PollTimeout) -> io::Result<Ready> {
         let waits = |sink: Option<&Sink>| sink.is_some_and(|sink| sink.waiting() > 0);
         if self.checked.is_some() || waits(self.to_client) || waits(self.to_server) {
             return self.look(timeout);
@@ -166,13 +166,13 @@ impl Ports<'_> {
             client: !client.is_empty(),
             server: !server.is_empty(),
             checked: !checked.is_empty(),
-            to_client: Hearing::of(to_client),
-            to_server: Hearing::of(to_server),
+            to_client: WriteState::of(to_client),
+            to_server: WriteState::of(to_server),
         })
     }
 }
 
-impl Hearing {
+impl WriteState {
     fn of(events: PollFlags) -> Self {
         if events.intersects(PollFlags::POLLERR | PollFlags::POLLHUP | PollFlags::POLLNVAL) {
             Self::Gone

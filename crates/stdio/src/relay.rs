@@ -23,8 +23,8 @@ use super::{
     client::Client,
     end::End,
     family::Family,
-    guard::{Guarded, Told},
-    polling::{Hearing, Ports, Ready, Seldom},
+    guard::{GuardMessage, Guarded},
+    polling::{Ports, RareEvents, Ready, WriteState},
     server::Server,
     sink::{Closed, Sink},
     sys,
@@ -54,7 +54,7 @@ const NOISE: usize = 4096;
 
 /// An input of judgement; `T` is the result of the check of the server's files.
 #[derive(Debug)]
-pub enum Seen<'a, T> {
+pub enum JudgementInput<'a, T> {
     /// A message of either side.
     Message(&'a Message<'a>),
     /// Something on the wire that is no message; its verdict does not matter.
@@ -71,7 +71,7 @@ pub enum Seen<'a, T> {
 
 /// The end of a conversation.
 #[derive(Debug)]
-pub enum Closing {
+pub enum RelayOutcome {
     /// The server ended.
     Ended(End),
     /// The server must not run, and was killed; its client waits for answers.
@@ -112,7 +112,7 @@ pub struct Relay<'a, T> {
     ticked: Instant,
     /// Time at the latest look, so that the clock is read once for each.
     looked: Instant,
-    seldom: Seldom,
+    seldom: RareEvents,
     /// True if no time has passed yet.
     is_new: bool,
     /// The time of the last message, unless memory was given back since.
@@ -122,7 +122,7 @@ pub struct Relay<'a, T> {
     buffer: Box<[u8]>,
     started: Instant,
     clock: fn() -> Timestamp,
-    judge: &'a mut dyn FnMut(Timestamp, Seen<'_, T>) -> Verdict,
+    judge: &'a mut dyn FnMut(Timestamp, JudgementInput<'_, T>) -> Verdict,
 }
 
 impl<T> std::fmt::Debug for Relay<'_, T> {
@@ -145,7 +145,7 @@ impl<'a, T: Send + 'static> Relay<'a, T> {
         verification: Option<Verification<T>>,
         filter: Filter,
         clock: fn() -> Timestamp,
-        judge: &'a mut dyn FnMut(Timestamp, Seen<'_, T>) -> Verdict,
+        judge: &'a mut dyn FnMut(Timestamp, JudgementInput<'_, T>) -> Verdict,
     ) -> Result<Self, RelayError> {
         let client_in = io::stdin().as_fd().try_clone_to_owned()?;
         let client_out = io::stdout().as_fd().try_clone_to_owned()?;
@@ -168,7 +168,7 @@ impl<'a, T: Send + 'static> Relay<'a, T> {
             abandoned: None,
             ticked: Instant::now(),
             looked: Instant::now(),
-            seldom: Seldom::default(),
+            seldom: RareEvents::default(),
             is_new: true,
             heard: None,
             filter,
@@ -184,7 +184,7 @@ impl<'a, T: Send + 'static> Relay<'a, T> {
     ///
     /// # Errors
     /// Returns an error if a system call fails; the server is killed.
-    pub fn run(mut self) -> Result<Closing, RelayError> {
+    pub fn run(mut self) -> Result<RelayOutcome, RelayError> {
         let parting = self.relay();
         if let Ok(Parting::Ended(_)) = &parting {
             self.conclude_check()?;
@@ -194,12 +194,12 @@ impl<'a, T: Send + 'static> Relay<'a, T> {
             Ok(Parting::Unguarded | Parting::Refused(_)) | Err(_) => self.guarded.family.kill_all()?,
         }
         Ok(match parting? {
-            Parting::Ended(end) => Closing::Ended(end),
-            Parting::Abandoned => Closing::Abandoned,
-            Parting::Unguarded => Closing::Unguarded,
+            Parting::Ended(end) => RelayOutcome::Ended(end),
+            Parting::Abandoned => RelayOutcome::Abandoned,
+            Parting::Unguarded => RelayOutcome::Unguarded,
             Parting::Refused(denial) => {
                 let client = Client::left(self.guarded, self.client_in, self.client_out, self.filter);
-                Closing::Refused(denial, Box::new(client))
+                RelayOutcome::Refused(denial, Box::new(client))
             }
         })
     }
@@ -207,7 +207,7 @@ impl<'a, T: Send + 'static> Relay<'a, T> {
     fn relay(&mut self) -> Result<Parting, RelayError> {
         loop {
             let ready = self.wait()?;
-            if ready.control && self.heed_guard()? == Told::Gone {
+            if ready.control && self.heed_guard()? == GuardMessage::Gone {
                 return Ok(Parting::Unguarded);
             }
             if ready.signals
@@ -293,7 +293,7 @@ impl<'a, T: Send + 'static> Relay<'a, T> {
         self.judged(now, Filter::go_on);
         self.carry_out(now);
         let mut changed = BTreeSet::new();
-        (self.judge)(now, Seen::Tick(&mut changed));
+        (self.judge)(now, JudgementInput::Tick(&mut changed));
         for kind in changed {
             self.filter.list_changed(kind, &mut self.out);
         }
@@ -301,9 +301,9 @@ impl<'a, T: Send + 'static> Relay<'a, T> {
     }
 
     /// Passes on the signals that came to the guard alone.
-    fn heed_guard(&mut self) -> Result<Told, RelayError> {
+    fn heed_guard(&mut self) -> Result<GuardMessage, RelayError> {
         let told = self.guarded.listen(self.started.elapsed())?;
-        if let (Told::Signals(signals), None) = (&told, self.ended) {
+        if let (GuardMessage::Signals(signals), None) = (&told, self.ended) {
             for signal in signals {
                 // Its number is its own until its end is taken note of.
                 let _gone = kill(self.server, *signal);
@@ -324,7 +324,7 @@ impl<'a, T: Send + 'static> Relay<'a, T> {
         if end != End::Killed(Signal::SIGKILL) {
             return Ok(None);
         }
-        Ok(match (self.judge)((self.clock)(), Seen::Killed) {
+        Ok(match (self.judge)((self.clock)(), JudgementInput::Killed) {
             Verdict::Block(denial) => Some(denial),
             Verdict::Allow | Verdict::Hide(_) | Verdict::StripInstructions | Verdict::Redact(_) => None,
         })
@@ -332,15 +332,15 @@ impl<'a, T: Send + 'static> Relay<'a, T> {
 
     /// Writes what waits for a side, or takes note that it hears nothing any more: the other side is to see that
     /// as if it wrote to it itself.
-    fn hear(&mut self, side: Side, hearing: Hearing) {
+    fn hear(&mut self, side: Side, hearing: WriteState) {
         let sink = match side {
             Side::Client => &mut self.client_out,
             Side::Server => &mut self.server_in,
         };
         let heard = match (sink, hearing) {
-            (None, _) | (_, Hearing::Still) => Ok(()),
-            (Some(sink), Hearing::Ready) => sink.flush(),
-            (Some(_), Hearing::Gone) => Err(Closed),
+            (None, _) | (_, WriteState::Still) => Ok(()),
+            (Some(sink), WriteState::Ready) => sink.flush(),
+            (Some(_), WriteState::Gone) => Err(Closed),
         };
         if heard == Err(Closed) {
             self.deaf(side);
@@ -413,7 +413,7 @@ impl<'a, T: Send + 'static> Relay<'a, T> {
     /// Judges what the server runs from; why it may not go on, where it may not.
     fn settle(&mut self) -> Option<Denial> {
         let found = self.check.finish()?;
-        match (self.judge)((self.clock)(), Seen::Checked(found)) {
+        match (self.judge)((self.clock)(), JudgementInput::Checked(found)) {
             Verdict::Block(denial) => Some(denial),
             Verdict::Allow | Verdict::Hide(_) | Verdict::StripInstructions | Verdict::Redact(_) => None,
         }
@@ -459,10 +459,10 @@ impl<'a, T: Send + 'static> Relay<'a, T> {
         act: impl FnOnce(&mut Filter, Timestamp, &mut Judge<'_>, &mut Knows<'_>, &mut Output),
     ) {
         let judge = RefCell::new(&mut *self.judge);
-        let mut message = |message: &Message<'_>| (judge.borrow_mut())(now, Seen::Message(message));
+        let mut message = |message: &Message<'_>| (judge.borrow_mut())(now, JudgementInput::Message(message));
         let mut knows = |tool: &str| {
             let mut is_known = false;
-            (judge.borrow_mut())(now, Seen::Tool(tool, &mut is_known));
+            (judge.borrow_mut())(now, JudgementInput::Tool(tool, &mut is_known));
             is_known
         };
         act(&mut self.filter, now, &mut message, &mut knows, &mut self.out);
@@ -478,7 +478,7 @@ impl<'a, T: Send + 'static> Relay<'a, T> {
 
     fn carry_out(&mut self, now: Timestamp) {
         for incident in self.out.incidents.drain(..) {
-            (self.judge)(now, Seen::Incident(&incident));
+            (self.judge)(now, JudgementInput::Incident(&incident));
         }
         if !self.out.noise.is_empty() {
             divert(&self.out.noise);
@@ -548,7 +548,7 @@ impl<'a, T: Send + 'static> Relay<'a, T> {
     }
 }
 
-/// As [`Closing`], before anything is done about it.
+/// As [`RelayOutcome`], before anything is done about it.
 enum Parting {
     Ended(End),
     Refused(Denial),

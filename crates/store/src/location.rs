@@ -72,7 +72,7 @@ impl StoreLocation {
     /// Moves to `path` once nobody writes, and after `finish` succeeded, during which nobody begins to.
     ///
     /// # Errors
-    /// What `finish` fails with; then nothing moves.
+    /// Returns the error of `finish`; then nothing moves.
     pub fn move_to<T, E>(&self, path: &Path, finish: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
         let mut place = self.0.place.write().unwrap_or_else(PoisonError::into_inner);
         let finished = finish()?;

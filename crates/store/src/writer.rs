@@ -213,7 +213,7 @@ impl Writer {
         for message in batch.messages.drain(..) {
             entries.push(match message {
                 Message::Event(event, process) => self.identify(of_process(event, process)),
-                Message::Retold(retold, process) => {
+                Message::RepeatedEvents(retold, process) => {
                     let events = retold.events();
                     entries.extend(events.map(|event| self.identify(of_process(event, process.clone()))));
                     continue;

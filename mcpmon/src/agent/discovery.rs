@@ -8,7 +8,7 @@ use mcpmon_engine::admission;
 use mcpmon_http::{
     Peer,
     client::{ClientError, Fault, Turn, list},
-    mcp::{AskedServer, ServerJudge, Servers, Unanswered},
+    mcp::{AskedServer, NoAnswer, ServerJudge, Servers},
 };
 use mcpmon_model::{Message, ServerId, Side, Timestamp};
 use mcpmon_policy::{Mode, Policy};
@@ -168,13 +168,13 @@ fn before(now: Timestamp, elapsed: Duration) -> Timestamp {
     Timestamp(now.0.saturating_sub(elapsed))
 }
 
-fn unanswered(fault: Fault) -> Unanswered {
+fn unanswered(fault: Fault) -> NoAnswer {
     match fault {
-        Fault::Certificate { expected, actual } => Unanswered::Certificate {
+        Fault::Certificate { expected, actual } => NoAnswer::Certificate {
             pinned: expected,
             shown: actual,
         },
-        Fault::Unreachable(_) | Fault::Late(_) | Fault::Ended => Unanswered::Unreachable {
+        Fault::Unreachable(_) | Fault::Late(_) | Fault::Ended => NoAnswer::Unreachable {
             cause: fault.to_string(),
         },
         Fault::Login(_)
@@ -187,7 +187,7 @@ fn unanswered(fault: Fault) -> Unanswered {
         | Fault::Endless(..)
         | Fault::Forgotten
         | Fault::Address(_)
-        | Fault::Tls(_) => Unanswered::Unfit {
+        | Fault::Tls(_) => NoAnswer::Unfit {
             cause: fault.to_string(),
         },
     }
@@ -245,7 +245,7 @@ mod tests {
 
         fn missed(&self, _: Timestamp, _: &Message<'_>) {}
 
-        fn failed(&self, _: Timestamp, _: &Unanswered) {}
+        fn failed(&self, _: Timestamp, _: &NoAnswer) {}
     }
 
     fn turn(method: &str, params: &str, result: &str) -> Turn {

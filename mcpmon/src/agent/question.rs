@@ -204,7 +204,7 @@ pub struct Surroundings {
 
 /// Asks every rule of `loaded` about one use of `server`. Nothing is recorded, and nothing runs.
 ///
-/// What the server listed last counts as listed now. Rates and the calls of a running session are not known.
+/// The server's latest lists count as current. Rates and the calls of a running session are not known.
 #[must_use]
 pub fn ask(
     now: Timestamp,

@@ -9,7 +9,7 @@ use mcpmon_protocol::{
         json::{Doubt, LoneSurrogate, Scanner},
         sse::{Cut, Events, has_hidden_line},
     },
-    filter::mcp_http::{Endpoint, Flow, Head, Learned, Output, Posted, Response, Session, Waiting},
+    filter::mcp_http::{Endpoint, Flow, Head, Output, Posted, Response, ServerKnowledge, Session, Waiting},
 };
 
 const LIMITS: Limits = Limits {
@@ -90,7 +90,7 @@ impl Exchange<'_> {
     }
 
     fn run(&self, size: usize, judge: fn(&Message<'_>) -> Verdict) -> Told {
-        let mut session = Session::new(LIMITS, Learned::default());
+        let mut session = Session::new(LIMITS, ServerKnowledge::default());
         let mut out = Output::default();
         let mut judged = Vec::new();
         let mut observe = |message: &Message<'_>| {

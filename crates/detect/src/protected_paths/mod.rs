@@ -20,7 +20,7 @@ mod words;
 
 use std::collections::{HashMap, HashSet};
 
-use mcpmon_model::{Call, MAX_PATH, Meeting, PathPattern, PlainPath};
+use mcpmon_model::{Call, MAX_PATH, PathMatch, PathPattern, PlainPath};
 
 pub use self::places::NO_FILES;
 pub use self::places::{Files, Places, RealPath};
@@ -236,9 +236,9 @@ fn meet(path: &PlainPath, access: Access, places: &Places, extra: &[PathPattern]
         path: path.to_string(),
     };
     let meets = |pattern: &PathPattern, category| match pattern.meets(path.start, &names) {
-        Some(Meeting::Itself) => true,
+        Some(PathMatch::Itself) => true,
         // Whoever removes a directory removes what lies in it; a repository is made anew with its configuration.
-        Some(Meeting::Above) => access == Access::Remove && category != Category::GitConfig,
+        Some(PathMatch::Above) => access == Access::Remove && category != Category::GitConfig,
         None => false,
     };
     let rows = match access {

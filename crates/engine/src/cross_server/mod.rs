@@ -22,7 +22,7 @@ use mcpmon_detect::{
     labels,
 };
 use mcpmon_model::{
-    Action, CrossServerRule, Crossing, Evidence, EvidenceKind, RawJson, RecentCall, RecentOutput,
+    Action, CrossServerMatch, CrossServerRule, Evidence, EvidenceKind, RawJson, RecentCall, RecentOutput,
     RelatedCall, ServerId, SharedCall, Timestamp, ToolCategory,
 };
 use mcpmon_policy::{Burst, CrossServerDecision, Flow, Policy, RateLimit};
@@ -37,7 +37,7 @@ const PAUSE: Duration = Duration::from_secs(2);
 const MAX_RELATED: usize = 10;
 
 /// Returns the matches of the rules on `call`, in the order of their precedence.
-fn judge(policy: &Policy, window: &Window, call: &SharedCall) -> Vec<Crossing> {
+fn judge(policy: &Policy, window: &Window, call: &SharedCall) -> Vec<CrossServerMatch> {
     let rules = &policy.cross_server;
     if !rules.enabled || !call.several {
         return Vec::new();
@@ -53,7 +53,7 @@ fn judge(policy: &Policy, window: &Window, call: &SharedCall) -> Vec<Crossing> {
             .and_then(|within| context.read_then_send(within)),
         rules.flow.as_ref().and_then(|flow| context.flow(flow)),
     ];
-    let is_told = |crossing: &Crossing| {
+    let is_told = |crossing: &CrossServerMatch| {
         let rule = crossing.rule.as_str();
         !policy.suppresses(&["cross_server", rule], &call.server, &call.tool, call.at)
     };
@@ -98,7 +98,7 @@ struct CrossServerContext<'a> {
 
 impl<'a> CrossServerContext<'a> {
     /// More calls of one server than are usual. Those that were refused count: they were asked for.
-    fn burst(&self, burst: Burst) -> Option<Crossing> {
+    fn burst(&self, burst: Burst) -> Option<CrossServerMatch> {
         let server = &self.call.server;
         let count = self.window.count_of(server, self.call.at, burst.window);
         if count < usize::try_from(burst.max_calls).unwrap_or(usize::MAX) {
@@ -113,7 +113,7 @@ impl<'a> CrossServerContext<'a> {
     }
 
     /// Another server was read, and now something is sent.
-    fn read_then_send(&self, within: Duration) -> Option<Crossing> {
+    fn read_then_send(&self, within: Duration) -> Option<CrossServerMatch> {
         if self.call.category != ToolCategory::Send {
             return None;
         }
@@ -125,7 +125,7 @@ impl<'a> CrossServerContext<'a> {
     }
 
     /// Another server was read in the same turn, or a short while ago, and now something is changed or sent.
-    fn flow(&self, flow: &Flow) -> Option<Crossing> {
+    fn flow(&self, flow: &Flow) -> Option<CrossServerMatch> {
         if !flow.categories.contains(&self.call.category) {
             return None;
         }
@@ -167,7 +167,7 @@ impl<'a> CrossServerContext<'a> {
         reads: &[&RecentCall],
         evidence: Vec<Evidence>,
         when: &str,
-    ) -> Option<Crossing> {
+    ) -> Option<CrossServerMatch> {
         // Evidence shows that something was read, whatever the tool that read it is taken to do.
         let is_by_content =
             self.policy.cross_server.decision != CrossServerDecision::Block && !evidence.is_empty();
@@ -252,9 +252,9 @@ impl<'a> CrossServerContext<'a> {
         reason: String,
         related: &[&RecentCall],
         evidence: Vec<Evidence>,
-    ) -> Crossing {
+    ) -> CrossServerMatch {
         let decision = self.policy.cross_server.strictest();
-        Crossing {
+        CrossServerMatch {
             rule,
             blocks: blocks(decision, &evidence),
             reason,

@@ -17,7 +17,7 @@ struct Plain<'a> {
 }
 
 impl<'a> Plain<'a> {
-    fn judge(&self) -> Vec<Crossing> {
+    fn judge(&self) -> Vec<CrossServerMatch> {
         let rules = &self.policy.cross_server;
         let burst = rules.burst.filter(|_| !self.call.resumes);
         let found = [
@@ -34,7 +34,7 @@ impl<'a> Plain<'a> {
         self.window.calls().filter(|known| is_meant(known)).collect()
     }
 
-    fn burst(&self, burst: Burst) -> Option<Crossing> {
+    fn burst(&self, burst: Burst) -> Option<CrossServerMatch> {
         let own = self
             .calls(|known| known.server == self.call.server && self.call.at.since(known.at) <= burst.window);
         let reason = format!(
@@ -47,7 +47,7 @@ impl<'a> Plain<'a> {
             .then(|| self.crossing(CrossServerRule::Burst, reason, &own, Vec::new()))
     }
 
-    fn read_then_send(&self, within: Duration) -> Option<Crossing> {
+    fn read_then_send(&self, within: Duration) -> Option<CrossServerMatch> {
         let is_near = |at| self.call.at.since(at) <= within;
         let reads = self.calls(|known| self.is_read(known) && is_near(known.at));
         let when = format!("send data within {} after", seconds(within));
@@ -63,7 +63,7 @@ impl<'a> Plain<'a> {
             .flatten()
     }
 
-    fn flow(&self, flow: &Flow) -> Option<Crossing> {
+    fn flow(&self, flow: &Flow) -> Option<CrossServerMatch> {
         if !flow.categories.contains(&self.call.category) {
             return None;
         }
@@ -110,7 +110,7 @@ impl<'a> Plain<'a> {
         reads: &[&RecentCall],
         evidence: Vec<Evidence>,
         what: &str,
-    ) -> Option<Crossing> {
+    ) -> Option<CrossServerMatch> {
         let is_by_content = self.policy.cross_server.decision != CrossServerDecision::Block;
         if reads.is_empty() && (evidence.is_empty() || !is_by_content) {
             return None;
@@ -191,8 +191,8 @@ impl<'a> Plain<'a> {
         reason: String,
         related: &[&RecentCall],
         evidence: Vec<Evidence>,
-    ) -> Crossing {
-        Crossing {
+    ) -> CrossServerMatch {
+        CrossServerMatch {
             rule,
             blocks: blocks(self.policy.cross_server.decision, &evidence),
             reason,

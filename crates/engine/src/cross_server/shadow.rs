@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use mcpmon_model::{CrossServerRule, Crossing, ServerId, Timestamp};
+use mcpmon_model::{CrossServerMatch, CrossServerRule, ServerId, Timestamp};
 use mcpmon_policy::{CrossServerDecision, Policy};
 
 use super::blocks;
@@ -80,7 +80,7 @@ pub(crate) fn shadowed(
     visible: &Visible,
     is_client_known: bool,
     (server, tool, since): (&ServerId, &str, Option<Timestamp>),
-) -> Option<Crossing> {
+) -> Option<CrossServerMatch> {
     let rules = &policy.cross_server;
     let (other, others) = visible.rival(server, tool)?;
     let is_later = since.is_none_or(|since| *others < since);
@@ -93,7 +93,7 @@ pub(crate) fn shadowed(
         true => "which offered it first",
         false => "which came later",
     };
-    Some(Crossing {
+    Some(CrossServerMatch {
         rule: CrossServerRule::ShadowTool,
         blocks: stops,
         reason: format!(

@@ -46,11 +46,10 @@ impl Names {
     }
 
     /// Returns the tools `name` can stand for, for `client` if that is known. With several tools the name is
-    /// ambiguous, and the strictest verdict on any of them holds. Several tools: it is ambiguous, and the
-    /// strictest of what holds for them holds.
+    /// ambiguous, and the strictest verdict on any of them holds.
     ///
-    /// What a client calls itself is only a hint: where its own scheme did not make the name, any other may have
-    /// that leaves a mark in it. Names without one are then what the client calls tools of its own.
+    /// The client's own name is only a hint: if its scheme did not make the tool's name, any other scheme may have
+    /// that leaves a mark in it. A name without a mark is then one of the client's own tools.
     #[must_use]
     pub fn resolve(&self, name: &str, client: Option<Client>) -> Vec<Candidate<'_>> {
         let mut found: Vec<(Candidate<'_>, &Scheme)> = self.every(name);

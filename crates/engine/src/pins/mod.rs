@@ -266,8 +266,8 @@ fn with_launcher(pins: &Pins, launcher: &PinnedFile, policy: Pinning, mode: Mode
 /// The pins with interpreter and launcher as they are now, where nothing else differs: in their places, and by root's
 /// hand.
 ///
-/// What a server does is in its script and package. A program that has neither is a server of its own, and no
-/// upgrade of the system explains why it changed.
+/// The behaviour of a server is in its script and package. A program that has neither is a server itself, and an
+/// upgrade of the system does not explain a change of it.
 fn system_upgrade(pins: &Pins, actual: &ServerFiles, verdict: &PinVerdict) -> Option<Pins> {
     let is_interpreter = pins.script.is_some() || pins.package.is_some();
     let by_root = |mismatch: &Mismatch| {

@@ -2,9 +2,9 @@
 
 use mcpmon_detect::{arguments::Arguments, fingerprint, labels};
 use mcpmon_model::{
-    Action, Call, Checked, Content, Conversation, CrossServerRule, Crossing, DefinitionKind, Digest, Event,
-    EventKind, Fingerprint, FromClient, Message, PinKey, Question, RawJson, Recent, RecentCall, RecentOutput,
-    Redaction, Severity, SharedCall, Timestamp, Verdict,
+    Action, Call, Checked, Content, Conversation, CrossServerMatch, CrossServerRule, DefinitionKind, Digest,
+    Event, EventKind, Fingerprint, FromClient, Message, PinKey, Question, RawJson, Recent, RecentCall,
+    RecentOutput, Redaction, Severity, SharedCall, Timestamp, Verdict,
 };
 use mcpmon_policy::Mode;
 
@@ -249,7 +249,7 @@ impl Traffic {
     }
 
     /// Another server's tool that goes by the same name.
-    fn shadow(&mut self, teller: &Teller<'_>, tool: &str) -> Option<Crossing> {
+    fn shadow(&mut self, teller: &Teller<'_>, tool: &str) -> Option<CrossServerMatch> {
         let rules = &self.policy.cross_server;
         let server = &teller.conversation.identity.server;
         let is_suppressed = || {
@@ -423,7 +423,7 @@ impl Traffic {
     }
 
     /// The event that a rule over several servers matched.
-    fn crossed(&self, teller: &Teller<'_>, tool: &str, crossing: &Crossing) -> Event {
+    fn crossed(&self, teller: &Teller<'_>, tool: &str, crossing: &CrossServerMatch) -> Event {
         let objection = objection(crossing);
         let mut event = teller.event(EventKind::CrossServerBlocked {
             blocked_tool_name: named(tool, MAX_TEXT),
@@ -470,7 +470,7 @@ fn precede(ruling: &mut Ruling, objection: Objection) {
 }
 
 /// Builds the objection of a match to a call.
-fn objection(crossing: &Crossing) -> Objection {
+fn objection(crossing: &CrossServerMatch) -> Objection {
     let severity = match crossing.rule {
         // Without anything that speaks for it, it is what agents do all day.
         _ if !crossing.blocks && crossing.evidence.is_empty() => Severity::Low,

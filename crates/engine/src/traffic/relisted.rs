@@ -1,6 +1,8 @@
 //! A list that comes again as it was while nothing that it is judged by has changed: what was told is told again.
 
-use mcpmon_model::{Conversation, DefinitionKind, Digest, Event, EventKind, Listing, Retold, Verdict};
+use mcpmon_model::{
+    Conversation, DefinitionKind, Digest, Event, EventKind, Listing, RepeatedEvents, Verdict,
+};
 
 use super::{Traffic, tell::Teller};
 use crate::order::{Judgement, Order};
@@ -18,7 +20,7 @@ struct Told {
     kind: DefinitionKind,
     conversation: Conversation,
     basis: Basis,
-    events: Retold,
+    events: RepeatedEvents,
 }
 
 /// The basis of a list's judgement besides the list: equal numbers mean that nothing of it changed.
@@ -70,7 +72,7 @@ impl Traffic {
             kind,
             conversation: teller.conversation.clone(),
             basis: self.basis(teller)?,
-            events: Retold::new(&judgement.events)?,
+            events: RepeatedEvents::new(&judgement.events)?,
         })
     }
 

@@ -12,7 +12,7 @@ use mcpmon_model::{Denial, Incident, Timestamp};
 use mcpmon_protocol::filter::mcp_http::{Head, Limits, Resource};
 
 use super::{
-    Caps, Crowded, ServerJudge, Unanswered,
+    Caps, Crowded, NoAnswer, ServerJudge,
     hearing::{Cut, ticks},
     problem::Problem,
     proxy::Proxy,
@@ -134,7 +134,7 @@ impl Call {
     }
 
     /// Records that the server gave no answer.
-    pub(super) fn failed(&self, failure: &Unanswered) {
+    pub(super) fn failed(&self, failure: &NoAnswer) {
         self.judge().failed(self.now(), failure);
     }
 
@@ -149,7 +149,7 @@ impl Call {
     pub(super) fn unfit(&self, cause: impl ToString) -> Problem {
         let cause = cause.to_string();
         let problem = Problem::of_answer(self.server.id(), &cause);
-        self.failed(&Unanswered::Unfit { cause });
+        self.failed(&NoAnswer::Unfit { cause });
         problem
     }
 
@@ -224,7 +224,7 @@ impl Call {
             Ok(Err(error)) => return Err(self.unreachable(&error)),
             Err(_elapsed) => {
                 let cause = format!("no answer within {} s", patience.as_secs());
-                self.failed(&Unanswered::Unreachable { cause });
+                self.failed(&NoAnswer::Unreachable { cause });
                 let message = format!("`{name}` did not answer within {} s", patience.as_secs());
                 return Err(Problem::new(StatusCode::GATEWAY_TIMEOUT, message));
             }
@@ -240,7 +240,7 @@ impl Call {
     fn unreachable(&self, error: &hyper_util::client::legacy::Error) -> Problem {
         let (name, place) = (self.server.id(), self.server.shown());
         if let Some(mismatch) = Mismatch::behind(error) {
-            let failure = Unanswered::Certificate {
+            let failure = NoAnswer::Certificate {
                 pinned: mismatch.expected,
                 shown: mismatch.actual,
             };
@@ -255,7 +255,7 @@ impl Call {
             false => "got no answer of",
         };
         let cause = format!("{what} it{}", causes(error));
-        self.failed(&Unanswered::Unreachable { cause });
+        self.failed(&NoAnswer::Unreachable { cause });
         let url = format!("the `url` of `{name}` in `mcp.servers`");
         let remedy = match Trouble::behind(error) {
             None => format!("check the network and {url}"),

@@ -1,7 +1,7 @@
 //! The MCP proxy: declared remote servers behind the listener of the LLM proxy, each at `/mcp/SERVER`.
 //!
-//! What is said is judged by whoever the host of the proxy puts behind [`Servers`], and read by
-//! [`mcpmon_protocol::filter::mcp_http`]; here is only how bytes come and go.
+//! Messages are judged by the host's implementation of [`Servers`], and parsed by
+//! [`mcpmon_protocol::filter::mcp_http`]; this module only moves the bytes.
 
 mod answer;
 mod call;
@@ -88,7 +88,7 @@ pub trait Servers: fmt::Debug + Send + Sync {
 
 /// The reason why a server gave no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Unanswered {
+pub enum NoAnswer {
     /// The server cannot be reached, or broke off.
     Unreachable {
         /// The cause.
@@ -131,7 +131,7 @@ pub trait ServerJudge: fmt::Debug + Send + Sync {
     fn missed(&self, now: Timestamp, message: &Message<'_>);
 
     /// Records that the server gave no answer.
-    fn failed(&self, now: Timestamp, failure: &Unanswered);
+    fn failed(&self, now: Timestamp, failure: &NoAnswer);
 }
 
 /// Somebody is refused again and again what others are to have.

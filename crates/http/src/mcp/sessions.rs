@@ -9,7 +9,7 @@ use std::{
 
 use hyper::Uri;
 use mcpmon_model::{ListKind, ServerId, Timestamp};
-use mcpmon_protocol::filter::mcp_http::{Learned, Limits, Session};
+use mcpmon_protocol::filter::mcp_http::{Limits, ServerKnowledge, Session};
 use tokio::sync::{Mutex as Turns, OwnedMutexGuard};
 
 use super::{ServerJudge, old::Aside, own::Lists, server::TooMany};
@@ -33,7 +33,7 @@ pub(super) struct Conversation {
     pub(super) server: ServerId,
     pub(super) judge: Arc<dyn ServerJudge>,
     /// The knowledge gained about the server's tools.
-    pub(super) learned: Learned,
+    pub(super) learned: ServerKnowledge,
     /// The lists that the proxy itself asked for.
     pub(super) lists: Lists,
     news: Mutex<News>,
@@ -184,7 +184,7 @@ impl Sessions {
         let conversation = Arc::new(Conversation {
             server: server.clone(),
             judge,
-            learned: Learned::default(),
+            learned: ServerKnowledge::default(),
             lists: Lists::default(),
             news: Mutex::default(),
             owner,
@@ -311,7 +311,7 @@ pub(super) mod tests {
     use mcpmon_model::{Denial, Incident, Message, Verdict};
 
     use super::*;
-    use crate::mcp::Unanswered;
+    use crate::mcp::NoAnswer;
 
     /// Has one list that changed, once.
     #[derive(Debug, Default)]
@@ -338,7 +338,7 @@ pub(super) mod tests {
 
         fn missed(&self, _: Timestamp, _: &Message<'_>) {}
 
-        fn failed(&self, _now: Timestamp, _failure: &Unanswered) {}
+        fn failed(&self, _now: Timestamp, _failure: &NoAnswer) {}
     }
 
     const IDLE: Duration = Duration::from_secs(600);

@@ -13,7 +13,7 @@ use mcpmon_protocol::filter::mcp_http::{Ended, Fault, Flow, Output, Response, Se
 use tokio::{sync::OwnedMutexGuard, task::block_in_place, time::Interval};
 
 use super::{
-    Unanswered,
+    NoAnswer,
     call::Call,
     hearing::{Cut, Hearing, ticks},
     old::Place,
@@ -367,7 +367,7 @@ impl Judged {
         // What is kept open breaks off now and then: its client opens it again.
         if self.kept.is_none() {
             let cause = cause.clone();
-            call.failed(&Unanswered::Unreachable { cause });
+            call.failed(&NoAnswer::Unreachable { cause });
         }
         self.hearing.fail(session, cause, &mut self.out);
         // An error ends the connection before what is in `out` went out. Who was told there does not need it.

@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mcpmon_model::{Denial, Exchange, LeftOut, Redaction, SessionId, Spoken, Unanswered, Verdict};
+use mcpmon_model::{Denial, Exchange, OmittedCall, OmittedCalls, Redaction, SessionId, Spoken, Verdict};
 use mcpmon_protocol::filter::llm::{Fault, Judge};
 use mcpmon_session::clock;
 use mcpmon_store::{Keeper, KeptBodies};
@@ -28,14 +28,14 @@ pub(super) struct Rules {
     pub(super) asked: Arc<Mutex<Vec<Asked>>>,
     pub(super) fail_closed: bool,
     pub(super) keeper: Option<Keeper>,
-    pub(super) unanswered: Arc<Mutex<Unanswered>>,
+    pub(super) unanswered: Arc<Mutex<OmittedCalls>>,
 }
 
 #[derive(Debug)]
 struct Judging {
     faults: Arc<Mutex<Vec<String>>>,
     kept: Option<KeptBodies>,
-    unanswered: Arc<Mutex<Unanswered>>,
+    unanswered: Arc<Mutex<OmittedCalls>>,
 }
 
 impl Exchanges for Rules {
@@ -95,11 +95,11 @@ impl Judge for Judging {
         Vec::new()
     }
 
-    fn left_out(&mut self, response: &str, calls: &[LeftOut]) {
+    fn left_out(&mut self, response: &str, calls: &[OmittedCall]) {
         self.unanswered.lock().unwrap().note(response, calls);
     }
 
-    fn unanswered(&mut self, response: &str) -> Vec<LeftOut> {
+    fn unanswered(&mut self, response: &str) -> Vec<OmittedCall> {
         self.unanswered.lock().unwrap().of(response).to_vec()
     }
 }

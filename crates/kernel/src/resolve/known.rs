@@ -16,9 +16,9 @@ use super::{
 
 /// Addresses of a name, and what went wrong last.
 #[derive(Debug, Default)]
-pub(super) struct Known {
+pub(super) struct KnownName {
     /// By the question that found it: a mapped address comes from the other one.
-    addresses: BTreeMap<(Question, IpAddr), Seen>,
+    addresses: BTreeMap<(Question, IpAddr), AddressFreshness>,
     failures: BTreeSet<String>,
 }
 
@@ -30,14 +30,14 @@ enum Question {
 
 /// The freshness of an address; fresher ones sort first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Seen {
+enum AddressFreshness {
     /// In the last answer.
     Last,
     /// In an earlier one; missing since this one.
     MissingSince(Reverse<Timestamp>),
 }
 
-impl Known {
+impl KnownName {
     /// Takes in what was answered at `now`.
     pub(super) fn learn(&mut self, answers: Answers, now: Timestamp, grace: Duration) {
         self.failures = answers.failures();
@@ -70,16 +70,19 @@ impl Known {
 
     fn replace(&mut self, question: Question, found: &[IpAddr], now: Timestamp, grace: Duration) {
         for ((asked, _), seen) in &mut self.addresses {
-            if *asked == question && *seen == Seen::Last {
-                *seen = Seen::MissingSince(Reverse(now));
+            if *asked == question && *seen == AddressFreshness::Last {
+                *seen = AddressFreshness::MissingSince(Reverse(now));
             }
         }
         for address in found {
-            self.addresses.insert((question, *address), Seen::Last);
+            self.addresses
+                .insert((question, *address), AddressFreshness::Last);
         }
         self.addresses.retain(|(asked, _), seen| match seen {
-            Seen::Last => true,
-            Seen::MissingSince(Reverse(since)) => *asked != question || elapsed(*since, now) < grace,
+            AddressFreshness::Last => true,
+            AddressFreshness::MissingSince(Reverse(since)) => {
+                *asked != question || elapsed(*since, now) < grace
+            }
         });
     }
 
@@ -91,7 +94,7 @@ impl Known {
         let fresh = self
             .addresses
             .values()
-            .filter(|seen| **seen == Seen::Last)
+            .filter(|seen| **seen == AddressFreshness::Last)
             .count();
         if fresh > MAX_ADDRESSES {
             self.failures.insert(format!(

@@ -23,7 +23,7 @@ use mcpmon_policy::{HostName, network::table::Resolved};
 use tokio::task::JoinSet;
 
 use self::{
-    known::Known,
+    known::KnownName,
     lookup::{Answers, Lookup},
 };
 
@@ -73,7 +73,7 @@ pub enum Refreshed {
 pub struct Resolver {
     sources: Sources,
     grace: Duration,
-    known: BTreeMap<HostName, Known>,
+    known: BTreeMap<HostName, KnownName>,
     resolved: Resolved,
 }
 
@@ -122,7 +122,7 @@ impl Resolver {
     /// Returns the failures of the last refresh, by name.
     #[must_use]
     pub fn failures(&self) -> BTreeMap<HostName, String> {
-        let failed = |(name, known): (&HostName, &Known)| Some((name.clone(), known.failure()?));
+        let failed = |(name, known): (&HostName, &KnownName)| Some((name.clone(), known.failure()?));
         self.known.iter().filter_map(failed).collect()
     }
 

@@ -166,7 +166,7 @@ async fn too_many_addresses_are_cut_and_told() {
     assert_eq!(newest.filter(|address| !kept.contains(address)).count(), 0);
     assert_eq!(resolver.failures(), BTreeMap::new());
 
-    let mut known = Known::default();
+    let mut known = KnownName::default();
     let found = (0..100).map(|host| IpAddr::from([192, 0, 2, host])).collect();
     let answers = Answers {
         v4: lookup::Answer::Found(found),

@@ -235,8 +235,8 @@ fn read(raw: &[u8], is_first: bool) -> Event<'_> {
 /// Returns whether all readers cut an event into the same lines and know each of them: then it may go on as
 /// its bytes.
 ///
-/// What one reader passes over another takes for data: some strip what looks like a byte order mark from any name, and
-/// some end lines at line feeds alone.
+/// Readers differ about some bytes: some strip a byte order mark from any field name, and some end lines at line feeds
+/// alone.
 #[must_use]
 pub fn is_plain(raw: &[u8]) -> bool {
     let mut lines = raw.split_inclusive(|byte| *byte == b'\n');

@@ -26,7 +26,7 @@ pub enum Listed {
 
 /// Questions of our own in one session.
 #[derive(Debug, Default)]
-pub(in crate::filter) struct Own {
+pub(in crate::filter) struct OwnRequests {
     asked: u64,
     /// Those that wait for an answer.
     pub(in crate::filter) waiting: BTreeSet<RequestId>,
@@ -34,7 +34,7 @@ pub(in crate::filter) struct Own {
     came: BTreeMap<RequestId, Listed>,
 }
 
-impl Own {
+impl OwnRequests {
     /// Asks for a page of a list, under the revision `version`, if one is told: what its question is known by, and its
     /// text.
     pub(in crate::filter) fn ask(

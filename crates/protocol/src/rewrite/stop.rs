@@ -11,7 +11,7 @@ use super::{
 use crate::decode::{
     json::quote_into,
     jsonrpc::{Envelope, Payload, integer},
-    mcp::Shape,
+    mcp::ResultShape,
 };
 
 /// JSON-RPC's code for what a policy forbids; none of MCP's own.
@@ -36,7 +36,7 @@ pub enum Stopped {
 
 /// Builds the replacement for a message.
 #[must_use]
-pub fn stop(envelope: &Envelope<'_>, message: &Message<'_>, shape: Shape, denial: &Denial) -> Stopped {
+pub fn stop(envelope: &Envelope<'_>, message: &Message<'_>, shape: ResultShape, denial: &Denial) -> Stopped {
     match &message.content {
         Content::Client(said) => stop_client(envelope, said, message.era, denial),
         Content::Server(said) => stop_server(envelope, said, shape, message.era, denial),
@@ -71,7 +71,7 @@ fn stop_client(envelope: &Envelope<'_>, said: &FromClient<'_>, era: Era, denial:
 fn stop_server(
     envelope: &Envelope<'_>,
     said: &FromServer<'_>,
-    shape: Shape,
+    shape: ResultShape,
     era: Era,
     denial: &Denial,
 ) -> Stopped {
@@ -88,7 +88,7 @@ fn stop_server(
                 Question::Other { method } => named("Answer to", method, denial),
             };
             Stopped::ToReceiver(match (&answer.outcome, shape, &envelope.payload) {
-                (AnswerOutcome::Result { .. }, Shape::Call, Payload::Result(part)) => {
+                (AnswerOutcome::Result { .. }, ResultShape::Call, Payload::Result(part)) => {
                     let mut edit = Edit::of(envelope.whole);
                     edit.replace(part.value.range(), &failed_call(&text(&what, denial), era));
                     edit.finish()

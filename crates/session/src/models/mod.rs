@@ -17,7 +17,7 @@ use mcpmon_config::Loaded;
 use mcpmon_detect::protected_paths::Places;
 use mcpmon_engine::{Judgement, Observation, Order, Tally};
 use mcpmon_model::{
-    Event, EventKind, Exchange, Halted, Layer, LeftOut, NO_USER, Redaction, SessionId, Severity, Spoken,
+    Event, EventKind, Exchange, Halted, Layer, NO_USER, OmittedCall, Redaction, SessionId, Severity, Spoken,
     Timestamp, Verdict,
 };
 use mcpmon_policy::Policy;
@@ -368,13 +368,13 @@ impl ExchangeJudge {
     }
 
     /// These calls were left out of a response.
-    pub fn left_out(&self, response: &str, calls: &[LeftOut]) {
+    pub fn left_out(&self, response: &str, calls: &[OmittedCall]) {
         lock(&self.session).unanswered.note(response, calls);
     }
 
     /// Returns the calls left out of a response of the session.
     #[must_use]
-    pub fn unanswered(&self, response: &str) -> Vec<LeftOut> {
+    pub fn unanswered(&self, response: &str) -> Vec<OmittedCall> {
         lock(&self.session).unanswered.of(response).to_vec()
     }
 

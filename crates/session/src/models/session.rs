@@ -5,8 +5,8 @@ use std::{collections::BTreeSet, sync::Arc};
 use mcpmon_detect::protected_paths::Places;
 use mcpmon_engine::{Judgement, Monitor, Observation, Shared, Tally, pins::PinBook};
 use mcpmon_model::{
-    DefinitionKey, DefinitionKind, DefinitionRecord, PinKey, Recent, Redaction, ServerId, ServerType,
-    SharedCall, Timestamp, Unanswered,
+    DefinitionKey, DefinitionKind, DefinitionRecord, OmittedCalls, PinKey, Recent, Redaction, ServerId,
+    ServerType, SharedCall, Timestamp,
 };
 use mcpmon_policy::{Policy, Transport, network::table::Tables};
 use mcpmon_store::{Member, QueryError, Reader, Selection};
@@ -34,7 +34,7 @@ pub(super) struct Session {
     /// The time of its last use.
     pub(super) used: Timestamp,
     /// Calls that its agent never saw, and has to answer.
-    pub(super) unanswered: Unanswered,
+    pub(super) unanswered: OmittedCalls,
 }
 
 impl Session {
@@ -57,7 +57,7 @@ impl Session {
             present: Vec::new(),
             holder,
             used: now,
-            unanswered: Unanswered::default(),
+            unanswered: OmittedCalls::default(),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Bodies of requests to models and of their answers, sealed before they reach the disk.
 //!
-//! What says of which exchange a body is stands beside it in clear, and is bound to it: neither can be changed or put
-//! beside another without the seal breaking.
+//! The label that names a body's exchange is stored beside it in clear, and is authenticated with it: neither can be
+//! changed or exchanged without breaking the seal.
 
 mod exchange;
 mod keeper;

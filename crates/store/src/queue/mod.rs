@@ -1,11 +1,11 @@
-//! The bounded queue between whoever records and the writer thread.
+//! The bounded queue between recording threads and the writer thread.
 //!
 //! A push holds a lock for as long as one move takes and wakes nobody, unless what it brings is urgent or fills
 //! a batch: the writer looks by itself every flush interval, and after each batch once more a little later. The room
 //! that it emptied is filled next, so that pushing asks nobody for memory. What does not fit is counted by kind.
 //!
-//! What others of the session have to know at once goes ahead of all that: it wakes the writer, and what was recorded
-//! before it waits for its own time.
+//! Entries that other members of the session must see at once are urgent: they wake the writer and are written first,
+//! while earlier entries wait for their own time.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mcpmon_model::{Action, Event, EventKind, ProcessRef, Retold, Severity};
+use mcpmon_model::{Action, Event, EventKind, ProcessRef, RepeatedEvents, Severity};
 
 use super::{Entry, RecorderStatus, StoredEvent};
 
@@ -92,7 +92,7 @@ pub(super) enum Message {
     /// The same, still to be completed.
     Unworded(Box<Unworded>),
     /// Events that were told before, and of which process they are unless they say so themselves.
-    Retold(Retold, Option<Arc<ProcessRef>>),
+    RepeatedEvents(RepeatedEvents, Option<Arc<ProcessRef>>),
     /// An event that has it, and is in the journal.
     Kept(Box<StoredEvent>),
     /// Anything else.
@@ -103,7 +103,7 @@ impl Message {
     /// Returns the number of entries it counts for.
     fn count(&self) -> usize {
         match self {
-            Self::Retold(retold, _) => retold.count(),
+            Self::RepeatedEvents(retold, _) => retold.count(),
             Self::Event(..) | Self::Unworded(_) | Self::Kept(_) | Self::Entry(_) => 1,
         }
     }
@@ -229,12 +229,12 @@ impl Queue {
     }
 
     /// Takes in all of `retold`, or where there is no room for all as many as there is room for.
-    pub(super) fn push_retold(&self, retold: Retold, process: Option<Arc<ProcessRef>>) {
+    pub(super) fn push_retold(&self, retold: RepeatedEvents, process: Option<Arc<ProcessRef>>) {
         let state = self.lock();
         let needed = retold.count().saturating_sub(1);
         if state.has_room(Room::Bulk.limit(self.capacity).saturating_sub(needed)) {
             let urgent = retold.severity() >= Severity::High;
-            return self.add(state, Message::Retold(retold, process), urgent);
+            return self.add(state, Message::RepeatedEvents(retold, process), urgent);
         }
         drop(state);
         for event in retold.events() {

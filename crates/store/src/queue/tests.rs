@@ -104,11 +104,11 @@ fn the_room_of_a_batch_is_filled_again_until_the_writer_rests() {
     assert!((1..=SMALL).contains(&queue.lock().filling.messages.capacity()));
 }
 
-fn retold(count: u32) -> Retold {
+fn retold(count: u32) -> RepeatedEvents {
     let events: Vec<Event> = (0..count)
         .map(|request| sample::called("read", request))
         .collect();
-    Retold::new(&events).unwrap()
+    RepeatedEvents::new(&events).unwrap()
 }
 
 #[test]
@@ -208,7 +208,7 @@ fn a_flush_without_a_writer_says_what_is_left() {
 fn names(batch: &Batch) -> Vec<&'static str> {
     let name = |message: &Message| match message {
         Message::Entry(_) => "entry",
-        Message::Event(..) | Message::Unworded(_) | Message::Retold(..) | Message::Kept(_) => "event",
+        Message::Event(..) | Message::Unworded(_) | Message::RepeatedEvents(..) | Message::Kept(_) => "event",
     };
     batch.messages.iter().map(name).collect()
 }

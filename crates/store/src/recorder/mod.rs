@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use mcpmon_model::{Action, Event, PinKey, ProcessRef, Retold, ServerId};
+use mcpmon_model::{Action, Event, PinKey, ProcessRef, RepeatedEvents, ServerId};
 
 use super::{
     Access, BinaryPin, DeclaredServer, Destination, Entry, Limits, OutletSettings, Store, StoreError,
@@ -154,7 +154,7 @@ impl Recorder {
                 settings.batch,
                 settings.flush_interval,
             )),
-            journal: Arc::new(Journal::beside(settings.location.clone(), settings.access)),
+            journal: Arc::new(Journal::beside(&settings.location.path(), settings.access)),
             settings,
             thread: Mutex::default(),
         }))
@@ -231,7 +231,7 @@ impl Recorder {
     }
 
     /// Records events that were told before, each as [`push_of`](Self::push_of) does. The writer copies them.
-    pub fn push_retold(&self, retold: Retold, process: Option<&Arc<ProcessRef>>) {
+    pub fn push_retold(&self, retold: RepeatedEvents, process: Option<&Arc<ProcessRef>>) {
         self.0.queue.push_retold(retold, process.cloned());
     }
 

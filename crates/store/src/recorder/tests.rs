@@ -80,7 +80,7 @@ fn what_was_told_before_is_recorded_as_if_it_were_told_one_by_one() {
         };
         recorder.push_of(event, Some(&child));
     }
-    recorder.push_retold(Retold::new(&events).unwrap().at(at), Some(&child));
+    recorder.push_retold(RepeatedEvents::new(&events).unwrap().at(at), Some(&child));
     let status = recorder.close();
     assert_eq!((status.written, status.lost), (6, 0));
     let stored = bench.events();
@@ -105,7 +105,10 @@ fn what_is_bad_is_written_without_waiting_for_the_interval_when_it_is_told_once_
     let recorder = bench.start();
     let mut bad = sample::called("read", 1);
     bad.severity = Severity::High;
-    recorder.push_retold(Retold::new(&[sample::called("read", 1), bad]).unwrap(), None);
+    recorder.push_retold(
+        RepeatedEvents::new(&[sample::called("read", 1), bad]).unwrap(),
+        None,
+    );
     while recorder.status().written < 2 {
         std::thread::yield_now();
     }

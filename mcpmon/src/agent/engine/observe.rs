@@ -26,11 +26,7 @@ const ARGUMENT_LIMIT: u64 = 64 << 10;
 
 impl Core {
     pub(super) fn record(&mut self, record: Record) {
-        let header = record.header();
-        let now = self.wall(header.time);
-        if !matches!(record, Record::Connect(_)) {
-            self.questions.note(header.time);
-        }
+        let now = self.wall(record.header().time);
         match record {
             Record::Exec(exec) => self.exec(now, &exec),
             Record::Fork(fork) => {

@@ -61,7 +61,7 @@ impl Core {
     }
 
     /// # Errors
-    /// Why what was to be killed runs on.
+    /// Returns the reason why a process that was to be killed still runs.
     fn order(&mut self, order: Order, entry: Option<ProcessEntry>) -> Result<(), String> {
         match order {
             Order::Track {
@@ -324,7 +324,7 @@ impl Core {
     /// Kills every process of a server. The mark lets the kernel kill what forks or executes meanwhile.
     ///
     /// # Errors
-    /// Why one of them runs on.
+    /// Returns the reason why one of them still runs.
     pub(super) fn kill(&mut self, instance: InstanceId) -> Result<(), String> {
         self.doomed.insert(instance);
         match self.kill_doomed().remove(&instance) {
@@ -336,7 +336,7 @@ impl Core {
     /// Signals a process; one that was gone before needs no signal.
     ///
     /// # Errors
-    /// Why it could not be signalled, which degrades the daemon.
+    /// Returns the reason why it could not be signalled, which degrades the daemon.
     fn signal(&mut self, process: ProcessId, signal: Signal) -> Result<(), String> {
         let Err(error) = host::signal(process, signal) else {
             return Ok(());

@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use mcpmon_http::{Asked, Exchanges, Peer, Who};
-use mcpmon_model::{Exchange, Half, Halted, LeftOut, Redaction, SessionId, Spoken, Verdict};
+use mcpmon_model::{Exchange, ExchangeHalf, Halted, OmittedCall, Redaction, SessionId, Spoken, Verdict};
 use mcpmon_protocol::filter::llm::{Fault, Judge};
 use mcpmon_session::{
     clock,
@@ -32,7 +32,7 @@ pub(super) struct Judges {
 struct Judging {
     judge: models::ExchangeJudge,
     /// The half of the exchange being read.
-    half: Half,
+    half: ExchangeHalf,
     kept: Option<KeptBodies>,
 }
 
@@ -67,7 +67,7 @@ impl Exchanges for Judges {
         Box::new(Judging {
             kept: keeper.map(|keeper| KeptBodies::new(keeper, exchange.clone())),
             judge: self.in_time(uid, || self.models.judge(now, uid, exchange)),
-            half: Half::Request,
+            half: ExchangeHalf::Request,
         })
     }
 }
@@ -102,11 +102,11 @@ impl Judge for Judging {
         self.judge.redact(clock::now(), text)
     }
 
-    fn left_out(&mut self, response: &str, calls: &[LeftOut]) {
+    fn left_out(&mut self, response: &str, calls: &[OmittedCall]) {
         self.judge.left_out(response, calls);
     }
 
-    fn unanswered(&mut self, response: &str) -> Vec<LeftOut> {
+    fn unanswered(&mut self, response: &str) -> Vec<OmittedCall> {
         self.judge.unanswered(response)
     }
 }
@@ -117,7 +117,7 @@ impl mcpmon_http::ExchangeJudge for Judging {
     }
 
     fn sent(&mut self, body: &[u8]) {
-        self.half = Half::Response;
+        self.half = ExchangeHalf::Response;
         if let Some(kept) = &mut self.kept {
             kept.sent(clock::now(), body);
         }

@@ -6,15 +6,15 @@ use std::{
 };
 
 use mcpmon_model::ServerId;
-use mcpmon_policy::{EnvironmentRules, Passage, Policy};
+use mcpmon_policy::{EnvironmentRules, Policy, VariableVerdict};
 
 /// This process's environment, without what the server may not have.
 pub(super) fn passed(policy: &Policy, server: &ServerId) -> Vec<(OsString, OsString)> {
     let declared = policy.servers.iter().find(|declared| declared.id == *server);
     let rules = declared.map(EnvironmentRules::of).unwrap_or_default();
     let passes = |name: &OsStr| match rules.judge(&name.to_string_lossy()) {
-        Passage::Pass => true,
-        Passage::NotAllowed | Passage::Sensitive | Passage::Denied => {
+        VariableVerdict::Pass => true,
+        VariableVerdict::NotAllowed | VariableVerdict::Sensitive | VariableVerdict::Denied => {
             tracing::info!(variable = ?name, %server, "a variable is not passed to the server");
             false
         }

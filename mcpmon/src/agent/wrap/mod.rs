@@ -34,8 +34,8 @@ use mcpmon_protocol::{
 };
 use mcpmon_session::{Compared, Ended, Judge, clock};
 use mcpmon_stdio::{
-    Begins, Closing, End, Guarded, Half, Holds, Program, ProgramError, Relay, RelayError, Seen, Server,
-    StartError, Verification,
+    CheckStart, End, Guarded, HoldUntil, JudgementInput, Program, ProgramError, Relay, RelayError,
+    RelayOutcome, Server, StartError, Verification, WrapperProcess,
 };
 use nix::sys::prctl;
 
@@ -146,8 +146,8 @@ pub fn run(options: Options) -> Result<ExitCode, WrapError> {
         return Err(remote::become_wrapped(options, &policy));
     }
     match mcpmon_stdio::divide().map_err(WrapError::Guard)? {
-        Half::Guard(end) => Ok(end.repeat()),
-        Half::Relay(guarded) => relay(options, &ancestors, guarded),
+        WrapperProcess::Guard(end) => Ok(end.repeat()),
+        WrapperProcess::Relay(guarded) => relay(options, &ancestors, guarded),
     }
 }
 
@@ -173,8 +173,8 @@ fn relay(options: Options, ancestors: &[Ancestor], guarded: Box<Guarded>) -> Res
     if let Some(comparison) = judge.comparison() {
         let wait = || Checked::ByDaemon(comparison.wait());
         verification = Some(Verification::new(
-            Begins::WithFirstWord,
-            Holds::FirstMessage,
+            CheckStart::WithFirstWord,
+            HoldUntil::FirstMessage,
             wait,
         ));
     }
@@ -191,24 +191,24 @@ fn relay(options: Options, ancestors: &[Ancestor], guarded: Box<Guarded>) -> Res
         // Nothing of it is still to be read.
         let _verdict = judge.started(clock::now(), &launch);
     }
-    let mut seen = |now, seen: Seen<'_, Checked>| match seen {
-        Seen::Message(message) => judge.message(now, message),
-        Seen::Incident(incident) => {
+    let mut seen = |now, seen: JudgementInput<'_, Checked>| match seen {
+        JudgementInput::Message(message) => judge.message(now, message),
+        JudgementInput::Incident(incident) => {
             judge.incident(now, incident);
             Verdict::Allow
         }
-        Seen::Checked(Checked::Files(files)) => {
+        JudgementInput::Checked(Checked::Files(files)) => {
             told = true;
             launch.files = *files;
             judge.started(now, &launch)
         }
-        Seen::Checked(Checked::ByDaemon(compared)) => judge.compared(now, compared),
-        Seen::Killed => judge.killed(now),
-        Seen::Tool(tool, is_known) => {
+        JudgementInput::Checked(Checked::ByDaemon(compared)) => judge.compared(now, compared),
+        JudgementInput::Killed => judge.killed(now),
+        JudgementInput::Tool(tool, is_known) => {
             *is_known = judge.knows(tool);
             Verdict::Allow
         }
-        Seen::Tick(changed) => {
+        JudgementInput::Tick(changed) => {
             judge.tick(now);
             if let Some(event) = certificates.as_mut().and_then(|told| told.take(now)) {
                 judge.tell(event);
@@ -237,9 +237,9 @@ fn relay(options: Options, ancestors: &[Ancestor], guarded: Box<Guarded>) -> Res
         );
     }
     match closing? {
-        Closing::Ended(end) => Ok(end.repeat()),
-        Closing::Abandoned | Closing::Unguarded => Ok(ExitCode::SUCCESS),
-        Closing::Refused(denial, client) => {
+        RelayOutcome::Ended(end) => Ok(end.repeat()),
+        RelayOutcome::Abandoned | RelayOutcome::Unguarded => Ok(ExitCode::SUCCESS),
+        RelayOutcome::Refused(denial, client) => {
             refused::turn_away(*client, &server, &denial);
             Err(WrapError::Denied { server, denial })
         }
@@ -319,12 +319,12 @@ fn start(options: &Options, judge: &mut Judge, guarded: &Guarded) -> Result<Runn
     let pid = running.pid();
     launch.process.pid = pid;
     let holds = match compares_first {
-        true => Holds::FirstMessage,
-        false => Holds::Nothing,
+        true => HoldUntil::FirstMessage,
+        false => HoldUntil::Nothing,
     };
     let begins = match begun {
-        Begun::Server(_) => Begins::AtOnce,
-        Begun::Launcher(_) => Begins::WithFirstWord,
+        Begun::Server(_) => CheckStart::AtOnce,
+        Begun::Launcher(_) => CheckStart::WithFirstWord,
     };
     let measure = move || {
         let files = match begun {
@@ -442,11 +442,13 @@ fn lock(hasher: &Mutex<Hasher>) -> MutexGuard<'_, Hasher> {
     hasher.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn ended(closing: Option<&Closing>) -> Ended {
+fn ended(closing: Option<&RelayOutcome>) -> Ended {
     match closing {
-        Some(Closing::Ended(End::Exited(code))) => Ended::Exited(i32::from(*code)),
-        Some(Closing::Ended(End::Killed(signal))) => Ended::Killed(*signal as i32),
-        Some(Closing::Abandoned | Closing::Unguarded | Closing::Refused(..)) | None => Ended::Unseen,
+        Some(RelayOutcome::Ended(End::Exited(code))) => Ended::Exited(i32::from(*code)),
+        Some(RelayOutcome::Ended(End::Killed(signal))) => Ended::Killed(*signal as i32),
+        Some(RelayOutcome::Abandoned | RelayOutcome::Unguarded | RelayOutcome::Refused(..)) | None => {
+            Ended::Unseen
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! The recent calls of every session, held for its wrappers: each call is checked and counted in one step.
 //!
-//! What a wrapper says is believed of its own session alone. What time it is, is not for it to say: calls would be
-//! forgotten that others have to be checked against.
+//! A wrapper's records are accepted for its own session alone. Its times are not accepted: a false time would expire
+//! calls that others have to be checked against.
 
 use std::{
     collections::BTreeMap,

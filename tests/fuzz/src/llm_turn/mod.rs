@@ -27,11 +27,11 @@ pub(crate) enum Item {
     Call { name: String, id: String, input: Value },
 }
 
-/// Runs an answer that every API tells. The first byte chooses how long the pieces of a stream are, the second the size
+/// Runs one answer in the form of every API. The first byte chooses how long the pieces of a stream are, the second the size
 /// of chunks; each line is a text, or, if it begins with `!`, a call.
 ///
-/// Where all is allowed, every byte stays, though a text can overtake a call behind which it comes; the calls that are
-/// judged are those that were told, whole and in a stream; and of both the same is left.
+/// If everything is allowed, every byte stays, though a text can overtake a call in front of it; the judged calls are
+/// those of the answer, whole and in a stream; and both forms leave the same.
 pub fn fuzz_llm_turn(data: &[u8]) {
     let [piece, size, script @ ..] = data else {
         return;

@@ -1,6 +1,6 @@
 //! Requests to models, and answers, that do not go on for what they are.
 
-use mcpmon_model::{Action, EventKind, Exchange, Half, Halted, Severity, Timestamp};
+use mcpmon_model::{Action, EventKind, Exchange, ExchangeHalf, Halted, Severity, Timestamp};
 
 use super::{super::Traffic, tell::Speaker};
 use crate::{
@@ -13,8 +13,8 @@ impl Traffic {
     /// One did not go on: that is told, whatever the mode, for nobody could say what it holds.
     pub(crate) fn halted(now: Timestamp, exchange: &Exchange, halted: &Halted) -> Judgement {
         let (half, what) = match halted.half {
-            Half::Request => ("request", "a request to a model"),
-            Half::Response => ("response", "a model's answer"),
+            ExchangeHalf::Request => ("request", "a request to a model"),
+            ExchangeHalf::Response => ("response", "a model's answer"),
         };
         let rule = match halted.is_too_long {
             true => "max_body",

@@ -1,6 +1,6 @@
 //! Lists that come again: what is told of them, and what is not looked at.
 
-use mcpmon_model::{Digest, Event, EventKind, Retold};
+use mcpmon_model::{Digest, Event, EventKind, RepeatedEvents};
 use proptest::prelude::*;
 
 use super::*;
@@ -80,7 +80,7 @@ fn what_was_stopped_is_not_told_in_a_heap() {
     let mut world = World::new(policy());
     list(&mut world, LISTS[0], false);
     let mut events = list(&mut world, LISTS[0], false).events;
-    let worst = |events: &[Event]| Retold::new(events).map(|retold| retold.severity());
+    let worst = |events: &[Event]| RepeatedEvents::new(events).map(|retold| retold.severity());
     assert_eq!(worst(&events), Some(Severity::Info));
     events[1].severity = Severity::High;
     assert_eq!(worst(&events), Some(Severity::High));

@@ -19,7 +19,7 @@ use super::super::scene::{Heard, Upstream, Wire};
 use crate::{
     Running, Settings,
     mcp::{
-        AskedServer, Bounds, Caps, Crowded, McpSettings, NotJudged, Remote, ServerJudge, Servers, Unanswered,
+        AskedServer, Bounds, Caps, Crowded, McpSettings, NoAnswer, NotJudged, Remote, ServerJudge, Servers,
     },
     tests::scene::Rules,
 };
@@ -149,7 +149,7 @@ impl ServerJudge for Judging {
         is_known
     }
 
-    fn failed(&self, _now: Timestamp, failure: &Unanswered) {
+    fn failed(&self, _now: Timestamp, failure: &NoAnswer) {
         self.0.tell(format!("{failure:?}"));
     }
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use mcpmon_model::{Offered, ToolName};
 
-use super::Unfit;
+use super::ApiViolation;
 use crate::decode::{
     json::{Value, ValueKind},
     jsonrpc::MISSPELLED,
@@ -52,7 +52,7 @@ impl<'t> Event<'t> {
     ///
     /// # Errors
     /// Returns an error if it says something about a message, and not what the API says.
-    pub fn read(data: Value<'t>) -> Result<Self, Unfit> {
+    pub fn read(data: Value<'t>) -> Result<Self, ApiViolation> {
         let names = ["type", "index", "message", "content_block", "delta"];
         let [kind, index, message, block, delta] = pick(data, names)?;
         let kind = kind.and_then(Value::string);
@@ -76,7 +76,9 @@ impl<'t> Event<'t> {
             Some("message_stop") => Self::MessageStop,
             Some("error") => Self::Error,
             _ if message.is_some() || block.is_some() || delta.is_some() => {
-                return Err(Unfit("an event of an unknown type has a part of a message"));
+                return Err(ApiViolation(
+                    "an event of an unknown type has a part of a message",
+                ));
             }
             _ => Self::Other,
         })
@@ -136,7 +138,7 @@ impl<'t> Block<'t> {
     ///
     /// # Errors
     /// Returns an error if it is a call whose name cannot be told.
-    pub fn read(block: Value<'t>) -> Result<Self, Unfit> {
+    pub fn read(block: Value<'t>) -> Result<Self, ApiViolation> {
         let names = ["type", "id", "name", "input", "toolset_name", "server_name"];
         let [kind, id, name, input, toolset, server] = pick(block, names)?;
         let kind = kind.and_then(Value::string);
@@ -152,7 +154,9 @@ impl<'t> Block<'t> {
             id: id.and_then(Value::string),
             name: ToolName {
                 namespace: toolset.and_then(Value::string),
-                name: name.and_then(Value::string).ok_or(Unfit("a call has no name"))?,
+                name: name
+                    .and_then(Value::string)
+                    .ok_or(ApiViolation("a call has no name"))?,
             },
             input: input.filter(|input| !is_empty(*input)),
         };
@@ -166,7 +170,7 @@ impl<'t> Block<'t> {
         })
     }
 
-    fn listed(block: Value<'t>) -> Result<Self, Unfit> {
+    fn listed(block: Value<'t>) -> Result<Self, ApiViolation> {
         let [server, tools] = pick(block, ["mcp_server_name", "tools"])?;
         let mut offered = Vec::new();
         for tool in tools.into_iter().flat_map(Value::items) {
@@ -198,7 +202,7 @@ pub enum Delta<'t> {
 }
 
 impl<'t> Delta<'t> {
-    fn read(delta: Value<'t>) -> Result<Self, Unfit> {
+    fn read(delta: Value<'t>) -> Result<Self, ApiViolation> {
         let [kind, input] = pick(delta, ["type", "partial_json"])?;
         let kind = kind.and_then(Value::string);
         match (kind.as_deref(), input) {
@@ -206,9 +210,9 @@ impl<'t> Delta<'t> {
                 let input = input.and_then(Value::string);
                 input
                     .map(Self::Input)
-                    .ok_or(Unfit("a part of an input is no text"))
+                    .ok_or(ApiViolation("a part of an input is no text"))
             }
-            (_, Some(_)) => Err(Unfit("a delta of another type has a part of an input")),
+            (_, Some(_)) => Err(ApiViolation("a delta of another type has a part of an input")),
             (
                 Some(
                     "text_delta" | "thinking_delta" | "signature_delta" | "citations_delta"
@@ -235,10 +239,10 @@ impl<'t> Message<'t> {
     ///
     /// # Errors
     /// Returns an error if a block cannot be read.
-    pub fn read(message: Value<'t>) -> Result<Self, Unfit> {
+    pub fn read(message: Value<'t>) -> Result<Self, ApiViolation> {
         let [content, stop_reason] = pick(message, ["content", "stop_reason"])?;
         if content.is_some_and(Value::is_object) {
-            return Err(Unfit("the content of a message is an object"));
+            return Err(ApiViolation("the content of a message is an object"));
         }
         let mut blocks = Vec::new();
         for block in content.into_iter().flat_map(Value::items) {
@@ -252,23 +256,26 @@ impl<'t> Message<'t> {
 }
 
 /// Members that decide what something is. Some writers put down everything that is not there as null.
-fn pick<'t, const N: usize>(object: Value<'t>, names: [&str; N]) -> Result<[Option<Value<'t>>; N], Unfit> {
-    let picked = object.pick(names).ok_or(Unfit(MISSPELLED))?;
+fn pick<'t, const N: usize>(
+    object: Value<'t>,
+    names: [&str; N],
+) -> Result<[Option<Value<'t>>; N], ApiViolation> {
+    let picked = object.pick(names).ok_or(ApiViolation(MISSPELLED))?;
     Ok(picked.map(|value| value.filter(|value| !value.is_null())))
 }
 
-fn object(value: Option<Value<'_>>) -> Result<Value<'_>, Unfit> {
+fn object(value: Option<Value<'_>>) -> Result<Value<'_>, ApiViolation> {
     value
         .filter(|value| value.is_object())
-        .ok_or(Unfit("an event lacks what it is about"))
+        .ok_or(ApiViolation("an event lacks what it is about"))
 }
 
 /// SDKs index an array with it: what only some of them take for an integer is none.
-fn position(value: Option<Value<'_>>) -> Result<usize, Unfit> {
+fn position(value: Option<Value<'_>>) -> Result<usize, ApiViolation> {
     let digits = value.map_or("", Value::text);
     let is_plain = digits.bytes().all(|byte| byte.is_ascii_digit());
     let position = is_plain.then(|| digits.parse().ok()).flatten();
-    position.ok_or(Unfit("an index is no position"))
+    position.ok_or(ApiViolation("an index is no position"))
 }
 
 /// Returns whether an input says no more than that there is none yet.

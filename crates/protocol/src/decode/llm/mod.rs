@@ -8,4 +8,4 @@ pub mod openai_responses;
 /// An error: the data does not follow the API, so that a reader could find a call in it that mcpmon does not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct Unfit(pub &'static str);
+pub struct ApiViolation(pub &'static str);

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::{
-    Unfit,
+    ApiViolation,
     fields::{count, fields, items, text},
 };
 use crate::decode::json::Value;
@@ -54,7 +54,7 @@ pub struct Choice<'t> {
 #[derive(Clone, Debug)]
 pub struct Entry<'t> {
     /// The call it belongs to.
-    pub place: Place,
+    pub place: CallPosition,
     /// Its id; empty where it has none.
     pub id: Cow<'t, str>,
     /// The kind of tool.
@@ -69,7 +69,7 @@ pub struct Entry<'t> {
 
 /// The position of a call within a choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Place {
+pub enum CallPosition {
     /// The one with this index.
     At(u64),
     /// One of `tool_calls`; which one is not said.
@@ -93,19 +93,19 @@ pub enum Kind {
 ///
 /// # Errors
 /// Returns an error if readers could differ about the calls in it.
-pub fn choices(root: Value<'_>, part: Part) -> Result<Vec<Choice<'_>>, Unfit> {
+pub fn choices(root: Value<'_>, part: Part) -> Result<Vec<Choice<'_>>, ApiViolation> {
     let [choices] = fields(root, ["choices"])?;
     items(choices)?.map(|value| choice(value, part)).collect()
 }
 
-fn choice(value: Value<'_>, part: Part) -> Result<Choice<'_>, Unfit> {
+fn choice(value: Value<'_>, part: Part) -> Result<Choice<'_>, ApiViolation> {
     let other = part.other();
     let names = ["index", part.name(), other.name(), "finish_reason"];
     let [index, said, unexpected, finish] = fields(value, names)?;
     if unexpected
         .is_some_and(|value| !value.is_object() || entries(value).is_ok_and(|found| !found.is_empty()))
     {
-        return Err(Unfit("a tool call is where none is expected"));
+        return Err(ApiViolation("a tool call is where none is expected"));
     }
     let mut choice = Choice {
         index: count(index)?.unwrap_or(0),
@@ -123,23 +123,23 @@ fn choice(value: Value<'_>, part: Part) -> Result<Choice<'_>, Unfit> {
     Ok(choice)
 }
 
-fn entries(said: Value<'_>) -> Result<Vec<Entry<'_>>, Unfit> {
+fn entries(said: Value<'_>) -> Result<Vec<Entry<'_>>, ApiViolation> {
     let [calls, function] = fields(said, ["tool_calls", "function_call"])?;
     let calls = items(calls)?.map(entry);
     calls.chain(function.map(function_call)).collect()
 }
 
-fn entry(value: Value<'_>) -> Result<Entry<'_>, Unfit> {
+fn entry(value: Value<'_>) -> Result<Entry<'_>, ApiViolation> {
     let names = ["index", "id", "function", "custom"];
     let [index, id, function, custom] = fields(value, names)?;
     let (kind, [name, input]) = match (function, custom) {
         (Some(function), None) => (Kind::Function, fields(function, ["name", "arguments"])?),
         (None, Some(custom)) => (Kind::Custom, fields(custom, ["name", "input"])?),
         (None, None) => (Kind::Unsaid, [None, None]),
-        (Some(_), Some(_)) => return Err(Unfit("a tool call is of two kinds")),
+        (Some(_), Some(_)) => return Err(ApiViolation("a tool call is of two kinds")),
     };
     Ok(Entry {
-        place: count(index)?.map_or(Place::Unsaid, Place::At),
+        place: count(index)?.map_or(CallPosition::Unsaid, CallPosition::At),
         id: text(id)?,
         kind,
         name: text(name)?,
@@ -148,10 +148,10 @@ fn entry(value: Value<'_>) -> Result<Entry<'_>, Unfit> {
     })
 }
 
-fn function_call(value: Value<'_>) -> Result<Entry<'_>, Unfit> {
+fn function_call(value: Value<'_>) -> Result<Entry<'_>, ApiViolation> {
     let [name, input] = fields(value, ["name", "arguments"])?;
     Ok(Entry {
-        place: Place::Function,
+        place: CallPosition::Function,
         id: Cow::Borrowed(""),
         kind: Kind::Function,
         name: text(name)?,

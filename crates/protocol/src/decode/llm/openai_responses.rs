@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use mcpmon_model::{Offered, ToolName};
 
 use super::{
-    Unfit,
+    ApiViolation,
     fields::{count, fields, items, text},
 };
 use crate::decode::json::Value;
@@ -26,12 +26,12 @@ pub struct Event<'t> {
     /// The response as it stands.
     pub response: Option<Value<'t>>,
     /// The event's information about a call's arguments.
-    pub told: Option<Told<'t>>,
+    pub told: Option<ArgumentsUpdate<'t>>,
 }
 
 /// The information an event gives about a call's arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Told<'t> {
+pub enum ArgumentsUpdate<'t> {
     /// The next part of them.
     Part(Cow<'t, str>),
     /// All of them, and the name of the tool; empty where it does not say.
@@ -46,12 +46,12 @@ pub struct Item<'t> {
     /// Its id; empty where it has none.
     pub id: Cow<'t, str>,
     /// The meaning of the item for tools.
-    pub what: What<'t>,
+    pub what: ItemKind<'t>,
 }
 
 /// The meaning of an item for tools.
 #[derive(Clone, Debug)]
-pub enum What<'t> {
+pub enum ItemKind<'t> {
     /// A call that the agent is to make, or to approve.
     Call(Call<'t>),
     /// A call that the provider made; with its MCP server, if it is one's.
@@ -70,12 +70,12 @@ pub struct Call<'t> {
     /// The tool.
     pub name: ToolName<'t>,
     /// The input of the call.
-    pub given: Given<'t>,
+    pub given: CallInput<'t>,
 }
 
 /// The input of a tool call.
 #[derive(Clone, Debug)]
-pub enum Given<'t> {
+pub enum CallInput<'t> {
     /// Text that should be JSON.
     Arguments(Cow<'t, str>),
     /// Text.
@@ -88,7 +88,7 @@ pub enum Given<'t> {
 ///
 /// # Errors
 /// Returns an error if readers could differ about the calls in it.
-pub fn event(root: Value<'_>) -> Result<Event<'_>, Unfit> {
+pub fn event(root: Value<'_>) -> Result<Event<'_>, ApiViolation> {
     let names = [
         "type",
         "sequence_number",
@@ -100,7 +100,7 @@ pub fn event(root: Value<'_>) -> Result<Event<'_>, Unfit> {
     ];
     let [kind, sequence, output_index, item_id, item, response, output] = fields(root, names)?;
     if output.is_some_and(has_call) {
-        return Err(Unfit("a tool call is in the output of an event"));
+        return Err(ApiViolation("a tool call is in the output of an event"));
     }
     let kind = text(kind)?;
     Ok(Event {
@@ -117,29 +117,29 @@ pub fn event(root: Value<'_>) -> Result<Event<'_>, Unfit> {
 /// Returns whether something in an event's own `output` could be taken for a call: what a shell printed is
 /// none.
 fn has_call(output: Value<'_>) -> bool {
-    let is_call = |value: Value<'_>| item(value).map_or(true, |item| matches!(item.what, What::Call(_)));
+    let is_call = |value: Value<'_>| item(value).map_or(true, |item| matches!(item.what, ItemKind::Call(_)));
     output.items().filter(|value| value.is_object()).any(is_call)
 }
 
-fn told<'t>(kind: &str, root: Value<'t>) -> Result<Option<Told<'t>>, Unfit> {
+fn told<'t>(kind: &str, root: Value<'t>) -> Result<Option<ArgumentsUpdate<'t>>, ApiViolation> {
     let all = match kind {
         "response.function_call_arguments.delta" | "response.custom_tool_call_input.delta" => {
             let [delta] = fields(root, ["delta"])?;
-            return Ok(Some(Told::Part(text(delta)?)));
+            return Ok(Some(ArgumentsUpdate::Part(text(delta)?)));
         }
         "response.function_call_arguments.done" => "arguments",
         "response.custom_tool_call_input.done" => "input",
         _ => return Ok(None),
     };
     let [all, name] = fields(root, [all, "name"])?;
-    Ok(Some(Told::All(text(all)?, text(name)?)))
+    Ok(Some(ArgumentsUpdate::All(text(all)?, text(name)?)))
 }
 
 /// The items of a response.
 ///
 /// # Errors
 /// Returns an error if readers could differ about them.
-pub fn output<'t>(response: Value<'t>) -> Result<impl Iterator<Item = Value<'t>>, Unfit> {
+pub fn output<'t>(response: Value<'t>) -> Result<impl Iterator<Item = Value<'t>>, ApiViolation> {
     let [output] = fields(response, ["output"])?;
     items(output)
 }
@@ -148,26 +148,28 @@ pub fn output<'t>(response: Value<'t>) -> Result<impl Iterator<Item = Value<'t>>
 ///
 /// # Errors
 /// Returns an error if readers could differ about the call in it.
-pub fn item(value: Value<'_>) -> Result<Item<'_>, Unfit> {
+pub fn item(value: Value<'_>) -> Result<Item<'_>, ApiViolation> {
     let [kind, id] = fields(value, ["type", "id"])?;
     let kind = text(kind)?;
     let what = match &*kind {
-        "function_call" => What::Call(call(value, "namespace", "arguments")?),
-        "custom_tool_call" => What::Call(call(value, "namespace", "input")?),
-        "mcp_approval_request" => What::Call(call(value, "server_label", "arguments")?),
+        "function_call" => ItemKind::Call(call(value, "namespace", "arguments")?),
+        "custom_tool_call" => ItemKind::Call(call(value, "namespace", "input")?),
+        "mcp_approval_request" => ItemKind::Call(call(value, "server_label", "arguments")?),
         "mcp_call" => {
             let [server] = fields(value, ["server_label"])?;
             let mut call = call(value, "server_label", "arguments")?;
             call.name.namespace = None;
-            What::Called(server.map(|server| text(Some(server))).transpose()?, call)
+            ItemKind::Called(server.map(|server| text(Some(server))).transpose()?, call)
         }
         "mcp_list_tools" => listed(value)?,
         "web_search_call" | "file_search_call" | "code_interpreter_call" | "image_generation_call" => {
-            What::Called(None, built_in(value, &kind)?)
+            ItemKind::Called(None, built_in(value, &kind)?)
         }
-        "tool_search_call" if is_executed_by_server(value)? => What::Called(None, built_in(value, &kind)?),
-        other if is_call(value, other)? => What::Call(built_in(value, &kind)?),
-        _ => What::Nothing,
+        "tool_search_call" if is_executed_by_server(value)? => {
+            ItemKind::Called(None, built_in(value, &kind)?)
+        }
+        other if is_call(value, other)? => ItemKind::Call(built_in(value, &kind)?),
+        _ => ItemKind::Nothing,
     };
     Ok(Item {
         kind,
@@ -177,18 +179,18 @@ pub fn item(value: Value<'_>) -> Result<Item<'_>, Unfit> {
 }
 
 /// Returns whether an item of a type that is not listed asks the agent for something.
-fn is_call(value: Value<'_>, kind: &str) -> Result<bool, Unfit> {
+fn is_call(value: Value<'_>, kind: &str) -> Result<bool, ApiViolation> {
     let [call_id] = fields(value, ["call_id"])?;
     let answers = kind.ends_with("_output") || kind.ends_with("_response");
     Ok(kind.ends_with("_call") || kind.ends_with("_request") || call_id.is_some() && !answers)
 }
 
-fn is_executed_by_server(value: Value<'_>) -> Result<bool, Unfit> {
+fn is_executed_by_server(value: Value<'_>) -> Result<bool, ApiViolation> {
     let [execution] = fields(value, ["execution"])?;
     Ok(text(execution)? == "server")
 }
 
-fn call<'t>(value: Value<'t>, space: &str, input: &'static str) -> Result<Call<'t>, Unfit> {
+fn call<'t>(value: Value<'t>, space: &str, input: &'static str) -> Result<Call<'t>, ApiViolation> {
     let [call_id, space, name, given] = fields(value, ["call_id", space, "name", input])?;
     let given = text(given)?;
     Ok(Call {
@@ -198,16 +200,16 @@ fn call<'t>(value: Value<'t>, space: &str, input: &'static str) -> Result<Call<'
             name: text(name)?,
         },
         given: if input == "input" {
-            Given::Text(given)
+            CallInput::Text(given)
         } else {
-            Given::Arguments(given)
+            CallInput::Arguments(given)
         },
     })
 }
 
 /// A call of a tool that the API knows by itself: it has its type's name, and is called with what it does, where that
 /// is in one place, otherwise with all of the item.
-fn built_in<'t>(value: Value<'t>, kind: &str) -> Result<Call<'t>, Unfit> {
+fn built_in<'t>(value: Value<'t>, kind: &str) -> Result<Call<'t>, ApiViolation> {
     let names = ["call_id", "action", "actions", "operation", "arguments"];
     let [call_id, action, actions, operation, arguments] = fields(value, names)?;
     let places = [action, actions, operation, arguments];
@@ -219,14 +221,14 @@ fn built_in<'t>(value: Value<'t>, kind: &str) -> Result<Call<'t>, Unfit> {
             namespace: None,
             name: Cow::Owned(name),
         },
-        given: Given::Json(match (given.next(), given.next()) {
+        given: CallInput::Json(match (given.next(), given.next()) {
             (Some(given), None) if given.is_object() => given,
             (_, _) => value,
         }),
     })
 }
 
-fn listed(value: Value<'_>) -> Result<What<'_>, Unfit> {
+fn listed(value: Value<'_>) -> Result<ItemKind<'_>, ApiViolation> {
     let [server, tools] = fields(value, ["server_label", "tools"])?;
     let mut offered = Vec::new();
     for definition in items(tools)? {
@@ -239,5 +241,5 @@ fn listed(value: Value<'_>) -> Result<What<'_>, Unfit> {
             definition: definition.raw(),
         });
     }
-    Ok(What::Listed(text(server)?, offered))
+    Ok(ItemKind::Listed(text(server)?, offered))
 }

@@ -6,7 +6,7 @@ use mcpmon_model::{Era, ListKind, RequestId};
 
 use super::{
     super::{json::Value, jsonrpc},
-    Dialogue, Purpose, Sequel,
+    Dialogue, ForwardEffect, Purpose,
 };
 
 /// Since 2026-07-28 the first notification of a stream, with what the server will tell on it.
@@ -85,7 +85,7 @@ pub(super) fn announced(result: Value<'_>) -> BTreeSet<ListKind> {
 }
 
 /// Reads the subscriptions that the server acknowledged for a stream.
-pub(super) fn acknowledged(params: Option<Value<'_>>) -> Option<Sequel> {
+pub(super) fn acknowledged(params: Option<Value<'_>>) -> Option<ForwardEffect> {
     let params = params?;
     let id = params
         .member("_meta")?
@@ -97,7 +97,7 @@ pub(super) fn acknowledged(params: Option<Value<'_>>) -> Option<Sequel> {
             .is_some_and(Value::is_true)
     };
     let lists = lists(["toolsListChanged", "promptsListChanged", "resourcesListChanged"].map(tells));
-    Some(Sequel::Opened(jsonrpc::request_id(id)?, lists))
+    Some(ForwardEffect::Opened(jsonrpc::request_id(id)?, lists))
 }
 
 /// Tools, prompts, resources.

@@ -9,7 +9,8 @@ use super::{
         json::Value,
         jsonrpc::{self, Envelope, Payload},
     },
-    Dialogue, LONGEST_NAME, Manner, Page, Purpose, Reading, Request, Sequel, Shape, Unfit,
+    Dialogue, ForwardEffect, InvalidMessage, LONGEST_NAME, Manner, Page, Purpose, Reading, Request,
+    ResultShape,
     fields::{Params, meta},
     is_request, is_too_long,
 };
@@ -22,29 +23,29 @@ impl Dialogue {
         &mut self,
         era: Era,
         envelope: &'a Envelope<'a>,
-    ) -> Result<Reading<'a>, Unfit> {
+    ) -> Result<Reading<'a>, InvalidMessage> {
         match (&envelope.payload, &envelope.id) {
             (Payload::Method { method, params }, Some(id)) => {
                 let objection = self.requests.objection(id);
                 if let Some(objection) = objection
                     && self.answered.is_none()
                 {
-                    return Err(Unfit::Refused(objection));
+                    return Err(InvalidMessage::Refused(objection));
                 }
                 if is_too_long(id) || method.len() > LONGEST_NAME {
-                    return Err(Unfit::Refused("its id or method is too long"));
+                    return Err(InvalidMessage::Refused("its id or method is too long"));
                 }
                 let reading = self.request(era, envelope, method, *params)?;
                 match objection {
                     Some(objection) if !self.is_repeated(id, &reading.sequel) => {
-                        Err(Unfit::Refused(objection))
+                        Err(InvalidMessage::Refused(objection))
                     }
                     Some(_) | None => Ok(reading),
                 }
             }
             (Payload::Method { method, params }, None) => notification(envelope, method, *params, self.era),
             (Payload::Result(part) | Payload::Error(part), Some(id)) => {
-                let (_, ask) = self.asks.take(id).ok_or(Unfit::Unasked)?;
+                let (_, ask) = self.asks.take(id).ok_or(InvalidMessage::Unasked)?;
                 let reply = FromClient::Reply {
                     to: ask,
                     body: part.value.raw(),
@@ -54,18 +55,18 @@ impl Dialogue {
                     Era::Handshake,
                     Trace::default(),
                     reply,
-                    Sequel::Nothing,
+                    ForwardEffect::Nothing,
                 ))
             }
-            (Payload::Result(_) | Payload::Error(_), None) => Err(Unfit::Unasked),
+            (Payload::Result(_) | Payload::Error(_), None) => Err(InvalidMessage::Unasked),
         }
     }
 
     /// Returns whether a request that waits asks the same: its sender has had no answer on the channel it
     /// asked on.
-    fn is_repeated(&self, id: &RequestId, sequel: &Sequel) -> bool {
+    fn is_repeated(&self, id: &RequestId, sequel: &ForwardEffect) -> bool {
         match (self.requests.value(id), sequel) {
-            (Some(waiting), Sequel::Answer(request)) => waiting.asks_like(request),
+            (Some(waiting), ForwardEffect::Answer(request)) => waiting.asks_like(request),
             _ => false,
         }
     }
@@ -76,7 +77,7 @@ impl Dialogue {
         envelope: &'a Envelope<'a>,
         method: &'a str,
         params: Option<Value<'a>>,
-    ) -> Result<Reading<'a>, Unfit> {
+    ) -> Result<Reading<'a>, InvalidMessage> {
         let params = Params::of(params);
         let (era, trace) = meta(params.meta);
         // It exists in this era only, and a probe may tell no version.
@@ -93,7 +94,13 @@ impl Dialogue {
             tool_call: kept(trace.tool_call.as_deref()),
             parent: kept(trace.parent.as_deref()),
         };
-        Ok(reading(envelope, era, trace, content, Sequel::Answer(request)))
+        Ok(reading(
+            envelope,
+            era,
+            trace,
+            content,
+            ForwardEffect::Answer(request),
+        ))
     }
 
     /// Returns the meaning of a request, and what is needed to read its answer.
@@ -101,7 +108,7 @@ impl Dialogue {
         &self,
         method: &'a str,
         params: &Params<'a>,
-    ) -> Result<(FromClient<'a>, Question, Purpose), Unfit> {
+    ) -> Result<(FromClient<'a>, Question, Purpose), InvalidMessage> {
         let other = FromClient::Request {
             method: Cow::Borrowed(method),
             params: params.whole.map(Value::raw),
@@ -165,7 +172,7 @@ fn reading<'a>(
     era: Era,
     trace: Trace<'a>,
     content: FromClient<'a>,
-    sequel: Sequel,
+    sequel: ForwardEffect,
 ) -> Reading<'a> {
     Reading {
         message: Message {
@@ -175,7 +182,7 @@ fn reading<'a>(
             size: envelope.whole.range().len(),
             content: Content::Client(content),
         },
-        shape: Shape::Other,
+        shape: ResultShape::Other,
         sequel,
     }
 }
@@ -184,11 +191,11 @@ fn kept(trace: Option<&str>) -> Option<Box<str>> {
     trace.filter(|trace| trace.len() <= LONGEST_TRACE).map(Box::from)
 }
 
-fn call<'a>(params: &Params<'a>) -> Result<(FromClient<'a>, Question, Purpose), Unfit> {
+fn call<'a>(params: &Params<'a>) -> Result<(FromClient<'a>, Question, Purpose), InvalidMessage> {
     let tool = params.name()?;
     let arguments = params.arguments;
     if arguments.is_some_and(|arguments| !arguments.is_object() && !arguments.is_null()) {
-        return Err(Unfit::Invalid("the arguments are not an object"));
+        return Err(InvalidMessage::Invalid("the arguments are not an object"));
     }
     let question = Question::Call {
         tool: Some((&*tool).into()),
@@ -205,7 +212,7 @@ fn call<'a>(params: &Params<'a>) -> Result<(FromClient<'a>, Question, Purpose), 
     Ok((FromClient::Call(call), question, Purpose::Call(manner)))
 }
 
-fn prompt<'a>(params: &Params<'a>) -> Result<(FromClient<'a>, Question, Purpose), Unfit> {
+fn prompt<'a>(params: &Params<'a>) -> Result<(FromClient<'a>, Question, Purpose), InvalidMessage> {
     let name = params.name()?;
     let question = Question::Prompt {
         name: (&*name).into(),
@@ -222,11 +229,11 @@ fn notification<'a>(
     method: &'a str,
     params: Option<Value<'a>>,
     era: Era,
-) -> Result<Reading<'a>, Unfit> {
+) -> Result<Reading<'a>, InvalidMessage> {
     if is_request(method) {
-        return Err(Unfit::Invalid("a request without an id"));
+        return Err(InvalidMessage::Invalid("a request without an id"));
     }
-    let sequel = cancelled(method, params).map_or(Sequel::Nothing, Sequel::Cancelled);
+    let sequel = cancelled(method, params).map_or(ForwardEffect::Nothing, ForwardEffect::Cancelled);
     let (_, trace) = meta(params.and_then(|params| params.member("_meta")));
     let notice = FromClient::Notice {
         method: Cow::Borrowed(method),

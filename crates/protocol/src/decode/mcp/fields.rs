@@ -6,7 +6,7 @@ use mcpmon_model::{Era, Trace};
 
 use super::{
     super::json::{Value, is_spelled_like},
-    LONGEST_NAME, Unfit,
+    InvalidMessage, LONGEST_NAME,
 };
 
 /// The `_meta` key under which a message of the stateless era gives its protocol revision.
@@ -75,36 +75,36 @@ impl<'a> Params<'a> {
     ///
     /// Returns an error if a name is another spelling of a known one: some servers take the one for the
     /// other.
-    pub(super) fn strict(&self) -> Result<&Self, Unfit> {
+    pub(super) fn strict(&self) -> Result<&Self, InvalidMessage> {
         if self.misspelled {
-            return Err(Unfit::Invalid(
+            return Err(InvalidMessage::Invalid(
                 "a parameter's name is another spelling of a known one",
             ));
         }
         Ok(self)
     }
 
-    pub(super) fn name(&self) -> Result<Cow<'a, str>, Unfit> {
+    pub(super) fn name(&self) -> Result<Cow<'a, str>, InvalidMessage> {
         self.strict()?;
         named(self.name)
     }
 
-    pub(super) fn uri(&self) -> Result<Cow<'a, str>, Unfit> {
+    pub(super) fn uri(&self) -> Result<Cow<'a, str>, InvalidMessage> {
         self.strict()?;
         named(self.uri)
     }
 }
 
-fn named(value: Option<Value<'_>>) -> Result<Cow<'_, str>, Unfit> {
-    let name = value
-        .and_then(Value::string)
-        .ok_or(Unfit::Invalid("what is asked for is not named by a string"))?;
+fn named(value: Option<Value<'_>>) -> Result<Cow<'_, str>, InvalidMessage> {
+    let name = value.and_then(Value::string).ok_or(InvalidMessage::Invalid(
+        "what is asked for is not named by a string",
+    ))?;
     // Readers that end a text there see another name.
     if name.contains('\0') {
-        return Err(Unfit::Invalid("what is asked for has a NUL in its name"));
+        return Err(InvalidMessage::Invalid("what is asked for has a NUL in its name"));
     }
     if name.len() > LONGEST_NAME {
-        return Err(Unfit::Refused("what is asked for has too long a name"));
+        return Err(InvalidMessage::Refused("what is asked for has too long a name"));
     }
     Ok(name)
 }

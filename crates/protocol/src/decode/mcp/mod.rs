@@ -44,14 +44,14 @@ pub struct Reading<'a> {
     /// The message.
     pub message: Message<'a>,
     /// The shape the result must have, whatever is decided about the message.
-    pub shape: Shape,
+    pub shape: ResultShape,
     /// The state change that follows when the message is forwarded.
-    pub sequel: Sequel,
+    pub sequel: ForwardEffect,
 }
 
 /// The kind of result that must stand in an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shape {
+pub enum ResultShape {
     /// The result of a call, which can report a failure itself.
     Call,
     /// Any other, or no result at all.
@@ -60,7 +60,7 @@ pub enum Shape {
 
 /// The state change that follows when a message is forwarded: [`Dialogue::went_on`] applies it.
 #[derive(Debug)]
-pub enum Sequel {
+pub enum ForwardEffect {
     /// Nothing.
     Nothing,
     /// The client's request waits for its answer.
@@ -123,7 +123,7 @@ enum Manner {
 
 /// A message that cannot be understood, or may not be sent now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unfit {
+pub enum InvalidMessage {
     /// The message is not what its method or request demands.
     Invalid(&'static str),
     /// A request that cannot wait for its answer.
@@ -168,7 +168,7 @@ impl Dialogue {
         side: Side,
         era: Era,
         envelope: &'a Envelope<'a>,
-    ) -> Result<Reading<'a>, Unfit> {
+    ) -> Result<Reading<'a>, InvalidMessage> {
         match side {
             Side::Client => self.read_client(era, envelope),
             Side::Server => self.read_server(envelope),
@@ -176,21 +176,21 @@ impl Dialogue {
     }
 
     /// A message of one side went on; `id` is its own.
-    pub fn went_on(&mut self, now: Timestamp, side: Side, id: Option<RequestId>, sequel: Sequel) {
+    pub fn went_on(&mut self, now: Timestamp, side: Side, id: Option<RequestId>, sequel: ForwardEffect) {
         match (sequel, id) {
-            (Sequel::Answer(request), Some(id)) => {
+            (ForwardEffect::Answer(request), Some(id)) => {
                 self.era = request.era;
                 self.requests.insert(id, now, request);
             }
-            (Sequel::Reply(ask), Some(id)) => self.asks.insert(id, now, ask),
-            (Sequel::Cancelled(id), _) => match side {
+            (ForwardEffect::Reply(ask), Some(id)) => self.asks.insert(id, now, ask),
+            (ForwardEffect::Cancelled(id), _) => match side {
                 Side::Client => self.requests.cancel(&id),
                 Side::Server => self.asks.cancel(&id),
             },
-            (Sequel::Announced(lists), _) => self.changes.announce(lists),
-            (Sequel::Opened(stream, lists), _) => self.opened(stream, lists),
-            (Sequel::Task { id, tool }, _) => self.tasks.insert(&id, tool),
-            (Sequel::Nothing, _) | (Sequel::Answer(_) | Sequel::Reply(_), None) => {}
+            (ForwardEffect::Announced(lists), _) => self.changes.announce(lists),
+            (ForwardEffect::Opened(stream, lists), _) => self.opened(stream, lists),
+            (ForwardEffect::Task { id, tool }, _) => self.tasks.insert(&id, tool),
+            (ForwardEffect::Nothing, _) | (ForwardEffect::Answer(_) | ForwardEffect::Reply(_), None) => {}
         }
     }
 

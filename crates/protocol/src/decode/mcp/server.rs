@@ -12,7 +12,8 @@ use super::{
         json::{Value, ValueKind},
         jsonrpc::{self, Envelope, Part, Payload},
     },
-    Dialogue, LONGEST_NAME, Manner, Page, Purpose, Reading, Request, Sequel, Shape, Unfit,
+    Dialogue, ForwardEffect, InvalidMessage, LONGEST_NAME, Manner, Page, Purpose, Reading, Request,
+    ResultShape,
     changes::{ACKNOWLEDGED, acknowledged, announced},
     client::cancelled,
     fields::meta,
@@ -22,10 +23,13 @@ use super::{
 /// Most items on a page of a list. No client could use as many.
 const MOST_ITEMS: usize = 1 << 16;
 
-const MISSPELLED: Unfit = Unfit::Invalid(jsonrpc::MISSPELLED);
+const MISSPELLED: InvalidMessage = InvalidMessage::Invalid(jsonrpc::MISSPELLED);
 
 impl Dialogue {
-    pub(super) fn read_server<'a>(&mut self, envelope: &'a Envelope<'a>) -> Result<Reading<'a>, Unfit> {
+    pub(super) fn read_server<'a>(
+        &mut self,
+        envelope: &'a Envelope<'a>,
+    ) -> Result<Reading<'a>, InvalidMessage> {
         match (&envelope.payload, &envelope.id) {
             (Payload::Method { method, params }, Some(id)) => self.ask(envelope, id, method, *params),
             (Payload::Method { method, params }, None) => notification(envelope, method, *params, self.era),
@@ -37,7 +41,7 @@ impl Dialogue {
                 let (at, request) = self.asked(id)?;
                 error(envelope, *part, at, request)
             }
-            (Payload::Result(_) | Payload::Error(_), None) => Err(Unfit::Unasked),
+            (Payload::Result(_) | Payload::Error(_), None) => Err(InvalidMessage::Unasked),
         }
     }
 
@@ -56,9 +60,9 @@ impl Dialogue {
 
     /// Returns the request that an answer belongs to: one that waits, or one that was answered and may be
     /// answered again.
-    fn asked(&mut self, id: &RequestId) -> Result<(Timestamp, Request), Unfit> {
+    fn asked(&mut self, id: &RequestId) -> Result<(Timestamp, Request), InvalidMessage> {
         let Some((at, request)) = self.requests.take(id) else {
-            return self.answered.again(id).ok_or(Unfit::Unasked);
+            return self.answered.again(id).ok_or(InvalidMessage::Unasked);
         };
         self.answered.remember(id, at, &request);
         Ok((at, request))
@@ -70,7 +74,7 @@ impl Dialogue {
         id: &RequestId,
         method: &'a str,
         params: Option<Value<'a>>,
-    ) -> Result<Reading<'a>, Unfit> {
+    ) -> Result<Reading<'a>, InvalidMessage> {
         let ask = match method {
             "sampling/createMessage" => Ask::Sampling,
             "elicitation/create" => Ask::Elicitation,
@@ -81,10 +85,10 @@ impl Dialogue {
         if let Some(objection) = self.asks.objection(id)
             && !is_repeated
         {
-            return Err(Unfit::Refused(objection));
+            return Err(InvalidMessage::Refused(objection));
         }
         if is_too_long(id) || method.len() > LONGEST_NAME {
-            return Err(Unfit::Refused("its id or method is too long"));
+            return Err(InvalidMessage::Refused("its id or method is too long"));
         }
         // A reader that takes another spelling would show what nobody looked at.
         const QUESTION: [&str; 4] = ["mode", "url", "message", "requestedSchema"];
@@ -103,7 +107,7 @@ impl Dialogue {
             Era::Handshake,
             trace,
             content,
-            Sequel::Reply(ask),
+            ForwardEffect::Reply(ask),
         ))
     }
 }
@@ -113,7 +117,7 @@ fn reading<'a>(
     era: Era,
     trace: Trace<'a>,
     content: FromServer<'a>,
-    sequel: Sequel,
+    sequel: ForwardEffect,
 ) -> Reading<'a> {
     Reading {
         message: Message {
@@ -123,7 +127,7 @@ fn reading<'a>(
             size: envelope.whole.range().len(),
             content: Content::Server(content),
         },
-        shape: Shape::Other,
+        shape: ResultShape::Other,
         sequel,
     }
 }
@@ -133,9 +137,9 @@ fn notification<'a>(
     method: &'a str,
     params: Option<Value<'a>>,
     era: Era,
-) -> Result<Reading<'a>, Unfit> {
+) -> Result<Reading<'a>, InvalidMessage> {
     if is_request(method) {
-        return Err(Unfit::Invalid("a request without an id"));
+        return Err(InvalidMessage::Invalid("a request without an id"));
     }
     let content = match method {
         "notifications/tools/list_changed" => FromServer::ListChanged(ListKind::Tools),
@@ -147,8 +151,8 @@ fn notification<'a>(
         },
     };
     let sequel = match method {
-        ACKNOWLEDGED => acknowledged(params).unwrap_or(Sequel::Nothing),
-        _ => cancelled(method, params).map_or(Sequel::Nothing, Sequel::Cancelled),
+        ACKNOWLEDGED => acknowledged(params).unwrap_or(ForwardEffect::Nothing),
+        _ => cancelled(method, params).map_or(ForwardEffect::Nothing, ForwardEffect::Cancelled),
     };
     let (_, trace) = meta(params.and_then(|params| params.member("_meta")));
     Ok(reading(envelope, era, trace, content, sequel))
@@ -167,7 +171,7 @@ fn error<'a>(
     part: Part<'a>,
     at: Timestamp,
     mut request: Request,
-) -> Result<Reading<'a>, Unfit> {
+) -> Result<Reading<'a>, InvalidMessage> {
     let [code, message, _] = part.value.pick(["code", "message", "data"]).ok_or(MISSPELLED)?;
     let outcome = AnswerOutcome::Error {
         code: code.and_then(jsonrpc::integer).unwrap_or_default(),
@@ -180,7 +184,13 @@ fn error<'a>(
         at,
     };
     let answer = FromServer::Answer(Answer { to: asked, outcome });
-    Ok(reading(envelope, request.era, trace, answer, Sequel::Nothing))
+    Ok(reading(
+        envelope,
+        request.era,
+        trace,
+        answer,
+        ForwardEffect::Nothing,
+    ))
 }
 
 fn result<'a>(
@@ -188,12 +198,18 @@ fn result<'a>(
     part: Part<'a>,
     at: Timestamp,
     mut request: Request,
-) -> Result<Reading<'a>, Unfit> {
+) -> Result<Reading<'a>, InvalidMessage> {
     let (result, trace) = (part.value, trace(&mut request));
     match (request.purpose, &request.question) {
         (Purpose::List(page), Question::List(kind)) => {
             let listing = FromServer::Listing(listing(result, *kind, page)?);
-            return Ok(reading(envelope, request.era, trace, listing, Sequel::Nothing));
+            return Ok(reading(
+                envelope,
+                request.era,
+                trace,
+                listing,
+                ForwardEffect::Nothing,
+            ));
         }
         (Purpose::Introduction, _) => {
             let introduction = FromServer::Introduction(introduction(result)?);
@@ -203,8 +219,8 @@ fn result<'a>(
                 trace,
                 introduction,
                 match request.era {
-                    Era::Handshake => Sequel::Announced(announced(result)),
-                    Era::Stateless => Sequel::Nothing,
+                    Era::Handshake => ForwardEffect::Announced(announced(result)),
+                    Era::Stateless => ForwardEffect::Nothing,
                 },
             ));
         }
@@ -213,11 +229,13 @@ fn result<'a>(
     let kind = kind(result, request.purpose)?;
     let sequel = match (kind, &request.question) {
         (ResultKind::Task, Question::Call { tool: Some(tool) }) => became_task(result, tool),
-        _ => Sequel::Nothing,
+        _ => ForwardEffect::Nothing,
     };
     let shape = match (request.purpose, kind) {
-        (Purpose::Call(_) | Purpose::TaskResult, _) => Shape::Call,
-        (Purpose::TaskStatus | Purpose::Other | Purpose::Introduction | Purpose::List(_), _) => Shape::Other,
+        (Purpose::Call(_) | Purpose::TaskResult, _) => ResultShape::Call,
+        (Purpose::TaskStatus | Purpose::Other | Purpose::Introduction | Purpose::List(_), _) => {
+            ResultShape::Other
+        }
     };
     let answer = Answer {
         to: Asked {
@@ -236,7 +254,7 @@ fn result<'a>(
 }
 
 /// Returns the kind of a result. The status of a task is that of the result in it, once there is one.
-fn kind(result: Value<'_>, purpose: Purpose) -> Result<ResultKind, Unfit> {
+fn kind(result: Value<'_>, purpose: Purpose) -> Result<ResultKind, InvalidMessage> {
     let names = ["resultType", "isError", "task", "result", "inputRequests"];
     let [result_type, is_error, task, inner, requests] = result.pick_of_result(names).ok_or(MISSPELLED)?;
     let failed = |is_error: Option<Value<'_>>| is_error.is_some_and(Value::is_true);
@@ -256,17 +274,17 @@ fn kind(result: Value<'_>, purpose: Purpose) -> Result<ResultKind, Unfit> {
 }
 
 /// The id of a task is in the result itself since 2026-07-28, one level deeper before.
-fn became_task(result: Value<'_>, tool: &str) -> Sequel {
+fn became_task(result: Value<'_>, tool: &str) -> ForwardEffect {
     let flat = result.member("taskId");
     let id = flat.or_else(|| result.member("task")?.member("taskId"));
     id.and_then(Value::string)
-        .map_or(Sequel::Nothing, |id| Sequel::Task {
+        .map_or(ForwardEffect::Nothing, |id| ForwardEffect::Task {
             id: (&*id).into(),
             tool: tool.into(),
         })
 }
 
-fn listing(result: Value<'_>, kind: ListKind, page: Page) -> Result<Listing<'_>, Unfit> {
+fn listing(result: Value<'_>, kind: ListKind, page: Page) -> Result<Listing<'_>, InvalidMessage> {
     let (list, key) = match kind {
         ListKind::Tools => ("tools", "name"),
         ListKind::Prompts => ("prompts", "name"),
@@ -276,16 +294,16 @@ fn listing(result: Value<'_>, kind: ListKind, page: Page) -> Result<Listing<'_>,
     let [list, cursor] = result.pick_of_result([list, "nextCursor"]).ok_or(MISSPELLED)?;
     let list = list
         .filter(|list| list.kind() == ValueKind::Array)
-        .ok_or(Unfit::Invalid("the list is missing"))?;
+        .ok_or(InvalidMessage::Invalid("the list is missing"))?;
     let mut items = Vec::new();
     for item in list.items() {
         if items.len() == MOST_ITEMS {
-            return Err(Unfit::Invalid("the list is too long"));
+            return Err(InvalidMessage::Invalid("the list is too long"));
         }
         let [name] = item.pick([key]).ok_or(MISSPELLED)?;
         let name = name
             .and_then(Value::string)
-            .ok_or(Unfit::Invalid("an item of the list has no name"))?;
+            .ok_or(InvalidMessage::Invalid("an item of the list has no name"))?;
         items.push(Listed {
             name,
             definition: item.raw(),
@@ -301,7 +319,7 @@ fn listing(result: Value<'_>, kind: ListKind, page: Page) -> Result<Listing<'_>,
     })
 }
 
-fn introduction(result: Value<'_>) -> Result<Introduction<'_>, Unfit> {
+fn introduction(result: Value<'_>) -> Result<Introduction<'_>, InvalidMessage> {
     let [instructions, info] = result
         .pick_of_result(["instructions", "serverInfo"])
         .ok_or(MISSPELLED)?;
@@ -311,7 +329,7 @@ fn introduction(result: Value<'_>) -> Result<Introduction<'_>, Unfit> {
         Some(value) if !value.is_null() => Some(
             value
                 .string()
-                .ok_or(Unfit::Invalid("the instructions are not a string"))?,
+                .ok_or(InvalidMessage::Invalid("the instructions are not a string"))?,
         ),
         Some(_) | None => None,
     };

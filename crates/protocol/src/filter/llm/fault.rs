@@ -2,7 +2,7 @@
 
 use mcpmon_model::{Denial, Dialect};
 
-use crate::decode::{json::quote_into, llm::Unfit};
+use crate::decode::{json::quote_into, llm::ApiViolation};
 
 /// The reason why a request or response cannot pass.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -60,8 +60,8 @@ impl Fault {
     }
 }
 
-impl From<Unfit> for Fault {
-    fn from(unfit: Unfit) -> Self {
+impl From<ApiViolation> for Fault {
+    fn from(unfit: ApiViolation) -> Self {
         Self::malformed(unfit)
     }
 }

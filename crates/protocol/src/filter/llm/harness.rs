@@ -6,7 +6,7 @@ use super::{Body, Fault, Framing, Judge, Limits, Response};
 
 /// The outcome of a filtered response.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub(super) struct Told {
+pub(super) struct FilterOutcome {
     /// The bytes that passed.
     pub(super) out: Vec<u8>,
     /// The judged content.
@@ -15,13 +15,13 @@ pub(super) struct Told {
     pub(super) fault: Option<Fault>,
 }
 
-impl std::fmt::Debug for Told {
+impl std::fmt::Debug for FilterOutcome {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}\n{:?} {:?}", self.text(), self.said, self.fault)
     }
 }
 
-impl Told {
+impl FilterOutcome {
     pub(super) fn text(&self) -> String {
         String::from_utf8_lossy(&self.out).into_owned()
     }
@@ -104,7 +104,7 @@ pub(super) fn run<'c>(
     limits: Limits,
     chunks: impl IntoIterator<Item = &'c [u8]>,
     is_blocked: fn(&str) -> bool,
-) -> Told {
+) -> FilterOutcome {
     let mut judge = ByName {
         is_blocked,
         said: Vec::new(),
@@ -116,7 +116,7 @@ pub(super) fn run<'c>(
         fault = fault.or_else(|| response.push(chunk, &mut judge, &mut out).err());
     }
     fault = fault.or_else(|| response.finish(&mut judge, &mut out).err());
-    Told {
+    FilterOutcome {
         out,
         said: judge.said,
         fault,
@@ -129,7 +129,7 @@ pub(super) fn run_anyhow(
     framing: Framing,
     response: &[u8],
     is_blocked: fn(&str) -> bool,
-) -> Told {
+) -> FilterOutcome {
     let run = |chunks: Vec<&[u8]>| run(dialect, framing, Limits::default(), chunks, is_blocked);
     let told = run(vec![response]);
     assert_eq!(run(response.chunks(1).collect()), told, "a byte at a time");

@@ -23,7 +23,7 @@ mod reframe;
 mod request;
 mod strict;
 
-use mcpmon_model::{Dialect, LeftOut, Redaction, Spoken, Verdict};
+use mcpmon_model::{Dialect, OmittedCall, Redaction, Spoken, Verdict};
 
 pub use self::{
     fault::{Fault, error_body},
@@ -49,10 +49,10 @@ pub trait Judge {
     fn redact(&mut self, text: &str) -> Vec<Redaction>;
 
     /// These calls were left out of the response with this id, which its provider may keep with them.
-    fn left_out(&mut self, _response: &str, _calls: &[LeftOut]) {}
+    fn left_out(&mut self, _response: &str, _calls: &[OmittedCall]) {}
 
     /// Returns the calls left out of the response with this id.
-    fn unanswered(&mut self, _response: &str) -> Vec<LeftOut> {
+    fn unanswered(&mut self, _response: &str) -> Vec<OmittedCall> {
         Vec::new()
     }
 }

@@ -69,13 +69,13 @@ pub(super) fn denial() -> Denial {
 
 /// The outcome of a filtered response.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Told {
+pub(super) struct OpenaiOutcome {
     pub(super) out: String,
     pub(super) judged: Vec<String>,
     pub(super) fault: Option<Fault>,
 }
 
-impl Told {
+impl OpenaiOutcome {
     /// The JSON of its events.
     pub(super) fn events(&self) -> Vec<serde_json::Value> {
         let data = |line: &str| {
@@ -94,7 +94,7 @@ pub(super) fn told<'c>(
     framing: Framing,
     blocked: &[&'static str],
     chunks: impl IntoIterator<Item = &'c [u8]>,
-) -> Told {
+) -> OpenaiOutcome {
     let mut judge = Words {
         blocked: blocked.to_vec(),
         judged: Vec::new(),
@@ -106,7 +106,7 @@ pub(super) fn told<'c>(
         read = read.and_then(|()| response.push(chunk, &mut judge, &mut out));
     }
     read = read.and_then(|()| response.finish(&mut judge, &mut out));
-    Told {
+    OpenaiOutcome {
         out: String::from_utf8(out).unwrap(),
         judged: judge.judged,
         fault: read.err(),
@@ -123,16 +123,16 @@ pub(super) fn cuts(stream: &str) -> Vec<usize> {
 }
 
 /// A stream that comes at once, cut in two, and a byte at a time: all give the same.
-pub(super) fn streamed(dialect: Dialect, blocked: &[&'static str], stream: &str) -> Told {
+pub(super) fn streamed(dialect: Dialect, blocked: &[&'static str], stream: &str) -> OpenaiOutcome {
     cut_at(cuts(stream), dialect, blocked, stream)
 }
 
 /// The same, cut anywhere.
-pub(super) fn cut_anywhere(dialect: Dialect, blocked: &[&'static str], stream: &str) -> Told {
+pub(super) fn cut_anywhere(dialect: Dialect, blocked: &[&'static str], stream: &str) -> OpenaiOutcome {
     cut_at((0..stream.len()).collect(), dialect, blocked, stream)
 }
 
-fn cut_at(cuts: Vec<usize>, dialect: Dialect, blocked: &[&'static str], stream: &str) -> Told {
+fn cut_at(cuts: Vec<usize>, dialect: Dialect, blocked: &[&'static str], stream: &str) -> OpenaiOutcome {
     let bytes = stream.as_bytes();
     let whole = told(dialect, Framing::Events, blocked, [bytes]);
     for at in cuts {
@@ -152,6 +152,6 @@ fn cut_at(cuts: Vec<usize>, dialect: Dialect, blocked: &[&'static str], stream: 
 }
 
 /// A body that comes whole.
-pub(super) fn whole(dialect: Dialect, blocked: &[&'static str], body: &str) -> Told {
+pub(super) fn whole(dialect: Dialect, blocked: &[&'static str], body: &str) -> OpenaiOutcome {
     told(dialect, Framing::Whole, blocked, [body.as_bytes()])
 }

@@ -91,8 +91,8 @@ pub(super) fn value<'t>(object: Value<'t>, known: &'static str) -> Result<Option
 }
 
 /// The members that stand for these names, found in one pass.
-pub(super) fn find<'t, const N: usize>(object: Value<'t>, known: [&'static str; N]) -> [Found<'t>; N] {
-    let mut found = known.map(Found::none);
+pub(super) fn find<'t, const N: usize>(object: Value<'t>, known: [&'static str; N]) -> [FoundMember<'t>; N] {
+    let mut found = known.map(FoundMember::none);
     for member in object.members() {
         for found in &mut found {
             found.see(member);
@@ -104,13 +104,13 @@ pub(super) fn find<'t, const N: usize>(object: Value<'t>, known: [&'static str; 
 /// The member found for a name in an object. Two members for one name are a fault only if the caller asks for
 /// the value.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Found<'t> {
+pub(super) struct FoundMember<'t> {
     known: &'static str,
     member: Option<Member<'t>>,
     is_twice: bool,
 }
 
-impl<'t> Found<'t> {
+impl<'t> FoundMember<'t> {
     const fn none(known: &'static str) -> Self {
         Self {
             known,
@@ -162,8 +162,8 @@ impl<'t> Members<'t> {
     }
 
     /// Finds the member for this name.
-    pub(super) fn find(&self, known: &'static str) -> Found<'t> {
-        let mut found = Found::none(known);
+    pub(super) fn find(&self, known: &'static str) -> FoundMember<'t> {
+        let mut found = FoundMember::none(known);
         for member in &self.0 {
             found.see(*member);
         }
@@ -178,7 +178,7 @@ pub(super) fn text<'t>(object: Value<'t>, known: &'static str) -> Result<Option<
 
 /// The items of the array that stands for `known`; none where there is none.
 ///
-/// What is no array some readers still take items from.
+/// A value that is not an array is a fault, because some readers take items from it.
 pub(super) fn items<'t>(
     object: Value<'t>,
     known: &'static str,
@@ -266,7 +266,7 @@ mod tests {
     #[test]
     fn two_spellings_are_a_fault_only_of_what_is_looked_up() {
         let json = br#"{"type":"text","Text":"a","text":"b","content":null}"#;
-        let said = |found: Found<'_>| found.text().map(|text| text.map(Cow::into_owned)).ok();
+        let said = |found: FoundMember<'_>| found.text().map(|text| text.map(Cow::into_owned)).ok();
         let expected = [Some(Some("text".to_owned())), None, Some(None), Some(None)];
         let names = ["type", "text", "content", "name"];
         read(json, |document, _| {

@@ -60,9 +60,9 @@ fn may_have(text: &str) -> bool {
 }
 
 fn of_tool(tool: Value<'_>) -> Vec<Annotation> {
-    let mut found = Found::default();
+    let mut found = FoundAnnotations::default();
     if let Some(schema) = last(tool, "inputSchema") {
-        found.schema(schema, Place::Root, &mut Vec::new());
+        found.schema(schema, SchemaPlace::Root, &mut Vec::new());
     }
     if found.is_broken {
         return Vec::new();
@@ -75,7 +75,7 @@ fn of_tool(tool: Value<'_>) -> Vec<Annotation> {
 
 /// The place of a schema within another one.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum SchemaPlace {
     Root,
     /// Behind names of properties alone: its value is at one place in the arguments, or nowhere.
     Property,
@@ -84,14 +84,14 @@ enum Place {
 }
 
 #[derive(Default)]
-struct Found {
+struct FoundAnnotations {
     annotations: BTreeMap<Box<str>, Vec<Box<str>>>,
     is_broken: bool,
 }
 
-impl Found {
+impl FoundAnnotations {
     /// Walks a schema and those in it: as deep as the text, which is capped.
-    fn schema<'t>(&mut self, schema: Value<'t>, place: Place, path: &mut Vec<&'t str>) {
+    fn schema<'t>(&mut self, schema: Value<'t>, place: SchemaPlace, path: &mut Vec<&'t str>) {
         for member in schema.members() {
             match member.name {
                 MARK => self.mark(schema, member.value, place, path),
@@ -104,25 +104,25 @@ impl Found {
                 }
                 "$defs" | "definitions" | "dependentSchemas" | "patternProperties" => {
                     for named in member.value.members() {
-                        self.schema(named.value, Place::Elsewhere, path);
+                        self.schema(named.value, SchemaPlace::Elsewhere, path);
                     }
                 }
                 // Values, no schemas.
                 "const" | "default" | "enum" | "examples" => {}
                 _ if member.value.kind() == ValueKind::Array => {
                     for item in member.value.items() {
-                        self.schema(item, Place::Elsewhere, path);
+                        self.schema(item, SchemaPlace::Elsewhere, path);
                     }
                 }
-                _ => self.schema(member.value, Place::Elsewhere, path),
+                _ => self.schema(member.value, SchemaPlace::Elsewhere, path),
             }
         }
     }
 
-    fn mark(&mut self, schema: Value<'_>, mark: Value<'_>, place: Place, path: &[&str]) {
+    fn mark(&mut self, schema: Value<'_>, mark: Value<'_>, place: SchemaPlace, path: &[&str]) {
         let kind = last(schema, "type").and_then(Value::string);
         let header = mark.string().filter(|header| is_token(header));
-        let (Some(header), Place::Property) = (header, place) else {
+        let (Some(header), SchemaPlace::Property) = (header, place) else {
             self.is_broken = true;
             return;
         };
@@ -143,7 +143,7 @@ impl Found {
     }
 }
 
-impl Place {
+impl SchemaPlace {
     const fn below(self) -> Self {
         match self {
             Self::Root | Self::Property => Self::Property,

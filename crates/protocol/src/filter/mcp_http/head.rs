@@ -1,7 +1,7 @@
-//! The headers of a request that repeat parts of its body, and whether they say what it does.
+//! The headers of a request that repeat parts of its body, and the check that both agree.
 //!
-//! What is judged is the body. Others on the way may go by the headers, and so may the server: where the two differ
-//! nobody can say what was asked.
+//! The body is judged. Intermediaries and the server may use the headers instead: if the two differ, it is unknown
+//! which request the server executes.
 
 use std::borrow::Cow;
 
@@ -168,7 +168,7 @@ impl<'a> Head<'a> {
     ///
     /// # Errors
     ///
-    /// How they do not.
+    /// Returns the difference between headers and body.
     pub(super) fn check(&self, envelope: &Envelope<'_>, known: &[Annotation]) -> Result<(), String> {
         let told = version(envelope.whole);
         let era = told.as_deref().map_or(Era::Handshake, era_of).max(self.era());

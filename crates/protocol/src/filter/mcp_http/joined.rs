@@ -2,13 +2,13 @@
 
 /// Messages and arrays of them, as one array where there is more than one message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Joined {
+pub(super) struct JoinedMessages {
     text: String,
     /// True for an array whose end is not written yet.
     is_array: bool,
 }
 
-impl Joined {
+impl JoinedMessages {
     /// Starts an array, which stays one however few items it gets.
     pub(super) fn array() -> Self {
         Self {
@@ -59,7 +59,7 @@ mod tests {
     #[test_case(&["[{},{}]"] => "[{},{}]"; "an array")]
     #[test_case(&["[{}]", "{}", " [ {} , {} ] "] => "[{},{},{} , {}]"; "arrays and one")]
     fn bodies(texts: &[&str]) -> String {
-        let mut joined = Joined::default();
+        let mut joined = JoinedMessages::default();
         assert!(joined.is_empty());
         for text in texts {
             joined.add(text);
@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn a_batch_stays_one() {
-        let mut joined = Joined::array();
+        let mut joined = JoinedMessages::array();
         assert!(joined.is_empty());
         joined.add("{}");
         assert_eq!(joined.finish(), "[{}]");

@@ -21,7 +21,7 @@ const LONGEST: usize = 8 << 10;
 
 /// The knowledge shared by all sessions of one caller at one server. Clones share it.
 #[derive(Clone, Debug, Default)]
-pub struct Learned(Arc<Mutex<Known>>);
+pub struct ServerKnowledge(Arc<Mutex<Known>>);
 
 #[derive(Debug)]
 struct Known {
@@ -38,7 +38,7 @@ impl Default for Known {
     }
 }
 
-impl Learned {
+impl ServerKnowledge {
     /// The headers that a tool wants, as far as a list said so.
     pub(super) fn annotations(&self, tool: &str) -> Option<Arc<[Annotation]>> {
         self.lock().tools.get(tool).cloned()

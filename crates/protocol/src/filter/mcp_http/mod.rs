@@ -1,8 +1,8 @@
 //! MCP over HTTP: a request whole, a response as it comes.
 //!
-//! What a client posts and cannot be read strictly, or is not what its headers say, never reaches the server. What the
-//! server answers is judged message by message, wherever a message stands: in a JSON body, in an event of a stream, in
-//! the text of an error that clients hand on. Comments, `retry:` and empty events pass as they come.
+//! A post that cannot be parsed strictly, or contradicts its headers, never reaches the server. The server's answer is
+//! judged message by message, wherever a message stands: in a JSON body, in an event of a stream, in the text of an
+//! error that clients pass to the model. Comments, `retry:` and empty events pass as they come.
 
 mod annotations;
 mod fault;
@@ -25,7 +25,7 @@ use self::post::BodyExit;
 pub use self::{
     fault::{Fault, error_body},
     head::Head,
-    learned::Learned,
+    learned::ServerKnowledge,
     legacy::{Endpoint, endpoint},
     output::Output,
     post::{Answer, Forward, Posted, Waiting},
@@ -35,7 +35,7 @@ pub use self::{
 pub use super::{called::called, message::Judge, own::Listed};
 use super::{
     message::{Reader, Spoken},
-    own::Own,
+    own::OwnRequests,
 };
 pub use crate::{decode::Limits, rewrite::oauth::Resource};
 use crate::{
@@ -49,8 +49,8 @@ use crate::{
 pub struct Session {
     limits: Limits,
     reader: Reader,
-    learned: Learned,
-    own: Own,
+    learned: ServerKnowledge,
+    own: OwnRequests,
     /// Everything is answered on one stream.
     is_legacy: bool,
 }
@@ -58,19 +58,19 @@ pub struct Session {
 impl Session {
     /// A session in which nothing was said yet. Sessions of one caller at one server share what they have `learned`.
     #[must_use]
-    pub fn new(limits: Limits, learned: Learned) -> Self {
+    pub fn new(limits: Limits, learned: ServerKnowledge) -> Self {
         Self {
             limits,
             reader: Reader::new(limits, Dialogue::with_repetitions(limits)),
             learned,
-            own: Own::default(),
+            own: OwnRequests::default(),
             is_legacy: false,
         }
     }
 
     /// A session of the transport of 2024-11-05, in which all answers come on the stream it began with.
     #[must_use]
-    pub fn legacy(limits: Limits, learned: Learned) -> Self {
+    pub fn legacy(limits: Limits, learned: ServerKnowledge) -> Self {
         Self {
             is_legacy: true,
             ..Self::new(limits, learned)

@@ -5,12 +5,12 @@ use std::{collections::BTreeSet, sync::Arc};
 use mcpmon_model::{Era, Incident, RequestId, Timestamp};
 
 use super::{
-    super::message::{Admission, Exit, Stray, Why},
+    super::message::{AnswerReason, Exit, MessageHandling, NonMessage},
     Session,
     annotations::Annotation,
     head::{Head, last},
-    joined::Joined,
-    learned::Learned,
+    joined::JoinedMessages,
+    learned::ServerKnowledge,
 };
 use crate::{
     decode::{
@@ -97,12 +97,12 @@ impl Answer {
 /// A body that a client posted, and what comes of it.
 pub(super) struct BodyExit<'h> {
     head: &'h Head<'h>,
-    learned: &'h Learned,
+    learned: &'h ServerKnowledge,
     /// Ids of questions of our own, which no client may use meanwhile.
     own: &'h BTreeSet<RequestId>,
     incidents: &'h mut Vec<Incident>,
-    goes_on: Option<Passage>,
-    answers: Vec<(String, Why)>,
+    goes_on: Option<ForwardedBody>,
+    answers: Vec<(String, AnswerReason)>,
     mismatch: Option<String>,
     asked: Vec<RequestId>,
     /// The id of the message whose turn it is.
@@ -115,15 +115,15 @@ pub(super) struct BodyExit<'h> {
 }
 
 /// The form in which a body is forwarded.
-pub(super) enum Passage {
+pub(super) enum ForwardedBody {
     AsItCame,
-    Instead(Joined),
+    Instead(JoinedMessages),
 }
 
 impl<'h> BodyExit<'h> {
     pub(super) fn new(
         head: &'h Head<'h>,
-        learned: &'h Learned,
+        learned: &'h ServerKnowledge,
         own: &'h BTreeSet<RequestId>,
         incidents: &'h mut Vec<Incident>,
     ) -> Self {
@@ -163,8 +163,8 @@ impl<'h> BodyExit<'h> {
         };
         let known = self.annotations.as_deref().unwrap_or_default();
         let (body, headers) = match goes_on {
-            Passage::AsItCame => (None, Vec::new()),
-            Passage::Instead(text) => {
+            ForwardedBody::AsItCame => (None, Vec::new()),
+            ForwardedBody::Instead(text) => {
                 let anew = text.finish();
                 let headers = self.head.rewritten(body, &anew, known);
                 (Some(anew.into_bytes()), headers)
@@ -214,18 +214,18 @@ impl<'h> BodyExit<'h> {
 }
 
 /// The response to a request of which nothing goes on.
-fn answer(answers: Vec<(String, Why)>, is_batch: bool) -> Answer {
+fn answer(answers: Vec<(String, AnswerReason)>, is_batch: bool) -> Answer {
     if answers.is_empty() {
         return Answer {
             status: 202,
             body: Vec::new(),
         };
     }
-    let is_judged = answers.iter().any(|(_, why)| *why == Why::Stopped);
+    let is_judged = answers.iter().any(|(_, why)| *why == AnswerReason::Stopped);
     let mut joined = if is_batch {
-        Joined::array()
+        JoinedMessages::array()
     } else {
-        Joined::default()
+        JoinedMessages::default()
     };
     for (text, _) in answers {
         joined.add(&text);
@@ -238,30 +238,30 @@ fn answer(answers: Vec<(String, Why)>, is_batch: bool) -> Answer {
 
 impl Exit for BodyExit<'_> {
     fn as_it_came(&mut self) {
-        self.goes_on = Some(Passage::AsItCame);
+        self.goes_on = Some(ForwardedBody::AsItCame);
     }
 
     fn instead(&mut self, text: &str) {
         match &mut self.goes_on {
-            Some(Passage::Instead(joined)) => joined.add(text),
-            Some(Passage::AsItCame) | None => {
+            Some(ForwardedBody::Instead(joined)) => joined.add(text),
+            Some(ForwardedBody::AsItCame) | None => {
                 let mut joined = if self.is_batch {
-                    Joined::array()
+                    JoinedMessages::array()
                 } else {
-                    Joined::default()
+                    JoinedMessages::default()
                 };
                 joined.add(text);
-                self.goes_on = Some(Passage::Instead(joined));
+                self.goes_on = Some(ForwardedBody::Instead(joined));
             }
         }
     }
 
-    fn answer(&mut self, text: &str, why: Why) {
+    fn answer(&mut self, text: &str, why: AnswerReason) {
         self.turn = None;
         self.answers.push((text.to_owned(), why));
     }
 
-    fn divert(&mut self, _what: Stray<'_>) {}
+    fn divert(&mut self, _what: NonMessage<'_>) {}
 
     fn incident(&mut self, incident: Incident) {
         self.is_unasked |= matches!(incident, Incident::Unasked { .. });
@@ -276,12 +276,12 @@ impl Exit for BodyExit<'_> {
         // Where there are no batches, an answer is no array either.
         self.is_batch = false;
         self.answers
-            .push((refusal(None, Fault::Request, &cause), Why::Refused));
+            .push((refusal(None, Fault::Request, &cause), AnswerReason::Refused));
         self.incidents.push(Incident::Unparsable { cause });
         false
     }
 
-    fn admits(&mut self, envelope: &Envelope<'_>) -> Admission {
+    fn admits(&mut self, envelope: &Envelope<'_>) -> MessageHandling {
         self.asked.extend(self.turn.take());
         let asks = matches!(envelope.payload, Payload::Method { .. });
         let id = envelope.id.as_ref().filter(|_| asks);
@@ -290,19 +290,19 @@ impl Exit for BodyExit<'_> {
             let known = self.annotations.as_deref().unwrap_or_default();
             if let Err(cause) = self.head.check(envelope, known) {
                 self.disagree(id, cause);
-                return Admission::Refused;
+                return MessageHandling::Refused;
             }
         }
         if let Some(id) = id.filter(|id| self.own.contains(id)) {
             let cause = "another request with this id waits for its answer";
             self.answers
-                .push((refusal(Some(id), Fault::Request, cause), Why::Refused));
-            return Admission::Refused;
+                .push((refusal(Some(id), Fault::Request, cause), AnswerReason::Refused));
+            return MessageHandling::Refused;
         }
         if let (Some(id), Some(tool)) = (id, self.task_of(envelope)) {
             self.tasks.push((id.clone(), tool));
         }
         self.turn = id.cloned();
-        Admission::Goes
+        MessageHandling::Goes
     }
 }

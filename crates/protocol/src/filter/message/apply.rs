@@ -3,13 +3,13 @@
 use mcpmon_model::{Content, Denial, FromServer, Message, Verdict};
 
 use crate::{
-    decode::{jsonrpc::Envelope, mcp::Shape},
+    decode::{jsonrpc::Envelope, mcp::ResultShape},
     rewrite::{Stopped, stop, with_redactions, without_instructions, without_items},
 };
 
 /// The form in which a message passes.
 #[derive(Debug)]
-pub(super) enum Applied {
+pub(super) enum AppliedVerdict {
     /// The message passes as it is.
     AsIs,
     /// The message passes without a part of it, or with another part in its place.
@@ -22,12 +22,12 @@ pub(super) enum Applied {
 pub(super) fn apply(
     envelope: &Envelope<'_>,
     message: &Message<'_>,
-    shape: Shape,
+    shape: ResultShape,
     verdict: &Verdict,
-) -> Applied {
+) -> AppliedVerdict {
     let less = match (verdict, &message.content) {
-        (Verdict::Allow, _) => return Applied::AsIs,
-        (Verdict::Hide(hidden), _) if hidden.is_empty() => return Applied::AsIs,
+        (Verdict::Allow, _) => return AppliedVerdict::AsIs,
+        (Verdict::Hide(hidden), _) if hidden.is_empty() => return AppliedVerdict::AsIs,
         (Verdict::Hide(hidden), Content::Server(FromServer::Listing(listing))) => {
             without_items(envelope, listing.kind, hidden, message.era)
         }
@@ -37,12 +37,14 @@ pub(super) fn apply(
             without_instructions(envelope)
         }
         (Verdict::Redact(redactions), said) => with_redactions(envelope, said, redactions),
-        (Verdict::Block(denial), _) => return Applied::Stopped(stop(envelope, message, shape, denial)),
+        (Verdict::Block(denial), _) => {
+            return AppliedVerdict::Stopped(stop(envelope, message, shape, denial));
+        }
         (Verdict::Hide(_) | Verdict::StripInstructions, _) => None,
     };
     less.map_or_else(
-        || Applied::Stopped(stop(envelope, message, shape, &unfit())),
-        Applied::Less,
+        || AppliedVerdict::Stopped(stop(envelope, message, shape, &unfit())),
+        AppliedVerdict::Less,
     )
 }
 

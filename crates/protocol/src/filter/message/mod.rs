@@ -23,7 +23,7 @@ pub(super) trait Exit {
     fn instead(&mut self, text: &str);
 
     /// This goes back to whoever sent the text.
-    fn answer(&mut self, text: &str, why: Why);
+    fn answer(&mut self, text: &str, why: AnswerReason);
 
     /// No answer to this request can come any more: what says so follows.
     fn gave_up(&mut self, _id: &RequestId) {}
@@ -35,7 +35,7 @@ pub(super) trait Exit {
     }
 
     /// The text is no message, or a part of it is none.
-    fn divert(&mut self, what: Stray<'_>);
+    fn divert(&mut self, what: NonMessage<'_>);
 
     /// Something happened that no message tells.
     fn incident(&mut self, incident: Incident);
@@ -46,14 +46,14 @@ pub(super) trait Exit {
     }
 
     /// Decides what happens to a message before it is judged.
-    fn admits(&mut self, _envelope: &Envelope<'_>) -> Admission {
-        Admission::Goes
+    fn admits(&mut self, _envelope: &Envelope<'_>) -> MessageHandling {
+        MessageHandling::Goes
     }
 }
 
 /// The reason for an answer of our own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Why {
+pub(super) enum AnswerReason {
     /// The message was judged and stopped.
     Stopped,
     /// The message cannot pass, whatever the judgement.
@@ -62,7 +62,7 @@ pub(super) enum Why {
 
 /// Text that is not a message.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Stray<'t> {
+pub(super) enum NonMessage<'t> {
     /// The whole text, as it came.
     All,
     /// This part of it.
@@ -71,7 +71,7 @@ pub(super) enum Stray<'t> {
 
 /// The treatment of a message, whatever the judgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Admission {
+pub(super) enum MessageHandling {
     /// The judgement decides.
     Goes,
     /// The message is judged, and goes no further.

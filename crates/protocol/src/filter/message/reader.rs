@@ -3,9 +3,9 @@
 use mcpmon_model::{Content, Era, FromServer, Incident, Message, Side, Timestamp, Verdict};
 
 use super::{
-    Exit, Judge, Stray, Why,
+    AnswerReason, Exit, Judge, NonMessage,
     again::LastList,
-    apply::{Applied, apply},
+    apply::{AppliedVerdict, apply},
     turn::Turn,
 };
 use crate::{
@@ -13,7 +13,7 @@ use crate::{
         Limits,
         json::{Doubt, LoneSurrogate, Scanner, canonical},
         jsonrpc::Envelope,
-        mcp::{Dialogue, Shape},
+        mcp::{Dialogue, ResultShape},
         outline::MessageOutline,
     },
     rewrite::{Fault, Stopped, refusal},
@@ -89,14 +89,16 @@ impl Reader {
         let scan = self.scanner.scan(text, LoneSurrogate::Refuse);
         let envelope = scan.ok().map(|scan| Envelope::read(scan.document.root()));
         let Some(Ok(envelope)) = envelope else {
-            exit.divert(Stray::All);
+            exit.divert(NonMessage::All);
             return true;
         };
-        match apply(&envelope, &message, Shape::Other, &verdict) {
-            Applied::AsIs => exit.as_it_came(),
-            Applied::Less(text) | Applied::Stopped(Stopped::ToReceiver(text)) => exit.instead(&text),
-            Applied::Stopped(Stopped::ToSender(text)) => exit.answer(&text, Why::Stopped),
-            Applied::Stopped(Stopped::Dropped) => {}
+        match apply(&envelope, &message, ResultShape::Other, &verdict) {
+            AppliedVerdict::AsIs => exit.as_it_came(),
+            AppliedVerdict::Less(text) | AppliedVerdict::Stopped(Stopped::ToReceiver(text)) => {
+                exit.instead(&text)
+            }
+            AppliedVerdict::Stopped(Stopped::ToSender(text)) => exit.answer(&text, AnswerReason::Stopped),
+            AppliedVerdict::Stopped(Stopped::Dropped) => {}
         }
         true
     }
@@ -142,7 +144,7 @@ impl Reader {
         let limit = self.limits.max_line;
         exit.incident(Incident::TooLong { side, limit });
         let cause = format!("the message is longer than {limit} bytes");
-        let unread = Unread {
+        let unread = UnreadMessage {
             side,
             outline: text,
             fault: Fault::Request,
@@ -153,7 +155,7 @@ impl Reader {
 }
 
 /// A text that nobody reads any further.
-pub(super) struct Unread<'u> {
+pub(super) struct UnreadMessage<'u> {
     pub(super) side: Side,
     pub(super) outline: &'u MessageOutline,
     /// The JSON-RPC error with which a request is refused.
@@ -161,7 +163,7 @@ pub(super) struct Unread<'u> {
     pub(super) cause: &'u str,
 }
 
-impl Unread<'_> {
+impl UnreadMessage<'_> {
     /// Tells the side that waits for an answer that none comes. Where the text does not say for which request, nobody is
     /// told: an answer to another request is worse than none.
     pub(super) fn tell_who_waits(&self, dialogue: &mut Dialogue, exit: &mut dyn Exit) {
@@ -173,7 +175,7 @@ impl Unread<'_> {
         }
         let asked = self.outline.asked();
         if asked.is_some() || self.side == Side::Client {
-            exit.answer(&refusal(asked, self.fault, self.cause), Why::Refused);
+            exit.answer(&refusal(asked, self.fault, self.cause), AnswerReason::Refused);
         }
     }
 }

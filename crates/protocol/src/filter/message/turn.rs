@@ -3,17 +3,17 @@
 use mcpmon_model::{Era, Incident, RequestId, Side, Timestamp};
 
 use super::{
-    Admission, Exit, Judge, Stray, Why,
+    AnswerReason, Exit, Judge, MessageHandling, NonMessage,
     again::LastList,
-    apply::{Applied, apply},
-    reader::Unread,
+    apply::{AppliedVerdict, apply},
+    reader::UnreadMessage,
 };
 use crate::{
     decode::{
         Limits,
         json::{Document, Malformed, Value, ValueKind},
         jsonrpc::{Envelope, Invalid, Payload},
-        mcp::{Dialogue, Reading, Unfit},
+        mcp::{Dialogue, InvalidMessage, Reading},
         outline::MessageOutline,
     },
     rewrite::{Fault, Stopped, refusal},
@@ -32,7 +32,7 @@ pub(super) struct Turn<'r, 'j> {
 }
 
 /// The form in which a message, or an item of a batch, passes.
-enum Passage<'t> {
+enum ForwardedMessage<'t> {
     AsIs(Value<'t>),
     Instead(String),
     Nothing,
@@ -46,9 +46,9 @@ impl Turn<'_, '_> {
             return self.batch(root, anew);
         }
         match self.message(root) {
-            Passage::AsIs(_) => self.unchanged(anew),
-            Passage::Instead(text) => self.exit.instead(&text),
-            Passage::Nothing => {}
+            ForwardedMessage::AsIs(_) => self.unchanged(anew),
+            ForwardedMessage::Instead(text) => self.exit.instead(&text),
+            ForwardedMessage::Nothing => {}
         }
     }
 
@@ -61,7 +61,7 @@ impl Turn<'_, '_> {
                 Some(_) => format!("the answer cannot be read: {cause}"),
                 None => cause.clone(),
             };
-            let unread = Unread {
+            let unread = UnreadMessage {
                 side: self.side,
                 outline: &outline,
                 fault: Fault::Parse,
@@ -71,7 +71,7 @@ impl Turn<'_, '_> {
         }
         match self.side {
             Side::Client => self.exit.incident(Incident::Unparsable { cause }),
-            Side::Server => self.exit.divert(Stray::All),
+            Side::Server => self.exit.divert(NonMessage::All),
         }
     }
 
@@ -101,11 +101,11 @@ impl Turn<'_, '_> {
         let mut pieces = String::new();
         for item in batch.items() {
             let passage = self.message(item);
-            unchanged &= matches!(passage, Passage::AsIs(_));
+            unchanged &= matches!(passage, ForwardedMessage::AsIs(_));
             let piece = match &passage {
-                Passage::AsIs(value) => value.text(),
-                Passage::Instead(text) => text,
-                Passage::Nothing => continue,
+                ForwardedMessage::AsIs(value) => value.text(),
+                ForwardedMessage::Instead(text) => text,
+                ForwardedMessage::Nothing => continue,
             };
             pieces.push(if pieces.is_empty() { '[' } else { ',' });
             pieces.push_str(piece);
@@ -147,28 +147,28 @@ impl Turn<'_, '_> {
                 let cause = cause.to_owned();
                 self.exit.incident(Incident::Unparsable { cause });
             }
-            Side::Server => self.exit.divert(Stray::All),
+            Side::Server => self.exit.divert(NonMessage::All),
         }
     }
 
     /// One message: read, judged, and dealt with, but for what goes on in its place.
-    fn message<'t>(&mut self, value: Value<'t>) -> Passage<'t> {
+    fn message<'t>(&mut self, value: Value<'t>) -> ForwardedMessage<'t> {
         let envelope = match Envelope::read(value) {
             Ok(envelope) => envelope,
             Err(invalid) => {
                 self.invalid(value, &invalid);
-                return Passage::Nothing;
+                return ForwardedMessage::Nothing;
             }
         };
         let admission = self.exit.admits(&envelope);
-        if admission == Admission::Refused {
-            return Passage::Nothing;
+        if admission == MessageHandling::Refused {
+            return ForwardedMessage::Nothing;
         }
         let reading = match self.dialogue.read(self.side, self.era, &envelope) {
             Ok(reading) => reading,
             Err(unfit) => {
                 self.unfit(&envelope, unfit, admission);
-                return Passage::Nothing;
+                return ForwardedMessage::Nothing;
             }
         };
         let Reading {
@@ -178,23 +178,25 @@ impl Turn<'_, '_> {
         } = reading;
         let verdict = (self.judge)(&message);
         let passage = match apply(&envelope, &message, shape, &verdict) {
-            Applied::AsIs => {
+            AppliedVerdict::AsIs => {
                 self.last_list.note(&envelope, &message);
-                Passage::AsIs(value)
+                ForwardedMessage::AsIs(value)
             }
-            Applied::Less(text) => Passage::Instead(text),
-            Applied::Stopped(_) if admission == Admission::Ours => return Passage::Nothing,
-            Applied::Stopped(Stopped::ToReceiver(text)) => return Passage::Instead(text),
-            Applied::Stopped(Stopped::ToSender(text)) => {
-                self.exit.answer(&text, Why::Stopped);
-                return Passage::Nothing;
+            AppliedVerdict::Less(text) => ForwardedMessage::Instead(text),
+            AppliedVerdict::Stopped(_) if admission == MessageHandling::Ours => {
+                return ForwardedMessage::Nothing;
             }
-            Applied::Stopped(Stopped::Dropped) => return Passage::Nothing,
+            AppliedVerdict::Stopped(Stopped::ToReceiver(text)) => return ForwardedMessage::Instead(text),
+            AppliedVerdict::Stopped(Stopped::ToSender(text)) => {
+                self.exit.answer(&text, AnswerReason::Stopped);
+                return ForwardedMessage::Nothing;
+            }
+            AppliedVerdict::Stopped(Stopped::Dropped) => return ForwardedMessage::Nothing,
         };
         self.dialogue.went_on(self.now, self.side, envelope.id, sequel);
         match admission {
-            Admission::Ours => Passage::Nothing,
-            Admission::Goes | Admission::Refused => passage,
+            MessageHandling::Ours => ForwardedMessage::Nothing,
+            MessageHandling::Goes | MessageHandling::Refused => passage,
         }
     }
 
@@ -210,35 +212,35 @@ impl Turn<'_, '_> {
             Side::Client => {
                 self.unparsable(invalid.id.as_ref(), Fault::Request, invalid.cause.to_owned());
             }
-            Side::Server => self.exit.divert(Stray::Part(value.text())),
+            Side::Server => self.exit.divert(NonMessage::Part(value.text())),
         }
     }
 
     /// A message without a meaning, or at the wrong time.
-    fn unfit(&mut self, envelope: &Envelope<'_>, unfit: Unfit, admission: Admission) {
+    fn unfit(&mut self, envelope: &Envelope<'_>, unfit: InvalidMessage, admission: MessageHandling) {
         let id = envelope.id.as_ref();
         match (unfit, self.side, id) {
-            (Unfit::Refused(cause), side, Some(id)) => {
+            (InvalidMessage::Refused(cause), side, Some(id)) => {
                 self.refuse(Some(id), Fault::Request, cause);
                 let id = id.clone();
                 self.exit.incident(Incident::Refused { side, id, cause });
             }
-            (Unfit::Unasked, side, Some(id)) => {
+            (InvalidMessage::Unasked, side, Some(id)) => {
                 let id = id.clone();
                 self.exit.incident(Incident::Unasked { side, id });
             }
-            (Unfit::Invalid(cause) | Unfit::Refused(cause), Side::Client, _) => {
+            (InvalidMessage::Invalid(cause) | InvalidMessage::Refused(cause), Side::Client, _) => {
                 self.unparsable(id, Fault::Request, cause.to_owned());
             }
-            (Unfit::Invalid(cause) | Unfit::Refused(cause), Side::Server, _) => {
+            (InvalidMessage::Invalid(cause) | InvalidMessage::Refused(cause), Side::Server, _) => {
                 // Its request waits no longer: the dialogue has taken it.
                 let answers = !matches!(envelope.payload, Payload::Method { .. });
-                if answers && admission != Admission::Ours {
+                if answers && admission != MessageHandling::Ours {
                     self.exit.instead(&refusal(id, Fault::Answer, cause));
                 }
-                self.exit.divert(Stray::Part(envelope.whole.text()));
+                self.exit.divert(NonMessage::Part(envelope.whole.text()));
             }
-            (Unfit::Unasked, _, None) => {}
+            (InvalidMessage::Unasked, _, None) => {}
         }
     }
 
@@ -250,7 +252,8 @@ impl Turn<'_, '_> {
 
     /// Tells the sender that this cannot go on.
     fn refuse(&mut self, id: Option<&RequestId>, fault: Fault, cause: &str) {
-        self.exit.answer(&refusal(id, fault, cause), Why::Refused);
+        self.exit
+            .answer(&refusal(id, fault, cause), AnswerReason::Refused);
     }
 
     /// Tells the other side that what it waits for will not come; whether it waited.

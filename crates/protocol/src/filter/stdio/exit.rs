@@ -3,12 +3,12 @@
 use mcpmon_model::{Incident, RequestId, Side};
 
 use super::{
-    super::message::{Admission, Exit, Stray, Why},
+    super::message::{AnswerReason, Exit, MessageHandling, NonMessage},
     Output,
 };
 use crate::{
     decode::jsonrpc::{Envelope, Payload},
-    filter::own::Own,
+    filter::own::OwnRequests,
 };
 
 /// A line that `side` wrote, and what is to be written because of it.
@@ -17,14 +17,19 @@ pub(super) struct LineExit<'o> {
     /// All of it, with its terminator.
     line: &'o [u8],
     /// Questions of our own, whose answers go to no client.
-    own: Option<&'o Own>,
+    own: Option<&'o OwnRequests>,
     /// True if the next line is one of our own.
     is_own: bool,
     out: &'o mut Output,
 }
 
 impl<'o> LineExit<'o> {
-    pub(super) const fn new(side: Side, line: &'o [u8], own: Option<&'o Own>, out: &'o mut Output) -> Self {
+    pub(super) const fn new(
+        side: Side,
+        line: &'o [u8],
+        own: Option<&'o OwnRequests>,
+        out: &'o mut Output,
+    ) -> Self {
         Self {
             side,
             line,
@@ -51,7 +56,7 @@ impl Exit for LineExit<'_> {
         self.out.forward_line(self.side, text);
     }
 
-    fn answer(&mut self, text: &str, _why: Why) {
+    fn answer(&mut self, text: &str, _why: AnswerReason) {
         self.out.answer(self.side, text);
     }
 
@@ -59,17 +64,17 @@ impl Exit for LineExit<'_> {
         self.is_own = self.is_ours(id);
     }
 
-    fn admits(&mut self, envelope: &Envelope<'_>) -> Admission {
+    fn admits(&mut self, envelope: &Envelope<'_>) -> MessageHandling {
         match (&envelope.payload, &envelope.id) {
-            (Payload::Result(_) | Payload::Error(_), Some(id)) if self.is_ours(id) => Admission::Ours,
-            _ => Admission::Goes,
+            (Payload::Result(_) | Payload::Error(_), Some(id)) if self.is_ours(id) => MessageHandling::Ours,
+            _ => MessageHandling::Goes,
         }
     }
 
-    fn divert(&mut self, what: Stray<'_>) {
+    fn divert(&mut self, what: NonMessage<'_>) {
         match what {
-            Stray::All => self.out.divert(self.line),
-            Stray::Part(text) => self.out.divert(text.as_bytes()),
+            NonMessage::All => self.out.divert(self.line),
+            NonMessage::Part(text) => self.out.divert(text.as_bytes()),
         }
     }
 

@@ -9,7 +9,7 @@ use crate::{
     decode::{Limits, mcp::Dialogue},
     filter::{
         called::calls,
-        own::{Listed, Own},
+        own::{Listed, OwnRequests},
     },
 };
 
@@ -31,7 +31,7 @@ pub type Knows<'k> = dyn FnMut(&str) -> bool + 'k;
 #[derive(Debug)]
 pub(super) struct Lists {
     bounds: OwnLists,
-    pub(super) own: Own,
+    pub(super) own: OwnRequests,
     asking: Option<Asking>,
     /// The time the last request ended.
     over: Option<Timestamp>,
@@ -54,7 +54,7 @@ impl Lists {
     pub(super) fn new(bounds: OwnLists) -> Self {
         Self {
             bounds,
-            own: Own::default(),
+            own: OwnRequests::default(),
             asking: None,
             over: None,
         }
@@ -69,8 +69,8 @@ impl Lists {
         self.asking.is_some()
     }
 
-    /// Asks for the tools of the server where `line` calls one that is not known, unless that was done a moment ago.
-    /// Whether it did: the line waits then, with all that is behind it.
+    /// Requests the tools of the server if `line` calls an unknown one, unless they were requested a moment ago. Returns
+    /// whether they are requested: then the line waits, with all lines behind it.
     pub(super) fn ask_about(
         &mut self,
         now: Timestamp,
@@ -143,7 +143,7 @@ impl Lists {
 
 /// Asks for a page of tools.
 fn page(
-    own: &mut Own,
+    own: &mut OwnRequests,
     now: Timestamp,
     dialogue: &mut Dialogue,
     cursor: Option<&str>,

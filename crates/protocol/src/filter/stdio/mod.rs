@@ -1,7 +1,7 @@
 //! MCP over a server's standard streams: a message a line.
 //!
-//! What the client says and cannot be read strictly never reaches the server; what the server says and is no message
-//! never reaches the client.
+//! A client's line that cannot be parsed strictly never reaches the server; a server's line that is not a message never
+//! reaches the client.
 
 mod exit;
 mod lists;

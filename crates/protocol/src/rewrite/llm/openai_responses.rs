@@ -1,16 +1,16 @@
 //! Events and bodies of Responses with messages in place of the calls that were blocked.
 
-use mcpmon_model::{Called, Digest, LeftOut};
+use mcpmon_model::{Digest, OmittedCall, OmittedToolKind};
 
 use super::members::{Change, array, object, quoted};
 use crate::decode::json::Value;
 
 /// The item of a request that answers a call which was left out.
 #[must_use]
-pub fn answer(call: &LeftOut) -> String {
+pub fn answer(call: &OmittedCall) -> String {
     let kind = match call.called {
-        Called::Function => "function_call_output",
-        Called::Custom => "custom_tool_call_output",
+        OmittedToolKind::Function => "function_call_output",
+        OmittedToolKind::Custom => "custom_tool_call_output",
     };
     let (call_id, said) = (quoted(&call.call_id), quoted(&call.said));
     format!("{{\"type\":\"{kind}\",\"call_id\":{call_id},\"output\":{said}}}")

@@ -11,7 +11,7 @@ use std::{
 };
 
 use mcpmon_config::Loaded;
-use mcpmon_http::mcp::{ServerJudge, Unanswered};
+use mcpmon_http::mcp::{NoAnswer, ServerJudge};
 use mcpmon_model::{
     Content, Denial, Event, EventKind, FromServer, Incident, Layer, ListKind, Message, Severity, Timestamp,
     Verdict,
@@ -255,7 +255,7 @@ impl ServerJudge for Conversing {
         self.with(now, message.size, |inner| inner.judge.message(now, message));
     }
 
-    fn failed(&self, now: Timestamp, failure: &Unanswered) {
+    fn failed(&self, now: Timestamp, failure: &NoAnswer) {
         let event = trouble(now, &self.url, failure);
         self.with(now, 0, |inner| {
             if inner.is_news(now, &event.kind) {
@@ -266,16 +266,16 @@ impl ServerJudge for Conversing {
 }
 
 /// Builds the event about a server that gave no answer.
-fn trouble(now: Timestamp, url: &str, failure: &Unanswered) -> Event {
+fn trouble(now: Timestamp, url: &str, failure: &NoAnswer) -> Event {
     let url = url.to_owned();
     match failure {
-        Unanswered::Unreachable { cause } | Unanswered::Unfit { cause } => {
+        NoAnswer::Unreachable { cause } | NoAnswer::Unfit { cause } => {
             let cause = cause.clone();
             let mut event = Event::new(now, Layer::McpHttp, EventKind::DiscoveryFailed { url, cause });
             event.severity = Severity::Medium;
             event
         }
-        Unanswered::Certificate { pinned, shown } => mismatch(now, url, *pinned, *shown),
+        NoAnswer::Certificate { pinned, shown } => mismatch(now, url, *pinned, *shown),
     }
 }
 

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, path::PathBuf};
 use mcpmon_config::{LocalConfig, Search, Trust, load};
 use mcpmon_http::{
     Peer,
-    mcp::{Crowded, Unanswered},
+    mcp::{Crowded, NoAnswer},
 };
 use mcpmon_model::{
     Call, Content, Denial, Digest, Era, FromClient, FromServer, ListKind, Listed, Listing, Message, RawJson,
@@ -332,7 +332,7 @@ fn a_trouble_is_told_once_until_it_is_another_or_over() {
     let home = Home::at(&directory, SERVERS);
     let judge = home.notes();
     let after = |seconds: i64| Timestamp(NOW.0 + seconds * 1_000_000_000);
-    let away = |cause: &str| Unanswered::Unreachable {
+    let away = |cause: &str| NoAnswer::Unreachable {
         cause: cause.to_owned(),
     };
     let count = || home.events("mcp_discovery_failed").len();
@@ -355,8 +355,7 @@ fn another_certificate_is_told_with_both_fingerprints() {
     let directory = directory();
     let home = Home::at(&directory, SERVERS);
     let (pinned, shown) = (Digest::of(b"pinned"), Digest::of(b"shown"));
-    home.notes()
-        .failed(NOW, &Unanswered::Certificate { pinned, shown });
+    home.notes().failed(NOW, &NoAnswer::Certificate { pinned, shown });
     let told = home.events("mcp_tls_mismatch").pop().expect("an event");
     assert_eq!(told.data["expected"], pinned.to_string());
     assert_eq!(told.data["actual"], shown.to_string());

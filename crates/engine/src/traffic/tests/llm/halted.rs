@@ -1,13 +1,13 @@
 //! Requests and answers that do not go on for what they are.
 
-use mcpmon_model::{EventKind, Half, Halted};
+use mcpmon_model::{EventKind, ExchangeHalf, Halted};
 use test_case::test_case;
 
 use super::*;
 
-#[test_case(Half::Request, false => ("anthropic/request".to_owned(), "strict_json".to_owned()); "a request that cannot be read")]
-#[test_case(Half::Response, true => ("anthropic/response".to_owned(), "max_body".to_owned()); "an answer that is too long")]
-fn are_told(half: Half, is_too_long: bool) -> (String, String) {
+#[test_case(ExchangeHalf::Request, false => ("anthropic/request".to_owned(), "strict_json".to_owned()); "a request that cannot be read")]
+#[test_case(ExchangeHalf::Response, true => ("anthropic/response".to_owned(), "max_body".to_owned()); "an answer that is too long")]
+fn are_told(half: ExchangeHalf, is_too_long: bool) -> (String, String) {
     // Whatever the mode: it did not go on.
     let mut world = World::new(observing(policy()));
     let halted = Halted {

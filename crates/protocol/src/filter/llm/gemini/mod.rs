@@ -17,21 +17,21 @@ use crate::{decode::json::Form, rewrite::Splices};
 pub(super) struct Reading {
     limits: Limits,
     turn: Turn,
-    held: Vec<Held>,
+    held: Vec<HeldEvent>,
     bytes: usize,
 }
 
 /// An event that waits for the end of a call.
 #[derive(Debug)]
-struct Held {
+struct HeldEvent {
     raw: Vec<u8>,
     data: Vec<u8>,
-    said: Option<Said>,
+    said: Option<HeldResponse>,
 }
 
 /// An event in which something may change.
 #[derive(Debug)]
-struct Said {
+struct HeldResponse {
     json: String,
     form: Form,
     groups: Vec<Group>,
@@ -48,7 +48,7 @@ impl Reading {
     }
 
     /// Notes a piece until the call is decided.
-    fn hold(&mut self, piece: Piece<'_>, said: Option<Said>) -> Result<(), Fault> {
+    fn hold(&mut self, piece: Piece<'_>, said: Option<HeldResponse>) -> Result<(), Fault> {
         let data = piece.data.unwrap_or_default();
         let json = said.as_ref().map_or(0, |said| said.json.len());
         self.bytes += piece.raw.len() + data.len() + json;
@@ -57,7 +57,7 @@ impl Reading {
                 limit: self.limits.max_held,
             });
         }
-        self.held.push(Held {
+        self.held.push(HeldEvent {
             raw: piece.raw.to_vec(),
             data: data.to_vec(),
             said,
@@ -80,7 +80,7 @@ impl Reading {
         decided
     }
 
-    fn pass(&mut self, piece: Piece<'_>, said: Option<Said>, decided: &Decided, out: &mut Vec<u8>) {
+    fn pass(&mut self, piece: Piece<'_>, said: Option<HeldResponse>, decided: &Decided, out: &mut Vec<u8>) {
         match said.and_then(|said| changed(said, &mut self.turn, decided)) {
             Some(json) => reframe(piece, &json, out),
             None => out.extend_from_slice(piece.raw),
@@ -89,7 +89,7 @@ impl Reading {
 }
 
 /// Returns the text of an event after its calls are decided; `None` if it is unchanged.
-fn changed(said: Said, turn: &mut Turn, decided: &Decided) -> Option<String> {
+fn changed(said: HeldResponse, turn: &mut Turn, decided: &Decided) -> Option<String> {
     let mut splices = Splices::default();
     for group in &said.groups {
         turn.edit(group, decided, &mut splices);
@@ -101,11 +101,11 @@ fn changed(said: Said, turn: &mut Turn, decided: &Decided) -> Option<String> {
 }
 
 /// Reads a JSON text; `None` where nothing in it may change.
-fn read(turn: &mut Turn, json: &[u8]) -> Result<Option<Said>, Fault> {
+fn read(turn: &mut Turn, json: &[u8]) -> Result<Option<HeldResponse>, Fault> {
     strict::read(json, |document, form| {
         let groups = turn.read(document.root())?;
         let may_change = form == Form::Ambiguous || !groups.is_empty();
-        Ok(may_change.then(|| Said {
+        Ok(may_change.then(|| HeldResponse {
             json: document.text().to_owned(),
             form,
             groups,

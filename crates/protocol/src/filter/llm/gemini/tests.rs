@@ -5,15 +5,15 @@ use test_case::test_case;
 
 use super::super::{
     Framing,
-    harness::{Told, all, evil, held, none, run, run_anyhow},
+    harness::{FilterOutcome, all, evil, held, none, run, run_anyhow},
 };
 use super::*;
 
-fn streamed(events: &str, is_blocked: fn(&str) -> bool) -> Told {
+fn streamed(events: &str, is_blocked: fn(&str) -> bool) -> FilterOutcome {
     run_anyhow(Dialect::Gemini, Framing::Events, events.as_bytes(), is_blocked)
 }
 
-fn buffered(body: &str, is_blocked: fn(&str) -> bool) -> Told {
+fn buffered(body: &str, is_blocked: fn(&str) -> bool) -> FilterOutcome {
     run_anyhow(Dialect::Gemini, Framing::Whole, body.as_bytes(), is_blocked)
 }
 
@@ -307,7 +307,7 @@ fn parts() -> impl Strategy<Value = Vec<String>> {
 }
 
 /// A stream that comes at once.
-fn at_once(stream: &str, is_blocked: fn(&str) -> bool) -> Told {
+fn at_once(stream: &str, is_blocked: fn(&str) -> bool) -> FilterOutcome {
     run(
         Dialect::Gemini,
         Framing::Events,

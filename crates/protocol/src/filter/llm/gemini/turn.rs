@@ -24,7 +24,7 @@ const CODE: &str = "codeExecution";
 /// The content since the last decision.
 #[derive(Debug, Default)]
 pub(super) struct Turn {
-    said: Vec<Said>,
+    said: Vec<TurnItem>,
     /// The calls that go on, by their candidate.
     open: BTreeMap<u64, Vec<usize>>,
     /// Signatures that were taken off calls that were blocked, by the candidate.
@@ -32,7 +32,7 @@ pub(super) struct Turn {
 }
 
 #[derive(Debug)]
-enum Said {
+enum TurnItem {
     Call(Call),
     /// The provider ran something itself.
     Ran {
@@ -70,13 +70,13 @@ pub(super) struct Group {
 struct Mark {
     part: usize,
     call: usize,
-    place: Place,
+    place: PartPosition,
     /// The signature as it is written.
     signature: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum PartPosition {
     First,
     Later,
 }
@@ -165,7 +165,7 @@ impl Turn {
     ) -> Result<(), Fault> {
         if let Some(code) = strict::value(part, "executableCode")? {
             let text = strict::text(code, "code")?.unwrap_or_default().into_owned();
-            self.said.push(Said::Ran {
+            self.said.push(TurnItem::Ran {
                 name: CODE.to_owned(),
                 input: Ran::Code(text),
             });
@@ -177,7 +177,7 @@ impl Turn {
                 arguments.put_whole(whole);
             }
             let input = Ran::Tool(arguments.written());
-            self.said.push(Said::Ran { name, input });
+            self.said.push(TurnItem::Ran { name, input });
         }
         let Some(call) = strict::value(part, "functionCall")? else {
             return Ok(());
@@ -194,21 +194,21 @@ impl Turn {
     }
 
     /// Takes a call, or more of the one that goes on; which one it is of what was said.
-    fn call(&mut self, candidate: u64, call: Value<'_>) -> Result<(usize, Place), Fault> {
+    fn call(&mut self, candidate: u64, call: Value<'_>) -> Result<(usize, PartPosition), Fault> {
         let name = strict::text(call, "name")?;
         let id = strict::text(call, "id")?;
         let (number, place) = match self.goes_on(candidate, name.as_deref(), id.as_deref())? {
-            Some(open) => (open, Place::Later),
+            Some(open) => (open, PartPosition::Later),
             None => {
-                self.said.push(Said::Call(Call {
+                self.said.push(TurnItem::Call(Call {
                     id: id.map(Cow::into_owned),
                     name: name.unwrap_or_default().into_owned(),
                     arguments: Arguments::default(),
                 }));
-                (self.said.len() - 1, Place::First)
+                (self.said.len() - 1, PartPosition::First)
             }
         };
-        if let Some(Said::Call(said)) = self.said.get_mut(number) {
+        if let Some(TurnItem::Call(said)) = self.said.get_mut(number) {
             if let Some(arguments) = strict::value(call, "args")? {
                 said.arguments.put_whole(arguments);
             }
@@ -230,8 +230,8 @@ impl Turn {
     fn goes_on(&self, candidate: u64, name: Option<&str>, id: Option<&str>) -> Result<Option<usize>, Fault> {
         let open = self.open.get(&candidate).map_or(&[][..], Vec::as_slice);
         let call = |number: &usize| match self.said.get(*number) {
-            Some(Said::Call(call)) => Some((*number, call)),
-            Some(Said::Ran { .. }) | None => None,
+            Some(TurnItem::Call(call)) => Some((*number, call)),
+            Some(TurnItem::Ran { .. }) | None => None,
         };
         let open: Vec<(usize, &Call)> = open.iter().filter_map(call).collect();
         let name = name.filter(|name| !name.is_empty());
@@ -266,15 +266,15 @@ impl Turn {
         for mark in &group.marks {
             let place = group.parts[mark.part].clone();
             match (decided.0.get(mark.call).and_then(Option::as_ref), mark.place) {
-                (Some(text), Place::First) => {
+                (Some(text), PartPosition::First) => {
                     splices.put(place, text.as_str());
                     self.take_off(group.candidate, mark);
                 }
-                (Some(_), Place::Later) => {
+                (Some(_), PartPosition::Later) => {
                     gone.push(mark.part);
                     self.take_off(group.candidate, mark);
                 }
-                (None, Place::First) => {
+                (None, PartPosition::First) => {
                     // Of calls side by side only the first one is signed, and the provider wants a signature back.
                     let signature = self.signatures.remove(&group.candidate);
                     if let (Some(signature), None) = (signature, &mark.signature) {
@@ -282,7 +282,7 @@ impl Turn {
                         splices.put(end..end, format!(",\"thoughtSignature\":{signature}"));
                     }
                 }
-                (None, Place::Later) => {}
+                (None, PartPosition::Later) => {}
             }
         }
         if gone.len() == group.parts.len() {
@@ -303,7 +303,7 @@ impl Turn {
     }
 }
 
-impl Said {
+impl TurnItem {
     /// The part in its place, if it is blocked.
     fn blocked(self, judge: &mut dyn Judge) -> Option<String> {
         match self {

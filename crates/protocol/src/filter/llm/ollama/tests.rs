@@ -5,15 +5,15 @@ use test_case::test_case;
 
 use super::super::{
     Framing, Response,
-    harness::{Told, all, evil, held, idle, none, run, run_anyhow},
+    harness::{FilterOutcome, all, evil, held, idle, none, run, run_anyhow},
 };
 use super::*;
 
-fn streamed(lines: &str, is_blocked: fn(&str) -> bool) -> Told {
+fn streamed(lines: &str, is_blocked: fn(&str) -> bool) -> FilterOutcome {
     run_anyhow(Dialect::Ollama, Framing::Lines, lines.as_bytes(), is_blocked)
 }
 
-fn buffered(body: &str, is_blocked: fn(&str) -> bool) -> Told {
+fn buffered(body: &str, is_blocked: fn(&str) -> bool) -> FilterOutcome {
     run_anyhow(Dialect::Ollama, Framing::Whole, body.as_bytes(), is_blocked)
 }
 
@@ -148,7 +148,7 @@ fn a_long_line_leaves_no_memory_that_is_not_counted(behind: &[u8]) {
 }
 
 /// A response that comes at once.
-fn at_once(framing: Framing, response: &str) -> Told {
+fn at_once(framing: Framing, response: &str) -> FilterOutcome {
     run(
         Dialect::Ollama,
         framing,

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::call::{Call, Fate};
+use super::call::{Call, CallDecision};
 use crate::{
-    decode::llm::openai_chat::{Choice, Place},
+    decode::llm::openai_chat::{CallPosition, Choice},
     filter::llm::{
         Fault, Judge,
         openai::{MOST, too_many},
@@ -20,7 +20,7 @@ pub(super) struct Answer {
     allowed: usize,
     blocked: usize,
     /// Calls that were decided, with their ids.
-    decided: BTreeMap<Place, String>,
+    decided: BTreeMap<CallPosition, String>,
     /// The index of the call behind all that went on.
     next: u64,
     /// Calls were left out or split: those behind them have other indexes than they came with.
@@ -34,12 +34,12 @@ impl Answer {
     }
 
     /// Returns the id with which a call at this place was decided, if one was.
-    pub(super) fn decided(&self, place: Place) -> Option<&str> {
+    pub(super) fn decided(&self, place: CallPosition) -> Option<&str> {
         self.decided.get(&place).map(String::as_str)
     }
 
     /// Decides a call.
-    pub(super) fn decide(&mut self, call: &Call, judge: &mut dyn Judge) -> Result<Fate, Fault> {
+    pub(super) fn decide(&mut self, call: &Call, judge: &mut dyn Judge) -> Result<CallDecision, Fault> {
         if self.decided.len() >= MOST {
             return Err(too_many());
         }
@@ -48,24 +48,24 @@ impl Answer {
         if let Some(denial) = denial {
             self.blocked += 1;
             self.is_shifted = true;
-            return Ok(Fate::Block(call.blocked_text(&denial)));
+            return Ok(CallDecision::Block(call.blocked_text(&denial)));
         }
         self.allowed += 1;
         let index = match call.place {
-            Place::Function => None,
-            Place::At(index) if !self.is_shifted && !call.is_displaced => Some(index),
-            Place::At(_) | Place::Unsaid => Some(self.next),
+            CallPosition::Function => None,
+            CallPosition::At(index) if !self.is_shifted && !call.is_displaced => Some(index),
+            CallPosition::At(_) | CallPosition::Unsaid => Some(self.next),
         };
         self.is_shifted |= call.is_displaced;
         self.next = self.next.max(index.map_or(0, |index| index.saturating_add(1)));
         Ok(match (arguments, index) {
-            (Some(arguments), index) => Fate::Rewrite { index, arguments },
-            (None, index) if !call.is_plain => Fate::Rewrite {
+            (Some(arguments), index) => CallDecision::Rewrite { index, arguments },
+            (None, index) if !call.is_plain => CallDecision::Rewrite {
                 index,
                 arguments: call.input.clone(),
             },
-            (None, Some(index)) if call.place != Place::At(index) => Fate::Renumber(index),
-            (None, _) => Fate::Keep,
+            (None, Some(index)) if call.place != CallPosition::At(index) => CallDecision::Renumber(index),
+            (None, _) => CallDecision::Keep,
         })
     }
 

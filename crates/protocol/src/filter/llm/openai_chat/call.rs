@@ -7,7 +7,7 @@ use mcpmon_model::{Denial, Input, Intent, ToolName};
 use crate::{
     decode::{
         json::Value,
-        llm::openai_chat::{Entry, Kind, Place},
+        llm::openai_chat::{CallPosition, Entry, Kind},
     },
     filter::llm::{
         Fault, Judge,
@@ -24,7 +24,7 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct Call {
     pub(super) answer: u64,
-    pub(super) place: Place,
+    pub(super) place: CallPosition,
     pub(super) id: String,
     kind: Kind,
     name: String,
@@ -41,7 +41,7 @@ pub(super) struct Call {
 
 /// The decision about a call.
 #[derive(Debug)]
-pub(super) enum Fate {
+pub(super) enum CallDecision {
     /// The call passes as it came.
     Keep,
     /// The call passes with another index.
@@ -59,7 +59,7 @@ pub(super) enum Fate {
 
 impl Call {
     /// A call of which nothing was read.
-    pub(super) const fn new(answer: u64, place: Place, is_displaced: bool) -> Self {
+    pub(super) const fn new(answer: u64, place: CallPosition, is_displaced: bool) -> Self {
         Self {
             answer,
             place,
@@ -133,13 +133,13 @@ impl Call {
     }
 
     /// Returns the edit of one of its fragments.
-    pub(super) fn edit(&self, fate: &Fate, is_first: bool, fragment: Value<'_>) -> EntryEdit {
+    pub(super) fn edit(&self, fate: &CallDecision, is_first: bool, fragment: Value<'_>) -> EntryEdit {
         match fate {
-            Fate::Keep => EntryEdit::Keep,
-            Fate::Renumber(index) => EntryEdit::Renumber(*index),
-            Fate::Rewrite { index, arguments } if is_first => EntryEdit::Replace(match self.place {
-                Place::Function => function_call(&self.name, arguments),
-                Place::At(_) | Place::Unsaid => entry(
+            CallDecision::Keep => EntryEdit::Keep,
+            CallDecision::Renumber(index) => EntryEdit::Renumber(*index),
+            CallDecision::Rewrite { index, arguments } if is_first => EntryEdit::Replace(match self.place {
+                CallPosition::Function => function_call(&self.name, arguments),
+                CallPosition::At(_) | CallPosition::Unsaid => entry(
                     WholeCall {
                         index: *index,
                         id: &self.id,
@@ -150,7 +150,7 @@ impl Call {
                     fragment,
                 ),
             }),
-            Fate::Rewrite { .. } | Fate::Block(_) => EntryEdit::Drop,
+            CallDecision::Rewrite { .. } | CallDecision::Block(_) => EntryEdit::Drop,
         }
     }
 

@@ -6,13 +6,13 @@ use memchr::memmem;
 
 use super::{
     answer::Answer,
-    call::{Call, Fate, is_another},
+    call::{Call, CallDecision, is_another},
     event,
 };
 use crate::{
     decode::{
         json::Value,
-        llm::openai_chat::{Choice, Entry, Part, Place, choices},
+        llm::openai_chat::{CallPosition, Choice, Entry, Part, choices},
     },
     filter::llm::{
         Fault, Judge,
@@ -23,11 +23,11 @@ use crate::{
 
 /// Chunks, and the calls in them.
 #[derive(Debug, Default)]
-pub(super) struct Held {
+pub(super) struct HeldPieces {
     chunks: Vec<Chunk>,
     calls: Vec<Call>,
     /// Calls by their answer and their place in it: of several with one place the last one.
-    places: BTreeMap<(u64, Place), usize>,
+    places: BTreeMap<(u64, CallPosition), usize>,
     /// The last call of each answer.
     last: BTreeMap<u64, usize>,
     bytes: usize,
@@ -61,7 +61,7 @@ impl Chunk {
     }
 }
 
-impl Held {
+impl HeldPieces {
     pub(super) fn is_empty(&self) -> bool {
         self.chunks.is_empty()
     }
@@ -144,7 +144,7 @@ impl Held {
             for (answer, has_role, has_text) in &chunk.heard {
                 answers.entry(*answer).or_default().hear(*has_role, *has_text);
             }
-            let is_kept = |call: &usize| matches!(fates[*call], Fate::Keep);
+            let is_kept = |call: &usize| matches!(fates[*call], CallDecision::Keep);
             if chunk.calls.iter().all(is_kept) && !chunk.finishes {
                 out.extend_from_slice(&chunk.raw);
             } else {
@@ -157,7 +157,7 @@ impl Held {
     fn write(
         &self,
         chunk: &Chunk,
-        fates: &[Fate],
+        fates: &[CallDecision],
         started: &mut [bool],
         answers: &mut BTreeMap<u64, Answer>,
         out: &mut Vec<u8>,
@@ -178,7 +178,7 @@ impl Held {
                 let is_first = !std::mem::replace(&mut started[*call], true);
                 edit.entries
                     .push(self.calls[*call].edit(&fates[*call], is_first, entry.value));
-                if let (Fate::Block(text), true) = (&fates[*call], is_first) {
+                if let (CallDecision::Block(text), true) = (&fates[*call], is_first) {
                     edit.said.get_or_insert_default().push_str(&answer.say(text));
                 }
             }
@@ -197,8 +197,8 @@ impl Held {
         let at = *self.places.get(&(answer, entry.place))?;
         let call = &self.calls[at];
         let begins = match entry.place {
-            Place::At(_) | Place::Function => call.is_left_by(entry),
-            Place::Unsaid => !entry.name.is_empty() && (entry.id.is_empty() || entry.id != call.id),
+            CallPosition::At(_) | CallPosition::Function => call.is_left_by(entry),
+            CallPosition::Unsaid => !entry.name.is_empty() && (entry.id.is_empty() || entry.id != call.id),
         };
         (!begins).then_some(at)
     }
@@ -217,13 +217,13 @@ impl Held {
             .get(&answer)
             .and_then(|answer| answer.decided(entry.place));
         match decided {
-            Some(id) if entry.place != Place::Unsaid && !is_another(id, entry) => {
+            Some(id) if entry.place != CallPosition::Unsaid && !is_another(id, entry) => {
                 return Err(malformed("a tool call goes on after the next one began"));
             }
             Some(_) | None => {}
         }
         let is_displaced =
-            entry.place == Place::Unsaid || decided.is_some() || self.places.contains_key(&key);
+            entry.place == CallPosition::Unsaid || decided.is_some() || self.places.contains_key(&key);
         self.end_last(answer);
         let at = self.calls.len();
         self.calls.push(Call::new(answer, entry.place, is_displaced));

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 pub(super) use self::whole::whole;
 use self::{
     answer::Answer,
-    held::{Chunk, Held},
+    held::{Chunk, HeldPieces},
 };
 use super::{
     Fault, Judge, Limits, Piece, Stream, is_ended,
@@ -33,14 +33,14 @@ use crate::{
 pub(super) struct Reading {
     limits: Limits,
     scanner: Scanner,
-    said: Said,
+    said: StreamState,
 }
 
 /// The state of the response so far.
 #[derive(Debug, Default)]
-struct Said {
+struct StreamState {
     answers: BTreeMap<u64, Answer>,
-    held: Held,
+    held: HeldPieces,
 }
 
 impl Reading {
@@ -48,7 +48,7 @@ impl Reading {
         Self {
             limits,
             scanner: scanner(),
-            said: Said::default(),
+            said: StreamState::default(),
         }
     }
 }
@@ -100,7 +100,7 @@ impl Stream for Reading {
     }
 }
 
-impl Said {
+impl StreamState {
     fn chunk(
         &mut self,
         root: Value<'_>,

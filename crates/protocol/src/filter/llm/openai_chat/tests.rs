@@ -7,7 +7,7 @@ use test_case::test_case;
 
 use crate::filter::llm::{
     Fault, Framing, Limits, Response,
-    openai_fixture::{LIMITS, Told, Words, cut_anywhere, cuts, streamed, told, whole},
+    openai_fixture::{LIMITS, OpenaiOutcome, Words, cut_anywhere, cuts, streamed, told, whole},
 };
 
 const CHAT: Dialect = Dialect::OpenaiChat;
@@ -73,7 +73,7 @@ struct Read {
     finish: String,
 }
 
-fn read(told: &Told) -> Read {
+fn read(told: &OpenaiOutcome) -> Read {
     let mut read = Read::default();
     let mut calls: Vec<(String, String, String)> = Vec::new();
     for event in told.events() {

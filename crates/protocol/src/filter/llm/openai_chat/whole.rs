@@ -2,7 +2,7 @@
 
 use super::{
     answer::Answer,
-    call::{Call, Fate},
+    call::{Call, CallDecision},
 };
 use crate::{
     decode::{
@@ -35,15 +35,15 @@ fn judged(root: Value<'_>, judge: &mut dyn Judge) -> Result<Option<String>, Faul
             call.take(entry)?;
             let fate = match answer.decide(&call, judge)? {
                 // A body numbers nothing.
-                Fate::Renumber(_) => Fate::Keep,
-                Fate::Rewrite { arguments, .. } => Fate::Rewrite {
+                CallDecision::Renumber(_) => CallDecision::Keep,
+                CallDecision::Rewrite { arguments, .. } => CallDecision::Rewrite {
                     index: None,
                     arguments,
                 },
-                fate @ (Fate::Keep | Fate::Block(_)) => fate,
+                fate @ (CallDecision::Keep | CallDecision::Block(_)) => fate,
             };
             edit.entries.push(call.edit(&fate, true, entry.value));
-            if let Fate::Block(text) = &fate {
+            if let CallDecision::Block(text) = &fate {
                 edit.said.get_or_insert_default().push_str(&answer.say(text));
             }
         }

@@ -2,10 +2,10 @@
 
 use std::borrow::Cow;
 
-use mcpmon_model::{Called, Digest, Input, Intent, LeftOut, RawJson, ToolName};
+use mcpmon_model::{Digest, Input, Intent, OmittedCall, OmittedToolKind, RawJson, ToolName};
 
 use crate::{
-    decode::llm::openai_responses::{self as api, Call, Given, Item},
+    decode::llm::openai_responses::{self as api, Call, CallInput, Item},
     filter::llm::{
         Fault, Judge,
         arguments::Arguments,
@@ -16,7 +16,7 @@ use crate::{
 
 /// The information an event gives about a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Told {
+pub(super) enum CallUpdate {
     /// The call begins.
     Begun,
     /// A part of its arguments.
@@ -31,7 +31,7 @@ pub(super) enum Told {
 
 /// A call, as one item has it.
 #[derive(Clone, Debug)]
-pub(super) struct Wanted {
+pub(super) struct RequestedCall {
     kind: String,
     pub(super) item_id: String,
     pub(super) call_id: String,
@@ -47,7 +47,7 @@ enum With {
     Json(String),
 }
 
-impl Wanted {
+impl RequestedCall {
     pub(super) fn new(item: &Item<'_>, call: &Call<'_>) -> Self {
         let owned = |text: &str| Cow::Owned(text.to_owned());
         Self {
@@ -59,9 +59,9 @@ impl Wanted {
                 name: owned(&call.name.name),
             },
             given: match &call.given {
-                Given::Arguments(text) => With::Arguments(text.as_ref().to_owned()),
-                Given::Text(text) => With::Text(text.as_ref().to_owned()),
-                Given::Json(value) => With::Json(value.text().to_owned()),
+                CallInput::Arguments(text) => With::Arguments(text.as_ref().to_owned()),
+                CallInput::Text(text) => With::Text(text.as_ref().to_owned()),
+                CallInput::Json(value) => With::Json(value.text().to_owned()),
             },
         }
     }
@@ -122,14 +122,14 @@ impl Wanted {
 
     /// Returns the record of the call as left out, with this text in its place; `None` if no text can answer
     /// it.
-    pub(super) fn left_out(&self, said: &str) -> Option<LeftOut> {
+    pub(super) fn left_out(&self, said: &str) -> Option<OmittedCall> {
         let called = match &*self.kind {
-            "function_call" => Called::Function,
-            "custom_tool_call" => Called::Custom,
+            "function_call" => OmittedToolKind::Function,
+            "custom_tool_call" => OmittedToolKind::Custom,
             // No text answers it.
             _ => return None,
         };
-        (!self.call_id.is_empty()).then(|| LeftOut {
+        (!self.call_id.is_empty()).then(|| OmittedCall {
             call_id: self.call_id.clone(),
             called,
             said: said.to_owned(),
@@ -163,16 +163,16 @@ impl Wanted {
 pub(super) struct Open {
     pub(super) place: u64,
     /// As it began, or, where it did not, as it was done.
-    pub(super) first: Wanted,
+    pub(super) first: RequestedCall,
     parts: String,
     all: Option<(String, String)>,
-    done: Option<Wanted>,
+    done: Option<RequestedCall>,
     /// Nothing of it can follow.
     pub(super) is_over: bool,
 }
 
 impl Open {
-    pub(super) const fn new(place: u64, first: Wanted, is_over: bool) -> Self {
+    pub(super) const fn new(place: u64, first: RequestedCall, is_over: bool) -> Self {
         Self {
             place,
             first,
@@ -189,27 +189,27 @@ impl Open {
     }
 
     /// Takes what an event tells of its arguments.
-    pub(super) fn tell(&mut self, told: Option<&api::Told<'_>>) -> Result<Told, Fault> {
+    pub(super) fn tell(&mut self, told: Option<&api::ArgumentsUpdate<'_>>) -> Result<CallUpdate, Fault> {
         if self.is_over && told.is_some() {
             return Err(malformed("a tool call goes on after it was done"));
         }
         Ok(match told {
-            None => Told::Nothing,
-            Some(api::Told::Part(part)) => {
+            None => CallUpdate::Nothing,
+            Some(api::ArgumentsUpdate::Part(part)) => {
                 self.parts.push_str(part);
-                Told::Part
+                CallUpdate::Part
             }
-            Some(api::Told::All(_, _)) if self.all.is_some() => {
+            Some(api::ArgumentsUpdate::All(_, _)) if self.all.is_some() => {
                 return Err(malformed("the arguments of a tool call are done twice"));
             }
-            Some(api::Told::All(all, name)) => {
+            Some(api::ArgumentsUpdate::All(all, name)) => {
                 self.all = Some((all.as_ref().to_owned(), name.as_ref().to_owned()));
-                Told::All
+                CallUpdate::All
             }
         })
     }
 
-    pub(super) fn done(&mut self, done: Wanted) -> Result<(), Fault> {
+    pub(super) fn done(&mut self, done: RequestedCall) -> Result<(), Fault> {
         if self.is_over || done.kind != self.first.kind {
             return Err(malformed("a tool call becomes another item"));
         }
@@ -219,12 +219,12 @@ impl Open {
     }
 
     /// The call, in all the ways in which some reader could take it from its events.
-    pub(super) fn readings(&self) -> Vec<Wanted> {
+    pub(super) fn readings(&self) -> Vec<RequestedCall> {
         let last = self.done.as_ref().unwrap_or(&self.first);
-        let mut readings: Vec<Wanted> = Vec::new();
+        let mut readings: Vec<RequestedCall> = Vec::new();
         for name in self.names(last) {
             for given in self.given(last) {
-                readings.push(Wanted {
+                readings.push(RequestedCall {
                     name: name.clone(),
                     given,
                     ..last.clone()
@@ -234,7 +234,7 @@ impl Open {
         readings
     }
 
-    fn names(&self, last: &Wanted) -> Vec<ToolName<'static>> {
+    fn names(&self, last: &RequestedCall) -> Vec<ToolName<'static>> {
         let told = self.all.as_ref().map(|(_, name)| ToolName {
             namespace: last.name.namespace.clone(),
             name: Cow::Owned(name.clone()),
@@ -248,7 +248,7 @@ impl Open {
         names
     }
 
-    fn given(&self, last: &Wanted) -> Vec<With> {
+    fn given(&self, last: &RequestedCall) -> Vec<With> {
         let (Some(first), Some(text)) = (self.first.text(), last.text()) else {
             return vec![last.given.clone()];
         };

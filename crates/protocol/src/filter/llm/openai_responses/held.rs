@@ -5,14 +5,14 @@ use std::{collections::BTreeMap, ops::Range};
 use memchr::memmem;
 
 use super::{
-    Blocked, Owner, Place, Settled,
-    call::{Open, Told, Wanted},
+    Blocked, ItemState, Owner, Settled,
+    call::{CallUpdate, Open, RequestedCall},
     named,
 };
 use crate::{
     decode::{
         json::Value,
-        llm::openai_responses::{self as api, Event, What, item, output},
+        llm::openai_responses::{self as api, Event, ItemKind, item, output},
     },
     filter::llm::{
         Fault, Judge,
@@ -23,7 +23,7 @@ use crate::{
 
 /// Events, and the calls that they tell of.
 #[derive(Debug, Default)]
-pub(super) struct Held {
+pub(super) struct HeldPieces {
     events: Vec<Waiting>,
     calls: Vec<Open>,
     places: BTreeMap<u64, usize>,
@@ -39,12 +39,18 @@ pub(super) struct Waiting {
     sequence: Option<u64>,
     /// The call that it tells of.
     call: Option<usize>,
-    told: Told,
+    told: CallUpdate,
     has_response: bool,
 }
 
 impl Waiting {
-    pub(super) fn new(root: Value<'_>, raw: &[u8], event: &Event<'_>, owner: Owner, told: Told) -> Self {
+    pub(super) fn new(
+        root: Value<'_>,
+        raw: &[u8],
+        event: &Event<'_>,
+        owner: Owner,
+        told: CallUpdate,
+    ) -> Self {
         let text = root.text();
         let start = memmem::find(raw, text.as_bytes()).expect("an event has its data in it");
         Self {
@@ -63,7 +69,7 @@ impl Waiting {
 
 /// The decision about a call.
 #[derive(Debug)]
-enum Fate {
+enum CallDecision {
     /// The call passes as it came.
     Keep,
     /// The call passes with these arguments.
@@ -74,7 +80,7 @@ enum Fate {
     Replace(Message),
 }
 
-impl Held {
+impl HeldPieces {
     pub(super) fn is_empty(&self) -> bool {
         self.events.is_empty()
     }
@@ -99,25 +105,29 @@ impl Held {
         self.calls.iter().position(has_id)
     }
 
-    pub(super) fn begin(&mut self, place: u64, wanted: Wanted) -> Result<usize, Fault> {
+    pub(super) fn begin(&mut self, place: u64, wanted: RequestedCall) -> Result<usize, Fault> {
         self.open(Open::new(place, wanted, false))
     }
 
     /// A call that did not begin.
-    pub(super) fn done_only(&mut self, place: u64, wanted: Wanted) -> Result<usize, Fault> {
+    pub(super) fn done_only(&mut self, place: u64, wanted: RequestedCall) -> Result<usize, Fault> {
         self.open(Open::new(place, wanted, true))
     }
 
-    pub(super) fn done(&mut self, at: usize, wanted: Wanted) -> Result<(), Fault> {
+    pub(super) fn done(&mut self, at: usize, wanted: RequestedCall) -> Result<(), Fault> {
         self.calls[at].done(wanted)
     }
 
     /// Takes what an event tells of a call's arguments.
-    pub(super) fn tell(&mut self, owner: Owner, told: Option<&api::Told<'_>>) -> Result<Told, Fault> {
+    pub(super) fn tell(
+        &mut self,
+        owner: Owner,
+        told: Option<&api::ArgumentsUpdate<'_>>,
+    ) -> Result<CallUpdate, Fault> {
         match owner {
             Owner::Held(at) => self.calls[at].tell(told),
             Owner::Nobody if told.is_some() => Err(malformed("arguments of no tool call")),
-            Owner::Nobody | Owner::Blocked => Ok(Told::Nothing),
+            Owner::Nobody | Owner::Blocked => Ok(CallUpdate::Nothing),
         }
     }
 
@@ -133,9 +143,9 @@ impl Held {
                 .and_then(|place| items.get(place));
             let last = last.map(|value| item(*value)).transpose().map_err(malformed)?;
             if let Some(item) = &last
-                && let What::Call(last) = &item.what
+                && let ItemKind::Call(last) = &item.what
             {
-                call.done(Wanted::new(item, last))?;
+                call.done(RequestedCall::new(item, last))?;
             }
             call.is_over = true;
         }
@@ -158,7 +168,7 @@ impl Held {
             text: 0..0,
             sequence: None,
             call: None,
-            told: Told::Nothing,
+            told: CallUpdate::Nothing,
             has_response: false,
         });
     }
@@ -178,17 +188,18 @@ impl Held {
         let mut told = vec![false; fates.len()];
         for (at, event) in self.events.iter().enumerate() {
             match event.call.map(|call| (call, &fates[call])) {
-                None | Some((_, Fate::Keep)) => event.pass(settled, judge, out)?,
-                Some((_, Fate::Drop)) => {}
-                Some((call, Fate::Replace(message))) => {
+                None | Some((_, CallDecision::Keep)) => event.pass(settled, judge, out)?,
+                Some((_, CallDecision::Drop)) => {}
+                Some((call, CallDecision::Replace(message))) => {
                     if !std::mem::replace(&mut begun[call], true) {
                         self.replace(at, call, message, settled, out);
                     }
                 }
-                Some((call, Fate::Rewrite(arguments))) => {
-                    let is_repeated = event.told == Told::Part && std::mem::replace(&mut told[call], true);
-                    let begins_empty = event.told == Told::Begun && self.calls[call].begins_empty();
-                    match event.told == Told::Nothing || begins_empty {
+                Some((call, CallDecision::Rewrite(arguments))) => {
+                    let is_repeated =
+                        event.told == CallUpdate::Part && std::mem::replace(&mut told[call], true);
+                    let begins_empty = event.told == CallUpdate::Begun && self.calls[call].begins_empty();
+                    match event.told == CallUpdate::Nothing || begins_empty {
                         true => event.pass(settled, judge, out)?,
                         false if is_repeated => {}
                         false => event.rewrite(settled.higher, arguments, out)?,
@@ -262,9 +273,9 @@ impl Waiting {
 
 impl Settled {
     /// Decides a call: of all its readings the strictest counts.
-    fn decide(&mut self, call: &Open, judge: &mut dyn Judge) -> Result<Fate, Fault> {
+    fn decide(&mut self, call: &Open, judge: &mut dyn Judge) -> Result<CallDecision, Fault> {
         if !call.is_over {
-            return Ok(Fate::Drop);
+            return Ok(CallDecision::Drop);
         }
         let readings = call.readings();
         for wanted in &readings {
@@ -276,8 +287,8 @@ impl Settled {
                     call_id: wanted.call_id.clone(),
                     message: message.clone(),
                 };
-                self.settle(call.place, Place::Blocked(blocked))?;
-                return Ok(Fate::Replace(message));
+                self.settle(call.place, ItemState::Blocked(blocked))?;
+                return Ok(CallDecision::Replace(message));
             }
         }
         let mut arguments = None;
@@ -285,13 +296,13 @@ impl Settled {
             arguments = arguments.or(wanted.canonical()?);
             self.know(wanted.digest()?)?;
         }
-        self.settle(call.place, Place::Allowed)?;
+        self.settle(call.place, ItemState::Allowed)?;
         match arguments {
             Some(_) if readings.len() > 1 => {
                 Err(malformed("the arguments of a tool call are told in two ways"))
             }
-            Some(arguments) => Ok(Fate::Rewrite(arguments)),
-            None => Ok(Fate::Keep),
+            Some(arguments) => Ok(CallDecision::Rewrite(arguments)),
+            None => Ok(CallDecision::Keep),
         }
     }
 }

@@ -10,11 +10,11 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mcpmon_model::{Digest, LeftOut};
+use mcpmon_model::{Digest, OmittedCall};
 
 use self::{
-    call::{Told, Wanted},
-    held::{Held, Waiting},
+    call::{CallUpdate, RequestedCall},
+    held::{HeldPieces, Waiting},
 };
 use super::{
     Fault, Judge, Limits, Piece, Stream,
@@ -24,7 +24,7 @@ use super::{
 use crate::{
     decode::{
         json::{Form, Scanner, Value, canonical},
-        llm::openai_responses::{Event, Item, What, event, item},
+        llm::openai_responses::{Event, Item, ItemKind, event, item},
     },
     rewrite::llm::openai_responses::{Message, with_response},
 };
@@ -37,20 +37,20 @@ const MOST_ITEMS: usize = 4 * MOST;
 pub(super) struct Reading {
     limits: Limits,
     scanner: Scanner,
-    held: Held,
+    held: HeldPieces,
     settled: Settled,
 }
 
 /// The decisions so far.
 #[derive(Debug, Default)]
 struct Settled {
-    places: BTreeMap<u64, Place>,
+    places: BTreeMap<u64, ItemState>,
     /// Calls that were allowed, and what the provider said that it did.
     known: BTreeSet<Digest>,
     /// The response's id, once it is known.
     response: String,
     /// The blocked calls that were not reported yet.
-    left_out: Vec<LeftOut>,
+    left_out: Vec<OmittedCall>,
     /// By how much the numbers of events are higher than the provider's: a message that stands in place of a call can
     /// have more events than that.
     higher: u64,
@@ -58,7 +58,7 @@ struct Settled {
 
 /// The state of an item, by its place in the response.
 #[derive(Debug)]
-enum Place {
+enum ItemState {
     /// The item is not a call.
     NoCall,
     /// The item is a call that passed.
@@ -90,7 +90,7 @@ impl Reading {
         Self {
             limits,
             scanner: scanner(),
-            held: Held::default(),
+            held: HeldPieces::default(),
             settled: Settled::default(),
         }
     }
@@ -157,7 +157,7 @@ pub(super) fn whole(body: &[u8], judge: &mut dyn Judge) -> Result<Option<Vec<u8>
 
 /// Takes an event.
 fn take(
-    held: &mut Held,
+    held: &mut HeldPieces,
     settled: &mut Settled,
     root: Value<'_>,
     raw: Raw<'_>,
@@ -167,12 +167,17 @@ fn take(
     let event = event(root).map_err(malformed)?;
     let item = event.item.map(item).transpose().map_err(malformed)?;
     let (owner, told) = match (&*event.kind, &item) {
-        ("response.output_item.added", Some(item)) => (begin(held, settled, &event, item)?, Told::Begun),
-        ("response.output_item.done", Some(item)) => (done(held, settled, &event, item, judge)?, Told::Done),
+        ("response.output_item.added", Some(item)) => {
+            (begin(held, settled, &event, item)?, CallUpdate::Begun)
+        }
+        ("response.output_item.done", Some(item)) => {
+            (done(held, settled, &event, item, judge)?, CallUpdate::Done)
+        }
         (
             _,
             Some(Item {
-                what: What::Call(_), ..
+                what: ItemKind::Call(_),
+                ..
             }),
         ) => {
             return Err(malformed(
@@ -215,39 +220,44 @@ fn is_end(kind: &str) -> bool {
     )
 }
 
-fn begin(held: &mut Held, settled: &mut Settled, event: &Event<'_>, item: &Item<'_>) -> Result<Owner, Fault> {
-    let What::Call(call) = &item.what else {
+fn begin(
+    held: &mut HeldPieces,
+    settled: &mut Settled,
+    event: &Event<'_>,
+    item: &Item<'_>,
+) -> Result<Owner, Fault> {
+    let ItemKind::Call(call) = &item.what else {
         return settled.no_call(held, event);
     };
     let place = place(event)?;
     if held.at(place).is_some() || settled.places.contains_key(&place) {
         return Err(malformed("a tool call begins where another item is"));
     }
-    held.begin(place, Wanted::new(item, call)).map(Owner::Held)
+    held.begin(place, RequestedCall::new(item, call)).map(Owner::Held)
 }
 
 fn done(
-    held: &mut Held,
+    held: &mut HeldPieces,
     settled: &mut Settled,
     event: &Event<'_>,
     item: &Item<'_>,
     judge: &mut dyn Judge,
 ) -> Result<Owner, Fault> {
-    let What::Call(call) = &item.what else {
+    let ItemKind::Call(call) = &item.what else {
         settled.tell(item, judge)?;
         return settled.no_call(held, event);
     };
     let place = place(event)?;
-    let wanted = Wanted::new(item, call);
+    let wanted = RequestedCall::new(item, call);
     if let Some(at) = held.at(place) {
         held.done(at, wanted)?;
         return Ok(Owner::Held(at));
     }
     match settled.places.get(&place) {
         None => held.done_only(place, wanted).map(Owner::Held),
-        Some(Place::Blocked(_)) => Ok(Owner::Blocked),
-        Some(Place::Allowed) if settled.known.contains(&wanted.digest()?) => Ok(Owner::Nobody),
-        Some(Place::Allowed | Place::NoCall) => Err(malformed("an item becomes another one")),
+        Some(ItemState::Blocked(_)) => Ok(Owner::Blocked),
+        Some(ItemState::Allowed) if settled.known.contains(&wanted.digest()?) => Ok(Owner::Nobody),
+        Some(ItemState::Allowed | ItemState::NoCall) => Err(malformed("an item becomes another one")),
     }
 }
 
@@ -258,7 +268,7 @@ fn place(event: &Event<'_>) -> Result<u64, Fault> {
 }
 
 /// Returns the owner of an event, by its place and by its id: readers use either.
-fn owner(held: &Held, settled: &Settled, event: &Event<'_>) -> Result<Owner, Fault> {
+fn owner(held: &HeldPieces, settled: &Settled, event: &Event<'_>) -> Result<Owner, Fault> {
     let by_place = event.output_index.and_then(|place| held.at(place));
     let by_id = held.with_id(&event.item_id);
     match (by_place, by_id) {
@@ -271,7 +281,7 @@ fn owner(held: &Held, settled: &Settled, event: &Event<'_>) -> Result<Owner, Fau
 
 impl Settled {
     /// Notes an item that is no call.
-    fn no_call(&mut self, held: &Held, event: &Event<'_>) -> Result<Owner, Fault> {
+    fn no_call(&mut self, held: &HeldPieces, event: &Event<'_>) -> Result<Owner, Fault> {
         let Some(place) = event.output_index else {
             return Ok(Owner::Nobody);
         };
@@ -279,16 +289,16 @@ impl Settled {
             return Err(malformed("a tool call becomes another item"));
         }
         match self.places.get(&place) {
-            Some(Place::NoCall) => {}
-            None => self.settle(place, Place::NoCall)?,
-            Some(Place::Allowed | Place::Blocked(_)) => {
+            Some(ItemState::NoCall) => {}
+            None => self.settle(place, ItemState::NoCall)?,
+            Some(ItemState::Allowed | ItemState::Blocked(_)) => {
                 return Err(malformed("a tool call becomes another item"));
             }
         }
         Ok(Owner::Nobody)
     }
 
-    fn settle(&mut self, place: u64, what: Place) -> Result<(), Fault> {
+    fn settle(&mut self, place: u64, what: ItemState) -> Result<(), Fault> {
         if self.places.len() >= MOST_ITEMS {
             return Err(too_many());
         }
@@ -311,12 +321,12 @@ impl Settled {
     }
 
     fn is_blocked(&self, event: &Event<'_>) -> bool {
-        let has_id = |place: &Place| match place {
-            Place::Blocked(blocked) => !event.item_id.is_empty() && blocked.item_id == event.item_id,
-            Place::NoCall | Place::Allowed => false,
+        let has_id = |place: &ItemState| match place {
+            ItemState::Blocked(blocked) => !event.item_id.is_empty() && blocked.item_id == event.item_id,
+            ItemState::NoCall | ItemState::Allowed => false,
         };
         let at = event.output_index.and_then(|place| self.places.get(&place));
-        matches!(at, Some(Place::Blocked(_))) || self.places.values().any(has_id)
+        matches!(at, Some(ItemState::Blocked(_))) || self.places.values().any(has_id)
     }
 
     /// Sends on what is of no call that is held, with what is decided in place of what the response in it says.

@@ -2,11 +2,11 @@
 
 use mcpmon_model::{Digest, Spoken};
 
-use super::{Blocked, MOST_ITEMS, Place, Settled, call::Wanted};
+use super::{Blocked, ItemState, MOST_ITEMS, Settled, call::RequestedCall};
 use crate::{
     decode::{
         json::Value,
-        llm::openai_responses::{Item, What, item, output},
+        llm::openai_responses::{Item, ItemKind, item, output},
     },
     filter::llm::{
         Fault, Judge,
@@ -26,7 +26,7 @@ impl Settled {
         let mut calls = 0;
         for (place, value) in (0..).zip(output(response).map_err(malformed)?) {
             let item = item(value).map_err(malformed)?;
-            let What::Call(call) = &item.what else {
+            let ItemKind::Call(call) = &item.what else {
                 self.tell(&item, judge)?;
                 edits.push(ItemEdit::Keep);
                 continue;
@@ -35,14 +35,14 @@ impl Settled {
             if calls > MOST {
                 return Err(too_many());
             }
-            edits.push(self.call(place, &Wanted::new(&item, call), judge)?);
+            edits.push(self.call(place, &RequestedCall::new(&item, call), judge)?);
         }
         let is_kept = edits.iter().all(|edit| *edit == ItemEdit::Keep);
         Ok((!is_kept).then(|| with_items(response, &edits)))
     }
 
     /// Decides a call in a whole response: if it is the same call as before, the earlier decision holds.
-    fn call(&mut self, place: u64, wanted: &Wanted, judge: &mut dyn Judge) -> Result<ItemEdit, Fault> {
+    fn call(&mut self, place: u64, wanted: &RequestedCall, judge: &mut dyn Judge) -> Result<ItemEdit, Fault> {
         let digest = wanted.digest()?;
         if !self.known.contains(&digest) {
             if let Some(message) = self.message(place, wanted) {
@@ -57,7 +57,7 @@ impl Settled {
     }
 
     /// Returns the message in place of a call that was blocked before.
-    fn message(&self, place: u64, wanted: &Wanted) -> Option<Message> {
+    fn message(&self, place: u64, wanted: &RequestedCall) -> Option<Message> {
         let same = |one: &str, other: &str| !one.is_empty() && one == other;
         let is_it = |at: u64, blocked: &Blocked| {
             let has_ids = !blocked.call_id.is_empty() && !wanted.call_id.is_empty();
@@ -66,12 +66,12 @@ impl Settled {
                 || at == place && !has_ids
         };
         self.places.iter().find_map(|(at, found)| match found {
-            Place::Blocked(blocked) if is_it(*at, blocked) => Some(blocked.message.clone()),
-            Place::Blocked(_) | Place::Allowed | Place::NoCall => None,
+            ItemState::Blocked(blocked) if is_it(*at, blocked) => Some(blocked.message.clone()),
+            ItemState::Blocked(_) | ItemState::Allowed | ItemState::NoCall => None,
         })
     }
 
-    fn block(&mut self, place: u64, wanted: &Wanted, text: &str) -> Result<Message, Fault> {
+    fn block(&mut self, place: u64, wanted: &RequestedCall, text: &str) -> Result<Message, Fault> {
         self.left_out.extend(wanted.left_out(text));
         let message = Message::new(&self.response, &wanted.item_id, place, text);
         if !self.places.contains_key(&place) {
@@ -80,7 +80,7 @@ impl Settled {
                 call_id: wanted.call_id.clone(),
                 message: message.clone(),
             };
-            self.settle(place, Place::Blocked(blocked))?;
+            self.settle(place, ItemState::Blocked(blocked))?;
         }
         Ok(message)
     }
@@ -88,8 +88,8 @@ impl Settled {
     /// Tells what the provider did by itself, once.
     pub(super) fn tell(&mut self, item: &Item<'_>, judge: &mut dyn Judge) -> Result<(), Fault> {
         match &item.what {
-            What::Called(server, call) => {
-                let wanted = Wanted::new(item, call);
+            ItemKind::Called(server, call) => {
+                let wanted = RequestedCall::new(item, call);
                 let digest = wanted.told_digest(&item.id)?;
                 if !self.known.contains(&digest) {
                     self.know(digest)?;
@@ -99,7 +99,7 @@ impl Settled {
                     })?;
                 }
             }
-            What::Listed(server, tools) => {
+            ItemKind::Listed(server, tools) => {
                 let definitions = tools.iter().map(|tool| tool.definition.as_str());
                 let told: Vec<&str> = [&*item.id, server].into_iter().chain(definitions).collect();
                 let digest = Digest::of(told.join("\n").as_bytes());
@@ -111,7 +111,7 @@ impl Settled {
                     });
                 }
             }
-            What::Call(_) | What::Nothing => {}
+            ItemKind::Call(_) | ItemKind::Nothing => {}
         }
         Ok(())
     }

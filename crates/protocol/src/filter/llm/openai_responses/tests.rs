@@ -7,7 +7,7 @@ use test_case::test_case;
 
 use crate::filter::llm::{
     Fault, Framing, Response,
-    openai_fixture::{LIMITS, Told, Words, cut_anywhere, cuts, streamed, told, whole},
+    openai_fixture::{LIMITS, OpenaiOutcome, Words, cut_anywhere, cuts, streamed, told, whole},
 };
 
 const RESPONSES: Dialect = Dialect::OpenaiResponses;
@@ -129,7 +129,7 @@ fn blocked(name: &str) -> String {
 }
 
 /// The items as an SDK that checks the life cycle of each item receives them.
-fn items(told: &Told) -> Vec<Value> {
+fn items(told: &OpenaiOutcome) -> Vec<Value> {
     let mut begun: Vec<Value> = Vec::new();
     let mut done = Vec::new();
     let mut last = None;

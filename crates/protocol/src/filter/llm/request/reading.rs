@@ -3,14 +3,14 @@
 
 use std::{borrow::Cow, collections::BTreeSet, ops::Range};
 
-use mcpmon_model::{LeftOut, Offered, RawJson, Remote, Spoken, ToolName, Verdict, redacted};
+use mcpmon_model::{Offered, OmittedCall, RawJson, Remote, Spoken, ToolName, Verdict, redacted};
 
 use crate::{
     decode::json::{Member, Value, ValueKind, quote_into},
     filter::llm::{
         Fault, Judge,
         denial::denial,
-        strict::{self, Found},
+        strict::{self, FoundMember},
     },
     rewrite::Splices,
 };
@@ -98,7 +98,7 @@ impl<'t, 'j> Reading<'t, 'j> {
     }
 
     /// Returns the calls left out of the response with this id.
-    pub(super) fn unanswered(&mut self, response: &str) -> Vec<LeftOut> {
+    pub(super) fn unanswered(&mut self, response: &str) -> Vec<OmittedCall> {
         self.judge.unanswered(response)
     }
 
@@ -223,7 +223,7 @@ impl<'t, 'j> Reading<'t, 'j> {
     }
 
     /// Redacts what was found, where it is a string.
-    pub(super) fn found(&mut self, text: Found<'t>) -> Result<(), Fault> {
+    pub(super) fn found(&mut self, text: FoundMember<'t>) -> Result<(), Fault> {
         if let Some(value) = text.value()? {
             self.text(value);
         }

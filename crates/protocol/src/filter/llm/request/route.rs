@@ -6,7 +6,7 @@ use mcpmon_model::Dialect;
 
 use super::{
     path::Path,
-    shape::{Shape, shape},
+    shape::{BodyShape, shape},
 };
 
 /// The purpose of a request.
@@ -51,14 +51,14 @@ pub fn route(method: &str, target: &str, body: &[u8]) -> Route {
         Some(Route::Stored(dialect) | Route::Results(dialect)) if is_sure(body) => model(dialect),
         Some(Route::Texts(_)) if !has_body => Route::Plain,
         Some(route @ (Route::Plain | Route::Texts(_))) => match shape(body) {
-            Shape::Sure(dialect) => model(dialect),
-            Shape::Likely(_) | Shape::None => route,
+            BodyShape::Sure(dialect) => model(dialect),
+            BodyShape::Likely(_) | BodyShape::None => route,
         },
         Some(route) => route,
         None => match shape(body) {
-            Shape::Sure(dialect) | Shape::Likely(dialect) => model(dialect),
-            Shape::None if !has_body && is_preflight(method) => Route::Plain,
-            Shape::None => Route::Unknown,
+            BodyShape::Sure(dialect) | BodyShape::Likely(dialect) => model(dialect),
+            BodyShape::None if !has_body && is_preflight(method) => Route::Plain,
+            BodyShape::None => Route::Unknown,
         },
     }
 }
@@ -89,7 +89,7 @@ fn known(path: &Path) -> Option<Route> {
 }
 
 fn is_sure(body: &[u8]) -> bool {
-    matches!(shape(body), Shape::Sure(_))
+    matches!(shape(body), BodyShape::Sure(_))
 }
 
 const fn model(dialect: Dialect) -> Route {

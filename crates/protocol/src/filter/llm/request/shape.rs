@@ -12,7 +12,7 @@ const LOOKED_AT: usize = 64;
 
 /// The certainty that a body is a request to a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Shape {
+pub(super) enum BodyShape {
     /// The body is a request of this dialect.
     Sure(Dialect),
     /// The body is a request of this dialect, or a request to embed or to moderate.
@@ -22,14 +22,14 @@ pub(super) enum Shape {
 }
 
 /// Returns the shape of a body.
-pub(super) fn shape(body: &[u8]) -> Shape {
+pub(super) fn shape(body: &[u8]) -> BodyShape {
     if body.trim_ascii_start().first() != Some(&b'{') {
-        return Shape::None;
+        return BodyShape::None;
     }
-    strict::read(body, |document, _| of(document.root())).unwrap_or(Shape::None)
+    strict::read(body, |document, _| of(document.root())).unwrap_or(BodyShape::None)
 }
 
-fn of(root: Value<'_>) -> Shape {
+fn of(root: Value<'_>) -> BodyShape {
     let find = |name: &str| {
         let member = root.members().find(|member| stands_for(member.name, name));
         member.map(|member| member.value)
@@ -37,7 +37,7 @@ fn of(root: Value<'_>) -> Shape {
     let has = |name: &str| find(name).is_some();
     let is_list = |value: &Value<'_>| value.kind() == ValueKind::Array;
     if find("contents").is_some() && !has("messages") {
-        return Shape::Sure(Dialect::Gemini);
+        return BodyShape::Sure(Dialect::Gemini);
     }
     if let Some(messages) = find("messages").filter(is_list) {
         let is_anthropic = [
@@ -52,9 +52,9 @@ fn of(root: Value<'_>) -> Shape {
             || find("tools").is_some_and(has_input_schema)
             || has_blocks(messages);
         return match is_anthropic {
-            true => Shape::Sure(Dialect::Anthropic),
-            false if has("options") || has("keep_alive") => Shape::Sure(Dialect::Ollama),
-            false => Shape::Sure(Dialect::OpenaiChat),
+            true => BodyShape::Sure(Dialect::Anthropic),
+            false if has("options") || has("keep_alive") => BodyShape::Sure(Dialect::Ollama),
+            false => BodyShape::Sure(Dialect::OpenaiChat),
         };
     }
     match (
@@ -62,9 +62,9 @@ fn of(root: Value<'_>) -> Shape {
         has("model"),
         has("tools") || has("instructions") || has("previous_response_id"),
     ) {
-        (true, _, true) => Shape::Sure(Dialect::OpenaiResponses),
-        (true, true, false) => Shape::Likely(Dialect::OpenaiResponses),
-        _ => Shape::None,
+        (true, _, true) => BodyShape::Sure(Dialect::OpenaiResponses),
+        (true, true, false) => BodyShape::Likely(Dialect::OpenaiResponses),
+        _ => BodyShape::None,
     }
 }
 
@@ -96,21 +96,21 @@ mod tests {
 
     use super::*;
 
-    #[test_case(r#"{"model":"m","messages":[]}"# => Shape::Sure(Dialect::OpenaiChat); "messages")]
-    #[test_case(r#"{"Messages":[{"role":"user"}]}"# => Shape::Sure(Dialect::OpenaiChat); "messages in another spelling")]
-    #[test_case(r#"{"model":"m","messages":[],"system":"s"}"# => Shape::Sure(Dialect::Anthropic); "messages and a system prompt")]
-    #[test_case(r#"{"messages":[],"tools":[{"name":"a","input_schema":{}}]}"# => Shape::Sure(Dialect::Anthropic); "tools of Anthropic")]
-    #[test_case(r#"{"messages":[{"content":[{"type":"tool_result"}]}]}"# => Shape::Sure(Dialect::Anthropic); "blocks of Anthropic")]
-    #[test_case(r#"{"messages":[{"content":"x"}],"options":{}}"# => Shape::Sure(Dialect::Ollama); "options of Ollama")]
-    #[test_case(r#"{"contents":[{"parts":[]}]}"# => Shape::Sure(Dialect::Gemini); "contents")]
-    #[test_case(r#" {"model":"m","input":[],"tools":[]}"# => Shape::Sure(Dialect::OpenaiResponses); "input and tools")]
-    #[test_case(r#"{"model":"m","input":"x"}"# => Shape::Likely(Dialect::OpenaiResponses); "input")]
-    #[test_case(r#"{"input":"x"}"# => Shape::None; "input alone")]
-    #[test_case(r#"{"messages":1}"# => Shape::None; "messages that are none")]
-    #[test_case("{\"messages\":[]" => Shape::None; "no JSON")]
-    #[test_case("[]" => Shape::None; "a list")]
-    #[test_case("" => Shape::None; "nothing")]
-    fn shapes(body: &str) -> Shape {
+    #[test_case(r#"{"model":"m","messages":[]}"# => BodyShape::Sure(Dialect::OpenaiChat); "messages")]
+    #[test_case(r#"{"Messages":[{"role":"user"}]}"# => BodyShape::Sure(Dialect::OpenaiChat); "messages in another spelling")]
+    #[test_case(r#"{"model":"m","messages":[],"system":"s"}"# => BodyShape::Sure(Dialect::Anthropic); "messages and a system prompt")]
+    #[test_case(r#"{"messages":[],"tools":[{"name":"a","input_schema":{}}]}"# => BodyShape::Sure(Dialect::Anthropic); "tools of Anthropic")]
+    #[test_case(r#"{"messages":[{"content":[{"type":"tool_result"}]}]}"# => BodyShape::Sure(Dialect::Anthropic); "blocks of Anthropic")]
+    #[test_case(r#"{"messages":[{"content":"x"}],"options":{}}"# => BodyShape::Sure(Dialect::Ollama); "options of Ollama")]
+    #[test_case(r#"{"contents":[{"parts":[]}]}"# => BodyShape::Sure(Dialect::Gemini); "contents")]
+    #[test_case(r#" {"model":"m","input":[],"tools":[]}"# => BodyShape::Sure(Dialect::OpenaiResponses); "input and tools")]
+    #[test_case(r#"{"model":"m","input":"x"}"# => BodyShape::Likely(Dialect::OpenaiResponses); "input")]
+    #[test_case(r#"{"input":"x"}"# => BodyShape::None; "input alone")]
+    #[test_case(r#"{"messages":1}"# => BodyShape::None; "messages that are none")]
+    #[test_case("{\"messages\":[]" => BodyShape::None; "no JSON")]
+    #[test_case("[]" => BodyShape::None; "a list")]
+    #[test_case("" => BodyShape::None; "nothing")]
+    fn shapes(body: &str) -> BodyShape {
         shape(body.as_bytes())
     }
 }

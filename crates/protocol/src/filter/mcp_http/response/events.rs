@@ -6,7 +6,7 @@ use mcpmon_model::{Incident, RequestId, Side, Timestamp};
 
 use super::{
     super::{
-        super::message::{Admission, Exit, Judge, Stray, Why},
+        super::message::{AnswerReason, Exit, Judge, MessageHandling, NonMessage},
         Endpoint, Fault, Output, Session, endpoint,
     },
     Channel, Response,
@@ -156,15 +156,15 @@ impl Heard<'_> {
     }
 
     /// Takes note of what is answered.
-    pub(super) fn admits(&mut self, envelope: &Envelope<'_>) -> Admission {
+    pub(super) fn admits(&mut self, envelope: &Envelope<'_>) -> MessageHandling {
         let (Payload::Result(_) | Payload::Error(_), Some(id)) = (&envelope.payload, &envelope.id) else {
-            return Admission::Goes;
+            return MessageHandling::Goes;
         };
         self.gave_up(id);
         if self.own.contains(id) {
-            return Admission::Ours;
+            return MessageHandling::Ours;
         }
-        Admission::Goes
+        MessageHandling::Goes
     }
 }
 
@@ -226,7 +226,7 @@ impl Exit for EventExit<'_> {
         self.is_written = true;
     }
 
-    fn answer(&mut self, text: &str, _why: Why) {
+    fn answer(&mut self, text: &str, _why: AnswerReason) {
         self.out.to_server.push(text.to_owned());
     }
 
@@ -234,10 +234,10 @@ impl Exit for EventExit<'_> {
         self.heard.gave_up(id);
     }
 
-    fn divert(&mut self, what: Stray<'_>) {
+    fn divert(&mut self, what: NonMessage<'_>) {
         let bytes = match what {
-            Stray::All => self.data().len(),
-            Stray::Part(text) => text.len(),
+            NonMessage::All => self.data().len(),
+            NonMessage::Part(text) => text.len(),
         };
         self.out.incidents.push(Incident::Noise { bytes });
     }
@@ -246,7 +246,7 @@ impl Exit for EventExit<'_> {
         self.out.incidents.push(incident);
     }
 
-    fn admits(&mut self, envelope: &Envelope<'_>) -> Admission {
+    fn admits(&mut self, envelope: &Envelope<'_>) -> MessageHandling {
         self.heard.admits(envelope)
     }
 }

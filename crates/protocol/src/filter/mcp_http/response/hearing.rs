@@ -4,14 +4,14 @@ use mcpmon_model::{Content, FromServer, Message, Question, RequestId, Timestamp}
 
 use super::super::{
     super::message::{Exit, Judge, Reader, Spoken},
-    Learned, Listed,
+    Listed, ServerKnowledge,
 };
-use crate::filter::own::Own;
+use crate::filter::own::OwnRequests;
 
 /// The receivers of knowledge from the server's messages.
 pub(super) struct Hearing<'h> {
-    pub(super) learned: &'h Learned,
-    pub(super) own: &'h Own,
+    pub(super) learned: &'h ServerKnowledge,
+    pub(super) own: &'h OwnRequests,
     /// Tools whose calls became the tasks that are asked for.
     pub(super) tasks: &'h [(RequestId, Box<str>)],
 }

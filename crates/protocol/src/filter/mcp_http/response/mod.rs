@@ -8,7 +8,7 @@ mod whole;
 use mcpmon_model::{Denial, Era, Incident, ListKind, RequestId, Side, Timestamp};
 
 use super::{
-    super::message::{Exit, Judge, Spoken, Stray, Why},
+    super::message::{AnswerReason, Exit, Judge, NonMessage, Spoken},
     Endpoint, Fault, Output, Session,
     head::is_utf8,
     post::{Answer, Waiting},
@@ -83,9 +83,9 @@ impl Exit for Nowhere {
 
     fn instead(&mut self, _text: &str) {}
 
-    fn answer(&mut self, _text: &str, _why: Why) {}
+    fn answer(&mut self, _text: &str, _why: AnswerReason) {}
 
-    fn divert(&mut self, _what: Stray<'_>) {}
+    fn divert(&mut self, _what: NonMessage<'_>) {}
 
     fn incident(&mut self, _incident: Incident) {}
 }

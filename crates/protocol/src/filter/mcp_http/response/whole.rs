@@ -4,9 +4,9 @@ use mcpmon_model::{Incident, RequestId, Timestamp};
 
 use super::{
     super::{
-        super::message::{Admission, Exit, Judge, Stray, Why},
+        super::message::{AnswerReason, Exit, Judge, MessageHandling, NonMessage},
         Fault, Output, Session,
-        joined::Joined,
+        joined::JoinedMessages,
     },
     Channel, Ended, Response,
     events::Heard,
@@ -102,7 +102,7 @@ impl Response {
             // What was accepted only is answered elsewhere.
             let is_accepted = self.status == ACCEPTED || self.waiting.asked.is_empty();
             if is_success(self.status) && is_accepted && matches!(self.channel, Channel::Post) {
-                return self.ours(Joined::default(), out);
+                return self.ours(JoinedMessages::default(), out);
             }
             return self.fail(session, &Fault::NoMessage, out);
         }
@@ -127,7 +127,7 @@ impl Response {
             asked: &mut self.waiting.asked,
             own: &session.own.waiting,
         };
-        let mut exit = WholeExit::new(false, Joined::default(), heard, out);
+        let mut exit = WholeExit::new(false, JoinedMessages::default(), heard, out);
         let spoken = spoken(message.as_bytes(), Doubt::None);
         session.reader.read(now, spoken, judge, &mut exit);
         let (_, as_it_came, _, instead) = exit.finish();
@@ -143,10 +143,10 @@ impl Response {
     }
 
     /// Answers of ours that this response is to have too, to be followed by others.
-    pub(super) fn joined(&mut self) -> Joined {
+    pub(super) fn joined(&mut self) -> JoinedMessages {
         let mut joined = match self.waiting.is_batch {
-            true => Joined::array(),
-            false => Joined::default(),
+            true => JoinedMessages::array(),
+            false => JoinedMessages::default(),
         };
         for answer in self.waiting.answers.drain(..) {
             joined.add(&answer);
@@ -155,7 +155,7 @@ impl Response {
     }
 
     /// A response that is not the server's.
-    pub(super) fn ours(&self, body: Joined, out: &mut Output) -> Ended {
+    pub(super) fn ours(&self, body: JoinedMessages, out: &mut Output) -> Ended {
         let status = match (is_success(self.status), body.is_empty()) {
             (true, false) => 200,
             (true, true) if matches!(self.channel, Channel::Post) => 202,
@@ -183,13 +183,18 @@ pub(super) struct WholeExit<'e> {
     /// True if it is not JSON.
     is_noise: bool,
     /// The text in its place.
-    instead: Joined,
+    instead: JoinedMessages,
     heard: Heard<'e>,
     out: &'e mut Output,
 }
 
 impl<'e> WholeExit<'e> {
-    pub(super) fn new(is_error: bool, instead: Joined, heard: Heard<'e>, out: &'e mut Output) -> Self {
+    pub(super) fn new(
+        is_error: bool,
+        instead: JoinedMessages,
+        heard: Heard<'e>,
+        out: &'e mut Output,
+    ) -> Self {
         Self {
             is_error,
             is_text: false,
@@ -203,7 +208,7 @@ impl<'e> WholeExit<'e> {
 
     /// Returns whether it is the text of an error, whether it passes as it came, whether it is not JSON, and
     /// the text in its place.
-    pub(super) fn finish(self) -> (bool, bool, bool, Joined) {
+    pub(super) fn finish(self) -> (bool, bool, bool, JoinedMessages) {
         (self.is_text, self.as_it_came, self.is_noise, self.instead)
     }
 }
@@ -217,7 +222,7 @@ impl Exit for WholeExit<'_> {
         self.instead.add(text);
     }
 
-    fn answer(&mut self, text: &str, _why: Why) {
+    fn answer(&mut self, text: &str, _why: AnswerReason) {
         self.out.to_server.push(text.to_owned());
     }
 
@@ -229,11 +234,11 @@ impl Exit for WholeExit<'_> {
         false
     }
 
-    fn divert(&mut self, what: Stray<'_>) {
+    fn divert(&mut self, what: NonMessage<'_>) {
         match what {
-            Stray::All | Stray::Part(_) if self.is_error => self.is_text = true,
-            Stray::All => self.is_noise = true,
-            Stray::Part(text) => self.out.incidents.push(Incident::Noise { bytes: text.len() }),
+            NonMessage::All | NonMessage::Part(_) if self.is_error => self.is_text = true,
+            NonMessage::All => self.is_noise = true,
+            NonMessage::Part(text) => self.out.incidents.push(Incident::Noise { bytes: text.len() }),
         }
     }
 
@@ -246,7 +251,7 @@ impl Exit for WholeExit<'_> {
         !self.is_error
     }
 
-    fn admits(&mut self, envelope: &Envelope<'_>) -> Admission {
+    fn admits(&mut self, envelope: &Envelope<'_>) -> MessageHandling {
         let answers = matches!(envelope.payload, Payload::Result(_) | Payload::Error(_));
         let is_awaited = envelope
             .id
@@ -254,7 +259,7 @@ impl Exit for WholeExit<'_> {
             .is_some_and(|id| self.heard.asked.contains(id));
         if self.is_error && !(answers && is_awaited) {
             self.is_text = true;
-            return Admission::Refused;
+            return MessageHandling::Refused;
         }
         self.heard.admits(envelope)
     }

@@ -16,7 +16,7 @@ fn response() -> Response {
 
 fn scene() -> Scene<impl FnMut(&Message<'_>) -> Verdict> {
     Scene {
-        session: Session::legacy(LIMITS, Learned::default()),
+        session: Session::legacy(LIMITS, ServerKnowledge::default()),
         judge: guard,
     }
 }

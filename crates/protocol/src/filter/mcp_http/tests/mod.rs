@@ -46,7 +46,7 @@ struct Came {
 impl<J: FnMut(&Message<'_>) -> Verdict> Scene<J> {
     fn new(judge: J) -> Self {
         Self {
-            session: Session::new(LIMITS, Learned::default()),
+            session: Session::new(LIMITS, ServerKnowledge::default()),
             judge,
         }
     }

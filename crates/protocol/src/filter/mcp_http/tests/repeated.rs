@@ -134,7 +134,7 @@ fn whoever_left_can_come_back_for_the_answer() {
 
 #[test]
 fn the_result_of_a_task_is_that_of_its_tool_in_every_session() {
-    let learned = Learned::default();
+    let learned = ServerKnowledge::default();
     let mut judged = Vec::new();
     let mut judge = |message: &Message<'_>| {
         judged.extend(told_of(message));

@@ -313,7 +313,7 @@ fn whoever_waits_too_long_is_told() {
         ..LIMITS
     };
     let mut scene = allowed();
-    scene.session = Session::new(limits, Learned::default());
+    scene.session = Session::new(limits, ServerKnowledge::default());
     let (json, stream) = (scene.asks(call("1", "a")), scene.asks(call("2", "b")));
     let mut json = Response::to_post(limits, 200, JSON, json);
     let mut stream = Response::to_post(limits, 200, EVENTS, stream);
@@ -362,7 +362,7 @@ fn who_waits_for_a_response_that_has_not_begun_may_be_late() {
         ..LIMITS
     };
     let mut scene = allowed();
-    scene.session = Session::new(limits, Learned::default());
+    scene.session = Session::new(limits, ServerKnowledge::default());
     let waiting = scene.asks(call("1", "a"));
     assert!(!waiting.is_late(Timestamp(11), &scene.session));
     assert!(waiting.is_late(Timestamp(12), &scene.session));

@@ -9,10 +9,10 @@ use mcpmon_model::Dialect;
 
 use super::super::{Framing, harness};
 
-fn stream(stream: &str, is_blocked: fn(&str) -> bool) -> harness::Told {
+fn stream(stream: &str, is_blocked: fn(&str) -> bool) -> harness::FilterOutcome {
     harness::run_anyhow(Dialect::Anthropic, Framing::Events, stream.as_bytes(), is_blocked)
 }
 
-fn whole(body: &str, is_blocked: fn(&str) -> bool) -> harness::Told {
+fn whole(body: &str, is_blocked: fn(&str) -> bool) -> harness::FilterOutcome {
     harness::run_anyhow(Dialect::Anthropic, Framing::Whole, body.as_bytes(), is_blocked)
 }

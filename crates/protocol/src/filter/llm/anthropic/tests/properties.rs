@@ -7,7 +7,7 @@ use serde_json::json;
 use super::{
     super::super::{
         Framing, Limits,
-        harness::{Told, all, evil, held, none, run},
+        harness::{FilterOutcome, all, evil, held, none, run},
     },
     script::*,
 };
@@ -91,7 +91,7 @@ fn messages(is_mixed: bool) -> impl Strategy<Value = String> {
     })
 }
 
-fn filter<'c>(chunks: impl IntoIterator<Item = &'c [u8]>, is_blocked: fn(&str) -> bool) -> Told {
+fn filter<'c>(chunks: impl IntoIterator<Item = &'c [u8]>, is_blocked: fn(&str) -> bool) -> FilterOutcome {
     run(
         Dialect::Anthropic,
         Framing::Events,
@@ -115,7 +115,7 @@ fn chunks<'c>(mut stream: &'c [u8], sizes: &[usize]) -> Vec<&'c [u8]> {
 }
 
 /// Filters the whole message that a stream adds up to.
-fn buffered(stream: &str, is_blocked: fn(&str) -> bool) -> Told {
+fn buffered(stream: &str, is_blocked: fn(&str) -> bool) -> FilterOutcome {
     let body = accumulate(stream.as_bytes()).to_string();
     run(
         Dialect::Anthropic,

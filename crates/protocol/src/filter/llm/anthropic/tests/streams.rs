@@ -7,7 +7,7 @@ use test_case::test_case;
 use super::{
     super::super::{
         Fault, Framing, Limits,
-        harness::{Told, all, evil, held, none, run},
+        harness::{FilterOutcome, all, evil, held, none, run},
     },
     script::*,
     stream,
@@ -367,9 +367,9 @@ fn events_without_names_stay_without() {
 #[test_case("event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":3,\"delta\":{\"type\":\"mood_delta\",\"mood\":null}}\n\n"; "a delta of tomorrow")]
 #[test_case("data: {\"completion\":\"a\",\"delta\":null}\n\n"; "a completion")]
 fn what_can_be_no_call_passes(event: &str) {
-    let expected = Told {
+    let expected = FilterOutcome {
         out: event.as_bytes().to_vec(),
-        ..Told::default()
+        ..FilterOutcome::default()
     };
     assert_eq!(stream(event, all), expected);
 }

@@ -3,7 +3,7 @@
 use test_case::test_case;
 
 use super::{
-    super::super::harness::{Told, all, evil, none},
+    super::super::harness::{FilterOutcome, all, evil, none},
     whole,
 };
 
@@ -82,9 +82,9 @@ fn another_reason_to_stop_stays(reason: &str) {
 #[test_case(r#"{"type":"message","content":"text"}"#; "a text as content")]
 #[test_case("[1, 2]"; "a list")]
 fn what_has_no_call_passes(body: &str) {
-    let expected = Told {
+    let expected = FilterOutcome {
         out: body.as_bytes().to_vec(),
-        ..Told::default()
+        ..FilterOutcome::default()
     };
     assert_eq!(whole(body, all), expected);
 }

@@ -1,6 +1,6 @@
 //! A conversation that goes on by the id of a response from which calls were left out.
 
-use mcpmon_model::{Denial, LeftOut, Unanswered};
+use mcpmon_model::{Denial, OmittedCall, OmittedCalls};
 use serde_json::{Value, json};
 use test_case::test_case;
 
@@ -9,7 +9,7 @@ use crate::filter::llm::{Framing, Limits, Response};
 
 /// Blocks calls of tools that are called `evil…`, and remembers them; hides offers of such alone.
 #[derive(Default)]
-struct Memory(Unanswered);
+struct Memory(OmittedCalls);
 
 impl Judge for Memory {
     fn judge(&mut self, said: &Spoken<'_>) -> Verdict {
@@ -38,11 +38,11 @@ impl Judge for Memory {
         placed.collect()
     }
 
-    fn left_out(&mut self, response: &str, calls: &[LeftOut]) {
+    fn left_out(&mut self, response: &str, calls: &[OmittedCall]) {
         self.0.note(response, calls);
     }
 
-    fn unanswered(&mut self, response: &str) -> Vec<LeftOut> {
+    fn unanswered(&mut self, response: &str) -> Vec<OmittedCall> {
         self.0.of(response).to_vec()
     }
 }
