@@ -17,6 +17,11 @@ const LOCAL: [&str; 6] = [
     concat!("proxy.golang", ".org"),
 ];
 
+/// The words with which no sentence of a doc comment begins: a question is not a description.
+const QUESTIONS: [&str; 11] = [
+    "What", "Which", "Where", "Who", "Whose", "Whom", "How", "Whether", "That", "When", "Why",
+];
+
 const PRINTING: [&str; 5] = ["dbg", "eprint", "eprintln", "print", "println"];
 
 /// Returns the violations in the text of any file of the repository.
@@ -47,6 +52,25 @@ pub(super) fn of_rust(path: &Path, text: &str) -> Vec<String> {
     let undocumented = !text.starts_with("//! ");
     let undocumented = undocumented.then(|| "does not open with `//!` and what it owns".to_owned());
     long.into_iter().chain(undocumented).collect()
+}
+
+/// Returns the doc comments of a Rust file that have a line beginning with a question word.
+pub(super) fn questions(text: &str) -> Vec<String> {
+    let question = |(number, line): (usize, &str)| {
+        let line = line.trim_start();
+        let words = line.strip_prefix("//!").or_else(|| line.strip_prefix("///"))?;
+        let first = words
+            .split_whitespace()
+            .next()?
+            .trim_end_matches(|c: char| !c.is_alphanumeric());
+        QUESTIONS.contains(&first).then(|| {
+            format!(
+                "line {}: a doc comment describes, and does not begin with {first:?}",
+                number + 1
+            )
+        })
+    };
+    text.lines().enumerate().filter_map(question).collect()
 }
 
 /// The macros by which this file prints.
@@ -85,6 +109,17 @@ mod tests {
             let found = of_rust(Path::new(path), &text);
             assert_eq!(found.len(), expected, "{path}: {} bytes", text.len());
         }
+    }
+
+    #[test]
+    fn doc_lines_that_begin_with_a_question_word_are_found() {
+        let found =
+            questions("//! Owns it.\n///Whose\n    /// Why.\n// What\nfn f() {} /// How\n/// Whatever.\n");
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(
+            found[0].starts_with("line 2: ") && found[1].starts_with("line 3: "),
+            "{found:?}"
+        );
     }
 
     #[test]
