@@ -67,6 +67,8 @@ pub struct Loaded {
     pub text: Arc<Sources>,
     /// Rules of the configuration before that this one lacks.
     pub lost: Vec<String>,
+    /// The settings by which the configuration before enforced and this one does not.
+    pub switched_off: Vec<String>,
 }
 
 impl Loaded {
@@ -77,20 +79,21 @@ impl Loaded {
         sources.join(", ")
     }
 
-    /// Builds the event that it took effect; notable if it lacks rules.
+    /// Builds the event that it took effect; notable if it lacks rules, or switches enforcement off.
     #[must_use]
     pub fn event(&self, now: Timestamp) -> Event {
+        let lost = || self.switched_off.iter().chain(&self.lost);
         let kind = EventKind::PolicyLoaded {
             path: self.path(),
             hash: self.hash,
-            lost: self.lost.iter().take(MOST_LOST).cloned().collect(),
+            lost: lost().take(MOST_LOST).cloned().collect(),
         };
         let mut event = Event::new(now, Layer::Agent, kind);
-        if !self.lost.is_empty() {
+        if lost().next().is_some() {
             event.severity = Severity::High;
             event.reason = Some(format!(
-                "{} rules that were in force are so no longer; if that was not meant, put them back into the file",
-                self.lost.len()
+                "{} rules and settings that were in force are so no longer; if that was not meant, put them back into the file",
+                lost().count()
             ));
         }
         event
@@ -141,6 +144,7 @@ pub fn load_sources(sources: &Sources) -> Result<Loaded, ConfigError> {
         hash: sources.digest(),
         text: Arc::new(sources.clone()),
         lost: Vec::new(),
+        switched_off: Vec::new(),
     };
     Ok(document.mistakes.unless_any(loaded)?)
 }

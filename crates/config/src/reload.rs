@@ -29,6 +29,8 @@ pub struct Reloader {
     /// The last usable policy.
     policy: Arc<Policy>,
     hash: Digest,
+    /// The sources of the configuration in force, as events name them.
+    path: String,
     /// A configuration that lacks rules, and the time since which it is unchanged.
     held: Option<(Instant, Box<Loaded>)>,
 }
@@ -53,6 +55,7 @@ impl Reloader {
             from_file: current.sources.iter().any(is_file),
             policy: Arc::clone(&current.policy),
             hash: current.hash,
+            path: current.path(),
             held: None,
         }
     }
@@ -80,8 +83,16 @@ impl Reloader {
         }
         self.policy = Arc::clone(&loaded.policy);
         self.hash = loaded.hash;
+        self.path = loaded.path();
         self.from_file = loaded.sources.iter().any(is_file);
         Some(Ok(loaded))
+    }
+
+    /// Returns the file that is read, as events name it; if it is gone, the sources of the configuration in force.
+    #[must_use]
+    pub fn path(&self) -> String {
+        let own = self.search.own_file();
+        own.map_or_else(|| self.path.clone(), |own| own.display().to_string())
     }
 
     /// Rules that what was found and is held back lacks.
@@ -116,6 +127,7 @@ impl Reloader {
             Ok(loaded) if self.held.take().is_some() && loaded.hash == self.hash => return None,
             Ok(loaded) => {
                 loaded.lost = loaded.policy.losses(&self.policy);
+                loaded.switched_off = loaded.policy.switched_off(&self.policy);
                 if !loaded.lost.is_empty() {
                     self.held = Some((now, Box::new(loaded.clone())));
                     tracing::warn!(

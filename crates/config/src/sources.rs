@@ -110,6 +110,15 @@ impl Search {
         Ok(None)
     }
 
+    /// Returns the user's own file: the one that is named, or the first that exists.
+    #[must_use]
+    pub fn own_file(&self) -> Option<&Path> {
+        let named = self.explicit.as_ref().or(self.variable.as_ref());
+        let searched = [&self.local, &self.user].into_iter().flatten();
+        let own = named.or_else(|| searched.into_iter().find(|path| path.exists()));
+        own.map(PathBuf::as_path)
+    }
+
     /// Reads what is found.
     ///
     /// # Errors

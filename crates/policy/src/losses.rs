@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 
 use super::{
-    CrossServerDecision, Decision, EgressDefault, FirstUse, Handling, OnBypass, OnDetection, OnNewTool,
-    OnSecret, Policy, RuleAction, ServerPolicy, Unwrapped, rules::ToolPolicy,
+    CrossServerDecision, Decision, EgressDefault, FirstUse, Gate, Handling, Mode, OnBypass, OnChange,
+    OnDetection, OnNewTool, OnSecret, Pinning, Policy, RuleAction, ServerPolicy, Unwrapped,
+    rules::ToolPolicy,
 };
 
 impl Policy {
@@ -14,6 +15,33 @@ impl Policy {
         let (before, after) = (restraints(before), restraints(self));
         before.difference(&after).cloned().collect()
     }
+
+    /// Returns the settings by which `before` enforces and this policy does not.
+    #[must_use]
+    pub fn switched_off(&self, before: &Self) -> Vec<String> {
+        let after = switches(self);
+        let held = switches(before).into_iter().zip(after);
+        let lost = held.filter(|((.., before), (.., after))| *before && !after);
+        lost.map(|((key, value, _), _)| format!("{key} `{value}`"))
+            .collect()
+    }
+}
+
+/// Returns the settings by which rules are enforced at all, and whether they have their default.
+fn switches(policy: &Policy) -> [(&'static str, &'static str, bool); 8] {
+    let files = policy.pinning;
+    let definitions = policy.definition_pinning;
+    let blocks = |pinning: Pinning| pinning.on_change == OnChange::Block;
+    [
+        ("mode", "enforce", policy.mode == Mode::Enforce),
+        ("network.enforce", "true", policy.network.enforce),
+        ("exec.gate", "auto", policy.exec.gate == Gate::Auto),
+        ("mcp.version_pinning.enabled", "true", definitions.enabled),
+        ("mcp.version_pinning.pin_binary", "true", files.enabled),
+        ("mcp.version_pinning.on_change", "block", blocks(definitions)),
+        ("mcp.detection.enabled", "true", policy.inspection.enabled),
+        ("mcp.output_inspection.enabled", "true", policy.outputs.enabled),
+    ]
 }
 
 /// Returns the names of a policy's restraints: its rules, and the settings that are stricter than the
@@ -192,6 +220,34 @@ mod tests {
             ..Policy::default()
         };
         assert_eq!(Policy::default().losses(&lax), [""; 0]);
+    }
+
+    #[test]
+    fn what_is_switched_off_is_named_and_what_was_off_is_not() {
+        let before = Policy::default();
+        let mut after = before.clone();
+        assert_eq!(after.switched_off(&before), [""; 0]);
+        after.mode = Mode::Observe;
+        after.network.enforce = false;
+        after.exec.gate = Gate::Off;
+        after.pinning.on_change = OnChange::Alert;
+        after.definition_pinning.on_change = OnChange::Alert;
+        assert_eq!(
+            after.switched_off(&before),
+            [
+                "mode `enforce`",
+                "network.enforce `true`",
+                "exec.gate `auto`",
+                "mcp.version_pinning.on_change `block`"
+            ]
+        );
+        assert_eq!(
+            after.losses(&before),
+            [""; 0],
+            "nothing of it needs a second look"
+        );
+        assert_eq!(after.switched_off(&after), [""; 0]);
+        assert_eq!(before.switched_off(&after), [""; 0], "more is no loss");
     }
 
     #[test]

@@ -32,12 +32,7 @@ impl ThroughDaemon {
             match self.link.keep(&line)? {
                 Hear::Done => {}
                 Hear::Unkept(cause) => return Err(LinkError::Refused(cause)),
-                Hear::State(_)
-                | Hear::Checked(_)
-                | Hear::Fate(_)
-                | Hear::Undecided
-                | Hear::Challenge(_)
-                | Hear::Error(_) => {
+                Hear::State(_) | Hear::Checked(_) | Hear::Fate(_) | Hear::Challenge(_) | Hear::Error(_) => {
                     return Err(LinkError::Refused("it answered something else".to_owned()));
                 }
             }

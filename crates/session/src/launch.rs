@@ -23,9 +23,9 @@ use mcpmon_store::{Entry, REFUSED_SET};
 
 use super::{
     Judge, daemon,
-    link::{Link, LinkError},
+    link::{Link, LinkError, PATIENCE},
     pins, process,
-    protocol::{Hear, Say, Started},
+    protocol::{Say, Started},
     shared::SharedState,
 };
 
@@ -35,7 +35,7 @@ const RULE: &str = "mcp.version_pinning";
 /// The longest time for the daemon's comparison of a server's files with its pins. No message of the server
 /// passes meanwhile.
 const MAX_COMPARISON: Duration = Duration::from_secs(60);
-/// Pause between two questions, in which others may use the connection.
+/// The pause before the question is asked again if the conversation broke off.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// A question to the daemon: whether a server may go on.
@@ -43,6 +43,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 pub struct Comparison {
     link: Link,
     process: Started,
+    patience: Duration,
 }
 
 /// The outcome of the daemon's comparison of a server's files with its pins.
@@ -62,23 +63,27 @@ impl Comparison {
     /// Waits for it.
     #[must_use]
     pub fn wait(self) -> Compared {
+        let Self {
+            link,
+            process,
+            patience,
+        } = self;
         let begun = Instant::now();
-        let Self { link, process } = self;
-        while begun.elapsed() < MAX_COMPARISON {
-            match link.say(&Say::Fate { process }) {
-                Ok(Hear::Undecided) => {}
-                Ok(Hear::Fate(None)) => return Compared::Passed,
-                Ok(Hear::Fate(Some(denial))) => return Compared::Refused(denial),
-                Ok(heard) => return Compared::Unanswered(format!("it answers something else: {heard:?}")),
-                // A daemon that is busy is there, and answers the next question.
-                Err(LinkError::Io { .. }) => {}
+        loop {
+            let left = patience.saturating_sub(begun.elapsed());
+            if left.is_zero() {
+                return Compared::Late;
+            }
+            match link.fate(process, left) {
+                Ok(None) => return Compared::Passed,
+                Ok(Some(denial)) => return Compared::Refused(denial),
+                // A daemon that is busy is there; one that ended is started again, or is not there the next time.
+                Err(LinkError::Io { .. }) => thread::sleep(PAUSE.min(left)),
                 Err(error @ (LinkError::NotRunning(_) | LinkError::Refused(_))) => {
                     return Compared::Unanswered(error.to_string());
                 }
             }
-            thread::sleep(PAUSE);
         }
-        Compared::Late
     }
 }
 
@@ -244,9 +249,11 @@ impl Judge {
             return Verdict::Allow;
         };
         let process = process.into();
-        match link.say(&Say::Fate { process }) {
-            Ok(Hear::Fate(Some(denial))) => Verdict::Block(denial),
-            Ok(_) => Verdict::Allow,
+        match link.fate(process, PATIENCE) {
+            Ok(Some(denial)) => Verdict::Block(denial),
+            Ok(None) => Verdict::Allow,
+            // It is still compared: whoever killed it was not the daemon.
+            Err(error) if error.is_late() => Verdict::Allow,
             Err(error) => {
                 self.tell_away(now, &error.to_string());
                 Verdict::Allow
@@ -264,6 +271,7 @@ impl Judge {
         self.can_refuse_start().then(|| Comparison {
             link: link.clone(),
             process: process.into(),
+            patience: MAX_COMPARISON,
         })
     }
 
@@ -538,5 +546,60 @@ impl Ended {
             Self::Killed(signal) => Some(signal),
             Self::Exited(_) | Self::Unseen => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{io::BufReader, os::unix::net::UnixListener};
+
+    use super::*;
+    use crate::link::tests::{joined, said};
+
+    /// A question with this patience, the daemon's end of the wrapper's connection, and the daemon's socket.
+    fn question(
+        directory: &tempfile::TempDir,
+        patience: Duration,
+    ) -> (Comparison, std::os::unix::net::UnixStream, UnixListener) {
+        let path = directory.path().join("socket");
+        let listener = UnixListener::bind(&path).expect("a socket");
+        let (link, daemon) = joined(&path);
+        let process = mcpmon_model::ProcessId { pid: 77, start: 5 }.into();
+        let comparison = Comparison {
+            link,
+            process,
+            patience,
+        };
+        (comparison, daemon, listener)
+    }
+
+    #[test]
+    fn a_daemon_that_compares_for_too_long_is_late() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let (comparison, _daemon, listener) = question(&directory, Duration::from_millis(50));
+        // The kernel takes the connection, and nobody answers.
+        assert_eq!(comparison.wait(), Compared::Late);
+        let asked = listener.accept().expect("it asked");
+        drop(asked);
+    }
+
+    #[test]
+    fn a_daemon_that_leaves_meanwhile_is_asked_again_until_it_is_known_to_be_gone() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let (comparison, daemon, listener) = question(&directory, Duration::from_secs(60));
+        let path = directory.path().join("socket");
+        let compared = thread::scope(|scope| {
+            let waits = scope.spawn(|| comparison.wait());
+            let (stream, _) = listener.accept().expect("it asks");
+            let mut stream = BufReader::new(stream);
+            assert!(said(&mut stream).is_some());
+            std::fs::remove_file(&path).expect("nobody finds it any more");
+            drop((daemon, listener, stream));
+            waits.join().expect("it ends")
+        });
+        let Compared::Unanswered(cause) = compared else {
+            panic!("{compared:?}")
+        };
+        assert!(cause.starts_with("no daemon is listening on "), "{cause}");
     }
 }

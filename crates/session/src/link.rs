@@ -1,5 +1,6 @@
 //! The wrapper's end of its connections to the daemon. One is for what is asked, and lasts as long as the wrapper: its
-//! end is the leave. The other is for what is to be kept, made with the first of it: no call waits for a disk.
+//! end is the leave. Another is for what is to be kept, made with the first of it: no call waits for a disk. A question
+//! that the daemon may take its time for has a connection of its own.
 
 use std::{
     io::{self, BufRead as _, BufReader, Read as _, Write as _},
@@ -12,13 +13,14 @@ use std::{
     time::Duration,
 };
 
+use mcpmon_model::Denial;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde::Serialize;
 
 use super::protocol::{Hear, Hello, MAX_HEARD, Say, Started, State};
 
 /// Longest wait for an answer. The daemon writes to its store meanwhile.
-const PATIENCE: Duration = Duration::from_secs(2);
+pub(super) const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The connections, shared by the judge and the recorder's writer.
 #[derive(Clone, Debug)]
@@ -79,6 +81,14 @@ pub(super) enum LinkError {
     },
 }
 
+impl LinkError {
+    /// Returns whether the daemon may be there and took too long.
+    pub(super) fn is_late(&self) -> bool {
+        use io::ErrorKind::{TimedOut, WouldBlock};
+        matches!(self, Self::Io { source, .. } if matches!(source.kind(), TimedOut | WouldBlock))
+    }
+}
+
 /// The first line: a request among those of the control socket.
 #[derive(Serialize)]
 #[serde(tag = "request", rename_all = "snake_case")]
@@ -87,6 +97,8 @@ enum Introduction<'a> {
     Wrap { hello: &'a Hello },
     /// Of one that joined.
     Records { hello: &'a Hello },
+    /// A question of a wrapper that joined: why this process that it started must not run.
+    Fate { hello: &'a Hello, process: Started },
 }
 
 impl Link {
@@ -155,6 +167,19 @@ impl Link {
         self.on(&mut stream, line)
     }
 
+    /// Returns the denial of a process that was started to serve, if the daemon killed it or will. The answer comes when
+    /// the process's files are compared with its pins, if they are to be; nobody else waits for it.
+    ///
+    /// # Errors
+    /// The daemon is not there, refuses, or does not answer within `patience`.
+    pub(super) fn fate(&self, process: Started, patience: Duration) -> Result<Option<Denial>, LinkError> {
+        let (heard, _) = self.introduced(patience, |hello| Introduction::Fate { hello, process })?;
+        let Hear::Fate(fate) = heard else {
+            return Err(self.broken(io::ErrorKind::InvalidData.into()));
+        };
+        Ok(fate)
+    }
+
     /// Says which process was started to serve, now and whenever the daemon is connected again.
     ///
     /// # Errors
@@ -171,7 +196,7 @@ impl Link {
 
     /// Connects, and joins the session.
     fn join(&self, stream: &mut Option<Stream>) -> Result<State, LinkError> {
-        let connected = self.connect()?;
+        let connected = self.connect(PATIENCE)?;
         let probe = connected
             .get_ref()
             .try_clone()
@@ -193,7 +218,6 @@ impl Link {
             | Hear::Unkept(_)
             | Hear::Checked(_)
             | Hear::Fate(_)
-            | Hear::Undecided
             | Hear::Challenge(_)
             | Hear::Error(_) => {
                 *stream = None;
@@ -203,28 +227,38 @@ impl Link {
         }
     }
 
-    /// Connects for what is to be kept: of one that joined, again where that connection is gone.
+    /// Connects for what is to be kept.
     fn connect_records(&self) -> Result<Stream, LinkError> {
+        match self.introduced(PATIENCE, |hello| Introduction::Records { hello })? {
+            (Hear::Done, Some(stream)) => Ok(stream),
+            _ => Err(self.broken(io::ErrorKind::InvalidData.into())),
+        }
+    }
+
+    /// Opens another connection of a wrapper that joined, and joins again first if the daemon was away. Returns the
+    /// daemon's answer to the introduction, for which it has `patience`.
+    fn introduced(
+        &self,
+        patience: Duration,
+        introduction: impl FnOnce(&Hello) -> Introduction<'_>,
+    ) -> Result<(Hear, Option<Stream>), LinkError> {
         if !self.is_up() {
             let mut stream = lock(&self.0.stream);
             if !self.is_up() {
                 self.join(&mut stream)?;
             }
         }
-        let mut stream = Some(self.connect()?);
+        let mut stream = Some(self.connect(patience)?);
         let hello = lock(&self.0.hello).clone();
-        let introduction = self.line_of(&Introduction::Records { hello: &hello })?;
+        let introduction = self.line_of(&introduction(&hello))?;
         let mut heard = self.on(&mut stream, &introduction)?;
         if let Hear::Challenge(nonce) = heard {
             heard = self.on(&mut stream, &self.line_of(&Say::Repeat { nonce })?)?;
         }
-        match (heard, stream) {
-            (Hear::Done, Some(stream)) => Ok(stream),
-            _ => Err(self.broken(io::ErrorKind::InvalidData.into())),
-        }
+        Ok((heard, stream))
     }
 
-    fn connect(&self) -> Result<Stream, LinkError> {
+    fn connect(&self, patience: Duration) -> Result<Stream, LinkError> {
         let path = &self.0.path;
         let connected = UnixStream::connect(path).map_err(|source| {
             let is_nobody = matches!(
@@ -237,7 +271,7 @@ impl Link {
             }
         })?;
         connected
-            .set_read_timeout(Some(PATIENCE))
+            .set_read_timeout(Some(patience))
             .and_then(|()| connected.set_write_timeout(Some(PATIENCE)))
             .map_err(|source| self.broken(source))?;
         Ok(BufReader::new(connected))
@@ -314,7 +348,7 @@ fn is_open(stream: &UnixStream) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::{os::unix::net::UnixListener, sync::mpsc, thread};
 
     use mcpmon_model::{Digest, PinKey, ServerId};
@@ -341,7 +375,7 @@ mod tests {
         stream.get_mut().write_all(&answer).expect("the wrapper listens");
     }
 
-    fn said(stream: &mut Stream) -> Option<String> {
+    pub(crate) fn said(stream: &mut Stream) -> Option<String> {
         let mut line = String::new();
         stream.read_line(&mut line).expect("the wrapper speaks");
         (!line.is_empty()).then_some(line)
@@ -361,7 +395,7 @@ mod tests {
     }
 
     /// A wrapper that joined at `path`, and the other end of its connection.
-    fn joined(path: &Path) -> (Link, UnixStream) {
+    pub(crate) fn joined(path: &Path) -> (Link, UnixStream) {
         let (ours, theirs) = UnixStream::pair().expect("a pair");
         let link = Link(Arc::new(Shared {
             path: path.to_owned(),
@@ -423,6 +457,72 @@ mod tests {
             turns.send(()).expect("the disk goes on");
             assert_eq!(writes.join().expect("it ends"), Hear::Done);
             drop(link);
+        });
+    }
+
+    /// Takes one question about a process, and answers it once it is told to.
+    fn fate(listener: &UnixListener, asked: mpsc::Sender<String>, compared: mpsc::Receiver<Option<Denial>>) {
+        let (stream, _) = listener.accept().expect("a wrapper");
+        let mut stream = BufReader::new(stream);
+        let question = said(&mut stream).expect("a question");
+        asked.send(question).expect("the test goes on");
+        if let Ok(fate) = compared.recv() {
+            answer(&mut stream, &Hear::Fate(fate));
+        }
+    }
+
+    const SERVER: Started = Started { pid: 77, start: 5 };
+
+    #[test]
+    fn who_is_waited_for_waits_for_no_comparison() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("socket");
+        let listener = UnixListener::bind(&path).expect("a socket");
+        let (tell, compared) = mpsc::channel();
+        let (asked, question) = mpsc::channel();
+        let (link, theirs) = joined(&path);
+        thread::scope(|scope| {
+            scope.spawn(move || fate(&listener, asked, compared));
+            scope.spawn(|| {
+                let mut stream = BufReader::new(theirs);
+                while said(&mut stream).is_some() {
+                    answer(&mut stream, &Hear::Checked(Box::default()));
+                }
+            });
+            let relay = link.clone();
+            let asks = scope.spawn(move || link.fate(SERVER, Duration::from_secs(60)).expect("an answer"));
+            let question = question.recv().expect("it is asked");
+            assert!(
+                question.starts_with("{\"request\":\"fate\",\"hello\":"),
+                "{question}"
+            );
+            let state = Say::State {
+                policy: Digest::of(b""),
+            };
+            relay.say(&state).expect("an answer, while nothing is compared");
+            assert!(!asks.is_finished());
+            tell.send(None).expect("it waits");
+            assert_eq!(asks.join().expect("it ends"), None);
+            drop(relay);
+        });
+    }
+
+    #[test]
+    fn a_comparison_that_takes_too_long_says_nothing_of_the_daemon() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("socket");
+        let listener = UnixListener::bind(&path).expect("a socket");
+        let (tell, compared) = mpsc::channel();
+        let (asked, _question) = mpsc::channel();
+        let (link, _theirs) = joined(&path);
+        thread::scope(|scope| {
+            scope.spawn(move || fate(&listener, asked, compared));
+            let error = link
+                .fate(SERVER, Duration::from_millis(50))
+                .expect_err("nothing is compared");
+            assert!(error.is_late(), "{error}");
+            assert!(link.is_up());
+            drop(tell);
         });
     }
 

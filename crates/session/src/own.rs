@@ -105,18 +105,27 @@ impl Followed {
         self.own.adopt(host)
     }
 
+    /// Returns the file, as events name it; if it is gone, the one whose text is in force.
+    pub(super) fn path(&self) -> String {
+        if let Some(own) = self.search.own_file() {
+            return own.display().to_string();
+        }
+        let names = self.own.text.iter().flat_map(Sources::names);
+        names.map(ToString::to_string).collect::<Vec<_>>().join(", ")
+    }
+
     /// See [`Own::news`].
     pub(super) fn poll(&mut self) -> Option<Result<Loaded, ConfigError>> {
         self.own.news(self.search.read_own(self.trust))
     }
 }
 
-/// Builds the event about a change of a policy; of the user `uid` if one process judges for many. If the
-/// change is a mistake, `stays` stays in force.
+/// Builds the event about a change of the policy at `path`; of the user `uid` if one process judges for many. If the
+/// change is a mistake, the policy before stays in force.
 pub(super) fn told(
     now: Timestamp,
     uid: Option<u32>,
-    stays: Option<&Loaded>,
+    path: String,
     news: &Result<Loaded, ConfigError>,
 ) -> Event {
     let error = match news {
@@ -124,7 +133,6 @@ pub(super) fn told(
         Err(error) => error,
     };
     let errors = mistakes(error);
-    let path = stays.map(Loaded::path).unwrap_or_default();
     let mut event = Event::new(now, Layer::Agent, EventKind::PolicyRejected { path, errors });
     event.severity = Severity::High;
     let whose = uid.map_or_else(String::new, |uid| format!("of the own file of user {uid}, "));

@@ -219,7 +219,8 @@ impl Policies {
                 continue;
             };
             let stays = self.held().users.get(&uid).map(|user| Arc::clone(&user.loaded));
-            let event = told(now, Some(uid), stays.as_deref(), &news);
+            let path = stays.as_deref().map(Loaded::path).unwrap_or_default();
+            let event = told(now, Some(uid), path, &news);
             match news {
                 Ok(loaded) => self.put(uid, Arc::new(loaded)),
                 Err(error) => {

@@ -82,11 +82,6 @@ pub enum Say {
         /// Names of all that it gets.
         names: Vec<String>,
     },
-    /// Asks why this process, which was started to serve, was killed or is to be. Answered when its files are compared.
-    Fate {
-        /// Its number and start.
-        process: Started,
-    },
     /// This process was started to serve.
     Serves {
         /// Its number and start.
@@ -129,10 +124,8 @@ pub enum Hear {
     State(Box<State>),
     /// To [`Say::Check`].
     Checked(Box<Checked>),
-    /// To [`Say::Fate`]: why the daemon kills it, where it does.
+    /// The answer to the question why a process must not run, once its files are compared.
     Fate(Option<Denial>),
-    /// To [`Say::Fate`]: its files are not compared with its pins yet.
-    Undecided,
     /// Asks the process that connected to repeat this, before it is told anything.
     Challenge(String),
     /// The entry is kept, or noted.

@@ -2,12 +2,16 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Instant};
 
-use mcpmon_config::{Asked, Loaded, load_sources};
+use mcpmon_config::{Asked, Loaded, Reloader, load_sources};
 use mcpmon_engine::{Company, Observation};
 use mcpmon_model::{DefinitionKey, DefinitionRecord, ListKind, ServerId, ServerType, Timestamp};
 use mcpmon_policy::network::table::Tables;
 
-use super::{Judge, own::told, shared::Snapshot};
+use super::{
+    Judge,
+    own::{Followed, told},
+    shared::Snapshot,
+};
 
 impl Judge {
     /// Says who else is in the session.
@@ -138,7 +142,9 @@ impl Judge {
         let Some(news) = news else {
             return;
         };
-        let event = told(now, None, None, &news);
+        let of_host = || self.reloader.as_ref().map(Reloader::path);
+        let path = self.own.as_ref().map(Followed::path).or_else(of_host);
+        let event = told(now, None, path.unwrap_or_default(), &news);
         if let Ok(loaded) = news {
             self.adopt(now, &loaded);
         }

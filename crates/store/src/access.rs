@@ -32,7 +32,10 @@ pub enum AccessError {
     /// The path names no file.
     #[error("{path} names no file", path = .0.display())]
     NoFile(PathBuf),
-    /// The file is a symbolic link, directory, device or pipe.
+    /// The path is a directory.
+    #[error("{path} is a directory, and no store", path = .0.display())]
+    Directory(PathBuf),
+    /// The file is a symbolic link, device or pipe.
     #[error("{path} is no regular file; a store is never opened through a link", path = .0.display())]
     NotRegular(PathBuf),
     /// The file or its directory belongs to another user.
@@ -168,6 +171,9 @@ fn check_directory(path: &Path) -> Result<(), AccessError> {
 
 fn check_file(path: &Path) -> Result<(), AccessError> {
     let metadata = fs::symlink_metadata(path).map_err(failed("look at", path))?;
+    if metadata.is_dir() {
+        return Err(AccessError::Directory(path.to_owned()));
+    }
     if !metadata.is_file() {
         return Err(AccessError::NotRegular(path.to_owned()));
     }

@@ -14,7 +14,7 @@ use std::{
 
 use nix::fcntl::{Flock, FlockArg, OFlag};
 
-use super::{Access, StoredEvent, json};
+use super::{Access, StoreLocation, StoredEvent, json};
 
 /// Bytes of one process's journal at most; what is stopped beyond it waits for the writer like the rest.
 const MAX_SIZE: u64 = 1 << 20;
@@ -26,31 +26,33 @@ const SUFFIX: &str = ".blocks";
 /// The journal of this process.
 #[derive(Debug)]
 pub(super) struct Journal {
-    path: PathBuf,
+    store: StoreLocation,
+    /// The end of its name, which begins with that of the store.
+    suffix: String,
     access: Access,
     state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// Made with the first record.
-    file: Option<Flock<File>>,
+    /// The file and its path. It is made with the first record.
+    file: Option<(PathBuf, Flock<File>)>,
     size: u64,
     /// Records that the writer has not settled.
     pending: u64,
 }
 
 impl Journal {
-    /// A journal beside `store`, made once there is something to keep.
-    pub(super) fn beside(store: &Path, access: Access) -> Self {
-        let mut name = store.as_os_str().to_owned();
-        name.push(format!(
+    /// A journal beside `store`, made once there is something to keep; beside another one where the store moves.
+    pub(super) fn beside(store: StoreLocation, access: Access) -> Self {
+        let suffix = format!(
             ".{}-{}{SUFFIX}",
             std::process::id(),
             uuid::Uuid::now_v7().simple()
-        ));
+        );
         Self {
-            path: name.into(),
+            store,
+            suffix,
             access,
             state: Mutex::default(),
         }
@@ -70,7 +72,7 @@ impl Journal {
         if state.file.is_none() {
             state.file = Some(self.make()?);
         }
-        if let Some(file) = &mut state.file {
+        if let Some((_, file)) = &mut state.file {
             file.write_all(&line)?;
         }
         state.size += line.len() as u64;
@@ -78,14 +80,22 @@ impl Journal {
         Ok(true)
     }
 
-    /// So many of the records are where they belong. With the last of them the file is emptied.
+    /// So many of the records are where they belong. With the last of them the file is emptied, or removed where the
+    /// store is elsewhere by now.
     pub(super) fn settle(&self, records: u64) {
         let mut state = self.lock();
         state.pending = state.pending.saturating_sub(records);
-        if state.pending > 0 || records == 0 {
+        if state.pending > 0 {
             return;
         }
-        if let Some(file) = &state.file {
+        let path = self.path();
+        if let Some((left, _file)) = state.file.take_if(|(made, _)| *made != path) {
+            state.size = 0;
+            remove(&left);
+        }
+        if let Some((_, file)) = &state.file
+            && state.size > 0
+        {
             match file.set_len(0) {
                 Ok(()) => state.size = 0,
                 Err(error) => tracing::warn!(%error, "a journal cannot be emptied"),
@@ -93,14 +103,22 @@ impl Journal {
         }
     }
 
-    fn make(&self) -> io::Result<Flock<File>> {
+    fn path(&self) -> PathBuf {
+        let mut path = self.store.path().into_os_string();
+        path.push(&self.suffix);
+        path.into()
+    }
+
+    fn make(&self) -> io::Result<(PathBuf, Flock<File>)> {
+        let path = self.path();
         let file = OpenOptions::new()
             .append(true)
             .create_new(true)
             .mode(0o600)
-            .open(&self.path)?;
-        self.access.apply_to(&self.path).map_err(io::Error::other)?;
-        Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, errno)| errno.into())
+            .open(&path)?;
+        self.access.apply_to(&path).map_err(io::Error::other)?;
+        let file = Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, errno)| errno)?;
+        Ok((path, file))
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
@@ -112,8 +130,10 @@ impl Journal {
 impl Drop for Journal {
     fn drop(&mut self) {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
-        if state.file.is_some() && state.pending == 0 {
-            remove(&self.path);
+        if state.pending == 0
+            && let Some((path, _)) = &state.file
+        {
+            remove(path);
         }
     }
 }
@@ -206,6 +226,10 @@ mod tests {
         StoredEvent::new(Uuid::from_u128(number), "laptop", sample::denied("files"))
     }
 
+    fn beside(store: &Path) -> Journal {
+        Journal::beside(StoreLocation::new(store), Access::default())
+    }
+
     fn journals(store: &Path) -> usize {
         let files = fs::read_dir(store.parent().unwrap()).unwrap();
         files
@@ -224,7 +248,7 @@ mod tests {
     fn what_was_kept_is_found_once_its_process_is_gone_and_not_before() {
         let directory = tempfile::tempdir().unwrap();
         let store = directory.path().join("mcpmon.db");
-        let journal = Journal::beside(&store, Access::default());
+        let journal = beside(&store);
         assert_eq!(journals(&store), 0, "nothing was stopped yet");
         for number in 1..=2 {
             assert!(journal.keep(&event(number)).unwrap());
@@ -243,22 +267,50 @@ mod tests {
     fn what_is_settled_is_kept_no_longer() {
         let directory = tempfile::tempdir().unwrap();
         let store = directory.path().join("mcpmon.db");
-        let journal = Journal::beside(&store, Access::default());
+        let journal = beside(&store);
         for number in 1..=3 {
             journal.keep(&event(number)).unwrap();
         }
         journal.settle(2);
-        assert_ne!(fs::metadata(&journal.path).unwrap().len(), 0);
+        assert_ne!(fs::metadata(journal.path()).unwrap().len(), 0);
         journal.settle(1);
-        assert_eq!(fs::metadata(&journal.path).unwrap().len(), 0);
+        assert_eq!(fs::metadata(journal.path()).unwrap().len(), 0);
         drop(journal);
         assert_eq!(journals(&store), 0);
     }
 
     #[test]
+    fn a_journal_goes_where_its_store_goes_once_nothing_waits_in_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let [standby, own] = ["run", "state"].map(|name| directory.path().join(name).join("mcpmon.db"));
+        for store in [&standby, &own] {
+            fs::create_dir(store.parent().unwrap()).unwrap();
+        }
+        let location = StoreLocation::new(&standby);
+        let journal = Journal::beside(location.clone(), Access::default());
+        journal.keep(&event(1)).unwrap();
+        location.move_to(&own, || Ok::<_, io::Error>(())).unwrap();
+        journal.keep(&event(2)).unwrap();
+        journal.settle(1);
+        assert_eq!((journals(&standby), journals(&own)), (1, 0), "one record waits");
+        journal.settle(1);
+        assert_eq!((journals(&standby), journals(&own)), (0, 0));
+        journal.keep(&event(3)).unwrap();
+        assert_eq!((journals(&standby), journals(&own)), (0, 1));
+        journal.settle(1);
+        location.move_to(&standby, || Ok::<_, io::Error>(())).unwrap();
+        journal.settle(0);
+        assert_eq!(
+            (journals(&standby), journals(&own)),
+            (0, 0),
+            "an empty one goes too"
+        );
+    }
+
+    #[test]
     fn a_journal_is_bounded() {
         let directory = tempfile::tempdir().unwrap();
-        let journal = Journal::beside(&directory.path().join("mcpmon.db"), Access::default());
+        let journal = beside(&directory.path().join("mcpmon.db"));
         let mut large = event(1);
         large.reason = Some("x".repeat(600 << 10));
         assert!(journal.keep(&large).unwrap());

@@ -8,14 +8,25 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use nix::fcntl::{Flock, FlockArg, OFlag};
+use nix::{
+    errno::Errno,
+    fcntl::{FcntlArg, Flock, FlockArg, OFlag, fcntl},
+    libc,
+};
 
 use super::{Access, AccessError};
 
-/// A store that no other daemon has, for as long as this lives.
+/// The byte of a store's file that its daemon locks: far behind those of SQLite, and behind the largest store.
+const LOCKED_BYTE: i64 = 1 << 62;
+
+/// A store that no other daemon has, for as long as this lives. It must outlive whatever else this process has open of the
+/// store: to close a file drops the locks that SQLite has on it.
 #[derive(Debug)]
 pub struct Sole {
-    _file: Flock<File>,
+    /// The lock that a daemon with the same path finds.
+    _mark: Flock<File>,
+    /// The lock that a daemon finds with another path to the same file: a hard link, another mount.
+    _store: File,
 }
 
 /// The reason why a daemon cannot have a store for itself.
@@ -53,42 +64,81 @@ impl Sole {
     /// Returns an error if another daemon has it, or the file that tells so cannot be made.
     pub fn take(path: &Path, access: Access) -> Result<Self, SoleError> {
         let store = access.place(path)?;
-        let mut name: OsString = store.clone().into_os_string();
-        name.push(".daemon");
-        let path = PathBuf::from(name);
-        let failed = |source| SoleError::Io {
-            path: path.clone(),
-            source,
-        };
-        // Another file than the store itself: to close that would drop the locks that SQLite has on it.
-        let mut file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .custom_flags((OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits())
-            .open(&path)
-            .map_err(failed)?;
-        let mut pid = String::new();
-        // Whose it is helps; that it is not told is no error.
-        let _length = (&mut file).take(16).read_to_string(&mut pid);
-        let mut file = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
-            Ok(file) => file,
-            Err((_, nix::errno::Errno::EWOULDBLOCK)) => {
-                let pid = Some(pid.trim().to_owned()).filter(|pid| !pid.is_empty());
-                return Err(SoleError::Taken { path: store, pid });
-            }
-            Err((_, errno)) => return Err(failed(errno.into())),
-        };
-        let told = file.set_len(0).and_then(|()| {
-            io::Seek::rewind(&mut *file)?;
-            writeln!(file, "{}", std::process::id())
-        });
-        if let Err(error) = told {
-            tracing::debug!(%error, "the lock does not say whose it is");
+        let mark = mark(&store)?;
+        Ok(Self {
+            _mark: mark,
+            _store: hold(&access.prepare(&store)?)?,
+        })
+    }
+}
+
+/// Locks the file beside the store at this path. It has the daemon's process id.
+fn mark(store: &Path) -> Result<Flock<File>, SoleError> {
+    let mut name: OsString = store.as_os_str().to_owned();
+    name.push(".daemon");
+    let path = PathBuf::from(name);
+    let failed = |source| SoleError::Io {
+        path: path.clone(),
+        source,
+    };
+    let mut file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .custom_flags((OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits())
+        .open(&path)
+        .map_err(failed)?;
+    let mut pid = String::new();
+    // Whose it is helps; that it is not told is no error.
+    let _length = (&mut file).take(16).read_to_string(&mut pid);
+    let mut file = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+        Ok(file) => file,
+        Err((_, Errno::EWOULDBLOCK)) => {
+            let pid = Some(pid.trim().to_owned()).filter(|pid| !pid.is_empty());
+            let path = store.to_owned();
+            return Err(SoleError::Taken { path, pid });
         }
-        Ok(Self { _file: file })
+        Err((_, errno)) => return Err(failed(errno.into())),
+    };
+    let told = file.set_len(0).and_then(|()| {
+        io::Seek::rewind(&mut *file)?;
+        writeln!(file, "{}", std::process::id())
+    });
+    if let Err(error) = told {
+        tracing::debug!(%error, "the lock does not say whose it is");
+    }
+    Ok(file)
+}
+
+/// Opens the store at this path and locks it, so that no other daemon has it by another one.
+fn hold(store: &Path) -> Result<File, SoleError> {
+    let failed = |source| SoleError::Io {
+        path: store.to_owned(),
+        source,
+    };
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .custom_flags((OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits())
+        .open(store)
+        .map_err(failed)?;
+    #[expect(clippy::cast_possible_truncation, reason = "both are small")]
+    let lock = libc::flock {
+        l_type: libc::F_WRLCK as libc::c_short,
+        l_whence: libc::SEEK_SET as libc::c_short,
+        l_start: LOCKED_BYTE,
+        l_len: 1,
+        l_pid: 0,
+    };
+    match fcntl(&file, FcntlArg::F_OFD_SETLK(&lock)) {
+        Ok(_) => Ok(file),
+        Err(Errno::EAGAIN | Errno::EACCES) => Err(SoleError::Taken {
+            path: store.to_owned(),
+            pid: None,
+        }),
+        Err(errno) => Err(failed(errno.into())),
     }
 }
 
@@ -112,5 +162,19 @@ mod tests {
         drop(Sole::take(&directory.path().join("other.db"), Access::default()).unwrap());
         drop(first);
         drop(Sole::take(&path, Access::default()).unwrap());
+    }
+
+    #[test]
+    fn a_second_one_is_refused_by_whatever_path_it_comes() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("mcpmon.db");
+        let first = Sole::take(&path, Access::default()).unwrap();
+        let store = crate::Store::open(&path, Access::default()).unwrap();
+        let link = directory.path().join("other.db");
+        std::fs::hard_link(&path, &link).unwrap();
+        let error = Sole::take(&link, Access::default()).unwrap_err();
+        assert!(matches!(error, SoleError::Taken { .. }), "{error}");
+        drop((store, first));
+        drop(Sole::take(&link, Access::default()).unwrap());
     }
 }

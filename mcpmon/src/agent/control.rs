@@ -12,7 +12,7 @@ use std::{
 };
 
 use mcpmon_model::{Digest, ServerId};
-use mcpmon_session::Hello;
+use mcpmon_session::{Hello, protocol::Started};
 use nix::sys::socket::{self, AddressFamily, Backlog, SockFlag, SockType, UnixAddr};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use tokio::{
@@ -89,6 +89,14 @@ pub enum Request {
         /// The introduction.
         hello: Hello,
     },
+    /// A wrapper that introduced itself asks why a process that it started must not run. The connection is for
+    /// that.
+    Fate {
+        /// The wrapper's introduction.
+        hello: Hello,
+        /// The process.
+        process: Started,
+    },
     /// A `mcpmon run` introduces itself: its session lasts as long as the connection.
     Run {
         /// The introduction.
@@ -100,9 +108,12 @@ impl Request {
     /// Returns whether only root may ask it.
     const fn is_privileged(&self) -> bool {
         match self {
-            Self::Status | Self::SelfTest | Self::Wrap { .. } | Self::Records { .. } | Self::Run { .. } => {
-                false
-            }
+            Self::Status
+            | Self::SelfTest
+            | Self::Wrap { .. }
+            | Self::Records { .. }
+            | Self::Fate { .. }
+            | Self::Run { .. } => false,
             Self::ResetPins { .. }
             | Self::TrustPins { .. }
             | Self::TrustExecutable { .. }
@@ -250,6 +261,9 @@ pub(crate) async fn serve(
                         Ok(Some((stream, Guest::Records(hello)))) => {
                             wrappers.serve_records(stream, hello).await;
                         }
+                        Ok(Some((stream, Guest::Fate(hello, process)))) => {
+                            wrappers.serve_fate(stream, hello, process).await;
+                        }
                         Ok(Some((stream, Guest::Run(hello)))) => runs.serve(stream, hello).await,
                         Ok(None) => {}
                         Err(error) => tracing::debug!(%error, "a client of the control socket was too slow"),
@@ -268,6 +282,7 @@ pub(crate) async fn serve(
 enum Guest {
     Wrapper(Hello),
     Records(Hello),
+    Fate(Hello, Started),
     Run(RunHello),
 }
 
@@ -277,6 +292,7 @@ impl Guest {
         match request {
             Request::Wrap { hello } => Some(Self::Wrapper(hello.clone())),
             Request::Records { hello } => Some(Self::Records(hello.clone())),
+            Request::Fate { hello, process } => Some(Self::Fate(hello.clone(), *process)),
             Request::Run { hello } => Some(Self::Run(hello.clone())),
             Request::Status
             | Request::SelfTest

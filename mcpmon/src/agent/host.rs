@@ -172,12 +172,21 @@ pub(crate) fn all() -> Vec<ProcessId> {
 
 /// Returns the offset from a time since boot to wall-clock time, nanoseconds.
 pub(crate) fn boot_to_wall() -> i64 {
-    let nanoseconds = |clock| {
-        clock_gettime(clock).map_or(0, |time| {
-            time.tv_sec().saturating_mul(1_000_000_000) + time.tv_nsec()
-        })
-    };
     nanoseconds(ClockId::CLOCK_REALTIME) - nanoseconds(ClockId::CLOCK_BOOTTIME)
+}
+
+/// Returns the nanoseconds since boot, by the clock of the kernel's records. Without a clock, no record is later.
+pub(crate) fn since_boot() -> u64 {
+    match nanoseconds(ClockId::CLOCK_BOOTTIME) {
+        0 => u64::MAX,
+        now => now.unsigned_abs(),
+    }
+}
+
+fn nanoseconds(clock: ClockId) -> i64 {
+    clock_gettime(clock).map_or(0, |time| {
+        time.tv_sec().saturating_mul(1_000_000_000) + time.tv_nsec()
+    })
 }
 
 /// Arguments of a running process, at most `limit` bytes of them. One that wrote a title over them leaves nothing but

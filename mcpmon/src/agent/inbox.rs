@@ -3,13 +3,15 @@
 use std::{
     io::{self, Read as _, Write as _},
     os::{fd::AsFd as _, fd::BorrowedFd, unix::net::UnixStream},
-    sync::{Arc, mpsc},
+    sync::Arc,
 };
 
-/// The sending side: as many as there are threads that talk to the engine.
+use tokio::sync::mpsc;
+
+/// The sending side: as many as there are threads and tasks that talk to the engine.
 #[derive(Debug)]
 pub(crate) struct Sender<M> {
-    queue: mpsc::SyncSender<M>,
+    queue: mpsc::Sender<M>,
     waker: Arc<UnixStream>,
 }
 
@@ -33,7 +35,7 @@ pub(crate) fn inbox<M>(capacity: usize) -> io::Result<(Sender<M>, Inbox<M>)> {
     let (waker, wakes) = UnixStream::pair()?;
     waker.set_nonblocking(true)?;
     wakes.set_nonblocking(true)?;
-    let (sender, queue) = mpsc::sync_channel(capacity);
+    let (sender, queue) = mpsc::channel(capacity);
     Ok((
         Sender {
             queue: sender,
@@ -53,14 +55,30 @@ impl<M> Clone for Sender<M> {
 }
 
 impl<M> Sender<M> {
-    /// Queues a message and wakes the receiver; waits where the queue is full.
-    pub(crate) fn send(&self, message: M) -> Result<(), Closed> {
-        if self.queue.send(message).is_err() {
-            return Err(Closed);
-        }
+    /// Queues a message and wakes the receiver. If the queue is full, only this task waits.
+    pub(crate) async fn send(&self, message: M) -> Result<(), Closed> {
+        self.queue.send(message).await.map_err(|_closed| Closed)?;
+        self.wake();
+        Ok(())
+    }
+
+    /// Queues a message from a thread that runs no tasks. If the queue is full, the thread waits.
+    pub(crate) fn send_blocking(&self, message: M) -> Result<(), Closed> {
+        self.queue.blocking_send(message).map_err(|_closed| Closed)?;
+        self.wake();
+        Ok(())
+    }
+
+    /// Queues a message if there is room for it, else returns it.
+    pub(crate) fn try_send(&self, message: M) -> Result<(), mpsc::error::TrySendError<M>> {
+        self.queue.try_send(message)?;
+        self.wake();
+        Ok(())
+    }
+
+    fn wake(&self) {
         // A full pipe means that a wake-up is already on its way.
         let _already_awake = (&*self.waker).write(&[1]);
-        Ok(())
     }
 }
 
@@ -96,12 +114,25 @@ mod tests {
             poll(&mut descriptors, PollTimeout::ZERO).expect("poll") == 1
         };
         assert!(!is_awake(&inbox));
-        sender.send(7).expect("open");
+        sender.send_blocking(7).expect("open");
         assert!(is_awake(&inbox));
         inbox.acknowledge();
         assert!(!is_awake(&inbox));
         assert_eq!((inbox.next(), inbox.next()), (Some(7), None));
         drop(inbox);
-        assert!(sender.send(8).is_err());
+        assert!(sender.send_blocking(8).is_err());
+    }
+
+    #[tokio::test]
+    async fn a_full_queue_holds_up_whoever_has_something_to_say_and_nobody_else() {
+        let (sender, mut inbox) = inbox(1).expect("pair");
+        sender.send(1).await.expect("room");
+        assert!(sender.try_send(9).is_err());
+        let other = async { (inbox.next(), inbox.next()) };
+        // Both are tasks of one thread, on which the other one makes room.
+        let (sent, taken) = tokio::join!(sender.send(2), other);
+        sent.expect("open");
+        assert_eq!(taken, (Some(1), None));
+        assert_eq!(inbox.next(), Some(2));
     }
 }

@@ -121,7 +121,7 @@ const ATTEMPTS: [(&str, SockType, Hook, Form, IpAddr); 7] = {
 pub(crate) fn run(engine: &Sender<Message>, links: &CgroupLinks) -> Vec<Check> {
     let nonce = Uuid::now_v7().to_string();
     let (reply, ready) = oneshot::channel();
-    let sent = engine.send(Message::Probe(Probe::new(nonce.clone()), reply));
+    let sent = engine.send_blocking(Message::Probe(Probe::new(nonce.clone()), reply));
     if sent.is_err() || wait(ready).is_none() {
         return impossible("the engine thread has ended or is stuck: restart the daemon");
     }
@@ -129,7 +129,7 @@ pub(crate) fn run(engine: &Sender<Message>, links: &CgroupLinks) -> Vec<Check> {
         std::thread::sleep(Duration::from_millis(5));
         let (reply, answer) = oneshot::channel();
         engine
-            .send(Message::Sightings(reply))
+            .send_blocking(Message::Sightings(reply))
             .ok()
             .and_then(|()| wait(answer))
             .unwrap_or_default()

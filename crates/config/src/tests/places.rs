@@ -8,7 +8,7 @@ use std::{
 };
 
 use insta::assert_snapshot;
-use mcpmon_model::{Severity, Timestamp};
+use mcpmon_model::{EventKind, Severity, Timestamp};
 use mcpmon_policy::Mode;
 use tempfile::TempDir;
 use test_case::test_case;
@@ -244,6 +244,12 @@ fn a_config_map_is_believed_and_followed() {
         .expect("a change")
         .unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(reloaded.policy.mode, Mode::Observe);
+    let event = reloaded.event(Timestamp(0));
+    assert_eq!(event.severity, Severity::High, "nothing is enforced any more");
+    assert!(
+        matches!(&event.kind, EventKind::PolicyLoaded { lost, .. } if *lost == ["mode `enforce`"]),
+        "{event:?}"
+    );
     assert!(poll(&mut reloader).is_none());
 }
 

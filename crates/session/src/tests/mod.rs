@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use mcpmon_config::LocalConfig;
 use mcpmon_model::{
     Action, Call, Content, DefinitionKind, FromClient, Layer, ListKind, Listed, Listing, PinKey, RawJson,
-    RequestId, ServerType, Trace,
+    RequestId, ServerType, Severity, Trace,
 };
 use mcpmon_store::{Approved, Filter, Reader, Selection, StoredEvent, sample};
 
@@ -280,9 +280,14 @@ fn a_changed_policy_is_taken_over() {
         "the one before stays"
     );
     judge.close(NOW);
-    let kinds: Vec<String> = home.events().into_iter().map(|event| event.kind).collect();
-    assert!(kinds.contains(&"policy_loaded".to_owned()), "{kinds:?}");
-    assert!(kinds.contains(&"policy_rejected".to_owned()), "{kinds:?}");
+    let events = home.events();
+    let [loaded, rejected] = ["policy_loaded", "policy_rejected"].map(|kind| {
+        let told = events.iter().find(|event| event.kind == kind);
+        told.unwrap_or_else(|| panic!("{kind}: {events:?}"))
+    });
+    assert_eq!(loaded.severity, Severity::High, "{loaded:?}");
+    let path = home.path("mcpmon.yaml").display().to_string();
+    assert_eq!(rejected.data["path"], serde_json::json!(path));
 }
 
 #[test]

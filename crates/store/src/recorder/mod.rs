@@ -154,7 +154,7 @@ impl Recorder {
                 settings.batch,
                 settings.flush_interval,
             )),
-            journal: Arc::new(Journal::beside(&settings.location.path(), settings.access)),
+            journal: Arc::new(Journal::beside(settings.location.clone(), settings.access)),
             settings,
             thread: Mutex::default(),
         }))

@@ -129,12 +129,15 @@ pub fn run(options: Options) -> Result<(), DaemonError> {
         .enable_all()
         .build()
         .map_err(DaemonError::Start)?;
-    runtime.block_on(async {
+    let (outcome, sole) = runtime.block_on(async {
         let (mut daemon, inputs) = Daemon::start(options)?;
         let outcome = daemon.serve(inputs).await;
-        daemon.stop();
-        outcome
-    })
+        Ok::<_, DaemonError>((outcome, daemon.stop()))
+    })?;
+    // Tasks that are left may use the store until they end.
+    drop(runtime);
+    drop(sole);
+    outcome
 }
 
 struct Daemon {
@@ -361,7 +364,8 @@ impl Daemon {
         }
     }
 
-    fn stop(self) {
+    /// Ends every part. The lock of the store must be dropped last.
+    fn stop(self) -> Sole {
         self.notify(Notifier::stopping);
         self.tell_watch();
         self.proxy.stop();
@@ -371,6 +375,7 @@ impl Daemon {
             tracing::error!(error, lost = status.lost, "the last events could not be written");
         }
         tracing::info!("stopped; nothing is enforced any more");
+        self.sole
     }
 
     /// Records that the host is watched now: reports derive the unwatched times from it.
@@ -420,12 +425,12 @@ impl Daemon {
     /// Asks the engine thread and waits for its answer.
     async fn ask<T>(&self, message: impl FnOnce(oneshot::Sender<T>) -> Message) -> Result<T, DaemonError> {
         let (reply, answer) = oneshot::channel();
-        if self.engine.sender.send(message(reply)).is_err() {
-            return Err(DaemonError::EngineEnded);
-        }
-        match tokio::time::timeout(PATIENCE, answer).await {
-            Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(_ended)) => Err(DaemonError::EngineEnded),
+        let asked = async {
+            self.engine.sender.send(message(reply)).await.ok()?;
+            answer.await.ok()
+        };
+        match tokio::time::timeout(PATIENCE, asked).await {
+            Ok(answer) => answer.ok_or(DaemonError::EngineEnded),
             Err(_elapsed) => Err(DaemonError::EngineStuck),
         }
     }

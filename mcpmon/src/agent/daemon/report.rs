@@ -99,7 +99,7 @@ impl Daemon {
             Request::Decide { subject, word } => self.decide(subject, word).await,
             Request::Kill { word } => self.kill(word).await,
             // Handled where the connection is.
-            Request::Wrap { .. } | Request::Records { .. } | Request::Run { .. } => {
+            Request::Wrap { .. } | Request::Records { .. } | Request::Fate { .. } | Request::Run { .. } => {
                 Answer::Error("it keeps its connection".to_owned())
             }
         };

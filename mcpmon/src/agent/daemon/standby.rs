@@ -194,7 +194,8 @@ fn usable(path: &Path, access: Access) -> Result<Opened, DaemonError> {
 /// Returns whether another store may stand in: not where another daemon has it, where others could write to
 /// it, or where it is another program's.
 fn may_stand_in(error: &DaemonError) -> bool {
-    let is_of_disk = |error: &AccessError| matches!(error, AccessError::Io { .. });
+    let is_of_disk =
+        |error: &AccessError| matches!(error, AccessError::Io { .. } | AccessError::Directory(_));
     match error {
         DaemonError::Sole(SoleError::Taken { .. }) => false,
         DaemonError::Sole(SoleError::Access(error)) | DaemonError::Store(StoreError::Access(error)) => {
@@ -305,6 +306,22 @@ mod tests {
         b"no database no database no database no database no database no database no database";
 
     #[test]
+    fn one_stands_in_while_a_directory_has_the_place_of_the_store() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("state/mcpmon.db");
+        let run = directory.path().join("run");
+        fs::create_dir(&run).unwrap();
+        fs::create_dir_all(&path).unwrap();
+        let mut opened = open(&path, Access::default(), &run).unwrap();
+        let standby = opened.standby.take().unwrap();
+        assert!(standby.trouble.contains("is a directory"), "{}", standby.trouble);
+        opened.writer.record(vec![sample::started("a", 2)]).unwrap();
+        fs::remove_dir(&path).unwrap();
+        standby.give_back(&opened.location).unwrap();
+        assert_eq!(events(&path), 1);
+    }
+
+    #[test]
     fn whoever_writes_moves_to_the_own_store_once_that_can_be_written() {
         let directory = tempfile::tempdir().unwrap();
         let (path, mut opened) = damaged(directory.path(), NO_STORE);
@@ -316,13 +333,15 @@ mod tests {
         .unwrap();
         let generation = Generation::open(opened.location.generation()).unwrap();
         opened.writer.record(vec![sample::started("a", 2)]).unwrap();
+        recorder.push(sample::denied("a"));
+        recorder.flush(Duration::from_secs(60)).unwrap();
         let error = standby.give_back(&opened.location).unwrap_err();
         assert!(matches!(error, ReturnError::Unusable(_)), "{error}");
         assert_eq!(opened.location.path(), directory.path().join("run").join(NAME));
 
         fs::remove_file(&path).unwrap();
         let returned = standby.give_back(&opened.location).unwrap();
-        assert_eq!(returned.events, 1);
+        assert_eq!(returned.events, 2);
         recorder.push(sample::started("b", 3));
         recorder.flush(Duration::from_secs(60)).unwrap();
         let own = Generation::open(&Generation::path(&path)).unwrap();
@@ -342,8 +361,12 @@ mod tests {
                 recorder.path(),
                 directory.path().join("run").join(NAME).exists()
             ),
-            (2, path.clone(), false)
+            (3, path.clone(), false)
         );
+        let left = fs::read_dir(directory.path().join("run")).unwrap();
+        let left: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();
+        let number = Generation::path(Path::new(NAME));
+        assert_eq!(left, [number.as_os_str()], "nothing else is of use to anybody");
         let error = open(&path, Access::default(), &directory.path().join("run")).unwrap_err();
         assert!(
             matches!(error, DaemonError::Sole(SoleError::Taken { .. })),
@@ -468,7 +491,7 @@ mod tests {
         assert!(
             matches!(
                 error,
-                DaemonError::Store(StoreError::Access(AccessError::NotRegular(_)))
+                DaemonError::Sole(SoleError::Access(AccessError::NotRegular(_)))
             ),
             "{error}"
         );

@@ -1,5 +1,4 @@
-//! Denials: reasons why processes were killed, for the wrappers that started them; and the wrappers'
-//! questions about processes.
+//! Denials: reasons why processes were killed, for the wrappers that started them.
 
 use std::{
     collections::VecDeque,
@@ -7,38 +6,11 @@ use std::{
 };
 
 use mcpmon_model::{Denial, ProcessId};
-use mcpmon_session::clock;
-use tokio::sync::oneshot;
-
-use super::{Core, answer};
-use crate::agent::host;
 
 /// Denials that are remembered; the oldest is forgotten first.
 const MAX_DENIALS: usize = 256;
 /// The time for which a denial is remembered: a wrapper asks as soon as its server has ended.
 const REMEMBERED: Duration = Duration::from_secs(60);
-
-/// A question of a wrapper. The kernel's record of the process may not be read yet.
-#[derive(Debug)]
-pub(crate) enum Question {
-    /// This process was started by a wrapper: it is looked at, unless its start was seen.
-    Wrapped(ProcessId),
-    /// The question why this process must not run.
-    Fate(FateQuestion),
-}
-
-/// The question why a process was killed, or will be; the answer is empty if it may run, or the wrapper is
-/// not its ancestor. It is answered when the files of its server are compared with its pins, if they are to
-/// be.
-#[derive(Debug)]
-pub(crate) struct FateQuestion {
-    /// The process.
-    pub(crate) process: ProcessId,
-    /// The wrapper that asks.
-    pub(crate) wrapper: ProcessId,
-    /// Takes the answer.
-    pub(crate) reply: oneshot::Sender<Option<Denial>>,
-}
 
 /// The latest denials.
 #[derive(Debug, Default)]
@@ -57,50 +29,10 @@ impl Denials {
 
     /// The latest denial of a process that `wrapper` started. The lines say so themselves: what was killed at once
     /// ended before its wrapper could name it.
-    fn of(&self, process: ProcessId, wrapper: ProcessId) -> Option<Denial> {
+    pub(super) fn of(&self, process: ProcessId, wrapper: ProcessId) -> Option<Denial> {
         let mut latest = self.0.iter().rev();
         let denied = latest.find(|(_, line, _)| line.contains(&process) && line.contains(&wrapper));
         denied.map(|(.., denial)| denial.clone())
-    }
-}
-
-impl Core {
-    /// Answers what was asked before records were read the last time.
-    pub(super) fn answer_questions(&mut self) {
-        for question in std::mem::take(&mut self.questions) {
-            match question {
-                Question::Wrapped(process) => self.look_at(process),
-                Question::Fate(question) => {
-                    let judgement = self.monitor.spoke(clock::now(), question.process);
-                    self.carry_out(judgement, None);
-                    self.uncompared.push(question);
-                }
-            }
-        }
-    }
-
-    /// Answers what was asked of servers whose files are compared by now.
-    pub(super) fn answer_compared(&mut self) {
-        for question in std::mem::take(&mut self.uncompared) {
-            match self.fate(&question) {
-                Some(fate) => answer(question.reply, fate),
-                // Whoever gave up asks again.
-                None if question.reply.is_closed() => {}
-                None => self.uncompared.push(question),
-            }
-        }
-    }
-
-    /// Returns the denial of a process, if it has one; `None` as long as that is not decided.
-    fn fate(&self, question: &FateQuestion) -> Option<Option<Denial>> {
-        let denial = || self.denials.of(question.process, question.wrapper);
-        match self.monitor.server_of(question.process) {
-            Some(server) if self.doomed.contains(&server) => Some(denial()),
-            // A server that has ended may have said something that its client must not get.
-            _ if self.monitor.holds(question.process) => None,
-            _ if !host::is_alive(question.process) => Some(denial()),
-            Some(_) | None => Some(None),
-        }
     }
 }
 

@@ -7,6 +7,7 @@ mod losses;
 mod observe;
 mod orders;
 mod proxied;
+mod questions;
 mod troubles;
 mod wrapped;
 
@@ -33,12 +34,15 @@ use mcpmon_model::{Event, EventKind, Exit, InstanceId, Kills, ProcessId, ServerI
 use mcpmon_policy::{Policy, network::table::Tables};
 use mcpmon_session::clock;
 use mcpmon_store::Recorder;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{mpsc::error::TrySendError, oneshot, watch};
 
 pub use self::wrapped::Coverage;
-use self::{coalesce::Coalescer, denials::Denials, losses::Losses, troubles::Troubles, wrapped::Starts};
+use self::{
+    coalesce::Coalescer, denials::Denials, losses::Losses, questions::Questions, troubles::Troubles,
+    wrapped::Starts,
+};
 pub(crate) use self::{
-    denials::{FateQuestion, Question},
+    questions::{FateQuestion, Question},
     troubles::Degraded,
 };
 use super::{
@@ -187,7 +191,7 @@ impl Engine {
             doomed: BTreeSet::new(),
             handed: BTreeMap::new(),
             denials: Denials::default(),
-            questions: Vec::new(),
+            questions: Questions::default(),
             uncompared: Vec::new(),
             counters,
             losses: Losses::default(),
@@ -214,10 +218,13 @@ impl Engine {
 
     /// Ends the thread and detaches the programs. A thread that is stuck is left to the end of the process.
     pub(crate) fn stop(self) {
-        let sent = self.sender.send(Message::Stop);
+        let mut sent = self.sender.try_send(Message::Stop);
         let deadline = Instant::now() + PATIENCE;
         while self.is_running() && Instant::now() < deadline {
             thread::sleep(Duration::from_millis(1));
+            if matches!(sent, Err(TrySendError::Full(_))) {
+                sent = self.sender.try_send(Message::Stop);
+            }
         }
         if self.is_running() {
             tracing::error!(
@@ -245,9 +252,8 @@ fn run(mut core: Core, mut rings: Rings, mut inbox: Inbox<Message>) {
             thread::sleep(TICK);
         }
         core.boot_to_wall = host::boot_to_wall();
-        if rings.drain(|record| core.record(record)) {
-            core.answer_questions();
-        }
+        let is_all = rings.drain(|record| core.record(record));
+        core.answer_questions(is_all);
         inbox.acknowledge();
         while let Some(message) = inbox.next() {
             if let Message::Stop = message {
@@ -291,8 +297,7 @@ struct Core {
     /// The files that wrappers held of processes they started, until these are hashed.
     handed: BTreeMap<ProcessId, Handed>,
     denials: Denials,
-    /// The questions since records were last read.
-    questions: Vec<Question>,
+    questions: Questions,
     /// The questions about servers that are held until their files are compared.
     uncompared: Vec<FateQuestion>,
     counters: Counters,
@@ -391,7 +396,7 @@ impl Core {
                 self.enter(proxied, group);
                 answer(reply, ());
             }
-            Message::AfterRecords(question) => self.questions.push(question),
+            Message::AfterRecords(question) => self.questions.ask(host::since_boot(), question),
             Message::Probe(probe, ready) => {
                 self.probe = Some(probe);
                 answer(ready, ());

@@ -26,7 +26,11 @@ const ARGUMENT_LIMIT: u64 = 64 << 10;
 
 impl Core {
     pub(super) fn record(&mut self, record: Record) {
-        let now = self.wall(record.header().time);
+        let header = record.header();
+        let now = self.wall(header.time);
+        if !matches!(record, Record::Connect(_)) {
+            self.questions.note(header.time);
+        }
         match record {
             Record::Exec(exec) => self.exec(now, &exec),
             Record::Fork(fork) => {

@@ -262,7 +262,7 @@ fn report(engine: &Sender<Message>, job: &HashJob, looked: Looked) {
         files: Box::new(looked.files),
         environment: looked.environment,
     };
-    if engine.send(message).is_err() {
+    if engine.send_blocking(message).is_err() {
         tracing::debug!("a hash came after the engine had ended");
     }
 }

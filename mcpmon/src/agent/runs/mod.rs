@@ -253,14 +253,12 @@ impl Runs {
             group,
             reply,
         };
-        self.0
-            .engine
-            .send(message)
-            .map_err(|_closed| RunRefusal::Engine)?;
-        match timeout(PATIENCE, entered).await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(_)) | Err(_) => Err(RunRefusal::Engine),
-        }
+        let asked = async {
+            self.0.engine.send(message).await.ok()?;
+            entered.await.ok()
+        };
+        let entered = timeout(PATIENCE, asked).await.ok().flatten();
+        entered.ok_or(RunRefusal::Engine)
     }
 
     fn add(&self, run: Connected) -> u64 {

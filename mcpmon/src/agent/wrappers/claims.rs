@@ -3,7 +3,6 @@
 use std::{
     collections::VecDeque,
     sync::{Arc, MutexGuard},
-    time::Duration,
 };
 
 use mcpmon_model::{Denial, PinKey, ProcessId};
@@ -24,9 +23,6 @@ const MAX_NAME_BYTES: usize = 256;
 const MAX_VALUE_BYTES: usize = 32 << 10;
 /// Wrappers that left of which what they were about to start is still held: each holds two descriptors.
 const MAX_HELD: usize = 64;
-/// The longest time for the engine to answer about a process; the wrapper waits two seconds, and may ask
-/// again.
-const PATIENCE: Duration = Duration::from_millis(1500);
 
 /// The program a wrapper is about to start.
 #[derive(Debug)]
@@ -87,16 +83,16 @@ impl Wrappers {
     }
 
     /// Has the engine look at a process that a wrapper started, unless its start was seen.
-    pub(super) fn look_at(&self, process: ProcessId) {
+    pub(super) async fn look_at(&self, process: ProcessId) {
         let Some(engine) = self.0.engine.get() else { return };
         let question = Question::Wrapped(process);
-        if engine.send(Message::AfterRecords(question)).is_err() {
+        if engine.send(Message::AfterRecords(question)).await.is_err() {
             tracing::warn!("the engine does not hear what a wrapper started");
         }
     }
 
-    /// Returns the denial of a process that `wrapper` started, if it was killed or will be. `None` as long as
-    /// its files are not compared with its pins.
+    /// Returns the denial of a process that `wrapper` started, if it was killed or will be, once its files are compared
+    /// with its pins. `None` if no engine runs.
     pub(super) async fn fate(&self, process: ProcessId, wrapper: ProcessId) -> Option<Option<Denial>> {
         let engine = self.0.engine.get()?;
         let (reply, answer) = oneshot::channel();
@@ -105,8 +101,8 @@ impl Wrappers {
             wrapper,
             reply,
         });
-        engine.send(Message::AfterRecords(question)).ok()?;
-        tokio::time::timeout(PATIENCE, answer).await.ok()?.ok()
+        engine.send(Message::AfterRecords(question)).await.ok()?;
+        answer.await.ok()
     }
 }
 

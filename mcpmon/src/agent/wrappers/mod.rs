@@ -19,9 +19,9 @@ use std::{
 };
 
 use mcpmon_config::Sources;
-use mcpmon_http::shares::{Owner, Shares};
+use mcpmon_http::shares::{Owner, Part, Shares};
 use mcpmon_model::{Digest, Event, Kills, ProcessId, SessionId};
-use mcpmon_session::{Hello, clock, pins};
+use mcpmon_session::{Hello, clock, pins, protocol::Started};
 use mcpmon_store::{Member, Recorder, Store};
 use tokio::net::UnixStream;
 
@@ -65,6 +65,8 @@ struct Shared {
     places: Shares,
     /// For their records: what they bring is told apart from what they ask.
     record_places: Shares,
+    /// The places of connections with a question that takes time.
+    question_places: Shares,
 }
 
 /// A wrapper that is connected.
@@ -110,6 +112,7 @@ impl Wrappers {
             left: Mutex::default(),
             places: Shares::of_each(MAX_WRAPPERS, MAX_OF_USER),
             record_places: Shares::of_each(MAX_WRAPPERS, MAX_OF_USER),
+            question_places: Shares::of_each(MAX_WRAPPERS, MAX_OF_USER),
         })))
     }
 
@@ -122,10 +125,8 @@ impl Wrappers {
 
     /// Serves a wrapper that introduced itself, until it leaves.
     pub(crate) async fn serve(self, stream: UnixStream, hello: Hello) {
-        // Whoever is not believed yet has one too. Without one nobody waits: the wrapper goes on with the user's own
-        // store.
-        let uid = stream.peer_cred().map(|peer| peer.uid());
-        let place = uid.ok().and_then(|uid| self.0.places.take(Owner::User(uid)).ok());
+        // Without one nobody waits: the wrapper goes on with the user's own store.
+        let place = place(&self.0.places, &stream);
         match place {
             Some(_) => service::serve(self, stream, hello).await,
             None => service::refuse(stream, &Refusal::TooMany).await,
@@ -134,12 +135,18 @@ impl Wrappers {
 
     /// Takes in what a wrapper that is served has to be kept, until it leaves.
     pub(crate) async fn serve_records(self, stream: UnixStream, hello: Hello) {
-        let uid = stream.peer_cred().map(|peer| peer.uid());
-        let place = uid
-            .ok()
-            .and_then(|uid| self.0.record_places.take(Owner::User(uid)).ok());
+        let place = place(&self.0.record_places, &stream);
         match place {
             Some(_) => service::serve_records(self, stream, hello).await,
+            None => service::refuse(stream, &Refusal::TooMany).await,
+        }
+    }
+
+    /// Answers a wrapper that is served why a process that it started must not run, once that is decided.
+    pub(crate) async fn serve_fate(self, stream: UnixStream, hello: Hello, process: Started) {
+        let place = place(&self.0.question_places, &stream);
+        match place {
+            Some(_) => service::serve_fate(self, stream, hello, process.into()).await,
             None => service::refuse(stream, &Refusal::TooMany).await,
         }
     }
@@ -245,6 +252,12 @@ impl Wrappers {
     pub(crate) fn len(&self) -> usize {
         lock(&self.0.connected).len()
     }
+}
+
+/// Takes a place for the user at the other end, before anything of it is believed.
+fn place(places: &Shares, stream: &UnixStream) -> Option<Part> {
+    let peer = stream.peer_cred().ok()?;
+    places.take(Owner::User(peer.uid())).ok()
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

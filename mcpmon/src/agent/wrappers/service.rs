@@ -71,6 +71,26 @@ pub(super) async fn serve_records(wrappers: Wrappers, mut stream: UnixStream, he
     }
 }
 
+/// Answers a wrapper that said `hello` before why `process` must not run, unless it leaves first.
+pub(super) async fn serve_fate(wrappers: Wrappers, mut stream: UnixStream, hello: Hello, process: ProcessId) {
+    let member = match recognised(&wrappers, &mut stream, &hello).await {
+        Ok(member) => member,
+        Err(refusal) => return refuse(stream, &refusal).await,
+    };
+    let mut stream = BufReader::new(stream);
+    let heard = tokio::select! {
+        fate = wrappers.fate(process, member.process) => match fate {
+            Some(fate) => Hear::Fate(fate),
+            None => Hear::Error("the engine does not run: see `mcpmon status`".to_owned()),
+        },
+        // Nothing more is said: whoever gives up closes the connection.
+        _ = stream.fill_buf() => return,
+    };
+    if let Err(error) = answer(&mut stream, &heard).await {
+        tracing::debug!(%error, "a wrapper left before it was answered");
+    }
+}
+
 /// Returns the member that this connection belongs to.
 async fn recognised(wrappers: &Wrappers, stream: &mut UnixStream, hello: &Hello) -> Result<Member, Refusal> {
     let peer = peer_of(wrappers, stream, hello).await?;
@@ -129,7 +149,7 @@ async fn admit(
         child,
     });
     if let Some(child) = child {
-        wrappers.look_at(child);
+        wrappers.look_at(child).await;
     }
     let joined = in_the_background(wrappers, {
         let member = member.clone();
@@ -204,7 +224,7 @@ async fn hear(wrappers: &Wrappers, say: Say, number: u64, member: &Member) -> He
             if let Some(connected) = lock(&wrappers.0.connected).get_mut(&number) {
                 connected.child = Some(child);
             }
-            wrappers.look_at(child);
+            wrappers.look_at(child).await;
             Hear::Done
         }
         Say::Starts {
@@ -221,13 +241,6 @@ async fn hear(wrappers: &Wrappers, say: Say, number: u64, member: &Member) -> He
                 tracing::warn!(cause, "what a wrapper starts cannot be held");
             }
             Hear::Done
-        }
-        Say::Fate { process } => {
-            let process = ProcessId::from(process);
-            match wrappers.fate(process, member.process).await {
-                Some(fate) => Hear::Fate(fate),
-                None => Hear::Undecided,
-            }
         }
         Say::Repeat { .. } => Hear::Error("nothing was asked".to_owned()),
     }

@@ -9,12 +9,12 @@ use std::{
 
 use mcpmon_config::{LocalConfig, Search, Trust, load_sources};
 use mcpmon_model::{
-    Call, Content, Conversation, Era, FromClient, FromServer, Layer, ListKind, Listed, Listing, Message,
-    PinKey, RawJson, RequestId, ServerId, ServerType, Timestamp, Trace, Verdict,
+    Call, Content, Conversation, Denial, Era, FromClient, FromServer, Layer, ListKind, Listed, Listing,
+    Message, PinKey, ProcessRef, RawJson, RequestId, ServerId, ServerType, Timestamp, Trace, Verdict,
 };
 use mcpmon_policy::Mode;
 use mcpmon_session::{
-    Judge, Options,
+    Compared, Judge, Options,
     protocol::{Hear, Say},
 };
 use mcpmon_store::{Access, Filter, Reader, Settings, StoredEvent, sample};
@@ -24,7 +24,12 @@ use tokio::{
 };
 
 use super::*;
-use crate::agent::{control, runs::Runs};
+use crate::agent::{
+    control,
+    engine::{self, FateQuestion, Question},
+    inbox::{Inbox, inbox},
+    runs::Runs,
+};
 
 const NOW: Timestamp = Timestamp(sample::NOON);
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -247,30 +252,46 @@ fn nobody_speaks_for_another_user() {
     assert_eq!(host.wrappers.len(), 0);
 }
 
-/// Returns the daemon's answer to a connection that brings records of `server`.
-fn bring_records(host: &Host, server: &str) -> Hear {
-    let stream = std::os::unix::net::UnixStream::connect(host.path("daemon.sock")).expect("the daemon");
-    let mut stream = BufReader::new(stream);
-    let hello = Hello {
+/// The introduction of the wrapper of `server`.
+fn hello(host: &Host, server: &str) -> Hello {
+    Hello {
         identity: host.options(server).conversation.identity,
         session: Some(SessionId::new("s1")),
         agent: None,
         starts_server: true,
         child: None,
+    }
+}
+
+type Stream = BufReader<std::os::unix::net::UnixStream>;
+
+fn say(stream: &mut Stream, said: &impl serde::Serialize) {
+    let said = serde_json::to_string(said).expect("plain");
+    writeln!(stream.get_mut(), "{said}").expect("it listens");
+}
+
+fn heard(stream: &mut Stream) -> Hear {
+    let mut heard = String::new();
+    stream.read_line(&mut heard).expect("it answers");
+    serde_json::from_str(&heard).expect("an answer")
+}
+
+/// Opens a connection with this introduction, up to the daemon's answer to it.
+fn introduced(host: &Host, introduction: &serde_json::Value) -> Stream {
+    let stream = std::os::unix::net::UnixStream::connect(host.path("daemon.sock")).expect("the daemon");
+    let mut stream = BufReader::new(stream);
+    say(&mut stream, introduction);
+    let Hear::Challenge(nonce) = heard(&mut stream) else {
+        panic!("nobody is believed before")
     };
-    let mut exchange = |said: String| {
-        writeln!(stream.get_mut(), "{said}").expect("it listens");
-        let mut heard = String::new();
-        stream.read_line(&mut heard).expect("it answers");
-        serde_json::from_str(&heard).expect("an answer")
-    };
-    let introduction = serde_json::json!({"request": "records", "hello": hello});
-    let heard = exchange(introduction.to_string());
-    let Hear::Challenge(nonce) = heard else {
-        return heard;
-    };
-    let repeated = serde_json::to_string(&Say::Repeat { nonce });
-    exchange(repeated.expect("plain"))
+    say(&mut stream, &Say::Repeat { nonce });
+    stream
+}
+
+/// Returns the daemon's answer to a connection that brings records of `server`.
+fn bring_records(host: &Host, server: &str) -> Hear {
+    let introduction = serde_json::json!({"request": "records", "hello": hello(host, server)});
+    heard(&mut introduced(host, &introduction))
 }
 
 #[test]
@@ -683,4 +704,148 @@ fn a_word_of_root_reaches_what_the_daemon_judges_itself() {
     runtime.block_on(host.wrappers.kill(word)).expect("stopped");
     assert!(notes.judge.may_wait(), "there is something new");
     assert!(matches!(call(&mut notes.judge, NOW), Verdict::Block(_)));
+}
+
+/// A policy that refuses changed servers.
+const BLOCKING: &str = "version: 1\nmode: enforce\nmcp: {version_pinning: {on_change: block}}\n";
+
+/// A server that a wrapper started. It lives until the test ends.
+struct Child(std::process::Child);
+
+impl Child {
+    /// Starts one for this judge.
+    fn of(judge: &mut Judge) -> Self {
+        let child = std::process::Command::new("sleep").arg("600").spawn();
+        let child = child.expect("a process");
+        let process = ProcessRef {
+            pid: child.id(),
+            ..ProcessRef::default()
+        };
+        judge.serves(NOW, process);
+        Self(child)
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        self.0.kill().expect("it is ours");
+        self.0.wait().expect("it ends");
+    }
+}
+
+/// Waits for the next question about a comparison.
+fn asked(inbox: &mut Inbox<engine::Message>) -> FateQuestion {
+    loop {
+        match inbox.next() {
+            Some(engine::Message::AfterRecords(Question::Fate(question))) => return question,
+            Some(_) => {}
+            None => std::thread::yield_now(),
+        }
+    }
+}
+
+#[test]
+fn nobody_waits_for_a_comparison_but_who_asks() {
+    let host = Host::new(BLOCKING);
+    let (engine, mut inbox) = inbox(16).expect("a queue");
+    host.wrappers.tell(engine);
+    let mut judge = host.judge("files");
+    let child = Child::of(&mut judge);
+    let comparison = judge.comparison().expect("the daemon compares");
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| comparison.wait());
+        let question = asked(&mut inbox);
+        assert_eq!(question.process.pid, child.0.id());
+        judge.refresh(NOW);
+        assert_eq!(call(&mut judge, NOW), Verdict::Allow);
+        assert!(!waits.is_finished());
+        let denial = Denial {
+            rule: "mcp.version_pinning".to_owned(),
+            reason: "another file".to_owned(),
+            remedy: None,
+            event: None,
+        };
+        question.reply.send(Some(denial.clone())).expect("it waits");
+        assert_eq!(waits.join().expect("it ends"), Compared::Refused(denial));
+    });
+    judge.close(NOW);
+    let events = host.events("daemon.db");
+    assert!(
+        !kinds(&events).contains(&"mcp_enforcement_degraded"),
+        "{events:?}"
+    );
+}
+
+#[test]
+fn a_question_is_forgotten_where_its_wrapper_leaves() {
+    let host = Host::new(BLOCKING);
+    let (engine, mut inbox) = inbox(16).expect("a queue");
+    host.wrappers.tell(engine);
+    let mut judge = host.judge("files");
+    let child = Child::of(&mut judge);
+    let hello = hello(&host, "files");
+    let process = serde_json::json!({"pid": child.0.id(), "start": 1});
+    let introduction = serde_json::json!({"request": "fate", "hello": hello, "process": process});
+    let stream = introduced(&host, &introduction);
+    let question = asked(&mut inbox);
+    assert!(!question.reply.is_closed());
+    drop(stream);
+    while !question.reply.is_closed() {
+        std::thread::yield_now();
+    }
+    judge.close(NOW);
+}
+
+#[test]
+fn what_nobody_compared_in_time_is_refused() {
+    let host = Host::new(BLOCKING);
+    let mut judge = host.judge("files");
+    let Verdict::Block(denial) = judge.compared(NOW, Compared::Late) else {
+        panic!("it may be another server")
+    };
+    assert_eq!(denial.rule, "mcp.version_pinning");
+    assert!(
+        denial.reason.contains("`files`") && denial.reason.contains("60 s"),
+        "{}",
+        denial.reason
+    );
+    judge.close(NOW);
+    let events = host.events("daemon.db");
+    let refused = events
+        .iter()
+        .find(|event| event.action == mcpmon_model::Action::Block);
+    assert!(refused.is_some(), "{events:?}");
+}
+
+/// Returns the verdict on a server whose daemon is gone before it has compared it, and the user's events.
+fn uncompared(policy: &str) -> (Verdict, Vec<StoredEvent>) {
+    let mut host = Host::new(policy);
+    let mut judge = host.judge("files");
+    let child = Child::of(&mut judge);
+    let comparison = judge.comparison().expect("the daemon compares");
+    host.stop();
+    let compared = comparison.wait();
+    assert!(matches!(compared, Compared::Unanswered(_)), "{compared:?}");
+    let verdict = judge.compared(NOW, compared);
+    drop(child);
+    judge.close(NOW);
+    (verdict, host.events("own.db"))
+}
+
+#[test]
+fn where_the_daemon_is_away_an_uncompared_server_goes_on_and_that_is_told() {
+    let (verdict, events) = uncompared(BLOCKING);
+    assert_eq!(verdict, Verdict::Allow);
+    assert!(kinds(&events).contains(&"mcp_enforcement_degraded"), "{events:?}");
+}
+
+#[test]
+fn where_it_must_not_be_away_an_uncompared_server_is_refused() {
+    let closed = BLOCKING.replace("mcp: {", "mcp: {fail_closed: true, ");
+    let (verdict, events) = uncompared(&closed);
+    let Verdict::Block(denial) = verdict else {
+        panic!("{verdict:?}")
+    };
+    assert!(denial.reason.contains("fail_closed"), "{}", denial.reason);
+    assert!(kinds(&events).contains(&"mcp_enforcement_degraded"), "{events:?}");
 }

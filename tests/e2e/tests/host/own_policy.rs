@@ -80,9 +80,10 @@ fn a_file_of_the_user_tightens_and_is_followed() -> Result<()> {
     })?;
 
     let path = own(&daemon, "mcp: {blocked_toolz: [free]}\n")?;
-    daemon.event("the mistake", |event| {
+    let told = daemon.event("the mistake", |event| {
         is(event, "policy_rejected", &server.name) && event.to_string().contains("blocked_toolz")
     })?;
+    assert_eq!(text(&told, "path"), path.display().to_string());
     assert_eq!(client.tools()?, ["of_the_user"], "what was in force stays so");
 
     fs::remove_file(path)?;

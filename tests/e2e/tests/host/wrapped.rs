@@ -291,6 +291,8 @@ fn a_word_and_a_policy_reach_a_running_session() -> Result<()> {
     let subject = format!("{}:forecast", server.name);
     assert_eq!(client.tools()?, ["towns"]);
     assert!(matches!(client.call("forecast")?, Called::Failed(text) if text.contains(", event ")));
+    // The wrapper may not have told the daemon yet.
+    daemon.event_of("mcp_detection", &server.name)?;
 
     let said = |arguments: &[&str]| -> Result<()> {
         let run = daemon.site.ask(arguments)?;
