@@ -7,6 +7,7 @@
 
 mod calls;
 pub mod clock;
+mod comparison;
 mod daemon;
 pub mod files;
 pub mod hosted;
@@ -50,6 +51,14 @@ use mcpmon_store::{
     StoreError, StoreLocation,
 };
 
+pub use self::{
+    comparison::{Compared, Comparison},
+    hosted::{Hosting, recorder},
+    launch::{Ended, Launch},
+    note::note,
+    policies::Policies,
+    protocol::Hello,
+};
 use self::{
     daemon::Presence,
     kept::ThroughDaemon,
@@ -58,13 +67,6 @@ use self::{
     own::Followed,
     reading::Reading,
     shared::{SharedState, Snapshot},
-};
-pub use self::{
-    hosted::{Hosting, recorder},
-    launch::{Compared, Comparison, Ended, Launch},
-    note::note,
-    policies::Policies,
-    protocol::Hello,
 };
 pub use self::{
     own::mistakes,

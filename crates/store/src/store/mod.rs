@@ -287,7 +287,6 @@ impl Store {
     /// Returns the definitions of one server, package and user that a person refused, and the person.
     ///
     /// # Errors
-    ///
     /// Returns an error if SQLite fails.
     pub fn refused(&mut self, identity: &PinKey) -> Result<Vec<(DefinitionKey, String)>, StoreError> {
         self.write_outside(|connection| definitions::refused(connection, identity))
@@ -297,7 +296,6 @@ impl Store {
     /// the time.
     ///
     /// # Errors
-    ///
     /// Returns an error if SQLite fails.
     pub fn forgotten(&mut self, identity: &PinKey) -> Result<Vec<(Option<String>, Timestamp)>, StoreError> {
         self.write_outside(|connection| forgotten::of(connection, identity))
@@ -314,7 +312,6 @@ impl Store {
     /// Returns the kill switches in force.
     ///
     /// # Errors
-    ///
     /// Returns an error if SQLite fails.
     pub fn kills(&mut self) -> Result<Kills, StoreError> {
         self.write_outside(kills::load)
