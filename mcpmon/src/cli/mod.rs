@@ -9,7 +9,6 @@ mod filters;
 mod help;
 mod listing;
 mod output;
-mod plain;
 mod question;
 mod remote;
 mod session;
@@ -49,7 +48,7 @@ struct Cli {
 }
 
 /// The options of every command.
-#[derive(Debug, Default, Args)]
+#[derive(Debug, Args)]
 #[command(next_help_heading = "Global options")]
 pub struct Globals {
     /// Configuration file, instead of MCPMON_CONFIG and the usual places
@@ -109,9 +108,9 @@ enum Command {
     },
 }
 
-/// `mcpmon wrap` by itself: its client waits for it, and to build the whole command line takes longer than to start the
-/// server. Whatever is no plain use of it is for the whole one.
-#[derive(Debug, Default, Parser)]
+/// `mcpmon wrap` by itself: its client waits for it, and building the whole command line takes 0.6 ms more. Help, global
+/// options before the verb and every mistake are left to the whole one.
+#[derive(Debug, Parser)]
 #[command(disable_help_flag = true)]
 struct Wrap {
     #[command(flatten)]
@@ -124,7 +123,7 @@ impl Wrap {
     fn of(arguments: impl IntoIterator<Item = OsString>) -> Option<Self> {
         let arguments: Vec<OsString> = arguments.into_iter().skip(1).collect();
         match arguments.first()?.to_str()? {
-            "wrap" => plain::wrap(&arguments[1..]).or_else(|| Self::try_parse_from(&arguments).ok()),
+            "wrap" => Self::try_parse_from(&arguments).ok(),
             _ => None,
         }
     }

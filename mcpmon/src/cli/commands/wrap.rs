@@ -19,13 +19,13 @@ use crate::{
 pub(in crate::cli) struct Options {
     /// The server's name; derived from the command where it is not given
     #[arg(long, value_name = "ID", value_parser = |id: &str| ServerId::new(id))]
-    pub(in crate::cli) server: Option<ServerId>,
+    server: Option<ServerId>,
     /// The socket of the daemon
     #[arg(long, value_name = "FILE", default_value = DEFAULT_SOCKET)]
-    pub(in crate::cli) socket: PathBuf,
+    socket: PathBuf,
     /// Also look for a configuration in ./mcpmon.yaml
     #[arg(long)]
-    pub(in crate::cli) allow_local_config: bool,
+    allow_local_config: bool,
     /// A remote server, by its URL or its id in the configuration: there is no command then
     #[arg(long, value_name = "URL|ID", conflicts_with = "command")]
     url: Option<String>,
@@ -33,20 +33,7 @@ pub(in crate::cli) struct Options {
     remote: RemoteOptions,
     /// The server's command, after `--`
     #[arg(required_unless_present = "url", last = true, value_name = "COMMAND")]
-    pub(in crate::cli) command: Vec<OsString>,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            server: None,
-            socket: DEFAULT_SOCKET.into(),
-            allow_local_config: false,
-            url: None,
-            remote: RemoteOptions::default(),
-            command: Vec::new(),
-        }
-    }
+    command: Vec<OsString>,
 }
 
 pub(in crate::cli) fn run(options: Options, globals: &Globals) -> Result<ExitCode, CliError> {
