@@ -1,5 +1,5 @@
 //! A number beside the store that rises when something changed that other processes hold: what is pinned and
-//! approved, who is in a session, the policy. To read it is to load it from shared memory.
+//! approved, who is in a session, the policy. Reading it is one `pread`.
 
 use std::{
     fs::{File, OpenOptions},
@@ -10,14 +10,11 @@ use std::{
 
 use nix::fcntl::{Flock, FlockArg, OFlag};
 
-use super::{
-    Access, AccessError,
-    page::{self, Page},
-};
+use super::{Access, AccessError};
 
 /// The number, opened for reading.
 #[derive(Debug)]
-pub struct Generation(Page);
+pub struct Generation(File);
 
 impl Generation {
     /// Returns the path of the change counter of `store`.
@@ -34,14 +31,17 @@ impl Generation {
     /// Returns an error if it is not there, or may not be read.
     pub fn open(path: &Path) -> io::Result<Self> {
         let flags = (OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits();
-        let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
-        Page::of(&file).map(Self)
+        OpenOptions::new()
+            .read(true)
+            .custom_flags(flags)
+            .open(path)
+            .map(Self)
     }
 
     /// The number now.
     #[must_use]
     pub fn now(&self) -> u64 {
-        self.0.number()
+        read(&self.0)
     }
 }
 
@@ -61,7 +61,6 @@ impl Counter {
             .custom_flags((OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits())
             .open(path)?;
         access.apply_to(path).map_err(io::Error::other)?;
-        make_whole(&file)?;
         Ok(Self(file))
     }
 
@@ -84,7 +83,7 @@ impl Counter {
 pub(super) struct Counters {
     /// Beside the store.
     own: Counter,
-    /// The counter at the place the store moved from: processes that map it see changes, too.
+    /// The counter at the place the store moved from: processes that hold it see changes, too.
     before: Option<Counter>,
 }
 
@@ -116,23 +115,7 @@ impl Counters {
     }
 }
 
-/// Those who map it must find it whole, and written: to look at a page that the file system has yet to find room for ends
-/// a process where there is none.
-fn make_whole(file: &File) -> io::Result<()> {
-    let there = |file: &File| {
-        let length = usize::try_from(file.metadata()?.len());
-        Ok::<_, io::Error>(length.map_or(page::LENGTH, |length| length.min(page::LENGTH)))
-    };
-    if there(file)? == page::LENGTH {
-        return Ok(());
-    }
-    let file = Flock::lock(file.try_clone()?, FlockArg::LockExclusive)
-        .map_err(|(_, errno)| io::Error::from(errno))?;
-    // Another one may have been first, and have raised it.
-    let there = there(&file)?;
-    file.write_all_at(&[0; page::LENGTH][there..], there as u64)
-}
-
+/// Reads the number, which is zero in a file that is too short for one.
 fn read(file: &File) -> u64 {
     let mut bytes = [0; 8];
     match file.read_exact_at(&mut bytes, 0) {
@@ -169,16 +152,22 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_is_not_mapped_and_is_made_one() {
+    fn a_file_too_short_for_a_number_is_zero_until_it_is_raised() {
         let directory = tempfile::tempdir().unwrap();
         let store = directory.path().join("mcpmon.db");
         let path = Generation::path(&store);
         std::fs::write(&path, b"1").unwrap();
+        let generation = Generation::open(&path).unwrap();
+        assert_eq!(generation.now(), 0);
+        let counter = Counter::open(&path, Access::default()).unwrap();
+        assert_eq!(generation.now(), 0);
+        counter.raise().unwrap();
+        assert_eq!(generation.now(), 1);
+        File::create(&path).unwrap();
         assert_eq!(
-            Generation::open(&path).unwrap_err().kind(),
-            io::ErrorKind::UnexpectedEof
+            generation.now(),
+            0,
+            "whoever empties it cannot end a process by that"
         );
-        Counter::open(&Generation::path(&store), Access::default()).unwrap();
-        assert_eq!(Generation::open(&path).unwrap().now(), u64::from(b'1'));
     }
 }

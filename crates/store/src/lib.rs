@@ -23,7 +23,6 @@ mod location;
 mod locks;
 mod names;
 mod outlets;
-mod page;
 mod pins;
 mod places;
 mod positions;
