@@ -105,6 +105,7 @@ pub(super) const ISSUED: &[Issued] = &[
     row("stripe_key", "rk_live_", Word, 12, 255),
     row("stripe_key", "rk_test_", Word, 12, 255),
     row("stripe_key", "sk_prod_", Word, 12, 255),
+    row("stripe_key", "rk_prod_", Word, 12, 255),
     row("stripe_key", "whsec_", Wide, 24, 255),
     row("google_key", "AIzaSy", Url, 33, 33),
     row("google_key", "GOCSPX-", Url, 20, 40),
