@@ -23,16 +23,20 @@ pub(super) struct Cut {
 pub(super) struct CutKey {
     pub(super) kind: String,
     pub(super) population: &'static str,
-    /// Of what: `folder`, `corpus`, `category`, `language`, `length`, `tier`.
+    /// Of what: `folder`, `corpus`, `category`, `language`, `length`, `tier`, `languages`.
     pub(super) by: &'static str,
     pub(super) value: String,
 }
 
-/// Everything but `tier` is of the core tier.
+/// Everything but `tier` and `languages` is of the core tier. The latter is of attacks alone: hardly any in other
+/// languages than English are of the core tier.
 pub(super) fn of(rows: &[Row<'_>]) -> Vec<Cut> {
     let mut cuts: BTreeMap<CutKey, Counts> = BTreeMap::new();
     for Row { item, judged } in rows {
         let mut common = vec![("tier", item.tier().to_owned())];
+        if judged.expected {
+            common.push(("languages", language(item, &judged.text)));
+        }
         if item.tier() == "core" {
             let category = item.category.as_deref().unwrap_or("none");
             let category = category.split('/').next().unwrap_or_default();
