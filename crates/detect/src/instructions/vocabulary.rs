@@ -1,7 +1,7 @@
 //! Words: each token belongs to classes, by what it says and by what it looks like.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashMap},
     ops::Range,
 };
 
@@ -13,6 +13,9 @@ use crate::instructions::tokens::{self, Shape, Shapes, Token};
 
 /// Number of a class.
 pub(crate) type Class = u16;
+
+/// The frequency of a word that is not common, compared with that of the most frequent one.
+const RARE: f64 = 1e-3;
 
 /// `words.toml`.
 #[derive(Debug, Deserialize)]
@@ -49,7 +52,8 @@ pub(crate) struct Vocabulary {
     /// For each class what a token of it is told to be of: the class and those that contain it, as far as patterns use them.
     told: Vec<Vec<Class>>,
     shapes: Vec<(Shape, Class)>,
-    common: HashSet<Box<str>, RandomState>,
+    /// Words that most texts have, with their ranks, the most frequent one first.
+    common: HashMap<Box<str>, f64, RandomState>,
 }
 
 /// Parts of tokens, with the classes of those that have them.
@@ -89,7 +93,11 @@ impl Vocabulary {
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let file: File = toml::from_str(text).map_err(|error| error.to_string())?;
         let mut vocabulary = Self {
-            common: entries_of(&file.common).map(Into::into).collect(),
+            common: (1..)
+                .map(f64::from)
+                .zip(entries_of(&file.common))
+                .map(|(rank, word)| (word.into(), rank))
+                .collect(),
             ..Self::default()
         };
         for (shape, name) in Shape::ALL {
@@ -155,7 +163,7 @@ impl Vocabulary {
     /// For each class, whether it is one of words that most texts have, or of a shape.
     pub(crate) fn common(&self) -> Vec<bool> {
         let mut own = vec![false; self.len()];
-        let words = self.common.iter().filter_map(|word| self.words.get(word));
+        let words = self.common.keys().filter_map(|word| self.words.get(word));
         let classes = words.flat_map(|entry| &entry.classes);
         for class in classes.chain(self.shapes.iter().map(|(_, class)| class)) {
             own[usize::from(*class)] = true;
@@ -205,7 +213,15 @@ impl Vocabulary {
 
     /// Returns whether most texts have a word.
     pub(crate) fn has_common(&self, word: &str) -> bool {
-        self.common.contains(word)
+        self.common.contains_key(word)
+    }
+
+    /// Returns how often a word is met, compared with others: in inverse proportion to its rank.
+    pub(crate) fn frequency(&self, word: &str) -> f64 {
+        match self.common.get(word) {
+            Some(rank) => rank.recip(),
+            None => RARE,
+        }
     }
 
     /// For each class, parts of texts of which each text with a word of it has one; none where that cannot be said.
