@@ -7,13 +7,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use mcpmon_clients::{Effect, FileError, replace_file};
 use mcpmon_config::{ConfigError, EnforceEdit, Search, Source, Sources, Trust};
 use mcpmon_policy::Mode;
-
-use super::{
-    Effect,
-    file::{FileError, Original},
-};
 
 /// The first policy of a user who did not ask for enforcement.
 const OBSERVE: &str = include_str!("../../../../policies/observe.yaml");
@@ -149,10 +145,12 @@ fn switch(edit: EnforceEdit, user: u32, effect: Effect) -> Result<PolicyReport, 
             true => text(true),
             false => edit.after,
         };
-        replace(&edit.path, &edit.before, &after, user).map_err(|source| PolicyError::Enforce {
-            path: edit.path.clone(),
-            line: edit.line,
-            source,
+        replace_file(&edit.path, edit.before.as_bytes(), after.as_bytes(), user).map_err(|source| {
+            PolicyError::Enforce {
+                path: edit.path.clone(),
+                line: edit.line,
+                source,
+            }
         })?;
     }
     Ok(PolicyReport {
@@ -183,18 +181,12 @@ pub fn write_policy(path: &Path, before: Option<&str>, after: &str, user: u32) -
             path: path.to_owned(),
             source,
         }),
-        Some(before) => replace(path, before, after, user).map_err(|source| PolicyError::Change {
-            path: path.to_owned(),
-            source,
+        Some(before) => replace_file(path, before.as_bytes(), after.as_bytes(), user).map_err(|source| {
+            PolicyError::Change {
+                path: path.to_owned(),
+                source,
+            }
         }),
-    }
-}
-
-fn replace(path: &Path, before: &str, after: &str, user: u32) -> Result<(), FileError> {
-    let original = Original::read(path, user)?;
-    match original.bytes == before.as_bytes() {
-        true => original.replace(after.as_bytes(), user),
-        false => Err(FileError::Changed),
     }
 }
 

@@ -8,7 +8,6 @@ use std::{
 use serde_json::{Map, Value, json};
 
 use super::{Gateway, GatewayError, Started, Told, read};
-use crate::agent::setup::without_comments;
 
 const AGENT: &str = "opencode";
 /// The package that it comes in.
@@ -117,7 +116,7 @@ fn in_each(directories: &[PathBuf]) -> Vec<PathBuf> {
 }
 
 fn parsed(text: &str) -> Result<Value, String> {
-    let plain = without_comments(text.as_bytes())?;
+    let plain = mcpmon_clients::without_comments(text.as_bytes())?;
     serde_json::from_slice(&plain).map_err(|error| error.to_string())
 }
 

@@ -1,6 +1,7 @@
 //! Files on disk: what is written, kept, refused and had back.
 
 use std::{
+    collections::BTreeMap,
     fs,
     os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink},
     path::{Path, PathBuf},
@@ -8,8 +9,9 @@ use std::{
 
 use tempfile::TempDir;
 
-use super::super::{
-    CLIENTS, Direction, Effect, FileError, FileReport, Options, Outcome, Roots, Trouble, file::Original, run,
+use crate::{
+    CLIENTS, Direction, Effect, FileError, FileReport, LedgerError, Options, Outcome, Roots, Trouble,
+    file::Original, ledger::Ledger, run,
 };
 
 const PROGRAM: &str = "/usr/bin/mcpmon";
@@ -40,8 +42,7 @@ impl Home {
         Options {
             roots: Roots {
                 home: self.path("home"),
-                config: self.path("home/.config"),
-                claude: None,
+                variables: BTreeMap::new(),
                 host: self.path("host"),
             },
             state: self.path("state"),
@@ -267,9 +268,9 @@ fn files_of_a_project_are_remembered() {
 #[test]
 fn one_setup_at_a_time() {
     let home = Home::new();
-    let held = super::super::ledger::Ledger::lock(&home.path("state")).expect("locked");
+    let held = Ledger::lock(&home.path("state")).expect("locked");
     let options = home.options(Direction::Unwrap, Effect::Write);
-    assert!(matches!(run(&options), Err(super::super::LedgerError::Busy)));
+    assert!(matches!(run(&options), Err(LedgerError::Busy)));
     drop(held);
     run(&options).expect("free again");
 }
@@ -289,4 +290,95 @@ fn a_memory_that_cannot_be_read_stops_everything() {
     }
     assert_eq!(home.read("home/.cursor/mcp.json"), CURSOR);
     assert!(Path::new(&home.path("state/setup.json")).exists());
+}
+
+#[test]
+fn a_read_only_file_is_left_and_says_so() {
+    let home = Home::new();
+    home.write("home/.codex/config.toml", "[mcp_servers.a]\ncommand = \"x\"\n");
+    let path = home.path("home/.codex/config.toml");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o444)).unwrap();
+    let before = home.read("home/.codex/config.toml");
+    let report = home.wrap().remove(0);
+    assert!(
+        matches!(report.trouble, Some(Trouble::File(FileError::ReadOnly { .. }))),
+        "{:?}",
+        report.trouble
+    );
+    assert_eq!(home.read("home/.codex/config.toml"), before);
+    assert_eq!(home.states(), ["setup.lock"], "nothing is remembered");
+}
+
+#[test]
+fn files_of_every_format_come_back_with_their_links_and_modes() {
+    let home = Home::new();
+    let files = [
+        (
+            "home/.config/goose/config.yaml",
+            "extensions:\r\n  ä:\r\n    cmd: x # c\r\n    args:\r\n    - y\r\n",
+        ),
+        (
+            "home/.codex/config.toml",
+            "# c\n[mcp_servers.a]\n\tcommand = 'x'\n",
+        ),
+        (
+            "home/.config/zed/settings.json",
+            "// c\n{\"context_servers\": {\"a\": {\"command\": \"x\",},},}",
+        ),
+    ];
+    for (file, text) in files {
+        home.write(&format!("dotfiles/{file}"), text);
+        fs::create_dir_all(home.path(file).parent().unwrap()).unwrap();
+        symlink(home.path(&format!("dotfiles/{file}")), home.path(file)).unwrap();
+    }
+    let reports = home.wrap();
+    assert_eq!(reports.len(), files.len());
+    for (file, text) in files {
+        assert!(home.read(file).contains(PROGRAM), "{}", home.read(file));
+        assert_ne!(home.read(file), text);
+    }
+    assert!(home.unwrap().iter().all(|report| report.restored));
+    for (file, text) in files {
+        assert_eq!(home.read(file), text);
+        assert!(fs::symlink_metadata(home.path(file)).unwrap().is_symlink());
+    }
+}
+
+#[test]
+fn a_run_that_was_interrupted_is_taken_up() {
+    let home = Home::new();
+    home.write("home/.cursor/mcp.json", CURSOR);
+    home.wrap();
+    // Remembered, and the file not replaced yet; what was written beside it is still there.
+    home.write("home/.cursor/mcp.json", CURSOR);
+    let beside = format!("home/.cursor/mcp.json.mcpmon-{}", std::process::id());
+    home.write(&beside, "half a fi");
+    let report = home.wrap().remove(0);
+    assert!(report.trouble.is_none(), "{:?}", report.trouble);
+    assert_eq!(report.servers[0].outcome, Outcome::Wrap);
+    assert!(!home.path(&beside).exists());
+    assert!(home.unwrap()[0].restored);
+    assert_eq!(home.read("home/.cursor/mcp.json"), CURSOR);
+    // Remembered, not replaced, and undone.
+    home.wrap();
+    home.write("home/.cursor/mcp.json", CURSOR);
+    assert!(home.unwrap()[0].restored);
+    assert_eq!(home.read("home/.cursor/mcp.json"), CURSOR);
+}
+
+#[test]
+fn a_client_that_writes_its_file_anew_keeps_the_wrapper() {
+    let home = Home::new();
+    home.write("home/.codex/config.toml", "[mcp_servers.a]\ncommand = 'x' # c\n");
+    home.wrap();
+    home.write(
+        "home/.codex/config.toml",
+        "[mcp_servers]\n[mcp_servers.a]\ncommand = '/usr/bin/mcpmon'\nargs = ['wrap', '--server', 'a', '--', 'x']\n",
+    );
+    let again = home.wrap().remove(0);
+    assert_eq!(again.servers[0].outcome, Outcome::Wrapped);
+    let back = home.unwrap().remove(0);
+    assert!(!back.restored && back.backup.is_some(), "the copy stays");
+    let text = home.read("home/.codex/config.toml");
+    assert!(text.contains("command = 'x'") && !text.contains("wrap"), "{text}");
 }

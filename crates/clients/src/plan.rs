@@ -2,25 +2,26 @@
 
 use mcpmon_model::ServerId;
 
-use super::{
-    edit::{self, Wrapped},
-    jsonc::{Dialect, Mistake, Plain},
+use crate::{
+    edit::{self, Edit, Source, Wrapped},
     servers::{Entry, Start, Transport, Wrapping, entries},
+    syntax::{self, Mistake},
+    table::{Client, ConfigFile},
 };
 
-/// The id of a server without a name of its own.
+/// Id of a server whose name has no character that ids can have.
 const NAMELESS: &str = "server";
 
 /// The form of a file.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Form {
-    pub(super) dialect: Dialect,
-    pub(super) servers: &'static [&'static [&'static str]],
+pub(crate) struct Form {
+    pub(crate) client: &'static Client,
+    pub(crate) file: &'static ConfigFile,
 }
 
 /// The change wanted for every server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wish<'a> {
+pub(crate) enum Wish<'a> {
     /// This program as a wrapper before it.
     Wrap(&'a str),
     /// No wrapper of ours.
@@ -29,11 +30,11 @@ pub(super) enum Wish<'a> {
 
 /// The plan for a file.
 #[derive(Debug)]
-pub(super) struct Plan {
-    pub(super) servers: Vec<Planned>,
-    pub(super) text: Vec<u8>,
+pub(crate) struct Plan {
+    pub(crate) servers: Vec<Planned>,
+    pub(crate) text: Vec<u8>,
     /// The former state of the wrapped servers.
-    pub(super) kept: Vec<Wrapped>,
+    pub(crate) kept: Vec<Wrapped>,
 }
 
 /// The plan for a server.
@@ -81,22 +82,24 @@ impl Outcome {
 }
 
 /// Plans one file.
-pub(super) fn plan(bytes: &[u8], form: Form, kept: &[Wrapped], wish: Wish<'_>) -> Result<Plan, Mistake> {
-    let mut plain = Plain::of(bytes, form.dialect)?;
+pub(crate) fn plan(bytes: &[u8], form: Form, kept: &[Wrapped], wish: Wish<'_>) -> Result<Plan, Mistake> {
     let mut plan = Plan {
         servers: Vec::new(),
         text: bytes.to_vec(),
         kept: Vec::new(),
     };
-    if plain.is_empty() {
+    let Form { client, file } = form;
+    let Some(root) = syntax::parse(bytes, file.format, &file.servers)? else {
         return Ok(plan);
-    }
-    let document = plain.document(bytes)?;
+    };
+    let source = Source {
+        bytes,
+        format: file.format,
+    };
     let mut edits = Vec::new();
-    for entry in entries(document.root(), form.servers, bytes)? {
+    for entry in entries(&root, &file.servers, client, bytes)? {
         let mut known = kept.iter().find(|kept| kept.path == entry.path).cloned();
-        let texts = (bytes, document.text());
-        let (planned, changes) = server(&entry, texts, &mut known, wish);
+        let (planned, changes) = server(&entry, source, &mut known, wish);
         if matches!(
             planned.outcome,
             Outcome::Wrap | Outcome::Update | Outcome::Wrapped
@@ -112,13 +115,13 @@ pub(super) fn plan(bytes: &[u8], form: Form, kept: &[Wrapped], wish: Wish<'_>) -
 
 fn server(
     entry: &Entry<'_>,
-    texts: (&[u8], &str),
+    source: Source<'_>,
     known: &mut Option<Wrapped>,
     wish: Wish<'_>,
-) -> (Planned, Vec<edit::Edit>) {
+) -> (Planned, Vec<Edit>) {
     let mut planned = Planned {
         path: entry.path.clone(),
-        line: Mistake::at(texts.0, entry.start, "").line,
+        line: Mistake::at(source.bytes, entry.start, "").line,
         outcome: Outcome::Bare,
         before: Vec::new(),
         after: Vec::new(),
@@ -135,7 +138,7 @@ fn server(
         }
     };
     planned.before = start.words();
-    let (outcome, edits) = changes(start, &entry.path, texts, known, wish);
+    let (outcome, edits) = changes(start, &entry.path, source, known, wish);
     planned.outcome = outcome;
     planned.after = after(&planned, wish);
     (planned, edits)
@@ -144,10 +147,10 @@ fn server(
 fn changes(
     start: &Start<'_>,
     path: &[String],
-    (bytes, plain): (&[u8], &str),
+    source: Source<'_>,
     known: &mut Option<Wrapped>,
     wish: Wish<'_>,
-) -> (Outcome, Vec<edit::Edit>) {
+) -> (Outcome, Vec<Edit>) {
     let earlier = known.as_ref().map(Wrapped::program).unwrap_or_default();
     let program = match wish {
         Wish::Wrap(program) => program,
@@ -155,17 +158,15 @@ fn changes(
     };
     match (start.wrapping(&[program, &earlier]), wish) {
         (Wrapping::Bare, Wish::Wrap(program)) => {
-            let (edits, wrapped) = edit::wrap(start, path, bytes, program, &server_id(path));
+            let (edits, wrapped) = source.wrap(start, path, program, &server_id(path));
             *known = Some(wrapped);
             (Outcome::Wrap, edits)
         }
-        (Wrapping::Ours, Wish::Wrap(program)) => match edit::point(start, program, known.as_mut()) {
+        (Wrapping::Ours, Wish::Wrap(program)) => match source.point(start, program, known.as_mut()) {
             Some(edit) => (Outcome::Update, vec![edit]),
             None => (Outcome::Wrapped, Vec::new()),
         },
-        (Wrapping::Ours, Wish::Unwrap) => {
-            (Outcome::Unwrap, edit::unwrap(start, bytes, plain, known.as_ref()))
-        }
+        (Wrapping::Ours, Wish::Unwrap) => (Outcome::Unwrap, source.unwrap(start, known.as_ref())),
         (Wrapping::ByHand, Wish::Wrap(_) | Wish::Unwrap) => (Outcome::ByHand, Vec::new()),
         (Wrapping::Bare, Wish::Unwrap) => (Outcome::Bare, Vec::new()),
     }

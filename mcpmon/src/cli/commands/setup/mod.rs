@@ -1,16 +1,21 @@
 //! `mcpmon setup`: wraps the servers in clients' files, or takes the wrapper away.
 
+mod list;
+#[cfg(test)]
+mod tests;
+
 use std::path::{Path, PathBuf};
 
 use clap::{Args, builder::PossibleValuesParser};
+use mcpmon_clients::{
+    CLIENTS, Client, Direction, Effect, FileError, FileReport, Outcome, Planned, Roots, Trouble,
+};
 use mcpmon_config::{LocalConfig, Search, Trust};
+use mcpmon_detect::mask::mask_arguments;
 use serde_json::{Map, Value, json};
 
 use crate::{
-    agent::setup::{
-        self, CLIENTS, Client, Direction, Effect, FileReport, Outcome, Planned, PolicyChange, PolicyError,
-        PolicyReport, Program, Roots, Trouble,
-    },
+    agent::setup::{PolicyChange, PolicyError, PolicyReport, Program, provide_policy},
     cli::{
         CliError, ErrorKind, Globals,
         output::{Form, Output},
@@ -36,10 +41,13 @@ pub(in crate::cli) struct Options {
     /// Only show what would be done
     #[arg(long)]
     dry_run: bool,
+    /// List the clients that are known, their files on this host, and whether their servers are wrapped
+    #[arg(long, conflicts_with_all = ["disable", "enforce", "dry_run"])]
+    list: bool,
 }
 
 fn names() -> PossibleValuesParser {
-    PossibleValuesParser::new(CLIENTS.iter().map(|client| client.name))
+    PossibleValuesParser::new(CLIENTS.iter().map(|client| client.id.as_str()))
 }
 
 pub(in crate::cli) fn run(
@@ -49,6 +57,9 @@ pub(in crate::cli) fn run(
 ) -> Result<(), CliError> {
     let user = nix::unistd::geteuid().as_raw();
     let roots = roots(user)?;
+    if options.list {
+        return list::run(options, roots, user, output);
+    }
     let effect = match options.dry_run {
         true => Effect::Preview,
         false => Effect::Write,
@@ -61,7 +72,7 @@ pub(in crate::cli) fn run(
         Direction::Wrap(_) => Some(policy(globals, options.enforce, effect)?),
         Direction::Unwrap => None,
     };
-    let options = setup::Options {
+    let options = mcpmon_clients::Options {
         state: state()?,
         clients: chosen(&options.clients),
         projects: projects(&options.projects)?,
@@ -70,7 +81,7 @@ pub(in crate::cli) fn run(
         direction,
         effect,
     };
-    let done = setup::run(&options).map_err(|error| CliError::new(ErrorKind::Environment, error))?;
+    let done = mcpmon_clients::run(&options).map_err(|error| CliError::new(ErrorKind::Environment, error))?;
     tell(&done, effect, output)?;
     left_out(&options, &done, output)?;
     if let Some(policy) = policy {
@@ -132,7 +143,7 @@ fn program(output: &mut Output<'_>) -> Result<String, CliError> {
 fn policy(globals: &Globals, enforce: bool, effect: Effect) -> Result<PolicyReport, CliError> {
     let search = Search::of_process(globals.config.clone(), LocalConfig::Ignore);
     let user = nix::unistd::geteuid().as_raw();
-    setup::provide_policy(&search, Trust::for_user(user), enforce, user, effect).map_err(|error| {
+    provide_policy(&search, Trust::for_user(user), enforce, user, effect).map_err(|error| {
         let kind = match error {
             PolicyError::Config(_) | PolicyError::Unclear { .. } => ErrorKind::Usage,
             PolicyError::Write { .. } | PolicyError::Change { .. } | PolicyError::Enforce { .. } => {
@@ -211,7 +222,7 @@ fn chosen(names: &[String]) -> Vec<&'static Client> {
         [] => CLIENTS.iter().collect(),
         names => CLIENTS
             .iter()
-            .filter(|client| names.iter().any(|name| name == client.name))
+            .filter(|client| names.contains(&client.id))
             .collect(),
     }
 }
@@ -228,9 +239,17 @@ fn projects(directories: &[PathBuf]) -> Result<Vec<PathBuf>, CliError> {
 }
 
 /// A project's files are often shared with others, so that they have to be asked for.
-fn left_out(options: &setup::Options, done: &[FileReport], output: &mut Output<'_>) -> Result<(), CliError> {
+fn left_out(
+    options: &mcpmon_clients::Options,
+    done: &[FileReport],
+    output: &mut Output<'_>,
+) -> Result<(), CliError> {
     let here = std::env::current_dir().unwrap_or_default();
-    let files = setup::project_files(&options.clients, &options.roots, &here);
+    if options.roots.home.canonicalize().is_ok_and(|home| home == here) {
+        // Its files are the user's own.
+        return Ok(output.flush()?);
+    }
+    let files = mcpmon_clients::project_files(&options.clients, &options.roots, &here);
     for file in files
         .iter()
         .filter(|file| done.iter().all(|report| report.path != **file))
@@ -262,7 +281,7 @@ fn difference(report: &FileReport) -> String {
 
 /// A command line as members, made safe to show.
 fn start(words: &[String]) -> Vec<String> {
-    let literals: Vec<_> = setup::shown(words)
+    let literals: Vec<_> = mask_arguments(words)
         .iter()
         .map(|word| json!(word).to_string())
         .collect();
@@ -284,7 +303,7 @@ fn start(words: &[String]) -> Vec<String> {
 fn objects(report: &FileReport, effect: Effect) -> Vec<Map<String, Value>> {
     let about = |rest: Value| {
         let mut object = Map::new();
-        object.insert("client".to_owned(), json!(report.client.name));
+        object.insert("client".to_owned(), json!(report.client.id));
         object.insert("file".to_owned(), json!(report.path));
         object.extend(rest.as_object().cloned().unwrap_or_default());
         object
@@ -301,8 +320,8 @@ fn objects(report: &FileReport, effect: Effect) -> Vec<Map<String, Value>> {
                 "action": action(server.outcome),
                 "done": done && server.outcome.changes(),
                 "reason": reason(server.outcome),
-                "before": setup::shown(&server.before),
-                "after": setup::shown(&server.after),
+                "before": mask_arguments(&server.before),
+                "after": mask_arguments(&server.after),
                 "backup": report.backup,
             }))
         })
@@ -356,7 +375,7 @@ fn notes(report: &FileReport, effect: Effect) -> Vec<String> {
     }
     let mut notes = vec![format!(
         "{}: {path}: {}",
-        report.client.title,
+        report.client.name,
         sum(&report.servers, effect)
     )];
     for server in &report.servers {
@@ -373,7 +392,7 @@ fn notes(report: &FileReport, effect: Effect) -> Vec<String> {
             (Some(backup), false) => notes.push(format!("  a copy from before is {}", backup.display())),
             (None, false) => {}
         }
-        notes.push(format!("  restart {} to make it hold", report.client.title));
+        notes.push(format!("  restart {} to make it hold", report.client.name));
     }
     notes
 }
@@ -453,127 +472,7 @@ fn failure(done: &[FileReport]) -> Result<(), CliError> {
 fn is_roots(report: &FileReport) -> bool {
     let foreign = matches!(
         &report.trouble,
-        Some(Trouble::File(setup::FileError::Foreign { owner: 0 }))
+        Some(Trouble::File(FileError::Foreign { owner: 0 }))
     );
     report.is_hosts && foreign
-}
-
-#[cfg(test)]
-mod tests {
-    use insta::assert_snapshot;
-
-    use super::*;
-
-    /// Returns the output on each stream for a home with these files.
-    fn printed(files: &[(&str, &str)], direction: Direction, effect: Effect, form: Form) -> (String, String) {
-        let home = tempfile::tempdir().expect("directory");
-        for (name, text) in files {
-            let path = home.path().join(name);
-            std::fs::create_dir_all(path.parent().expect("a directory")).expect("made");
-            std::fs::write(path, text).expect("written");
-        }
-        let options = setup::Options {
-            roots: Roots {
-                home: home.path().to_owned(),
-                config: home.path().join(".config"),
-                claude: None,
-                host: home.path().join("host"),
-            },
-            state: home.path().join("state"),
-            clients: CLIENTS.iter().collect(),
-            projects: Vec::new(),
-            user: nix::unistd::geteuid().as_raw(),
-            direction,
-            effect,
-        };
-        let done = setup::run(&options).expect("remembered");
-        let (mut data, mut said) = (Vec::new(), Vec::new());
-        let mut output = Output::plain(&mut data, &mut said, form);
-        tell(&done, effect, &mut output).expect("written");
-        let text = |bytes: Vec<u8>| {
-            let text = String::from_utf8(bytes).expect("text");
-            text.replace(&home.path().display().to_string(), "HOME")
-        };
-        (text(data), text(said))
-    }
-
-    const FILES: &[(&str, &str)] = &[
-        (".claude.json", "{\n\"mcpServers\": {}, }"),
-        (
-            ".cursor/mcp.json",
-            r#"{
-  "mcpServers": {
-    "memory": { "command": "npx", "args": ["-y", "server-memory", "--token", "hunter2hunter2"] },
-    "notes": { "command": "C:\\notes.exe" },
-    "docs": { "url": "https://docs.example.com/mcp" },
-    "mine": { "command": "mcpmon", "args": ["wrap", "--", "cat"] },
-    "odd": {}
-  }
-}"#,
-        ),
-    ];
-
-    fn wrap() -> Direction {
-        Direction::Wrap("/usr/local/bin/mcpmon".to_owned())
-    }
-
-    #[test]
-    fn a_preview_shows_what_changes_and_no_secret() {
-        let (data, notes) = printed(FILES, wrap(), Effect::Preview, Form::Table);
-        assert_snapshot!(data, @r#"
-        --- HOME/.cursor/mcp.json
-        +++ HOME/.cursor/mcp.json
-        @@ line 3: mcpServers.memory @@
-        -"command": "npx"
-        -"args": ["-y", "server-memory", "--token", "***"]
-        +"command": "/usr/local/bin/mcpmon"
-        +"args": ["wrap", "--server", "memory", "--", "npx", "-y", "server-memory", "--token", "***"]
-        @@ line 4: mcpServers.notes @@
-        -"command": "C:\\notes.exe"
-        +"command": "/usr/local/bin/mcpmon"
-        +"args": ["wrap", "--server", "notes", "--", "C:\\notes.exe"]
-        "#);
-        assert_snapshot!(notes, @r"
-        HOME/.claude.json:2:19: unexpected `}`; it is left as it is
-        Cursor: HOME/.cursor/mcp.json: 2 to be wrapped, 1 wrapped by hand, 1 remote, 1 unclear
-          mcpServers.docs: not wrapped here: it is remote; let the client start `mcpmon wrap --url URL` in its place
-          mcpServers.mine: wrapped by hand, and left alone
-          mcpServers.odd: it has neither a command nor a URL
-        ");
-    }
-
-    #[test]
-    fn what_was_written_says_where_the_copy_is() {
-        let (_, notes) = printed(&FILES[1..], wrap(), Effect::Write, Form::Table);
-        assert!(
-            notes.starts_with("Cursor: HOME/.cursor/mcp.json: 2 wrapped, 1 wrapped by hand"),
-            "{notes}"
-        );
-        assert!(
-            notes.contains("\n  a copy from before is HOME/state/setup-"),
-            "{notes}"
-        );
-        assert!(notes.ends_with("\n  restart Cursor to make it hold\n"), "{notes}");
-    }
-
-    #[test]
-    fn each_server_and_each_trouble_is_an_object() {
-        let (data, _) = printed(FILES, wrap(), Effect::Preview, Form::Json);
-        let objects: Vec<Value> = data
-            .lines()
-            .map(|line| serde_json::from_str(line).expect("JSON"))
-            .collect();
-        assert_eq!(objects.len(), 6);
-        assert_eq!(objects[0]["line"], 2);
-        assert_eq!(objects[0]["column"], 19);
-        assert_eq!(objects[1]["action"], "wrap");
-        assert_eq!(objects[1]["done"], false);
-        assert_eq!(objects[1]["before"][4], "***");
-        assert_eq!(objects[3]["action"], "none");
-        assert!(
-            objects
-                .iter()
-                .all(|object| object["file"].as_str().expect("a file").starts_with("HOME"))
-        );
-    }
 }

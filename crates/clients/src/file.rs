@@ -14,18 +14,21 @@ const MAX_FILE: u64 = 64 << 20;
 /// Mode bit of directories in which only owners remove files.
 const STICKY: u32 = 0o1000;
 
+/// Mode bit of files that their owner may write.
+const OWNER_WRITE: u32 = 0o200;
+
 /// A file as it was read.
 #[derive(Debug)]
-pub(super) struct Original {
-    /// The path without links.
+pub(crate) struct Original {
+    /// Its path, past all links.
     path: PathBuf,
-    pub(super) bytes: Vec<u8>,
+    pub(crate) bytes: Vec<u8>,
     mode: u32,
-    pub(super) owner: u32,
+    pub(crate) owner: u32,
     group: u32,
 }
 
-/// The reason why a file is left as it is.
+/// The reason for which a file is left as it is.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
     /// The file cannot be read.
@@ -42,6 +45,12 @@ pub enum FileError {
     Foreign {
         /// The owner.
         owner: u32,
+    },
+    /// Its owner may not write it: somebody meant it to stay as it is.
+    #[error("it is read-only: run `chmod u+w {path}`, or change it where it is made", path = .path.display())]
+    ReadOnly {
+        /// The file.
+        path: PathBuf,
     },
     /// Root would write where another user says what is written to.
     #[error(
@@ -70,7 +79,7 @@ pub enum FileError {
 
 impl Original {
     /// Reads the file that `path` leads to, as this user.
-    pub(super) fn read(path: &Path, user: u32) -> Result<Self, FileError> {
+    pub(crate) fn read(path: &Path, user: u32) -> Result<Self, FileError> {
         let real = path.canonicalize().map_err(FileError::Read)?;
         if user == 0 {
             check_way(path)?;
@@ -96,11 +105,22 @@ impl Original {
         })
     }
 
-    /// Puts `bytes` in its place, with the same mode and owner, unless somebody else wrote to it meanwhile.
-    pub(super) fn replace(&self, bytes: &[u8], user: u32) -> Result<(), FileError> {
+    /// Checks that this user may change it: a file that others own, or that is read-only on purpose, is left.
+    pub(crate) fn check_writable(&self, user: u32) -> Result<(), FileError> {
         if self.owner != user {
             return Err(FileError::Foreign { owner: self.owner });
         }
+        match self.mode & OWNER_WRITE == 0 {
+            true => Err(FileError::ReadOnly {
+                path: self.path.clone(),
+            }),
+            false => Ok(()),
+        }
+    }
+
+    /// Puts `bytes` in its place, with the same mode and owner, unless somebody else wrote to it meanwhile.
+    pub(crate) fn replace(&self, bytes: &[u8], user: u32) -> Result<(), FileError> {
+        self.check_writable(user)?;
         let unchanged = || match Self::read(&self.path, user) {
             Ok(now) if now.bytes == self.bytes => Ok(()),
             Ok(_) => Err(FileError::Changed),
@@ -114,6 +134,18 @@ impl Original {
     }
 }
 
+/// Replaces a file that was `before`, at once or not at all.
+///
+/// # Errors
+/// [`FileError`]; [`FileError::Changed`] where the file is another one.
+pub fn replace_file(path: &Path, before: &[u8], after: &[u8], user: u32) -> Result<(), FileError> {
+    let original = Original::read(path, user)?;
+    match original.bytes == before {
+        true => original.replace(after, user),
+        false => Err(FileError::Changed),
+    }
+}
+
 /// The access rights of a new file.
 #[derive(Clone, Copy, Debug)]
 struct Access {
@@ -122,7 +154,7 @@ struct Access {
 }
 
 /// Writes a file that only this user may read, whole or not at all.
-pub(super) fn write_private(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
+pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
     let access = Access {
         mode: 0o600,
         group: None,
@@ -154,6 +186,11 @@ fn write(
 }
 
 fn fill(path: &Path, bytes: &[u8], access: Access) -> io::Result<()> {
+    // A process of the same number may have ended before it could rename its file.
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        Ok(()) | Err(_) => {}
+    }
     let mut options = OpenOptions::new();
     let mut file = options.write(true).create_new(true).mode(0o600).open(path)?;
     file.write_all(bytes)?;
@@ -178,8 +215,7 @@ fn contents(file: File) -> Result<Vec<u8>, FileError> {
     }
 }
 
-/// Checks that only root decides what lies at `path`: links of others would decide which file root
-/// overwrites.
+/// Checks that only root decides which file is at `path`: links of others would decide what root overwrites.
 fn check_way(path: &Path) -> Result<(), FileError> {
     let path = std::path::absolute(path).map_err(FileError::Read)?;
     for part in path.ancestors() {

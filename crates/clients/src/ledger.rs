@@ -16,7 +16,7 @@ use nix::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{
+use crate::{
     edit::Wrapped,
     file::{self, FileError},
 };
@@ -28,7 +28,7 @@ const LOCK: &str = "setup.lock";
 
 /// The memory of all files, for as long as nobody else changes it.
 #[derive(Debug)]
-pub(super) struct Ledger {
+pub(crate) struct Ledger {
     directory: PathBuf,
     contents: Contents,
     _lock: Option<Flock<File>>,
@@ -42,14 +42,14 @@ struct Contents {
 
 /// A file that was changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Changed {
-    pub(super) client: String,
-    pub(super) project: Option<PathBuf>,
+pub(crate) struct Changed {
+    pub(crate) client: String,
+    pub(crate) project: Option<PathBuf>,
     /// Digest of what it was before its servers were wrapped.
-    pub(super) original: String,
+    pub(crate) original: String,
     /// Name of the copy beside the ledger.
-    pub(super) backup: String,
-    pub(super) servers: Vec<Wrapped>,
+    pub(crate) backup: String,
+    pub(crate) servers: Vec<Wrapped>,
 }
 
 /// The reason why the ledger cannot be used.
@@ -97,7 +97,7 @@ pub enum LedgerError {
 
 impl Ledger {
     /// Reads the ledger in `directory`; nothing is made.
-    pub(super) fn read(directory: &Path) -> Result<Self, LedgerError> {
+    pub(crate) fn read(directory: &Path) -> Result<Self, LedgerError> {
         Ok(Self {
             directory: directory.to_owned(),
             contents: contents(&directory.join(LEDGER))?,
@@ -106,7 +106,7 @@ impl Ledger {
     }
 
     /// Reads the ledger in order to change it.
-    pub(super) fn lock(directory: &Path) -> Result<Self, LedgerError> {
+    pub(crate) fn lock(directory: &Path) -> Result<Self, LedgerError> {
         let unusable = |path: &Path| {
             let path = path.to_owned();
             |source| LedgerError::Io { path, source }
@@ -138,12 +138,12 @@ impl Ledger {
     }
 
     /// Returns the record of a file.
-    pub(super) fn get(&self, path: &Path) -> Option<&Changed> {
+    pub(crate) fn get(&self, path: &Path) -> Option<&Changed> {
         self.contents.files.get(path)
     }
 
     /// The projects whose files were changed.
-    pub(super) fn projects(&self) -> impl Iterator<Item = &PathBuf> {
+    pub(crate) fn projects(&self) -> impl Iterator<Item = &PathBuf> {
         self.contents
             .files
             .values()
@@ -151,12 +151,12 @@ impl Ledger {
     }
 
     /// Returns the path of a file's copy.
-    pub(super) fn backup(&self, changed: &Changed) -> PathBuf {
+    pub(crate) fn backup(&self, changed: &Changed) -> PathBuf {
         self.directory.join(&changed.backup)
     }
 
     /// Copies a file before its first change; the copy's name.
-    pub(super) fn back_up(&self, path: &Path, bytes: &[u8]) -> Result<String, LedgerError> {
+    pub(crate) fn back_up(&self, path: &Path, bytes: &[u8]) -> Result<String, LedgerError> {
         let place = Digest::of(path.as_os_str().as_encoded_bytes()).short(8);
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let backup = format!(
@@ -169,13 +169,13 @@ impl Ledger {
     }
 
     /// Remembers a file.
-    pub(super) fn set(&mut self, path: PathBuf, changed: Changed) -> Result<(), LedgerError> {
+    pub(crate) fn set(&mut self, path: PathBuf, changed: Changed) -> Result<(), LedgerError> {
         self.contents.files.insert(path, changed);
         self.save()
     }
 
     /// Forgets a file.
-    pub(super) fn forget(&mut self, path: &Path) -> Result<(), LedgerError> {
+    pub(crate) fn forget(&mut self, path: &Path) -> Result<(), LedgerError> {
         match self.contents.files.remove(path) {
             Some(_) => self.save(),
             None => Ok(()),
@@ -183,7 +183,7 @@ impl Ledger {
     }
 
     /// Removes the copy of a file that is as it was.
-    pub(super) fn remove_backup(&self, changed: &Changed) -> Result<(), LedgerError> {
+    pub(crate) fn remove_backup(&self, changed: &Changed) -> Result<(), LedgerError> {
         let path = self.backup(changed);
         match fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {

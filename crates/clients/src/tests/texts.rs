@@ -1,38 +1,51 @@
 //! Texts after a change, and after it is undone.
 
+use std::sync::LazyLock;
+
 use insta::assert_snapshot;
-use proptest::prelude::*;
 use test_case::test_case;
 
-use super::super::{
+use crate::{
     edit::Wrapped,
-    jsonc::Dialect,
     plan::{Form, Outcome, Plan, Wish, plan},
+    table::{ConfigFile, Format, Scope, client},
 };
 
-const PROGRAM: &str = "/usr/local/bin/mcpmon";
+pub(super) const PROGRAM: &str = "/usr/local/bin/mcpmon";
 
-const FORM: Form = Form {
-    dialect: Dialect::Jsonc,
-    servers: &[
-        &["mcpServers"],
+/// JSON with comments, and every way to servers that a client of the table has in JSON.
+static FILE: LazyLock<ConfigFile> = LazyLock::new(|| ConfigFile {
+    scope: Scope::User,
+    paths: Vec::new(),
+    format: Format::Jsonc,
+    servers: [
+        &["mcpServers"][..],
         &["projects", "*", "mcpServers"],
         &["servers"],
         &["mcp", "servers"],
-    ],
-};
+    ]
+    .map(|way| way.iter().map(|step| (*step).to_owned()).collect())
+    .to_vec(),
+});
 
-fn wrapped(text: &str) -> Plan {
-    plan(text.as_bytes(), FORM, &[], Wish::Wrap(PROGRAM))
+pub(super) fn form() -> Form {
+    Form {
+        client: client("cursor").expect("a client"),
+        file: &FILE,
+    }
+}
+
+pub(super) fn wrapped(text: &str) -> Plan {
+    plan(text.as_bytes(), form(), &[], Wish::Wrap(PROGRAM))
         .unwrap_or_else(|mistake| panic!("{mistake:?}: {text}"))
 }
 
-fn unwrapped(bytes: &[u8], kept: &[Wrapped]) -> String {
-    let plan = plan(bytes, FORM, kept, Wish::Unwrap).expect("still readable");
+pub(super) fn unwrapped(bytes: &[u8], kept: &[Wrapped]) -> String {
+    let plan = plan(bytes, form(), kept, Wish::Unwrap).expect("still readable");
     String::from_utf8(plan.text).expect("text")
 }
 
-fn text(plan: &Plan) -> &str {
+pub(super) fn text(plan: &Plan) -> &str {
     str::from_utf8(&plan.text).expect("text")
 }
 
@@ -137,11 +150,11 @@ fn a_file_with_comments() {
 fn what_is_wrapped_comes_back(original: &str) {
     for variant in variants(original) {
         let once = wrapped(&variant);
-        let twice = plan(&once.text, FORM, &once.kept, Wish::Wrap(PROGRAM)).expect("readable");
+        let twice = plan(&once.text, form(), &once.kept, Wish::Wrap(PROGRAM)).expect("readable");
         assert_eq!(twice.text, once.text, "wrapped once is wrapped");
         assert_eq!(twice.kept, once.kept);
         assert_eq!(unwrapped(&once.text, &once.kept), variant);
-        let forgotten = plan(&once.text, FORM, &[], Wish::Wrap(PROGRAM)).expect("readable");
+        let forgotten = plan(&once.text, form(), &[], Wish::Wrap(PROGRAM)).expect("readable");
         assert_eq!(forgotten.text, once.text, "the form alone is recognised");
     }
 }
@@ -161,7 +174,7 @@ fn a_client_may_write_the_file_anew() {
     let once = wrapped(original);
     let value: serde_json::Value = serde_json::from_slice(&once.text).expect("strict JSON");
     let pretty = serde_json::to_vec_pretty(&value).expect("serialises");
-    let again = plan(&pretty, FORM, &once.kept, Wish::Wrap(PROGRAM)).expect("readable");
+    let again = plan(&pretty, form(), &once.kept, Wish::Wrap(PROGRAM)).expect("readable");
     assert_eq!(again.text, pretty, "still wrapped");
     let back: serde_json::Value =
         serde_json::from_str(&unwrapped(&pretty, &again.kept)).expect("strict JSON");
@@ -188,7 +201,7 @@ fn later_edits_are_kept() {
 #[test]
 fn another_mcpmon_takes_the_place_of_the_first() {
     let once = wrapped(CURSOR);
-    let moved = plan(&once.text, FORM, &once.kept, Wish::Wrap("/opt/mcpmon-2")).expect("readable");
+    let moved = plan(&once.text, form(), &once.kept, Wish::Wrap("/opt/mcpmon-2")).expect("readable");
     assert_eq!(text(&moved), text(&once).replace(PROGRAM, "/opt/mcpmon-2"));
     let outcomes: Vec<_> = moved.servers.iter().map(|server| server.outcome).collect();
     assert_eq!(outcomes, [Outcome::Update, Outcome::Update, Outcome::Remote]);
@@ -204,7 +217,7 @@ fn what_was_wrapped_by_hand_is_left() {
     let text = r#"{"servers": {"a": {"command": "mcpmon", "args": ["wrap", "--", "x"]}, "b": {"command": "sh", "args": ["-c", "exec mcpmon wrap -- x"]}}}"#;
     let plan = wrapped(text);
     assert_eq!(
-        super::super::plan::plan(text.as_bytes(), FORM, &[], Wish::Unwrap)
+        crate::plan::plan(text.as_bytes(), form(), &[], Wish::Unwrap)
             .unwrap()
             .text,
         text.as_bytes()
@@ -227,95 +240,4 @@ fn ids_have_no_characters_that_ids_cannot_have() {
         .map(|server| server.after[3].as_str())
         .collect();
     assert_eq!(ids, ["my-server", "server"]);
-}
-
-/// White space and comments between two tokens.
-fn gap() -> impl Strategy<Value = &'static str> {
-    proptest::sample::select(["", " ", "\n  ", "\r\n\t", " /* , */ ", " // ] \"\n ", "\n\n"].as_slice())
-}
-
-/// A string, as it is written.
-fn literal() -> impl Strategy<Value = String> {
-    let part = proptest::sample::select(
-        [
-            "a", "mcp", "\\\"", "\\\\", "\\u00e9", "é", "//", "/*", ",", "]", " ", "-",
-        ]
-        .as_slice(),
-    );
-    proptest::collection::vec(part, 0..4).prop_map(|parts| format!("\"{}\"", parts.concat()))
-}
-
-fn list() -> impl Strategy<Value = String> {
-    let items = proptest::collection::vec((gap(), literal(), gap()), 0..4);
-    (items, gap(), any::<bool>()).prop_map(|(items, end, trailing)| {
-        let items: Vec<_> = items
-            .iter()
-            .map(|(before, item, after)| format!("{before}{item}{after}"))
-            .collect();
-        let comma = if trailing && !items.is_empty() { "," } else { "" };
-        format!("[{}{comma}{end}]", items.join(","))
-    })
-}
-
-fn server() -> impl Strategy<Value = String> {
-    let arguments = prop_oneof![list().prop_map(Some), Just(Some("null".to_owned())), Just(None)];
-    (literal(), arguments, gap(), gap(), any::<[bool; 2]>()).prop_map(
-        |(command, arguments, one, two, [first, trailing])| {
-            let command = format!("{one}\"command\"{two}:{one}{command}{two}");
-            let arguments = arguments.map(|list| format!("{two}\"args\"{one}:{two}{list}{one}"));
-            let other = format!("{one}\"env\": {{\"A\": [1, 2e3]}}{two}");
-            let mut members: Vec<_> = [Some(command), arguments, Some(other)]
-                .into_iter()
-                .flatten()
-                .collect();
-            if first {
-                members.reverse();
-            }
-            let comma = if trailing { "," } else { "" };
-            format!("{{{}{comma}{two}}}", members.join(","))
-        },
-    )
-}
-
-fn document() -> impl Strategy<Value = String> {
-    let servers = proptest::collection::vec((gap(), server()), 0..4);
-    (servers, gap(), gap()).prop_map(|(servers, before, after)| {
-        let servers: Vec<_> = servers
-            .iter()
-            .enumerate()
-            .map(|(number, (gap, server))| format!("{gap}\"s{number}\"{gap}:{server}"))
-            .collect();
-        format!(
-            "{before}{{\"mcpServers\"{after}:{{{}{after}}}{before}}}{after}",
-            servers.join(",")
-        )
-    })
-}
-
-proptest! {
-    #[test]
-    fn wrapping_can_be_undone_and_is_done_once(original in document()) {
-        let once = wrapped(&original);
-        let twice = plan(&once.text, FORM, &once.kept, Wish::Wrap(PROGRAM)).expect("readable");
-        prop_assert_eq!(&twice.text, &once.text);
-        prop_assert_eq!(unwrapped(&once.text, &once.kept), original);
-    }
-
-    #[test]
-    fn a_wrapped_server_starts_what_the_bare_one_starts(original in document()) {
-        let once = wrapped(&original);
-        let again = wrapped(text(&once));
-        for (before, after) in once.servers.iter().zip(&again.servers) {
-            prop_assert_eq!(&before.after, &after.before);
-            prop_assert_eq!(&before.before[..], &after.before[5..]);
-        }
-    }
-
-    #[test]
-    fn no_bytes_make_it_fail(bytes in proptest::collection::vec(proptest::sample::select(b"{}[]\",:/*\\ \n1asmcpServers".as_slice()), 0..60)) {
-        let unread = plan(&bytes, FORM, &[], Wish::Wrap(PROGRAM));
-        if let Ok(plan) = unread {
-            prop_assert_eq!(unwrapped(&plan.text, &plan.kept).into_bytes(), bytes);
-        }
-    }
 }

@@ -1,4 +1,6 @@
 //! Files of clients before and after.
 
+mod clients;
 mod files;
+mod properties;
 mod texts;

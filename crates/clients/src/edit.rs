@@ -1,0 +1,414 @@
+//! Putting the wrapper before a server's command, and taking it away again, byte by byte: only the spans of the command
+//! and the arguments change.
+
+use std::ops::Range;
+
+use mcpmon_protocol::decode::json::quote_into;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    servers::{Arguments, Command, Start},
+    syntax::{Item, Node, NodeKind, Style},
+    table::Format,
+};
+
+/// Words of the wrapper between its program and the original command.
+const WRAPPER_WORDS: usize = 4;
+
+/// One change of a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Edit {
+    pub(crate) range: Range<usize>,
+    pub(crate) text: String,
+}
+
+impl Edit {
+    fn new(range: Range<usize>, text: impl Into<String>) -> Self {
+        let text = text.into();
+        Self { range, text }
+    }
+}
+
+/// Returns `bytes` with these changes, which do not overlap.
+pub(crate) fn applied(bytes: &[u8], mut edits: Vec<Edit>) -> Vec<u8> {
+    edits.sort_by_key(|edit| edit.range.start);
+    let mut result = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    for edit in edits {
+        result.extend_from_slice(&bytes[at..edit.range.start]);
+        result.extend_from_slice(edit.text.as_bytes());
+        at = edit.range.end;
+    }
+    result.extend_from_slice(&bytes[at..]);
+    result
+}
+
+/// The text of a server before it was wrapped and since.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Wrapped {
+    /// Members on the way to the server; the last is its name.
+    pub(crate) path: Vec<String>,
+    /// The command's text; without a text before where it is the first item of the arguments.
+    command: Change,
+    /// The arguments' text.
+    arguments: Change,
+    /// The member that was inserted where there were no arguments.
+    inserted: Option<String>,
+}
+
+impl Wrapped {
+    /// Returns the program that was put before the command.
+    pub(crate) fn program(&self) -> String {
+        serde_json::from_str(&self.command.after).unwrap_or_default()
+    }
+}
+
+/// A text, quotes and brackets included.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Change {
+    before: Option<String>,
+    after: String,
+}
+
+/// A file whose servers are edited.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Source<'b> {
+    pub(crate) bytes: &'b [u8],
+    pub(crate) format: Format,
+}
+
+impl Source<'_> {
+    /// Puts `program` as a wrapper before a command.
+    pub(crate) fn wrap(
+        self,
+        start: &Start<'_>,
+        path: &[String],
+        program: &str,
+        server: &str,
+    ) -> (Vec<Edit>, Wrapped) {
+        let mut words: Vec<_> = ["wrap", "--server", server, "--"].map(quoted).to_vec();
+        let program = quoted(program);
+        let wrapped = |command, arguments, inserted| Wrapped {
+            path: path.to_vec(),
+            command: Change {
+                before: command,
+                after: program.clone(),
+            },
+            arguments,
+            inserted,
+        };
+        let original = match (start.command, &start.arguments) {
+            (Command::Text(command), _) => command,
+            (Command::FirstArgument, Some(arguments)) => {
+                words.insert(0, program.clone());
+                let (edit, change) = self.prepend(arguments.node, &words);
+                return (vec![edit], wrapped(None, change, None));
+            }
+            (Command::FirstArgument, None) => return (Vec::new(), wrapped(None, Change::none(), None)),
+        };
+        words.push(self.literal(original));
+        let command = Edit::new(original.range.clone(), program.clone());
+        let (edit, change, inserted) = match &start.arguments {
+            None => {
+                let value = format!("[{}]", words.join(", "));
+                let (edit, text) = self.new_member(start, original, &value);
+                let change = Change {
+                    before: None,
+                    after: value,
+                };
+                (edit, change, Some(text))
+            }
+            Some(arguments) => {
+                let (edit, change) = self.prepend(arguments.node, &words);
+                (edit, change, None)
+            }
+        };
+        let before = Some(self.slice(&original.range));
+        (vec![command, edit], wrapped(before, change, inserted))
+    }
+
+    /// Puts words before the first item of a list, or in the place of a null.
+    fn prepend(self, list: &Node, words: &[String]) -> (Edit, Change) {
+        let range = list.range.clone();
+        let before = Some(self.slice(&range));
+        if list.kind == NodeKind::Null {
+            let value = format!("[{}]", words.join(", "));
+            // Behind `args:` with nothing.
+            let gap = if range.is_empty() { " " } else { "" };
+            let edit = Edit::new(range, format!("{gap}{value}"));
+            let change = Change { before, after: value };
+            return (edit, change);
+        }
+        let (at, text): (usize, String) = match (list.items().first(), list.style) {
+            (Some(first), Style::Block) => {
+                let gap = self.line_before(first.start);
+                let lines = words.iter().map(|word| format!("- {word}{gap}"));
+                (first.start, lines.collect())
+            }
+            (Some(first), Style::Inline) => {
+                let gap = gap_before(self.bytes, first.start);
+                let items = words.iter().map(|word| format!("{word},{gap}"));
+                (first.start, items.collect())
+            }
+            (None, Style::Block | Style::Inline) => (range.start + 1, words.join(", ")),
+        };
+        let inside = Edit::new(at - range.start..at - range.start, text.clone());
+        let after = applied(&self.bytes[range], vec![inside]);
+        let change = Change {
+            before,
+            after: String::from_utf8_lossy(&after).into_owned(),
+        };
+        (Edit::new(at..at, text), change)
+    }
+
+    /// Adds the member with the arguments: behind the command between brackets, on the line above where members have lines.
+    fn new_member(self, start: &Start<'_>, command: &Node, value: &str) -> (Edit, String) {
+        let field = start.args_field;
+        let member = match self.format {
+            Format::Json | Format::Jsonc => format!("{}: {value}", quoted(field)),
+            Format::Toml => format!("{field} = {value}"),
+            Format::Yaml => format!("{field}: {value}"),
+        };
+        let (at, text) = match start.style {
+            Style::Inline => {
+                let gap = gap_before(self.bytes, start.name);
+                (command.range.end, format!(",{gap}{member}"))
+            }
+            Style::Block => {
+                let at = self.member_start(start.name);
+                let dotted = String::from_utf8_lossy(&self.bytes[at..start.name]);
+                (at, format!("{dotted}{member}{}", self.line_before(at)))
+            }
+        };
+        (Edit::new(at..at, text.clone()), text)
+    }
+
+    /// Makes a wrapped server name `program`, wherever mcpmon was before.
+    pub(crate) fn point(self, start: &Start<'_>, program: &str, kept: Option<&mut Wrapped>) -> Option<Edit> {
+        let text = quoted(program);
+        let node = match (start.command, &start.arguments) {
+            (Command::Text(node), _) => node,
+            (Command::FirstArgument, arguments) => &arguments.as_ref()?.items().first()?.node,
+        };
+        if node.text() == Some(program) {
+            return None;
+        }
+        let edit = Edit::new(node.range.clone(), text.clone());
+        if let Some(kept) = kept {
+            if let (Command::FirstArgument, Some(arguments)) = (start.command, &start.arguments) {
+                let list = &arguments.node.range;
+                if self.slice(list) == kept.arguments.after {
+                    let inside = edit.range.start - list.start..edit.range.end - list.start;
+                    let after = applied(&self.bytes[list.clone()], vec![Edit::new(inside, text.clone())]);
+                    kept.arguments.after = String::from_utf8_lossy(&after).into_owned();
+                }
+            }
+            kept.command.after = text;
+        }
+        Some(edit)
+    }
+
+    /// Takes the wrapper away. `kept` is what is known of the time before; without it, or where a client or a person
+    /// changed the server since, the command is taken from the wrapper's arguments.
+    pub(crate) fn unwrap(self, start: &Start<'_>, kept: Option<&Wrapped>) -> Vec<Edit> {
+        let Some(arguments) = &start.arguments else {
+            return Vec::new();
+        };
+        if let Some(edits) = kept.and_then(|kept| self.restore(start, arguments, kept)) {
+            return edits;
+        }
+        let items = arguments.items();
+        let command = match start.command {
+            Command::FirstArgument => {
+                return self.remove_first(items, WRAPPER_WORDS + 1).into_iter().collect();
+            }
+            Command::Text(node) => node,
+        };
+        let Some(original) = items.get(WRAPPER_WORDS) else {
+            return Vec::new();
+        };
+        let command = Edit::new(command.range.clone(), self.literal(&original.node));
+        if let Some(edit) = self.remove_first(items, WRAPPER_WORDS + 1) {
+            return vec![command, edit];
+        }
+        let had_none = kept.is_some_and(|kept| kept.arguments.before.is_none());
+        match had_none {
+            true => [vec![command], self.remove_member(start, arguments)].concat(),
+            false => vec![command, self.empty(arguments.node)],
+        }
+    }
+
+    /// The texts of the time before, where nobody changed those that were written.
+    fn restore(self, start: &Start<'_>, arguments: &Arguments<'_>, kept: &Wrapped) -> Option<Vec<Edit>> {
+        let range = arguments.node.range.clone();
+        if self.slice(&range) != kept.arguments.after {
+            return None;
+        }
+        let mut edits = match (start.command, &kept.command.before) {
+            (Command::Text(node), Some(before)) => vec![Edit::new(node.range.clone(), before)],
+            (Command::FirstArgument, None) => Vec::new(),
+            (Command::Text(_), None) | (Command::FirstArgument, Some(_)) => return None,
+        };
+        let edit = match (&kept.arguments.before, &kept.inserted) {
+            (Some(before), _) if before.is_empty() && self.bytes[..range.start].ends_with(b" ") => {
+                Edit::new(range.start - 1..range.end, "")
+            }
+            (Some(before), _) => Edit::new(range, before),
+            (None, Some(inserted)) => {
+                let at = match (start.style, start.command) {
+                    (Style::Block, _) => self.member_start(arguments.name),
+                    (Style::Inline, Command::Text(command)) => command.range.end,
+                    (Style::Inline, Command::FirstArgument) => return None,
+                };
+                if !self.bytes[at..].starts_with(inserted.as_bytes()) {
+                    return None;
+                }
+                Edit::new(at..at + inserted.len(), "")
+            }
+            (None, None) => return None,
+        };
+        edits.push(edit);
+        Some(edits)
+    }
+
+    /// Removes the first items of a list that has more.
+    fn remove_first(self, items: &[Item], count: usize) -> Option<Edit> {
+        let range = items.first()?.start..items.get(count)?.start;
+        Some(Edit::new(range, ""))
+    }
+
+    fn empty(self, list: &Node) -> Edit {
+        // A line that begins with the bracket would have to be indented.
+        let text = match list.style {
+            Style::Inline => "[]",
+            Style::Block => " []",
+        };
+        Edit::new(list.range.clone(), text)
+    }
+
+    /// Takes the member of arguments away: its line where members have lines, else with the comma before it and no
+    /// comment. Where that is not possible, the list is left empty.
+    fn remove_member(self, start: &Start<'_>, arguments: &Arguments<'_>) -> Vec<Edit> {
+        let value = arguments.node.range.clone();
+        if start.style == Style::Block {
+            let at = self.member_start(arguments.name);
+            let rest = &self.bytes[value.end..];
+            let gap = rest.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
+            let has_line = rest[..gap].contains(&b'\n') && arguments.name < start.name;
+            return match has_line {
+                true => vec![Edit::new(at..value.end + gap, "")],
+                false => vec![self.empty(arguments.node)],
+            };
+        }
+        let Command::Text(command) = start.command else {
+            return vec![self.empty(arguments.node)];
+        };
+        let Some(comma) = self.comma_between(command.range.end, arguments.name) else {
+            return vec![self.empty(arguments.node)];
+        };
+        let between = &self.bytes[comma + 1..arguments.name];
+        match between.iter().all(u8::is_ascii_whitespace) {
+            true => vec![Edit::new(comma..value.end, "")],
+            false => vec![
+                Edit::new(comma..comma + 1, ""),
+                Edit::new(arguments.name..value.end, ""),
+            ],
+        }
+    }
+
+    /// The comma between a command and the arguments behind it, where only white space and comments of one line stand
+    /// beside it.
+    fn comma_between(self, command: usize, arguments: usize) -> Option<usize> {
+        let between = self.bytes.get(command..arguments)?;
+        let comma = between.iter().position(|byte| *byte == b',')?;
+        let is_gap = between[..comma].iter().all(u8::is_ascii_whitespace);
+        is_gap.then_some(command + comma)
+    }
+
+    /// A text as it may stand in a list: as it is written, where words are written alike everywhere.
+    fn literal(self, node: &Node) -> String {
+        match self.format {
+            Format::Json | Format::Jsonc | Format::Toml => self.slice(&node.range),
+            Format::Yaml => quoted(node.text().unwrap_or_default()),
+        }
+    }
+
+    /// Start of a member on a line of its own: of the keys before a dot, too.
+    fn member_start(self, name: usize) -> usize {
+        if self.format != Format::Toml {
+            return name;
+        }
+        let line = self.line_start(name);
+        let indent = &self.bytes[line..name];
+        line + indent
+            .iter()
+            .take_while(|byte| matches!(byte, b' ' | b'\t'))
+            .count()
+    }
+
+    /// Start of a line, behind a byte order mark.
+    fn line_start(self, at: usize) -> usize {
+        let end = self.bytes[..at].iter().rposition(|byte| *byte == b'\n');
+        match end {
+            Some(end) => end + 1,
+            None if self.bytes.starts_with("\u{feff}".as_bytes()) => 3,
+            None => 0,
+        }
+    }
+
+    /// End of a line, and the indentation of the text at `at`: a dash before it counts as a space.
+    fn line_before(self, at: usize) -> String {
+        let before = String::from_utf8_lossy(&self.bytes[self.line_start(at)..at]);
+        let indent = before.chars().map(|character| match character {
+            '\t' => '\t',
+            _ => ' ',
+        });
+        let newline = match self.bytes.iter().position(|byte| *byte == b'\n') {
+            Some(end) if self.bytes[..end].ends_with(b"\r") => "\r\n",
+            Some(_) | None => "\n",
+        };
+        newline.chars().chain(indent).collect()
+    }
+
+    fn slice(self, range: &Range<usize>) -> String {
+        String::from_utf8_lossy(&self.bytes[range.clone()]).into_owned()
+    }
+}
+
+impl Change {
+    const fn none() -> Self {
+        Self {
+            before: None,
+            after: String::new(),
+        }
+    }
+}
+
+/// A text between double quotes: JSON, TOML and YAML agree about these.
+fn quoted(text: &str) -> String {
+    let mut literal = String::with_capacity(text.len() + 2);
+    quote_into(text, &mut literal);
+    literal.replace('\u{7f}', "\\u007f")
+}
+
+/// The white space before a value or a name, from the last end of a line on; a space where there is none.
+fn gap_before(bytes: &[u8], at: usize) -> &str {
+    let is_gap = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
+    let start = bytes[..at]
+        .iter()
+        .rposition(|byte| !is_gap(byte))
+        .map_or(0, |last| last + 1);
+    let gap = &bytes[start..at];
+    let line = gap
+        .iter()
+        .rposition(|byte| *byte == b'\n')
+        .map_or(0, |end| match end {
+            0 => 0,
+            end if gap[end - 1] == b'\r' => end - 1,
+            end => end,
+        });
+    match &gap[line..] {
+        [] => " ",
+        gap => str::from_utf8(gap).unwrap_or(" "),
+    }
+}

@@ -1,0 +1,31 @@
+//! Clients: one table of the programs that start MCP servers, and edits of the files in which they keep them.
+//!
+//! `table` holds what differs between clients; its data is `clients.toml`. `syntax` reads JSON, TOML and YAML with the
+//! position of every value, `servers`, `edit` and `plan` derive the new text of one file from bytes alone. `locate`,
+//! `file`, `ledger` and `setup` do the input and output. The crate knows no daemon and no policy.
+
+mod edit;
+#[expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "I/O")]
+mod file;
+#[expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "I/O")]
+mod ledger;
+#[expect(clippy::disallowed_methods, reason = "I/O")]
+mod locate;
+mod plan;
+mod servers;
+mod setup;
+mod syntax;
+mod table;
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "I/O")]
+mod tests;
+
+pub use self::{
+    file::{FileError, replace_file},
+    ledger::LedgerError,
+    locate::Roots,
+    plan::{Outcome, Planned},
+    setup::{Direction, Effect, FileReport, Options, Trouble, project_files, run},
+    syntax::{Mistake, without_comments},
+    table::{CLIENTS, Client, ConfigFile, Fields, Format, Scope, client},
+};

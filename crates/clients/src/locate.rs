@@ -1,0 +1,233 @@
+//! The configuration files of clients that exist.
+
+use std::{
+    collections::BTreeMap,
+    env, fs,
+    os::unix::fs::MetadataExt as _,
+    path::{Path, PathBuf},
+};
+
+use crate::{
+    plan::Form,
+    table::{Client, PathStart, Scope, path_variables},
+};
+
+/// Names below one place that are looked at; plugins bring whole repositories.
+const MAX_LOOKED_AT: usize = 50_000;
+/// Directories that `**` goes down.
+const MAX_DEPTH: usize = 8;
+/// Directories in which no client keeps servers.
+const SKIPPED: [&str; 2] = [".git", "node_modules"];
+
+/// The directories at which the paths of the table begin.
+#[derive(Clone, Debug)]
+pub struct Roots {
+    /// The home.
+    pub home: PathBuf,
+    /// Absolute paths in environment variables that the table names.
+    pub variables: BTreeMap<String, PathBuf>,
+    /// The host's root directory.
+    pub host: PathBuf,
+}
+
+impl Roots {
+    /// Reads those of this process; `None` where it has no home.
+    #[must_use]
+    pub fn of_process() -> Option<Self> {
+        let directory = |name: &str| {
+            env::var_os(name)
+                .map(PathBuf::from)
+                .filter(|path| path.is_absolute())
+        };
+        let variables = path_variables().into_iter();
+        Some(Self {
+            home: directory("HOME")?,
+            variables: variables
+                .filter_map(|name| Some((name.to_owned(), directory(name)?)))
+                .collect(),
+            host: PathBuf::from("/"),
+        })
+    }
+
+    /// The owner of the home, where that is somebody else than `user`: what was made there would not be theirs.
+    #[must_use]
+    pub fn owner_other_than(&self, user: u32) -> Option<u32> {
+        let owner = fs::metadata(&self.home).ok()?.uid();
+        (owner != user).then_some(owner)
+    }
+}
+
+/// A file of a client.
+#[derive(Debug)]
+pub(crate) struct ClientFile {
+    pub(crate) form: Form,
+    pub(crate) path: PathBuf,
+    /// The project that it belongs to.
+    pub(crate) project: Option<PathBuf>,
+}
+
+/// Lists the files of a client that exist, in the order of the table.
+pub(crate) fn files(client: &'static Client, roots: &Roots, projects: &[PathBuf]) -> Vec<ClientFile> {
+    let mut found = Vec::new();
+    for file in &client.files {
+        let form = Form { client, file };
+        for (start, rest) in file.paths.iter().filter_map(|path| PathStart::parse(path)) {
+            let bases = match base(start, roots) {
+                Some(base) => vec![base],
+                None => projects.to_vec(),
+            };
+            for base in bases {
+                let steps: Vec<_> = rest.split('/').collect();
+                let mut paths = Vec::new();
+                let mut budget = MAX_LOOKED_AT;
+                matching(&base, &steps, &mut budget, &mut paths);
+                paths.sort();
+                let project = (file.scope == Scope::Project).then(|| base.clone());
+                let found_here = paths.into_iter().map(|path| ClientFile {
+                    form,
+                    path,
+                    project: project.clone(),
+                });
+                found.extend(found_here);
+            }
+        }
+    }
+    found
+}
+
+/// The directory at which a path begins; `None` for one of each project.
+fn base(start: PathStart<'_>, roots: &Roots) -> Option<PathBuf> {
+    match start {
+        PathStart::Home => Some(roots.home.clone()),
+        PathStart::Variable { name, below_home } => {
+            let own = || roots.home.join(below_home);
+            Some(roots.variables.get(name).cloned().unwrap_or_else(own))
+        }
+        PathStart::Host => Some(roots.host.clone()),
+        PathStart::Project => None,
+    }
+}
+
+/// Adds the files below `directory` that a path of the table names. A directory that cannot be listed has none.
+fn matching(directory: &Path, steps: &[&str], budget: &mut usize, found: &mut Vec<PathBuf>) {
+    let Some((step, rest)) = steps.split_first() else {
+        return;
+    };
+    if *step == "**" {
+        return below(directory, MAX_DEPTH, rest, budget, found);
+    }
+    let paths = match step.split_once('*') {
+        Some((prefix, suffix)) => listed(directory, prefix, suffix, budget),
+        None => vec![directory.join(step)],
+    };
+    for path in paths {
+        match rest {
+            [] if fs::symlink_metadata(&path).is_ok() => found.push(path),
+            [] => {}
+            rest => matching(&path, rest, budget, found),
+        }
+    }
+}
+
+/// The entries of a directory whose names begin and end like this.
+fn listed(directory: &Path, prefix: &str, suffix: &str, budget: &mut usize) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(directory) else {
+        return Vec::new();
+    };
+    let mut paths = Vec::new();
+    for entry in entries.filter_map(Result::ok).take(*budget) {
+        *budget -= 1;
+        let name = entry.file_name();
+        let is_named = name.to_str().is_some_and(|name| {
+            name.len() >= prefix.len() + suffix.len() && name.starts_with(prefix) && name.ends_with(suffix)
+        });
+        if is_named {
+            paths.push(entry.path());
+        }
+    }
+    paths
+}
+
+fn below(directory: &Path, depth: usize, rest: &[&str], budget: &mut usize, found: &mut Vec<PathBuf>) {
+    matching(directory, rest, budget, found);
+    let Ok(entries) = fs::read_dir(directory) else {
+        return;
+    };
+    for entry in entries.filter_map(Result::ok) {
+        if depth == 0 || *budget == 0 {
+            return;
+        }
+        *budget -= 1;
+        // Links could lead round in circles, or out of the place.
+        let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        if is_directory && !SKIPPED.iter().any(|skipped| entry.file_name() == *skipped) {
+            below(&entry.path(), depth - 1, rest, budget, found);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::CLIENTS;
+
+    /// Makes every file that the table can name, with `x` for each star.
+    fn example(path: &str) -> String {
+        path.replace("**", "x/y").replace('*', "x")
+    }
+
+    #[test]
+    fn every_path_of_the_table_is_found() {
+        let directory = tempfile::tempdir().expect("directory");
+        let root = directory.path();
+        let mut roots = Roots {
+            home: root.join("home"),
+            variables: BTreeMap::new(),
+            host: root.join("host"),
+        };
+        let projects = [root.join("project")];
+        let mut expected = Vec::new();
+        for path in CLIENTS
+            .iter()
+            .flat_map(|client| &client.files)
+            .flat_map(|file| &file.paths)
+        {
+            let (start, rest) = PathStart::parse(path).expect("a prefix");
+            let base = base(start, &roots).unwrap_or_else(|| root.join("project"));
+            expected.push(base.join(example(rest)));
+        }
+        for path in &expected {
+            fs::create_dir_all(path.parent().expect("a directory")).expect("made");
+            fs::write(path, "{}").expect("written");
+        }
+        for skipped in [
+            "home/.claude/plugins/cache/node_modules/.mcp.json",
+            "home/.claude/.mcp.json",
+        ] {
+            let path = root.join(skipped);
+            fs::create_dir_all(path.parent().expect("a directory")).expect("made");
+            fs::write(path, "{}").expect("written");
+        }
+        let found = |roots: &Roots, projects: &[PathBuf]| -> Vec<PathBuf> {
+            let all = CLIENTS.iter().flat_map(|client| files(client, roots, projects));
+            all.map(|file| file.path).collect()
+        };
+        let mut all = found(&roots, &projects);
+        all.sort();
+        expected.sort();
+        assert_eq!(all, expected);
+        assert!(
+            found(&roots, &[])
+                .iter()
+                .all(|path| !path.starts_with(&projects[0]))
+        );
+
+        let user = nix::unistd::geteuid().as_raw();
+        assert_eq!(roots.owner_other_than(user), None);
+        assert_eq!(roots.owner_other_than(user + 1), Some(user));
+        let elsewhere = root.join("elsewhere");
+        roots.variables.insert("CLAUDE_CONFIG_DIR".to_owned(), elsewhere);
+        let is_claude = |path: &PathBuf| path.ends_with(".claude.json");
+        assert!(!found(&roots, &[]).iter().any(is_claude));
+    }
+}

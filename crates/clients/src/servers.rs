@@ -1,0 +1,438 @@
+//! The servers of a parsed file, and the command of each.
+
+use std::{collections::BTreeSet, path::Path};
+
+use crate::{
+    syntax::{Item, Member, Mistake, Node, NodeKind, Style},
+    table::Client,
+};
+
+/// Words that make mcpmon a wrapper.
+const VERBS: [&str; 2] = ["wrap", "mcp-proxy"];
+/// The name of mcpmon's file.
+const PROGRAM: &str = "mcpmon";
+/// The member that names a server of a list.
+const NAME: &str = "name";
+/// The member by which YAML takes members from elsewhere.
+const MERGE: &str = "<<";
+
+/// A server of a client.
+#[derive(Debug)]
+pub(crate) struct Entry<'n> {
+    /// Members on the way to it; the last is its name.
+    pub(crate) path: Vec<String>,
+    /// Start of its name; of the server itself in a list.
+    pub(crate) start: usize,
+    pub(crate) transport: Transport<'n>,
+}
+
+/// The way in which a client reaches a server.
+#[derive(Debug)]
+pub(crate) enum Transport<'n> {
+    /// It starts a command.
+    Stdio(Start<'n>),
+    /// Over the network.
+    Remote,
+    /// Unknown, for this reason.
+    Unclear(&'static str),
+}
+
+/// A command, and its position.
+#[derive(Debug)]
+pub(crate) struct Start<'n> {
+    /// Start of the name of the member with the command.
+    pub(crate) name: usize,
+    /// Style of the map that has the command.
+    pub(crate) style: Style,
+    /// Name of the member with the arguments.
+    pub(crate) args_field: &'n str,
+    pub(crate) command: Command<'n>,
+    /// The member with the arguments, where there is one; with the command in front, where both are one list.
+    pub(crate) arguments: Option<Arguments<'n>>,
+}
+
+/// The form of a command.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Command<'n> {
+    /// A member of its own.
+    Text(&'n Node),
+    /// The first item of the arguments.
+    FirstArgument,
+}
+
+/// Arguments, and their position.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Arguments<'n> {
+    /// Start of the name of the member.
+    pub(crate) name: usize,
+    /// A list, or null.
+    pub(crate) node: &'n Node,
+}
+
+/// Whether a wrapper stands before a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wrapping {
+    /// None.
+    Bare,
+    /// As `mcpmon setup` writes it.
+    Ours,
+    /// In another way.
+    ByHand,
+}
+
+impl<'n> Arguments<'n> {
+    pub(crate) fn items(&self) -> &'n [Item] {
+        self.node.items()
+    }
+}
+
+impl Start<'_> {
+    /// The command and its arguments.
+    pub(crate) fn words(&self) -> Vec<String> {
+        let command = match self.command {
+            Command::Text(node) => node.text(),
+            Command::FirstArgument => None,
+        };
+        let items = self.arguments.iter().flat_map(|arguments| arguments.items());
+        let items = items.map(|item| item.node.text().unwrap_or_default());
+        command.into_iter().chain(items).map(str::to_owned).collect()
+    }
+
+    /// Returns whether it is wrapped, by mcpmon or by the program at one of these paths.
+    pub(crate) fn wrapping(&self, programs: &[&str]) -> Wrapping {
+        wrapping(&self.words(), programs)
+    }
+}
+
+fn wrapping(words: &[String], programs: &[&str]) -> Wrapping {
+    let is_program = |word: &str| {
+        programs.contains(&word) || Path::new(word).file_name().is_some_and(|name| name == PROGRAM)
+    };
+    if let [program, verb, option, _, dashes, _, ..] = words
+        && Path::new(program).is_absolute()
+        && is_program(program)
+        && (verb.as_str(), option.as_str(), dashes.as_str()) == (VERBS[0], "--server", "--")
+    {
+        return Wrapping::Ours;
+    }
+    // `env A=b mcpmon wrap -- x`, `sh -c "exec mcpmon wrap -- x"`.
+    let quotes = ['"', '\''];
+    let all = words.iter().flat_map(|word| word.split_ascii_whitespace());
+    let mut rest = all
+        .map(|word| word.trim_matches(quotes))
+        .skip_while(|word| !is_program(word));
+    match rest.any(|word| VERBS.contains(&word)) {
+        true => Wrapping::ByHand,
+        false => Wrapping::Bare,
+    }
+}
+
+/// Collects the servers at every one of these paths, in the order of the file.
+pub(crate) fn entries<'n>(
+    root: &'n Node,
+    paths: &[Vec<String>],
+    client: &'n Client,
+    bytes: &[u8],
+) -> Result<Vec<Entry<'n>>, Mistake> {
+    if !matches!(root.kind, NodeKind::Map(_)) {
+        return Err(Mistake::at(bytes, root.range.start, "expected an object"));
+    }
+    let mut entries = Vec::new();
+    for path in paths {
+        let mut walk = Walk {
+            bytes,
+            client,
+            entries: &mut entries,
+            only_certain: path.is_empty(),
+        };
+        walk.descend(root, path, &mut Vec::new())?;
+    }
+    entries.sort_by_key(|entry| entry.start);
+    Ok(entries)
+}
+
+struct Walk<'n, 'e> {
+    bytes: &'e [u8],
+    client: &'n Client,
+    entries: &'e mut Vec<Entry<'n>>,
+    /// At the root, members that are no servers stand among those that are.
+    only_certain: bool,
+}
+
+impl<'n> Walk<'n, '_> {
+    fn descend(&mut self, node: &'n Node, path: &[String], passed: &mut Vec<String>) -> Result<(), Mistake> {
+        if node.is_shared {
+            let reason = "servers behind an anchor, an alias or a tag are not edited";
+            return Err(Mistake::at(self.bytes, node.range.start, reason));
+        }
+        let Some((step, rest)) = path.split_first() else {
+            return match &node.kind {
+                NodeKind::List(items) => self.list(items, passed),
+                NodeKind::Null | NodeKind::Text(_) | NodeKind::Map(_) | NodeKind::Other => {
+                    self.map(node, passed)
+                }
+            };
+        };
+        for member in named(node, self.bytes, |name| step == "*" || name == step)? {
+            passed.push(member.name.clone());
+            self.descend(&member.node, rest, passed)?;
+            passed.pop();
+        }
+        Ok(())
+    }
+
+    fn map(&mut self, servers: &'n Node, passed: &[String]) -> Result<(), Mistake> {
+        for member in named(servers, self.bytes, |_| true)? {
+            self.server(passed, member.name.clone(), member.start, &member.node)?;
+        }
+        Ok(())
+    }
+
+    fn list(&mut self, servers: &'n [Item], passed: &[String]) -> Result<(), Mistake> {
+        let mut names = BTreeSet::new();
+        for (number, item) in servers.iter().enumerate() {
+            let named = item.node.members().iter().find(|member| member.name == NAME);
+            let name = named.and_then(|member| member.node.text());
+            let name = name.map_or_else(|| (number + 1).to_string(), str::to_owned);
+            if !names.insert(name.clone()) {
+                return Err(twice(self.bytes, item.start, &name));
+            }
+            self.server(passed, name, item.start, &item.node)?;
+        }
+        Ok(())
+    }
+
+    fn server(
+        &mut self,
+        passed: &[String],
+        name: String,
+        start: usize,
+        server: &'n Node,
+    ) -> Result<(), Mistake> {
+        let transport = transport(server, self.client, self.bytes)?;
+        if self.only_certain && matches!(transport, Transport::Unclear(_)) {
+            return Ok(());
+        }
+        let mut path = passed.to_vec();
+        path.push(name);
+        self.entries.push(Entry {
+            path,
+            start,
+            transport,
+        });
+        Ok(())
+    }
+}
+
+/// The members with such names. One that stands twice is an error: readers differ in which they take.
+fn named<'n>(
+    node: &'n Node,
+    bytes: &[u8],
+    is_wanted: impl Fn(&str) -> bool,
+) -> Result<Vec<&'n Member>, Mistake> {
+    let mut names = BTreeSet::new();
+    let mut members = Vec::new();
+    for member in node.members().iter().filter(|member| is_wanted(&member.name)) {
+        if !names.insert(&member.name) {
+            return Err(twice(bytes, member.start, &member.name));
+        }
+        members.push(member);
+    }
+    Ok(members)
+}
+
+fn twice(bytes: &[u8], position: usize, name: &str) -> Mistake {
+    Mistake::at(bytes, position, format!("`{name}` stands twice"))
+}
+
+fn transport<'n>(server: &'n Node, client: &'n Client, bytes: &[u8]) -> Result<Transport<'n>, Mistake> {
+    if server.is_shared {
+        return Ok(Transport::Unclear("it has an anchor, an alias or a tag"));
+    }
+    if !matches!(server.kind, NodeKind::Map(_)) {
+        return Ok(Transport::Unclear("it is no object"));
+    }
+    let fields = &client.fields;
+    let is_url = |name: &str| fields.url.iter().any(|field| field == name);
+    let is_wanted = |name: &str| {
+        name == fields.command || name == fields.args || name == "type" || name == MERGE || is_url(name)
+    };
+    let members = named(server, bytes, is_wanted)?;
+    let member = |name: &str| members.iter().copied().find(|member| member.name == name);
+    if member(MERGE).is_some() {
+        return Ok(Transport::Unclear("it takes members from elsewhere in the file"));
+    }
+    let Some(command) = member(&fields.command) else {
+        let kind = member("type")
+            .and_then(|member| member.node.text())
+            .unwrap_or_default();
+        if members.iter().any(|member| is_url(&member.name)) {
+            return Ok(Transport::Remote);
+        }
+        return Ok(Transport::Unclear(
+            match client.in_process.iter().any(|name| name == kind) {
+                true => "it runs inside the client",
+                false => "it has neither a command nor a URL",
+            },
+        ));
+    };
+    // Zed once had `command: {path, args}`.
+    if matches!(command.node.kind, NodeKind::Map(_)) && !command.node.is_shared {
+        let inner = named(&command.node, bytes, |name| name == "path" || name == "args")?;
+        let Some(path) = inner.iter().copied().find(|member| member.name == "path") else {
+            return Ok(Transport::Unclear("its command is no string"));
+        };
+        let args = inner.iter().copied().find(|member| member.name == "args");
+        return Ok(start(path, args, "args", command.node.style));
+    }
+    Ok(start(command, member(&fields.args), &fields.args, server.style))
+}
+
+fn start<'n>(
+    command: &'n Member,
+    args: Option<&'n Member>,
+    args_field: &'n str,
+    style: Style,
+) -> Transport<'n> {
+    let with = |form, arguments| {
+        Transport::Stdio(Start {
+            name: command.start,
+            style,
+            args_field,
+            command: form,
+            arguments,
+        })
+    };
+    let arguments = |member: &'n Member| Arguments {
+        name: member.start,
+        node: &member.node,
+    };
+    if let NodeKind::List(items) = &command.node.kind {
+        return match args {
+            _ if items.is_empty() || !is_list_of_texts(&command.node) => {
+                Transport::Unclear("its command is no list of strings")
+            }
+            Some(_) => Transport::Unclear("its command is a list, and it has arguments as well"),
+            None => with(Command::FirstArgument, Some(arguments(command))),
+        };
+    }
+    if command.node.text().is_none() || command.node.is_shared {
+        return Transport::Unclear("its command is no string");
+    }
+    if command.node.style == Style::Block {
+        return Transport::Unclear("its command is a text of several lines");
+    }
+    let Some(args) = args else {
+        return with(Command::Text(&command.node), None);
+    };
+    match args.node.kind == NodeKind::Null || is_list_of_texts(&args.node) {
+        true => with(Command::Text(&command.node), Some(arguments(args))),
+        false => Transport::Unclear("its arguments are no list of strings"),
+    }
+}
+
+fn is_list_of_texts(node: &Node) -> bool {
+    let is_text = |item: &Item| item.node.text().is_some() && !item.node.is_shared;
+    let is_list = matches!(node.kind, NodeKind::List(_));
+    is_list && !node.is_shared && node.items().iter().all(is_text)
+}
+
+#[cfg(test)]
+mod tests {
+    use test_case::test_case;
+
+    use super::*;
+    use crate::{
+        syntax::parse,
+        table::{Format, client},
+    };
+
+    fn found(text: &str, paths: &[&[&str]]) -> Result<Vec<String>, String> {
+        let steps = |path: &&[&str]| path.iter().map(|step| (*step).to_owned()).collect();
+        let paths: Vec<Vec<String>> = paths.iter().map(steps).collect();
+        let root = parse(text.as_bytes(), Format::Jsonc, &paths)
+            .expect("strict")
+            .expect("a value");
+        let described = |entry: Entry<'_>| {
+            let path = entry.path.join(".");
+            match entry.transport {
+                Transport::Stdio(start) => format!("{path}: {}", start.words().join(" ")),
+                Transport::Remote => format!("{path}: remote"),
+                Transport::Unclear(reason) => format!("{path}: {reason}"),
+            }
+        };
+        let client = client("cursor").expect("a client");
+        match entries(&root, &paths, client, text.as_bytes()) {
+            Ok(entries) => Ok(entries.into_iter().map(described).collect()),
+            Err(mistake) => Err(format!("{}:{}: {}", mistake.line, mistake.column, mistake.reason)),
+        }
+    }
+
+    #[test]
+    fn servers_are_found_at_every_path_in_order() {
+        let text = r#"{"projects": {"/a": {"mcpServers": {"x": {"command": "one", "args": ["2", "\u0033"]}}},
+            "/b": {"history": []}, "/c": null}, "mcpServers": {"y": {"type": "http", "url": "https://example.com"}, "z": {"command": "zed", "args": null}}}"#;
+        let paths: &[&[&str]] = &[&["mcpServers"], &["projects", "*", "mcpServers"]];
+        assert_eq!(
+            found(text, paths).unwrap(),
+            [
+                "projects./a.mcpServers.x: one 2 3",
+                "mcpServers.y: remote",
+                "mcpServers.z: zed"
+            ]
+        );
+    }
+
+    #[test]
+    fn at_the_root_only_servers_count() {
+        let text = r#"{"description": "d", "a": {"command": "x"}, "mcpServers": {"b": {"url": "u"}}}"#;
+        assert_eq!(
+            found(text, &[&["mcpServers"], &[]]).unwrap(),
+            ["a: x", "mcpServers.b: remote"]
+        );
+    }
+
+    #[test_case(r#"{"s": {"a": {}}}"# => "s.a: it has neither a command nor a URL"; "nothing")]
+    #[test_case(r#"{"s": {"a": []}}"# => "s.a: it is no object"; "an array")]
+    #[test_case(r#"{"s": {"a": {"command": ["x"]}}}"# => "s.a: x"; "a list as command")]
+    #[test_case(r#"{"s": {"a": {"command": []}}}"# => "s.a: its command is no list of strings"; "an empty list")]
+    #[test_case(r#"{"s": {"a": {"command": ["x"], "args": []}}}"# => "s.a: its command is a list, and it has arguments as well"; "two lists")]
+    #[test_case(r#"{"s": {"a": {"command": {"path": "x", "args": ["y"]}}}}"# => "s.a: x y"; "a command with members")]
+    #[test_case(r#"{"s": {"a": {"command": {}}}}"# => "s.a: its command is no string"; "a command without members")]
+    #[test_case(r#"{"s": [{"name": "n", "command": "x"}, {"command": "y"}, 3]}"# => "s.n: x\ns.2: y\ns.3: it is no object"; "a list of servers")]
+    #[test_case(r#"{"s": {"a": {"command": "x", "args": "y"}}}"# => "s.a: its arguments are no list of strings"; "a string as arguments")]
+    #[test_case(r#"{"s": {"a": {"command": "x", "args": [1]}}}"# => "s.a: its arguments are no list of strings"; "a number as argument")]
+    fn odd_servers_say_why(text: &str) -> String {
+        found(text, &[&["s"]]).unwrap().join("\n")
+    }
+
+    #[test_case("{\"s\": {},\n \"s\": {}}" => "2:2: `s` stands twice"; "on the way")]
+    #[test_case(r#"{"s": {"a": {}, "\u0061": {}}}"# => "1:17: `a` stands twice"; "two servers")]
+    #[test_case(r#"{"s": {"a": {"command": "x", "command": "y"}}}"# => "1:30: `command` stands twice"; "two commands")]
+    #[test_case(r#"{"s": [{"name": "n"}, {"name": "n"}]}"# => "1:23: `n` stands twice"; "two servers of a list")]
+    #[test_case("[]" => "1:1: expected an object"; "no object")]
+    fn what_readers_differ_about_is_refused(text: &str) -> String {
+        found(text, &[&["s"]]).unwrap_err()
+    }
+
+    #[test_case("npx -y server" => Wrapping::Bare; "bare")]
+    #[test_case("/usr/bin/mcpmon wrap --server a -- npx" => Wrapping::Ours; "ours")]
+    #[test_case("mcpmon wrap --server a -- npx" => Wrapping::ByHand; "searched on PATH")]
+    #[test_case("/usr/bin/mcpmon wrap -- npx" => Wrapping::ByHand; "without a name")]
+    #[test_case("mcpmon --json mcp-proxy -- npx" => Wrapping::ByHand; "its other name")]
+    #[test_case("env A=b /opt/mcpmon wrap -- npx" => Wrapping::ByHand; "behind another program")]
+    #[test_case("npx mcpmon-server wrap" => Wrapping::Bare; "a longer name")]
+    #[test_case("wrap mcpmon" => Wrapping::Bare; "in the wrong order")]
+    #[test_case("/opt/monitor wrap --server a -- npx" => Wrapping::Ours; "under another name")]
+    #[test_case("/opt/other wrap --server a -- npx" => Wrapping::Bare; "another program")]
+    fn wrappers_are_recognised(line: &str) -> Wrapping {
+        let words: Vec<_> = line.split(' ').map(str::to_owned).collect();
+        wrapping(&words, &["/opt/monitor"])
+    }
+
+    #[test]
+    fn a_wrapper_inside_a_shell_is_recognised() {
+        let words = ["sh", "-c", "cd /x && exec \"/usr/bin/mcpmon\" wrap -- npx"].map(str::to_owned);
+        assert_eq!(wrapping(&words, &[]), Wrapping::ByHand);
+    }
+}

@@ -1,0 +1,243 @@
+//! Wrapping the servers in clients' files, and unwrapping them: every file is planned, remembered and replaced.
+
+use std::path::{Path, PathBuf};
+
+use mcpmon_model::Digest;
+
+use crate::{
+    edit::Wrapped,
+    file::{FileError, Original},
+    ledger::{Changed, Ledger, LedgerError},
+    locate::{self, ClientFile, Roots},
+    plan::{self, Form, Outcome, Plan, Planned, Wish},
+    syntax::Mistake,
+    table::{Client, Scope},
+};
+
+/// A run over the files of clients.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The directories at which the paths of the table begin.
+    pub roots: Roots,
+    /// The directory in which changes are remembered.
+    pub state: PathBuf,
+    /// The clients whose files are changed.
+    pub clients: Vec<&'static Client>,
+    /// Projects whose files are changed as well.
+    pub projects: Vec<PathBuf>,
+    /// The user that this process is.
+    pub user: u32,
+    /// Whether servers are wrapped or unwrapped.
+    pub direction: Direction,
+    /// Whether files are changed.
+    pub effect: Effect,
+}
+
+/// Whether servers are wrapped or unwrapped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// This program is put before every server.
+    Wrap(String),
+    /// It is taken away.
+    Unwrap,
+}
+
+/// Whether files are changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// They are.
+    Write,
+    /// They are not: the report describes the changes.
+    Preview,
+}
+
+/// The outcome for one file.
+#[derive(Debug)]
+pub struct FileReport {
+    /// The client that reads it.
+    pub client: &'static Client,
+    /// Its path.
+    pub path: PathBuf,
+    /// Its servers, in its order.
+    pub servers: Vec<Planned>,
+    /// True if it is the host's, and no user's.
+    pub is_hosts: bool,
+    /// The reason for which it is left as it is, where it should not be.
+    pub trouble: Option<Trouble>,
+    /// The copy from before the first change.
+    pub backup: Option<PathBuf>,
+    /// True if it is, to the byte, what it was before its servers were wrapped.
+    pub restored: bool,
+}
+
+/// The reason for which a file is left as it is.
+#[derive(Debug, thiserror::Error)]
+pub enum Trouble {
+    /// It cannot be read strictly.
+    #[error("{}:{}: {}", .0.line, .0.column, .0.reason)]
+    Malformed(Mistake),
+    /// It cannot be read or replaced.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// It cannot be remembered.
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
+    /// The new text was read once more, and does not say what it should, or could not be undone.
+    #[error("its new text would not say the same: please report this")]
+    Unsure,
+}
+
+/// Wraps or unwraps the servers in all files. A file that cannot be changed does not keep others from it.
+///
+/// # Errors
+/// [`LedgerError`] where nothing can be remembered: then nothing is changed.
+pub fn run(options: &Options) -> Result<Vec<FileReport>, LedgerError> {
+    let mut ledger = match options.effect {
+        Effect::Write => Ledger::lock(&options.state)?,
+        Effect::Preview => Ledger::read(&options.state)?,
+    };
+    let mut projects: Vec<_> = options
+        .projects
+        .iter()
+        .chain(ledger.projects())
+        .cloned()
+        .collect();
+    projects.sort();
+    projects.dedup();
+    let files = |client: &&'static Client| locate::files(client, &options.roots, &projects);
+    let found: Vec<_> = options.clients.iter().flat_map(files).collect();
+    let reports = found
+        .into_iter()
+        .filter_map(|file| one(&file, options, &mut ledger));
+    Ok(reports.collect())
+}
+
+/// Changes one file; `None` where it has no server.
+fn one(file: &ClientFile, options: &Options, ledger: &mut Ledger) -> Option<FileReport> {
+    let mut report = FileReport {
+        client: file.form.client,
+        path: file.path.clone(),
+        servers: Vec::new(),
+        is_hosts: file.form.file.scope == Scope::Host,
+        trouble: None,
+        backup: None,
+        restored: false,
+    };
+    if let Err(trouble) = change(file, options, ledger, &mut report) {
+        report.trouble = Some(trouble);
+    }
+    (!report.servers.is_empty() || report.trouble.is_some()).then_some(report)
+}
+
+fn change(
+    file: &ClientFile,
+    options: &Options,
+    ledger: &mut Ledger,
+    report: &mut FileReport,
+) -> Result<(), Trouble> {
+    let original = Original::read(&file.path, options.user)?;
+    let known = ledger.get(&file.path).cloned();
+    let kept = known.as_ref().map_or(&[][..], |known| &known.servers);
+    let wish = match &options.direction {
+        Direction::Wrap(program) => Wish::Wrap(program),
+        Direction::Unwrap => Wish::Unwrap,
+    };
+    let plan = settled(file.form, &original.bytes, kept, wish)?;
+    report.servers.clone_from(&plan.servers);
+    report.backup = known.as_ref().map(|known| ledger.backup(known));
+    let is_changed = plan.text != original.bytes;
+    if is_changed {
+        original.check_writable(options.user)?;
+    }
+    if options.direction == Direction::Unwrap {
+        report.restored = known
+            .as_ref()
+            .is_some_and(|known| known.original == digest(&plan.text));
+    }
+    match (options.effect, &options.direction) {
+        (Effect::Preview, Direction::Wrap(_)) if is_changed => {
+            undone(file.form, &original.bytes, &plan).map(drop)
+        }
+        (Effect::Preview, Direction::Wrap(_) | Direction::Unwrap) => Ok(()),
+        (Effect::Write, Direction::Wrap(_)) if !is_changed => Ok(()),
+        (Effect::Write, Direction::Wrap(_)) => {
+            let before = undone(file.form, &original.bytes, &plan)?;
+            let backup = match &known {
+                Some(known) => known.backup.clone(),
+                None => ledger.back_up(&file.path, &original.bytes)?,
+            };
+            let changed = Changed {
+                client: file.form.client.id.clone(),
+                project: file.project.clone(),
+                original: digest(&before),
+                backup,
+                servers: plan.kept,
+            };
+            report.backup = Some(ledger.backup(&changed));
+            // Remembered first: what is remembered and was not done is recognised by its form.
+            ledger.set(file.path.clone(), changed)?;
+            Ok(original.replace(&plan.text, options.user)?)
+        }
+        (Effect::Write, Direction::Unwrap) => {
+            if is_changed {
+                original.replace(&plan.text, options.user)?;
+            }
+            if let Some(known) = known {
+                ledger.forget(&file.path)?;
+                if report.restored {
+                    ledger.remove_backup(&known)?;
+                    report.backup = None;
+                }
+            }
+            Ok(())
+        }
+    }
+}
+
+/// Plans a file, and plans the new text once more: it needs no further change, so that it says what was meant.
+pub(crate) fn settled(form: Form, bytes: &[u8], kept: &[Wrapped], wish: Wish<'_>) -> Result<Plan, Trouble> {
+    let plan = plan::plan(bytes, form, kept, wish).map_err(Trouble::Malformed)?;
+    let again = match plan::plan(&plan.text, form, &plan.kept, wish) {
+        Ok(again) if again.text == plan.text => again,
+        Ok(_) | Err(_) => return Err(Trouble::Unsure),
+    };
+    let is_meant = |(planned, now): (&Planned, &Planned)| {
+        let expected = match planned.outcome.changes() {
+            true => &planned.after,
+            false => &planned.before,
+        };
+        planned.path == now.path && *expected == now.before
+    };
+    let are_meant =
+        plan.servers.len() == again.servers.len() && plan.servers.iter().zip(&again.servers).all(is_meant);
+    are_meant.then_some(plan).ok_or(Trouble::Unsure)
+}
+
+/// Returns the text that undoing a plan would leave: the original, to the byte, where this plan wrapped all that is
+/// wrapped in it.
+pub(crate) fn undone(form: Form, original: &[u8], plan: &Plan) -> Result<Vec<u8>, Trouble> {
+    let before = settled(form, &plan.text, &plan.kept, Wish::Unwrap)?;
+    let is_first = plan
+        .servers
+        .iter()
+        .all(|server| !matches!(server.outcome, Outcome::Update | Outcome::Wrapped));
+    match is_first && before.text != original {
+        true => Err(Trouble::Unsure),
+        false => Ok(before.text),
+    }
+}
+
+/// Lists the files of these clients in a project, whether or not servers stand in them.
+#[must_use]
+pub fn project_files(clients: &[&'static Client], roots: &Roots, project: &Path) -> Vec<PathBuf> {
+    let projects = [project.to_owned()];
+    let files = clients
+        .iter()
+        .flat_map(|client| locate::files(client, roots, &projects));
+    let files = files.filter(|file| file.project.is_some());
+    files.map(|file| file.path).collect()
+}
+
+fn digest(bytes: &[u8]) -> String {
+    Digest::of(bytes).to_string()
+}

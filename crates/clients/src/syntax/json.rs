@@ -1,0 +1,273 @@
+//! JSON with comments as strict JSON of the same length: every byte keeps its position, so that what is found in the one
+//! can be edited in the other.
+
+use mcpmon_protocol::decode::json::{DEEPEST, Defect, LoneSurrogate, Malformed, Scanner, Value, ValueKind};
+
+use super::{Item, Member, Mistake, Node, NodeKind, Style};
+
+/// Levels below the way to the servers that are read: server, member, list, item, and one for a nested command.
+const MAX_SERVER_DEPTH: usize = 6;
+
+/// The JSON that a client's reader takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Dialect {
+    /// RFC 8259.
+    Strict,
+    /// With `//` and `/* */`, and commas before a closing bracket.
+    Comments,
+}
+
+/// Parses the way to the servers; values beside it have no content.
+pub(super) fn parse(
+    bytes: &[u8],
+    dialect: Dialect,
+    servers: &[Vec<String>],
+) -> Result<Option<Node>, Mistake> {
+    let plain = plain(bytes, dialect)?;
+    if plain.iter().all(u8::is_ascii_whitespace) {
+        return Ok(None);
+    }
+    let mut scanner = Scanner::new(DEEPEST);
+    // A client's own history may have strings that were cut in two; nothing of theirs is edited.
+    let document = match scanner.scan(&plain, LoneSurrogate::Replace) {
+        Ok(scan) => scan.document,
+        Err(Malformed { position, defect }) => return Err(Mistake::at(bytes, position, described(defect))),
+    };
+    let ways: Vec<&[String]> = servers.iter().map(Vec::as_slice).collect();
+    Ok(Some(on_the_way(document.root(), &ways)))
+}
+
+/// The value with those members only that lie on one of these ways.
+fn on_the_way(value: Value<'_>, ways: &[&[String]]) -> Node {
+    if ways.iter().any(|way| way.is_empty()) {
+        return whole(value, MAX_SERVER_DEPTH);
+    }
+    let member = |member: mcpmon_protocol::decode::json::Member<'_>| {
+        let name = unescaped(member.name);
+        let ahead = ways.iter().filter_map(|way| way.split_first());
+        let rest: Vec<_> = ahead
+            .filter(|(step, _)| *step == "*" || **step == name)
+            .map(|(_, rest)| rest)
+            .collect();
+        (!rest.is_empty()).then(|| Member {
+            name,
+            start: member.start,
+            node: on_the_way(member.value, &rest),
+        })
+    };
+    let kind = match value.is_object() {
+        true => NodeKind::Map(value.members().filter_map(member).collect()),
+        false => NodeKind::Other,
+    };
+    node(value, kind)
+}
+
+fn whole(value: Value<'_>, depth: usize) -> Node {
+    let kind = match value.kind() {
+        _ if depth == 0 => NodeKind::Other,
+        ValueKind::Null => NodeKind::Null,
+        ValueKind::String => NodeKind::Text(value.string().unwrap_or_default().into_owned()),
+        ValueKind::Array => {
+            let items = value.items().map(|item| Item {
+                start: item.range().start,
+                node: whole(item, depth - 1),
+            });
+            NodeKind::List(items.collect())
+        }
+        ValueKind::Object => {
+            let members = value.members().map(|member| Member {
+                name: unescaped(member.name),
+                start: member.start,
+                node: whole(member.value, depth - 1),
+            });
+            NodeKind::Map(members.collect())
+        }
+        ValueKind::Boolean | ValueKind::Number => NodeKind::Other,
+    };
+    node(value, kind)
+}
+
+fn node(value: Value<'_>, kind: NodeKind) -> Node {
+    Node {
+        range: value.range(),
+        kind,
+        style: Style::Inline,
+        is_shared: false,
+    }
+}
+
+/// A name as it is meant; as it is written where it cannot be (half of a surrogate pair).
+fn unescaped(name: &str) -> String {
+    if !name.contains('\\') {
+        return name.to_owned();
+    }
+    serde_json::from_str(&format!("\"{name}\"")).unwrap_or_else(|_| name.to_owned())
+}
+
+/// Blanks out comments, commas that nothing follows, and a byte order mark.
+fn plain(bytes: &[u8], dialect: Dialect) -> Result<Vec<u8>, Mistake> {
+    let mut text = bytes.to_vec();
+    if text.starts_with("\u{feff}".as_bytes()) {
+        text[..3].fill(b' ');
+    }
+    if dialect == Dialect::Comments {
+        blank(&mut text).map_err(|at| Mistake::at(bytes, at, "this comment has no end"))?;
+    }
+    Ok(text)
+}
+
+/// Replaces the comments and trailing commas of a text by spaces; the rest is not looked at.
+///
+/// # Errors
+/// A sentence with the position of a comment that has no end.
+pub fn without_comments(bytes: &[u8]) -> Result<Vec<u8>, String> {
+    plain(bytes, Dialect::Comments).map_err(|mistake| {
+        let Mistake { line, column, reason } = mistake;
+        format!("line {line}, column {column}: {reason}")
+    })
+}
+
+fn described(defect: Defect) -> String {
+    if let Defect::Unexpected(byte) = defect
+        && byte.is_ascii_graphic()
+    {
+        return format!("unexpected `{}`", char::from(byte));
+    }
+    defect.to_string()
+}
+
+/// Fills comments and trailing commas with spaces; the start of a comment that has no end is an error.
+fn blank(text: &mut [u8]) -> Result<(), usize> {
+    let mut at = 0;
+    // The last two bytes of any meaning.
+    let (mut before, mut last) = (None, None);
+    while let Some(byte) = text.get(at).copied() {
+        let end = match (byte, text.get(at + 1)) {
+            (b'"', _) => end_of_string(text, at),
+            (b'/', Some(b'/')) => {
+                let end = end_of_line(text, at);
+                text[at..end].fill(b' ');
+                at = end;
+                continue;
+            }
+            (b'/', Some(b'*')) => {
+                let end = end_of_block(text, at).ok_or(at)?;
+                let is_text = |byte: &&mut u8| !matches!(**byte, b'\r' | b'\n');
+                text[at..end]
+                    .iter_mut()
+                    .filter(is_text)
+                    .for_each(|byte| *byte = b' ');
+                at = end;
+                continue;
+            }
+            (b' ' | b'\t' | b'\r' | b'\n', _) => {
+                at += 1;
+                continue;
+            }
+            _ => at + 1,
+        };
+        if let (b']' | b'}', Some(comma)) = (byte, last)
+            && text[comma] == b','
+            && before.is_some_and(|before: usize| !matches!(text[before], b'[' | b'{' | b',' | b':'))
+        {
+            text[comma] = b' ';
+        }
+        (before, last) = (last, Some(end - 1));
+        at = end;
+    }
+    Ok(())
+}
+
+fn end_of_string(text: &[u8], quote: usize) -> usize {
+    let mut at = quote + 1;
+    while let Some(byte) = text.get(at) {
+        match byte {
+            b'"' => return at + 1,
+            b'\\' => at += 2,
+            _ => at += 1,
+        }
+    }
+    text.len()
+}
+
+fn end_of_line(text: &[u8], start: usize) -> usize {
+    let ends = |byte: &u8| matches!(byte, b'\r' | b'\n');
+    text[start..]
+        .iter()
+        .position(ends)
+        .map_or(text.len(), |length| start + length)
+}
+
+fn end_of_block(text: &[u8], start: usize) -> Option<usize> {
+    let inside = text.get(start + 2..)?;
+    let length = inside.windows(2).position(|pair| pair == b"*/")?;
+    Some(start + 2 + length + 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use test_case::test_case;
+
+    use super::*;
+
+    #[test_case(r#"{"a": 1}"#, r#"{"a": 1}"#; "plain")]
+    #[test_case("{ // c \"x\"\n}", "{         \n}"; "line comment")]
+    #[test_case("{/* ,}\r\n */}", "{     \r\n   }"; "block comment keeps lines")]
+    #[test_case("[1, /* 2 */ ]", "[1          ]"; "comma before a comment")]
+    #[test_case(r#"{"a": [1,],}"#, r#"{"a": [1 ] }"#; "trailing commas")]
+    #[test_case(r#"["// no", "\"/*", "a,"]"#, r#"["// no", "\"/*", "a,"]"#; "strings are left")]
+    #[test_case("// c\r[]", "    \r[]"; "a carriage return ends a line")]
+    #[test_case("[,]", "[,]"; "a comma after nothing stays")]
+    #[test_case("[1,,]", "[1,,]"; "two commas stay")]
+    #[test_case("{\"a\":,}", "{\"a\":,}"; "a comma after a colon stays")]
+    fn comments_and_trailing_commas_are_blanked(text: &str, expected: &str) {
+        let plain = plain(text.as_bytes(), Dialect::Comments).expect("readable");
+        assert_eq!(String::from_utf8(plain).expect("text"), expected);
+    }
+
+    fn mistake(text: &str, dialect: Dialect) -> String {
+        let mistake = parse(text.as_bytes(), dialect, &[]).expect_err("malformed");
+        format!("{}:{}: {}", mistake.line, mistake.column, mistake.reason)
+    }
+
+    #[test_case("{\n  // c\n}", Dialect::Strict => "2:3: unexpected `/`"; "a comment in JSON")]
+    #[test_case("{\"a\": 1,}", Dialect::Strict => "1:9: unexpected `}`"; "a trailing comma in JSON")]
+    #[test_case("[\n1\n /* x", Dialect::Comments => "3:2: this comment has no end"; "an endless comment")]
+    #[test_case("[,]", Dialect::Comments => "1:2: unexpected `,`"; "only a comma")]
+    #[test_case("{\"é\": x}", Dialect::Comments => "1:7: unexpected `x`"; "columns are characters")]
+    #[test_case("\u{feff}{'a'}", Dialect::Comments => "1:2: unexpected `'`"; "after a byte order mark")]
+    #[test_case("{} {}", Dialect::Comments => "1:4: more than one value"; "two values")]
+    #[test_case("{\"a\": \"b", Dialect::Comments => "1:9: unexpected end"; "an endless string")]
+    fn mistakes_have_a_place(text: &str, dialect: Dialect) -> String {
+        mistake(text, dialect)
+    }
+
+    #[test]
+    fn a_byte_order_mark_and_nothing_are_read() {
+        let marked = parse("\u{feff}{}".as_bytes(), Dialect::Strict, &[vec![]]).expect("strict");
+        assert_eq!(marked.map(|node| node.kind), Some(NodeKind::Map(Vec::new())));
+        for empty in ["", " \n", "\u{feff}", "// nothing yet\n"] {
+            let nothing = parse(empty.as_bytes(), Dialect::Comments, &[]).expect("readable");
+            assert_eq!(nothing, None, "{empty:?}");
+        }
+    }
+
+    #[test]
+    fn values_beside_the_way_have_no_content() {
+        let text = r#"{"history": [1, [2]], "a": {"x": {"s": {"k": ["v"]}}, "y": 1}}"#;
+        let way = ["a", "*", "s"].map(str::to_owned).to_vec();
+        let root = parse(text.as_bytes(), Dialect::Strict, &[way])
+            .expect("strict")
+            .expect("a value");
+        let [a] = root.members() else {
+            panic!("one member: {root:?}")
+        };
+        assert_eq!(a.name, "a");
+        let [x, y] = a.node.members() else {
+            panic!("two members: {a:?}")
+        };
+        assert_eq!(y.node.kind, NodeKind::Other);
+        let servers = &x.node.members()[0].node;
+        assert_eq!(servers.members()[0].node.items()[0].node.text(), Some("v"));
+    }
+}

@@ -1,0 +1,141 @@
+//! Text to nodes: every value with its position, for JSON, TOML and YAML alike, so that one code edits them all.
+
+mod json;
+mod toml;
+mod yaml;
+
+use std::ops::Range;
+
+pub use self::json::without_comments;
+use crate::table::Format;
+
+/// Largest TOML or YAML file, bytes: both are read whole, where of JSON only the way to the servers is.
+const MAX_TREE_BYTES: usize = 4 << 20;
+
+/// A position at which a file cannot be read, and the reason. Line and column count from 1, columns in characters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mistake {
+    /// Line.
+    pub line: usize,
+    /// Column.
+    pub column: usize,
+    /// The reason.
+    pub reason: String,
+}
+
+impl Mistake {
+    /// Describes the mistake at an offset into `bytes`.
+    pub(crate) fn at(bytes: &[u8], position: usize, reason: impl Into<String>) -> Self {
+        let before = &bytes[..position.min(bytes.len())];
+        let start = before
+            .iter()
+            .rposition(|byte| *byte == b'\n')
+            .map_or(0, |at| at + 1);
+        let line = before[..start].iter().filter(|byte| **byte == b'\n').count() + 1;
+        let column = String::from_utf8_lossy(&before[start..])
+            .trim_start_matches('\u{feff}')
+            .chars()
+            .count()
+            + 1;
+        Self {
+            line,
+            column,
+            reason: reason.into(),
+        }
+    }
+}
+
+/// A value and its position.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Node {
+    /// The bytes of the value, quotes and brackets included.
+    pub(crate) range: Range<usize>,
+    pub(crate) kind: NodeKind,
+    pub(crate) style: Style,
+    /// True for an anchor or an alias: a change here would be one elsewhere.
+    pub(crate) is_shared: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum NodeKind {
+    Null,
+    Text(String),
+    List(Vec<Item>),
+    Map(Vec<Member>),
+    /// A number, a truth value, a date, or what is below the way to the servers.
+    Other,
+}
+
+/// The way a value is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Style {
+    /// Between brackets or quotes, or a plain word.
+    Inline,
+    /// By lines: the members below a TOML header, a YAML block.
+    Block,
+}
+
+/// An item of a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Item {
+    /// Start of the item, its dash included.
+    pub(crate) start: usize,
+    pub(crate) node: Node,
+}
+
+/// A member of a map.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Member {
+    pub(crate) name: String,
+    /// Start of the name, its quote included.
+    pub(crate) start: usize,
+    pub(crate) node: Node,
+}
+
+impl Node {
+    pub(crate) fn text(&self) -> Option<&str> {
+        match &self.kind {
+            NodeKind::Text(text) => Some(text),
+            NodeKind::Null | NodeKind::List(_) | NodeKind::Map(_) | NodeKind::Other => None,
+        }
+    }
+
+    pub(crate) fn items(&self) -> &[Item] {
+        match &self.kind {
+            NodeKind::List(items) => items,
+            NodeKind::Null | NodeKind::Text(_) | NodeKind::Map(_) | NodeKind::Other => &[],
+        }
+    }
+
+    pub(crate) fn members(&self) -> &[Member] {
+        match &self.kind {
+            NodeKind::Map(members) => members,
+            NodeKind::Null | NodeKind::Text(_) | NodeKind::List(_) | NodeKind::Other => &[],
+        }
+    }
+}
+
+/// Parses a file as far as it leads to servers; `None` where the file is empty, as some clients make one.
+///
+/// # Errors
+/// The position at which the format is not kept.
+pub(crate) fn parse(bytes: &[u8], format: Format, servers: &[Vec<String>]) -> Result<Option<Node>, Mistake> {
+    match format {
+        Format::Json => json::parse(bytes, json::Dialect::Strict, servers),
+        Format::Jsonc => json::parse(bytes, json::Dialect::Comments, servers),
+        Format::Toml => toml::parse(tree_text(bytes)?),
+        Format::Yaml => yaml::parse(tree_text(bytes)?),
+    }
+}
+
+/// A text of which a whole tree is made.
+fn tree_text(bytes: &[u8]) -> Result<&str, Mistake> {
+    if bytes.len() > MAX_TREE_BYTES {
+        return Err(Mistake::at(
+            bytes,
+            MAX_TREE_BYTES,
+            "the file is larger than 4 MiB",
+        ));
+    }
+    str::from_utf8(bytes).map_err(|error| Mistake::at(bytes, error.valid_up_to(), "this is no UTF-8"))
+}

@@ -1,0 +1,232 @@
+//! The table of clients. A further client is one more entry in `clients.toml`.
+
+use std::{collections::BTreeSet, sync::LazyLock};
+
+use serde::Deserialize;
+
+const TABLE: &str = include_str!("clients.toml");
+
+/// All clients, in the order of the table.
+pub static CLIENTS: LazyLock<Vec<Client>> = LazyLock::new(|| {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Table {
+        client: Vec<Client>,
+    }
+    let table: Table = toml::from_str(TABLE).expect("a test reads the table");
+    table.client
+});
+
+/// A program that starts MCP servers.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Client {
+    /// Its name on the command line.
+    pub id: String,
+    /// Its name for people.
+    pub name: String,
+    /// Names by which Linux shows its processes, where they are its own.
+    #[serde(default)]
+    pub processes: Vec<String>,
+    /// Name of a tool as its model sees it, with `{server}` and `{tool}`, where that is known.
+    pub tools: Option<String>,
+    /// Environment variables that lead its model requests to a proxy.
+    #[serde(default)]
+    pub proxy_variables: Vec<String>,
+    /// Names of the members of a server.
+    #[serde(default)]
+    pub fields: Fields,
+    /// Values of `type` of servers that run inside the client.
+    #[serde(default)]
+    pub in_process: Vec<String>,
+    /// Its configuration files.
+    #[serde(rename = "file")]
+    pub files: Vec<ConfigFile>,
+}
+
+/// Names of the members of a server.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Fields {
+    /// The command: a string, or a list with its arguments.
+    pub command: String,
+    /// The list of arguments.
+    pub args: String,
+    /// The map of environment variables.
+    pub env: String,
+    /// The URL of a remote server; any of these.
+    pub url: Vec<String>,
+    /// The map of headers of a remote server.
+    pub headers: String,
+}
+
+impl Default for Fields {
+    fn default() -> Self {
+        Self {
+            command: "command".to_owned(),
+            args: "args".to_owned(),
+            env: "env".to_owned(),
+            url: ["url", "serverUrl", "httpUrl"].map(str::to_owned).to_vec(),
+            headers: "headers".to_owned(),
+        }
+    }
+}
+
+/// Configuration files of one form.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ConfigFile {
+    /// The owner of these files.
+    pub scope: Scope,
+    /// Paths, with a prefix that says where they begin.
+    pub paths: Vec<String>,
+    /// The syntax.
+    pub format: Format,
+    /// Members on the way to maps or lists of servers; `*` stands for every name, no member for the root itself.
+    pub servers: Vec<Vec<String>>,
+}
+
+/// The owner of a configuration file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Scope {
+    /// A user.
+    User,
+    /// A project: its files are often shared with others.
+    Project,
+    /// A plugin of a user's client: an update brings its file anew.
+    Plugin,
+    /// The host, and no user.
+    Host,
+}
+
+/// The syntax that a client's reader takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Format {
+    /// RFC 8259.
+    Json,
+    /// JSON with `//` and `/* */`, and commas before a closing bracket.
+    Jsonc,
+    /// TOML 1.1.
+    Toml,
+    /// YAML 1.2, one document.
+    Yaml,
+}
+
+/// Returns the client with this id.
+#[must_use]
+pub fn client(id: &str) -> Option<&'static Client> {
+    CLIENTS.iter().find(|client| client.id == id)
+}
+
+/// Returns the environment variables that the paths of all clients begin with.
+pub(crate) fn path_variables() -> BTreeSet<&'static str> {
+    let files = CLIENTS.iter().flat_map(|client| &client.files);
+    let paths = files.flat_map(|file| &file.paths);
+    paths
+        .filter_map(|path| PathStart::parse(path))
+        .filter_map(|(start, _)| match start {
+            PathStart::Variable { name, .. } => Some(name),
+            PathStart::Home | PathStart::Project | PathStart::Host => None,
+        })
+        .collect()
+}
+
+/// The beginning of a path in the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PathStart<'t> {
+    /// `~/`.
+    Home,
+    /// `./`.
+    Project,
+    /// `/`.
+    Host,
+    /// `${NAME:-~/x}/`.
+    Variable {
+        /// The variable, which holds an absolute path.
+        name: &'t str,
+        /// The directory below the home where the variable is not set.
+        below_home: &'t str,
+    },
+}
+
+impl<'t> PathStart<'t> {
+    /// Parses the beginning of a path in the table; the rest follows it.
+    pub(crate) fn parse(path: &'t str) -> Option<(Self, &'t str)> {
+        if let Some(variable) = path.strip_prefix("${") {
+            let (name, rest) = variable.split_once(":-~")?;
+            let (below_home, rest) = rest.split_once("}/")?;
+            let below_home = below_home.trim_start_matches('/');
+            return Some((Self::Variable { name, below_home }, rest));
+        }
+        let starts = [("~/", Self::Home), ("./", Self::Project), ("/", Self::Host)];
+        starts
+            .into_iter()
+            .find_map(|(prefix, start)| path.strip_prefix(prefix).map(|rest| (start, rest)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use test_case::test_case;
+
+    use super::*;
+
+    #[test]
+    fn ids_and_paths_are_unique_and_every_client_has_a_file() {
+        let ids: BTreeSet<_> = CLIENTS.iter().map(|client| &client.id).collect();
+        assert_eq!(ids.len(), CLIENTS.len());
+        let mut paths = BTreeSet::new();
+        for row in CLIENTS.iter() {
+            assert!(!row.files.is_empty(), "{}", row.id);
+            assert!(std::ptr::eq(client(&row.id).unwrap(), row));
+            for file in &row.files {
+                assert!(!file.paths.is_empty() && !file.servers.is_empty(), "{}", row.id);
+                for path in &file.paths {
+                    assert!(
+                        paths.insert(path),
+                        "{path} belongs to two forms: the ledger knows one"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_scope_fits_the_beginning_of_its_paths() {
+        for file in CLIENTS.iter().flat_map(|client| &client.files) {
+            for path in &file.paths {
+                let (start, rest) = PathStart::parse(path).expect("a prefix");
+                let expected = match file.scope {
+                    Scope::Project => start == PathStart::Project,
+                    Scope::Host => start == PathStart::Host,
+                    Scope::User | Scope::Plugin => {
+                        matches!(start, PathStart::Home | PathStart::Variable { .. })
+                    }
+                };
+                assert!(expected && !rest.is_empty() && !rest.starts_with('/'), "{path}");
+            }
+        }
+    }
+
+    #[test]
+    fn process_names_fit_the_kernel_and_belong_to_one_client() {
+        let mut names = BTreeSet::new();
+        for name in CLIENTS.iter().flat_map(|client| &client.processes) {
+            assert!((1..=15).contains(&name.len()), "{name}");
+            assert!(names.insert(name), "{name}");
+        }
+    }
+
+    #[test_case("~/.a/b" => Some((PathStart::Home, ".a/b")))]
+    #[test_case("./.a" => Some((PathStart::Project, ".a")))]
+    #[test_case("/etc/a" => Some((PathStart::Host, "etc/a")))]
+    #[test_case("${A:-~/.b}/c" => Some((PathStart::Variable { name: "A", below_home: ".b" }, "c")); "a variable")]
+    #[test_case("${A:-~}/c" => Some((PathStart::Variable { name: "A", below_home: "" }, "c")); "the home itself")]
+    #[test_case("a/b" => None; "no beginning")]
+    #[test_case("${A}/b" => None; "no default")]
+    fn paths_begin_somewhere(path: &str) -> Option<(PathStart<'_>, &str)> {
+        PathStart::parse(path)
+    }
+}
