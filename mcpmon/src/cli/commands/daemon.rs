@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use mcpmon_config::{LocalConfig, Search};
+use mcpmon_store::SoleError;
 
 use super::proxy;
 use crate::{
@@ -48,9 +49,10 @@ fn explain(error: DaemonError) -> CliError {
             ErrorKind::Environment,
             Some("`mcpmon doctor` shows what this host allows, with the remedy for each gap"),
         ),
-        DaemonError::Store(_) | DaemonError::Open(_) | DaemonError::Query(_) => {
-            (ErrorKind::Environment, Some("name another store with --db FILE"))
-        }
+        DaemonError::Store(_)
+        | DaemonError::Sole(SoleError::Access(_))
+        | DaemonError::Open(_)
+        | DaemonError::Query(_) => (ErrorKind::Environment, Some("name another store with --db FILE")),
         DaemonError::Listen(_) => (
             ErrorKind::Environment,
             Some("name another socket with --socket FILE"),
