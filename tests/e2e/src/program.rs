@@ -1,6 +1,11 @@
 //! The built program, and what it says when it is run to its end.
 
-use std::{ffi::OsStr, path::PathBuf, process::Output, sync::LazyLock};
+use std::{
+    ffi::OsStr,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+    sync::LazyLock,
+};
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
@@ -27,6 +32,23 @@ pub fn path() -> Result<&'static PathBuf> {
 #[must_use]
 pub fn beside(name: &str) -> String {
     assert_cmd::cargo::cargo_bin(name).display().to_string()
+}
+
+/// Copies a program that a test is about to run. Another process copies it: were it this one, a process that another
+/// test starts meanwhile would inherit the file opened for writing, and the kernel would not run the copy (`ETXTBSY`).
+///
+/// # Errors
+/// Returns an error if it cannot be copied.
+pub fn copy(from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<()> {
+    let (from, to) = (from.as_ref(), to.as_ref());
+    let status = Command::new("cp").arg("--").args([from, to]).status()?;
+    ensure!(
+        status.success(),
+        "{} cannot be copied to {}: {status}",
+        from.display(),
+        to.display()
+    );
+    Ok(())
 }
 
 /// The result of a run of the program.

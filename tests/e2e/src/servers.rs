@@ -293,7 +293,7 @@ impl SystemShell {
             .prefix("mcpmon-e2e-")
             .tempdir_in("/opt")?;
         let shell = Self(directory);
-        fs::copy(fs::canonicalize("/bin/sh")?, shell.path())?;
+        crate::program::copy(fs::canonicalize("/bin/sh")?, shell.path())?;
         Ok(shell)
     }
 
@@ -343,7 +343,7 @@ impl ProgramServer {
     pub fn make(directory: &Path) -> Result<Self> {
         let name = name();
         let program = directory.join(&name);
-        fs::copy(fs::canonicalize("/bin/sh")?, &program)?;
+        crate::program::copy(fs::canonicalize("/bin/sh")?, &program)?;
         let script = directory.join(format!("{name}.input"));
         write(&script, &SHELL.replace("@NAME@", &name))?;
         Ok(Self {

@@ -52,7 +52,7 @@ fn modes_and_groups() -> Result<()> {
 /// The program where anybody can execute it: the build directory may be closed.
 fn for_everybody(daemon: &Daemon) -> Result<PathBuf> {
     let copy = daemon.site.path("mcpmon");
-    fs::copy(program::path()?, &copy)?;
+    program::copy(program::path()?, &copy)?;
     fs::set_permissions(&copy, fs::Permissions::from_mode(0o755))?;
     Ok(copy)
 }

@@ -204,7 +204,7 @@ fn a_server_that_ends_at_once_is_hashed() -> Result<()> {
         };
         let hashed = match interpreter {
             None => {
-                fs::copy("/bin/true", &program)?;
+                program::copy("/bin/true", &program)?;
                 "exe_sha256"
             }
             Some(interpreter) => {

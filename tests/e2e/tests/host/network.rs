@@ -1,7 +1,6 @@
 //! Connections: watched, refused, in other forms, by agents only, and from a server's process tree.
 
 use std::{
-    fs,
     io::{BufRead as _, BufReader},
     path::Path,
     process::{Command, Stdio},
@@ -103,7 +102,7 @@ fn agent(directory: &Path, name: &str) -> Result<Command> {
         .map(|directory| directory.join("bash"))
         .find(|path| path.exists())
         .context("bash")?;
-    fs::copy(bash, &path)?;
+    program::copy(bash, &path)?;
     let mut command = Command::new(path);
     command.arg("-c").stderr(Stdio::null());
     Ok(command)

@@ -13,7 +13,7 @@ use std::{
 };
 
 use anyhow::Result;
-use mcpmon_e2e::{daemon::Daemon, host::Host, servers};
+use mcpmon_e2e::{daemon::Daemon, host::Host, program, servers};
 
 /// A daemon that refuses a server, and that server: a shell under its name.
 fn refused(host: &Host, ending: &[u8]) -> Result<(Daemon, PathBuf)> {
@@ -31,7 +31,7 @@ mcp:
     let mut file = name.into_bytes();
     file.extend_from_slice(ending);
     let program = daemon.site.path("").join(OsString::from_vec(file));
-    fs::copy(fs::canonicalize("/bin/sh")?, &program)?;
+    program::copy(fs::canonicalize("/bin/sh")?, &program)?;
     Ok((daemon, program))
 }
 

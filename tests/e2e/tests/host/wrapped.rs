@@ -169,7 +169,7 @@ fn nobody_is_a_wrapper_by_saying_so() -> Result<()> {
 
     let by_copy = ToolServer::write(&daemon.site.path(""))?;
     let copy = daemon.site.path("mcpmon");
-    fs::copy(program::path()?, &copy)?;
+    program::copy(program::path()?, &copy)?;
     chown(&copy, Some(NOBODY), Some(NOBODY))?;
     let mut client = Client::start(&mut daemon.site.wrap(&copy, by_copy.words()))?;
     client.initialize()?;
@@ -219,7 +219,7 @@ fn servers_that_runners_start() -> Result<()> {
 /// The program where anybody can execute it, and a place for what a user without rights keeps.
 fn for_a_user(daemon: &Daemon) -> Result<PathBuf> {
     let copy = daemon.site.path("mcpmon");
-    fs::copy(program::path()?, &copy)?;
+    program::copy(program::path()?, &copy)?;
     fs::set_permissions(&copy, fs::Permissions::from_mode(0o755))?;
     let own = daemon.site.path("own");
     fs::create_dir(&own)?;

@@ -262,7 +262,7 @@ fn launchers_of_two_programs_lead_to_the_real_one() -> Result<()> {
     for name in ["mcpmon", "mcpmon-next"] {
         let copy = scene.file(&format!("copy-of-{name}"));
         fs::create_dir(&copy)?;
-        fs::copy(program::path()?, copy.join(name))?;
+        program::copy(program::path()?, copy.join(name))?;
         let shims = scene.file(&format!("shims-of-{name}"));
         let mut install = Command::new(copy.join(name));
         install.args(["shim", "install", "--dir"]).arg(&shims);

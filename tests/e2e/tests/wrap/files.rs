@@ -75,7 +75,7 @@ fn a_server_that_ends_before_it_is_hashed_is_pinned_all_the_same() -> Result<()>
     let home = Home::new()?;
     let program = home.path("large");
     // What follows a program in its file does not matter to it.
-    fs::copy("/bin/cat", &program)?;
+    program::copy("/bin/cat", &program)?;
     fs::OpenOptions::new()
         .write(true)
         .open(&program)?
@@ -152,8 +152,8 @@ fn an_interpreter_that_is_replaced_all_the_time_runs_as_the_one_that_was_hashed(
     let home = Home::new()?;
     home.configure("version: 1\nmcp: {version_pinning: {on_change: alert}}\n")?;
     let [dash, bash] = ["dash", "bash"].map(|name| home.path(name));
-    fs::copy("/bin/dash", &dash)?;
-    fs::copy("/bin/bash", &bash)?;
+    program::copy("/bin/dash", &dash)?;
+    program::copy("/bin/bash", &bash)?;
     let known = [(sha256(&dash)?, "dash"), (sha256(&bash)?, "bash")];
     let [interpreter, script] = ["interpreter", "server.sh"].map(|name| home.path(name));
     fs::hard_link(&dash, &interpreter)?;

@@ -25,7 +25,7 @@ const NOTICE: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#
 /// The program where a user without rights can execute it, and that user's home.
 pub(super) fn for_a_user(home: &Home) -> Result<PathBuf> {
     let copy = home.path("mcpmon");
-    fs::copy(program::path()?, &copy)?;
+    program::copy(program::path()?, &copy)?;
     fs::set_permissions(&copy, fs::Permissions::from_mode(0o755))?;
     let directory = home.path("");
     fs::set_permissions(&directory, fs::Permissions::from_mode(0o755))?;
@@ -122,7 +122,7 @@ fn a_server_of_a_server_is_wrapped() -> Result<()> {
 /// A shell that nobody but root looks into, as it is with every program that its user may execute and not read.
 fn closed_shell(home: &Home) -> Result<PathBuf> {
     let shell = home.path("closed-sh");
-    fs::copy("/bin/sh", &shell)?;
+    program::copy("/bin/sh", &shell)?;
     fs::set_permissions(&shell, fs::Permissions::from_mode(0o111))?;
     Ok(shell)
 }

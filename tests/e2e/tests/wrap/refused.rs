@@ -180,7 +180,7 @@ fn a_request_that_waits_is_answered_when_its_server_is_killed_for_its_files(
 ) -> Result<()> {
     let home = Home::new()?;
     let tool = home.path("echoes");
-    fs::copy("/bin/cat", &tool)?;
+    program::copy("/bin/cat", &tool)?;
     let path = tool.display().to_string();
     let command = ["sh", "-c", line, &path];
     let start = || Wrapped::start(&mut home.wrap(&["--server", "echoes"], &command)?);

@@ -16,7 +16,7 @@ const SERVER: &str = r#"echo '{"jsonrpc":"2.0","method":"notifications/initializ
 /// A copy of the shell that is called otherwise.
 fn shell_called(home: &Home, name: &str) -> Result<PathBuf> {
     let path = home.path(name);
-    fs::copy(fs::canonicalize("/bin/sh")?, &path)?;
+    program::copy(fs::canonicalize("/bin/sh")?, &path)?;
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
     Ok(path)
 }
