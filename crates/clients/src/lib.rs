@@ -1,6 +1,7 @@
 //! Clients: one table of the programs that start MCP servers, and edits of the files in which they keep them.
 //!
-//! `table` holds what differs between clients; its data is `clients.toml`. `syntax` reads JSON, TOML and YAML with the
+//! `table` holds what differs between clients; its data is `clients.toml`, from which the detection, too, takes process
+//! names and protected files. `syntax` reads JSON, TOML and YAML with the
 //! position of every value, `servers`, `edit` and `plan` derive the new text of one file from bytes alone. `locate`,
 //! `file`, `ledger` and `setup` do the input and output. The crate knows no daemon and no policy.
 
@@ -27,5 +28,5 @@ pub use self::{
     plan::{Outcome, Planned},
     setup::{Direction, Effect, FileReport, Options, Trouble, project_files, run},
     syntax::{Mistake, without_comments},
-    table::{CLIENTS, Client, ConfigFile, Fields, Format, Scope, client},
+    table::{CLIENTS, Client, ConfigFile, Fields, Format, ProtectedFiles, Scope, client, path_variables},
 };

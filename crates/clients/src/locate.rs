@@ -43,7 +43,7 @@ impl Roots {
         Some(Self {
             home: directory("HOME")?,
             variables: variables
-                .filter_map(|name| Some((name.to_owned(), directory(name)?)))
+                .filter_map(|(name, _)| Some((name.to_owned(), directory(name)?)))
                 .collect(),
             host: PathBuf::from("/"),
         })

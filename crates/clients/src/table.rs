@@ -39,9 +39,26 @@ pub struct Client {
     /// Values of `type` of servers that run inside the client.
     #[serde(default)]
     pub in_process: Vec<String>,
+    /// Files that no tool call may write, besides its configuration files.
+    #[serde(default)]
+    pub protected: ProtectedFiles,
     /// Its configuration files.
     #[serde(rename = "file")]
     pub files: Vec<ConfigFile>,
+}
+
+/// Patterns of a client's files that no tool call may write, besides its configuration files.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ProtectedFiles {
+    /// Further files with servers: of other systems, earlier versions and forks.
+    pub servers: Vec<String>,
+    /// Hooks, settings and plugins: commands that run beside the model, permissions, addresses of models.
+    pub hooks: Vec<String>,
+    /// Instructions that the model reads at the start of every session.
+    pub instructions: Vec<String>,
+    /// Files with tokens.
+    pub secrets: Vec<String>,
 }
 
 /// Names of the members of a server.
@@ -86,6 +103,20 @@ pub struct ConfigFile {
     pub servers: Vec<Vec<String>>,
 }
 
+impl ConfigFile {
+    /// Returns patterns of its paths, as they are without environment variables; those of a project lie in any directory.
+    pub fn patterns(&self) -> impl Iterator<Item = String> {
+        let pattern = |(start, rest): (PathStart<'_>, &str)| match start {
+            PathStart::Home | PathStart::Variable { below_home: "", .. } => format!("~/{rest}"),
+            PathStart::Variable { below_home, .. } => format!("~/{below_home}/{rest}"),
+            PathStart::Project => format!("**/{rest}"),
+            PathStart::Host => format!("/{rest}"),
+        };
+        let starts = self.paths.iter().filter_map(|path| PathStart::parse(path));
+        starts.map(pattern)
+    }
+}
+
 /// The owner of a configuration file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -120,14 +151,16 @@ pub fn client(id: &str) -> Option<&'static Client> {
     CLIENTS.iter().find(|client| client.id == id)
 }
 
-/// Returns the environment variables that the paths of all clients begin with.
-pub(crate) fn path_variables() -> BTreeSet<&'static str> {
+/// Returns the environment variables that the paths of all clients begin with, each with the directories below the home
+/// for which it stands.
+#[must_use]
+pub fn path_variables() -> BTreeSet<(&'static str, &'static str)> {
     let files = CLIENTS.iter().flat_map(|client| &client.files);
     let paths = files.flat_map(|file| &file.paths);
     paths
         .filter_map(|path| PathStart::parse(path))
         .filter_map(|(start, _)| match start {
-            PathStart::Variable { name, .. } => Some(name),
+            PathStart::Variable { name, below_home } => Some((name, below_home)),
             PathStart::Home | PathStart::Project | PathStart::Host => None,
         })
         .collect()
@@ -208,6 +241,25 @@ mod tests {
                 assert!(expected && !rest.is_empty() && !rest.starts_with('/'), "{path}");
             }
         }
+    }
+
+    #[test]
+    fn patterns_stand_for_the_paths() {
+        let patterns = |id| -> Vec<String> {
+            let files = &client(id).expect("a client").files;
+            files.iter().flat_map(ConfigFile::patterns).collect()
+        };
+        assert_eq!(
+            patterns("claude-code"),
+            [
+                "~/.claude.json",
+                "~/.claude/plugins/cache/**/.mcp.json",
+                "~/.claude/plugins/repos/**/.mcp.json",
+                "**/.mcp.json",
+                "/etc/claude-code/managed-mcp.json",
+            ]
+        );
+        assert_eq!(patterns("lm-studio"), ["~/.lmstudio/mcp.json"]);
     }
 
     #[test]

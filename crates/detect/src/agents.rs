@@ -1,45 +1,23 @@
 //! Process names of the agents that start MCP servers.
 
-/// Names (`comm`, at most 15 bytes) by which Linux shows well-known agents, sorted.
+use std::sync::LazyLock;
+
+use mcpmon_clients::CLIENTS;
+
+/// Process names of agents that are not in the table of clients.
+const OTHER_AGENTS: [&str; 3] = ["aider", "auggie", "qwen"];
+
+/// Names (`comm`, at most 15 bytes) by which Linux shows well-known agents, sorted: those in the table of clients, and
+/// some more.
 ///
 /// Only names that are an agent's own: what runs as `node` or `electron`, or shares its name with a common
 /// tool (Amazon Q's `q`, Continue's `cn`), is found through its configuration instead.
-pub const AGENT_NAMES: &[&str] = &[
-    "aider",
-    "amp",
-    "antigravity",
-    "auggie",
-    "claude",
-    "claude-desktop",
-    "cline",
-    "code",
-    "code-insiders",
-    "code-oss",
-    "code-tunnel",
-    "codex",
-    "codium",
-    "copilot",
-    "crush",
-    "cursor",
-    "cursor-agent",
-    "droid",
-    "gemini",
-    "goose",
-    "goosed",
-    "kimi",
-    "kiro",
-    "kiro-cli",
-    "kiro-cli-chat",
-    "lm-studio",
-    "opencode",
-    "qchat",
-    "qwen",
-    "roo",
-    "vibe",
-    "windsurf",
-    "zed",
-    "zed-editor",
-];
+pub static AGENT_NAMES: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
+    let clients = CLIENTS.iter().flat_map(|client| &client.processes);
+    let mut names: Vec<_> = clients.map(String::as_str).chain(OTHER_AGENTS).collect();
+    names.sort_unstable();
+    names
+});
 
 /// The process name of `mcpmon run`: everything below it is one session.
 pub const RUN_NAME: &str = "mcpmon-run";

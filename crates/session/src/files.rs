@@ -1,7 +1,7 @@
 //! Resolution of the paths in a call, which a core without a file system cannot do.
 
 use std::{
-    collections::VecDeque,
+    collections::{BTreeSet, VecDeque},
     env, fs, io,
     path::{Component, Path, PathBuf},
     sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender},
@@ -21,32 +21,36 @@ const MAX_LINKS: usize = 40;
 /// Names on the way that are looked at.
 const MAX_NAMES: usize = 512;
 
-/// Variables that say where something is, and what it is called otherwise, below the home directory.
-const VARIABLES: [(&str, &[&str]); 15] = [
-    ("HOME", &[]),
-    ("ZDOTDIR", &[]),
-    ("XDG_CONFIG_HOME", &[".config"]),
-    ("XDG_STATE_HOME", &[".local", "state"]),
-    ("XDG_DATA_HOME", &[".local", "share"]),
-    ("XDG_CACHE_HOME", &[".cache"]),
-    ("CLAUDE_CONFIG_DIR", &[".claude"]),
-    ("CODEX_HOME", &[".codex"]),
-    ("GNUPGHOME", &[".gnupg"]),
-    ("CARGO_HOME", &[".cargo"]),
-    ("DOCKER_CONFIG", &[".docker"]),
-    ("KUBECONFIG", &[".kube", "config"]),
-    ("GIT_CONFIG_GLOBAL", &[".gitconfig"]),
-    ("NPM_CONFIG_USERCONFIG", &[".npmrc"]),
-    ("PIP_CONFIG_FILE", &[".config", "pip", "pip.conf"]),
+/// Variables that lead to files elsewhere, and the path below the home directory for which each stands. Those of clients
+/// are in the table of clients.
+const VARIABLES: [(&str, &str); 13] = [
+    ("HOME", ""),
+    ("ZDOTDIR", ""),
+    ("XDG_CONFIG_HOME", ".config"),
+    ("XDG_STATE_HOME", ".local/state"),
+    ("XDG_DATA_HOME", ".local/share"),
+    ("XDG_CACHE_HOME", ".cache"),
+    ("GNUPGHOME", ".gnupg"),
+    ("CARGO_HOME", ".cargo"),
+    ("DOCKER_CONFIG", ".docker"),
+    ("KUBECONFIG", ".kube/config"),
+    ("GIT_CONFIG_GLOBAL", ".gitconfig"),
+    ("NPM_CONFIG_USERCONFIG", ".npmrc"),
+    ("PIP_CONFIG_FILE", ".config/pip/pip.conf"),
 ];
 
 /// Returns the places of this user's files and of mcpmon's own.
 pub fn places(options: &Options) -> Places {
     let mut places = Places::default();
-    for (name, meaning) in VARIABLES {
+    let variables: BTreeSet<_> = VARIABLES
+        .into_iter()
+        .chain(mcpmon_clients::path_variables())
+        .collect();
+    for (name, meaning) in variables {
+        let meaning: Vec<_> = meaning.split('/').filter(|name| !name.is_empty()).collect();
         let paths = env::var_os(name).map(|value| env::split_paths(&value).collect::<Vec<_>>());
         for path in paths.into_iter().flatten().flat_map(names) {
-            places = places.with_alias(&path, meaning);
+            places = places.with_alias(&path, &meaning);
         }
     }
     let search = &options.search;

@@ -1,7 +1,8 @@
-//! Tables of protected files, by category, and of files that hold secrets.
+//! Tables of protected files, by category, and of files that hold secrets. Those of clients are in the table of clients.
 
 use std::{collections::HashMap, sync::LazyLock};
 
+use mcpmon_clients::{CLIENTS, Client, ConfigFile};
 use mcpmon_model::{PathPattern, PathStart};
 
 use super::Category;
@@ -33,100 +34,8 @@ const MCPMON: &[&str] = &[
     "~/bin/mcpmon",
 ];
 
-/// Hooks and settings of clients: commands that run beside the model, permissions, addresses of models.
-const CLIENT_HOOKS: &[&str] = &[
-    // Claude Code: settings hold hooks, permissions and the environment
-    "**/.claude/settings.json",
-    "**/.claude/settings.local.json",
-    "**/.claude/hooks/**",
-    "~/.claude/plugins/**",
-    "/etc/claude-code/**",
-    // Cursor, Windsurf
-    "**/.cursor/hooks.json",
-    "**/.cursor/hooks/**",
-    "/etc/cursor/hooks.json",
-    "/etc/cursor/hooks/**",
-    "~/.codeium/windsurf/hooks.json",
-    "**/.windsurf/hooks.json",
-    "/etc/windsurf/**",
-    // VS Code: settings can approve every tool
-    "**/.vscode/settings.json",
-    "~/.config/code/user/settings.json",
-    "~/.config/code - insiders/user/settings.json",
-    "~/.config/vscodium/user/settings.json",
-    "~/.config/cursor/user/settings.json",
-    "~/.config/windsurf/user/settings.json",
-    "~/library/application support/*/user/settings.json",
-    "~/appdata/roaming/*/user/settings.json",
-    "~/.vscode-server/data/machine/settings.json",
-    // others
-    "~/.codex/hooks.json",
-    "~/.openclaw/hooks/**",
-    "**/.kiro/hooks/**",
-    "~/.config/opencode/plugin/**",
-    "**/.opencode/plugin/**",
-];
-
-/// The configuration of clients' MCP servers.
-const CLIENT_SERVERS: &[&str] = &[
-    // Claude Code
-    "~/.claude.json",
-    "~/.claude/.claude.json",
-    "**/.mcp.json",
-    // Claude Desktop
-    "**/claude_desktop_config.json",
-    // Cursor, VS Code
-    "**/.cursor/mcp.json",
-    "**/.vscode/mcp.json",
-    "~/.config/code/user/mcp.json",
-    "~/.config/code/user/profiles/*/mcp.json",
-    "~/.config/code - insiders/user/mcp.json",
-    "~/.config/vscodium/user/mcp.json",
-    "~/library/application support/*/user/mcp.json",
-    "~/appdata/roaming/*/user/mcp.json",
-    // Copilot CLI
-    "~/.copilot/mcp-config.json",
-    "~/.copilot/config.json",
-    // Windsurf, Antigravity
-    "~/.codeium/windsurf/mcp_config.json",
-    "~/.codeium/mcp_config.json",
-    "~/.gemini/antigravity/mcp_config.json",
-    // Codex CLI
-    "**/.codex/config.toml",
-    "/etc/codex/**",
-    // Gemini CLI
-    "**/.gemini/settings.json",
-    "/etc/gemini-cli/**",
-    // opencode
-    "~/.config/opencode/opencode.json*",
-    "**/opencode.json",
-    "**/opencode.jsonc",
-    // Zed
-    "~/.config/zed/settings.json",
-    "**/.zed/settings.json",
-    // Continue
-    "~/.continue/config.*",
-    "**/.continue/mcpservers/**",
-    // Goose
-    "~/.config/goose/config.yaml",
-    // Cline, Roo
-    "**/cline_mcp_settings.json",
-    "**/settings/mcp_settings.json",
-    "**/.roo/mcp.json",
-    // Kiro, Amazon Q, LM Studio, Kimi, Factory
-    "**/.kiro/settings/mcp.json",
-    "**/.amazonq/mcp.json",
-    "~/.aws/amazonq/mcp.json",
-    "~/.lmstudio/mcp.json",
-    "~/.kimi/mcp.json",
-    "**/.factory/mcp.json",
-    // Amp, Crush, Mistral Vibe
-    "~/.config/amp/settings.json",
-    "**/.amp/settings.json",
-    "~/.config/crush/crush.json",
-    "**/.crush.json",
-    "**/.vibe/config.toml",
-];
+/// Hooks of programs that are not in the table of clients.
+const CLIENT_HOOKS: &[&str] = &["~/.openclaw/hooks/**"];
 
 /// The files every shell runs when it starts.
 const SHELL: &[&str] = &[
@@ -254,47 +163,8 @@ const KUBE: &[&str] = &[
     "/etc/rancher/k3s/**",
 ];
 
-/// The instructions that agents read at the start of every session.
-const INSTRUCTIONS: &[&str] = &[
-    "**/claude.md",
-    "**/claude.local.md",
-    "**/.claude/agents/**",
-    "**/.claude/commands/**",
-    "**/.claude/skills/**",
-    "**/.claude/rules/**",
-    "**/.claude/output-styles/**",
-    "**/agents.md",
-    "**/agents.override.md",
-    "**/.agents/skills/**",
-    "~/.codex/prompts/**",
-    "**/.codex/skills/**",
-    "**/gemini.md",
-    "**/.gemini/commands/**",
-    "**/.gemini/skills/**",
-    "**/.cursorrules",
-    "**/.cursor/rules/**",
-    "**/.cursor/commands/**",
-    "**/.windsurfrules",
-    "**/.windsurf/rules/**",
-    "**/.windsurf/workflows/**",
-    "~/.codeium/windsurf/memories/**",
-    "**/.github/copilot-instructions.md",
-    "**/.github/instructions/**",
-    "**/.github/prompts/**",
-    "**/.github/agents/**",
-    "**/.clinerules",
-    "**/.clinerules/**",
-    "**/.roorules",
-    "**/.roo/rules*/**",
-    "**/.kiro/steering/**",
-    "**/.continue/rules/**",
-    "**/.goosehints",
-    "**/.amazonq/rules/**",
-    "**/.junie/guidelines.md",
-    "~/.config/opencode/agent/**",
-    "**/.opencode/agent/**",
-    "**/.opencode/command/**",
-];
+/// Instructions that several agents read at the start of every session, or one that is not in the table of clients.
+const INSTRUCTIONS: &[&str] = &["**/agents.md", "**/.agents/skills/**", "**/.junie/guidelines.md"];
 
 /// The files that run without a person starting them, and the settings of who may become root.
 const AUTOSTART: &[&str] = &[
@@ -443,17 +313,8 @@ const CREDENTIALS: &[&str] = &[
     "~/.mozilla/firefox/**/cookies.sqlite",
     "~/library/application support/firefox/**/logins.json",
     "~/library/application support/firefox/**/key4.db",
-    // clients: tokens of servers and of the account
-    "~/.claude/.credentials.json",
-    "~/.claude.json",
-    "~/.codex/auth.json",
-    "~/.gemini/oauth_creds.json",
-    "~/.gemini/google_accounts.json",
-    "~/.local/share/opencode/auth.json",
-    "~/.local/share/opencode/mcp-auth.json",
+    // tokens of remote servers
     "~/.mcp-auth/**",
-    "~/.config/goose/secrets.yaml",
-    "~/.continue/.env",
     // processes
     "/proc/*/environ",
     // projects
@@ -494,7 +355,6 @@ pub(super) static TABLE: LazyLock<Table> = LazyLock::new(|| {
     let groups = [
         (Category::McpmonConfig, MCPMON),
         (Category::ClientHooks, CLIENT_HOOKS),
-        (Category::ClientMcpConfig, CLIENT_SERVERS),
         (Category::ShellConfig, SHELL),
         (Category::PackageConfig, PACKAGES),
         (Category::GitConfig, GIT),
@@ -505,14 +365,12 @@ pub(super) static TABLE: LazyLock<Table> = LazyLock::new(|| {
         (Category::Autostart, AUTOSTART),
         (Category::Credential, CREDENTIALS),
     ];
-    let of = |(category, patterns): (Category, &[&str])| {
-        let row = |&text: &&str| Row {
-            category,
-            pattern: pattern(text),
-        };
-        patterns.iter().map(row).collect::<Vec<_>>()
-    };
-    let rows: Vec<Row> = groups.into_iter().flat_map(of).collect();
+    let built_in = groups.iter().flat_map(|&(category, patterns)| {
+        let patterns = patterns.iter().map(|&text| pattern(text));
+        patterns.map(move |pattern| Row { category, pattern })
+    });
+    let mut rows: Vec<Row> = built_in.chain(CLIENTS.iter().flat_map(client_rows)).collect();
+    rows.sort_by_key(|row| row.category);
     let mut by_name: HashMap<String, Vec<usize>> = HashMap::new();
     let mut by_any_name: HashMap<String, Vec<usize>> = HashMap::new();
     let mut nameless = Vec::new();
@@ -565,6 +423,25 @@ impl Table {
         let mut samples = self.samples.iter();
         samples.any(|sample| sample.meets(PathStart::Unknown, names).is_some())
     }
+}
+
+/// The files of a client.
+fn client_rows(client: &Client) -> impl Iterator<Item = Row> {
+    let protected = &client.protected;
+    let groups = [
+        (Category::ClientMcpConfig, &protected.servers),
+        (Category::ClientHooks, &protected.hooks),
+        (Category::AgentInstructions, &protected.instructions),
+        (Category::Credential, &protected.secrets),
+    ];
+    let further = groups
+        .into_iter()
+        .flat_map(|(category, texts)| texts.iter().map(move |text| (category, pattern(text))));
+    let files = client.files.iter().flat_map(ConfigFile::patterns);
+    let files = files.map(|text| (Category::ClientMcpConfig, pattern(&text)));
+    further
+        .chain(files)
+        .map(|(category, pattern)| Row { category, pattern })
 }
 
 fn pattern(text: &str) -> PathPattern {

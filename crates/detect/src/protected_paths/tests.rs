@@ -46,6 +46,19 @@ fn run(command: &str) -> Option<&'static str> {
     category("run_command", &format!(r#"{{"command":{command}}}"#))
 }
 
+#[test]
+fn every_file_of_every_client_is_protected() {
+    let files = mcpmon_clients::CLIENTS.iter().flat_map(|client| &client.files);
+    for path in files.flat_map(mcpmon_clients::ConfigFile::patterns) {
+        let example = path.replace("**", "a/b").replace('*', "x");
+        let category = write(&example);
+        assert!(
+            matches!(category, Some("client-mcp-config" | "client-hooks")),
+            "{path}: {category:?}"
+        );
+    }
+}
+
 #[test_case("~/.config/mcpmon/mcpmon.yaml" => Some("mcpmon-config"))]
 #[test_case("/etc/mcpmon/conf.d/10-mine.yaml" => Some("mcpmon-config"))]
 #[test_case("/var/lib/mcpmon/mcpmon.db-wal" => Some("mcpmon-config"))]
