@@ -1,5 +1,6 @@
 //! Findings: the result of an inspection, with the places in the text.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Severity;
@@ -128,7 +129,7 @@ pub enum Standing {
 }
 
 /// Kinds of attack.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Category {
     /// Asks for keys, tokens, passwords, or the files that hold them.

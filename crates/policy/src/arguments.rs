@@ -1,11 +1,15 @@
 //! Inspection of call arguments: what is searched for, and what a finding does.
 
-/// `mcp.argument_inspection`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Inspection of arguments: secrets and encoded blobs in values and keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct ArgumentInspection {
     /// True if arguments are inspected.
     pub enabled: bool,
-    /// The effect of a secret in them.
+    /// The effect of a finding.
     pub on_detection: OnSecret,
 }
 
@@ -19,11 +23,12 @@ impl Default for ArgumentInspection {
 }
 
 /// The effect of a secret in an argument or in a result.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum OnSecret {
     /// The secret is reported.
     Alert,
-    /// The message is stopped.
+    /// The message is stopped: the call, or the result.
     #[default]
     Block,
     /// The message goes on with a placeholder in its place.

@@ -3,6 +3,8 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use mcpmon_model::{NameGlob, ServerId, ToolCategory};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 /// Rules over the calls to several servers of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,8 +26,9 @@ pub struct CrossServer {
     pub flow: Option<Flow>,
 }
 
-/// The effect of a match.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// The effect of a cross-server rule that matches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum CrossServerDecision {
     /// The match is recorded, and stops the call if there is evidence.
     #[default]
@@ -115,13 +118,14 @@ pub struct Categories {
     pub overrides: Vec<(ToolCategory, ToolGlob)>,
 }
 
-/// The way of telling what a tool does.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// The evidence by which a tool is taken to read, write or send.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum Classifier {
-    /// By words of its name, its annotations and its schema.
+    /// Words of its name, its annotations and its schema.
     #[default]
     Evidence,
-    /// By the beginning of its name.
+    /// The start of its name.
     Names,
 }
 

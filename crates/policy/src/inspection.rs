@@ -4,6 +4,8 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use mcpmon_model::{Category, CustomPattern, NameGlob, Severity, Timestamp};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use super::OnSecret;
 
@@ -49,7 +51,8 @@ impl Default for Detection {
 }
 
 /// The effect of a finding in a definition.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum OnDetection {
     /// The finding is reported.
     Alert,
@@ -61,7 +64,8 @@ pub enum OnDetection {
 }
 
 /// The effect of a tool that a pinned server did not list before.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum OnNewTool {
     /// The tool is pinned like any other.
     Allow,
@@ -72,14 +76,15 @@ pub enum OnNewTool {
     Hide,
 }
 
-/// `mcp.output_inspection`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Inspection of results.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct OutputInspection {
     /// True if results are inspected.
     pub enabled: bool,
-    /// The effect of a finding in a result that the policy acts upon.
+    /// The effect of a finding.
     pub on_detection: OnOutput,
-    /// The effect of a secret in a result.
+    /// The effect of a secret in a result or an error message.
     pub secrets: OnSecret,
 }
 
@@ -94,7 +99,8 @@ impl Default for OutputInspection {
 }
 
 /// The effect of a finding in a result.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum OnOutput {
     /// The finding is reported.
     Alert,
@@ -160,7 +166,8 @@ impl Default for Requests {
 }
 
 /// The handling of a kind of request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum Handling {
     /// The request passes.
     Allow,
@@ -225,12 +232,13 @@ impl Default for Approvals {
 }
 
 /// The decision if no approval comes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum OnTimeout {
-    /// The call stays stopped.
+    /// The call is stopped.
     #[default]
     Deny,
-    /// The call passes.
+    /// The call goes out.
     Allow,
 }
 

@@ -6,6 +6,8 @@
 use std::time::Duration;
 
 use mcpmon_model::{Finding, NameGlob, ServerId, Timestamp, one_spelling};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 mod admission;
 mod arguments;
@@ -119,12 +121,13 @@ impl Policy {
 }
 
 /// The mode: verdicts are applied, or only recorded.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum Mode {
     /// Blocks block.
     #[default]
     Enforce,
-    /// Every block becomes an audit, marked as one that would have blocked.
+    /// Every block becomes an audit, marked `would_block`.
     Observe,
 }
 
@@ -228,45 +231,49 @@ pub enum FirstUse {
 }
 
 /// The effect of a difference from a pin.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum OnChange {
-    /// The server may not start.
+    /// The tool may not be called, the server may not start.
     #[default]
     Block,
-    /// The server starts, and the difference is reported.
+    /// The difference is reported.
     Alert,
     /// Nothing.
     Allow,
 }
 
-/// The `exec` section.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Starting of MCP servers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct ExecPolicy {
-    /// The gate: a server whose pinned file changed is refused, or only reported.
+    /// The treatment of a server whose pinned binary changed: refuse it or only report.
     pub gate: Gate,
-    /// Servers started outside a wrapper.
+    /// MCP servers started outside a wrapper.
     pub unwrapped: Unwrapped,
 }
 
-/// `exec.gate`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// The treatment of a server whose pinned binary changed: refuse it or only report.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum Gate {
-    /// The strongest mechanism this kernel has.
+    /// It is refused, by the strongest mechanism this kernel has.
     #[default]
     Auto,
-    /// None.
+    /// It is only reported.
     Off,
 }
 
-/// `exec.unwrapped`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// The treatment of MCP servers that are started outside a wrapper.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum Unwrapped {
     /// Nothing.
     Allow,
-    /// Reported.
+    /// The server is reported.
     #[default]
     Alert,
-    /// Refused.
+    /// The server is refused.
     Deny,
 }
 

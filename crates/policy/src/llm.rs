@@ -1,5 +1,8 @@
 //! Handling of the traffic between agents and models.
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use super::Handling;
 
 /// The LLM proxy, as far as it judges.
@@ -24,19 +27,21 @@ impl Default for LlmPolicy {
 }
 
 /// The mode of the LLM proxy, from the least to the most it does.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum ProxyMode {
     /// Nothing.
     Disabled,
-    /// The proxy judges tool calls.
+    /// Judges tool calls; no redaction, bodies are stored.
     McpOnly,
-    /// The proxy judges tool calls and replaces secrets.
+    /// Judges tool calls and redacts secrets.
     #[default]
     Embedded,
 }
 
-/// The treatment of secrets on their way to a model.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+/// The treatment of secrets on the way to an LLM.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum DlpMode {
     /// Nothing.
     Disabled,

@@ -1,6 +1,8 @@
 //! Declared MCP servers.
 
 use mcpmon_model::{Digest, NameGlob, ServerId, ServerType};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use super::network::{Endpoint, HostName};
 
@@ -48,9 +50,10 @@ pub enum Transport {
 
 /// The processes a server may reach into: trace them, read their memory, open their descriptors. Its client's
 /// pipes are among the descriptors.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum ProcessAccess {
-    /// Those that it started, and what these started.
+    /// Those that it started, and what these started. It can neither use `sudo` nor mount file systems.
     Own,
     /// Every process that its user may.
     Any,
@@ -108,7 +111,8 @@ pub struct Egress {
 }
 
 /// The decision if no entry matches.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum EgressDefault {
     /// Let through.
     #[default]

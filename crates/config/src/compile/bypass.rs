@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, net::IpAddr};
 
-use mcpmon_policy::{Bypass, Cidr, ModelHost, OnBypass, RemoteHost};
+use mcpmon_policy::{Bypass, Cidr, ModelHost, ProxyMode, RemoteHost};
 
 use super::proxy;
 use crate::raw;
@@ -12,18 +12,15 @@ use crate::raw;
 pub(super) fn compile(config: &raw::Config) -> Bypass {
     let watched = config.network.watch.iter().map(of_watch);
     let providers = match config.proxy.mode {
-        raw::ProxyMode::Disabled => BTreeMap::new(),
-        raw::ProxyMode::Embedded | raw::ProxyMode::McpOnly => proxy::urls(&config.proxy),
+        ProxyMode::Disabled => BTreeMap::new(),
+        ProxyMode::Embedded | ProxyMode::McpOnly => proxy::urls(&config.proxy),
     };
     let models = watched
         .chain(providers.values().filter_map(|url| of_provider(url)))
         .filter_map(|model| beside_proxy(model, config))
         .collect();
     Bypass {
-        action: match config.network.proxy_bypass {
-            raw::ProxyBypass::Alert => OnBypass::Alert,
-            raw::ProxyBypass::Deny => OnBypass::Deny,
-        },
+        action: config.network.proxy_bypass,
         models,
     }
 }

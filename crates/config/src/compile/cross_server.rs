@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mcpmon_model::ToolCategory;
-use mcpmon_policy::{Burst, Categories, Classifier, CrossServer, CrossServerDecision, Flow, ToolGlob};
+use mcpmon_policy::{Burst, Categories, CrossServer, Flow, ToolGlob};
 
 use super::Finding;
 use crate::{load::KeyPath, raw};
@@ -32,13 +32,7 @@ pub(super) fn rules(raw: &raw::CrossServer, findings: &mut Vec<Finding>) -> Cros
     let flow = Flow {
         same_turn_only: raw.cross_server_flow.same_turn_only,
         window: window("cross_server_flow", &raw.cross_server_flow.window),
-        categories: raw
-            .cross_server_flow
-            .categories
-            .iter()
-            .copied()
-            .map(category)
-            .collect(),
+        categories: raw.cross_server_flow.categories.iter().copied().collect(),
     };
     if burst.max_calls == 0 {
         findings.push(Finding::new(
@@ -55,11 +49,7 @@ pub(super) fn rules(raw: &raw::CrossServer, findings: &mut Vec<Finding>) -> Cros
     CrossServer {
         stops_all: false,
         enabled: raw.enabled,
-        decision: match raw.decision {
-            raw::CrossServerDecision::Evidence => CrossServerDecision::Evidence,
-            raw::CrossServerDecision::Block => CrossServerDecision::Block,
-            raw::CrossServerDecision::Audit => CrossServerDecision::Audit,
-        },
+        decision: raw.decision,
         shadow_tool: raw.shadow_tool.enabled,
         read_then_send: raw.read_then_send.enabled.then_some(read_then_send),
         burst: raw.burst.enabled.then_some(burst),
@@ -92,20 +82,7 @@ pub(super) fn categories(mcp: &raw::Mcp, findings: &mut Vec<Finding>) -> Categor
         }
     }
     Categories {
-        classifier: match mcp.cross_server.classifier {
-            raw::Classifier::Evidence => Classifier::Evidence,
-            raw::Classifier::Names => Classifier::Names,
-        },
+        classifier: mcp.cross_server.classifier,
         overrides,
-    }
-}
-
-const fn category(raw: raw::Category) -> ToolCategory {
-    match raw {
-        raw::Category::Read => ToolCategory::Read,
-        raw::Category::Write => ToolCategory::Write,
-        raw::Category::Send => ToolCategory::Send,
-        raw::Category::Compute => ToolCategory::Compute,
-        raw::Category::Unknown => ToolCategory::Unknown,
     }
 }

@@ -6,10 +6,7 @@ use jiff::tz::TimeZone;
 use mcpmon_detect::scan::Scanner;
 use mcpmon_engine::suppressible;
 use mcpmon_model::{Category, CustomPattern, NameGlob, Severity, Timestamp};
-use mcpmon_policy::{
-    Approvals, Detection, FirstUse, Handling, Limits, OnDetection, OnNewTool, OnOutput, OnSecret, OnTimeout,
-    OutputInspection, Requests, Suppression,
-};
+use mcpmon_policy::{Approvals, Detection, Handling, Limits, Requests, Suppression};
 
 use super::{Finding, check_name};
 use crate::{
@@ -45,16 +42,8 @@ pub(super) fn detection(raw: &raw::Detection, findings: &mut Vec<Finding>) -> De
         custom: custom_patterns(&raw.custom_patterns, findings),
         alert_threshold: severity(raw.alert_threshold),
         act_threshold: severity(raw.act_threshold).max(severity(raw.alert_threshold)),
-        on_detection: match raw.on_detection {
-            raw::OnDefinition::Alert => OnDetection::Alert,
-            raw::OnDefinition::Hide => OnDetection::Hide,
-            raw::OnDefinition::Block => OnDetection::Block,
-        },
-        on_new_tool: match raw.on_new_tool {
-            raw::OnNewTool::Allow => OnNewTool::Allow,
-            raw::OnNewTool::Alert => OnNewTool::Alert,
-            raw::OnNewTool::Hide => OnNewTool::Hide,
-        },
+        on_detection: raw.on_detection,
+        on_new_tool: raw.on_new_tool,
     }
 }
 
@@ -80,7 +69,7 @@ fn custom_patterns(raw: &[raw::CustomPattern], findings: &mut Vec<Finding>) -> V
         let pattern = CustomPattern {
             name: entry.name.clone(),
             pattern: entry.pattern.clone(),
-            category: category(entry.category),
+            category: entry.category,
             severity: severity(entry.severity),
         };
         match Scanner::new(&BTreeSet::new(), std::slice::from_ref(&pattern)) {
@@ -109,22 +98,6 @@ fn matches_nothing(pattern: &str) -> bool {
 fn last_line(text: &str) -> &str {
     let line = text.lines().last().unwrap_or(text);
     line.strip_prefix("error: ").unwrap_or(line)
-}
-
-/// Compiles `mcp.output_inspection`.
-pub(super) const fn outputs(raw: &raw::OutputInspection) -> OutputInspection {
-    OutputInspection {
-        enabled: raw.enabled,
-        on_detection: match raw.on_detection {
-            raw::OnOutput::Alert => OnOutput::Alert,
-            raw::OnOutput::Block => OnOutput::Block,
-        },
-        secrets: match raw.secrets {
-            raw::OnOutputSecret::Alert => OnSecret::Alert,
-            raw::OnOutputSecret::Redact => OnSecret::Redact,
-            raw::OnOutputSecret::Block => OnSecret::Block,
-        },
-    }
 }
 
 /// Compiles `mcp.suppressions`.
@@ -206,19 +179,10 @@ pub(super) const fn requests(mcp: &raw::Mcp) -> Requests {
         };
     }
     Requests {
-        sampling: handling(mcp.sampling),
-        elicitation: handling(mcp.elicitation),
-        prompts: handling(mcp.prompts),
-        completion: handling(mcp.completion),
-    }
-}
-
-/// Compiles the handling of a kind of request.
-pub(super) const fn handling(raw: raw::Judgement) -> Handling {
-    match raw {
-        raw::Judgement::Allow => Handling::Allow,
-        raw::Judgement::Audit => Handling::Audit,
-        raw::Judgement::Block => Handling::Block,
+        sampling: mcp.sampling,
+        elicitation: mcp.elicitation,
+        prompts: mcp.prompts,
+        completion: mcp.completion,
     }
 }
 
@@ -288,18 +252,7 @@ pub(super) fn approvals(raw: &raw::Approvals, findings: &mut Vec<Finding>) -> Ap
     Approvals {
         required_for: severity(raw.required_for),
         timeout,
-        on_timeout: match raw.on_timeout {
-            raw::OnTimeout::Deny => OnTimeout::Deny,
-            raw::OnTimeout::Allow => OnTimeout::Allow,
-        },
-    }
-}
-
-/// Compiles `mcp.registry`, as far as it concerns pins.
-pub(super) const fn first_use(raw: &raw::Registry) -> FirstUse {
-    match raw.pin_on_first_use {
-        true => FirstUse::Pin,
-        false => FirstUse::Record,
+        on_timeout: raw.on_timeout,
     }
 }
 
@@ -325,19 +278,5 @@ pub(super) const fn severity(raw: Level) -> Severity {
         Level::Medium => Severity::Medium,
         Level::High => Severity::High,
         Level::Critical => Severity::Critical,
-    }
-}
-
-const fn category(raw: raw::Attack) -> Category {
-    match raw {
-        raw::Attack::CredentialTheft => Category::CredentialTheft,
-        raw::Attack::Exfiltration => Category::Exfiltration,
-        raw::Attack::HiddenInstructions => Category::HiddenInstructions,
-        raw::Attack::ShellInjection => Category::ShellInjection,
-        raw::Attack::PathTraversal => Category::PathTraversal,
-        raw::Attack::CrossToolOverride => Category::CrossToolOverride,
-        raw::Attack::StealthInstruction => Category::StealthInstruction,
-        raw::Attack::Secret => Category::Secret,
-        raw::Attack::Custom => Category::Custom,
     }
 }

@@ -1,6 +1,5 @@
 //! The raw mirror to [`Policy`] and [`Settings`]: what keys mean together.
 
-mod arguments;
 mod bypass;
 mod cross_server;
 mod discovery;
@@ -18,9 +17,7 @@ mod storage;
 use std::path::PathBuf;
 
 use mcpmon_model::NameGlob;
-use mcpmon_policy::{
-    ExecPolicy, Gate, LaunchPatterns, Mode, OnChange, Pinning, Policy, ServerPolicy, Unwrapped,
-};
+use mcpmon_policy::{FirstUse, LaunchPatterns, Pinning, Policy, ServerPolicy};
 
 use super::{
     load::KeyPath,
@@ -70,10 +67,7 @@ pub(super) fn compile(config: &raw::Config) -> Compiled {
     let server_policy = server_policy(&config.mcp);
     let network = network::compile(&config.network, bypass::compile(config), &mut findings);
     let policy = Policy {
-        mode: match config.mode {
-            raw::Mode::Enforce => Mode::Enforce,
-            raw::Mode::Observe => Mode::Observe,
-        },
+        mode: config.mode,
         servers,
         server_policy,
         network,
@@ -88,10 +82,13 @@ pub(super) fn compile(config: &raw::Config) -> Compiled {
             ..pinning(&config.mcp.version_pinning)
         },
         definition_pinning: pinning(&config.mcp.version_pinning),
-        first_use: inspection::first_use(&config.mcp.registry),
+        first_use: match config.mcp.registry.pin_on_first_use {
+            true => FirstUse::Pin,
+            false => FirstUse::Record,
+        },
         inspection: inspection::detection(&config.mcp.detection, &mut findings),
-        outputs: inspection::outputs(&config.mcp.output_inspection),
-        arguments: arguments::compile(&config.mcp.argument_inspection),
+        outputs: config.mcp.output_inspection,
+        arguments: config.mcp.argument_inspection,
         suppressions: inspection::suppressions(&config.mcp, &mut findings),
         requests: inspection::requests(&config.mcp),
         rules: rules::compile(&config.mcp, &mut findings),
@@ -99,17 +96,7 @@ pub(super) fn compile(config: &raw::Config) -> Compiled {
         approvals: inspection::approvals(&config.mcp.approvals, &mut findings),
         fail_closed: config.mcp.enforce_policy && config.mcp.fail_closed,
         name_similarity: inspection::name_similarity(&config.mcp.cross_server.shadow_tool, &mut findings),
-        exec: ExecPolicy {
-            gate: match config.exec.gate {
-                raw::Gate::Auto => Gate::Auto,
-                raw::Gate::Off => Gate::Off,
-            },
-            unwrapped: match config.exec.unwrapped {
-                raw::Unwrapped::Allow => Unwrapped::Allow,
-                raw::Unwrapped::Alert => Unwrapped::Alert,
-                raw::Unwrapped::Deny => Unwrapped::Deny,
-            },
-        },
+        exec: config.exec,
         guard: guard::guard(&config.mcp.config_guard, &mut findings),
         cross_server: cross_server::rules(&config.mcp.cross_server, &mut findings),
         categories: cross_server::categories(&config.mcp, &mut findings),
@@ -142,11 +129,7 @@ fn server_policy(mcp: &raw::Mcp) -> ServerPolicy {
 const fn pinning(raw: &raw::VersionPinning) -> Pinning {
     Pinning {
         enabled: raw.enabled,
-        on_change: match raw.on_change {
-            raw::OnChange::Block => OnChange::Block,
-            raw::OnChange::Alert => OnChange::Alert,
-            raw::OnChange::Allow => OnChange::Allow,
-        },
+        on_change: raw.on_change,
         auto_trust_first: raw.auto_trust_first,
     }
 }

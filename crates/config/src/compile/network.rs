@@ -57,10 +57,7 @@ fn deny(raw: &raw::Deny) -> NetworkRule {
     NetworkRule {
         name: raw.name.clone(),
         action: RuleAction::Deny,
-        scope: match raw.scope {
-            raw::Scope::Host => Scope::Host,
-            raw::Scope::Agents => Scope::Agents,
-        },
+        scope: raw.scope,
         hosts: raw.hosts.iter().map(|host| host.0.clone()).collect(),
         cidrs: raw.cidrs.iter().map(|range| range.0).collect(),
         ports: raw.ports.iter().map(|port| port.0).collect(),

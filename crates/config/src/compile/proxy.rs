@@ -6,7 +6,7 @@ use std::{
     path::PathBuf,
 };
 
-use mcpmon_policy::RemoteHost;
+use mcpmon_policy::{ProxyMode, RemoteHost};
 
 use super::Finding;
 use crate::{
@@ -41,7 +41,7 @@ pub(super) fn compile(raw: &raw::Proxy, findings: &mut Vec<Finding>) -> Option<P
         findings.push(Finding::new(section.key("listen"), message));
     }
     let providers = providers(raw, &section.key("providers"), findings);
-    (raw.mode != raw::ProxyMode::Disabled).then_some(ProxySettings {
+    (raw.mode != ProxyMode::Disabled).then_some(ProxySettings {
         listen,
         listen_unix,
         token_file,

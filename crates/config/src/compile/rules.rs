@@ -31,7 +31,7 @@ pub(super) fn compile(mcp: &raw::Mcp, findings: &mut Vec<Finding>) -> Rules {
     };
     let rules = Rules {
         tools: compiler.tools(mcp, &section),
-        default: decision(mcp.defaults.decision),
+        default: mcp.defaults.decision,
         blocked_tools: compiler.names(
             &mcp.blocked_tools,
             &section.key("blocked_tools"),
@@ -194,7 +194,7 @@ impl Compiler<'_> {
             tool,
             server,
             arguments,
-            decision: decision(raw.decision),
+            decision: raw.decision,
             reason: sentence(&raw.reason),
         })
     }
@@ -227,7 +227,7 @@ impl Compiler<'_> {
             uri: self.optional(given.uri_pattern.as_ref(), &at.key("uri_pattern"), UriGlob::new),
             regex: self.regex(given.uri_regex.as_ref(), at.key("uri_regex")),
             scheme,
-            decision: decision(raw.decision),
+            decision: raw.decision,
             reason: sentence(&raw.reason),
         })
     }
@@ -256,7 +256,7 @@ impl Compiler<'_> {
                 format!("{min} is more than `max`, {max}: no value would be within"),
             );
         }
-        if raw.decision == raw::Decision::Allow {
+        if raw.decision == Decision::Allow {
             self.wrong(
                 path.key("decision"),
                 "a limit that allows what is outside of it limits nothing: expected `AUDIT` or `BLOCK`",
@@ -269,7 +269,7 @@ impl Compiler<'_> {
             argument,
             min,
             max,
-            decision: decision(raw.decision),
+            decision: raw.decision,
             reason: sentence(&raw.reason),
         })
     }
@@ -282,14 +282,6 @@ impl Compiler<'_> {
                 self.take(number, path)
             }
         }
-    }
-}
-
-const fn decision(raw: raw::Decision) -> Decision {
-    match raw {
-        raw::Decision::Allow => Decision::Allow,
-        raw::Decision::Audit => Decision::Audit,
-        raw::Decision::Block => Decision::Block,
     }
 }
 

@@ -3,13 +3,10 @@
 use std::collections::BTreeMap;
 
 use mcpmon_model::ServerType;
-use mcpmon_policy::{Egress, EgressDefault, ProcessAccess, Server, Transport};
+use mcpmon_policy::{Egress, EgressDefault, Server, Transport};
 
 use super::{Finding, globs};
-use crate::{
-    load::KeyPath,
-    raw::{self, ServerKind},
-};
+use crate::{load::KeyPath, raw};
 
 /// Compiles `mcp.servers`.
 pub(super) fn compile(raw: &[raw::Server], findings: &mut Vec<Finding>) -> Vec<Server> {
@@ -33,30 +30,25 @@ pub(super) fn compile(raw: &[raw::Server], findings: &mut Vec<Finding>) -> Vec<S
 
 fn server(raw: &raw::Server, path: &KeyPath, findings: &mut Vec<Finding>) -> Option<Server> {
     let transport = match kind(raw, path, findings)? {
-        ServerKind::Stdio => stdio(raw, path, findings),
-        ServerKind::Http => remote(raw, ServerType::Http, path, findings),
-        ServerKind::Sse => remote(raw, ServerType::Sse, path, findings),
+        ServerType::Stdio => stdio(raw, path, findings),
+        kind @ (ServerType::Http | ServerType::Sse) => remote(raw, kind, path, findings),
     };
     Some(Server {
         id: raw.id.0.clone(),
         transport: transport?,
         env_allow: globs(&raw.env_allow),
         env_deny: globs(&raw.env_deny),
-        processes: raw
-            .sandbox
-            .as_ref()
-            .and_then(|sandbox| sandbox.processes)
-            .map(processes),
+        processes: raw.sandbox.as_ref().and_then(|sandbox| sandbox.processes),
         egress: raw.egress.as_ref().and_then(egress),
     })
 }
 
 /// The type as written, or as `command` and `url` imply it.
-fn kind(raw: &raw::Server, path: &KeyPath, findings: &mut Vec<Finding>) -> Option<ServerKind> {
+fn kind(raw: &raw::Server, path: &KeyPath, findings: &mut Vec<Finding>) -> Option<ServerType> {
     let message = match (raw.kind, &raw.command, &raw.url) {
         (Some(kind), _, _) => return Some(kind),
-        (None, Some(_), None) => return Some(ServerKind::Stdio),
-        (None, None, Some(_)) => return Some(ServerKind::Http),
+        (None, Some(_), None) => return Some(ServerType::Stdio),
+        (None, None, Some(_)) => return Some(ServerType::Http),
         (None, None, None) => "a server needs a `command` (stdio) or a `url` (http, sse)",
         (None, Some(_), Some(_)) => {
             "a server has either a `command` (stdio) or a `url` (http, sse), not both"
@@ -134,19 +126,9 @@ fn remote(
     })
 }
 
-const fn processes(raw: raw::Processes) -> ProcessAccess {
-    match raw {
-        raw::Processes::Own => ProcessAccess::Own,
-        raw::Processes::Any => ProcessAccess::Any,
-    }
-}
-
 fn egress(raw: &raw::Egress) -> Option<Egress> {
     let egress = Egress {
-        default: match raw.default {
-            raw::EgressDefault::Allow => EgressDefault::Allow,
-            raw::EgressDefault::Deny => EgressDefault::Deny,
-        },
+        default: raw.default,
         allow: raw.allow.iter().map(|endpoint| endpoint.0.clone()).collect(),
         deny: raw.deny.iter().map(|endpoint| endpoint.0.clone()).collect(),
     };

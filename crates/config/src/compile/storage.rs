@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use mcpmon_policy::ProxyMode;
+
 use super::Finding;
 use crate::{load::KeyPath, raw, settings::BodyStorageSettings};
 
@@ -27,7 +29,7 @@ pub(super) fn compile(config: &raw::Config, findings: &mut Vec<Finding>) -> Opti
         let message = "no body would be kept: expected a duration over 0, for example `7d`";
         findings.push(Finding::new(section.key("retention"), message));
     }
-    let is_wanted = raw.store_bodies || config.proxy.mode == raw::ProxyMode::McpOnly;
+    let is_wanted = raw.store_bodies || config.proxy.mode == ProxyMode::McpOnly;
     is_wanted.then_some(BodyStorageSettings {
         key_file,
         max_body: usize::try_from(max_body.min(LARGEST)).unwrap_or(usize::MAX),

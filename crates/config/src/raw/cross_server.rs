@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use mcpmon_model::ToolCategory;
+use mcpmon_policy::{Classifier, CrossServerDecision};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -39,30 +41,6 @@ impl Default for CrossServer {
             cross_server_flow: CrossServerFlow::default(),
         }
     }
-}
-
-/// The effect of a cross-server rule that matches.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum CrossServerDecision {
-    /// Records, and blocks where what was read is found in what is sent.
-    #[default]
-    Evidence,
-    /// Blocks.
-    Block,
-    /// Records.
-    Audit,
-}
-
-/// The source of a tool's category: reads, writes or sends.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Classifier {
-    /// Words, annotations and schema of its definition.
-    #[default]
-    Evidence,
-    /// The start of its name.
-    Names,
 }
 
 /// A tool that bears the name of another server's tool.
@@ -140,7 +118,7 @@ pub(crate) struct CrossServerFlow {
     /// The time after the read.
     pub(crate) window: Text<Lapse>,
     /// The categories of calls that count.
-    pub(crate) categories: Vec<Category>,
+    pub(crate) categories: Vec<ToolCategory>,
 }
 
 impl Default for CrossServerFlow {
@@ -149,25 +127,9 @@ impl Default for CrossServerFlow {
             enabled: true,
             same_turn_only: true,
             window: Text(Lapse(Duration::from_secs(30))),
-            categories: vec![Category::Write, Category::Send],
+            categories: vec![ToolCategory::Write, ToolCategory::Send],
         }
     }
-}
-
-/// The category of a tool.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Category {
-    /// Gets something.
-    Read,
-    /// Changes something.
-    Write,
-    /// Lets something out.
-    Send,
-    /// Runs something.
-    Compute,
-    /// Nobody knows.
-    Unknown,
 }
 
 /// Overrides of the classifier: globs over `TOOL` or `SERVER:TOOL`, by category.

@@ -1,5 +1,7 @@
 //! Inspection of definitions, results and arguments, and the effect of findings.
 
+use mcpmon_model::Category;
+use mcpmon_policy::{OnDetection, OnNewTool};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -40,7 +42,7 @@ pub(crate) struct Detection {
     /// Severity from which on `on_detection` holds; no less than `alert_threshold`.
     pub(crate) act_threshold: Level,
     /// The effect of a finding in a definition.
-    pub(crate) on_detection: OnDefinition,
+    pub(crate) on_detection: OnDetection,
     /// The effect of a tool that a pinned server did not list before.
     pub(crate) on_new_tool: OnNewTool,
 }
@@ -56,23 +58,10 @@ impl Default for Detection {
             custom_patterns: Vec::new(),
             alert_threshold: Level::Medium,
             act_threshold: Level::default(),
-            on_detection: OnDefinition::default(),
+            on_detection: OnDetection::default(),
             on_new_tool: OnNewTool::default(),
         }
     }
-}
-
-/// The effect of a tool that a pinned server did not list before.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum OnNewTool {
-    /// The tool is pinned like any other.
-    Allow,
-    /// The tool is reported, and pinned.
-    #[default]
-    Alert,
-    /// The tool is left out of `tools/list`, and cannot be called, until a person accepts it.
-    Hide,
 }
 
 /// Built-in patterns over tool definitions.
@@ -118,8 +107,8 @@ pub(crate) struct CustomPattern {
     /// Regular expression, without look-around.
     pub(crate) pattern: String,
     /// The kind of attack it finds.
-    #[serde(default)]
-    pub(crate) category: Attack,
+    #[serde(default = "custom")]
+    pub(crate) category: Category,
     /// The severity of its findings.
     #[serde(default)]
     pub(crate) severity: Level,
@@ -128,120 +117,8 @@ pub(crate) struct CustomPattern {
     pub(crate) description: String,
 }
 
-/// Kinds of attack.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Attack {
-    /// Asks for keys, tokens, passwords, or the files that hold them.
-    CredentialTheft,
-    /// Asks to send data elsewhere.
-    Exfiltration,
-    /// Instructions a person does not see or would not expect.
-    HiddenInstructions,
-    /// Commands where text belongs.
-    ShellInjection,
-    /// Paths that climb out of where they should be.
-    PathTraversal,
-    /// Instructions about other tools.
-    CrossToolOverride,
-    /// Instructions to keep something from the user.
-    StealthInstruction,
-    /// A secret in clear.
-    Secret,
-    /// Something of your own.
-    #[default]
-    Custom,
-}
-
-/// The effect of a finding in a tool definition.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum OnDefinition {
-    /// The finding is reported.
-    Alert,
-    /// The tool is left out of `tools/list`.
-    #[default]
-    Hide,
-    /// The whole server is blocked.
-    Block,
-}
-
-/// Inspection of results.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct OutputInspection {
-    /// True if results are inspected.
-    pub(crate) enabled: bool,
-    /// The effect of a finding.
-    pub(crate) on_detection: OnOutput,
-    /// The effect of a secret in a result or an error message.
-    pub(crate) secrets: OnOutputSecret,
-}
-
-impl Default for OutputInspection {
-    fn default() -> Self {
-        Self {
-            enabled: true,
-            on_detection: OnOutput::default(),
-            secrets: OnOutputSecret::default(),
-        }
-    }
-}
-
-/// The effect of a secret in a result.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum OnOutputSecret {
-    /// The secret is reported.
-    #[default]
-    Alert,
-    /// A placeholder takes its place before the client gets the result.
-    Redact,
-    /// The result is withheld.
-    Block,
-}
-
-/// The effect of a finding in a result.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum OnOutput {
-    /// The finding is reported.
-    Alert,
-    /// The result is withheld.
-    #[default]
-    Block,
-}
-
-/// Inspection of arguments: secrets and encoded blobs in values and keys.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct ArgumentInspection {
-    /// True if arguments are inspected.
-    pub(crate) enabled: bool,
-    /// The effect of a finding.
-    pub(crate) on_detection: OnArgument,
-}
-
-impl Default for ArgumentInspection {
-    fn default() -> Self {
-        Self {
-            enabled: true,
-            on_detection: OnArgument::default(),
-        }
-    }
-}
-
-/// The effect of a finding in an argument.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum OnArgument {
-    /// The finding is reported.
-    Alert,
-    /// The call is stopped.
-    #[default]
-    Block,
-    /// The call goes out without it.
-    Redact,
+const fn custom() -> Category {
+    Category::Custom
 }
 
 /// Protection of the files that configure agents and servers.

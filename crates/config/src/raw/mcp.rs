@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
+use mcpmon_policy::{ArgumentInspection, Handling, OnTimeout, OutputInspection};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
     Text,
     cross_server::{Categories, CrossServer},
-    inspection::{ArgumentInspection, ConfigGuard, Detection, Level, OutputInspection},
+    inspection::{ConfigGuard, Detection, Level},
     pinning::{RateLimits, Registry, VersionPinning},
     rules::{Defaults, ListMode, ResourceRule, Rule, Suppression, ToolMatch, ValueLimit},
     server::Server,
@@ -69,15 +70,15 @@ pub(crate) struct Mcp {
     /// Findings that are known and accepted.
     pub(crate) suppressions: Vec<Suppression>,
     /// LLM calls that a server asks for.
-    pub(crate) sampling: Judgement,
+    pub(crate) sampling: Handling,
     /// Questions a server asks the user; one for credentials is blocked whatever this says.
-    pub(crate) elicitation: Judgement,
+    pub(crate) elicitation: Handling,
     /// Prompts a server offers.
-    pub(crate) prompts: Judgement,
+    pub(crate) prompts: Handling,
     /// Completions a server offers.
-    pub(crate) completion: Judgement,
+    pub(crate) completion: Handling,
     /// An LLM's calls to tools that are no MCP tools.
-    pub(crate) native_tools: Judgement,
+    pub(crate) native_tools: Handling,
     /// Listing of declared HTTP servers.
     pub(crate) discovery: Discovery,
     /// The registry of tools.
@@ -115,11 +116,11 @@ impl Default for Mcp {
             argument_inspection: ArgumentInspection::default(),
             config_guard: ConfigGuard::default(),
             suppressions: Vec::new(),
-            sampling: Judgement::Block,
-            elicitation: Judgement::Audit,
-            prompts: Judgement::Audit,
-            completion: Judgement::Allow,
-            native_tools: Judgement::Allow,
+            sampling: Handling::Block,
+            elicitation: Handling::Audit,
+            prompts: Handling::Audit,
+            completion: Handling::Allow,
+            native_tools: Handling::Allow,
             discovery: Discovery::default(),
             registry: Registry::default(),
             limits: Limits::default(),
@@ -134,18 +135,6 @@ impl Default for Mcp {
 pub(crate) struct ServerGlob {
     /// Glob over server ids.
     pub(crate) id: String,
-}
-
-/// The handling of a kind of request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Judgement {
-    /// The request passes.
-    Allow,
-    /// The request passes and is recorded as notable.
-    Audit,
-    /// The request is stopped.
-    Block,
 }
 
 /// Listing of declared HTTP servers.
@@ -221,15 +210,4 @@ impl Default for Approvals {
             on_timeout: OnTimeout::default(),
         }
     }
-}
-
-/// The decision if no approval comes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum OnTimeout {
-    /// The call is stopped.
-    #[default]
-    Deny,
-    /// The call goes out.
-    Allow,
 }

@@ -4,7 +4,6 @@
 //! descriptions in `policies/schema.json`.
 
 mod cross_server;
-mod exec;
 mod format;
 mod inspection;
 mod mcp;
@@ -17,26 +16,21 @@ mod server;
 mod units;
 mod url;
 
+use mcpmon_policy::{ExecPolicy, Mode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::{
-    cross_server::{Category, Classifier, CrossServer, CrossServerDecision, ShadowTool},
-    exec::{Exec, Gate, Unwrapped},
+    cross_server::{CrossServer, ShadowTool},
     format::Text,
-    inspection::{
-        ArgumentInspection, Attack, ConfigGuard, CustomPattern, Detection, Level, OnArgument, OnDefinition,
-        OnNewTool, OnOutput, OnOutputSecret, OutputInspection,
-    },
-    mcp::{Approvals, Discovery, Judgement, Limits, Mcp, OnTimeout, ServerGlob},
-    network::{Deny, Network, ProxyBypass, Scope, Watch},
-    pinning::{OnChange, RateLimits, Registry, VersionPinning},
-    proxy::{DlpMode, Proxy, ProxyMode},
+    inspection::{ConfigGuard, CustomPattern, Detection, Level},
+    mcp::{Approvals, Discovery, Limits, Mcp, ServerGlob},
+    network::{Deny, Network, Watch},
+    pinning::{RateLimits, VersionPinning},
+    proxy::Proxy,
     record::Record,
-    rules::{
-        CallMatch, Decision, ListMode, Number, ResourceMatch, ResourceRule, Rule, ToolMatch, ValueLimit,
-    },
-    server::{Egress, EgressDefault, Processes, Server, ServerKind},
+    rules::{CallMatch, ListMode, Number, ResourceMatch, ResourceRule, Rule, ToolMatch, ValueLimit},
+    server::{Egress, Server},
     units::Lapse,
     url::HttpUrl,
 };
@@ -57,7 +51,7 @@ pub(crate) struct Config {
     /// Addresses that are watched or refused.
     pub(crate) network: Network,
     /// Starting of MCP servers.
-    pub(crate) exec: Exec,
+    pub(crate) exec: ExecPolicy,
     /// The MCP-over-HTTP and LLM proxies.
     pub(crate) proxy: Proxy,
     /// Data-loss prevention on the way to an LLM.
@@ -77,7 +71,7 @@ impl Default for Config {
             mode: Mode::default(),
             mcp: Mcp::default(),
             network: Network::default(),
-            exec: Exec::default(),
+            exec: ExecPolicy::default(),
             proxy: Proxy::default(),
             dlp: proxy::Dlp::default(),
             llm_storage: proxy::LlmStorage::default(),
@@ -85,15 +79,4 @@ impl Default for Config {
             metrics: record::Metrics::default(),
         }
     }
-}
-
-/// The mode: verdicts are applied, or only recorded.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Mode {
-    /// Blocks block.
-    #[default]
-    Enforce,
-    /// Every block becomes an audit, marked `would_block`.
-    Observe,
 }

@@ -1,6 +1,6 @@
 //! The `network` section.
 
-use mcpmon_policy::{Cidr, DEFAULT_RESOLVE_INTERVAL, HostName};
+use mcpmon_policy::{Cidr, DEFAULT_RESOLVE_INTERVAL, HostName, OnBypass, Scope};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -25,7 +25,7 @@ pub(crate) struct Network {
     /// The interval at which host names are resolved again.
     pub(crate) resolve_interval: Text<Lapse>,
     /// The treatment of an agent in a proxied session that connects to a model host itself.
-    pub(crate) proxy_bypass: ProxyBypass,
+    pub(crate) proxy_bypass: OnBypass,
 }
 
 impl Default for Network {
@@ -36,7 +36,7 @@ impl Default for Network {
             deny: Vec::new(),
             agents: Vec::new(),
             resolve_interval: Text(Lapse(DEFAULT_RESOLVE_INTERVAL)),
-            proxy_bypass: ProxyBypass::default(),
+            proxy_bypass: OnBypass::default(),
         }
     }
 }
@@ -76,26 +76,4 @@ pub(crate) struct Deny {
     /// The processes whose connections are refused.
     #[serde(default)]
     pub(crate) scope: Scope,
-}
-
-/// The processes whose connections are refused.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Scope {
-    /// Those of every process of the host.
-    #[default]
-    Host,
-    /// Those of agents and whatever they start.
-    Agents,
-}
-
-/// The treatment of an agent that bypasses the LLM proxy.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum ProxyBypass {
-    /// Reported.
-    #[default]
-    Alert,
-    /// Refused.
-    Deny,
 }

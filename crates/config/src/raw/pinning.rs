@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use mcpmon_policy::OnChange;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -28,19 +29,6 @@ impl Default for VersionPinning {
             pin_binary: true,
         }
     }
-}
-
-/// The effect of a difference from a pin.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum OnChange {
-    /// The tool may not be called, the server may not start.
-    #[default]
-    Block,
-    /// The difference is reported.
-    Alert,
-    /// Nothing.
-    Allow,
 }
 
 /// The registry of tools.

@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use mcpmon_policy::{DlpMode, ProxyMode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -50,36 +51,12 @@ impl Default for Proxy {
     }
 }
 
-/// The mode of the LLM proxy.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum ProxyMode {
-    /// Judges tool calls and redacts secrets.
-    #[default]
-    Embedded,
-    /// Judges tool calls; no redaction, bodies are stored.
-    McpOnly,
-    /// Nothing.
-    Disabled,
-}
-
 /// Data-loss prevention on the way to an LLM.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Dlp {
     /// The treatment of secrets.
     pub(crate) mode: DlpMode,
-}
-
-/// The treatment of secrets on the way to an LLM.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum DlpMode {
-    /// The secrets are replaced.
-    #[default]
-    Redact,
-    /// Nothing.
-    Disabled,
 }
 
 /// Storage of LLM traffic.

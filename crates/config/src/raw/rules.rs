@@ -4,6 +4,7 @@ use std::{borrow::Cow, collections::BTreeMap, fmt};
 
 use jiff::civil::Date;
 use mcpmon_model::Digest;
+use mcpmon_policy::Decision;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, de};
 
@@ -20,19 +21,6 @@ pub(crate) enum ListMode {
     /// Neither.
     #[default]
     None,
-}
-
-/// The decision of a rule.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "UPPERCASE")]
-pub(crate) enum Decision {
-    /// Lets the call through.
-    Allow,
-    /// Lets it through and records it as notable.
-    #[default]
-    Audit,
-    /// Stops it.
-    Block,
 }
 
 /// Tools, by server and name.

@@ -1,7 +1,7 @@
 //! `mcp.servers`.
 
-use mcpmon_model::{Digest, ServerId};
-use mcpmon_policy::Endpoint;
+use mcpmon_model::{Digest, ServerId, ServerType};
+use mcpmon_policy::{EgressDefault, Endpoint, ProcessAccess};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +15,7 @@ pub(crate) struct Server {
     pub(crate) id: Text<ServerId>,
     /// The way it is reached; `stdio` where only `command` is given, `http` where only `url` is.
     #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
-    pub(crate) kind: Option<ServerKind>,
+    pub(crate) kind: Option<ServerType>,
     /// Program, as a client starts it (stdio).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) command: Option<String>,
@@ -43,18 +43,6 @@ pub(crate) struct Server {
     pub(crate) tls_fingerprint: Option<Text<Digest>>,
 }
 
-/// The way a server is reached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum ServerKind {
-    /// Pipes of a child process.
-    Stdio,
-    /// Streamable HTTP.
-    Http,
-    /// HTTP with server-sent events, the older transport.
-    Sse,
-}
-
 /// The resources of this host that a server's processes may reach.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -62,17 +50,7 @@ pub(crate) struct Sandbox {
     /// The processes they may trace, read the memory and open the descriptors of: those of the server, unless
     /// its program makes a sandbox itself (`podman`, `bwrap`).
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) processes: Option<Processes>,
-}
-
-/// The processes a server may reach into.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Processes {
-    /// Those that it started. It can neither use `sudo` nor mount file systems.
-    Own,
-    /// Every process that its user may.
-    Any,
+    pub(crate) processes: Option<ProcessAccess>,
 }
 
 /// The destinations of a server's process tree: `deny` wins over `allow`, both over `default`.
@@ -85,15 +63,4 @@ pub(crate) struct Egress {
     pub(crate) allow: Vec<Text<Endpoint>>,
     /// Refused destinations, in the same forms.
     pub(crate) deny: Vec<Text<Endpoint>>,
-}
-
-/// The decision if no entry matches.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum EgressDefault {
-    /// Let through.
-    #[default]
-    Allow,
-    /// Refuse.
-    Deny,
 }

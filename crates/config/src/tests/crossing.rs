@@ -149,7 +149,7 @@ fn an_unknown_category_is_named() {
      1 | mcp: {cross_server: {decision: deny, cross_server_flow: {categories: [wriet]}}, categories: {sne
        |                                ^^^^
 
-    mcpmon.yaml:1:71: mcp.cross_server.cross_server_flow.categories[0]: unknown value `wriet`: expected `read`, `write`, `send`, `compute` or `unknown`; did you mean `write`?
+    mcpmon.yaml:1:71: mcp.cross_server.cross_server_flow.categories[0]: unknown value `wriet`: expected `unknown`, `read`, `write`, `compute` or `send`; did you mean `write`?
        |
      1 | mcp: {cross_server: {decision: deny, cross_server_flow: {categories: [wriet]}}, categories: {sne
        |                                                                       ^^^^^

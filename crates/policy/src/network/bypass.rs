@@ -2,6 +2,9 @@
 
 use std::net::IpAddr;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use super::HostName;
 
 /// `network.proxy_bypass`, and the hosts it is about.
@@ -14,7 +17,8 @@ pub struct Bypass {
 }
 
 /// The effect on a connection to a model that bypasses the proxy.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum OnBypass {
     /// The connection is reported.
     #[default]

@@ -1,5 +1,8 @@
 //! Addresses: what is watched and refused, as configured.
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 mod bypass;
 pub mod table;
 
@@ -60,13 +63,14 @@ pub enum RuleAction {
     Deny,
 }
 
-/// For whom a refusal holds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+/// The processes whose connections are refused.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum Scope {
-    /// Every process of the host.
+    /// Those of every process of the host.
     #[default]
     Host,
-    /// Agents, and whatever they start.
+    /// Those of agents and whatever they start.
     Agents,
 }
 

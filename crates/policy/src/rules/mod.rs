@@ -10,6 +10,8 @@ pub use names::{SpellingGlob, Spellings};
 pub use pattern::{PathGlob, Pattern, PatternError};
 
 use mcpmon_model::{Decimal, Digest, NameGlob};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 /// Lists and rules over calls and resources.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -33,7 +35,8 @@ pub struct Rules {
 }
 
 /// The decision of a rule.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "UPPERCASE")]
 pub enum Decision {
     /// Lets it through.
     Allow,
