@@ -141,17 +141,63 @@ impl PinPart {
     }
 }
 
-/// The kinds of events, each with its own fields.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "type")]
-#[expect(
-    missing_docs,
-    reason = "field names are the documented interface, see docs/events.md"
-)]
-pub enum EventKind {
+/// Declares every type of event once: its priority, its name, and its kind with the fields. The documentation of the
+/// fields is docs/events.md.
+macro_rules! event_types {
+    ($($(#[$doc:meta])* $priority:ident $name:literal: $kind:ident { $($fields:tt)* })*) => {
+        /// The type of an event.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum EventType {
+            $($(#[$doc])* $kind,)*
+        }
+
+        impl EventType {
+            /// Every type, in the order of the table.
+            pub const ALL: &[Self] = &[$(Self::$kind),*];
+
+            /// Returns the name in the `type` field.
+            #[must_use]
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$kind => $name,)*
+                }
+            }
+
+            /// Returns the share of a queue that events of this type may fill.
+            #[must_use]
+            pub const fn priority(self) -> EventPriority {
+                match self {
+                    $(Self::$kind => EventPriority::$priority,)*
+                }
+            }
+        }
+
+        /// The kinds of events, each with its own fields.
+        #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(tag = "type")]
+        #[expect(
+            missing_docs,
+            reason = "field names are the documented interface, see docs/events.md"
+        )]
+        pub enum EventKind {
+            $($(#[$doc])* #[serde(rename = $name)] $kind { $($fields)* },)*
+        }
+
+        impl EventKind {
+            /// Returns the type of this kind.
+            #[must_use]
+            pub const fn event_type(&self) -> EventType {
+                match self {
+                    $(Self::$kind { .. } => EventType::$kind,)*
+                }
+            }
+        }
+    };
+}
+
+event_types! {
     /// A server launch was seen and its serving process identified.
-    #[serde(rename = "mcp_server_started")]
-    ServerStarted {
+    Ordinary "mcp_server_started": ServerStarted {
         command: String,
         args: Vec<String>,
         wrapped: bool,
@@ -180,19 +226,17 @@ pub enum EventKind {
         /// Names of the environment variables it started with, never their values.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         environment: Vec<String>,
-    },
+    }
     /// The serving process ended.
-    #[serde(rename = "mcp_server_exited")]
-    ServerExited {
+    Ordinary "mcp_server_exited": ServerExited {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         exit_status: Option<i32>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         signal: Option<i32>,
         duration_ms: u64,
-    },
+    }
     /// A part of the server differs from its pin.
-    #[serde(rename = "mcp_server_binary_mismatch")]
-    BinaryMismatch {
+    Critical "mcp_server_binary_mismatch": BinaryMismatch {
         #[serde(serialize_with = "lossy")]
         path: PathBuf,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -203,13 +247,11 @@ pub enum EventKind {
         /// Files of a package that changed, at most 20.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         changed_files: Vec<String>,
-    },
+    }
     /// A server was refused before or at its start.
-    #[serde(rename = "mcp_server_denied")]
-    ServerDenied { cause: String },
+    Critical "mcp_server_denied": ServerDenied { cause: String }
     /// A connection that concerns MCP.
-    #[serde(rename = "mcp_network_connection")]
-    NetworkConnection {
+    Bulk "mcp_network_connection": NetworkConnection {
         remote_addr: SocketAddr,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         remote_name: Option<String>,
@@ -226,29 +268,26 @@ pub enum EventKind {
         /// The number of occurrences that this event stands for.
         #[serde(default = "one", skip_serializing_if = "is_one")]
         count: u64,
-    },
+    }
     /// The kernel saw a server that no wrapper started.
-    #[serde(rename = "mcp_server_unwrapped")]
-    ServerUnwrapped {
+    Ordinary "mcp_server_unwrapped": ServerUnwrapped {
         command: String,
         /// Command names from the launcher up.
         parent_chain: Vec<String>,
         matched_pattern: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         config_source: Option<String>,
-    },
+    }
     /// A server's name is close to a known one.
-    #[serde(rename = "mcp_server_name_similarity")]
-    NameSimilarity {
+    Ordinary "mcp_server_name_similarity": NameSimilarity {
         similar_to: String,
         /// From 0 to 1000, thousandths.
         score: u16,
         /// The comparison that found it.
         method: String,
-    },
+    }
     /// A definition was listed.
-    #[serde(rename = "mcp_tool_seen")]
-    ToolSeen {
+    Bulk "mcp_tool_seen": ToolSeen {
         /// The kind of definition; `tool_name` is its name, whatever the kind.
         #[serde(default = "tool")]
         definition: DefinitionKind,
@@ -262,10 +301,9 @@ pub enum EventKind {
         detections: Vec<Finding>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         max_severity: Option<Severity>,
-    },
+    }
     /// A definition differs from its pin.
-    #[serde(rename = "mcp_tool_changed")]
-    ToolChanged {
+    Critical "mcp_tool_changed": ToolChanged {
         /// The kind of definition; `tool_name` is its name, whatever the kind.
         #[serde(default = "tool")]
         definition: DefinitionKind,
@@ -279,10 +317,9 @@ pub enum EventKind {
         renamed_from: Option<String>,
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         detections: Vec<Finding>,
-    },
+    }
     /// Something that was inspected matched.
-    #[serde(rename = "mcp_detection")]
-    Detection {
+    Ordinary "mcp_detection": Detection {
         subject: Subject,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tool_name: Option<String>,
@@ -290,10 +327,9 @@ pub enum EventKind {
         /// The number of occurrences that this event stands for.
         #[serde(default = "one", skip_serializing_if = "is_one")]
         count: u64,
-    },
+    }
     /// A tool call was judged.
-    #[serde(rename = "mcp_tool_call_intercepted")]
-    ToolCallIntercepted {
+    Critical "mcp_tool_call_intercepted": ToolCallIntercepted {
         /// As its server knows it.
         tool_name: String,
         /// As the model knows it, where that is another name.
@@ -325,10 +361,9 @@ pub enum EventKind {
         /// User who asked, where the host knows and the process does not tell.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         client_uid: Option<u32>,
-    },
+    }
     /// A tool call went to its server.
-    #[serde(rename = "mcp_tool_called")]
-    ToolCalled {
+    Bulk "mcp_tool_called": ToolCalled {
         tool_name: String,
         jsonrpc_id: RequestId,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -341,10 +376,9 @@ pub enum EventKind {
         /// User who asked, where the host knows and the process does not tell.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         client_uid: Option<u32>,
-    },
+    }
     /// The answer to a tool call came back.
-    #[serde(rename = "mcp_tool_returned")]
-    ToolReturned {
+    Bulk "mcp_tool_returned": ToolReturned {
         tool_name: String,
         jsonrpc_id: RequestId,
         duration_us: u64,
@@ -353,10 +387,9 @@ pub enum EventKind {
         /// User who asked, where the host knows and the process does not tell.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         client_uid: Option<u32>,
-    },
+    }
     /// A result was scanned and matched.
-    #[serde(rename = "mcp_output_inspection")]
-    OutputInspection {
+    Critical "mcp_output_inspection": OutputInspection {
         tool_name: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         jsonrpc_id: Option<RequestId>,
@@ -364,96 +397,96 @@ pub enum EventKind {
         /// The number of results that this event stands for.
         #[serde(default = "one", skip_serializing_if = "is_one")]
         count: u64,
-    },
+    }
     /// A resource was to be read.
-    #[serde(rename = "mcp_resource_read")]
-    ResourceRead { uri: String },
+    Ordinary "mcp_resource_read": ResourceRead { uri: String }
     /// Sampling, elicitation, a prompt or a completion was judged.
-    #[serde(rename = "mcp_request_judged")]
-    RequestJudged {
+    Ordinary "mcp_request_judged": RequestJudged {
         method: String,
         summary: String,
         /// The number of occurrences that this event stands for.
         #[serde(default = "one", skip_serializing_if = "is_one")]
         count: u64,
-    },
+    }
     /// Secrets were replaced in a request to a model.
-    #[serde(rename = "mcp_dlp_redaction")]
-    DlpRedaction {
+    Ordinary "mcp_dlp_redaction": DlpRedaction {
         dialect: Dialect,
         request_id: String,
         /// The kind of secrets.
         kind: String,
         count: u64,
-    },
+    }
     /// An agent dialled a model's host itself while a proxy is there for its session.
-    #[serde(rename = "mcp_proxy_bypass")]
-    ProxyBypass {
+    Critical "mcp_proxy_bypass": ProxyBypass {
         remote_addr: SocketAddr,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         remote_name: Option<String>,
         /// The number of connections that this event stands for.
         #[serde(default = "one", skip_serializing_if = "is_one")]
         count: u64,
-    },
+    }
     /// A declared server that is reached over the network gave no answer.
-    #[serde(rename = "mcp_discovery_failed")]
-    DiscoveryFailed { url: String, cause: String },
+    Ordinary "mcp_discovery_failed": DiscoveryFailed { url: String, cause: String }
     /// A declared server has another certificate than the one that is pinned; nothing was said to it.
-    #[serde(rename = "mcp_tls_mismatch")]
-    TlsMismatch {
+    Critical "mcp_tls_mismatch": TlsMismatch {
         url: String,
         expected: Digest,
         actual: Digest,
-    },
+    }
     /// An approval was asked for, given, refused, or did not come.
-    #[serde(rename = "mcp_approval")]
-    Approval {
+    Critical "mcp_approval": Approval {
         subject: String,
         by: String,
         state: ApprovalState,
-    },
+    }
     /// The kill switch was set or lifted.
-    #[serde(rename = "mcp_kill")]
-    Kill {
+    Critical "mcp_kill": Kill {
         /// A session's id, or `host`.
         scope: String,
         by: String,
         state: KillState,
-    },
+    }
     /// A rule over the calls to several servers matched.
-    #[serde(rename = "mcp_cross_server_blocked")]
-    CrossServerBlocked {
+    Critical "mcp_cross_server_blocked": CrossServerBlocked {
         blocked_tool_name: String,
         related_calls: Vec<RelatedCall>,
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         evidence: Vec<Evidence>,
-    },
+    }
     /// A policy took effect.
-    #[serde(rename = "policy_loaded")]
-    PolicyLoaded {
+    Ordinary "policy_loaded": PolicyLoaded {
         path: String,
         hash: Digest,
         /// Rules of the policy before that this one lacks.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         lost: Vec<String>,
-    },
+    }
     /// A policy was refused; the one before stays in force.
-    #[serde(rename = "policy_rejected")]
-    PolicyRejected { path: String, errors: Vec<String> },
+    Ordinary "policy_rejected": PolicyRejected { path: String, errors: Vec<String> }
     /// A self-test failed, or a part of the enforcement is missing.
-    #[serde(rename = "mcp_enforcement_degraded")]
-    EnforcementDegraded { component: String, cause: String },
+    Critical "mcp_enforcement_degraded": EnforcementDegraded { component: String, cause: String }
     /// The part works again.
-    #[serde(rename = "mcp_enforcement_restored")]
-    EnforcementRestored { component: String, cause: String },
+    Ordinary "mcp_enforcement_restored": EnforcementRestored { component: String, cause: String }
     /// Records were dropped.
-    #[serde(rename = "mcp_events_lost")]
-    EventsLost {
+    Ordinary "mcp_events_lost": EventsLost {
         #[serde(rename = "where")]
         place: String,
         count: u64,
-    },
+    }
+}
+
+/// The share of a bounded queue that events of a type may fill.
+///
+/// Events that any process can cause by the thousand must not push out a pin, or a report that something was refused or
+/// does not work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventPriority {
+    /// All but an eighth: connections and calls.
+    Bulk,
+    /// All but a sixteenth: other consequences of ordinary activity.
+    Ordinary,
+    /// All of it.
+    Critical,
 }
 
 const fn tool() -> DefinitionKind {
@@ -472,39 +505,10 @@ pub struct FieldChange {
 }
 
 impl EventKind {
-    /// The `type` field.
+    /// Returns the name in the `type` field.
     #[must_use]
     pub const fn name(&self) -> &'static str {
-        match self {
-            Self::ServerStarted { .. } => "mcp_server_started",
-            Self::ServerExited { .. } => "mcp_server_exited",
-            Self::BinaryMismatch { .. } => "mcp_server_binary_mismatch",
-            Self::ServerDenied { .. } => "mcp_server_denied",
-            Self::NetworkConnection { .. } => "mcp_network_connection",
-            Self::ServerUnwrapped { .. } => "mcp_server_unwrapped",
-            Self::NameSimilarity { .. } => "mcp_server_name_similarity",
-            Self::ToolSeen { .. } => "mcp_tool_seen",
-            Self::ToolChanged { .. } => "mcp_tool_changed",
-            Self::Detection { .. } => "mcp_detection",
-            Self::ToolCallIntercepted { .. } => "mcp_tool_call_intercepted",
-            Self::ToolCalled { .. } => "mcp_tool_called",
-            Self::ToolReturned { .. } => "mcp_tool_returned",
-            Self::OutputInspection { .. } => "mcp_output_inspection",
-            Self::ResourceRead { .. } => "mcp_resource_read",
-            Self::RequestJudged { .. } => "mcp_request_judged",
-            Self::DlpRedaction { .. } => "mcp_dlp_redaction",
-            Self::ProxyBypass { .. } => "mcp_proxy_bypass",
-            Self::DiscoveryFailed { .. } => "mcp_discovery_failed",
-            Self::TlsMismatch { .. } => "mcp_tls_mismatch",
-            Self::Approval { .. } => "mcp_approval",
-            Self::Kill { .. } => "mcp_kill",
-            Self::CrossServerBlocked { .. } => "mcp_cross_server_blocked",
-            Self::PolicyLoaded { .. } => "policy_loaded",
-            Self::PolicyRejected { .. } => "policy_rejected",
-            Self::EnforcementDegraded { .. } => "mcp_enforcement_degraded",
-            Self::EnforcementRestored { .. } => "mcp_enforcement_restored",
-            Self::EventsLost { .. } => "mcp_events_lost",
-        }
+        self.event_type().as_str()
     }
 }
 
@@ -558,6 +562,20 @@ mod tests {
     use std::{ffi::OsStr, os::unix::ffi::OsStrExt as _};
 
     use super::*;
+
+    #[test]
+    fn every_type_is_documented_and_nothing_else_is() {
+        let headings = include_str!("../../../docs/events.md").lines();
+        let headings = headings.filter_map(|line| line.strip_prefix("## "));
+        let mut documented: Vec<&str> = headings
+            .flat_map(|heading| heading.split(", "))
+            .filter(|name| name.contains('_'))
+            .collect();
+        let mut types: Vec<&str> = EventType::ALL.iter().map(|kind| kind.as_str()).collect();
+        documented.sort_unstable();
+        types.sort_unstable();
+        assert_eq!(documented, types);
+    }
 
     #[test]
     fn a_count_is_told_where_there_is_more_than_one() {

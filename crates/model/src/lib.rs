@@ -41,7 +41,8 @@ pub use decimal::{Decimal, ParseDecimalError};
 pub use definition::{Definition, DefinitionKey, DefinitionKind, DefinitionRecord};
 pub use digest::{Digest, ParseDigestError};
 pub use event::{
-    ContainerRef, Direction, Event, EventKind, FieldChange, PinPart, ProcessRef, ServerType, Transport,
+    ContainerRef, Direction, Event, EventKind, EventPriority, EventType, FieldChange, PinPart, ProcessRef,
+    ServerType, Transport,
 };
 pub use files::{LauncherFiles, Part, PinnedFile, PinnedPackage, ServerFiles, Writers};
 pub use finding::{BUILT_IN, Category, CustomPattern, Finding, Match, Standing, Subject};

@@ -1,6 +1,6 @@
 //! Server starts, each joined with its end and with the mismatches found at it.
 
-use mcpmon_model::EventKind;
+use mcpmon_model::{EventKind, EventType};
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::{
@@ -12,9 +12,9 @@ use super::{
 /// Mismatches shown with one start at most: there are three parts to a server.
 const MISMATCHES: u32 = 8;
 
-const STARTED: &str = "mcp_server_started";
-const EXITED: &str = "mcp_server_exited";
-const MISMATCH: &str = "mcp_server_binary_mismatch";
+const STARTED: &str = EventType::ServerStarted.as_str();
+const EXITED: &str = EventType::ServerExited.as_str();
+const MISMATCH: &str = EventType::BinaryMismatch.as_str();
 
 /// One start of a server.
 #[derive(Clone, Debug, PartialEq)]

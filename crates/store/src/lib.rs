@@ -59,7 +59,7 @@ pub use follow::Follow;
 pub use generation::Generation;
 pub use launches::{Ending, Launch};
 pub use location::StoreLocation;
-pub use names::{EVENT_TYPES, name, parse_name};
+pub use names::{name, parse_name};
 pub use outlets::{OutletSettings, WebhookSettings};
 pub use pins::{BinaryPin, REFUSED_SET};
 pub use places::{DAEMON_STORE, own_store, users_store};

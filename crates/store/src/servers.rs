@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use mcpmon_model::{Digest, EventKind, Layer, PinState, ServerId, ServerType, Timestamp};
+use mcpmon_model::{Digest, EventKind, EventType, Layer, PinState, ServerId, ServerType, Timestamp};
 use rusqlite::{Connection, Row, named_params, params};
 use serde_json::Value;
 
@@ -113,12 +113,12 @@ impl Touched {
 /// The type of a server that is spoken to as before Streamable HTTP: its events say so, its start does not.
 const SSE: &str = "sse";
 
-/// Names of the kinds from which a server's summary is made; parsing the others would cost more than writing them.
-const ABOUT_SERVERS: [&str; 4] = [
-    "mcp_server_started",
-    "mcp_server_exited",
-    "mcp_server_binary_mismatch",
-    "mcp_server_denied",
+/// The types from which a server's summary is made; parsing the others would cost more than writing them.
+const ABOUT_SERVERS: [EventType; 4] = [
+    EventType::ServerStarted,
+    EventType::ServerExited,
+    EventType::BinaryMismatch,
+    EventType::ServerDenied,
 ];
 
 /// Brings the summary of the event's server up to date.
@@ -140,14 +140,13 @@ pub(super) fn apply(
             server_type.filter(|server_type| *server_type == SSE),
         );
     }
-    match event.kind.as_str() {
-        // A frequent kind, and all it needs is two of its fields.
-        "mcp_network_connection" => {
-            touch(server, event, touched);
-            return Ok(());
-        }
-        kind if !ABOUT_SERVERS.contains(&kind) => return Ok(()),
-        _ => {}
+    let is_of = |kind: &EventType| event.kind == kind.as_str();
+    // A frequent type, and all it needs is two of its fields.
+    if is_of(&EventType::NetworkConnection) {
+        touch(server, event, touched);
+    }
+    if !ABOUT_SERVERS.iter().any(is_of) {
+        return Ok(());
     }
     match event.parse_kind() {
         Some(kind) => take_in(connection, server, event, kind, seq),
@@ -156,6 +155,10 @@ pub(super) fn apply(
 }
 
 /// Updates the summary of a server with an event.
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "called for the types in ABOUT_SERVERS alone"
+)]
 fn take_in(
     connection: &Connection,
     server: &str,
@@ -211,30 +214,7 @@ fn take_in(
         }
         EventKind::BinaryMismatch { .. } => mark(connection, server, event, Mark::Mismatch),
         EventKind::ServerDenied { .. } => mark(connection, server, event, Mark::Denied),
-        EventKind::NetworkConnection { .. }
-        | EventKind::ServerUnwrapped { .. }
-        | EventKind::NameSimilarity { .. }
-        | EventKind::ToolSeen { .. }
-        | EventKind::ToolChanged { .. }
-        | EventKind::Detection { .. }
-        | EventKind::ToolCallIntercepted { .. }
-        | EventKind::ToolCalled { .. }
-        | EventKind::ToolReturned { .. }
-        | EventKind::OutputInspection { .. }
-        | EventKind::ResourceRead { .. }
-        | EventKind::RequestJudged { .. }
-        | EventKind::DlpRedaction { .. }
-        | EventKind::ProxyBypass { .. }
-        | EventKind::DiscoveryFailed { .. }
-        | EventKind::TlsMismatch { .. }
-        | EventKind::Approval { .. }
-        | EventKind::Kill { .. }
-        | EventKind::CrossServerBlocked { .. }
-        | EventKind::PolicyLoaded { .. }
-        | EventKind::PolicyRejected { .. }
-        | EventKind::EnforcementDegraded { .. }
-        | EventKind::EnforcementRestored { .. }
-        | EventKind::EventsLost { .. } => Ok(()), // not among ABOUT_SERVERS
+        _ => Ok(()),
     }
 }
 
@@ -377,7 +357,7 @@ mod tests {
     fn every_kind_that_changes_a_summary_is_parsed() {
         for event in sample::every_kind() {
             let (_directory, store) = sample::store();
-            let name = event.kind.name();
+            let event_type = event.kind.event_type();
             let stored = StoredEvent::new(uuid::Uuid::nil(), "host", event);
             let kind = stored.parse_kind().unwrap();
             take_in(&store.connection, "a", &stored, kind, 1).unwrap();
@@ -389,7 +369,7 @@ mod tests {
                     |row| row.get(0),
                 )
                 .unwrap();
-            assert!(rows == 0 || ABOUT_SERVERS.contains(&name), "{name}");
+            assert!(rows == 0 || ABOUT_SERVERS.contains(&event_type), "{event_type:?}");
         }
     }
 

@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use mcpmon_config::{Argument, Connection, Profile, Provenance, SeenServer, Start, UsedTool};
 use mcpmon_detect::mask::MASK;
 use mcpmon_model::{
-    Action, DefinitionKind, DefinitionRecord, Digest, Direction, EventKind, ServerId, Severity, Timestamp,
+    Action, DefinitionKind, DefinitionRecord, Digest, Direction, EventKind, EventType, ServerId, Severity,
+    Timestamp,
 };
 use mcpmon_store::{Filter, QueryError, Reader, Selection, SessionSummary, StoredEvent};
 
@@ -18,14 +19,14 @@ const BATCH: u32 = 5_000;
 const STARTS: u32 = 1;
 
 /// Types that tell of use.
-const TYPES: [&str; 7] = [
-    "mcp_tool_seen",
-    "mcp_tool_called",
-    "mcp_tool_call_intercepted",
-    "mcp_server_started",
-    "mcp_server_denied",
-    "mcp_resource_read",
-    "mcp_request_judged",
+const TYPES: [EventType; 7] = [
+    EventType::ToolSeen,
+    EventType::ToolCalled,
+    EventType::ToolCallIntercepted,
+    EventType::ServerStarted,
+    EventType::ServerDenied,
+    EventType::ResourceRead,
+    EventType::RequestJudged,
 ];
 
 /// A profile, and whether it is all of the session.
@@ -47,7 +48,7 @@ pub fn draw(reader: &Reader, session: &SessionSummary) -> Result<Drawn, QueryErr
         sketch.server(id);
     }
     let filter = Filter {
-        types: TYPES.map(str::to_owned).to_vec(),
+        types: TYPES.map(|kind| kind.as_str().to_owned()).to_vec(),
         sessions: vec![session.id.clone()],
         ..Filter::default()
     };
@@ -116,7 +117,7 @@ fn connections(
     after: Timestamp,
 ) -> Result<(Vec<Connection>, bool), QueryError> {
     let filter = Filter {
-        types: vec!["mcp_network_connection".to_owned()],
+        types: vec![EventType::NetworkConnection.as_str().to_owned()],
         server: Some(server.as_str().to_owned()),
         since: Some(begin),
         until: Some(after),

@@ -2,16 +2,15 @@
 
 use mcpmon_model::{Digest, EventKind};
 use mcpmon_store::{StoredEvent, command_line};
+use serde_json::Value;
 
 use super::time;
 
 /// The kind's own fields as a person would tell them, and the reason behind.
 pub(super) fn summary(event: &StoredEvent) -> String {
-    let what = match event.parse_kind() {
-        Some(kind) => describe(kind),
-        // Of a later version.
-        None => serde_json::Value::Object(event.data.clone()).to_string(),
-    };
+    // A kind of a later version cannot be parsed.
+    let what = event.parse_kind().and_then(|kind| describe(kind, event));
+    let what = what.unwrap_or_else(|| Value::Object(event.data.clone()).to_string());
     match &event.reason {
         Some(reason) => format!("{what}: {reason}"),
         None => what,
@@ -44,8 +43,12 @@ pub(super) fn remote(name: Option<&str>, address: impl std::fmt::Display, count:
     }
 }
 
-fn describe(kind: EventKind) -> String {
-    match kind {
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "other kinds are described by their texts"
+)]
+fn describe(kind: EventKind, event: &StoredEvent) -> Option<String> {
+    let text = match kind {
         EventKind::ServerStarted { command, args, .. } => command_line(&command, &args),
         EventKind::ServerExited {
             exit_status,
@@ -75,7 +78,6 @@ fn describe(kind: EventKind) -> String {
                 part = part.as_str(),
             )
         }
-        EventKind::ServerDenied { cause } => cause,
         EventKind::NetworkConnection {
             remote_addr,
             remote_name,
@@ -138,7 +140,6 @@ fn describe(kind: EventKind) -> String {
                 .collect();
             format!("{tool_name}: {}{}", patterns.join(", "), times(count))
         }
-        EventKind::ResourceRead { uri } => uri,
         EventKind::RequestJudged {
             method,
             summary,
@@ -158,7 +159,6 @@ fn describe(kind: EventKind) -> String {
             remote_name,
             count,
         } => remote(remote_name.as_deref(), remote_addr, count),
-        EventKind::DiscoveryFailed { url, cause } => format!("{url}: {cause}"),
         EventKind::TlsMismatch {
             url,
             expected,
@@ -178,12 +178,17 @@ fn describe(kind: EventKind) -> String {
             ),
         },
         EventKind::PolicyRejected { path, errors } => format!("{path}: {}", errors.join("; ")),
-        EventKind::EnforcementDegraded { component, cause }
-        | EventKind::EnforcementRestored { component, cause } => {
-            format!("{component}: {cause}")
-        }
         EventKind::EventsLost { place, count } => format!("{count} lost in the {place}"),
-    }
+        _ => return texts(event),
+    };
+    Some(text)
+}
+
+/// Returns the texts among an event's own fields, in their order; `None` if there are none.
+fn texts(event: &StoredEvent) -> Option<String> {
+    let own = event.data.iter().filter(|(key, _)| *key != "remedy");
+    let texts: Vec<&str> = own.filter_map(|(_, value)| value.as_str()).collect();
+    (!texts.is_empty()).then(|| texts.join(": "))
 }
 
 fn short(hash: Option<Digest>) -> String {

@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use mcpmon_model::{Event, EventKind, Layer, Severity, Timestamp};
+use mcpmon_model::{Event, EventKind, EventType, Layer, Severity, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::{BodyKey, KeyError, Label, SealedBody};
@@ -29,8 +29,8 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// The name of this component in events.
 const COMPONENT: &str = "LLM body storage";
 /// Names of the events that say how it is.
-const DEGRADED: &str = "mcp_enforcement_degraded";
-const RESTORED: &str = "mcp_enforcement_restored";
+const DEGRADED: &str = EventType::EnforcementDegraded.as_str();
+const RESTORED: &str = EventType::EnforcementRestored.as_str();
 /// The number of them that are searched for the latest report.
 const LOOKED_AT: u32 = 200;
 

@@ -6,7 +6,7 @@ use std::{
     rc::Rc,
 };
 
-use mcpmon_model::{Action, Definition, Digest, Layer, RawJson, SessionId, Severity, Timestamp};
+use mcpmon_model::{Action, Definition, Digest, EventType, Layer, RawJson, SessionId, Severity, Timestamp};
 use rusqlite::Connection;
 use serde::de::IgnoredAny;
 use serde_json::Value;
@@ -16,9 +16,9 @@ use super::{
     query::{self, Position, Window},
 };
 
-const JUDGED: &str = "mcp_tool_call_intercepted";
-const CALLED: &str = "mcp_tool_called";
-const RETURNED: &str = "mcp_tool_returned";
+const JUDGED: &str = EventType::ToolCallIntercepted.as_str();
+const CALLED: &str = EventType::ToolCalled.as_str();
+const RETURNED: &str = EventType::ToolReturned.as_str();
 
 /// The time after an intent in which its call can come, nanoseconds: a person may be asked in between.
 pub const MAX_WAIT: i64 = 300 * 1_000_000_000;

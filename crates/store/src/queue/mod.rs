@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mcpmon_model::{Action, Event, EventKind, ProcessRef, RepeatedEvents, Severity};
+use mcpmon_model::{Action, Event, EventPriority, EventType, ProcessRef, RepeatedEvents, Severity};
 
 use super::{Entry, RecorderStatus, StoredEvent};
 
@@ -23,60 +23,12 @@ pub(super) const SOON: Duration = Duration::from_millis(5);
 /// Messages for which there is room while nothing happens.
 const SMALL: usize = 16;
 
-/// The quota of the queue that an event uses.
-///
-/// Events that any process can cause by the thousand must not push out a pin, or a report that something was
-/// refused or does not work.
-#[derive(Clone, Copy)]
-pub(super) enum Room {
-    /// All but an eighth: connections.
-    Bulk,
-    /// All but a sixteenth: what else comes of ordinary activity.
-    Ordinary,
-    /// All of it.
-    Critical,
-}
-
-impl Room {
-    pub(super) const fn of(kind: &EventKind) -> Self {
-        match kind {
-            EventKind::NetworkConnection { .. }
-            | EventKind::ToolCalled { .. }
-            | EventKind::ToolReturned { .. }
-            | EventKind::ToolSeen { .. } => Self::Bulk,
-            EventKind::ServerStarted { .. }
-            | EventKind::ServerExited { .. }
-            | EventKind::PolicyLoaded { .. }
-            | EventKind::PolicyRejected { .. }
-            | EventKind::EnforcementRestored { .. }
-            | EventKind::ServerUnwrapped { .. }
-            | EventKind::NameSimilarity { .. }
-            | EventKind::Detection { .. }
-            | EventKind::ResourceRead { .. }
-            | EventKind::RequestJudged { .. }
-            | EventKind::DlpRedaction { .. }
-            | EventKind::DiscoveryFailed { .. }
-            | EventKind::EventsLost { .. } => Self::Ordinary,
-            EventKind::BinaryMismatch { .. }
-            | EventKind::ToolChanged { .. }
-            | EventKind::ToolCallIntercepted { .. }
-            | EventKind::OutputInspection { .. }
-            | EventKind::ProxyBypass { .. }
-            | EventKind::TlsMismatch { .. }
-            | EventKind::Approval { .. }
-            | EventKind::Kill { .. }
-            | EventKind::CrossServerBlocked { .. }
-            | EventKind::ServerDenied { .. }
-            | EventKind::EnforcementDegraded { .. } => Self::Critical,
-        }
-    }
-
-    const fn limit(self, capacity: usize) -> usize {
-        match self {
-            Self::Bulk => capacity - capacity / 8,
-            Self::Ordinary => capacity - capacity / 16,
-            Self::Critical => capacity,
-        }
+/// Returns the number of entries up to which the queue takes in events of that priority.
+const fn limit(priority: EventPriority, capacity: usize) -> usize {
+    match priority {
+        EventPriority::Bulk => capacity - capacity / 8,
+        EventPriority::Ordinary => capacity - capacity / 16,
+        EventPriority::Critical => capacity,
     }
 }
 
@@ -216,23 +168,23 @@ impl Queue {
     /// Takes `event` in, or counts it as lost.
     pub(super) fn push_event(&self, event: Event, process: Option<Arc<ProcessRef>>) {
         let urgent = event.action == Action::Block || event.severity >= Severity::High;
-        let (kind, room) = (event.kind.name(), Room::of(&event.kind));
-        self.take_in(Message::Event(event, process), kind, room, urgent);
+        let kind = event.kind.event_type();
+        self.take_in(Message::Event(event, process), kind, urgent);
     }
 
     /// Takes in an event that the writer completes, or counts it as lost.
     pub(super) fn push_unworded(&self, unworded: Unworded) {
         let event = &unworded.event;
         let urgent = event.severity >= Severity::High;
-        let (kind, room) = (event.kind.name(), Room::of(&event.kind));
-        self.take_in(Message::Unworded(Box::new(unworded)), kind, room, urgent);
+        let kind = event.kind.event_type();
+        self.take_in(Message::Unworded(Box::new(unworded)), kind, urgent);
     }
 
     /// Takes in all of `retold`, or where there is no room for all as many as there is room for.
     pub(super) fn push_retold(&self, retold: RepeatedEvents, process: Option<Arc<ProcessRef>>) {
         let state = self.lock();
         let needed = retold.count().saturating_sub(1);
-        if state.has_room(Room::Bulk.limit(self.capacity).saturating_sub(needed)) {
+        if state.has_room(limit(EventPriority::Bulk, self.capacity).saturating_sub(needed)) {
             let urgent = retold.severity() >= Severity::High;
             return self.add(state, Message::RepeatedEvents(retold, process), urgent);
         }
@@ -243,19 +195,19 @@ impl Queue {
     }
 
     /// Takes in an event that is in the journal, or counts it as lost: then it is found there one day.
-    pub(super) fn push_kept(&self, event: StoredEvent, kind: &'static str, room: Room) {
-        self.take_in(Message::Kept(Box::new(event)), kind, room, true);
+    pub(super) fn push_kept(&self, event: StoredEvent, kind: EventType) {
+        self.take_in(Message::Kept(Box::new(event)), kind, true);
     }
 
     /// Takes in an event that has its identity, or counts it as lost.
-    pub(super) fn push_stored(&self, event: StoredEvent, kind: &'static str, room: Room) {
-        self.take_in(Message::Entry(Box::new(Entry::Event(event))), kind, room, true);
+    pub(super) fn push_stored(&self, event: StoredEvent, kind: EventType) {
+        self.take_in(Message::Entry(Box::new(Entry::Event(event))), kind, true);
     }
 
-    fn take_in(&self, message: Message, kind: &'static str, room: Room, urgent: bool) {
+    fn take_in(&self, message: Message, kind: EventType, urgent: bool) {
         let mut state = self.lock();
-        if !state.has_room(room.limit(self.capacity)) {
-            *state.overflow.entry(kind).or_default() += 1;
+        if !state.has_room(limit(kind.priority(), self.capacity)) {
+            *state.overflow.entry(kind.as_str()).or_default() += 1;
             state.lost += 1;
             return;
         }

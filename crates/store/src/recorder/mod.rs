@@ -14,7 +14,7 @@ use super::{
     Access, BinaryPin, DeclaredServer, Destination, Entry, Limits, OutletSettings, Store, StoreError,
     StoreLocation, StoredEvent,
     journal::Journal,
-    queue::{Queue, Refused, Room, Unworded},
+    queue::{Queue, Refused, Unworded},
     writer::Writer,
 };
 
@@ -236,16 +236,16 @@ impl Recorder {
     }
 
     fn push_block(&self, event: Event) {
-        let (kind, room) = (event.kind.name(), Room::of(&event.kind));
+        let kind = event.kind.event_type();
         let stored = StoredEvent::identified(&self.0.settings.host, event);
         match self.0.journal.keep(&stored) {
-            Ok(true) => self.0.queue.push_kept(stored, kind, room),
-            Ok(false) => self.0.queue.push_stored(stored, kind, room),
+            Ok(true) => self.0.queue.push_kept(stored, kind),
+            Ok(false) => self.0.queue.push_stored(stored, kind),
             Err(error) => {
                 self.0
                     .queue
                     .note_error(format!("the journal cannot be written: {error}"));
-                self.0.queue.push_stored(stored, kind, room);
+                self.0.queue.push_stored(stored, kind);
             }
         }
     }

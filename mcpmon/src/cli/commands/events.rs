@@ -1,8 +1,8 @@
 //! `mcpmon events`: everything recorded.
 
 use clap::{Args, builder::PossibleValuesParser};
-use mcpmon_model::{Action, Severity, Timestamp};
-use mcpmon_store::{EVENT_TYPES, Filter, Reader, StoredEvent};
+use mcpmon_model::{Action, EventType, Severity, Timestamp};
+use mcpmon_store::{Filter, Reader, StoredEvent};
 use uuid::Uuid;
 
 use crate::cli::{
@@ -32,7 +32,7 @@ pub(in crate::cli) struct Options {
     #[arg(long, value_name = "NAME")]
     tool: Option<String>,
     /// Of this type, such as mcp_server_started; may be given more than once
-    #[arg(long = "type", value_name = "TYPE", value_parser = PossibleValuesParser::new(EVENT_TYPES), hide_possible_values = true)]
+    #[arg(long = "type", value_name = "TYPE", value_parser = PossibleValuesParser::new(EventType::ALL.iter().map(|kind| kind.as_str())), hide_possible_values = true)]
     types: Vec<String>,
     /// With this action: allow, audit, would_block, block
     #[arg(long, value_parser = parse_action)]

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mcpmon_model::{Action, EventKind, Layer, Severity};
+use mcpmon_model::{Action, EventKind, EventType, Layer, Severity};
 use mcpmon_store::{Filter, Reader, SessionSummary, StoredEvent, json as form};
 use serde_json::{Map, Value, json};
 
@@ -70,14 +70,14 @@ pub(super) fn surroundings(reader: &Reader, events: &[StoredEvent]) -> Result<Ve
         return Ok(Vec::new());
     };
     let types = [
-        "mcp_server_started",
-        "mcp_network_connection",
-        "mcp_enforcement_degraded",
-        "mcp_enforcement_restored",
-        "mcp_events_lost",
+        EventType::ServerStarted,
+        EventType::NetworkConnection,
+        EventType::EnforcementDegraded,
+        EventType::EnforcementRestored,
+        EventType::EventsLost,
     ];
     let filter = Filter {
-        types: types.map(str::to_owned).to_vec(),
+        types: types.map(|kind| kind.as_str().to_owned()).to_vec(),
         since: Some(first.timestamp),
         until: Some(mcpmon_model::Timestamp(last.timestamp.0.saturating_add(1))),
         ..Filter::default()
@@ -194,29 +194,8 @@ impl Report {
                 time: form::rfc3339(event.timestamp),
                 what: format!("{}: {}", event.kind, summary::summary(event)),
             }),
-            Some(
-                EventKind::ToolCallIntercepted { .. }
-                | EventKind::ToolReturned { .. }
-                // What was found in a result is told by a detection each, too.
-                | EventKind::OutputInspection { .. }
-                | EventKind::ServerExited { .. }
-                | EventKind::BinaryMismatch { .. }
-                | EventKind::ServerDenied { .. }
-                | EventKind::ServerUnwrapped { .. }
-                | EventKind::NameSimilarity { .. }
-                | EventKind::ResourceRead { .. }
-                | EventKind::RequestJudged { .. }
-                | EventKind::DlpRedaction { .. }
-                | EventKind::ProxyBypass { .. }
-                | EventKind::DiscoveryFailed { .. }
-                | EventKind::TlsMismatch { .. }
-                | EventKind::Approval { .. }
-                | EventKind::Kill { .. }
-                | EventKind::CrossServerBlocked { .. }
-                | EventKind::PolicyLoaded { .. }
-                | EventKind::PolicyRejected { .. },
-            )
-            | None => {}
+            // The findings in a result have a detection each, too.
+            Some(_) | None => {}
         }
     }
 
