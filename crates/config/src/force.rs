@@ -1,4 +1,5 @@
-//! Keys that a file sets without effect in this version.
+//! The keys that a file sets without effect: another key switches them off, their day is over, or this version has no use for
+//! them yet.
 
 use std::{collections::BTreeSet, fmt};
 
@@ -12,7 +13,7 @@ use super::{
 /// A key that is set and has no effect.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NotInForce {
-    /// The key, `[]` standing for any element of a list: `mcp.servers[].env_deny`.
+    /// The key: `mcp.denied_servers`, `mcp.suppressions[0]`.
     pub key: String,
     /// The cause.
     pub cause: Cause,
@@ -21,7 +22,7 @@ pub struct NotInForce {
 /// The reason why a key has no effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Cause {
-    /// This version does not enforce it yet.
+    /// The format has the key; this version does nothing with it.
     NotYet,
     /// The key is read only if another key has this value.
     Needs(&'static str),
@@ -39,83 +40,11 @@ impl fmt::Display for NotInForce {
     }
 }
 
-/// Keys whose whole value is in force.
-const IN_FORCE: &[&str] = &[
-    "version",
-    "mode",
-    "mcp.servers[].id",
-    "mcp.servers[].type",
-    "mcp.servers[].command",
-    "mcp.servers[].args",
-    "mcp.servers[].url",
-    "mcp.servers[].tls_fingerprint",
-    "mcp.servers[].egress",
-    "mcp.servers[].env_allow",
-    "mcp.servers[].env_deny",
-    "mcp.servers[].sandbox",
-    "mcp.enforce_policy",
-    "mcp.fail_closed",
-    "mcp.server_policy",
-    "mcp.allowed_servers",
-    "mcp.denied_servers",
-    "mcp.tool_policy",
-    "mcp.allowed_tools",
-    "mcp.denied_tools",
-    "mcp.defaults",
-    "mcp.blocked_tools",
-    "mcp.rules",
-    "mcp.blocked_resources",
-    "mcp.resource_rules",
-    "mcp.value_limits",
-    "mcp.version_pinning",
-    "mcp.detection.enabled",
-    "mcp.detection.server_patterns",
-    "mcp.detection.custom_servers",
-    "mcp.detection.exclude_servers",
-    "mcp.detection.builtin",
-    "mcp.detection.custom_patterns",
-    "mcp.detection.alert_threshold",
-    "mcp.detection.act_threshold",
-    "mcp.detection.on_detection",
-    "mcp.detection.on_new_tool",
-    "mcp.rate_limits",
-    "mcp.cross_server",
-    "mcp.categories",
-    "mcp.output_inspection",
-    "mcp.config_guard",
-    "mcp.argument_inspection",
-    "mcp.suppressions",
-    "mcp.sampling",
-    "mcp.elicitation",
-    "mcp.prompts",
-    "mcp.completion",
-    "mcp.native_tools",
-    "mcp.discovery",
-    "mcp.registry.pin_on_first_use",
-    "mcp.limits",
-    "mcp.approvals",
-    "network.enforce",
-    "network.watch",
-    "network.deny",
-    "network.agents",
-    "network.resolve_interval",
-    "network.proxy_bypass",
-    "exec.gate",
-    "exec.unwrapped",
-    "proxy.mode",
-    "proxy.listen",
-    "proxy.listen_unix",
-    "proxy.token_file",
-    "proxy.providers",
-    "dlp.mode",
-    "llm_storage",
-    "record.path",
-    "record.jsonl",
-    "record.webhook_url",
-    "record.webhook_key_file",
-    "record.webhook_min_severity",
-    "record.retention",
-    "record.max_size",
+/// Keys of the format, by section, that this version checks and does nothing with.
+const NOT_YET: [(&[&str], &str); 3] = [
+    (&["mcp", "registry"], "persistent"),
+    (&["record"], "otlp_endpoint"),
+    (&["metrics"], "listen"),
 ];
 
 /// Keys of `mcp` that are read only where `enforce_policy` is on.
@@ -143,8 +72,7 @@ const POLICY: [&str; 18] = [
 /// The keys of `tree` without effect, in alphabetical order. One that asks for nothing (an empty list, an empty
 /// text) is none of them; one that repeats its default is, because the default has no effect either. `today` is in UTC.
 pub(super) fn not_in_force(tree: &Node, mcp: &Mcp, today: Date) -> Vec<NotInForce> {
-    let mut found = BTreeSet::new();
-    collect(tree, "", &mut found);
+    let mut found: BTreeSet<NotInForce> = not_yet(tree).collect();
     let lists = [
         (
             "mcp.allowed_servers",
@@ -199,43 +127,16 @@ pub(super) fn not_in_force(tree: &Node, mcp: &Mcp, today: Date) -> Vec<NotInForc
     found.into_iter().collect()
 }
 
-fn collect(node: &Node, path: &str, found: &mut BTreeSet<NotInForce>) {
-    match &node.value {
-        Value::Map(entries) => {
-            for entry in entries {
-                let key = match path {
-                    "" => entry.key.clone(),
-                    _ => format!("{path}.{}", entry.key),
-                };
-                visit(&entry.node, key, found);
-            }
-        }
-        Value::List(items) => {
-            let key = format!("{path}[]");
-            for item in items {
-                collect(&item.node, &key, found);
-            }
-        }
-        Value::Null | Value::Bool(_) | Value::Integer(_) | Value::Float(_) | Value::Text(_) => {}
-    }
-}
-
-fn visit(node: &Node, key: String, found: &mut BTreeSet<NotInForce>) {
-    if IN_FORCE.contains(&key.as_str()) || asks_for_nothing(node) {
-        return;
-    }
-    let partly = |known: &str| {
-        known
-            .strip_prefix(key.as_str())
-            .is_some_and(|rest| rest.starts_with(['.', '[']))
-    };
-    if IN_FORCE.iter().copied().any(partly) {
-        return collect(node, &key, found);
-    }
-    found.insert(NotInForce {
-        key,
-        cause: Cause::NotYet,
+fn not_yet(tree: &Node) -> impl Iterator<Item = NotInForce> {
+    let is_set = |path: &KeyPath| tree.find(path).is_some_and(|node| !asks_for_nothing(node));
+    let paths = NOT_YET.iter().map(|(sections, key)| {
+        let section = sections.iter().fold(KeyPath::root(), |path, name| path.key(name));
+        section.key(key)
     });
+    paths.filter(is_set).map(|path| NotInForce {
+        key: tree.written(&path),
+        cause: Cause::NotYet,
+    })
 }
 
 const fn asks_for_nothing(node: &Node) -> bool {
