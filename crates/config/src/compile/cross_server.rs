@@ -5,8 +5,10 @@ use std::time::Duration;
 use mcpmon_model::ToolCategory;
 use mcpmon_policy::{Burst, Categories, CrossServer, Flow, ToolGlob};
 
-use super::Finding;
-use crate::{load::KeyPath, raw};
+use crate::{
+    load::{Finding, KeyPath},
+    raw,
+};
 
 /// Longest window: what happened in it is kept for every session.
 const LONGEST_WINDOW: Duration = Duration::from_mins(10);

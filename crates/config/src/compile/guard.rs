@@ -3,8 +3,10 @@
 use mcpmon_model::PathPattern;
 use mcpmon_policy::Guard;
 
-use super::Finding;
-use crate::{load::KeyPath, raw};
+use crate::{
+    load::{Finding, KeyPath},
+    raw,
+};
 
 /// Compiles `mcp.config_guard`.
 pub(super) fn guard(raw: &raw::ConfigGuard, findings: &mut Vec<Finding>) -> Guard {

@@ -8,9 +8,8 @@ use mcpmon_engine::suppressible;
 use mcpmon_model::{Category, CustomPattern, NameGlob, Severity, Timestamp};
 use mcpmon_policy::{Approvals, Detection, Handling, Limits, Requests, Suppression};
 
-use super::{Finding, check_name};
 use crate::{
-    load::{KeyPath, closest},
+    load::{Finding, KeyPath, check_name, closest},
     raw::{self, Level},
 };
 

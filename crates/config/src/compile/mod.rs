@@ -2,27 +2,23 @@
 
 mod bypass;
 mod cross_server;
-mod discovery;
 mod guard;
 mod inspection;
-mod llm;
 mod network;
-mod outlets;
 mod proxy;
 mod rate;
 mod rules;
 mod servers;
-mod storage;
-
-use std::path::PathBuf;
+mod settings;
 
 use mcpmon_model::NameGlob;
-use mcpmon_policy::{FirstUse, LaunchPatterns, Pinning, Policy, ServerPolicy};
+use mcpmon_policy::{FirstUse, Handling, LaunchPatterns, LlmPolicy, Pinning, Policy, ServerPolicy};
 
+use self::servers::globs;
 use super::{
-    load::KeyPath,
+    load::Finding,
     raw,
-    settings::{ProxySettings, RecordSettings, Settings},
+    settings::{ProxySettings, Settings},
 };
 
 /// A policy, and why it may not be used.
@@ -34,31 +30,6 @@ pub(super) struct Compiled {
     /// The parts that could not be compiled; none for a valid configuration.
     pub(super) findings: Vec<Finding>,
 }
-
-/// Something that is wrong with a key.
-pub(super) struct Finding {
-    /// The key.
-    pub(super) path: KeyPath,
-    /// The mistake.
-    pub(super) message: String,
-    /// Another key it concerns.
-    pub(super) related: Option<KeyPath>,
-}
-
-impl Finding {
-    fn new(path: KeyPath, message: impl Into<String>) -> Self {
-        Self {
-            path,
-            message: message.into(),
-            related: None,
-        }
-    }
-}
-
-/// Smallest `record.max_size`: SQLite's own files take part of it.
-const SMALLEST_STORE: u64 = 1 << 20;
-/// Longest name of a rule, in characters.
-const LONGEST_NAME: usize = 128;
 
 /// Compiles `config`.
 pub(super) fn compile(config: &raw::Config) -> Compiled {
@@ -101,13 +72,20 @@ pub(super) fn compile(config: &raw::Config) -> Compiled {
         cross_server: cross_server::rules(&config.mcp.cross_server, &mut findings),
         categories: cross_server::categories(&config.mcp, &mut findings),
         rate_limits: rate::limits(&config.mcp.rate_limits, &mut findings),
-        llm: llm::policy(config),
+        llm: LlmPolicy {
+            mode: config.proxy.mode,
+            dlp: config.dlp.mode,
+            native_tools: match config.mcp.enforce_policy {
+                true => config.mcp.native_tools,
+                false => Handling::Allow,
+            },
+        },
     };
-    let bodies = storage::compile(config, &mut findings);
+    let bodies = settings::bodies(config, &mut findings);
     let settings = Settings {
         proxy: proxy::compile(&config.proxy, &mut findings).map(|proxy| ProxySettings { bodies, ..proxy }),
-        record: record(&config.record, &mut findings),
-        discovery: discovery::compile(&config.mcp.discovery, &mut findings),
+        record: settings::record(&config.record, &mut findings),
+        discovery: settings::discovery(&config.mcp.discovery, &mut findings),
     };
     Compiled {
         policy,
@@ -132,61 +110,4 @@ const fn pinning(raw: &raw::VersionPinning) -> Pinning {
         on_change: raw.on_change,
         auto_trust_first: raw.auto_trust_first,
     }
-}
-
-fn record(raw: &raw::Record, findings: &mut Vec<Finding>) -> RecordSettings {
-    let section = KeyPath::root().key("record");
-    let mut file = |key, given: &str| {
-        let path = Some(PathBuf::from(given)).filter(|path| !path.as_os_str().is_empty());
-        if path.as_ref().is_some_and(|path| path.is_relative()) {
-            findings.push(Finding::new(
-                section.key(key),
-                "expected an absolute path: a daemon has no working directory to speak of",
-            ));
-        }
-        path
-    };
-    let path = file("path", &raw.path);
-    let jsonl = file("jsonl", &raw.jsonl);
-    let key_file = file("webhook_key_file", &raw.webhook_key_file);
-    let webhook = outlets::webhook(raw, key_file, findings);
-    let retention = raw.retention.0.0;
-    if retention.is_zero() {
-        findings.push(Finding::new(
-            section.key("retention"),
-            "no event would be kept: expected a duration over 0, for example `30d`",
-        ));
-    }
-    let max_size = raw.max_size.0.0;
-    if max_size < SMALLEST_STORE {
-        findings.push(Finding::new(
-            section.key("max_size"),
-            "too small for a database: expected at least `1MiB`",
-        ));
-    }
-    RecordSettings {
-        path,
-        jsonl,
-        webhook,
-        retention,
-        max_size,
-    }
-}
-
-fn globs(patterns: impl AsRef<[String]>) -> Vec<NameGlob> {
-    patterns.as_ref().iter().map(NameGlob::new).collect()
-}
-
-/// Names go into tables, logs and terminals.
-fn check_name(name: &str, path: KeyPath, findings: &mut Vec<Finding>) {
-    let message = if name.trim().is_empty() {
-        "a name cannot be empty".to_owned()
-    } else if name.chars().count() > LONGEST_NAME {
-        format!("a name has at most {LONGEST_NAME} characters")
-    } else if let Some(character) = name.chars().find(|character| character.is_control()) {
-        format!("a name cannot contain {character:?}")
-    } else {
-        return;
-    };
-    findings.push(Finding::new(path, message));
 }

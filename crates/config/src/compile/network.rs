@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use mcpmon_policy::{Bypass, NetworkPolicy, NetworkRule, RuleAction, Scope};
 
-use super::{Finding, check_name};
-use crate::{load::KeyPath, raw};
+use crate::{
+    load::{Finding, KeyPath, check_name},
+    raw,
+};
 
 /// Shortest `network.resolve_interval`: resolvers refuse those who ask all the time.
 const SHORTEST_RESOLVE_INTERVAL: Duration = Duration::from_secs(1);

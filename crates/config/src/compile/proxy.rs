@@ -8,9 +8,8 @@ use std::{
 
 use mcpmon_policy::{ProxyMode, RemoteHost};
 
-use super::Finding;
 use crate::{
-    load::KeyPath,
+    load::{Finding, KeyPath},
     raw,
     settings::{ProviderSettings, ProxySettings},
 };

@@ -3,8 +3,10 @@
 use mcpmon_model::NameGlob;
 use mcpmon_policy::{RateLimit, RateLimits};
 
-use super::Finding;
-use crate::{load::KeyPath, raw};
+use crate::{
+    load::{Finding, KeyPath},
+    raw,
+};
 
 /// Compiles `mcp.rate_limits`.
 pub(super) fn limits(raw: &raw::RateLimits, findings: &mut Vec<Finding>) -> RateLimits {

@@ -11,9 +11,8 @@ use mcpmon_policy::{
     },
 };
 
-use super::{Finding, check_name};
 use crate::{
-    load::KeyPath,
+    load::{Finding, KeyPath, check_name},
     raw::{self, ListMode},
 };
 

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use mcpmon_model::ServerType;
+use mcpmon_model::{NameGlob, ServerType};
 use mcpmon_policy::{Egress, EgressDefault, Server, Transport};
 
-use super::{Finding, globs};
-use crate::{load::KeyPath, raw};
+use crate::{
+    load::{Finding, KeyPath},
+    raw,
+};
 
 /// Compiles `mcp.servers`.
 pub(super) fn compile(raw: &[raw::Server], findings: &mut Vec<Finding>) -> Vec<Server> {
@@ -134,4 +136,9 @@ fn egress(raw: &raw::Egress) -> Option<Egress> {
     };
     let restricts = egress.default == EgressDefault::Deny || !egress.deny.is_empty();
     restricts.then_some(egress)
+}
+
+/// Globs over names.
+pub(super) fn globs(patterns: impl AsRef<[String]>) -> Vec<NameGlob> {
+    patterns.as_ref().iter().map(NameGlob::new).collect()
 }

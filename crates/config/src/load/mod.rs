@@ -4,6 +4,7 @@
 //! noted, cut out, and the rest is read again, until nothing is refused. Only a syntax error ends a file early:
 //! behind it nothing is certain. `yaml` alone knows the YAML library.
 
+mod finding;
 mod merge;
 mod node;
 mod reader;
@@ -17,13 +18,13 @@ use serde::Deserialize as _;
 
 use self::merge::overlay;
 pub(super) use self::{
+    finding::{Finding, check_name},
     merge::merge,
     node::{Entry, Item, KeyPath, Node, Value},
     reader::{Fault, Subject},
     suggest::closest,
 };
 use super::{
-    compile::Finding,
     mistake::{Invalid, Mistake, Mistakes, Origin},
     raw::{Config, VERSION},
 };

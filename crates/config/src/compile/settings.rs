@@ -1,0 +1,178 @@
+//! Settings beside the policy: the store and its webhook, kept bodies, listing of remote servers.
+
+use std::{path::PathBuf, time::Duration};
+
+use mcpmon_policy::ProxyMode;
+
+use super::inspection::severity;
+use crate::{
+    load::{Finding, KeyPath},
+    raw,
+    settings::{BodyStorageSettings, DiscoverySettings, RecordSettings, WebhookSettings},
+};
+
+/// Smallest `record.max_size`: SQLite's own files take part of it.
+const SMALLEST_STORE: u64 = 1 << 20;
+
+/// Compiles the `record` section.
+pub(super) fn record(raw: &raw::Record, findings: &mut Vec<Finding>) -> RecordSettings {
+    let section = KeyPath::root().key("record");
+    let mut file = |key, given: &str| {
+        let path = Some(PathBuf::from(given)).filter(|path| !path.as_os_str().is_empty());
+        if path.as_ref().is_some_and(|path| path.is_relative()) {
+            findings.push(Finding::new(
+                section.key(key),
+                "expected an absolute path: a daemon has no working directory to speak of",
+            ));
+        }
+        path
+    };
+    let path = file("path", &raw.path);
+    let jsonl = file("jsonl", &raw.jsonl);
+    let key_file = file("webhook_key_file", &raw.webhook_key_file);
+    let webhook = webhook(raw, key_file, findings);
+    let retention = raw.retention.0.0;
+    if retention.is_zero() {
+        findings.push(Finding::new(
+            section.key("retention"),
+            "no event would be kept: expected a duration over 0, for example `30d`",
+        ));
+    }
+    let max_size = raw.max_size.0.0;
+    if max_size < SMALLEST_STORE {
+        findings.push(Finding::new(
+            section.key("max_size"),
+            "too small for a database: expected at least `1MiB`",
+        ));
+    }
+    RecordSettings {
+        path,
+        jsonl,
+        webhook,
+        retention,
+        max_size,
+    }
+}
+
+/// Compiles `record.webhook_url` and the severity from which on it is told.
+fn webhook(
+    raw: &raw::Record,
+    key_file: Option<PathBuf>,
+    findings: &mut Vec<Finding>,
+) -> Option<WebhookSettings> {
+    if raw.webhook_url.is_empty() {
+        if key_file.is_some() {
+            let path = KeyPath::root().key("record").key("webhook_key_file");
+            findings.push(Finding::new(
+                path,
+                "nothing is posted that could be signed: set `webhook_url` too",
+            ));
+        }
+        return None;
+    }
+    let url = raw.webhook_url.parse::<raw::HttpUrl>();
+    if let Err(error) = &url {
+        let path = KeyPath::root().key("record").key("webhook_url");
+        findings.push(Finding::new(path, error.to_string()));
+    }
+    Some(WebhookSettings {
+        url: url.ok()?.as_str().to_owned(),
+        key_file,
+        min_severity: severity(raw.webhook_min_severity),
+    })
+}
+
+/// Shortest time between two rounds: servers of others are asked.
+const SHORTEST_DISCOVERY: Duration = Duration::from_secs(10);
+
+/// Compiles `mcp.discovery`.
+pub(super) fn discovery(raw: &raw::Discovery, findings: &mut Vec<Finding>) -> DiscoverySettings {
+    let interval = raw.interval.0.0;
+    if interval < SHORTEST_DISCOVERY {
+        let path = KeyPath::root().key("mcp").key("discovery").key("interval");
+        findings.push(Finding::new(
+            path,
+            "servers would be asked without a pause: expected at least `10s`; `enabled: false` asks none",
+        ));
+    }
+    DiscoverySettings {
+        enabled: raw.enabled,
+        interval,
+    }
+}
+
+/// Largest `max_body`: no body that is judged is longer.
+const LARGEST_BODY: u64 = 64 << 20;
+
+/// Compiles the section; `None` where nothing is to be kept. Mistakes are told all the same.
+pub(super) fn bodies(config: &raw::Config, findings: &mut Vec<Finding>) -> Option<BodyStorageSettings> {
+    let raw = &config.llm_storage;
+    let section = KeyPath::root().key("llm_storage");
+    let key_file = Some(PathBuf::from(&raw.key_file)).filter(|path| !path.as_os_str().is_empty());
+    if key_file.as_ref().is_some_and(|path| path.is_relative()) {
+        let message = "expected an absolute path: a daemon has no working directory to speak of";
+        findings.push(Finding::new(section.key("key_file"), message));
+    }
+    let max_body = raw.max_body.0.0;
+    if !(1..=LARGEST_BODY).contains(&max_body) {
+        let message = "expected a size from `1B` to `64MiB`; to keep nothing, set `store_bodies: false`";
+        findings.push(Finding::new(section.key("max_body"), message));
+    }
+    let retention = raw.retention.0.0;
+    if retention.is_zero() {
+        let message = "no body would be kept: expected a duration over 0, for example `7d`";
+        findings.push(Finding::new(section.key("retention"), message));
+    }
+    let is_wanted = raw.store_bodies || config.proxy.mode == ProxyMode::McpOnly;
+    is_wanted.then_some(BodyStorageSettings {
+        key_file,
+        max_body: usize::try_from(max_body.min(LARGEST_BODY)).unwrap_or(usize::MAX),
+        retention,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use test_case::test_case;
+
+    use super::*;
+
+    fn compiled(text: &str) -> (Option<BodyStorageSettings>, Vec<String>) {
+        let raw: raw::Config = serde_json::from_str(text).expect("a configuration");
+        let mut findings = Vec::new();
+        let settings = bodies(&raw, &mut findings);
+        (
+            settings,
+            findings.into_iter().map(|finding| finding.message).collect(),
+        )
+    }
+
+    #[test_case("{}" => false; "by default nothing")]
+    #[test_case(r#"{"llm_storage": {"store_bodies": true}}"# => true; "what is asked for")]
+    #[test_case(r#"{"proxy": {"mode": "mcp-only"}}"# => true; "what the mode implies")]
+    #[test_case(r#"{"llm_storage": {"key_file": "/etc/mcpmon/bodies.key"}}"# => false; "a key alone asks for nothing")]
+    fn is_kept(text: &str) -> bool {
+        compiled(text).0.is_some()
+    }
+
+    #[test]
+    fn the_keys_mean_what_they_say() {
+        let (settings, findings) = compiled(
+            r#"{"llm_storage": {"store_bodies": true, "key_file": "/k", "max_body": "2KiB", "retention": "1h"}}"#,
+        );
+        let expected = BodyStorageSettings {
+            key_file: Some(PathBuf::from("/k")),
+            max_body: 2048,
+            retention: Duration::from_hours(1),
+        };
+        assert_eq!((settings, findings), (Some(expected), Vec::new()));
+    }
+
+    #[test_case(r#"{"key_file": "bodies.key"}"# => "expected an absolute path: a daemon has no working directory to speak of"; "a relative key")]
+    #[test_case(r#"{"max_body": "0B"}"# => "expected a size from `1B` to `64MiB`; to keep nothing, set `store_bodies: false`"; "nothing of a body")]
+    #[test_case(r#"{"max_body": "65MiB"}"# => "expected a size from `1B` to `64MiB`; to keep nothing, set `store_bodies: false`"; "more than passes")]
+    #[test_case(r#"{"retention": "0s"}"# => "no body would be kept: expected a duration over 0, for example `7d`"; "for no time")]
+    fn mistakes(section: &str) -> String {
+        compiled(&format!(r#"{{"llm_storage": {section}}}"#)).1.join("\n")
+    }
+}

@@ -1,0 +1,40 @@
+//! A value that has the right shape and cannot be used, and where it stands.
+
+use super::KeyPath;
+
+/// Longest name of a rule, in characters.
+const LONGEST_NAME: usize = 128;
+
+/// Something that is wrong with a key.
+pub(crate) struct Finding {
+    /// The key.
+    pub(crate) path: KeyPath,
+    /// The mistake.
+    pub(crate) message: String,
+    /// Another key it concerns.
+    pub(crate) related: Option<KeyPath>,
+}
+
+impl Finding {
+    pub(crate) fn new(path: KeyPath, message: impl Into<String>) -> Self {
+        Self {
+            path,
+            message: message.into(),
+            related: None,
+        }
+    }
+}
+
+/// Names go into tables, logs and terminals.
+pub(crate) fn check_name(name: &str, path: KeyPath, findings: &mut Vec<Finding>) {
+    let message = if name.trim().is_empty() {
+        "a name cannot be empty".to_owned()
+    } else if name.chars().count() > LONGEST_NAME {
+        format!("a name has at most {LONGEST_NAME} characters")
+    } else if let Some(character) = name.chars().find(|character| character.is_control()) {
+        format!("a name cannot contain {character:?}")
+    } else {
+        return;
+    };
+    findings.push(Finding::new(path, message));
+}
