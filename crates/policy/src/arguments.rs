@@ -22,6 +22,20 @@ impl Default for ArgumentInspection {
     }
 }
 
+impl ArgumentInspection {
+    /// Combines two sections by the stricter settings.
+    pub(super) const fn tightened_by(self, other: Self) -> Self {
+        match (self.enabled, other.enabled) {
+            (true, true) => Self {
+                enabled: true,
+                on_detection: self.on_detection.stricter(other.on_detection),
+            },
+            (false, true) => other,
+            (_, false) => self,
+        }
+    }
+}
+
 /// The effect of a secret in an argument or in a result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]

@@ -109,6 +109,45 @@ impl CrossServer {
     }
 }
 
+impl CrossServer {
+    /// Combines two sections: a match of either is one, and has the stricter effect. A match of this one keeps its effect,
+    /// see [`Self::stops_all`].
+    pub(super) fn tightened_by(&self, other: &Self) -> Self {
+        match (self.enabled, other.enabled) {
+            (true, true) => Self {
+                enabled: true,
+                decision: match (self.decision, other.decision) {
+                    (CrossServerDecision::Audit, CrossServerDecision::Audit) => CrossServerDecision::Audit,
+                    (CrossServerDecision::Block, CrossServerDecision::Block) => CrossServerDecision::Block,
+                    // With evidence, whatever a tool is taken to do.
+                    (_, _) => CrossServerDecision::Evidence,
+                },
+                stops_all: self.strictest() == CrossServerDecision::Block
+                    || other.strictest() == CrossServerDecision::Block,
+                shadow_tool: self.shadow_tool || other.shadow_tool,
+                read_then_send: self.read_then_send.max(other.read_then_send),
+                burst: match (self.burst, other.burst) {
+                    (Some(own), Some(other)) => Some(Burst {
+                        max_calls: own.max_calls.min(other.max_calls),
+                        window: own.window.max(other.window),
+                    }),
+                    (own, other) => own.or(other),
+                },
+                flow: match (&self.flow, &other.flow) {
+                    (Some(own), Some(other)) => Some(Flow {
+                        same_turn_only: own.same_turn_only && other.same_turn_only,
+                        window: own.window.max(other.window),
+                        categories: own.categories.union(&other.categories).copied().collect(),
+                    }),
+                    (own, other) => own.clone().or_else(|| other.clone()),
+                },
+            },
+            (false, true) => other.clone(),
+            (_, false) => self.clone(),
+        }
+    }
+}
+
 /// The settings that decide the category of a tool.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Categories {

@@ -50,6 +50,31 @@ impl Default for Detection {
     }
 }
 
+impl Detection {
+    /// Combines two sections by the stricter settings.
+    pub(super) fn tightened_by(&self, other: &Self) -> Self {
+        match (self.enabled, other.enabled) {
+            (true, true) => {
+                let new = other
+                    .custom
+                    .iter()
+                    .filter(|pattern| !self.custom.contains(pattern));
+                Self {
+                    enabled: true,
+                    builtin: self.builtin.union(&other.builtin).copied().collect(),
+                    custom: self.custom.iter().chain(new).cloned().collect(),
+                    alert_threshold: self.alert_threshold.min(other.alert_threshold),
+                    act_threshold: self.act_threshold.min(other.act_threshold),
+                    on_detection: self.on_detection.max(other.on_detection),
+                    on_new_tool: self.on_new_tool.max(other.on_new_tool),
+                }
+            }
+            (false, true) => other.clone(),
+            (_, false) => self.clone(),
+        }
+    }
+}
+
 /// The effect of a finding in a definition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -94,6 +119,21 @@ impl Default for OutputInspection {
             enabled: true,
             on_detection: OnOutput::Block,
             secrets: OnSecret::Alert,
+        }
+    }
+}
+
+impl OutputInspection {
+    /// Combines two sections by the stricter settings.
+    pub(super) fn tightened_by(self, other: Self) -> Self {
+        match (self.enabled, other.enabled) {
+            (true, true) => Self {
+                enabled: true,
+                on_detection: self.on_detection.max(other.on_detection),
+                secrets: self.secrets.stricter(other.secrets),
+            },
+            (false, true) => other,
+            (_, false) => self,
         }
     }
 }
@@ -165,6 +205,18 @@ impl Default for Requests {
     }
 }
 
+impl Requests {
+    /// Combines two sections by the stricter settings.
+    pub(super) fn tightened_by(self, other: Self) -> Self {
+        Self {
+            sampling: self.sampling.max(other.sampling),
+            elicitation: self.elicitation.max(other.elicitation),
+            prompts: self.prompts.max(other.prompts),
+            completion: self.completion.max(other.completion),
+        }
+    }
+}
+
 /// The handling of a kind of request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -210,6 +262,24 @@ impl Default for Limits {
     }
 }
 
+impl Limits {
+    /// Combines two sections by the stricter settings.
+    pub(super) fn tightened_by(self, other: Self) -> Self {
+        Self {
+            max_line: self.max_line.min(other.max_line),
+            max_tools: self.max_tools.min(other.max_tools),
+            max_schema_depth: self.max_schema_depth.min(other.max_schema_depth),
+            max_batch: self.max_batch.min(other.max_batch),
+            max_pending: self.max_pending.min(other.max_pending),
+            request_timeout: match (self.request_timeout, other.request_timeout) {
+                (Duration::ZERO, timeout) | (timeout, Duration::ZERO) => timeout,
+                (own, other) => own.min(other),
+            },
+            max_streams: self.max_streams.min(other.max_streams),
+        }
+    }
+}
+
 /// `mcp.approvals`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Approvals {
@@ -227,6 +297,20 @@ impl Default for Approvals {
             required_for: Severity::Critical,
             timeout: Duration::from_secs(300),
             on_timeout: OnTimeout::Deny,
+        }
+    }
+}
+
+impl Approvals {
+    /// Combines two sections by the stricter settings.
+    pub(super) fn tightened_by(self, other: Self) -> Self {
+        Self {
+            required_for: self.required_for.min(other.required_for),
+            timeout: self.timeout.min(other.timeout),
+            on_timeout: match (self.on_timeout, other.on_timeout) {
+                (OnTimeout::Allow, OnTimeout::Allow) => OnTimeout::Allow,
+                (OnTimeout::Deny, _) | (_, OnTimeout::Deny) => OnTimeout::Deny,
+            },
         }
     }
 }

@@ -220,6 +220,25 @@ impl Default for Pinning {
     }
 }
 
+impl Pinning {
+    /// Combines two sections by the stricter settings.
+    const fn tightened_by(self, other: Self) -> Self {
+        match (self.enabled, other.enabled) {
+            (true, true) => Self {
+                enabled: true,
+                on_change: match (self.on_change, other.on_change) {
+                    (OnChange::Block, _) | (_, OnChange::Block) => OnChange::Block,
+                    (OnChange::Alert, _) | (_, OnChange::Alert) => OnChange::Alert,
+                    (OnChange::Allow, OnChange::Allow) => OnChange::Allow,
+                },
+                auto_trust_first: self.auto_trust_first && other.auto_trust_first,
+            },
+            (false, true) => other,
+            (_, false) => self,
+        }
+    }
+}
+
 /// `mcp.registry.pin_on_first_use`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FirstUse {
@@ -251,6 +270,23 @@ pub struct ExecPolicy {
     pub gate: Gate,
     /// MCP servers started outside a wrapper.
     pub unwrapped: Unwrapped,
+}
+
+impl ExecPolicy {
+    /// Combines two sections by the stricter settings.
+    const fn tightened_by(self, other: Self) -> Self {
+        Self {
+            gate: match (self.gate, other.gate) {
+                (Gate::Off, Gate::Off) => Gate::Off,
+                (Gate::Auto, _) | (_, Gate::Auto) => Gate::Auto,
+            },
+            unwrapped: match (self.unwrapped, other.unwrapped) {
+                (Unwrapped::Deny, _) | (_, Unwrapped::Deny) => Unwrapped::Deny,
+                (Unwrapped::Alert, _) | (_, Unwrapped::Alert) => Unwrapped::Alert,
+                (Unwrapped::Allow, Unwrapped::Allow) => Unwrapped::Allow,
+            },
+        }
+    }
 }
 
 /// The treatment of a server whose pinned binary changed: refuse it or only report.

@@ -1,12 +1,6 @@
 //! A policy on top of another one that it can only tighten: a user's own beside the host's.
 
-use std::time::Duration;
-
-use super::{
-    Approvals, ArgumentInspection, Burst, CrossServer, CrossServerDecision, Detection, ExecPolicy, Flow,
-    Gate, Guard, Limits, Mode, NetworkPolicy, OnChange, OnTimeout, OutputInspection, Pinning, Policy,
-    ProcessAccess, RateLimits, Requests, Server, ServerPolicy, Unwrapped,
-};
+use super::{Guard, Mode, Policy, ProcessAccess, RateLimits, Server, ServerPolicy};
 
 impl Policy {
     /// Combines two policies so that both must allow: of two answers the stricter one holds. Settings of the
@@ -51,24 +45,24 @@ impl Policy {
             mode: other.mode,
             servers: declared(self, other),
             server_policy: both(server_policy, &other.server_policy),
-            network: addresses(network, &other.network),
+            network: network.tightened_by(&other.network),
             detection: detection.clone(),
             pinning: *pinning,
-            definition_pinning: pins(*definition_pinning, other.definition_pinning),
+            definition_pinning: definition_pinning.tightened_by(other.definition_pinning),
             first_use: *first_use,
-            inspection: inspections(inspection, &other.inspection),
-            outputs: results(*outputs, other.outputs),
+            inspection: inspection.tightened_by(&other.inspection),
+            outputs: outputs.tightened_by(other.outputs),
             suppressions: suppressions.clone(),
-            requests: asked(*requests, other.requests),
+            requests: requests.tightened_by(other.requests),
             rules: rules.clone().tightened_by(other.rules.clone()),
-            limits: bounds(*limits, other.limits),
-            approvals: approved(*approvals, other.approvals),
+            limits: limits.tightened_by(other.limits),
+            approvals: approvals.tightened_by(other.approvals),
             fail_closed: *fail_closed || other.fail_closed,
             name_similarity: smaller(*name_similarity, other.name_similarity),
-            exec: starts(*exec, other.exec),
+            exec: exec.tightened_by(other.exec),
             guard: guarded(guard, &other.guard),
-            arguments: secrets(*arguments, other.arguments),
-            cross_server: crossings(cross_server, &other.cross_server),
+            arguments: arguments.tightened_by(other.arguments),
+            cross_server: cross_server.tightened_by(&other.cross_server),
             // Which of two categories is the stricter one depends on what else is called.
             categories: categories.clone(),
             rate_limits: rates(rate_limits, &other.rate_limits),
@@ -107,139 +101,6 @@ fn both(own: &ServerPolicy, other: &ServerPolicy) -> ServerPolicy {
     }
 }
 
-const fn pins(own: Pinning, other: Pinning) -> Pinning {
-    match (own.enabled, other.enabled) {
-        (true, true) => Pinning {
-            enabled: true,
-            on_change: match (own.on_change, other.on_change) {
-                (OnChange::Block, _) | (_, OnChange::Block) => OnChange::Block,
-                (OnChange::Alert, _) | (_, OnChange::Alert) => OnChange::Alert,
-                (OnChange::Allow, OnChange::Allow) => OnChange::Allow,
-            },
-            auto_trust_first: own.auto_trust_first && other.auto_trust_first,
-        },
-        (false, true) => other,
-        (_, false) => own,
-    }
-}
-
-fn inspections(own: &Detection, other: &Detection) -> Detection {
-    match (own.enabled, other.enabled) {
-        (true, true) => {
-            let new = other
-                .custom
-                .iter()
-                .filter(|pattern| !own.custom.contains(pattern));
-            Detection {
-                enabled: true,
-                builtin: own.builtin.union(&other.builtin).copied().collect(),
-                custom: own.custom.iter().chain(new).cloned().collect(),
-                alert_threshold: own.alert_threshold.min(other.alert_threshold),
-                act_threshold: own.act_threshold.min(other.act_threshold),
-                on_detection: own.on_detection.max(other.on_detection),
-                on_new_tool: own.on_new_tool.max(other.on_new_tool),
-            }
-        }
-        (false, true) => other.clone(),
-        (_, false) => own.clone(),
-    }
-}
-
-fn results(own: OutputInspection, other: OutputInspection) -> OutputInspection {
-    match (own.enabled, other.enabled) {
-        (true, true) => OutputInspection {
-            enabled: true,
-            on_detection: own.on_detection.max(other.on_detection),
-            secrets: own.secrets.stricter(other.secrets),
-        },
-        (false, true) => other,
-        (_, false) => own,
-    }
-}
-
-const fn secrets(own: ArgumentInspection, other: ArgumentInspection) -> ArgumentInspection {
-    match (own.enabled, other.enabled) {
-        (true, true) => ArgumentInspection {
-            enabled: true,
-            on_detection: own.on_detection.stricter(other.on_detection),
-        },
-        (false, true) => other,
-        (_, false) => own,
-    }
-}
-
-fn asked(own: Requests, other: Requests) -> Requests {
-    Requests {
-        sampling: own.sampling.max(other.sampling),
-        elicitation: own.elicitation.max(other.elicitation),
-        prompts: own.prompts.max(other.prompts),
-        completion: own.completion.max(other.completion),
-    }
-}
-
-fn bounds(own: Limits, other: Limits) -> Limits {
-    Limits {
-        max_line: own.max_line.min(other.max_line),
-        max_tools: own.max_tools.min(other.max_tools),
-        max_schema_depth: own.max_schema_depth.min(other.max_schema_depth),
-        max_batch: own.max_batch.min(other.max_batch),
-        max_pending: own.max_pending.min(other.max_pending),
-        request_timeout: match (own.request_timeout, other.request_timeout) {
-            (Duration::ZERO, timeout) | (timeout, Duration::ZERO) => timeout,
-            (own, other) => own.min(other),
-        },
-        max_streams: own.max_streams.min(other.max_streams),
-    }
-}
-
-fn approved(own: Approvals, other: Approvals) -> Approvals {
-    Approvals {
-        required_for: own.required_for.min(other.required_for),
-        timeout: own.timeout.min(other.timeout),
-        on_timeout: match (own.on_timeout, other.on_timeout) {
-            (OnTimeout::Allow, OnTimeout::Allow) => OnTimeout::Allow,
-            (OnTimeout::Deny, _) | (_, OnTimeout::Deny) => OnTimeout::Deny,
-        },
-    }
-}
-
-/// A match of either is one, and does what the stricter of both says. What this policy takes for a match it still
-/// does: see [`CrossServer::stops_all`].
-fn crossings(own: &CrossServer, other: &CrossServer) -> CrossServer {
-    match (own.enabled, other.enabled) {
-        (true, true) => CrossServer {
-            enabled: true,
-            decision: match (own.decision, other.decision) {
-                (CrossServerDecision::Audit, CrossServerDecision::Audit) => CrossServerDecision::Audit,
-                (CrossServerDecision::Block, CrossServerDecision::Block) => CrossServerDecision::Block,
-                // With evidence, whatever a tool is taken to do.
-                (_, _) => CrossServerDecision::Evidence,
-            },
-            stops_all: own.strictest() == CrossServerDecision::Block
-                || other.strictest() == CrossServerDecision::Block,
-            shadow_tool: own.shadow_tool || other.shadow_tool,
-            read_then_send: own.read_then_send.max(other.read_then_send),
-            burst: match (own.burst, other.burst) {
-                (Some(own), Some(other)) => Some(Burst {
-                    max_calls: own.max_calls.min(other.max_calls),
-                    window: own.window.max(other.window),
-                }),
-                (own, other) => own.or(other),
-            },
-            flow: match (&own.flow, &other.flow) {
-                (Some(own), Some(other)) => Some(Flow {
-                    same_turn_only: own.same_turn_only && other.same_turn_only,
-                    window: own.window.max(other.window),
-                    categories: own.categories.union(&other.categories).copied().collect(),
-                }),
-                (own, other) => own.clone().or_else(|| other.clone()),
-            },
-        },
-        (false, true) => other.clone(),
-        (_, false) => own.clone(),
-    }
-}
-
 fn rates(own: &RateLimits, other: &RateLimits) -> RateLimits {
     let mut limits = own.clone();
     if own == other || !other.enabled {
@@ -250,32 +111,6 @@ fn rates(own: &RateLimits, other: &RateLimits) -> RateLimits {
         None => other.clone(),
     }));
     limits
-}
-
-fn addresses(own: &NetworkPolicy, other: &NetworkPolicy) -> NetworkPolicy {
-    let rules = other.rules.iter().filter(|rule| !own.rules.contains(rule));
-    let agents = other.agents.iter().filter(|agent| !own.agents.contains(agent));
-    NetworkPolicy {
-        enforce: own.enforce || other.enforce,
-        rules: own.rules.iter().chain(rules).cloned().collect(),
-        agents: own.agents.iter().chain(agents).cloned().collect(),
-        resolve_interval: own.resolve_interval.min(other.resolve_interval),
-        bypass: own.bypass.tightened_by(&other.bypass),
-    }
-}
-
-fn starts(own: ExecPolicy, other: ExecPolicy) -> ExecPolicy {
-    ExecPolicy {
-        gate: match (own.gate, other.gate) {
-            (Gate::Off, Gate::Off) => Gate::Off,
-            (Gate::Auto, _) | (_, Gate::Auto) => Gate::Auto,
-        },
-        unwrapped: match (own.unwrapped, other.unwrapped) {
-            (Unwrapped::Deny, _) | (_, Unwrapped::Deny) => Unwrapped::Deny,
-            (Unwrapped::Alert, _) | (_, Unwrapped::Alert) => Unwrapped::Alert,
-            (Unwrapped::Allow, Unwrapped::Allow) => Unwrapped::Allow,
-        },
-    }
 }
 
 fn smaller(own: Option<f64>, other: Option<f64>) -> Option<f64> {
@@ -300,9 +135,13 @@ mod tests {
     use mcpmon_model::{Category, NameGlob, ServerId, Severity};
     use proptest::prelude::*;
 
+    use std::time::Duration;
+
     use super::*;
     use crate::{
-        Admission, Handling, OnDetection, OnNewTool, OnOutput, OnSecret, RateLimit, Suppression, Transport,
+        Admission, Approvals, Detection, ExecPolicy, Gate, Handling, Limits, NetworkPolicy, OnChange,
+        OnDetection, OnNewTool, OnOutput, OnSecret, OnTimeout, OutputInspection, Pinning, RateLimit,
+        Requests, Suppression, Transport, Unwrapped,
     };
 
     const IDS: [&str; 4] = ["files", "mail", "Files", "web"];

@@ -37,6 +37,21 @@ impl Default for NetworkPolicy {
     }
 }
 
+impl NetworkPolicy {
+    /// Combines two sections by the stricter settings.
+    pub(super) fn tightened_by(&self, other: &Self) -> Self {
+        let rules = other.rules.iter().filter(|rule| !self.rules.contains(rule));
+        let agents = other.agents.iter().filter(|agent| !self.agents.contains(agent));
+        Self {
+            enforce: self.enforce || other.enforce,
+            rules: self.rules.iter().chain(rules).cloned().collect(),
+            agents: self.agents.iter().chain(agents).cloned().collect(),
+            resolve_interval: self.resolve_interval.min(other.resolve_interval),
+            bypass: self.bypass.tightened_by(&other.bypass),
+        }
+    }
+}
+
 /// One `watch` or `deny` entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NetworkRule {
