@@ -3,12 +3,13 @@
 //! The host, and the identity of an event that nothing refers to, are added where events are recorded; nothing here
 //! reads a clock.
 
+mod fields;
+
 use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
 };
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 
 use super::{
@@ -16,6 +17,8 @@ use super::{
     Finding, KillState, Layer, PinState, RelatedCall, RequestId, ServerId, SessionId, Severity, Subject,
     Timestamp,
 };
+
+pub use fields::{ContainerRef, Direction, FieldChange, PinPart, ServerType, Transport};
 
 /// Something worth keeping.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -62,83 +65,6 @@ pub struct ProcessRef {
     pub comm: Option<String>,
     /// Real user id.
     pub uid: Option<u32>,
-}
-
-/// A container as events name it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ContainerRef {
-    /// Id given by the runtime.
-    pub container_id: Option<String>,
-    /// Kubernetes pod.
-    pub pod_uid: Option<String>,
-    /// Kubernetes namespace.
-    pub namespace: Option<String>,
-    /// Kubernetes pod name.
-    pub pod: Option<String>,
-}
-
-/// The way a server is reached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum ServerType {
-    /// Pipes of a child process.
-    Stdio,
-    /// Streamable HTTP.
-    Http,
-    /// HTTP with server-sent events, the 2024-11-05 transport.
-    Sse,
-}
-
-/// Transport protocol of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Transport {
-    /// TCP, MPTCP included.
-    Tcp,
-    /// UDP, UDP-Lite included.
-    Udp,
-    /// Anything else.
-    Other,
-}
-
-/// The reason why a connection is reported.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Direction {
-    /// To the address of a registered server.
-    AgentToServer,
-    /// From a server's process tree.
-    ServerEgress,
-    /// To a watched or denied address.
-    Watch,
-}
-
-/// The part of a server that a pin covers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum PinPart {
-    /// The file that runs: a binary, or the interpreter.
-    Executable,
-    /// The entry script.
-    Script,
-    /// The package directory with its dependencies.
-    Package,
-    /// The program that started the server, if that is not the server itself: a launcher such as npx, or a
-    /// script on the way.
-    Launcher,
-}
-
-impl PinPart {
-    /// The name used in events and listings.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Executable => "executable",
-            Self::Script => "script",
-            Self::Package => "package",
-            Self::Launcher => "launcher",
-        }
-    }
 }
 
 /// Declares every type of event once: its priority, its name, and its kind with the fields. The documentation of the
@@ -493,17 +419,6 @@ const fn tool() -> DefinitionKind {
     DefinitionKind::Tool
 }
 
-/// One field of a definition that is not what it was.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FieldChange {
-    /// JSON path of the field.
-    pub field: String,
-    /// The previous value, at most 1,000 characters; empty if the field did not exist.
-    pub previous: String,
-    /// The new value, at most 1,000 characters; empty if the field is gone.
-    pub new: String,
-}
-
 impl EventKind {
     /// Returns the name in the `type` field.
     #[must_use]
@@ -565,7 +480,7 @@ mod tests {
 
     #[test]
     fn every_type_is_documented_and_nothing_else_is() {
-        let headings = include_str!("../../../docs/events.md").lines();
+        let headings = include_str!("../../../../docs/events.md").lines();
         let headings = headings.filter_map(|line| line.strip_prefix("## "));
         let mut documented: Vec<&str> = headings
             .flat_map(|heading| heading.split(", "))
