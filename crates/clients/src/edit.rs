@@ -7,6 +7,7 @@ use mcpmon_protocol::decode::json::quote_into;
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    remote::RemoteMembers,
     servers::{Arguments, Command, Start},
     syntax::{Item, Node, NodeKind, Style},
     table::Format,
@@ -23,7 +24,7 @@ pub(crate) struct Edit {
 }
 
 impl Edit {
-    fn new(range: Range<usize>, text: impl Into<String>) -> Self {
+    pub(crate) fn new(range: Range<usize>, text: impl Into<String>) -> Self {
         let text = text.into();
         Self { range, text }
     }
@@ -54,9 +55,26 @@ pub(crate) struct Wrapped {
     arguments: Change,
     /// The member that was inserted where there were no arguments.
     inserted: Option<String>,
+    /// The members of a server that was remote.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) remote: Option<RemoteMembers>,
 }
 
 impl Wrapped {
+    /// Remembers a server that was remote, and the text of the program in its place.
+    pub(crate) fn remote(path: &[String], program: &str, members: RemoteMembers) -> Self {
+        Self {
+            path: path.to_vec(),
+            command: Change {
+                before: None,
+                after: program.to_owned(),
+            },
+            arguments: Change::none(),
+            inserted: None,
+            remote: Some(members),
+        }
+    }
+
     /// Returns the program that was put before the command.
     pub(crate) fn program(&self) -> String {
         serde_json::from_str(&self.command.after).unwrap_or_default()
@@ -96,6 +114,7 @@ impl Source<'_> {
             },
             arguments,
             inserted,
+            remote: None,
         };
         let original = match (start.command, &start.arguments) {
             (Command::Text(command), _) => command,
@@ -163,24 +182,44 @@ impl Source<'_> {
 
     /// Adds the member with the arguments: behind the command between brackets, on the line above where members have lines.
     fn new_member(self, start: &Start<'_>, command: &Node, value: &str) -> (Edit, String) {
-        let field = start.args_field;
-        let member = match self.format {
+        let (at, text) = self.beside(
+            start.style,
+            start.name,
+            command.range.end,
+            start.args_field,
+            value,
+        );
+        (Edit::new(at..at, text.clone()), text)
+    }
+
+    /// Position and text of a new member beside the one that begins at `name` and ends at `end`: behind it between brackets,
+    /// on the line above where members have lines.
+    pub(crate) fn beside(
+        self,
+        style: Style,
+        name: usize,
+        end: usize,
+        field: &str,
+        value: &str,
+    ) -> (usize, String) {
+        let member = self.member(field, value);
+        match style {
+            Style::Inline => (end, format!(",{}{member}", gap_before(self.bytes, name))),
+            Style::Block => {
+                let at = self.member_start(name);
+                let dotted = String::from_utf8_lossy(&self.bytes[at..name]);
+                (at, format!("{dotted}{member}{}", self.line_before(at)))
+            }
+        }
+    }
+
+    /// A member as it is written.
+    pub(crate) fn member(self, field: &str, value: &str) -> String {
+        match self.format {
             Format::Json | Format::Jsonc => format!("{}: {value}", quoted(field)),
             Format::Toml => format!("{field} = {value}"),
             Format::Yaml => format!("{field}: {value}"),
-        };
-        let (at, text) = match start.style {
-            Style::Inline => {
-                let gap = gap_before(self.bytes, start.name);
-                (command.range.end, format!(",{gap}{member}"))
-            }
-            Style::Block => {
-                let at = self.member_start(start.name);
-                let dotted = String::from_utf8_lossy(&self.bytes[at..start.name]);
-                (at, format!("{dotted}{member}{}", self.line_before(at)))
-            }
-        };
-        (Edit::new(at..at, text.clone()), text)
+        }
     }
 
     /// Makes a wrapped server name `program`, wherever mcpmon was before.
@@ -288,7 +327,7 @@ impl Source<'_> {
 
     /// Takes the member of arguments away: its line where members have lines, else with the comma before it and no
     /// comment. Where that is not possible, the list is left empty.
-    fn remove_member(self, start: &Start<'_>, arguments: &Arguments<'_>) -> Vec<Edit> {
+    pub(crate) fn remove_member(self, start: &Start<'_>, arguments: &Arguments<'_>) -> Vec<Edit> {
         let value = arguments.node.range.clone();
         if start.style == Style::Block {
             let at = self.member_start(arguments.name);
@@ -326,7 +365,7 @@ impl Source<'_> {
     }
 
     /// A text as it may stand in a list: as it is written, where words are written alike everywhere.
-    fn literal(self, node: &Node) -> String {
+    pub(crate) fn literal(self, node: &Node) -> String {
         match self.format {
             Format::Json | Format::Jsonc | Format::Toml => self.slice(&node.range),
             Format::Yaml => quoted(node.text().unwrap_or_default()),
@@ -370,7 +409,7 @@ impl Source<'_> {
         newline.chars().chain(indent).collect()
     }
 
-    fn slice(self, range: &Range<usize>) -> String {
+    pub(crate) fn slice(self, range: &Range<usize>) -> String {
         String::from_utf8_lossy(&self.bytes[range.clone()]).into_owned()
     }
 }
@@ -385,7 +424,7 @@ impl Change {
 }
 
 /// A text between double quotes: JSON, TOML and YAML agree about these.
-fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     let mut literal = String::with_capacity(text.len() + 2);
     quote_into(text, &mut literal);
     literal.replace('\u{7f}', "\\u007f")

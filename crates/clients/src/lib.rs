@@ -13,6 +13,7 @@ mod ledger;
 #[expect(clippy::disallowed_methods, reason = "I/O")]
 mod locate;
 mod plan;
+mod remote;
 mod servers;
 mod setup;
 mod syntax;

@@ -12,6 +12,10 @@ use crate::{
 /// Id of a server whose name has no character that ids can have.
 const NAMELESS: &str = "server";
 
+/// The reason for which the wrapper of a remote server stays.
+const EDITED_REMOTE: &str =
+    "its wrapper of a URL was edited: put the URL back by hand, from the copy of the file";
+
 /// The form of a file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Form {
@@ -24,6 +28,8 @@ pub(crate) struct Form {
 pub(crate) enum Wish<'a> {
     /// This program as a wrapper before it.
     Wrap(&'a str),
+    /// The same, also in the place of URLs.
+    WrapAll(&'a str),
     /// No wrapper of ours.
     Unwrap,
 }
@@ -46,6 +52,8 @@ pub struct Planned {
     pub line: usize,
     /// The outcome.
     pub outcome: Outcome,
+    /// Its URL, where the client or our wrapper reaches it by one.
+    pub url: Option<String>,
     /// Command and arguments, where it has them.
     pub before: Vec<String>,
     /// The same afterwards, where that differs.
@@ -123,14 +131,28 @@ fn server(
         path: entry.path.clone(),
         line: Mistake::at(source.bytes, entry.start, "").line,
         outcome: Outcome::Bare,
+        url: None,
         before: Vec::new(),
         after: Vec::new(),
     };
     let start = match &entry.transport {
         Transport::Stdio(start) => start,
-        Transport::Remote => {
-            planned.outcome = Outcome::Remote;
-            return (planned, Vec::new());
+        Transport::Remote(remote) => {
+            planned.url = Some(remote.url().to_owned());
+            let Wish::WrapAll(program) = wish else {
+                planned.outcome = Outcome::Remote;
+                return (planned, Vec::new());
+            };
+            if let Some(reason) = remote.obstacle {
+                planned.outcome = Outcome::Unclear(reason);
+                return (planned, Vec::new());
+            }
+            let server = server_id(&entry.path);
+            let (edits, wrapped) = source.wrap_remote(remote, &entry.path, program, &server);
+            *known = Some(wrapped);
+            planned.outcome = Outcome::Wrap;
+            planned.after = remote.words(program, &server);
+            return (planned, edits);
         }
         Transport::Unclear(reason) => {
             planned.outcome = Outcome::Unclear(reason);
@@ -138,6 +160,9 @@ fn server(
         }
     };
     planned.before = start.words();
+    if known.as_ref().is_some_and(|known| known.remote.is_some()) {
+        planned.url = start.wrapped_url(&programs(known.as_ref(), wish));
+    }
     let (outcome, edits) = changes(start, &entry.path, source, known, wish);
     planned.outcome = outcome;
     planned.after = after(&planned, wish);
@@ -151,40 +176,59 @@ fn changes(
     known: &mut Option<Wrapped>,
     wish: Wish<'_>,
 ) -> (Outcome, Vec<Edit>) {
-    let earlier = known.as_ref().map(Wrapped::program).unwrap_or_default();
-    let program = match wish {
-        Wish::Wrap(program) => program,
-        Wish::Unwrap => "",
+    let programs = programs(known.as_ref(), wish);
+    let members = known.as_ref().and_then(|known| known.remote.clone());
+    let members = members.filter(|_| start.wrapped_url(&programs).is_some());
+    let wrapping = match members {
+        Some(_) => Wrapping::Ours,
+        None => start.wrapping(&programs),
     };
-    match (start.wrapping(&[program, &earlier]), wish) {
-        (Wrapping::Bare, Wish::Wrap(program)) => {
+    match (wrapping, wish) {
+        (Wrapping::Bare, Wish::Wrap(program) | Wish::WrapAll(program)) => {
             let (edits, wrapped) = source.wrap(start, path, program, &server_id(path));
             *known = Some(wrapped);
             (Outcome::Wrap, edits)
         }
-        (Wrapping::Ours, Wish::Wrap(program)) => match source.point(start, program, known.as_mut()) {
-            Some(edit) => (Outcome::Update, vec![edit]),
-            None => (Outcome::Wrapped, Vec::new()),
+        (Wrapping::Ours, Wish::Wrap(program) | Wish::WrapAll(program)) => {
+            match source.point(start, program, known.as_mut()) {
+                Some(edit) => (Outcome::Update, vec![edit]),
+                None => (Outcome::Wrapped, Vec::new()),
+            }
+        }
+        (Wrapping::Ours, Wish::Unwrap) => match &members {
+            None => (Outcome::Unwrap, source.unwrap(start, known.as_ref())),
+            Some(members) => match source.unwrap_remote(start, members) {
+                Some(edits) => (Outcome::Unwrap, edits),
+                None => (Outcome::Unclear(EDITED_REMOTE), Vec::new()),
+            },
         },
-        (Wrapping::Ours, Wish::Unwrap) => (Outcome::Unwrap, source.unwrap(start, known.as_ref())),
-        (Wrapping::ByHand, Wish::Wrap(_) | Wish::Unwrap) => (Outcome::ByHand, Vec::new()),
+        (Wrapping::ByHand, Wish::Wrap(_) | Wish::WrapAll(_) | Wish::Unwrap) => (Outcome::ByHand, Vec::new()),
         (Wrapping::Bare, Wish::Unwrap) => (Outcome::Bare, Vec::new()),
     }
+}
+
+/// The paths of mcpmon, now and when the server was wrapped.
+fn programs(known: Option<&Wrapped>, wish: Wish<'_>) -> [String; 2] {
+    let now = match wish {
+        Wish::Wrap(program) | Wish::WrapAll(program) => program,
+        Wish::Unwrap => "",
+    };
+    [now.to_owned(), known.map(Wrapped::program).unwrap_or_default()]
 }
 
 /// Command and arguments afterwards.
 fn after(planned: &Planned, wish: Wish<'_>) -> Vec<String> {
     let before = planned.before.iter().cloned();
     match (planned.outcome, wish) {
-        (Outcome::Wrap, Wish::Wrap(program)) => {
+        (Outcome::Wrap, Wish::Wrap(program) | Wish::WrapAll(program)) => {
             let server = server_id(&planned.path);
             let ours = [program, "wrap", "--server", &server, "--"].map(str::to_owned);
             ours.into_iter().chain(before).collect()
         }
-        (Outcome::Update, Wish::Wrap(program)) => {
+        (Outcome::Update, Wish::Wrap(program) | Wish::WrapAll(program)) => {
             [program.to_owned()].into_iter().chain(before.skip(1)).collect()
         }
-        (Outcome::Unwrap, _) => before.skip(5).collect(),
+        (Outcome::Unwrap, _) if planned.url.is_none() => before.skip(5).collect(),
         _ => Vec::new(),
     }
 }

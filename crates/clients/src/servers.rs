@@ -1,8 +1,9 @@
-//! The servers of a parsed file, and the command of each.
+//! The servers of a parsed file, and the command or the URL of each.
 
 use std::{collections::BTreeSet, path::Path};
 
 use crate::{
+    remote::{RemoteEntry, obstacle},
     syntax::{Item, Member, Mistake, Node, NodeKind, Style},
     table::Client,
 };
@@ -32,7 +33,7 @@ pub(crate) enum Transport<'n> {
     /// It starts a command.
     Stdio(Start<'n>),
     /// Over the network.
-    Remote,
+    Remote(RemoteEntry<'n>),
     /// Unknown, for this reason.
     Unclear(&'static str),
 }
@@ -49,6 +50,10 @@ pub(crate) struct Start<'n> {
     pub(crate) command: Command<'n>,
     /// The member with the arguments, where there is one; with the command in front, where both are one list.
     pub(crate) arguments: Option<Arguments<'n>>,
+    /// The member with the kind of the server.
+    pub(crate) kind: Option<&'n Member>,
+    /// The member with the environment.
+    pub(crate) env: Option<&'n Member>,
 }
 
 /// The form of a command.
@@ -99,15 +104,27 @@ impl Start<'_> {
     }
 
     /// Returns whether it is wrapped, by mcpmon or by the program at one of these paths.
-    pub(crate) fn wrapping(&self, programs: &[&str]) -> Wrapping {
+    pub(crate) fn wrapping(&self, programs: &[String]) -> Wrapping {
         wrapping(&self.words(), programs)
+    }
+
+    /// Returns the URL that mcpmon, or the program at one of these paths, is told to speak to, as `mcpmon setup` writes it.
+    pub(crate) fn wrapped_url(&self, programs: &[String]) -> Option<String> {
+        let mut words = self.words();
+        let is_ours = matches!(words.as_slice(), [program, verb, server, _, url, _, ..]
+            if is_program(program, programs)
+                && (verb.as_str(), server.as_str(), url.as_str()) == (VERBS[0], "--server", "--url"));
+        is_ours.then(|| words.swap_remove(5))
     }
 }
 
-fn wrapping(words: &[String], programs: &[&str]) -> Wrapping {
-    let is_program = |word: &str| {
-        programs.contains(&word) || Path::new(word).file_name().is_some_and(|name| name == PROGRAM)
-    };
+fn is_program(word: &str, programs: &[String]) -> bool {
+    programs.iter().any(|program| program == word)
+        || Path::new(word).file_name().is_some_and(|name| name == PROGRAM)
+}
+
+fn wrapping(words: &[String], programs: &[String]) -> Wrapping {
+    let is_program = |word: &str| is_program(word, programs);
     if let [program, verb, option, _, dashes, _, ..] = words
         && Path::new(program).is_absolute()
         && is_program(program)
@@ -255,7 +272,15 @@ fn transport<'n>(server: &'n Node, client: &'n Client, bytes: &[u8]) -> Result<T
     let fields = &client.fields;
     let is_url = |name: &str| fields.url.iter().any(|field| field == name);
     let is_wanted = |name: &str| {
-        name == fields.command || name == fields.args || name == "type" || name == MERGE || is_url(name)
+        let wanted = [
+            fields.command.as_str(),
+            &fields.args,
+            &fields.env,
+            &fields.headers,
+            &fields.kind,
+            MERGE,
+        ];
+        wanted.contains(&name) || is_url(name)
     };
     let members = named(server, bytes, is_wanted)?;
     let member = |name: &str| members.iter().copied().find(|member| member.name == name);
@@ -263,11 +288,30 @@ fn transport<'n>(server: &'n Node, client: &'n Client, bytes: &[u8]) -> Result<T
         return Ok(Transport::Unclear("it takes members from elsewhere in the file"));
     }
     let Some(command) = member(&fields.command) else {
-        let kind = member("type")
+        let kind = member(&fields.kind)
             .and_then(|member| member.node.text())
             .unwrap_or_default();
-        if members.iter().any(|member| is_url(&member.name)) {
-            return Ok(Transport::Remote);
+        let urls: Vec<_> = members
+            .iter()
+            .copied()
+            .filter(|member| is_url(&member.name))
+            .collect();
+        if let Some(url) = urls.first() {
+            let mut remote = RemoteEntry {
+                url,
+                kind: member(&fields.kind),
+                headers: member(&fields.headers).filter(|member| !is_empty(&member.node)),
+                args: member(&fields.args),
+                env: member(&fields.env),
+                style: server.style,
+                fields,
+                obstacle: None,
+            };
+            remote.obstacle = match urls.len() {
+                1 => obstacle(server, &remote),
+                _ => Some("it has two URLs"),
+            };
+            return Ok(Transport::Remote(remote));
         }
         return Ok(Transport::Unclear(
             match client.in_process.iter().any(|name| name == kind) {
@@ -285,7 +329,12 @@ fn transport<'n>(server: &'n Node, client: &'n Client, bytes: &[u8]) -> Result<T
         let args = inner.iter().copied().find(|member| member.name == "args");
         return Ok(start(path, args, "args", command.node.style));
     }
-    Ok(start(command, member(&fields.args), &fields.args, server.style))
+    let mut transport = start(command, member(&fields.args), &fields.args, server.style);
+    if let Transport::Stdio(start) = &mut transport {
+        start.kind = member(&fields.kind);
+        start.env = member(&fields.env);
+    }
+    Ok(transport)
 }
 
 fn start<'n>(
@@ -301,6 +350,8 @@ fn start<'n>(
             args_field,
             command: form,
             arguments,
+            kind: None,
+            env: None,
         })
     };
     let arguments = |member: &'n Member| Arguments {
@@ -331,6 +382,10 @@ fn start<'n>(
     }
 }
 
+fn is_empty(node: &Node) -> bool {
+    node.kind == NodeKind::Null || matches!(&node.kind, NodeKind::Map(members) if members.is_empty())
+}
+
 fn is_list_of_texts(node: &Node) -> bool {
     let is_text = |item: &Item| item.node.text().is_some() && !item.node.is_shared;
     let is_list = matches!(node.kind, NodeKind::List(_));
@@ -357,7 +412,7 @@ mod tests {
             let path = entry.path.join(".");
             match entry.transport {
                 Transport::Stdio(start) => format!("{path}: {}", start.words().join(" ")),
-                Transport::Remote => format!("{path}: remote"),
+                Transport::Remote(_) => format!("{path}: remote"),
                 Transport::Unclear(reason) => format!("{path}: {reason}"),
             }
         };
@@ -427,7 +482,7 @@ mod tests {
     #[test_case("/opt/other wrap --server a -- npx" => Wrapping::Bare; "another program")]
     fn wrappers_are_recognised(line: &str) -> Wrapping {
         let words: Vec<_> = line.split(' ').map(str::to_owned).collect();
-        wrapping(&words, &["/opt/monitor"])
+        wrapping(&words, &["/opt/monitor".to_owned()])
     }
 
     #[test]

@@ -1,6 +1,9 @@
 //! Wrapping the servers in clients' files, and unwrapping them: every file is planned, remembered and replaced.
 
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
 use mcpmon_model::Digest;
 
@@ -31,13 +34,18 @@ pub struct Options {
     pub direction: Direction,
     /// Whether files are changed.
     pub effect: Effect,
+    /// Digests of the files whose changes a person has confirmed: no other file is changed, and none that was written to
+    /// since. Without it there was no question.
+    pub confirmed: Option<BTreeMap<PathBuf, String>>,
 }
 
 /// Whether servers are wrapped or unwrapped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// This program is put before every server.
+    /// This program is put before every server that is started by a command.
     Wrap(String),
+    /// The same, and it speaks to the URLs of remote servers.
+    WrapAll(String),
     /// It is taken away.
     Unwrap,
 }
@@ -58,6 +66,8 @@ pub struct FileReport {
     pub client: &'static Client,
     /// Its path.
     pub path: PathBuf,
+    /// Digest of what was read; `None` where it cannot be read.
+    pub digest: Option<String>,
     /// Its servers, in its order.
     pub servers: Vec<Planned>,
     /// True if it is the host's, and no user's.
@@ -117,6 +127,7 @@ fn one(file: &ClientFile, options: &Options, ledger: &mut Ledger) -> Option<File
     let mut report = FileReport {
         client: file.form.client,
         path: file.path.clone(),
+        digest: None,
         servers: Vec::new(),
         is_hosts: file.form.file.scope == Scope::Host,
         trouble: None,
@@ -136,16 +147,26 @@ fn change(
     report: &mut FileReport,
 ) -> Result<(), Trouble> {
     let original = Original::read(&file.path, options.user)?;
+    let read = digest(&original.bytes);
+    let is_confirmed = options
+        .confirmed
+        .as_ref()
+        .is_none_or(|confirmed| confirmed.get(&file.path) == Some(&read));
+    report.digest = Some(read);
     let known = ledger.get(&file.path).cloned();
     let kept = known.as_ref().map_or(&[][..], |known| &known.servers);
     let wish = match &options.direction {
         Direction::Wrap(program) => Wish::Wrap(program),
+        Direction::WrapAll(program) => Wish::WrapAll(program),
         Direction::Unwrap => Wish::Unwrap,
     };
     let plan = settled(file.form, &original.bytes, kept, wish)?;
     report.servers.clone_from(&plan.servers);
     report.backup = known.as_ref().map(|known| ledger.backup(known));
     let is_changed = plan.text != original.bytes;
+    if is_changed && !is_confirmed {
+        return Err(FileError::Changed.into());
+    }
     if is_changed {
         original.check_writable(options.user)?;
     }
@@ -155,12 +176,12 @@ fn change(
             .is_some_and(|known| known.original == digest(&plan.text));
     }
     match (options.effect, &options.direction) {
-        (Effect::Preview, Direction::Wrap(_)) if is_changed => {
+        (Effect::Preview, Direction::Wrap(_) | Direction::WrapAll(_)) if is_changed => {
             undone(file.form, &original.bytes, &plan).map(drop)
         }
-        (Effect::Preview, Direction::Wrap(_) | Direction::Unwrap) => Ok(()),
-        (Effect::Write, Direction::Wrap(_)) if !is_changed => Ok(()),
-        (Effect::Write, Direction::Wrap(_)) => {
+        (Effect::Preview, _) => Ok(()),
+        (Effect::Write, Direction::Wrap(_) | Direction::WrapAll(_)) if !is_changed => Ok(()),
+        (Effect::Write, Direction::Wrap(_) | Direction::WrapAll(_)) => {
             let before = undone(file.form, &original.bytes, &plan)?;
             let backup = match &known {
                 Some(known) => known.backup.clone(),
@@ -206,7 +227,7 @@ pub(crate) fn settled(form: Form, bytes: &[u8], kept: &[Wrapped], wish: Wish<'_>
             true => &planned.after,
             false => &planned.before,
         };
-        planned.path == now.path && *expected == now.before
+        planned.path == now.path && planned.url == now.url && *expected == now.before
     };
     let are_meant =
         plan.servers.len() == again.servers.len() && plan.servers.iter().zip(&again.servers).all(is_meant);

@@ -75,6 +75,12 @@ pub struct Fields {
     pub url: Vec<String>,
     /// The map of headers of a remote server.
     pub headers: String,
+    /// The kind of a server: the way in which it is reached.
+    pub kind: String,
+    /// The kind of a server that is started by a command.
+    pub stdio: String,
+    /// True if the command is a list with its arguments.
+    pub is_command_list: bool,
 }
 
 impl Default for Fields {
@@ -85,6 +91,9 @@ impl Default for Fields {
             env: "env".to_owned(),
             url: ["url", "serverUrl", "httpUrl"].map(str::to_owned).to_vec(),
             headers: "headers".to_owned(),
+            kind: "type".to_owned(),
+            stdio: "stdio".to_owned(),
+            is_command_list: false,
         }
     }
 }

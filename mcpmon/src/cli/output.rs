@@ -133,6 +133,12 @@ impl<'a> Output<'a> {
         writeln!(self.notes, "{}", text::escape(note))
     }
 
+    /// Asks the user something: what is typed follows on the same line.
+    pub(super) fn prompt(&mut self, question: &str) -> io::Result<()> {
+        write!(self.notes, "{}", text::escape(question))?;
+        self.notes.flush()
+    }
+
     /// Hands what was printed on.
     pub(super) fn flush(&mut self) -> io::Result<()> {
         self.data.flush()

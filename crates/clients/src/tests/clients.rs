@@ -7,6 +7,7 @@ use test_case::test_case;
 
 use crate::{
     plan::{Form, Outcome, Plan, Wish, plan},
+    setup::settled,
     table::{CLIENTS, client},
 };
 
@@ -331,6 +332,157 @@ fn a_command_in_a_list_and_one_with_members_are_wrapped() {
       },
     }
     "#);
+}
+
+/// A file with remote servers in every form that a wrapper can take the place of.
+const REMOTE_CODEX: &str = "[mcp_servers.far]\nurl = \"https://far.example.com/mcp\" # far\nhttp_headers = { \"X-Key\" = \"schl\u{fc}ssel\", X-Other = 'o' }\n\n[mcp_servers]\nnear = { url = 'http://127.0.0.1:1/mcp' }\n";
+const REMOTE_DOTTED: &str =
+    "mcp_servers.dotted.enabled = true\nmcp_servers.dotted.url = \"https://d.example.com/mcp\"\n";
+const REMOTE_GOOSE: &str = "extensions:\n  far: # f\n    type: sse\n    envs: {}\n    headers: {}\n    uri: 'https://far.example.com/sse' # u\n    timeout: 3\n  flow: {type: streamable_http, uri: https://flow.example.com/mcp, headers: {Authorization: 'Bearer \u{e9}'}}\n";
+const REMOTE_LINES: &str = "{\n\t\"servers\": {\n\t\t// far away\n\t\t\"far\": {\n\t\t\t\"type\": \"http\", // kind\n\t\t\t\"url\": \"https://far.example.com/mcp\", // u\n\t\t\t\"headers\": {\n\t\t\t\t\"Authorization\": \"Bearer ${input:k}\", // secret\n\t\t\t},\n\t\t},\n\t},\n}\n";
+
+#[test_case("claude-code", ".claude.json", CLAUDE_CODE)]
+#[test_case("cursor", "~/.cursor", CURSOR)]
+#[test_case("vscode", "User/mcp.json", REMOTE_LINES)]
+#[test_case("windsurf", "windsurf", WINDSURF)]
+#[test_case("codex", "CODEX_HOME", CODEX)]
+#[test_case("codex", "./.codex", REMOTE_CODEX; "codex headers")]
+#[test_case("codex", "./.codex", REMOTE_DOTTED; "codex dotted")]
+#[test_case("gemini-cli", "~/.gemini/settings", GEMINI)]
+#[test_case("opencode", "opencode.jsonc", OPENCODE)]
+#[test_case("zed", "zed/settings", ZED)]
+#[test_case("goose", "goose", GOOSE)]
+#[test_case("goose", "goose", REMOTE_GOOSE; "goose flow and server-sent events")]
+#[test_case("continue", "config.yaml", CONTINUE)]
+#[test_case("roo", "roo-cline", ROO)]
+#[test_case("amp", "amp/settings", AMP)]
+#[test_case("crush", "crush.json", CRUSH)]
+#[test_case("mistral-vibe", "~/.vibe", VIBE)]
+fn remote_servers_are_wrapped_on_request_and_come_back(id: &str, path: &str, original: &str) {
+    let form = form(id, path);
+    for variant in [
+        original.to_owned(),
+        original.replace('\n', "\r\n"),
+        format!("\u{feff}{original}"),
+        original.trim_end().to_owned(),
+    ] {
+        let wish = Wish::WrapAll(PROGRAM);
+        let once = settled(form, variant.as_bytes(), &[], wish).expect("certain");
+        let remote = |server: &&crate::Planned| server.url.is_some();
+        assert!(once.servers.iter().filter(remote).count() > 0);
+        for server in once.servers.iter().filter(remote) {
+            assert_eq!(server.outcome, Outcome::Wrap, "{server:?}");
+        }
+        let again = plan(&once.text, form, &once.kept, wish).expect("readable");
+        assert_eq!(text_of(&again), text_of(&once), "set up twice");
+        let later = plan(&once.text, form, &once.kept, Wish::Wrap(PROGRAM)).expect("readable");
+        assert_eq!(text_of(&later), text_of(&once), "set up without remote servers");
+        assert_eq!(later.kept, once.kept);
+        let moved = settled(form, &once.text, &once.kept, Wish::WrapAll("/opt/monitor")).expect("certain");
+        assert_eq!(text_of(&moved), text_of(&once).replace(PROGRAM, "/opt/monitor"));
+        for wrapped in [&once, &moved] {
+            let back = settled(form, &wrapped.text, &wrapped.kept, Wish::Unwrap).expect("certain");
+            assert_eq!(text_of(&back), variant, "undone");
+        }
+        let forgotten = plan(&once.text, form, &[], Wish::Unwrap).expect("readable");
+        for server in forgotten.servers.iter().zip(&once.servers) {
+            if server.1.url.is_some() {
+                assert_eq!(server.0.outcome, Outcome::ByHand, "nobody knows what it was");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_wrapper_of_a_url_is_started_like_any_server() {
+    let texts = |id, path, text: &str| {
+        let plan = plan(text.as_bytes(), form(id, path), &[], Wish::WrapAll(PROGRAM)).expect("readable");
+        text_of(&plan).to_owned()
+    };
+    assert_snapshot!(texts("vscode", "User/mcp.json", REMOTE_LINES), @r#"
+    {
+    	"servers": {
+    		// far away
+    		"far": {
+    			"type": "stdio", // kind
+    			"command": "/usr/local/bin/mcpmon",
+    			"args": ["wrap", "--server", "far", "--url", "https://far.example.com/mcp", "--header-env", "Authorization=MCPMON_HEADER_AUTHORIZATION"], // u
+    			"env": {"MCPMON_HEADER_AUTHORIZATION": "Bearer ${input:k}"},
+    		},
+    	},
+    }
+    "#);
+    assert_snapshot!(texts("codex", "./.codex", REMOTE_CODEX), @r#"
+    [mcp_servers.far]
+    args = ["wrap", "--server", "far", "--url", "https://far.example.com/mcp", "--header-env", "X-Key=MCPMON_HEADER_X_KEY", "--header-env", "X-Other=MCPMON_HEADER_X_OTHER"]
+    command = "/usr/local/bin/mcpmon" # far
+    env = {MCPMON_HEADER_X_KEY = "schlüssel", MCPMON_HEADER_X_OTHER = 'o'}
+
+    [mcp_servers]
+    near = { command = "/usr/local/bin/mcpmon", args = ["wrap", "--server", "near", "--url", "http://127.0.0.1:1/mcp"] }
+    "#);
+    assert_snapshot!(texts("goose", "goose", REMOTE_GOOSE), @r#"
+    extensions:
+      far: # f
+        type: "stdio"
+        envs: {}
+        headers: {}
+        args: ["wrap", "--server", "far", "--url", "https://far.example.com/sse", "--transport", "sse"]
+        cmd: "/usr/local/bin/mcpmon" # u
+        timeout: 3
+      flow: {type: "stdio", cmd: "/usr/local/bin/mcpmon", args: ["wrap", "--server", "flow", "--url", "https://flow.example.com/mcp", "--header-env", "Authorization=MCPMON_HEADER_AUTHORIZATION"], envs: {MCPMON_HEADER_AUTHORIZATION: "Bearer é"}}
+    "#);
+    let opencode = r#"{"mcp": {"c": {"type": "remote", "url": "https://c.example.com/mcp", "headers": {"A": "{env:A}"}}}}"#;
+    assert_snapshot!(texts("opencode", "opencode.json", opencode), @r#"{"mcp": {"c": {"type": "local", "command": ["/usr/local/bin/mcpmon", "wrap", "--server", "c", "--url", "https://c.example.com/mcp", "--header-env", "A=MCPMON_HEADER_A"], "environment": {"MCPMON_HEADER_A": "{env:A}"}}}}"#);
+}
+
+#[test]
+fn a_client_may_write_its_file_anew_while_a_url_is_wrapped() {
+    let form = form("claude-code", ".claude.json");
+    let original = CLAUDE_CODE.replace("\\ud83d", "");
+    let once = plan(original.as_bytes(), form, &[], Wish::WrapAll(PROGRAM)).expect("readable");
+    let value: serde_json::Value = serde_json::from_slice(&once.text).expect("JSON");
+    let anew = serde_json::to_vec_pretty(&value).expect("text");
+    assert_ne!(anew, once.text);
+    let back = settled(form, &anew, &once.kept, Wish::Unwrap).expect("certain");
+    let back: serde_json::Value = serde_json::from_slice(&back.text).expect("JSON");
+    let before: serde_json::Value = serde_json::from_str(&original).expect("JSON");
+    assert_eq!(
+        back["mcpServers"]["docs"]["url"],
+        before["mcpServers"]["docs"]["url"]
+    );
+    assert_eq!(
+        back["mcpServers"]["docs"]["headers"],
+        before["mcpServers"]["docs"]["headers"]
+    );
+    assert_eq!(back["mcpServers"]["docs"]["type"], "http");
+    assert_eq!(back["mcpServers"]["docs"]["command"], serde_json::Value::Null);
+}
+
+#[test_case(r#""url": "https://a.example.com/?key=k""# => with |reason: &str| assert!(reason.contains("secret")); "a query")]
+#[test_case(r#""url": "https://me:pw@a.example.com/""# => with |reason: &str| assert!(reason.contains("secret")); "a password")]
+#[test_case(r#""url": "${URL}""# => with |reason: &str| assert!(reason.contains("begin with")); "a variable")]
+#[test_case(r#""url": 1"# => "its URL is no plain string"; "a number")]
+#[test_case(r#""url": "https://a.example.com", "serverUrl": "https://b.example.com""# => "it has two URLs"; "two URLs")]
+#[test_case(r#""url": "https://a.example.com", "args": []"# => "it has arguments beside a URL"; "arguments")]
+#[test_case(r#""type": "ws", "url": "https://a.example.com""# => with |reason: &str| assert!(reason.contains("WebSocket")); "a WebSocket")]
+#[test_case(r#""type": [], "url": "https://a.example.com""# => "its kind is no plain string"; "a kind that is a list")]
+#[test_case(r#""url": "https://a.example.com", "oauth": {}"# => with |reason: &str| assert!(reason.contains("logs in")); "a login of the client")]
+#[test_case(r#""url": "https://a.example.com", "headersHelper": "x""# => with |reason: &str| assert!(reason.contains("logs in")); "a program for headers")]
+#[test_case(r#""url": "https://a.example.com", "headers": {"A": "b"}, "env": {}"# => "it has headers and an environment"; "an environment")]
+#[test_case(r#""url": "https://a.example.com", "headers": {"A-B": "c", "A_B": "d"}"# => with |reason: &str| assert!(reason.contains("headers")); "headers of one variable")]
+#[test_case(r#""url": "https://a.example.com", "headers": {"A\nB": "c"}"# => with |reason: &str| assert!(reason.contains("headers")); "a header that is none")]
+#[test_case(r#""url": "https://a.example.com", "headers": {"A": 1}"# => with |reason: &str| assert!(reason.contains("headers")); "a header that is a number")]
+#[test_case(r#""url": "https://a.example.com", "headers": ["A"]"# => with |reason: &str| assert!(reason.contains("headers")); "a list of headers")]
+fn a_url_that_no_wrapper_can_take_says_why(members: &str) -> &'static str {
+    let text = format!("{{\"mcpServers\": {{\"a\": {{{members}}}}}}}");
+    let form = form("cursor", "~/.cursor");
+    let plan = plan(text.as_bytes(), form, &[], Wish::WrapAll(PROGRAM)).expect("readable");
+    assert_eq!(text_of(&plan), text);
+    let Outcome::Unclear(reason) = plan.servers[0].outcome else {
+        panic!("{:?}", plan.servers[0].outcome);
+    };
+    reason
 }
 
 #[test]

@@ -51,6 +51,7 @@ impl Home {
             user: fs::metadata(self.0.path()).unwrap().uid(),
             direction,
             effect,
+            confirmed: None,
         }
     }
 
@@ -193,6 +194,30 @@ fn a_link_stays_a_link() {
         1,
         "nothing is left beside it"
     );
+}
+
+#[test]
+fn only_what_was_confirmed_is_changed() {
+    let home = Home::new();
+    home.write("home/.cursor/mcp.json", CURSOR);
+    home.write("home/.kiro/settings/mcp.json", CURSOR);
+    let mut options = home.options(Direction::Wrap(PROGRAM.to_owned()), Effect::Preview);
+    let digests = run(&options).expect("nothing to remember").into_iter();
+    let digests = digests.map(|report| (report.path, report.digest.expect("read")));
+    options.confirmed = Some(digests.collect());
+    options.effect = Effect::Write;
+    let other = CURSOR.replace("\"x\"", "\"other\"");
+    home.write("home/.kiro/settings/mcp.json", &other);
+    home.write("home/.lmstudio/mcp.json", CURSOR);
+    let reports = run(&options).expect("remembered");
+    let is_left = |report: &FileReport| matches!(report.trouble, Some(Trouble::File(FileError::Changed)));
+    assert_eq!(
+        reports.iter().map(is_left).collect::<Vec<_>>(),
+        [false, true, true]
+    );
+    assert!(home.read("home/.cursor/mcp.json").contains(PROGRAM));
+    assert_eq!(home.read("home/.kiro/settings/mcp.json"), other);
+    assert_eq!(home.read("home/.lmstudio/mcp.json"), CURSOR);
 }
 
 #[test]

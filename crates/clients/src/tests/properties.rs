@@ -57,8 +57,25 @@ fn server() -> impl Strategy<Value = String> {
     )
 }
 
+fn remote_server() -> impl Strategy<Value = String> {
+    (literal(), gap(), gap(), any::<[bool; 4]>()).prop_map(
+        |(header, one, two, [reversed, trailing, has_kind, has_headers])| {
+            let url = format!("{one}\"url\"{two}:{one}\"https://u.example.com/m\"{two}");
+            let kind = has_kind.then(|| format!("{two}\"type\":{one}\"http\"{two}"));
+            let headers = format!("{one}\"headers\"{two}:{{{one}\"A-B\":{two}{header}{one}}}{two}");
+            let headers = has_headers.then_some(headers);
+            let mut members: Vec<_> = [kind, Some(url), headers].into_iter().flatten().collect();
+            if reversed {
+                members.reverse();
+            }
+            let comma = if trailing { "," } else { "" };
+            format!("{{{}{comma}{two}}}", members.join(","))
+        },
+    )
+}
+
 fn document() -> impl Strategy<Value = String> {
-    let servers = proptest::collection::vec((gap(), server()), 0..4);
+    let servers = proptest::collection::vec((gap(), prop_oneof![3 => server(), 1 => remote_server()]), 0..4);
     (servers, gap(), gap()).prop_map(|(servers, before, after)| {
         let servers: Vec<_> = servers
             .iter()
@@ -102,6 +119,12 @@ const YAML: &[&str] = &[
     "    cmd:\n      x\n",
     "  e: { cmd: x,\n    args: [ # c\n      y ] }\n",
     "    type: stdio\n",
+    "    uri: https://u.example.com/m # c\n",
+    "    uri: 'http://u.example.com/n'\r\n",
+    "    type: sse\n",
+    "    headers: {A: 'b', C-D: \"\u{e9}\"}\n",
+    "    headers:\n      A: b\n",
+    "  f: {uri: https://u.example.com/m, headers: {A: b}}\n",
 ];
 
 /// Lines and parts of lines of a TOML file, in any order.
@@ -127,6 +150,12 @@ const TOML: &[&str] = &[
     "k.command = \"\"\"x\"\"\"\n",
     "[[mcp_servers.l]]\n",
     "model = \"o\"",
+    "url = \"https://u.example.com/m\" # c\n",
+    "  url = 'https://u.example.com/m'\r\n",
+    "http_headers = { A = 'b', \"C-D\" = \"\u{e9}\" }\n",
+    "mcp_servers.m.url = \"https://u.example.com/m\"\n",
+    "mcp_servers.m.http_headers.A = \"b\"\n",
+    "mcp_servers.n = { url = \"https://u.example.com/m\", http_headers = { A = \"b\" } }\n",
 ];
 
 fn fragments(parts: &'static [&'static str]) -> impl Strategy<Value = String> {
@@ -143,7 +172,19 @@ fn survives(original: &str, form: Form) -> Result<bool, TestCaseError> {
     prop_assert_eq!(back.unwrap_or_default(), original.as_bytes());
     let forgotten = settled(form, &plan.text, &[], Wish::Unwrap);
     prop_assert!(forgotten.is_ok(), "{:?} without the ledger", text(&plan));
+    with_remote_servers(original, form)?;
     Ok(true)
+}
+
+/// Sets up a text with its remote servers, and undoes the result.
+fn with_remote_servers(original: &str, form: Form) -> Result<(), TestCaseError> {
+    let Ok(plan) = settled(form, original.as_bytes(), &[], Wish::WrapAll(PROGRAM)) else {
+        return Err(TestCaseError::fail(format!("{original:?} is not certain")));
+    };
+    let back = undone(form, original.as_bytes(), &plan);
+    prop_assert!(back.is_ok(), "{original:?} became {:?}", text(&plan));
+    prop_assert_eq!(back.unwrap_or_default(), original.as_bytes());
+    Ok(())
 }
 
 proptest! {
@@ -156,10 +197,16 @@ proptest! {
     }
 
     #[test]
+    fn remote_servers_are_undone_to_the_byte(original in document()) {
+        with_remote_servers(&original, form())?;
+    }
+
+    #[test]
     fn a_wrapped_server_starts_what_the_bare_one_starts(original in document()) {
         let once = wrapped(&original);
         let again = wrapped(text(&once));
-        for (before, after) in once.servers.iter().zip(&again.servers) {
+        let servers = once.servers.iter().zip(&again.servers);
+        for (before, after) in servers.filter(|(before, _)| before.url.is_none()) {
             prop_assert_eq!(&before.after, &after.before);
             prop_assert_eq!(&before.before[..], &after.before[5..]);
         }

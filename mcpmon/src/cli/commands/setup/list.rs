@@ -32,6 +32,7 @@ pub(super) fn run(
         roots,
         direction: Direction::Unwrap,
         effect: Effect::Preview,
+        confirmed: None,
     };
     let reports =
         mcpmon_clients::run(&preview).map_err(|error| CliError::new(ErrorKind::Environment, error))?;
@@ -164,6 +165,7 @@ mod tests {
             user: nix::unistd::geteuid().as_raw(),
             direction: Direction::Unwrap,
             effect: Effect::Preview,
+            confirmed: None,
         };
         let reports = mcpmon_clients::run(&options).expect("read");
         let cursor = &reports[0];

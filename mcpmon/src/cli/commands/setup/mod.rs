@@ -1,17 +1,21 @@
 //! `mcpmon setup`: wraps the servers in clients' files, or takes the wrapper away.
 
+mod confirm;
 mod list;
 #[cfg(test)]
 mod tests;
 
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
 use clap::{Args, builder::PossibleValuesParser};
 use mcpmon_clients::{
     CLIENTS, Client, Direction, Effect, FileError, FileReport, Outcome, Planned, Roots, Trouble,
 };
 use mcpmon_config::{LocalConfig, Search, Trust};
-use mcpmon_detect::mask::mask_arguments;
+use mcpmon_detect::mask::{mask_arguments, mask_text};
 use serde_json::{Map, Value, json};
 
 use crate::{
@@ -35,14 +39,20 @@ pub(in crate::cli) struct Options {
     /// Take the wrapper away: files are, byte for byte, what they were, but for later edits
     #[arg(long, conflicts_with = "enforce")]
     disable: bool,
+    /// Let mcpmon speak to remote servers, too: it is started in the place of their URLs
+    #[arg(long, conflicts_with = "disable")]
+    remote: bool,
     /// Block what the policy forbids: write a first policy that enforces, or switch one that observes
     #[arg(long)]
     enforce: bool,
     /// Only show what would be done
     #[arg(long)]
     dry_run: bool,
+    /// Ask nothing: on a terminal the changes are shown, and made after one confirmation
+    #[arg(long, short, conflicts_with = "dry_run")]
+    yes: bool,
     /// List the clients that are known, their files on this host, and whether their servers are wrapped
-    #[arg(long, conflicts_with_all = ["disable", "enforce", "dry_run"])]
+    #[arg(long, conflicts_with_all = ["disable", "enforce", "dry_run", "yes", "remote"])]
     list: bool,
 }
 
@@ -60,52 +70,149 @@ pub(in crate::cli) fn run(
     if options.list {
         return list::run(options, roots, user, output);
     }
-    let effect = match options.dry_run {
-        true => Effect::Preview,
-        false => Effect::Write,
-    };
     let direction = match options.disable {
         true => Direction::Unwrap,
+        false if options.remote => Direction::WrapAll(program(output)?),
         false => Direction::Wrap(program(output)?),
     };
-    let policy = match direction {
-        Direction::Wrap(_) => Some(policy(globals, options.enforce, effect)?),
-        Direction::Unwrap => None,
+    let is_asked = !options.dry_run && !options.yes && output.form == Form::Table && confirm::is_possible();
+    let mut run = SetupRun {
+        setup: mcpmon_clients::Options {
+            state: state()?,
+            clients: chosen(&options.clients),
+            projects: projects(&options.projects)?,
+            user,
+            roots,
+            direction,
+            effect: match options.dry_run || is_asked {
+                true => Effect::Preview,
+                false => Effect::Write,
+            },
+            confirmed: None,
+        },
+        globals,
+        enforce: options.enforce,
     };
-    let options = mcpmon_clients::Options {
-        state: state()?,
-        clients: chosen(&options.clients),
-        projects: projects(&options.projects)?,
-        user,
-        roots,
-        direction,
-        effect,
-    };
-    let done = mcpmon_clients::run(&options).map_err(|error| CliError::new(ErrorKind::Environment, error))?;
-    tell(&done, effect, output)?;
-    left_out(&options, &done, output)?;
-    if let Some(policy) = policy {
-        tell_policy(&policy, effect, output)?;
+    let done = run.perform()?;
+    done.tell(output)?;
+    left_out(&run.setup, &done.files, output)?;
+    done.tell_policy(output)?;
+    if !is_asked || !done.has_changes() {
+        return failure(&done.files);
     }
-    failure(&done)
+    if !confirm::ask(&done.question(), &mut std::io::stdin().lock(), output)? {
+        return Ok(());
+    }
+    run.setup.confirmed = Some(done.digests());
+    run.setup.effect = Effect::Write;
+    let done = run.perform()?;
+    // The differences were shown before the question.
+    done.tell_notes(output)?;
+    done.tell_policy(output)?;
+    failure(&done.files)
 }
 
-fn tell(done: &[FileReport], effect: Effect, output: &mut Output<'_>) -> Result<(), CliError> {
-    for report in done {
-        match output.form {
-            Form::Table => output.page(&difference(report))?,
-            Form::Json => objects(report, effect)
-                .iter()
-                .try_for_each(|object| output.json(object))?,
+/// A run over the files of clients and the policy.
+#[derive(Debug)]
+struct SetupRun<'g> {
+    setup: mcpmon_clients::Options,
+    globals: &'g Globals,
+    enforce: bool,
+}
+
+/// The outcome of a run, or of its preview.
+#[derive(Debug)]
+struct SetupReport {
+    effect: Effect,
+    files: Vec<FileReport>,
+    /// `None` where servers are unwrapped: the policy stays.
+    policy: Option<PolicyReport>,
+}
+
+impl SetupRun<'_> {
+    fn perform(&self) -> Result<SetupReport, CliError> {
+        let effect = self.setup.effect;
+        let policy = match self.setup.direction {
+            Direction::Wrap(_) | Direction::WrapAll(_) => Some(policy(self.globals, self.enforce, effect)?),
+            Direction::Unwrap => None,
+        };
+        let files =
+            mcpmon_clients::run(&self.setup).map_err(|error| CliError::new(ErrorKind::Environment, error))?;
+        Ok(SetupReport {
+            effect,
+            files,
+            policy,
+        })
+    }
+}
+
+impl SetupReport {
+    fn tell(&self, output: &mut Output<'_>) -> Result<(), CliError> {
+        for report in &self.files {
+            match output.form {
+                Form::Table => output.page(&difference(report))?,
+                Form::Json => objects(report, self.effect)
+                    .iter()
+                    .try_for_each(|object| output.json(object))?,
+            }
         }
-        for note in notes(report, effect) {
+        self.tell_notes(output)
+    }
+
+    fn tell_notes(&self, output: &mut Output<'_>) -> Result<(), CliError> {
+        // The differences come first where both streams are one terminal.
+        output.flush()?;
+        for note in self.files.iter().flat_map(|report| notes(report, self.effect)) {
             output.note(&note)?;
         }
+        if self.files.is_empty() {
+            output.note("no client's configuration file has an MCP server")?;
+        }
+        Ok(output.flush()?)
     }
-    if done.is_empty() {
-        output.note("no client's configuration file has an MCP server")?;
+
+    fn tell_policy(&self, output: &mut Output<'_>) -> Result<(), CliError> {
+        match &self.policy {
+            Some(policy) => tell_policy(policy, self.effect, output),
+            None => Ok(()),
+        }
     }
-    Ok(output.flush()?)
+
+    fn changed_files(&self) -> usize {
+        self.files.iter().filter(|report| is_changed(report)).count()
+    }
+
+    fn changes_policy(&self) -> bool {
+        self.policy
+            .as_ref()
+            .is_some_and(|policy| policy.change != PolicyChange::None)
+    }
+
+    fn has_changes(&self) -> bool {
+        self.changed_files() > 0 || self.changes_policy()
+    }
+
+    fn question(&self) -> String {
+        let files = match self.changed_files() {
+            0 => None,
+            1 => Some("1 file of a client".to_owned()),
+            count => Some(format!("{count} files of clients")),
+        };
+        let policy = self.changes_policy().then(|| "the policy".to_owned());
+        let parts: Vec<_> = files.into_iter().chain(policy).collect();
+        format!("Change {}?", parts.join(" and "))
+    }
+
+    fn digests(&self) -> BTreeMap<PathBuf, String> {
+        let read = self.files.iter();
+        read.filter_map(|report| Some((report.path.clone(), report.digest.clone()?)))
+            .collect()
+    }
+}
+
+/// Returns whether the run changes this file.
+fn is_changed(report: &FileReport) -> bool {
+    report.trouble.is_none() && report.servers.iter().any(|server| server.outcome.changes())
 }
 
 /// The user's places; a home of somebody else, as `sudo` may leave it to root, is refused.
@@ -262,8 +369,12 @@ fn left_out(
     Ok(output.flush()?)
 }
 
-/// The changed servers, as in a difference of files; without secrets, as far as these can be told.
+/// The changed servers, as in a difference of files; without secrets, as far as these can be told. Of a file that is left
+/// there is none.
 fn difference(report: &FileReport) -> String {
+    if !is_changed(report) {
+        return String::new();
+    }
     let mut lines = Vec::new();
     for server in report.servers.iter().filter(|server| server.outcome.changes()) {
         if lines.is_empty() {
@@ -273,14 +384,19 @@ fn difference(report: &FileReport) -> String {
         }
         let name = server.path.join(".");
         lines.push(format!("@@ line {}: {} @@", server.line, text::escape(&name)));
-        lines.extend(start(&server.before).iter().map(|line| format!("-{line}")));
-        lines.extend(start(&server.after).iter().map(|line| format!("+{line}")));
+        let url = server.url.as_deref();
+        lines.extend(start(&server.before, url).iter().map(|line| format!("-{line}")));
+        lines.extend(start(&server.after, url).iter().map(|line| format!("+{line}")));
     }
     lines.iter().map(|line| format!("{line}\n")).collect()
 }
 
-/// A command line as members, made safe to show.
-fn start(words: &[String]) -> Vec<String> {
+/// A command line as members, or the URL where there is none, made safe to show.
+fn start(words: &[String], url: Option<&str>) -> Vec<String> {
+    if let (true, Some(url)) = (words.is_empty(), url) {
+        let member = format!("\"url\": {}", json!(mask_text(url)));
+        return vec![text::escape_json(&member).into_owned()];
+    }
     let literals: Vec<_> = mask_arguments(words)
         .iter()
         .map(|word| json!(word).to_string())
@@ -320,6 +436,7 @@ fn objects(report: &FileReport, effect: Effect) -> Vec<Map<String, Value>> {
                 "action": action(server.outcome),
                 "done": done && server.outcome.changes(),
                 "reason": reason(server.outcome),
+                "url": server.url.as_deref().map(mask_text),
                 "before": mask_arguments(&server.before),
                 "after": mask_arguments(&server.after),
                 "backup": report.backup,
@@ -356,9 +473,7 @@ const fn reason(outcome: Outcome) -> Option<&'static str> {
         Outcome::Wrapped => Some("wrapped already"),
         Outcome::ByHand => Some("wrapped by hand, and left alone"),
         Outcome::Bare => Some("not wrapped"),
-        Outcome::Remote => {
-            Some("not wrapped here: it is remote; let the client start `mcpmon wrap --url URL` in its place")
-        }
+        Outcome::Remote => Some("not wrapped: it is remote; `mcpmon setup --remote` lets mcpmon speak to it"),
         Outcome::Unclear(reason) => Some(reason),
     }
 }
@@ -385,8 +500,7 @@ fn notes(report: &FileReport, effect: Effect) -> Vec<String> {
             notes.push(format!("  {}: {reason}", server.path.join(".")));
         }
     }
-    let changed = report.servers.iter().any(|server| server.outcome.changes());
-    if changed && effect == Effect::Write {
+    if is_changed(report) && effect == Effect::Write {
         match (&report.backup, report.restored) {
             (_, true) => notes.push("  it is byte for byte what it was".to_owned()),
             (Some(backup), false) => notes.push(format!("  a copy from before is {}", backup.display())),

@@ -15,7 +15,7 @@ fn printed(files: &[(&str, &str)], direction: Direction, effect: Effect, form: F
     let options = mcpmon_clients::Options {
         roots: Roots {
             home: home.path().to_owned(),
-            variables: std::collections::BTreeMap::new(),
+            variables: BTreeMap::new(),
             host: home.path().join("host"),
         },
         state: home.path().join("state"),
@@ -24,11 +24,16 @@ fn printed(files: &[(&str, &str)], direction: Direction, effect: Effect, form: F
         user: nix::unistd::geteuid().as_raw(),
         direction,
         effect,
+        confirmed: None,
     };
-    let done = mcpmon_clients::run(&options).expect("remembered");
+    let done = SetupReport {
+        effect,
+        files: mcpmon_clients::run(&options).expect("remembered"),
+        policy: None,
+    };
     let (mut data, mut said) = (Vec::new(), Vec::new());
     let mut output = Output::plain(&mut data, &mut said, form);
-    tell(&done, effect, &mut output).expect("written");
+    done.tell(&mut output).expect("written");
     let text = |bytes: Vec<u8>| {
         let text = String::from_utf8(bytes).expect("text");
         text.replace(&home.path().display().to_string(), "HOME")
@@ -75,10 +80,67 @@ fn a_preview_shows_what_changes_and_no_secret() {
     assert_snapshot!(notes, @r"
         HOME/.claude.json:2:19: unexpected `}`; it is left as it is
         Cursor: HOME/.cursor/mcp.json: 2 to be wrapped, 1 wrapped by hand, 1 remote, 1 unclear
-          mcpServers.docs: not wrapped here: it is remote; let the client start `mcpmon wrap --url URL` in its place
+          mcpServers.docs: not wrapped: it is remote; `mcpmon setup --remote` lets mcpmon speak to it
           mcpServers.mine: wrapped by hand, and left alone
           mcpServers.odd: it has neither a command nor a URL
         ");
+}
+
+#[test]
+fn a_url_becomes_a_command_without_its_headers() {
+    let file = r#"{"mcpServers": {"docs": {"url": "https://docs.example.com/mcp", "headers": {"Authorization": "Bearer hunter2hunter2"}}}}"#;
+    let direction = Direction::WrapAll("/usr/local/bin/mcpmon".to_owned());
+    let (data, notes) = printed(
+        &[(".cursor/mcp.json", file)],
+        direction,
+        Effect::Preview,
+        Form::Table,
+    );
+    assert_snapshot!(data, @r#"
+        --- HOME/.cursor/mcp.json
+        +++ HOME/.cursor/mcp.json
+        @@ line 1: mcpServers.docs @@
+        -"url": "https://docs.example.com/mcp"
+        +"command": "/usr/local/bin/mcpmon"
+        +"args": ["wrap", "--server", "docs", "--url", "https://docs.example.com/mcp", "--header-env", "Authorization=***"]
+        "#);
+    assert_snapshot!(notes, @"Cursor: HOME/.cursor/mcp.json: 1 to be wrapped");
+}
+
+#[test]
+fn a_file_that_is_left_has_no_difference_and_no_question() {
+    let home = tempfile::tempdir().expect("directory");
+    let path = home.path().join("mcp.json");
+    let planned = Planned {
+        path: vec!["mcpServers".to_owned(), "a".to_owned()],
+        line: 1,
+        outcome: Outcome::Wrap,
+        url: None,
+        before: vec!["x".to_owned()],
+        after: vec!["mcpmon".to_owned()],
+    };
+    let mut report = FileReport {
+        client: &CLIENTS[0],
+        path: path.clone(),
+        digest: Some("0".to_owned()),
+        servers: vec![planned],
+        is_hosts: false,
+        trouble: None,
+        backup: None,
+        restored: false,
+    };
+    assert!(difference(&report).contains("+\"command\": \"mcpmon\""));
+    report.trouble = Some(Trouble::File(FileError::ReadOnly { path }));
+    assert_eq!(difference(&report), "");
+    let mut done = SetupReport {
+        effect: Effect::Preview,
+        files: vec![report],
+        policy: None,
+    };
+    assert!(!done.has_changes());
+    done.files[0].trouble = None;
+    assert_eq!(done.question(), "Change 1 file of a client?");
+    assert_eq!(done.digests().len(), 1);
 }
 
 #[test]

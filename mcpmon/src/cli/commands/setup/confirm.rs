@@ -1,0 +1,54 @@
+//! The question before files are changed, for a person at a terminal.
+
+use std::io::{self, BufRead, IsTerminal as _};
+
+use crate::cli::{CliError, output::Output};
+
+/// The longest answer that is read.
+const MAX_ANSWER_BYTES: u64 = 1024;
+
+/// Returns whether a person can see a question and answer it.
+pub(super) fn is_possible() -> bool {
+    io::stdin().is_terminal() && io::stderr().is_terminal()
+}
+
+/// Asks whether to go on; anything but a yes is a no.
+pub(super) fn ask(
+    question: &str,
+    answers: &mut dyn BufRead,
+    output: &mut Output<'_>,
+) -> Result<bool, CliError> {
+    output.prompt(&format!("{question} [y/N] "))?;
+    let mut answer = String::new();
+    io::Read::take(answers, MAX_ANSWER_BYTES).read_line(&mut answer)?;
+    let is_yes = matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes");
+    if !is_yes {
+        output.note("nothing was changed")?;
+    }
+    Ok(is_yes)
+}
+
+#[cfg(test)]
+mod tests {
+    use test_case::test_case;
+
+    use super::*;
+    use crate::cli::output::Form;
+
+    #[test_case("y\n" => true)]
+    #[test_case(" YES\r\n" => true; "a longer yes")]
+    #[test_case("n\n" => false)]
+    #[test_case("\n" => false; "only the end of a line")]
+    #[test_case("" => false; "the end of the terminal")]
+    #[test_case("yesterday\n" => false)]
+    fn only_a_yes_is_a_yes(answer: &str) -> bool {
+        let (mut data, mut notes) = (Vec::new(), Vec::new());
+        let mut output = Output::plain(&mut data, &mut notes, Form::Table);
+        let is_yes = ask("Change 1 file of a client?", &mut answer.as_bytes(), &mut output).expect("written");
+        let notes = String::from_utf8(notes).expect("text");
+        let end = if is_yes { "" } else { "nothing was changed\n" };
+        assert_eq!(notes, format!("Change 1 file of a client? [y/N] {end}"));
+        assert_eq!(data, b"");
+        is_yes
+    }
+}
