@@ -32,14 +32,24 @@ fn claude(real: &Real, scene: &Scene, arguments: &[&str]) -> Result<String> {
 }
 
 fn setup(scene: &Scene, options: &[&str]) -> Result<()> {
+    let project = scene.file("project").display().to_string();
+    setup_of(
+        "claude-code",
+        scene,
+        &[&["--project", &project], options].concat(),
+    )
+}
+
+/// A run of `mcpmon setup` for one client.
+fn setup_of(client: &str, scene: &Scene, options: &[&str]) -> Result<()> {
     let output = Command::new(program::path()?)
-        .args(["setup", "--client", "claude-code", "--project"])
-        .arg(scene.file("project"))
+        .args(["setup", "--client", client])
         .args(options)
         .env("HOME", scene.file(""))
         .env("XDG_STATE_HOME", scene.file("state"))
         .env("XDG_CONFIG_HOME", scene.file("config"))
         .env_remove("CLAUDE_CONFIG_DIR")
+        .env_remove("CODEX_HOME")
         .env_remove("MCPMON_CONFIG")
         .output()?;
     ensure!(
@@ -109,4 +119,109 @@ fn claude_code_starts_what_setup_wrote_and_has_its_files_back() -> Result<()> {
     }
     assert!(!claude(&real, &scene, &["mcp", "list"])?.contains("wrap --server"));
     Ok(())
+}
+
+/// A client that keeps its servers in one file, and can list them.
+struct ListingClient {
+    id: &'static str,
+    /// The name of its program.
+    program: &'static str,
+    /// The words that add a server, before its name.
+    add: &'static [&'static str],
+    /// The words between the name and the URL of a remote server.
+    url: &'static [&'static str],
+    /// The words between the name and the command of a server.
+    command: &'static [&'static str],
+    file: &'static str,
+}
+
+const CODEX: ListingClient = ListingClient {
+    id: "codex",
+    program: "codex",
+    add: &["mcp", "add"],
+    url: &["--url"],
+    command: &["--"],
+    file: ".codex/config.toml",
+};
+
+const GEMINI: ListingClient = ListingClient {
+    id: "gemini-cli",
+    program: "gemini",
+    add: &["mcp", "add", "--scope", "user"],
+    url: &["--transport", "http"],
+    command: &[],
+    file: ".gemini/settings.json",
+};
+
+impl ListingClient {
+    /// A run in the home of the scene: what it said on both streams.
+    fn run(&self, real: &Real, scene: &Scene, arguments: &[&str]) -> Result<String> {
+        let output = Command::new(real.npm(self.program))
+            .args(arguments)
+            .current_dir(scene.file("project"))
+            .env("HOME", scene.file(""))
+            .env("XDG_CONFIG_HOME", scene.file("config"))
+            .env_remove("CODEX_HOME")
+            .output()
+            .with_context(|| format!("{} is needed", self.program))?;
+        let text = [output.stdout, output.stderr].concat();
+        let text = String::from_utf8_lossy(&text).into_owned();
+        ensure!(output.status.success(), "{arguments:?}: {text}");
+        Ok(text)
+    }
+
+    /// Its file is set up, read by the client, and had back.
+    fn reads_what_setup_wrote(&self) -> Result<()> {
+        let Some(real) = Real::find()? else {
+            return Ok(());
+        };
+        let scene = Scene::new()?;
+        fs::create_dir_all(scene.file("project"))?;
+        let server = real.npm("mcp-server-everything").display().to_string();
+        let url = "http://127.0.0.1:9/mcp";
+        self.run(
+            &real,
+            &scene,
+            &[self.add, &["near"], self.command, &[server.as_str()]].concat(),
+        )?;
+        self.run(&real, &scene, &[self.add, &["far"], self.url, &[url]].concat())?;
+        let before = fs::read(scene.file(self.file))?;
+
+        setup_of(self.id, &scene, &["--remote"])?;
+        let list = self.run(&real, &scene, &["mcp", "list"])?;
+        let own = program::path()?.canonicalize()?.display().to_string();
+        for name in ["near", "far"] {
+            let line = list
+                .lines()
+                .find(|line| line.contains(&format!("--server {name} ")))
+                .with_context(|| format!("{name} is not wrapped: {list}"))?;
+            let wanted = match name {
+                "near" => format!("wrap --server near -- {server}"),
+                _ => format!("wrap --server far --url {url}"),
+            };
+            assert!(line.contains(&own) && line.contains(&wanted), "{list}");
+        }
+
+        setup_of(self.id, &scene, &["--disable"])?;
+        assert!(
+            fs::read(scene.file(self.file))? == before,
+            "the file is not what it was"
+        );
+        assert!(
+            !self
+                .run(&real, &scene, &["mcp", "list"])?
+                .contains("wrap --server")
+        );
+        Ok(())
+    }
+}
+
+#[test]
+fn codex_reads_what_setup_wrote_and_has_its_file_back() -> Result<()> {
+    CODEX.reads_what_setup_wrote()
+}
+
+#[test]
+fn gemini_cli_reads_what_setup_wrote_and_has_its_file_back() -> Result<()> {
+    GEMINI.reads_what_setup_wrote()
 }

@@ -1,9 +1,13 @@
 //! `mcpmon setup` on a home of a client, and the servers started as the client would start them from it.
 
 use std::{
-    fs,
+    fs::{self, File},
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    net::{TcpListener, TcpStream},
     os::unix::process::CommandExt as _,
-    process::Command,
+    process::{Command, Stdio},
+    sync::mpsc::{self, Receiver, Sender},
+    thread,
     time::{Duration, Instant},
 };
 
@@ -27,22 +31,32 @@ fn configuration() -> String {
 
 /// A run of `mcpmon setup` for this home: exit status, standard output and standard error.
 fn setup(home: &Home, options: &[&str]) -> Result<(i32, String, String)> {
+    setup_of("claude-code", home, options)
+}
+
+/// A run for one client.
+fn setup_of(client: &str, home: &Home, options: &[&str]) -> Result<(i32, String, String)> {
+    let output = setup_command(client, home, options)?.output()?;
+    let text = |bytes| String::from_utf8(bytes).context("text");
+    Ok((
+        output.status.code().context("an exit status")?,
+        text(output.stdout)?,
+        text(output.stderr)?,
+    ))
+}
+
+fn setup_command(client: &str, home: &Home, options: &[&str]) -> Result<Command> {
     let mut command = Command::new(program::path()?);
     command
-        .args(["setup", "--client", "claude-code"])
+        .args(["setup", "--client", client])
         .args(options)
         .env("HOME", home.path("home"))
         .env("XDG_CONFIG_HOME", home.path("config"))
         .env("XDG_STATE_HOME", home.path("state"))
         .env_remove("CLAUDE_CONFIG_DIR")
+        .env_remove("CODEX_HOME")
         .env_remove("MCPMON_CONFIG");
-    let output = command.output()?;
-    let text = |bytes| String::from_utf8(bytes).context("text");
-    Ok((
-        output.status.code().context("a status")?,
-        text(output.stdout)?,
-        text(output.stderr)?,
-    ))
+    Ok(command)
 }
 
 /// The server at `pointer` of the configuration, started as its client would; only that no daemon and no store of this
@@ -51,8 +65,17 @@ fn start(home: &Home, pointer: &str) -> Result<Wrapped> {
     let text = fs::read_to_string(home.path("home/.claude.json"))?;
     let configuration: Value = serde_json::from_str(&text)?;
     let server = configuration.pointer(pointer).context("a server")?;
-    let mut command = Command::new(server["command"].as_str().context("a command")?);
-    let arguments: Option<Vec<_>> = server["args"]
+    let mut command = wrapped(home, &server["command"], &server["args"])?;
+    for (name, value) in server["env"].as_object().into_iter().flatten() {
+        command.env(name, value.as_str().context("a value")?);
+    }
+    Wrapped::start(&mut command)
+}
+
+/// The command of a wrapped server, from the values in a client's file.
+fn wrapped(home: &Home, program: &Value, arguments: &Value) -> Result<Command> {
+    let mut command = Command::new(program.as_str().context("a command")?);
+    let arguments: Option<Vec<_>> = arguments
         .as_array()
         .context("arguments")?
         .iter()
@@ -62,16 +85,13 @@ fn start(home: &Home, pointer: &str) -> Result<Wrapped> {
     let (verb, rest) = arguments.split_first().context("a verb")?;
     command.arg(verb).arg("--socket").arg(home.path("no-daemon"));
     command.arg("--db").arg(home.path("store.db")).args(rest);
-    for (name, value) in server["env"].as_object().into_iter().flatten() {
-        command.env(name, value.as_str().context("a value")?);
-    }
     command
         .env("XDG_CONFIG_HOME", home.path("config"))
         .env("XDG_STATE_HOME", home.path("state"))
         .env("XDG_CACHE_HOME", home.path("cache"))
         .env_remove("MCPMON_CONFIG")
         .process_group(0);
-    Wrapped::start(&mut command)
+    Ok(command)
 }
 
 #[test]
@@ -92,7 +112,7 @@ fn a_client_starts_what_setup_wrapped_and_has_its_file_back() -> Result<()> {
 
     let (code, done, notes) = setup(&home, &[])?;
     assert_eq!((code, done), (0, preview), "{notes}");
-    assert!(notes.contains("docs: not wrapped here: it is remote"), "{notes}");
+    assert!(notes.contains("docs: not wrapped: it is remote"), "{notes}");
     let policy = fs::read_to_string(home.path("config/mcpmon/mcpmon.yaml"))?;
     assert!(policy.contains("mode: observe"), "{policy}");
     let wrapped = fs::read_to_string(home.path("home/.claude.json"))?;
@@ -121,6 +141,168 @@ fn a_client_starts_what_setup_wrapped_and_has_its_file_back() -> Result<()> {
     assert_eq!(code, 0, "{notes}");
     assert!(notes.contains("byte for byte"), "{notes}");
     assert_eq!(fs::read_to_string(home.path("home/.claude.json"))?, before);
+    Ok(())
+}
+
+#[test]
+fn a_client_with_toml_and_one_with_yaml_start_what_setup_wrapped() -> Result<()> {
+    let toml = "# mine\n[mcp_servers.\"ech\u{f6}\"]\ncommand = \"cat\" # the server\n";
+    let yaml = "extensions:\n  ech\u{f6}: # the server\n    type: stdio\n    cmd: cat\n";
+    for (client, file, before) in [
+        ("codex", "home/.codex/config.toml", toml),
+        ("goose", "config/goose/config.yaml", yaml),
+    ] {
+        let home = Home::new()?;
+        let path = home.path(file);
+        fs::create_dir_all(path.parent().context("a directory")?)?;
+        fs::write(&path, before)?;
+        let (code, _, notes) = setup_of(client, &home, &[])?;
+        assert_eq!(code, 0, "{notes}");
+        let text = fs::read_to_string(&path)?;
+        assert!(text.contains("# the server"), "{text}");
+        // What is written is a JSON value in both formats.
+        let value = |name: &str| -> Result<Value> {
+            let line = text.lines().map(str::trim).find(|line| line.starts_with(name));
+            let value = line.context("a line")?.trim_start_matches(name);
+            let value = value.trim_start_matches([' ', ':', '=']);
+            Ok(serde_json::from_str(value.trim_end_matches(" # the server"))?)
+        };
+        let program = value(if client == "goose" { "cmd" } else { "command" })?;
+        let mut server = Wrapped::start(&mut wrapped(&home, &program, &value("args")?)?)?;
+        let line = "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}";
+        server.send(line)?;
+        assert_eq!(server.line()?, line);
+        assert_eq!(server.finish()?.0, 0);
+
+        let (code, listed, notes) = setup_of(client, &home, &["--list"])?;
+        assert_eq!(code, 0, "{notes}");
+        assert!(listed.contains("1 wrapped"), "{listed}");
+        let (code, _, notes) = setup_of(client, &home, &["--disable"])?;
+        assert_eq!(code, 0, "{notes}");
+        assert_eq!(fs::read_to_string(&path)?, before);
+    }
+    Ok(())
+}
+
+/// A server over HTTP that answers one handshake; the heads of all requests go to `heads`.
+fn serve(listener: &TcpListener, heads: &Sender<String>) {
+    for stream in listener.incoming().filter_map(Result::ok) {
+        let Ok(head) = answer(stream) else { continue };
+        if heads.send(head).is_err() {
+            return;
+        }
+    }
+}
+
+fn answer(stream: TcpStream) -> Result<String> {
+    let mut reader = BufReader::new(stream);
+    let mut head = String::new();
+    while reader.read_line(&mut head)? > 2 {}
+    let head = head.to_ascii_lowercase();
+    let length = head
+        .lines()
+        .find_map(|line| line.strip_prefix("content-length: "));
+    let mut body = vec![0; length.map_or(Ok(0), str::parse)?];
+    reader.read_exact(&mut body)?;
+    let (status, answer) = match body.windows(12).any(|part| part == b"\"initialize\"") {
+        true => (
+            "200 OK",
+            r#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-06-18","capabilities":{},"serverInfo":{"name":"far","version":"1"}}}"#,
+        ),
+        false => ("405 Method Not Allowed", ""),
+    };
+    write!(
+        reader.get_mut(),
+        "HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{answer}",
+        answer.len()
+    )?;
+    Ok(head)
+}
+
+#[test]
+fn a_client_starts_a_wrapper_in_the_place_of_a_url() -> Result<()> {
+    let home = Home::new()?;
+    fs::create_dir_all(home.path("home"))?;
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let url = format!("http://{}/mcp", listener.local_addr()?);
+    let (sender, heads): (_, Receiver<String>) = mpsc::channel();
+    thread::spawn(move || serve(&listener, &sender));
+    let before = format!(
+        "{{\"mcpServers\": {{\n  \"far\": {{\"type\": \"http\", \"url\": \"{url}\", \"headers\": {{\"X-Team\": \"blue whales\"}}}}\n}}}}"
+    );
+    let path = home.path("home/.claude.json");
+    fs::write(&path, &before)?;
+
+    let (code, difference, notes) = setup(&home, &["--remote"])?;
+    assert_eq!(code, 0, "{notes}");
+    assert!(!difference.contains("blue whales"), "{difference}");
+    let mut server = start(&home, "/mcpServers/far")?;
+    server.send(r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}"#)?;
+    let answer = server.line()?;
+    assert!(answer.contains("\"serverInfo\""), "{answer}");
+    let head = heads.recv_timeout(Duration::from_secs(20))?;
+    assert!(head.contains("x-team: blue whales\r\n"), "{head}");
+    server.finish()?;
+
+    let (code, _, notes) = setup(&home, &["--disable"])?;
+    assert_eq!(code, 0, "{notes}");
+    assert_eq!(fs::read_to_string(&path)?, before);
+    Ok(())
+}
+
+/// A run on a terminal, where a person types `typed`: what the terminal showed.
+fn setup_on_a_terminal(home: &Home, options: &[&str], typed: &str) -> Result<String> {
+    let terminal = nix::pty::openpty(None, None)?;
+    let mut person = File::from(terminal.master);
+    let mut child = setup_command("claude-code", home, options)?
+        .stdin(Stdio::from(terminal.slave.try_clone()?))
+        .stdout(Stdio::from(terminal.slave.try_clone()?))
+        .stderr(Stdio::from(terminal.slave))
+        .spawn()?;
+    person.write_all(typed.as_bytes())?;
+    let mut shown = Vec::new();
+    let mut part = [0; 4096];
+    // The end of a terminal is an error of its reader.
+    while let Ok(length @ 1..) = person.read(&mut part) {
+        shown.extend_from_slice(&part[..length]);
+    }
+    let status = child.wait()?;
+    let shown = String::from_utf8(shown)?;
+    ensure!(status.success(), "{status}: {shown}");
+    Ok(shown)
+}
+
+#[test]
+fn on_a_terminal_the_changes_are_shown_and_made_after_a_yes() -> Result<()> {
+    let home = Home::new()?;
+    fs::create_dir_all(home.path("home"))?;
+    let path = home.path("home/.claude.json");
+    fs::write(&path, configuration())?;
+    let policy = home.path("config/mcpmon/mcpmon.yaml");
+    let question = "Change 1 file of a client and the policy? [y/N]";
+
+    let shown = setup_on_a_terminal(&home, &[], "\n")?;
+    let asked = shown.find(question).context("no question")?;
+    let difference = shown.find("+\"command\"").context("no difference")?;
+    assert!(difference < asked, "{shown}");
+    assert!(
+        shown.contains("2 to be wrapped") && shown.contains("nothing was changed"),
+        "{shown}"
+    );
+    assert_eq!(fs::read_to_string(&path)?, configuration());
+    assert!(!policy.exists(), "a policy was written");
+
+    let shown = setup_on_a_terminal(&home, &[], "y\n")?;
+    assert!(shown.contains(question) && shown.contains("2 wrapped"), "{shown}");
+    assert_eq!(shown.matches("+\"command\"").count(), 2, "shown once: {shown}");
+    assert_ne!(fs::read_to_string(&path)?, configuration());
+    assert!(policy.exists(), "no policy was written");
+
+    let shown = setup_on_a_terminal(&home, &[], "")?;
+    assert!(!shown.contains("[y/N]"), "there is nothing to ask: {shown}");
+    let shown = setup_on_a_terminal(&home, &["--disable", "--yes"], "")?;
+    assert!(!shown.contains("[y/N]"), "{shown}");
+    assert_eq!(fs::read_to_string(&path)?, configuration());
     Ok(())
 }
 
