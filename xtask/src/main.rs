@@ -53,8 +53,15 @@ enum Command {
     Vm(vm::VmArgs),
     /// Look for bytes that break a decoder or a filter
     Fuzz(fuzz::FuzzArgs),
-    /// Measure detection on a folder of labelled items
-    Eval(eval::EvalArgs),
+    /// Measure detection on folders of labelled items
+    Eval {
+        /// Build with optimisation: only then is the speed what users get
+        #[arg(long)]
+        release: bool,
+        /// Options of the measurement: `--corpus DIR`, `--part`, `--signals`, `--json`, `--show`
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        options: Vec<OsString>,
+    },
     /// Run attacks and near misses through the core and the real wrapper, and print what became of each
     Redteam {
         /// Options of the suite: `--only TEXT`, `--core`, `--json`
@@ -79,7 +86,7 @@ fn main() -> ExitCode {
         Command::Test => test::run().map(|()| ExitCode::SUCCESS),
         Command::Vm(args) => vm::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Fuzz(args) => fuzz::run(&args).map(|()| ExitCode::SUCCESS),
-        Command::Eval(args) => eval::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::Eval { release, options } => eval::run(&options, release),
         Command::Redteam { options } => redteam::run(&options),
         Command::Bench(bench) => bench::run(&bench),
         Command::Ci => ci::run().map(|()| ExitCode::SUCCESS),

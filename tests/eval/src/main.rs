@@ -1,4 +1,4 @@
-//! `cargo xtask eval`: recall and false positives of the engines, on folders of labelled items.
+//! Recall and false positives of the engines, on folders of labelled items; `cargo xtask eval` runs it.
 #![expect(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -22,12 +22,14 @@ mod tests;
 use std::path::PathBuf;
 
 use anyhow::bail;
+use clap::Parser as _;
 
 use self::{corpus::Part, engines::Engines, report::Report};
 
-/// Arguments of `cargo xtask eval`.
-#[derive(Debug, clap::Args)]
-pub(crate) struct EvalArgs {
+/// Recall and false positives of mcpmon's detection, on folders of labelled items
+#[derive(Debug, clap::Parser)]
+#[command(name = "cargo xtask eval", disable_version_flag = true)]
+struct Options {
     /// Folder with the items, one JSON object a line in files named `*.jsonl`, in it or in folders below; may be given
     /// several times
     #[arg(long, value_name = "DIR", required = true)]
@@ -47,7 +49,8 @@ pub(crate) struct EvalArgs {
 }
 
 /// Measures the corpus, prints the result, and fails if a line of it could not be read.
-pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<()> {
+fn main() -> anyhow::Result<()> {
+    let args = Options::parse();
     let mut corpus = corpus::read(&args.corpus)?;
     if let Some(part) = args.part {
         corpus.keep(part);
@@ -71,7 +74,7 @@ pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<()> {
     }
     if cfg!(debug_assertions) {
         eprintln!(
-            "speed was measured in a debug build: `cargo run --release -p xtask -- eval` measures what users get"
+            "speed was measured in a debug build: `cargo xtask eval --release` measures what users get"
         );
     }
     for (kind, count) in &report.skipped {
