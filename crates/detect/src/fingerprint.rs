@@ -7,8 +7,8 @@ use mcpmon_model::{Fingerprint, RawJson};
 
 use super::{
     arguments::Arguments,
+    minima::{self, STRETCH},
     normalise::decode,
-    vector::{self, STRETCH},
     walk::{self, Part},
 };
 
@@ -57,7 +57,7 @@ impl Text {
         let text = &text[..text.floor_char_boundary(MAX_TEXT.saturating_sub(self.0.len()))];
         self.0.reserve(text.len());
         if text.is_ascii() {
-            return vector::append_alphanumerics(text.as_bytes(), &mut self.0);
+            return self.add_ascii(text.as_bytes());
         }
         let mut bytes = [0; 4];
         for c in text
@@ -67,6 +67,17 @@ impl Text {
         {
             self.0.extend_from_slice(c.encode_utf8(&mut bytes).as_bytes());
         }
+    }
+
+    /// Each byte is written, and the next one over it where it does not count: no branch has to be foreseen.
+    fn add_ascii(&mut self, text: &[u8]) {
+        let mut end = self.0.len();
+        self.0.resize(end + text.len(), 0);
+        for byte in text {
+            self.0[end] = byte.to_ascii_lowercase();
+            end += usize::from(byte.is_ascii_alphanumeric());
+        }
+        self.0.truncate(end);
     }
 
     fn add_without_addresses(&mut self, text: &str) {
@@ -108,7 +119,7 @@ impl Text {
 /// A hash of each stretch that is kept: the smallest of so many in a row. What a longer window keeps, a shorter one keeps
 /// too.
 fn stretches(letters: &[u8], window: usize) -> Vec<u32> {
-    let places = vector::lowest(letters, window);
+    let places = minima::lowest(letters, window);
     let stretch = |place: u32| letters[place as usize..].first_chunk().map(hash);
     places.into_iter().filter_map(stretch).collect()
 }

@@ -90,7 +90,7 @@ static TELLING: LazyLock<Literals> = LazyLock::new(|| {
         "password-store",
         "keychains",
     ];
-    Literals::new(names.copied().chain(endings).chain(others).collect())
+    Literals::new(names.copied().chain(endings).chain(others))
 });
 
 /// Returns whether a path is that of a file that holds secrets. Public halves of keys are none.
@@ -196,17 +196,8 @@ const SECRET_PLACES: [(&str, &str); 10] = [
 const PUBLIC_IN_SSH: [&str; 4] = ["known_hosts", "known_hosts.old", "config", "authorized_keys"];
 
 /// The literals of which every name of a tool that returns secrets has one.
-static HANDED_OUT: LazyLock<Literals> = LazyLock::new(|| {
-    Literals::new(vec![
-        "secret",
-        "passw",
-        "credential",
-        "vault",
-        "key",
-        "env",
-        "token",
-    ])
-});
+static HANDED_OUT: LazyLock<Literals> =
+    LazyLock::new(|| Literals::new(["secret", "passw", "credential", "vault", "key", "env", "token"]));
 
 /// Returns whether a tool's name says that it hands out secrets. Services list public keys as `ssh_keys`; a
 /// private one is known by its file and its content.

@@ -2,6 +2,7 @@
 //!
 //! Pure: no clock, file, socket, environment, task, log or randomness.
 
+#![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
 pub mod agents;
@@ -21,6 +22,6 @@ pub mod similarity;
 pub mod starter;
 pub mod tool_names;
 
+mod minima;
 mod normalise;
-mod vector;
 mod walk;

@@ -41,9 +41,6 @@ pub enum Kind {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
-    /// The anchors in place of words that are too short.
-    #[serde(default)]
-    anchors: Vec<String>,
     rule: Vec<Rule>,
 }
 
@@ -97,8 +94,8 @@ const fn any_length() -> usize {
     usize::MAX
 }
 
-/// Parses a file of rules, and the anchors that it names.
-pub(crate) fn parse(text: &str, signals: &Signals) -> Result<(Vec<Rule>, Vec<String>), String> {
+/// Parses a file of rules.
+pub(crate) fn parse(text: &str, signals: &Signals) -> Result<Vec<Rule>, String> {
     let mut file: File = toml::from_str(text).map_err(|error| error.to_string())?;
     for rule in &mut file.rule {
         let id = rule.id.clone();
@@ -115,7 +112,7 @@ pub(crate) fn parse(text: &str, signals: &Signals) -> Result<(Vec<Rule>, Vec<Str
         rule.groups = rule.all.iter().map(any).collect::<Result<_, _>>()?;
         rule.never = any(&rule.none)?;
     }
-    Ok((file.rule, file.anchors))
+    Ok(file.rule)
 }
 
 impl Rule {
@@ -155,9 +152,23 @@ impl Rule {
         if !sentence.has(self.openers()) || sentence.has(self.never) {
             return false;
         }
+        self.is_said(sentences, index, |sentence| sentence.said)
+    }
+
+    /// Returns whether it may hold at `index`, of these possible signals of parts of a text that sentences make up.
+    pub(crate) fn may_hold(&self, possible: &[Set], index: usize) -> bool {
+        possible[index] & self.openers() != 0 && self.is_said(possible, index, |possible| *possible)
+    }
+
+    /// Returns all signals that it looks for.
+    pub(crate) fn signals(&self) -> Set {
+        self.groups.iter().fold(0, |signals, group| signals | group)
+    }
+
+    fn is_said<S>(&self, parts: &[S], index: usize, signals: impl Fn(&S) -> Set) -> bool {
         let from = index.saturating_sub(self.beside);
-        let around = &sentences[from..(index + self.beside + 1).min(sentences.len())];
-        let said = around.iter().fold(0, |said, sentence| said | sentence.said);
+        let around = &parts[from..(index + self.beside + 1).min(parts.len())];
+        let said = around.iter().fold(0, |said, part| said | signals(part));
         self.groups.iter().all(|group| said & group != 0)
     }
 }

@@ -1,6 +1,6 @@
 //! Signals: what a sentence says, as patterns over classes of words.
 
-use std::{collections::BTreeSet, ops::Range};
+use std::ops::Range;
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
 use serde::Deserialize;
@@ -138,12 +138,6 @@ impl Sentence {
     }
 }
 
-/// Shortest word that is an anchor: shorter ones stand in most texts.
-const MIN_ANCHOR_BYTES: usize = 3;
-
-/// Most common words of a class that are anchors beside its rare ones: with more of them most texts would be read.
-const MAX_COMMON_ANCHORS: usize = 1;
-
 /// The distance before and after the tokens of a sentence within which parts of its text may lie.
 pub(crate) const BRACKET_BYTES: usize = 4;
 
@@ -273,43 +267,20 @@ impl Signals {
         used
     }
 
-    /// Words of which every text has one that has one of `signals`, and parts of texts. A pattern's words are those of its
-    /// class that is met least; where several of them are common or short, and others are not, the former are left out.
-    pub(crate) fn anchors(
-        &self,
-        signals: Set,
-        vocabulary: &Vocabulary,
-    ) -> (BTreeSet<String>, BTreeSet<String>) {
-        let of_classes = vocabulary.anchors();
-        let frequencies: Vec<f64> = of_classes
-            .iter()
-            .map(|words| words.iter().map(|word| vocabulary.frequency(word)).sum())
-            .collect();
-        let mut words = BTreeSet::new();
-        for pattern in self
-            .patterns
-            .iter()
-            .filter(|pattern| signals & 1 << pattern.signal != 0)
-        {
+    /// Returns for each pattern its signal, as a set of one, and the classes that it needs.
+    pub(crate) fn needed(&self) -> impl Iterator<Item = (Set, impl Iterator<Item = Class>)> {
+        self.patterns.iter().map(|pattern| {
             let classes = pattern.elements.iter().flat_map(|element| &element.classes);
-            let rarest = classes
-                .map(|class| usize::from(*class))
-                .filter(|class| !of_classes[*class].is_empty())
-                .min_by(|one, other| frequencies[*one].total_cmp(&frequencies[*other]))
-                .map(|class| &of_classes[class]);
-            let long = || {
-                let words = rarest.into_iter().flatten();
-                words.filter(|word| word.len() >= MIN_ANCHOR_BYTES)
-            };
-            let is_common = |word: &&&str| word.len() == MIN_ANCHOR_BYTES || vocabulary.has_common(word);
-            let commons = long().filter(is_common).count();
-            let all_kept = commons <= MAX_COMMON_ANCHORS || commons == long().count();
-            let kept = long().filter(|word| all_kept || !is_common(word));
-            words.extend(kept.map(ToString::to_string));
-        }
-        let texts = self.texts.iter().filter(|(signal, _)| signals & 1 << signal != 0);
-        let firsts = texts.flat_map(|(_, groups)| groups.first().into_iter().flatten());
-        (words, firsts.map(|part| self.part_texts[*part].clone()).collect())
+            (1 << pattern.signal, classes.copied())
+        })
+    }
+
+    /// Returns for each part of a text that one group of a signal names first the signal, as a set of one, and the part.
+    pub(crate) fn first_parts(&self) -> impl Iterator<Item = (Set, &str)> {
+        self.texts.iter().flat_map(move |(signal, groups)| {
+            let firsts = groups.first().into_iter().flatten();
+            firsts.map(move |part| (1 << *signal, self.part_texts[*part].as_str()))
+        })
     }
 
     /// A signal, as a set of one.

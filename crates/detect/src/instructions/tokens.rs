@@ -45,6 +45,22 @@ impl Shape {
         (Self::Comma, "comma"),
     ];
 
+    /// Returns the bytes of which a sentence with a token of this shape has one; none where there is no such byte.
+    pub(crate) const fn signs(self) -> &'static [u8] {
+        match self {
+            Self::Url | Self::Colon => b":",
+            Self::Email => b"@",
+            Self::Path => b"./~",
+            Self::Name => b"_",
+            Self::Tag => b"<",
+            Self::Number => b"0123456789",
+            Self::Quoted => b"\"`'",
+            Self::Call => b"(",
+            Self::Comma => b",",
+            Self::Start => b"",
+        }
+    }
+
     const fn bit(self) -> u16 {
         1 << self as u16
     }
@@ -129,7 +145,7 @@ pub(crate) fn beside(text: &str, part: Range<usize>, count: usize) -> Range<usiz
 
 /// Returns whether a sentence certainly begins at a place other than a text's first: one that is read from
 /// there on is read as it is after all that stands before it.
-fn is_border(bytes: &[u8], at: usize) -> bool {
+pub(crate) fn is_border(bytes: &[u8], at: usize) -> bool {
     let before = &bytes[..at - 1];
     match (bytes[at - 1], bytes[at]) {
         (b'\n', _) => ends_line(&bytes[at..]),

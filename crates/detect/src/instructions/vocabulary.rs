@@ -89,6 +89,33 @@ struct Entry {
     phrases: Vec<(Vec<Box<str>>, Class)>,
 }
 
+/// What a sentence has of a class that one of its tokens belongs to: one of these.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Traces<'v> {
+    /// Words, phrases and parts of tokens.
+    pub(crate) words: BTreeSet<&'v str>,
+    /// Parts of tags.
+    pub(crate) in_tags: BTreeSet<&'v str>,
+    /// Signs and digits.
+    pub(crate) signs: BTreeSet<u8>,
+    /// True if a token of the class can be anything.
+    pub(crate) is_anything: bool,
+}
+
+impl Traces<'_> {
+    /// Returns whether every token of the class is a tag.
+    pub(crate) fn is_in_tags(&self) -> bool {
+        !self.in_tags.is_empty() && self.words.is_empty() && self.signs.is_empty() && !self.is_anything
+    }
+
+    fn extend(&mut self, other: &Self) {
+        self.words.extend(&other.words);
+        self.in_tags.extend(&other.in_tags);
+        self.signs.extend(&other.signs);
+        self.is_anything |= other.is_anything;
+    }
+}
+
 impl Vocabulary {
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let file: File = toml::from_str(text).map_err(|error| error.to_string())?;
@@ -211,11 +238,6 @@ impl Vocabulary {
         std::iter::once(class).chain(of(class)).chain(outer)
     }
 
-    /// Returns whether most texts have a word.
-    pub(crate) fn has_common(&self, word: &str) -> bool {
-        self.common.contains_key(word)
-    }
-
     /// Returns how often a word is met, compared with others: in inverse proportion to its rank.
     pub(crate) fn frequency(&self, word: &str) -> f64 {
         match self.common.get(word) {
@@ -224,45 +246,46 @@ impl Vocabulary {
         }
     }
 
-    /// For each class, parts of texts of which each text with a word of it has one; none where that cannot be said.
+    /// Returns for each class the words and signs that tell of its tokens.
     #[expect(clippy::iter_over_hash_type, reason = "sets are in order")]
-    pub(crate) fn anchors(&self) -> Vec<BTreeSet<&str>> {
-        let mut own = vec![BTreeSet::new(); self.len()];
+    pub(crate) fn traces(&self) -> Vec<Traces<'_>> {
+        let mut own = vec![Traces::default(); self.len()];
         for (first, entry) in &self.words {
             for class in &entry.classes {
-                own[usize::from(*class)].insert(&**first);
+                own[usize::from(*class)].words.insert(&**first);
             }
             for (rest, class) in &entry.phrases {
                 // The longest word, for any signs stand between them.
                 let longest = std::iter::once(first).chain(rest).max_by_key(|word| word.len());
-                own[usize::from(*class)].extend(longest.map(|word| &**word));
+                own[usize::from(*class)].words.extend(longest.map(|word| &**word));
             }
         }
-        for (part, class) in self.parts.all.iter().chain(&self.tags.all) {
-            own[usize::from(*class)].insert(part);
+        for (part, class) in &self.parts.all {
+            own[usize::from(*class)].words.insert(part);
         }
-        let mut anchors = vec![BTreeSet::new(); self.len()];
+        for (part, class) in &self.tags.all {
+            own[usize::from(*class)].in_tags.insert(part);
+        }
+        for (shape, class) in &self.shapes {
+            let own = &mut own[usize::from(*class)];
+            own.signs.extend(shape.signs());
+            own.is_anything |= shape.signs().is_empty();
+        }
+        for name in ["own", "others", "opening", "third", "plain"] {
+            if let Some(class) = self.names.get(name) {
+                own[usize::from(*class)].is_anything = true;
+            }
+        }
+        if let Some(class) = self.names.get("foreign") {
+            own[usize::from(*class)].signs.insert(b'_');
+        }
+        let mut traces = vec![Traces::default(); self.len()];
         for member in self.classes() {
             for class in self.unions(member) {
-                anchors[usize::from(class)].extend(&own[usize::from(member)]);
+                traces[usize::from(class)].extend(&own[usize::from(member)]);
             }
         }
-        for class in self
-            .classes()
-            .filter(|class| self.is_formed(*class))
-            .flat_map(|class| self.unions(class))
-        {
-            anchors[usize::from(class)].clear();
-        }
-        anchors
-    }
-
-    /// Returns whether tokens are of a class by what they look like or by who says so.
-    fn is_formed(&self, class: Class) -> bool {
-        self.shapes.iter().any(|(_, shape)| *shape == class)
-            || ["own", "others", "foreign", "opening", "third", "plain"]
-                .iter()
-                .any(|name| self.names.get(*name) == Some(&class))
+        traces
     }
 
     /// Returns the number of classes.

@@ -2,8 +2,7 @@
 
 use std::ops::Range;
 
-use super::blocks::{self, Stretch};
-use crate::vector::{self, BLOCK, Encoding, Letter, MANY};
+use super::runs::{self, MIN_RUN};
 
 /// Most decoded texts of one field: more than anybody hides one text behind.
 const MAX_LAYERS: usize = 1 << 12;
@@ -11,8 +10,6 @@ const MAX_LAYERS: usize = 1 << 12;
 const MAX_GAP: usize = 400;
 /// Bytes of plain text on either side of escapes that are read with them.
 pub(crate) const AROUND: usize = 160;
-/// Shortest run that can be base64 or hexadecimal of a phrase.
-pub(crate) const MIN_RUN: usize = blocks::RUN;
 /// Fewest escapes of a kind that are decoded: one or two are typography.
 const MIN_ESCAPES: usize = 3;
 /// Of so many decoded characters, one may be none.
@@ -94,44 +91,7 @@ fn layers_that(text: &str, may_be_wanted: fn(&[u8]) -> bool, is_wanted: fn(&str)
 /// Returns whether [`layers`] could find anything; much cheaper than asking it.
 pub(crate) fn may_encode(text: &str) -> bool {
     let bytes = text.as_bytes();
-    has_escapes(text) || has_runs(bytes)
-}
-
-/// Returns whether there is a run, or letters set apart: one look for both.
-pub(crate) fn has_runs(bytes: &[u8]) -> bool {
-    let (blocks, rest) = bytes.as_chunks::<BLOCK>();
-    let (mut encoding, mut letters) = ([0; MANY], [0; MANY]);
-    let (mut runs, mut changes) = (Stretch::<MIN_RUN>::default(), Stretch::<CHANGES>::default());
-    let mut letter_before = 0;
-    let mut border: usize = 0;
-    for many in blocks.chunks(MANY) {
-        vector::bits_of_two::<Encoding, Letter>(many, &mut encoding, &mut letters);
-        for (&encoding, &letters) in encoding.iter().zip(&letters).take(many.len()) {
-            if runs.goes_on(encoding) {
-                return true;
-            }
-            let changed = letters ^ (letters << 1 | letter_before);
-            letter_before = letters >> (BLOCK - 1);
-            if changes.goes_on(changed) {
-                let mut starts = border.saturating_sub(SPELLED)..border + BLOCK;
-                if starts.any(|start| alternates(bytes, start)) {
-                    return true;
-                }
-            }
-            border += BLOCK;
-        }
-    }
-    let from = (bytes.len() - rest.len()).saturating_sub(MIN_RUN);
-    next_run(bytes, from).is_some() || next_spelled(bytes, from).is_some()
-}
-
-/// Returns the positions at which ten bytes begin of which one is a letter and the next is none.
-const fn alternating(letters: u64) -> u64 {
-    let one = (letters ^ letters >> 1) & u64::MAX >> 1;
-    let two = one & one >> 1;
-    let four = two & two >> 2;
-    let eight = four & four >> 4;
-    eight & one >> 8
+    has_escapes(text) || next_run(bytes, 0).is_some() || next_spelled(bytes, 0).is_some()
 }
 
 /// The prefixes of escapes.
@@ -230,16 +190,19 @@ pub(crate) fn runs(text: &str) -> impl Iterator<Item = Range<usize>> {
 }
 
 fn next_run(bytes: &[u8], from: usize) -> Option<Range<usize>> {
-    let start = blocks::first_run::<Encoding>(bytes, from)?;
+    let start = runs::first_run(bytes, from, is_encoding)?;
     let known = start + MIN_RUN;
-    let more = bytes[known..]
-        .iter()
-        .position(|&byte| !vector::is::<Encoding>(byte));
+    let more = bytes[known..].iter().position(|byte| !is_encoding(*byte));
     let mut end = more.map_or(bytes.len(), |more| known + more);
     while bytes.get(end) == Some(&b'=') {
         end += 1;
     }
     Some(start..end)
+}
+
+/// Returns whether a byte is a character of base64, base64url or hexadecimal.
+const fn is_encoding(byte: u8) -> bool {
+    matches!(byte, b'+' | b'-' | b'/'..=b'9' | b'A'..=b'Z' | b'_' | b'a'..=b'z')
 }
 
 pub(crate) fn hexadecimal(encoded: &str) -> Option<Vec<u8>> {
@@ -382,24 +345,23 @@ fn is_separator(byte: u8) -> bool {
 
 /// Returns the position of the next five letters that are set apart.
 fn next_spelled(bytes: &[u8], from: usize) -> Option<usize> {
-    let mut at = from;
-    let mut letters = [0; MANY];
-    while let Some(block) = bytes.get(at..).and_then(<[u8]>::first_chunk) {
-        vector::bits::<Letter>(&[*block], &mut letters);
-        let mut starts = blocks::places(alternating(letters[0])).map(|start| at + start);
-        let start = starts.find(|start| alternates(bytes, *start));
-        if start.is_some() {
-            return start;
-        }
-        at += BLOCK - SPELLED + 1;
-    }
-    // The last ones are looked at one by one.
-    (at..bytes.len()).find(|&start| alternates(bytes, start))
+    // One of these places is in them, and letters and gaps follow each other there.
+    let mut places = (from + STEP - 1..bytes.len()).step_by(STEP);
+    places.find_map(|at| {
+        let probe = bytes.get(at..at + PROBE)?;
+        let alternates_here = probe
+            .array_windows()
+            .all(|[one, next]| one.is_ascii_alphabetic() != next.is_ascii_alphabetic());
+        let mut starts = at + 1 - STEP..=at;
+        starts.find(|start| alternates_here && alternates(bytes, *start))
+    })
 }
 
-/// Bytes of the fewest letters set apart, and how often a letter and none follow each other in them.
+/// Bytes of the fewest letters set apart.
 const SPELLED: usize = 10;
-const CHANGES: usize = SPELLED - 1;
+/// Bytes of them that are looked at first, and the distance between such looks.
+const PROBE: usize = 4;
+const STEP: usize = SPELLED - PROBE + 1;
 
 fn alternates(bytes: &[u8], start: usize) -> bool {
     bytes.get(start..start + SPELLED).is_some_and(|window| {
@@ -513,16 +475,17 @@ mod tests {
         }
 
         #[test]
-        fn one_look_sees_what_either_of_two_finds(
-            parts in prop::collection::vec(("[a-zA-Z0-9+/_-]{0,24}", "[a-z][ .-]", 0..9_usize, " {0,60}"), 0..6),
+        fn letters_set_apart_are_found_as_by_looking_at_each_place(
+            parts in prop::collection::vec(("[a-zA-Z0-9]{0,4}", "[a-z][ .-]", 0..9_usize, " {0,6}"), 0..6),
+            from in 0..40_usize,
         ) {
             let text: String = parts
                 .into_iter()
                 .map(|(run, letter, letters, gap)| format!("{run}{gap}{}{gap}", letter.repeat(letters)))
                 .collect();
             let bytes = text.as_bytes();
-            let either = next_run(bytes, 0).is_some() || next_spelled(bytes, 0).is_some();
-            prop_assert_eq!(has_runs(bytes), either);
+            let plainly = (from..bytes.len()).find(|start| alternates(bytes, *start));
+            prop_assert_eq!(next_spelled(bytes, from), plainly);
         }
     }
 }

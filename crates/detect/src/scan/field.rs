@@ -7,17 +7,11 @@ use crate::instructions::{Kind, Names, Outcome};
 use mcpmon_model::{Category, Severity, Standing};
 use regex::Regex;
 
-use super::{
-    finding::{Hit, raised},
-    literals::Literals,
-};
-use crate::{
-    normalise::{
-        decode::{self, Layer},
-        raw::{self, TerminalWrite, Unseen},
-        skeleton::Skeleton,
-    },
-    vector,
+use super::finding::{Hit, raised};
+use crate::normalise::{
+    decode::{self, Layer},
+    raw::{self, TerminalWrite, Unseen},
+    skeleton::Skeleton,
 };
 
 /// The rule over encoded commands.
@@ -185,12 +179,7 @@ fn judged(text: &str, setting: &Setting<'_>) -> Vec<Hit<'static>> {
         others: setting.others,
         is_document: setting.is_document,
     };
-    let is_long = text.len() > crate::instructions::MAX_UNANCHORED_BYTES;
-    let anchored = match setting.place {
-        Place::Output if is_long => ANCHORS.find(text.as_bytes()),
-        Place::Output | Place::Definition => Vec::new(),
-    };
-    let matches = crate::instructions::matches(text, &context, anchored);
+    let matches = crate::instructions::matches(text, &context);
     let hits = matches.into_iter().map(|matched| Hit {
         rule: &matched.rule.id,
         pattern: &matched.rule.name,
@@ -221,22 +210,6 @@ const fn category(kind: Kind) -> Category {
         Kind::CrossToolOverride => Category::CrossToolOverride,
         Kind::StealthInstruction => Category::StealthInstruction,
     }
-}
-
-/// The literals of which every output with a match has one; found by vectors, because most outputs are long
-/// and have none.
-static ANCHORS: LazyLock<Literals> =
-    LazyLock::new(|| Literals::new(crate::instructions::anchors().collect()));
-
-/// Returns whether a text can hold anything at all: a quick look that is never wrong when it says no.
-pub(super) fn may_say(text: &str) -> bool {
-    let seen = vector::glance(text.as_bytes());
-    text.len() <= crate::instructions::MAX_UNANCHORED_BYTES
-        || seen.beyond_ascii
-        || seen.escape
-        || ANCHORS.is_in(text.as_bytes())
-        || seen.notation && decode::has_escapes(text)
-        || decode::has_runs(text.as_bytes())
 }
 
 /// Returns whether a span touches any of `parts`.

@@ -8,15 +8,13 @@ mod field;
 mod finding;
 pub(super) mod literals;
 mod names;
-mod pairs;
 mod seam;
 #[cfg(test)]
 mod tests;
 
-use std::{borrow::Cow, collections::BTreeSet, fmt, sync::LazyLock};
+use std::{borrow::Cow, collections::BTreeSet, fmt};
 
 use mcpmon_model::{Category, CustomPattern, Finding, RawJson, Subject};
-use memchr::memmem::Finder;
 
 use crate::instructions::Names;
 
@@ -227,9 +225,6 @@ impl Scanner {
     }
 
     fn data(&self, json: RawJson<'_>, is_document: bool) -> Vec<Finding> {
-        if self.custom.is_empty() && !may_say(json) {
-            return Vec::new();
-        }
         let setting = Setting {
             place: Place::Output,
             own: &Names::default(),
@@ -299,20 +294,6 @@ fn schema_words(definition: RawJson<'_>) -> Vec<Cow<'_, str>> {
 fn is_schema(path: &walk::Path<'_>) -> bool {
     let outermost = path.members().next();
     outermost.is_some_and(|name| matches!(name, "inputSchema" | "outputSchema"))
-}
-
-/// Returns whether anything can be said in the strings of a JSON text; escapes count as yes: each can stand
-/// in an anchor.
-fn may_say(json: RawJson<'_>) -> bool {
-    let text = json.as_str();
-    memchr::memchr(b'\\', text.as_bytes()).is_some() || field::may_say(text) || has_items(text)
-}
-
-/// Returns whether a result has more than one item of text, which can say together what none of them says.
-fn has_items(json: &str) -> bool {
-    static TEXT: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"text\""));
-    // Each has it twice: as its type and as the name of what it says.
-    TEXT.find_iter(json.as_bytes()).nth(2).is_some()
 }
 
 fn is_text(part: Part, text: &str) -> bool {

@@ -66,12 +66,10 @@ static ANCHORS: LazyLock<Anchors> = LazyLock::new(|| {
     open("eyj", Anchor::WebToken);
     open("bearer", Anchor::Bearer);
     open("basic", Anchor::Basic);
-    let (texts, opens): (Vec<_>, Vec<_>) = opens.into_iter().unzip();
-    // Built once, and kept for as long as the program runs.
-    let texts: Vec<&'static str> = texts.into_iter().map(|text| &*text.leak()).collect();
+    let (texts, opens): (Vec<String>, Vec<_>) = opens.into_iter().unzip();
     Anchors {
-        opens: texts.iter().map(|text| text.len()).zip(opens).collect(),
-        literals: Literals::new(texts),
+        literals: Literals::new(&texts),
+        opens: texts.iter().map(String::len).zip(opens).collect(),
     }
 });
 

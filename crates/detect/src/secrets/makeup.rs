@@ -1,10 +1,7 @@
 //! Makeup of a text: a glance at a few of its bytes tells which searches for secrets are worthwhile.
 
 use super::{anchors, blob, layers, payment};
-use crate::{
-    normalise::blocks::first_run,
-    vector::{Alphanumeric, Kind},
-};
+use crate::normalise::runs::first_run;
 
 /// Returns whether a text, or one that is JSON, could hold a secret, hidden or not; much cheaper than looking
 /// for it.
@@ -12,33 +9,22 @@ use crate::{
 pub fn may_hold(json: &str) -> bool {
     let bytes = json.as_bytes();
     has_digits(bytes)
-        || first_run::<Alphanumeric>(bytes, 0).is_some()
+        || first_run(bytes, 0, |byte| byte.is_ascii_alphanumeric()).is_some()
         || may_hide(bytes)
         || anchors::is_in(json)
         || blob::may_be_signed(bytes, true)
 }
 
-/// The kinds of characters in secrets.
-enum Part {}
-
-impl Kind for Part {
-    const RANGES: &'static [(u8, u8)] = &[
-        (b'+', b'+'),
-        (b'-', b'-'),
-        (b'/', b'9'),
-        (b'=', b'='),
-        (b'A', b'Z'),
-        (b'_', b'_'),
-        (b'a', b'z'),
-        (b'~', b'~'),
-    ];
+/// Returns whether a byte is a character that secrets have.
+const fn is_part(byte: u8) -> bool {
+    matches!(byte, b'+' | b'-' | b'/'..=b'9' | b'=' | b'A'..=b'Z' | b'_' | b'a'..=b'z' | b'~')
 }
 
 /// Returns whether one text could hold a secret that no literal gives away. Nothing is found where it could
 /// not.
 pub(super) fn may_hold_unnamed(text: &str) -> bool {
     let bytes = text.as_bytes();
-    first_run::<Part>(bytes, 0).is_some()
+    first_run(bytes, 0, is_part).is_some()
         || layers::may_be_escaped(text)
         || has_digits(bytes)
         || layers::may_be_apart(bytes)

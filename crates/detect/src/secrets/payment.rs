@@ -89,7 +89,12 @@ pub(super) fn accounts(text: &str, hits: &mut Vec<Hit>) {
             && d.is_ascii_digit()
             && (at == 0 || !bytes[at - 1].is_ascii_alphanumeric());
         if !begins {
-            at += 1;
+            // The last of four tells how far the next ones are.
+            at += match d {
+                b'0'..=b'9' => 1,
+                b'A'..=b'Z' => 2,
+                _ => 4,
+            };
             continue;
         }
         let mut compact = String::with_capacity(34);

@@ -237,7 +237,7 @@ const TELLING: [&str; 18] = [
     "foobar",
     "not_a_real",
 ];
-static TOLD: LazyLock<Literals> = LazyLock::new(|| Literals::new(TELLING.to_vec()));
+static TOLD: LazyLock<Literals> = LazyLock::new(|| Literals::new(TELLING));
 
 /// Words that count where there is nothing else.
 const MEANINGLESS: [&str; 26] = [

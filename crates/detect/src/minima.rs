@@ -1,9 +1,14 @@
 //! Minima: positions of the smallest stretches of a text.
 //!
-//! Written so that the compiler makes vectors of it, for whichever processor it is inlined.
+//! Written so that the compiler makes vectors of it.
 
-use super::{FACTOR, LANE, MOST_PLACES, STRETCH};
-
+/// Places that [`lowest`] tells apart.
+pub(super) const MAX_PLACES: usize = 1 << 18;
+/// Bytes of a stretch.
+pub(super) const STRETCH: usize = 24;
+/// Bytes of a gram of a stretch.
+const LANE: usize = size_of::<u32>();
+const FACTOR: u32 = 0x9e37_79b1;
 /// Windows that are gone through together: what is told of them stays in the fastest cache.
 const TOGETHER: usize = 1024;
 /// The factor of each gram of a stretch: all of its bytes count, or in a row of equal letters every place
@@ -18,12 +23,12 @@ const FACTORS: [u32; STRETCH / LANE] = {
     factors
 };
 /// The bits of an order that are the place of the stretch.
-pub(super) const PLACE: u32 = MOST_PLACES as u32 - 1;
+const PLACE: u32 = MAX_PLACES as u32 - 1;
 
-/// See [`super::lowest`]. `keep` adds the places of these orders but the first, without what stands before it already.
-#[inline(always)]
-pub(super) fn find(text: &[u8], window: usize, keep: impl Fn(&[u32], &mut Vec<u32>)) -> Vec<u32> {
-    let count = (text.len() + 1).saturating_sub(STRETCH).min(MOST_PLACES);
+/// Returns the positions of the smallest of that many stretches in a row, by an order without meaning; of equal ones, the
+/// first. Each position occurs once, in order, of the first [`MAX_PLACES`].
+pub(super) fn lowest(text: &[u8], window: usize) -> Vec<u32> {
+    let count = (text.len() + 1).saturating_sub(STRETCH).min(MAX_PLACES);
     let window = window.clamp(1, count.max(1));
     let windows = (count + 1).saturating_sub(window);
     let mut places = Vec::with_capacity(windows.min(2 * windows / window + TOGETHER));
@@ -46,7 +51,6 @@ pub(super) fn find(text: &[u8], window: usize, keep: impl Fn(&[u32], &mut Vec<u3
 }
 
 /// The order of each stretch, which ends with its place: of two that are alike the first is the smaller one.
-#[inline(always)]
 fn order(text: &[u8], start: u32, grams: &mut [u32], orders: &mut [u32]) {
     let grams = &mut grams[..text.len() + 1 - LANE];
     let [a, b, c, d] = std::array::from_fn(|byte| &text[byte..byte + grams.len()]);
@@ -63,7 +67,6 @@ fn order(text: &[u8], start: u32, grams: &mut [u32], orders: &mut [u32]) {
 }
 
 /// For each the smallest one of the window that begins with it, where it has a whole one; the first is none.
-#[inline(always)]
 fn smallest<'o>(mut orders: &'o mut [u32], mut spare: &'o mut [u32], window: usize) -> &'o mut [u32] {
     let mut reached = 1;
     while reached < window {
@@ -79,9 +82,8 @@ fn smallest<'o>(mut orders: &'o mut [u32], mut spare: &'o mut [u32], window: usi
     orders
 }
 
-/// One after another.
-#[inline(always)]
-pub(super) fn keep(orders: &[u32], places: &mut Vec<u32>) {
+/// Adds the places of these orders but the first, without what stands before it already.
+fn keep(orders: &[u32], places: &mut Vec<u32>) {
     // Whether one is another than the one before can hardly be foreseen: each is written, and the next one over it.
     let mut end = places.len();
     places.resize(end + orders.len() - 1, 0);
@@ -90,4 +92,49 @@ pub(super) fn keep(orders: &[u32], places: &mut Vec<u32>) {
         end += usize::from(pair[0] != pair[1]);
     }
     places.truncate(end);
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn the_smallest_stretch_of_each_window_is_returned_once(
+            text in prop_oneof![
+                prop::collection::vec(any::<u8>(), 0..300),
+                prop::collection::vec(b'a'..b'c', 0..300),
+                prop::collection::vec(b'a'..=b'z', 1000..3000),
+            ],
+            window in 1..150_usize,
+        ) {
+            let order = |stretch: &[u8]| {
+                let (grams, _) = stretch.as_chunks();
+                let hash = |(hash, factor): (u32, u32), gram: &[u8; 4]| {
+                    let part = u32::from_le_bytes(*gram).wrapping_mul(factor);
+                    (hash.wrapping_add(part), factor.wrapping_mul(FACTOR))
+                };
+                grams.iter().fold((0, FACTOR), hash).0 & !PLACE
+            };
+            let orders: Vec<u32> = text.windows(STRETCH).map(order).collect();
+            let window = window.min(orders.len().max(1));
+            let first_of_the_smallest = |(start, orders): (usize, &[u32])| {
+                let smallest = orders.iter().min().expect("a window is not empty");
+                let place = orders.iter().position(|order| order == smallest);
+                (start + place.expect("it is one of them")) as u32
+            };
+            let mut expected: Vec<u32> = orders.windows(window).enumerate().map(first_of_the_smallest).collect();
+            expected.dedup();
+            prop_assert_eq!(lowest(&text, window), expected);
+        }
+    }
+
+    #[test]
+    fn no_more_places_are_returned_than_there_are() {
+        let text = vec![b'a'; MAX_PLACES + 1000];
+        let last = lowest(&text, 16).last().copied();
+        assert_eq!(last, Some(MAX_PLACES as u32 - 16));
+    }
 }
