@@ -6,6 +6,8 @@ mod custom;
 mod elicitation;
 mod field;
 mod finding;
+#[cfg(test)]
+mod harmless;
 pub(super) mod literals;
 mod names;
 mod seam;
