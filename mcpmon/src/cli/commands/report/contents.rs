@@ -6,11 +6,17 @@ use mcpmon_model::{Action, EventKind, EventType, Layer, Severity};
 use mcpmon_store::{Filter, Reader, SessionSummary, StoredEvent, json as form};
 use serde_json::{Map, Value, json};
 
-use super::{seen::Seen, stopped};
+use super::{
+    seen::Seen,
+    stopped,
+    timeline::{Timeline, TimelineEntry, ToolChange, ToolChanges},
+};
 use crate::cli::{CliError, summary};
 
-/// Entries of each list in a report; how many there were is told.
+/// Blocked uses and detections in a report; how many there were is told.
 const MOST: usize = 50;
+/// Tools, connections and gaps in a report; a session can have any number of them.
+pub(super) const MAX_ROWS: usize = 1_000;
 
 /// A session, told.
 #[derive(Debug, Default)]
@@ -24,6 +30,8 @@ pub(super) struct Report {
     pub(super) tools_changed: BTreeSet<(String, String)>,
     pub(super) detections: BTreeMap<Severity, u64>,
     pub(super) top: Vec<Detection>,
+    /// The number of all detections that differ, those that are left out included.
+    pub(super) top_count: usize,
     pub(super) calls: BTreeMap<&'static str, u64>,
     pub(super) blocked: Vec<Blocked>,
     /// The uses that passed because the mode is observe.
@@ -32,6 +40,10 @@ pub(super) struct Report {
     pub(super) launches: u64,
     pub(super) wrapped: u64,
     pub(super) gaps: Vec<Gap>,
+    pub(super) timeline: Timeline,
+    pub(super) tool_changes: ToolChanges,
+    /// True where the session has more events than a report reads: the oldest are not in it.
+    pub(super) is_truncated: bool,
     /// The part of it that a daemon watched.
     pub(super) seen: Seen,
 }
@@ -131,7 +143,9 @@ impl Report {
         let things = |action| stopped::things(all(), action).into_iter().map(blocked);
         report.blocked = things(Action::Block).collect();
         report.would_block = things(Action::WouldBlock).collect();
+        report.top_count = found.len();
         report.top = top(found);
+        report.timeline = Timeline::from_events(all());
         report
     }
 
@@ -145,8 +159,22 @@ impl Report {
             Some(EventKind::ToolSeen { tool_name, .. }) => {
                 self.tools_seen.insert((server, tool_name));
             }
-            Some(EventKind::ToolChanged { tool_name, .. }) => {
-                self.tools_changed.insert((server, tool_name));
+            Some(EventKind::ToolChanged {
+                tool_name,
+                new_hash,
+                changes,
+                renamed_from,
+                ..
+            }) => {
+                self.tools_changed.insert((server.clone(), tool_name.clone()));
+                self.tool_changes.add(ToolChange {
+                    time: form::rfc3339(event.timestamp),
+                    server,
+                    tool: tool_name,
+                    renamed_from,
+                    is_listed: new_hash.is_some(),
+                    fields: changes,
+                });
             }
             Some(EventKind::Detection {
                 tool_name,
@@ -273,6 +301,7 @@ impl Report {
         let pairs = |pairs: &BTreeSet<(String, String)>| -> Vec<Value> {
             pairs
                 .iter()
+                .take(MAX_ROWS)
                 .map(|(server, tool)| json!({"server_id": server, "tool_name": tool}))
                 .collect()
         };
@@ -290,23 +319,31 @@ impl Report {
         };
         // None and none that could be seen are two things.
         let connections = (self.seen != Seen::Not || !self.connections.is_empty()).then(|| {
-            let connections = self.connections.iter().map(|((remote, action), count)| {
-                json!({
-                    "remote": remote,
-                    "action": action,
-                    "count": count,
-                })
-            });
+            let connections = self
+                .connections
+                .iter()
+                .take(MAX_ROWS)
+                .map(|((remote, action), count)| {
+                    json!({
+                        "remote": remote,
+                        "action": action,
+                        "count": count,
+                    })
+                });
             connections.collect::<Vec<_>>()
         });
+        let not_enforced = self.not_enforced();
         let value = json!({
             "session_id": self.session,
+            "truncated": self.is_truncated,
             "agent": self.agent,
             "started": self.started,
             "ended": self.ended,
             "servers_connected": self.servers,
             "tools_seen": pairs(&self.tools_seen),
+            "tools_seen_count": self.tools_seen.len(),
             "tools_changed": pairs(&self.tools_changed),
+            "tools_changed_count": self.tools_changed.len(),
             "detections_by_severity": self.detections.iter()
                 .map(|(severity, count)| (severity.as_str().to_owned(), Value::from(*count)))
                 .collect::<Map<_, _>>(),
@@ -317,18 +354,25 @@ impl Report {
                 "severity": detection.severity.as_str(),
                 "count": detection.count,
             })).collect::<Vec<_>>(),
+            "top_detections_count": self.top_count,
             "calls": self.calls,
             "blocked": list(&self.blocked),
             "blocked_count": self.blocked.len(),
             "would_block": list(&self.would_block),
             "would_block_count": self.would_block.len(),
             "connections": connections,
+            "connections_count": self.connections.len(),
             "coverage": {"seen": self.launches, "wrapped": self.wrapped, "percent": self.coverage()},
             "watched": self.seen.as_str(),
-            "not_enforced": self.not_enforced().iter().map(|gap| json!({
+            "not_enforced": not_enforced.iter().take(MAX_ROWS).map(|gap| json!({
                 "timestamp": gap.time,
                 "what": gap.what,
             })).collect::<Vec<_>>(),
+            "not_enforced_count": not_enforced.len(),
+            "tool_changes": self.tool_changes.first.iter().map(ToolChange::object).collect::<Vec<_>>(),
+            "tool_changes_count": self.tool_changes.count,
+            "timeline": self.timeline.entries.iter().map(TimelineEntry::object).collect::<Vec<_>>(),
+            "timeline_count": self.timeline.count,
         });
         let Value::Object(object) = value else {
             unreachable!("it was written as an object")

@@ -1,9 +1,11 @@
 //! `mcpmon report SESSION`: what happened in a session, to hand on.
 
 mod contents;
-mod pages;
+mod markdown;
+mod page;
 mod seen;
 mod stopped;
+mod timeline;
 
 use clap::{Args, ValueEnum};
 use mcpmon_store::{Filter, Reader};
@@ -30,7 +32,7 @@ enum Format {
     Md,
     /// One JSON object.
     Json,
-    /// A page that needs nothing else.
+    /// A page for a browser that needs nothing else.
     Html,
 }
 
@@ -57,18 +59,19 @@ pub(in crate::cli) fn run(
     let surroundings = contents::surroundings(reader, &events)?;
     let mut report = Report::of(&id, summary.as_ref(), &events, &surroundings);
     report.seen = Seen::of(reader, summary.as_ref(), &events)?;
+    report.is_truncated = events.len().max(surroundings.len()) >= LIMIT as usize;
     let usual = match output.form {
         Form::Json => Format::Json,
         Form::Table => Format::default(),
     };
     match options.format.unwrap_or(usual) {
         Format::Json => output.json(&report.object())?,
-        Format::Md => output.page(&pages::markdown(&report))?,
-        Format::Html => output.page(&pages::html(&report))?,
+        Format::Md => output.page(&markdown::markdown(&report))?,
+        Format::Html => output.page(&page::html(&report))?,
     }
-    if events.len() >= LIMIT as usize {
+    if report.is_truncated {
         output.note(&format!(
-            "only the newest {LIMIT} events of the session are counted"
+            "the session has too many events: only the newest {LIMIT} are in the report"
         ))?;
     }
     Ok(output.flush()?)

@@ -1,7 +1,13 @@
 //! A report of a session with a little of everything.
 
+use std::collections::{BTreeMap, BTreeSet};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use html5ever::tendril::TendrilSink as _;
+use markup5ever_rcdom::{NodeData, RcDom};
 use mcpmon_model::{Action, CallOutcome, Direction, Event, EventKind};
 use mcpmon_store::{Entry, Span, sample};
+use sha2::{Digest as _, Sha256};
 
 use super::*;
 use crate::cli::{ErrorKind, commands::scene, output::Form};
@@ -107,6 +113,10 @@ fn a_report_as_markdown() {
         |---|
         | files |
 
+        ## Tools seen
+
+        None.
+
         ## Tools changed
 
         None.
@@ -150,6 +160,22 @@ fn a_report_as_markdown() {
         ## What was not enforced
 
         None.
+
+        ## Changes of tools
+
+        None.
+
+        ## Timeline
+
+        | time | call | layer | type | server | what | verdict | severity | rule | reason and remedy | arguments | event |
+        |---|---|---|---|---|---|---|---|---|---|---|---|
+        | 2026-11-20T12:00:00.000000000Z | 1 | stdio | mcp_tool_called | files | read_file | allow | info |  |  | {"path":"/home/me/a.txt"} | 00000000-0000-0000-0000-000000000001 |
+        | 2026-11-20T12:00:00.000000000Z |  | kernel | mcp_server_started | files | npx -y @modelcontextprotocol/server-filesystem /home/me | allow | info |  |  |  | 00000000-0000-0000-0000-000000000002 |
+        | 2026-11-20T12:00:00.000000000Z |  | kernel | mcp_server_started | files | npx -y @modelcontextprotocol/server-filesystem /home/me | allow | info |  |  |  | 00000000-0000-0000-0000-000000000003 |
+        | 2026-11-20T12:00:00.000000000Z |  | kernel | mcp_network_connection | files | 192.0.2.1:443 | allow | info |  |  |  | 00000000-0000-0000-0000-000000000004 |
+        | 2026-11-20T12:00:00.000000000Z | 1 | stdio | mcp_tool_returned | files | read_file ok after 12ms | allow | info |  |  |  | 00000000-0000-0000-0000-000000000006 |
+        | 2026-11-20T12:00:00.000000000Z |  | stdio | mcp_detection | files | \<script\>\|helper: credential_file in description | block | critical |  |  |  | 00000000-0000-0000-0000-000000000007 |
+        | 2026-11-20T12:00:00.000000000Z | 2 | stdio | mcp_tool_call_intercepted | files | write_file | block | high | mcp.version_pinning | its definition changed; run \`mcpmon approve files:read_file\` | {"path":"/home/me/a.txt"} | 00000000-0000-0000-0000-000000000008 |
         ---
         "#);
 }
@@ -294,7 +320,7 @@ fn what_would_have_been_stopped_is_told_as_not_enforced() {
         ]
     );
     assert_eq!(report["would_block_count"], 5);
-    let page = watched(events, Form::Table, None);
+    let page = watched(events, Form::Json, Some(Format::Md));
     let (_, gaps) = page.split_once("## What was not enforced").unwrap();
     assert!(
         gaps.contains("mode observe: 5 uses went on that would have been blocked"),
@@ -320,14 +346,278 @@ fn calls_that_are_stopped_at_one_time_are_as_many_as_they_are() {
     assert_eq!(whats(&report, "blocked"), [call, call]);
 }
 
+/// The JSON that a page draws itself from.
+fn embedded(html: &str) -> &str {
+    let (_, rest) = html
+        .split_once(r#"<script type="application/json" id="report">"#)
+        .unwrap();
+    rest.split_once("</script>").unwrap().0
+}
+
 #[test]
 fn what_a_server_says_is_no_markup() {
-    let html = shown(Format::Html);
-    assert!(
-        html.contains("&lt;script&gt;|helper") && !html.contains("<script>"),
-        "{html}"
+    let html = watched(
+        vec![sample::detected(
+            "</script><script>alert(1)<!--\u{202e}{script}&lt;",
+        )],
+        Form::Json,
+        Some(Format::Html),
     );
-    assert!(html.contains("Content-Security-Policy"));
+    assert_eq!(html.matches("</script").count(), 2, "its data and its own script");
+    let json = embedded(&html);
+    assert!(!json.contains(['<', '>', '&', '\u{202e}']), "{json}");
+    let report: serde_json::Value = serde_json::from_str(json).unwrap();
+    let tool = &report["top_detections"][0]["tool_name"];
+    assert_eq!(tool, "</script><script>alert(1)<!--\u{202e}{script}&lt;");
+}
+
+#[test]
+fn a_page_has_all_that_the_json_has() {
+    let (html, json) = (shown(Format::Html), shown(Format::Json));
+    let parse = |text| serde_json::from_str::<serde_json::Value>(text).unwrap();
+    assert_eq!(parse(embedded(&html)), parse(json.lines().next().unwrap()));
+}
+
+#[test]
+fn a_page_lets_nothing_run_or_load_but_what_it_brings() {
+    let html = shown(Format::Html);
+    let (_, policy) = html.split_once(r#"content="default-src 'none'; "#).unwrap();
+    let policy = policy.split_once('"').unwrap().0;
+    assert_eq!(policy.matches("'sha256-").count(), 2, "{policy}");
+    assert!(!policy.contains("unsafe"), "{policy}");
+    assert!(!html.contains("_digest}"), "{html}");
+    let links = [
+        "src",
+        "href",
+        "srcset",
+        "data",
+        "action",
+        "style",
+        "background",
+        "poster",
+        "ping",
+    ];
+    let elements = elements(&html);
+    for element in &elements {
+        let names = element.attributes.keys().map(String::as_str);
+        let external: Vec<_> = names
+            .filter(|name| links.contains(name) || name.starts_with("on"))
+            .collect();
+        assert!(external.is_empty(), "{} has {external:?}", element.name);
+    }
+    let names: BTreeSet<&str> = elements.iter().map(|element| element.name.as_str()).collect();
+    let expected = [
+        "body", "code", "head", "html", "main", "meta", "noscript", "p", "script", "style", "title",
+    ];
+    assert_eq!(names.into_iter().collect::<Vec<_>>(), expected);
+    for (text, part) in [(page::STYLE, "the style"), (page::SCRIPT, "the script")] {
+        for fetched in [
+            "http:",
+            "https:",
+            "@import",
+            "url(",
+            "fetch(",
+            "import(",
+            "innerHTML",
+            "eval(",
+        ] {
+            assert!(!text.contains(fetched), "{part} has {fetched}");
+        }
+    }
+}
+
+/// An element of a page, as a browser parses it.
+struct HtmlElement {
+    name: String,
+    attributes: BTreeMap<String, String>,
+    /// The text directly in the element.
+    text: String,
+}
+
+/// Returns the elements of a page in their order, read without a script as well: `noscript` has elements.
+fn elements(html: &str) -> Vec<HtmlElement> {
+    let options = html5ever::ParseOpts {
+        tree_builder: html5ever::tree_builder::TreeBuilderOpts {
+            scripting_enabled: false,
+            ..Default::default()
+        },
+        ..Default::default()
+    };
+    let document = html5ever::parse_document(RcDom::default(), options).one(html);
+    let mut nodes = vec![document.document.clone()];
+    let mut elements = Vec::new();
+    while let Some(node) = nodes.pop() {
+        let children = node.children.borrow();
+        nodes.extend(children.iter().rev().cloned());
+        let NodeData::Element { name, attrs, .. } = &node.data else {
+            continue;
+        };
+        let attribute = |attribute: &html5ever::Attribute| {
+            (attribute.name.local.to_string(), attribute.value.to_string())
+        };
+        let texts = children.iter().filter_map(|child| match &child.data {
+            NodeData::Text { contents } => Some(contents.borrow().to_string()),
+            NodeData::Document
+            | NodeData::Doctype { .. }
+            | NodeData::Comment { .. }
+            | NodeData::Element { .. }
+            | NodeData::ProcessingInstruction { .. } => None,
+        });
+        elements.push(HtmlElement {
+            name: name.local.to_string(),
+            attributes: attrs.borrow().iter().map(attribute).collect(),
+            text: texts.collect(),
+        });
+    }
+    elements
+}
+
+/// The digests in the policy are those of the style and the script as a browser reads them: with another one it draws nothing.
+#[test]
+fn the_policy_of_a_page_allows_its_style_and_script() {
+    let html = shown(Format::Html);
+    for (directive, name) in [("style-src", "style"), ("script-src", "script")] {
+        let elements = elements(&html).into_iter();
+        let of_name = elements.filter(|element| element.name == name && element.attributes.is_empty());
+        let texts: Vec<String> = of_name.map(|element| element.text).collect();
+        assert_eq!(texts.len(), 1, "{name}");
+        let digest = STANDARD.encode(Sha256::digest(&texts[0]));
+        assert!(
+            html.contains(&format!("{directive} 'sha256-{digest}'")),
+            "{directive}"
+        );
+    }
+}
+
+#[test]
+fn a_page_parsed_as_html_has_the_report_with_every_character() {
+    let hostile = "</script><!--<script>\u{2028}\u{2029}\u{202e}\u{200b}\0]]>&lt;{report}{style}\\u003c";
+    let html = watched(
+        vec![sample::detected(hostile), sample::called(hostile, 1)],
+        Form::Json,
+        Some(Format::Html),
+    );
+    let scripts = elements(&html)
+        .into_iter()
+        .filter(|element| element.name == "script");
+    let scripts: Vec<HtmlElement> = scripts.collect();
+    assert_eq!(scripts.len(), 2);
+    let json = &scripts[0].text;
+    assert_eq!(scripts[0].attributes["type"], "application/json");
+    assert!(
+        !json.contains(['\u{2028}', '\u{2029}', '\u{202e}', '\u{200b}', '\0', '<']),
+        "{json}"
+    );
+    let report: serde_json::Value = serde_json::from_str(json).unwrap();
+    assert_eq!(report["top_detections"][0]["tool_name"], hostile);
+}
+
+#[test]
+fn more_than_a_report_has_is_counted_in_each_form() {
+    let connection = |number: u16| {
+        let address = format!("192.0.{}.{}:443", number / 250, number % 250);
+        sample::connection("files", 10, &address, Direction::ServerEgress)
+    };
+    let events = || {
+        let connections = std::iter::once(sample::called("read_file", 0)).chain((0..1_003).map(connection));
+        let calls = (1..2_000).map(|id| sample::at(1, sample::called("read_file", id)));
+        let last = sample::at(2, sample::detected("read_file"));
+        connections.chain(calls).chain([last]).collect::<Vec<_>>()
+    };
+    let report = report_of(events());
+    assert_eq!(report["connections"].as_array().unwrap().len(), 1_000);
+    assert_eq!(report["connections_count"], 1_003);
+    let timeline = report["timeline"].as_array().unwrap();
+    assert_eq!(
+        (timeline.len(), &report["timeline_count"]),
+        (2_000, &3_004.into())
+    );
+    assert_eq!(
+        timeline.last().unwrap()["type"],
+        "mcp_detection",
+        "the most severe stays"
+    );
+    let page = watched(events(), Form::Json, Some(Format::Md));
+    for said in [
+        "and 3 more: the store has them",
+        "and 1004 more: the store has them",
+    ] {
+        assert!(page.contains(said), "{said}");
+    }
+}
+
+#[test]
+fn long_arguments_are_cut_and_it_is_said() {
+    let mut call = sample::called("read_file", 1);
+    if let EventKind::ToolCalled { input, .. } = &mut call.kind {
+        *input = Some(format!("{{\"text\":\"{}\"}}", "é".repeat(3_000)));
+    }
+    let report = report_of(vec![call]);
+    let input = report["timeline"][0]["input"].as_str().unwrap();
+    assert!(input.ends_with("é … (1011 characters more)"), "{input}");
+}
+
+#[test]
+fn the_events_of_a_call_are_joined() {
+    let mut wanted = sample::wanted("read_file", Some("toolu_9"), Action::Allow);
+    wanted.session_id = Some(mcpmon_model::SessionId::new("s1"));
+    let mut called = sample::called("read_file", 1);
+    if let EventKind::ToolCalled { tool_call_id, .. } = &mut called.kind {
+        *tool_call_id = Some("toolu_9".to_owned());
+    }
+    let events = vec![
+        sample::at(0, wanted),
+        sample::at(1, called),
+        sample::at(2, sample::returned("read_file", 1, CallOutcome::Ok)),
+        // The server was started again and counts from the beginning.
+        sample::at(3, sample::called("read_file", 1)),
+        sample::at(4, sample::detected("read_file")),
+    ];
+    let report = report_of(events);
+    let timeline = report["timeline"].as_array().unwrap().iter();
+    let calls: Vec<_> = timeline.map(|entry| entry["call"].as_u64()).collect();
+    assert_eq!(calls, [Some(1), Some(1), Some(1), Some(2), None]);
+    assert_eq!(report["timeline_count"], 5);
+}
+
+#[test]
+fn what_changed_in_a_tool_is_told_field_by_field() {
+    let mut changed = sample::at(1, sample::detected("read_file"));
+    changed.kind = EventKind::ToolChanged {
+        definition: mcpmon_model::DefinitionKind::Tool,
+        tool_name: "read_file".to_owned(),
+        previous_hash: mcpmon_model::Digest::of(b"before"),
+        new_hash: Some(mcpmon_model::Digest::of(b"now")),
+        changes: vec![mcpmon_model::FieldChange {
+            field: "description".to_owned(),
+            previous: "Reads a file".to_owned(),
+            new: "Reads\u{200b} a file|".to_owned(),
+        }],
+        renamed_from: Some("read".to_owned()),
+        detections: Vec::new(),
+    };
+    let page = watched(
+        vec![sample::called("read_file", 1), changed.clone()],
+        Form::Json,
+        Some(Format::Md),
+    );
+    for row in [
+        "| files | read_file | (renamed) | read | read_file |",
+        r"| files | read_file | description | Reads a file | Reads\\u{200b} a file\| |",
+    ] {
+        assert!(page.contains(row), "{row}: {page}");
+    }
+    let report = report_of(vec![sample::called("read_file", 1), changed]);
+    assert_eq!(report["tool_changes_count"], 1);
+    let change = &report["tool_changes"][0];
+    assert_eq!(
+        (&change["tool_name"], &change["listed"]),
+        (&"read_file".into(), &true.into())
+    );
+    let field = &change["fields"][0];
+    assert_ne!(field["previous"], field["new"], "{change}");
+    let pairs = report["tools_changed"].as_array().unwrap();
+    assert_eq!(pairs.len(), 1);
 }
 
 #[test]

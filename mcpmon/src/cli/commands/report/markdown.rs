@@ -1,10 +1,13 @@
-//! A report as a page: Markdown, or HTML that needs nothing else. What others wrote is never markup.
+//! A report as Markdown. What others wrote is never markup.
 
 use std::fmt::Write as _;
 
+use mcpmon_store::{json as form, name};
+
 use super::{
-    contents::{Blocked, Report, shown},
+    contents::{Blocked, MAX_ROWS, Report, shown},
     seen::Seen,
+    timeline::{TimelineEntry, ToolChange},
 };
 
 /// A heading and the table beneath it.
@@ -12,12 +15,30 @@ struct Section {
     title: &'static str,
     headers: Vec<&'static str>,
     rows: Vec<Vec<String>>,
+    /// The number of all rows, those that are left out included.
+    count: usize,
     /// The text for an empty list.
     empty: &'static str,
 }
 
+impl Section {
+    /// The first rows of a list of `count`.
+    fn counted(mut self, count: usize) -> Self {
+        self.count = count;
+        self
+    }
+}
+
 pub(super) fn markdown(report: &Report) -> String {
     let mut page = format!("# Session {}\n", markdown_text(&report.session));
+    if report.is_truncated {
+        writeln!(
+            page,
+            "\nThe session has too many events: only the newest {} are in this report.",
+            super::LIMIT
+        )
+        .expect("writing to a String cannot fail");
+    }
     for section in sections(report) {
         write!(page, "\n## {}\n\n", section.title).expect("writing to a String cannot fail");
         if section.rows.is_empty() {
@@ -30,46 +51,12 @@ pub(super) fn markdown(report: &Report) -> String {
             let cells: Vec<String> = row.iter().map(|cell| markdown_text(cell)).collect();
             writeln!(page, "| {} |", cells.join(" | ")).expect("writing to a String cannot fail");
         }
-    }
-    page
-}
-
-pub(super) fn html(report: &Report) -> String {
-    let title = html_text(&report.session);
-    let mut page = format!(
-        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\
-         <title>Session {title}</title>\n<style>body{{font:14px/1.4 sans-serif;margin:2em}}\
-         table{{border-collapse:collapse}}td,th{{border:1px solid #ccc;padding:.2em .5em;text-align:left}}</style>\
-         </head><body>\n<h1>Session {title}</h1>\n"
-    );
-    for section in sections(report) {
-        writeln!(page, "<h2>{}</h2>", section.title).expect("writing to a String cannot fail");
-        if section.rows.is_empty() {
-            writeln!(page, "<p>{}</p>", section.empty).expect("writing to a String cannot fail");
-            continue;
+        let left_out = section.count.saturating_sub(section.rows.len());
+        if left_out > 0 {
+            writeln!(page, "\nand {left_out} more: the store has them")
+                .expect("writing to a String cannot fail");
         }
-        let row = |cells: &[String], tag: &str| {
-            let cells: String = cells
-                .iter()
-                .map(|cell| format!("<{tag}>{cell}</{tag}>"))
-                .collect();
-            format!("<tr>{cells}</tr>\n")
-        };
-        let headers: Vec<String> = section
-            .headers
-            .iter()
-            .map(|header| (*header).to_owned())
-            .collect();
-        page.push_str("<table>\n");
-        page.push_str(&row(&headers, "th"));
-        for cells in &section.rows {
-            let cells: Vec<String> = cells.iter().map(|cell| html_text(cell)).collect();
-            page.push_str(&row(&cells, "td"));
-        }
-        page.push_str("</table>\n");
     }
-    page.push_str("</body></html>\n");
     page
 }
 
@@ -87,6 +74,7 @@ fn sections(report: &Report) -> Vec<Section> {
     let pairs = |pairs: &std::collections::BTreeSet<(String, String)>| {
         pairs
             .iter()
+            .take(MAX_ROWS)
             .map(|(server, tool)| vec![server.clone(), tool.clone()])
             .collect()
     };
@@ -107,12 +95,22 @@ fn sections(report: &Report) -> Vec<Section> {
         Seen::Partly(_) => "None while a daemon watched, which was not all the time.",
         Seen::Not => "Not seen: only a daemon sees connections, and none watched.",
     };
-    let section = |title, headers: &[&'static str], rows| Section {
+    let section = |title, headers: &[&'static str], rows: Vec<Vec<String>>| Section {
         title,
         headers: headers.to_vec(),
+        count: rows.len(),
         rows,
         empty: "None.",
     };
+    let not_enforced = report.not_enforced();
+    let changes: Vec<_> = report
+        .tool_changes
+        .first
+        .iter()
+        .flat_map(changed_fields)
+        .collect();
+    // A change has a row for each field; one that is left out counts as one.
+    let changed = changes.len() + report.tool_changes.count - report.tool_changes.first.len();
     vec![
         section(
             "Overview",
@@ -133,7 +131,10 @@ fn sections(report: &Report) -> Vec<Section> {
             &["server"],
             report.servers.iter().map(|server| vec![server.clone()]).collect(),
         ),
-        section("Tools changed", &["server", "tool"], pairs(&report.tools_changed)),
+        section("Tools seen", &["server", "tool"], pairs(&report.tools_seen))
+            .counted(report.tools_seen.len()),
+        section("Tools changed", &["server", "tool"], pairs(&report.tools_changed))
+            .counted(report.tools_changed.len()),
         section(
             "Detections by severity",
             &["severity", "count"],
@@ -160,7 +161,8 @@ fn sections(report: &Report) -> Vec<Section> {
                     ]
                 })
                 .collect(),
-        ),
+        )
+        .counted(report.top_count),
         section(
             "Calls by verdict",
             &["verdict", "count"],
@@ -174,14 +176,17 @@ fn sections(report: &Report) -> Vec<Section> {
             "Blocked",
             &["time", "server", "what", "rule", "reason and remedy"],
             shown(&report.blocked).iter().map(uses).collect(),
-        ),
+        )
+        .counted(report.blocked.len()),
         Section {
             title: "Connections",
             headers: vec!["remote", "action", "count"],
             empty: unseen,
+            count: report.connections.len(),
             rows: report
                 .connections
                 .iter()
+                .take(MAX_ROWS)
                 .map(|((remote, action), count)| {
                     vec![remote.clone(), (*action).to_owned(), count.to_string()]
                 })
@@ -191,16 +196,76 @@ fn sections(report: &Report) -> Vec<Section> {
             "Would have been blocked",
             &["time", "server", "what", "rule", "reason and remedy"],
             shown(&report.would_block).iter().map(uses).collect(),
-        ),
+        )
+        .counted(report.would_block.len()),
         section(
             "What was not enforced",
             &["time", "what"],
-            report
-                .not_enforced()
-                .into_iter()
-                .map(|gap| vec![gap.time, gap.what])
+            not_enforced
+                .iter()
+                .take(MAX_ROWS)
+                .map(|gap| vec![gap.time.clone(), gap.what.clone()])
                 .collect(),
-        ),
+        )
+        .counted(not_enforced.len()),
+        section(
+            "Changes of tools",
+            &["time", "server", "tool", "field", "before", "now"],
+            changes,
+        )
+        .counted(changed),
+        section(
+            "Timeline",
+            &[
+                "time",
+                "call",
+                "layer",
+                "type",
+                "server",
+                "what",
+                "verdict",
+                "severity",
+                "rule",
+                "reason and remedy",
+                "arguments",
+                "event",
+            ],
+            report.timeline.entries.iter().map(entry).collect(),
+        )
+        .counted(report.timeline.count),
+    ]
+}
+
+/// A row for each field that changed; one for a definition that is gone.
+fn changed_fields(change: &ToolChange) -> Vec<Vec<String>> {
+    let row = |field: &str, previous: &str, new: &str| {
+        let cells = [&change.time, &change.server, &change.tool, field, previous, new];
+        cells.map(str::to_owned).to_vec()
+    };
+    let renamed = change.renamed_from.iter();
+    let renamed = renamed.map(|previous| row("(renamed)", previous, &change.tool));
+    let gone = (!change.is_listed).then(|| row("(no longer listed)", "", ""));
+    let fields = change.fields.iter();
+    let fields = fields.map(|field| row(&field.field, &field.previous, &field.new));
+    renamed.chain(gone).chain(fields).collect()
+}
+
+fn entry(entry: &TimelineEntry) -> Vec<String> {
+    let event = &entry.event;
+    let reason = [entry.reason(), entry.text("remedy").map(str::to_owned)];
+    vec![
+        form::rfc3339(event.timestamp),
+        entry.call.map(|call| call.to_string()).unwrap_or_default(),
+        name(&event.layer),
+        event.kind.clone(),
+        event.server_id.clone().unwrap_or_default(),
+        entry.what(),
+        event.action.as_str().to_owned(),
+        event.severity.as_str().to_owned(),
+        event.rule.clone().unwrap_or_default(),
+        reason.into_iter().flatten().collect::<Vec<_>>().join("; "),
+        entry.input().unwrap_or_default(),
+        event.id.to_string(),
     ]
 }
 
@@ -222,21 +287,6 @@ fn markdown_text(text: &str) -> String {
         }
         escaped.push(c);
         before = Some(c);
-    }
-    escaped
-}
-
-fn html_text(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for c in crate::cli::text::escape(text).chars() {
-        match c {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            '\'' => escaped.push_str("&#39;"),
-            _ => escaped.push(c),
-        }
     }
     escaped
 }
