@@ -3,7 +3,7 @@
 use clap::Command;
 
 /// Every command that is shown, under the heading that a reader looks for it.
-const GROUPS: [(&str, &[&str]); 4] = [
+const GROUPS: [(&str, &[&str]); 5] = [
     (
         "Put mcpmon in place",
         &["setup", "wrap", "run", "proxy", "shim", "daemon"],
@@ -37,6 +37,39 @@ const GROUPS: [(&str, &[&str]); 4] = [
         ],
     ),
     ("See what is enforced", &["status", "doctor"]),
+    ("Use it from a shell", &["completions", "man"]),
+];
+
+/// An example for the help of each command.
+const COMMAND_EXAMPLES: [(&str, &str); 28] = [
+    ("setup", "mcpmon setup --dry-run"),
+    ("wrap", "mcpmon wrap -- npx -y some-mcp-server"),
+    ("run", "mcpmon run --session review -- claude"),
+    ("proxy", "mcpmon proxy --listen 127.0.0.1:8484"),
+    ("shim", "mcpmon shim install"),
+    ("daemon", "mcpmon daemon --config /etc/mcpmon/mcpmon.yaml"),
+    ("servers", "mcpmon servers --server files"),
+    ("tools", "mcpmon tools --severity high"),
+    ("calls", "mcpmon calls --action block --since 1d"),
+    ("detections", "mcpmon detections --severity high"),
+    ("events", "mcpmon events --severity high --since 1d"),
+    ("explain", "mcpmon explain 01a20bce-45bb-75ec-a65b-50d38a1a60ae"),
+    ("connections", "mcpmon connections --server files --follow"),
+    ("execs", "mcpmon execs --since 1h"),
+    ("bodies", "mcpmon bodies list"),
+    ("report", "mcpmon report review --format html"),
+    ("registry", "mcpmon registry show files:read_file"),
+    ("approve", "mcpmon approve files:read_file"),
+    ("approvals", "mcpmon approvals list --pending"),
+    ("pins", "mcpmon pins diff --server files --tool read_file"),
+    ("policy", "mcpmon policy check mcpmon.yaml"),
+    ("check", "mcpmon check --server files --tool read_file"),
+    ("inspect", "mcpmon inspect tools.json"),
+    ("kill", "mcpmon kill --all"),
+    ("status", "mcpmon status"),
+    ("doctor", "mcpmon doctor"),
+    ("completions", "mcpmon completions bash"),
+    ("man", "mcpmon man events"),
 ];
 
 const EXAMPLES: &str = "Examples:
@@ -45,8 +78,13 @@ const EXAMPLES: &str = "Examples:
   mcpmon events --severity high --since 1d      what mattered since yesterday
   mcpmon check --server files --tool read_file  what would happen to a call";
 
-/// `command` with its subcommands in groups.
+/// `command` with its subcommands in groups, each with an example.
 pub(super) fn grouped(command: Command) -> Command {
+    let command = COMMAND_EXAMPLES.iter().fold(command, |command, (name, example)| {
+        command.mut_subcommand(*name, |command| {
+            command.after_help(format!("Example:\n  {example}"))
+        })
+    });
     let groups = groups(&command);
     let template = format!(
         "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{groups}Options:\n{{options}}{{after-help}}"
@@ -91,6 +129,25 @@ mod tests {
         let distinct: BTreeSet<_> = grouped.iter().map(|name| (**name).to_owned()).collect();
         assert_eq!(distinct, shown);
         assert_eq!(grouped.len(), distinct.len(), "a command is in two groups");
+    }
+
+    #[test]
+    fn every_command_has_an_example_that_can_be_typed() {
+        let shown = GROUPS.iter().flat_map(|(_, names)| names.iter());
+        let named = COMMAND_EXAMPLES.iter().map(|(name, _)| name);
+        assert_eq!(named.collect::<Vec<_>>(), shown.collect::<Vec<_>>());
+        for (name, example) in COMMAND_EXAMPLES {
+            let matches = Cli::command().try_get_matches_from(example.split(' '));
+            let matches = matches.unwrap_or_else(|error| panic!("{example}: {error}"));
+            assert_eq!(matches.subcommand_name(), Some(name));
+            let mut command = grouped(Cli::command());
+            let help = command
+                .find_subcommand_mut(name)
+                .unwrap()
+                .render_help()
+                .to_string();
+            assert!(help.ends_with(&format!("\nExample:\n  {example}\n")), "{help}");
+        }
     }
 
     #[test]

@@ -28,8 +28,8 @@ pub use output::{Color, Output};
 
 use crate::agent::{approval::Word, bridge, probe::CANARY_COMMAND, run::run_shim};
 use commands::{
-    approve, calls, check, connections, detections, doctor, events, execs, explain, inspect, kill, pins,
-    policy, registry, report, servers, setup, shim, status, wrap,
+    approve, calls, check, completions, connections, detections, doctor, events, execs, explain, inspect,
+    kill, man, mcp, pins, policy, registry, report, servers, setup, shim, status, wrap,
 };
 
 /// Sees and stops what Model Context Protocol servers do on this host.
@@ -72,6 +72,7 @@ enum Command {
     Bodies(commands::bodies::Options),
     Calls(calls::Options),
     Check(check::Options),
+    Completions(completions::Options),
     Connections(connections::Options),
     Daemon(commands::daemon::Options),
     Detections(detections::Options),
@@ -81,6 +82,9 @@ enum Command {
     Explain(explain::Options),
     Inspect(inspect::Options),
     Kill(kill::Options),
+    Man(man::Options),
+    #[command(hide = true)]
+    Mcp(mcp::Options),
     Pins(pins::Options),
     Policy(policy::PolicyArgs),
     Proxy(commands::proxy::Options),
@@ -195,8 +199,11 @@ fn run(cli: Cli) -> Result<ExitCode, CliError> {
         Command::Check(options) => {
             return check::run(&options, globals, now, &mut output).map(ExitCode::from);
         }
+        Command::Completions(options) => completions::run(&options, &Cli::command(), &mut output),
         Command::Detections(options) => detections::run(options, &store::open(globals)?, now, &mut output),
         Command::Kill(options) => kill::run(&options, globals, now, &mut output),
+        Command::Man(options) => man::run(&options, help::grouped(Cli::command()), &mut output),
+        Command::Mcp(options) => Err(mcp::error(&options, &Cli::command())),
         Command::Inspect(options) => inspect::run(&options, &policy::in_force(globals)?, &mut output),
         Command::Registry(options) => match options.command {
             registry::Command::List(chosen) => registry::list(&chosen, &store::open(globals)?, &mut output),
@@ -298,6 +305,69 @@ mod tests {
                 Wrap::of(arguments.iter().map(OsString::from)).is_none(),
                 "{arguments:?}"
             );
+        }
+    }
+
+    #[test]
+    fn every_shell_completes_the_commands_that_help_shows() {
+        for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
+            let script = printed(&["mcpmon", "completions", shell]).unwrap();
+            for part in ["approvals", "allow-local-config"] {
+                assert!(script.contains(part), "{shell}: no {part}");
+            }
+            for hidden in [CANARY_COMMAND, bridge::VERB] {
+                assert!(!script.contains(hidden), "{shell}: {hidden}");
+            }
+        }
+        let error = Cli::try_parse_from(["mcpmon", "completions", "tcsh"]).unwrap_err();
+        assert_eq!(error.exit_code(), 2);
+    }
+
+    #[test]
+    fn a_manual_page_is_of_mcpmon_or_of_one_command() {
+        let page = printed(&["mcpmon", "man"]).unwrap();
+        for part in [".TH mcpmon 1", "mcpmon\\-events(1)", "Examples:"] {
+            assert!(page.contains(part), "{part}: {page}");
+        }
+        assert!(!page.contains(CANARY_COMMAND), "{page}");
+        let page = printed(&["mcpmon", "man", "pins", "trust"]).unwrap();
+        assert!(page.contains(".TH mcpmon-pins-trust 1"), "{page}");
+        for none in [&["mcpmon", "man", "nothing"], &["mcpmon", "man", CANARY_COMMAND]] {
+            assert_eq!(printed(none).unwrap_err().kind, ErrorKind::Usage);
+        }
+    }
+
+    /// Returns what a command prints that needs no store.
+    fn printed(arguments: &[&str]) -> Result<String, CliError> {
+        let cli = Cli::try_parse_from(arguments).unwrap();
+        let (mut data, mut notes) = (Vec::new(), Vec::new());
+        let mut output = Output::plain(&mut data, &mut notes, output::Form::Table);
+        let command = help::grouped(Cli::command());
+        if let Command::Completions(options) = cli.command {
+            completions::run(&options, &command, &mut output)?;
+        } else if let Command::Man(options) = cli.command {
+            man::run(&options, command, &mut output)?;
+        }
+        Ok(String::from_utf8(data).unwrap())
+    }
+
+    #[test]
+    fn a_command_below_mcp_is_an_error_that_names_the_command() {
+        for (words, hint) in [
+            (
+                &["mcpmon", "mcp", "calls", "--session", "s"][..],
+                "`mcpmon calls`;",
+            ),
+            (&["mcpmon", "mcp", "--json", "list"], "`mcpmon servers`;"),
+            (&["mcpmon", "mcp"], "`mcpmon --help`"),
+            (&["mcpmon", "mcp", "self-test-exec"], "`mcpmon --help`"),
+        ] {
+            let Command::Mcp(options) = Cli::try_parse_from(words).unwrap().command else {
+                panic!("{words:?}");
+            };
+            let error = mcp::error(&options, &Cli::command());
+            assert_eq!(error.kind, ErrorKind::Usage);
+            assert!(error.hints[0].starts_with(hint), "{words:?}: {:?}", error.hints);
         }
     }
 
