@@ -17,6 +17,27 @@ pub(super) fn summary(event: &StoredEvent) -> String {
     }
 }
 
+/// The summary for a row that has the server in another column: the server and the tool are not named again.
+pub(super) fn summary_beside_server(event: &StoredEvent) -> String {
+    let Some(server) = event.server_id.as_deref() else {
+        return summary(event);
+    };
+    let text = |field| event.data.get(field).and_then(Value::as_str);
+    let kind = text("definition").unwrap_or("tool");
+    let subject = text("tool_name").map(|tool| format!("{kind} {tool} of {server}"));
+    let reason = event.reason.as_ref();
+    let reason = reason.map(|reason| match &subject {
+        Some(subject) => reason.replacen(subject, "it", 1),
+        None => reason.clone(),
+    });
+    let summary = summary(&StoredEvent {
+        reason,
+        ..event.clone()
+    });
+    let prefix = format!("{server}:");
+    summary.strip_prefix(&prefix).unwrap_or(&summary).to_owned()
+}
+
 /// Describes the end of a process: `exit 0`, `signal 9`.
 pub(super) fn ending(exit_status: Option<i32>, signal: Option<i32>) -> String {
     match (exit_status, signal) {

@@ -77,6 +77,13 @@ impl Column {
         }
     }
 
+    /// Characters of the header, all of them ASCII.
+    fn header_width(&self) -> u16 {
+        u16::try_from(self.header.len())
+            .expect("a header is a few words")
+            .max(LEAST)
+    }
+
     /// Shortened with `…` at its start, for paths, whose end tells most.
     pub(super) const fn cut_start(header: &'static str, width: u16) -> Self {
         Self {
@@ -212,12 +219,18 @@ impl Table {
     fn fitted(&self, needed: &[u16], room: u16) -> Vec<u16> {
         let own = |(column, &needed): (&Column, &u16)| match column.fit {
             Fit::Whole => needed,
-            Fit::CutEnd | Fit::CutStart => needed.min(column.width),
+            Fit::CutEnd | Fit::CutStart => needed.min(column.width.max(column.header_width())),
         };
         let mut widths: Vec<u16> = self.columns.iter().zip(needed).map(own).collect();
+        // Headers are cut only where the cells of every column are as short as their header.
         while widths.iter().sum::<u16>() > room {
-            let cut = |index: &usize| self.columns[*index].fit != Fit::Whole && widths[*index] > LEAST;
-            let Some(widest) = (0..widths.len()).filter(cut).max_by_key(|&index| widths[index]) else {
+            let widest = |least: &dyn Fn(&Column) -> u16| {
+                let columns = self.columns.iter().enumerate();
+                let cut = columns.filter(|(_, column)| column.fit != Fit::Whole);
+                let cut = cut.filter(|(index, column)| widths[*index] > least(column));
+                cut.map(|(index, _)| index).max_by_key(|&index| widths[index])
+            };
+            let Some(widest) = widest(&Column::header_width).or_else(|| widest(&|_| LEAST)) else {
                 return widths;
             };
             widths[widest] -= 1;
@@ -292,6 +305,21 @@ mod tests {
         insta::assert_snapshot!(drawn(&PATHS, &[Row::new(Tone::Ordinary, cells)], 17), @"
         TIME   PATH OR T…
         12:00  …/index.js
+        ");
+    }
+
+    #[test]
+    fn cells_are_cut_before_headers() {
+        const NARROW: Table = Table::new(&[
+            Column::cut("CONNECTIONS", 4),
+            Column::cut("COMMAND", 30),
+            Column::cut("SERVER", 30),
+        ]);
+        let long = "x".repeat(40);
+        let rows = [Row::new(Tone::Ordinary, ["1".to_owned(), long.clone(), long])];
+        insta::assert_snapshot!(drawn(&NARROW, &rows, 28), @"
+        CONNECTIONS  COMMAND  SERVER
+        1            xxxxxx…  xxxxx…
         ");
     }
 

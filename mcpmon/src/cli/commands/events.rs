@@ -10,7 +10,7 @@ use crate::cli::{
     filters::{Range, Whose, parse_action, parse_severity},
     listing::{self, FOLLOW_INTERVAL, Listing},
     output, session,
-    summary::summary,
+    summary::summary_beside_server,
     table::{Column, Row, Table},
     time,
 };
@@ -94,7 +94,7 @@ fn row(event: &StoredEvent) -> Row {
             event.action.as_str().to_owned(),
             event.kind.clone(),
             event.server_id.clone().unwrap_or_default(),
-            summary(event),
+            summary_beside_server(event),
         ],
     )
 }
@@ -133,6 +133,20 @@ mod tests {
         11-20 12:00:00  info      allow   mcp_proxy_bypass                     203.0.113.9:443 api.anthropi…
         11-20 12:00:00  info      allow   mcp_discovery_failed                 https://mcp.example/mcp: con…
         11-20 12:00:00  info      allow   mcp_tls_mismatch                     https://mcp.example/mcp: baa…
+        ---
+        ");
+    }
+
+    #[test]
+    fn the_server_and_the_tool_are_named_once_in_a_row() {
+        let mut event = sample::intercepted("send", 2, Action::Block);
+        event.reason = Some("tool send of files was never listed; see `mcpmon registry list`".to_owned());
+        let mut other = sample::intercepted("send", 3, Action::Block);
+        other.reason = Some("tool sender of others was never listed".to_owned());
+        insta::assert_snapshot!(shown(vec![event, other], Form::Table, 100), @"
+        TIME (UTC)      SEVERITY  ACTION  TYPE                       SERVER  WHAT
+        11-20 12:00:00  high      block   mcp_tool_call_intercepted  files   send: it was never listed; see…
+        11-20 12:00:00  high      block   mcp_tool_call_intercepted  files   send: tool sender of others wa…
         ---
         ");
     }
