@@ -159,6 +159,11 @@ fn a_session_is_reported_in_three_forms() -> Result<()> {
     assert_eq!(markdown, used.run(&["report", &session])?, "it is the default");
     let page = used.run(&["report", &session, "--format", "html"])?;
     assert!(page.starts_with("<!doctype html>"), "{page}");
+    let (_, embedded) = page
+        .split_once(r#"<script type="application/json" id="report">"#)
+        .context("the data of the page")?;
+    let (embedded, _) = embedded.split_once("</script>").context("its end")?;
+    assert_eq!(serde_json::from_str::<Value>(embedded)?, report);
     for heading in [
         "Servers connected",
         "Tools changed",
@@ -168,12 +173,12 @@ fn a_session_is_reported_in_three_forms() -> Result<()> {
         "Blocked",
         "Connections",
         "What was not enforced",
+        "Timeline",
     ] {
         assert!(
             markdown.contains(&format!("\n## {heading}\n")),
             "{heading}: {markdown}"
         );
-        assert!(page.contains(&format!("<h2>{heading}</h2>")), "{heading}: {page}");
     }
     let coverage = "| coverage | unknown: only a daemon sees servers that no wrapper started |";
     assert!(markdown.contains(coverage), "{markdown}");
