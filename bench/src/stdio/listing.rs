@@ -6,7 +6,7 @@ use std::{fmt::Write as _, time::Instant};
 use anyhow::{Context as _, Result, ensure};
 use mcpmon_bench::site::Site;
 use mcpmon_config::{LocalConfig, Search, Trust};
-use mcpmon_model::{Conversation, Layer, PinKey, ServerId, ServerType, Side, Timestamp};
+use mcpmon_model::{Conversation, Layer, Message, PinKey, ServerId, ServerType, Side, Timestamp};
 use mcpmon_protocol::{
     decode::Limits,
     filter::stdio::{Filter, Output},
@@ -54,7 +54,7 @@ pub(crate) fn measure(site: &Site) -> Result<Vec<f64>> {
                 now,
                 side,
                 line.as_bytes(),
-                &mut |message| judge.message(now, message),
+                &mut |message: &Message<'_>| judge.message(now, message),
                 &mut out,
             );
             let microseconds = started.elapsed().as_secs_f64() * 1e6;

@@ -31,4 +31,4 @@ pub use order::{Ask, Judgement, Order, Shared};
 pub use recognise::{launch_rules, recognise, recognise_linked};
 pub use rules::{About, BESIDE, GUIDE, Opinion, suppressible};
 pub use tell::{proxied, runs_on};
-pub use traffic::{Company, NotSeen, Tally};
+pub use traffic::{Company, NotSeen, Tally, file_lookups};

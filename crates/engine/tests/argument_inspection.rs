@@ -45,7 +45,8 @@ mod tests {
         let mut push = |side, line: &str| {
             let (mut out, mut events) = (Output::default(), Vec::new());
             let mut judge = |message: &Message<'_>| {
-                let judgement = monitor.observe(now, Observation::Message(&conversation, message));
+                let judgement =
+                    monitor.observe(now, Observation::Message(&conversation, message, Vec::new()));
                 events.extend(judgement.events);
                 judgement.verdict
             };

@@ -5,9 +5,8 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use mcpmon_config::Loaded;
 use mcpmon_detect::protected_paths::Places;
-use mcpmon_engine::Observation;
 use mcpmon_model::{Checked, Conversation, Event, Recent, SharedCall, Timestamp};
-use mcpmon_store::{Access, Destination, Entry, Member, Recorder, Settings, Store, StoreError};
+use mcpmon_store::{Access, Destination, Member, Recorder, Settings, Store, StoreError};
 
 use super::{
     Judge, JudgeError, Options, Parts, TOLD, files, launch, lone_session, process,
@@ -146,7 +145,7 @@ impl Judge {
             entrance: None,
         };
         let mut judge = Self::start(now, conversation, loaded, parts);
-        judge.monitor.know_places(hosting.places.clone());
+        judge.guard.monitor_mut().know_places(hosting.places.clone());
         judge.take(now, snapshot);
         judge.changed.clear(); // nobody has seen a list yet
         judge.introduce(now);
@@ -164,7 +163,7 @@ impl Judge {
     /// Waits until what the judges of this process recorded is where they find it: what another one of the same server
     /// pinned a moment ago is no first sight to this one.
     pub fn settle(&self) {
-        if let Err(unsettled) = self.recorder.flush(FLUSH) {
+        if let Err(unsettled) = self.host.recorder.flush(FLUSH) {
             tracing::warn!(%unsettled, "what a server offers may be compared with an older definition");
         }
     }
@@ -173,28 +172,24 @@ impl Judge {
     /// first, or others have a word in it.
     #[must_use]
     pub fn may_wait(&self) -> bool {
-        let is_behind = self.shared.generation() != self.generation || !self.presence.is_here();
-        is_behind || !self.others.is_empty() || self.twins || self.joined.elapsed() < TOLD
+        let is_behind = self.host.shared.generation() != self.generation || !self.host.presence.is_here();
+        is_behind || !self.others.is_empty() || self.twins || self.host.joined.elapsed() < TOLD
     }
 
     /// Returns whether a tool is on the server's list, as that was read in this conversation and not called
     /// changed since.
     #[must_use]
     pub fn knows(&self, tool: &str) -> bool {
-        self.monitor.is_listed(&self.conversation.identity, tool)
+        self.guard.is_listed(tool)
     }
 
     /// Records what is not said, but happened to this conversation.
     pub fn tell(&self, event: Event) {
-        self.push(event);
+        self.host.push(event);
     }
 
     /// Leaves the session; the recorder goes on for the others.
     pub fn leave(&mut self, now: Timestamp) {
-        let judgement = self.monitor.observe(now, Observation::Left(&self.conversation));
-        self.carry_out(judgement);
-        if self.recorder.put(Entry::Leave(now, self.member.clone())).is_err() {
-            tracing::warn!("the session does not hear that a server left");
-        }
+        self.tell_left(now);
     }
 }

@@ -5,19 +5,19 @@ use std::{ffi::OsString, fs::File, os::fd::AsRawFd as _, sync::Arc};
 
 use mcpmon_detect::mask::mask_arguments;
 use mcpmon_engine::{
-    Judgement, admission,
+    Judgement,
     pins::{
         Accepted, NewPins, PinBook, PinSet, PinVerdict, Pins as Files, ServerFiles, compare, compare_launcher,
     },
 };
+use mcpmon_guard::{Absence, FAIL_CLOSED};
 use mcpmon_model::{Action, Denial, Event, EventKind, ProcessRef, ServerType, Severity, Timestamp, Verdict};
-use mcpmon_policy::{Admission, Gate, Mode, OnChange, Pinning};
+use mcpmon_policy::{Gate, Mode, OnChange, Pinning};
 use mcpmon_store::{Entry, REFUSED_SET};
 
 use super::{
     Judge,
     comparison::{Compared, Comparison, MAX_COMPARISON},
-    daemon,
     link::PATIENCE,
     pins, process,
     protocol::Say,
@@ -52,41 +52,6 @@ pub(super) enum Pins {
 }
 
 impl Judge {
-    /// Returns whether the server may run at all, whatever its files are. Call it before the server is
-    /// started.
-    pub fn admit(&mut self, now: Timestamp) -> Verdict {
-        let policy = self.policy();
-        let server = &self.conversation.identity.server;
-        let admission = admission(policy, server);
-        let Some(denial) = admission.denial(server) else {
-            return Verdict::Allow;
-        };
-        let enforced = policy.mode == Mode::Enforce;
-        let cause = match admission {
-            Admission::Undeclared => "only declared servers may be used",
-            Admission::Admitted | Admission::Denied => "the server policy refuses this server",
-        };
-        let cause = cause.to_owned();
-        let mut event = Event::new(now, self.conversation.layer, EventKind::ServerDenied { cause });
-        event.action = if enforced {
-            Action::Block
-        } else {
-            Action::WouldBlock
-        };
-        event.severity = Severity::High;
-        event.rule = Some(denial.rule.clone());
-        event.reason = Some(denial.reason.clone());
-        event.remedy.clone_from(&denial.remedy);
-        self.carry_out(Judgement {
-            verdict: match enforced {
-                true => Verdict::Block(denial),
-                false => Verdict::Allow,
-            },
-            events: vec![event],
-            ..Judgement::default()
-        })
-    }
-
     /// Returns whether the server's files can keep it from running: then they are compared before it does.
     #[must_use]
     pub fn compares_first(&self) -> bool {
@@ -97,7 +62,7 @@ impl Judge {
             return false;
         }
         self.can_refuse_start()
-            && (book.contains(&self.conversation.identity) || !self.policy().pinning.auto_trust_first)
+            && (book.contains(&self.guard.conversation().identity) || !self.policy().pinning.auto_trust_first)
     }
 
     /// Returns whether a start can be refused for what the server's files are.
@@ -117,7 +82,7 @@ impl Judge {
         };
         let policy = self.policy();
         let verdict = compare(
-            book.accepted(&self.conversation.identity),
+            book.accepted(&self.guard.conversation().identity),
             launch.files.clone(),
             policy.pinning,
             policy.mode,
@@ -140,7 +105,7 @@ impl Judge {
             return Verdict::Allow;
         };
         let policy = self.policy();
-        let identity = &self.conversation.identity;
+        let identity = &self.guard.conversation().identity;
         let accepted = book.accepted(identity);
         let verdict = compare_launcher(accepted, launcher, policy.pinning, policy.mode);
         if verdict.action != Action::Block || policy.exec.gate == Gate::Off {
@@ -164,7 +129,7 @@ impl Judge {
         environment: &[(OsString, OsString)],
         places: &[&str],
     ) {
-        let SharedState::Daemon { link, .. } = &self.shared else {
+        let SharedState::Daemon { link, .. } = &self.host.shared else {
             return;
         };
         let text = |text: &OsString| text.to_str().map(str::to_owned);
@@ -179,13 +144,13 @@ impl Judge {
             names,
         };
         if let Err(error) = link.say(&starts) {
-            self.tell_away(now, &error.to_string());
+            self.host.tell_away(now, self.guard.policy(), &error.to_string());
         }
     }
 
     /// The process that served was killed: a block says that the daemon did it, and why.
     pub fn killed(&mut self, now: Timestamp) -> Verdict {
-        let (SharedState::Daemon { link, .. }, Some(process)) = (&self.shared, self.served) else {
+        let (SharedState::Daemon { link, .. }, Some(process)) = (&self.host.shared, self.served) else {
             return Verdict::Allow;
         };
         let process = process.into();
@@ -195,7 +160,7 @@ impl Judge {
             // It is still compared: whoever killed it was not the daemon.
             Err(error) if error.is_late() => Verdict::Allow,
             Err(error) => {
-                self.tell_away(now, &error.to_string());
+                self.host.tell_away(now, self.guard.policy(), &error.to_string());
                 Verdict::Allow
             }
         }
@@ -205,7 +170,7 @@ impl Judge {
     /// [`serves`](Self::serves); the answer is for [`compared`](Self::compared).
     #[must_use]
     pub fn comparison(&self) -> Option<Comparison> {
-        let (SharedState::Daemon { link, .. }, Some(process)) = (&self.shared, self.served) else {
+        let (SharedState::Daemon { link, .. }, Some(process)) = (&self.host.shared, self.served) else {
             return None;
         };
         self.can_refuse_start()
@@ -220,13 +185,13 @@ impl Judge {
             // The daemon has recorded it.
             Compared::Refused(denial) => return Verdict::Block(denial),
             Compared::Unanswered(cause) => {
-                self.tell_away(now, &cause);
+                self.host.tell_away(now, self.guard.policy(), &cause);
                 if !self.policy().fail_closed {
                     return Verdict::Allow;
                 }
-                let (reason, remedy) = self.shared.absence();
+                let Absence { reason, remedy } = self.host.shared.absence();
                 Denial {
-                    rule: daemon::RULE.to_owned(),
+                    rule: FAIL_CLOSED.to_owned(),
                     reason: reason.to_owned(),
                     remedy: Some(remedy.to_owned()),
                     event: None,
@@ -236,7 +201,7 @@ impl Judge {
                 rule: RULE.to_owned(),
                 reason: format!(
                     "the daemon has not compared the files of `{}` with its pins within {} s",
-                    self.conversation.identity.server,
+                    self.guard.conversation().identity.server,
                     MAX_COMPARISON.as_secs()
                 ),
                 remedy: Some("mcpmon status".to_owned()),
@@ -250,7 +215,7 @@ impl Judge {
     /// The server runs: events are about this process from now on, and the daemon knows whose child it is.
     pub fn serves(&mut self, now: Timestamp, process: ProcessRef) {
         let pid = process.pid;
-        self.child = Some(Arc::new(process));
+        self.host.child = Some(Arc::new(process));
         self.tell_daemon(now, pid);
     }
 
@@ -263,7 +228,7 @@ impl Judge {
     /// Returns whether the server runs elsewhere: then no file of it is on this host, and no kernel sees it
     /// start.
     const fn is_remote(&self) -> bool {
-        match self.conversation.server_type {
+        match self.guard.conversation().server_type {
             ServerType::Stdio => false,
             ServerType::Http | ServerType::Sse => true,
         }
@@ -286,7 +251,7 @@ impl Judge {
         };
         let policy = self.policy();
         let mut verdict = compare(
-            book.accepted(&self.conversation.identity),
+            book.accepted(&self.guard.conversation().identity),
             launch.files.clone(),
             policy.pinning,
             policy.mode,
@@ -315,12 +280,13 @@ impl Judge {
             signal: status.signal(),
             duration_ms: u64::try_from(now.since(started).as_millis()).unwrap_or(u64::MAX),
         };
-        self.push(Event::new(now, self.conversation.layer, kind));
+        self.host
+            .push(Event::new(now, self.guard.conversation().layer, kind));
     }
 
     /// So that the kernel sense knows whose child it is.
     fn tell_daemon(&mut self, now: Timestamp, pid: u32) {
-        let SharedState::Daemon { link, .. } = &self.shared else {
+        let SharedState::Daemon { link, .. } = &self.host.shared else {
             return;
         };
         let Some(process) = process::identify(pid) else {
@@ -328,7 +294,7 @@ impl Judge {
         };
         self.served = Some(process);
         if let Err(error) = link.serves(process.into()) {
-            self.tell_away(now, &error.to_string());
+            self.host.tell_away(now, self.guard.policy(), &error.to_string());
         }
     }
 
@@ -346,20 +312,20 @@ impl Judge {
             package: package.map(|package| package.root().to_owned()),
             package_sha256: package.map(|package| package.digest()),
             pin: verdict.state,
-            launcher_pid: self.member.process.pid,
+            launcher_pid: self.host.member.process.pid,
             matched_pattern: "wrapped".to_owned(),
             environment: launch.environment.clone(),
         };
-        let mut event = Event::new(now, self.conversation.layer, kind);
+        let mut event = Event::new(now, self.guard.conversation().layer, kind);
         event.action = verdict.action;
         if !verdict.unhashed.is_empty() || verdict.full.is_some() {
             event.severity = Severity::Medium;
-            event.reason = verdict.reason(&self.conversation.identity.server);
+            event.reason = verdict.reason(&self.guard.conversation().identity.server);
         }
         let command = [&launch.command].into_iter().chain(&launch.arguments);
         let command: Vec<String> = command.cloned().collect();
         // Nobody is to wait for what looks for secrets to be built.
-        self.push_unworded(event, move |event| word(event, &command));
+        self.host.push_unworded(event, move |event| word(event, &command));
         self.tell_mismatches(now, verdict);
     }
 
@@ -372,7 +338,7 @@ impl Judge {
                 part: mismatch.part,
                 changed_files: mismatch.changed_files.clone(),
             };
-            let mut event = Event::new(now, self.conversation.layer, kind);
+            let mut event = Event::new(now, self.guard.conversation().layer, kind);
             event.action = verdict.action;
             event.severity = match verdict.action {
                 Action::Allow => Severity::Low,
@@ -380,15 +346,15 @@ impl Judge {
                 Action::WouldBlock | Action::Block => Severity::Critical,
             };
             event.rule = Some(RULE.to_owned());
-            event.reason = verdict.reason(&self.conversation.identity.server);
-            event.remedy = verdict.remedy(&self.conversation.identity.server);
-            self.push(event);
+            event.reason = verdict.reason(&self.guard.conversation().identity.server);
+            event.remedy = verdict.remedy(&self.guard.conversation().identity.server);
+            self.host.push(event);
         }
     }
 
     /// Refuses a start; `files` are those that a person can accept.
     fn deny(&mut self, now: Timestamp, files: Option<Files>, verdict: &PinVerdict) -> Verdict {
-        let server = &self.conversation.identity.server;
+        let server = &self.guard.conversation().identity.server;
         let reason = verdict
             .reason(server)
             .unwrap_or_else(|| format!("`{server}` is not as it was pinned"));
@@ -402,13 +368,17 @@ impl Judge {
 
     /// Refuses a start, and records it.
     fn refuse_start(&mut self, now: Timestamp, cause: String, reason: String, denial: Denial) -> Verdict {
-        let mut event = Event::new(now, self.conversation.layer, EventKind::ServerDenied { cause });
+        let mut event = Event::new(
+            now,
+            self.guard.conversation().layer,
+            EventKind::ServerDenied { cause },
+        );
         event.action = Action::Block;
         event.severity = Severity::Critical;
         event.rule = Some(denial.rule.clone());
         event.reason = Some(reason);
         event.remedy.clone_from(&denial.remedy);
-        self.carry_out(Judgement {
+        self.conclude(Judgement {
             verdict: Verdict::Block(denial),
             events: vec![event],
             ..Judgement::default()
@@ -420,8 +390,8 @@ impl Judge {
         let Pins::Here(book) = &mut self.launch else {
             return;
         };
-        let added = book.add(self.conversation.identity.clone(), new.pins);
-        if pins::store(&self.recorder, now, &added, pins::by(new.ground)).is_err() {
+        let added = book.add(self.guard.conversation().identity.clone(), new.pins);
+        if pins::store(&self.host.recorder, now, &added, pins::by(new.ground)).is_err() {
             tracing::error!("a pin could not be stored; it holds until this process ends");
         }
     }
@@ -429,11 +399,12 @@ impl Judge {
     /// Keeps what was refused, so that a person can accept it.
     fn remember_refused(&self, now: Timestamp, files: Files) {
         let set = PinSet {
-            key: self.conversation.identity.clone(),
+            key: self.guard.conversation().identity.clone(),
             number: REFUSED_SET,
             pins: files,
         };
         let forgotten = self
+            .host
             .recorder
             .put(Entry::DeletePinSet(set.key.clone(), set.number));
         if forgotten.is_ok() {
@@ -443,7 +414,7 @@ impl Judge {
 
     fn keep(&self, now: Timestamp, set: &PinSet, by: &str) {
         for pin in pins::to_rows(set, now, by) {
-            if self.recorder.put_pin(pin).is_err() {
+            if self.host.recorder.put_pin(pin).is_err() {
                 tracing::error!("a pin could not be stored; it holds until this process ends");
             }
         }

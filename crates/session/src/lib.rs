@@ -8,8 +8,8 @@
 mod calls;
 pub mod clock;
 mod comparison;
-mod daemon;
 pub mod files;
+mod host;
 pub mod hosted;
 mod kept;
 mod launch;
@@ -20,13 +20,14 @@ mod note;
 mod own;
 pub mod pins;
 mod policies;
+mod presence;
 mod process;
 pub mod protocol;
 mod reading;
 mod renewal;
 mod settings;
 pub mod shared;
-mod telling;
+mod stdio;
 
 #[cfg(test)]
 mod tests;
@@ -35,15 +36,15 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     path::PathBuf,
     sync::Arc,
-    thread,
     time::{Duration, Instant},
 };
 
 use mcpmon_config::{ConfigError, Loaded, Reloader, Search, Trust, load_sources};
-use mcpmon_engine::{Judgement, Monitor, Observation, Order, Shared, pins::PinBook};
+use mcpmon_engine::{Judgement, Monitor, Order, pins::PinBook};
+use mcpmon_guard::{Guard, Outcome};
 use mcpmon_model::{
-    Conversation, DefinitionKey, Denial, Digest, Incident, Label, ListKind, Message, ProcessId, ProcessRef,
-    SESSION_ROOT, ServerId, ServerType, SessionId, SharedCall, Timestamp, Verdict,
+    Conversation, DefinitionKey, Denial, Digest, Incident, Label, ListKind, Message, ProcessId, SESSION_ROOT,
+    ServerId, ServerType, SessionId, Timestamp, Verdict,
 };
 use mcpmon_policy::{Policy, network::table::Tables};
 use mcpmon_store::{
@@ -60,11 +61,12 @@ pub use self::{
     protocol::Hello,
 };
 use self::{
-    daemon::Presence,
+    host::{SessionHost, TOLD},
     kept::ThroughDaemon,
     link::{Link, LinkError},
     loss::Loss,
     own::Followed,
+    presence::Presence,
     reading::Reading,
     shared::{SharedState, Snapshot},
 };
@@ -77,9 +79,6 @@ pub use self::{
 const BATCH: usize = 250;
 /// The longest time until own records are visible to others.
 const FLUSH: Duration = Duration::from_secs(2);
-/// The time after joining in which a check of a call waits for earlier records of members that were alone
-/// until then.
-const TOLD: Duration = Duration::from_millis(20);
 /// Records that wait from which on results are not read for what is sensitive in them.
 const MANY_QUEUED: usize = 256;
 /// The interval at which the user's own policy files are checked.
@@ -130,11 +129,8 @@ pub enum JudgeError {
 /// Judges one conversation. What it records is kept from [`join`](Self::join) on.
 #[derive(Debug)]
 pub struct Judge {
-    monitor: Monitor,
-    conversation: Conversation,
-    member: Member,
-    recorder: Recorder,
-    shared: SharedState,
+    guard: Guard,
+    host: SessionHost,
     /// Follows the user's own policy; the daemon's is told.
     reloader: Option<Reloader>,
     /// The user's own policy on top of the daemon's.
@@ -156,19 +152,11 @@ pub struct Judge {
     unseen: BTreeSet<DefinitionKey>,
     /// Lists that show something else since others changed what is shared.
     changed: BTreeSet<ListKind>,
-    presence: Presence,
-    /// The process that serves.
-    child: Option<Arc<ProcessRef>>,
-    /// The same as the daemon knows it.
+    /// The serving process, as the daemon knows it.
     served: Option<ProcessId>,
     launch: launch::Pins,
-    lookups: files::Lookups,
     /// The state of joining the session, until it is joined.
     entrance: Option<Entrance>,
-    /// The time it was joined.
-    joined: Instant,
-    /// The reason for ending requests that waited, while it holds.
-    halted: Option<Denial>,
 }
 
 /// The remaining steps before anything but the server's start can be judged.
@@ -199,7 +187,7 @@ impl Judge {
     pub fn prepare(now: Timestamp, mut options: Options) -> Result<Self, JudgeError> {
         let lookups = files::Lookups::of(&mut options);
         let mut judge = Self::admitted(now, options)?;
-        judge.lookups = lookups;
+        judge.host.lookups = lookups;
         Ok(judge)
     }
 
@@ -227,7 +215,9 @@ impl Judge {
             Err(LinkError::NotRunning(_)) => Self::alone(now, options, member),
             Err(error) => {
                 let mut judge = Self::alone(now, options, member)?;
-                judge.tell_away(now, &error.to_string());
+                judge
+                    .host
+                    .tell_away(now, judge.guard.policy(), &error.to_string());
                 Ok(judge)
             }
         }
@@ -299,29 +289,29 @@ impl Judge {
     /// # Errors
     /// Returns an error if the store cannot be read or written, or no thread can be started.
     pub fn join(&mut self, now: Timestamp) -> Result<(), JudgeError> {
-        self.lookups.place(&mut self.monitor);
+        self.host.lookups.place(self.guard.monitor_mut());
         let (destination, snapshot): (Box<dyn Destination>, Snapshot) = match self.entrance.take() {
             None => return Ok(()),
             Some(Entrance::Told(link, snapshot)) => {
-                let own = self.recorder.path();
+                let own = self.host.recorder.path();
                 (Box::new(Reading(ThroughDaemon::new(link, own))), *snapshot)
             }
             Some(Entrance::Ask(mut store)) => {
-                let before = self.shared.generation();
-                let members = store.join(now, &self.member)?;
+                let before = self.host.shared.generation();
+                let members = store.join(now, &self.host.member)?;
                 // Its own change is no news. One of another in the meantime may not be in what was read: that is
                 // looked at with the next message, as is all that changes from here on.
-                let after = self.shared.generation();
+                let after = self.host.shared.generation();
                 self.generation = match after == before.wrapping_add(1) {
                     true => after,
                     false => before,
                 };
-                let snapshot = shared::told_by(&mut store, &self.member, members, process::lives)?;
+                let snapshot = shared::told_by(&mut store, &self.host.member, members, process::lives)?;
                 (Box::new(Reading(*store)), snapshot)
             }
         };
-        self.recorder.begin(destination)?;
-        self.joined = Instant::now();
+        self.host.recorder.begin(destination)?;
+        self.host.joined = Instant::now();
         self.take(now, snapshot);
         self.changed.clear(); // nobody has seen a list yet
         self.introduce(now);
@@ -331,11 +321,16 @@ impl Judge {
     fn start(now: Timestamp, conversation: Conversation, loaded: &Loaded, parts: Parts) -> Self {
         let monitor = Monitor::new(Arc::clone(&loaded.policy), &Tables::default(), PinBook::default());
         Self {
-            monitor,
-            conversation,
-            member: parts.member,
-            recorder: parts.recorder,
-            shared: parts.shared,
+            guard: Guard::new(conversation, monitor, mcpmon_store::new_event_id),
+            host: SessionHost {
+                member: parts.member,
+                recorder: parts.recorder,
+                shared: parts.shared,
+                presence: Presence::Here,
+                child: None,
+                lookups: files::Lookups::default(),
+                joined: Instant::now(),
+            },
             reloader: parts.reloader,
             own: parts.own,
             next_poll: now,
@@ -348,27 +343,22 @@ impl Judge {
             put: BTreeMap::new(),
             unseen: BTreeSet::new(),
             changed: BTreeSet::new(),
-            presence: Presence::Here,
-            child: None,
             served: None,
             launch: parts.launch,
-            lookups: files::Lookups::default(),
             entrance: parts.entrance,
-            joined: Instant::now(),
-            halted: None,
         }
     }
 
     /// The policy in force.
     #[must_use]
     pub const fn policy(&self) -> &Arc<Policy> {
-        self.monitor.policy()
+        self.guard.monitor().policy()
     }
 
     /// The server.
     #[must_use]
     pub const fn server(&self) -> &ServerId {
-        &self.conversation.identity.server
+        &self.guard.conversation().identity.server
     }
 
     /// The session's other servers.
@@ -380,66 +370,73 @@ impl Judge {
     /// Judges a message, and records what follows from it.
     pub fn message(&mut self, now: Timestamp, message: &Message<'_>) -> Verdict {
         self.refresh(now);
-        let real = self.lookups.real(self.monitor.lookups(message));
-        self.monitor.know_files(real);
-        let mut judgement = self
-            .monitor
-            .observe(now, Observation::Message(&self.conversation, message));
-        if let Some(ask) = judgement.ask.take() {
-            let shared = self.check(now, ask.call());
-            let observation = Observation::Shared(&self.conversation, message, ask, shared);
-            judgement = self.monitor.observe(now, observation);
-        }
-        if let Presence::Away(_) = self.presence
-            && self.policy().fail_closed
-            && daemon::is_use(&message.content)
-        {
-            self.refuse(now, &mut judgement);
-        }
-        self.carry_out(judgement)
+        let mut outcome = Outcome::default();
+        let verdict = self.guard.message(now, message, &mut self.host, &mut outcome);
+        self.carry_out(&mut outcome);
+        verdict
     }
 
     /// Records what is on the wire and no message.
     pub fn incident(&mut self, now: Timestamp, incident: &Incident) {
-        let judgement = self
-            .monitor
-            .observe(now, Observation::Incident(&self.conversation, incident));
-        self.carry_out(judgement);
+        let mut outcome = Outcome::default();
+        self.guard.incident(now, incident, &mut outcome);
+        self.carry_out(&mut outcome);
+    }
+
+    /// Returns whether the server may run at all, whatever its files are. Call it before the server is started.
+    pub fn admit(&mut self, now: Timestamp) -> Verdict {
+        let mut outcome = Outcome::default();
+        let verdict = self.guard.admit(now, &mut outcome);
+        self.carry_out(&mut outcome);
+        verdict
+    }
+
+    /// Returns the denial of every request while a person has stopped the session or the host.
+    pub fn halted(&mut self, now: Timestamp) -> Option<Denial> {
+        self.refresh(now);
+        let mut outcome = Outcome::default();
+        let denial = self.guard.halted(now, &mut outcome);
+        self.carry_out(&mut outcome);
+        denial
     }
 
     /// Takes in what others changed. Costs a read of a page in memory while nothing has.
     pub fn refresh(&mut self, now: Timestamp) {
-        let generation = self.shared.generation();
-        let is_up = self.presence.is_here() && (!self.policy().fail_closed || self.shared.is_up());
-        if generation == self.generation && is_up && !self.shared.was_joined_again() {
+        let generation = self.host.shared.generation();
+        let is_up = self.host.presence.is_here() && (!self.policy().fail_closed || self.host.shared.is_up());
+        if generation == self.generation && is_up && !self.host.shared.was_joined_again() {
             return;
         }
-        if !is_up && !self.presence.is_due(now) {
+        if !is_up && !self.host.presence.is_due(now) {
             return;
         }
         // What is not there yet would be taken for forgotten.
-        if let Err(unsettled) = self.recorder.flush(FLUSH) {
+        if let Err(unsettled) = self.host.recorder.flush(FLUSH) {
             self.heed_kills();
-            return self.tell_away(now, &unsettled.to_string());
+            return self
+                .host
+                .tell_away(now, self.guard.policy(), &unsettled.to_string());
         }
-        match self.shared.look(self.policy_hash) {
+        match self.host.shared.look(self.policy_hash) {
             Ok(snapshot) => {
-                let changes = snapshot.changes.map(|changes| self.shared.as_of(changes));
+                let changes = snapshot.changes.map(|changes| self.host.shared.as_of(changes));
                 self.generation = changes.unwrap_or(generation);
-                self.tell_back(now);
+                self.host.tell_back(now);
                 self.take(now, snapshot);
             }
-            Err(error) => self.tell_away(now, &error.to_string()),
+            Err(error) => self.host.tell_away(now, self.guard.policy(), &error.to_string()),
         }
     }
 
     /// Time passes: approvals run out, the policy's files may have changed, the daemon may have gone. To be called
     /// about once a second.
     pub fn tick(&mut self, now: Timestamp) {
-        let judgement = self.monitor.observe(now, Observation::Tick);
-        self.carry_out(judgement);
-        if !self.shared.is_up() && self.presence.is_here() {
-            self.tell_away(now, "its connection ended");
+        let mut outcome = Outcome::default();
+        self.guard.tick(now, &mut outcome);
+        self.carry_out(&mut outcome);
+        if !self.host.shared.is_up() && self.host.presence.is_here() {
+            self.host
+                .tell_away(now, self.guard.policy(), "its connection ended");
         }
         self.refresh(now);
         if now >= self.next_poll {
@@ -456,32 +453,23 @@ impl Judge {
     /// Returns the state of the recorder.
     #[must_use]
     pub fn recorded(&self) -> RecorderStatus {
-        self.recorder.status()
+        self.host.recorder.status()
     }
 
     /// Leaves the session, and waits until what was recorded is where it belongs.
     pub fn close(mut self, now: Timestamp) -> RecorderStatus {
-        let judgement = self.monitor.observe(now, Observation::Left(&self.conversation));
-        self.carry_out(judgement);
-        if self.recorder.put(Entry::Leave(now, self.member.clone())).is_err() {
-            tracing::warn!("the session does not hear that a server left");
-        }
-        self.recorder.close()
+        self.tell_left(now);
+        self.host.recorder.close()
     }
 
-    /// Asks who holds the calls of this session.
-    fn check(&mut self, now: Timestamp, call: &SharedCall) -> Shared {
-        // While it cannot be asked, nobody waits for it with every call.
-        if !self.presence.is_due(now) {
-            return Shared::Unreachable;
-        }
-        thread::sleep(TOLD.saturating_sub(self.joined.elapsed()));
-        match self.shared.check(self.monitor.policy(), call) {
-            Ok(checked) => Shared::Checked(checked),
-            Err(error) => {
-                self.tell_away(now, &error.to_string());
-                Shared::Unreachable
-            }
+    /// Tells the session that this conversation is over.
+    fn tell_left(&mut self, now: Timestamp) {
+        let mut outcome = Outcome::default();
+        self.guard.leave(now, &mut outcome);
+        self.carry_out(&mut outcome);
+        let left = Entry::Leave(now, self.host.member.clone());
+        if self.host.recorder.put(left).is_err() {
+            tracing::warn!("the session does not hear that a server left");
         }
     }
 
@@ -490,12 +478,19 @@ impl Judge {
         self.others.is_empty() && !self.twins
     }
 
-    fn carry_out(&mut self, mut judgement: Judgement) -> Verdict {
-        judgement.name_refusal(mcpmon_store::new_event_id);
-        for event in judgement.events {
-            self.push(event);
+    /// Carries out a judgement that the guard did not make.
+    fn conclude(&mut self, judgement: Judgement) -> Verdict {
+        let mut outcome = Outcome::default();
+        let verdict = self.guard.conclude(judgement, &mut outcome);
+        self.carry_out(&mut outcome);
+        verdict
+    }
+
+    fn carry_out(&mut self, outcome: &mut Outcome) {
+        for event in outcome.events.drain(..) {
+            self.host.push(event);
         }
-        for order in judgement.orders {
+        for order in outcome.effects.drain(..) {
             let entry = match order {
                 Order::StoreDefinition(record) => {
                     match record.hidden {
@@ -511,16 +506,16 @@ impl Judge {
                     Entry::ForgetDefinition(key)
                 }
                 Order::Retell(retold) => {
-                    self.recorder.push_retold(retold, self.child.as_ref());
+                    self.host.recorder.push_retold(retold, self.host.child.as_ref());
                     continue;
                 }
-                Order::Share(recent) => Entry::Recent(self.member.session.clone(), recent),
+                Order::Share(recent) => Entry::Recent(self.host.member.session.clone(), recent),
                 Order::ShareResult { mut output, result } => {
                     // While much waits to be written, results are not read: memory is bounded by it. Nobody knows
                     // then what was in them.
                     let waiting = match self.is_alone() {
-                        true => self.recorder.status().queued,
-                        false => self.recorder.waits_ahead(),
+                        true => self.host.recorder.status().queued,
+                        false => self.host.recorder.waits_ahead(),
                     };
                     let result = match waiting > MANY_QUEUED {
                         true => {
@@ -529,7 +524,7 @@ impl Judge {
                         }
                         false => result,
                     };
-                    Entry::Unread(self.member.session.clone(), output, result)
+                    Entry::Unread(self.host.member.session.clone(), output, result)
                 }
                 // Of processes, which only the kernel sense sees.
                 Order::Track { .. }
@@ -546,10 +541,10 @@ impl Judge {
             };
             let is_shared = matches!(entry, Entry::Recent(..) | Entry::Unread(..));
             let put = match (is_shared, self.is_alone()) {
-                (false, _) => self.recorder.put(entry),
-                (true, false) => self.recorder.put_ahead(entry),
+                (false, _) => self.host.recorder.put(entry),
+                (true, false) => self.host.recorder.put_ahead(entry),
                 // Nobody asks for it.
-                (true, true) => self.recorder.put_soon(entry),
+                (true, true) => self.host.recorder.put_soon(entry),
             };
             if put.is_err() && self.loss.is_news(Instant::now()) {
                 tracing::error!(
@@ -558,7 +553,6 @@ impl Judge {
                 );
             }
         }
-        judgement.verdict
     }
 }
 

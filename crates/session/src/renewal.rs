@@ -3,7 +3,8 @@
 use std::{collections::BTreeSet, sync::Arc, time::Instant};
 
 use mcpmon_config::{Asked, Loaded, Reloader, load_sources};
-use mcpmon_engine::{Company, Observation};
+use mcpmon_engine::Company;
+use mcpmon_guard::Outcome;
 use mcpmon_model::{DefinitionKey, DefinitionRecord, ListKind, ServerId, ServerType, Timestamp};
 use mcpmon_policy::network::table::Tables;
 
@@ -20,16 +21,15 @@ impl Judge {
             others: &self.others,
             twins: self.twins,
         };
-        let joined = self
-            .monitor
-            .observe(now, Observation::Joined(&self.conversation, company));
-        self.carry_out(joined);
+        let mut outcome = Outcome::default();
+        self.guard.join(now, company, &mut outcome);
+        self.carry_out(&mut outcome);
     }
 
     /// Takes over what persons stopped, and no more.
     pub(super) fn heed_kills(&mut self) {
-        match self.shared.look(self.policy_hash) {
-            Ok(snapshot) => drop(self.monitor.stop(snapshot.kills)),
+        match self.host.shared.look(self.policy_hash) {
+            Ok(snapshot) => drop(self.guard.monitor_mut().stop(snapshot.kills)),
             Err(error) => tracing::warn!(%error, "the kill switch is not heard of"),
         }
     }
@@ -52,13 +52,15 @@ impl Judge {
             }
         }
         self.forget_missing(now, &snapshot);
-        self.monitor.load_definitions(now, snapshot.definitions);
-        self.monitor.know_servers(snapshot.pinned);
+        self.guard
+            .monitor_mut()
+            .load_definitions(now, snapshot.definitions);
+        self.guard.monitor_mut().know_servers(snapshot.pinned);
         // Processes are the daemon's to track.
-        drop(self.monitor.stop(snapshot.kills));
+        drop(self.guard.monitor_mut().stop(snapshot.kills));
         for (key, by) in snapshot.refused {
             // Whoever refused it has recorded that; a definition that is not known yet is refused once it is.
-            drop(self.monitor.refuse(now, &key, &by));
+            drop(self.guard.monitor_mut().refuse(now, &key, &by));
         }
         self.register_others(&snapshot.of_others, &snapshot.others);
         if snapshot.others != self.others || snapshot.twins != self.twins {
@@ -101,7 +103,8 @@ impl Judge {
         for key in self.known.difference(&there).chain(&reset) {
             // Its record is gone already: only this Monitor does not know.
             drop(
-                self.monitor
+                self.guard
+                    .monitor_mut()
                     .forget_definitions(now, &key.identity.server, Some(&key.name)),
             );
         }
@@ -110,7 +113,7 @@ impl Judge {
 
     /// Registers the tools of the session's other servers.
     fn register_others(&mut self, tools: &[DefinitionRecord], others: &[ServerId]) {
-        let registry = self.monitor.registry_mut();
+        let registry = self.guard.monitor_mut().registry_mut();
         for other in self.others.iter().chain(others) {
             registry.remove_server(other);
         }
@@ -127,9 +130,10 @@ impl Judge {
         self.changed
             .extend([ListKind::Tools, ListKind::Prompts, ListKind::Resources]);
         let judgement = self
-            .monitor
+            .guard
+            .monitor_mut()
             .install(now, Arc::clone(&loaded.policy), &Tables::default());
-        self.carry_out(judgement);
+        self.conclude(judgement);
     }
 
     pub(super) fn poll_policy(&mut self, now: Timestamp) {
@@ -148,6 +152,6 @@ impl Judge {
         if let Ok(loaded) = news {
             self.adopt(now, &loaded);
         }
-        self.push(event);
+        self.host.push(event);
     }
 }

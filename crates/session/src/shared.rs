@@ -7,6 +7,7 @@ use std::{
 };
 
 use mcpmon_config::Sources;
+use mcpmon_guard::Absence;
 use mcpmon_model::{
     Checked, DefinitionKey, DefinitionKind, DefinitionRecord, Digest, Kills, ProcessId, ServerId, SharedCall,
     Timestamp,
@@ -159,8 +160,8 @@ impl SharedState {
     }
 
     /// Returns the reason and the remedy for uses that are refused while it cannot be asked.
-    pub(super) const fn absence(&self) -> (&'static str, &'static str) {
-        match self {
+    pub(super) const fn absence(&self) -> Absence {
+        let (reason, remedy) = match self {
             Self::Daemon { .. } => (
                 "the daemon is away, and mcp.fail_closed is set",
                 "sudo systemctl start mcpmon",
@@ -173,7 +174,8 @@ impl SharedState {
                 "the user's own store cannot be used, and mcp.fail_closed is set",
                 "mcpmon doctor",
             ),
-        }
+        };
+        Absence { reason, remedy }
     }
 
     /// Returns whether it can be asked.

@@ -6,7 +6,7 @@ use std::{
     time::Instant,
 };
 
-use mcpmon_model::{Denial, Side, Timestamp, Verdict};
+use mcpmon_model::{Denial, Message, Side, Timestamp, Verdict};
 use mcpmon_protocol::filter::stdio::{Filter, Output};
 use nix::{
     errno::Errno,
@@ -16,8 +16,9 @@ use nix::{
 };
 
 use super::{
+    event::RelayError,
     guard::Guarded,
-    relay::{ABANDONED, BUFFER, Chunk, RelayError, WAITING, read_once},
+    relay::{ABANDONED, BUFFER, Chunk, WAITING, read_once},
     sink::Sink,
 };
 
@@ -30,7 +31,6 @@ pub struct Client {
     guarded: Box<Guarded>,
     input: Option<OwnedFd>,
     output: Option<Sink>,
-    filter: Filter,
     out: Output,
     buffer: Box<[u8]>,
 }
@@ -48,36 +48,35 @@ impl Client {
     ///
     /// # Errors
     /// Returns an error if a descriptor cannot be duplicated.
-    pub fn of_process(guarded: Box<Guarded>, filter: Filter) -> Result<Self, RelayError> {
+    pub fn of_process(guarded: Box<Guarded>) -> Result<Self, RelayError> {
         let input = io::stdin().as_fd().try_clone_to_owned()?;
         let output = Sink::inherited(io::stdout().as_fd().try_clone_to_owned()?)?;
-        Ok(Self::left(guarded, Some(input), Some(output), filter))
+        Ok(Self::left(guarded, Some(input), Some(output)))
     }
 
     /// Handles the remaining messages of a conversation.
-    pub(super) fn left(
-        guarded: Box<Guarded>,
-        input: Option<OwnedFd>,
-        output: Option<Sink>,
-        filter: Filter,
-    ) -> Self {
+    pub(super) fn left(guarded: Box<Guarded>, input: Option<OwnedFd>, output: Option<Sink>) -> Self {
         Self {
             guarded,
             input,
             output,
-            filter,
             out: Output::default(),
             buffer: vec![0; BUFFER].into_boxed_slice(),
         }
     }
 
     /// Answers everything with `denial`, until the client has said everything, is gone, or this process is asked
-    /// to end.
+    /// to end. `filter` knows the requests that wait for an answer.
     ///
     /// # Errors
     /// Returns an error if a descriptor cannot be polled or read.
-    pub fn turn_away(mut self, clock: fn() -> Timestamp, denial: &Denial) -> Result<(), RelayError> {
-        self.filter.turn_away(clock(), denial, &mut self.out);
+    pub fn turn_away(
+        mut self,
+        mut filter: Filter,
+        clock: fn() -> Timestamp,
+        denial: &Denial,
+    ) -> Result<(), RelayError> {
+        filter.turn_away(clock(), denial, &mut self.out);
         self.answer();
         let mut silent = None;
         loop {
@@ -97,7 +96,7 @@ impl Client {
             }
             self.hear(ready.output);
             if ready.input {
-                self.listen(clock(), denial)?;
+                self.listen(&mut filter, clock(), denial)?;
             }
         }
     }
@@ -173,22 +172,22 @@ impl Client {
         }
     }
 
-    fn listen(&mut self, now: Timestamp, denial: &Denial) -> Result<(), RelayError> {
+    fn listen(&mut self, filter: &mut Filter, now: Timestamp, denial: &Denial) -> Result<(), RelayError> {
         let Some(input) = &self.input else {
             return Ok(());
         };
         match read_once(input, &mut self.buffer)? {
             Chunk::Later => return Ok(()),
-            Chunk::Bytes(count) => self.filter.push(
+            Chunk::Bytes(count) => filter.push(
                 now,
                 Side::Client,
                 &self.buffer[..count],
-                &mut |_| Verdict::Block(denial.clone()),
+                &mut |_: &Message<'_>| Verdict::Block(denial.clone()),
                 &mut self.out,
             ),
             Chunk::End => {
                 self.input = None;
-                self.filter.close(Side::Client, &mut self.out);
+                filter.close(Side::Client, &mut self.out);
             }
         }
         self.answer();

@@ -1,5 +1,5 @@
-//! The stdio sense: one MCP server, executed by the descriptor of a file that was looked at, with everything
-//! between it and its client passed through a filter.
+//! The stdio sense: one MCP server, executed by the descriptor of a file that was looked at, and a relay between it and its
+//! client. The driver of the relay decides which bytes go from one to the other.
 //!
 //! Two processes: the one that the client started watches over the other, which starts the server and relays.
 //! Whichever of them, of the server's processes or of the client ends, nothing is left running.
@@ -10,6 +10,7 @@ mod check;
 mod client;
 mod domain;
 mod end;
+mod event;
 mod family;
 mod guard;
 mod polling;
@@ -27,8 +28,9 @@ pub use self::{
     client::Client,
     domain::{Domain, DomainError},
     end::End,
+    event::{RelayError, RelayEvent, RelayOutcome},
     guard::{Guarded, WrapperProcess, divide},
     program::{Program, ProgramError},
-    relay::{JudgementInput, Relay, RelayError, RelayOutcome},
+    relay::Relay,
     server::{Server, StartError},
 };

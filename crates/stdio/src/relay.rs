@@ -1,16 +1,14 @@
-//! One thread between a client and a server: polls the pipes of both, passes what they say through a filter,
-//! and carries signals and ends from one to the other.
+//! One thread between a client and a server: polls the pipes of both, and carries signals and ends from one to the other.
+//! The relay reports the bytes of each side as events, and its driver hands back the bytes to write.
 
 use std::{
-    cell::RefCell,
-    collections::BTreeSet,
     io,
     os::fd::{AsFd as _, OwnedFd},
     time::{Duration, Instant},
 };
 
-use mcpmon_model::{Denial, Incident, ListKind, Message, Side, Timestamp, Verdict};
-use mcpmon_protocol::filter::stdio::{Filter, Judge, Knows, Output};
+use mcpmon_model::Side;
+use mcpmon_protocol::filter::stdio::Output;
 use nix::{
     errno::Errno,
     poll::{PollFd, PollFlags, PollTimeout, poll},
@@ -22,6 +20,7 @@ use super::{
     check::{Check, Verification},
     client::Client,
     end::End,
+    event::{RelayError, RelayEvent, RelayOutcome},
     family::Family,
     guard::{GuardMessage, Guarded},
     polling::{Ports, RareEvents, Ready, WriteState},
@@ -52,52 +51,8 @@ const QUIET: Duration = Duration::from_secs(10);
 /// Bytes of noise that standard error takes without waiting.
 const NOISE: usize = 4096;
 
-/// An input of judgement; `T` is the result of the check of the server's files.
-#[derive(Debug)]
-pub enum JudgementInput<'a, T> {
-    /// A message of either side.
-    Message(&'a Message<'a>),
-    /// Something on the wire that is no message; its verdict does not matter.
-    Incident(&'a Incident),
-    /// The result of the check of the server's files.
-    Checked(T),
-    /// The server was killed by `SIGKILL`; a block says that its client is to be told why.
-    Killed,
-    /// A tool that is called; put in is whether it was on a list of the server. The verdict does not matter.
-    Tool(&'a str, &'a mut bool),
-    /// Time passed; lists that show something else by now are put in. The verdict does not matter.
-    Tick(&'a mut BTreeSet<ListKind>),
-}
-
-/// The end of a conversation.
-#[derive(Debug)]
-pub enum RelayOutcome {
-    /// The server ended.
-    Ended(End),
-    /// The server must not run, and was killed; its client waits for answers.
-    Refused(Denial, Box<Client>),
-    /// The client is gone, and the server went on; it was ended.
-    Abandoned,
-    /// The guard was killed, and the server with it.
-    Unguarded,
-}
-
-/// The reason why a conversation could not continue; the server was killed.
-#[derive(Debug, thiserror::Error)]
-pub enum RelayError {
-    /// A descriptor cannot be polled, read or duplicated.
-    #[error("cannot relay between client and server")]
-    Io(#[from] io::Error),
-}
-
-impl From<Errno> for RelayError {
-    fn from(errno: Errno) -> Self {
-        Self::Io(errno.into())
-    }
-}
-
 /// A conversation of the client that started this process with a server.
-pub struct Relay<'a, T> {
+pub struct Relay<T> {
     guarded: Box<Guarded>,
     client_in: Option<OwnedFd>,
     client_out: Option<Sink>,
@@ -117,15 +72,45 @@ pub struct Relay<'a, T> {
     is_new: bool,
     /// The time of the last message, unless memory was given back since.
     heard: Option<Instant>,
-    filter: Filter,
-    out: Output,
+    /// Whether the relay reads no more from the client for now.
+    holds_client: bool,
     buffer: Box<[u8]>,
     started: Instant,
-    clock: fn() -> Timestamp,
-    judge: &'a mut dyn FnMut(Timestamp, JudgementInput<'_, T>) -> Verdict,
+    /// The results of the latest wait.
+    ready: Ready,
+    /// The stage that handles the next part of them.
+    next: RelayStage,
+    /// Whether the next stage gives memory back.
+    is_quiet: bool,
 }
 
-impl<T> std::fmt::Debug for Relay<'_, T> {
+/// The stages of a relay between two waits, in their order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum RelayStage {
+    Wait,
+    Signals,
+    Check,
+    Server,
+    Client,
+    Tick,
+    LastWords,
+    Closing,
+    LateCheck(End),
+    Over(RelayOutcome),
+}
+
+/// A [`RelayEvent`] with the number of its bytes instead of the bytes.
+enum PendingEvent<T> {
+    Received(Side, usize),
+    Closed(Side),
+    Checked(T),
+    CheckedLate(T),
+    Killed,
+    Tick { is_quiet: bool },
+    Finished(RelayOutcome),
+}
+
+impl<T> std::fmt::Debug for Relay<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Relay")
             .field("server", &self.server)
@@ -134,7 +119,7 @@ impl<T> std::fmt::Debug for Relay<'_, T> {
     }
 }
 
-impl<'a, T: Send + 'static> Relay<'a, T> {
+impl<T: Send + 'static> Relay<T> {
     /// Takes this process's standard input and output, which lead nowhere from then on.
     ///
     /// # Errors
@@ -143,9 +128,6 @@ impl<'a, T: Send + 'static> Relay<'a, T> {
         guarded: Box<Guarded>,
         server: Server,
         verification: Option<Verification<T>>,
-        filter: Filter,
-        clock: fn() -> Timestamp,
-        judge: &'a mut dyn FnMut(Timestamp, JudgementInput<'_, T>) -> Verdict,
     ) -> Result<Self, RelayError> {
         let client_in = io::stdin().as_fd().try_clone_to_owned()?;
         let client_out = io::stdout().as_fd().try_clone_to_owned()?;
@@ -171,69 +153,157 @@ impl<'a, T: Send + 'static> Relay<'a, T> {
             seldom: RareEvents::default(),
             is_new: true,
             heard: None,
-            filter,
-            out: Output::default(),
+            holds_client: false,
             buffer: vec![0; BUFFER].into_boxed_slice(),
             started: Instant::now(),
-            clock,
-            judge,
+            ready: Ready::default(),
+            next: RelayStage::Wait,
+            is_quiet: false,
         })
     }
 
-    /// Relays until one side ends, and leaves no process behind.
+    /// Waits for the next event. [`RelayEvent::Finished`] is the last one.
     ///
     /// # Errors
     /// Returns an error if a system call fails; the server is killed.
-    pub fn run(mut self) -> Result<RelayOutcome, RelayError> {
-        let parting = self.relay();
-        if let Ok(Parting::Ended(_)) = &parting {
-            self.conclude_check()?;
-        }
-        match &parting {
-            Ok(Parting::Ended(_) | Parting::Abandoned) => self.guarded.family.end_all()?,
-            Ok(Parting::Unguarded | Parting::Refused(_)) | Err(_) => self.guarded.family.kill_all()?,
-        }
-        Ok(match parting? {
-            Parting::Ended(end) => RelayOutcome::Ended(end),
-            Parting::Abandoned => RelayOutcome::Abandoned,
-            Parting::Unguarded => RelayOutcome::Unguarded,
-            Parting::Refused(denial) => {
-                let client = Client::left(self.guarded, self.client_in, self.client_out, self.filter);
-                RelayOutcome::Refused(denial, Box::new(client))
+    pub fn next_event(&mut self) -> Result<RelayEvent<'_, T>, RelayError> {
+        let event = match self.proceed() {
+            Ok(event) => event,
+            Err(error) => {
+                self.guarded.family.kill_all()?;
+                return Err(error);
             }
+        };
+        Ok(match event {
+            PendingEvent::Received(side, count) => RelayEvent::Received(side, &self.buffer[..count]),
+            PendingEvent::Closed(side) => RelayEvent::Closed(side),
+            PendingEvent::Checked(found) => RelayEvent::Checked(found),
+            PendingEvent::CheckedLate(found) => RelayEvent::CheckedLate(found),
+            PendingEvent::Killed => RelayEvent::Killed,
+            PendingEvent::Tick { is_quiet } => RelayEvent::Tick { is_quiet },
+            PendingEvent::Finished(closing) => RelayEvent::Finished(closing),
         })
     }
 
-    fn relay(&mut self) -> Result<Parting, RelayError> {
+    /// Writes to both sides, and writes the noise of the server to standard error.
+    pub fn send(&mut self, out: &mut Output) {
+        if !out.noise.is_empty() {
+            divert(&out.noise);
+            out.noise.clear();
+        }
+        for side in [Side::Server, Side::Client] {
+            let (sink, bytes) = match side {
+                Side::Server => (&mut self.server_in, &mut out.to_server),
+                Side::Client => (&mut self.client_out, &mut out.to_client),
+            };
+            let sent = match sink {
+                Some(sink) if !bytes.is_empty() => sink.send(bytes),
+                Some(_) | None => Ok(()),
+            };
+            bytes.clear();
+            if sent == Err(Closed) {
+                self.deaf(side);
+            }
+        }
+    }
+
+    /// Sets whether the relay stops reading from the client.
+    pub const fn hold_client(&mut self, holds: bool) {
+        self.holds_client = holds;
+    }
+
+    /// Kills the server, and returns its client, which waits for answers.
+    ///
+    /// # Errors
+    /// Returns an error if the processes of the server cannot be found.
+    pub fn refuse(self) -> Result<Client, RelayError> {
+        self.guarded.family.kill_all()?;
+        Ok(Client::left(self.guarded, self.client_in, self.client_out))
+    }
+
+    fn proceed(&mut self) -> Result<PendingEvent<T>, RelayError> {
         loop {
-            let ready = self.wait()?;
-            if ready.control && self.heed_guard()? == GuardMessage::Gone {
-                return Ok(Parting::Unguarded);
+            if let Some(event) = self.take_stage()? {
+                return Ok(event);
             }
-            if ready.signals
-                && let Some(denial) = self.heed_signals()?
-            {
-                return Ok(Parting::Refused(denial));
+        }
+    }
+
+    /// Takes the next stage. A stage that may have more events stays the next one.
+    fn take_stage(&mut self) -> Result<Option<PendingEvent<T>>, RelayError> {
+        match self.next {
+            RelayStage::Wait => {
+                self.ready = self.wait()?;
+                self.next = RelayStage::Signals;
+                if self.ready.control && self.heed_guard()? == GuardMessage::Gone {
+                    self.next = RelayStage::Over(RelayOutcome::Unguarded);
+                }
+                Ok(None)
             }
-            if ready.checked
-                && let Some(denial) = self.settle()
-            {
-                return Ok(Parting::Refused(denial));
+            RelayStage::Signals => {
+                self.next = RelayStage::Check;
+                let was_killed = self.ready.signals && self.heed_signals()?;
+                Ok(was_killed.then_some(PendingEvent::Killed))
             }
-            self.hear(Side::Client, ready.to_client);
-            self.hear(Side::Server, ready.to_server);
-            if ready.server {
-                self.server_speaks()?;
+            RelayStage::Check => {
+                self.next = RelayStage::Server;
+                let found = self.ready.checked.then(|| self.check.finish()).flatten();
+                Ok(found.map(PendingEvent::Checked))
             }
-            if ready.client {
-                self.client_speaks()?;
+            RelayStage::Server => {
+                self.next = RelayStage::Client;
+                self.hear(Side::Client, self.ready.to_client);
+                self.hear(Side::Server, self.ready.to_server);
+                match self.ready.server {
+                    true => self.server_speaks(),
+                    false => Ok(None),
+                }
             }
-            self.tick();
-            if self.ended.is_some() {
-                self.take_last_words()?;
+            RelayStage::Client => {
+                self.next = RelayStage::Tick;
+                match self.ready.client {
+                    true => self.client_speaks(),
+                    false => Ok(None),
+                }
             }
-            if let Some(closing) = self.closing()? {
-                return Ok(closing);
+            RelayStage::Tick => {
+                self.next = RelayStage::LastWords;
+                Ok(self.tick())
+            }
+            RelayStage::LastWords => {
+                if std::mem::take(&mut self.is_quiet) {
+                    sys::forget_pages();
+                }
+                let said = match self.ended {
+                    Some(_) => self.last_words()?,
+                    None => None,
+                };
+                if said.is_none() {
+                    self.next = RelayStage::Closing;
+                }
+                Ok(said)
+            }
+            RelayStage::Closing => {
+                self.next = match self.closing() {
+                    Some(RelayOutcome::Ended(end)) => RelayStage::LateCheck(end),
+                    Some(closing @ (RelayOutcome::Abandoned | RelayOutcome::Unguarded)) => {
+                        RelayStage::Over(closing)
+                    }
+                    None => RelayStage::Wait,
+                };
+                Ok(None)
+            }
+            RelayStage::LateCheck(end) => {
+                self.next = RelayStage::Over(RelayOutcome::Ended(end));
+                let found = self.conclude_check()?;
+                Ok(found.map(PendingEvent::CheckedLate))
+            }
+            RelayStage::Over(closing) => {
+                match closing {
+                    RelayOutcome::Ended(_) | RelayOutcome::Abandoned => self.guarded.family.end_all()?,
+                    RelayOutcome::Unguarded => self.guarded.family.kill_all()?,
+                }
+                Ok(Some(PendingEvent::Finished(closing)))
             }
         }
     }
@@ -247,7 +317,7 @@ impl<'a, T: Send + 'static> Relay<'a, T> {
         let client = self.server_in.is_some()
             && to_server < WAITING
             && to_client < WAITING + ANSWERS
-            && !self.filter.is_asking();
+            && !self.holds_client;
         let server = to_client < WAITING && to_server < WAITING + ANSWERS;
         let (held, timeout) = (self.check.holds_back(), self.timeout());
         let ports = Ports {
@@ -276,28 +346,19 @@ impl<'a, T: Send + 'static> Relay<'a, T> {
         PollTimeout::try_from(left + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX)
     }
 
-    fn tick(&mut self) {
+    fn tick(&mut self) -> Option<PendingEvent<T>> {
         self.looked = Instant::now();
         if self.looked - self.ticked < TICK {
-            return;
+            return None;
         }
         self.ticked = self.looked;
         let is_quiet = self.heard.is_some_and(|heard| self.looked - heard >= QUIET);
-        if std::mem::take(&mut self.is_new) || is_quiet {
+        let is_quiet = std::mem::take(&mut self.is_new) || is_quiet;
+        if is_quiet {
             self.heard = None;
-            self.filter.shrink();
-            sys::forget_pages();
+            self.is_quiet = true;
         }
-        let now = (self.clock)();
-        self.filter.expire(now, &mut self.out);
-        self.judged(now, Filter::go_on);
-        self.carry_out(now);
-        let mut changed = BTreeSet::new();
-        (self.judge)(now, JudgementInput::Tick(&mut changed));
-        for kind in changed {
-            self.filter.list_changed(kind, &mut self.out);
-        }
-        self.carry_out(now);
+        Some(PendingEvent::Tick { is_quiet })
     }
 
     /// Passes on the signals that came to the guard alone.
@@ -312,22 +373,16 @@ impl<'a, T: Send + 'static> Relay<'a, T> {
         Ok(told)
     }
 
-    /// Takes signals and ends; why the server was killed, where its client is to be told.
-    fn heed_signals(&mut self) -> Result<Option<Denial>, RelayError> {
+    /// Takes signals and ended processes, and returns whether the server was killed.
+    fn heed_signals(&mut self) -> Result<bool, RelayError> {
         self.guarded.take_signals(self.started.elapsed())?;
         let reaped = Family::reap();
         let own = reaped.ended.into_iter().find(|(pid, _)| *pid == self.server);
         let Some((_, end)) = own else {
-            return Ok(None);
+            return Ok(false);
         };
         self.ended = Some(end);
-        if end != End::Killed(Signal::SIGKILL) {
-            return Ok(None);
-        }
-        Ok(match (self.judge)((self.clock)(), JudgementInput::Killed) {
-            Verdict::Block(denial) => Some(denial),
-            Verdict::Allow | Verdict::Hide(_) | Verdict::StripInstructions | Verdict::Redact(_) => None,
-        })
+        Ok(end == End::Killed(Signal::SIGKILL))
     }
 
     /// Writes what waits for a side, or takes note that it hears nothing any more: the other side is to see that
@@ -366,40 +421,43 @@ impl<'a, T: Send + 'static> Relay<'a, T> {
         self.ended.is_some() || self.hung_up.is_none_or(is_over)
     }
 
-    fn client_speaks(&mut self) -> Result<(), RelayError> {
+    fn client_speaks(&mut self) -> Result<Option<PendingEvent<T>>, RelayError> {
         let Some(descriptor) = &self.client_in else {
-            return Ok(());
+            return Ok(None);
         };
-        match read_once(descriptor, &mut self.buffer)? {
-            Chunk::Later => {}
-            Chunk::Bytes(count) => self.pass(Side::Client, count),
+        Ok(match read_once(descriptor, &mut self.buffer)? {
+            Chunk::Later => None,
+            Chunk::Bytes(count) => Some(self.received(Side::Client, count)),
             Chunk::End => {
                 self.client_in = None;
-                self.close(Side::Client);
+                Some(PendingEvent::Closed(Side::Client))
             }
-        }
-        Ok(())
+        })
     }
 
     /// Reads what the server says. The first time, the look at its files begins, and that may have to wait.
-    fn server_speaks(&mut self) -> Result<(), RelayError> {
+    fn server_speaks(&mut self) -> Result<Option<PendingEvent<T>>, RelayError> {
         self.begin_check()?;
         if self.check.holds_back() {
-            return Ok(());
+            return Ok(None);
         }
         let Some(descriptor) = &self.server_out else {
-            return Ok(());
+            return Ok(None);
         };
-        match read_once(descriptor, &mut self.buffer)? {
-            Chunk::Later => {}
-            Chunk::Bytes(count) => self.pass(Side::Server, count),
+        Ok(match read_once(descriptor, &mut self.buffer)? {
+            Chunk::Later => None,
+            Chunk::Bytes(count) => Some(self.received(Side::Server, count)),
             Chunk::End => {
                 self.server_out = None;
                 self.hung_up.get_or_insert_with(Instant::now);
-                self.close(Side::Server);
+                Some(PendingEvent::Closed(Side::Server))
             }
-        }
-        Ok(())
+        })
+    }
+
+    fn received(&mut self, side: Side, count: usize) -> PendingEvent<T> {
+        self.heard = Some(self.looked);
+        PendingEvent::Received(side, count)
     }
 
     /// One that ends without a word has nothing to be held back, and its files may be out of reach.
@@ -410,19 +468,10 @@ impl<'a, T: Send + 'static> Relay<'a, T> {
         }
     }
 
-    /// Judges what the server runs from; why it may not go on, where it may not.
-    fn settle(&mut self) -> Option<Denial> {
-        let found = self.check.finish()?;
-        match (self.judge)((self.clock)(), JudgementInput::Checked(found)) {
-            Verdict::Block(denial) => Some(denial),
-            Verdict::Allow | Verdict::Hide(_) | Verdict::StripInstructions | Verdict::Redact(_) => None,
-        }
-    }
-
     /// Waits for the look at the files of a server that has ended, unless the guard has something to tell.
-    fn conclude_check(&mut self) -> Result<(), RelayError> {
+    fn conclude_check(&mut self) -> Result<Option<T>, RelayError> {
         let Some(done) = self.check.done() else {
-            return Ok(());
+            return Ok(None);
         };
         let mut ports = [
             PollFd::new(done, PollFlags::POLLIN),
@@ -433,93 +482,30 @@ impl<'a, T: Send + 'static> Relay<'a, T> {
             Ok(_) | Err(Errno::EINTR) => {}
             Err(errno) => return Err(errno.into()),
         }
-        if ports[0].revents().is_some_and(|events| !events.is_empty()) {
-            // Its last word is said: a refusal would be of no use, and is recorded.
-            let _refusal = self.settle();
-        }
-        Ok(())
-    }
-
-    /// Lets the first `count` bytes of the buffer through the filter.
-    fn pass(&mut self, side: Side, count: usize) {
-        self.heard = Some(self.looked);
-        let now = (self.clock)();
-        let buffer = std::mem::take(&mut self.buffer);
-        self.judged(now, |filter, now, judge, knows, out| {
-            filter.push_knowing(now, side, &buffer[..count], judge, knows, out);
-        });
-        self.buffer = buffer;
-        self.carry_out(now);
-    }
-
-    /// Has the filter do something, with whoever judges.
-    fn judged(
-        &mut self,
-        now: Timestamp,
-        act: impl FnOnce(&mut Filter, Timestamp, &mut Judge<'_>, &mut Knows<'_>, &mut Output),
-    ) {
-        let judge = RefCell::new(&mut *self.judge);
-        let mut message = |message: &Message<'_>| (judge.borrow_mut())(now, JudgementInput::Message(message));
-        let mut knows = |tool: &str| {
-            let mut is_known = false;
-            (judge.borrow_mut())(now, JudgementInput::Tool(tool, &mut is_known));
-            is_known
-        };
-        act(&mut self.filter, now, &mut message, &mut knows, &mut self.out);
-    }
-
-    /// Nothing more comes from a side: what the filter still held goes on, then the other side is told.
-    fn close(&mut self, side: Side) {
-        let now = (self.clock)();
-        self.filter.close(side, &mut self.out);
-        self.judged(now, Filter::go_on);
-        self.carry_out(now);
-    }
-
-    fn carry_out(&mut self, now: Timestamp) {
-        for incident in self.out.incidents.drain(..) {
-            (self.judge)(now, JudgementInput::Incident(&incident));
-        }
-        if !self.out.noise.is_empty() {
-            divert(&self.out.noise);
-            self.out.noise.clear();
-        }
-        for side in [Side::Server, Side::Client] {
-            let (sink, bytes) = match side {
-                Side::Server => (&mut self.server_in, &mut self.out.to_server),
-                Side::Client => (&mut self.client_out, &mut self.out.to_client),
-            };
-            let sent = match sink {
-                Some(sink) if !bytes.is_empty() => sink.send(bytes),
-                Some(_) | None => Ok(()),
-            };
-            bytes.clear();
-            if sent == Err(Closed) {
-                self.deaf(side);
-            }
-        }
+        let is_done = ports[0].revents().is_some_and(|events| !events.is_empty());
+        Ok(is_done.then(|| self.check.finish()).flatten())
     }
 
     /// The server has ended: what is in its pipe was said before.
-    fn take_last_words(&mut self) -> Result<(), RelayError> {
+    fn last_words(&mut self) -> Result<Option<PendingEvent<T>>, RelayError> {
         self.begin_check()?;
-        while let Some(descriptor) = &self.server_out {
-            if self.check.holds_back() {
-                return Ok(());
-            }
-            match read_once(descriptor, &mut self.buffer)? {
-                Chunk::Bytes(count) => self.pass(Side::Server, count),
-                Chunk::Later | Chunk::End => {
-                    self.server_out = None;
-                    self.close(Side::Server);
-                }
-            }
+        let Some(descriptor) = &self.server_out else {
+            return Ok(None);
+        };
+        if self.check.holds_back() {
+            return Ok(None);
         }
-        Ok(())
+        Ok(Some(match read_once(descriptor, &mut self.buffer)? {
+            Chunk::Bytes(count) => self.received(Side::Server, count),
+            Chunk::Later | Chunk::End => {
+                self.server_out = None;
+                PendingEvent::Closed(Side::Server)
+            }
+        }))
     }
 
     /// Tells a side that has heard everything that nothing more comes, and the conversation's end from a pause.
-    fn closing(&mut self) -> Result<Option<Parting>, RelayError> {
+    fn closing(&mut self) -> Option<RelayOutcome> {
         if self.client_in.is_none() && self.server_in.as_ref().is_some_and(|sink| sink.waiting() == 0) {
             self.server_in = None;
         }
@@ -534,26 +520,15 @@ impl<'a, T: Send + 'static> Relay<'a, T> {
             self.client_out = None;
         }
         if let (Some(end), None, None) = (self.ended, &self.server_out, &self.client_out) {
-            return Ok(Some(Parting::Ended(end)));
+            return Some(RelayOutcome::Ended(end));
         }
         if self.client_in.is_some() || self.client_out.is_some() {
             self.abandoned = None;
-            return Ok(None);
+            return None;
         }
         let since = *self.abandoned.get_or_insert_with(Instant::now);
-        match since.elapsed() >= ABANDONED {
-            true => Ok(Some(Parting::Abandoned)),
-            false => Ok(None),
-        }
+        (since.elapsed() >= ABANDONED).then_some(RelayOutcome::Abandoned)
     }
-}
-
-/// As [`RelayOutcome`], before anything is done about it.
-enum Parting {
-    Ended(End),
-    Refused(Denial),
-    Abandoned,
-    Unguarded,
 }
 
 /// The result of a read.

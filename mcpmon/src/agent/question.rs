@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 use mcpmon_config::{Loaded, Search, Trust};
-use mcpmon_engine::{Monitor, Observation, pins::PinBook};
+use mcpmon_engine::{Monitor, Observation, file_lookups, pins::PinBook};
 use mcpmon_model::{
     Call, Content, Conversation, DefinitionKind, DefinitionRecord, Era, FromClient, FromServer, Introduction,
     Kills, Layer, ListKind, Listed, Listing, Message, PinKey, RawJson, ServerId, ServerType, Timestamp,
@@ -263,7 +263,7 @@ fn list(monitor: &mut Monitor, now: Timestamp, conversation: &Conversation, know
     let mut say = |said: FromServer<'_>| {
         let message = message(Content::Server(said));
         // Nobody is told.
-        drop(monitor.observe(now, Observation::Message(conversation, &message)));
+        drop(monitor.observe(now, Observation::Message(conversation, &message, Vec::new())));
     };
     let result = RawJson::trusted("{}");
     for record in texts(DefinitionKind::Instructions) {
@@ -314,15 +314,13 @@ fn opinions(
                 resumes: None,
             };
             let said = message(Content::Client(FromClient::Call(call.clone())));
-            monitor.know_files(lookups.real(monitor.lookups(&said)));
-            monitor.explain(now, conversation, &call)
+            monitor.explain(now, conversation, &call, lookups.real(file_lookups(&said)))
         }
         Use::Read { uri } => {
             let said = message(Content::Client(FromClient::Read {
                 uri: uri.as_str().into(),
             }));
-            monitor.know_files(lookups.real(monitor.lookups(&said)));
-            monitor.explain_read(now, conversation, uri)
+            monitor.explain_read(now, conversation, uri, lookups.real(file_lookups(&said)))
         }
     }
 }

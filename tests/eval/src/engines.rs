@@ -403,7 +403,10 @@ fn say(monitor: &mut Monitor, said: FromServer<'_>) -> Judgement {
         size: 0,
         content: Content::Server(said),
     };
-    monitor.observe(Timestamp(0), Observation::Message(&conversation, &message))
+    monitor.observe(
+        Timestamp(0),
+        Observation::Message(&conversation, &message, Vec::new()),
+    )
 }
 
 fn outcome(is_acted_upon: bool, signals: &[Signal]) -> Outcome {

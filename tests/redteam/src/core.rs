@@ -1,23 +1,22 @@
-//! A conversation in the core alone: filters and Monitors, without a process or a file.
+//! A conversation in the core alone: filters and guards, without a process or a file.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use anyhow::{Context as _, Result};
 use mcpmon_config::{Source, Sources, load_sources};
+use mcpmon_detect::protected_paths::{Lookup, RealPath};
 use mcpmon_engine::{
-    Company, Judgement, Monitor, Observation, Order, Shared,
+    Company, Monitor, Order, Shared,
     cross_server::{Window, read_result},
     pins::PinBook,
 };
+use mcpmon_guard::{Absence, Guard, GuardHost, Outcome, Output};
 use mcpmon_model::{
-    Conversation, DefinitionKind, DefinitionRecord, Event, Layer, PinKey, Recent, ServerId, ServerType,
-    SessionId, Side, Timestamp,
+    Conversation, DefinitionKind, DefinitionRecord, Event, EventId, Layer, PinKey, Recent, ServerId,
+    ServerType, SessionId, SharedCall, Side, Timestamp,
 };
 use mcpmon_policy::{Policy, network::table::Tables};
-use mcpmon_protocol::{
-    decode::Limits,
-    filter::stdio::{Filter, Output},
-};
+use mcpmon_protocol::{decode::Limits, filter::stdio::Filter};
 use mcpmon_store::{StoredEvent, json::to_json};
 use serde_json::Value;
 use uuid::Uuid;
@@ -48,8 +47,26 @@ pub struct Core {
 #[derive(Debug)]
 struct Seat {
     filter: Filter,
-    monitor: Monitor,
-    conversation: Conversation,
+    guard: Guard,
+}
+
+/// A session whose calls are in memory, and in which no path is a link.
+struct WindowHost<'w>(&'w mut Window);
+
+impl GuardHost for WindowHost<'_> {
+    fn real_paths(&mut self, _lookups: Vec<Lookup>) -> Vec<RealPath> {
+        Vec::new()
+    }
+
+    fn check(&mut self, _now: Timestamp, policy: &Policy, call: &SharedCall) -> Shared {
+        let (checked, own) = self.0.check(policy, call);
+        own.into_iter().for_each(|own| self.0.take(own));
+        Shared::Checked(checked)
+    }
+
+    fn absence(&self) -> Option<Absence> {
+        None
+    }
 }
 
 impl Core {
@@ -73,33 +90,21 @@ impl Core {
 
     fn push(&mut self, server: &str, side: Side, line: &str) -> Result<Heard> {
         self.now.0 += LINE;
-        let (now, mut out, mut judgements) = (self.now, Output::default(), Vec::new());
-        let (policy, window) = (&self.policy, &mut self.window);
-        let seat = self.seats.get_mut(server).context("a server that joined")?;
-        let Seat {
+        let (now, mut out) = (self.now, Output::default());
+        let Seat { filter, guard } = self.seats.get_mut(server).context("a server that joined")?;
+        let mut host = WindowHost(&mut self.window);
+        guard.push(
+            now,
             filter,
-            monitor,
-            conversation,
-        } = seat;
-        let mut judge = |message: &mcpmon_model::Message<'_>| {
-            let mut judgement = monitor.observe(now, Observation::Message(conversation, message));
-            if let Some(ask) = judgement.ask.take() {
-                let (checked, own) = window.check(policy, ask.call());
-                own.into_iter().for_each(|own| window.take(own));
-                let shared = Shared::Checked(checked);
-                judgement = monitor.observe(now, Observation::Shared(conversation, message, ask, shared));
-            }
-            let verdict = judgement.verdict.clone();
-            judgements.push(judgement);
-            verdict
-        };
-        filter.push(now, side, format!("{line}\n").as_bytes(), &mut judge, &mut out);
-        for judgement in judgements {
-            self.carry_out(server, judgement);
-        }
+            side,
+            format!("{line}\n").as_bytes(),
+            &mut host,
+            &mut out,
+        );
+        self.carry_out(server, out.outcome);
         Ok(Heard {
-            by_server: lines(&out.to_server),
-            by_client: lines(&out.to_client),
+            by_server: lines(&out.wire.to_server),
+            by_client: lines(&out.wire.to_client),
         })
     }
 
@@ -111,9 +116,9 @@ impl Core {
     }
 
     /// Keeps events, and tells the other servers' Monitors which tools there are.
-    fn carry_out(&mut self, server: &str, judgement: Judgement) {
-        self.keep(judgement.events);
-        for order in judgement.orders {
+    fn carry_out(&mut self, server: &str, outcome: Outcome) {
+        self.keep(outcome.events);
+        for order in outcome.effects {
             if let Order::Retell(retold) = order {
                 self.keep(retold.events());
                 continue;
@@ -157,8 +162,7 @@ impl Stage for Core {
         let monitor = Monitor::new(Arc::clone(&self.policy), &Tables::default(), PinBook::default());
         let mut seat = Seat {
             filter: Filter::new(limits(&self.policy)),
-            monitor,
-            conversation,
+            guard: Guard::new(conversation, monitor, |_| EventId([0; 16])),
         };
         self.tools.iter().for_each(|tool| register(&mut seat, tool));
         self.seats.insert(server.to_owned(), seat);
@@ -173,10 +177,9 @@ impl Stage for Core {
             let Some(seat) = self.seats.get_mut(name) else {
                 continue;
             };
-            let joined = seat
-                .monitor
-                .observe(now, Observation::Joined(&seat.conversation, Company::of(&others)));
-            self.carry_out(name, joined);
+            let mut outcome = Outcome::default();
+            seat.guard.join(now, Company::of(&others), &mut outcome);
+            self.carry_out(name, outcome);
         }
         Ok(())
     }
@@ -214,7 +217,7 @@ fn limits(policy: &Policy) -> Limits {
 /// Lets a seat know another server's tool, as it was listed first.
 fn register(seat: &mut Seat, tool: &DefinitionRecord) {
     let (server, name) = (&tool.key.identity.server, &tool.key.name);
-    let registry = seat.monitor.registry_mut();
+    let registry = seat.guard.monitor_mut().registry_mut();
     registry.register(tool.first_seen, server, ServerType::Stdio, name, tool.seen.hash);
 }
 

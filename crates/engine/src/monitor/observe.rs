@@ -1,6 +1,6 @@
 //! The one front door for every sense: what was seen goes in, what follows comes out.
 
-use mcpmon_detect::protected_paths::{Lookup, Places, RealPath};
+use mcpmon_detect::protected_paths::{Places, RealPath};
 use mcpmon_model::{
     Call, Connection, Conversation, DefinitionKey, DefinitionRecord, Digest, Exchange, Exec, Exit, Fork,
     Halted, Incident, InstanceId, Message, PinKey, Redaction, ServerId, SessionId, Spoken, Timestamp,
@@ -18,8 +18,10 @@ use crate::{
 /// Something a sense saw.
 #[derive(Clone, Debug)]
 pub enum Observation<'a> {
-    /// One side of a conversation said something.
-    Message(&'a Conversation, &'a Message<'a>),
+    /// One side of a conversation said something. The paths are those of [`file_lookups`] with their links resolved.
+    ///
+    /// [`file_lookups`]: crate::file_lookups
+    Message(&'a Conversation, &'a Message<'a>, Vec<RealPath>),
     /// Something on the wire was no message, or may not pass.
     Incident(&'a Conversation, &'a Incident),
     /// The answer to what the judgement of a message asked.
@@ -65,7 +67,9 @@ impl Monitor {
     pub fn observe(&mut self, now: Timestamp, observation: Observation<'_>) -> Judgement {
         self.traffic.adopt(now, &self.policy);
         match observation {
-            Observation::Message(conversation, message) => self.traffic.message(now, conversation, message),
+            Observation::Message(conversation, message, real_paths) => {
+                self.traffic.message(now, conversation, message, real_paths)
+            }
             Observation::Incident(conversation, incident) => {
                 self.traffic.incident(now, conversation, incident)
             }
@@ -133,17 +137,6 @@ impl Monitor {
         self.traffic.know_places(places);
     }
 
-    /// The paths in a message of which only a file system knows what they lead to: links. None for most messages.
-    #[must_use]
-    pub fn lookups(&self, message: &Message<'_>) -> Vec<Lookup> {
-        Traffic::lookups(message)
-    }
-
-    /// Sets the resolved paths of the message that is observed next.
-    pub fn know_files(&mut self, real: Vec<RealPath>) {
-        self.traffic.know_files(real);
-    }
-
     /// Returns the replacements in a text on its way to a model, in the order of the text; none while the
     /// policy only observes. Findings are counted in `tally`, to be observed once the whole request was read.
     pub fn redact_text(&mut self, now: Timestamp, text: &str, tally: &mut Tally) -> Vec<Redaction> {
@@ -181,17 +174,29 @@ impl Monitor {
     }
 
     /// Returns the opinion of every rule on a call, in the order of precedence, also of those after the first
-    /// that blocks; nothing is recorded and nothing follows. Paths resolved for it ([`Self::know_files`])
-    /// count. State shared with other sessions (sequences of calls, rates) is not checked.
-    pub fn explain(&mut self, now: Timestamp, conversation: &Conversation, call: &Call<'_>) -> Vec<Opinion> {
+    /// that blocks; nothing is recorded and nothing follows. State shared with other sessions (sequences of calls,
+    /// rates) is not checked.
+    pub fn explain(
+        &mut self,
+        now: Timestamp,
+        conversation: &Conversation,
+        call: &Call<'_>,
+        real_paths: Vec<RealPath>,
+    ) -> Vec<Opinion> {
         self.traffic.adopt(now, &self.policy);
-        self.traffic.explain(now, conversation, call)
+        self.traffic.explain(now, conversation, call, real_paths)
     }
 
     /// The same of a resource that is to be read.
-    pub fn explain_read(&mut self, now: Timestamp, conversation: &Conversation, uri: &str) -> Vec<Opinion> {
+    pub fn explain_read(
+        &mut self,
+        now: Timestamp,
+        conversation: &Conversation,
+        uri: &str,
+        real_paths: Vec<RealPath>,
+    ) -> Vec<Opinion> {
         self.traffic.adopt(now, &self.policy);
-        self.traffic.explain_read(now, conversation, uri)
+        self.traffic.explain_read(now, conversation, uri, real_paths)
     }
 
     /// `by` accepts a definition as it was listed last: it is pinned so, and not hidden any more.

@@ -27,7 +27,10 @@ mod tell;
 
 use std::sync::Arc;
 
-use mcpmon_detect::{protected_paths::Files, scan::Scanner};
+use mcpmon_detect::{
+    protected_paths::{Files, RealPath},
+    scan::Scanner,
+};
 use mcpmon_model::{
     Action, Content, Conversation, DefinitionKind, Denial, FromClient, FromServer, Kills, Message, PinKey,
     ServerId, Severity, Timestamp, Verdict,
@@ -45,7 +48,7 @@ use super::{
     registry::Registry,
 };
 
-pub use self::{approvals::NotSeen, company::Company, llm::Tally};
+pub use self::{approvals::NotSeen, company::Company, files::file_lookups, llm::Tally};
 
 /// Judges conversations. Holds what servers offer; nothing of a single call stays.
 #[derive(Debug)]
@@ -141,7 +144,9 @@ impl Traffic {
         now: Timestamp,
         conversation: &Conversation,
         message: &Message<'_>,
+        real_paths: Vec<RealPath>,
     ) -> Judgement {
+        self.files.real = real_paths;
         if !self.book.knows_or_makes(&conversation.identity, &self.policy) {
             return self.no_room(now, conversation, message);
         }

@@ -2,6 +2,7 @@
 
 use mcpmon_detect::{
     arguments::{Argument, ArgumentKind, Arguments},
+    protected_paths::RealPath,
     secrets::{self, Secret},
 };
 use mcpmon_model::{Call, Conversation, DefinitionKind, EventKind, RawJson, Severity, Timestamp, Verdict};
@@ -154,7 +155,9 @@ impl Traffic {
         now: Timestamp,
         conversation: &Conversation,
         call: &Call<'_>,
+        real_paths: Vec<RealPath>,
     ) -> Vec<Opinion> {
+        self.files.real = real_paths;
         let arguments = call.arguments.map(Arguments::walk).unwrap_or_default();
         let secrets = self.secrets(call.arguments, &arguments);
         let calling = Calling {
@@ -171,7 +174,9 @@ impl Traffic {
         now: Timestamp,
         conversation: &Conversation,
         uri: &str,
+        real_paths: Vec<RealPath>,
     ) -> Vec<Opinion> {
+        self.files.real = real_paths;
         self.explain_use(now, conversation, DefinitionKind::Resource, uri, None)
     }
 
@@ -194,7 +199,6 @@ impl Traffic {
             ..Scene::of(&self.policy, server, offers, kind, name, now)
         };
         let opinions = rules::explain(&scene, stopped);
-        // What was looked up holds for one use.
         self.files.real.clear();
         opinions
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mcpmon_model::{Denial, Verdict};
+use mcpmon_model::{Denial, Message, Verdict};
 use mcpmon_protocol::filter::mcp_http::{Ended, Fault, Output, Response, Session, Waiting};
 use tokio::{
     runtime::Handle,
@@ -70,10 +70,11 @@ impl Hearing {
     fn missed(&mut self, session: &mut Session, fault: &Fault, out: &mut Output) -> Ended {
         let call = &self.talk.call;
         let now = call.now();
-        self.response.note_failure(now, session, fault, &mut |message| {
-            call.judge().missed(now, message);
-            Verdict::Allow
-        });
+        self.response
+            .note_failure(now, session, fault, &mut |message: &Message<'_>| {
+                call.judge().missed(now, message);
+                Verdict::Allow
+            });
         self.talk.fail(session, &mut self.response, fault, out)
     }
 

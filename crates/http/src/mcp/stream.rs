@@ -8,7 +8,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use mcpmon_model::Denial;
+use mcpmon_model::{Denial, Message};
 use mcpmon_protocol::filter::mcp_http::{Ended, Fault, Flow, Output, Response, Session};
 use tokio::{sync::OwnedMutexGuard, task::block_in_place, time::Interval};
 
@@ -59,7 +59,7 @@ impl Talk {
                 now,
                 session,
                 chunk,
-                &mut |message| judge.message(now, message),
+                &mut |message: &Message<'_>| judge.message(now, message),
                 out,
             )
         });
@@ -71,7 +71,12 @@ impl Talk {
     pub(super) fn end(&self, session: &mut Session, response: &mut Response, out: &mut Output) -> Ended {
         let (now, judge) = (self.call.now(), self.call.judge());
         let ended = step_aside(response.held(), || {
-            response.end(now, session, &mut |message| judge.message(now, message), out)
+            response.end(
+                now,
+                session,
+                &mut |message: &Message<'_>| judge.message(now, message),
+                out,
+            )
         });
         self.settle(out);
         ended

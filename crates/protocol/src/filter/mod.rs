@@ -6,3 +6,5 @@ pub mod mcp_http;
 mod message;
 mod own;
 pub mod stdio;
+
+pub use self::message::Arbiter;

@@ -233,7 +233,7 @@ impl Wrapper {
             content,
         };
         let verdict = self.0.message(at, &message);
-        self.0.recorder.flush(FLUSH).unwrap();
+        self.0.host.recorder.flush(FLUSH).unwrap();
         verdict
     }
 

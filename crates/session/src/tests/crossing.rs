@@ -84,7 +84,7 @@ fn what_was_read_before_the_second_server_came_counts() {
     let home = Home::new(BLOCK);
     let mut files = home.judge("files");
     assert_eq!(use_tool(&mut files, later(0), "read_file", "{}"), Verdict::Allow);
-    files.recorder.flush(FLUSH).expect("told with its events");
+    files.host.recorder.flush(FLUSH).expect("told with its events");
     let mut mail = home.judge("mail");
     let verdict = use_tool(&mut mail, later(3000), "send_email", "{}");
     assert_eq!(rule(&verdict), Some("read_then_send"));
@@ -101,7 +101,7 @@ fn by_default_evidence_decides() {
     let record = "Maria Lindqvist, born 4 May 1971, account DE09 1204 0000 0532 0130 17, owes 14,210.55";
     use_tool(&mut files, later(0), "read_file", "{}");
     answer(&mut files, later(1), record);
-    files.recorder.flush(FLUSH).expect("told with its events");
+    files.host.recorder.flush(FLUSH).expect("told with its events");
     let say = |text: &str| serde_json::json!({"to": "me", "body": text}).to_string();
     let harmless = use_tool(&mut mail, later(3000), "send_email", &say("The file is there."));
     assert_eq!(harmless, Verdict::Allow);
@@ -149,7 +149,7 @@ fn a_store_that_cannot_be_asked_is_told_and_own_rules_hold() {
     let mut files = home.judge("files");
     let mail = home.judge("mail");
     files.refresh(NOW);
-    files.shared = SharedState::store(home.path("gone/mcpmon.db"), files.member.clone(), |_| true);
+    files.host.shared = SharedState::store(home.path("gone/mcpmon.db"), files.host.member.clone(), |_| true);
     std::fs::write(home.path("gone"), "no directory").expect("a file");
     assert_eq!(use_tool(&mut files, later(0), "read_file", "{}"), Verdict::Allow);
     assert_eq!(use_tool(&mut files, later(1), "read_file", "{}"), Verdict::Allow);
@@ -177,7 +177,7 @@ fn race(wrappers: usize, rounds: usize) {
     policy.rate_limits.enabled = false;
     let barrier = Barrier::new(wrappers);
     let passed: Vec<[AtomicUsize; 2]> = (0..rounds).map(|_| Default::default()).collect();
-    thread::scope(|scope| {
+    std::thread::scope(|scope| {
         for wrapper in 0..wrappers {
             let (barrier, passed, policy, path) = (&barrier, &passed, &policy, &path);
             scope.spawn(move || {
@@ -284,7 +284,7 @@ fn a_burst_cannot_be_raced() {
         },
     )];
     let passed = AtomicUsize::new(0);
-    thread::scope(|scope| {
+    std::thread::scope(|scope| {
         for _ in 0..WRAPPERS {
             let (passed, policy, path) = (&passed, &policy, &path);
             scope.spawn(move || {
@@ -328,7 +328,7 @@ fn who_joins_at_the_same_time_hears_of_the_other() {
             judge.refresh(NOW);
             judge
         };
-        let judges = thread::scope(|scope| {
+        let judges = std::thread::scope(|scope| {
             let other = scope.spawn(|| judge("mail"));
             [judge("files"), other.join().expect("no panic")]
         });
@@ -356,7 +356,11 @@ fn what_came_too_fast_to_be_read_is_told_as_such() {
     }
     answer(&mut files, later(1000), "one word");
     store.execute_batch("COMMIT").expect("let go");
-    files.recorder.flush(Duration::from_secs(10)).expect("written");
+    files
+        .host
+        .recorder
+        .flush(Duration::from_secs(10))
+        .expect("written");
     let verdict = use_tool(&mut mail, later(2000), "send_email", "{}");
     assert_eq!(rule(&verdict), Some("read_then_send"));
     files.close(NOW);
@@ -384,7 +388,7 @@ fn the_kill_switch_is_heard_while_nothing_can_be_written() {
     home.store().kill(None, &kill).expect("stopped");
     let store = rusqlite::Connection::open(home.path("mcpmon.db")).expect("the store");
     store.execute_batch("BEGIN IMMEDIATE").expect("held");
-    files.push(sample::started("files", 2));
+    files.host.push(sample::started("files", 2));
     let verdict = use_tool(&mut files, later(1), "read_file", "{}");
     assert_eq!(rule(&verdict), Some("kill_switch"));
     store.execute_batch("COMMIT").expect("let go");
@@ -398,7 +402,7 @@ fn a_session_without_a_root_can_be_stopped() {
     options.conversation.session = None;
     let mut files = Judge::open(NOW, options).expect("a judge");
     assert_eq!(use_tool(&mut files, later(0), "read_file", "{}"), Verdict::Allow);
-    let session = files.member.session.clone();
+    let session = files.host.member.session.clone();
     let kill = mcpmon_model::Kill {
         by: "ann".to_owned(),
         at: NOW,

@@ -159,7 +159,7 @@ fn a_change_is_blocked_in_the_next_process_until_it_is_approved_there_and_then()
     let mut second = home.judge("files");
     list(&mut second, CHANGED);
     assert!(is_blocked(&call(&mut second, "{}")));
-    second.recorder.flush(FLUSH).expect("written");
+    second.host.recorder.flush(FLUSH).expect("written");
     let mut store = home.store();
     let key = DefinitionKey {
         identity: identity("files"),
@@ -187,7 +187,7 @@ fn what_is_reset_is_pinned_anew() {
     let home = Home::new("version: 1\n");
     let mut judge = home.judge("files");
     list(&mut judge, TOOL);
-    judge.recorder.flush(FLUSH).expect("written");
+    judge.host.recorder.flush(FLUSH).expect("written");
     judge.refresh(NOW);
     let forgotten = home
         .store()
@@ -205,7 +205,7 @@ fn what_is_reset_before_its_judge_looked_is_pinned_anew() {
     let home = Home::new("version: 1\n");
     let mut judge = home.judge("files");
     list(&mut judge, TOOL);
-    judge.recorder.flush(FLUSH).expect("written");
+    judge.host.recorder.flush(FLUSH).expect("written");
     let forgotten = home
         .store()
         .forget_definitions(Timestamp(NOW.0 + 1), &Selection::default())
@@ -227,15 +227,15 @@ fn servers_of_a_session_hear_of_each_other_and_of_their_end() {
     assert_eq!(files.others(), [identity("weather").server]);
 
     list(&mut files, TOOL);
-    files.recorder.flush(FLUSH).expect("written");
+    files.host.recorder.flush(FLUSH).expect("written");
     weather.refresh(NOW);
-    let registry = weather.monitor.registry();
+    let registry = weather.guard.monitor().registry();
     assert_eq!(registry.lookup("read_file").len(), 1, "whose tool it is");
 
     files.close(NOW);
     weather.refresh(NOW);
     assert!(weather.others().is_empty());
-    assert!(weather.monitor.registry().lookup("read_file").is_empty());
+    assert!(weather.guard.monitor().registry().lookup("read_file").is_empty());
     let ended = |home: &Home| {
         let reader = Reader::open(&home.path("mcpmon.db")).expect("the store");
         reader.sessions(1).expect("sessions")[0].ended

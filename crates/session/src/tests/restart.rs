@@ -45,7 +45,7 @@ impl Daemon {
         }));
         let listener = UnixListener::bind(socket).expect("a socket");
         let accepting = daemon.clone();
-        thread::spawn(move || {
+        std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let (daemon, stream) = (accepting.clone(), stream.expect("a wrapper"));
                 let connections = &accepting.0.connections;
@@ -53,7 +53,7 @@ impl Daemon {
                     .lock()
                     .expect("whole")
                     .push(stream.try_clone().expect("a copy"));
-                thread::spawn(move || daemon.serve(stream));
+                std::thread::spawn(move || daemon.serve(stream));
             }
         });
         daemon
@@ -126,21 +126,21 @@ fn begin(home: &Home, generation: &Path) -> (Daemon, Judge) {
 }
 
 fn settle(judge: &Judge) {
-    let settled = judge.recorder.flush(Duration::from_secs(60));
+    let settled = judge.host.recorder.flush(Duration::from_secs(60));
     settled.expect("it is kept");
 }
 
 /// The judge notices that the daemon is away.
 fn notice(judge: &mut Judge) {
     judge.tick(NOW);
-    assert!(!judge.presence.is_here());
+    assert!(!judge.host.presence.is_here());
 }
 
 /// Records an event, and reaches the daemon again before the session notices that it was away.
 fn record(judge: &mut Judge) {
-    judge.push(sample::started("files", 2));
+    judge.host.push(sample::started("files", 2));
     settle(judge);
-    assert!(judge.shared.is_up() && judge.presence.is_here());
+    assert!(judge.host.shared.is_up() && judge.host.presence.is_here());
 }
 
 #[test_case("own.generation", notice; "that is noticed, and the number is elsewhere")]
@@ -158,7 +158,7 @@ fn a_judge_hears_of_changes_after_a_restart(generation: &str, meet: fn(&mut Judg
     daemon.start_again(after);
     meet(&mut judge);
     judge.refresh(Timestamp(NOW.0 + 6 * sample::SECOND));
-    assert!(judge.presence.is_here());
+    assert!(judge.host.presence.is_here());
     daemon.kill();
     assert!(is_blocked(&call(&mut judge, "{}")));
     judge.close(NOW);

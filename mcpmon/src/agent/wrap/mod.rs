@@ -8,6 +8,7 @@ mod isolation;
 mod nested;
 mod refused;
 mod remote;
+mod wrapped;
 
 use std::{
     env,
@@ -34,13 +35,18 @@ use mcpmon_protocol::{
 };
 use mcpmon_session::{Compared, Ended, Judge, clock};
 use mcpmon_stdio::{
-    CheckStart, End, Guarded, HoldUntil, JudgementInput, Program, ProgramError, Relay, RelayError,
-    RelayOutcome, Server, StartError, Verification, WrapperProcess,
+    CheckStart, End, Guarded, HoldUntil, Program, ProgramError, Relay, RelayError, RelayOutcome, Server,
+    StartError, Verification, WrapperProcess,
 };
 use nix::sys::prctl;
 
 pub use self::remote::Remote;
-use self::{certificates::Certificates, files::Begun, remote::Stand};
+use self::{
+    certificates::Certificates,
+    files::Begun,
+    remote::Stand,
+    wrapped::{ConversationEnd, Wrapped},
+};
 use super::{host, linked::linked, remote::DestinationError};
 
 /// Variable that names a session.
@@ -161,9 +167,9 @@ fn relay(options: Options, ancestors: &[Ancestor], guarded: Box<Guarded>) -> Res
     judge.join(clock::now())?;
     let Running {
         server: running,
-        mut launch,
+        launch,
         mut verification,
-        mut certificates,
+        certificates,
         unconfined,
     } = match running {
         Ok(running) => running,
@@ -181,54 +187,26 @@ fn relay(options: Options, ancestors: &[Ancestor], guarded: Box<Guarded>) -> Res
     if let Some(event) = unconfined {
         judge.tell(event);
     }
-    let server = judge.server().clone();
     let mut filter = Filter::new(limits(judge.policy().limits));
     if options.remote.is_some() {
         filter = filter.asking_itself(own_lists());
     }
-    let mut told = options.remote.is_some();
-    if told {
+    let is_told = options.remote.is_some();
+    if is_told {
         // Nothing of it is still to be read.
         let _verdict = judge.started(clock::now(), &launch);
     }
-    let mut seen = |now, seen: JudgementInput<'_, Checked>| match seen {
-        JudgementInput::Message(message) => judge.message(now, message),
-        JudgementInput::Incident(incident) => {
-            judge.incident(now, incident);
-            Verdict::Allow
-        }
-        JudgementInput::Checked(Checked::Files(files)) => {
-            told = true;
-            launch.files = *files;
-            judge.started(now, &launch)
-        }
-        JudgementInput::Checked(Checked::ByDaemon(compared)) => judge.compared(now, compared),
-        JudgementInput::Killed => judge.killed(now),
-        JudgementInput::Tool(tool, is_known) => {
-            *is_known = judge.knows(tool);
-            Verdict::Allow
-        }
-        JudgementInput::Tick(changed) => {
-            judge.tick(now);
-            if let Some(event) = certificates.as_mut().and_then(|told| told.take(now)) {
-                judge.tell(event);
-            }
-            changed.append(&mut judge.take_changed_lists());
-            Verdict::Allow
-        }
+    let mut wrapped = Wrapped {
+        judge,
+        launch,
+        is_told,
+        certificates,
     };
-    let relay = Relay::new(guarded, running, verification, filter, clock::now, &mut seen);
-    let closing = relay.and_then(Relay::run);
-    let now = clock::now();
-    if !told {
-        // What it said, if anything, was said before its files were read. This start cannot be refused any more.
-        let _verdict = judge.started(now, &launch);
-    }
-    if let Some(event) = certificates.as_mut().and_then(|told| told.take(now)) {
-        judge.tell(event);
-    }
-    judge.exited(now, started, ended(closing.as_ref().ok()));
-    let recorded = judge.close(now);
+    let relay = Relay::new(guarded, running, verification);
+    let conversation_end = relay
+        .map_err(WrapError::from)
+        .and_then(|relay| wrapped.relay(relay, &mut filter));
+    let (server, recorded) = wrapped.end(started, ended(conversation_end.as_ref().ok()));
     if recorded.lost > 0 {
         tracing::error!(
             lost = recorded.lost,
@@ -236,11 +214,11 @@ fn relay(options: Options, ancestors: &[Ancestor], guarded: Box<Guarded>) -> Res
             "not everything was recorded"
         );
     }
-    match closing? {
-        RelayOutcome::Ended(end) => Ok(end.repeat()),
-        RelayOutcome::Abandoned | RelayOutcome::Unguarded => Ok(ExitCode::SUCCESS),
-        RelayOutcome::Refused(denial, client) => {
-            refused::turn_away(*client, &server, &denial);
+    match conversation_end? {
+        ConversationEnd::Closed(RelayOutcome::Ended(end)) => Ok(end.repeat()),
+        ConversationEnd::Closed(RelayOutcome::Abandoned | RelayOutcome::Unguarded) => Ok(ExitCode::SUCCESS),
+        ConversationEnd::Refused(denial, client) => {
+            refused::turn_away(*client, filter, &server, &denial);
             Err(WrapError::Denied { server, denial })
         }
     }
@@ -442,13 +420,19 @@ fn lock(hasher: &Mutex<Hasher>) -> MutexGuard<'_, Hasher> {
     hasher.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn ended(closing: Option<&RelayOutcome>) -> Ended {
-    match closing {
-        Some(RelayOutcome::Ended(End::Exited(code))) => Ended::Exited(i32::from(*code)),
-        Some(RelayOutcome::Ended(End::Killed(signal))) => Ended::Killed(*signal as i32),
-        Some(RelayOutcome::Abandoned | RelayOutcome::Unguarded | RelayOutcome::Refused(..)) | None => {
-            Ended::Unseen
+fn ended(conversation_end: Option<&ConversationEnd>) -> Ended {
+    match conversation_end {
+        Some(ConversationEnd::Closed(RelayOutcome::Ended(End::Exited(code)))) => {
+            Ended::Exited(i32::from(*code))
         }
+        Some(ConversationEnd::Closed(RelayOutcome::Ended(End::Killed(signal)))) => {
+            Ended::Killed(*signal as i32)
+        }
+        Some(
+            ConversationEnd::Closed(RelayOutcome::Abandoned | RelayOutcome::Unguarded)
+            | ConversationEnd::Refused(..),
+        )
+        | None => Ended::Unseen,
     }
 }
 

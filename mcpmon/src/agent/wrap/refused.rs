@@ -12,8 +12,8 @@ pub(super) fn instead(error: WrapError, guarded: Box<Guarded>, judge: Judge) -> 
     let filter = Filter::new(limits(judge.policy().limits));
     judge.close(clock::now());
     if let WrapError::Denied { server, denial } = &error {
-        match Client::of_process(guarded, filter) {
-            Ok(client) => turn_away(client, server, denial),
+        match Client::of_process(guarded) {
+            Ok(client) => turn_away(client, filter, server, denial),
             Err(error) => tracing::warn!(%error, "the client is not answered"),
         }
     }
@@ -21,12 +21,12 @@ pub(super) fn instead(error: WrapError, guarded: Box<Guarded>, judge: Judge) -> 
 }
 
 /// Answers whatever the client asks, until it leaves.
-pub(super) fn turn_away(client: Client, server: &ServerId, denial: &Denial) {
+pub(super) fn turn_away(client: Client, filter: Filter, server: &ServerId, denial: &Denial) {
     let told = Denial {
         reason: format!("the MCP server {server} may not run: {}", denial.reason),
         ..denial.clone()
     };
-    if let Err(error) = client.turn_away(clock::now, &told) {
+    if let Err(error) = client.turn_away(filter, clock::now, &told) {
         tracing::warn!(%error, "the client is not answered any more");
     }
 }

@@ -52,7 +52,7 @@ impl Session {
                 resumes: None,
             })),
         };
-        let seen = Observation::Message(&world.conversation, &message);
+        let seen = Observation::Message(&world.conversation, &message, Vec::new());
         let mut judgement = world.monitor.observe(world.now, seen);
         if let Some(ask) = judgement.ask.take() {
             assert!(judgement.events.is_empty(), "nothing is said before the answer");
@@ -188,7 +188,7 @@ fn where_nobody_can_be_asked_own_rules_hold() {
                 resumes: None,
             })),
         };
-        let seen = Observation::Message(&world.conversation, &message);
+        let seen = Observation::Message(&world.conversation, &message, Vec::new());
         let ask = world
             .monitor
             .observe(world.now, seen)
@@ -339,7 +339,7 @@ fn a_call_goes_on_with_one_that_asked_for_input(answered: ResultKind, tool: &str
                 resumes: Some(RawJson::trusted("{}")),
             })),
         };
-        let seen = Observation::Message(&world.conversation, &message);
+        let seen = Observation::Message(&world.conversation, &message, Vec::new());
         let judgement = world.monitor.observe(world.now, seen);
         judgement
             .orders

@@ -4,6 +4,7 @@ use mcpmon_detect::protected_paths::{Places, RealPath};
 use test_case::test_case;
 
 use super::*;
+use crate::file_lookups;
 
 fn call<'a>(tool: &'a str, arguments: &'a str) -> Content<'a> {
     Content::Client(FromClient::Call(Call {
@@ -54,17 +55,16 @@ fn what_was_looked_up_counts_for_one_message() {
             real: "/data/me/.bashrc".to_owned(),
         }]
     };
-    world.monitor.know_files(real());
-    assert_eq!(blocked_by(&world.say(call("write_file", NOTES))), None);
+    let write = || call("write_file", NOTES);
+    assert_eq!(blocked_by(&world.say_with_paths(write(), real())), None);
     world
         .monitor
         .know_places(Places::default().with_alias("/data/me", &[]));
-    world.monitor.know_files(real());
     assert_eq!(
-        blocked_by(&world.say(call("write_file", NOTES))),
+        blocked_by(&world.say_with_paths(write(), real())),
         Some("protected_file")
     );
-    assert_eq!(blocked_by(&world.say(call("write_file", NOTES))), None);
+    assert_eq!(blocked_by(&world.say(write())), None);
 }
 
 #[test_case(&call("write_file", NOTES) => 1; "what is written")]
@@ -73,7 +73,6 @@ fn what_was_looked_up_counts_for_one_message() {
 #[test_case(&Content::Client(FromClient::Read { uri: "https://x".into() }) => 0; "another resource")]
 #[test_case(&Content::Client(FromClient::Notice { method: "x".into(), params: None }) => 0; "a notification")]
 fn messages_with_paths(content: &Content<'_>) -> usize {
-    let world = World::new(policy());
     let message = Message {
         era: Era::Handshake,
         id: None,
@@ -81,5 +80,5 @@ fn messages_with_paths(content: &Content<'_>) -> usize {
         size: 0,
         content: content.clone(),
     };
-    world.monitor.lookups(&message).len()
+    file_lookups(&message).len()
 }

@@ -18,6 +18,7 @@ mod sessions;
 
 use std::{borrow::Cow, sync::Arc};
 
+use mcpmon_detect::protected_paths::RealPath;
 use mcpmon_model::{
     Action, Answer, AnswerOutcome, Ask, Asked, Call, Category, Content, Conversation, CustomPattern,
     DefinitionKey, DefinitionKind, Era, FromClient, FromServer, Incident, Introduction, Layer, ListKind,
@@ -86,6 +87,11 @@ impl World {
     }
 
     pub(super) fn say(&mut self, content: Content<'_>) -> Judgement {
+        self.say_with_paths(content, Vec::new())
+    }
+
+    /// Says the same with these links resolved.
+    pub(super) fn say_with_paths(&mut self, content: Content<'_>, real_paths: Vec<RealPath>) -> Judgement {
         let id = RequestId::Number("7".into());
         let message = Message {
             era: Era::Handshake,
@@ -97,8 +103,10 @@ impl World {
             size: 300,
             content,
         };
-        self.monitor
-            .observe(self.now, Observation::Message(&self.conversation, &message))
+        self.monitor.observe(
+            self.now,
+            Observation::Message(&self.conversation, &message, real_paths),
+        )
     }
 
     /// The whole list of tools, each with its description.

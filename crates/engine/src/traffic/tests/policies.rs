@@ -228,7 +228,9 @@ fn every_rule_is_asked_why() {
             arguments: None,
             resumes: None,
         };
-        let said = world.monitor.explain(world.now, &world.conversation, &call);
+        let said = world
+            .monitor
+            .explain(world.now, &world.conversation, &call, Vec::new());
         opinions(&said)
     };
     assert_eq!(
@@ -245,7 +247,9 @@ fn what_no_rule_names_is_explained_by_the_default() {
         let mut policy = policy();
         policy.rules.default = default;
         let mut world = World::new(policy);
-        let said = world.monitor.explain_read(world.now, &world.conversation, "u:a");
+        let said = world
+            .monitor
+            .explain_read(world.now, &world.conversation, "u:a", Vec::new());
         opinions(&said)
     };
     assert_eq!(explain(Decision::Allow), ["*defaults Allow"]);
@@ -262,16 +266,22 @@ fn the_kill_switch_and_files_that_were_looked_up_are_part_of_why() {
         arguments: Some(RawJson::trusted(r#"{"path":"notes.md","content":"x"}"#)),
         resumes: None,
     };
-    let explain = |world: &mut World| {
-        let said = world.monitor.explain(world.now, &world.conversation, &call);
+    let explain_with = |world: &mut World, real_paths| {
+        let said = world
+            .monitor
+            .explain(world.now, &world.conversation, &call, real_paths);
         opinions(&said)
     };
+    let explain = |world: &mut World| explain_with(world, Vec::new());
     assert_eq!(explain(&mut world), ["*defaults Allow"]);
-    world.monitor.know_files(vec![RealPath {
+    let link = RealPath {
         given: "notes.md".to_owned(),
         real: "/home/me/.bashrc".to_owned(),
-    }]);
-    assert_eq!(explain(&mut world), ["*protected_file Block", "defaults Allow"]);
+    };
+    assert_eq!(
+        explain_with(&mut world, vec![link]),
+        ["*protected_file Block", "defaults Allow"]
+    );
     assert_eq!(
         explain(&mut world),
         ["*defaults Allow"],

@@ -32,9 +32,9 @@ pub use self::{
     question::Question,
     response::{Ended, Flow, Response},
 };
-pub use super::{called::called, message::Judge, own::Listed};
+pub use super::{called::called, own::Listed};
 use super::{
-    message::{Reader, Spoken},
+    message::{Arbiter, Reader, Spoken},
     own::OwnRequests,
 };
 pub use crate::{decode::Limits, rewrite::oauth::Resource};
@@ -84,7 +84,7 @@ impl Session {
         now: Timestamp,
         head: &Head<'_>,
         body: &[u8],
-        judge: &mut Judge<'_>,
+        arbiter: &mut dyn Arbiter,
         out: &mut Output,
     ) -> Posted {
         if body.len() > self.limits.max_line {
@@ -112,7 +112,7 @@ impl Session {
             borne: Doubt::LineEnd,
             era: head.era(),
         };
-        self.reader.read(now, spoken, judge, &mut exit);
+        self.reader.read(now, spoken, arbiter, &mut exit);
         let posted = exit.posted(body);
         if self.is_legacy {
             return on_the_stream(posted, out);

@@ -11,8 +11,24 @@ use mcpmon_model::{Incident, Message, RequestId, Verdict};
 pub(super) use self::reader::{Reader, Spoken};
 use crate::decode::{json::Value, jsonrpc::Envelope};
 
-/// The function that decides about a message.
-pub type Judge<'j> = dyn FnMut(&Message<'_>) -> Verdict + 'j;
+/// Decides what becomes of the messages of a conversation. A function from a message to a verdict is an arbiter that takes
+/// every tool for listed.
+pub trait Arbiter {
+    /// Returns the verdict on a message.
+    fn decide(&mut self, message: &Message<'_>) -> Verdict;
+
+    /// Returns whether a tool was on a list of the server. The filter asks the server for its list before it lets a call
+    /// of another tool through.
+    fn is_listed(&mut self, _tool: &str) -> bool {
+        true
+    }
+}
+
+impl<F: FnMut(&Message<'_>) -> Verdict> Arbiter for F {
+    fn decide(&mut self, message: &Message<'_>) -> Verdict {
+        self(message)
+    }
+}
 
 /// The destination of decided texts.
 pub(super) trait Exit {

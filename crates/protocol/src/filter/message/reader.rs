@@ -3,7 +3,7 @@
 use mcpmon_model::{Content, Era, FromServer, Incident, Message, Side, Timestamp, Verdict};
 
 use super::{
-    AnswerReason, Exit, Judge, NonMessage,
+    AnswerReason, Arbiter, Exit, NonMessage,
     again::LastList,
     apply::{AppliedVerdict, apply},
     turn::Turn,
@@ -65,7 +65,7 @@ impl Reader {
     pub(in crate::filter) fn read_again(
         &mut self,
         text: &[u8],
-        judge: &mut Judge<'_>,
+        arbiter: &mut dyn Arbiter,
         exit: &mut dyn Exit,
     ) -> bool {
         let Some((id, kept)) = self.last_list.find(text) else {
@@ -81,7 +81,7 @@ impl Reader {
             size: text.len(),
             content: Content::Server(FromServer::Listing(kept.listing())),
         };
-        let verdict = judge(&message);
+        let verdict = arbiter.decide(&message);
         if verdict == Verdict::Allow {
             exit.as_it_came();
             return true;
@@ -108,7 +108,7 @@ impl Reader {
         &mut self,
         now: Timestamp,
         spoken: Spoken<'_>,
-        judge: &mut Judge<'_>,
+        arbiter: &mut dyn Arbiter,
         exit: &mut dyn Exit,
     ) {
         let lone = match spoken.side {
@@ -122,7 +122,7 @@ impl Reader {
             now,
             side: spoken.side,
             era: spoken.era,
-            judge,
+            arbiter,
             exit,
         };
         let scan = match self.scanner.scan(spoken.text, lone) {

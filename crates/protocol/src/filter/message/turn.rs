@@ -3,7 +3,7 @@
 use mcpmon_model::{Era, Incident, RequestId, Side, Timestamp};
 
 use super::{
-    AnswerReason, Exit, Judge, MessageHandling, NonMessage,
+    AnswerReason, Arbiter, Exit, MessageHandling, NonMessage,
     again::LastList,
     apply::{AppliedVerdict, apply},
     reader::UnreadMessage,
@@ -20,14 +20,14 @@ use crate::{
 };
 
 /// One text's turn.
-pub(super) struct Turn<'r, 'j> {
+pub(super) struct Turn<'r> {
     pub(super) limits: Limits,
     pub(super) dialogue: &'r mut Dialogue,
     pub(super) last_list: &'r mut LastList,
     pub(super) now: Timestamp,
     pub(super) side: Side,
     pub(super) era: Era,
-    pub(super) judge: &'r mut Judge<'j>,
+    pub(super) arbiter: &'r mut dyn Arbiter,
     pub(super) exit: &'r mut dyn Exit,
 }
 
@@ -38,7 +38,7 @@ enum ForwardedMessage<'t> {
     Nothing,
 }
 
-impl Turn<'_, '_> {
+impl Turn<'_> {
     /// A message or a batch; `anew` is what goes on, if nothing in it changes, where the text may not as it came.
     pub(super) fn packet(&mut self, document: Document<'_>, anew: Option<&str>) {
         let root = document.root();
@@ -176,7 +176,7 @@ impl Turn<'_, '_> {
             shape,
             sequel,
         } = reading;
-        let verdict = (self.judge)(&message);
+        let verdict = self.arbiter.decide(&message);
         let passage = match apply(&envelope, &message, shape, &verdict) {
             AppliedVerdict::AsIs => {
                 self.last_list.note(&envelope, &message);

@@ -9,6 +9,7 @@ use crate::{
     decode::{Limits, mcp::Dialogue},
     filter::{
         called::calls,
+        message::Arbiter,
         own::{Listed, OwnRequests},
     },
 };
@@ -23,9 +24,6 @@ pub struct OwnLists {
     /// The time after a request during which another unknown tool does not cause one more.
     pub pause: Duration,
 }
-
-/// A function that tells whether a tool of that name was on a list of the server.
-pub type Knows<'k> = dyn FnMut(&str) -> bool + 'k;
 
 /// The lists that a filter asks for itself.
 #[derive(Debug)]
@@ -77,14 +75,14 @@ impl Lists {
         limits: Limits,
         dialogue: &mut Dialogue,
         line: &[u8],
-        knows: &mut Knows<'_>,
+        arbiter: &mut dyn Arbiter,
         out: &mut Output,
     ) -> bool {
         if self.over.is_some_and(|over| now.since(over) < self.bounds.pause) {
             return false;
         }
         let calls = calls(limits, line);
-        if calls.tools.iter().all(|tool| knows(tool)) {
+        if calls.tools.iter().all(|tool| arbiter.is_listed(tool)) {
             return false;
         }
         let version = calls.version;

@@ -12,12 +12,9 @@ mod tests;
 use mcpmon_model::{Denial, Era, Incident, ListKind, Message, RequestId, Side, Timestamp, Verdict};
 
 use self::{exit::LineExit, lists::Lists};
-pub use self::{
-    lists::{Knows, OwnLists},
-    output::Output,
-};
-pub use super::message::Judge;
-use super::message::{Reader, Spoken};
+pub use self::{lists::OwnLists, output::Output};
+
+use super::message::{Arbiter, Reader, Spoken};
 use crate::{
     decode::{
         Limits,
@@ -67,20 +64,7 @@ impl Filter {
         now: Timestamp,
         side: Side,
         chunk: &[u8],
-        judge: &mut Judge<'_>,
-        out: &mut Output,
-    ) {
-        self.push_knowing(now, side, chunk, judge, &mut |_| true, out);
-    }
-
-    /// The same, where `knows` tells which tools were on a list.
-    pub fn push_knowing(
-        &mut self,
-        now: Timestamp,
-        side: Side,
-        chunk: &[u8],
-        judge: &mut Judge<'_>,
-        knows: &mut Knows<'_>,
+        arbiter: &mut dyn Arbiter,
         out: &mut Output,
     ) {
         if side == Side::Client
@@ -98,13 +82,21 @@ impl Filter {
                 Line::Whole(line) => {
                     if side == Side::Client
                         && let Some(lists) = &mut self.lists
-                        && lists.ask_about(now, self.limits, &mut self.reader.dialogue, line, knows, out)
+                        && lists.ask_about(now, self.limits, &mut self.reader.dialogue, line, arbiter, out)
                         && let Some(held) = lists.held()
                     {
                         held.extend_from_slice(line);
                         return held.extend_from_slice(chunk);
                     }
-                    read(&mut self.reader, self.lists.as_mut(), now, side, line, judge, out);
+                    read(
+                        &mut self.reader,
+                        self.lists.as_mut(),
+                        now,
+                        side,
+                        line,
+                        arbiter,
+                        out,
+                    );
                 }
                 Line::TooLong(line) => {
                     let own = self.lists.as_ref().map(|lists| &lists.own);
@@ -114,7 +106,7 @@ impl Filter {
             }
         }
         if side == Side::Server {
-            self.go_on(now, judge, knows, out);
+            self.go_on(now, arbiter, out);
         }
     }
 
@@ -125,13 +117,13 @@ impl Filter {
     }
 
     /// Goes on with what waits for a list, if that is over or takes too long.
-    pub fn go_on(&mut self, now: Timestamp, judge: &mut Judge<'_>, knows: &mut Knows<'_>, out: &mut Output) {
+    pub fn go_on(&mut self, now: Timestamp, arbiter: &mut dyn Arbiter, out: &mut Output) {
         let held = self
             .lists
             .as_mut()
             .and_then(|lists| lists.settle(now, &mut self.reader.dialogue, out));
         if let Some(held) = held {
-            self.push_knowing(now, Side::Client, &held, judge, knows, out);
+            self.push(now, Side::Client, &held, arbiter, out);
         }
     }
 
@@ -167,7 +159,7 @@ impl Filter {
         if let Some(lists) = &mut self.lists {
             lists.stop();
         }
-        self.go_on(now, &mut |_| Verdict::Block(denial.clone()), &mut |_| true, out);
+        self.go_on(now, &mut |_: &Message<'_>| Verdict::Block(denial.clone()), out);
     }
 
     /// Returns whether this was a question of ours, of which nothing will come any more.
@@ -212,7 +204,7 @@ fn read(
     now: Timestamp,
     side: Side,
     line: &[u8],
-    judge: &mut Judge<'_>,
+    arbiter: &mut dyn Arbiter,
     out: &mut Output,
 ) {
     let content = lines::content(line);
@@ -226,7 +218,7 @@ fn read(
     // An answer to ours is no other's.
     if side == Side::Server
         && lists.is_none()
-        && reader.read_again(content, judge, &mut LineExit::new(side, line, None, out))
+        && reader.read_again(content, arbiter, &mut LineExit::new(side, line, None, out))
     {
         return;
     }
@@ -237,12 +229,12 @@ fn read(
         era: Era::default(),
     };
     let Some(lists) = lists else {
-        return reader.read(now, spoken, judge, &mut LineExit::new(side, line, None, out));
+        return reader.read(now, spoken, arbiter, &mut LineExit::new(side, line, None, out));
     };
     let mut came = Vec::new();
     let mut hear = |message: &Message<'_>| {
         came.extend(lists.own.hear(message));
-        judge(message)
+        arbiter.decide(message)
     };
     let mut exit = LineExit::new(side, line, Some(&lists.own), out);
     reader.read(now, spoken, &mut hear, &mut exit);

@@ -6,7 +6,7 @@ use mcpmon_model::{Incident, RequestId, Side, Timestamp};
 
 use super::{
     super::{
-        super::message::{AnswerReason, Exit, Judge, MessageHandling, NonMessage},
+        super::message::{AnswerReason, Arbiter, Exit, MessageHandling, NonMessage},
         Endpoint, Fault, Output, Session, endpoint,
     },
     Channel, Response,
@@ -34,13 +34,13 @@ impl Response {
         session: &mut Session,
         events: &mut Events,
         mut chunk: &[u8],
-        judge: &mut Judge<'_>,
+        arbiter: &mut dyn Arbiter,
         out: &mut Output,
     ) -> Result<(), Fault> {
         self.own_answers(out);
         while let Some(cut) = events.next(&mut chunk) {
             match cut {
-                Cut::Event(event) => self.event(now, session, &event, judge, out)?,
+                Cut::Event(event) => self.event(now, session, &event, arbiter, out)?,
                 Cut::Skipped(long) => {
                     let heard = Heard {
                         asked: &mut self.waiting.asked,
@@ -65,7 +65,7 @@ impl Response {
         now: Timestamp,
         session: &mut Session,
         event: &Event<'_>,
-        judge: &mut Judge<'_>,
+        arbiter: &mut dyn Arbiter,
         out: &mut Output,
     ) -> Result<(), Fault> {
         self.can_resume |= event.id.is_some_and(|id| !id.is_empty());
@@ -90,7 +90,7 @@ impl Response {
             tasks: &self.waiting.tasks,
         };
         let spoken = spoken(data, Doubt::Space);
-        let came = hearing.read(now, &mut session.reader, spoken, judge, &mut exit);
+        let came = hearing.read(now, &mut session.reader, spoken, arbiter, &mut exit);
         exit.close();
         came.into_iter().for_each(|came| session.own.answered(came));
         Ok(())

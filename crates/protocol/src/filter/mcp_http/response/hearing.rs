@@ -3,7 +3,7 @@
 use mcpmon_model::{Content, FromServer, Message, Question, RequestId, Timestamp};
 
 use super::super::{
-    super::message::{Exit, Judge, Reader, Spoken},
+    super::message::{Arbiter, Exit, Reader, Spoken},
     Listed, ServerKnowledge,
 };
 use crate::filter::own::OwnRequests;
@@ -23,7 +23,7 @@ impl Hearing<'_> {
         now: Timestamp,
         reader: &mut Reader,
         spoken: Spoken<'_>,
-        judge: &mut Judge<'_>,
+        arbiter: &mut dyn Arbiter,
         exit: &mut dyn Exit,
     ) -> Vec<(RequestId, Listed)> {
         let mut came = Vec::new();
@@ -31,8 +31,8 @@ impl Hearing<'_> {
             self.learned.hear(message);
             came.extend(self.own.hear(message));
             match self.of_task(message) {
-                Some(message) => judge(&message),
-                None => judge(message),
+                Some(message) => arbiter.decide(&message),
+                None => arbiter.decide(message),
             }
         };
         reader.read(now, spoken, &mut hear, exit);

@@ -8,7 +8,7 @@ mod whole;
 use mcpmon_model::{Denial, Era, Incident, ListKind, RequestId, Side, Timestamp};
 
 use super::{
-    super::message::{AnswerReason, Exit, Judge, NonMessage, Spoken},
+    super::message::{AnswerReason, Arbiter, Exit, NonMessage, Spoken},
     Endpoint, Fault, Output, Session,
     head::is_utf8,
     post::{Answer, Waiting},
@@ -188,7 +188,7 @@ impl Response {
         now: Timestamp,
         session: &mut Session,
         chunk: &[u8],
-        judge: &mut Judge<'_>,
+        arbiter: &mut dyn Arbiter,
         out: &mut Output,
     ) -> Flow {
         if let Some(flow) = self.gather(chunk, out) {
@@ -196,7 +196,7 @@ impl Response {
         }
         let mut body = std::mem::replace(&mut self.body, Body::Text(Vec::new()));
         let read = match &mut body {
-            Body::Events(events) => self.events(now, session, events, chunk, judge, out),
+            Body::Events(events) => self.events(now, session, events, chunk, arbiter, out),
             Body::Whole(_) | Body::Text(_) => Ok(()),
         };
         self.body = body;
@@ -234,7 +234,7 @@ impl Response {
         &mut self,
         now: Timestamp,
         session: &mut Session,
-        judge: &mut Judge<'_>,
+        arbiter: &mut dyn Arbiter,
         out: &mut Output,
     ) -> Ended {
         if let Some(fault) = self.fault.take() {
@@ -244,17 +244,17 @@ impl Response {
             Body::Events(mut events) => {
                 self.own_answers(out);
                 if let Some(rest) = events.rest()
-                    && let Err(fault) = self.event(now, session, &rest, judge, out)
+                    && let Err(fault) = self.event(now, session, &rest, arbiter, out)
                 {
                     return self.fail(session, &fault, out);
                 }
                 self.left(session);
                 self.as_it_came()
             }
-            Body::Whole(body) => self.whole(now, session, &body, judge, out),
+            Body::Whole(body) => self.whole(now, session, &body, arbiter, out),
             // Some clients parse whatever comes, and so does this.
-            Body::Text(body) if text::may_be_json(&body) => self.whole(now, session, &body, judge, out),
-            Body::Text(body) => self.text(now, session, &body, judge, out),
+            Body::Text(body) if text::may_be_json(&body) => self.whole(now, session, &body, arbiter, out),
+            Body::Text(body) => self.text(now, session, &body, arbiter, out),
         }
     }
 
@@ -266,7 +266,7 @@ impl Response {
         now: Timestamp,
         session: &mut Session,
         fault: &Fault,
-        judge: &mut Judge<'_>,
+        arbiter: &mut dyn Arbiter,
     ) {
         let is_resumed = self.can_resume && matches!(fault, Fault::Broken { .. });
         if is_resumed || matches!(self.channel, Channel::Legacy { .. }) {
@@ -277,7 +277,7 @@ impl Response {
             if !session.own.waiting.contains(id) && session.reader.dialogue.waits(id) {
                 let answer = refusal(Some(id), fault.kind(), &cause);
                 let spoken = spoken(answer.as_bytes(), Doubt::None);
-                session.reader.read(now, spoken, judge, &mut Nowhere);
+                session.reader.read(now, spoken, arbiter, &mut Nowhere);
             }
         }
     }

@@ -6,7 +6,7 @@ use mcpmon_model::{
     Timestamp, Trace, Verdict,
 };
 
-use super::super::{super::message::Judge, post::Answer};
+use super::super::{super::message::Arbiter, post::Answer};
 use crate::{
     decode::{json::quote_into, sse::Field},
     rewrite::{Fault, refusal},
@@ -65,7 +65,7 @@ fn error(text: &[u8]) -> String {
 
 /// Judges a text that takes the place of nobody's answer: that to a notification, to the opening of a stream. What is
 /// said instead, if it may not go on.
-pub(super) fn judge(now: Timestamp, text: &[u8], judge: &mut Judge<'_>) -> Option<Answer> {
+pub(super) fn judge(now: Timestamp, text: &[u8], arbiter: &mut dyn Arbiter) -> Option<Answer> {
     let error = error(text);
     let message = String::from_utf8_lossy(text);
     let answer = Said {
@@ -88,7 +88,7 @@ pub(super) fn judge(now: Timestamp, text: &[u8], judge: &mut Judge<'_>) -> Optio
         size: text.len(),
         content: Content::Server(FromServer::Answer(answer)),
     };
-    match judge(&message) {
+    match arbiter.decide(&message) {
         Verdict::Block(denial) => Some(Answer {
             status: 502,
             body: refusal(None, Fault::Answer, &denial.reason).into_bytes(),

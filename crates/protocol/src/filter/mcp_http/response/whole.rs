@@ -4,7 +4,7 @@ use mcpmon_model::{Incident, RequestId, Timestamp};
 
 use super::{
     super::{
-        super::message::{AnswerReason, Exit, Judge, MessageHandling, NonMessage},
+        super::message::{AnswerReason, Arbiter, Exit, MessageHandling, NonMessage},
         Fault, Output, Session,
         joined::JoinedMessages,
     },
@@ -32,11 +32,11 @@ impl Response {
         now: Timestamp,
         session: &mut Session,
         body: &[u8],
-        judge: &mut Judge<'_>,
+        arbiter: &mut dyn Arbiter,
         out: &mut Output,
     ) -> Ended {
         if lines::is_blank(body) {
-            return self.text(now, session, body, judge, out);
+            return self.text(now, session, body, arbiter, out);
         }
         let joined = self.joined();
         let has_own = !joined.is_empty();
@@ -51,11 +51,11 @@ impl Response {
             tasks: &self.waiting.tasks,
         };
         let spoken = spoken(body, Doubt::LineEnd);
-        let came = hearing.read(now, &mut session.reader, spoken, judge, &mut exit);
+        let came = hearing.read(now, &mut session.reader, spoken, arbiter, &mut exit);
         let (is_text, as_it_came, is_noise, mut instead) = exit.finish();
         came.into_iter().for_each(|came| session.own.answered(came));
         if is_text {
-            return self.text(now, session, body, judge, out);
+            return self.text(now, session, body, arbiter, out);
         }
         if is_noise {
             out.incidents.push(Incident::Noise { bytes: body.len() });
@@ -82,7 +82,7 @@ impl Response {
         now: Timestamp,
         session: &mut Session,
         body: &[u8],
-        judge: &mut Judge<'_>,
+        arbiter: &mut dyn Arbiter,
         out: &mut Output,
     ) -> Ended {
         if is_success(self.status) && !self.waiting.answers.is_empty() {
@@ -108,7 +108,7 @@ impl Response {
         }
         let asked = self.waiting.asked.clone();
         let Some(id) = asked.first() else {
-            return match text::judge(now, body, judge) {
+            return match text::judge(now, body, arbiter) {
                 Some(answer) => {
                     out.to_client.extend_from_slice(&answer.body);
                     Ended {
@@ -129,7 +129,7 @@ impl Response {
         };
         let mut exit = WholeExit::new(false, JoinedMessages::default(), heard, out);
         let spoken = spoken(message.as_bytes(), Doubt::None);
-        session.reader.read(now, spoken, judge, &mut exit);
+        session.reader.read(now, spoken, arbiter, &mut exit);
         let (_, as_it_came, _, instead) = exit.finish();
         self.take_asked(session);
         for id in &asked {

@@ -267,7 +267,7 @@ fn what_came_to_nothing_is_heard_as_answered_with_an_error() {
     let waiting = scene.asks(call("1", "good"));
     let mut response = Response::to_post(LIMITS, 502, None, waiting);
     let mut heard = Vec::new();
-    response.note_failure(NOW, &mut scene.session, &fault, &mut |message| {
+    response.note_failure(NOW, &mut scene.session, &fault, &mut |message: &Message<'_>| {
         if let (Some(id), Content::Server(FromServer::Answer(answer))) = (message.id, &message.content) {
             heard.push((
                 id.to_string(),

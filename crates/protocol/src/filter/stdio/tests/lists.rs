@@ -1,6 +1,6 @@
 //! Lists that the filter asks for itself.
 
-use std::{cell::RefCell, collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, time::Duration};
 
 use mcpmon_model::{Content, FromServer, Verdict};
 use serde_json::{Value, json};
@@ -17,44 +17,47 @@ const SECOND: i64 = 1_000_000_000;
 /// A client and a server with a filter between them that asks for lists.
 struct Scene {
     filter: Filter,
-    /// The names on a list.
-    listed: RefCell<BTreeSet<String>>,
+    lists: ListedNames,
     seconds: i64,
+}
+
+/// The names on a list.
+#[derive(Default)]
+struct ListedNames(BTreeSet<String>);
+
+impl Arbiter for ListedNames {
+    fn decide(&mut self, message: &Message<'_>) -> Verdict {
+        if let Content::Server(FromServer::Listing(listing)) = &message.content {
+            let names = listing.items.iter().map(|item| item.name.clone().into_owned());
+            self.0.extend(names);
+        }
+        Verdict::Allow
+    }
+
+    fn is_listed(&mut self, tool: &str) -> bool {
+        self.0.contains(tool)
+    }
 }
 
 impl Scene {
     fn new() -> Self {
         Self {
             filter: Filter::new(LIMITS).asking_itself(BOUNDS),
-            listed: RefCell::default(),
+            lists: ListedNames::default(),
             seconds: 1000,
         }
     }
 
-    fn does(
-        &mut self,
-        act: impl FnOnce(&mut Filter, Timestamp, &mut Judge<'_>, &mut Knows<'_>, &mut Output),
-    ) -> Written {
+    fn does(&mut self, act: impl FnOnce(&mut Filter, Timestamp, &mut dyn Arbiter, &mut Output)) -> Written {
         let mut out = Output::default();
-        let listed = &self.listed;
-        let mut judge = |message: &Message<'_>| {
-            if let Content::Server(FromServer::Listing(listing)) = &message.content {
-                let names = listing.items.iter().map(|item| item.name.clone().into_owned());
-                listed.borrow_mut().extend(names);
-            }
-            Verdict::Allow
-        };
-        let mut knows = |tool: &str| listed.borrow().contains(tool);
         let now = Timestamp(self.seconds * SECOND);
-        act(&mut self.filter, now, &mut judge, &mut knows, &mut out);
+        act(&mut self.filter, now, &mut self.lists, &mut out);
         written(out)
     }
 
     fn says(&mut self, side: Side, lines: &[&str]) -> Written {
         let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
-        self.does(|filter, now, judge, knows, out| {
-            filter.push_knowing(now, side, text.as_bytes(), judge, knows, out);
-        })
+        self.does(|filter, now, arbiter, out| filter.push(now, side, text.as_bytes(), arbiter, out))
     }
 
     fn client(&mut self, line: &str) -> Written {
@@ -194,13 +197,13 @@ fn a_server_that_ends_and_one_that_is_refused_leave_nobody_waiting() {
     let mut scene = Scene::new();
     let call = call("forecast");
     scene.client(&call);
-    scene.does(|filter, _, _, _, out| filter.close(Side::Server, out));
+    scene.does(|filter, _, _, out| filter.close(Side::Server, out));
     assert_eq!(scene.later(0).to_server, lines(&[&call]));
 
     let mut scene = Scene::new();
     scene.client(&call);
     let denial = denial();
-    let told = scene.does(|filter, now, _, _, out| filter.turn_away(now, &denial, out));
+    let told = scene.does(|filter, now, _, out| filter.turn_away(now, &denial, out));
     assert!(
         told.to_client.contains(&denial.reason) && !told.to_client.contains("mcpmon/list"),
         "{told:?}"

@@ -302,7 +302,7 @@ fn requests_wait_as_long_as_they_may() {
         at(0),
         Side::Client,
         line.as_bytes(),
-        &mut |_| Verdict::Allow,
+        &mut |_: &Message<'_>| Verdict::Allow,
         &mut out,
     );
     filter.expire(at(999), &mut out);

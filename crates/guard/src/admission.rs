@@ -1,0 +1,74 @@
+//! Rules about the conversation as a whole: the server policy and the kill switch.
+
+use mcpmon_engine::{Judgement, admission};
+use mcpmon_model::{Action, Denial, Event, EventKind, Severity, Timestamp, Verdict};
+use mcpmon_policy::{Admission, Mode};
+
+use crate::{Guard, Outcome};
+
+impl Guard {
+    /// Returns whether the server may run at all, whatever its files are.
+    pub fn admit(&self, now: Timestamp, outcome: &mut Outcome) -> Verdict {
+        let policy = self.policy();
+        let server = &self.conversation.identity.server;
+        let admission = admission(policy, server);
+        let Some(denial) = admission.denial(server) else {
+            return Verdict::Allow;
+        };
+        let cause = match admission {
+            Admission::Undeclared => "only declared servers may be used",
+            Admission::Admitted | Admission::Denied => "the server policy refuses this server",
+        };
+        let cause = cause.to_owned();
+        let mut event = Event::new(now, self.conversation.layer, EventKind::ServerDenied { cause });
+        event.severity = Severity::High;
+        event.rule = Some(denial.rule.clone());
+        event.reason = Some(denial.reason.clone());
+        event.remedy.clone_from(&denial.remedy);
+        let (action, verdict) = match policy.mode {
+            Mode::Enforce => (Action::Block, Verdict::Block(denial)),
+            Mode::Observe => (Action::WouldBlock, Verdict::Allow),
+        };
+        event.action = action;
+        let judgement = Judgement {
+            verdict,
+            events: vec![event],
+            ..Judgement::default()
+        };
+        self.conclude(judgement, outcome)
+    }
+
+    /// Returns the denial of every request while a person has stopped the session or the host. The first one is recorded,
+    /// and the denial of each request names that event.
+    pub fn halted(&mut self, now: Timestamp, outcome: &mut Outcome) -> Option<Denial> {
+        let Some(mut denial) = self.monitor.halted(self.conversation.session.as_ref()) else {
+            self.halted = None;
+            return None;
+        };
+        let known = self.halted.as_ref().filter(|known| known.reason == denial.reason);
+        if let Some(known) = known {
+            return Some(known.clone());
+        }
+        let id = (self.new_event_id)(now);
+        let mut event = Event::new(
+            now,
+            self.conversation.layer,
+            EventKind::RequestJudged {
+                method: String::new(),
+                summary: "requests that waited for an answer were ended".to_owned(),
+                count: 1,
+            },
+        );
+        event.id = Some(id);
+        event.session_id.clone_from(&self.conversation.session);
+        event.server_id = Some(self.conversation.identity.server.clone());
+        event.action = Action::Block;
+        event.severity = Severity::High;
+        event.rule = Some(denial.rule.clone());
+        event.reason = Some(denial.reason.clone());
+        outcome.events.push(event);
+        denial.event = Some(id);
+        self.halted = Some(denial.clone());
+        Some(denial)
+    }
+}

@@ -1,0 +1,158 @@
+//! A guard judges one conversation: it stands between the filter that reads the conversation and the engine.
+//!
+//! A transport hands over the bytes that a side wrote, and gets bytes to write, events to record and effects to carry out.
+//! The events come first: a denial is recorded before the answer that names it is written. The guard asks its
+//! [`GuardHost`] for what pure code cannot know.
+//!
+//! Pure: no clock, file, socket, environment, task, log or randomness.
+
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod admission;
+mod fail_closed;
+mod host;
+mod stdio;
+#[cfg(test)]
+mod tests;
+
+use mcpmon_engine::{Company, Judgement, Monitor, Observation, Order, file_lookups};
+use mcpmon_model::{Conversation, Denial, Event, EventId, Incident, Message, Timestamp, Verdict};
+use mcpmon_policy::Policy;
+
+pub use self::{
+    fail_closed::FAIL_CLOSED,
+    host::{Absence, GuardHost},
+    stdio::Output,
+};
+
+/// Judges one conversation.
+#[derive(Debug)]
+pub struct Guard {
+    conversation: Conversation,
+    monitor: Monitor,
+    new_event_id: fn(Timestamp) -> EventId,
+    /// The denial of every request while a person has stopped the session or the host.
+    halted: Option<Denial>,
+}
+
+/// The results of a judgement beside its verdict. Record the events and carry out the effects before the bytes are written.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// The events to record, in order.
+    pub events: Vec<Event>,
+    /// The effects to carry out, in order.
+    pub effects: Vec<Order>,
+}
+
+impl Guard {
+    /// Creates a guard over `conversation`. An event that a denial names gets its id from `new_event_id`.
+    #[must_use]
+    pub const fn new(
+        conversation: Conversation,
+        monitor: Monitor,
+        new_event_id: fn(Timestamp) -> EventId,
+    ) -> Self {
+        Self {
+            conversation,
+            monitor,
+            new_event_id,
+            halted: None,
+        }
+    }
+
+    /// Returns the conversation.
+    #[must_use]
+    pub const fn conversation(&self) -> &Conversation {
+        &self.conversation
+    }
+
+    /// Returns the engine.
+    #[must_use]
+    pub const fn monitor(&self) -> &Monitor {
+        &self.monitor
+    }
+
+    /// Returns the engine, for changes of the policy and of shared state.
+    pub const fn monitor_mut(&mut self) -> &mut Monitor {
+        &mut self.monitor
+    }
+
+    /// Returns the policy in force.
+    #[must_use]
+    pub fn policy(&self) -> &Policy {
+        self.monitor.policy()
+    }
+
+    /// Judges a message. A call that passes every local rule is then checked beside the other calls of its session.
+    pub fn message(
+        &mut self,
+        now: Timestamp,
+        message: &Message<'_>,
+        host: &mut dyn GuardHost,
+        outcome: &mut Outcome,
+    ) -> Verdict {
+        let lookups = file_lookups(message);
+        let real_paths = match lookups.is_empty() {
+            true => Vec::new(),
+            false => host.real_paths(lookups),
+        };
+        let observation = Observation::Message(&self.conversation, message, real_paths);
+        let mut judgement = self.monitor.observe(now, observation);
+        if let Some(ask) = judgement.ask.take() {
+            let shared = host.check(now, self.monitor.policy(), ask.call());
+            let observation = Observation::Shared(&self.conversation, message, ask, shared);
+            judgement = self.monitor.observe(now, observation);
+        }
+        if self.policy().fail_closed
+            && fail_closed::is_use(&message.content)
+            && let Some(absence) = host.absence()
+        {
+            self.refuse(now, absence, &mut judgement);
+        }
+        self.conclude(judgement, outcome)
+    }
+
+    /// Judges something on the wire that is no message.
+    pub fn incident(&mut self, now: Timestamp, incident: &Incident, outcome: &mut Outcome) {
+        let judgement = self
+            .monitor
+            .observe(now, Observation::Incident(&self.conversation, incident));
+        self.conclude(judgement, outcome);
+    }
+
+    /// Tells the engine which other servers are in the session.
+    pub fn join(&mut self, now: Timestamp, company: Company<'_>, outcome: &mut Outcome) {
+        let judgement = self
+            .monitor
+            .observe(now, Observation::Joined(&self.conversation, company));
+        self.conclude(judgement, outcome);
+    }
+
+    /// Tells the engine that the conversation is over.
+    pub fn leave(&mut self, now: Timestamp, outcome: &mut Outcome) {
+        let judgement = self.monitor.observe(now, Observation::Left(&self.conversation));
+        self.conclude(judgement, outcome);
+    }
+
+    /// Tells the engine that time has passed: approvals expire.
+    pub fn tick(&mut self, now: Timestamp, outcome: &mut Outcome) {
+        let judgement = self.monitor.observe(now, Observation::Tick);
+        self.conclude(judgement, outcome);
+    }
+
+    /// Returns whether a tool is on the server's list, as it was read in this conversation and not announced as changed
+    /// since.
+    #[must_use]
+    pub fn is_listed(&self, tool: &str) -> bool {
+        self.monitor.is_listed(&self.conversation.identity, tool)
+    }
+
+    /// Adds the id of its event to a denial, and the events and effects to `outcome`.
+    pub fn conclude(&self, mut judgement: Judgement, outcome: &mut Outcome) -> Verdict {
+        judgement.name_refusal(self.new_event_id);
+        outcome.events.append(&mut judgement.events);
+        outcome.effects.append(&mut judgement.orders);
+        judgement.verdict
+    }
+}

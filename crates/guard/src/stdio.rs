@@ -1,0 +1,100 @@
+//! A conversation over a server's standard streams: bytes of one side go in, bytes for both sides and an outcome come out.
+
+use mcpmon_model::{Message, Side, Timestamp, Verdict};
+use mcpmon_protocol::filter::{
+    Arbiter,
+    stdio::{self, Filter},
+};
+
+use crate::{Guard, GuardHost, Outcome};
+
+/// The output of a guard for the bytes of one side.
+#[derive(Debug, Default)]
+pub struct Output {
+    /// The bytes to write. Its incidents have been judged and removed.
+    pub wire: stdio::Output,
+    /// The events and effects, which come before the bytes.
+    pub outcome: Outcome,
+}
+
+impl Guard {
+    /// Takes the bytes that `side` wrote, cut anywhere.
+    pub fn push(
+        &mut self,
+        now: Timestamp,
+        filter: &mut Filter,
+        side: Side,
+        bytes: &[u8],
+        host: &mut dyn GuardHost,
+        out: &mut Output,
+    ) {
+        let mut arbiter = GuardArbiter {
+            guard: self,
+            now,
+            host,
+            outcome: &mut out.outcome,
+        };
+        filter.push(now, side, bytes, &mut arbiter, &mut out.wire);
+        self.judge_incidents(now, out);
+    }
+
+    /// Handles the end of the bytes of `side`.
+    pub fn close(
+        &mut self,
+        now: Timestamp,
+        filter: &mut Filter,
+        side: Side,
+        host: &mut dyn GuardHost,
+        out: &mut Output,
+    ) {
+        filter.close(side, &mut out.wire);
+        self.resume(now, filter, host, out);
+    }
+
+    /// Answers requests that have waited for too long, and resumes the lines that waited for a list.
+    pub fn expire(
+        &mut self,
+        now: Timestamp,
+        filter: &mut Filter,
+        host: &mut dyn GuardHost,
+        out: &mut Output,
+    ) {
+        filter.expire(now, &mut out.wire);
+        self.resume(now, filter, host, out);
+    }
+
+    fn resume(&mut self, now: Timestamp, filter: &mut Filter, host: &mut dyn GuardHost, out: &mut Output) {
+        let mut arbiter = GuardArbiter {
+            guard: self,
+            now,
+            host,
+            outcome: &mut out.outcome,
+        };
+        filter.go_on(now, &mut arbiter, &mut out.wire);
+        self.judge_incidents(now, out);
+    }
+
+    fn judge_incidents(&mut self, now: Timestamp, out: &mut Output) {
+        for incident in out.wire.incidents.drain(..) {
+            self.incident(now, &incident, &mut out.outcome);
+        }
+    }
+}
+
+/// The guard in the role of the filter's arbiter, for one call of the filter.
+struct GuardArbiter<'g> {
+    guard: &'g mut Guard,
+    now: Timestamp,
+    host: &'g mut dyn GuardHost,
+    outcome: &'g mut Outcome,
+}
+
+impl Arbiter for GuardArbiter<'_> {
+    fn decide(&mut self, message: &Message<'_>) -> Verdict {
+        self.guard.message(self.now, message, self.host, self.outcome)
+    }
+
+    fn is_listed(&mut self, tool: &str) -> bool {
+        self.guard.is_listed(tool)
+    }
+}

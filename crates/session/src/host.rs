@@ -1,0 +1,117 @@
+//! The host of a session's guard: it resolves links, asks the holder of the shared state, and records.
+
+use std::{
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
+
+use mcpmon_detect::protected_paths::{Lookup, RealPath};
+use mcpmon_engine::Shared;
+use mcpmon_guard::{Absence, GuardHost};
+use mcpmon_model::{Event, EventKind, Layer, ProcessRef, Severity, SharedCall, Timestamp};
+use mcpmon_policy::Policy;
+use mcpmon_store::{Member, Recorder};
+
+use super::{files, presence::Presence, shared::SharedState};
+
+/// The time after joining in which a check of a call waits for earlier records of members that were alone
+/// until then.
+pub(super) const TOLD: Duration = Duration::from_millis(20);
+
+/// The state of a session outside of its guard.
+#[derive(Debug)]
+pub(super) struct SessionHost {
+    pub(super) member: Member,
+    pub(super) recorder: Recorder,
+    pub(super) shared: SharedState,
+    pub(super) presence: Presence,
+    /// The serving process.
+    pub(super) child: Option<Arc<ProcessRef>>,
+    pub(super) lookups: files::Lookups,
+    /// The time the session was joined.
+    pub(super) joined: Instant,
+}
+
+impl GuardHost for SessionHost {
+    fn real_paths(&mut self, lookups: Vec<Lookup>) -> Vec<RealPath> {
+        self.lookups.real(lookups)
+    }
+
+    fn check(&mut self, now: Timestamp, policy: &Policy, call: &SharedCall) -> Shared {
+        // While the holder is away, not every call waits for it.
+        if !self.presence.is_due(now) {
+            return Shared::Unreachable;
+        }
+        thread::sleep(TOLD.saturating_sub(self.joined.elapsed()));
+        match self.shared.check(policy, call) {
+            Ok(checked) => Shared::Checked(checked),
+            Err(error) => {
+                self.tell_away(now, policy, &error.to_string());
+                Shared::Unreachable
+            }
+        }
+    }
+
+    fn absence(&self) -> Option<Absence> {
+        (!self.presence.is_here()).then(|| self.shared.absence())
+    }
+}
+
+impl SessionHost {
+    /// Records once that the shared state is away. Judging goes on with the state that this process holds.
+    pub(super) fn tell_away(&mut self, now: Timestamp, policy: &Policy, cause: &str) {
+        let was_here = self.presence.is_here();
+        self.presence = Presence::Away(now);
+        if !was_here {
+            return;
+        }
+        let consequence = match policy.fail_closed {
+            true => "uses of the server are blocked until it is back (mcp.fail_closed)",
+            false => "what was known of pins, approvals and policy holds on",
+        };
+        let kind = EventKind::EnforcementDegraded {
+            component: self.shared.name().to_owned(),
+            cause: cause.to_owned(),
+        };
+        let mut event = Event::new(now, Layer::Agent, kind);
+        event.severity = Severity::High;
+        event.reason = Some(format!("{consequence}; see `mcpmon status`"));
+        self.push(event);
+    }
+
+    /// Records that the shared state is back after it was away.
+    pub(super) fn tell_back(&mut self, now: Timestamp) {
+        if self.presence.is_here() {
+            return;
+        }
+        self.presence = Presence::Here;
+        let kind = EventKind::EnforcementRestored {
+            component: self.shared.name().to_owned(),
+            cause: "it answers again".to_owned(),
+        };
+        self.push(Event::new(now, Layer::Agent, kind));
+    }
+
+    /// Records an event, with the session, server and process added.
+    pub(super) fn push(&self, event: Event) {
+        let event = self.of_member(event);
+        self.recorder.push_of(event, self.child.as_ref());
+    }
+
+    /// Records an event that the writer's thread completes with `word`.
+    pub(super) fn push_unworded(&self, event: Event, word: impl FnOnce(&mut Event) + Send + 'static) {
+        let event = self.of_member(event);
+        self.recorder.push_unworded(event, self.child.as_ref(), word);
+    }
+
+    fn of_member(&self, mut event: Event) -> Event {
+        event
+            .session_id
+            .get_or_insert_with(|| self.member.session.clone());
+        event
+            .server_id
+            .get_or_insert_with(|| self.member.identity.server.clone());
+        event
+    }
+}

@@ -1,0 +1,47 @@
+//! A conversation over a server's standard streams: the guard judges the bytes, and the outcome is recorded before anything
+//! is written.
+
+use mcpmon_guard::Output;
+use mcpmon_model::{Side, Timestamp};
+use mcpmon_protocol::filter::stdio::Filter;
+
+use super::Judge;
+
+impl Judge {
+    /// Takes the bytes that `side` wrote, cut anywhere, and puts the bytes to write into `out`. Changes of the shared state
+    /// are taken in before each line.
+    pub fn push(&mut self, now: Timestamp, filter: &mut Filter, side: Side, bytes: &[u8], out: &mut Output) {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let end = memchr::memchr(b'\n', rest).map_or(rest.len(), |position| position + 1);
+            let (line, behind) = rest.split_at(end);
+            rest = behind;
+            self.refresh(now);
+            self.guard.push(now, filter, side, line, &mut self.host, out);
+            self.carry_out(&mut out.outcome);
+        }
+    }
+
+    /// Handles the end of the bytes of `side`.
+    pub fn close_side(&mut self, now: Timestamp, filter: &mut Filter, side: Side, out: &mut Output) {
+        if filter.is_asking() {
+            self.refresh(now);
+        }
+        self.guard.close(now, filter, side, &mut self.host, out);
+        self.carry_out(&mut out.outcome);
+    }
+
+    /// Does the work of [`Self::tick`], answers requests that waited for too long, and tells the client of lists that have
+    /// changed.
+    pub fn tick_stdio(&mut self, now: Timestamp, filter: &mut Filter, out: &mut Output) {
+        if filter.is_asking() {
+            self.refresh(now);
+        }
+        self.guard.expire(now, filter, &mut self.host, out);
+        self.carry_out(&mut out.outcome);
+        self.tick(now);
+        for kind in self.take_changed_lists() {
+            filter.list_changed(kind, &mut out.wire);
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! A wrapped server while it runs: the events of its relay go to its session, and the answers go back to the relay.
+
+use mcpmon_guard::Output;
+use mcpmon_model::{Denial, ServerId, Timestamp};
+use mcpmon_protocol::filter::stdio::Filter;
+use mcpmon_session::{Ended, Judge, Launch, clock};
+use mcpmon_stdio::{Client, Relay, RelayEvent, RelayOutcome};
+use mcpmon_store::RecorderStatus;
+
+use super::{Checked, WrapError, allowed, certificates::Certificates};
+
+/// A server that runs, and the session that judges its conversation.
+pub(super) struct Wrapped {
+    pub(super) judge: Judge,
+    pub(super) launch: Launch,
+    /// Whether its start has been recorded.
+    pub(super) is_told: bool,
+    pub(super) certificates: Option<Certificates>,
+}
+
+/// The end of a wrapped conversation.
+pub(super) enum ConversationEnd {
+    /// One side ended it.
+    Closed(RelayOutcome),
+    /// The server must not run, and was killed; its client waits for answers.
+    Refused(Denial, Box<Client>),
+}
+
+impl Wrapped {
+    /// Relays until the conversation is over. No process of the server is left running then.
+    pub(super) fn relay(
+        &mut self,
+        mut relay: Relay<Checked>,
+        filter: &mut Filter,
+    ) -> Result<ConversationEnd, WrapError> {
+        let mut out = Output::default();
+        loop {
+            let event = relay.next_event()?;
+            let now = clock::now();
+            let admitted = match event {
+                RelayEvent::Received(side, bytes) => {
+                    self.judge.push(now, filter, side, bytes, &mut out);
+                    Ok(())
+                }
+                RelayEvent::Closed(side) => {
+                    self.judge.close_side(now, filter, side, &mut out);
+                    Ok(())
+                }
+                RelayEvent::Checked(found) => self.checked(now, found),
+                RelayEvent::CheckedLate(found) => {
+                    // The server has ended: a refusal is recorded, and stops nothing.
+                    let _refusal = self.checked(now, found);
+                    Ok(())
+                }
+                RelayEvent::Killed => allowed(self.judge.killed(now)),
+                RelayEvent::Tick { is_quiet } => {
+                    if is_quiet {
+                        filter.shrink();
+                    }
+                    self.judge.tick_stdio(now, filter, &mut out);
+                    self.tell_certificate(now);
+                    Ok(())
+                }
+                RelayEvent::Finished(closing) => return Ok(ConversationEnd::Closed(closing)),
+            };
+            if let Err(denial) = admitted {
+                return Ok(ConversationEnd::Refused(denial, Box::new(relay.refuse()?)));
+            }
+            relay.hold_client(filter.is_asking());
+            relay.send(&mut out.wire);
+        }
+    }
+
+    /// Ends the session, and waits until its records are stored.
+    pub(super) fn end(mut self, started: Timestamp, ended: Ended) -> (ServerId, RecorderStatus) {
+        let now = clock::now();
+        if !self.is_told {
+            // The server spoke, if at all, before its files were read. Its start can no longer be refused.
+            let _verdict = self.judge.started(now, &self.launch);
+        }
+        self.tell_certificate(now);
+        self.judge.exited(now, started, ended);
+        let server = self.judge.server().clone();
+        (server, self.judge.close(now))
+    }
+
+    /// Judges the result of the check of the server's files.
+    fn checked(&mut self, now: Timestamp, found: Checked) -> Result<(), Denial> {
+        allowed(match found {
+            Checked::Files(files) => {
+                self.is_told = true;
+                self.launch.files = *files;
+                self.judge.started(now, &self.launch)
+            }
+            Checked::ByDaemon(compared) => self.judge.compared(now, compared),
+        })
+    }
+
+    fn tell_certificate(&mut self, now: Timestamp) {
+        if let Some(event) = self.certificates.as_mut().and_then(|told| told.take(now)) {
+            self.judge.tell(event);
+        }
+    }
+}
