@@ -17,9 +17,9 @@ use nix::{
 
 use super::{
     event::RelayError,
-    guard::Guarded,
     relay::{ABANDONED, BUFFER, Chunk, WAITING, read_once},
     sink::Sink,
+    watcher::RelayProcess,
 };
 
 /// Signals that ask to end.
@@ -28,7 +28,7 @@ const ENDS: [Signal; 4] = [Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT, Sign
 /// The client's side of a conversation that has no other.
 #[derive(Debug)]
 pub struct Client {
-    guarded: Box<Guarded>,
+    process: Box<RelayProcess>,
     input: Option<OwnedFd>,
     output: Option<Sink>,
     out: Output,
@@ -48,16 +48,16 @@ impl Client {
     ///
     /// # Errors
     /// Returns an error if a descriptor cannot be duplicated.
-    pub fn of_process(guarded: Box<Guarded>) -> Result<Self, RelayError> {
+    pub fn of_process(process: Box<RelayProcess>) -> Result<Self, RelayError> {
         let input = io::stdin().as_fd().try_clone_to_owned()?;
         let output = Sink::inherited(io::stdout().as_fd().try_clone_to_owned()?)?;
-        Ok(Self::left(guarded, Some(input), Some(output)))
+        Ok(Self::left(process, Some(input), Some(output)))
     }
 
     /// Handles the remaining messages of a conversation.
-    pub(super) fn left(guarded: Box<Guarded>, input: Option<OwnedFd>, output: Option<Sink>) -> Self {
+    pub(super) fn left(process: Box<RelayProcess>, input: Option<OwnedFd>, output: Option<Sink>) -> Self {
         Self {
-            guarded,
+            process,
             input,
             output,
             out: Output::default(),
@@ -103,7 +103,7 @@ impl Client {
 
     /// Waits until there is something to do; a client that takes no answers is read no further.
     fn wait(&self, waiting: usize) -> Result<Ready, RelayError> {
-        let signals = self.guarded.family.as_fd();
+        let signals = self.process.family.as_fd();
         // With no event asked for, it stands for what is absent.
         let input = match &self.input {
             Some(input) if waiting < WAITING => PollFd::new(input.as_fd(), PollFlags::POLLIN),
@@ -115,7 +115,7 @@ impl Client {
             None => PollFd::new(signals, PollFlags::empty()),
         };
         let mut ports = [
-            PollFd::new(self.guarded.control(), PollFlags::POLLIN),
+            PollFd::new(self.process.control(), PollFlags::POLLIN),
             PollFd::new(signals, PollFlags::POLLIN),
             input,
             output,
@@ -140,16 +140,16 @@ impl Client {
     /// Takes the signals that came to this process.
     fn is_asked_to_end(&self) -> Result<bool, RelayError> {
         let mut ends = false;
-        while let Some(signal) = self.guarded.family.next_signal()? {
+        while let Some(signal) = self.process.family.next_signal()? {
             ends |= ENDS.contains(&signal);
         }
         Ok(ends)
     }
 
-    /// Takes what the guard tells; its end is one, too.
+    /// Takes what the watcher tells; its end is one, too.
     fn is_told_to_end(&self) -> Result<bool, RelayError> {
         let mut numbers = [0; 64];
-        match read(self.guarded.control(), &mut numbers) {
+        match read(self.process.control(), &mut numbers) {
             Ok(0) => Ok(true),
             Ok(count) => Ok(ENDS.iter().any(|end| {
                 let mut told = numbers[..count].iter();

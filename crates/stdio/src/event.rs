@@ -36,8 +36,8 @@ pub enum RelayOutcome {
     Ended(End),
     /// The client is gone, and the server went on; it was ended.
     Abandoned,
-    /// The guard was killed, and the server with it.
-    Unguarded,
+    /// The watcher was killed, and the server with it.
+    Unwatched,
 }
 
 /// The reason why a conversation could not continue; the server was killed.

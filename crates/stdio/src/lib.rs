@@ -12,7 +12,6 @@ mod domain;
 mod end;
 mod event;
 mod family;
-mod guard;
 mod polling;
 mod program;
 mod relay;
@@ -22,6 +21,7 @@ mod shebang;
 mod sink;
 mod sys;
 pub mod tree;
+mod watcher;
 
 pub use self::{
     check::{CheckStart, HoldUntil, Verification},
@@ -29,8 +29,8 @@ pub use self::{
     domain::{Domain, DomainError},
     end::End,
     event::{RelayError, RelayEvent, RelayOutcome},
-    guard::{Guarded, WrapperProcess, divide},
     program::{Program, ProgramError},
     relay::Relay,
     server::{Server, StartError},
+    watcher::{RelayProcess, WrapperProcess, divide},
 };

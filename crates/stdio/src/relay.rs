@@ -22,11 +22,11 @@ use super::{
     end::End,
     event::{RelayError, RelayEvent, RelayOutcome},
     family::Family,
-    guard::{GuardMessage, Guarded},
     polling::{Ports, RareEvents, Ready, WriteState},
     server::Server,
     sink::{Closed, Sink},
     sys,
+    watcher::{RelayProcess, WatcherMessage},
 };
 
 /// Bytes read at a time: what a pipe holds.
@@ -53,7 +53,7 @@ const NOISE: usize = 4096;
 
 /// A conversation of the client that started this process with a server.
 pub struct Relay<T> {
-    guarded: Box<Guarded>,
+    process: Box<RelayProcess>,
     client_in: Option<OwnedFd>,
     client_out: Option<Sink>,
     server: Pid,
@@ -125,7 +125,7 @@ impl<T: Send + 'static> Relay<T> {
     /// # Errors
     /// Returns an error if a descriptor cannot be duplicated.
     pub fn new(
-        guarded: Box<Guarded>,
+        process: Box<RelayProcess>,
         server: Server,
         verification: Option<Verification<T>>,
     ) -> Result<Self, RelayError> {
@@ -138,7 +138,7 @@ impl<T: Send + 'static> Relay<T> {
         dup2_stdin(&nothing)?;
         dup2_stdout(&nothing)?;
         Ok(Self {
-            guarded,
+            process,
             client_in: Some(client_in),
             client_out: Some(Sink::inherited(client_out)?),
             server: server.pid,
@@ -170,7 +170,7 @@ impl<T: Send + 'static> Relay<T> {
         let event = match self.proceed() {
             Ok(event) => event,
             Err(error) => {
-                self.guarded.family.kill_all()?;
+                self.process.family.kill_all()?;
                 return Err(error);
             }
         };
@@ -217,8 +217,8 @@ impl<T: Send + 'static> Relay<T> {
     /// # Errors
     /// Returns an error if the processes of the server cannot be found.
     pub fn refuse(self) -> Result<Client, RelayError> {
-        self.guarded.family.kill_all()?;
-        Ok(Client::left(self.guarded, self.client_in, self.client_out))
+        self.process.family.kill_all()?;
+        Ok(Client::left(self.process, self.client_in, self.client_out))
     }
 
     fn proceed(&mut self) -> Result<PendingEvent<T>, RelayError> {
@@ -235,8 +235,8 @@ impl<T: Send + 'static> Relay<T> {
             RelayStage::Wait => {
                 self.ready = self.wait()?;
                 self.next = RelayStage::Signals;
-                if self.ready.control && self.heed_guard()? == GuardMessage::Gone {
-                    self.next = RelayStage::Over(RelayOutcome::Unguarded);
+                if self.ready.control && self.heed_watcher()? == WatcherMessage::Gone {
+                    self.next = RelayStage::Over(RelayOutcome::Unwatched);
                 }
                 Ok(None)
             }
@@ -286,7 +286,7 @@ impl<T: Send + 'static> Relay<T> {
             RelayStage::Closing => {
                 self.next = match self.closing() {
                     Some(RelayOutcome::Ended(end)) => RelayStage::LateCheck(end),
-                    Some(closing @ (RelayOutcome::Abandoned | RelayOutcome::Unguarded)) => {
+                    Some(closing @ (RelayOutcome::Abandoned | RelayOutcome::Unwatched)) => {
                         RelayStage::Over(closing)
                     }
                     None => RelayStage::Wait,
@@ -300,8 +300,8 @@ impl<T: Send + 'static> Relay<T> {
             }
             RelayStage::Over(closing) => {
                 match closing {
-                    RelayOutcome::Ended(_) | RelayOutcome::Abandoned => self.guarded.family.end_all()?,
-                    RelayOutcome::Unguarded => self.guarded.family.kill_all()?,
+                    RelayOutcome::Ended(_) | RelayOutcome::Abandoned => self.process.family.end_all()?,
+                    RelayOutcome::Unwatched => self.process.family.kill_all()?,
                 }
                 Ok(Some(PendingEvent::Finished(closing)))
             }
@@ -321,8 +321,8 @@ impl<T: Send + 'static> Relay<T> {
         let server = to_client < WAITING && to_server < WAITING + ANSWERS;
         let (held, timeout) = (self.check.holds_back(), self.timeout());
         let ports = Ports {
-            control: self.guarded.control(),
-            signals: self.guarded.family.as_fd(),
+            control: self.process.control(),
+            signals: self.process.family.as_fd(),
             client: self.client_in.as_ref().filter(|_| client).map(OwnedFd::as_fd),
             server: self
                 .server_out
@@ -361,10 +361,10 @@ impl<T: Send + 'static> Relay<T> {
         Some(PendingEvent::Tick { is_quiet })
     }
 
-    /// Passes on the signals that came to the guard alone.
-    fn heed_guard(&mut self) -> Result<GuardMessage, RelayError> {
-        let told = self.guarded.listen(self.started.elapsed())?;
-        if let (GuardMessage::Signals(signals), None) = (&told, self.ended) {
+    /// Passes on the signals that came to the watcher alone.
+    fn heed_watcher(&mut self) -> Result<WatcherMessage, RelayError> {
+        let told = self.process.listen(self.started.elapsed())?;
+        if let (WatcherMessage::Signals(signals), None) = (&told, self.ended) {
             for signal in signals {
                 // Its number is its own until its end is taken note of.
                 let _gone = kill(self.server, *signal);
@@ -375,7 +375,7 @@ impl<T: Send + 'static> Relay<T> {
 
     /// Takes signals and ended processes, and returns whether the server was killed.
     fn heed_signals(&mut self) -> Result<bool, RelayError> {
-        self.guarded.take_signals(self.started.elapsed())?;
+        self.process.take_signals(self.started.elapsed())?;
         let reaped = Family::reap();
         let own = reaped.ended.into_iter().find(|(pid, _)| *pid == self.server);
         let Some((_, end)) = own else {
@@ -468,14 +468,14 @@ impl<T: Send + 'static> Relay<T> {
         }
     }
 
-    /// Waits for the look at the files of a server that has ended, unless the guard has something to tell.
+    /// Waits for the look at the files of a server that has ended, unless the watcher has something to tell.
     fn conclude_check(&mut self) -> Result<Option<T>, RelayError> {
         let Some(done) = self.check.done() else {
             return Ok(None);
         };
         let mut ports = [
             PollFd::new(done, PollFlags::POLLIN),
-            PollFd::new(self.guarded.control(), PollFlags::POLLIN),
+            PollFd::new(self.process.control(), PollFlags::POLLIN),
         ];
         let patience = PollTimeout::try_from(MAX_LATE_CHECK).unwrap_or(PollTimeout::MAX);
         match poll(&mut ports, patience) {

@@ -18,8 +18,8 @@ pub(super) const PASSED_ON: [Signal; 9] = [
     Signal::SIGTSTP,
 ];
 
-/// For how long a signal to this process may be the same one that the guard tells of. The kernel reaches every
-/// member of a group before the guard can tell; the rest is scheduling.
+/// For how long a signal to this process may be the same one that the watcher tells of. The kernel reaches every
+/// member of a group before the watcher can tell; the rest is scheduling.
 const SAME: Duration = Duration::from_secs(1);
 
 /// The signals that came to the relaying process itself, and their times since some start.
@@ -36,8 +36,8 @@ impl Routing {
         }
     }
 
-    /// The signal came to the guard. Whether it is to be passed on.
-    pub(super) fn came_to_guard(&mut self, now: Duration, signal: Signal) -> bool {
+    /// The signal came to the watcher. Whether it is to be passed on.
+    pub(super) fn came_to_watcher(&mut self, now: Duration, signal: Signal) -> bool {
         let Some(seen) = self.seen_mut(signal) else {
             return false;
         };
@@ -62,14 +62,14 @@ mod tests {
     fn what_came_to_the_group_is_not_passed_on() {
         let mut routing = Routing::default();
         assert!(
-            routing.came_to_guard(at(0), Signal::SIGTERM),
-            "to the guard alone"
+            routing.came_to_watcher(at(0), Signal::SIGTERM),
+            "to the watcher alone"
         );
         routing.came_here(at(10), Signal::SIGTERM);
-        assert!(!routing.came_to_guard(at(11), Signal::SIGTERM), "to the group");
+        assert!(!routing.came_to_watcher(at(11), Signal::SIGTERM), "to the group");
         assert!(
-            routing.came_to_guard(at(12), Signal::SIGTERM),
-            "and once more to the guard"
+            routing.came_to_watcher(at(12), Signal::SIGTERM),
+            "and once more to the watcher"
         );
     }
 
@@ -77,10 +77,10 @@ mod tests {
     fn signals_and_times_are_told_apart() {
         let mut routing = Routing::default();
         routing.came_here(at(0), Signal::SIGTERM);
-        assert!(routing.came_to_guard(at(1), Signal::SIGINT), "another signal");
-        assert!(routing.came_to_guard(at(1_002), Signal::SIGTERM), "long after");
+        assert!(routing.came_to_watcher(at(1), Signal::SIGINT), "another signal");
+        assert!(routing.came_to_watcher(at(1_002), Signal::SIGTERM), "long after");
         assert!(
-            !routing.came_to_guard(at(2_000), Signal::SIGSEGV),
+            !routing.came_to_watcher(at(2_000), Signal::SIGSEGV),
             "not one that is passed on"
         );
     }

@@ -35,7 +35,7 @@ use mcpmon_protocol::{
 };
 use mcpmon_session::{Compared, Ended, Judge, clock};
 use mcpmon_stdio::{
-    CheckStart, End, Guarded, HoldUntil, Program, ProgramError, Relay, RelayError, RelayOutcome, Server,
+    CheckStart, End, HoldUntil, Program, ProgramError, Relay, RelayError, RelayOutcome, RelayProcess, Server,
     StartError, Verification, WrapperProcess,
 };
 use nix::sys::prctl;
@@ -117,7 +117,7 @@ pub enum WrapError {
     Relay(#[from] RelayError),
     /// No process or descriptor for the wrapper's own use.
     #[error("cannot start the wrapper")]
-    Guard(#[source] io::Error),
+    Setup(#[source] io::Error),
     /// The program of a server that is wrapped already does not start.
     #[error("cannot execute {program:?}")]
     Execute {
@@ -151,18 +151,22 @@ pub fn run(options: Options) -> Result<ExitCode, WrapError> {
         let policy = own_policy(&options).1;
         return Err(remote::become_wrapped(options, &policy));
     }
-    match mcpmon_stdio::divide().map_err(WrapError::Guard)? {
-        WrapperProcess::Guard(end) => Ok(end.repeat()),
-        WrapperProcess::Relay(guarded) => relay(options, &ancestors, guarded),
+    match mcpmon_stdio::divide().map_err(WrapError::Setup)? {
+        WrapperProcess::Watcher(end) => Ok(end.repeat()),
+        WrapperProcess::Relay(process) => relay(options, &ancestors, process),
     }
 }
 
-fn relay(options: Options, ancestors: &[Ancestor], guarded: Box<Guarded>) -> Result<ExitCode, WrapError> {
+fn relay(
+    options: Options,
+    ancestors: &[Ancestor],
+    process: Box<RelayProcess>,
+) -> Result<ExitCode, WrapError> {
     // Nobody else who runs as this user looks into it or takes it over.
-    prctl::set_dumpable(false).map_err(|errno| WrapError::Guard(errno.into()))?;
+    prctl::set_dumpable(false).map_err(|errno| WrapError::Setup(errno.into()))?;
     let mut judge = Judge::prepare(clock::now(), judged(&options, ancestors)?)?;
     let started = clock::now();
-    let running = start(&options, &mut judge, &guarded);
+    let running = start(&options, &mut judge, &process);
     // While the server starts. Where it does not, that is recorded all the same.
     judge.join(clock::now())?;
     let Running {
@@ -173,7 +177,7 @@ fn relay(options: Options, ancestors: &[Ancestor], guarded: Box<Guarded>) -> Res
         unconfined,
     } = match running {
         Ok(running) => running,
-        Err(error) => return Err(refused::instead(error, guarded, judge)),
+        Err(error) => return Err(refused::instead(error, process, judge)),
     };
     judge.serves(clock::now(), launch.process.clone());
     if let Some(comparison) = judge.comparison() {
@@ -202,7 +206,7 @@ fn relay(options: Options, ancestors: &[Ancestor], guarded: Box<Guarded>) -> Res
         is_told,
         certificates,
     };
-    let relay = Relay::new(guarded, running, verification);
+    let relay = Relay::new(process, running, verification);
     let conversation_end = relay
         .map_err(WrapError::from)
         .and_then(|relay| wrapped.relay(relay, &mut filter));
@@ -216,7 +220,7 @@ fn relay(options: Options, ancestors: &[Ancestor], guarded: Box<Guarded>) -> Res
     }
     match conversation_end? {
         ConversationEnd::Closed(RelayOutcome::Ended(end)) => Ok(end.repeat()),
-        ConversationEnd::Closed(RelayOutcome::Abandoned | RelayOutcome::Unguarded) => Ok(ExitCode::SUCCESS),
+        ConversationEnd::Closed(RelayOutcome::Abandoned | RelayOutcome::Unwatched) => Ok(ExitCode::SUCCESS),
         ConversationEnd::Refused(denial, client) => {
             refused::turn_away(*client, filter, &server, &denial);
             Err(WrapError::Denied { server, denial })
@@ -254,7 +258,7 @@ struct Running {
 }
 
 /// Starts the server, if it may run.
-fn start(options: &Options, judge: &mut Judge, guarded: &Guarded) -> Result<Running, WrapError> {
+fn start(options: &Options, judge: &mut Judge, process: &RelayProcess) -> Result<Running, WrapError> {
     let server = judge.server().clone();
     let refused = |denial| WrapError::Denied {
         server: server.clone(),
@@ -262,7 +266,7 @@ fn start(options: &Options, judge: &mut Judge, guarded: &Guarded) -> Result<Runn
     };
     allowed(judge.admit(clock::now())).map_err(refused)?;
     if let Some(remote) = &options.remote {
-        return stand_in(options, remote, judge.policy(), guarded);
+        return stand_in(options, remote, judge.policy(), process);
     }
     let environment = environment::passed(judge.policy(), &server);
     let search_path = environment::variable(&environment, "PATH");
@@ -272,7 +276,7 @@ fn start(options: &Options, judge: &mut Judge, guarded: &Guarded) -> Result<Runn
     launch.environment = variable_names(names);
     let hasher = Arc::new(Mutex::new(hasher(options.store.as_deref())));
     let compares_first = judge.compares_first();
-    let begun = files::begun(&program, &environment).map_err(WrapError::Guard)?;
+    let begun = files::begun(&program, &environment).map_err(WrapError::Setup)?;
     if compares_first {
         let verdict = match &begun {
             Begun::Server(planned) => {
@@ -288,7 +292,7 @@ fn start(options: &Options, judge: &mut Judge, guarded: &Guarded) -> Result<Runn
     }
     judge.starts(clock::now(), &program.file, &environment, &PLACE_VARIABLES);
     let (domain, missing) = isolation::domain(judge.policy(), &server, &program.path);
-    let mut running = Server::start(program, environment, guarded.mask(), domain)?;
+    let mut running = Server::start(program, environment, process.mask(), domain)?;
     let unconfined = match (missing, running.unconfined.take()) {
         (Some(error), _) => Some(isolation::lost(&server, &error)),
         (None, Some(error)) => Some(isolation::lost(&server, &error)),
@@ -328,14 +332,14 @@ fn stand_in(
     options: &Options,
     remote: &Remote,
     policy: &Policy,
-    guarded: &Guarded,
+    process: &RelayProcess,
 ) -> Result<Running, WrapError> {
     let found = remote.destination(policy)?;
-    let stand = Stand::of(remote, &found, policy.limits.max_line).map_err(WrapError::Guard)?;
+    let stand = Stand::of(remote, &found, policy.limits.max_line).map_err(WrapError::Setup)?;
     let mut launch = files::launch(options, stand.program.path.clone());
     // What is started is the server, for whoever reads of it.
     (launch.command, launch.arguments) = (found.name, Vec::new());
-    let running = Server::start(stand.program, stand.environment, guarded.mask(), None)?;
+    let running = Server::start(stand.program, stand.environment, process.mask(), None)?;
     drop(stand.told);
     launch.process.pid = running.pid();
     Ok(Running {
@@ -429,7 +433,7 @@ fn ended(conversation_end: Option<&ConversationEnd>) -> Ended {
             Ended::Killed(*signal as i32)
         }
         Some(
-            ConversationEnd::Closed(RelayOutcome::Abandoned | RelayOutcome::Unguarded)
+            ConversationEnd::Closed(RelayOutcome::Abandoned | RelayOutcome::Unwatched)
             | ConversationEnd::Refused(..),
         )
         | None => Ended::Unseen,

@@ -31,21 +31,21 @@ pub(super) fn is_wrapped(ancestors: &[Ancestor]) -> bool {
     let is_input =
         |process: &str| fs::read_link(format!("{process}/fd/0")).is_ok_and(|source| source == input);
     let runs_ours = |process: &str| program(process).is_ok_and(|program| program == own);
-    let is_guard = |process: &str, relay: &str| {
+    let is_watcher = |process: &str, relay: &str| {
         runs_ours(process) && !is_input(process) && is_other_half(process, relay)
     };
     // The domain that a wrapper starts a server in hides it with all that is above it, and begins where it does.
     let is_hidden = |process: &String| program(process).is_err_and(|error| is_denied(&error));
-    let is_outside = |guard: &str, relay: &str, above: &[String]| {
-        is_wrap(guard) && is_other_half(guard, relay) && above.iter().all(is_hidden)
+    let is_outside = |watcher: &str, relay: &str, above: &[String]| {
+        is_wrap(watcher) && is_other_half(watcher, relay) && above.iter().all(is_hidden)
     };
     (1..chain.len()).any(|position| {
         let relays = match program(&chain[position]) {
             Ok(program) => program == own && !is_input(&chain[position]),
-            // A wrapper that relays lets nobody but root look into it, as others may too. Its guard is above it.
-            Err(error) if is_denied(&error) => chain.get(position + 1).is_some_and(|guard| {
+            // A wrapper that relays lets nobody but root look into it, as others may too. Its watcher is above it.
+            Err(error) if is_denied(&error) => chain.get(position + 1).is_some_and(|watcher| {
                 let relay = &chain[position];
-                is_guard(guard, relay) || is_outside(guard, relay, &chain[position..])
+                is_watcher(watcher, relay) || is_outside(watcher, relay, &chain[position..])
             }),
             Err(_) => false,
         };

@@ -3,16 +3,16 @@
 use mcpmon_model::{Denial, ServerId};
 use mcpmon_protocol::filter::stdio::Filter;
 use mcpmon_session::Judge;
-use mcpmon_stdio::{Client, Guarded};
+use mcpmon_stdio::{Client, RelayProcess};
 
 use super::{WrapError, clock, limits};
 
 /// Answers the client of a server that was not started, where that was refused. Gives back why.
-pub(super) fn instead(error: WrapError, guarded: Box<Guarded>, judge: Judge) -> WrapError {
+pub(super) fn instead(error: WrapError, process: Box<RelayProcess>, judge: Judge) -> WrapError {
     let filter = Filter::new(limits(judge.policy().limits));
     judge.close(clock::now());
     if let WrapError::Denied { server, denial } = &error {
-        match Client::of_process(guarded) {
+        match Client::of_process(process) {
             Ok(client) => turn_away(client, filter, server, denial),
             Err(error) => tracing::warn!(%error, "the client is not answered"),
         }

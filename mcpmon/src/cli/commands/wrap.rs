@@ -95,7 +95,7 @@ fn explain(error: WrapError) -> CliError {
         WrapError::Program(_)
         | WrapError::Start(_)
         | WrapError::Relay(_)
-        | WrapError::Guard(_)
+        | WrapError::Setup(_)
         | WrapError::Execute { .. } => (ErrorKind::Environment, None),
     };
     let told = CliError::new(kind, error);

@@ -75,8 +75,8 @@ fn a_client_that_reads_slowly_holds_up_its_server_and_fills_no_memory() -> Resul
     let script = format!("yes '{}' | head -n {lines}", notification(1000));
     let mut wrapped = home.start(&["sh", "-c", &script])?;
     assert_eq!(wrapped.line()?, notification(1000));
-    let guard = wrapped.pid().as_raw().cast_unsigned();
-    let relay = *children(guard)?.first().context("a process that relays")?;
+    let watcher = wrapped.pid().as_raw().cast_unsigned();
+    let relay = *children(watcher)?.first().context("a process that relays")?;
     let memory = || resident_memory(relay);
     // Nothing is read meanwhile: what the server says waits, and what the start took is given back.
     wait::until("a relay that has settled", || {

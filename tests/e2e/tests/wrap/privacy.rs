@@ -64,8 +64,8 @@ fn a_wrapper_belongs_to_nobody_while_it_relays() -> Result<()> {
     let mut wrapped = wrap(&home, &program, &["cat"])?;
     wrapped.send(NOTICE)?;
     assert_eq!(wrapped.line()?, NOTICE);
-    let guard = wrapped.pid().as_raw().cast_unsigned();
-    let relay = *children(guard)?.first().context("a process that relays")?;
+    let watcher = wrapped.pid().as_raw().cast_unsigned();
+    let relay = *children(watcher)?.first().context("a process that relays")?;
     let server = *children(relay)?.first().context("a server")?;
     // The owner of these files is who may trace the process; 0 where nobody but root may.
     let owner = |pid: u32| fs::metadata(format!("/proc/{pid}/mem")).map(|file| file.uid());

@@ -30,27 +30,27 @@ const SETTLED: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub enum WrapperProcess {
     /// The one the client knows; the other has ended like this.
-    Guard(End),
+    Watcher(End),
     /// The one that relays.
-    Relay(Box<Guarded>),
+    Relay(Box<RelayProcess>),
 }
 
-/// The relaying process's view of its guard and of its own children.
+/// The relaying process's view of its watcher and of its own children.
 #[derive(Debug)]
-pub struct Guarded {
-    /// Numbers of signals that came to the guard; its end when the guard ends.
+pub struct RelayProcess {
+    /// Numbers of signals that came to the watcher; its end when the watcher ends.
     control: OwnedFd,
     pub(super) family: Family,
     mask: SigSet,
     routing: Routing,
 }
 
-/// A message from the guard.
+/// A message from the watcher.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum GuardMessage {
+pub(super) enum WatcherMessage {
     /// Signals to pass on.
     Signals(Vec<Signal>),
-    /// The guard has ended.
+    /// The watcher has ended.
     Gone,
 }
 
@@ -64,12 +64,12 @@ pub fn divide() -> io::Result<WrapperProcess> {
     match sys::divide()? {
         ForkResult::Parent { child } => {
             drop(control);
-            watch(child, &tell).map(WrapperProcess::Guard)
+            watch(child, &tell).map(WrapperProcess::Watcher)
         }
         ForkResult::Child => {
             drop(tell);
             sys::share_arenas();
-            Ok(WrapperProcess::Relay(Box::new(Guarded {
+            Ok(WrapperProcess::Relay(Box::new(RelayProcess {
                 control,
                 family: Family::adopt()?,
                 mask,
@@ -130,33 +130,33 @@ fn pass_on(tell: &OwnedFd, signal: Signal) {
     }
 }
 
-impl Guarded {
+impl RelayProcess {
     /// Signals that were blocked before, and are to be in the server.
     #[must_use]
     pub const fn mask(&self) -> SigSet {
         self.mask
     }
 
-    /// Returns the descriptor on which the guard sends messages.
+    /// Returns the descriptor on which the watcher sends messages.
     pub(super) fn control(&self) -> std::os::fd::BorrowedFd<'_> {
         self.control.as_fd()
     }
 
-    /// Reads a message of the guard; `now` is the time since some start.
-    pub(super) fn listen(&mut self, now: Duration) -> io::Result<GuardMessage> {
-        // Before anything the guard tells: what came to the group came here first.
+    /// Reads a message of the watcher; `now` is the time since some start.
+    pub(super) fn listen(&mut self, now: Duration) -> io::Result<WatcherMessage> {
+        // Before anything the watcher tells: what came to the group came here first.
         self.take_signals(now)?;
         let mut signals = Vec::new();
         let mut numbers = [0; 64];
         loop {
             match read(&self.control, &mut numbers) {
-                Ok(0) => return Ok(GuardMessage::Gone),
+                Ok(0) => return Ok(WatcherMessage::Gone),
                 Ok(count) => {
                     let told = numbers[..count].iter().copied().map(i32::from);
                     let known = told.filter_map(|number| Signal::try_from(number).ok());
-                    signals.extend(known.filter(|signal| self.routing.came_to_guard(now, *signal)));
+                    signals.extend(known.filter(|signal| self.routing.came_to_watcher(now, *signal)));
                 }
-                Err(Errno::EAGAIN) => return Ok(GuardMessage::Signals(signals)),
+                Err(Errno::EAGAIN) => return Ok(WatcherMessage::Signals(signals)),
                 Err(Errno::EINTR) => {}
                 Err(errno) => return Err(errno.into()),
             }
