@@ -38,9 +38,20 @@ impl Guard {
         self.conclude(judgement, outcome)
     }
 
-    /// Returns the denial of every request while a person has stopped the session or the host. The first one is recorded,
-    /// and the denial of each request names that event.
+    /// Judges whether the server may be used, and blocks every message of the client until it may.
+    pub fn admit_messages(&mut self, now: Timestamp, outcome: &mut Outcome) {
+        self.barred = match self.admit(now, outcome) {
+            Verdict::Block(denial) => Some(denial),
+            Verdict::Allow | Verdict::Hide(_) | Verdict::StripInstructions | Verdict::Redact(_) => None,
+        };
+    }
+
+    /// Returns the denial of every request while the server may not be used, or a person has stopped the session or the
+    /// host. The first one for a stop is recorded, and the denial of each request names that event.
     pub fn halted(&mut self, now: Timestamp, outcome: &mut Outcome) -> Option<Denial> {
+        if let Some(denial) = &self.barred {
+            return Some(denial.clone());
+        }
         let Some(mut denial) = self.monitor.halted(self.conversation.session.as_ref()) else {
             self.halted = None;
             return None;

@@ -2,7 +2,7 @@
 
 use mcpmon_detect::protected_paths::{Lookup, RealPath};
 use mcpmon_engine::Shared;
-use mcpmon_model::{SharedCall, Timestamp};
+use mcpmon_model::{DefinitionRecord, SharedCall, Timestamp};
 use mcpmon_policy::Policy;
 
 /// The reason why the shared state of a session is not available.
@@ -24,4 +24,10 @@ pub trait GuardHost {
 
     /// Returns the reason why the shared state is not available; `None` while it is.
     fn absence(&self) -> Option<Absence>;
+
+    /// Returns the definitions of the server as other conversations have recorded them, before an offer is compared with
+    /// them; `None` if they are as they were. Nobody else may compare an offer of a server until the outcome is recorded.
+    fn definitions(&mut self) -> Option<Vec<DefinitionRecord>> {
+        None
+    }
 }

@@ -10,19 +10,24 @@
 #![warn(missing_docs)]
 
 mod admission;
+mod arbiter;
 mod fail_closed;
 mod host;
+mod http;
 mod stdio;
 #[cfg(test)]
 mod tests;
 
 use mcpmon_engine::{Company, Judgement, Monitor, Observation, Order, file_lookups};
-use mcpmon_model::{Conversation, Denial, Event, EventId, Incident, Message, Timestamp, Verdict};
+use mcpmon_model::{
+    Content, Conversation, Denial, Event, EventId, FromServer, Incident, Message, Timestamp, Verdict,
+};
 use mcpmon_policy::Policy;
 
 pub use self::{
     fail_closed::FAIL_CLOSED,
     host::{Absence, GuardHost},
+    http::HttpGuard,
     stdio::Output,
 };
 
@@ -34,6 +39,9 @@ pub struct Guard {
     new_event_id: fn(Timestamp) -> EventId,
     /// The denial of every request while a person has stopped the session or the host.
     halted: Option<Denial>,
+    /// The denial of every message of the client while the server may not be used.
+    barred: Option<Denial>,
+    server_messages: u64,
 }
 
 /// The results of a judgement beside its verdict. Record the events and carry out the effects before the bytes are written.
@@ -58,6 +66,8 @@ impl Guard {
             monitor,
             new_event_id,
             halted: None,
+            barred: None,
+            server_messages: 0,
         }
     }
 
@@ -92,6 +102,16 @@ impl Guard {
         host: &mut dyn GuardHost,
         outcome: &mut Outcome,
     ) -> Verdict {
+        match &message.content {
+            Content::Client(_) => {}
+            Content::Server(said) => {
+                self.server_messages += 1;
+                let is_offer = matches!(said, FromServer::Listing(_) | FromServer::Introduction(_));
+                if is_offer && let Some(definitions) = host.definitions() {
+                    self.monitor.load_definitions(now, definitions);
+                }
+            }
+        }
         let lookups = file_lookups(message);
         let real_paths = match lookups.is_empty() {
             true => Vec::new(),
@@ -110,7 +130,11 @@ impl Guard {
         {
             self.refuse(now, absence, &mut judgement);
         }
-        self.conclude(judgement, outcome)
+        let verdict = self.conclude(judgement, outcome);
+        match (&message.content, &verdict, &self.barred) {
+            (_, Verdict::Block(_), _) | (Content::Server(_), ..) | (.., None) => verdict,
+            (Content::Client(_), _, Some(denial)) => Verdict::Block(denial.clone()),
+        }
     }
 
     /// Judges something on the wire that is no message.
@@ -142,10 +166,16 @@ impl Guard {
     }
 
     /// Returns whether a tool is on the server's list, as it was read in this conversation and not announced as changed
-    /// since.
+    /// since. Every tool is, while the server may not be used: nobody asks for its list.
     #[must_use]
     pub fn is_listed(&self, tool: &str) -> bool {
-        self.monitor.is_listed(&self.conversation.identity, tool)
+        self.barred.is_some() || self.monitor.is_listed(&self.conversation.identity, tool)
+    }
+
+    /// Returns the number of messages of the server so far.
+    #[must_use]
+    pub const fn server_messages(&self) -> u64 {
+        self.server_messages
     }
 
     /// Adds the id of its event to a denial, and the events and effects to `outcome`.

@@ -1,12 +1,9 @@
 //! A conversation over a server's standard streams: bytes of one side go in, bytes for both sides and an outcome come out.
 
-use mcpmon_model::{Message, Side, Timestamp, Verdict};
-use mcpmon_protocol::filter::{
-    Arbiter,
-    stdio::{self, Filter},
-};
+use mcpmon_model::{Side, Timestamp};
+use mcpmon_protocol::filter::stdio::{self, Filter};
 
-use crate::{Guard, GuardHost, Outcome};
+use crate::{Guard, GuardHost, Outcome, arbiter::GuardArbiter};
 
 /// The output of a guard for the bytes of one side.
 #[derive(Debug, Default)]
@@ -78,23 +75,5 @@ impl Guard {
         for incident in out.wire.incidents.drain(..) {
             self.incident(now, &incident, &mut out.outcome);
         }
-    }
-}
-
-/// The guard in the role of the filter's arbiter, for one call of the filter.
-struct GuardArbiter<'g> {
-    guard: &'g mut Guard,
-    now: Timestamp,
-    host: &'g mut dyn GuardHost,
-    outcome: &'g mut Outcome,
-}
-
-impl Arbiter for GuardArbiter<'_> {
-    fn decide(&mut self, message: &Message<'_>) -> Verdict {
-        self.guard.message(self.now, message, self.host, self.outcome)
-    }
-
-    fn is_listed(&mut self, tool: &str) -> bool {
-        self.guard.is_listed(tool)
     }
 }

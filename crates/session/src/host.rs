@@ -13,7 +13,7 @@ use mcpmon_model::{Event, EventKind, Layer, ProcessRef, Severity, SharedCall, Ti
 use mcpmon_policy::Policy;
 use mcpmon_store::{Member, Recorder};
 
-use super::{files, presence::Presence, shared::SharedState};
+use super::{files, hosted::FLUSH, presence::Presence, shared::SharedState};
 
 /// The time after joining in which a check of a call waits for earlier records of members that were alone
 /// until then.
@@ -59,6 +59,14 @@ impl GuardHost for SessionHost {
 }
 
 impl SessionHost {
+    /// Waits until what the sessions of this process recorded is where they find it: what another one of the same server
+    /// pinned a moment ago is no first sight to this one.
+    pub(super) fn settle(&self) {
+        if let Err(unsettled) = self.recorder.flush(FLUSH) {
+            tracing::warn!(%unsettled, "what a server offers may be compared with an older definition");
+        }
+    }
+
     /// Records once that the shared state is away. Judging goes on with the state that this process holds.
     pub(super) fn tell_away(&mut self, now: Timestamp, policy: &Policy, cause: &str) {
         let was_here = self.presence.is_here();

@@ -16,7 +16,7 @@ use super::{
 };
 
 /// The time the recorder may take to write that a member left before a joining member gets the list.
-const FLUSH: Duration = Duration::from_secs(1);
+pub(super) const FLUSH: Duration = Duration::from_secs(1);
 
 /// The daemon's services for sessions in its own process.
 pub trait Host: fmt::Debug + Send + Sync {
@@ -160,14 +160,6 @@ impl Judge {
         }
     }
 
-    /// Waits until what the judges of this process recorded is where they find it: what another one of the same server
-    /// pinned a moment ago is no first sight to this one.
-    pub fn settle(&self) {
-        if let Err(unsettled) = self.host.recorder.flush(FLUSH) {
-            tracing::warn!(%unsettled, "what a server offers may be compared with an older definition");
-        }
-    }
-
     /// Returns whether to judge the next message may take a moment: something changed that is looked up
     /// first, or others have a word in it.
     #[must_use]
@@ -179,7 +171,7 @@ impl Judge {
     /// Returns whether a tool is on the server's list, as that was read in this conversation and not called
     /// changed since.
     #[must_use]
-    pub fn knows(&self, tool: &str) -> bool {
+    pub fn is_listed(&self, tool: &str) -> bool {
         self.guard.is_listed(tool)
     }
 

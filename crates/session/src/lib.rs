@@ -11,6 +11,7 @@ mod comparison;
 pub mod files;
 mod host;
 pub mod hosted;
+mod http;
 mod kept;
 mod launch;
 mod link;
@@ -55,6 +56,7 @@ use mcpmon_store::{
 pub use self::{
     comparison::{Compared, Comparison},
     hosted::{Hosting, recorder},
+    http::OfferQueue,
     launch::{Ended, Launch},
     note::note,
     policies::Policies,

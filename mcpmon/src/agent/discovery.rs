@@ -8,11 +8,11 @@ use mcpmon_engine::admission;
 use mcpmon_http::{
     Peer,
     client::{ClientError, Fault, Turn, list},
-    mcp::{AskedServer, NoAnswer, ServerJudge, Servers},
+    mcp::{AskedServer, NoAnswer, ServerGuard, Servers},
 };
-use mcpmon_model::{Message, ServerId, Side, Timestamp};
+use mcpmon_model::{ServerId, Timestamp};
 use mcpmon_policy::{Mode, Policy};
-use mcpmon_protocol::filter::stdio::{Filter, Output};
+use mcpmon_protocol::filter::mcp_http::{Head, Output, Post, Posted, Response, ServerKnowledge, Session};
 use mcpmon_session::clock;
 use tokio::{
     runtime::{self, Runtime},
@@ -124,42 +124,45 @@ async fn ask(servers: &dyn Servers, policy: &Policy, id: &ServerId) {
         peer: Peer::at_socket(Some(nix::unistd::getuid().as_raw()), None),
         agent: Some(AGENT.into()),
     };
-    let judge = match servers.conversation(asked) {
-        Ok(judge) => judge,
+    let guard = match servers.conversation(asked) {
+        Ok(guard) => guard,
         Err(error) => return tracing::warn!(server = %id, %error, "what a server offers is not registered"),
     };
     let Destination { way, .. } = destination;
     match list(destination.asking(Vec::new(), policy.limits.max_line), way).await {
-        Ok(offer) => block_in_place(|| tell(offer.turns, &*judge, policy)),
+        Ok(offer) => block_in_place(|| tell(offer.turns, &*guard, policy)),
         Err(ClientError { url, fault }) if fault.is_login() => {
             // Its lists are read with the first request of a client that has one.
             tracing::info!(server = %id, url, "a server needs a login: it is listed when a client asks it");
         }
-        Err(ClientError { fault, .. }) => judge.failed(clock::now(), &unanswered(fault)),
+        Err(ClientError { fault, .. }) => guard.failed(clock::now(), &unanswered(fault)),
     }
 }
 
-/// Lets a judge hear what was said, as if a client had asked. What it makes of the answers nobody sees.
+/// Has a guard judge what was said, as if a client had asked. What it makes of the answers nobody sees.
 ///
 /// All is said before any of it is judged: a client may have heard something newer by then. So every answer is of the
 /// time when it was asked for.
-fn tell(turns: Vec<Turn>, judge: &dyn ServerJudge, policy: &Policy) {
-    let mut filter = Filter::new(wrap::limits(policy.limits));
+fn tell(turns: Vec<Turn>, guard: &dyn ServerGuard, policy: &Policy) {
+    let limits = wrap::limits(policy.limits);
+    let mut session = Session::new(limits, ServerKnowledge::default());
     for turn in turns {
         let now = before(clock::now(), turn.asked.elapsed());
-        let said = [
-            (Side::Client, turn.request.into_bytes()),
-            (Side::Server, turn.answer),
-        ];
-        for (side, mut line) in said {
-            line.push(b'\n');
-            let mut out = Output::default();
-            let mut judged = |message: &Message<'_>| judge.message(now, message);
-            filter.push(now, side, &line, &mut judged, &mut out);
-            for incident in &out.incidents {
-                judge.incident(now, incident);
-            }
-        }
+        let headers = turn.headers();
+        let fields = headers.iter();
+        let post = Post {
+            head: &Head::of(fields.map(|(name, value)| (name.as_str(), value.as_bytes()))),
+            body: turn.request.as_bytes(),
+            needs_lists: false,
+        };
+        let mut out = Output::default();
+        let Ok(Posted::Forward(forward)) = guard.post(now, &mut session, &post, &mut out) else {
+            continue;
+        };
+        let mut response = Response::to_post(limits, 200, Some("application/json"), forward.waiting);
+        // A response that is no stream is read at its end, whatever is said of it until then.
+        let _flow = guard.push(now, &mut session, &mut response, &turn.answer, &mut out);
+        guard.end(now, &mut session, &mut response, &mut out);
     }
 }
 
@@ -197,7 +200,8 @@ fn unanswered(fault: Fault) -> NoAnswer {
 mod tests {
     use std::{collections::BTreeSet, sync::Mutex, time::Instant};
 
-    use mcpmon_model::{Content, Denial, FromServer, Incident, ListKind, Verdict};
+    use mcpmon_model::{Content, Denial, FromServer, Incident, ListKind, Message, Verdict};
+    use mcpmon_protocol::filter::mcp_http::{self, Ended, Flow, Unlisted};
 
     use super::*;
 
@@ -208,10 +212,8 @@ mod tests {
         fn note(&self, said: String) {
             self.0.lock().unwrap().push(said);
         }
-    }
 
-    impl ServerJudge for Ears {
-        fn message(&self, _: Timestamp, message: &Message<'_>) -> Verdict {
+        fn hear(&self, message: &Message<'_>) -> Verdict {
             self.note(match &message.content {
                 Content::Client(_) => "asked".to_owned(),
                 Content::Server(FromServer::Introduction(introduction)) => {
@@ -226,6 +228,56 @@ mod tests {
             });
             Verdict::Allow
         }
+    }
+
+    impl ServerGuard for Ears {
+        fn post(
+            &self,
+            now: Timestamp,
+            session: &mut Session,
+            post: &Post<'_>,
+            out: &mut Output,
+        ) -> Result<Posted, Unlisted> {
+            session.post_listed(now, post, &mut |message: &Message<'_>| self.hear(message), out)
+        }
+
+        fn push(
+            &self,
+            now: Timestamp,
+            session: &mut Session,
+            response: &mut Response,
+            bytes: &[u8],
+            out: &mut Output,
+        ) -> Flow {
+            response.push(
+                now,
+                session,
+                bytes,
+                &mut |message: &Message<'_>| self.hear(message),
+                out,
+            )
+        }
+
+        fn end(
+            &self,
+            now: Timestamp,
+            session: &mut Session,
+            response: &mut Response,
+            out: &mut Output,
+        ) -> Ended {
+            response.end(now, session, &mut |message: &Message<'_>| self.hear(message), out)
+        }
+
+        fn fail(
+            &self,
+            _: Timestamp,
+            session: &mut Session,
+            response: &mut Response,
+            fault: &mcp_http::Fault,
+            out: &mut Output,
+        ) -> Ended {
+            response.fail(session, fault, out)
+        }
 
         fn halted(&self, _now: Timestamp) -> Option<Denial> {
             None
@@ -239,11 +291,9 @@ mod tests {
             BTreeSet::new()
         }
 
-        fn knows(&self, _: &str) -> bool {
+        fn is_listed(&self, _: &str) -> bool {
             false
         }
-
-        fn missed(&self, _: Timestamp, _: &Message<'_>) {}
 
         fn failed(&self, _: Timestamp, _: &NoAnswer) {}
     }
@@ -258,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn a_judge_hears_what_was_said() {
+    fn a_guard_hears_what_was_said() {
         let turns = vec![
             turn(
                 "initialize",

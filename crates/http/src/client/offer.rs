@@ -2,8 +2,11 @@
 
 use std::time::Instant;
 
+use hyper::HeaderMap;
 use mcpmon_model::ListKind;
 use mcpmon_protocol::decode::json::{DEEPEST, LoneSurrogate, Scanner, Value, canonical};
+
+use super::{outline::Outline, params::ToolHeaders};
 
 /// One request and its answer, as they stood on the wire.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,6 +59,15 @@ pub struct Offer {
     pub instructions: Option<String>,
     /// The answers: the introduction first, then every page.
     pub turns: Vec<Turn>,
+}
+
+impl Turn {
+    /// Returns the headers that repeat parts of the request.
+    #[must_use]
+    pub fn headers(&self) -> HeaderMap {
+        let outline = Outline::read(self.request.as_bytes(), &ToolHeaders::default());
+        outline.map(|outline| outline.headers).unwrap_or_default()
+    }
 }
 
 impl Offer {

@@ -136,7 +136,7 @@ async fn whole(mut hearing: Hearing, head: Parts, mut chunks: Chunks) -> Respons
         let flow = match came {
             None => {
                 let mut session = talk.live.session().await;
-                if let Some(denial) = talk.call.judge().halted(talk.call.now()) {
+                if let Some(denial) = talk.call.guard().halted(talk.call.now()) {
                     let ended = hearing.cut(&mut session, &Cut::Halted(denial.into()), &mut out);
                     return finished(head, ended, out);
                 }

@@ -12,7 +12,7 @@ use mcpmon_model::{Denial, Incident, Timestamp};
 use mcpmon_protocol::filter::mcp_http::{Head, Limits, Resource};
 
 use super::{
-    Caps, Crowded, NoAnswer, ServerJudge,
+    Caps, Crowded, NoAnswer, ServerGuard,
     hearing::{Cut, ticks},
     problem::Problem,
     proxy::Proxy,
@@ -123,8 +123,8 @@ impl Call {
         Problem::of_many(too_many)
     }
 
-    pub(super) fn judge(&self) -> &dyn ServerJudge {
-        &*self.conversation.judge
+    pub(super) fn guard(&self) -> &dyn ServerGuard {
+        &*self.conversation.guard
     }
 
     /// The headers that repeat parts of the body.
@@ -135,13 +135,13 @@ impl Call {
 
     /// Records that the server gave no answer.
     pub(super) fn failed(&self, failure: &NoAnswer) {
-        self.judge().failed(self.now(), failure);
+        self.guard().failed(self.now(), failure);
     }
 
     /// Records what is no message.
     pub(super) fn note(&self, incidents: &mut Vec<Incident>) {
         for incident in incidents.drain(..) {
-            self.judge().incident(self.now(), &incident);
+            self.guard().incident(self.now(), &incident);
         }
     }
 
@@ -192,7 +192,7 @@ impl Call {
         let mut ticks = ticks();
         loop {
             ticks.tick().await;
-            if let Some(denial) = self.judge().halted(self.now()) {
+            if let Some(denial) = self.guard().halted(self.now()) {
                 return denial;
             }
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mcpmon_model::{Denial, Message, Verdict};
+use mcpmon_model::Denial;
 use mcpmon_protocol::filter::mcp_http::{Ended, Fault, Output, Response, Session, Waiting};
 use tokio::{
     runtime::Handle,
@@ -63,19 +63,8 @@ impl Hearing {
     /// Fails the response: it broke off, and waiting requests are answered with an error.
     pub(super) fn fail(&mut self, session: &mut Session, cause: String, out: &mut Output) -> Ended {
         self.is_over = true;
-        self.missed(session, &Fault::Broken { cause }, out)
-    }
-
-    /// Nothing comes for those that wait, and that is recorded as what they hear.
-    fn missed(&mut self, session: &mut Session, fault: &Fault, out: &mut Output) -> Ended {
-        let call = &self.talk.call;
-        let now = call.now();
-        self.response
-            .note_failure(now, session, fault, &mut |message: &Message<'_>| {
-                call.judge().missed(now, message);
-                Verdict::Allow
-            });
-        self.talk.fail(session, &mut self.response, fault, out)
+        self.talk
+            .fail(session, &mut self.response, &Fault::Broken { cause }, out)
     }
 
     /// No more of it is heard; whoever waits is told why.
@@ -83,7 +72,7 @@ impl Hearing {
         self.is_over = true;
         match cut {
             Cut::Halted(denial) => self.talk.turn_away(session, &mut self.response, denial, out),
-            Cut::Late => self.missed(session, &Fault::Late, out),
+            Cut::Late => self.talk.fail(session, &mut self.response, &Fault::Late, out),
         }
     }
 }
@@ -94,7 +83,7 @@ impl Drop for Hearing {
             return;
         }
         if let Some(mut session) = self.talk.live.free_session() {
-            leave(&self.talk, &mut session, &mut self.response);
+            self.talk.leave(&mut session, &mut self.response);
             return;
         }
         // A thread that serves others does not wait. Without a runtime nobody goes on with the session either.
@@ -106,18 +95,7 @@ impl Drop for Hearing {
         let talk = self.talk.clone();
         runtime.spawn(async move {
             let mut session = talk.live.session().await;
-            leave(&talk, &mut session, &mut response);
+            talk.leave(&mut session, &mut response);
         });
     }
-}
-
-/// Ends a response whose client left: the client receives the rest only if it asks again.
-fn leave(talk: &Talk, session: &mut Session, response: &mut Response) {
-    let cause = "the client left".to_owned();
-    talk.fail(
-        session,
-        response,
-        &Fault::Broken { cause },
-        &mut Output::default(),
-    );
 }

@@ -1,7 +1,6 @@
 //! The MCP proxy: declared remote servers behind the listener of the LLM proxy, each at `/mcp/SERVER`.
 //!
-//! Messages are judged by the host's implementation of [`Servers`], and parsed by
-//! [`mcpmon_protocol::filter::mcp_http`]; this module only moves the bytes.
+//! The guards that the host's implementation of [`Servers`] hands out judge the bytes; this module only moves them.
 
 mod answer;
 mod call;
@@ -20,10 +19,10 @@ mod unasked;
 
 use std::{collections::BTreeSet, fmt, sync::Arc, time::Duration};
 
-use mcpmon_model::{
-    Denial, Digest, Incident, ListKind, Message, ServerId, ServerType, SessionId, Timestamp, Verdict,
+use mcpmon_model::{Denial, Digest, Incident, ListKind, ServerId, ServerType, SessionId, Timestamp};
+use mcpmon_protocol::filter::mcp_http::{
+    Ended, Fault, Flow, Limits, Output, Post, Posted, Response, Session, Unlisted,
 };
-use mcpmon_protocol::filter::mcp_http::Limits;
 
 pub(super) use self::{hearing::TICK, proxy::Proxy, route::route, stream::Judged};
 use super::Peer;
@@ -54,12 +53,12 @@ pub struct AskedServer {
     pub agent: Option<Box<str>>,
 }
 
-/// The reason why there is no judge, so that nothing is forwarded. Its text tells the cause and the remedy.
+/// The reason why there is no guard, so that nothing is forwarded. Its text tells the cause and the remedy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct NotJudged(pub String);
 
-/// The declared servers, and who judges what is said to them.
+/// The declared servers, and the guards of conversations with them.
 pub trait Servers: fmt::Debug + Send + Sync {
     /// The session that a token in a path was given to.
     fn session(&self, token: &str) -> Option<SessionId>;
@@ -76,14 +75,14 @@ pub trait Servers: fmt::Debug + Send + Sync {
     /// Records that more is asked for than there is.
     fn crowded(&self, now: Timestamp, crowded: &Crowded);
 
-    /// Returns the judge of this conversation: the same value (by pointer) for all requests that belong
+    /// Returns the guard of this conversation: the same value (by pointer) for all requests that belong
     /// together, because a client may not continue an MCP session of another. It lives as long as anything
     /// here holds it.
     ///
     /// # Errors
     ///
-    /// Returns an error if there is no judge.
-    fn conversation(&self, asked: AskedServer) -> Result<Arc<dyn ServerJudge>, NotJudged>;
+    /// Returns an error if there is no guard.
+    fn conversation(&self, asked: AskedServer) -> Result<Arc<dyn ServerGuard>, NotJudged>;
 }
 
 /// The reason why a server gave no answer.
@@ -108,27 +107,58 @@ pub enum NoAnswer {
     },
 }
 
-/// Judges one conversation with a server. May wait for the store or the daemon: an implementation tells the runtime
-/// (`block_in_place`) where it does.
-pub trait ServerJudge: fmt::Debug + Send + Sync {
-    /// Judges a message; events and effects are recorded.
-    fn message(&self, now: Timestamp, message: &Message<'_>) -> Verdict;
+/// Guards one conversation with a server: bytes go in with the session that they belong to, and what goes on comes out.
+/// The events and effects that follow have been recorded when a method returns. May wait for the store or the daemon: an
+/// implementation tells the runtime (`block_in_place`) where it does, and where there are many bytes.
+pub trait ServerGuard: fmt::Debug + Send + Sync {
+    /// Takes a post.
+    ///
+    /// # Errors
+    /// Returns the tools that are on no list, if the post needs lists: the proxy asks the server for its list, and posts
+    /// again.
+    fn post(
+        &self,
+        now: Timestamp,
+        session: &mut Session,
+        post: &Post<'_>,
+        out: &mut Output,
+    ) -> Result<Posted, Unlisted>;
+
+    /// Takes bytes of a response, cut anywhere.
+    fn push(
+        &self,
+        now: Timestamp,
+        session: &mut Session,
+        response: &mut Response,
+        bytes: &[u8],
+        out: &mut Output,
+    ) -> Flow;
+
+    /// Handles the end of a response.
+    fn end(&self, now: Timestamp, session: &mut Session, response: &mut Response, out: &mut Output) -> Ended;
+
+    /// Handles a response that does not come, or not to its end. The requests that waited for it are answered with the
+    /// fault, and these answers are recorded as if the server had sent them.
+    fn fail(
+        &self,
+        now: Timestamp,
+        session: &mut Session,
+        response: &mut Response,
+        fault: &Fault,
+        out: &mut Output,
+    ) -> Ended;
 
     /// Returns the denial of requests without a message: a stream, the end of a session, a document.
     fn halted(&self, now: Timestamp) -> Option<Denial>;
 
-    /// Records what is on the wire and no message.
+    /// Records something on the wire that is no message.
     fn incident(&self, now: Timestamp, incident: &Incident);
 
-    /// Lists that show something else by now than the client saw; each is told once.
+    /// Returns the lists that show something else by now than the client saw; each is told once.
     fn changed(&self, now: Timestamp) -> BTreeSet<ListKind>;
 
-    /// Returns whether a tool of that name was on a list of the server. Where it was not, the proxy asks for
-    /// the list before the call is judged.
-    fn knows(&self, tool: &str) -> bool;
-
-    /// Records what a client is answered in the place of the server, of which nothing came.
-    fn missed(&self, now: Timestamp, message: &Message<'_>);
+    /// Returns whether a tool of that name was on a list of the server.
+    fn is_listed(&self, tool: &str) -> bool;
 
     /// Records that the server gave no answer.
     fn failed(&self, now: Timestamp, failure: &NoAnswer);

@@ -13,7 +13,7 @@ use hyper::{
     header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue},
 };
 use mcpmon_model::ListKind;
-use mcpmon_protocol::filter::mcp_http::{self, Flow, Listed, Output, Question};
+use mcpmon_protocol::filter::mcp_http::{self, Flow, Listed, Output, Question, Unlisted};
 use tokio::{
     sync::watch,
     time::{error::Elapsed, timeout_at},
@@ -112,14 +112,10 @@ impl Drop for Asking<'_> {
     }
 }
 
-/// Asks for the server's tools where one of those that are called was never on a list: a client may have kept one from
-/// before.
-pub(super) async fn learn(talk: &Talk, tools: &[String]) {
+/// Asks for the server's tools because some that are called are on no list: a client may have kept them from before.
+pub(super) async fn learn(talk: &Talk, Unlisted(tools): &Unlisted) {
     let call = &talk.call;
-    let is_missing = || tools.iter().any(|tool| !call.judge().knows(tool));
-    if !is_missing() {
-        return;
-    }
+    let is_missing = || tools.iter().any(|tool| !call.guard().is_listed(tool));
     tokio::select! {
         biased;
         () = ask(talk, is_missing) => {}

@@ -10,7 +10,7 @@ use super::{
     problem::Problem,
     server::Kind,
     sessions::{Live, Opened},
-    stream::{Talk, step_aside},
+    stream::Talk,
 };
 use crate::{
     body::Outgoing,
@@ -23,29 +23,7 @@ use hyper::{
     body::Incoming,
     header::{CONTENT_TYPE, HeaderName, HeaderValue},
 };
-use mcpmon_model::{Content, FromClient, Message};
-use mcpmon_protocol::filter::mcp_http::{Forward, Output, Posted, Waiting, called};
-
-/// Opens a stream on which a server tells of changes.
-const LISTEN: &str = "subscriptions/listen";
-/// Opens a session.
-const INITIALIZE: &str = "initialize";
-
-/// The properties of a body that more than its judge must know.
-#[derive(Debug, Default)]
-struct Facts {
-    opens: bool,
-    listens: bool,
-}
-
-impl Facts {
-    fn hear(&mut self, message: &Message<'_>) {
-        if let Content::Client(FromClient::Request { method, .. }) = &message.content {
-            self.opens |= method == INITIALIZE;
-            self.listens |= method == LISTEN;
-        }
-    }
-}
+use mcpmon_protocol::filter::mcp_http::{Forward, Output, Post, Posted, Unlisted, Waiting};
 
 /// Sends on what a client posts where its server is spoken to.
 pub(super) async fn post(call: Call, body: Incoming) -> Result<Response<Outgoing>, Problem> {
@@ -109,18 +87,14 @@ async fn send(call: Call, live: Arc<Live>, body: Incoming) -> Result<Response<Ou
     let part = call.admit(Kind::Request)?;
     let talk = Talk { call, live };
     let call = &talk.call;
-    own::learn(&talk, &called(call.limits, &body)).await;
-    let mut facts = Facts::default();
     let mut out = Output::default();
-    let posted = {
-        let mut session = talk.live.session().await;
-        step_aside(body.len(), || {
-            let mut judge = |message: &Message<'_>| {
-                facts.hear(message);
-                call.judge().message(call.now(), message)
-            };
-            session.post(call.now(), &call.head(), &body, &mut judge, &mut out)
-        })
+    let mut needs_lists = true;
+    let posted = loop {
+        match judge(&talk, &body, needs_lists, &mut out).await {
+            Ok(posted) => break posted,
+            Err(unlisted) => own::learn(&talk, &unlisted).await,
+        }
+        needs_lists = false;
     };
     talk.settle(&mut out);
     if !out.to_client.is_empty() {
@@ -134,10 +108,16 @@ async fn send(call: Call, live: Arc<Live>, body: Incoming) -> Result<Response<Ou
         body: anew,
         headers: changed,
         waiting,
+        opens_session,
+        opens_stream,
     } = forward;
     let headers = onward(&call.headers, &changed);
     let mut underway = Underway(Some((talk, waiting)));
-    let sent = underway.send(&facts, part, headers, anew.unwrap_or(body)).await;
+    let admitted = underway.admit(opens_session, opens_stream, part);
+    let sent = match admitted {
+        Ok(part) => underway.send(part, headers, anew.unwrap_or(body)).await,
+        Err(problem) => Err(problem),
+    };
     drop(share);
     let Some((talk, waiting)) = underway.0.take() else {
         unreachable!("it is taken once");
@@ -146,8 +126,8 @@ async fn send(call: Call, live: Arc<Live>, body: Incoming) -> Result<Response<Ou
         Ok((response, part)) => {
             let expected = Expected::Answer {
                 waiting,
-                is_kept: facts.listens,
-                opens: facts.opens,
+                is_kept: opens_stream,
+                opens: opens_session,
             };
             answer::read(talk, response, expected, part).await
         }
@@ -155,28 +135,50 @@ async fn send(call: Call, live: Arc<Live>, body: Incoming) -> Result<Response<Ou
     }
 }
 
+/// Has the guard judge a post.
+async fn judge(talk: &Talk, body: &[u8], needs_lists: bool, out: &mut Output) -> Result<Posted, Unlisted> {
+    let call = &talk.call;
+    let head = call.head();
+    let post = Post {
+        head: &head,
+        body,
+        needs_lists,
+    };
+    let mut session = talk.live.session().await;
+    call.guard().post(call.now(), &mut session, &post, out)
+}
+
 /// A message on its way. Once this is dropped its client has left, and nobody waits for the answer.
 struct Underway(Option<(Talk, Waiting)>);
 
 impl Underway {
+    fn talk(&self) -> &Talk {
+        let Some((talk, _)) = &self.0 else {
+            unreachable!("it is not taken yet");
+        };
+        talk
+    }
+
+    /// Makes sure that there is room for the session or the stream that it opens.
+    fn admit(&self, opens_session: bool, opens_stream: bool, part: Part) -> Result<Part, Problem> {
+        let call = &self.talk().call;
+        if opens_session {
+            call.open()?;
+        }
+        match opens_stream {
+            true => call.admit(Kind::Stream),
+            false => Ok(part),
+        }
+    }
+
     /// Sends it, and waits for the head of what comes back.
     async fn send(
         &self,
-        facts: &Facts,
         part: Part,
         headers: HeaderMap,
         body: Vec<u8>,
     ) -> Result<(Response<Incoming>, Part), Problem> {
-        let Some((Talk { call, .. }, _)) = &self.0 else {
-            unreachable!("it is not taken yet");
-        };
-        if facts.opens {
-            call.open()?;
-        }
-        let part = match facts.listens {
-            true => call.admit(Kind::Stream)?,
-            false => part,
-        };
+        let call = &self.talk().call;
         let response = tokio::select! {
             biased;
             sent = call.send(Method::POST, &call.uri, headers, body) => sent?,

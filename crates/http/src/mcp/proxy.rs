@@ -136,18 +136,18 @@ impl Proxy {
             agent: agent(&parts.headers),
         };
         entry.peer.found().await;
-        let judge = self
+        let guard = self
             .settings
             .servers
             .conversation(asked)
             .map_err(|error| Problem::new(StatusCode::SERVICE_UNAVAILABLE, error))?;
         // What is posted is judged message by message, and answered as one.
-        let halted = (parts.method != Method::POST).then(|| judge.halted((self.settings.clock)()));
+        let halted = (parts.method != Method::POST).then(|| guard.halted((self.settings.clock)()));
         if let Some(denial) = halted.flatten() {
             return Err(Problem::new(StatusCode::FORBIDDEN, denial.reason));
         }
         let owner = entry.peer.owner();
-        let conversation = self.sessions.conversation(&server.remote.id, judge, owner);
+        let conversation = self.sessions.conversation(&server.remote.id, guard, owner);
         let conversation = conversation.map_err(|too_many| Problem::of_many(&too_many))?;
         let here = Here {
             origin: origin(&parts.headers),

@@ -12,7 +12,7 @@ use mcpmon_model::{ListKind, ServerId, Timestamp};
 use mcpmon_protocol::filter::mcp_http::{Limits, ServerKnowledge, Session};
 use tokio::sync::{Mutex as Turns, OwnedMutexGuard};
 
-use super::{ServerJudge, old::Aside, own::Lists, server::TooMany};
+use super::{ServerGuard, old::Aside, own::Lists, server::TooMany};
 use crate::shares::{Owner, may_take};
 
 /// The interval at which unused sessions are searched for.
@@ -31,7 +31,7 @@ const BETWEEN_LOOKS: u32 = 16;
 #[derive(Debug)]
 pub(super) struct Conversation {
     pub(super) server: ServerId,
-    pub(super) judge: Arc<dyn ServerJudge>,
+    pub(super) guard: Arc<dyn ServerGuard>,
     /// The knowledge gained about the server's tools.
     pub(super) learned: ServerKnowledge,
     /// The lists that the proxy itself asked for.
@@ -82,7 +82,7 @@ impl Live {
         })
     }
 
-    /// Locks the state of the session. The judge of a message holds it for as long as the judgement takes, so
+    /// Locks the state of the session. The guard of a message holds it for as long as the judgement takes, so
     /// waiting for it never blocks a thread: other tasks run on it.
     pub(super) fn session(&self) -> impl Future<Output = OwnedMutexGuard<Session>> + Send + use<> {
         let session = Arc::clone(&self.session);
@@ -121,7 +121,7 @@ impl Used {
     }
 }
 
-/// The key of a conversation: the server, and the address of its judge, which no other judge has while it is
+/// The key of a conversation: the server, and the address of its guard, which no other guard has while it is
 /// held.
 type Whose = (ServerId, usize);
 /// The second part of a session's key: `Mcp-Session-Id`, or the URL that an `endpoint` event named.
@@ -164,16 +164,16 @@ impl Sessions {
         }
     }
 
-    /// The conversation that `judge` judges. Where `owner` has as many as it may, that of its own which was used longest
+    /// The conversation that `guard` guards. Where `owner` has as many as it may, that of its own which was used longest
     /// ago makes room.
     pub(super) fn conversation(
         &self,
         server: &ServerId,
-        judge: Arc<dyn ServerJudge>,
+        guard: Arc<dyn ServerGuard>,
         owner: Owner,
     ) -> Result<Arc<Conversation>, TooMany> {
         let mut known = self.lock();
-        let whose = whose(server, &judge);
+        let whose = whose(server, &guard);
         if let Some(conversation) = known.conversations.get(&whose) {
             conversation.used.touch();
             return Ok(Arc::clone(conversation));
@@ -183,7 +183,7 @@ impl Sessions {
         make_room(&mut known.conversations, self.most, owner, used)?;
         let conversation = Arc::new(Conversation {
             server: server.clone(),
-            judge,
+            guard,
             learned: ServerKnowledge::default(),
             lists: Lists::default(),
             news: Mutex::default(),
@@ -237,7 +237,7 @@ impl Sessions {
 impl Conversation {
     /// Lists that changed since `seen`, which is then up to date: every stream of a conversation tells of them.
     pub(super) fn changed(&self, now: Timestamp, seen: &mut u64) -> Vec<ListKind> {
-        let changed = self.judge.changed(now);
+        let changed = self.guard.changed(now);
         let mut news = self.news.lock().unwrap_or_else(PoisonError::into_inner);
         for kind in changed {
             news.count += 1;
@@ -255,12 +255,12 @@ impl Conversation {
     }
 
     fn whose(&self) -> Whose {
-        whose(&self.server, &self.judge)
+        whose(&self.server, &self.guard)
     }
 }
 
-fn whose(server: &ServerId, judge: &Arc<dyn ServerJudge>) -> Whose {
-    (server.clone(), Arc::as_ptr(judge).cast::<()>().addr())
+fn whose(server: &ServerId, guard: &Arc<dyn ServerGuard>) -> Whose {
+    (server.clone(), Arc::as_ptr(guard).cast::<()>().addr())
 }
 
 impl Known {
@@ -309,17 +309,60 @@ pub(super) mod tests {
     use std::collections::BTreeSet;
 
     use mcpmon_model::{Denial, Incident, Message, Verdict};
+    use mcpmon_protocol::filter::mcp_http::{Ended, Fault, Flow, Output, Post, Posted, Response, Unlisted};
 
     use super::*;
     use crate::mcp::NoAnswer;
 
-    /// Has one list that changed, once.
+    /// Lets everything pass, and has one list that changed, once.
     #[derive(Debug, Default)]
-    pub(in super::super) struct Judging(Mutex<BTreeSet<ListKind>>);
+    pub(in super::super) struct Open(Mutex<BTreeSet<ListKind>>);
 
-    impl ServerJudge for Judging {
-        fn message(&self, _now: Timestamp, _message: &Message<'_>) -> Verdict {
-            Verdict::Allow
+    fn allowed(_: &Message<'_>) -> Verdict {
+        Verdict::Allow
+    }
+
+    impl ServerGuard for Open {
+        fn post(
+            &self,
+            now: Timestamp,
+            session: &mut Session,
+            post: &Post<'_>,
+            out: &mut Output,
+        ) -> Result<Posted, Unlisted> {
+            session.post_listed(now, post, &mut allowed, out)
+        }
+
+        fn push(
+            &self,
+            now: Timestamp,
+            session: &mut Session,
+            response: &mut Response,
+            bytes: &[u8],
+            out: &mut Output,
+        ) -> Flow {
+            response.push(now, session, bytes, &mut allowed, out)
+        }
+
+        fn end(
+            &self,
+            now: Timestamp,
+            session: &mut Session,
+            response: &mut Response,
+            out: &mut Output,
+        ) -> Ended {
+            response.end(now, session, &mut allowed, out)
+        }
+
+        fn fail(
+            &self,
+            _now: Timestamp,
+            session: &mut Session,
+            response: &mut Response,
+            fault: &Fault,
+            out: &mut Output,
+        ) -> Ended {
+            response.fail(session, fault, out)
         }
 
         fn halted(&self, _now: Timestamp) -> Option<Denial> {
@@ -332,11 +375,9 @@ pub(super) mod tests {
             std::mem::take(&mut self.0.lock().unwrap())
         }
 
-        fn knows(&self, _tool: &str) -> bool {
+        fn is_listed(&self, _tool: &str) -> bool {
             false
         }
-
-        fn missed(&self, _: Timestamp, _: &Message<'_>) {}
 
         fn failed(&self, _now: Timestamp, _failure: &NoAnswer) {}
     }
@@ -350,12 +391,12 @@ pub(super) mod tests {
     const ONE: Owner = Owner::User(1);
     const TWO: Owner = Owner::User(2);
 
-    fn conversation(sessions: &Sessions, judge: &Arc<dyn ServerJudge>) -> Arc<Conversation> {
-        sessions.conversation(&files(), Arc::clone(judge), ONE).unwrap()
+    fn conversation(sessions: &Sessions, guard: &Arc<dyn ServerGuard>) -> Arc<Conversation> {
+        sessions.conversation(&files(), Arc::clone(guard), ONE).unwrap()
     }
 
-    fn opened(sessions: &Sessions, judge: &Arc<dyn ServerJudge>, id: &str) -> Arc<Conversation> {
-        let conversation = conversation(sessions, judge);
+    fn opened(sessions: &Sessions, guard: &Arc<dyn ServerGuard>, id: &str) -> Arc<Conversation> {
+        let conversation = conversation(sessions, guard);
         let live = Live::new(&conversation, Limits::default(), ONE);
         sessions.insert(id, &live, None).unwrap();
         conversation
@@ -364,8 +405,8 @@ pub(super) mod tests {
     #[test]
     fn a_session_is_of_one_conversation_with_one_server() {
         let sessions = Sessions::new(8, IDLE, Instant::now());
-        let (one, two): (Arc<dyn ServerJudge>, Arc<dyn ServerJudge>) =
-            (Arc::new(Judging::default()), Arc::new(Judging::default()));
+        let (one, two): (Arc<dyn ServerGuard>, Arc<dyn ServerGuard>) =
+            (Arc::new(Open::default()), Arc::new(Open::default()));
         let conversation = opened(&sessions, &one, "abc");
         assert!(sessions.find(&conversation, "abc").is_some());
         let other = self::conversation(&sessions, &two);
@@ -380,12 +421,12 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_nobody_uses_is_forgotten_and_its_judge_let_go() {
+    fn what_nobody_uses_is_forgotten_and_its_guard_let_go() {
         let begun = Instant::now();
         let sessions = Sessions::new(8, IDLE, begun);
-        let judge: Arc<dyn ServerJudge> = Arc::new(Judging::default());
-        let conversation = opened(&sessions, &judge, "idle");
-        opened(&sessions, &judge, "streaming");
+        let guard: Arc<dyn ServerGuard> = Arc::new(Open::default());
+        let conversation = opened(&sessions, &guard, "idle");
+        opened(&sessions, &guard, "streaming");
         let held = sessions.find(&conversation, "streaming").unwrap();
         sessions.sweep(begun + IDLE + SWEEP);
         assert!(sessions.find(&conversation, "idle").is_none());
@@ -396,33 +437,33 @@ pub(super) mod tests {
         drop((held, conversation));
         sessions.sweep(Instant::now() + 2 * (IDLE + SWEEP));
         sessions.sweep(Instant::now() + 3 * (IDLE + SWEEP));
-        assert_eq!(Arc::strong_count(&judge), 1);
+        assert_eq!(Arc::strong_count(&guard), 1);
     }
 
     #[test]
     fn conversations_are_no_more_than_may_be() {
         let sessions = Sessions::new(4, IDLE, Instant::now());
-        let judges: Vec<Arc<dyn ServerJudge>> = (0..3).map(|_| Arc::new(Judging::default()) as _).collect();
-        for judge in &judges {
-            conversation(&sessions, judge);
+        let guards: Vec<Arc<dyn ServerGuard>> = (0..3).map(|_| Arc::new(Open::default()) as _).collect();
+        for guard in &guards {
+            conversation(&sessions, guard);
         }
-        let held: Vec<usize> = judges.iter().map(Arc::strong_count).collect();
+        let held: Vec<usize> = guards.iter().map(Arc::strong_count).collect();
         assert_eq!(held, [1, 2, 2], "the oldest made room");
-        let open = |owner| sessions.conversation(&files(), Arc::new(Judging::default()), owner);
+        let open = |owner| sessions.conversation(&files(), Arc::new(Open::default()), owner);
         assert!(
             open(TWO).is_ok() && open(Owner::User(3)).is_ok(),
             "there is room for others"
         );
         assert_eq!(open(Owner::User(4)).unwrap_err(), TooMany::Known { most: 4 });
-        let held: Vec<usize> = judges.iter().map(Arc::strong_count).collect();
+        let held: Vec<usize> = guards.iter().map(Arc::strong_count).collect();
         assert_eq!(held, [1, 2, 2], "nobody lost anything to others");
     }
 
     #[test]
     fn nobody_loses_a_session_to_another_user() {
         let sessions = Sessions::new(4, IDLE, Instant::now());
-        let judge: Arc<dyn ServerJudge> = Arc::new(Judging::default());
-        let conversation = conversation(&sessions, &judge);
+        let guard: Arc<dyn ServerGuard> = Arc::new(Open::default());
+        let conversation = conversation(&sessions, &guard);
         let open =
             |id: &str, owner| sessions.insert(id, &Live::new(&conversation, Limits::default(), owner), None);
         let is_known = |id: &str| sessions.find(&conversation, id).is_some();
@@ -445,15 +486,15 @@ pub(super) mod tests {
     #[test]
     fn every_stream_hears_of_a_change_once() {
         let sessions = Sessions::new(8, IDLE, Instant::now());
-        let judging = Arc::new(Judging::default());
-        let judge: Arc<dyn ServerJudge> = Arc::clone(&judging) as _;
-        let conversation = conversation(&sessions, &judge);
+        let open_guard = Arc::new(Open::default());
+        let guard: Arc<dyn ServerGuard> = Arc::clone(&open_guard) as _;
+        let conversation = conversation(&sessions, &guard);
         let (mut one, mut two) = (conversation.changes(), conversation.changes());
-        judging.0.lock().unwrap().insert(ListKind::Tools);
+        open_guard.0.lock().unwrap().insert(ListKind::Tools);
         let now = Timestamp(1);
         assert_eq!(conversation.changed(now, &mut one), [ListKind::Tools]);
         assert_eq!(conversation.changed(now, &mut one), []);
-        judging.0.lock().unwrap().insert(ListKind::Prompts);
+        open_guard.0.lock().unwrap().insert(ListKind::Prompts);
         assert_eq!(
             conversation.changed(now, &mut two),
             [ListKind::Tools, ListKind::Prompts]

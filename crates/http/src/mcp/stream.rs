@@ -8,9 +8,9 @@ use std::{
 };
 
 use bytes::Bytes;
-use mcpmon_model::{Denial, Message};
+use mcpmon_model::Denial;
 use mcpmon_protocol::filter::mcp_http::{Ended, Fault, Flow, Output, Response, Session};
-use tokio::{sync::OwnedMutexGuard, task::block_in_place, time::Interval};
+use tokio::{sync::OwnedMutexGuard, time::Interval};
 
 use super::{
     NoAnswer,
@@ -25,17 +25,6 @@ use crate::{
     chunks::{Chunks, ReadError, Share},
     shares::Part,
 };
-
-/// Longest message that is read while others wait for it, bytes: about a millisecond.
-const LONG: usize = 64 << 10;
-
-/// Does what takes the longer the more bytes there are; others of this thread go on meanwhile if that is long.
-pub(super) fn step_aside<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
-    match bytes > LONG {
-        true => block_in_place(work),
-        false => work(),
-    }
-}
 
 /// A request of a client, and the session that it is of.
 #[derive(Clone, Debug)]
@@ -53,31 +42,17 @@ impl Talk {
         chunk: &[u8],
         out: &mut Output,
     ) -> Flow {
-        let (now, judge) = (self.call.now(), self.call.judge());
-        let flow = step_aside(response.held() + chunk.len(), || {
-            response.push(
-                now,
-                session,
-                chunk,
-                &mut |message: &Message<'_>| judge.message(now, message),
-                out,
-            )
-        });
+        let flow = self
+            .call
+            .guard()
+            .push(self.call.now(), session, response, chunk, out);
         self.settle(out);
         flow
     }
 
     /// The server sends no more.
     pub(super) fn end(&self, session: &mut Session, response: &mut Response, out: &mut Output) -> Ended {
-        let (now, judge) = (self.call.now(), self.call.judge());
-        let ended = step_aside(response.held(), || {
-            response.end(
-                now,
-                session,
-                &mut |message: &Message<'_>| judge.message(now, message),
-                out,
-            )
-        });
+        let ended = self.call.guard().end(self.call.now(), session, response, out);
         self.settle(out);
         ended
     }
@@ -90,9 +65,20 @@ impl Talk {
         fault: &Fault,
         out: &mut Output,
     ) -> Ended {
-        let ended = response.fail(session, fault, out);
+        let ended = self
+            .call
+            .guard()
+            .fail(self.call.now(), session, response, fault, out);
         self.settle(out);
         ended
+    }
+
+    /// The client has left: it gets the rest only if it asks again.
+    pub(super) fn leave(&self, session: &mut Session, response: &mut Response) {
+        let cause = "the client left".to_owned();
+        let mut out = Output::default();
+        response.fail(session, &Fault::Broken { cause }, &mut out);
+        self.settle(&mut out);
     }
 
     /// The server is heard no more, for this reason.
@@ -271,7 +257,7 @@ impl Judged {
     fn next(&mut self, context: &mut Context<'_>) -> Poll<Step> {
         if self.ticks.poll_tick(context).is_ready() {
             let call = &self.hearing.talk.call;
-            let halted = call.judge().halted(call.now());
+            let halted = call.guard().halted(call.now());
             return Poll::Ready(halted.map_or(Step::Tick, Step::Halted));
         }
         if self.is_stopped(context) {
@@ -409,10 +395,10 @@ mod tests {
         chunks::Room,
         client::tests::{Site, Told},
         mcp::{
-            AskedServer, Bounds, Caps, Crowded, McpSettings, NotJudged, Proxy, Remote, ServerJudge, Servers,
+            AskedServer, Bounds, Caps, Crowded, McpSettings, NotJudged, Proxy, Remote, ServerGuard, Servers,
             call::Here,
             server::{Kind, Server},
-            sessions::tests::Judging,
+            sessions::tests::Open,
         },
         shares::Owner,
         upstream::Upstream,
@@ -446,7 +432,7 @@ mod tests {
 
         fn crowded(&self, _now: Timestamp, _crowded: &Crowded) {}
 
-        fn conversation(&self, _asked: AskedServer) -> Result<Arc<dyn ServerJudge>, NotJudged> {
+        fn conversation(&self, _asked: AskedServer) -> Result<Arc<dyn ServerGuard>, NotJudged> {
             Err(NotJudged("nobody is here".to_owned()))
         }
     }
@@ -464,8 +450,8 @@ mod tests {
         let settings = McpSettings::new(Arc::new(Nowhere), clock::now);
         let room = Room::new(1 << 20);
         let proxy = Arc::new(Proxy::new(settings, room.clone(), stopped));
-        let judge: Arc<dyn ServerJudge> = Arc::new(Judging::default());
-        let conversation = proxy.sessions.conversation(&server.remote.id, judge, owner);
+        let guard: Arc<dyn ServerGuard> = Arc::new(Open::default());
+        let conversation = proxy.sessions.conversation(&server.remote.id, guard, owner);
         let conversation = conversation.unwrap();
         let live = Live::old(&conversation, Limits::default(), owner);
         let call = Call {

@@ -8,8 +8,7 @@ use crate::decode::{
 };
 
 /// The tools that the messages in a body call, as far as they can be read. Nothing is decided by it.
-#[must_use]
-pub fn called(limits: Limits, body: &[u8]) -> Vec<String> {
+pub(super) fn called(limits: Limits, body: &[u8]) -> Vec<String> {
     calls(limits, body).tools
 }
 

@@ -648,7 +648,7 @@ fn what_the_daemon_judges_itself_is_in_its_store_and_no_wrapper() {
     let mut notes = host.hosted("notes", "version: 1\n");
     list(&mut notes.judge);
     assert_eq!(call(&mut notes.judge, NOW), Verdict::Allow);
-    assert!(notes.judge.knows("read_file"));
+    assert!(notes.judge.is_listed("read_file"));
     notes.settle();
     let events = host.events("daemon.db");
     let called = events.iter().find(|event| event.kind == "mcp_tool_called");

@@ -11,7 +11,10 @@ use mcpmon_model::{
     Content, Denial, Digest, FromClient, FromServer, Incident, ListKind, Message, ServerId, ServerType,
     SessionId, Timestamp, Verdict,
 };
-use mcpmon_protocol::filter::mcp_http::Limits;
+use mcpmon_protocol::filter::{
+    Arbiter,
+    mcp_http::{Ended, Fault, Flow, Limits, Output, Post, Posted, Response, Session, Unlisted},
+};
 use mcpmon_session::clock;
 use tokio::task::block_in_place;
 
@@ -19,7 +22,7 @@ use super::super::scene::{Heard, Upstream, Wire};
 use crate::{
     Running, Settings,
     mcp::{
-        AskedServer, Bounds, Caps, Crowded, McpSettings, NoAnswer, NotJudged, Remote, ServerJudge, Servers,
+        AskedServer, Bounds, Caps, Crowded, McpSettings, NoAnswer, NotJudged, Remote, ServerGuard, Servers,
     },
     tests::scene::Rules,
 };
@@ -33,7 +36,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 #[derive(Debug)]
 struct Declared {
     remote: Arc<Remote>,
-    judges: Mutex<BTreeMap<String, Arc<dyn ServerJudge>>>,
+    judges: Mutex<BTreeMap<String, Arc<dyn ServerGuard>>>,
     notes: Arc<Notes>,
     bounds: Bounds,
 }
@@ -88,12 +91,12 @@ impl Notes {
 #[derive(Debug)]
 struct Judging(Arc<Notes>);
 
-impl ServerJudge for Judging {
-    fn message(&self, _now: Timestamp, message: &Message<'_>) -> Verdict {
+impl Judging {
+    fn decide(&self, message: &Message<'_>) -> Verdict {
         let (what, blocked) = match &message.content {
             Content::Client(FromClient::Call(call)) => {
                 let name = call.tool.to_string();
-                let known = if self.knows(&name) { "" } else { "unknown " };
+                let known = if self.is_listed(&name) { "" } else { "unknown " };
                 (format!("{known}call {name}"), name == "evil")
             }
             Content::Client(FromClient::Reply { .. }) => ("reply".to_owned(), false),
@@ -127,6 +130,69 @@ impl ServerJudge for Judging {
         }
     }
 
+    fn tell_incidents(&self, now: Timestamp, out: &mut Output) {
+        for incident in out.incidents.drain(..) {
+            self.incident(now, &incident);
+        }
+    }
+}
+
+/// The role of [`Judging`] in a filter.
+struct JudgingArbiter<'j>(&'j Judging);
+
+impl Arbiter for JudgingArbiter<'_> {
+    fn decide(&mut self, message: &Message<'_>) -> Verdict {
+        self.0.decide(message)
+    }
+
+    fn is_listed(&mut self, tool: &str) -> bool {
+        self.0.is_listed(tool)
+    }
+}
+
+impl ServerGuard for Judging {
+    fn post(
+        &self,
+        now: Timestamp,
+        session: &mut Session,
+        post: &Post<'_>,
+        out: &mut Output,
+    ) -> Result<Posted, Unlisted> {
+        let posted = session.post_listed(now, post, &mut JudgingArbiter(self), out);
+        self.tell_incidents(now, out);
+        posted
+    }
+
+    fn push(
+        &self,
+        now: Timestamp,
+        session: &mut Session,
+        response: &mut Response,
+        bytes: &[u8],
+        out: &mut Output,
+    ) -> Flow {
+        let flow = response.push(now, session, bytes, &mut JudgingArbiter(self), out);
+        self.tell_incidents(now, out);
+        flow
+    }
+
+    fn end(&self, now: Timestamp, session: &mut Session, response: &mut Response, out: &mut Output) -> Ended {
+        let ended = response.end(now, session, &mut JudgingArbiter(self), out);
+        self.tell_incidents(now, out);
+        ended
+    }
+
+    fn fail(
+        &self,
+        _now: Timestamp,
+        session: &mut Session,
+        response: &mut Response,
+        fault: &Fault,
+        out: &mut Output,
+    ) -> Ended {
+        response.fail(session, fault, out)
+    }
+
     fn halted(&self, _now: Timestamp) -> Option<Denial> {
         self.0.halted.lock().unwrap().clone()
     }
@@ -139,9 +205,7 @@ impl ServerJudge for Judging {
         std::mem::take(&mut self.0.changed.lock().unwrap())
     }
 
-    fn missed(&self, _: Timestamp, _: &Message<'_>) {}
-
-    fn knows(&self, tool: &str) -> bool {
+    fn is_listed(&self, tool: &str) -> bool {
         let is_known = self.0.tools.lock().unwrap().contains(tool);
         if !is_known {
             *self.0.missed.lock().unwrap().entry(tool.to_owned()).or_default() += 1;
@@ -176,7 +240,7 @@ impl Servers for Declared {
             .tell(format!("{} times: {}", crowded.times, crowded.cause));
     }
 
-    fn conversation(&self, asked: AskedServer) -> Result<Arc<dyn ServerJudge>, NotJudged> {
+    fn conversation(&self, asked: AskedServer) -> Result<Arc<dyn ServerGuard>, NotJudged> {
         let key = format!("{:?} {:?}", asked.session, asked.agent);
         let _who = asked.peer.who(); // while it is connected
         self.notes.asked.lock().unwrap().push(asked);

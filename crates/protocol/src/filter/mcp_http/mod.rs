@@ -28,12 +28,13 @@ pub use self::{
     learned::ServerKnowledge,
     legacy::{Endpoint, endpoint},
     output::Output,
-    post::{Answer, Forward, Posted, Waiting},
+    post::{Answer, Forward, Post, Posted, Unlisted, Waiting},
     question::Question,
     response::{Ended, Flow, Response},
 };
-pub use super::{called::called, own::Listed};
+pub use super::own::Listed;
 use super::{
+    called::called,
     message::{Arbiter, Reader, Spoken},
     own::OwnRequests,
 };
@@ -75,6 +76,27 @@ impl Session {
             is_legacy: true,
             ..Self::new(limits, learned)
         }
+    }
+
+    /// Handles a client's post as [`Self::post`] does, unless it needs lists and calls tools that are on none.
+    ///
+    /// # Errors
+    /// Returns these tools. Nothing of the post was judged then.
+    pub fn post_listed(
+        &mut self,
+        now: Timestamp,
+        post: &Post<'_>,
+        arbiter: &mut dyn Arbiter,
+        out: &mut Output,
+    ) -> Result<Posted, Unlisted> {
+        if post.needs_lists {
+            let mut tools = called(self.limits, post.body);
+            tools.retain(|tool| !arbiter.is_listed(tool));
+            if !tools.is_empty() {
+                return Err(Unlisted(tools));
+            }
+        }
+        Ok(self.post(now, post.head, post.body, arbiter, out))
     }
 
     /// Handles a client's post: its headers, and its body to the end. In a session of the transport of

@@ -20,6 +20,26 @@ use crate::{
     rewrite::{Fault, mismatch, refusal},
 };
 
+/// The method that opens a session.
+const INITIALIZE: &str = "initialize";
+/// The method that opens a stream on which a server tells of changes.
+const LISTEN: &str = "subscriptions/listen";
+
+/// A request of a client with a body, whole.
+#[derive(Clone, Copy, Debug)]
+pub struct Post<'p> {
+    /// The headers that repeat parts of the body.
+    pub head: &'p Head<'p>,
+    /// The body.
+    pub body: &'p [u8],
+    /// Judge it only if every tool that it calls is on a list of the server.
+    pub needs_lists: bool,
+}
+
+/// The tools that a post calls and that are on no list of the server. Nothing of the post was judged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unlisted(pub Vec<String>);
+
 /// The decision about a request.
 #[derive(Debug)]
 pub enum Posted {
@@ -38,6 +58,10 @@ pub struct Forward {
     pub headers: Vec<(String, String)>,
     /// The state with which its response is read.
     pub waiting: Waiting,
+    /// It opens a session.
+    pub opens_session: bool,
+    /// Its response is a stream on which the server tells of changes.
+    pub opens_stream: bool,
 }
 
 /// A response of ours.
@@ -112,6 +136,8 @@ pub(super) struct BodyExit<'h> {
     is_batch: bool,
     /// An answer that nobody waits for was in it.
     is_unasked: bool,
+    opens_session: bool,
+    opens_stream: bool,
 }
 
 /// The form in which a body is forwarded.
@@ -141,6 +167,8 @@ impl<'h> BodyExit<'h> {
             tasks: Vec::new(),
             is_batch: false,
             is_unasked: false,
+            opens_session: false,
+            opens_stream: false,
         }
     }
 
@@ -180,6 +208,8 @@ impl<'h> BodyExit<'h> {
                 tasks: self.tasks,
                 elsewhere: false,
             },
+            opens_session: self.opens_session,
+            opens_stream: self.opens_stream,
         })
     }
 
@@ -301,6 +331,10 @@ impl Exit for BodyExit<'_> {
         }
         if let (Some(id), Some(tool)) = (id, self.task_of(envelope)) {
             self.tasks.push((id.clone(), tool));
+        }
+        if let (Some(_), Payload::Method { method, .. }) = (id, &envelope.payload) {
+            self.opens_session |= method == INITIALIZE;
+            self.opens_stream |= method == LISTEN;
         }
         self.turn = id.cloned();
         MessageHandling::Goes

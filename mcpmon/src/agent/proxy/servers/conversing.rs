@@ -11,17 +11,18 @@ use std::{
 };
 
 use mcpmon_config::Loaded;
-use mcpmon_http::mcp::{NoAnswer, ServerJudge};
-use mcpmon_model::{
-    Content, Denial, Event, EventKind, FromServer, Incident, Layer, ListKind, Message, Severity, Timestamp,
-    Verdict,
+use mcpmon_guard::HttpGuard;
+use mcpmon_http::mcp::{NoAnswer, ServerGuard};
+use mcpmon_model::{Denial, Event, EventKind, Incident, Layer, ListKind, Severity, Timestamp};
+use mcpmon_protocol::filter::mcp_http::{
+    Ended, Fault, Flow, Output, Post, Posted, Response, Session, Unlisted,
 };
-use mcpmon_session::{Judge, Policies};
+use mcpmon_session::{Judge, OfferQueue, Policies};
 use tokio::task::block_in_place;
 
 use crate::agent::certificate::mismatch;
 
-/// Messages from which on to judge one takes long enough to let others go on, bytes.
+/// Number of bytes that take long enough to judge for others to go on meanwhile.
 const LONG: usize = 64 << 10;
 /// The time for which a task that meets another one at work keeps its thread: about as long as it takes
 /// another thread to continue with the rest.
@@ -47,41 +48,46 @@ pub(super) struct Conversing {
     /// True if the holder may need it for long.
     is_long: AtomicBool,
     used: AtomicI64,
-    offering: Arc<Mutex<()>>,
+    offers: Arc<OfferQueue>,
 }
 
 #[derive(Debug)]
 struct Inner {
     judge: Judge,
     loaded: Arc<Loaded>,
-    /// The denial of every message to the server.
-    denial: Option<Denial>,
     /// The trouble that was told last.
-    trouble: Option<(EventKind, Timestamp)>,
+    trouble: Option<Trouble>,
+}
+
+/// A trouble of a server that was told.
+#[derive(Debug)]
+struct Trouble {
+    kind: EventKind,
+    at: Timestamp,
+    /// The number of messages of the server until then.
+    messages: u64,
 }
 
 impl Conversing {
-    /// Judged by `judge` under `loaded`, and by `policy` as that changes. Conversations that share `offering` judge what
-    /// servers offer one after the other, each with all that those before it pinned.
+    /// Judged by `judge` under `loaded`, and by `policy` as that changes.
     pub(super) fn new(
         now: Timestamp,
         url: String,
         mut judge: Judge,
         loaded: Arc<Loaded>,
         policy: PolicyOf,
-        offering: Arc<Mutex<()>>,
+        offers: Arc<OfferQueue>,
     ) -> Self {
-        let denial = denied(judge.admit(now));
+        judge.admit_messages(now);
         Self {
             url,
             policy,
-            offering,
+            offers,
             used: AtomicI64::new(now.0),
             is_long: AtomicBool::new(false),
             inner: Mutex::new(Inner {
                 judge,
                 loaded,
-                denial,
                 trouble: None,
             }),
         }
@@ -182,56 +188,76 @@ impl Inner {
         if !Arc::ptr_eq(&loaded, &self.loaded) {
             self.judge.install(now, &loaded);
             self.loaded = loaded;
-            self.denial = denied(self.judge.admit(now));
+            self.judge.admit_messages(now);
         }
     }
 
-    /// Returns whether a trouble is worth telling: not the same one again and again.
+    /// Returns whether a trouble is worth telling: not the same one again and again, unless the server spoke meanwhile.
     fn is_news(&mut self, now: Timestamp, kind: &EventKind) -> bool {
-        let is_news = self.trouble.as_ref().is_none_or(|(told, at)| {
-            let pause = if told == kind { SAME } else { OTHER };
-            now.since(*at) >= pause
+        let messages = self.judge.server_messages();
+        let is_news = self.trouble.as_ref().is_none_or(|told| {
+            let pause = if told.kind == *kind { SAME } else { OTHER };
+            told.messages != messages || now.since(told.at) >= pause
         });
         if is_news {
-            self.trouble = Some((kind.clone(), now));
+            self.trouble = Some(Trouble {
+                kind: kind.clone(),
+                at: now,
+                messages,
+            });
         }
         is_news
     }
 }
 
-impl ServerJudge for Conversing {
-    fn message(&self, now: Timestamp, message: &Message<'_>) -> Verdict {
-        let is_offer = matches!(
-            message.content,
-            Content::Server(FromServer::Listing(_) | FromServer::Introduction(_))
-        );
-        // Who offers waits.
-        let size = if is_offer { LONG } else { message.size };
-        self.with(now, size, |inner| {
-            let _turn = is_offer.then(|| self.offering.lock().unwrap_or_else(PoisonError::into_inner));
-            if is_offer {
-                inner.judge.settle();
-            }
-            let verdict = inner.judge.message(now, message);
-            match &message.content {
-                // It hears nothing, whatever it is: what was called is recorded as that.
-                Content::Client(_) => match (&inner.denial, verdict) {
-                    (_, Verdict::Block(denial)) => Verdict::Block(denial),
-                    (Some(denial), _) => Verdict::Block(denial.clone()),
-                    (None, verdict) => verdict,
-                },
-                Content::Server(_) => {
-                    inner.trouble = None;
-                    verdict
-                }
-            }
-        })
+impl Conversing {
+    /// Has the guard do `work` on so many bytes.
+    fn guarded<T>(&self, now: Timestamp, size: usize, work: impl FnOnce(&mut HttpGuard<'_>) -> T) -> T {
+        self.with(now, size, |inner| inner.judge.http(now, &self.offers, work))
+    }
+}
+
+impl ServerGuard for Conversing {
+    fn post(
+        &self,
+        now: Timestamp,
+        session: &mut Session,
+        post: &Post<'_>,
+        out: &mut Output,
+    ) -> Result<Posted, Unlisted> {
+        self.guarded(now, post.body.len(), |guard| guard.post(session, post, out))
+    }
+
+    fn push(
+        &self,
+        now: Timestamp,
+        session: &mut Session,
+        response: &mut Response,
+        bytes: &[u8],
+        out: &mut Output,
+    ) -> Flow {
+        let size = response.held() + bytes.len();
+        self.guarded(now, size, |guard| guard.push(session, response, bytes, out))
+    }
+
+    fn end(&self, now: Timestamp, session: &mut Session, response: &mut Response, out: &mut Output) -> Ended {
+        let size = response.held();
+        self.guarded(now, size, |guard| guard.end(session, response, out))
+    }
+
+    fn fail(
+        &self,
+        now: Timestamp,
+        session: &mut Session,
+        response: &mut Response,
+        fault: &Fault,
+        out: &mut Output,
+    ) -> Ended {
+        self.guarded(now, 0, |guard| guard.fail(session, response, fault, out))
     }
 
     fn halted(&self, now: Timestamp) -> Option<Denial> {
-        self.with(now, 0, |inner| {
-            inner.denial.clone().or_else(|| inner.judge.halted(now))
-        })
+        self.with(now, 0, |inner| inner.judge.halted(now))
     }
 
     fn incident(&self, now: Timestamp, incident: &Incident) {
@@ -245,14 +271,9 @@ impl ServerJudge for Conversing {
         })
     }
 
-    fn knows(&self, tool: &str) -> bool {
+    fn is_listed(&self, tool: &str) -> bool {
         let now = self.used();
-        self.with(now, 0, |inner| inner.denial.is_some() || inner.judge.knows(tool))
-    }
-
-    fn missed(&self, now: Timestamp, message: &Message<'_>) {
-        // Its trouble is as it was: the server said nothing.
-        self.with(now, message.size, |inner| inner.judge.message(now, message));
+        self.with(now, 0, |inner| inner.judge.is_listed(tool))
     }
 
     fn failed(&self, now: Timestamp, failure: &NoAnswer) {
@@ -276,13 +297,6 @@ fn trouble(now: Timestamp, url: &str, failure: &NoAnswer) -> Event {
             event
         }
         NoAnswer::Certificate { pinned, shown } => mismatch(now, url, *pinned, *shown),
-    }
-}
-
-fn denied(verdict: Verdict) -> Option<Denial> {
-    match verdict {
-        Verdict::Block(denial) => Some(denial),
-        Verdict::Allow | Verdict::Hide(_) | Verdict::StripInstructions | Verdict::Redact(_) => None,
     }
 }
 

@@ -15,13 +15,13 @@ use std::{
 use mcpmon_config::Loaded;
 use mcpmon_http::{
     Who,
-    mcp::{AskedServer, Bounds, Crowded, NotJudged, Remote, ServerJudge, Servers},
+    mcp::{AskedServer, Bounds, Crowded, NotJudged, Remote, ServerGuard, Servers},
 };
 use mcpmon_model::{
     Action, Conversation, Event, EventKind, Layer, NO_USER, PinKey, ServerId, SessionId, Severity, Timestamp,
 };
 use mcpmon_policy::Transport;
-use mcpmon_session::{Hosting, Judge, Policies, clock};
+use mcpmon_session::{Hosting, Judge, OfferQueue, Policies, clock};
 use tokio::task::block_in_place;
 
 pub(super) use self::callers::Callers;
@@ -56,8 +56,7 @@ struct Shared {
     conversations: Mutex<BTreeMap<Whose, Arc<Conversing>>>,
     /// Held by whoever opens one, so that each is opened once.
     opening: Mutex<()>,
-    /// Held by whoever judges what a server offers, see [`Conversing::new`].
-    offering: Arc<Mutex<()>>,
+    offers: Arc<OfferQueue>,
     discovery: OnceLock<Discovery>,
 }
 
@@ -80,7 +79,7 @@ impl Remotes {
             policies,
             conversations: Mutex::default(),
             opening: Mutex::default(),
-            offering: Arc::default(),
+            offers: Arc::new(OfferQueue::new(|work| block_in_place(work))),
             discovery: OnceLock::new(),
         }));
         remotes.keep_time();
@@ -220,12 +219,12 @@ impl Remotes {
             ))
         })?;
         let url = bare(&remote.url).to_owned();
-        let offering = Arc::clone(&self.0.offering);
+        let offers = Arc::clone(&self.0.offers);
         let policy = PolicyOf {
             policies: self.0.policies.clone(),
             uid,
         };
-        let conversing = Conversing::new(now, url, judge, loaded, policy, offering);
+        let conversing = Conversing::new(now, url, judge, loaded, policy, offers);
         let conversing = Arc::new(conversing);
         self.conversations().insert(whose, Arc::clone(&conversing));
         Ok(conversing)
@@ -311,7 +310,7 @@ impl Servers for Remotes {
         self.0.hosting.recorder().push(event);
     }
 
-    fn conversation(&self, asked: AskedServer) -> Result<Arc<dyn ServerJudge>, NotJudged> {
+    fn conversation(&self, asked: AskedServer) -> Result<Arc<dyn ServerGuard>, NotJudged> {
         let Who { uid, process } = match asked.peer.known() {
             Some(who) => who,
             None => block_in_place(|| asked.peer.who()),

@@ -7,9 +7,9 @@ use mcpmon_http::{
     Peer,
     mcp::{Crowded, NoAnswer},
 };
-use mcpmon_model::{
-    Call, Content, Denial, Digest, Era, FromClient, FromServer, ListKind, Listed, Listing, Message, RawJson,
-    RequestId, Trace, Verdict,
+use mcpmon_model::{Digest, ListKind};
+use mcpmon_protocol::filter::mcp_http::{
+    Flow, Forward, Head, Limits, Output, Post, Posted, Response, ServerKnowledge, Session,
 };
 use mcpmon_session::Options;
 use mcpmon_store::{Filter, Reader, Settings, StoredEvent};
@@ -52,12 +52,12 @@ impl Home {
         }
     }
 
-    fn converse(&self, server: &str, session: Option<&str>, uid: u32) -> Arc<dyn ServerJudge> {
+    fn converse(&self, server: &str, session: Option<&str>, uid: u32) -> Arc<dyn ServerGuard> {
         let asked = self.asked(server, session, Peer::at_socket(Some(uid), None));
-        self.remotes.conversation(asked).expect("a judge")
+        self.remotes.conversation(asked).expect("a guard")
     }
 
-    fn notes(&self) -> Arc<dyn ServerJudge> {
+    fn notes(&self) -> Arc<dyn ServerGuard> {
         self.converse("notes", Some("s1"), 1000)
     }
 
@@ -104,55 +104,105 @@ fn loaded(directory: &std::path::Path, policy: &str) -> Loaded {
     load(&options.search, options.trust).expect("a policy")
 }
 
-fn say(judge: &dyn ServerJudge, content: Content<'_>) -> Verdict {
-    let id = RequestId::Number("1".into());
-    let message = Message {
-        era: Era::Handshake,
-        id: Some(&id),
-        trace: Trace::default(),
-        size: 100,
-        content,
-    };
-    judge.message(NOW, &message)
+/// A client and its server, over HTTP.
+struct Talk {
+    guard: Arc<dyn ServerGuard>,
+    session: Session,
+    asked: u64,
 }
 
-fn list(judge: &dyn ServerJudge, definition: &str) -> Verdict {
-    let listing = Listing {
-        kind: ListKind::Tools,
-        items: vec![Listed {
-            name: "read".into(),
-            definition: RawJson::trusted(definition),
-        }],
-        continued: false,
-        more: false,
-        result: RawJson::trusted("{}"),
-        again: None,
-    };
-    say(judge, Content::Server(FromServer::Listing(listing)))
-}
-
-fn call(judge: &dyn ServerJudge) -> Verdict {
-    let call = Call {
-        tool: "read".into(),
-        arguments: Some(RawJson::trusted(r#"{"id":7}"#)),
-        resumes: None,
-    };
-    say(judge, Content::Client(FromClient::Call(call)))
-}
-
-fn initialize(judge: &dyn ServerJudge) -> Verdict {
-    let request = FromClient::Request {
-        method: "initialize".into(),
-        params: None,
-    };
-    say(judge, Content::Client(request))
-}
-
-fn rule(verdict: Verdict) -> Option<String> {
-    match verdict {
-        Verdict::Block(Denial { rule, .. }) => Some(rule),
-        Verdict::Allow | Verdict::Hide(_) | Verdict::StripInstructions | Verdict::Redact(_) => None,
+impl Talk {
+    fn with(guard: &Arc<dyn ServerGuard>) -> Self {
+        Self {
+            guard: Arc::clone(guard),
+            session: Session::new(Limits::default(), ServerKnowledge::default()),
+            asked: 0,
+        }
     }
+
+    /// The client posts a request.
+    fn asks(&mut self, method: &str, params: &str) -> Posted {
+        self.asked += 1;
+        let body = format!(
+            r#"{{"jsonrpc":"2.0","id":{},"method":"{method}","params":{params}}}"#,
+            self.asked
+        );
+        let post = Post {
+            head: &Head::default(),
+            body: body.as_bytes(),
+            needs_lists: false,
+        };
+        let posted = self
+            .guard
+            .post(NOW, &mut self.session, &post, &mut Output::default());
+        posted.expect("it needs no lists")
+    }
+
+    /// The server answers what was posted; the text that the client gets is returned.
+    fn answers(&mut self, forward: Forward, result: &str) -> String {
+        let body = format!(r#"{{"jsonrpc":"2.0","id":{},"result":{result}}}"#, self.asked);
+        let mut response =
+            Response::to_post(Limits::default(), 200, Some("application/json"), forward.waiting);
+        self.says(&mut response, &body)
+    }
+
+    /// The server says something unasked.
+    fn notifies(&mut self, method: &str) {
+        let mut stream = Response::to_get(Limits::default(), 200, Some("text/event-stream"));
+        let event = format!("data: {{\"jsonrpc\":\"2.0\",\"method\":\"{method}\"}}\n\n");
+        self.says(&mut stream, &event);
+    }
+
+    fn says(&mut self, response: &mut Response, bytes: &str) -> String {
+        let (session, mut out) = (&mut self.session, Output::default());
+        let flow = self
+            .guard
+            .push(NOW, session, response, bytes.as_bytes(), &mut out);
+        assert_eq!(flow, Flow::On);
+        self.guard.end(NOW, session, response, &mut out);
+        String::from_utf8(out.to_client).expect("text")
+    }
+}
+
+fn listed(guard: &Arc<dyn ServerGuard>, definition: &str) -> String {
+    let mut talk = Talk::with(guard);
+    let forward = sent(talk.asks("tools/list", "{}"));
+    talk.answers(forward, &format!(r#"{{"tools":[{definition}]}}"#))
+}
+
+/// Whether the client sees the tool.
+fn list(guard: &Arc<dyn ServerGuard>, definition: &str) -> bool {
+    listed(guard, definition).contains(definition)
+}
+
+fn call(guard: &Arc<dyn ServerGuard>) -> Posted {
+    call_of(guard, "read", r#"{"id":7}"#)
+}
+
+fn call_of(guard: &Arc<dyn ServerGuard>, tool: &str, arguments: &str) -> Posted {
+    let params = format!(r#"{{"name":"{tool}","arguments":{arguments}}}"#);
+    Talk::with(guard).asks("tools/call", &params)
+}
+
+fn initialize(guard: &Arc<dyn ServerGuard>) -> Posted {
+    Talk::with(guard).asks("initialize", r#"{"protocolVersion":"2025-11-25"}"#)
+}
+
+fn sent(posted: Posted) -> Forward {
+    match posted {
+        Posted::Forward(forward) => forward,
+        Posted::Answer(answer) => panic!("{}", String::from_utf8_lossy(&answer.body)),
+    }
+}
+
+/// The rule that the answer to a denied post names.
+fn rule(posted: Posted) -> Option<String> {
+    let Posted::Answer(answer) = posted else {
+        return None;
+    };
+    let text = String::from_utf8(answer.body).expect("text");
+    let (_, behind) = text.split_once("(rule ").unwrap_or_else(|| panic!("{text}"));
+    behind.split([',', ')']).next().map(str::to_owned)
 }
 
 fn directory() -> tempfile::TempDir {
@@ -177,10 +227,10 @@ fn a_conversation_goes_on(server: &str, session: Option<&str>, uid: u32) -> bool
 fn what_is_said_is_recorded_as_that_of_a_remote_server() {
     let directory = directory();
     let home = Home::at(&directory, SERVERS);
-    let judge = home.notes();
-    assert_eq!(initialize(&*judge), Verdict::Allow);
-    assert_eq!(list(&*judge, TOOL), Verdict::Allow);
-    assert_eq!(call(&*judge), Verdict::Allow);
+    let guard = home.notes();
+    sent(initialize(&guard));
+    assert!(list(&guard, TOOL));
+    sent(call(&guard));
     let called = home.events("mcp_tool_called").pop().expect("a call");
     assert_eq!(called.layer, Layer::McpHttp);
     assert_eq!(called.server_id.as_deref(), Some("notes"));
@@ -210,20 +260,16 @@ fn what_is_said_is_recorded_as_that_of_a_remote_server() {
 fn a_rug_pull_is_refused_in_a_later_conversation_and_process() {
     let directory = directory();
     let first = Home::at(&directory, SERVERS);
-    list(&*first.notes(), TOOL);
+    assert!(list(&first.notes(), TOOL));
     first.remotes.close();
     assert_eq!(first.remotes.len(), 0);
     drop(first);
     let second = Home::at(&directory, SERVERS);
-    let judge = second.converse("notes", Some("s2"), 1000);
-    assert!(matches!(list(&*judge, CHANGED), Verdict::Hide(_)));
-    assert_eq!(rule(call(&*judge)).as_deref(), Some("version_pin"));
+    let guard = second.converse("notes", Some("s2"), 1000);
+    assert!(!list(&guard, CHANGED));
+    assert_eq!(rule(call(&guard)).as_deref(), Some("version_pin"));
     let of_another_user = second.converse("notes", Some("s3"), 1001);
-    assert_eq!(
-        list(&*of_another_user, CHANGED),
-        Verdict::Allow,
-        "pins are a user's own"
-    );
+    assert!(list(&of_another_user, CHANGED), "pins are a user's own");
 }
 
 #[test]
@@ -235,26 +281,18 @@ fn servers_of_one_session_know_each_other() {
     );
     let home = Home::at(&directory, &policy);
     let reads = home.notes();
-    list(&*reads, TOOL);
+    list(&reads, TOOL);
     let sends = home.converse("old", Some("s1"), 1000);
     let elsewhere = home.converse("old", Some("s2"), 1000);
-    let send = |judge: &dyn ServerJudge| {
-        let call = Call {
-            tool: "send_email".into(),
-            arguments: None,
-            resumes: None,
-        };
-        say(judge, Content::Client(FromClient::Call(call)))
-    };
-    let read = Call {
-        tool: "read_file".into(),
-        arguments: Some(RawJson::trusted(r#"{"path":"/home/me/.ssh/id_ed25519"}"#)),
-        resumes: None,
-    };
-    say(&*reads, Content::Client(FromClient::Call(read)));
+    let send = |guard: &Arc<dyn ServerGuard>| call_of(guard, "send_email", "{}");
+    sent(call_of(
+        &reads,
+        "read_file",
+        r#"{"path":"/home/me/.ssh/id_ed25519"}"#,
+    ));
     home.reader();
-    assert_eq!(rule(send(&*elsewhere)), None);
-    assert_eq!(rule(send(&*sends)).as_deref(), Some("read_then_send"));
+    sent(send(&elsewhere));
+    assert_eq!(rule(send(&sends)).as_deref(), Some("read_then_send"));
 }
 
 #[test]
@@ -265,27 +303,27 @@ fn a_server_that_may_not_be_used_hears_nothing() {
         "mcp: {server_policy: denylist, denied_servers: [{id: notes}], ",
     );
     let home = Home::at(&directory, &policy);
-    let judge = home.notes();
-    assert!(judge.knows("read"), "it is not asked for its list either");
+    let guard = home.notes();
+    assert!(guard.is_listed("read"), "it is not asked for its list either");
     for _ in 0..3 {
-        assert_eq!(rule(initialize(&*judge)).as_deref(), Some("mcp.server_policy"));
+        assert_eq!(rule(initialize(&guard)).as_deref(), Some("mcp.server_policy"));
     }
-    assert_eq!(rule(call(&*judge)).as_deref(), Some("server_policy"));
+    assert_eq!(rule(call(&guard)).as_deref(), Some("server_policy"));
     assert_eq!(home.events("mcp_server_denied").len(), 1);
-    let halted = judge.halted(NOW).map(|denial| denial.rule);
+    let halted = guard.halted(NOW).map(|denial| denial.rule);
     assert_eq!(halted.as_deref(), Some("mcp.server_policy"));
     home.install(SERVERS);
-    assert_eq!(judge.halted(NOW), None);
-    assert_eq!(initialize(&*judge), Verdict::Allow, "until the policy lets it");
+    assert_eq!(guard.halted(NOW), None);
+    sent(initialize(&guard)); // once the policy lets it
 }
 
 #[test]
 fn another_policy_holds_for_conversations_that_go_on() {
     let directory = directory();
     let home = Home::at(&directory, SERVERS);
-    let judge = home.notes();
-    list(&*judge, TOOL);
-    assert_eq!(judge.changed(NOW), BTreeSet::new());
+    let guard = home.notes();
+    list(&guard, TOOL);
+    assert_eq!(guard.changed(NOW), BTreeSet::new());
     let (notes, ids) = (
         home.remotes.remote("notes").expect("declared"),
         home.remotes.ids(),
@@ -299,9 +337,9 @@ fn another_policy_holds_for_conversations_that_go_on() {
             .replace("mcp: {", "mcp: {blocked_tools: [read], ")
             .replace("id: old", "id: new"),
     );
-    assert!(judge.changed(NOW).contains(&ListKind::Tools));
-    assert_eq!(judge.changed(NOW), BTreeSet::new(), "each is told once");
-    assert!(rule(call(&*judge)).is_some());
+    assert!(guard.changed(NOW).contains(&ListKind::Tools));
+    assert_eq!(guard.changed(NOW), BTreeSet::new(), "each is told once");
+    assert!(rule(call(&guard)).is_some());
     assert!(home.remotes.remote("old").is_none() && home.remotes.remote("new").is_some());
     let same = home.remotes.remote("notes").expect("declared");
     assert!(
@@ -314,37 +352,37 @@ fn another_policy_holds_for_conversations_that_go_on() {
 fn a_tool_is_known_from_its_list_until_that_is_called_changed() {
     let directory = directory();
     let home = Home::at(&directory, SERVERS);
-    let judge = home.notes();
-    assert!(!judge.knows("read"));
-    list(&*judge, TOOL);
-    assert!(judge.knows("read") && !judge.knows("write"));
-    say(&*judge, Content::Server(FromServer::ListChanged(ListKind::Tools)));
-    assert!(!judge.knows("read"));
-    list(&*judge, TOOL);
-    assert!(judge.knows("read"));
+    let guard = home.notes();
+    assert!(!guard.is_listed("read"));
+    list(&guard, TOOL);
+    assert!(guard.is_listed("read") && !guard.is_listed("write"));
+    Talk::with(&guard).notifies("notifications/tools/list_changed");
+    assert!(!guard.is_listed("read"));
+    list(&guard, TOOL);
+    assert!(guard.is_listed("read"));
     let later = home.converse("notes", Some("s2"), 1000);
-    assert!(!later.knows("read"), "a pin says nothing of what it is now");
+    assert!(!later.is_listed("read"), "a pin says nothing of what it is now");
 }
 
 #[test]
 fn a_trouble_is_told_once_until_it_is_another_or_over() {
     let directory = directory();
     let home = Home::at(&directory, SERVERS);
-    let judge = home.notes();
+    let guard = home.notes();
     let after = |seconds: i64| Timestamp(NOW.0 + seconds * 1_000_000_000);
     let away = |cause: &str| NoAnswer::Unreachable {
         cause: cause.to_owned(),
     };
     let count = || home.events("mcp_discovery_failed").len();
     for second in 0..60 {
-        judge.failed(after(second), &away("refused"));
+        guard.failed(after(second), &away("refused"));
     }
     assert_eq!(count(), 1);
-    judge.failed(after(61), &away("reset"));
-    judge.failed(after(62), &away("no route"));
+    guard.failed(after(61), &away("reset"));
+    guard.failed(after(62), &away("no route"));
     assert_eq!(count(), 2, "another one, but not every second");
-    list(&*judge, TOOL);
-    judge.failed(after(63), &away("reset"));
+    list(&guard, TOOL);
+    guard.failed(after(63), &away("reset"));
     assert_eq!(count(), 3, "it had answered");
     let told = home.events("mcp_discovery_failed").pop().expect("an event");
     assert_eq!(told.data["url"], "https://notes.example/mcp");
@@ -422,16 +460,16 @@ fn the_session_is_that_of_the_process_unless_the_path_says_another() {
     let mut child = callers::tests::named("review");
     let uid = nix::unistd::getuid().as_raw();
     let peer = || Peer::at_socket(Some(uid), Some(child.id()));
-    let judge = home
+    let guard = home
         .remotes
         .conversation(home.asked("notes", None, peer()))
-        .expect("a judge");
-    list(&*judge, TOOL);
+        .expect("a guard");
+    list(&guard, TOOL);
     let session = home.events("mcp_tool_seen").pop().expect("an event").session_id;
     assert!(session.is_some_and(|session| session.starts_with("review-")));
     let asked = home.asked("notes", Some("run-1"), peer());
-    let other = home.remotes.conversation(asked).expect("a judge");
-    assert!(!Arc::ptr_eq(&judge, &other));
+    let other = home.remotes.conversation(asked).expect("a guard");
+    assert!(!Arc::ptr_eq(&guard, &other));
     child.kill().expect("it is ours");
     child.wait().expect("it ends");
 }

@@ -1,12 +1,14 @@
 //! Tests of guards through their public functions: bytes go in; bytes, events and questions come out.
 
+mod http;
+
 use std::sync::Arc;
 
 use mcpmon_detect::protected_paths::{Lookup, RealPath};
 use mcpmon_engine::{Company, Monitor, Shared, cross_server::Window, pins::PinBook};
 use mcpmon_model::{
-    Action, Conversation, Event, EventId, Layer, PinKey, ServerId, ServerType, SessionId, SharedCall, Side,
-    Timestamp, Verdict,
+    Action, Conversation, DefinitionRecord, Event, EventId, Layer, PinKey, ServerId, ServerType, SessionId,
+    SharedCall, Side, Timestamp, Verdict,
 };
 use mcpmon_policy::{
     Decision, Policy, Server, ServerPolicy, Transport, network::table::Tables, rules::SpellingGlob,
@@ -36,6 +38,9 @@ struct Host {
     calls: Vec<String>,
     window: Window,
     absence: Option<Absence>,
+    /// The number of offers that were about to be judged.
+    offers: usize,
+    recorded: Option<Vec<DefinitionRecord>>,
 }
 
 impl GuardHost for Host {
@@ -63,6 +68,11 @@ impl GuardHost for Host {
 
     fn absence(&self) -> Option<Absence> {
         self.absence
+    }
+
+    fn definitions(&mut self) -> Option<Vec<DefinitionRecord>> {
+        self.offers += 1;
+        self.recorded.take()
     }
 }
 

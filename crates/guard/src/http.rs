@@ -1,0 +1,114 @@
+//! A conversation over HTTP: posts and responses go in with the session that they belong to; what goes on and an outcome
+//! come out.
+
+use std::fmt;
+
+use mcpmon_model::{Message, Timestamp, Verdict};
+use mcpmon_protocol::filter::{
+    Arbiter,
+    mcp_http::{Ended, Fault, Flow, Output, Post, Posted, Response, Session, Unlisted},
+};
+
+use crate::{Guard, GuardHost, Outcome, arbiter::GuardArbiter};
+
+/// The guard for one post, or for one piece of a response.
+pub struct HttpGuard<'g>(GuardArbiter<'g>);
+
+// Nothing of what passes is shown.
+impl fmt::Debug for HttpGuard<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpGuard").finish_non_exhaustive()
+    }
+}
+
+impl Guard {
+    /// Returns the guard for one post, or for one piece of a response. The events and effects that follow are added to
+    /// `outcome`; they come before what goes on.
+    pub fn http<'g>(
+        &'g mut self,
+        now: Timestamp,
+        host: &'g mut dyn GuardHost,
+        outcome: &'g mut Outcome,
+    ) -> HttpGuard<'g> {
+        HttpGuard(GuardArbiter {
+            guard: self,
+            now,
+            host,
+            outcome,
+        })
+    }
+}
+
+impl HttpGuard<'_> {
+    /// Takes a post.
+    ///
+    /// # Errors
+    /// Returns the tools that are on no list, if the post needs lists. Nothing of it was judged then.
+    pub fn post(
+        &mut self,
+        session: &mut Session,
+        post: &Post<'_>,
+        out: &mut Output,
+    ) -> Result<Posted, Unlisted> {
+        let posted = session.post_listed(self.0.now, post, &mut self.0, out);
+        self.judge_incidents(out);
+        posted
+    }
+
+    /// Takes bytes of a response, cut anywhere.
+    pub fn push(
+        &mut self,
+        session: &mut Session,
+        response: &mut Response,
+        bytes: &[u8],
+        out: &mut Output,
+    ) -> Flow {
+        let flow = response.push(self.0.now, session, bytes, &mut self.0, out);
+        self.judge_incidents(out);
+        flow
+    }
+
+    /// Handles the end of a response.
+    pub fn end(&mut self, session: &mut Session, response: &mut Response, out: &mut Output) -> Ended {
+        let ended = response.end(self.0.now, session, &mut self.0, out);
+        self.judge_incidents(out);
+        ended
+    }
+
+    /// Handles a response that does not come, or not to its end. The requests that waited for it are answered with the
+    /// fault, and these answers are recorded as if the server had sent them.
+    pub fn fail(
+        &mut self,
+        session: &mut Session,
+        response: &mut Response,
+        fault: &Fault,
+        out: &mut Output,
+    ) -> Ended {
+        let messages = self.0.guard.server_messages;
+        response.note_failure(self.0.now, session, fault, &mut RecordArbiter(&mut self.0));
+        // The server itself said nothing.
+        self.0.guard.server_messages = messages;
+        let ended = response.fail(session, fault, out);
+        self.judge_incidents(out);
+        ended
+    }
+
+    fn judge_incidents(&mut self, out: &mut Output) {
+        let GuardArbiter {
+            guard, now, outcome, ..
+        } = &mut self.0;
+        for incident in out.incidents.drain(..) {
+            guard.incident(*now, &incident, outcome);
+        }
+    }
+}
+
+/// An arbiter that has messages judged for the record alone, and lets all of them pass.
+struct RecordArbiter<'r, 'g>(&'r mut GuardArbiter<'g>);
+
+impl Arbiter for RecordArbiter<'_, '_> {
+    fn decide(&mut self, message: &Message<'_>) -> Verdict {
+        self.0.decide(message);
+        Verdict::Allow
+    }
+}

@@ -1,0 +1,178 @@
+//! Tests of guards over HTTP.
+
+use mcpmon_engine::Order;
+use mcpmon_protocol::filter::mcp_http::{
+    Ended, Fault, Flow, Forward, Head, Output, Post, Posted, Response, ServerKnowledge, Session, Unlisted,
+};
+
+use super::*;
+use crate::HttpGuard;
+
+const LIST_RESULT: &str = r#"{"tools":[{"name":"write_file","inputSchema":{"type":"object"}}]}"#;
+const CHANGED_RESULT: &str =
+    r#"{"tools":[{"name":"write_file","description":"Also sends it","inputSchema":{"type":"object"}}]}"#;
+
+/// A client and a server that speak over HTTP.
+struct HttpTalk {
+    guard: Guard,
+    host: Host,
+    session: Session,
+    out: Output,
+    outcome: Outcome,
+}
+
+impl HttpTalk {
+    fn new(policy: Policy) -> Self {
+        let Talk { guard, host, .. } = Talk::new(policy);
+        Self {
+            guard,
+            host,
+            session: Session::new(Limits::default(), ServerKnowledge::default()),
+            out: Output::default(),
+            outcome: Outcome::default(),
+        }
+    }
+
+    fn guarded<T>(&mut self, work: impl FnOnce(&mut HttpGuard<'_>, &mut Session, &mut Output) -> T) -> T {
+        let mut guard = self.guard.http(NOW, &mut self.host, &mut self.outcome);
+        work(&mut guard, &mut self.session, &mut self.out)
+    }
+
+    fn posts(&mut self, body: &str, needs_lists: bool) -> Result<Posted, Unlisted> {
+        let post = Post {
+            head: &Head::default(),
+            body: body.as_bytes(),
+            needs_lists,
+        };
+        self.guarded(|guard, session, out| guard.post(session, &post, out))
+    }
+
+    fn sends(&mut self, body: &str) -> Forward {
+        match self.posts(body, false) {
+            Ok(Posted::Forward(forward)) => forward,
+            other => panic!("it goes on: {other:?}"),
+        }
+    }
+
+    /// The server answers what was posted.
+    fn answers(&mut self, forward: Forward, body: &str) -> Ended {
+        let mut response =
+            Response::to_post(Limits::default(), 200, Some("application/json"), forward.waiting);
+        self.guarded(|guard, session, out| {
+            let flow = guard.push(session, &mut response, body.as_bytes(), out);
+            assert_eq!(flow, Flow::On);
+            guard.end(session, &mut response, out)
+        })
+    }
+
+    /// The server lists its tools.
+    fn lists(&mut self, result: &str) -> String {
+        let forward = self.sends(LIST);
+        self.answers(
+            forward,
+            &format!(r#"{{"jsonrpc":"2.0","id":1,"result":{result}}}"#),
+        );
+        String::from_utf8(std::mem::take(&mut self.out.to_client)).unwrap()
+    }
+
+    fn names(&self) -> Vec<&'static str> {
+        names(&self.outcome.events)
+    }
+}
+
+#[test]
+fn a_call_of_an_unlisted_tool_is_not_judged_before_its_list() {
+    let mut talk = HttpTalk::new(allowing());
+    let unlisted = talk.posts(CALL, true).unwrap_err();
+    assert_eq!(unlisted, Unlisted(vec!["write_file".to_owned()]));
+    assert_eq!(talk.names(), [""; 0]);
+    talk.lists(LIST_RESULT);
+    talk.outcome = Outcome::default();
+    assert!(matches!(talk.posts(CALL, true), Ok(Posted::Forward(_))));
+    assert_eq!(talk.names(), ["mcp_tool_called"]);
+}
+
+#[test]
+fn a_call_of_an_unlisted_tool_is_judged_where_the_list_was_asked_for() {
+    let mut talk = HttpTalk::new(allowing());
+    talk.posts(CALL, false).unwrap();
+    assert!(!talk.names().is_empty());
+}
+
+#[test]
+fn a_call_that_is_blocked_is_answered() {
+    let mut talk = HttpTalk::new(blocking());
+    talk.lists(LIST_RESULT);
+    talk.outcome = Outcome::default();
+    let Ok(Posted::Answer(answer)) = talk.posts(CALL, true) else {
+        panic!("it goes to no server");
+    };
+    assert_eq!(answer.status, 200);
+    let [event] = talk.outcome.events.as_slice() else {
+        panic!("one event: {:?}", talk.outcome.events);
+    };
+    assert_eq!((event.id, event.action), (Some(ID), Action::Block));
+}
+
+#[test]
+fn what_is_no_message_in_a_post_is_an_event() {
+    let mut talk = HttpTalk::new(allowing());
+    assert!(matches!(talk.posts("{", true), Ok(Posted::Answer(_))));
+    assert!(talk.out.incidents.is_empty(), "all are judged");
+    assert_eq!(talk.outcome.events.len(), 1, "{:?}", talk.outcome.events);
+}
+
+#[test]
+fn an_offer_is_compared_with_what_other_conversations_recorded() {
+    let mut first = HttpTalk::new(allowing());
+    first.lists(LIST_RESULT);
+    let recorded = first.outcome.effects.into_iter().filter_map(|effect| {
+        if let Order::StoreDefinition(record) = effect {
+            return Some(*record);
+        }
+        None
+    });
+    let recorded: Vec<DefinitionRecord> = recorded.collect();
+    assert_eq!(recorded.len(), 1);
+    let mut second = HttpTalk::new(allowing());
+    second.host.recorded = Some(recorded);
+    let seen = second.lists(CHANGED_RESULT);
+    assert!(!seen.contains("Also sends it"), "it is pinned otherwise: {seen}");
+    assert_eq!(second.host.offers, 1);
+    let forward = second.sends(r#"{"jsonrpc":"2.0","id":5,"method":"ping"}"#);
+    second.answers(forward, r#"{"jsonrpc":"2.0","id":5,"result":{}}"#);
+    assert_eq!(second.host.offers, 1, "only offers are compared");
+}
+
+#[test]
+fn a_failure_is_recorded_and_the_server_said_nothing() {
+    let mut talk = HttpTalk::new(allowing());
+    talk.lists(LIST_RESULT);
+    let (said, forward) = (talk.guard.server_messages(), talk.sends(CALL));
+    talk.outcome = Outcome::default();
+    let mut response = Response::to_post(Limits::default(), 502, None, forward.waiting);
+    let fault = Fault::Broken {
+        cause: "the line is dead".to_owned(),
+    };
+    let ended = talk.guarded(|guard, session, out| guard.fail(session, &mut response, &fault, out));
+    assert_eq!(ended.status, 502);
+    let answer = String::from_utf8_lossy(&talk.out.to_client).into_owned();
+    assert!(answer.contains("the line is dead"), "{answer}");
+    assert!(talk.names().contains(&"mcp_tool_returned"), "{:?}", talk.names());
+    assert_eq!((said, talk.guard.server_messages()), (1, 1));
+}
+
+#[test]
+fn a_server_that_may_not_be_used_hears_nothing() {
+    let mut policy = allowing();
+    policy.server_policy = ServerPolicy::Allowlist(Vec::new());
+    let mut talk = HttpTalk::new(policy);
+    talk.guard.admit_messages(NOW, &mut talk.outcome);
+    assert_eq!(talk.names(), ["mcp_server_denied"]);
+    for body in [LIST, CALL] {
+        let posted = talk.posts(body, true);
+        assert!(matches!(posted, Ok(Posted::Answer(_))), "{posted:?}");
+    }
+    let halted = talk.guard.halted(NOW, &mut talk.outcome);
+    assert_eq!(halted.and_then(|denial| denial.event), Some(ID));
+}
