@@ -15,7 +15,7 @@ use mcpmon_protocol::decode::json::{DEEPEST, Form, LoneSurrogate, Malformed, Sca
 use mcpmon_session::files::{self, Lookups};
 use mcpmon_store::{QueryError, Reader, Selection};
 
-pub use mcpmon_engine::{About, BESIDE, GUIDE, Opinion};
+pub use mcpmon_engine::{About, BESIDE, Opinion, guide};
 
 /// The use to try.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use mcpmon_detect::secrets::{MAX_SECRETS, Secret};
 use mcpmon_model::{ServerId, Subject, Timestamp};
 use mcpmon_policy::{Mode, OnSecret, Policy};
 
-use super::{Effect, Objection, Rule, Scene};
+use super::{About, Effect, Objection, Rule, Scene};
 use crate::wording::{accepting, command, shown};
 
 /// Its name, which suppressions use.
@@ -14,6 +14,14 @@ pub(crate) const RULE: &str = "argument_inspection";
 pub(super) struct ArgumentContent;
 
 impl Rule for ArgumentContent {
+    fn about(&self) -> &'static About {
+        &About {
+            names: &["argument_inspection"],
+            keys: &["mcp.argument_inspection"],
+            what: "secrets in arguments are reported, stopped, or replaced",
+        }
+    }
+
     fn judge(&self, scene: &Scene<'_>) -> Option<Objection> {
         Given::of(scene)?.objection(|| format!("an argument of {}", scene.subject()))
     }

@@ -3,13 +3,21 @@
 use mcpmon_detect::meaning::uris;
 use mcpmon_model::Severity;
 
-use super::{Effect, Objection, Rule, Scene};
+use super::{About, Effect, Objection, Rule, Scene};
 use crate::wording::explaining;
 
 /// The URI, in one of the ways in which it can be read, is blocked; nothing allows it again.
 pub(super) struct BlockedResources;
 
 impl Rule for BlockedResources {
+    fn about(&self) -> &'static About {
+        &About {
+            names: &["blocked_resources"],
+            keys: &["mcp.blocked_resources"],
+            what: "a resource that may never be read is blocked",
+        }
+    }
+
     fn judge(&self, scene: &Scene<'_>) -> Option<Objection> {
         let uri = scene.uri()?;
         let mut blocked = scene

@@ -4,13 +4,21 @@ use mcpmon_detect::meaning::looks;
 use mcpmon_model::Severity;
 use mcpmon_policy::{Policy, rules::Spellings};
 
-use super::{Effect, Objection, Rule, Scene};
+use super::{About, Effect, Objection, Rule, Scene};
 use crate::wording::explaining;
 
 /// The tool's name, or one that it looks like, is blocked; nothing allows it again.
 pub(super) struct BlockedTools;
 
 impl Rule for BlockedTools {
+    fn about(&self) -> &'static About {
+        &About {
+            names: &["blocked_tools"],
+            keys: &["mcp.blocked_tools"],
+            what: "a tool that may never be called is blocked",
+        }
+    }
+
     fn judge(&self, scene: &Scene<'_>) -> Option<Objection> {
         blocked(scene.policy, scene.tool()?, || scene.subject())
     }

@@ -11,12 +11,20 @@ use mcpmon_policy::{
     rules::{ArgumentPath, CallRule, PathGlob, Reading, Rules, Spellings},
 };
 
-use super::{Calling, Objection, Rule, Scene, stated};
+use super::{About, Calling, Objection, Rule, Scene, stated};
 
 /// Rules that match and do not allow. Each says what it has to say; the first that blocks decides.
 pub(super) struct CallRules;
 
 impl Rule for CallRules {
+    fn about(&self) -> &'static About {
+        &About {
+            names: &[],
+            keys: &["mcp.rules"],
+            what: "configured rules over calls: of those that match the most restrictive holds",
+        }
+    }
+
     fn judge(&self, scene: &Scene<'_>) -> Option<Objection> {
         self.every(scene)
             .into_iter()

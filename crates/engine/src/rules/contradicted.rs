@@ -3,7 +3,7 @@
 use mcpmon_model::Severity;
 use mcpmon_policy::OnChange;
 
-use super::{Effect, Objection, Rule, Scene};
+use super::{About, Effect, Objection, Rule, Scene};
 use crate::wording::command;
 
 /// The list has the name twice, and each client takes the one it likes. Judged like a change, because it is one
@@ -11,6 +11,14 @@ use crate::wording::command;
 pub(super) struct Contradicted;
 
 impl Rule for Contradicted {
+    fn about(&self) -> &'static About {
+        &About {
+            names: &["duplicate_name"],
+            keys: &["mcp.version_pinning.on_change"],
+            what: "a name that stands twice in a list, with two definitions, is judged like a change",
+        }
+    }
+
     fn judge(&self, scene: &Scene<'_>) -> Option<Objection> {
         if !scene.entry()?.is_contradicted {
             return None;

@@ -3,7 +3,7 @@
 use mcpmon_model::{DefinitionKind, Severity};
 use mcpmon_policy::{Decision, Rules};
 
-use super::{Effect, Objection, Rule, Scene, call_rules, resource_rules, tool_policy};
+use super::{About, Effect, Objection, Rule, Scene, call_rules, resource_rules, tool_policy};
 use crate::wording::explaining;
 
 /// No rule matches a call or a read beyond doubt, and the list of allowed tools does not name it.
@@ -13,6 +13,14 @@ pub(super) struct DefaultDecision;
 pub(crate) const DEFAULTS: &str = "defaults";
 
 impl Rule for DefaultDecision {
+    fn about(&self) -> &'static About {
+        &About {
+            names: &["defaults"],
+            keys: &["mcp.defaults"],
+            what: "what no rule matches and no list allows is let through, noted or blocked",
+        }
+    }
+
     fn judge(&self, scene: &Scene<'_>) -> Option<Objection> {
         let layers = scene.policy.rules.layers();
         let said = layers.filter_map(|rules| Self::of(scene, rules));

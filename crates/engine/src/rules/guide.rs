@@ -1,6 +1,8 @@
 //! Guide to the rules: one line for each, for `policy explain`.
 
-/// One rule of the program.
+use super::RULES;
+
+/// The explanation of one rule of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct About {
     /// Its names in events; several if it can report several things. Empty if it reports under the ids of the
@@ -12,115 +14,17 @@ pub struct About {
     pub what: &'static str,
 }
 
-/// The kill switch, then every rule, in the order of precedence.
-pub const GUIDE: &[About] = &[
-    About {
-        names: &["kill_switch"],
-        keys: &[],
-        what: "a session or the host is stopped by `mcpmon kill`: every use is blocked",
-    },
-    About {
-        names: &["unknown_tool"],
-        keys: &["mcp.fail_closed"],
-        what: "a tool that was never listed is noted, or blocked",
-    },
-    About {
-        names: &["max_tools"],
-        keys: &["mcp.limits.max_tools"],
-        what: "what a list that is too long may have held is blocked",
-    },
-    About {
-        names: &["stale_definition"],
-        keys: &[],
-        what: "what its server called changed, and did not list since, is noted",
-    },
-    About {
-        names: &["duplicate_name"],
-        keys: &["mcp.version_pinning.on_change"],
-        what: "a name that stands twice in a list, with two definitions, is judged like a change",
-    },
-    About {
-        names: &["version_pin"],
-        keys: &["mcp.version_pinning", "mcp.registry.pin_on_first_use"],
-        what: "a definition that differs from its pin, or has none, is blocked or noted",
-    },
-    About {
-        names: &["new_tool"],
-        keys: &["mcp.detection.on_new_tool"],
-        what: "a tool that its server did not list when the others were pinned is blocked or noted",
-    },
-    About {
-        names: &["approval"],
-        keys: &["mcp.approvals"],
-        what: "what needs a person's approval is blocked until there is one",
-    },
-    About {
-        names: &["tool_poisoning"],
-        keys: &["mcp.detection", "mcp.suppressions"],
-        what: "a definition with an attack in it is blocked or noted",
-    },
-    About {
-        names: &["server_policy", "undeclared_server", "tool_poisoning"],
-        keys: &[
-            "mcp.server_policy",
-            "mcp.allowed_servers",
-            "mcp.denied_servers",
-            "mcp.fail_closed",
-            "mcp.servers",
-        ],
-        what: "a server that may not be used is blocked",
-    },
-    About {
-        names: &["tool_policy"],
-        keys: &["mcp.tool_policy", "mcp.allowed_tools", "mcp.denied_tools"],
-        what: "a tool that is denied, not allowed, or allowed with another definition is blocked",
-    },
-    About {
-        names: &["blocked_tools"],
-        keys: &["mcp.blocked_tools"],
-        what: "a tool that may never be called is blocked",
-    },
-    About {
-        names: &[],
-        keys: &["mcp.rules"],
-        what: "configured rules over calls: of those that match the most restrictive holds",
-    },
-    About {
-        names: &["blocked_resources"],
-        keys: &["mcp.blocked_resources"],
-        what: "a resource that may never be read is blocked",
-    },
-    About {
-        names: &[],
-        keys: &["mcp.resource_rules"],
-        what: "configured rules over resources: of those that match the most restrictive holds",
-    },
-    About {
-        names: &["defaults"],
-        keys: &["mcp.defaults"],
-        what: "what no rule matches and no list allows is let through, noted or blocked",
-    },
-    About {
-        names: &["arguments_too_large"],
-        keys: &[],
-        what: "arguments with more in them than is looked at are blocked",
-    },
-    About {
-        names: &["argument_inspection"],
-        keys: &["mcp.argument_inspection"],
-        what: "secrets in arguments are reported, stopped, or replaced",
-    },
-    About {
-        names: &[],
-        keys: &["mcp.value_limits"],
-        what: "numbers in arguments outside of their bounds are blocked or noted",
-    },
-    About {
-        names: &["protected_file", "credential_file"],
-        keys: &["mcp.config_guard"],
-        what: "writes of protected files are blocked, reads of files with secrets noted",
-    },
-];
+/// The kill switch, which stands before every rule.
+const KILL_SWITCH: About = About {
+    names: &["kill_switch"],
+    keys: &[],
+    what: "a session or the host is stopped by `mcpmon kill`: every use is blocked",
+};
+
+/// Returns the kill switch, then every rule, in the order of precedence.
+pub fn guide() -> impl Iterator<Item = &'static About> {
+    std::iter::once(&KILL_SWITCH).chain(RULES.iter().map(|rule| rule.about()))
+}
 
 /// The rules outside that order: over messages, sessions and requests to models. Each applies to its own
 /// subjects, and one that blocks stops uses that the others let through.
@@ -289,16 +193,10 @@ pub const BESIDE: &[About] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rules::RULES;
 
     #[test]
-    fn every_rule_has_its_line() {
-        assert_eq!(
-            GUIDE.len(),
-            1 + RULES.len(),
-            "one for each rule, in the order of RULES"
-        );
-        for about in GUIDE {
+    fn every_rule_has_a_name_or_keys_of_the_configuration() {
+        for about in guide() {
             assert!(
                 !about.names.is_empty() || !about.keys.is_empty(),
                 "{}",
@@ -314,7 +212,7 @@ mod tests {
 
     #[test]
     fn what_stands_beside_them_has_names_of_its_own() {
-        let ordered: Vec<&str> = GUIDE.iter().flat_map(|about| about.names).copied().collect();
+        let ordered: Vec<&str> = guide().flat_map(|about| about.names).copied().collect();
         let mut beside: Vec<&str> = BESIDE.iter().flat_map(|about| about.names).copied().collect();
         assert!(BESIDE.iter().all(|about| !about.names.is_empty()));
         assert!(beside.iter().all(|name| !ordered.contains(name)));

@@ -40,7 +40,7 @@ use mcpmon_policy::{Decision, Policy};
 
 pub use self::{
     accepted::suppressible,
-    guide::{About, BESIDE, GUIDE},
+    guide::{About, BESIDE, guide},
     opinion::Opinion,
 };
 pub(super) use self::{default_decision::DEFAULTS, opinion::explain};
@@ -125,6 +125,9 @@ pub(super) enum Effect {
 
 /// A rule. It sees one use and answers for itself alone.
 trait Rule: Sync {
+    /// Returns its explanation.
+    fn about(&self) -> &'static About;
+
     /// Returns the objection to the use of `scene`.
     fn judge(&self, scene: &Scene<'_>) -> Option<Objection>;
 

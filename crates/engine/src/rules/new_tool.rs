@@ -3,7 +3,7 @@
 use mcpmon_model::Severity;
 use mcpmon_policy::OnNewTool;
 
-use super::{Effect, Objection, Rule, Scene};
+use super::{About, Effect, Objection, Rule, Scene};
 
 /// The tool came later than pinned ones, and nobody accepted it.
 pub(super) struct NewTool;
@@ -12,6 +12,14 @@ pub(super) struct NewTool;
 pub(super) const RULE: &str = "new_tool";
 
 impl Rule for NewTool {
+    fn about(&self) -> &'static About {
+        &About {
+            names: &["new_tool"],
+            keys: &["mcp.detection.on_new_tool"],
+            what: "a tool that its server did not list when the others were pinned is blocked or noted",
+        }
+    }
+
     fn judge(&self, scene: &Scene<'_>) -> Option<Objection> {
         scene.tool()?;
         let inspection = &scene.policy.inspection;

@@ -2,13 +2,21 @@
 
 use mcpmon_model::Severity;
 
-use super::{Effect, Objection, Rule, Scene};
+use super::{About, Effect, Objection, Rule, Scene};
 use crate::wording::command;
 
 /// The rule against a tool that may be one of those for which there was no capacity: it was never inspected.
 pub(super) struct NoRoom;
 
 impl Rule for NoRoom {
+    fn about(&self) -> &'static About {
+        &About {
+            names: &["max_tools"],
+            keys: &["mcp.limits.max_tools"],
+            what: "what a list that is too long may have held is blocked",
+        }
+    }
+
     fn judge(&self, scene: &Scene<'_>) -> Option<Objection> {
         let is_overfull = scene.offer()?.is_overfull();
         if !is_overfull || scene.entry().is_some_and(crate::definitions::Entry::is_listed) {

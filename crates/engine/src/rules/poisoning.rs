@@ -2,13 +2,21 @@
 
 use mcpmon_policy::OnDetection;
 
-use super::{Effect, Objection, Rule, Scene};
+use super::{About, Effect, Objection, Rule, Scene};
 use crate::{definitions::Approval, wording::shown};
 
 /// Something in the definition is at or above the threshold from which it is acted upon.
 pub(super) struct ToolPoisoning;
 
 impl Rule for ToolPoisoning {
+    fn about(&self) -> &'static About {
+        &About {
+            names: &["tool_poisoning"],
+            keys: &["mcp.detection", "mcp.suppressions"],
+            what: "a definition with an attack in it is blocked or noted",
+        }
+    }
+
     fn judge(&self, scene: &Scene<'_>) -> Option<Objection> {
         let entry = scene.entry()?;
         let (severity, index) = entry.standing.danger?;

@@ -3,7 +3,7 @@
 use mcpmon_detect::protected_paths::{Access, Category, Touch, read_by_uri, touched};
 use mcpmon_model::{DefinitionKind, Severity};
 
-use super::{Effect, Objection, Rule, Scene, Used};
+use super::{About, Effect, Objection, Rule, Scene, Used};
 use crate::wording::{explaining, shown};
 
 /// The rule's name in events if a protected file is written, or read as a resource.
@@ -14,6 +14,14 @@ const RULE: &str = "protected_file";
 pub(super) struct ProtectedFiles;
 
 impl Rule for ProtectedFiles {
+    fn about(&self) -> &'static About {
+        &About {
+            names: &["protected_file", "credential_file"],
+            keys: &["mcp.config_guard"],
+            what: "writes of protected files are blocked, reads of files with secrets noted",
+        }
+    }
+
     fn judge(&self, scene: &Scene<'_>) -> Option<Objection> {
         let extra = &scene.policy.guard.extra_paths;
         let touches = match (scene.call, scene.used) {

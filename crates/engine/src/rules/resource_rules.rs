@@ -6,12 +6,20 @@ use mcpmon_policy::{
     rules::{ResourceRule, Rules},
 };
 
-use super::{Objection, Rule, Scene, stated};
+use super::{About, Objection, Rule, Scene, stated};
 
 /// Rules that match and do not allow. Each says what it has to say; the first that blocks decides.
 pub(super) struct ResourceRules;
 
 impl Rule for ResourceRules {
+    fn about(&self) -> &'static About {
+        &About {
+            names: &[],
+            keys: &["mcp.resource_rules"],
+            what: "configured rules over resources: of those that match the most restrictive holds",
+        }
+    }
+
     fn judge(&self, scene: &Scene<'_>) -> Option<Objection> {
         self.every(scene)
             .into_iter()

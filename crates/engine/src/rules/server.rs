@@ -3,13 +3,27 @@
 use mcpmon_model::{DefinitionKind, Severity};
 use mcpmon_policy::Admission;
 
-use super::{Effect, Objection, Rule, Scene};
+use super::{About, Effect, Objection, Rule, Scene};
 use crate::wording::{command, explaining, shown};
 
 /// The server policy refuses the server, nobody declared it, or what it offers has an attack in it.
 pub(super) struct ServerAdmission;
 
 impl Rule for ServerAdmission {
+    fn about(&self) -> &'static About {
+        &About {
+            names: &["server_policy", "undeclared_server", "tool_poisoning"],
+            keys: &[
+                "mcp.server_policy",
+                "mcp.allowed_servers",
+                "mcp.denied_servers",
+                "mcp.fail_closed",
+                "mcp.servers",
+            ],
+            what: "a server that may not be used is blocked",
+        }
+    }
+
     fn judge(&self, scene: &Scene<'_>) -> Option<Objection> {
         let server = scene.server;
         let refused = |rule: &'static str, severity, reason, remedy| {

@@ -2,7 +2,7 @@
 
 use mcpmon_model::Severity;
 
-use super::{Effect, Objection, Rule, Scene, Used};
+use super::{About, Effect, Objection, Rule, Scene, Used};
 use crate::wording::command;
 
 /// The server said that its list changed, and it was not listed since; or it was listed in an earlier run only.
@@ -12,6 +12,14 @@ use crate::wording::command;
 pub(super) struct StaleDefinition;
 
 impl Rule for StaleDefinition {
+    fn about(&self) -> &'static About {
+        &About {
+            names: &["stale_definition"],
+            keys: &[],
+            what: "what its server called changed, and did not list since, is noted",
+        }
+    }
+
     fn judge(&self, scene: &Scene<'_>) -> Option<Objection> {
         let Used::Offered {
             entry: Some(entry), ..

@@ -2,7 +2,7 @@
 
 use mcpmon_model::Severity;
 
-use super::{Effect, Objection, Rule, Scene};
+use super::{About, Effect, Objection, Rule, Scene};
 
 /// There is more in the arguments than any rule gets to see: what nobody looked at does not go on.
 pub(super) struct TooMuch;
@@ -11,6 +11,14 @@ pub(super) struct TooMuch;
 pub(crate) const RULE: &str = "arguments_too_large";
 
 impl Rule for TooMuch {
+    fn about(&self) -> &'static About {
+        &About {
+            names: &["arguments_too_large"],
+            keys: &[],
+            what: "arguments with more in them than is looked at are blocked",
+        }
+    }
+
     fn judge(&self, scene: &Scene<'_>) -> Option<Objection> {
         scene.call.filter(|calling| calling.arguments.is_cut())?;
         let what = format!("the arguments of {}", scene.subject());

@@ -7,7 +7,7 @@ use mcpmon_policy::{
     rules::{Reading, Rules, Spellings, ToolEntry, ToolPolicy},
 };
 
-use super::{Effect, Objection, Rule, Scene};
+use super::{About, Effect, Objection, Rule, Scene};
 use crate::wording::{command, explaining};
 
 /// The rule's name in events.
@@ -17,6 +17,14 @@ const RULE: &str = "tool_policy";
 pub(super) struct ToolLists;
 
 impl Rule for ToolLists {
+    fn about(&self) -> &'static About {
+        &About {
+            names: &["tool_policy"],
+            keys: &["mcp.tool_policy", "mcp.allowed_tools", "mcp.denied_tools"],
+            what: "a tool that is denied, not allowed, or allowed with another definition is blocked",
+        }
+    }
+
     fn judge(&self, scene: &Scene<'_>) -> Option<Objection> {
         let tool = scene.tool()?;
         let mut lists = scene.policy.rules.layers().map(|rules| &rules.tools);

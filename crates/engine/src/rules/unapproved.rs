@@ -1,12 +1,20 @@
 //! A definition that a person has to see first.
 
-use super::{Effect, Objection, Rule, Scene};
+use super::{About, Effect, Objection, Rule, Scene};
 use crate::{definitions::Approval, wording::shown};
 
 /// Something in the definition is so bad that only an approval lets it be used.
 pub(super) struct Unapproved;
 
 impl Rule for Unapproved {
+    fn about(&self) -> &'static About {
+        &About {
+            names: &["approval"],
+            keys: &["mcp.approvals"],
+            what: "what needs a person's approval is blocked until there is one",
+        }
+    }
+
     fn judge(&self, scene: &Scene<'_>) -> Option<Objection> {
         let entry = scene.entry()?;
         let (severity, index) = entry.standing.danger?;

@@ -3,13 +3,21 @@
 use mcpmon_model::{DefinitionKind, Severity};
 use mcpmon_policy::Policy;
 
-use super::{Effect, Objection, Rule, Scene};
+use super::{About, Effect, Objection, Rule, Scene};
 use crate::wording::command;
 
 /// The tool was never listed, or is listed no more. Nobody knows what it does.
 pub(super) struct UnknownTool;
 
 impl Rule for UnknownTool {
+    fn about(&self) -> &'static About {
+        &About {
+            names: &["unknown_tool"],
+            keys: &["mcp.fail_closed"],
+            what: "a tool that was never listed is noted, or blocked",
+        }
+    }
+
     fn judge(&self, scene: &Scene<'_>) -> Option<Objection> {
         // A resource can come of a template, and a prompt does nothing.
         if scene.kind() != Some(DefinitionKind::Tool) || scene.entry().is_some() {

@@ -10,13 +10,21 @@ use mcpmon_policy::{
     rules::{Reading, Spellings, ValueLimit},
 };
 
-use super::{Effect, Objection, Rule, Scene, call_rules::covers};
+use super::{About, Effect, Objection, Rule, Scene, call_rules::covers};
 use crate::wording::explaining;
 
 /// A number is beyond a bound, in one of the ways in which it can be read; or nobody knows what it is.
 pub(super) struct ValueLimits;
 
 impl Rule for ValueLimits {
+    fn about(&self) -> &'static About {
+        &About {
+            names: &[],
+            keys: &["mcp.value_limits"],
+            what: "numbers in arguments outside of their bounds are blocked or noted",
+        }
+    }
+
     fn judge(&self, scene: &Scene<'_>) -> Option<Objection> {
         self.every(scene)
             .into_iter()

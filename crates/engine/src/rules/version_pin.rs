@@ -3,13 +3,21 @@
 use mcpmon_model::Severity;
 use mcpmon_policy::OnChange;
 
-use super::{Effect, Objection, Rule, Scene};
+use super::{About, Effect, Objection, Rule, Scene};
 use crate::definitions::PinStanding;
 
 /// The definition differs from its pin, or has none where one is needed.
 pub(super) struct VersionPin;
 
 impl Rule for VersionPin {
+    fn about(&self) -> &'static About {
+        &About {
+            names: &["version_pin"],
+            keys: &["mcp.version_pinning", "mcp.registry.pin_on_first_use"],
+            what: "a definition that differs from its pin, or has none, is blocked or noted",
+        }
+    }
+
     fn judge(&self, scene: &Scene<'_>) -> Option<Objection> {
         let entry = scene.entry()?;
         let pin = entry.standing.pin;

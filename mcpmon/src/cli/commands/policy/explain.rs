@@ -6,7 +6,7 @@ use mcpmon_model::Timestamp;
 use serde_json::{Map, Value, json};
 
 use crate::{
-    agent::question::{About, BESIDE, GUIDE, Opinion, Reply},
+    agent::question::{About, BESIDE, Opinion, Reply, guide},
     cli::{
         CliError, ErrorKind, Globals, Output,
         daemon::Socket,
@@ -99,7 +99,9 @@ fn rules<'r>(outline: &Outline, reply: Option<&'r Reply>) -> Vec<Rule<'r>> {
 
 /// Every rule of the program, those in the order of precedence with their number.
 fn all() -> impl Iterator<Item = (Option<usize>, &'static About)> {
-    let ordered = (1..).zip(GUIDE).map(|(position, about)| (Some(position), about));
+    let ordered = (1..)
+        .zip(guide())
+        .map(|(position, about)| (Some(position), about));
     ordered.chain(BESIDE.iter().map(|about| (None, about)))
 }
 
@@ -357,7 +359,7 @@ fn one(what: &str, outline: &Outline, loaded: &Loaded, output: &mut Output<'_>) 
     }
     let mut lines = Vec::new();
     for (position, about) in &named {
-        let number = position.map(|position| format!(" (number {position} of {})", GUIDE.len()));
+        let number = position.map(|position| format!(" (number {position} of {})", guide().count()));
         lines.push(format!("{what}: {}{}", about.what, number.unwrap_or_default()));
         if about.keys.is_empty() {
             lines.push("No key of the configuration changes it.".to_owned());
@@ -552,7 +554,7 @@ network: {resolve_interval: 1m}
         let objects: Vec<Value> = objects
             .map(|line| serde_json::from_str(line).expect("JSON"))
             .collect();
-        assert_eq!(objects.len(), GUIDE.len());
+        assert_eq!(objects.len(), guide().count());
         let deciding = |object: &&Value| {
             let said = object["opinions"].as_array().expect("a list");
             said.iter().any(|opinion| opinion["decides"] == true)

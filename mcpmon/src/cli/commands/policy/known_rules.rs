@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, ffi::OsStr, fs, path::Path};
 
 use mcpmon_config::{Outline, Sources, load_sources};
 
-use crate::agent::question::{About, BESIDE, GUIDE};
+use crate::agent::question::{About, BESIDE, guide};
 
 /// The text in front of a rule's name in the sources.
 const BEFORE: &[&str] = &[
@@ -51,7 +51,7 @@ fn every_rule_is_known() {
     let outline = outline();
     let is_known = |name: &&String| {
         let is_of = |about: &About| about.names.contains(&name.as_str());
-        GUIDE.iter().chain(BESIDE).any(is_of) || name.contains('.') && outline.meaning(name).is_some()
+        guide().chain(BESIDE).any(is_of) || name.contains('.') && outline.meaning(name).is_some()
     };
     let unknown: Vec<&String> = found.iter().filter(|name| !is_known(name)).collect();
     assert!(unknown.is_empty(), "`policy explain` does not know {unknown:?}");
@@ -60,14 +60,14 @@ fn every_rule_is_known() {
 #[test]
 fn no_rule_is_known_that_nobody_names() {
     let found: BTreeSet<String> = sources().iter().flat_map(|text| named(text)).collect();
-    let mut names = GUIDE.iter().chain(BESIDE).flat_map(|about| about.names);
+    let mut names = guide().chain(BESIDE).flat_map(|about| about.names);
     assert_eq!(names.find(|name| !found.contains(**name)), None);
 }
 
 #[test]
 fn every_key_of_a_rule_is_one() {
     let outline = outline();
-    let mut keys = GUIDE.iter().chain(BESIDE).flat_map(|about| about.keys);
+    let mut keys = guide().chain(BESIDE).flat_map(|about| about.keys);
     assert_eq!(keys.find(|key| outline.meaning(key).is_none()), None);
 }
 
