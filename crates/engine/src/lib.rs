@@ -9,11 +9,11 @@
 mod admission;
 pub mod cross_server;
 mod definitions;
+mod effect;
 mod instances;
 mod lineage;
 mod monitor;
 pub mod names;
-mod order;
 pub mod pins;
 mod rate_limit;
 mod recognise;
@@ -26,9 +26,9 @@ mod ways;
 mod wording;
 
 pub use admission::admission;
+pub use effect::{Ask, Judgement, KernelEffect, Shared, StoreEffect};
 pub use monitor::{Monitor, Observation, Proxied, Running};
-pub use order::{Ask, Judgement, Order, Shared};
 pub use recognise::{launch_rules, recognise, recognise_linked};
-pub use rules::{About, BESIDE, GUIDE, Opinion, suppressible};
+pub use rules::{About, BESIDE, Opinion, guide, suppressible};
 pub use tell::{proxied, runs_on};
 pub use traffic::{Company, NotSeen, Tally, file_lookups};

@@ -18,7 +18,7 @@ mod stdio;
 #[cfg(test)]
 mod tests;
 
-use mcpmon_engine::{Company, Judgement, Monitor, Observation, Order, file_lookups};
+use mcpmon_engine::{Company, Judgement, Monitor, Observation, StoreEffect, file_lookups};
 use mcpmon_model::{
     Content, Conversation, Denial, Event, EventId, FromServer, Incident, Message, Timestamp, Verdict,
 };
@@ -50,7 +50,7 @@ pub struct Outcome {
     /// The events to record, in order.
     pub events: Vec<Event>,
     /// The effects to carry out, in order.
-    pub effects: Vec<Order>,
+    pub effects: Vec<StoreEffect>,
 }
 
 impl Guard {
@@ -182,7 +182,7 @@ impl Guard {
     pub fn conclude(&self, mut judgement: Judgement, outcome: &mut Outcome) -> Verdict {
         judgement.name_refusal(self.new_event_id);
         outcome.events.append(&mut judgement.events);
-        outcome.effects.append(&mut judgement.orders);
+        outcome.effects.append(&mut judgement.store_effects);
         judgement.verdict
     }
 }

@@ -41,7 +41,7 @@ use std::{
 };
 
 use mcpmon_config::{ConfigError, Loaded, Reloader, Search, Trust, load_sources};
-use mcpmon_engine::{Judgement, Monitor, Order, pins::PinBook};
+use mcpmon_engine::{Judgement, Monitor, StoreEffect, pins::PinBook};
 use mcpmon_guard::{Guard, Outcome};
 use mcpmon_model::{
     Conversation, DefinitionKey, Denial, Digest, Incident, Label, ListKind, Message, ProcessId, SESSION_ROOT,
@@ -492,9 +492,9 @@ impl Judge {
         for event in outcome.events.drain(..) {
             self.host.push(event);
         }
-        for order in outcome.effects.drain(..) {
-            let entry = match order {
-                Order::StoreDefinition(record) => {
+        for effect in outcome.effects.drain(..) {
+            let entry = match effect {
+                StoreEffect::StoreDefinition(record) => {
                     match record.hidden {
                         true => self.unseen.insert(record.key.clone()),
                         false => self.unseen.remove(&record.key),
@@ -502,17 +502,17 @@ impl Judge {
                     self.put.insert(record.key.clone(), record.last_seen);
                     Entry::Definition(*record)
                 }
-                Order::ForgetDefinition(key) => {
+                StoreEffect::ForgetDefinition(key) => {
                     self.unseen.remove(&key);
                     self.put.remove(&key);
                     Entry::ForgetDefinition(key)
                 }
-                Order::Retell(retold) => {
+                StoreEffect::Retell(retold) => {
                     self.host.recorder.push_retold(retold, self.host.child.as_ref());
                     continue;
                 }
-                Order::Share(recent) => Entry::Recent(self.host.member.session.clone(), recent),
-                Order::ShareResult { mut output, result } => {
+                StoreEffect::Share(recent) => Entry::Recent(self.host.member.session.clone(), recent),
+                StoreEffect::ShareResult { mut output, result } => {
                     // While much waits to be written, results are not read: memory is bounded by it. Nobody knows
                     // then what was in them.
                     let waiting = match self.is_alone() {
@@ -528,18 +528,6 @@ impl Judge {
                     };
                     Entry::Unread(self.host.member.session.clone(), output, result)
                 }
-                // Of processes, which only the kernel sense sees.
-                Order::Track { .. }
-                | Order::EnterSession { .. }
-                | Order::Settle { .. }
-                | Order::MarkStarter { .. }
-                | Order::Hold { .. }
-                | Order::Release { .. }
-                | Order::Hash { .. }
-                | Order::StorePins { .. }
-                | Order::Kill { .. }
-                | Order::KillProcess { .. }
-                | Order::Refuse { .. } => continue,
             };
             let is_shared = matches!(entry, Entry::Recent(..) | Entry::Unread(..));
             let put = match (is_shared, self.is_alone()) {

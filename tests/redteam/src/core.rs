@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result};
 use mcpmon_config::{Source, Sources, load_sources};
 use mcpmon_detect::protected_paths::{Lookup, RealPath};
 use mcpmon_engine::{
-    Company, Monitor, Order, Shared,
+    Company, Monitor, Shared, StoreEffect,
     cross_server::{Window, read_result},
     pins::PinBook,
 };
@@ -118,21 +118,21 @@ impl Core {
     /// Keeps events, and tells the other servers' Monitors which tools there are.
     fn carry_out(&mut self, server: &str, outcome: Outcome) {
         self.keep(outcome.events);
-        for order in outcome.effects {
-            if let Order::Retell(retold) = order {
+        for effect in outcome.effects {
+            if let StoreEffect::Retell(retold) = effect {
                 self.keep(retold.events());
                 continue;
             }
-            if let Order::Share(recent) = order {
+            if let StoreEffect::Share(recent) = effect {
                 self.window.take(*recent);
                 continue;
             }
-            if let Order::ShareResult { output, result } = order {
+            if let StoreEffect::ShareResult { output, result } = effect {
                 let read = read_result(*output, &result).map(Recent::Output);
                 read.into_iter().for_each(|output| self.window.take(output));
                 continue;
             }
-            let Order::StoreDefinition(record) = order else {
+            let StoreEffect::StoreDefinition(record) = effect else {
                 continue;
             };
             if record.key.kind != DefinitionKind::Tool {

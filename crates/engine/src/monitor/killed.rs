@@ -3,7 +3,7 @@
 use mcpmon_model::{Denial, InstanceId, Kills, SessionId};
 
 use super::Monitor;
-use crate::order::Judgement;
+use crate::effect::Judgement;
 
 impl Monitor {
     /// Returns the denial of everything sent to a server in this session; `None` if no person stopped it. It
@@ -30,7 +30,7 @@ impl Monitor {
     }
 
     /// To which session a running server belongs: what is stopped for one is stopped for it.
-    pub fn is_of(&mut self, number: InstanceId, session: SessionId) -> Judgement {
+    pub(super) fn is_of(&mut self, number: InstanceId, session: SessionId) -> Judgement {
         let mut judgement = Judgement::default();
         let Self {
             instances, sessions, ..

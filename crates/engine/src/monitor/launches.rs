@@ -6,8 +6,8 @@ use mcpmon_policy::{Gate, Mode, OnChange};
 
 use super::{Monitor, entry::is_installed_entry};
 use crate::{
+    effect::{Judgement, KernelEffect},
     instances::{Instance, MAX_INSTANCES, Phase, Serving},
-    order::{Judgement, Order},
     recognise::{recognise_linked, started_by_wrapper},
     tell,
 };
@@ -50,7 +50,9 @@ impl Monitor {
         };
         self.instances.join(number, exec.process);
         self.track_members(number, &mut judgement);
-        judgement.orders.push(Order::MarkStarter { process: exec.parent });
+        judgement
+            .kernel_effects
+            .push(KernelEffect::MarkStarter { process: exec.parent });
         self.deny(now, number, &mut judgement);
         let serving = Serving::new(exec, stage, now);
         match serving.stage {
@@ -86,7 +88,7 @@ impl Monitor {
         let mut event = tell::too_many(now, server, exec, MAX_INSTANCES);
         if refused && self.policy.mode == Mode::Enforce {
             event.action = Action::Block;
-            judgement.orders.push(Order::KillProcess {
+            judgement.kernel_effects.push(KernelEffect::KillProcess {
                 process: exec.process,
                 denial: tell::too_many_denial(exec.uid, MAX_INSTANCES),
             });
@@ -113,7 +115,7 @@ impl Monitor {
         launch: Option<Launch>,
     ) -> Judgement {
         let mut judgement = Judgement {
-            orders: settle(exec),
+            kernel_effects: settle(exec),
             ..Judgement::default()
         };
         self.instances.join(number, exec.process);
@@ -122,7 +124,7 @@ impl Monitor {
                 // A server that starts another one: the other is followed on its own.
                 let nested = self.launched(now, exec, launch, Some(number));
                 judgement.events.extend(nested.events);
-                judgement.orders.extend(nested.orders);
+                judgement.kernel_effects.extend(nested.kernel_effects);
                 return judgement;
             }
             own => own,
@@ -205,7 +207,7 @@ impl Monitor {
             && before.held
             && before.process != serving.process
         {
-            judgement.orders.push(Order::Release {
+            judgement.kernel_effects.push(KernelEffect::Release {
                 process: before.process,
             });
         }
@@ -221,13 +223,13 @@ impl Monitor {
         let is_pinned = self.pins.contains(&instance.pin_key(&serving));
         serving.held = can_block && (is_pinned || !self.policy.pinning.auto_trust_first);
         if serving.held {
-            judgement.orders.push(Order::Hold {
+            judgement.kernel_effects.push(KernelEffect::Hold {
                 process: serving.process,
             });
         }
         self.attempts += 1;
         serving.attempt = self.attempts;
-        judgement.orders.push(Order::Hash {
+        judgement.kernel_effects.push(KernelEffect::Hash {
             instance: number,
             process: serving.process,
             launcher,
@@ -249,8 +251,8 @@ impl Monitor {
         let process = serving.process;
         self.serve(now, exit.instance, serving, judgement);
         judgement
-            .orders
-            .retain(|order| !matches!(order, Order::Hold { process: held } if *held == process));
+            .kernel_effects
+            .retain(|order| !matches!(order, KernelEffect::Hold { process: held } if *held == process));
         let instance = self.instances.get_mut(exit.instance);
         if let Some(Phase::Hashing(serving, ended)) = instance.map(|instance| &mut instance.phase) {
             serving.held = false;
@@ -260,9 +262,9 @@ impl Monitor {
 }
 
 /// A process the kernel holds to every egress list is let go once it is known to be no server.
-pub(super) fn settle(exec: &Exec) -> Vec<Order> {
+pub(super) fn settle(exec: &Exec) -> Vec<KernelEffect> {
     if exec.pending {
-        vec![Order::Settle {
+        vec![KernelEffect::Settle {
             process: exec.process,
         }]
     } else {

@@ -29,9 +29,9 @@ pub use proxied::Proxied;
 use proxied::ProxiedSessions;
 
 use super::{
+    effect::{Judgement, KernelEffect},
     instances::{Instance, Instances, Phase, Serving},
     lineage::Lineage,
-    order::{Judgement, Order},
     pins::{Added, Full, Ground, NewPins, PinBook, PinVerdict, PinnedFile, Pins, ServerFiles, compare},
     recognise::launch_rules,
     rulebook::RuleBook,
@@ -215,7 +215,7 @@ impl Monitor {
 
     /// The wrapper of a server hears its first word: one of the processes that may be the server is, and no longer has to
     /// prove it by living. Nothing follows where none is known yet.
-    pub fn spoke(&mut self, now: Timestamp, process: ProcessId) -> Judgement {
+    fn spoke(&mut self, now: Timestamp, process: ProcessId) -> Judgement {
         let mut judgement = Judgement::default();
         let number = self.instances.of(process);
         let Some((number, instance)) = number.and_then(|number| Some((number, self.instances.get(number)?)))
@@ -233,7 +233,7 @@ impl Monitor {
     }
 
     /// A program was started.
-    pub fn exec(&mut self, now: Timestamp, exec: &Exec) -> Judgement {
+    fn exec(&mut self, now: Timestamp, exec: &Exec) -> Judgement {
         let known = exec
             .instance
             .filter(|number| self.instances.get(*number).is_some());
@@ -253,7 +253,7 @@ impl Monitor {
                 .map(|instance| &instance.server);
             let server = own.or_else(|| launch.as_ref().map(|launch| &launch.server));
             return Judgement {
-                orders: vec![Order::KillProcess {
+                kernel_effects: vec![KernelEffect::KillProcess {
                     process: exec.process,
                     denial: tell::killed_denial(server),
                 }],
@@ -264,7 +264,7 @@ impl Monitor {
         let mut judgement = match (number, launch) {
             (None, None) => {
                 return Judgement {
-                    orders: settle(exec),
+                    kernel_effects: settle(exec),
                     ..Judgement::default()
                 };
             }
@@ -274,13 +274,15 @@ impl Monitor {
         if known.is_none()
             && let Some(number) = self.instances.of(exec.process)
         {
-            judgement.orders.insert(0, self.track(exec.process, number));
+            judgement
+                .kernel_effects
+                .insert(0, self.track(exec.process, number));
         }
         judgement
     }
 
     /// A process of a server, or one that is not judged yet, started another.
-    pub fn fork(&mut self, fork: Fork) -> Judgement {
+    fn fork(&mut self, fork: Fork) -> Judgement {
         let mut judgement = Judgement::default();
         self.ways.forked(fork);
         match (fork.instance, self.instances.of(fork.parent)) {
@@ -288,7 +290,7 @@ impl Monitor {
             (None, Some(number)) => {
                 // It forked before the kernel heard where it belongs.
                 self.instances.join(number, fork.process);
-                judgement.orders.push(self.track(fork.process, number));
+                judgement.kernel_effects.push(self.track(fork.process, number));
             }
             (None, None) => self.lineage.note(fork.process, fork.parent),
         }
@@ -296,7 +298,7 @@ impl Monitor {
     }
 
     /// A process of a server ended.
-    pub fn exit(&mut self, now: Timestamp, mut exit: Exit) -> Judgement {
+    fn exit(&mut self, now: Timestamp, mut exit: Exit) -> Judgement {
         let mut judgement = Judgement::default();
         self.ways.ended(exit.process);
         // It may have ended before the kernel heard where it belongs.
@@ -339,12 +341,13 @@ impl Monitor {
     }
 
     /// A process is known to have ended, whoever it was.
-    pub fn ended(&mut self, process: ProcessId) {
+    fn ended(&mut self, process: ProcessId) -> Judgement {
         self.ways.ended(process);
+        Judgement::default()
     }
 
     /// Time passes: candidates that lived long enough are taken for the server.
-    pub fn tick(&mut self, now: Timestamp) -> Judgement {
+    fn tick(&mut self, now: Timestamp) -> Judgement {
         let mut judgement = Judgement::default();
         for number in self.instances.numbers() {
             let Some(instance) = self.instances.get_mut(number) else {
@@ -365,7 +368,7 @@ impl Monitor {
     }
 
     /// The files of a serving process were hashed; `environment` are names of its variables.
-    pub fn hashed(
+    fn hashed(
         &mut self,
         now: Timestamp,
         number: InstanceId,
@@ -414,14 +417,13 @@ impl Monitor {
         if let Some(exit) = ended {
             let told = self.exit(now, exit);
             judgement.events.extend(told.events);
-            judgement.orders.extend(told.orders);
+            judgement.kernel_effects.extend(told.kernel_effects);
         }
         judgement
     }
 
     /// A connection was asked for. The kernel has decided it; this says what it was.
-    #[must_use]
-    pub fn connection(&self, now: Timestamp, connection: &Connection) -> Event {
+    fn connection(&self, now: Timestamp, connection: &Connection) -> Event {
         let rule = connection.rule.and_then(|number| self.rules.get(number));
         let own = connection.instance.and_then(|number| self.instances.get(number));
         let mut event = tell::connection(
@@ -447,7 +449,9 @@ impl Monitor {
         let server = &key.server;
         if let Some(NewPins { pins, ground }) = verdict.store.take() {
             let added = self.pins.add(key.clone(), pins);
-            judgement.orders.push(Order::StorePins { added, ground });
+            judgement
+                .kernel_effects
+                .push(KernelEffect::StorePins { added, ground });
             if ground == Ground::FirstUse
                 && let Some(instance) = self.instances.get_mut(number)
             {
@@ -458,7 +462,7 @@ impl Monitor {
             judgement
                 .events
                 .push(tell::denied_by_pin(now, server, serving, &verdict));
-            judgement.orders.push(Order::Kill {
+            judgement.kernel_effects.push(KernelEffect::Kill {
                 instance: number,
                 denial: verdict.denial(server),
             });
@@ -467,14 +471,14 @@ impl Monitor {
                 .get(number)
                 .is_some_and(|instance| is_refusable(instance, serving, &verdict))
             {
-                judgement.orders.push(Order::Refuse {
+                judgement.kernel_effects.push(KernelEffect::Refuse {
                     server: server.clone(),
                     file: serving.file,
                 });
             }
         }
         if serving.held {
-            judgement.orders.push(Order::Release {
+            judgement.kernel_effects.push(KernelEffect::Release {
                 process: serving.process,
             });
         }
@@ -505,7 +509,7 @@ impl Monitor {
         match self.policy.mode {
             Mode::Enforce => {
                 event.action = Action::Block;
-                judgement.orders.push(Order::Kill {
+                judgement.kernel_effects.push(KernelEffect::Kill {
                     instance: number,
                     denial,
                 });

@@ -3,12 +3,13 @@
 use mcpmon_detect::protected_paths::{Places, RealPath};
 use mcpmon_model::{
     Call, Connection, Conversation, DefinitionKey, DefinitionRecord, Digest, Exchange, Exec, Exit, Fork,
-    Halted, Incident, InstanceId, Message, PinKey, Redaction, ServerId, SessionId, Spoken, Timestamp,
+    Halted, Incident, InstanceId, Message, PinKey, ProcessId, Redaction, ServerId, SessionId, Spoken,
+    Timestamp,
 };
 
-use super::Monitor;
+use super::{Monitor, proxied::Proxied};
 use crate::{
-    order::{Ask, Judgement, Shared},
+    effect::{Ask, Judgement, Shared},
     pins::ServerFiles,
     registry::Registry,
     rules::Opinion,
@@ -45,6 +46,15 @@ pub enum Observation<'a> {
     Fork(Fork),
     /// A process of a server ended.
     Exit(Exit),
+    /// A process was found to have ended, whoever it was.
+    Gone(ProcessId),
+    /// The wrapper of a server heard its first word: one of the processes that may be the server is, and no longer has to
+    /// prove it by living.
+    Spoke(ProcessId),
+    /// A running server belongs to a session: what is stopped for one is stopped for the other.
+    SessionOf(InstanceId, SessionId),
+    /// A session has a proxy, and these processes are in it. What they start is in it by itself.
+    Proxied(Proxied, Vec<ProcessId>),
     /// A connection was asked for.
     Connection(&'a Connection),
     /// The files of a serving process were hashed.
@@ -87,6 +97,10 @@ impl Monitor {
             Observation::Exec(exec) => self.exec(now, exec),
             Observation::Fork(fork) => self.fork(fork),
             Observation::Exit(exit) => self.exit(now, exit),
+            Observation::Gone(process) => self.ended(process),
+            Observation::Spoke(process) => self.spoke(now, process),
+            Observation::SessionOf(instance, session) => self.is_of(instance, session),
+            Observation::Proxied(session, processes) => self.proxied(session, processes),
             Observation::Connection(connection) => Judgement {
                 events: vec![self.connection(now, connection)],
                 ..Judgement::default()
@@ -101,7 +115,7 @@ impl Monitor {
                 let mut judgement = self.tick(now);
                 let approvals = self.traffic.tick(now);
                 judgement.events.extend(approvals.events);
-                judgement.orders.extend(approvals.orders);
+                judgement.store_effects.extend(approvals.store_effects);
                 judgement
             }
         }

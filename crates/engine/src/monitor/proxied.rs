@@ -6,7 +6,7 @@ use mcpmon_model::{Connection, ProcessId, SessionId};
 use mcpmon_policy::network::table::LIST_PROXIED;
 
 use super::Monitor;
-use crate::order::{Judgement, Order};
+use crate::effect::{Judgement, KernelEffect};
 
 /// Sessions that are remembered; of the oldest it is known no more which session it is.
 const MOST: usize = 1024;
@@ -46,14 +46,18 @@ impl ProxiedSessions {
 
 impl Monitor {
     /// A session has a proxy, and these processes are in it. What they start is in it by itself.
-    pub fn proxied(&mut self, session: Proxied, processes: impl IntoIterator<Item = ProcessId>) -> Judgement {
+    pub(super) fn proxied(
+        &mut self,
+        session: Proxied,
+        processes: impl IntoIterator<Item = ProcessId>,
+    ) -> Judgement {
         self.proxied.note(session);
-        let enter = |process| Order::EnterSession {
+        let enter = |process| KernelEffect::EnterSession {
             process,
             list: LIST_PROXIED,
         };
         Judgement {
-            orders: processes.into_iter().map(enter).collect(),
+            kernel_effects: processes.into_iter().map(enter).collect(),
             ..Judgement::default()
         }
     }

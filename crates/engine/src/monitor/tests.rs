@@ -1,4 +1,4 @@
-//! The Monitor through its front door: transcripts in, events and orders out.
+//! The Monitor through its front door: transcripts in, events and effects out.
 
 use std::{net::IpAddr, path::PathBuf};
 
@@ -164,10 +164,10 @@ fn kinds(judgement: &Judgement) -> Vec<&'static str> {
     judgement.events.iter().map(|event| event.kind.name()).collect()
 }
 
-/// Orders by name, with the process or server they concern.
-fn orders(judgement: &Judgement) -> Vec<String> {
-    let name = |order: &Order| match order {
-        Order::Track {
+/// Effects by name, with the process or server they concern.
+fn effects(judgement: &Judgement) -> Vec<String> {
+    let name = |effect: &KernelEffect| match effect {
+        KernelEffect::Track {
             process,
             instance,
             egress,
@@ -175,13 +175,13 @@ fn orders(judgement: &Judgement) -> Vec<String> {
             [list, 0] => format!("track {} as {}/{list}", process.pid, instance.0),
             lists => format!("track {} as {}/{lists:?}", process.pid, instance.0),
         },
-        Order::EnterSession { process, list } => format!("enter {} {list}", process.pid),
-        Order::Settle { process } => format!("settle {}", process.pid),
-        Order::MarkStarter { process } => format!("starter {}", process.pid),
-        Order::Hold { process } => format!("hold {}", process.pid),
-        Order::Release { process } => format!("release {}", process.pid),
-        Order::Hash { process, .. } => format!("hash {}", process.pid),
-        Order::StorePins { added, ground } => {
+        KernelEffect::EnterSession { process, list } => format!("enter {} {list}", process.pid),
+        KernelEffect::Settle { process } => format!("settle {}", process.pid),
+        KernelEffect::MarkStarter { process } => format!("starter {}", process.pid),
+        KernelEffect::Hold { process } => format!("hold {}", process.pid),
+        KernelEffect::Release { process } => format!("release {}", process.pid),
+        KernelEffect::Hash { process, .. } => format!("hash {}", process.pid),
+        KernelEffect::StorePins { added, ground } => {
             let key = &added.set.key;
             match ground {
                 Ground::FirstUse => format!("pin {} {}", key.name, key.uid),
@@ -189,16 +189,11 @@ fn orders(judgement: &Judgement) -> Vec<String> {
                 Ground::SystemUpgrade => format!("upgrade {} {}", key.name, key.uid),
             }
         }
-        Order::Kill { instance, .. } => format!("kill {}", instance.0),
-        Order::Share(recent) => format!("share {}", recent.server()),
-        Order::ShareResult { output, .. } => format!("share result {}", output.server),
-        Order::KillProcess { process, .. } => format!("kill process {}", process.pid),
-        Order::Refuse { file, .. } => format!("refuse {}", file.inode),
-        Order::Retell(retold) => format!("retell {}", retold.count()),
-        Order::StoreDefinition(record) => format!("definition {}", record.key.name),
-        Order::ForgetDefinition(key) => format!("forget {}", key.name),
+        KernelEffect::Kill { instance, .. } => format!("kill {}", instance.0),
+        KernelEffect::KillProcess { process, .. } => format!("kill process {}", process.pid),
+        KernelEffect::Refuse { file, .. } => format!("refuse {}", file.inode),
     };
-    judgement.orders.iter().map(name).collect()
+    judgement.kernel_effects.iter().map(name).collect()
 }
 
 const FIRST: InstanceId = InstanceId(1);
@@ -207,22 +202,22 @@ const FIRST: InstanceId = InstanceId(1);
 fn a_launch_is_followed_from_the_runner_to_the_process_that_serves() {
     let mut world = World::new(Policy::default());
     let launch = world.exec(10, 9, "npx -y @modelcontextprotocol/server-memory");
-    assert_eq!(orders(&launch), ["track 10 as 1/0", "starter 9"]);
+    assert_eq!(effects(&launch), ["track 10 as 1/0", "starter 9"]);
     assert_eq!(kinds(&launch), [""; 0], "nothing serves yet");
 
     let shell = world.exec_in(Some(FIRST), 11, 10, "sh -c mcp-server-memory");
-    assert_eq!(orders(&shell), [""; 0]);
+    assert_eq!(effects(&shell), [""; 0]);
     let node = world.exec_in(
         Some(FIRST),
         12,
         11,
         "node /c/_npx/1/node_modules/.bin/mcp-server-memory",
     );
-    assert_eq!(orders(&node), ["hash 12"]);
+    assert_eq!(effects(&node), ["hash 12"]);
 
     let hashed = world.hashed(FIRST, "v1");
     assert_eq!(
-        (kinds(&hashed), orders(&hashed)),
+        (kinds(&hashed), effects(&hashed)),
         (
             vec!["mcp_server_started"],
             vec!["pin @modelcontextprotocol/server-memory 0".to_owned()]
@@ -272,7 +267,7 @@ fn a_child_forked_before_the_kernel_knew_its_parent_belongs_to_the_same_server()
     let mut world = World::new(Policy::default());
     world.exec(10, 9, "timeout 60 npx -y @modelcontextprotocol/server-memory");
     let child = world.exec(11, 10, "npx -y @modelcontextprotocol/server-memory");
-    assert_eq!(orders(&child), ["track 11 as 1/0"]);
+    assert_eq!(effects(&child), ["track 11 as 1/0"]);
     assert_eq!(world.monitor.running().count(), 1);
 }
 
@@ -281,20 +276,20 @@ fn a_helper_of_the_package_manager_is_not_taken_for_the_server() {
     let mut world = World::new(Policy::default());
     world.exec(10, 9, "npx -y @modelcontextprotocol/server-memory");
     let probe = world.exec_in(Some(FIRST), 13, 10, "python3 -c print(1)");
-    assert_eq!(orders(&probe), [""; 0]);
+    assert_eq!(effects(&probe), [""; 0]);
     world.now = 3 * SECOND;
     assert_eq!(
-        orders(&world.monitor.tick(Timestamp(world.now))),
+        effects(&world.monitor.tick(Timestamp(world.now))),
         [""; 0],
         "inline code is no server"
     );
     let helper = world.exec_in(Some(FIRST), 11, 10, "node install.js");
-    assert_eq!(orders(&helper), [""; 0]);
+    assert_eq!(effects(&helper), [""; 0]);
     world.now = 4 * SECOND;
     world.exit(FIRST, 11, 0);
     world.now = 9 * SECOND;
     assert_eq!(
-        orders(&world.monitor.tick(Timestamp(world.now))),
+        effects(&world.monitor.tick(Timestamp(world.now))),
         [""; 0],
         "it has ended"
     );
@@ -302,12 +297,12 @@ fn a_helper_of_the_package_manager_is_not_taken_for_the_server() {
     world.exec_in(Some(FIRST), 12, 10, "node dist/index.js");
     world.now += SECOND;
     assert_eq!(
-        orders(&world.monitor.tick(Timestamp(world.now))),
+        effects(&world.monitor.tick(Timestamp(world.now))),
         [""; 0],
         "too young"
     );
     world.now += SECOND;
-    assert_eq!(orders(&world.monitor.tick(Timestamp(world.now))), ["hash 12"]);
+    assert_eq!(effects(&world.monitor.tick(Timestamp(world.now))), ["hash 12"]);
 }
 
 #[test]
@@ -322,11 +317,11 @@ fn an_install_script_is_not_taken_for_the_server() {
         (14, "make BUILDTYPE=Release".to_owned()),
     ] {
         let helper = world.exec_in(Some(FIRST), pid, 11, &command);
-        assert_eq!(orders(&helper), [""; 0], "{command}");
+        assert_eq!(effects(&helper), [""; 0], "{command}");
     }
     world.now = 60 * SECOND;
     assert_eq!(
-        orders(&world.monitor.tick(Timestamp(world.now))),
+        effects(&world.monitor.tick(Timestamp(world.now))),
         [""; 0],
         "compiling takes its time"
     );
@@ -335,8 +330,8 @@ fn an_install_script_is_not_taken_for_the_server() {
     }
     world.exec_in(Some(FIRST), 15, 10, "sh -c notes");
     let server = world.exec_in(Some(FIRST), 16, 15, &format!("node {bin}/notes-mcp"));
-    assert_eq!(orders(&server), ["hash 16"]);
-    assert_eq!(orders(&world.hashed(FIRST, "v1")), ["pin @scope/notes-mcp 0"]);
+    assert_eq!(effects(&server), ["hash 16"]);
+    assert_eq!(effects(&world.hashed(FIRST, "v1")), ["pin @scope/notes-mcp 0"]);
 }
 
 #[test]
@@ -345,7 +340,7 @@ fn a_server_named_like_a_helper_is_taken_for_the_server_late_but_taken() {
     world.exec(10, 9, "npx -y @scope/notes-mcp");
     world.exec_in(Some(FIRST), 11, 10, "make --stdio");
     world.now = 180 * SECOND;
-    assert_eq!(orders(&world.monitor.tick(Timestamp(world.now))), ["hash 11"]);
+    assert_eq!(effects(&world.monitor.tick(Timestamp(world.now))), ["hash 11"]);
 }
 
 #[test]
@@ -369,10 +364,10 @@ fn a_native_server_that_keeps_executing_programs_is_hashed_after_two_seconds() {
         "/c/_npx/x/node_modules/notes-linux-x64/serve",
     );
     world.exit(FIRST, 20, 0);
-    assert_eq!(orders(&world.monitor.tick(Timestamp(world.now))), [""; 0]);
+    assert_eq!(effects(&world.monitor.tick(Timestamp(world.now))), [""; 0]);
     world.now = 2 * SECOND;
     world.exec_in(Some(FIRST), 22, 11, "true");
-    assert_eq!(orders(&world.monitor.tick(Timestamp(world.now))), ["hash 11"]);
+    assert_eq!(effects(&world.monitor.tick(Timestamp(world.now))), ["hash 11"]);
 }
 
 #[test]
@@ -383,7 +378,7 @@ fn a_wrapper_that_ends_leaves_the_server_it_started_as_the_candidate() {
     world.exec_in(Some(FIRST), 12, 11, "/opt/real");
     world.exit(FIRST, 11, 0);
     world.now = 2 * SECOND;
-    assert_eq!(orders(&world.monitor.tick(Timestamp(world.now))), ["hash 12"]);
+    assert_eq!(effects(&world.monitor.tick(Timestamp(world.now))), ["hash 12"]);
 }
 
 #[test]
@@ -396,30 +391,30 @@ fn helpers_of_uvx_are_not_taken_for_the_server() {
         (13, "python3 -I -c probe"),
     ] {
         let helper = world.exec_in(Some(FIRST), pid, 10, command);
-        assert_eq!(orders(&helper), [""; 0], "{command}");
+        assert_eq!(effects(&helper), [""; 0], "{command}");
     }
     world.now = 30 * SECOND;
-    assert_eq!(orders(&world.monitor.tick(Timestamp(world.now))), [""; 0]);
+    assert_eq!(effects(&world.monitor.tick(Timestamp(world.now))), [""; 0]);
     let server = world.exec_in(
         Some(FIRST),
         14,
         10,
         "/c/uv/archive-v0/1/bin/python /c/uv/archive-v0/1/bin/mcp-server-notes",
     );
-    assert_eq!(orders(&server), ["hash 14"]);
+    assert_eq!(effects(&server), ["hash 14"]);
 }
 
 #[test]
 fn a_server_that_executes_another_program_is_hashed_again() {
     let mut world = World::new(Policy::default());
-    assert_eq!(orders(&world.exec(10, 9, "mcp-server-git"))[2..], ["hash 10"]);
+    assert_eq!(effects(&world.exec(10, 9, "mcp-server-git"))[2..], ["hash 10"]);
     assert_eq!(
-        orders(&world.exec_in(Some(FIRST), 10, 9, "/opt/real-binary --stdio")),
+        effects(&world.exec_in(Some(FIRST), 10, 9, "/opt/real-binary --stdio")),
         ["hash 10"]
     );
     assert_eq!(kinds(&world.hashed(FIRST, "v1")), ["mcp_server_started"]);
     let again = world.exec_in(Some(FIRST), 10, 9, "/opt/other");
-    assert_eq!(orders(&again)[0], "hold 10", "it is pinned by now");
+    assert_eq!(effects(&again)[0], "hold 10", "it is pinned by now");
 }
 
 #[test]
@@ -427,9 +422,12 @@ fn a_server_that_starts_another_is_not_confused_with_it() {
     let mut world = World::new(Policy::default());
     world.exec(10, 9, "mcp-server-git");
     world.hashed(FIRST, "v1");
-    assert_eq!(orders(&world.exec_in(Some(FIRST), 11, 10, "git status")), [""; 0]);
+    assert_eq!(
+        effects(&world.exec_in(Some(FIRST), 11, 10, "git status")),
+        [""; 0]
+    );
     let nested = world.exec_in(Some(FIRST), 12, 10, "mcp-server-fetch");
-    assert_eq!(orders(&nested), ["track 12 as 2/0", "starter 10", "hash 12"]);
+    assert_eq!(effects(&nested), ["track 12 as 2/0", "starter 10", "hash 12"]);
     let servers: Vec<String> = world
         .monitor
         .running()
@@ -462,11 +460,15 @@ fn a_changed_program(change: OnChange, mode: Mode, gate: Gate) -> (Vec<&'static 
     policy.pinning.on_change = change;
     policy.exec.gate = gate;
     let mut world = World::with_pins(policy, [(id("mcp-server-git"), pins("v1"))].into());
-    let held = orders(&world.exec(10, 9, "mcp-server-git")).contains(&"hold 10".to_owned());
+    let held = effects(&world.exec(10, 9, "mcp-server-git")).contains(&"hold 10".to_owned());
     let judgement = world.hashed(FIRST, "v2");
-    let orders = orders(&judgement);
-    assert_eq!(held, !orders.is_empty(), "held exactly where a difference blocks");
-    let leaked: Vec<&'static str> = orders.into_iter().map(|order| &*order.leak()).collect();
+    let effects = effects(&judgement);
+    assert_eq!(
+        held,
+        !effects.is_empty(),
+        "held exactly where a difference blocks"
+    );
+    let leaked: Vec<&'static str> = effects.into_iter().map(|effect| &*effect.leak()).collect();
     (kinds(&judgement), leaked)
 }
 
@@ -474,14 +476,14 @@ fn a_changed_program(change: OnChange, mode: Mode, gate: Gate) -> (Vec<&'static 
 fn an_unchanged_program_is_released() {
     let mut world = World::with_pins(Policy::default(), [(id("mcp-server-git"), pins("v1"))].into());
     assert_eq!(
-        orders(&world.exec(10, 9, "mcp-server-git"))[2..],
+        effects(&world.exec(10, 9, "mcp-server-git"))[2..],
         ["hold 10", "hash 10"]
     );
     assert_eq!(world.monitor.server_of(process(10)), Some(FIRST));
     assert!(world.monitor.holds(process(10)));
     let judgement = world.hashed(FIRST, "v1");
     assert_eq!(
-        (kinds(&judgement), orders(&judgement)),
+        (kinds(&judgement), effects(&judgement)),
         (vec!["mcp_server_started"], vec!["release 10".to_owned()])
     );
     assert!(!world.monitor.holds(process(10)));
@@ -512,7 +514,7 @@ fn the_first_word_ends_the_trial(command: &str) -> Vec<String> {
     let mut world = World::new(Policy::default());
     world.exec(10, 9, "sh /srv/mcp-server-x.sh");
     world.exec_in(Some(FIRST), 11, 10, command);
-    orders(&world.monitor.spoke(Timestamp(world.now), process(10)))
+    effects(&world.monitor.spoke(Timestamp(world.now), process(10)))
 }
 
 /// A pinned program, and how it is started once it has changed.
@@ -570,9 +572,9 @@ fn only_the_servers_own_program_is_refused_to_the_host(start: Start) -> bool {
     let judgement = world
         .monitor
         .hashed(Timestamp(0), FIRST, attempt, changed, Vec::new());
-    let orders = orders(&judgement);
-    assert!(orders.contains(&"kill 1".to_owned()), "it is killed in any case");
-    orders.iter().any(|order| order.starts_with("refuse"))
+    let effects = effects(&judgement);
+    assert!(effects.contains(&"kill 1".to_owned()), "it is killed in any case");
+    effects.iter().any(|effect| effect.starts_with("refuse"))
 }
 
 #[test]
@@ -582,7 +584,7 @@ fn a_changed_interpreter_is_never_refused_for_everyone() {
     world.hashed(FIRST, "v1");
     world.exec(11, 9, "python3 -m mcp_server_git");
     assert_eq!(
-        orders(&world.hashed(InstanceId(2), "v2")),
+        effects(&world.hashed(InstanceId(2), "v2")),
         ["kill 2", "release 11"]
     );
 }
@@ -593,12 +595,12 @@ fn an_unpinned_server_without_trust_on_first_use_is_killed_with_a_remedy() {
     policy.pinning.auto_trust_first = false;
     let mut world = World::new(policy);
     assert_eq!(
-        orders(&world.exec(10, 9, "mcp-server-git"))[2..],
+        effects(&world.exec(10, 9, "mcp-server-git"))[2..],
         ["hold 10", "hash 10"]
     );
     let judgement = world.hashed(FIRST, "v1");
     assert_eq!(kinds(&judgement), ["mcp_server_started", "mcp_server_denied"]);
-    assert_eq!(orders(&judgement), ["kill 1", "release 10"]);
+    assert_eq!(effects(&judgement), ["kill 1", "release 10"]);
     assert!(
         judgement.events[1]
             .reason
@@ -643,7 +645,7 @@ fn a_server_that_ended_before_it_was_hashed_is_reported_and_not_denied() {
         .monitor
         .hashed(Timestamp(0), InstanceId(2), attempt, gone(), Vec::new());
     assert_eq!(kinds(&judgement), ["mcp_server_started", "mcp_server_denied"]);
-    assert_eq!(orders(&judgement), ["kill 2", "release 11"]);
+    assert_eq!(effects(&judgement), ["kill 2", "release 11"]);
 }
 
 #[test]
@@ -655,10 +657,10 @@ fn a_result_for_a_program_that_was_replaced_is_dropped() {
     let stale = world
         .monitor
         .hashed(Timestamp(0), FIRST, first, files("wrapper"), Vec::new());
-    assert!(stale.events.is_empty() && stale.orders.is_empty());
+    assert!(stale.events.is_empty() && stale.kernel_effects.is_empty());
     assert_eq!(kinds(&world.hashed(FIRST, "real")), ["mcp_server_started"]);
     let elsewhere = world.hashed(InstanceId(77), "v1");
-    assert!(elsewhere.events.is_empty() && elsewhere.orders.is_empty());
+    assert!(elsewhere.events.is_empty() && elsewhere.kernel_effects.is_empty());
 }
 
 #[test]
@@ -683,7 +685,7 @@ fn a_refused_server_can_be_trusted_as_it_is() {
         world.exec(9 + number, 9, "mcp-server-git");
         let judgement = world.hashed(InstanceId(number), content);
         assert_eq!(
-            (kinds(&judgement), orders(&judgement)),
+            (kinds(&judgement), effects(&judgement)),
             (
                 vec!["mcp_server_started"],
                 vec![format!("release {}", 9 + number)]
@@ -732,7 +734,7 @@ fn a_first_start_beyond_the_room_for_pins_is_told_and_runs() {
     world.exec(10, 9, "mcp-server-git");
     let judgement = world.hashed(FIRST, "v1");
     assert_eq!(
-        (kinds(&judgement), orders(&judgement)),
+        (kinds(&judgement), effects(&judgement)),
         (vec!["mcp_server_started"], vec![])
     );
     let event = &judgement.events[0];
@@ -753,7 +755,7 @@ fn a_server_that_policy_refuses_is_killed_and_observed_otherwise() {
     });
     let judgement = world.exec(10, 9, "mcp-server-git");
     assert_eq!(kinds(&judgement), ["mcp_server_denied"]);
-    assert!(orders(&judgement).contains(&"kill 1".to_owned()));
+    assert!(effects(&judgement).contains(&"kill 1".to_owned()));
     assert_eq!(kinds(&world.exec(20, 9, "mcp-server-fetch")), [""; 0]);
 
     let mut observing = World::new(Policy {
@@ -763,7 +765,7 @@ fn a_server_that_policy_refuses_is_killed_and_observed_otherwise() {
     });
     let judgement = observing.exec(10, 9, "mcp-server-git");
     assert_eq!(judgement.events[0].action, Action::WouldBlock);
-    assert!(!orders(&judgement).contains(&"kill 1".to_owned()));
+    assert!(!effects(&judgement).contains(&"kill 1".to_owned()));
 }
 
 fn stdio(name: &str, command: &str, args: &[&str], egress: Option<Egress>) -> Server {
@@ -799,13 +801,13 @@ fn a_declared_server_has_its_declared_name_and_its_egress_list() {
     });
     let judgement = world.exec(10, 9, "/usr/bin/npx -y @modelcontextprotocol/server-memory");
     let list = world.tables.egress[&id("files")];
-    assert_eq!(orders(&judgement)[0], format!("track 10 as 1/{list}"));
+    assert_eq!(effects(&judgement)[0], format!("track 10 as 1/{list}"));
 
     // Another policy without the list: the running server is let go.
     let policy = Policy::default();
     let tables = compile(&policy, &Resolved::new(), &mut Numbering::default()).expect("small");
     let changed = world.monitor.install(Timestamp(0), Arc::new(policy), &tables);
-    assert_eq!(orders(&changed), ["track 10 as 1/0"]);
+    assert_eq!(effects(&changed), ["track 10 as 1/0"]);
     let running: Vec<ServerId> = world.monitor.running().map(|running| running.server).collect();
     assert_eq!(running, [id("server-memory")], "it is not declared any more");
 }
@@ -813,7 +815,7 @@ fn a_declared_server_has_its_declared_name_and_its_egress_list() {
 #[test]
 fn what_is_no_server_is_settled_only_where_the_kernel_waits_for_it() {
     let mut world = World::new(Policy::default());
-    assert_eq!(orders(&world.exec(10, 9, "ls -l")), [""; 0]);
+    assert_eq!(effects(&world.exec(10, 9, "ls -l")), [""; 0]);
     let exec = Exec {
         pending: true,
         argv: vec!["ls".to_owned()],
@@ -821,7 +823,7 @@ fn what_is_no_server_is_settled_only_where_the_kernel_waits_for_it() {
         ..Exec::default()
     };
     let judgement = world.monitor.exec(Timestamp(0), &exec);
-    assert_eq!(orders(&judgement), ["settle 11"]);
+    assert_eq!(effects(&judgement), ["settle 11"]);
 }
 
 /// A rule for a server holds however it is started and however the rule writes its name.
@@ -968,7 +970,7 @@ fn processes_of_a_session_with_a_proxy_are_held_to_its_list() {
         .proxied(proxied("run-1", 20, None), [process(20), process(21)]);
     let list = LIST_PROXIED;
     assert_eq!(
-        orders(&entered),
+        effects(&entered),
         [format!("enter 20 {list}"), format!("enter 21 {list}")]
     );
 }
@@ -1067,7 +1069,7 @@ fn there_is_an_end_to_how_many_servers_of_a_user_are_followed() {
     }
     let judgement = world.exec(99, 9, "mcp-server-git");
     assert_eq!(kinds(&judgement), ["mcp_enforcement_degraded"]);
-    assert_eq!(orders(&judgement), ["kill process 99"]);
+    assert_eq!(effects(&judgement), ["kill process 99"]);
     let other = Exec {
         uid: 1000,
         process: process(98),
@@ -1075,7 +1077,7 @@ fn there_is_an_end_to_how_many_servers_of_a_user_are_followed() {
         ..Exec::default()
     };
     assert_eq!(
-        orders(&world.monitor.exec(Timestamp(0), &other))[0],
+        effects(&world.monitor.exec(Timestamp(0), &other))[0],
         "track 98 as 1025/0"
     );
 }
@@ -1091,7 +1093,7 @@ fn a_program_the_kernel_killed_is_told_and_not_followed() {
     };
     let judgement = world.monitor.exec(Timestamp(0), &exec);
     assert_eq!(
-        (kinds(&judgement), orders(&judgement)),
+        (kinds(&judgement), effects(&judgement)),
         (vec!["mcp_server_denied"], vec!["kill process 10".to_owned()])
     );
     assert!(
@@ -1141,10 +1143,10 @@ fn a_server_inside_another_is_held_to_both_lists() {
     world.exec(10, 9, "mcp-server-git");
     world.hashed(FIRST, "v1");
     let nested = world.exec_in(Some(FIRST), 11, 10, "mcp-server-fetch");
-    assert_eq!(orders(&nested)[0], format!("track 11 as 2/[{outer}, {inner}]"));
+    assert_eq!(effects(&nested)[0], format!("track 11 as 2/[{outer}, {inner}]"));
     let unlisted = world.exec_in(Some(FIRST), 12, 10, "mcp-server-time");
     assert_eq!(
-        orders(&unlisted)[0],
+        effects(&unlisted)[0],
         format!("track 12 as 3/{outer}"),
         "a name of its own frees it of nothing"
     );
@@ -1167,7 +1169,7 @@ fn a_declared_server_inside_another_is_known_by_its_launcher() {
     world.hashed(FIRST, "v1");
     let launcher = world.exec_in(Some(FIRST), 11, 10, "npx -y @a/thing-mcp");
     assert_eq!(
-        orders(&launcher),
+        effects(&launcher),
         [
             format!("track 11 as 2/[{outer}, {inner}]"),
             "starter 10".to_owned()
@@ -1175,7 +1177,7 @@ fn a_declared_server_inside_another_is_known_by_its_launcher() {
     );
     let second = Some(InstanceId(2));
     let serves = world.exec_in(second, 12, 11, "node /c/_npx/1/node_modules/.bin/thing-mcp");
-    assert_eq!(orders(&serves), ["hash 12"]);
+    assert_eq!(effects(&serves), ["hash 12"]);
 }
 
 /// A server behind the runner of another one often goes by another name; a name that the policy knows has its
@@ -1190,7 +1192,7 @@ fn a_server_behind_the_runner_of_another(command: &str) -> Vec<String> {
         ..Policy::default()
     });
     world.exec(10, 9, "npx -y @mcp/thing");
-    orders(&world.exec_in(Some(FIRST), 11, 10, command))
+    effects(&world.exec_in(Some(FIRST), 11, 10, command))
 }
 
 #[test]
@@ -1201,7 +1203,7 @@ fn a_name_that_is_not_allowed_may_stand_behind_a_runner_that_is() {
     });
     world.exec(10, 9, "npx -y @mcp/thing");
     assert_eq!(
-        orders(&world.exec_in(Some(FIRST), 11, 10, "thing-mcp")),
+        effects(&world.exec_in(Some(FIRST), 11, 10, "thing-mcp")),
         ["hash 11"]
     );
 }
@@ -1233,17 +1235,17 @@ fn forking_twice_before_the_first_judgement_does_not_help() {
     world.monitor.fork(fork(12, 11));
     let launch = world.exec(10, 9, "mcp-server-git");
     assert_eq!(
-        orders(&launch)[..3],
+        effects(&launch)[..3],
         ["track 10 as 1/0", "track 11 as 1/0", "track 12 as 1/0"]
     );
     // The grandchild's exec names init as its parent.
     assert_eq!(
-        orders(&world.exec(12, 1, "curl example.com"))[0],
+        effects(&world.exec(12, 1, "curl example.com"))[0],
         "track 12 as 1/0"
     );
     let late = world.monitor.fork(fork(13, 12));
-    assert_eq!(orders(&late), ["track 13 as 1/0"]);
-    assert_eq!(orders(&world.monitor.fork(fork(21, 20))), [""; 0]);
+    assert_eq!(effects(&late), ["track 13 as 1/0"]);
+    assert_eq!(effects(&world.monitor.fork(fork(21, 20))), [""; 0]);
 }
 
 #[test]
@@ -1273,7 +1275,7 @@ fn a_server_started_by_what_a_forgotten_one_left_is_followed() {
     };
     world.monitor.fork(unheard_of);
     let launch = world.exec_in(Some(FIRST), 21, 20, "mcp-server-fetch");
-    assert_eq!(orders(&launch), ["track 21 as 2/0", "starter 20", "hash 21"]);
+    assert_eq!(effects(&launch), ["track 21 as 2/0", "starter 20", "hash 21"]);
 }
 
 #[test]
@@ -1289,7 +1291,7 @@ fn a_server_refused_by_a_new_policy_is_stopped_while_it_runs() {
         .monitor
         .install(Timestamp(0), Arc::new(policy), &world.tables);
     assert_eq!(
-        (kinds(&judgement), orders(&judgement)),
+        (kinds(&judgement), effects(&judgement)),
         (vec!["mcp_server_denied"], vec!["kill 1".to_owned()])
     );
 }
@@ -1332,7 +1334,7 @@ fn a_changed_interpreter(script: &str, writers: Writers) -> (Vec<&'static str>, 
         let again = start(&mut world, 12, interpreted("node 20", "v1", Writers::Others));
         assert_eq!(kinds(&again), ["mcp_server_started"], "it is accepted by now");
     }
-    (kinds(&judgement), orders(&judgement))
+    (kinds(&judgement), effects(&judgement))
 }
 
 /// An install script that builds for long is taken for the server, and pinned; then comes the server.
@@ -1345,7 +1347,7 @@ fn what_a_first_launch_runs_on_its_way_is_trusted_with_it() {
         world.exec_in(Some(number), pid + 1, pid, "node scripts/build-native.js");
         world.now += 3 * SECOND;
         let grown = world.monitor.tick(Timestamp(world.now));
-        assert_eq!(orders(&grown).last(), Some(&format!("hash {}", pid + 1)));
+        assert_eq!(effects(&grown).last(), Some(&format!("hash {}", pid + 1)));
         let helper = world.hashed(number, "helper");
         world.exit(number, pid + 1, 0);
         let path = "node /c/_npx/x/node_modules/@scope/notes-mcp/index.js";
@@ -1354,7 +1356,7 @@ fn what_a_first_launch_runs_on_its_way_is_trusted_with_it() {
         for member in [pid + 2, pid] {
             world.exit(number, member, 0);
         }
-        (orders(&helper), orders(&server))
+        (effects(&helper), effects(&server))
     };
     let pinned = || vec!["pin @scope/notes-mcp 0".to_owned()];
     let released = |pid: u32| vec![format!("release {pid}")];
@@ -1382,7 +1384,7 @@ fn another_server_of_a_first_launch_is_not_trusted_with_it() {
     world.hashed(FIRST, "v1");
     world.exec_in(Some(FIRST), 11, 10, "mcp-server-fetch");
     let nested = world.hashed(InstanceId(2), "v2");
-    assert_eq!(orders(&nested), ["kill 2", "release 11"]);
+    assert_eq!(effects(&nested), ["kill 2", "release 11"]);
 }
 
 /// A policy that declares a shell as a server.
@@ -1409,15 +1411,15 @@ fn a_shell_left_alone_serves_where_the_launch_names_it(policy: Policy, argv: &[&
         ..Exec::default()
     };
     let launch = world.monitor.exec(Timestamp(0), &exec);
-    assert!(orders(&launch).contains(&"track 10 as 1/0".to_owned()));
+    assert!(effects(&launch).contains(&"track 10 as 1/0".to_owned()));
     assert!(
-        !orders(&launch).contains(&"hash 10".to_owned()),
+        !effects(&launch).contains(&"hash 10".to_owned()),
         "too early to tell"
     );
     world.now = 2 * SECOND - 1;
-    assert_eq!(orders(&world.monitor.tick(Timestamp(world.now))), [""; 0]);
+    assert_eq!(effects(&world.monitor.tick(Timestamp(world.now))), [""; 0]);
     world.now += 1;
-    orders(&world.monitor.tick(Timestamp(world.now))) == ["hash 10"]
+    effects(&world.monitor.tick(Timestamp(world.now))) == ["hash 10"]
 }
 
 #[test]
@@ -1432,7 +1434,7 @@ fn a_shell_with_a_child_does_not_serve_until_it_is_alone_again() {
         instance: Some(FIRST),
     });
     world.now = 5 * SECOND;
-    assert_eq!(orders(&world.monitor.tick(Timestamp(world.now))), [""; 0]);
+    assert_eq!(effects(&world.monitor.tick(Timestamp(world.now))), [""; 0]);
     let exit = Exit {
         process: child,
         instance: FIRST,
@@ -1440,11 +1442,11 @@ fn a_shell_with_a_child_does_not_serve_until_it_is_alone_again() {
     };
     world.monitor.exit(Timestamp(world.now), exit);
     world.now = 7 * SECOND - 1;
-    assert_eq!(orders(&world.monitor.tick(Timestamp(world.now))), [""; 0]);
+    assert_eq!(effects(&world.monitor.tick(Timestamp(world.now))), [""; 0]);
     world.now += 1;
-    assert_eq!(orders(&world.monitor.tick(Timestamp(world.now))), ["hash 10"]);
+    assert_eq!(effects(&world.monitor.tick(Timestamp(world.now))), ["hash 10"]);
     world.exec_in(Some(FIRST), 12, 10, "jq .method");
-    assert_eq!(orders(&world.hashed(FIRST, "v1")), ["pin mcp-server-x 0"]);
+    assert_eq!(effects(&world.hashed(FIRST, "v1")), ["pin mcp-server-x 0"]);
     assert_eq!(
         kinds(&world.exit(FIRST, 10, 0)),
         ["mcp_server_exited"],
@@ -1460,8 +1462,12 @@ fn a_server_is_not_compared_in_silence_where_its_way_was_forgotten() {
     }
     let launch = world.exec(10, 9, "/usr/bin/mcp-server-git");
     assert_eq!(kinds(&launch), ["mcp_enforcement_degraded"]);
-    let is_forgotten = |order: &Order| matches!(order, Order::Hash { launcher: None, .. });
-    assert!(launch.orders.iter().any(is_forgotten), "{:?}", launch.orders);
+    let is_forgotten = |effect: &KernelEffect| matches!(effect, KernelEffect::Hash { launcher: None, .. });
+    assert!(
+        launch.kernel_effects.iter().any(is_forgotten),
+        "{:?}",
+        launch.kernel_effects
+    );
     let unknown = ServerFiles {
         launcher: Some(LauncherFiles {
             file: Part::Unknown {
@@ -1490,7 +1496,7 @@ fn a_script_that_ends_at_once_was_the_server() {
         world.exec(pid, 9, "sh /srv/mcp-server-x.sh");
         let ended = world.exit(number, pid, 0);
         // The second one is pinned: it would be held, if it was there still.
-        assert_eq!(orders(&ended), [format!("hash {pid}")]);
+        assert_eq!(effects(&ended), [format!("hash {pid}")]);
         assert_eq!(kinds(&ended), [""; 0]);
         let hashed = world.hashed(number, "shell");
         assert_eq!(kinds(&hashed), ["mcp_server_started", "mcp_server_exited"]);
@@ -1504,11 +1510,11 @@ fn a_script_that_served_ends_once() {
     world.exec(10, 9, "sh /srv/mcp-server-x.sh");
     world.now = 2 * SECOND;
     let grown = world.monitor.tick(Timestamp(world.now));
-    assert_eq!(orders(&grown), ["hash 10"]);
+    assert_eq!(effects(&grown), ["hash 10"]);
     world.hashed(FIRST, "shell");
     let ended = world.exit(FIRST, 10, 0);
     assert_eq!(
-        (orders(&ended), kinds(&ended)),
+        (effects(&ended), kinds(&ended)),
         (Vec::new(), vec!["mcp_server_exited"])
     );
     assert_eq!(world.monitor.running().count(), 0);
@@ -1530,7 +1536,7 @@ fn a_script_that_started_something_is_no_server_when_it_ends(is_forked: bool) {
     }
     world.exit(FIRST, 11, 0);
     let ended = world.exit(FIRST, 10, 0);
-    assert_eq!((orders(&ended), kinds(&ended)), (Vec::new(), Vec::new()));
+    assert_eq!((effects(&ended), kinds(&ended)), (Vec::new(), Vec::new()));
     assert_eq!(world.monitor.running().count(), 0);
 }
 
@@ -1547,7 +1553,7 @@ fn what_lived_longest_below_a_shell_was_the_server() {
     world.exec_in(Some(FIRST), 13, 10, "rm /tmp/x");
     world.exit(FIRST, 13, 0);
     let ended = world.exit(FIRST, 10, 0);
-    assert_eq!(orders(&ended), ["hash 12"]);
+    assert_eq!(effects(&ended), ["hash 12"]);
     let hashed = world.hashed(FIRST, "python");
     assert_eq!(kinds(&hashed), ["mcp_server_started", "mcp_server_exited"]);
     assert_eq!(world.monitor.running().count(), 0);
@@ -1566,7 +1572,7 @@ fn a_shell_under_a_wrapper_serves() {
     };
     world.monitor.exec(Timestamp(0), &exec);
     world.now = 2 * SECOND;
-    assert_eq!(orders(&world.monitor.tick(Timestamp(world.now))), ["hash 11"]);
+    assert_eq!(effects(&world.monitor.tick(Timestamp(world.now))), ["hash 11"]);
 }
 
 #[test_case(10, "node /srv/mcp-server-x.js" => vec!["hash 10"]; "it becomes the server")]
@@ -1580,9 +1586,9 @@ fn a_shell_gives_way_to_the_server_it_starts_late(pid: u32, command: &str) -> Ve
     world.hashed(FIRST, "shell");
     let mut judgement = world.exec_in(Some(FIRST), pid, 10, command);
     judgement
-        .orders
-        .retain(|order| !matches!(order, Order::Hold { .. }));
-    orders(&judgement)
+        .kernel_effects
+        .retain(|effect| !matches!(effect, KernelEffect::Hold { .. }));
+    effects(&judgement)
 }
 
 /// A shell that is held while it is compared is let go where its child turns out to be the server.
@@ -1596,9 +1602,9 @@ fn a_held_shell_is_released_when_it_gives_way() {
     world.exec(20, 9, "sh /srv/mcp-server-x.sh");
     world.now += 2 * SECOND;
     let grown = world.monitor.tick(Timestamp(world.now));
-    assert_eq!(orders(&grown), ["hold 20", "hash 20"]);
+    assert_eq!(effects(&grown), ["hold 20", "hash 20"]);
     let child = world.exec_in(Some(InstanceId(2)), 21, 20, "node /srv/mcp-server-x.js");
-    assert_eq!(orders(&child), ["release 20", "hold 21", "hash 21"]);
+    assert_eq!(effects(&child), ["release 20", "hold 21", "hash 21"]);
 }
 
 #[test]
@@ -1617,19 +1623,23 @@ fn the_servers_of_a_stopped_session_connect_nowhere() {
     world.exec(10, 9, "mcp-server-git");
     world.hashed(FIRST, "v1");
     let is_of = world.monitor.is_of(FIRST, ours.clone());
-    assert_eq!(orders(&is_of), [""; 0], "nothing is stopped yet");
+    assert_eq!(effects(&is_of), [""; 0], "nothing is stopped yet");
     let of = |session: &SessionId| Kills {
         host: None,
         sessions: BTreeMap::from([(session.clone(), kill())]),
     };
     let stopped = world.monitor.stop(of(&ours));
-    assert_eq!(orders(&stopped), [format!("track 10 as 1/{LIST_KILLED}")]);
-    assert_eq!(orders(&world.monitor.stop(of(&ours))), [""; 0], "nothing changed");
+    assert_eq!(effects(&stopped), [format!("track 10 as 1/{LIST_KILLED}")]);
+    assert_eq!(
+        effects(&world.monitor.stop(of(&ours))),
+        [""; 0],
+        "nothing changed"
+    );
     let lifted = world.monitor.stop(of(&other));
-    assert_eq!(orders(&lifted), ["track 10 as 1/0"]);
+    assert_eq!(effects(&lifted), ["track 10 as 1/0"]);
     let moved = world.monitor.is_of(FIRST, other.clone());
     assert_eq!(
-        orders(&moved),
+        effects(&moved),
         [format!("track 10 as 1/{LIST_KILLED}")],
         "it is of the stopped one"
     );
@@ -1640,7 +1650,7 @@ fn the_servers_of_a_stopped_session_connect_nowhere() {
     drop(world.monitor.stop(host));
     let started = world.exec(20, 9, "mcp-server-time");
     assert!(
-        orders(&started).contains(&format!("track 20 as 2/{LIST_KILLED}")),
+        effects(&started).contains(&format!("track 20 as 2/{LIST_KILLED}")),
         "{started:?}"
     );
 }
@@ -1664,13 +1674,13 @@ fn what_a_wrapper_starts_is_a_server(command: &str) {
     let mut unknown = wrapped(10, command);
     unknown.wrapped_as = None;
     let judgement = world.monitor.exec(Timestamp(0), &unknown);
-    assert_eq!(orders(&judgement), [""; 0], "no pattern knows it");
+    assert_eq!(effects(&judgement), [""; 0], "no pattern knows it");
     let judgement = world.monitor.exec(Timestamp(0), &wrapped(10, command));
-    assert_eq!(orders(&judgement), ["track 10 as 1/0", "starter 9", "hash 10"]);
+    assert_eq!(effects(&judgement), ["track 10 as 1/0", "starter 9", "hash 10"]);
     let judgement = world.hashed(FIRST, "v1");
     assert_eq!(kinds(&judgement), ["mcp_server_started"]);
     assert_eq!(judgement.events[0].server_id, Some(id("notes")));
-    assert_eq!(orders(&judgement), ["pin notes 0"]);
+    assert_eq!(effects(&judgement), ["pin notes 0"]);
     let running: Vec<_> = world.monitor.running().map(|server| server.server).collect();
     assert_eq!(running, [id("notes")]);
 }
@@ -1681,11 +1691,11 @@ fn a_wrapped_launcher_serves_once_it_has_become_what_serves() {
     let judgement = world
         .monitor
         .exec(Timestamp(0), &wrapped(10, "env A=b python3 /srv/x.py"));
-    assert_eq!(orders(&judgement), ["track 10 as 1/0", "starter 9"]);
+    assert_eq!(effects(&judgement), ["track 10 as 1/0", "starter 9"]);
     let judgement = world
         .monitor
         .exec(Timestamp(0), &wrapped(10, "python3 /srv/x.py"));
-    assert_eq!(orders(&judgement), ["track 10 as 1/0", "hash 10"]);
+    assert_eq!(effects(&judgement), ["track 10 as 1/0", "hash 10"]);
 }
 
 #[test]
@@ -1703,8 +1713,8 @@ fn a_kill_says_why_with_a_remedy() {
     world.hashed(FIRST, "v1");
     world.monitor.exec(Timestamp(0), &wrapped(11, "/opt/tool serve"));
     let judgement = world.hashed(InstanceId(2), "v2");
-    let Some(Order::Kill { denial, .. }) = judgement.orders.first() else {
-        panic!("{:?}", judgement.orders)
+    let Some(KernelEffect::Kill { denial, .. }) = judgement.kernel_effects.first() else {
+        panic!("{:?}", judgement.kernel_effects)
     };
     assert_eq!(denial.rule, "mcp.version_pinning");
     assert_eq!(denial.reason, "its executable changed since it was pinned");
@@ -1721,13 +1731,13 @@ fn a_kill_by_the_kernel_says_why_too() {
     let judgement = world.monitor.exec(Timestamp(0), &killed);
     assert_eq!(kinds(&judgement), ["mcp_server_denied"]);
     let [
-        Order::KillProcess {
+        KernelEffect::KillProcess {
             process: told,
             denial,
         },
-    ] = &judgement.orders[..]
+    ] = &judgement.kernel_effects[..]
     else {
-        panic!("{:?}", judgement.orders)
+        panic!("{:?}", judgement.kernel_effects)
     };
     assert_eq!(*told, process(10));
     assert_eq!(denial.remedy.as_deref(), Some("mcpmon pins trust --server notes"));

@@ -4,7 +4,7 @@ use mcpmon_model::{InstanceId, ProcessId};
 use mcpmon_policy::network::table::LIST_KILLED;
 
 use super::Monitor;
-use crate::order::{Judgement, Order};
+use crate::effect::{Judgement, KernelEffect};
 
 impl Monitor {
     /// Orders for every member, and for what its members forked before they were known.
@@ -14,18 +14,18 @@ impl Monitor {
             None => return,
         };
         for process in members {
-            judgement.orders.push(self.track(process, number));
+            judgement.kernel_effects.push(self.track(process, number));
             for descendant in self.lineage.descendants(process) {
                 if self.instances.of(descendant).is_none() {
                     self.instances.join(number, descendant);
-                    judgement.orders.push(self.track(descendant, number));
+                    judgement.kernel_effects.push(self.track(descendant, number));
                 }
             }
         }
     }
 
-    pub(super) fn track(&self, process: ProcessId, number: InstanceId) -> Order {
-        Order::Track {
+    pub(super) fn track(&self, process: ProcessId, number: InstanceId) -> KernelEffect {
+        KernelEffect::Track {
             process,
             instance: number,
             egress: self.egress_lists(number),

@@ -14,7 +14,7 @@ use super::{
     tell::{MAX_TEXT, Teller, cut, named, objected, outcome, ruled},
 };
 use crate::{
-    order::Judgement,
+    effect::Judgement,
     rules::{Effect, Objection, Ruling},
     wording::{explaining, shown},
 };
@@ -72,7 +72,7 @@ impl Traffic {
             && (ruling.block.is_none() || self.policy.mode == Mode::Observe)
         {
             judgement
-                .orders
+                .store_effects
                 .extend(self.shared_output(teller, &answer.to.what, result));
         }
         judgement.verdict = verdict(&ruling);

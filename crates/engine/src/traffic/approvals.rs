@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     definitions::{Approval, Entry},
-    order::Judgement,
+    effect::Judgement,
     wording::shown,
 };
 
@@ -202,9 +202,9 @@ impl Traffic {
         let forgotten = self.book.forget(server, name);
         self.renew(now);
         Judgement {
-            orders: forgotten
+            store_effects: forgotten
                 .into_iter()
-                .map(crate::Order::ForgetDefinition)
+                .map(crate::StoreEffect::ForgetDefinition)
                 .collect(),
             ..Judgement::default()
         }

@@ -9,7 +9,7 @@ use super::{
     tell::Teller,
 };
 use crate::{
-    order::Judgement,
+    effect::Judgement,
     rules::{Effect, Objection, Ruling},
     wording::{command, explaining, shown},
 };

@@ -17,7 +17,7 @@ use super::{
 use crate::{
     cross_server::{blocks, shadowed},
     definitions::Offers,
-    order::{Ask, Judgement, Order, Shared},
+    effect::{Ask, Judgement, Shared, StoreEffect},
     rules::{self, Calling, Effect, Given, Objection, Ruling, Scene},
     wording::{command, explaining},
 };
@@ -75,7 +75,7 @@ impl Traffic {
         }
         let shared = self.shared(teller, call, &arguments);
         if !self.goes_on(&ruling) {
-            judgement.orders.push(refused(shared));
+            judgement.store_effects.push(refused(shared));
             return self.tell_call(teller, call, &ruling, &disclosed, judgement);
         }
         let ask = Ask {
@@ -91,8 +91,8 @@ impl Traffic {
                 ..Judgement::default()
             };
         }
-        let (checked, orders) = self.admit(teller.conversation, &ask.call);
-        self.checked(teller, call, ask, &checked, orders)
+        let (checked, effects) = self.admit(teller.conversation, &ask.call);
+        self.checked(teller, call, ask, &checked, effects)
     }
 
     /// Judges a call by local knowledge. Every layer calls this.
@@ -128,8 +128,8 @@ impl Traffic {
             conversation,
             message,
         };
-        let (checked, orders) = self.settled(conversation, &ask.call, shared);
-        let judgement = self.checked(&teller, call, ask, &checked, orders);
+        let (checked, effects) = self.settled(conversation, &ask.call, shared);
+        let judgement = self.checked(&teller, call, ask, &checked, effects);
         self.in_mode(judgement)
     }
 
@@ -139,7 +139,7 @@ impl Traffic {
         conversation: &Conversation,
         call: &SharedCall,
         shared: Shared,
-    ) -> (Checked, Vec<Order>) {
+    ) -> (Checked, Vec<StoreEffect>) {
         let Shared::Checked(mut checked) = shared else {
             return self.admit(conversation, call);
         };
@@ -157,10 +157,10 @@ impl Traffic {
     }
 
     /// Counts a call among those of this process, and tells who holds those of the session.
-    fn admit(&mut self, conversation: &Conversation, call: &SharedCall) -> (Checked, Vec<Order>) {
+    fn admit(&mut self, conversation: &Conversation, call: &SharedCall) -> (Checked, Vec<StoreEffect>) {
         let window = &mut self.companies.session(conversation).window;
         let (checked, recent) = window.admit(&self.policy, call);
-        let order = recent.map(|recent| Order::Share(Box::new(recent)));
+        let order = recent.map(|recent| StoreEffect::Share(Box::new(recent)));
         (checked, order.into_iter().collect())
     }
 
@@ -171,12 +171,12 @@ impl Traffic {
         call: &Call<'_>,
         ask: Ask,
         checked: &Checked,
-        orders: Vec<Order>,
+        effects: Vec<StoreEffect>,
     ) -> Judgement {
         let mut ruling = ask.ruling;
         let mut judgement = Judgement {
             events: ask.events,
-            orders,
+            store_effects: effects,
             ..Judgement::default()
         };
         self.note_checked(teller, call, checked, &mut ruling, &mut judgement.events);
@@ -328,7 +328,7 @@ impl Traffic {
         teller: &Teller<'_>,
         asked: &Question,
         result: RawJson<'_>,
-    ) -> Option<Order> {
+    ) -> Option<StoreEffect> {
         if !self.policy.cross_server.wants_outputs() {
             return None;
         }
@@ -337,7 +337,7 @@ impl Traffic {
             Question::Read { uri } => (&**uri, labels::labels_of_resource(uri)),
             Question::Prompt { .. } | Question::List(_) | Question::Other { .. } => return None,
         };
-        Some(Order::ShareResult {
+        Some(StoreEffect::ShareResult {
             output: Box::new(RecentOutput {
                 at: teller.now,
                 server: teller.conversation.identity.server.clone(),
@@ -442,8 +442,8 @@ impl Traffic {
 }
 
 /// A call that was refused here was asked for all the same.
-fn refused(call: SharedCall) -> Order {
-    Order::Share(Box::new(Recent::Call(RecentCall {
+fn refused(call: SharedCall) -> StoreEffect {
+    StoreEffect::Share(Box::new(Recent::Call(RecentCall {
         at: call.at,
         server: call.server,
         tool: call.tool,

@@ -14,7 +14,7 @@ use super::{
     tell::Teller,
 };
 use crate::{
-    order::Judgement,
+    effect::Judgement,
     rules::{Given, Ruling},
     wording::shown,
 };

@@ -8,7 +8,7 @@ use super::{
     tell::{about, because},
 };
 use crate::{
-    order::Judgement,
+    effect::Judgement,
     wording::{command, shown},
 };
 

@@ -11,7 +11,7 @@ use mcpmon_policy::Mode;
 use super::{Traffic, listed, tell::Teller};
 use crate::{
     definitions::{Ended, Entry, Page, Sight},
-    order::Judgement,
+    effect::Judgement,
     rules::{self, Effect, Ruling, Scene},
 };
 

@@ -44,7 +44,7 @@ use self::{
 };
 use super::{
     definitions::DefinitionBook,
-    order::{Judgement, Order},
+    effect::{Judgement, StoreEffect},
     registry::Registry,
 };
 
@@ -278,7 +278,8 @@ impl Judgement {
     }
 
     fn store(&mut self, record: &mcpmon_model::DefinitionRecord) {
-        self.orders.push(Order::StoreDefinition(Box::new(record.clone())));
+        self.store_effects
+            .push(StoreEffect::StoreDefinition(Box::new(record.clone())));
     }
 }
 

@@ -5,7 +5,7 @@ use mcpmon_model::{
 };
 
 use super::{Traffic, tell::Teller};
-use crate::order::{Judgement, Order};
+use crate::effect::{Judgement, StoreEffect};
 
 /// Events that are kept to be told again.
 const MAX_EVENTS: usize = 256;
@@ -45,11 +45,11 @@ impl Traffic {
         if !is_same {
             return None;
         }
-        let retell = Order::Retell(told.events.at(teller.now));
+        let retell = StoreEffect::Retell(told.events.at(teller.now));
         self.book
             .listed_again(&teller.conversation.identity, told.kind, teller.now);
         Some(Judgement {
-            orders: vec![retell],
+            store_effects: vec![retell],
             ..Judgement::default()
         })
     }
@@ -63,7 +63,7 @@ impl Traffic {
         let kind = DefinitionKind::from(listing.kind);
         let offer = self.book.get(&teller.conversation.identity)?.of(kind);
         let is_settled = judgement.verdict == Verdict::Allow
-            && judgement.orders.is_empty()
+            && judgement.store_effects.is_empty()
             && judgement.events.len() == listing.items.len()
             && judgement.events.len() <= MAX_EVENTS
             && judgement.events.iter().all(is_unchanged);

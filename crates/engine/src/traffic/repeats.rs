@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use mcpmon_model::{Action, Event, EventKind, Question, ServerId, SessionId, Severity, Timestamp};
 
-use crate::order::Judgement;
+use crate::effect::Judgement;
 
 /// The time for which repeats of a kind are counted before the rest is reported.
 const WINDOW: i64 = 60 * 1_000_000_000;

@@ -14,7 +14,7 @@ use super::{
     tell::{MAX_TEXT, Teller, named, ruled},
 };
 use crate::{
-    order::Judgement,
+    effect::Judgement,
     rules::{self, Calling, Effect, Objection, Opinion, Ruling, Scene, Used},
     wording::{explaining, shown},
 };

@@ -9,7 +9,7 @@ use mcpmon_model::{
 };
 
 use super::{Company, Traffic, tell::about};
-use crate::order::Judgement;
+use crate::effect::Judgement;
 
 /// Names beside those of servers in sight that are compared.
 const MAX_KNOWN: usize = 4096;

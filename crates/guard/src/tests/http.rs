@@ -1,6 +1,6 @@
 //! Tests of guards over HTTP.
 
-use mcpmon_engine::Order;
+use mcpmon_engine::StoreEffect;
 use mcpmon_protocol::filter::mcp_http::{
     Ended, Fault, Flow, Forward, Head, Output, Post, Posted, Response, ServerKnowledge, Session, Unlisted,
 };
@@ -127,7 +127,7 @@ fn an_offer_is_compared_with_what_other_conversations_recorded() {
     let mut first = HttpTalk::new(allowing());
     first.lists(LIST_RESULT);
     let recorded = first.outcome.effects.into_iter().filter_map(|effect| {
-        if let Order::StoreDefinition(record) = effect {
+        if let StoreEffect::StoreDefinition(record) = effect {
             return Some(*record);
         }
         None

@@ -15,7 +15,7 @@ use std::{
 
 use mcpmon_config::Loaded;
 use mcpmon_detect::protected_paths::Places;
-use mcpmon_engine::{Judgement, Observation, Order, Tally};
+use mcpmon_engine::{Judgement, Observation, StoreEffect, Tally};
 use mcpmon_model::{
     Event, EventKind, Exchange, Halted, Layer, NO_USER, OmittedCall, Redaction, SessionId, Severity, Spoken,
     Timestamp, Verdict,
@@ -290,29 +290,18 @@ impl Models {
             event.session_id = event.session_id.or_else(|| session.cloned());
             self.0.recorder.push(event);
         }
-        for order in judgement.orders {
-            let entry = match order {
-                Order::Retell(retold) => {
+        for effect in judgement.store_effects {
+            let entry = match effect {
+                StoreEffect::Retell(retold) => {
                     self.0.recorder.push_retold(retold, None);
                     continue;
                 }
-                Order::StoreDefinition(record) => Entry::Definition(*record),
-                Order::ForgetDefinition(key) => Entry::ForgetDefinition(key),
+                StoreEffect::StoreDefinition(record) => Entry::Definition(*record),
+                StoreEffect::ForgetDefinition(key) => Entry::ForgetDefinition(key),
                 // Told already.
-                Order::Share(_)
-                // Of processes and pipes, which other senses see.
-                | Order::ShareResult { .. }
-                | Order::Track { .. }
-                | Order::EnterSession { .. }
-                | Order::Settle { .. }
-                | Order::MarkStarter { .. }
-                | Order::Hold { .. }
-                | Order::Release { .. }
-                | Order::Hash { .. }
-                | Order::StorePins { .. }
-                | Order::Kill { .. }
-                | Order::KillProcess { .. }
-                | Order::Refuse { .. } => continue,
+                StoreEffect::Share(_)
+                // Of pipes, which other senses see.
+                | StoreEffect::ShareResult { .. } => continue,
             };
             if self.0.recorder.put(entry).is_err() {
                 tracing::error!("what the LLM proxy learned could not be stored");
@@ -353,8 +342,8 @@ impl ExchangeJudge {
             let answered = Observation::LlmShared(&self.exchange, said, ask, shared);
             judgement = session.observe(now, answered);
         }
-        for order in &judgement.orders {
-            if let Order::Share(recent) = order {
+        for effect in &judgement.store_effects {
+            if let StoreEffect::Share(recent) = effect {
                 session.share((**recent).clone());
             }
         }

@@ -1,11 +1,11 @@
-//! The thread that owns the kernel sense and the Monitor: records in, judgements out, orders carried out.
+//! The thread that owns the kernel sense and the Monitor: records in, judgements out, effects carried out.
 
 mod coalesce;
 mod denials;
 mod descent;
+mod effects;
 mod losses;
 mod observe;
-mod orders;
 mod proxied;
 mod questions;
 mod troubles;
@@ -21,7 +21,7 @@ use std::{
 
 use mcpmon_common::{event::Counter, process::FileKey};
 use mcpmon_engine::{
-    Monitor, Proxied, Running,
+    Monitor, Observation, Proxied, Running,
     pins::{Added, Full, PinnedFile, ServerFiles},
 };
 use mcpmon_kernel::{
@@ -339,7 +339,13 @@ impl Core {
                 environment,
             } => {
                 let now = clock::now();
-                let judgement = self.monitor.hashed(now, instance, attempt, *files, environment);
+                let hashed = Observation::Hashed {
+                    instance,
+                    attempt,
+                    files,
+                    environment,
+                };
+                let judgement = self.monitor.observe(now, hashed);
                 self.carry_out_about(Some(instance), judgement, None);
             }
             Message::Install {
@@ -427,7 +433,7 @@ impl Core {
 
     fn tick(&mut self) {
         let now = clock::now();
-        let judgement = self.monitor.tick(now);
+        let judgement = self.monitor.observe(now, Observation::Tick);
         self.carry_out(judgement, None);
         if !self.doomed.is_empty() {
             self.kill_doomed();
@@ -506,7 +512,7 @@ impl Core {
                     instance: server.instance,
                     status: None,
                 };
-                let judgement = self.monitor.exit(clock::now(), exit);
+                let judgement = self.monitor.observe(clock::now(), Observation::Exit(exit));
                 self.carry_out(judgement, None);
             }
         }

@@ -8,7 +8,7 @@ use mcpmon_common::{
     watch::RULE_CANARY,
 };
 use mcpmon_detect::launch::LaunchRules;
-use mcpmon_engine::{Judgement, Order, proxied};
+use mcpmon_engine::{Judgement, KernelEffect, Observation, proxied};
 use mcpmon_kernel::records::{self, Record};
 use mcpmon_model::{
     Checkpoint, Connection, Direction, Event, EventKind, Exec, Exit, FileId, Fork, InstanceId, Outcome,
@@ -40,21 +40,19 @@ impl Core {
                     instance: instance(fork.entry),
                 };
                 self.starts.descent.forked(observed.process, observed.parent);
-                let judgement = self.monitor.fork(observed);
+                let judgement = self.monitor.observe(now, Observation::Fork(observed));
                 self.carry_out(judgement, None);
                 if fork.entry.has(ProcessEntry::FLAG_DOOMED) {
                     self.kill_doomed();
                 }
             }
             Record::Exit(exit) => {
-                let judgement = self.monitor.exit(
-                    now,
-                    Exit {
-                        process: host::process_id(exit.process),
-                        instance: InstanceId(exit.entry.instance),
-                        status: Some(exit.status),
-                    },
-                );
+                let exit = Exit {
+                    process: host::process_id(exit.process),
+                    instance: InstanceId(exit.entry.instance),
+                    status: Some(exit.status),
+                };
+                let judgement = self.monitor.observe(now, Observation::Exit(exit));
                 self.carry_out(judgement, None);
             }
             Record::Connect(connect) => self.connect(now, &connect),
@@ -102,7 +100,9 @@ impl Core {
         const MAX_LOOKS: usize = 2;
         for process in self.monitor.next_to_check(MAX_LOOKS) {
             if !host::is_alive(process) {
-                self.monitor.ended(process);
+                let gone = Observation::Gone(process);
+                let judgement = self.monitor.observe(clock::now(), gone);
+                self.carry_out(judgement, None);
             }
         }
     }
@@ -137,13 +137,13 @@ impl Core {
     }
 
     fn judge_exec(&mut self, now: Timestamp, exec: &Exec) -> Judgement {
-        let judgement = self.monitor.exec(now, exec);
+        let judgement = self.monitor.observe(now, Observation::Exec(exec));
         let descent = &mut self.starts.descent;
         descent.executes(exec);
-        for order in &judgement.orders {
-            if let Order::Track {
+        for effect in &judgement.kernel_effects {
+            if let KernelEffect::Track {
                 process, instance, ..
-            } = order
+            } = effect
                 && *process == exec.process
             {
                 descent.launches(*instance, exec);
@@ -161,32 +161,36 @@ impl Core {
             return;
         }
         let process = host::process_id(record.process);
-        let mut event = self.monitor.connection(
-            now,
-            &Connection {
-                process,
-                comm: connect.comm.clone(),
-                uid: record.uid,
-                instance: instance(record.entry),
-                cgroup: record.cgroup,
-                rule: Some(record.rule).filter(|rule| *rule != 0),
-                address: connect.address,
-                given: connect.given,
-                port: record.port,
-                transport: transport(record.protocol),
-                protocol: record.protocol,
-                checkpoint: match connect.hook {
-                    Hook::Connect | Hook::Send => Checkpoint::Call,
-                    Hook::Socket => Checkpoint::Socket,
-                    Hook::Packet => Checkpoint::Packet,
-                },
-                outcome: match connect.action {
-                    Action::Allow => Outcome::Passed,
-                    Action::Deny => Outcome::Refused,
-                    Action::WouldDeny => Outcome::WouldRefuse,
-                },
+        let connection = Connection {
+            process,
+            comm: connect.comm.clone(),
+            uid: record.uid,
+            instance: instance(record.entry),
+            cgroup: record.cgroup,
+            rule: Some(record.rule).filter(|rule| *rule != 0),
+            address: connect.address,
+            given: connect.given,
+            port: record.port,
+            transport: transport(record.protocol),
+            protocol: record.protocol,
+            checkpoint: match connect.hook {
+                Hook::Connect | Hook::Send => Checkpoint::Call,
+                Hook::Socket => Checkpoint::Socket,
+                Hook::Packet => Checkpoint::Packet,
             },
-        );
+            outcome: match connect.action {
+                Action::Allow => Outcome::Passed,
+                Action::Deny => Outcome::Refused,
+                Action::WouldDeny => Outcome::WouldRefuse,
+            },
+        };
+        let judgement = self.monitor.observe(now, Observation::Connection(&connection));
+        for event in judgement.events {
+            self.tell_connection(process, event);
+        }
+    }
+
+    fn tell_connection(&mut self, process: ProcessId, mut event: Event) {
         if is_to_server(&event) && self.wrappers.may_cover(&[process]) {
             proxied(&mut event);
         }
@@ -229,9 +233,9 @@ impl Core {
         self.claim(&mut exec);
         let judgement = self.judge_exec(clock::now(), &exec);
         let launched = judgement
-            .orders
+            .kernel_effects
             .iter()
-            .any(|order| matches!(order, Order::Track { .. }));
+            .any(|effect| matches!(effect, KernelEffect::Track { .. }));
         self.carry_out(judgement, Some(entry));
         if launched {
             self.adopt(found.process.pid);

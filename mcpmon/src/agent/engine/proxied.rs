@@ -1,7 +1,8 @@
 //! Sessions with a proxy: their processes, as far as the kernel does not know them by itself.
 
-use mcpmon_engine::Proxied;
+use mcpmon_engine::{Observation, Proxied};
 use mcpmon_model::ProcessId;
+use mcpmon_session::clock;
 
 use super::Core;
 use crate::agent::runs::Group;
@@ -21,9 +22,9 @@ impl Core {
             }
             self.groups.push((proxied.clone(), group));
         }
-        let judgement = self
-            .monitor
-            .proxied(proxied, std::iter::once(root).chain(members));
+        let processes = std::iter::once(root).chain(members).collect();
+        let entered = Observation::Proxied(proxied, processes);
+        let judgement = self.monitor.observe(clock::now(), entered);
         self.carry_out(judgement, None);
     }
 
@@ -40,7 +41,9 @@ impl Core {
                 .filter(|process| self.processes.get(process.pid).unwrap_or_default().session == 0)
                 .collect();
             if !outside.is_empty() {
-                let judgement = self.monitor.proxied(proxied.clone(), outside);
+                let judgement = self
+                    .monitor
+                    .observe(clock::now(), Observation::Proxied(proxied.clone(), outside));
                 self.carry_out(judgement, None);
             }
             true

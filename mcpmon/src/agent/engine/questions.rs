@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use mcpmon_engine::Observation;
 use mcpmon_model::{Denial, ProcessId};
 use mcpmon_session::clock;
 use tokio::sync::oneshot;
@@ -88,7 +89,9 @@ impl Core {
             match question {
                 Question::Wrapped(process) => self.look_at(process),
                 Question::Fate(question) => {
-                    let judgement = self.monitor.spoke(clock::now(), question.process);
+                    let judgement = self
+                        .monitor
+                        .observe(clock::now(), Observation::Spoke(question.process));
                     self.carry_out(judgement, None);
                     self.uncompared.push(question);
                 }

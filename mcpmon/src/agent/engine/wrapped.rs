@@ -3,9 +3,10 @@
 use std::time::{Duration, Instant};
 
 use mcpmon_detect::{session::session, starter::Ancestor};
-use mcpmon_engine::runs_on;
+use mcpmon_engine::{Observation, runs_on};
 use mcpmon_model::{Action, Event, EventKind, InstanceId, Severity};
 use mcpmon_policy::{Mode, Unwrapped};
+use mcpmon_session::clock;
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -125,7 +126,8 @@ impl Core {
         };
         let pid = event.process.as_ref().map(|process| process.pid);
         if let Some(instance) = pid.and_then(|pid| self.instance_of(pid)) {
-            let judgement = self.monitor.is_of(instance, session.clone());
+            let of_session = Observation::SessionOf(instance, session.clone());
+            let judgement = self.monitor.observe(clock::now(), of_session);
             self.carry_out(judgement, None);
         }
         event.session_id = Some(session);

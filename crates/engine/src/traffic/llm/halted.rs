@@ -4,7 +4,7 @@ use mcpmon_model::{Action, EventKind, Exchange, ExchangeHalf, Halted, Severity, 
 
 use super::{super::Traffic, tell::Speaker};
 use crate::{
-    order::Judgement,
+    effect::Judgement,
     traffic::tell::{MAX_TEXT, cut},
     wording::command,
 };

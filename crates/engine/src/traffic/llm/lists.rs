@@ -16,8 +16,8 @@ use super::{
 };
 use crate::{
     definitions::{Entry, Offers},
+    effect::Judgement,
     names::joined,
-    order::Judgement,
     rules::{self, Effect, Objection, Ruling, Scene, blocked_tools, too_much, tool_policy},
     traffic::{
         requests::note,

@@ -28,7 +28,7 @@ use self::{
     tell::{Speaker, Told},
 };
 use super::Traffic;
-use crate::order::{Ask, Judgement, Shared};
+use crate::effect::{Ask, Judgement, Shared};
 
 pub use self::redact::Tally;
 

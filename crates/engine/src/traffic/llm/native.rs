@@ -8,8 +8,8 @@ use super::{
     tell::{Given, Speaker, ruled},
 };
 use crate::{
+    effect::Judgement,
     names::{Client, parts},
-    order::Judgement,
     rules::{Objection, Ruling, blocked_tools, tool_policy},
     traffic::requests::{handled, note, verdict},
     wording::shown,

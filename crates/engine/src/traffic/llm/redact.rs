@@ -6,7 +6,7 @@ use mcpmon_model::{Action, Event, EventKind, Exchange, Layer, Redaction, Severit
 use mcpmon_policy::Mode;
 
 use super::super::Traffic;
-use crate::{order::Judgement, wording::command};
+use crate::{effect::Judgement, wording::command};
 
 /// The rule, which suppressions use.
 const RULE: &str = "dlp";

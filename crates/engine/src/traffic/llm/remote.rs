@@ -18,8 +18,8 @@ use super::{
 };
 use crate::{
     definitions::Offers,
+    effect::{Judgement, StoreEffect},
     names::joined,
-    order::{Judgement, Order},
     rules::{self, Effect, Objection, Ruling, Scene, Used, unknown},
     traffic::{
         addresses::{address, place},
@@ -228,13 +228,13 @@ impl Traffic {
         wanted: Wanted<'_>,
         meant: &Meant,
         ruling: Ruling,
-        orders: Vec<Order>,
+        effects: Vec<StoreEffect>,
     ) -> Judgement {
         let mut event = self.intent_event(wanted, meant);
         ruled(&mut event, &done(ruling));
         Judgement {
             events: vec![event],
-            orders,
+            store_effects: effects,
             ..Judgement::default()
         }
     }

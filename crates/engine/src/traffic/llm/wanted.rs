@@ -15,8 +15,8 @@ use super::{
 };
 use crate::{
     definitions::Offers,
+    effect::{Ask, Judgement, Shared, StoreEffect},
     names::joined,
-    order::{Ask, Judgement, Order, Shared},
     rules::{Calling, Effect, Objection, Ruling, blocked_tools, too_much, tool_policy, unknown},
     traffic::{
         calls::{Elsewhere, Local},
@@ -134,11 +134,11 @@ impl Traffic {
         {
             self.beside_unseen(wanted, only, &mut local);
         }
-        let orders = match self.goes_on(&local.ruling) && self.policy.cross_server.enabled {
+        let effects = match self.goes_on(&local.ruling) && self.policy.cross_server.enabled {
             true => self.turn_of(wanted, meant),
             false => Vec::new(),
         };
-        self.tell_wanted(wanted, first, meant.len() - 1, local, orders)
+        self.tell_wanted(wanted, first, meant.len() - 1, local, effects)
     }
 
     /// Records an intent whose name can stand for a number of others.
@@ -148,7 +148,7 @@ impl Traffic {
         meant: &Meant,
         others: usize,
         local: Local,
-        orders: Vec<Order>,
+        effects: Vec<StoreEffect>,
     ) -> Judgement {
         let Local {
             ruling, mut events, ..
@@ -164,7 +164,7 @@ impl Traffic {
         Judgement {
             verdict: verdict(&ruling),
             events,
-            orders,
+            store_effects: effects,
             ..Judgement::default()
         }
     }
@@ -248,8 +248,8 @@ impl Traffic {
                 events: ask.events,
                 ..Local::default()
             };
-            let orders = traffic.in_call(wanted, &meant, |traffic, teller, calling| {
-                let (checked, orders) = traffic.settled(teller.conversation, &ask.call, shared);
+            let effects = traffic.in_call(wanted, &meant, |traffic, teller, calling| {
+                let (checked, effects) = traffic.settled(teller.conversation, &ask.call, shared);
                 traffic.note_checked(
                     teller,
                     calling.call,
@@ -257,11 +257,11 @@ impl Traffic {
                     &mut local.ruling,
                     &mut local.events,
                 );
-                orders
+                effects
             });
             match is_done {
-                true => traffic.was_called(wanted, &meant, local.ruling, orders),
-                false => traffic.tell_wanted(wanted, &meant, 0, local, orders),
+                true => traffic.was_called(wanted, &meant, local.ruling, effects),
+                false => traffic.tell_wanted(wanted, &meant, 0, local, effects),
             }
         })
     }
@@ -284,8 +284,8 @@ impl Traffic {
         });
     }
 
-    /// Returns the orders that announce the model's turn for calls that another layer will see.
-    fn turn_of(&self, wanted: Wanted<'_>, meant: &[Meant]) -> Vec<Order> {
+    /// Returns the effects that announce the model's turn for calls that another layer will see.
+    fn turn_of(&self, wanted: Wanted<'_>, meant: &[Meant]) -> Vec<StoreEffect> {
         let intent = |meant: &Meant| {
             let id = wanted.intent.id.as_deref();
             Recent::Intent(RecentIntent {
@@ -297,7 +297,8 @@ impl Traffic {
             })
         };
         let seen = meant.iter().take(MAX_MEANT).filter(|meant| meant.is_seen);
-        seen.map(|meant| Order::Share(Box::new(intent(meant)))).collect()
+        seen.map(|meant| StoreEffect::Share(Box::new(intent(meant))))
+            .collect()
     }
 
     /// A wanted call as others have to know it.

@@ -43,7 +43,7 @@ fn a_person_is_asked_once_and_the_answer_holds() {
         .approve(world.now, &key, "eve")
         .expect("it was listed");
     assert_eq!(states(&approved), [ApprovalState::Granted]);
-    let Some(Order::StoreDefinition(record)) = approved.orders.first() else {
+    let Some(StoreEffect::StoreDefinition(record)) = approved.store_effects.first() else {
         panic!("it is stored");
     };
     assert_eq!(
@@ -165,7 +165,10 @@ fn forgetting_makes_the_next_list_the_first() {
     let forgotten = world
         .monitor
         .forget_definitions(world.now, &id("files"), Some("read"));
-    assert_eq!(forgotten.orders, [Order::ForgetDefinition(world.key("read"))]);
+    assert_eq!(
+        forgotten.store_effects,
+        [StoreEffect::ForgetDefinition(world.key("read"))]
+    );
     assert_eq!(
         world.tools(&[("read", "b"), ("write", "b")]).verdict,
         Verdict::Hide(vec![1])

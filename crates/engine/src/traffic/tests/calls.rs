@@ -76,9 +76,9 @@ fn a_server_alone_asks_nobody_and_tells_its_calls() {
     let judgement = world.call("read_file");
     assert!(judgement.ask.is_none());
     let told = judgement
-        .orders
+        .store_effects
         .iter()
-        .filter(|order| matches!(order, Order::Share(_)));
+        .filter(|order| matches!(order, StoreEffect::Share(_)));
     assert_eq!(told.count(), 1);
 }
 
@@ -143,8 +143,8 @@ fn what_is_refused_here_asks_nobody() {
     let mut session = Session::new(refusing, &["files", "mail"]);
     let judgement = session.call(0, 0, "read_file", "{}");
     assert_eq!(blocked_by(&judgement), Some("unknown_tool"));
-    let Some(Order::Share(recent)) = judgement.orders.first() else {
-        panic!("an attempt is told: {:?}", judgement.orders);
+    let Some(StoreEffect::Share(recent)) = judgement.store_effects.first() else {
+        panic!("an attempt is told: {:?}", judgement.store_effects);
     };
     let Recent::Call(call) = &**recent else {
         panic!("it is a call");
@@ -271,9 +271,9 @@ fn a_result_is_told_to_be_read_unless_it_was_withheld() {
     };
     let is_told = |judgement: &Judgement| {
         judgement
-            .orders
+            .store_effects
             .iter()
-            .any(|order| matches!(order, Order::ShareResult { .. }))
+            .any(|order| matches!(order, StoreEffect::ShareResult { .. }))
     };
     let text = |text: &str| format!(r#"{{"content":[{{"type":"text","text":"{text}"}}]}}"#);
     assert!(is_told(&world.result(
@@ -342,9 +342,9 @@ fn a_call_goes_on_with_one_that_asked_for_input(answered: ResultKind, tool: &str
         let seen = Observation::Message(&world.conversation, &message, Vec::new());
         let judgement = world.monitor.observe(world.now, seen);
         judgement
-            .orders
+            .store_effects
             .iter()
-            .any(|order| matches!(order, Order::Share(_)))
+            .any(|order| matches!(order, StoreEffect::Share(_)))
     };
     let first = is_counted(tool);
     assert!(is_counted(tool), "once for every request");

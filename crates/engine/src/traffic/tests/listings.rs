@@ -31,7 +31,7 @@ fn one_text_is_kept_of_what_is_listed_pinned_and_stored() {
     let mut world = World::new(policy());
     let listed = world.tools(&tools);
     assert!(shares_texts(&world));
-    let [Order::StoreDefinition(stored)] = &listed.orders[..] else {
+    let [StoreEffect::StoreDefinition(stored)] = &listed.store_effects[..] else {
         panic!("it is stored: {listed:?}");
     };
     let kept = world.monitor.definitions().next().expect("it is kept");

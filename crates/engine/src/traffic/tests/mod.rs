@@ -1,4 +1,4 @@
-//! Conversations through the front door: what is said goes in, verdicts, events and orders come out.
+//! Conversations through the front door: what is said goes in, verdicts, events and effects come out.
 
 mod answers;
 mod approvals;
@@ -27,7 +27,7 @@ use mcpmon_model::{
 };
 use mcpmon_policy::{Decision, Mode, Policy, network::table::Tables};
 
-use crate::{Company, Judgement, Monitor, Observation, Order, pins::PinBook};
+use crate::{Company, Judgement, Monitor, Observation, StoreEffect, pins::PinBook};
 
 /// A Monitor, a conversation, and a clock.
 pub(super) struct World {
@@ -236,8 +236,8 @@ pub(super) fn blocked_by(judgement: &Judgement) -> Option<&str> {
 /// Names of the definitions that are to be stored.
 pub(super) fn stored(judgement: &Judgement) -> Vec<&str> {
     let mut stored = Vec::new();
-    for order in &judgement.orders {
-        if let Order::StoreDefinition(record) = order {
+    for order in &judgement.store_effects {
+        if let StoreEffect::StoreDefinition(record) = order {
             stored.push(record.key.name.as_str());
         }
     }

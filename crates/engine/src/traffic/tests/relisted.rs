@@ -37,11 +37,11 @@ fn list(world: &mut World, tools: &[(&str, &str)], again: bool) -> Judgement {
 
 /// With what is told once more among what is told.
 fn in_full(mut judgement: Judgement) -> Judgement {
-    judgement.orders.retain(|order| {
-        if let Order::Retell(retold) = order {
+    judgement.store_effects.retain(|order| {
+        if let StoreEffect::Retell(retold) = order {
             judgement.events.extend(retold.events());
         }
-        !matches!(order, Order::Retell(_))
+        !matches!(order, StoreEffect::Retell(_))
     });
     judgement
 }

@@ -35,7 +35,7 @@ fn an_intent_is_told_with_both_names_and_spends_nothing() {
     let judgement = world.wants("mcp__files__read", r#"{"path":"/tmp/a"}"#);
     assert_eq!(judgement.verdict, Verdict::Allow);
     assert!(judgement.ask.is_none(), "{judgement:?}");
-    let [Order::Share(recent)] = &judgement.orders[..] else {
+    let [StoreEffect::Share(recent)] = &judgement.store_effects[..] else {
         panic!("only which turn wants it, not {judgement:?}");
     };
     let Recent::Intent(wanted) = &**recent else {
@@ -105,7 +105,10 @@ fn what_no_other_layer_sees_is_counted_here() {
     });
     let first = world.wants("mcp__elsewhere__run", "{}");
     assert_eq!(blocked_by(&first), None);
-    assert!(matches!(&first.orders[..], [Order::Share(_)]), "{first:?}");
+    assert!(
+        matches!(&first.store_effects[..], [StoreEffect::Share(_)]),
+        "{first:?}"
+    );
     assert_eq!(
         blocked_by(&world.wants("mcp__elsewhere__run", "{}")),
         Some("rate_limit")

@@ -210,7 +210,10 @@ fn what_a_provider_called_counts() {
         intent: intent("forecast", Input::Json(RawJson::trusted("{}"))),
     };
     let first = world.spoken(None, &said);
-    assert!(matches!(&first.orders[..], [Order::Share(_)]), "{first:?}");
+    assert!(
+        matches!(&first.store_effects[..], [StoreEffect::Share(_)]),
+        "{first:?}"
+    );
     let second = world.spoken(None, &said);
     assert_eq!(told(&second), ["mcp_tool_call_intercepted audit rate_limit"]);
 }

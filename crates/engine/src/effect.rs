@@ -1,4 +1,4 @@
-//! Orders: effects of a judgement. The core decides them; the shell carries them out.
+//! Judgements, and their effects. The core decides them; the daemon and the sessions carry them out.
 
 use mcpmon_detect::launch::Stage;
 use mcpmon_model::{
@@ -19,8 +19,10 @@ pub struct Judgement {
     pub verdict: Verdict,
     /// To be recorded, in order.
     pub events: Vec<Event>,
-    /// To be carried out, in order.
-    pub orders: Vec<Order>,
+    /// To be done to processes, in order. Only observations of the kernel's and changes of the policy have some.
+    pub kernel_effects: Vec<KernelEffect>,
+    /// To be stored or shared, in order. Only observations of conversations and of models have some.
+    pub store_effects: Vec<StoreEffect>,
     /// To be asked before anything is said of the message: the answer is a
     /// [`Observation::Shared`](super::Observation::Shared), of what models want an
     /// [`Observation::LlmShared`](super::Observation::LlmShared), and brings the verdict.
@@ -31,23 +33,7 @@ impl Judgement {
     /// Gives the event that tells of a refusal its identity, and has the refusal name it. Does nothing where nothing
     /// is refused or killed, or no event tells of it.
     pub fn name_refusal(&mut self, new_id: impl FnOnce(Timestamp) -> EventId) {
-        let killed = self.orders.iter_mut().find_map(|order| match order {
-            Order::Kill { denial, .. } | Order::KillProcess { denial, .. } => Some(denial),
-            Order::Retell(_)
-            | Order::Track { .. }
-            | Order::EnterSession { .. }
-            | Order::Settle { .. }
-            | Order::MarkStarter { .. }
-            | Order::Hold { .. }
-            | Order::Release { .. }
-            | Order::Hash { .. }
-            | Order::StorePins { .. }
-            | Order::StoreDefinition(_)
-            | Order::ForgetDefinition(_)
-            | Order::Share(_)
-            | Order::ShareResult { .. }
-            | Order::Refuse { .. } => None,
-        });
+        let killed = self.kernel_effects.iter_mut().find_map(KernelEffect::denial_mut);
         let denial = match &mut self.verdict {
             Verdict::Block(denial) => Some(denial),
             Verdict::Allow | Verdict::Hide(_) | Verdict::StripInstructions | Verdict::Redact(_) => killed,
@@ -93,11 +79,9 @@ pub enum Shared {
     Unreachable,
 }
 
-/// Something to do.
+/// An effect on processes and on what the kernel and the pins know of them. The daemon carries it out.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Order {
-    /// Record what was told of a list before once more, for it came again as it was.
-    Retell(RepeatedEvents),
+pub enum KernelEffect {
     /// Tell the kernel that a process, and what it already started, belongs to a server.
     Track {
         /// The process.
@@ -134,7 +118,7 @@ pub enum Order {
         /// The process.
         process: ProcessId,
     },
-    /// Hash what a process runs from, and report it as [`Monitor::hashed`](super::Monitor::hashed).
+    /// Hash what a process runs from, and report it as an [`Observation::Hashed`](super::Observation::Hashed).
     Hash {
         /// Its server.
         instance: InstanceId,
@@ -156,23 +140,6 @@ pub enum Order {
         /// The ground of acceptance.
         ground: Ground,
     },
-    /// Keep a definition as it is now.
-    StoreDefinition(Box<DefinitionRecord>),
-    /// Keep a definition no longer.
-    ForgetDefinition(DefinitionKey),
-    /// Tell what happened to whoever holds the calls of this session: with the next batch of events, or, of what a model
-    /// wants, before it is known to the agent.
-    Share(Box<Recent>),
-    /// The same of a result, once it was read for what is sensitive in it: [`read_result`]. That takes long enough
-    /// not to be done while the client waits.
-    ///
-    /// [`read_result`]: super::cross_server::read_result
-    ShareResult {
-        /// The result that is meant.
-        output: Box<RecentOutput>,
-        /// The text of the result, as far as it is read.
-        result: Box<str>,
-    },
     /// Kill every process of a server.
     Kill {
         /// The server.
@@ -193,6 +160,48 @@ pub enum Order {
         server: ServerId,
         /// The file.
         file: FileId,
+    },
+}
+
+impl KernelEffect {
+    /// Returns the denial of what is killed.
+    const fn denial_mut(&mut self) -> Option<&mut Denial> {
+        match self {
+            Self::Kill { denial, .. } | Self::KillProcess { denial, .. } => Some(denial),
+            Self::Track { .. }
+            | Self::EnterSession { .. }
+            | Self::Settle { .. }
+            | Self::MarkStarter { .. }
+            | Self::Hold { .. }
+            | Self::Release { .. }
+            | Self::Hash { .. }
+            | Self::StorePins { .. }
+            | Self::Refuse { .. } => None,
+        }
+    }
+}
+
+/// An effect on the store, or on whoever holds the calls of a session. Sessions carry it out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StoreEffect {
+    /// Record what was told of a list before once more, for it came again as it was.
+    Retell(RepeatedEvents),
+    /// Keep a definition as it is now.
+    StoreDefinition(Box<DefinitionRecord>),
+    /// Keep a definition no longer.
+    ForgetDefinition(DefinitionKey),
+    /// Tell what happened to whoever holds the calls of this session: with the next batch of events, or, of what a model
+    /// wants, before it is known to the agent.
+    Share(Box<Recent>),
+    /// The same of a result, once it was read for what is sensitive in it: [`read_result`]. That takes long enough
+    /// not to be done while the client waits.
+    ///
+    /// [`read_result`]: super::cross_server::read_result
+    ShareResult {
+        /// The result that is meant.
+        output: Box<RecentOutput>,
+        /// The text of the result, as far as it is read.
+        result: Box<str>,
     },
 }
 

@@ -1,4 +1,4 @@
-//! Orders of the core, carried out: the process table, signals, pins, refusals.
+//! Effects of judgements, carried out: the process table, signals, pins, refusals.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -7,7 +7,7 @@ use std::{
 
 use mcpmon_common::process::{FileKey, ProcessEntry};
 use mcpmon_detect::starter::starter;
-use mcpmon_engine::{Judgement, Order, runs_on};
+use mcpmon_engine::{Judgement, KernelEffect, Observation, runs_on};
 use mcpmon_model::{FileId, Fork, InstanceId, ProcessId, ServerId};
 use mcpmon_session::{clock, pins};
 use mcpmon_stdio::tree::descendants;
@@ -36,7 +36,9 @@ impl Core {
     ) {
         judgement.name_refusal(new_event_id);
         let Judgement {
-            mut events, orders, ..
+            mut events,
+            kernel_effects,
+            ..
         } = judgement;
         // What is killed cannot be described any more.
         for event in &mut events {
@@ -46,8 +48,8 @@ impl Core {
             }
         }
         let mut failure = None;
-        for order in orders {
-            if let Err(cause) = self.order(order, entry) {
+        for effect in kernel_effects {
+            if let Err(cause) = self.carry_out_effect(effect, entry) {
                 failure.get_or_insert(cause);
             }
         }
@@ -62,26 +64,26 @@ impl Core {
 
     /// # Errors
     /// Returns the reason why a process that was to be killed still runs.
-    fn order(&mut self, order: Order, entry: Option<ProcessEntry>) -> Result<(), String> {
-        match order {
-            Order::Track {
+    fn carry_out_effect(&mut self, effect: KernelEffect, entry: Option<ProcessEntry>) -> Result<(), String> {
+        match effect {
+            KernelEffect::Track {
                 process,
                 instance,
                 egress,
             } => self.track(process, instance, egress),
-            Order::EnterSession { process, list } => self.enter_session(process, list),
-            Order::Settle { process } => self.settle(process, entry),
-            Order::MarkStarter { process } => self.mark_starter(process),
-            Order::Hold { process } => {
+            KernelEffect::EnterSession { process, list } => self.enter_session(process, list),
+            KernelEffect::Settle { process } => self.settle(process, entry),
+            KernelEffect::MarkStarter { process } => self.mark_starter(process),
+            KernelEffect::Hold { process } => {
                 // Where that fails, so does the kill that may follow, which says so.
                 drop(self.signal(process, Signal::SIGSTOP));
                 self.held.insert(process);
             }
-            Order::Release { process } => {
+            KernelEffect::Release { process } => {
                 drop(self.signal(process, Signal::SIGCONT));
                 self.held.remove(&process);
             }
-            Order::Hash {
+            KernelEffect::Hash {
                 instance,
                 process,
                 launcher,
@@ -100,29 +102,23 @@ impl Core {
                     launcher,
                 });
             }
-            Order::StorePins { added, ground } => {
+            KernelEffect::StorePins { added, ground } => {
                 if pins::store(&self.recorder, clock::now(), &added, pins::by(ground)).is_err() {
                     let server = added.set.key.server;
                     tracing::error!(%server, "a pin could not be stored; it holds until the daemon ends");
                 }
             }
-            // The kernel sees neither definitions nor calls.
-            Order::StoreDefinition(_)
-            | Order::ForgetDefinition(_)
-            | Order::Retell(_)
-            | Order::Share(_)
-            | Order::ShareResult { .. } => {}
-            Order::Kill { instance, denial } => {
+            KernelEffect::Kill { instance, denial } => {
                 let processes = self.starts.descent.above(instance).processes;
                 self.denials.note(Instant::now(), processes, denial);
                 return self.kill(instance);
             }
-            Order::KillProcess { process, denial } => {
+            KernelEffect::KillProcess { process, denial } => {
                 let processes = self.starts.descent.line(process);
                 self.denials.note(Instant::now(), processes, denial);
                 return self.signal(process, Signal::SIGKILL);
             }
-            Order::Refuse { server, file } => {
+            KernelEffect::Refuse { server, file } => {
                 let key = file_key(&file);
                 match self.refused.refuse(key) {
                     Ok(()) => self.refusals.entry(server).or_default().push(key),
@@ -154,11 +150,13 @@ impl Core {
                 continue;
             };
             if self.set(child, entry) {
-                self.monitor.fork(Fork {
+                let fork = Fork {
                     process: child,
                     parent: process,
                     instance: Some(instance),
-                });
+                };
+                // It is tracked already.
+                drop(self.monitor.observe(clock::now(), Observation::Fork(fork)));
             }
         }
         if doomed {
