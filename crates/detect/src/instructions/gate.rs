@@ -6,7 +6,7 @@
 
 use std::{collections::HashMap, ops::Range};
 
-use aho_corasick::{AhoCorasick, AhoCorasickKind};
+use aho_corasick::{AhoCorasick, AhoCorasickKind, Input, MatchKind};
 use foldhash::fast::RandomState;
 
 use crate::instructions::{
@@ -48,6 +48,11 @@ impl Classes {
         lacking == 0
     }
 
+    fn has_any(&self, others: &Self) -> bool {
+        let common = self.0.iter().zip(others.0);
+        common.fold(0, |common, (word, other)| common | word & other) != 0
+    }
+
     /// Returns the bits that are in both sets.
     fn common<'s>(&'s self, other: &'s Self) -> impl Iterator<Item = usize> + use<'s> {
         let words = self.0.iter().zip(other.0).enumerate();
@@ -83,32 +88,102 @@ pub(super) struct Gate {
     patterns: Vec<Vec<Needs>>,
     /// The classes that are the rarest one of some pattern.
     rarest: Classes,
+    /// The same of patterns of signals that open a rule.
+    rarest_of_openers: Classes,
+    /// Signals that open a rule.
+    openers: Set,
     /// Signals with a pattern that needs no word.
     always: Set,
-    /// Parts of texts that say a signal, with those signals.
-    parts: AhoCorasick,
-    part_signals: Vec<Set>,
+    /// Parts of texts that say a signal.
+    parts: Vec<Parts>,
+}
+
+/// Some parts of texts that say signals.
+#[derive(Debug)]
+struct Parts {
+    /// Finds the first place at which one of them stands.
+    first: AhoCorasick,
+    parts: Vec<(Set, Box<str>)>,
+    is_ascii: bool,
+}
+
+impl Parts {
+    /// Most parts that are looked for with vectors, of which each has to have [`Self::LONG`] bytes.
+    const TOGETHER: usize = 60;
+    const LONG: usize = 4;
+
+    /// Makes groups of parts, such that those of each are found fast.
+    fn groups(mut parts: Vec<(Set, Box<str>)>) -> Result<Vec<Self>, String> {
+        let kind = |(_, part): &(Set, Box<str>)| (part.is_ascii(), part.len() < Self::LONG);
+        parts.sort_by_key(kind);
+        let alike = parts.chunk_by(|one, other| kind(one) == kind(other));
+        alike
+            .flat_map(|alike| alike.chunks(Self::TOGETHER))
+            .map(Self::new)
+            .collect()
+    }
+
+    fn new(parts: &[(Set, Box<str>)]) -> Result<Self, String> {
+        // Of this kind the first place is found with vectors.
+        let first = AhoCorasick::builder()
+            .kind(Some(AhoCorasickKind::DFA))
+            .match_kind(MatchKind::LeftmostFirst)
+            .build(parts.iter().map(|(_, part)| part.as_bytes()))
+            .map_err(|error| error.to_string())?;
+        Ok(Self {
+            first,
+            parts: parts.to_vec(),
+            is_ascii: parts.iter().all(|(_, part)| part.is_ascii()),
+        })
+    }
+
+    /// Tells of each part that stands in a text, and of its signals.
+    fn each(&self, text: &str, mut tell: impl FnMut(Range<usize>, Set)) {
+        let mut from = 0;
+        while let Some(found) = self.first.find(Input::new(text).span(from..text.len())) {
+            let start = found.start();
+            let rest = &text.as_bytes()[start..];
+            for (signals, part) in &self.parts {
+                if rest.starts_with(part.as_bytes()) {
+                    tell(start..start + part.len(), *signals);
+                }
+            }
+            from = start + 1;
+        }
+    }
+}
+
+/// A part of a text between places where sentences certainly begin.
+#[derive(Debug)]
+struct Stretch {
+    /// The range in the text.
+    span: Range<usize>,
+    /// The classes of its words and signs.
+    seen: Classes,
+    /// The signals that parts of the text in it or beside it say.
+    said: Set,
 }
 
 impl Gate {
     /// Makes the gate for rules over these signals; every class of words is known by now.
-    pub(super) fn new(signals: Set, all: &Signals, vocabulary: &Vocabulary) -> Result<Self, String> {
-        let (part_signals, parts): (Vec<Set>, Vec<&str>) = all
-            .first_parts()
-            .filter(|(signal, _)| signal & signals != 0)
-            .unzip();
-        let parts = AhoCorasick::builder()
-            .kind(Some(AhoCorasickKind::DFA))
-            .build(parts);
+    pub(super) fn new(
+        signals: Set,
+        openers: Set,
+        all: &Signals,
+        vocabulary: &Vocabulary,
+    ) -> Result<Self, String> {
+        let parts = all.first_parts().filter(|(signal, _)| signal & signals != 0);
+        let parts = parts.map(|(signal, part)| (signal, Box::from(part)));
         let mut gate = Self {
             words: HashMap::default(),
             signs: vec![Classes::default()],
             sign_numbers: [0; 256],
             patterns: Vec::new(),
             rarest: Classes::default(),
+            rarest_of_openers: Classes::default(),
+            openers,
             always: 0,
-            parts: parts.map_err(|error| error.to_string())?,
-            part_signals,
+            parts: Parts::groups(parts.collect())?,
         };
         let traces = vocabulary.traces();
         let tag = vocabulary.known("tag")?;
@@ -138,6 +213,9 @@ impl Gate {
             match rarest {
                 Some(rarest) => {
                     gate.rarest.add(rarest);
+                    if signal & openers != 0 {
+                        gate.rarest_of_openers.add(rarest);
+                    }
                     gate.patterns[rarest].push(Needs { classes, signal });
                 }
                 None => gate.always |= signal,
@@ -172,21 +250,42 @@ impl Gate {
     }
 
     /// Returns the stretches of a text in lower case in which a rule may be opened, in order. `may_hold` looks at the
-    /// signals that each stretch may have.
-    pub(super) fn passing(&self, lower: &str, may_hold: impl Fn(&[Set], usize) -> bool) -> Vec<Range<usize>> {
+    /// signals that a stretch may have and at those of the `beside` stretches on each side.
+    pub(super) fn passing(
+        &self,
+        lower: &str,
+        beside: usize,
+        may_hold: impl Fn(&[Set], usize) -> bool,
+    ) -> Vec<Range<usize>> {
         let stretches = self.stretches(lower);
-        let (ends, possible): (Vec<usize>, Vec<Set>) = stretches.into_iter().unzip();
-        let start = |index: usize| index.checked_sub(1).map_or(0, |before| ends[before]);
-        let opened = (0..ends.len()).filter(|index| may_hold(&possible, *index));
-        opened.map(|index| start(index)..ends[index]).collect()
+        let mut known: Vec<Option<Set>> = vec![None; stretches.len()];
+        let mut around = Vec::new();
+        let mut opened = Vec::new();
+        for (index, stretch) in stretches.iter().enumerate() {
+            let said = self.always | stretch.said;
+            let may_open = said & self.openers != 0 || stretch.seen.has_any(&self.rarest_of_openers);
+            let mut signals =
+                |index: usize| *known[index].get_or_insert_with(|| self.signals(&stretches[index]));
+            if !may_open || signals(index) & self.openers == 0 {
+                continue;
+            }
+            let from = index.saturating_sub(beside);
+            let to = (index + beside + 1).min(stretches.len());
+            around.clear();
+            around.extend((from..to).map(signals));
+            if may_hold(&around, index - from) {
+                opened.push(stretch.span.clone());
+            }
+        }
+        opened
     }
 
-    /// Returns the end of each stretch between places where sentences certainly begin, with the signals that it may have.
-    fn stretches(&self, lower: &str) -> Vec<(usize, Set)> {
+    /// Returns the stretches between places where sentences certainly begin.
+    fn stretches(&self, lower: &str) -> Vec<Stretch> {
         let bytes = lower.as_bytes();
         let mut stretches = Vec::new();
         let mut seen = Classes::default();
-        let mut at = 0;
+        let (mut start, mut at) = (0, 0);
         while let Some(byte) = bytes.get(at).copied() {
             let number = self.sign_numbers[usize::from(byte)];
             if number != 0 {
@@ -204,18 +303,22 @@ impl Gate {
             at += 1;
             let may_end = matches!(byte, b'.' | b'!' | b'?' | b'\n');
             if may_end && at < bytes.len() && tokens::is_border(bytes, at) {
-                stretches.push((at, self.signals(&seen)));
-                seen = Classes::default();
+                let span = std::mem::replace(&mut start, at)..at;
+                let seen = std::mem::take(&mut seen);
+                stretches.push(Stretch { span, seen, said: 0 });
             }
         }
-        stretches.push((bytes.len(), self.signals(&seen)));
+        let span = start..bytes.len();
+        stretches.push(Stretch { span, seen, said: 0 });
         self.add_parts(lower, &mut stretches);
         stretches
     }
 
-    fn signals(&self, seen: &Classes) -> Set {
+    /// Returns the signals that a stretch may have.
+    fn signals(&self, stretch: &Stretch) -> Set {
+        let seen = &stretch.seen;
         let patterns = seen.common(&self.rarest).flat_map(|class| &self.patterns[class]);
-        patterns.fold(self.always, |signals, needs| {
+        patterns.fold(self.always | stretch.said, |signals, needs| {
             match signals & needs.signal == 0 && seen.contains(&needs.classes) {
                 true => signals | needs.signal,
                 false => signals,
@@ -224,16 +327,19 @@ impl Gate {
     }
 
     /// Adds the signals that parts of texts say, to every stretch that may reach them.
-    fn add_parts(&self, lower: &str, stretches: &mut [(usize, Set)]) {
-        for part in self.parts.find_overlapping_iter(lower) {
-            let from = part.start().saturating_sub(REACH_BYTES);
-            let first = stretches.partition_point(|(end, _)| *end <= from);
-            for (end, signals) in &mut stretches[first..] {
-                *signals |= self.part_signals[part.pattern().as_usize()];
-                if *end >= part.end() + REACH_BYTES {
-                    break;
+    fn add_parts(&self, lower: &str, stretches: &mut [Stretch]) {
+        let is_ascii = lower.is_ascii();
+        for parts in self.parts.iter().filter(|parts| parts.is_ascii || !is_ascii) {
+            parts.each(lower, |part, signals| {
+                let from = part.start.saturating_sub(REACH_BYTES);
+                let first = stretches.partition_point(|stretch| stretch.span.end <= from);
+                for stretch in &mut stretches[first..] {
+                    stretch.said |= signals;
+                    if stretch.span.end >= part.end + REACH_BYTES {
+                        break;
+                    }
                 }
-            }
+            });
         }
     }
 }

@@ -164,6 +164,7 @@ impl Engine {
         let openers = long().fold(0, |openers, rule| openers | rule.openers());
         let gate = Gate::new(
             long().fold(0, |said, rule| said | rule.signals()),
+            openers,
             &signals,
             &vocabulary,
         )?;
@@ -261,7 +262,7 @@ impl Engine {
             let mut rules = self.outputs.iter();
             rules.any(|rule| rule.within >= lower.len() && rule.may_hold(possible, index))
         };
-        for part in self.gate.passing(lower, may_hold) {
+        for part in self.gate.passing(lower, self.beside, may_hold) {
             let mut opens = false;
             self.read(lower, part.clone(), context, masks, |sentence| {
                 opens |= sentence.has(self.openers)
