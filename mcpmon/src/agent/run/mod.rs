@@ -32,13 +32,13 @@ use self::{
     daemon::{DaemonError, Found, Keep},
     environment::{Named, Reached, Start},
     gateways::{Gateway, Started},
-    shims::{Inherited, Shims},
+    shims::Shims,
 };
 pub use self::{
     gateways::GatewayError,
     shims::{
-        InstallError, Installed, ShimError, Told, install as install_shims, remove as remove_shims,
-        run as run_shim, usual_directory as usual_shims,
+        Inherited, InstallError, Installed, ShimError, Told, inherited, install as install_shims,
+        remove as remove_shims, run as run_shim, usual_directory as usual_shims,
     },
 };
 use super::{

@@ -8,7 +8,7 @@ use mcpmon_model::ServerId;
 
 use crate::{
     agent::{
-        control::DEFAULT_SOCKET,
+        run,
         wrap::{self, Remote, WrapError},
     },
     cli::{CliError, ErrorKind, Globals, remote::RemoteOptions},
@@ -20,9 +20,9 @@ pub(in crate::cli) struct Options {
     /// The server's name; derived from the command where it is not given
     #[arg(long, value_name = "ID", value_parser = |id: &str| ServerId::new(id))]
     server: Option<ServerId>,
-    /// The socket of the daemon
-    #[arg(long, value_name = "FILE", default_value = DEFAULT_SOCKET)]
-    socket: PathBuf,
+    /// The socket of the daemon [default: that of `mcpmon run`, or /run/mcpmon/mcpmon.sock]
+    #[arg(long, value_name = "FILE")]
+    socket: Option<PathBuf>,
     /// Also look for a configuration in ./mcpmon.yaml
     #[arg(long)]
     allow_local_config: bool,
@@ -38,10 +38,15 @@ pub(in crate::cli) struct Options {
 
 pub(in crate::cli) fn run(options: Options, globals: &Globals) -> Result<ExitCode, CliError> {
     start_log();
-    let local = match options.allow_local_config {
+    let inherited = run::inherited();
+    let local = match options.allow_local_config || inherited.allow_local_config {
         true => LocalConfig::Allow,
         false => LocalConfig::Ignore,
     };
+    let mut search = Search::of_process(globals.config.clone(), local);
+    if search.variable.is_none() {
+        search.explicit = search.explicit.or(inherited.config);
+    }
     let remote = match options.url {
         None => {
             options.remote.refuse_without("--url")?;
@@ -56,9 +61,9 @@ pub(in crate::cli) fn run(options: Options, globals: &Globals) -> Result<ExitCod
     };
     let mut command = options.command.into_iter();
     let options = wrap::Options {
-        search: Search::of_process(globals.config.clone(), local),
-        socket: options.socket,
-        store: globals.db.clone(),
+        search,
+        socket: options.socket.unwrap_or(inherited.socket),
+        store: globals.db.clone().or(inherited.db),
         server: options.server,
         program: command.next().unwrap_or_default(),
         arguments: command.collect(),

@@ -95,3 +95,35 @@ fn servers_of_one_agent_share_a_session_and_those_of_two_do_not() -> Result<()> 
     assert!(other.starts_with("cursor-") && other != session, "{other}");
     Ok(())
 }
+
+/// Clients hand most of their environment on to no server, and what stands in their configuration names no store.
+#[test]
+fn wrappers_of_a_run_write_to_its_store() -> Result<()> {
+    let home = Home::new()?;
+    let own = home.path("own.yaml");
+    fs::write(
+        &own,
+        format!(
+            "version: 1\nrecord: {{path: {}}}\n",
+            home.path("own.db").display()
+        ),
+    )?;
+    let program = program::path()?.display();
+    let client = home.path("client");
+    let wrapper = format!("'{program}' wrap --config '{}' --server notes", own.display());
+    fs::write(
+        &client,
+        format!("env -i PATH=\"$PATH\" {wrapper} -- sh -c \"$SERVER\"\n"),
+    )?;
+    let line = format!(
+        "'{program}' run --socket '{}' --db '{}' -- sh '{}'",
+        home.path("no-daemon").display(),
+        home.path("store.db").display(),
+        client.display(),
+    );
+    run(&home, Path::new("/bin/sh"), &line)?;
+    let session = session_of(&home, "notes")?;
+    assert!(session.starts_with("mcpmon-run-"), "{session}");
+    assert!(!home.path("own.db").exists());
+    Ok(())
+}

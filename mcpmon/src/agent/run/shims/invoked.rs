@@ -21,7 +21,6 @@ use mcpmon_engine::{launch_rules, recognise};
 
 use super::{DEFAULT_PATH, INHERITED, Inherited, NAMES, PROGRAM};
 use crate::agent::{
-    control::DEFAULT_SOCKET,
     run::{
         codex,
         gateways::{self, GatewayError, Started},
@@ -134,10 +133,7 @@ fn server(
     }
     let told = told();
     let is_told = told.is_some();
-    let inherited = told.unwrap_or_else(|| Inherited {
-        socket: DEFAULT_SOCKET.into(),
-        ..Inherited::default()
-    });
+    let inherited = told.unwrap_or_default();
     let local = match inherited.allow_local_config {
         true => LocalConfig::Allow,
         false => LocalConfig::Ignore,
@@ -206,6 +202,16 @@ fn told(name: &str, first: &OsStr, path: &OsStr) -> Option<Inherited> {
         .filter(|launcher| is_this(launcher))
         .flat_map(|launcher| steps(&launcher).collect::<Vec<_>>())
         .find_map(|step| serde_json::from_slice(&fs::read(step.with_file_name(INHERITED)).ok()?).ok())
+}
+
+/// Returns the settings of the launchers in front of `PATH`: they hold for wrappers that a client starts by
+/// themselves, too.
+#[must_use]
+pub fn inherited() -> Inherited {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let mut names = [PROGRAM].into_iter().chain(NAMES);
+    let found = names.find_map(|name| told(name, name.as_ref(), &path));
+    found.unwrap_or_default()
 }
 
 /// Returns whether a path leads to this very program.

@@ -20,9 +20,10 @@ use serde::{Deserialize, Serialize};
 
 pub use self::{
     installed::{InstallError, Installed, Told, install, remove, usual_directory},
-    invoked::{ShimError, run},
+    invoked::{ShimError, inherited, run},
 };
 use super::codex;
+use crate::agent::control::DEFAULT_SOCKET;
 
 /// The launchers: each starts a package or an image under its own name. Sorted.
 pub(super) const NAMES: [&str; 9] = [
@@ -37,15 +38,32 @@ const ATTEMPTS: u32 = 64;
 
 /// The settings that wrappers inherit from `mcpmon run`: clients start servers without most of their
 /// environment.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Inherited {
-    pub(super) config: Option<PathBuf>,
-    pub(super) db: Option<PathBuf>,
-    pub(super) socket: PathBuf,
-    pub(super) allow_local_config: bool,
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Inherited {
+    /// The configuration, where one was named.
+    pub config: Option<PathBuf>,
+    /// The store, where one was named.
+    pub db: Option<PathBuf>,
+    /// The daemon's socket.
+    pub socket: PathBuf,
+    /// True if a configuration in the working directory counts.
+    pub allow_local_config: bool,
     /// The URL of OpenAI's models, for agents of this run that take it from their command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) openai: Option<String>,
+    pub openai: Option<String>,
+}
+
+impl Default for Inherited {
+    /// Outside of `mcpmon run`.
+    fn default() -> Self {
+        Self {
+            config: None,
+            db: None,
+            socket: DEFAULT_SOCKET.into(),
+            allow_local_config: false,
+            openai: None,
+        }
+    }
 }
 
 /// A directory of launchers, removed with this value.
@@ -85,7 +103,8 @@ impl Shims {
                 Err(error) => return Err(error),
             }
         };
-        for name in names {
+        // Under its own name it is found where there is no launcher.
+        for name in names.chain([PROGRAM]) {
             symlink(own, shims.0.join(name))?;
         }
         fs::write(shims.0.join(INHERITED), serde_json::to_vec(inherited)?)?;
