@@ -257,6 +257,8 @@ fn run(mut core: Core, mut rings: Rings, mut inbox: Inbox<Message>) {
         inbox.acknowledge();
         while let Some(message) = inbox.next() {
             if let Message::Stop = message {
+                // What the kernel wrote since the records were read came before the end, too.
+                rings.drain(|record| core.record(record));
                 return core.end();
             }
             core.message(message, &rings);
