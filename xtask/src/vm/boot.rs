@@ -17,6 +17,8 @@ pub(crate) const EMULATOR: &str = "qemu-system-x86_64";
 
 /// The prefix of the init script's own lines.
 const MARKER: &str = "mcpmon-vm: ";
+/// The longest time for a machine to reach its init script: some ten times what it takes beside other load.
+const START: Duration = Duration::from_secs(120);
 /// The longest time for a machine that has given its result to power off.
 const POWER_OFF: Duration = Duration::from_secs(10);
 
@@ -55,6 +57,11 @@ impl Report {
         } else if let Some(counts) = parse_counts(line) {
             self.counts = Some(counts);
         }
+    }
+
+    /// Returns whether the machine came as far as its init script.
+    pub(crate) const fn started(&self) -> bool {
+        self.release.is_some() || self.exit.is_some()
     }
 
     /// Returns whether the tests ran to their end, all of them, and none failed.
@@ -106,11 +113,12 @@ pub(crate) fn command(kernel: &Path, initramfs: &Path) -> Command {
         .arg(kernel)
         .arg("-initrd")
         .arg(initramfs)
-        .args(["-append", "console=ttyS0 panic=-1 oops=panic quiet"]);
+        .args(["-append", "console=ttyS0 earlyprintk=ttyS0 panic=-1 oops=panic"]);
     command
 }
 
-/// Runs the machine until it powers off, or until `limit`; every serial line goes to `log`.
+/// Runs the machine until it powers off, or until `limit`, or until [`START`] where its init script does not start;
+/// every serial line goes to `log`.
 pub(crate) fn boot(mut command: Command, log: &Path, limit: Duration) -> Result<Report> {
     let mut file = File::create(log).with_context(|| format!("cannot create {}", log.display()))?;
     let mut machine = command
@@ -146,7 +154,7 @@ fn serial_lines(stdout: ChildStdout) -> Receiver<String> {
 
 fn watch(lines: &Receiver<String>, log: &mut File, limit: Instant) -> Result<Report> {
     let mut report = Report::default();
-    let mut deadline = limit;
+    let mut deadline = limit.min(Instant::now() + START);
     loop {
         match lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
             Ok(line) => {
@@ -154,6 +162,8 @@ fn watch(lines: &Receiver<String>, log: &mut File, limit: Instant) -> Result<Rep
                 report.take(&line);
                 if report.exit.is_some() {
                     deadline = deadline.min(Instant::now() + POWER_OFF);
+                } else if report.started() {
+                    deadline = limit;
                 }
             }
             Err(RecvTimeoutError::Disconnected) => return Ok(report),

@@ -211,12 +211,21 @@ fn test(args: &VmArgs, lab: &Path, kernel: Kernel, image: &Image, program: &Path
     fs::write(&initramfs, initial_root(image, program, &args.filter)?)
         .with_context(|| format!("cannot write {}", initramfs.display()))?;
     let log = lab.join(format!("{}.log", kernel.name));
-    let command = boot::command(&image.kernel, &initramfs);
     if args.keep {
-        say(shell::shown(&command));
+        say(shell::shown(&boot::command(&image.kernel, &initramfs)));
     }
     let start = Instant::now();
-    let report = boot::boot(command, &log, Duration::from_secs(args.timeout))?;
+    let limit = Duration::from_secs(args.timeout);
+    let mut report = boot::boot(boot::command(&image.kernel, &initramfs), &log, limit)?;
+    if !report.started() {
+        // An emulator's failure, not one of the tests: none of them ran.
+        say(format_args!(
+            "kernel {}: the machine did not start, a second one is tried",
+            kernel.name
+        ));
+        print_tail(&log)?;
+        report = boot::boot(boot::command(&image.kernel, &initramfs), &log, limit)?;
+    }
     if !args.keep {
         fs::remove_file(&initramfs).with_context(|| format!("cannot remove {}", initramfs.display()))?;
     }
