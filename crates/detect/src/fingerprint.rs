@@ -71,13 +71,15 @@ impl Text {
 
     /// Each byte is written, and the next one over it where it does not count: no branch has to be foreseen.
     fn add_ascii(&mut self, text: &[u8]) {
-        let mut end = self.0.len();
-        self.0.resize(end + text.len(), 0);
+        let before = self.0.len();
+        self.0.resize(before + text.len(), 0);
+        let letters = &mut self.0[before..];
+        let mut end = 0;
         for byte in text {
-            self.0[end] = byte.to_ascii_lowercase();
-            end += usize::from(byte.is_ascii_alphanumeric());
+            letters[end] = LETTERS[usize::from(*byte)];
+            end += usize::from(letters[end] != 0);
         }
-        self.0.truncate(end);
+        self.0.truncate(before + end);
     }
 
     fn add_without_addresses(&mut self, text: &str) {
@@ -115,6 +117,19 @@ impl Text {
         Fingerprint::new(kept)
     }
 }
+
+/// Each letter of ASCII in lower case, each digit, and 0 for what does not count.
+const LETTERS: [u8; 256] = {
+    let mut letters = [0; 256];
+    let mut byte = 0_u8;
+    while byte < 128 {
+        if byte.is_ascii_alphanumeric() {
+            letters[byte as usize] = byte.to_ascii_lowercase();
+        }
+        byte += 1;
+    }
+    letters
+};
 
 /// A hash of each stretch that is kept: the smallest of so many in a row. What a longer window keeps, a shorter one keeps
 /// too.

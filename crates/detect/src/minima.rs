@@ -11,16 +11,18 @@ const LANE: usize = size_of::<u32>();
 const FACTOR: u32 = 0x9e37_79b1;
 /// Windows that are gone through together: what is told of them stays in the fastest cache.
 const TOGETHER: usize = 1024;
-/// The factor of each gram of a stretch: all of its bytes count, or in a row of equal letters every place
-/// would be the smallest one of its window.
-const FACTORS: [u32; STRETCH / LANE] = {
-    let mut factors = [FACTOR; STRETCH / LANE];
-    let mut gram = 1;
-    while gram < factors.len() {
-        factors[gram] = factors[gram - 1].wrapping_mul(FACTOR);
-        gram += 1;
+/// The factor of the last gram of a stretch, each having that of the one before times [`FACTOR`]: all bytes of a stretch
+/// count, or in a row of equal letters every place would be the smallest one of its window.
+const LAST_FACTOR: u32 = FACTOR.wrapping_pow((STRETCH / LANE) as u32);
+/// What undoes [`FACTOR`].
+const INVERSE: u32 = {
+    let mut inverse = FACTOR;
+    let mut bits = 3;
+    while bits < u32::BITS {
+        inverse = inverse.wrapping_mul(2_u32.wrapping_sub(FACTOR.wrapping_mul(inverse)));
+        bits *= 2;
     }
-    factors
+    inverse
 };
 /// The bits of an order that are the place of the stretch.
 const PLACE: u32 = MAX_PLACES as u32 - 1;
@@ -34,14 +36,13 @@ pub(super) fn lowest(text: &[u8], window: usize) -> Vec<u32> {
     let mut places = Vec::with_capacity(windows.min(2 * windows / window + TOGETHER));
     let room = windows.min(TOGETHER) + window;
     let (mut orders, mut spare) = (vec![0; room], vec![0; room]);
-    let mut grams = vec![0; room + STRETCH];
     // No smallest one is this: of equal stretches the first is smaller than the last one there is.
     let mut before = u32::MAX;
     for start in (0..windows).step_by(TOGETHER) {
         let here = TOGETHER.min(windows - start);
         let read = here + window - 1;
         let text = &text[start..start + read + STRETCH - 1];
-        order(text, start as u32, &mut grams, &mut orders[1..=read]);
+        order(text, start as u32, &mut orders[1..=read]);
         let smallest = smallest(&mut orders[..=read], &mut spare[..=read], window);
         smallest[0] = before;
         before = smallest[here];
@@ -51,19 +52,31 @@ pub(super) fn lowest(text: &[u8], window: usize) -> Vec<u32> {
 }
 
 /// The order of each stretch, which ends with its place: of two that are alike the first is the smaller one.
-fn order(text: &[u8], start: u32, grams: &mut [u32], orders: &mut [u32]) {
-    let grams = &mut grams[..text.len() + 1 - LANE];
-    let [a, b, c, d] = std::array::from_fn(|byte| &text[byte..byte + grams.len()]);
-    for (place, gram) in grams.iter_mut().enumerate() {
-        *gram = u32::from_le_bytes([a[place], b[place], c[place], d[place]]);
+fn order(text: &[u8], start: u32, orders: &mut [u32]) {
+    for (order, stretch) in orders.iter_mut().zip(text.windows(STRETCH)).take(LANE) {
+        *order = hash(stretch);
     }
-    let parts: [&[u32]; FACTORS.len()] = std::array::from_fn(|part| &grams[LANE * part..][..orders.len()]);
-    for (place, order) in orders.iter_mut().enumerate() {
-        let hash = (0..FACTORS.len()).fold(0_u32, |hash, part| {
-            hash.wrapping_add(parts[part][place].wrapping_mul(FACTORS[part]))
-        });
-        *order = hash & !PLACE | start.wrapping_add(place as u32);
+    // A gram further on there is one gram less at the front, and one more at the end.
+    let moves = text.windows(STRETCH + LANE);
+    for (place, bytes) in (LANE..orders.len()).zip(moves) {
+        let (gone, come) = (gram(bytes), gram(&bytes[STRETCH..]));
+        let before = orders[place - LANE];
+        let hash = before.wrapping_mul(INVERSE).wrapping_sub(gone);
+        orders[place] = hash.wrapping_add(come.wrapping_mul(LAST_FACTOR));
     }
+    for (order, place) in orders.iter_mut().zip(start..) {
+        *order = *order & !PLACE | place;
+    }
+}
+
+/// The sum of a stretch's grams, each times its factor.
+fn hash(stretch: &[u8]) -> u32 {
+    let add = |hash: u32, bytes: &[u8]| hash.wrapping_add(gram(bytes)).wrapping_mul(FACTOR);
+    stretch.rchunks_exact(LANE).fold(0, add)
+}
+
+fn gram(bytes: &[u8]) -> u32 {
+    bytes.first_chunk().map_or(0, |gram| u32::from_le_bytes(*gram))
 }
 
 /// For each the smallest one of the window that begins with it, where it has a whole one; the first is none.
