@@ -62,7 +62,10 @@ fn detach(links: &[(u32, u32)]) -> Result<usize> {
 fn cgroup_links(pid: u32) -> Result<Vec<(u32, u32)>> {
     let mut links = Vec::new();
     for entry in fs::read_dir(format!("/proc/{pid}/fdinfo"))? {
-        let text = fs::read_to_string(entry?.path())?;
+        // The daemon closes descriptors while they are listed.
+        let Ok(text) = fs::read_to_string(entry?.path()) else {
+            continue;
+        };
         if field(&text, "link_type") == Some("cgroup") {
             let link = field(&text, "link_id").context("a link has a number")?.parse()?;
             let hook = field(&text, "attach_type")
