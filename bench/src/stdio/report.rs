@@ -95,13 +95,25 @@ fn beside(scene: &Scene<'_, Way, Taken>, way: Way) -> f64 {
 impl Report {
     pub(crate) fn new(rounds: &[Round], growth: &BTreeMap<Way, f64>, inner: &Inner) -> Self {
         let mut rows = Rows::new(rounds, &PROMISES);
-        if let (Some(own), Some(floor)) = (growth.get(&Way::Mcpmon), growth.get(&Way::Direct)) {
-            let noise = (floor - 1.0).abs();
+        let growth_of = |way| growth.get(&way).copied();
+        if let (Some(own), Some(relay), Some(direct)) = (
+            growth_of(Way::Mcpmon),
+            growth_of(Way::Relay),
+            growth_of(Way::Direct),
+        ) {
+            // A machine that gets slower meanwhile slows a relay down as well.
+            let ratio = own / relay;
+            let noise = (direct - 1.0).abs();
             let interval = Interval {
-                low: own - noise,
-                high: own + noise,
+                low: ratio - noise,
+                high: ratio + noise,
             };
-            rows.push_within("300 B, call 10,000 to call 100", *own, interval, 1.1);
+            rows.push_within(
+                "300 B, call 10,000 to call 100, of a relay's",
+                ratio,
+                interval,
+                1.1,
+            );
         }
         for (what, figures, target) in [
             ("event push, ns", &inner.push, 100.0),
@@ -226,7 +238,7 @@ mod tests {
             report.is_missed() && report.to_string().contains("MISSED"),
             "{report}"
         );
-        let growth = BTreeMap::from([(Way::Direct, 1.0), (Way::Mcpmon, 2.0)]);
+        let growth = BTreeMap::from([(Way::Direct, 1.0), (Way::Relay, 1.5), (Way::Mcpmon, 3.0)]);
         let report = Report::new(&[round(111.0)], &growth, &Inner::default());
         assert!(
             report
