@@ -2,7 +2,7 @@
 
 use aho_corasick::{
     Anchored, PatternID,
-    automaton::{Automaton, StateID},
+    automaton::{Automaton as _, StateID},
     dfa::DFA,
 };
 
