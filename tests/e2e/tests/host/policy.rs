@@ -1,6 +1,7 @@
 //! Policies that change while a daemon runs, and its end.
 
 use std::{
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     sync::atomic::{AtomicBool, AtomicUsize, Ordering},
     time::Duration,
 };
@@ -69,8 +70,10 @@ fn no_moment_without_policy() -> Result<()> {
             }
             Ok(())
         });
-        let reloads = reload_often(&daemon, &always, &sometimes);
+        // A check that fails must end the other thread as well, or the scope waits for it for ever.
+        let reloads = catch_unwind(AssertUnwindSafe(|| reload_often(&daemon, &always, &sometimes)));
         done.store(true, Ordering::Relaxed);
+        let reloads = reloads.unwrap_or_else(|panic| resume_unwind(panic));
         let hammered = hammer.join().expect("every attempt was refused");
         reloads.and(hammered)
     })?;
