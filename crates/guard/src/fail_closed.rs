@@ -34,8 +34,8 @@ impl Guard {
             );
             if is_judgement && event.action < action {
                 mark(event, action, reason);
-                refused = true;
             }
+            refused |= is_judgement;
         }
         if !refused {
             let cause = reason.to_owned();

@@ -173,6 +173,7 @@ fn a_server_that_may_not_be_used_hears_nothing() {
         let posted = talk.posts(body, true);
         assert!(matches!(posted, Ok(Posted::Answer(_))), "{posted:?}");
     }
+    assert!(!talk.names().contains(&"mcp_tool_called"), "{:?}", talk.names());
     let halted = talk.guard.halted(NOW, &mut talk.outcome);
     assert_eq!(halted.and_then(|denial| denial.event), Some(ID));
 }

@@ -277,6 +277,18 @@ fn uses_fail_closed_while_shared_state_is_away(
 }
 
 #[test]
+fn a_call_that_a_rule_blocks_is_refused_once_while_uses_fail_closed() {
+    let mut policy = declaring();
+    policy.fail_closed = true;
+    policy.rules.blocked_tools = vec![SpellingGlob::new("write_file")];
+    let mut talk = Talk::listed(policy);
+    talk.host.absence = Some(AWAY);
+    talk.says(Side::Client, CALL);
+    let rules: Vec<_> = talk.blocking().iter().map(|event| event.rule.clone()).collect();
+    assert_eq!(rules, [Some("blocked_tools".to_owned())]);
+}
+
+#[test]
 fn a_list_goes_on_while_uses_fail_closed() {
     let mut policy = declaring();
     policy.fail_closed = true;
