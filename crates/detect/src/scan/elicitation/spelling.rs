@@ -9,8 +9,37 @@ const FEWEST: usize = 3;
 /// Bytes of a text that are read, as it looks: what nobody sees does not count. A question is short.
 const MAX_TEXT: usize = 64 << 10;
 
+/// The character after which letters are shown from right to left (UAX #9), and those that end that.
+const OVERRIDE: char = '\u{202e}';
+const OVERRIDE_ENDS: [char; 3] = ['\u{202c}', '\u{2029}', '\n'];
+
 /// Ways to read a text. In each, words are in lower case with one space between them, before and behind them.
 pub(super) fn readings(text: &str, is_name: bool) -> Vec<String> {
+    let mut readings = readings_as_written(text, is_name);
+    readings.extend(
+        turned(text)
+            .iter()
+            .flat_map(|shown| readings_as_written(shown, is_name)),
+    );
+    readings
+}
+
+/// A text with its overridden stretches in the order in which they are shown; `None` if it has none.
+fn turned(text: &str) -> Option<String> {
+    let mut stretches = text.split(OVERRIDE);
+    let mut shown = stretches.next()?.to_owned();
+    if shown.len() == text.len() {
+        return None;
+    }
+    for stretch in stretches {
+        let (overridden, rest) = stretch.split_at(stretch.find(OVERRIDE_ENDS).unwrap_or(stretch.len()));
+        shown.extend(overridden.chars().rev());
+        shown.push_str(rest);
+    }
+    Some(shown)
+}
+
+fn readings_as_written(text: &str, is_name: bool) -> Vec<String> {
     let skeleton = Skeleton::of(text);
     let seen = &skeleton.text[..skeleton.text.floor_char_boundary(MAX_TEXT)];
     let cased = match is_name {
@@ -134,6 +163,8 @@ mod tests {
     #[test_case("P4$$w0rd!", "password"; "digits and signs")]
     #[test_case("your p a s s w o r d here", "your password here"; "set apart")]
     #[test_case("pa-ss.wo_rd", "password"; "punctuation within")]
+    #[test_case("Enter your \u{202e}drowssap", "enter your password"; "shown from right to left")]
+    #[test_case("Your \u{202e}drowssap\u{202c} here", "your password here"; "a part from right to left")]
     fn words_are_read(text: &str, expected: &str) {
         let readings = readings(text, false);
         assert!(readings.contains(&format!(" {expected} ")), "{readings:?}");
