@@ -11,6 +11,7 @@ mod packages;
 mod privilege;
 mod real_servers;
 mod redteam;
+mod rules;
 mod run;
 mod shell;
 mod test;
@@ -68,6 +69,8 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         options: Vec<OsString>,
     },
+    /// Write the pages of `docs/rules`, one for each rule that reads texts
+    Rules,
     /// Measure what mcpmon costs
     #[command(subcommand)]
     Bench(bench::Bench),
@@ -88,6 +91,7 @@ fn main() -> ExitCode {
         Command::Fuzz(args) => fuzz::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Eval { release, options } => eval::run(&options, release),
         Command::Redteam { options } => redteam::run(&options),
+        Command::Rules => rules::run().map(|()| ExitCode::SUCCESS),
         Command::Bench(bench) => bench::run(&bench),
         Command::Ci => ci::run().map(|()| ExitCode::SUCCESS),
     };

@@ -1,0 +1,232 @@
+//! `cargo xtask rules`: the pages of `docs/rules`, one for each rule that reads texts, made of `crates/detect/rules`.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::PathBuf,
+};
+
+use anyhow::{Context as _, Result};
+use serde::Deserialize;
+
+use crate::shell;
+
+/// The files with rules, and what each is about.
+const SOURCES: [Source; 2] = [
+    Source {
+        file: "definitions.toml",
+        texts: "descriptions of tools, prompts and resources, instructions of a server, texts of schemas",
+        act: "what holds the text is hidden from the client and cannot be used",
+    },
+    Source {
+        file: "outputs.toml",
+        texts: "results of tools, resources, prompts and everything else that a server says",
+        act: "the result is withheld, unless the text only tells of an attack",
+    },
+];
+
+/// A file with rules.
+#[derive(Debug)]
+struct Source {
+    file: &'static str,
+    /// The texts that its rules read.
+    texts: &'static str,
+    /// The consequence of `act`.
+    act: &'static str,
+}
+
+/// The rules of a file.
+#[derive(Debug, Deserialize)]
+struct RuleFile {
+    rule: Vec<Rule>,
+}
+
+/// An entry of a rule file, as far as a page tells of it.
+#[derive(Debug, Deserialize)]
+struct Rule {
+    id: String,
+    name: String,
+    category: String,
+    outcome: Outcome,
+    #[serde(default)]
+    critical: bool,
+    #[serde(default)]
+    schema: bool,
+    why: String,
+    hit: String,
+    miss: String,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Outcome {
+    Note,
+    Alert,
+    Act,
+}
+
+impl Rule {
+    fn severity(&self) -> &'static str {
+        match (self.outcome, self.critical) {
+            (Outcome::Act, true) => "critical",
+            (Outcome::Act, false) => "high",
+            (Outcome::Alert, _) => "medium",
+            (Outcome::Note, _) => "low",
+        }
+    }
+
+    fn consequence(&self, source: &Source) -> String {
+        match self.outcome {
+            Outcome::Note => "It is recorded, and no more follows.".to_owned(),
+            Outcome::Alert => "It is reported (`mcpmon detections`); nothing is stopped.".to_owned(),
+            Outcome::Act => format!("With the default policy {}.", source.act),
+        }
+    }
+}
+
+/// Writes the pages, and removes those of rules that are no more.
+pub(crate) fn run() -> Result<()> {
+    let folder = folder();
+    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let pages = pages()?;
+    for name in written()?.difference(&pages.keys().cloned().collect()) {
+        fs::remove_file(folder.join(name)).with_context(|| format!("cannot remove {name}"))?;
+    }
+    for (name, page) in &pages {
+        fs::write(folder.join(name), page).with_context(|| format!("cannot write {name}"))?;
+    }
+    shell::say(format_args!("{} pages are in {}", pages.len(), folder.display()));
+    Ok(())
+}
+
+fn folder() -> PathBuf {
+    shell::repository().join("docs/rules")
+}
+
+/// The names of the pages that there are.
+fn written() -> Result<BTreeSet<String>> {
+    let mut names = BTreeSet::new();
+    for entry in fs::read_dir(folder())? {
+        names.insert(entry?.file_name().to_string_lossy().into_owned());
+    }
+    Ok(names)
+}
+
+/// Makes every page, by its file name.
+fn pages() -> Result<BTreeMap<String, String>> {
+    let mut pages = BTreeMap::new();
+    let mut index = "# Rules that read texts\n\nMade of `crates/detect/rules` by `cargo xtask rules`; change the rules, not these pages. How texts are read, what\nfollows, and rules of your own: [detection.md](../detection.md).\n".to_owned();
+    for source in &SOURCES {
+        let path = shell::repository().join("crates/detect/rules").join(source.file);
+        let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        let file: RuleFile =
+            toml::from_str(&text).with_context(|| format!("cannot parse {}", path.display()))?;
+        index += &format!(
+            "\n## Rules for {}\n\n| id | name | category | severity |\n|---|---|---|---|\n",
+            source.texts
+        );
+        for rule in &file.rule {
+            index += &format!(
+                "| [`{0}`]({0}.md) | `{1}` | `{2}` | `{3}` |\n",
+                rule.id,
+                rule.name,
+                rule.category,
+                rule.severity()
+            );
+            let like: Vec<&Rule> = file
+                .rule
+                .iter()
+                .filter(|other| other.name == rule.name && other.id != rule.id)
+                .collect();
+            pages.insert(format!("{}.md", rule.id), page(rule, &like, source));
+        }
+    }
+    pages.insert("README.md".to_owned(), index);
+    Ok(pages)
+}
+
+fn page(rule: &Rule, like: &[&Rule], source: &Source) -> String {
+    let Rule {
+        id,
+        name,
+        category,
+        why,
+        ..
+    } = rule;
+    let mut page = format!(
+        "# `{id}`\n\nFinds `{name}` (category `{category}`, severity `{}`) in {}.\n\n{why}\n\n{}",
+        rule.severity(),
+        source.texts,
+        rule.consequence(source),
+    );
+    if matches!(rule.outcome, Outcome::Act | Outcome::Alert) && !rule.schema && source.file == SOURCES[0].file
+    {
+        page += " In texts of schemas it counts one level less.";
+    }
+    page += &format!("\n\n## Found\n\n{}", quoted(&rule.hit));
+    page += &format!(
+        "\n## Not found\n\nLike it, and harmless:\n\n{}",
+        quoted(&rule.miss)
+    );
+    page += &if_it_is_wrong(rule, source);
+    if !like.is_empty() {
+        let links: Vec<String> = like
+            .iter()
+            .map(|other| format!("[`{0}`]({0}.md)", other.id))
+            .collect();
+        page += &format!("\nOf the same name: {}.\n", links.join(", "));
+    }
+    page
+}
+
+fn if_it_is_wrong(rule: &Rule, source: &Source) -> String {
+    let Rule { id, name, .. } = rule;
+    let approval = match (rule.outcome, source.file == SOURCES[0].file) {
+        (Outcome::Act, true) => {
+            "`mcpmon approve SERVER:TOOL` shows a hidden tool again, pinned as it is listed now. "
+        }
+        (Outcome::Act | Outcome::Alert | Outcome::Note, _) => "",
+    };
+    format!(
+        "\n## If it is wrong\n\nMost false alarms are texts that quote, forbid or document what this rule looks for, in words that mcpmon does not\ntake for that. {approval}To accept what this rule finds of one tool:\n\n```sh\nmcpmon policy accept {id} --server SERVER --tool TOOL\n```\n\nThis adds an entry to `mcp.suppressions`; with `until: DATE` it expires\n([detection.md](../detection.md#suppressions)). `mcp.detection.builtin: {{{name}: false}}` switches off every rule of\nthis name.\n"
+    )
+}
+
+/// A text in a block of its own; characters that nobody sees are written as escapes.
+fn quoted(text: &str) -> String {
+    let shown: String = text
+        .chars()
+        .flat_map(|c| match is_seen(c) {
+            true => vec![c],
+            false => c.escape_unicode().collect(),
+        })
+        .collect();
+    format!("````text\n{shown}\n````\n")
+}
+
+const fn is_seen(c: char) -> bool {
+    !matches!(c, '\0'..='\u{9}' | '\u{b}'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{ad}' | '\u{200b}'..='\u{200f}'
+        | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{e0000}'..='\u{e0fff}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pages_are_those_of_the_rules() -> Result<()> {
+        let pages = pages()?;
+        let names: BTreeSet<String> = pages.keys().cloned().collect();
+        assert_eq!(written()?, names, "run `cargo xtask rules`");
+        for (name, page) in pages {
+            let written = fs::read_to_string(folder().join(&name))?;
+            assert_eq!(written, page, "{name}: run `cargo xtask rules`");
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn what_nobody_sees_is_escaped() {
+        assert_eq!(quoted("a\u{200b}b\nc"), "````text\na\\u{200b}b\nc\n````\n");
+    }
+}
