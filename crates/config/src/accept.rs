@@ -21,6 +21,8 @@ pub struct Acceptance {
     pub server: Option<String>,
     /// The same of its tools.
     pub tool: Option<String>,
+    /// The last day on which it holds, UTC (`2027-01-31`); every day where there is none.
+    pub until: Option<String>,
     /// The reason.
     pub reason: String,
 }
@@ -106,6 +108,7 @@ impl fmt::Display for Acceptance {
             ("rule", Some(&self.rule)),
             ("server", self.server.as_ref()),
             ("tool", self.tool.as_ref()),
+            ("until", self.until.as_ref()),
             ("reason", Some(&self.reason)),
         ];
         let fields = fields.into_iter().filter_map(|(name, value)| {
@@ -233,6 +236,7 @@ mod tests {
             rule: "instruction-override-1".to_owned(),
             server: Some("files".to_owned()),
             tool: Some("read * \"x\"".to_owned()),
+            until: None,
             reason: "by user 1000".to_owned(),
         }
     }
@@ -276,6 +280,24 @@ mod tests {
                 .contains("did you mean `instruction-override-1`?"),
             "{error}"
         );
+    }
+
+    #[test_case("2027-01-31" => None; "a day")]
+    #[test_case("tomorrow" => Some(true); "no day")]
+    fn until_a_day(until: &str) -> Option<bool> {
+        let loaded = load_sources(&Sources::embedded_default()).expect("valid");
+        let wanted = Acceptance {
+            until: Some(until.to_owned()),
+            ..acceptance()
+        };
+        match AcceptEdit::new(&loaded, PathBuf::from("new.yaml"), &[wanted]) {
+            Ok(edit) => {
+                let after = edit.expect("an edit").after;
+                assert!(after.contains("until: \"2027-01-31\", reason"), "{after}");
+                None
+            }
+            Err(error) => Some(error.to_string().contains("until")),
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use super::{CliError, ErrorKind};
 use crate::agent::control::{self, Answer, AskError, DEFAULT_SOCKET, Request};
 
 /// The socket of the daemon to ask.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(super) struct Socket {
     /// Control socket of the daemon
     #[arg(long = "socket", value_name = "FILE", default_value = DEFAULT_SOCKET)]

@@ -216,7 +216,9 @@ fn run(cli: Cli) -> Result<ExitCode, CliError> {
         Command::Connections(options) => connections::run(options, store::open(globals)?, now, &mut output),
         Command::Events(options) => events::run(options, store::open(globals)?, now, &mut output),
         Command::Execs(options) => execs::run(options, &store::open(globals)?, now, &mut output),
-        Command::Explain(options) => explain::run(&options, globals, &store::open(globals)?, &mut output),
+        Command::Explain(options) => {
+            explain::run(&options, globals, &store::open(globals)?, now, &mut output)
+        }
         Command::Servers(options) => servers::run(&options, &store::open(globals)?, &mut output),
         Command::Doctor(options) => doctor::run(&options, globals, &mut output),
         Command::Pins(options) => match options.command {

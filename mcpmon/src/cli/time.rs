@@ -89,6 +89,21 @@ pub(super) fn now() -> Timestamp {
     Timestamp(i64::try_from(nanoseconds).unwrap_or(i64::MAX))
 }
 
+/// The last day on which something holds, UTC, from an argument.
+///
+/// # Errors
+/// Returns an error if it is no day, or one that is over.
+pub(super) fn last_day(text: &str) -> Result<jiff::civil::Date, String> {
+    let day: jiff::civil::Date = text
+        .parse()
+        .map_err(|error| format!("not a day (YYYY-MM-DD): {error}"))?;
+    let today = jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC).date();
+    match day < today {
+        true => Err(format!("that day is over: today is {today} (UTC)")),
+        false => Ok(day),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use test_case::test_case;
@@ -134,6 +149,14 @@ mod tests {
     #[test_case(864_000_000 => "10d")]
     fn spans(milliseconds: u64) -> String {
         span(milliseconds)
+    }
+
+    #[test_case("9999-12-31" => true; "a day to come")]
+    #[test_case("2020-01-31" => false; "a day that is over")]
+    #[test_case("2027-02-30" => false; "no day")]
+    #[test_case("tomorrow" => false; "a word")]
+    fn last_days(text: &str) -> bool {
+        last_day(text).is_ok()
     }
 
     #[test]

@@ -25,10 +25,10 @@ use crate::{
 pub(in crate::cli) struct Approve {
     /// One definition
     #[arg(value_name = "SERVER:TOOL")]
-    subject: Option<String>,
+    pub(super) subject: Option<String>,
     /// Everything this server lists; needs --all
     #[arg(long, value_name = "ID", value_parser = server_id, requires = "all")]
-    server: Option<ServerId>,
+    pub(super) server: Option<ServerId>,
     /// Everything the server lists
     #[arg(long, requires = "server")]
     all: bool,
@@ -36,7 +36,7 @@ pub(in crate::cli) struct Approve {
     #[arg(long, value_name = "HASH", conflicts_with_all = ["server", "all"])]
     hash: Option<String>,
     #[command(flatten)]
-    socket: Socket,
+    pub(super) socket: Socket,
 }
 
 /// Approvals that a person is asked for
@@ -184,7 +184,7 @@ fn row((state, event): &(ApprovalState, StoredEvent)) -> Row {
 }
 
 /// `SERVER:TOOL`; the name of a tool may hold colons, an id may not be empty.
-fn parse(text: &str) -> Result<Subject, CliError> {
+pub(super) fn parse(text: &str) -> Result<Subject, CliError> {
     let wrong = |error: anyhow::Error| CliError::new(ErrorKind::Usage, error);
     let (server, item) = text.split_once(':').ok_or_else(|| {
         wrong(anyhow::anyhow!(

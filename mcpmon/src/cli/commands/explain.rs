@@ -1,13 +1,17 @@
 //! `mcpmon explain`: one event whole, with the rule that decided and what would allow it.
 
 use clap::Args;
+use jiff::civil::Date;
 use mcpmon_config::{Loaded, Outline};
-use mcpmon_model::Action;
+use mcpmon_model::{Action, Timestamp};
 use mcpmon_store::{Reader, StoredEvent, json as form};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use super::policy::{RuleKeys, rule_keys};
+use super::{
+    apply::apply,
+    policy::{RuleKeys, rule_keys},
+};
 use crate::cli::{
     CliError, Globals, Output, daemon::Socket, listing, output::Form, question, summary::summary, time,
 };
@@ -23,6 +27,12 @@ pub(in crate::cli) struct Options {
     /// The event's id, as a refusal or `mcpmon events --json` names it
     #[arg(value_name = "ID")]
     id: Uuid,
+    /// Carry out the command that would allow it: the definition, or what was found, is accepted
+    #[arg(long)]
+    apply: bool,
+    /// The last day on which what was found is accepted, UTC, such as 2027-01-31
+    #[arg(long, value_name = "DATE", requires = "apply", value_parser = time::last_day)]
+    until: Option<Date>,
     #[command(flatten)]
     socket: Socket,
 }
@@ -31,6 +41,7 @@ pub(in crate::cli) fn run(
     options: &Options,
     globals: &Globals,
     reader: &Reader,
+    now: Timestamp,
     output: &mut Output<'_>,
 ) -> Result<(), CliError> {
     let event = listing::named(reader, options.id)?;
@@ -43,7 +54,19 @@ pub(in crate::cli) fn run(
         Form::Json => output.json(&object(&event, rule.as_ref(), &loaded))?,
         Form::Table => output.text(&page(&event, rule.as_ref(), &loaded))?,
     }
-    Ok(output.flush()?)
+    output.flush()?;
+    match options.apply {
+        true => apply(
+            &event,
+            remedy(&event),
+            options.until,
+            &options.socket,
+            globals,
+            now,
+            output,
+        ),
+        false => Ok(()),
+    }
 }
 
 /// The command, recorded with the event, with which a person can allow it or look further.
@@ -216,7 +239,10 @@ mod tests {
             Vec::new(),
             event.into_iter().collect(),
             form,
-            |globals, output| run(&options, globals, &store::open(globals)?, output).map(|()| 0),
+            |globals, output| {
+                let reader = store::open(globals)?;
+                run(&options, globals, &reader, Timestamp(0), output).map(|()| 0)
+            },
         )
         .replace(&asked.to_string(), "ID")
     }

@@ -1,5 +1,6 @@
 //! One verb per file.
 
+mod apply;
 pub(super) mod approve;
 pub(super) mod bodies;
 pub(super) mod calls;

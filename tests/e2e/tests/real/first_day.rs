@@ -83,7 +83,8 @@ fn what_is_stopped_is_let_through_by_the_command_of_its_event() -> Result<()> {
     let Some(real) = Real::find()? else {
         return Ok(());
     };
-    for (mode, rule) in [("poisoned-output", "output_poisoning"), ("poisoned", "approval")] {
+    let stopped = [("poisoned-output", "output_poisoning"), ("poisoned", "approval")];
+    for ((mode, rule), is_applied) in stopped.into_iter().flat_map(|one| [(one, false), (one, true)]) {
         let scene = Scene::new()?;
         let policy = scene.configuration("version: 1 # mine\n")?;
         let server = [
@@ -105,12 +106,12 @@ fn what_is_stopped_is_let_through_by_the_command_of_its_event() -> Result<()> {
         let remedy = event["remedy"].as_str().context("a command")?;
         assert_eq!(explained[0]["remedy"], *remedy, "{mode}");
 
-        let words: Vec<&str> = remedy.split(' ').skip(1).collect();
-        let place = match rule {
-            "approval" => vec!["--db".to_owned(), scene.store().display().to_string()],
-            _ => vec!["--config".to_owned(), policy.clone()],
+        let words: Vec<&str> = match is_applied {
+            true => vec!["explain", id, "--apply"],
+            false => remedy.split(' ').skip(1).collect(),
         };
-        let place: Vec<&str> = place.iter().map(String::as_str).collect();
+        let store = scene.store().display().to_string();
+        let place = vec!["--db", &store, "--config", &policy];
         let run = program::run([words, place].concat())?;
         ensure!(run.code == Some(0), "{remedy}: {run:?}");
         let seen = real.drive(Sdk::Python, &scene, call, &wrapped)?;

@@ -2,13 +2,14 @@
 
 use anyhow::anyhow;
 use clap::Args;
+use jiff::civil::Date;
 use mcpmon_config::{AcceptEdit, Acceptance};
 use mcpmon_model::ServerId;
 use mcpmon_policy::Suppression;
 
 use crate::{
     agent::setup,
-    cli::{CliError, ErrorKind, Globals, Output, daemon::Socket, question},
+    cli::{CliError, ErrorKind, Globals, Output, daemon::Socket, question, time},
 };
 
 /// The finding to accept.
@@ -19,15 +20,18 @@ pub(in crate::cli) struct AcceptArgs {
     rules: Vec<String>,
     /// The server that it is accepted of
     #[arg(long, value_name = "ID", value_parser = server_id)]
-    server: ServerId,
+    pub(in crate::cli) server: ServerId,
     /// The tool, prompt or resource that it is accepted of, '' for what is none's; without it, all of the server
     #[arg(long, value_name = "NAME", value_parser = exact)]
     tool: Option<String>,
+    /// The last day on which it is accepted, UTC, such as 2027-01-31; without it, every day
+    #[arg(long, value_name = "DATE", value_parser = time::last_day)]
+    pub(in crate::cli) until: Option<Date>,
     /// The reason, for whoever asks later
     #[arg(long, value_name = "TEXT")]
-    reason: Option<String>,
+    pub(in crate::cli) reason: Option<String>,
     #[command(flatten)]
-    socket: Socket,
+    pub(in crate::cli) socket: Socket,
 }
 
 fn server_id(id: &str) -> Result<ServerId, String> {
@@ -61,6 +65,7 @@ pub(in crate::cli) fn accept(
         rule: rule.clone(),
         server: Some(args.server.to_string()),
         tool: args.tool.clone(),
+        until: args.until.map(|day| day.to_string()),
         reason: reason.clone(),
     });
     let wanted: Vec<Acceptance> = wanted.collect();

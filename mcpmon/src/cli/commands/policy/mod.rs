@@ -13,7 +13,7 @@ use mcpmon_config::{ConfigError, Loaded, LocalConfig, Search, Sources, Trust};
 use serde_json::json;
 
 pub(in crate::cli) use self::{
-    accept::accept,
+    accept::{AcceptArgs, accept},
     explain::{RuleKeys, explain, rule_keys},
     generate::generate,
 };
@@ -30,7 +30,7 @@ pub(in crate::cli) struct PolicyArgs {
 #[derive(Debug, clap::Subcommand)]
 pub(in crate::cli) enum PolicyCommand {
     /// Accept what was found: a suppression is added to the configuration.
-    Accept(accept::AcceptArgs),
+    Accept(AcceptArgs),
     /// Say whether files can be used, and everything that is wrong with them.
     Check(CheckArgs),
     /// Say which rules are in force, in which order, and where they come from.
