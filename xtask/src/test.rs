@@ -19,12 +19,13 @@ const ROOT_TESTS: [&str; 2] = ["mcpmon-kernel-tests", "mcpmon-e2e"];
 const RED_TEAM: &str = "mcpmon-redteam";
 
 /// Commands that the end-to-end tests start, and Debian's packages that have them.
-const USED: [(&str, &str); 6] = [
+const USED: [(&str, &str); 7] = [
     ("bash", "bash"),
     ("node", "nodejs"),
     ("npm", "npm"),
     ("python3", "python3"),
     ("setpriv", "util-linux"),
+    ("tmux", "tmux"),
     ("unshare", "util-linux"),
 ];
 

@@ -1,8 +1,6 @@
 //! New events as they are written: the caller decides when to look again.
 
-use std::path::Path;
-
-use super::{Filter, OpenError, QueryError, Reader, StoredEvent, reader::View};
+use super::{Filter, QueryError, Reader, StoredEvent};
 
 /// Events taken in one look at most.
 const LIMIT: u32 = 1000;
@@ -36,25 +34,12 @@ impl Follow {
     ///
     /// Returns an error if the store cannot be read.
     pub fn next_events(&mut self) -> Result<Vec<StoredEvent>, QueryError> {
-        self.thaw();
+        self.reader.thaw();
         let events = self.reader.events_after(self.seq, &self.filter, LIMIT)?;
         if let Some(last) = events.last() {
             self.seq = last.seq;
         }
         Ok(events)
-    }
-
-    /// A store that nobody had open may have been opened since.
-    fn thaw(&mut self) {
-        if self.reader.view() == View::Live {
-            return;
-        }
-        let path: &Path = self.reader.path();
-        let reopened: Result<Reader, OpenError> = Reader::open(path);
-        // Until it can be opened again, what was read before still holds.
-        if let Ok(reader) = reopened {
-            self.reader = reader;
-        }
     }
 }
 

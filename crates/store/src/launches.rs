@@ -70,6 +70,17 @@ pub(super) fn load(connection: &Connection, filter: &Filter, limit: u32) -> rusq
         .collect()
 }
 
+/// The starts of servers that run, as far as they are kept: the newest `limit`, oldest first.
+pub(super) fn running(connection: &Connection, limit: u32) -> rusqlite::Result<Vec<StoredEvent>> {
+    let mut positions: Vec<i64> = connection
+        .prepare_cached("SELECT started_seq FROM running_servers ORDER BY started_seq DESC LIMIT ?1")?
+        .query_map([limit], |row| row.get(0))?
+        .collect::<Result<_, _>>()?;
+    positions.reverse();
+    let events = positions.into_iter().map(|seq| query::event_at(connection, seq));
+    events.filter_map(Result::transpose).collect()
+}
+
 fn join(connection: &Connection, started: StoredEvent) -> rusqlite::Result<Launch> {
     let (Some(server), Some(process)) = (&started.server_id, &started.process) else {
         return Ok(Launch {
@@ -182,6 +193,30 @@ mod tests {
         servers::forget_running(&store.connection).unwrap();
         let launches = load(&store.connection, &Filter::default(), 2).unwrap();
         assert_eq!(endings(&launches), ["unseen", "unseen"]);
+    }
+
+    #[test]
+    fn the_newest_starts_that_run_come_oldest_first() {
+        let (_directory, mut store) = sample::store();
+        sample::fill(
+            &mut store,
+            [
+                sample::started("files", 100),
+                sample::started("files", 200),
+                sample::exited("files", 200, 0),
+                sample::started("weather", 300),
+                sample::started("mail", 400),
+            ],
+        );
+        let pids = |limit| -> Vec<u32> {
+            let running = running(&store.connection, limit).unwrap();
+            running
+                .iter()
+                .map(|event| event.process.as_ref().unwrap().pid)
+                .collect()
+        };
+        assert_eq!(pids(10), [100, 300, 400]);
+        assert_eq!(pids(2), [300, 400]);
     }
 
     #[test]

@@ -189,6 +189,16 @@ impl Reader {
         self.run(|connection| launches::load(connection, filter, limit))
     }
 
+    /// Returns the `mcp_server_started` events of the servers that run, as far as they are kept: the newest `limit`,
+    /// oldest first.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the store cannot be read.
+    pub fn running(&self, limit: u32) -> Result<Vec<StoredEvent>, QueryError> {
+        self.run(|connection| launches::running(connection, limit))
+    }
+
     /// Returns the positions of the newest `limit` tool calls that match, oldest first.
     ///
     /// # Errors
@@ -349,8 +359,16 @@ impl Reader {
         self.run(query::last_seq)
     }
 
-    pub(super) const fn view(&self) -> View {
-        self.view
+    /// Opens a store again that nobody had open and that may have been opened since: a reader that lives long sees
+    /// what is written then.
+    pub fn thaw(&mut self) {
+        if self.view == View::Live {
+            return;
+        }
+        // Until it can be opened again, what was read before still holds.
+        if let Ok(reader) = Self::open(&self.path) {
+            *self = reader;
+        }
     }
 
     /// Returns the path of the store.
@@ -468,7 +486,7 @@ mod tests {
         }
         as_a_member_of_the_group(|| {
             let reader = Reader::open(&directory.path().join("mcpmon.db")).unwrap();
-            assert_eq!(reader.view(), View::Live);
+            assert_eq!(reader.view, View::Live);
             assert_eq!(reader.events(&Filter::default(), 10).unwrap().len(), 1);
         });
         mode(directory.path(), 0o750);
@@ -485,7 +503,7 @@ mod tests {
         mode(&odd, 0o444);
         as_a_member_of_the_group(|| {
             let reader = Reader::open(&odd).unwrap();
-            assert_eq!(reader.view(), View::Frozen);
+            assert_eq!(reader.view, View::Frozen);
             assert_eq!(reader.events(&Filter::default(), 10).unwrap().len(), 1);
         });
         mode(directory.path(), 0o750);

@@ -31,8 +31,12 @@ pub(crate) struct Stat {
     pub(crate) parent: u32,
     /// Its part in a terminal.
     pub(crate) terminal: Terminal,
+    /// Processor time of all its threads, in user and kernel mode, in clock ticks.
+    pub(crate) processor_ticks: u64,
     /// Start time since boot in clock ticks.
     pub(crate) start_ticks: u64,
+    /// Pages that it has in memory, those that it shares included.
+    pub(crate) resident_pages: u64,
 }
 
 /// Reads `/proc/PID/stat`; `None` where there is no such process.
@@ -66,6 +70,7 @@ fn parse_stat(text: &str) -> Option<Stat> {
     let fields: Vec<&str> = text.get(after + 1..)?.split_ascii_whitespace().collect();
     let number = before.checked_sub(1).and_then(|end| text.get(..end))?;
     let leads = fields.get(3)? == &number && fields.get(4)? != &"0";
+    let number = |index: usize| fields.get(index)?.parse::<u64>().ok();
     Some(Stat {
         terminal: match leads {
             true => Terminal::Leader,
@@ -73,7 +78,9 @@ fn parse_stat(text: &str) -> Option<Stat> {
         },
         comm: text.get(before + 1..after)?.to_owned(),
         parent: fields.get(1)?.parse().ok()?,
-        start_ticks: fields.get(19)?.parse().ok()?,
+        processor_ticks: number(11)?.saturating_add(number(12)?),
+        start_ticks: number(19)?,
+        resident_pages: number(21)?,
     })
 }
 
@@ -86,7 +93,7 @@ static TICKS_PER_SECOND: LazyLock<u64> = LazyLock::new(|| {
 });
 
 /// Nanoseconds of a clock tick.
-fn tick() -> u64 {
+pub(crate) fn tick() -> u64 {
     1_000_000_000 / *TICKS_PER_SECOND
 }
 
@@ -237,12 +244,14 @@ mod tests {
 
     #[test]
     fn a_command_name_may_hold_anything() {
-        let text = "42 (a) b (c) S 7 42 42 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 12345 0 0";
+        let text = "42 (a) b (c) S 7 42 42 0 -1 4194560 1 0 0 0 30 4 0 0 20 0 1 0 12345 0 256";
         let stat = Stat {
             comm: "a) b (c".to_owned(),
             parent: 7,
             terminal: Terminal::Other,
+            processor_ticks: 34,
             start_ticks: 12345,
+            resident_pages: 256,
         };
         assert_eq!(parse_stat(text), Some(stat.clone()));
         let shell = Stat {

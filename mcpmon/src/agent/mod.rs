@@ -26,6 +26,7 @@ pub mod profile;
 pub mod proxy;
 pub mod question;
 pub mod remote;
+pub(crate) mod resources;
 pub mod run;
 pub(crate) mod runs;
 pub mod selftest;

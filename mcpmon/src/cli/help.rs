@@ -11,6 +11,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
     (
         "See what happened",
         &[
+            "top",
             "servers",
             "tools",
             "calls",
@@ -41,13 +42,14 @@ const GROUPS: [(&str, &[&str]); 5] = [
 ];
 
 /// An example for the help of each command.
-const COMMAND_EXAMPLES: [(&str, &str); 28] = [
+const COMMAND_EXAMPLES: [(&str, &str); 29] = [
     ("setup", "mcpmon setup --dry-run"),
     ("wrap", "mcpmon wrap -- npx -y some-mcp-server"),
     ("run", "mcpmon run --session review -- claude"),
     ("proxy", "mcpmon proxy --listen 127.0.0.1:8484"),
     ("shim", "mcpmon shim install"),
     ("daemon", "mcpmon daemon --config /etc/mcpmon/mcpmon.yaml"),
+    ("top", "mcpmon top"),
     ("servers", "mcpmon servers --server files"),
     ("tools", "mcpmon tools --severity high"),
     ("calls", "mcpmon calls --action block --since 1d"),

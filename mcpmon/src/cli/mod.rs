@@ -48,7 +48,7 @@ struct Cli {
 }
 
 /// The options of every command.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Global options")]
 pub struct Globals {
     /// Configuration file, instead of MCPMON_CONFIG and the usual places
@@ -95,6 +95,7 @@ enum Command {
     Setup(setup::Options),
     Shim(shim::Options),
     Status(status::Options),
+    Top(commands::top::Options),
     /// List the tools of servers, how they stand and what was found in them
     Tools(registry::Chosen),
     #[command(alias = "mcp-proxy")]
@@ -230,6 +231,7 @@ fn run(cli: Cli) -> Result<ExitCode, CliError> {
         Command::Setup(options) => setup::run(&options, globals, &mut output),
         Command::Shim(options) => shim::run(&options, globals, &mut output),
         Command::Status(options) => status::run(&options, globals, &mut output),
+        Command::Top(options) => commands::top::run(&options, globals, &mut output),
         Command::Bridge { .. }
         | Command::Daemon(_)
         | Command::Proxy(_)

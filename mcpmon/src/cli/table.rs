@@ -100,6 +100,16 @@ impl Row {
         let cells = cells.iter().map(|cell| text::escape(cell).into_owned()).collect();
         Self { cells, tone }
     }
+
+    /// The emphasis.
+    pub(super) const fn tone(&self) -> Tone {
+        self.tone
+    }
+
+    /// Returns whether a cell contains a text in lower case.
+    pub(super) fn contains(&self, text: &str) -> bool {
+        self.cells.iter().any(|cell| cell.to_lowercase().contains(text))
+    }
 }
 
 impl Tone {

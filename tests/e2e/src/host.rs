@@ -2,13 +2,13 @@
 
 use std::{
     env,
-    io::{self, Write as _},
     path::Path,
     sync::{Mutex, MutexGuard, PoisonError},
-    thread,
 };
 
-use anyhow::{Result, bail};
+use anyhow::Result;
+
+use crate::skip;
 
 /// Daemons attach to the whole host: one test at a time.
 static TURN: Mutex<()> = Mutex::new(());
@@ -29,16 +29,7 @@ impl Host {
         let Some(missing) = missing(programs) else {
             return Ok(Some(Self { _turn: turn }));
         };
-        if env::var_os("CI").is_some_and(|value| value == "true") {
-            bail!("cannot run, and under CI it must: {missing}");
-        }
-        let thread = thread::current();
-        // Not `eprintln!`, which the test harness keeps to itself.
-        writeln!(
-            io::stderr().lock(),
-            "skipped: {}: {missing}",
-            thread.name().unwrap_or("a test")
-        )?;
+        skip::for_lack(&missing)?;
         Ok(None)
     }
 }

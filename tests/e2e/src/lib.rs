@@ -24,5 +24,7 @@ pub mod real;
 pub mod remote;
 pub mod servers;
 pub mod site;
+pub mod skip;
+pub mod tmux;
 pub mod wait;
 pub mod wrapped;

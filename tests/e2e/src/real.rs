@@ -3,17 +3,15 @@
 
 use std::{
     env, fs,
-    io::{self, Write as _},
     path::{Path, PathBuf},
     process::{Command, Stdio},
-    thread,
 };
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::program;
+use crate::{program, skip};
 
 /// The installed servers.
 #[derive(Clone, Debug)]
@@ -137,15 +135,7 @@ impl Real {
             return Ok(Some(Self { root }));
         }
         let missing = "target/real-servers is not there: `cargo xtask test` installs it";
-        if env::var_os("CI").is_some_and(|value| value == "true") {
-            bail!("cannot run, and under CI it must: {missing}");
-        }
-        let thread = thread::current();
-        writeln!(
-            io::stderr().lock(),
-            "skipped: {}: {missing}",
-            thread.name().unwrap_or("a test")
-        )?;
+        skip::for_lack(missing)?;
         Ok(None)
     }
 

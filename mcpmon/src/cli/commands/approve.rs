@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use clap::{ArgGroup, Args, Subcommand};
 use mcpmon_model::{ApprovalState, EventKind, ServerId, ServerIdError, Timestamp};
-use mcpmon_store::{Filter, Reader, StoredEvent, json, name};
+use mcpmon_store::{Filter, Reader, Selection, StoredEvent, json, name};
 
 use crate::{
     agent::approval::{Subject, Word},
@@ -70,13 +70,16 @@ pub(in crate::cli) struct One {
     socket: Socket,
 }
 
-const TABLE: Table = Table::new(&[
+pub(super) const TABLE: Table = Table::new(&[
     Column::whole("TIME (UTC)", 14),
     Column::cut("SUBJECT", 30),
     Column::whole("STATE", 9),
     Column::cut("BY", 12),
     Column::cut("SESSION", 16),
 ]);
+
+/// The type of the events that tell of approvals.
+pub(super) const TYPE: &str = "mcp_approval";
 
 /// Events that are looked through.
 const LIMIT: u32 = 10_000;
@@ -114,8 +117,35 @@ pub(in crate::cli) fn answer(
         Word::Refuse => "is refused as it is listed",
         Word::Forget => "is forgotten",
     };
-    let done = Place::find(globals, &one.socket)?.decide(now, parse(&one.subject)?, word)?;
+    let done = decide(&one.subject, word, globals, &one.socket, now)?;
     told(&done, what, output)
+}
+
+/// The hash of a definition as it is listed now; `None` if it is not listed, or more than one definition has the name.
+pub(super) fn listed_hash(subject: &str, reader: &Reader) -> Result<Option<String>, CliError> {
+    let Ok(Subject { server, name }) = parse(subject) else {
+        return Ok(None);
+    };
+    let records = reader.definitions(&Selection {
+        server: Some(server.to_string()),
+        item: name,
+        ..Selection::default()
+    })?;
+    Ok(match records.as_slice() {
+        [record] => Some(record.seen.hash.to_string()),
+        _ => None,
+    })
+}
+
+/// Carries out a person's word on the definition of this name, and returns what it was carried out for.
+pub(super) fn decide(
+    subject: &str,
+    word: Word,
+    globals: &Globals,
+    socket: &Socket,
+    now: Timestamp,
+) -> Result<Vec<String>, CliError> {
+    Place::find(globals, socket)?.decide(now, parse(subject)?, word)
 }
 
 pub(in crate::cli) fn told(done: &[String], what: &str, output: &mut Output<'_>) -> Result<(), CliError> {
@@ -130,11 +160,7 @@ pub(in crate::cli) fn list(
     reader: &Reader,
     output: &mut Output<'_>,
 ) -> Result<(), CliError> {
-    let filter = Filter {
-        types: vec!["mcp_approval".to_owned()],
-        ..Filter::default()
-    };
-    let mut approvals = latest(reader.events(&filter, LIMIT)?);
+    let mut approvals = all(reader)?;
     if only_pending {
         approvals.retain(|(state, _)| *state == ApprovalState::Requested);
     }
@@ -146,6 +172,15 @@ pub(in crate::cli) fn list(
     }
     listing::note_extent(approvals.len(), false, output)?;
     Ok(output.flush()?)
+}
+
+/// What a person was asked, and what became of it, oldest first.
+pub(super) fn all(reader: &Reader) -> Result<Vec<(ApprovalState, StoredEvent)>, CliError> {
+    let filter = Filter {
+        types: vec![TYPE.to_owned()],
+        ..Filter::default()
+    };
+    Ok(latest(reader.events(&filter, LIMIT)?))
 }
 
 /// The latest word on each subject, oldest first.
@@ -161,7 +196,7 @@ fn latest(events: Vec<StoredEvent>) -> Vec<(ApprovalState, StoredEvent)> {
     latest
 }
 
-fn row((state, event): &(ApprovalState, StoredEvent)) -> Row {
+pub(super) fn row((state, event): &(ApprovalState, StoredEvent)) -> Row {
     let tone = match state {
         ApprovalState::Requested => Tone::Notable,
         ApprovalState::Granted => Tone::Ordinary,

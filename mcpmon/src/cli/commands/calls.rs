@@ -42,7 +42,7 @@ pub(in crate::cli) struct Options {
     trace: Option<String>,
 }
 
-const TABLE: Table = Table::new(&[
+pub(super) const TABLE: Table = Table::new(&[
     Column::whole("TIME (UTC)", 14),
     Column::cut("SERVER", 14),
     Column::cut("TOOL", 18),
@@ -205,7 +205,7 @@ fn print(reader: &Reader, calls: &[CallPlaces], output: &mut Output<'_>) -> Resu
     Ok(())
 }
 
-fn row(call: &ToolCall) -> Option<Row> {
+pub(super) fn row(call: &ToolCall) -> Option<Row> {
     let main = call.main()?;
     Some(Row::new(
         listing::tone(main),
@@ -252,7 +252,7 @@ fn text(event: &StoredEvent, field: &str) -> String {
 }
 
 /// The main event, with what was wanted and what came back beneath it.
-fn object(call: &ToolCall) -> Map<String, Value> {
+pub(super) fn object(call: &ToolCall) -> Map<String, Value> {
     let mut object = call.main().map(json::to_json).unwrap_or_default();
     let sent = match is_left(call) {
         true => Value::Null,

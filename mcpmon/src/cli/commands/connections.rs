@@ -28,7 +28,7 @@ pub(in crate::cli) struct Options {
     follow: bool,
 }
 
-const LISTING: Listing = Listing {
+pub(super) const LISTING: Listing = Listing {
     table: Table::new(&[
         Column::whole("TIME (UTC)", 14),
         Column::whole("ACTION", 11),
@@ -41,6 +41,9 @@ const LISTING: Listing = Listing {
     row,
 };
 
+/// The types of events that it lists.
+pub(super) const TYPES: [&str; 2] = ["mcp_network_connection", "mcp_proxy_bypass"];
+
 pub(in crate::cli) fn run(
     options: Options,
     reader: Reader,
@@ -48,9 +51,7 @@ pub(in crate::cli) fn run(
     output: &mut Output<'_>,
 ) -> Result<(), CliError> {
     let mut filter = Filter {
-        types: ["mcp_network_connection", "mcp_proxy_bypass"]
-            .map(str::to_owned)
-            .to_vec(),
+        types: TYPES.map(str::to_owned).to_vec(),
         action: options.action,
         ..Filter::default()
     };

@@ -35,7 +35,7 @@ pub(in crate::cli) struct Options {
     severity: Option<Severity>,
 }
 
-const LISTING: Listing = Listing {
+pub(super) const LISTING: Listing = Listing {
     table: Table::new(&[
         Column::whole("TIME (UTC)", 14),
         Column::cut("SERVER", 12),
@@ -50,7 +50,7 @@ const LISTING: Listing = Listing {
 };
 
 /// The event that reports each finding in a result; `mcp_output_inspection` repeats it.
-const TYPE: &str = "mcp_detection";
+pub(super) const TYPE: &str = "mcp_detection";
 
 pub(in crate::cli) fn run(
     options: Options,

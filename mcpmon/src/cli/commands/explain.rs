@@ -45,11 +45,7 @@ pub(in crate::cli) fn run(
     output: &mut Output<'_>,
 ) -> Result<(), CliError> {
     let event = listing::named(reader, options.id)?;
-    let (loaded, _) = question::policy(globals, &options.socket, output)?;
-    let rule = event
-        .rule
-        .as_deref()
-        .map(|rule| rule_keys(rule, &Outline::of(&loaded)));
+    let (loaded, rule) = policy_of(&event, globals, &options.socket, output)?;
     match output.form {
         Form::Json => output.json(&object(&event, rule.as_ref(), &loaded))?,
         Form::Table => output.text(&page(&event, rule.as_ref(), &loaded))?,
@@ -67,6 +63,36 @@ pub(in crate::cli) fn run(
         ),
         false => Ok(()),
     }
+}
+
+/// All of an event with its rule and remedy, as lines that are not escaped yet; notes come first.
+pub(super) fn explained(
+    id: Uuid,
+    reader: &Reader,
+    globals: &Globals,
+    socket: &Socket,
+) -> Result<Vec<String>, CliError> {
+    let event = listing::named(reader, id)?;
+    let (mut data, mut notes) = (Vec::new(), Vec::new());
+    let mut output = Output::new(&mut data, &mut notes, globals);
+    let (loaded, rule) = policy_of(&event, globals, socket, &mut output)?;
+    let notes = String::from_utf8_lossy(&notes).into_owned();
+    let mut lines: Vec<String> = notes.lines().map(str::to_owned).collect();
+    lines.extend(page(&event, rule.as_ref(), &loaded));
+    Ok(lines)
+}
+
+/// The policy in force, and the keys of the rule that an event names.
+fn policy_of(
+    event: &StoredEvent,
+    globals: &Globals,
+    socket: &Socket,
+    output: &mut Output<'_>,
+) -> Result<(Loaded, Option<RuleKeys>), CliError> {
+    let (loaded, _) = question::policy(globals, socket, output)?;
+    let rule = event.rule.as_deref();
+    let rule = rule.map(|rule| rule_keys(rule, &Outline::of(&loaded)));
+    Ok((loaded, rule))
 }
 
 /// The command, recorded with the event, with which a person can allow it or look further.

@@ -23,10 +23,12 @@ pub(super) mod proxy;
 pub(super) mod registry;
 pub(super) mod report;
 pub(super) mod run;
+mod running;
 pub(super) mod servers;
 pub(super) mod setup;
 pub(super) mod shim;
 pub(super) mod status;
+pub(super) mod top;
 pub(super) mod wrap;
 
 #[cfg(test)]

@@ -100,6 +100,22 @@ pub(in crate::cli) fn tools(
 }
 
 pub(in crate::cli) fn show(subject: &str, reader: &Reader, output: &mut Output<'_>) -> Result<(), CliError> {
+    for record in &named(subject, reader)? {
+        match output.form {
+            Form::Json => output.json(&definition::object(record))?,
+            Form::Table => output.text(&whole(record))?,
+        }
+    }
+    Ok(output.flush()?)
+}
+
+/// All of a definition, as lines that are not escaped yet.
+pub(super) fn shown(subject: &str, reader: &Reader) -> Result<Vec<String>, CliError> {
+    Ok(named(subject, reader)?.iter().flat_map(whole).collect())
+}
+
+/// The definitions of a name, at least one.
+fn named(subject: &str, reader: &Reader) -> Result<Vec<DefinitionRecord>, CliError> {
     let (server, item) = subject.split_once(':').ok_or_else(|| {
         CliError::new(
             ErrorKind::Usage,
@@ -117,13 +133,7 @@ pub(in crate::cli) fn show(subject: &str, reader: &Reader, output: &mut Output<'
         );
         return Err(CliError::new(ErrorKind::Refused, error).with_hint("see `mcpmon registry list`"));
     }
-    for record in &records {
-        match output.form {
-            Form::Json => output.json(&definition::object(record))?,
-            Form::Table => output.text(&whole(record))?,
-        }
-    }
-    Ok(output.flush()?)
+    Ok(records)
 }
 
 fn show_all(

@@ -5,11 +5,15 @@ use mcpmon_model::{PinState, ServerType};
 use mcpmon_store::{Reader, ServerStatus, ServerSummary, json};
 use serde_json::{Map, Value};
 
-use crate::cli::{
-    CliError, Output, listing,
-    output::Form,
-    table::{Column, Row, Table, Tone},
-    time,
+use super::running::{RunningServers, bytes, milliseconds};
+use crate::{
+    agent::resources::Usage,
+    cli::{
+        CliError, Output, listing,
+        output::Form,
+        table::{Column, Row, Table, Tone},
+        time,
+    },
 };
 
 /// List MCP servers: configured, running, stopped, denied
@@ -25,8 +29,8 @@ const TABLE: Table = Table::new(&[
     Column::whole("TYPE", 5),
     Column::whole("STATUS", 9),
     Column::whole("PIN", 10),
-    Column::whole("EXE-SHA256", 12),
-    Column::whole("LAUNCHES", 8),
+    Column::whole("MEMORY", 6),
+    Column::whole("CPU-TIME", 8),
     Column::whole("LAST-SEEN (UTC)", 15),
     Column::cut("COMMAND", 20),
 ]);
@@ -40,48 +44,57 @@ pub(in crate::cli) fn run(
     if let Some(wanted) = &options.server {
         servers.retain(|server| server.server_id == *wanted);
     }
+    let running = RunningServers::read(reader)?;
+    let usage = |server: &ServerSummary| running.usage(&server.server_id);
     match output.form {
         Form::Json => servers
             .iter()
-            .try_for_each(|server| output.json(&object(server)))?,
-        Form::Table => output.table(&TABLE, &servers.iter().map(row).collect::<Vec<_>>())?,
+            .try_for_each(|server| output.json(&object(server, usage(server))))?,
+        Form::Table => {
+            let rows: Vec<Row> = servers.iter().map(|server| row(server, usage(server))).collect();
+            output.table(&TABLE, &rows)?;
+        }
     }
     listing::note_extent(servers.len(), false, output)?;
     Ok(output.flush()?)
 }
 
-fn row(server: &ServerSummary) -> Row {
-    let status = match server.status {
+/// `running 2`, or what else it does.
+pub(super) fn state(server: &ServerSummary) -> String {
+    match server.status {
         ServerStatus::Running(processes) => format!("running {processes}"),
         ServerStatus::Stopped | ServerStatus::Denied | ServerStatus::Seen | ServerStatus::Declared => {
             status_name(server.status).to_owned()
         }
-    };
+    }
+}
+
+fn row(server: &ServerSummary, usage: Option<Usage>) -> Row {
+    let used = |value: &dyn Fn(&Usage) -> String| usage.as_ref().map_or_else(String::new, value);
     Row::new(
         tone(server),
         [
             server.server_id.clone(),
             server.server_type.map_or("", type_name).to_owned(),
-            status,
+            state(server),
             server.pin.map_or("", pin_name).to_owned(),
-            server
-                .exe_sha256
-                .map_or_else(String::new, |digest| digest.short(12)),
-            server.launches.to_string(),
+            used(&|usage| bytes(usage.memory)),
+            used(&|usage| time::span(milliseconds(usage))),
             server.last_seen.map_or_else(String::new, time::short),
             server.command.clone().unwrap_or_default(),
         ],
     )
 }
 
-fn tone(server: &ServerSummary) -> Tone {
+pub(super) fn tone(server: &ServerSummary) -> Tone {
     if server.status == ServerStatus::Denied || server.pin == Some(PinState::Mismatch) {
         return Tone::Alarming;
     }
     Tone::Ordinary
 }
 
-fn object(server: &ServerSummary) -> Map<String, Value> {
+/// A server as JSON, with what its processes use where some are seen.
+pub(super) fn object(server: &ServerSummary, usage: Option<Usage>) -> Map<String, Value> {
     let mut object = Map::new();
     let mut put = |name: &str, value: Option<Value>| {
         if let Some(value) = value {
@@ -107,6 +120,12 @@ fn object(server: &ServerSummary) -> Map<String, Value> {
     put(
         "package_sha256",
         server.package_sha256.map(|digest| digest.to_string().into()),
+    );
+    put("processes", usage.map(|usage| usage.processes.into()));
+    put("memory", usage.map(|usage| usage.memory.into()));
+    put(
+        "processor_ms",
+        usage.as_ref().map(|usage| milliseconds(usage).into()),
     );
     put("launches", Some(server.launches.into()));
     put("last_pid", server.last_pid.map(Value::from));

@@ -84,7 +84,7 @@ fn every_listing_of_two_sessions() -> Result<()> {
     let used = Used::new(&real)?;
     let both = BTreeSet::from(["everything", "hostile"]);
 
-    let servers = used.list(&["servers"], &["SERVER", "STATUS", "LAUNCHES"])?;
+    let servers = used.list(&["servers"], &["SERVER", "STATUS", "MEMORY"])?;
     assert_eq!(of(&servers, "server_id"), both);
     let launches = used.list(&["execs"], &["SERVER", "PID", "COMMAND"])?;
     assert_eq!(of(&launches, "server_id"), both);

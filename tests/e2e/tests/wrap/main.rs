@@ -26,3 +26,4 @@ mod rules;
 mod sessions;
 mod setup;
 mod signals;
+mod top;

@@ -1,0 +1,166 @@
+//! Servers that run: what their processes use, and which layer sees their messages.
+
+use std::collections::BTreeMap;
+
+use mcpmon_model::{Layer, ServerType};
+use mcpmon_store::{Reader, ServerSummary, StoredEvent};
+use serde_json::Value;
+
+use crate::{
+    agent::resources::{Processes, Usage},
+    cli::CliError,
+};
+
+/// Starts that are looked at: the newest.
+const MAX_RUNNING: u32 = 1_000;
+
+/// The servers that run, by id.
+#[derive(Debug, Default)]
+pub(super) struct RunningServers(BTreeMap<String, RunningServer>);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct RunningServer {
+    usage: Usage,
+    is_wrapped: bool,
+}
+
+/// The layer through which a server is watched.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum SeenBy {
+    /// Its messages, by a wrapper.
+    Wrapper,
+    /// Its processes and connections alone: nobody sees its messages.
+    Kernel,
+    /// Its messages, by the proxy for remote servers.
+    Proxy,
+    /// No process of it runs, as far as this user sees.
+    #[default]
+    Nobody,
+}
+
+impl SeenBy {
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Wrapper => "wrapper",
+            Self::Kernel => "kernel",
+            Self::Proxy => "proxy",
+            Self::Nobody => "",
+        }
+    }
+}
+
+impl RunningServers {
+    /// Those that a store tells of and whose processes live.
+    pub(super) fn read(reader: &Reader) -> Result<Self, CliError> {
+        Ok(Self::new(&reader.running(MAX_RUNNING)?, &Processes::read()))
+    }
+
+    fn new(starts: &[StoredEvent], processes: &Processes) -> Self {
+        let mut running: BTreeMap<String, RunningServer> = BTreeMap::new();
+        for start in starts {
+            let (Some(server), Some(process)) = (&start.server_id, &start.process) else {
+                continue;
+            };
+            let Some(usage) = processes.tree(process.pid, start.timestamp) else {
+                continue;
+            };
+            let by_kernel = || start.data.get("wrapped").and_then(Value::as_bool) == Some(true);
+            let is_wrapped = start.layer == Layer::Stdio || by_kernel();
+            running
+                .entry(server.clone())
+                .and_modify(|running| {
+                    running.usage = running.usage.plus(usage);
+                    // Of several, the one whose messages nobody sees is what matters.
+                    running.is_wrapped &= is_wrapped;
+                })
+                .or_insert(RunningServer { usage, is_wrapped });
+        }
+        Self(running)
+    }
+
+    /// What the processes of a server use; `None` if none runs that this user sees.
+    pub(super) fn usage(&self, server: &str) -> Option<Usage> {
+        self.0.get(server).map(|running| running.usage)
+    }
+
+    pub(super) fn seen_by(&self, server: &ServerSummary) -> SeenBy {
+        match (self.0.get(&server.server_id), server.server_type) {
+            (Some(running), _) if running.is_wrapped => SeenBy::Wrapper,
+            (Some(_), _) => SeenBy::Kernel,
+            (None, Some(ServerType::Http | ServerType::Sse)) => SeenBy::Proxy,
+            (None, Some(ServerType::Stdio) | None) => SeenBy::Nobody,
+        }
+    }
+}
+
+/// Bytes of memory in the largest unit: `812K`, `64M`, `1.5G`.
+pub(super) fn bytes(bytes: u64) -> String {
+    const KIB: u64 = 1 << 10;
+    const MIB: u64 = 1 << 20;
+    const GIB: u64 = 1 << 30;
+    match bytes {
+        0..MIB => format!("{}K", bytes / KIB),
+        MIB..GIB => format!("{}M", bytes / MIB),
+        GIB.. => format!("{}.{}G", bytes / GIB, bytes % GIB * 10 / GIB),
+    }
+}
+
+/// Processor time in milliseconds.
+pub(super) fn milliseconds(usage: &Usage) -> u64 {
+    u64::try_from(usage.processor.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use mcpmon_model::{Event, Timestamp};
+    use mcpmon_store::sample;
+    use test_case::test_case;
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn start(layer: Layer) -> StoredEvent {
+        let mut event: Event = sample::started("files", std::process::id());
+        event.timestamp = Timestamp(i64::MAX);
+        event.layer = layer;
+        StoredEvent::new(Uuid::nil(), "host", event)
+    }
+
+    fn seen_by(starts: &[StoredEvent]) -> SeenBy {
+        let (_directory, mut store) = sample::store();
+        sample::fill(&mut store, [sample::started("files", 1)]);
+        let reader = Reader::open(store.path()).unwrap();
+        let servers = reader.servers().unwrap();
+        RunningServers::new(starts, &Processes::read()).seen_by(&servers[0])
+    }
+
+    #[test]
+    fn a_server_of_which_one_process_is_not_wrapped_is_not() {
+        assert_eq!(seen_by(&[start(Layer::Stdio)]), SeenBy::Wrapper);
+        assert_eq!(seen_by(&[start(Layer::Kernel)]), SeenBy::Kernel);
+        assert_eq!(
+            seen_by(&[start(Layer::Stdio), start(Layer::Kernel)]),
+            SeenBy::Kernel
+        );
+        assert_eq!(seen_by(&[]), SeenBy::Nobody);
+    }
+
+    #[test]
+    fn what_several_processes_use_is_added() {
+        let one = RunningServers::new(&[start(Layer::Stdio)], &Processes::read()).usage("files");
+        let starts = [start(Layer::Stdio), start(Layer::Stdio)];
+        let two = RunningServers::new(&starts, &Processes::read()).usage("files");
+        let (one, two) = (one.unwrap(), two.unwrap());
+        assert!(
+            two.memory > one.memory && two.processes >= 2 * one.processes,
+            "{one:?} {two:?}"
+        );
+    }
+
+    #[test_case(0 => "0K")]
+    #[test_case((64 << 20) + 1 => "64M")]
+    #[test_case(3 << 29 => "1.5G")]
+    fn sizes(size: u64) -> String {
+        bytes(size)
+    }
+}

@@ -1,0 +1,258 @@
+//! The thread that reads and answers, so that keys are never waited for.
+
+use std::{
+    sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, TryRecvError},
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+use mcpmon_store::{Filter, StoredEvent};
+use uuid::Uuid;
+
+use super::{
+    pane::Subject,
+    snapshot::Snapshot,
+    source::Source,
+    state::{Answer, Request},
+};
+use crate::{
+    agent::approval::Word,
+    cli::{
+        CliError, Globals,
+        commands::{
+            approve, explain, registry,
+            running::{bytes, milliseconds},
+            servers,
+        },
+        daemon::Socket,
+        summary, text, time,
+    },
+};
+
+/// The time between two looks.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// Events that are told of a server or session.
+const MAX_TOLD: u32 = 50;
+
+/// Something that was read or done.
+#[derive(Debug)]
+pub(super) enum News {
+    Snapshot(Box<Snapshot>),
+    Page(Vec<String>),
+    Message(String),
+}
+
+/// The thread, and the ways to and from it.
+#[derive(Debug)]
+pub(super) struct Worker {
+    requests: Sender<Request>,
+    news: Receiver<News>,
+    thread: JoinHandle<()>,
+}
+
+impl Worker {
+    pub(super) fn start(source: Source, globals: Globals, socket: Socket) -> Self {
+        let (requests, asked) = mpsc::channel();
+        let (told, news) = mpsc::channel();
+        let work = Work {
+            source,
+            globals,
+            socket,
+            news: told,
+        };
+        Self {
+            requests,
+            news,
+            thread: thread::spawn(move || work.run(&asked)),
+        }
+    }
+
+    /// Asks for something; it is answered with news.
+    pub(super) fn ask(&self, request: Request) {
+        // The thread ends after this handle only.
+        let _sent = self.requests.send(request);
+    }
+
+    /// News that were not taken yet.
+    pub(super) fn news(&self) -> Option<News> {
+        match self.news.try_recv() {
+            Ok(news) => Some(news),
+            Err(TryRecvError::Empty | TryRecvError::Disconnected) => None,
+        }
+    }
+
+    /// Waits until everything that was asked for is done.
+    pub(super) fn finish(self) {
+        drop(self.requests);
+        // A panic of it was printed.
+        let _ended = self.thread.join();
+    }
+}
+
+struct Work {
+    source: Source,
+    globals: Globals,
+    socket: Socket,
+    news: Sender<News>,
+}
+
+impl Work {
+    fn run(mut self, asked: &Receiver<Request>) {
+        let mut is_frozen = false;
+        let mut due = Instant::now() + INTERVAL;
+        loop {
+            let told = match asked.recv_timeout(due.saturating_duration_since(Instant::now())) {
+                Ok(Request::Quit) | Err(RecvTimeoutError::Disconnected) => return,
+                Ok(Request::Freeze(freeze)) => {
+                    is_frozen = freeze;
+                    due = Instant::now();
+                    continue;
+                }
+                Ok(Request::Open(subject)) => self.page(&subject).map(News::Page),
+                Ok(Request::Answer(answer)) => {
+                    due = Instant::now();
+                    self.answer(&answer).map(News::Message)
+                }
+                Err(RecvTimeoutError::Timeout) => {
+                    due = Instant::now() + INTERVAL;
+                    if is_frozen {
+                        continue;
+                    }
+                    self.source
+                        .look()
+                        .map(|snapshot| News::Snapshot(Box::new(snapshot)))
+                }
+            };
+            let news = told.unwrap_or_else(|error| News::Message(message(&error)));
+            if self.news.send(news).is_err() {
+                return;
+            }
+        }
+    }
+
+    fn answer(&self, answer: &Answer) -> Result<String, CliError> {
+        let word = match answer.is_allowed {
+            true => Word::Approve {
+                hash: answer.question.hash.clone(),
+            },
+            false => Word::Refuse,
+        };
+        let done = approve::decide(
+            &answer.question.subject,
+            word,
+            &self.globals,
+            &self.socket,
+            time::now(),
+        )?;
+        let what = match answer.is_allowed {
+            true => "allowed",
+            false => "denied",
+        };
+        Ok(format!("{what}: {}", done.join(", ")))
+    }
+
+    fn page(&self, subject: &Subject) -> Result<Vec<String>, CliError> {
+        let lines = match subject {
+            Subject::Event(id) => self.event(*id)?,
+            Subject::Server(id) => self.server(id)?,
+            Subject::Session(id) => self.session(id)?,
+        };
+        let lines = lines.iter().map(|line| text::escape(line).into_owned());
+        Ok(lines.collect())
+    }
+
+    fn event(&self, id: Uuid) -> Result<Vec<String>, CliError> {
+        let reader = self.source.reader();
+        let mut lines = explain::explained(id, reader, &self.globals, &self.socket)?;
+        let mut approvals = self.source.snapshot().approvals.iter();
+        if let Some(approval) = approvals.find(|approval| approval.event.id == id && approval.is_waiting()) {
+            // What is answered is shown whole; what is forgotten by now is not there to be shown.
+            let definition = registry::shown(&approval.subject(), reader).unwrap_or_default();
+            lines.splice(0..0, definition.into_iter().chain([String::new()]));
+        }
+        Ok(lines)
+    }
+
+    fn server(&self, id: &str) -> Result<Vec<String>, CliError> {
+        let mut servers = self.source.snapshot().servers.iter();
+        let Some(server) = servers.find(|server| server.summary.server_id == id) else {
+            return Ok(vec![format!("there is no server `{id}` any more")]);
+        };
+        let summary = &server.summary;
+        let mut lines = vec![format!("server: {id}")];
+        let mut put = |name: &str, value: Option<String>| {
+            lines.extend(value.map(|value| format!("  {name}: {value}")));
+        };
+        put("state", Some(servers::state(summary)));
+        put(
+            "seen by",
+            Some(server.seen_by.as_str().to_owned()).filter(|by| !by.is_empty()),
+        );
+        put("command", summary.command.clone());
+        put("starts", Some(summary.launches.to_string()));
+        put("process", summary.last_pid.map(|pid| pid.to_string()));
+        put("executable", summary.exe_sha256.map(|digest| digest.to_string()));
+        put("package", summary.package_sha256.map(|digest| digest.to_string()));
+        put("first seen", summary.first_seen.map(time::short));
+        put("last seen", summary.last_seen.map(time::short));
+        if let Some(usage) = &server.usage {
+            put("processes", Some(usage.processes.to_string()));
+            put("memory", Some(bytes(usage.memory)));
+            put("processor time", Some(time::span(milliseconds(usage))));
+        }
+        let filter = Filter {
+            server: Some(id.to_owned()),
+            ..Filter::default()
+        };
+        lines.extend(self.latest(&filter)?);
+        Ok(lines)
+    }
+
+    fn session(&self, id: &str) -> Result<Vec<String>, CliError> {
+        let mut sessions = self.source.snapshot().sessions.iter();
+        let Some(session) = sessions.find(|session| session.id == id) else {
+            return Ok(vec![format!("there is no session `{id}` any more")]);
+        };
+        let ended = session.ended.map_or_else(|| "running".to_owned(), time::short);
+        let mut lines = vec![
+            format!("session: {id}"),
+            format!("  agent: {}", session.agent.as_deref().unwrap_or("unknown")),
+            format!("  started: {} UTC", time::short(session.started)),
+            format!("  ended: {ended}"),
+            format!("  servers: {}", session.servers.join(", ")),
+            format!("  all of it: mcpmon report {id}"),
+        ];
+        let filter = Filter {
+            sessions: vec![id.to_owned()],
+            ..Filter::default()
+        };
+        lines.extend(self.latest(&filter)?);
+        Ok(lines)
+    }
+
+    /// The newest events, each in a line.
+    fn latest(&self, filter: &Filter) -> Result<Vec<String>, CliError> {
+        let mut events = self.source.reader().events(filter, MAX_TOLD)?;
+        events.sort_by_key(|event| std::cmp::Reverse((event.timestamp, event.seq)));
+        let line = |event: &StoredEvent| {
+            format!(
+                "  {}  {:11} {}  {}",
+                time::short(event.timestamp),
+                event.action.as_str(),
+                event.kind,
+                summary::summary_beside_server(event)
+            )
+        };
+        let heading = [String::new(), "Latest events (UTC):".to_owned()];
+        Ok(heading.into_iter().chain(events.iter().map(line)).collect())
+    }
+}
+
+/// An error and its first remedy, in a line.
+fn message(error: &CliError) -> String {
+    let source = format!("{:#}", error.source);
+    match error.hints.first() {
+        Some(hint) => format!("{source}: {hint}"),
+        None => source,
+    }
+}
