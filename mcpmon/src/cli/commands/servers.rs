@@ -178,12 +178,15 @@ mod tests {
     use super::*;
     use crate::cli::commands::scene;
 
+    /// Numbers that Linux gives to no process: what runs here is not to be in the listing.
+    const PID: u32 = 5_000_000;
+
     fn events() -> Vec<Event> {
         vec![
-            sample::started("files", 100),
-            sample::at(60, sample::started("files", 200)),
-            sample::started("old", 300),
-            sample::at(5, sample::exited("old", 300, 0)),
+            sample::started("files", PID),
+            sample::at(60, sample::started("files", PID + 1)),
+            sample::started("old", PID + 2),
+            sample::at(5, sample::exited("old", PID + 2, 0)),
             sample::denied("swapped"),
             sample::mismatch("swapped", 1),
             sample::connection("weather", 7, "192.0.2.1:443", Direction::AgentToServer),
@@ -200,11 +203,11 @@ mod tests {
     #[test]
     fn servers_as_a_table() {
         insta::assert_snapshot!(shown(Form::Table, None), @"
-        SERVER   TYPE   STATUS     PIN       EXE-SHA256    LAUNCHES  LAST-SEEN (UTC)  COMMAND
-        files    stdio  running 2  match     545ea5384610  2         11-20 12:01:00   npx -y @modelcontextp…
-        old      stdio  stopped    match     545ea5384610  1         11-20 12:00:05   npx -y @modelcontextp…
-        swapped         denied     mismatch                0         11-20 12:00:00
-        weather  http   seen                               0         11-20 12:00:00
+        SERVER   TYPE   STATUS     PIN       MEMORY  CPU-TIME  LAST-SEEN (UTC)  COMMAND
+        files    stdio  running 2  match                       11-20 12:01:00   npx -y @modelcontextprotoco…
+        old      stdio  stopped    match                       11-20 12:00:05   npx -y @modelcontextprotoco…
+        swapped         denied     mismatch                    11-20 12:00:00
+        weather  http   seen                                   11-20 12:00:00
         ---
         ");
     }
@@ -213,7 +216,7 @@ mod tests {
     fn one_server_as_json() {
         scene::assert_documented("servers", false, &shown(Form::Json, None));
         insta::assert_snapshot!(shown(Form::Json, Some("files")), @r#"
-        {"server_id":"files","server_type":"stdio","status":"running","running":2,"pin":"match","exe_sha256":"sha256:545ea538461003efdc8c81c244531b003f6f26cfccf6c0073b3239fdedf49446","package_sha256":"sha256:bc4a71180870f7945155fbb02f4b0a2e3faa2a62d6d31b7039013055ed19869a","launches":2,"last_pid":200,"first_seen":"2026-11-20T12:00:00.000000000Z","last_seen":"2026-11-20T12:01:00.000000000Z","command":"npx -y @modelcontextprotocol/server-filesystem /home/me"}
+        {"server_id":"files","server_type":"stdio","status":"running","running":2,"pin":"match","exe_sha256":"sha256:545ea538461003efdc8c81c244531b003f6f26cfccf6c0073b3239fdedf49446","package_sha256":"sha256:bc4a71180870f7945155fbb02f4b0a2e3faa2a62d6d31b7039013055ed19869a","launches":2,"last_pid":5000001,"first_seen":"2026-11-20T12:00:00.000000000Z","last_seen":"2026-11-20T12:01:00.000000000Z","command":"npx -y @modelcontextprotocol/server-filesystem /home/me"}
         ---
         "#);
     }

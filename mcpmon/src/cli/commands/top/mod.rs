@@ -37,7 +37,8 @@ pub(in crate::cli) fn run(
     output: &mut Output<'_>,
 ) -> Result<(), CliError> {
     let is_once = options.once || output.form == Form::Json;
-    if !is_once && !(io::stdin().is_terminal() && io::stdout().is_terminal()) {
+    let is_terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
+    if !is_once && !is_terminal {
         let error = anyhow!("`mcpmon top` draws on a terminal, and this is none");
         return Err(CliError::new(ErrorKind::Usage, error)
             .with_hint(

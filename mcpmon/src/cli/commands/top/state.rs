@@ -200,13 +200,13 @@ impl State {
                 }
                 None
             }
-            Front::Confirm(answer) => match press {
-                Press::Character('y' | 'Y') => Some(Request::Answer(answer)),
-                _ => {
-                    self.message = Some("nothing was answered".to_owned());
-                    None
+            Front::Confirm(answer) => {
+                if let Press::Character('y' | 'Y') = press {
+                    return Some(Request::Answer(answer));
                 }
-            },
+                self.message = Some("nothing was answered".to_owned());
+                None
+            }
         }
     }
 
@@ -271,7 +271,16 @@ impl State {
             Press::Character(character) if self.filter.chars().count() < MAX_FILTER => {
                 self.filter.push(character);
             }
-            _ => {}
+            Press::Character(_)
+            | Press::Up
+            | Press::Down
+            | Press::PageUp
+            | Press::PageDown
+            | Press::Home
+            | Press::End
+            | Press::Next
+            | Press::Previous
+            | Press::Interrupt => {}
         }
         self.front = Front::Filter;
         self.find_selected();
@@ -289,7 +298,9 @@ impl State {
             Press::PageUp => scroll.saturating_sub(page),
             Press::Home => 0,
             Press::End => usize::MAX,
-            _ => scroll,
+            Press::Character(_) | Press::Backspace | Press::Next | Press::Previous | Press::Interrupt => {
+                scroll
+            }
         };
         Some(scroll.min(lines.saturating_sub(page)))
     }

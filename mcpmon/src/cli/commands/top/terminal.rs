@@ -103,6 +103,7 @@ fn take_news(state: &mut State, worker: &Worker) -> bool {
     is_any
 }
 
+#[expect(clippy::wildcard_enum_match_arm, reason = "other keys do nothing")]
 fn pressed(key: KeyEvent) -> Option<Press> {
     if key.kind == KeyEventKind::Release {
         return None;

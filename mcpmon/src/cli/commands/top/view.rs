@@ -103,9 +103,9 @@ fn tabs(state: &State, width: u16) -> Line<'static> {
                 false => pane.title(),
             };
             let gap = if is_short { "" } else { " " };
-            let count = match pane {
-                Pane::Approvals if waiting > 0 => format!(" ({waiting})"),
-                _ => String::new(),
+            let count = match pane == Pane::Approvals && waiting > 0 {
+                true => format!(" ({waiting})"),
+                false => String::new(),
             };
             match pane == state.pane {
                 true => Span::styled(
@@ -205,9 +205,9 @@ fn keys(state: &State, width: u16) -> Line<'static> {
         true => "/ filter".to_owned(),
         false => format!("/ {}", text::escape(&state.filter)),
     };
-    let answer = match state.pane {
-        Pane::Approvals => "  a allow  d deny",
-        _ => "",
+    let answer = match state.pane == Pane::Approvals {
+        true => "  a allow  d deny",
+        false => "",
     };
     let line = format!(
         "? help  q quit  {filter}  s by {}  Space {freeze}  Enter all{answer}  {selected}/{count}",

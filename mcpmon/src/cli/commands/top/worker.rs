@@ -1,7 +1,7 @@
 //! The thread that reads and answers, so that keys are never waited for.
 
 use std::{
-    sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, TryRecvError},
+    sync::mpsc::{self, Receiver, RecvTimeoutError, Sender},
     thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
@@ -75,10 +75,7 @@ impl Worker {
 
     /// News that were not taken yet.
     pub(super) fn news(&self) -> Option<News> {
-        match self.news.try_recv() {
-            Ok(news) => Some(news),
-            Err(TryRecvError::Empty | TryRecvError::Disconnected) => None,
-        }
+        self.news.try_recv().ok()
     }
 
     /// Waits until everything that was asked for is done.
