@@ -97,7 +97,7 @@ impl Text {
 
     fn add_with_layers(&mut self, text: &str, depth: usize) {
         self.add(text);
-        if depth == 0 || self.0.len() >= MAX_TEXT || !decode::may_encode(text) {
+        if depth == 0 || self.0.len() >= MAX_TEXT {
             return;
         }
         for layer in decode::printable_layers(text) {

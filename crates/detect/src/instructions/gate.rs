@@ -4,12 +4,20 @@
 //! pattern of each of its groups. One look into a table for each word of a text tells the classes; what cannot open a
 //! rule is never split into tokens.
 
-use std::{collections::HashMap, ops::Range};
+use std::{
+    borrow::Cow,
+    cmp::{Ordering, Reverse},
+    collections::{BTreeMap, HashMap},
+    ops::Range,
+};
 
-use aho_corasick::{AhoCorasick, AhoCorasickKind, Input, MatchKind};
+use aho_corasick::{AhoCorasick, Input, MatchKind};
 use foldhash::fast::RandomState;
+use memchr::memmem::Finder;
 
 use crate::instructions::{
+    rules::Rule,
+    runs::{Event, HEAD, Runs},
     signals::{BRACKET_BYTES, Set, Signals},
     tokens,
     vocabulary::{Class, Traces, Vocabulary},
@@ -21,7 +29,7 @@ const SET_WORDS: usize = 6;
 /// Most classes that patterns may need.
 const MAX_CLASSES: usize = SET_WORDS * u64::BITS as usize;
 
-/// Bytes between a part of a text and the sentence that it may belong to: signs beside it, and the rest of a character.
+/// Bytes between a literal and the sentence that it may belong to: signs beside it, and the rest of a character.
 const REACH_BYTES: usize = 2 * BRACKET_BYTES;
 
 /// Classes of words that patterns need, a bit for each.
@@ -31,6 +39,10 @@ struct Classes([u64; SET_WORDS]);
 impl Classes {
     const fn add(&mut self, bit: usize) {
         self.0[bit / 64] |= 1 << (bit % 64);
+    }
+
+    const fn has(&self, bit: usize) -> bool {
+        self.0[bit / 64] >> (bit % 64) & 1 != 0
     }
 
     fn extend(&mut self, other: &Self) {
@@ -70,85 +82,244 @@ impl Classes {
 }
 
 /// A pattern, as far as the gate looks at it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Needs {
-    classes: Classes,
     signal: Set,
+    /// Classes of which words are needed.
+    classes: Classes,
+    /// Classes of which words or signs are.
+    mixed: Vec<usize>,
+    /// Groups of texts: one of each is.
+    texts: Vec<Vec<String>>,
 }
 
 /// The words and signs of patterns, and which of them each pattern needs.
 #[derive(Debug)]
 pub(super) struct Gate {
     /// Each word, with the classes that it may stand for.
-    words: HashMap<Box<str>, Classes, RandomState>,
-    /// The same for signs and the first digits of numbers; `signs[sign_numbers[byte]]`.
-    signs: Vec<Classes>,
-    sign_numbers: [u8; 256],
-    /// For each class the patterns of which it is the rarest one.
-    patterns: Vec<Vec<Needs>>,
-    /// The classes that are the rarest one of some pattern.
-    rarest: Classes,
-    /// The same of patterns of signals that open a rule.
-    rarest_of_openers: Classes,
-    /// Signals that open a rule.
-    openers: Set,
-    /// Signals with a pattern that needs no word.
+    words: Words,
+    /// Texts without words that stand for classes.
+    literals: Literals,
+    /// For each class the signs one of which stands for it as well.
+    signs: Vec<Vec<u8>>,
+    /// For each class the patterns of which it is the rarest one, of pivots and of other signals.
+    patterns: [Vec<Vec<Needs>>; 2],
+    /// Patterns that need no words.
+    wordless: Vec<Needs>,
+    /// The classes that are the rarest one of some pattern, of pivots and of other signals.
+    rarest: [Classes; 2],
+    /// The signals of one group of each rule, which are met least: a rule holds only beside one of them.
+    pivots: Set,
+    /// Signals with a pattern of which nothing is known.
     always: Set,
-    /// Parts of texts that say a signal.
-    parts: Vec<Parts>,
 }
 
-/// Some parts of texts that say signals.
+/// Words, found by their first bytes.
 #[derive(Debug)]
-struct Parts {
-    /// Finds the first place at which one of them stands.
-    first: AhoCorasick,
-    parts: Vec<(Set, Box<str>)>,
-    is_ascii: bool,
+struct Words {
+    /// For each hash of first bytes, whether a word has it; most words of a text are told by this alone.
+    known: Box<[u64]>,
+    /// Places of a table: the first bytes, and one more than the number of the word.
+    slots: Vec<(u64, u16)>,
+    words: Vec<Known>,
 }
 
-impl Parts {
-    /// Most parts that are looked for with vectors, of which each has to have [`Self::LONG`] bytes.
-    const TOGETHER: usize = 60;
-    const LONG: usize = 4;
+/// A word.
+#[derive(Debug)]
+struct Known {
+    word: Box<[u8]>,
+    /// The classes that it stands for alone.
+    classes: Classes,
+    phrases: Vec<Phrase>,
+}
 
-    /// Makes groups of parts, such that those of each are found fast.
-    fn groups(mut parts: Vec<(Set, Box<str>)>) -> Result<Vec<Self>, String> {
-        let kind = |(_, part): &(Set, Box<str>)| (part.is_ascii(), part.len() < Self::LONG);
-        parts.sort_by_key(kind);
-        let alike = parts.chunk_by(|one, other| kind(one) == kind(other));
-        alike
-            .flat_map(|alike| alike.chunks(Self::TOGETHER))
-            .map(Self::new)
-            .collect()
+/// The words before and after one, and the classes that all of them stand for.
+#[derive(Debug)]
+struct Phrase {
+    before: Vec<Box<[u8]>>,
+    after: Vec<Box<[u8]>>,
+    classes: Classes,
+}
+
+impl Phrase {
+    /// Returns whether its other words stand around the one at `span`, with any signs between them.
+    fn stands(&self, text: &[u8], span: &Range<usize>) -> bool {
+        let is_word = u8::is_ascii_alphanumeric;
+        let mut at = span.end;
+        let forward = self.after.iter().all(|word| {
+            loop {
+                let Some(gap) = text[at..].iter().position(is_word) else {
+                    return false;
+                };
+                let rest = &text[at + gap..];
+                let found = &rest[..rest.iter().position(|byte| !is_word(byte)).unwrap_or(rest.len())];
+                at += gap + found.len();
+                if found == &**word || !may_be_left_out(found) {
+                    return found == &**word;
+                }
+            }
+        });
+        let mut at = span.start;
+        forward
+            && self.before.iter().rev().all(|word| {
+                loop {
+                    let Some(last) = text[..at].iter().rposition(is_word) else {
+                        return false;
+                    };
+                    let rest = &text[..=last];
+                    let found = &rest[rest
+                        .iter()
+                        .rposition(|byte| !is_word(byte))
+                        .map_or(0, |gap| gap + 1)..];
+                    at = last + 1 - found.len();
+                    if found == &**word || !may_be_left_out(found) {
+                        return found == &**word;
+                    }
+                }
+            })
+    }
+}
+
+/// Returns whether a word may stand in a phrase that has it not.
+fn may_be_left_out(word: &[u8]) -> bool {
+    tokens::is_article(word) || word == b"s"
+}
+
+impl Default for Words {
+    fn default() -> Self {
+        Self {
+            known: vec![0; (1 << Self::HASH_BITS) / 64].into(),
+            slots: vec![(0, 0); 1 << Self::SLOT_BITS],
+            words: Vec::new(),
+        }
+    }
+}
+
+impl Words {
+    const HASH_BITS: u32 = 16;
+    const SLOT_BITS: u32 = 13;
+
+    fn hash(head: u64) -> u64 {
+        (head ^ head >> 29).wrapping_mul(0x9e37_79b9_7f4a_7c15)
     }
 
-    fn new(parts: &[(Set, Box<str>)]) -> Result<Self, String> {
+    fn places(hash: u64) -> impl Iterator<Item = usize> {
+        let first = usize::try_from(hash >> (64 - Self::SLOT_BITS)).unwrap_or_default();
+        (0..1 << Self::SLOT_BITS).map(move |step| (first + step) % (1 << Self::SLOT_BITS))
+    }
+
+    fn bit(hash: u64) -> (usize, u64) {
+        let place = hash >> (64 - Self::HASH_BITS);
+        (usize::try_from(place / 64).unwrap_or_default(), 1 << (place % 64))
+    }
+
+    /// Adds the words of an entry, of which the one at `telling` is looked for.
+    fn add(&mut self, entry: &[&str], telling: usize, class: usize) -> Result<(), String> {
+        let word = entry[telling].as_bytes();
+        let head = Runs::head(word);
+        let number = match self.number(head, word) {
+            Some(number) => number,
+            None => {
+                let (index, bit) = Self::bit(Self::hash(head));
+                self.known[index] |= bit;
+                self.words.push(Known {
+                    word: word.into(),
+                    classes: Classes::default(),
+                    phrases: Vec::new(),
+                });
+                let number = u16::try_from(self.words.len()).map_err(|error| error.to_string())?;
+                let free = Self::places(Self::hash(head)).find(|place| self.slots[*place].1 == 0);
+                self.slots[free.ok_or("there are too many words")?] = (head, number);
+                self.words.len() - 1
+            }
+        };
+        let known = &mut self.words[number];
+        if entry.len() == 1 {
+            known.classes.add(class);
+            return Ok(());
+        }
+        let words = |words: &[&str]| words.iter().map(|word| word.as_bytes().into()).collect();
+        let (before, after): (Vec<_>, Vec<_>) = (words(&entry[..telling]), words(&entry[telling + 1..]));
+        let mut phrases = known.phrases.iter_mut();
+        match phrases.find(|phrase| phrase.before == before && phrase.after == after) {
+            Some(phrase) => phrase.classes.add(class),
+            None => {
+                let mut classes = Classes::default();
+                classes.add(class);
+                known.phrases.push(Phrase {
+                    before,
+                    after,
+                    classes,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns a word that begins with these bytes.
+    #[inline]
+    fn find(&self, head: u64, word: &[u8]) -> Option<&Known> {
+        let (index, bit) = Self::bit(Self::hash(head));
+        if self.known[index] & bit == 0 {
+            return None;
+        }
+        Some(&self.words[self.number(head, word)?])
+    }
+
+    fn number(&self, head: u64, word: &[u8]) -> Option<usize> {
+        for place in Self::places(Self::hash(head)) {
+            let (here, number) = self.slots[place];
+            let number = usize::from(number).checked_sub(1)?;
+            if here == head && (word.len() < HEAD || *self.words[number].word == *word) {
+                return Some(number);
+            }
+        }
+        None
+    }
+}
+
+/// Texts that stand for classes: those of ASCII, which are few, and others.
+#[derive(Debug)]
+struct Literals {
+    ascii: Vec<(Finder<'static>, usize)>,
+    /// Finds the first place at which one of the others stands.
+    first: AhoCorasick,
+    others: Vec<(String, usize)>,
+}
+
+impl Literals {
+    fn new(texts: &[(&str, usize)]) -> Result<Self, String> {
+        let (ascii, others): (Vec<_>, Vec<_>) = texts.iter().partition(|(text, _)| text.is_ascii());
         // Of this kind the first place is found with vectors.
         let first = AhoCorasick::builder()
-            .kind(Some(AhoCorasickKind::DFA))
             .match_kind(MatchKind::LeftmostFirst)
-            .build(parts.iter().map(|(_, part)| part.as_bytes()))
-            .map_err(|error| error.to_string())?;
+            .build(others.iter().map(|(text, _)| text));
+        let finder = |(text, class): (&str, usize)| (Finder::new(text).into_owned(), class);
         Ok(Self {
-            first,
-            parts: parts.to_vec(),
-            is_ascii: parts.iter().all(|(_, part)| part.is_ascii()),
+            ascii: ascii.into_iter().map(finder).collect(),
+            first: first.map_err(|error| error.to_string())?,
+            others: others
+                .into_iter()
+                .map(|(text, class)| (text.to_owned(), class))
+                .collect(),
         })
     }
 
-    /// Tells of each part that stands in a text, and of its signals.
-    fn each(&self, text: &str, mut tell: impl FnMut(Range<usize>, Set)) {
-        let mut from = 0;
+    /// Tells of each of them that stands in a text.
+    fn each(&self, text: &str, mut tell: impl FnMut(Range<usize>, usize)) {
+        for (finder, class) in &self.ascii {
+            let places = finder.find_iter(text.as_bytes());
+            places.for_each(|at| tell(at..at + finder.needle().len(), *class));
+        }
+        let mut from = if text.is_ascii() { text.len() } else { 0 };
         while let Some(found) = self.first.find(Input::new(text).span(from..text.len())) {
             let start = found.start();
-            let rest = &text.as_bytes()[start..];
-            for (signals, part) in &self.parts {
-                if rest.starts_with(part.as_bytes()) {
-                    tell(start..start + part.len(), *signals);
+            for (other, class) in &self.others {
+                if text[start..].starts_with(other) {
+                    tell(start..start + other.len(), *class);
                 }
             }
-            from = start + 1;
+            from = text.ceil_char_boundary(start + 1);
         }
     }
 }
@@ -158,95 +329,180 @@ impl Parts {
 struct Stretch {
     /// The range in the text.
     span: Range<usize>,
-    /// The classes of its words and signs.
+    /// The classes of its words.
     seen: Classes,
-    /// The signals that parts of the text in it or beside it say.
-    said: Set,
+}
+
+/// Classes that patterns may need, while the gate is made.
+#[derive(Default)]
+struct Numbers {
+    of: HashMap<Class, Option<usize>, RandomState>,
+    /// How often a word of each is met.
+    frequencies: Vec<f64>,
+    /// What patterns need.
+    needs: Vec<Needs>,
 }
 
 impl Gate {
-    /// Makes the gate for rules over these signals; every class of words is known by now.
-    pub(super) fn new(
-        signals: Set,
-        openers: Set,
-        all: &Signals,
-        vocabulary: &Vocabulary,
-    ) -> Result<Self, String> {
-        let parts = all.first_parts().filter(|(signal, _)| signal & signals != 0);
-        let parts = parts.map(|(signal, part)| (signal, Box::from(part)));
+    /// Makes the gate for these rules; every class of words is known by now.
+    pub(super) fn new(rules: &[&Rule], all: &Signals, vocabulary: &Vocabulary) -> Result<Self, String> {
+        let signals = rules.iter().fold(0, |signals, rule| signals | rule.signals());
         let mut gate = Self {
-            words: HashMap::default(),
-            signs: vec![Classes::default()],
-            sign_numbers: [0; 256],
-            patterns: Vec::new(),
-            rarest: Classes::default(),
-            rarest_of_openers: Classes::default(),
-            openers,
+            words: Words::default(),
+            literals: Literals::new(&[])?,
+            signs: Vec::new(),
+            patterns: Default::default(),
+            wordless: Vec::new(),
+            rarest: Default::default(),
+            pivots: 0,
             always: 0,
-            parts: Parts::groups(parts.collect())?,
         };
         let traces = vocabulary.traces();
         let tag = vocabulary.known("tag")?;
-        let mut numbers: HashMap<Class, Option<usize>, RandomState> = HashMap::default();
-        let mut frequencies: Vec<f64> = Vec::new();
+        let mut numbers = Numbers::default();
+        let mut literals = Vec::new();
+        let groups: Vec<_> = all.groups().filter(|(signal, _)| signal & signals != 0).collect();
         for (signal, needed) in all.needed().filter(|(signal, _)| signal & signals != 0) {
             let with_tag = |class: Class| {
                 let is_in_tags = traces[usize::from(class)].is_in_tags();
                 std::iter::once(class).chain(is_in_tags.then_some(tag))
             };
-            let mut classes = Classes::default();
-            let mut rarest: Option<usize> = None;
+            let mut classes = Vec::new();
             for class in needed.flat_map(with_tag) {
-                let number = *numbers.entry(class).or_insert_with(|| {
-                    let number = frequencies.len();
-                    let frequency = gate.add(number, &traces[usize::from(class)], vocabulary)?;
-                    frequencies.push(frequency);
-                    Some(number)
-                });
-                let Some(number) = number else { continue };
-                classes.add(number);
-                if rarest.is_none_or(|rarest| frequencies[number] < frequencies[rarest]) {
-                    rarest = Some(number);
-                }
+                let number = match numbers.of.get(&class) {
+                    Some(number) => *number,
+                    None => gate.add(&traces[usize::from(class)], vocabulary, &mut numbers)?,
+                };
+                numbers.of.insert(class, number);
+                classes.extend(number);
             }
-            gate.patterns.resize(frequencies.len(), Vec::new());
-            match rarest {
-                Some(rarest) => {
-                    gate.rarest.add(rarest);
-                    if signal & openers != 0 {
-                        gate.rarest_of_openers.add(rarest);
-                    }
-                    gate.patterns[rarest].push(Needs { classes, signal });
-                }
-                None => gate.always |= signal,
-            }
+            numbers.needs.push(gate.needs(signal, &classes, Vec::new()));
         }
+        for (signal, groups) in &groups {
+            let is_wordy = |part: &&str| runs_in(part).iter().any(|word| word.len() > 1);
+            let mut classes = Vec::new();
+            for group in groups.iter().filter(|group| group.iter().all(is_wordy)) {
+                let traces = Traces {
+                    words: group.iter().map(|part| Cow::Borrowed(*part)).collect(),
+                    ..Traces::default()
+                };
+                classes.extend(gate.add(&traces, vocabulary, &mut numbers)?);
+            }
+            if classes.is_empty() {
+                let fewest = groups
+                    .iter()
+                    .min_by_key(|group| group.len())
+                    .ok_or("a text has no group")?;
+                let class = gate.number(&Traces::default(), vocabulary, &mut numbers)?;
+                for part in fewest {
+                    literals.push((*part, class));
+                }
+                classes.push(class);
+            }
+            let texts = groups
+                .iter()
+                .map(|group| group.iter().map(|part| (*part).to_owned()).collect());
+            numbers.needs.push(gate.needs(*signal, &classes, texts.collect()));
+        }
+        gate.literals = Literals::new(&literals)?;
+        gate.settle(rules, &numbers);
         Ok(gate)
     }
 
-    /// Adds the words and signs of a class of this number. Returns how often one of them is met, compared with others; none if
-    /// nothing tells of the class, or if there are too many classes.
-    fn add(&mut self, number: usize, traces: &Traces<'_>, vocabulary: &Vocabulary) -> Option<f64> {
-        if traces.is_anything || number >= MAX_CLASSES {
-            return None;
-        }
-        let entries = traces.words.iter().chain(&traces.in_tags);
-        let words: Option<Vec<&str>> = entries.map(|entry| longest_word(entry)).collect();
-        let words = words.filter(|words| !words.is_empty() || !traces.signs.is_empty())?;
-        for word in &words {
-            self.words.entry((*word).into()).or_default().add(number);
-        }
-        for sign in &traces.signs {
-            let known = &mut self.sign_numbers[usize::from(*sign)];
-            if *known == 0 {
-                *known = u8::try_from(self.signs.len()).ok()?;
-                self.signs.push(Classes::default());
+    /// Returns what a pattern of these classes and texts needs.
+    fn needs(&self, signal: Set, classes: &[usize], texts: Vec<Vec<String>>) -> Needs {
+        let mut needs = Needs {
+            signal,
+            classes: Classes::default(),
+            mixed: Vec::new(),
+            texts,
+        };
+        for class in classes {
+            match self.signs[*class].is_empty() {
+                true => needs.classes.add(*class),
+                false => needs.mixed.push(*class),
             }
-            self.signs[usize::from(*known)].add(number);
         }
-        let frequencies = words.iter().map(|word| vocabulary.frequency(word));
-        // A sign is met more often than any word.
-        Some(frequencies.sum::<f64>() + f64::from(u8::from(!traces.signs.is_empty())) * 100.0)
+        needs
+    }
+
+    /// Chooses the pivots, and puts every pattern where its rarest class is.
+    fn settle(&mut self, rules: &[&Rule], numbers: &Numbers) {
+        let rarest = |needs: &Needs| {
+            let classes = needs.classes.common(&needs.classes);
+            classes.min_by(|one, other| numbers.frequencies[*one].total_cmp(&numbers.frequencies[*other]))
+        };
+        // Signs are met more often than words.
+        let frequency = |needs: &Needs| rarest(needs).map_or(100.0, |class| numbers.frequencies[class]);
+        let of = |wanted: Set| {
+            numbers
+                .needs
+                .iter()
+                .filter(move |needs| needs.signal & wanted != 0)
+        };
+        let mut by_groups = rules.to_vec();
+        by_groups.sort_by_key(|rule| rule.groups().len());
+        for rule in by_groups {
+            let more = |group: &Set| of(*group & !self.pivots).map(frequency).sum::<f64>();
+            let groups = rule.groups().iter();
+            let pivot = groups.min_by(|one, other| more(one).total_cmp(&more(other)));
+            self.pivots |= pivot.copied().unwrap_or_default();
+        }
+        self.patterns = std::array::from_fn(|_| vec![Vec::new(); numbers.frequencies.len()]);
+        for needs in &numbers.needs {
+            let kind = usize::from(needs.signal & self.pivots == 0);
+            match rarest(needs) {
+                Some(rarest) => {
+                    self.rarest[kind].add(rarest);
+                    self.patterns[kind][rarest].push(needs.clone());
+                }
+                None if needs.mixed.is_empty() || kind == 0 => self.always |= needs.signal,
+                None => self.wordless.push(needs.clone()),
+            }
+        }
+    }
+
+    /// Adds a class. Returns its number; none if it can be anything.
+    fn add(
+        &mut self,
+        traces: &Traces<'_>,
+        vocabulary: &Vocabulary,
+        numbers: &mut Numbers,
+    ) -> Result<Option<usize>, String> {
+        let mut entries = traces.words.iter().chain(&traces.in_tags);
+        let is_empty = traces.words.is_empty() && traces.in_tags.is_empty() && traces.signs.is_empty();
+        if traces.is_anything || is_empty || entries.any(|entry| runs_in(entry).is_empty()) {
+            return Ok(None);
+        }
+        self.number(traces, vocabulary, numbers).map(Some)
+    }
+
+    /// Adds a class. Returns its number.
+    fn number(
+        &mut self,
+        traces: &Traces<'_>,
+        vocabulary: &Vocabulary,
+        numbers: &mut Numbers,
+    ) -> Result<usize, String> {
+        let number = numbers.frequencies.len();
+        if number >= MAX_CLASSES {
+            return Err("patterns need more classes than the gate has bits".to_owned());
+        }
+        let mut frequency = 0.0;
+        for entry in traces.words.iter().chain(&traces.in_tags) {
+            let words = runs_in(entry);
+            let rank = |word: &str| (vocabulary.frequency(word), Reverse(word.len()));
+            let less = |one: &(usize, &&str), other: &(usize, &&str)| {
+                rank(one.1).partial_cmp(&rank(other.1)).unwrap_or(Ordering::Equal)
+            };
+            if let Some((telling, word)) = words.iter().enumerate().min_by(less) {
+                frequency += vocabulary.frequency(word);
+                self.words.add(&words, telling, number)?;
+            }
+        }
+        numbers.frequencies.push(frequency);
+        self.signs.push(traces.signs.iter().copied().collect());
+        Ok(number)
     }
 
     /// Returns the stretches of a text in lower case in which a rule may be opened, in order. `may_hold` looks at the
@@ -258,96 +514,106 @@ impl Gate {
         may_hold: impl Fn(&[Set], usize) -> bool,
     ) -> Vec<Range<usize>> {
         let stretches = self.stretches(lower);
-        let mut known: Vec<Option<Set>> = vec![None; stretches.len()];
+        let mut known: BTreeMap<usize, Set> = BTreeMap::new();
         let mut around = Vec::new();
         let mut opened = Vec::new();
+        let mut next = 0;
+        let [of_pivots, _] = &self.rarest;
         for (index, stretch) in stretches.iter().enumerate() {
-            let said = self.always | stretch.said;
-            let may_open = said & self.openers != 0 || stretch.seen.has_any(&self.rarest_of_openers);
-            let mut signals =
-                |index: usize| *known[index].get_or_insert_with(|| self.signals(&stretches[index]));
-            if !may_open || signals(index) & self.openers == 0 {
+            let may_be = self.always & self.pivots != 0 || stretch.seen.has_any(of_pivots);
+            if !may_be || self.signals(lower, stretch, 0) & self.pivots == 0 {
                 continue;
             }
-            let from = index.saturating_sub(beside);
-            let to = (index + beside + 1).min(stretches.len());
-            around.clear();
-            around.extend((from..to).map(signals));
-            if may_hold(&around, index - from) {
-                opened.push(stretch.span.clone());
+            let beside_it =
+                |index: usize| index.saturating_sub(beside)..(index + beside + 1).min(stretches.len());
+            for opener in beside_it(index).start.max(next)..beside_it(index).end {
+                let mut signals = |index: usize| {
+                    let both = || {
+                        self.signals(lower, &stretches[index], 0) | self.signals(lower, &stretches[index], 1)
+                    };
+                    *known.entry(index).or_insert_with(both)
+                };
+                around.clear();
+                around.extend(beside_it(opener).map(&mut signals));
+                if may_hold(&around, opener - beside_it(opener).start) {
+                    opened.push(stretches[opener].span.clone());
+                }
+                next = opener + 1;
             }
         }
         opened
     }
 
-    /// Returns the stretches between places where sentences certainly begin.
+    /// Returns the stretches between places where sentences certainly begin, each with a word.
     fn stretches(&self, lower: &str) -> Vec<Stretch> {
         let bytes = lower.as_bytes();
         let mut stretches = Vec::new();
         let mut seen = Classes::default();
-        let (mut start, mut at) = (0, 0);
-        while let Some(byte) = bytes.get(at).copied() {
-            let number = self.sign_numbers[usize::from(byte)];
-            if number != 0 {
-                seen.extend(&self.signs[usize::from(number)]);
-            }
-            if byte.is_ascii_alphanumeric() {
-                let rest = bytes[at..].iter();
-                let length = rest.take_while(|byte| byte.is_ascii_alphanumeric()).count();
-                if let Some(classes) = self.words.get(&lower[at..at + length]) {
-                    seen.extend(classes);
+        let mut start = 0;
+        let mut is_blank = true;
+        Runs::of(bytes).each(|event| match event {
+            Event::Word { head, span } => {
+                is_blank &= tokens::is_article(&bytes[span.clone()]);
+                if let Some(known) = self.words.find(head, &bytes[span.clone()]) {
+                    seen.extend(&known.classes);
+                    let phrases = known.phrases.iter().filter(|phrase| phrase.stands(bytes, &span));
+                    phrases.for_each(|phrase| seen.extend(&phrase.classes));
                 }
-                at += length;
-                continue;
             }
-            at += 1;
-            let may_end = matches!(byte, b'.' | b'!' | b'?' | b'\n');
-            if may_end && at < bytes.len() && tokens::is_border(bytes, at) {
-                let span = std::mem::replace(&mut start, at)..at;
-                let seen = std::mem::take(&mut seen);
-                stretches.push(Stretch { span, seen, said: 0 });
+            Event::End { at } => {
+                if !is_blank && at < bytes.len() && tokens::is_border(bytes, at) {
+                    let span = std::mem::replace(&mut start, at)..at;
+                    let seen = std::mem::take(&mut seen);
+                    stretches.push(Stretch { span, seen });
+                    is_blank = true;
+                }
             }
-        }
+        });
         let span = start..bytes.len();
-        stretches.push(Stretch { span, seen, said: 0 });
-        self.add_parts(lower, &mut stretches);
+        stretches.push(Stretch { span, seen });
+        self.literals.each(lower, |place, class| {
+            let from = place.start.saturating_sub(REACH_BYTES);
+            let first = stretches.partition_point(|stretch| stretch.span.end <= from);
+            for stretch in &mut stretches[first..] {
+                stretch.seen.add(class);
+                if stretch.span.end >= place.end + REACH_BYTES {
+                    break;
+                }
+            }
+        });
         stretches
     }
 
-    /// Returns the signals that a stretch may have.
-    fn signals(&self, stretch: &Stretch) -> Set {
+    /// Returns the signals that a stretch may have: pivots, or others.
+    fn signals(&self, lower: &str, stretch: &Stretch, kind: usize) -> Set {
+        let from = lower.floor_char_boundary(stretch.span.start.saturating_sub(REACH_BYTES));
+        let to = lower.ceil_char_boundary((stretch.span.end + REACH_BYTES).min(lower.len()));
+        let text = &lower[from..to];
         let seen = &stretch.seen;
-        let patterns = seen.common(&self.rarest).flat_map(|class| &self.patterns[class]);
-        patterns.fold(self.always | stretch.said, |signals, needs| {
-            match signals & needs.signal == 0 && seen.contains(&needs.classes) {
-                true => signals | needs.signal,
-                false => signals,
+        let has = |class: &usize| {
+            let mut signs = self.signs[*class].iter();
+            seen.has(*class) || signs.any(|sign| memchr::memchr(*sign, text.as_bytes()).is_some())
+        };
+        let says = |group: &Vec<String>| group.iter().any(|part| text.contains(part));
+        let holds = |needs: &Needs| {
+            seen.contains(&needs.classes) && needs.mixed.iter().all(has) && needs.texts.iter().all(says)
+        };
+        let mut signals = self.always;
+        let patterns = seen
+            .common(&self.rarest[kind])
+            .flat_map(|class| &self.patterns[kind][class]);
+        for needs in patterns.chain(&self.wordless) {
+            if signals & needs.signal == 0 && holds(needs) {
+                signals |= needs.signal;
             }
-        })
-    }
-
-    /// Adds the signals that parts of texts say, to every stretch that may reach them.
-    fn add_parts(&self, lower: &str, stretches: &mut [Stretch]) {
-        let is_ascii = lower.is_ascii();
-        for parts in self.parts.iter().filter(|parts| parts.is_ascii || !is_ascii) {
-            parts.each(lower, |part, signals| {
-                let from = part.start.saturating_sub(REACH_BYTES);
-                let first = stretches.partition_point(|stretch| stretch.span.end <= from);
-                for stretch in &mut stretches[first..] {
-                    stretch.said |= signals;
-                    if stretch.span.end >= part.end + REACH_BYTES {
-                        break;
-                    }
-                }
-            });
         }
+        signals
     }
 }
 
-/// Returns the longest word of ASCII letters and digits in an entry: each text with the entry has it.
-fn longest_word(entry: &str) -> Option<&str> {
-    let words = entry.split(|c: char| !c.is_ascii_alphanumeric());
-    words
-        .filter(|word| !word.is_empty())
-        .max_by_key(|word| word.len())
+/// The words of ASCII letters and digits in an entry, without articles.
+fn runs_in(entry: &str) -> Vec<&str> {
+    let runs = entry.split(|c: char| !c.is_ascii_alphanumeric());
+    runs.filter(|run| !run.is_empty() && !tokens::is_article(run.as_bytes()))
+        .collect()
 }

@@ -5,6 +5,7 @@
 mod gate;
 pub mod lists;
 mod rules;
+mod runs;
 mod signals;
 mod tokens;
 mod vocabulary;
@@ -162,12 +163,7 @@ impl Engine {
         let outputs = rules::parse(include_str!("../../rules/outputs.toml"), &signals)?;
         let long = || outputs.iter().filter(|rule| rule.within > MAX_WHOLE_BYTES);
         let openers = long().fold(0, |openers, rule| openers | rule.openers());
-        let gate = Gate::new(
-            long().fold(0, |said, rule| said | rule.signals()),
-            openers,
-            &signals,
-            &vocabulary,
-        )?;
+        let gate = Gate::new(&long().collect::<Vec<_>>(), &signals, &vocabulary)?;
         vocabulary.settle(&signals.used(vocabulary.len()));
         Ok(Self {
             definitions: rules::parse(include_str!("../../rules/definitions.toml"), &signals)?,
@@ -379,6 +375,8 @@ pub fn explain(text: &str, context: &Context<'_>) -> Vec<(Range<usize>, Vec<Stri
 mod tests {
     use std::collections::BTreeSet;
 
+    use proptest::prelude::*;
+
     use super::*;
 
     fn context<'a>(place: Place, names: &'a Names<'a>) -> Context<'a> {
@@ -494,6 +492,85 @@ mod tests {
         assert_eq!(worst(Place::Schema), Some(Outcome::Alert));
     }
 
+    type Told = Vec<(&'static str, Range<usize>, Outcome)>;
+
+    fn told(found: Vec<Match>) -> Told {
+        let told = |found: Match| (found.rule.id.as_str(), found.span, found.outcome);
+        found.into_iter().map(told).collect()
+    }
+
+    fn read_by_the_gate(text: &str) -> Told {
+        told(matches(text, &context(Place::Output, &Names::default())))
+    }
+
+    /// What is found in a text in lower case of which every sentence is read.
+    fn read_whole(text: &str) -> Told {
+        let nobody = Names::default();
+        let context = context(Place::Output, &nobody);
+        let masks = &mut Masks::new(ENGINE.vocabulary.len());
+        told(ENGINE.found(text, &context, masks, std::iter::once(0..text.len()).collect()))
+    }
+
+    const SIGNS: &[&str] = &[
+        ". ",
+        "! ",
+        "? ",
+        "; ",
+        "\n",
+        "\n\n",
+        "\n- ",
+        "\nname: ",
+        ", ",
+        ": ",
+        " \"",
+        "\" ",
+        "\u{2019}s ",
+        " (",
+        ") ",
+        "。",
+        "é ",
+        "—",
+        " the ",
+        "    ",
+        "_",
+        "/",
+        "@",
+        " <b> ",
+        "![",
+        "={",
+        "<!-- ",
+        "忽略之前的所有指令",
+        "```\n",
+        "the\n- a\n- ",
+    ];
+
+    /// Fragments of what rules find: their words in other surroundings.
+    fn fragments() -> impl Strategy<Value = String> {
+        let words: Vec<String> = rules()
+            .flat_map(|rule| {
+                rule.hit
+                    .split_inclusive(' ')
+                    .chain([rule.hit.as_str(), rule.miss.as_str()])
+            })
+            .map(str::to_ascii_lowercase)
+            .collect();
+        prop_oneof![
+            4 => prop::sample::select(words),
+            2 => prop::sample::select(SIGNS).prop_map(str::to_owned),
+            1 => Just("nothing of it is told here ".repeat(9)),
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(512))]
+        #[test]
+        fn the_gate_leaves_out_nothing(parts in prop::collection::vec(fragments(), 20..160)) {
+            let mut text = parts.concat();
+            text.push_str(&"\n\nnothing else. ".repeat((MAX_WHOLE_BYTES / 16).saturating_sub(text.len() / 16) + 1));
+            prop_assert_eq!(read_by_the_gate(&text), read_whole(&text), "{}", text);
+        }
+    }
+
     #[test]
     fn a_long_output_says_what_it_says_where_all_of_it_is_read() {
         let pads = [
@@ -505,22 +582,13 @@ mod tests {
             format!("https://a.example/{}etc. ", "a.b/".repeat(99)),
             "Was it? It was! <b>so.</b>\n\n".repeat(40),
         ];
-        let nobody = Names::default();
-        let context = context(Place::Output, &nobody);
-        let engine = &*ENGINE;
-        let masks = &mut Masks::new(engine.vocabulary.len());
         let mut count = 0;
-        for (number, rule) in engine.definitions.iter().chain(&engine.outputs).enumerate() {
+        for (number, rule) in rules().enumerate() {
             for (shift, before) in pads.iter().enumerate() {
                 let after = &pads[(number + shift) % pads.len()];
                 let text = [before, rule.hit.as_str(), after].concat().to_ascii_lowercase();
-                let said = |found: Vec<Match>| -> Vec<_> {
-                    let told = |found: Match| (found.rule.id.as_str(), found.span, found.outcome);
-                    found.into_iter().map(told).collect()
-                };
-                let whole =
-                    said(engine.found(&text, &context, masks, std::iter::once(0..text.len()).collect()));
-                assert_eq!(said(matches(&text, &context)), whole, "{text}");
+                let whole = read_whole(&text);
+                assert_eq!(read_by_the_gate(&text), whole, "{text}");
                 count += whole.len();
             }
         }

@@ -160,6 +160,11 @@ impl Rule {
         possible[index] & self.openers() != 0 && self.is_said(possible, index, |possible| *possible)
     }
 
+    /// Groups of signals: one of each is said.
+    pub(crate) fn groups(&self) -> &[Set] {
+        &self.groups
+    }
+
     /// Returns all signals that it looks for.
     pub(crate) fn signals(&self) -> Set {
         self.groups.iter().fold(0, |signals, group| signals | group)

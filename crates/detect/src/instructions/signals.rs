@@ -150,19 +150,24 @@ type Places = u128;
 /// Masks of the classes of one sentence; kept between sentences.
 #[derive(Debug)]
 pub(crate) struct Masks {
+    /// The number of classes.
+    classes: usize,
+    /// A mask for each, once a sentence is read.
     of: Vec<Places>,
     touched: Vec<Class>,
 }
 
 impl Masks {
-    pub(crate) fn new(classes: usize) -> Self {
+    pub(crate) const fn new(classes: usize) -> Self {
         Self {
-            of: vec![0; classes],
+            classes,
+            of: Vec::new(),
             touched: Vec::new(),
         }
     }
 
     fn clear(&mut self) {
+        self.of.resize(self.classes, 0);
         for class in self.touched.drain(..) {
             self.of[usize::from(class)] = 0;
         }
@@ -275,11 +280,12 @@ impl Signals {
         })
     }
 
-    /// Returns for each part of a text that one group of a signal names first the signal, as a set of one, and the part.
-    pub(crate) fn first_parts(&self) -> impl Iterator<Item = (Set, &str)> {
-        self.texts.iter().flat_map(move |(signal, groups)| {
-            let firsts = groups.first().into_iter().flatten();
-            firsts.map(move |part| (1 << *signal, self.part_texts[*part].as_str()))
+    /// Returns for each text signal itself, as a set of one, and its groups of parts.
+    pub(crate) fn groups(&self) -> impl Iterator<Item = (Set, Vec<Vec<&str>>)> {
+        self.texts.iter().map(|(signal, groups)| {
+            let parts =
+                |group: &Vec<usize>| group.iter().map(|part| self.part_texts[*part].as_str()).collect();
+            (1 << *signal, groups.iter().map(parts).collect())
         })
     }
 
@@ -360,6 +366,7 @@ impl Signals {
         let mut said: Vec<usize> = self
             .parts
             .find_overlapping_iter(within)
+            .filter(|part| is_whole(within, part.range()))
             .map(|part| part.pattern().as_usize())
             .collect();
         said.sort_unstable();
@@ -403,6 +410,17 @@ impl Signals {
         }
         forbidden
     }
+}
+
+/// Returns whether a part of a text cuts no word of ASCII letters and digits.
+fn is_whole(text: &str, part: Range<usize>) -> bool {
+    let is_inside = |at: usize| {
+        let around = at
+            .checked_sub(1)
+            .and_then(|before| text.as_bytes().get(before..=at));
+        around.is_some_and(|around| around.iter().all(u8::is_ascii_alphanumeric))
+    };
+    !is_inside(part.start) && !is_inside(part.end)
 }
 
 fn automaton(parts: &[String]) -> Result<AhoCorasick, String> {

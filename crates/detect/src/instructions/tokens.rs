@@ -172,6 +172,11 @@ pub(crate) fn is_border(bytes: &[u8], at: usize) -> bool {
     }
 }
 
+/// Returns whether a word is an article.
+pub(crate) const fn is_article(word: &[u8]) -> bool {
+    matches!(word, b"the" | b"a" | b"an")
+}
+
 /// Most tokens of a sentence; a longer one is cut.
 pub(crate) const MAX_TOKENS: usize = 128;
 /// Longest run without spaces that is looked at as a whole, bytes.
@@ -378,7 +383,7 @@ impl<T: FnMut(&[Token])> Reader<'_, T> {
 
     /// Articles are left out.
     fn push(&mut self, span: Range<usize>, mut shapes: Shapes) {
-        if matches!(&self.bytes[span.clone()], b"the" | b"a" | b"an") {
+        if is_article(&self.bytes[span.clone()]) {
             return;
         }
         if self.current.len() >= MAX_TOKENS {

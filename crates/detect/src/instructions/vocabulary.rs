@@ -1,6 +1,7 @@
 //! Words: each token belongs to classes, by what it says and by what it looks like.
 
 use std::{
+    borrow::Cow,
     collections::{BTreeMap, BTreeSet, HashMap},
     ops::Range,
 };
@@ -93,9 +94,9 @@ struct Entry {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Traces<'v> {
     /// Words, phrases and parts of tokens.
-    pub(crate) words: BTreeSet<&'v str>,
+    pub(crate) words: BTreeSet<Cow<'v, str>>,
     /// Parts of tags.
-    pub(crate) in_tags: BTreeSet<&'v str>,
+    pub(crate) in_tags: BTreeSet<Cow<'v, str>>,
     /// Signs and digits.
     pub(crate) signs: BTreeSet<u8>,
     /// True if a token of the class can be anything.
@@ -109,8 +110,8 @@ impl Traces<'_> {
     }
 
     fn extend(&mut self, other: &Self) {
-        self.words.extend(&other.words);
-        self.in_tags.extend(&other.in_tags);
+        self.words.extend(other.words.iter().cloned());
+        self.in_tags.extend(other.in_tags.iter().cloned());
         self.signs.extend(&other.signs);
         self.is_anything |= other.is_anything;
     }
@@ -252,19 +253,20 @@ impl Vocabulary {
         let mut own = vec![Traces::default(); self.len()];
         for (first, entry) in &self.words {
             for class in &entry.classes {
-                own[usize::from(*class)].words.insert(&**first);
+                own[usize::from(*class)].words.insert((&**first).into());
             }
             for (rest, class) in &entry.phrases {
-                // The longest word, for any signs stand between them.
-                let longest = std::iter::once(first).chain(rest).max_by_key(|word| word.len());
-                own[usize::from(*class)].words.extend(longest.map(|word| &**word));
+                let phrase = std::iter::once(first).chain(rest).map(|word| &**word);
+                own[usize::from(*class)]
+                    .words
+                    .insert(phrase.collect::<Vec<_>>().join(" ").into());
             }
         }
         for (part, class) in &self.parts.all {
-            own[usize::from(*class)].words.insert(part);
+            own[usize::from(*class)].words.insert((&**part).into());
         }
         for (part, class) in &self.tags.all {
-            own[usize::from(*class)].in_tags.insert(part);
+            own[usize::from(*class)].in_tags.insert((&**part).into());
         }
         for (shape, class) in &self.shapes {
             let own = &mut own[usize::from(*class)];

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use super::runs;
+
 /// A way of hiding text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unseen {
@@ -22,15 +24,9 @@ pub(crate) enum Unseen {
 /// Runs of unseen characters, in order.
 pub(crate) fn unseen(text: &str) -> Vec<(Unseen, Range<usize>)> {
     let mut found: Vec<(Unseen, Range<usize>)> = Vec::new();
-    if text.is_ascii() && memchr::memchr(0x1b, text.as_bytes()).is_none() {
-        return found;
-    }
     let mut from = 0;
-    while let Some(plain) = text.as_bytes()[from..]
-        .iter()
-        .position(|byte| !byte.is_ascii() || *byte == 0x1b)
-    {
-        let at = from + plain;
+    loop {
+        let at = from + runs::plain_length(&text.as_bytes()[from..]);
         let Some(c) = text[at..].chars().next() else { break };
         let end = at + c.len_utf8();
         from = end;

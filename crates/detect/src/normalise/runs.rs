@@ -16,6 +16,22 @@ pub(crate) fn first_run(bytes: &[u8], from: usize, is_of_kind: impl Fn(u8) -> bo
     None
 }
 
+/// Bytes that are looked at together.
+const BLOCK: usize = 32;
+
+/// Returns the position of the first byte that is no ASCII, or begins a command for terminals; the length if none does.
+pub(crate) fn plain_length(bytes: &[u8]) -> usize {
+    let is_odd = |byte: &u8| !byte.is_ascii() || *byte == b'\x1b';
+    let blocks = bytes.as_chunks::<BLOCK>().0.iter();
+    // Without a branch for each byte.
+    let is_plain = |block: &&[u8; BLOCK]| !block.iter().fold(false, |odd, byte| odd | is_odd(byte));
+    let plain = BLOCK * blocks.take_while(is_plain).count();
+    bytes[plain..]
+        .iter()
+        .position(is_odd)
+        .map_or(bytes.len(), |at| plain + at)
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -23,6 +39,12 @@ mod tests {
     use super::*;
 
     proptest! {
+        #[test]
+        fn plain_bytes_are_counted(text in "[ -~]{0,100}[é\x1b]{0,2}[ -~]{0,9}") {
+            let odd = text.bytes().position(|byte| !byte.is_ascii() || byte == 0x1b);
+            prop_assert_eq!(plain_length(text.as_bytes()), odd.unwrap_or(text.len()));
+        }
+
         #[test]
         fn runs_are_found_as_by_looking_at_each_place(
             lengths in prop::collection::vec((0..45_usize, 1..4_usize), 0..16),

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use unicode_normalization::char::{decompose_compatible, is_combining_mark};
 
-use super::{confusables, raw};
+use super::{confusables, raw, runs};
 
 /// A text as it looks, with the way back to how it was written.
 #[derive(Debug)]
@@ -18,7 +18,7 @@ pub(crate) struct Skeleton<'a> {
 impl<'a> Skeleton<'a> {
     /// ASCII text without commands for terminals is its own skeleton.
     pub(crate) fn of(original: &'a str) -> Self {
-        if original.is_ascii() && memchr::memchr(0x1b, original.as_bytes()).is_none() {
+        if runs::plain_length(original.as_bytes()) == original.len() {
             return Self {
                 text: Cow::Borrowed(original),
                 turns: Vec::new(),
@@ -35,11 +35,15 @@ impl<'a> Skeleton<'a> {
                 rest = &rest[length..];
                 continue;
             }
-            let plain = plain_length(rest);
-            if plain > 0 {
+            let stands = |c: char| is_ideograph(c) && !is_of_word(c);
+            let kept = match c.is_ascii() {
+                true => plain_length(rest),
+                false => rest.find(|c| !stands(c)).unwrap_or(rest.len()),
+            };
+            if kept > 0 {
                 folding.turn(at);
-                folding.text.push_str(&rest[..plain]);
-                rest = &rest[plain..];
+                folding.text.push_str(&rest[..kept]);
+                rest = &rest[kept..];
                 continue;
             }
             let word = word_length(rest);
@@ -130,12 +134,12 @@ impl Folding {
 /// in others.
 fn plain_length(text: &str) -> usize {
     let bytes = text.as_bytes();
-    match bytes.iter().position(|byte| !byte.is_ascii() || *byte == 0x1b) {
-        Some(end) => bytes[..end]
+    match runs::plain_length(bytes) {
+        end if end == bytes.len() => end,
+        end => bytes[..end]
             .iter()
             .rposition(|byte| !byte.is_ascii_alphabetic())
             .map_or(0, |last| last + 1),
-        None => bytes.len(),
     }
 }
 

@@ -114,7 +114,7 @@ fn said(text: &str, setting: &Setting<'_>, depth: usize, found: &mut Vec<Hit<'st
         hit.span = skeleton.original(hit.span.start)..skeleton.original(hit.span.end).min(text.len());
         found.push(hit);
     }
-    if depth < MAX_DEPTH && decode::may_encode(text) {
+    if depth < MAX_DEPTH {
         for layer in decode::layers(text) {
             decoded(&layer, setting, depth + 1, found);
         }

@@ -1,0 +1,158 @@
+//! Words of a text and the ends of its sentences, found with a few operations for each: runs of ASCII letters and digits,
+//! and the signs after which a sentence may begin.
+
+use std::ops::Range;
+
+/// Bytes that are looked at together.
+const BLOCK: usize = 64;
+/// Bytes of a word that its head holds; it tells apart all words that are shorter.
+pub(super) const HEAD: usize = 8;
+
+const WORD: u8 = 1;
+const END: u8 = 2;
+
+/// The places of words and ends of sentences in a text in lower case, a bit for each byte.
+#[derive(Debug)]
+pub(super) struct Runs<'t> {
+    text: &'t [u8],
+    words: Vec<u64>,
+    ends: Vec<u64>,
+}
+
+/// Something met in a text.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Event {
+    /// A word, and its head.
+    Word { head: u64, span: Range<usize> },
+    /// The place after a sign after which a sentence may begin.
+    End { at: usize },
+}
+
+impl<'t> Runs<'t> {
+    pub(super) fn of(text: &'t [u8]) -> Self {
+        let blocks = text.len() / BLOCK + 1;
+        let mut runs = Self {
+            text,
+            words: Vec::with_capacity(blocks + 1),
+            ends: Vec::with_capacity(blocks),
+        };
+        let (whole, rest) = text.as_chunks::<BLOCK>();
+        let mut last = [0; BLOCK];
+        last[..rest.len()].copy_from_slice(rest);
+        for block in whole.iter().chain([&last]) {
+            let mut kinds = [0; BLOCK];
+            for (kind, byte) in kinds.iter_mut().zip(block) {
+                *kind = kind_of(*byte);
+            }
+            runs.words.push(bits(&kinds, WORD));
+            runs.ends.push(bits(&kinds, END));
+        }
+        runs.words.push(0);
+        runs
+    }
+
+    /// The first bytes of a word, which tell most words from others.
+    pub(super) fn head(word: &[u8]) -> u64 {
+        let mut head = [0; HEAD];
+        let length = word.len().min(HEAD);
+        head[..length].copy_from_slice(&word[..length]);
+        u64::from_le_bytes(head)
+    }
+
+    /// Tells of every word and every end, in order.
+    #[inline]
+    pub(super) fn each(&self, mut tell: impl FnMut(Event)) {
+        let mut carried = 0;
+        for (index, ends) in self.ends.iter().enumerate() {
+            let (words, next) = (self.words[index], self.words[index + 1]);
+            let starts = words & !(words << 1 | carried);
+            carried = words >> 63;
+            let mut events = starts | ends;
+            while events != 0 {
+                let bit = events.trailing_zeros();
+                events &= events - 1;
+                let at = index * BLOCK + bit as usize;
+                if ends >> bit & 1 != 0 {
+                    tell(Event::End { at: at + 1 });
+                    continue;
+                }
+                let run = words >> bit | (next << 1) << (63 - bit);
+                let mut length = (!run).trailing_zeros() as usize;
+                if length == BLOCK {
+                    length += self.rest(at + BLOCK);
+                }
+                let span = at..at + length;
+                let head = match self.text.get(at..).and_then(|text| text.first_chunk::<HEAD>()) {
+                    Some(head) if length < HEAD => u64::from_le_bytes(*head) & ((1 << (8 * length)) - 1),
+                    Some(head) => u64::from_le_bytes(*head),
+                    None => Self::head(&self.text[span.clone()]),
+                };
+                tell(Event::Word { head, span });
+            }
+        }
+    }
+
+    /// The length of the run of letters and digits at a place.
+    #[cold]
+    fn rest(&self, at: usize) -> usize {
+        let rest = self.text[at..].iter();
+        rest.take_while(|byte| byte.is_ascii_alphanumeric()).count()
+    }
+}
+
+/// The kind of a byte, without a branch: of a block all are told at once.
+const fn kind_of(byte: u8) -> u8 {
+    let is_word = ((byte | 0x20).wrapping_sub(b'a') < 26) | (byte.wrapping_sub(b'0') < 10);
+    let is_end = (byte == b'.') | (byte == b'!') | (byte == b'?') | (byte == b'\n');
+    (WORD & (is_word as u8).wrapping_neg()) | (END & (is_end as u8).wrapping_neg())
+}
+
+/// A bit for each byte that has this one.
+fn bits(kinds: &[u8; BLOCK], kind: u8) -> u64 {
+    /// Brings the lowest bits of eight bytes together.
+    const GATHER: u64 = 0x0102_0408_1020_4080;
+    const LOWEST: u64 = 0x0101_0101_0101_0101;
+    let mut bits = 0;
+    for (index, bytes) in kinds.as_chunks::<8>().0.iter().enumerate() {
+        let bytes = u64::from_le_bytes(*bytes) >> kind.trailing_zeros() & LOWEST;
+        bits |= (bytes.wrapping_mul(GATHER) >> 56) << (8 * index);
+    }
+    bits
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn words_and_ends_are_found_as_by_looking_at_each_byte(
+            parts in prop::collection::vec(
+                prop_oneof!["[a-z0-9]{1,9}", "[ .!?\n_é-]{1,3}", (50..140_usize).prop_map(|length| "x".repeat(length))],
+                0..40,
+            ),
+        ) {
+            let text = parts.concat();
+            let bytes = text.as_bytes();
+            let mut expected = Vec::new();
+            let mut at = 0;
+            while at < bytes.len() {
+                let length = bytes[at..].iter().take_while(|byte| byte.is_ascii_alphanumeric()).count();
+                if length > 0 {
+                    expected.push(Event::Word { head: Runs::head(&bytes[at..at + length]), span: at..at + length });
+                    at += length;
+                    continue;
+                }
+                at += 1;
+                if b".!?\n".contains(&bytes[at - 1]) {
+                    expected.push(Event::End { at });
+                }
+            }
+            let mut found = Vec::new();
+            Runs::of(bytes).each(|event| found.push(event));
+            prop_assert_eq!(found, expected);
+        }
+    }
+}
