@@ -5,7 +5,7 @@ use std::process::Command;
 use anyhow::Result;
 
 use crate::{
-    build_ebpf, packages,
+    build_ebpf, packages, prometheus,
     shell::{self, say, step},
     test,
 };
@@ -30,6 +30,7 @@ pub(crate) fn run() -> Result<()> {
     step("documentation", documentation)?;
     step("dependencies", dependencies)?;
     step("Kubernetes manifests", manifests)?;
+    step("alert rules and dashboard", prometheus::check_rules)?;
     test::run()
 }
 

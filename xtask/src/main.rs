@@ -9,6 +9,7 @@ mod eval;
 mod fuzz;
 mod packages;
 mod privilege;
+mod prometheus;
 mod real_servers;
 mod redteam;
 mod rules;

@@ -7,7 +7,7 @@ use anyhow::Result;
 use crate::{
     build_ebpf, demo, packages,
     privilege::Privilege,
-    real_servers,
+    prometheus, real_servers,
     shell::{self, Environment, say, step},
     vm::{self, Lab, VmArgs},
 };
@@ -34,6 +34,7 @@ pub(crate) fn run() -> Result<()> {
     build_ebpf::run()?;
     packages::require_commands("testing with real servers", &USED)?;
     real_servers::prerequisites()?;
+    skipped_outside_ci(prometheus::unpack().map(drop))?;
     thread::scope(|scope| {
         let servers = scope.spawn(real_servers::install);
         step("tests", unit_tests)?;

@@ -41,10 +41,9 @@ impl fmt::Display for NotInForce {
 }
 
 /// Keys of the format, by section, that this version checks and does nothing with.
-const NOT_YET: [(&[&str], &str); 3] = [
+const NOT_YET: [(&[&str], &str); 2] = [
     (&["mcp", "registry"], "persistent"),
     (&["record"], "otlp_endpoint"),
-    (&["metrics"], "listen"),
 ];
 
 /// Keys of `mcp` that are read only where `enforce_policy` is on.

@@ -11,6 +11,8 @@ pub struct Settings {
     pub proxy: Option<ProxySettings>,
     /// The store.
     pub record: RecordSettings,
+    /// The address at which Prometheus metrics are served; `None` where they are not.
+    pub metrics: Option<SocketAddr>,
     /// Listing of declared remote servers.
     pub discovery: DiscoverySettings,
 }

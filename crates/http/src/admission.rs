@@ -57,9 +57,28 @@ pub(super) fn admit(
     if uri.authority().is_some() {
         return Err(Refusal::Forward);
     }
+    refuse_pages(headers, entry.loopback)?;
+    let Some(token) = &entry.token else {
+        return Ok(());
+    };
+    let sent = headers.get(TOKEN_HEADER).and_then(|value| value.to_str().ok());
+    let is_known = |text: &str| token.is(text) || is_session(text);
+    match sent.is_some_and(|text| token.is(text)) || presented.is_some_and(is_known) {
+        true => Ok(()),
+        false => Err(Refusal::Token),
+    }
+}
+
+/// Returns whether a request is, or may be, that of a page in a browser. `is_loopback`, where names of this host are all
+/// that the listener can rightly be called by.
+pub(super) fn is_of_page(headers: &HeaderMap, is_loopback: bool) -> bool {
+    refuse_pages(headers, is_loopback).is_err()
+}
+
+fn refuse_pages(headers: &HeaderMap, is_loopback_only: bool) -> Result<(), Refusal> {
     let mut hosts = headers.get_all(HOST).iter();
     let host = hosts.next();
-    let is_known = |host: &str| !entry.loopback || is_loopback(host);
+    let is_known = |host: &str| !is_loopback_only || is_loopback(host);
     let fits = host.is_none_or(|host| host.to_str().is_ok_and(is_known));
     if !fits || hosts.next().is_some() {
         return Err(Refusal::Host);
@@ -80,15 +99,7 @@ pub(super) fn admit(
     if !headers.contains_key(ORIGIN) && !sites.all(is_own) {
         return Err(Refusal::Page);
     }
-    let Some(token) = &entry.token else {
-        return Ok(());
-    };
-    let sent = headers.get(TOKEN_HEADER).and_then(|value| value.to_str().ok());
-    let is_known = |text: &str| token.is(text) || is_session(text);
-    match sent.is_some_and(|text| token.is(text)) || presented.is_some_and(is_known) {
-        true => Ok(()),
-        false => Err(Refusal::Token),
-    }
+    Ok(())
 }
 
 /// Returns whether `host`, with or without a port, can mean this host only.

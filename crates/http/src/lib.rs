@@ -21,6 +21,7 @@ mod listen;
 pub mod mcp;
 mod peer;
 mod pin;
+mod scrape;
 mod serve;
 pub mod shares;
 mod stall;
@@ -40,6 +41,7 @@ use mcpmon_protocol::filter::llm::{Fault, Judge, Limits};
 pub use self::{
     listen::{Running, StartError},
     peer::{Peer, Who},
+    scrape::{ScrapeError, ScrapeListener},
     target::Provider,
     token::{Token, TokenError},
 };

@@ -33,5 +33,6 @@ pub fn outlets(settings: &RecordSettings) -> OutletSettings {
                 key_file: webhook.key_file.clone(),
                 min_severity: webhook.min_severity,
             }),
+        metrics: None,
     }
 }

@@ -21,6 +21,7 @@ mod kills;
 mod launches;
 mod location;
 mod locks;
+pub mod metrics;
 mod names;
 mod outlets;
 mod pins;

@@ -159,7 +159,8 @@ impl Writer {
         for orphan in journal::orphans(&self.store) {
             let mut entries: Vec<Entry> = orphan.events.iter().cloned().map(Entry::Rescued).collect();
             if self.destination.keeps_unposted() {
-                entries.extend(self.outlets.unposted(&entries, Timestamp(0)).map(Entry::Unposted));
+                let to_keep = self.outlets.to_keep(&entries, Timestamp(0));
+                entries.extend(to_keep);
             }
             match self.destination.keep(&entries) {
                 Ok(()) => orphan.remove(),
@@ -237,11 +238,8 @@ impl Writer {
                 true => Timestamp(0),
                 false => outlets::claim_end(now()),
             };
-            entries.extend(
-                self.outlets
-                    .unposted(&entries, claimed_until)
-                    .map(Entry::Unposted),
-            );
+            let to_keep = self.outlets.to_keep(&entries, claimed_until);
+            entries.extend(to_keep);
         }
         if entries.is_empty() {
             return;

@@ -19,6 +19,7 @@ mod inbox;
 pub mod inspection;
 pub mod kill;
 mod linked;
+mod metrics;
 mod names;
 pub mod notify;
 pub(crate) mod probe;

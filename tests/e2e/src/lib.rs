@@ -18,6 +18,7 @@ pub mod mcp_proxy;
 pub mod network;
 pub mod notes_server;
 pub mod program;
+pub mod prometheus;
 pub mod proxy;
 pub mod raw;
 pub mod real;

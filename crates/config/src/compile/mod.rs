@@ -85,6 +85,7 @@ pub(super) fn compile(config: &raw::Config) -> Compiled {
     let settings = Settings {
         proxy: proxy::compile(&config.proxy, &mut findings).map(|proxy| ProxySettings { bodies, ..proxy }),
         record: settings::record(&config.record, &mut findings),
+        metrics: settings::metrics(&config.metrics, &mut findings),
         discovery: settings::discovery(&config.mcp.discovery, &mut findings),
     };
     Compiled {

@@ -1,6 +1,6 @@
-//! Settings beside the policy: the store and its webhook, kept bodies, listing of remote servers.
+//! Settings beside the policy: the store and its exports, metrics, kept bodies, listing of remote servers.
 
-use std::{path::PathBuf, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use mcpmon_policy::ProxyMode;
 
@@ -80,6 +80,28 @@ fn webhook(
         key_file,
         min_severity: severity(raw.webhook_min_severity),
     })
+}
+
+/// Compiles the `metrics` section.
+pub(super) fn metrics(raw: &raw::Metrics, findings: &mut Vec<Finding>) -> Option<SocketAddr> {
+    if raw.listen.is_empty() {
+        return None;
+    }
+    let path = KeyPath::root().key("metrics").key("listen");
+    let address: SocketAddr = match raw.listen.parse() {
+        Ok(address) => address,
+        Err(error) => {
+            let message = format!("`{}` is no address such as `127.0.0.1:9484`: {error}", raw.listen);
+            findings.push(Finding::new(path, message));
+            return None;
+        }
+    };
+    if !address.ip().to_canonical().is_loopback() && !raw.allow_remote {
+        let message = "no loopback address, and nothing asks who reads there: names of servers and rules would be \
+                       served to every host that reaches it. To allow that, set `allow_remote: true`";
+        findings.push(Finding::new(path, message));
+    }
+    Some(address)
 }
 
 /// Shortest time between two rounds: servers of others are asked.

@@ -28,7 +28,7 @@ pub(crate) use self::{
     network::{Deny, Network, Watch},
     pinning::{RateLimits, VersionPinning},
     proxy::Proxy,
-    record::Record,
+    record::{Metrics, Record},
     rules::{CallMatch, ListMode, Number, ResourceMatch, ResourceRule, Rule, ToolMatch, ValueLimit},
     server::{Egress, Server},
     units::Lapse,
@@ -61,7 +61,7 @@ pub(crate) struct Config {
     /// The store and its exports.
     pub(crate) record: Record,
     /// Prometheus metrics.
-    pub(crate) metrics: record::Metrics,
+    pub(crate) metrics: Metrics,
 }
 
 impl Default for Config {
@@ -76,7 +76,7 @@ impl Default for Config {
             dlp: proxy::Dlp::default(),
             llm_storage: proxy::LlmStorage::default(),
             record: Record::default(),
-            metrics: record::Metrics::default(),
+            metrics: Metrics::default(),
         }
     }
 }

@@ -1,9 +1,6 @@
 //! The `record` and `metrics` sections.
 
-use std::{
-    net::{Ipv4Addr, SocketAddr},
-    time::Duration,
-};
+use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -52,17 +49,11 @@ impl Default for Record {
 }
 
 /// Prometheus metrics.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Metrics {
-    /// The address they are served at.
-    pub(crate) listen: Text<SocketAddr>,
-}
-
-impl Default for Metrics {
-    fn default() -> Self {
-        Self {
-            listen: Text(SocketAddr::from((Ipv4Addr::LOCALHOST, 9484))),
-        }
-    }
+    /// The address they are served at, such as `127.0.0.1:9484`; empty for none.
+    pub(crate) listen: String,
+    /// True if `listen` may be an address that other hosts reach: names of servers and rules are served to all of them.
+    pub(crate) allow_remote: bool,
 }

@@ -9,7 +9,7 @@ use std::{
 
 use nix::fcntl::{Flock, FlockArg, OFlag};
 
-use super::{StoredEvent, line};
+use super::{Entry, Outlet, StoredEvent, events, line};
 
 /// Size in bytes at which the file is put aside as `FILE.1`, over the one before.
 const MAX_SIZE: u64 = 256 << 20;
@@ -34,7 +34,7 @@ impl JsonLines {
     }
 
     /// Appends one line for each event, all of them in one write. What cannot be written is counted.
-    pub(super) fn append<'a>(&mut self, events: impl Iterator<Item = &'a StoredEvent>) {
+    fn append<'a>(&mut self, events: impl Iterator<Item = &'a StoredEvent>) {
         let (mut lines, mut count) = (Vec::new(), 0);
         for event in events {
             lines.extend(line(event));
@@ -48,12 +48,6 @@ impl JsonLines {
             self.lost += count;
             self.cause = Some(format!("{}: {error}", self.path.display()));
         }
-    }
-
-    /// Returns the number of events missing since the last time, and the cause.
-    pub(super) fn take_lost(&mut self) -> Option<(u64, String)> {
-        let cause = self.cause.take()?;
-        Some((std::mem::take(&mut self.lost), cause))
     }
 
     fn write(&self, lines: &[u8]) -> io::Result<()> {
@@ -86,6 +80,21 @@ impl JsonLines {
                 return Ok(file);
             }
         }
+    }
+}
+
+impl Outlet for JsonLines {
+    fn name(&self) -> &'static str {
+        "jsonl file"
+    }
+
+    fn tell(&mut self, entries: &[Entry], _is_stored: bool) {
+        self.append(events(entries));
+    }
+
+    fn take_lost(&mut self) -> Option<(u64, String)> {
+        let cause = self.cause.take()?;
+        Some((std::mem::take(&mut self.lost), cause))
     }
 }
 

@@ -1,19 +1,20 @@
-//! Outlets: destinations of events besides the store, a file of JSON lines and a webhook. Neither can hold up
+//! Outlets: destinations of events besides the store, such as a file of JSON lines and a webhook. None can hold up
 //! the store.
 
+mod counts;
 mod jsonl;
 mod signature;
 mod unposted;
 mod webhook;
 
-use std::path::PathBuf;
+use std::{fmt, path::PathBuf};
 
 use mcpmon_model::{Event, EventKind, Layer, Severity, Timestamp};
 use uuid::Uuid;
 
 pub(super) use self::unposted::{claim as claim_unposted, claim_end, keep as keep_unposted};
 use self::{jsonl::JsonLines, webhook::Webhook};
-use super::{ClaimedPosts, Entry, StoredEvent, Unposted};
+use super::{ClaimedPosts, Entry, StoredEvent, metrics::Metrics};
 
 /// The settings of the outlets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,6 +23,8 @@ pub struct OutletSettings {
     pub jsonl: Option<PathBuf>,
     /// The webhook to which events are posted.
     pub webhook: Option<WebhookSettings>,
+    /// The metrics that count every event.
+    pub metrics: Option<Metrics>,
 }
 
 /// A URL that events are posted to.
@@ -35,10 +38,35 @@ pub struct WebhookSettings {
     pub min_severity: Severity,
 }
 
+/// A destination of events besides the store. A new one is a file beside this one and a line in [`Outlets::open`].
+trait Outlet: fmt::Debug + Send {
+    /// Returns its name in reports of losses.
+    fn name(&self) -> &'static str;
+
+    /// Takes what was recorded; `is_stored`, where the store has it and what this outlet asked to keep. It must not wait.
+    fn tell(&mut self, entries: &[Entry], is_stored: bool);
+
+    /// Returns the entries to keep in the store together with `entries`. What is kept for later can be claimed by others
+    /// from `claimed_until` on.
+    fn to_keep(&mut self, _entries: &[Entry], _claimed_until: Timestamp) -> Option<Entry> {
+        None
+    }
+
+    /// Returns the number of events missing since the last time, and the cause.
+    fn take_lost(&mut self) -> Option<(u64, String)> {
+        None
+    }
+
+    /// Waits a moment for the last events. Those that were not taken are the next process's where `is_stored`, and lost
+    /// otherwise.
+    fn finish(&mut self, _is_stored: bool) {}
+}
+
 /// The outlets of one writer.
 #[derive(Debug)]
 pub(super) struct Outlets {
-    jsonl: Option<JsonLines>,
+    list: Vec<Box<dyn Outlet>>,
+    /// Beside the others, since the store keeps a backlog for it.
     webhook: Option<Webhook>,
     /// The time losses were last reported.
     told_at: Option<Timestamp>,
@@ -49,9 +77,17 @@ const LOSSES_APART: i64 = 60 * 1_000_000_000;
 
 impl Outlets {
     pub(super) fn open(settings: &OutletSettings) -> Self {
+        let mut list: Vec<Box<dyn Outlet>> = Vec::new();
+        list.extend(settings.metrics.clone().map(|metrics| Box::new(metrics) as _));
+        list.extend(
+            settings
+                .jsonl
+                .clone()
+                .map(|path| Box::new(JsonLines::new(path)) as _),
+        );
         let webhook = settings.webhook.as_ref().map(Webhook::start).transpose();
         Self {
-            jsonl: settings.jsonl.clone().map(JsonLines::new),
+            list,
             webhook: webhook.unwrap_or_else(|error| {
                 tracing::error!(%error, "nothing is posted to the webhook");
                 None
@@ -60,28 +96,25 @@ impl Outlets {
         }
     }
 
-    /// Tells every outlet what was recorded; `is_stored`, where the store has what it has to post.
-    pub(super) fn tell(&mut self, entries: &[Entry], is_stored: bool) {
-        if let Some(jsonl) = &mut self.jsonl {
-            jsonl.append(events(entries));
-        }
-        if let Some(webhook) = &mut self.webhook {
-            webhook.post(events(entries), is_stored);
-        }
+    fn all(&mut self) -> impl Iterator<Item = &mut dyn Outlet> {
+        let list = self
+            .list
+            .iter_mut()
+            .map(|outlet| &mut **outlet as &mut dyn Outlet);
+        list.chain(self.webhook.as_mut().map(|webhook| webhook as &mut dyn Outlet))
     }
 
-    /// Returns the changes to the events that the store keeps for the webhook.
-    pub(super) fn unposted(&mut self, entries: &[Entry], claimed_until: Timestamp) -> Option<Unposted> {
-        let webhook = self.webhook.as_mut()?;
-        let (mut waiting, settled) = (webhook.take_left(), webhook.take_settled());
-        let wanted = events(entries).filter(|event| webhook.wants(event));
-        waiting.extend(wanted.map(|event| (event.id, event.timestamp)));
-        let is_needed = !waiting.is_empty() || !settled.is_empty();
-        is_needed.then_some(Unposted {
-            waiting,
-            claimed_until,
-            settled,
-        })
+    /// Tells every outlet what was recorded; `is_stored`, where the store has what they have to export later.
+    pub(super) fn tell(&mut self, entries: &[Entry], is_stored: bool) {
+        self.all().for_each(|outlet| outlet.tell(entries, is_stored));
+    }
+
+    /// Returns what the store is to keep for the outlets, together with `entries`.
+    pub(super) fn to_keep(&mut self, entries: &[Entry], claimed_until: Timestamp) -> Vec<Entry> {
+        let kept = self
+            .all()
+            .filter_map(|outlet| outlet.to_keep(entries, claimed_until));
+        kept.collect()
     }
 
     /// Returns the events that wait to be posted and are in the store.
@@ -102,12 +135,9 @@ impl Outlets {
         }
     }
 
-    /// Waits a moment for the webhook to take the last events. Those that it did not take are the next process's where
-    /// `is_stored`, and lost otherwise.
+    /// Waits a moment for the outlets to take the last events.
     pub(super) fn finish(&mut self, is_stored: bool) {
-        if let Some(webhook) = &mut self.webhook {
-            webhook.finish(is_stored);
-        }
+        self.all().for_each(|outlet| outlet.finish(is_stored));
     }
 
     /// Returns the losses of the outlets since the last time, at most once a minute: a loss is an event
@@ -119,13 +149,11 @@ impl Outlets {
         if is_soon && !is_last {
             return Vec::new();
         }
-        let jsonl = self.jsonl.as_mut().and_then(JsonLines::take_lost);
-        let webhook = self.webhook.as_mut().and_then(Webhook::take_lost);
-        let losses: Vec<Event> = [("jsonl file", jsonl), ("webhook", webhook)]
-            .into_iter()
-            .filter_map(|(place, lost)| {
-                let (count, cause) = lost?;
-                Some(lost_at(place, count, cause, now))
+        let losses: Vec<Event> = self
+            .all()
+            .filter_map(|outlet| {
+                let (count, cause) = outlet.take_lost()?;
+                Some(lost_at(outlet.name(), count, cause, now))
             })
             .collect();
         if !losses.is_empty() {

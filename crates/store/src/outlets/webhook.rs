@@ -12,8 +12,8 @@ use mcpmon_model::{Severity, Timestamp};
 use uuid::Uuid;
 
 use super::{
-    super::{bodies, writer::now},
-    StoredEvent, WebhookSettings, line,
+    super::{Unposted, bodies, writer::now},
+    Entry, Outlet, StoredEvent, WebhookSettings, events, line,
     signature::{ID, SIGNATURE, SigningKey, TIMESTAMP},
 };
 
@@ -110,7 +110,7 @@ impl Webhook {
     }
 
     /// Returns whether `event` is to be kept until it is acknowledged.
-    pub(super) fn wants(&self, event: &StoredEvent) -> bool {
+    fn wants(&self, event: &StoredEvent) -> bool {
         self.unsigned.is_none() && event.severity >= self.min_severity
     }
 
@@ -156,12 +156,12 @@ impl Webhook {
     }
 
     /// Returns the events that the store need not keep any longer.
-    pub(super) fn take_settled(&self) -> Vec<Uuid> {
+    fn take_settled(&self) -> Vec<Uuid> {
         std::mem::take(&mut self.shared.lock().settled)
     }
 
     /// Returns the events that were not posted before the end.
-    pub(super) fn take_left(&self) -> Vec<(Uuid, Timestamp)> {
+    fn take_left(&self) -> Vec<(Uuid, Timestamp)> {
         std::mem::take(&mut self.shared.lock().left)
     }
 
@@ -172,9 +172,31 @@ impl Webhook {
             None => CAPACITY.saturating_sub(self.shared.lock().waiting.len()),
         }
     }
+}
 
-    /// Returns the number of events that were not posted since the last time, and the cause.
-    pub(super) fn take_lost(&mut self) -> Option<(u64, String)> {
+impl Outlet for Webhook {
+    fn name(&self) -> &'static str {
+        "webhook"
+    }
+
+    fn tell(&mut self, entries: &[Entry], is_stored: bool) {
+        self.post(events(entries), is_stored);
+    }
+
+    /// Returns the changes to the events that the store keeps for the webhook.
+    fn to_keep(&mut self, entries: &[Entry], claimed_until: Timestamp) -> Option<Entry> {
+        let (mut waiting, settled) = (self.take_left(), self.take_settled());
+        let wanted = events(entries).filter(|event| self.wants(event));
+        waiting.extend(wanted.map(|event| (event.id, event.timestamp)));
+        let is_needed = !waiting.is_empty() || !settled.is_empty();
+        is_needed.then_some(Entry::Unposted(Unposted {
+            waiting,
+            claimed_until,
+            settled,
+        }))
+    }
+
+    fn take_lost(&mut self) -> Option<(u64, String)> {
         let mut state = self.shared.lock();
         let cause = state.cause.take()?;
         Some((std::mem::take(&mut state.lost), cause))
@@ -182,7 +204,7 @@ impl Webhook {
 
     /// Waits a moment for what is on its way, unless nothing is. What is left is for [`Self::take_left`] where
     /// `is_stored`, and counted otherwise; the first of that may arrive all the same.
-    pub(super) fn finish(&mut self, is_stored: bool) {
+    fn finish(&mut self, is_stored: bool) {
         let mut state = self.shared.lock();
         state.is_ending = true;
         self.shared.news.notify_one();

@@ -30,11 +30,10 @@ use mcpmon_policy::{
 };
 use mcpmon_session::{Policies, clock, models::Models};
 use mcpmon_store::{
-    Access, DAEMON_STORE, Entry, OpenError, QueryError, Recorder, Settings, Sole, SoleError, Span,
-    StoreError, StoreLocation, WATCH_INTERVAL,
+    Access, DAEMON_STORE, Entry, OpenError, OutletSettings, QueryError, Recorder, Settings, Sole, SoleError,
+    Span, StoreError, StoreLocation, WATCH_INTERVAL, metrics::Metrics,
 };
 use tokio::{
-    net::UnixListener,
     signal::unix::{Signal, SignalKind, signal},
     sync::{mpsc, oneshot, watch},
     time::{MissedTickBehavior, interval},
@@ -51,6 +50,7 @@ use super::{
     engine::{Degraded, Engine, Message, PATIENCE},
     group,
     health::Health,
+    metrics::{DaemonMetrics, Endpoint},
     names::{Found, Wanted, keep_resolved},
     notify::{Notifier, NotifyError},
     proxy::{Tokens, host_options},
@@ -181,6 +181,7 @@ struct Daemon {
     checked: mpsc::Sender<Vec<Check>>,
     returned: mpsc::Sender<Result<Returned, ReturnError>>,
     notifier: Option<Notifier>,
+    metrics: Endpoint,
 }
 
 /// The inputs of the main task.
@@ -222,9 +223,13 @@ impl Daemon {
             standby,
             sole,
         } = standby::open(&store, access, directory)?;
+        let metrics = Metrics::default();
         let recorder = Recorder::start(Settings {
             access,
-            outlets: mcpmon_session::outlets(record),
+            outlets: OutletSettings {
+                metrics: Some(metrics.clone()),
+                ..mcpmon_session::outlets(record)
+            },
             retention: record.retention,
             max_size: record.max_size,
             location: location.clone(),
@@ -287,7 +292,13 @@ impl Daemon {
         tokio::spawn(keep_resolved(wants, tell_found));
         let (tell_checked, checked) = mpsc::channel(4);
         let (tell_returned, returned) = mpsc::channel(1);
-        let asked = serve_clients(listener, wrappers.clone(), runs.clone());
+        let (ask, asked) = mpsc::channel(16);
+        tokio::spawn(control::serve(
+            listener,
+            ask.clone(),
+            wrappers.clone(),
+            runs.clone(),
+        ));
         let inputs = Inputs {
             asked,
             found,
@@ -331,6 +342,7 @@ impl Daemon {
             checked: tell_checked,
             returned: tell_returned,
             notifier: notifier(),
+            metrics: Endpoint::new(DaemonMetrics::new(metrics, ask)),
             loaded,
         };
         daemon.tell_policy();
@@ -404,6 +416,7 @@ impl Daemon {
         self.look_after_links();
         self.look_after_self_test();
         self.look_after_proxy();
+        self.look_after_metrics();
         Ok(())
     }
 
@@ -457,12 +470,6 @@ impl Daemon {
             tracing::warn!(%error, "the service manager was not told");
         }
     }
-}
-
-fn serve_clients(listener: UnixListener, wrappers: Wrappers, runs: Runs) -> mpsc::Receiver<Asked> {
-    let (ask, asked) = mpsc::channel(16);
-    tokio::spawn(control::serve(listener, ask, wrappers, runs));
-    asked
 }
 
 fn notifier() -> Option<Notifier> {

@@ -80,6 +80,13 @@ impl Daemon {
         self.note("self-test", cause.map(str::to_owned));
     }
 
+    /// Checks that metrics are served where the policy says.
+    pub(super) fn look_after_metrics(&mut self) {
+        if let Some(trouble) = self.metrics.follow(self.loaded.settings.metrics) {
+            self.note("metrics endpoint", trouble);
+        }
+    }
+
     pub(super) async fn answer(&mut self, asked: Asked) {
         let answer = match asked.request {
             Request::Status => match self.status().await {

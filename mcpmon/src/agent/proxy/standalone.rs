@@ -11,17 +11,20 @@ use std::{
 };
 
 use mcpmon_config::{ConfigError, Loaded, ProviderSettings, ProxySettings, Reloader, Search, Trust};
-use mcpmon_http::Token;
+use mcpmon_http::{ScrapeError, ScrapeListener, Token};
 use mcpmon_model::{Event, EventKind, Layer, Severity};
 use mcpmon_session::{Hosting, JudgeError, Policies, clock, models::Models};
-use mcpmon_store::Recorder;
+use mcpmon_store::{Recorder, metrics::Metrics};
 use tokio::{
     signal::unix::{SignalKind, signal},
     time::{MissedTickBehavior, interval},
 };
 
 use super::{HostError, Hosted, ProxyStatus, Remotes, Tokens, host_options};
-use crate::agent::declared::declare;
+use crate::agent::{
+    declared::declare,
+    metrics::{now_seconds, of_proxy, serve_own},
+};
 
 /// The interval at which the policy's files and sessions are checked.
 const INTERVAL: Duration = Duration::from_secs(2);
@@ -65,6 +68,9 @@ pub enum ProxyError {
     /// The listener, or its token.
     #[error(transparent)]
     Host(#[from] HostError),
+    /// The endpoint for Prometheus.
+    #[error(transparent)]
+    Scrape(#[from] ScrapeError),
     /// Signals or the runtime.
     #[error("failed to start")]
     Start(#[source] io::Error),
@@ -77,6 +83,9 @@ pub struct Standalone {
     loaded: Loaded,
     reloader: Reloader,
     recorder: Recorder,
+    metrics: Metrics,
+    /// Its start, in seconds since the epoch.
+    started: u64,
 }
 
 impl Standalone {
@@ -90,9 +99,10 @@ impl Standalone {
         let settings = settings(&loaded, &options)?;
         let search = options.search.clone();
         let judged = host_options(options.search, trust, options.socket, options.store);
-        let recorder =
-            mcpmon_session::recorder(mcpmon_session::own_settings(&judged, &loaded.settings.record)?)
-                .map_err(JudgeError::from)?;
+        let mut record = mcpmon_session::own_settings(&judged, &loaded.settings.record)?;
+        let metrics = Metrics::default();
+        record.outlets.metrics = Some(metrics.clone());
+        let recorder = mcpmon_session::recorder(record).map_err(JudgeError::from)?;
         declare(&recorder, &loaded);
         let policies = Policies::of_one(loaded.clone());
         let models = Models::new(policies.clone(), recorder.clone(), &judged);
@@ -105,7 +115,14 @@ impl Standalone {
             reloader: Reloader::new(search, trust, &loaded),
             loaded,
             recorder,
+            metrics,
+            started: now_seconds(),
         })
+    }
+
+    /// Listens for Prometheus where the policy says.
+    fn listen_for_scrapes(&self) -> Result<Option<ScrapeListener>, ScrapeError> {
+        self.loaded.settings.metrics.map(ScrapeListener::bind).transpose()
     }
 
     /// Returns its status.
@@ -138,6 +155,8 @@ impl Standalone {
                 ended = &mut end => return ended,
                 _ = ticks.tick() => {
                     self.hosted.tick(clock::now());
+                    let hash = self.loaded.hash.to_string();
+                    self.metrics.set_state(of_proxy(&self.hosted.status(), &hash, self.started));
                     if let Some(news) = self.reloader.poll(Instant::now(), mcpmon_config::Asked::ByClock) {
                         self.recorder.push(adopt(&self.hosted, &mut self.loaded, news));
                         declare(&self.recorder, &self.loaded);
@@ -168,6 +187,7 @@ impl Standalone {
 pub fn run(options: StandaloneOptions, tell: impl FnOnce(&ProxyStatus)) -> Result<(), ProxyError> {
     let is_second = UnixStream::connect(&options.socket).is_ok();
     let mut proxy = Standalone::start(options, Tokens::default())?;
+    let scrapes = proxy.listen_for_scrapes()?;
     if is_second {
         tracing::warn!(
             "a daemon runs here and has a proxy of its own: this one knows only what wrappers without a daemon saw"
@@ -181,6 +201,10 @@ pub fn run(options: StandaloneOptions, tell: impl FnOnce(&ProxyStatus)) -> Resul
     let outcome = runtime.block_on(async {
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
+        if let Some(listener) = scrapes {
+            tracing::info!(address = %listener.address(), "metrics are served");
+            tokio::spawn(serve_own(listener, proxy.metrics.clone()));
+        }
         let ended = async {
             tokio::select! {
                 _ = terminate.recv() => {}

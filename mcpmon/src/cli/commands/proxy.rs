@@ -98,7 +98,7 @@ pub(in crate::cli) fn explain(error: ProxyError) -> CliError {
             Some("listen elsewhere with --listen ADDRESS:PORT"),
         ),
         ProxyError::Judge(_) => (ErrorKind::Environment, Some("name another store with --db FILE")),
-        ProxyError::Host(_) | ProxyError::Start(_) => (ErrorKind::Environment, None),
+        ProxyError::Host(_) | ProxyError::Scrape(_) | ProxyError::Start(_) => (ErrorKind::Environment, None),
     };
     let told = CliError::new(kind, error);
     match hint {

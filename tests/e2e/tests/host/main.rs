@@ -13,6 +13,7 @@ mod full;
 mod health;
 mod killed;
 mod launches;
+mod metrics;
 mod network;
 mod own_policy;
 mod pins;

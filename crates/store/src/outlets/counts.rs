@@ -1,0 +1,14 @@
+//! The outlet that counts events for the metrics.
+
+use super::{Entry, Outlet, events};
+use crate::metrics::Metrics;
+
+impl Outlet for Metrics {
+    fn name(&self) -> &'static str {
+        "metrics"
+    }
+
+    fn tell(&mut self, entries: &[Entry], _is_stored: bool) {
+        self.count(events(entries));
+    }
+}

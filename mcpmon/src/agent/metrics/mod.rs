@@ -1,0 +1,148 @@
+//! The metrics of this process, and the endpoint at which Prometheus reads them.
+
+mod encode;
+mod state;
+
+use std::{
+    net::SocketAddr,
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+use mcpmon_http::{ScrapeError, ScrapeListener};
+use mcpmon_store::metrics::{MetricFamily, Metrics};
+use tokio::{
+    sync::{mpsc, oneshot},
+    task::JoinHandle,
+    time::timeout,
+};
+
+pub(crate) use self::state::{of_daemon, of_proxy};
+use super::control::{Answer, Asked, Request};
+
+/// The time in which the daemon tells its state. A self-test does not hold it up.
+const STATE_TIMEOUT: Duration = Duration::from_secs(5);
+/// The interval at which an address that could not be listened on is tried again.
+const RETRY: Duration = Duration::from_secs(30);
+
+/// Returns the time in seconds since the epoch.
+pub(crate) fn now_seconds() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs())
+}
+
+/// Reads the daemon's state into its metrics.
+#[derive(Clone, Debug)]
+pub(crate) struct DaemonMetrics {
+    metrics: Metrics,
+    ask: mpsc::Sender<Asked>,
+}
+
+impl DaemonMetrics {
+    pub(crate) const fn new(metrics: Metrics, ask: mpsc::Sender<Asked>) -> Self {
+        Self { metrics, ask }
+    }
+
+    /// Returns the text for a scrape.
+    async fn render(self) -> Result<String, String> {
+        self.refresh().await?;
+        text(self.metrics.families())
+    }
+
+    /// Asks for the state of now.
+    pub(crate) async fn refresh(&self) -> Result<(), String> {
+        let (reply, answer) = oneshot::channel();
+        let asked = Asked {
+            request: Request::Status,
+            reply,
+        };
+        let ended = || "the daemon ends\n".to_owned();
+        let asked = async {
+            self.ask.send(asked).await.map_err(|_closed| ended())?;
+            answer.await.map_err(|_closed| ended())
+        };
+        let answered = timeout(STATE_TIMEOUT, asked)
+            .await
+            .map_err(|_elapsed| "the daemon does not tell its state in time\n".to_owned())?;
+        match answered? {
+            Answer::Status(status) => {
+                self.metrics.set_state(of_daemon(&status));
+                Ok(())
+            }
+            Answer::Error(error) => Err(format!("{error}\n")),
+            other => Err(format!("no state: {other:?}\n")),
+        }
+    }
+}
+
+fn text(families: Vec<MetricFamily>) -> Result<String, String> {
+    encode::text(families).map_err(|error| format!("metrics cannot be written: {error}\n"))
+}
+
+/// Serves the metrics of a process without a daemon.
+pub(crate) async fn serve_own(listener: ScrapeListener, metrics: Metrics) {
+    let render = move || std::future::ready(text(metrics.families()));
+    if let Err(error) = listener.serve(render).await {
+        tracing::error!(%error, "metrics are not served");
+    }
+}
+
+/// The endpoint of the daemon: it follows the configuration.
+#[derive(Debug)]
+pub(crate) struct Endpoint {
+    metrics: DaemonMetrics,
+    /// The address asked for, and the task that serves there.
+    served: Option<(SocketAddr, JoinHandle<()>)>,
+    /// The time of the last attempt to listen.
+    tried: Option<Instant>,
+}
+
+impl Endpoint {
+    pub(crate) const fn new(metrics: DaemonMetrics) -> Self {
+        Self {
+            metrics,
+            served: None,
+            tried: None,
+        }
+    }
+
+    /// Makes it serve at `wanted`; `None` where nothing changed, else why it does not serve. Needs a runtime around it.
+    pub(crate) fn follow(&mut self, wanted: Option<SocketAddr>) -> Option<Option<String>> {
+        let is_as_wanted =
+            |(address, task): &(SocketAddr, JoinHandle<()>)| Some(*address) == wanted && !task.is_finished();
+        if self.served.as_ref().is_some_and(is_as_wanted) {
+            return None;
+        }
+        let Some(address) = wanted else {
+            self.tried = None;
+            return self.served.take().map(|(_, task)| {
+                task.abort();
+                None
+            });
+        };
+        if let Some((_, task)) = self.served.take() {
+            task.abort();
+        } else if self.tried.is_some_and(|tried| tried.elapsed() < RETRY) {
+            return None;
+        }
+        self.tried = Some(Instant::now());
+        match self.start(address) {
+            Ok(task) => {
+                tracing::info!(%address, "metrics are served");
+                self.served = Some((address, task));
+                Some(None)
+            }
+            Err(error) => Some(Some(format!("{error}: {}", error.source))),
+        }
+    }
+
+    fn start(&self, address: SocketAddr) -> Result<JoinHandle<()>, ScrapeError> {
+        let listener = ScrapeListener::bind(address)?;
+        let metrics = self.metrics.clone();
+        Ok(tokio::spawn(async move {
+            if let Err(error) = listener.serve(move || metrics.clone().render()).await {
+                tracing::error!(%error, "metrics are not served");
+            }
+        }))
+    }
+}
