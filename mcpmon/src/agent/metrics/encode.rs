@@ -44,7 +44,9 @@ fn encode_family(encoder: &mut DescriptorEncoder<'_>, family: &MetricFamily) -> 
     let help = format!("{}.", metric.help);
     let mut encoder = encoder.encode_descriptor(metric.name, &help, unit.as_ref(), kind)?;
     for sample in &family.samples {
-        let encoder = encoder.encode_family(&sample.labels)?;
+        let present = sample.labels.iter().filter(|(_, value)| !value.is_empty());
+        let labels: Vec<(&str, &str)> = present.map(|(name, value)| (*name, value.as_str())).collect();
+        let encoder = encoder.encode_family(&labels)?;
         encode_value(encoder, metric.kind, &sample.value)?;
     }
     Ok(())
@@ -63,9 +65,9 @@ fn encode_value(mut encoder: MetricEncoder<'_>, kind: MetricKind, value: &Metric
     }
 }
 
-/// Returns each class with its upper bound, which is the largest number for the last.
+/// Returns each class with its upper bound, which is infinite for the last.
 fn classes(durations: &Durations) -> impl Iterator<Item = (f64, u64)> {
-    let bounds = DURATION_BOUNDS.into_iter().chain([f64::MAX]);
+    let bounds = DURATION_BOUNDS.into_iter().chain([f64::INFINITY]);
     bounds.zip(durations.classes)
 }
 
@@ -96,6 +98,38 @@ mod tests {
                 }],
             },
         ];
-        insta::assert_snapshot!(text(families).expect("a string takes all"), @"");
+        insta::assert_snapshot!(text(families).expect("a string takes all"), @r#"
+        # HELP mcpmon_calls Tool calls by server, verdict and the rule that decided.
+        # TYPE mcpmon_calls counter
+        mcpmon_calls_total{server="a\"b\\\n"} 3
+        # HELP mcpmon_store_bytes Size of the store on the disk.
+        # TYPE mcpmon_store_bytes gauge
+        # UNIT mcpmon_store_bytes bytes
+        mcpmon_store_bytes 4096
+        # HELP mcpmon_call_duration_seconds Time from the judgement of a tool call to its answer.
+        # TYPE mcpmon_call_duration_seconds histogram
+        # UNIT mcpmon_call_duration_seconds seconds
+        mcpmon_call_duration_seconds_sum{server="files"} 400.004
+        mcpmon_call_duration_seconds_count{server="files"} 2
+        mcpmon_call_duration_seconds_bucket{le="0.001",server="files"} 0
+        mcpmon_call_duration_seconds_bucket{le="0.002",server="files"} 0
+        mcpmon_call_duration_seconds_bucket{le="0.005",server="files"} 1
+        mcpmon_call_duration_seconds_bucket{le="0.01",server="files"} 1
+        mcpmon_call_duration_seconds_bucket{le="0.02",server="files"} 1
+        mcpmon_call_duration_seconds_bucket{le="0.05",server="files"} 1
+        mcpmon_call_duration_seconds_bucket{le="0.1",server="files"} 1
+        mcpmon_call_duration_seconds_bucket{le="0.2",server="files"} 1
+        mcpmon_call_duration_seconds_bucket{le="0.5",server="files"} 1
+        mcpmon_call_duration_seconds_bucket{le="1.0",server="files"} 1
+        mcpmon_call_duration_seconds_bucket{le="2.0",server="files"} 1
+        mcpmon_call_duration_seconds_bucket{le="5.0",server="files"} 1
+        mcpmon_call_duration_seconds_bucket{le="10.0",server="files"} 1
+        mcpmon_call_duration_seconds_bucket{le="30.0",server="files"} 1
+        mcpmon_call_duration_seconds_bucket{le="60.0",server="files"} 1
+        mcpmon_call_duration_seconds_bucket{le="120.0",server="files"} 1
+        mcpmon_call_duration_seconds_bucket{le="300.0",server="files"} 1
+        mcpmon_call_duration_seconds_bucket{le="+Inf",server="files"} 2
+        # EOF
+        "#);
     }
 }
