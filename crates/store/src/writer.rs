@@ -159,8 +159,8 @@ impl Writer {
         for orphan in journal::orphans(&self.store) {
             let mut entries: Vec<Entry> = orphan.events.iter().cloned().map(Entry::Rescued).collect();
             if self.destination.keeps_unposted() {
-                let to_keep = self.outlets.to_keep(&entries, Timestamp(0));
-                entries.extend(to_keep);
+                let backlog = self.outlets.backlog(&entries, Timestamp(0));
+                entries.extend(backlog);
             }
             match self.destination.keep(&entries) {
                 Ok(()) => orphan.remove(),
@@ -238,8 +238,8 @@ impl Writer {
                 true => Timestamp(0),
                 false => outlets::claim_end(now()),
             };
-            let to_keep = self.outlets.to_keep(&entries, claimed_until);
-            entries.extend(to_keep);
+            let backlog = self.outlets.backlog(&entries, claimed_until);
+            entries.extend(backlog);
         }
         if entries.is_empty() {
             return;

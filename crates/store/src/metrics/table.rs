@@ -107,14 +107,10 @@ impl Metric {
     #[must_use]
     pub fn prometheus_name(&self) -> String {
         let mut name = self.name.to_owned();
-        for suffix in [
-            self.unit_suffix(),
-            (self.kind == MetricKind::Counter).then_some("total"),
-        ] {
-            if let Some(suffix) = suffix {
-                name.push('_');
-                name.push_str(suffix);
-            }
+        let total = (self.kind == MetricKind::Counter).then_some("total");
+        for suffix in [self.unit_suffix(), total].into_iter().flatten() {
+            name.push('_');
+            name.push_str(suffix);
         }
         name
     }

@@ -248,7 +248,7 @@ mod tests {
         let mut events = Vec::new();
         for number in 0..3000_usize {
             let mut event = sample::called("read_file", 1);
-            event.server_id = Some(mcpmon_model::ServerId::new(&format!("s{number}")).unwrap());
+            event.server_id = Some(mcpmon_model::ServerId::new(format!("s{number}")).unwrap());
             event.rule = Some(format!("r{number}"));
             events.push(event);
         }

@@ -48,7 +48,7 @@ trait Outlet: fmt::Debug + Send {
 
     /// Returns the entries to keep in the store together with `entries`. What is kept for later can be claimed by others
     /// from `claimed_until` on.
-    fn to_keep(&mut self, _entries: &[Entry], _claimed_until: Timestamp) -> Option<Entry> {
+    fn backlog(&mut self, _entries: &[Entry], _claimed_until: Timestamp) -> Option<Entry> {
         None
     }
 
@@ -110,10 +110,10 @@ impl Outlets {
     }
 
     /// Returns what the store is to keep for the outlets, together with `entries`.
-    pub(super) fn to_keep(&mut self, entries: &[Entry], claimed_until: Timestamp) -> Vec<Entry> {
+    pub(super) fn backlog(&mut self, entries: &[Entry], claimed_until: Timestamp) -> Vec<Entry> {
         let kept = self
             .all()
-            .filter_map(|outlet| outlet.to_keep(entries, claimed_until));
+            .filter_map(|outlet| outlet.backlog(entries, claimed_until));
         kept.collect()
     }
 

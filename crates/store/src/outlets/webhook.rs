@@ -184,7 +184,7 @@ impl Outlet for Webhook {
     }
 
     /// Returns the changes to the events that the store keeps for the webhook.
-    fn to_keep(&mut self, entries: &[Entry], claimed_until: Timestamp) -> Option<Entry> {
+    fn backlog(&mut self, entries: &[Entry], claimed_until: Timestamp) -> Option<Entry> {
         let (mut waiting, settled) = (self.take_left(), self.take_settled());
         let wanted = events(entries).filter(|event| self.wants(event));
         waiting.extend(wanted.map(|event| (event.id, event.timestamp)));

@@ -64,14 +64,12 @@ impl DaemonMetrics {
         let answered = timeout(STATE_TIMEOUT, asked)
             .await
             .map_err(|_elapsed| "the daemon does not tell its state in time\n".to_owned())?;
-        match answered? {
-            Answer::Status(status) => {
-                self.metrics.set_state(of_daemon(&status));
-                Ok(())
-            }
-            Answer::Error(error) => Err(format!("{error}\n")),
-            other => Err(format!("no state: {other:?}\n")),
+        let answer = answered?;
+        if let Answer::Status(status) = answer {
+            self.metrics.set_state(of_daemon(&status));
+            return Ok(());
         }
+        Err(format!("the daemon tells no state: {answer:?}\n"))
     }
 }
 
