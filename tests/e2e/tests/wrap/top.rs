@@ -9,7 +9,7 @@ use mcpmon_e2e::{
     servers::ToolServer,
     tmux::Terminal,
     wait,
-    wrapped::{Home, Wrapped, children},
+    wrapped::{Home, Wrapped, children, is_gone},
 };
 use nix::{
     sys::signal::{Signal, kill},
@@ -121,6 +121,19 @@ fn a_signal_ends_it_and_gives_the_terminal_back() -> Result<()> {
         given_back(&terminal, end)?;
     }
     Ok(())
+}
+
+#[test]
+fn a_terminal_that_is_gone_ends_it() -> Result<()> {
+    let home = Home::new()?;
+    let _scene = scene(&home)?;
+    let Some(terminal) = Terminal::start(&home.path(""), (80, 24), &top(&home)?)? else {
+        return Ok(());
+    };
+    terminal.until(&["[2 Servers]"])?;
+    let top = *children(terminal.shell()?)?.first().context("the program")?;
+    drop(terminal);
+    wait::until("the program to end", || Ok(is_gone(top).then_some(())))
 }
 
 #[test]

@@ -1,10 +1,13 @@
 //! The terminal: taken, drawn on, read from, and given back as it was whatever happens.
 
-use std::{io, time::Duration};
+use std::{io, os::fd::AsFd as _, time::Duration};
 
-use nix::sys::{
-    signal::{SigSet, Signal, raise},
-    signalfd::{SfdFlags, SignalFd},
+use nix::{
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+    sys::{
+        signal::{SigSet, Signal, raise},
+        signalfd::{SfdFlags, SignalFd},
+    },
 };
 use ratatui::{
     DefaultTerminal,
@@ -18,8 +21,8 @@ use super::{
 };
 use crate::cli::{CliError, output::Paint};
 
-/// The time after which news and signals are looked for where no key is pressed.
-const POLL: Duration = Duration::from_millis(100);
+/// The time after which news and a new size are looked for where no key is pressed, milliseconds.
+const POLL_MS: u16 = 100;
 
 /// Signals that end the program, after the terminal was given back.
 const ENDING: [Signal; 4] = [Signal::SIGTERM, Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT];
@@ -71,7 +74,10 @@ fn draw_all(
                     .and_then(|number| Signal::try_from(number).ok()));
             }
             let has_news = take_news(state, worker);
-            if event::poll(if has_news { Duration::ZERO } else { POLL })? {
+            if wait(signals, if has_news { 0 } else { POLL_MS })? {
+                return Ok(None);
+            }
+            if event::poll(Duration::ZERO)? {
                 match event::read()? {
                     Event::Key(key) => match pressed(key).and_then(|press| state.press(press)) {
                         Some(Request::Quit) => return Ok(None),
@@ -88,6 +94,23 @@ fn draw_all(
             }
         }
     }
+}
+
+/// Waits for a key or a signal, and tells whether the terminal is gone.
+///
+/// crossterm reads a terminal that is gone for ever, so it is only asked where there is one.
+fn wait(signals: &SignalFd, milliseconds: u16) -> io::Result<bool> {
+    let stdin = io::stdin();
+    let mut ports = [
+        PollFd::new(stdin.as_fd(), PollFlags::POLLIN),
+        PollFd::new(signals.as_fd(), PollFlags::POLLIN),
+    ];
+    match poll(&mut ports, PollTimeout::from(milliseconds)) {
+        Ok(_) | Err(nix::Error::EINTR) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let gone = PollFlags::POLLHUP | PollFlags::POLLERR | PollFlags::POLLNVAL;
+    Ok(ports[0].revents().is_some_and(|events| events.intersects(gone)))
 }
 
 fn take_news(state: &mut State, worker: &Worker) -> bool {
