@@ -10,6 +10,7 @@ use super::{
     scan::literals::Literals,
     secrets,
 };
+use crate::tables::{self, WordList};
 
 /// Bytes of an argument in which paths are looked for.
 const MAX_ARGUMENT: usize = 64 << 10;
@@ -143,41 +144,7 @@ fn is_key_store(name: &str) -> bool {
     }
 }
 
-const SECRET_FILES: [&str; 33] = [
-    "id_rsa",
-    "id_dsa",
-    "id_ecdsa",
-    "id_ed25519",
-    "id_ecdsa_sk",
-    "id_ed25519_sk",
-    ".netrc",
-    "_netrc",
-    ".pgpass",
-    ".my.cnf",
-    ".git-credentials",
-    ".npmrc",
-    ".pypirc",
-    ".htpasswd",
-    ".dockercfg",
-    ".vault-token",
-    ".credentials.json",
-    "credentials.json",
-    "credentials.yml",
-    "credentials.yaml",
-    "client_secret.json",
-    "service_account.json",
-    "service-account.json",
-    "application_default_credentials.json",
-    "secrets.json",
-    "secrets.yml",
-    "secrets.yaml",
-    "secrets.toml",
-    "secrets.env",
-    "master.key",
-    "wallet.dat",
-    "logins.json",
-    "key4.db",
-];
+static SECRET_FILES: WordList = tables::LABELS.list("labels", "secret_files");
 
 /// Directory and name.
 const SECRET_PLACES: [(&str, &str); 10] = [

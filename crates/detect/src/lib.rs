@@ -24,4 +24,5 @@ pub mod tool_names;
 
 mod minima;
 mod normalise;
+mod tables;
 mod walk;

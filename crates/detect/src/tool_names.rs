@@ -5,66 +5,20 @@ use std::collections::BTreeMap;
 use mcpmon_model::{Category, Finding, Match, RawJson, Severity};
 
 use super::{category::words, meaning::looks};
+use crate::tables::{self, WordList};
 
 /// Tools of agents by names that say so: exact, for in another case they are ordinary words. Names that many servers
 /// use as well (`read_file`, `shell`, `glob`) are not among them.
-const CLIENT_TOOLS: [&str; 30] = [
-    "Agent",
-    "AskUserQuestion",
-    "Bash",
-    "BashOutput",
-    "Edit",
-    "ExitPlanMode",
-    "Glob",
-    "Grep",
-    "KillBash",
-    "KillShell",
-    "LS",
-    "MultiEdit",
-    "NotebookEdit",
-    "NotebookRead",
-    "Read",
-    "Skill",
-    "SlashCommand",
-    "Task",
-    "TodoRead",
-    "TodoWrite",
-    "WebFetch",
-    "WebSearch",
-    "Write",
-    "apply_patch",
-    "google_web_search",
-    "run_shell_command",
-    "save_memory",
-    "search_file_content",
-    "update_plan",
-    "write_stdin",
-];
+static CLIENT_TOOLS: WordList = tables::TOOL_NAMES.list("tool_names", "client_tools");
 
 /// The prefix by which clients call tools of MCP servers.
 const CLIENT_PREFIX: &str = "mcp__";
 
 /// Words for what cannot be undone.
-const DESTRUCTIVE: [&str; 12] = [
-    "delete",
-    "destroy",
-    "drop",
-    "erase",
-    "format",
-    "kill",
-    "overwrite",
-    "purge",
-    "remove",
-    "truncate",
-    "uninstall",
-    "wipe",
-];
+static DESTRUCTIVE: WordList = tables::TOOL_NAMES.list("tool_names", "destructive");
 
 /// Words at the beginning of the name of a tool that only tells of such a thing, or tries it.
-const TELLING: [&str; 16] = [
-    "can", "check", "count", "describe", "dry", "explain", "find", "get", "has", "is", "list", "plan",
-    "preview", "search", "show", "simulate",
-];
+static TELLING: WordList = tables::TOOL_NAMES.list("tool_names", "telling");
 
 /// Names of one list, by what people see in them.
 #[derive(Debug, Default)]

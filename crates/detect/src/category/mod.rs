@@ -8,70 +8,16 @@ use mcpmon_model::{RawJson, ToolCategory};
 
 use self::words::{Strength, verb, words_of};
 
+use crate::tables::{self, WordList};
+
 /// Names of arguments that say to whom something goes.
-const RECIPIENTS: [&str; 20] = [
-    "to",
-    "recipient",
-    "recipients",
-    "recipient_id",
-    "recipient_email",
-    "to_email",
-    "email_to",
-    "to_address",
-    "channel",
-    "channel_id",
-    "channel_name",
-    "chat_id",
-    "phone",
-    "phone_number",
-    "webhook",
-    "webhook_url",
-    "callback_url",
-    "thread_ts",
-    "room_id",
-    "destination_address",
-];
+static RECIPIENTS: WordList = tables::CATEGORY.list("category", "recipients");
 /// Names of arguments that say what goes there.
-const CONTENTS: [&str; 10] = [
-    "body",
-    "message",
-    "text",
-    "content",
-    "subject",
-    "payload",
-    "html",
-    "blocks",
-    "attachments",
-    "amount",
-];
+static CONTENTS: WordList = tables::CATEGORY.list("category", "contents");
 /// Names of arguments that are run.
-const PROGRAMS: [&str; 8] = [
-    "command",
-    "cmd",
-    "code",
-    "script",
-    "source_code",
-    "javascript",
-    "expression",
-    "shell",
-];
+static PROGRAMS: WordList = tables::CATEGORY.list("category", "programs");
 /// Names of arguments that ask for something.
-const QUESTIONS: [&str; 14] = [
-    "query",
-    "q",
-    "search",
-    "search_query",
-    "keyword",
-    "keywords",
-    "question",
-    "topic",
-    "term",
-    "symbol",
-    "ticker",
-    "jql",
-    "cql",
-    "prompt",
-];
+static QUESTIONS: WordList = tables::CATEGORY.list("category", "questions");
 /// Properties of a schema that are looked at.
 const MAX_PROPERTIES: usize = 200;
 

@@ -4,49 +4,16 @@ use super::{
     command::basename,
     package::{Name, Origin},
 };
+use crate::tables::{self, WordList};
 
 /// Names that any server could have, with `-` for `_`: those under which projects start.
-const ENTRY_POINTS: &[&str] = &[
-    "index",
-    "main",
-    "--main--",
-    "server",
-    "app",
-    "cli",
-    "start",
-    "run",
-    "serve",
-    "stdio",
-    "entry",
-    "launch",
-    "bootstrap",
-    "bundle",
-    "bin",
-    "service",
-    "dist",
-    "build",
-];
+static ENTRY_POINTS: WordList = tables::LAUNCH.list("file", "entry_points");
 /// Those that say that it is a server, but not which.
-const MCP_ENTRY_POINTS: &[&str] = &[
-    "mcp",
-    "mcp-server",
-    "server-mcp",
-    "mcp-stdio",
-    "mcpserver",
-    "mcp-main",
-    "run-mcp",
-    "start-mcp",
-    "run-mcp-server",
-    "start-mcp-server",
-];
+static MCP_ENTRY_POINTS: WordList = tables::LAUNCH.list("file", "mcp_entry_points");
 /// Directories inside a project.
-const INSIDE: &[&str] = &[
-    "dist", "build", "src", "lib", "bin", "out", "app", "server", "servers", "cmd", "target", "release",
-    "debug", "esm", "cjs", "js", "node", "python", "scripts", ".output", "output", "stdio", "main", ".bin",
-    "Scripts",
-];
+static INSIDE: WordList = tables::LAUNCH.list("file", "inside");
 /// Directories that hold MCP servers side by side.
-const COLLECTIONS: &[&str] = &["mcp", "mcps", "mcp-servers", "mcp_servers", "mcpservers", ".mcp"];
+static COLLECTIONS: WordList = tables::LAUNCH.list("file", "collections");
 /// Directories whose entries are people.
 const HOMES: &[&str] = &["home", "Users"];
 /// Directories from the end of a path that are looked at.
@@ -173,10 +140,7 @@ fn installed(directories: &[&str], modules: usize, stem: &str) -> (Option<Name>,
 
 /// `file` without the ending of a program or script, and an archive's version.
 fn stem(file: &str) -> &str {
-    const ENDINGS: &[&str] = &[
-        "js", "mjs", "cjs", "ts", "mts", "cts", "jsx", "tsx", "py", "pyw", "pyz", "rb", "php", "pl", "sh",
-        "bash", "jar", "dll", "exe", "cmd", "phar", "lua", "go", "AppImage",
-    ];
+    static ENDINGS: WordList = tables::LAUNCH.list("file", "endings");
     let Some((stem, ending)) = file.rsplit_once('.') else {
         return file;
     };

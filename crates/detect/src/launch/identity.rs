@@ -9,11 +9,10 @@ use super::{
     pattern::{Kind, is_tool},
     target::{Subject, Target},
 };
+use crate::tables::{self, WordList};
 
 /// Last parts of a dotted module name that are not its name.
-const MODULE_ENTRIES: &[&str] = &[
-    "__main__", "main", "server", "cli", "app", "run", "stdio", "start",
-];
+static MODULE_ENTRIES: WordList = tables::LAUNCH.list("identity", "module_entries");
 
 /// A name that a target goes by.
 #[derive(Clone, Debug, PartialEq, Eq)]

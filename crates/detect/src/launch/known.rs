@@ -1,52 +1,10 @@
 //! Facts about published servers that no rule can tell from a name: packages whose names do not say MCP,
 //! programs of which one subcommand is a server, and clients that bridge to a server elsewhere.
 
+use crate::tables::{self, WordList};
+
 /// Packages, by full name, that are MCP servers though nothing in the name says so: their registries do.
-pub(super) const SERVERS: &[&str] = &[
-    "@21st-dev/magic",
-    "@adobe-commerce/commerce-extensibility-tools",
-    "@aetherwing/fcp-drawio",
-    "@allpepper/task-orchestrator",
-    "@apireno/domshell",
-    "@blocklet/dbhub",
-    "@bytebase/dbhub",
-    "@executeautomation/database-server",
-    "@fasttest-ai/qa-agent",
-    "@gherk/requirements-extractor",
-    "@hisma/server-puppeteer",
-    "@intelligentelectron/pcb-lens",
-    "@intelligentelectron/pdf-analyzer",
-    "@intelligentelectron/universal-netlist",
-    "@jungjaehoon/mama-server",
-    "@merill/lokka",
-    "@microsoft/workiq",
-    "@syncfusion/react-assistant",
-    "@toolbox-sdk/server",
-    "@wonderwhy-er/desktop-commander",
-    "@zeddotdev/postgres-context-server",
-    "agentcash",
-    "biocontext-kb",
-    "bytebase/dbhub",
-    "cc-recommender",
-    "cclsp",
-    "claude-mermaid",
-    "daisyui-blueprint",
-    "desktop-commander",
-    "flutter-skill",
-    "food402",
-    "hotelzero",
-    "mcpo",
-    "metabase-ai-assistant",
-    "onlyoffice/docspace",
-    "osp_marketing_tools",
-    "parallax-agent-runtime",
-    "react-native-ai-debugger",
-    "selenium-ai-agent",
-    "server-perplexity-ask",
-    "supercorp/supergateway",
-    "supergateway",
-    "task-master-ai",
-];
+pub(super) static SERVERS: WordList = tables::LAUNCH.list("known", "servers");
 
 /// A program of which a subcommand is a server.
 pub(super) struct Subcommand {
@@ -165,13 +123,4 @@ const fn subcommand(
 
 /// Programs that carry a client's stdio to a server elsewhere, or a server's stdio to the network; the id
 /// is that of the server behind.
-pub(super) const BRIDGES: &[&str] = &[
-    "@smithery/cli",
-    "mcp-bridge",
-    "mcp-proxy",
-    "mcp-remote",
-    "mcp-remote-client",
-    "mcpo",
-    "supergateway",
-    "supercorp/supergateway",
-];
+pub(super) static BRIDGES: WordList = tables::LAUNCH.list("known", "bridges");

@@ -28,7 +28,6 @@ mod walk;
 mod way;
 
 pub use declared::matches_declared;
-pub use pattern::BUILT_IN_PATTERNS;
 pub use rules::LaunchRules;
 pub use serving::Member;
 

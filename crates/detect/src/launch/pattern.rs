@@ -1,169 +1,24 @@
 //! Names of MCP servers: the built-in patterns, and the words that mark a developer's tool.
 
+use crate::tables::{self, WordList};
+
 /// Globs over lower-cased names of packages, modules, images, programs and scripts that are servers.
 ///
 /// A name that says it is a tool *for* MCP (`mcp-inspector`, `create-mcp-server`) is none all the same.
-pub const BUILT_IN_PATTERNS: &[&str] = &[
-    "@modelcontextprotocol/*",
-    "modelcontextprotocol/*",
-    "mcp-server-*",
-    "*-mcp-server",
-    "mcp_server_*",
-    "*_mcp_server",
-    "mcp/*",
-    "@*mcp*/*",
-    "*-mcp/server*",
-    "*mcp",
-    "*mcp-*",
-    "*mcp_*",
-    "*.mcp.*",
-    "mcp.*",
-    "mcpserver*",
-    "*mcpserver",
-    "mcpdoc",
-];
+pub(super) static BUILT_IN_PATTERNS: WordList = tables::LAUNCH.list("pattern", "built_in_patterns");
 
 /// Words that, right after `mcp` or `mcp-server`, make it the other side, whatever follows.
-const CLIENTS: &[&str] = &[
-    "client",
-    "clients",
-    "inspector",
-    "publisher",
-    "sdk",
-    "host",
-    "hosts",
-    "conformance",
-    "types",
-];
+static CLIENTS: WordList = tables::LAUNCH.list("pattern", "clients");
 /// Words that, as all that follows `mcp` or `mcp-server` in a name, make it a tool for developers.
-const TOOLS: &[&str] = &[
-    "inspect",
-    "publish",
-    "cli",
-    "scan",
-    "scanner",
-    "lint",
-    "linter",
-    "validator",
-    "validate",
-    "typings",
-    "test",
-    "tests",
-    "tester",
-    "testing",
-    "eval",
-    "evals",
-    "evaluator",
-    "bench",
-    "benchmark",
-    "get",
-    "install",
-    "add",
-    "setup",
-    "configure",
-    "config",
-    "generator",
-    "generate",
-    "gen",
-    "template",
-    "templates",
-    "builder",
-    "bundler",
-    "dev",
-    "schema",
-    "init",
-    "create",
-    "agent",
-    "agents",
-    "use",
-    "framework",
-    "manager",
-    "utils",
-    "doctor",
-    "probe",
-    "fuzzer",
-    "mock",
-    "pack",
-    "packager",
-    "lock",
-];
+static TOOLS: WordList = tables::LAUNCH.list("pattern", "tools");
 /// Those of them that, behind the name of a product, say what form of its server it is: `acme-mcp-dev`, `acme-mcp-agent`.
 const FORMS: &[&str] = &["agent", "agents", "dev", "test"];
 /// Words that, in front of a package's name, make it a tool for developers.
-const PACKAGE_VERBS: &[&str] = &[
-    "create", "install", "add", "init", "generate", "setup", "publish", "validate", "inspect", "scaffold",
-];
+static PACKAGE_VERBS: WordList = tables::LAUNCH.list("pattern", "package_verbs");
 /// Words that, in front of a module's name, do too.
-const MODULE_VERBS: &[&str] = &[
-    "test",
-    "tests",
-    "check",
-    "build",
-    "bench",
-    "benchmark",
-    "benchmarks",
-    "scripts",
-    "examples",
-];
+static MODULE_VERBS: WordList = tables::LAUNCH.list("pattern", "module_verbs");
 /// Words that, in front of a script's or task's name, make it one of a developer's chores.
-const SCRIPT_VERBS: &[&str] = &[
-    "gen",
-    "uninstall",
-    "remove",
-    "configure",
-    "lint",
-    "deploy",
-    "update",
-    "sync",
-    "release",
-    "verify",
-    "migrate",
-    "list",
-    "export",
-    "import",
-    "convert",
-    "clean",
-    "format",
-    "watch",
-    "debug",
-    "call",
-    "try",
-    "demo",
-    "parse",
-    "compare",
-    "docs",
-    "package",
-    "bundle",
-    "compile",
-    "find",
-    "query",
-    "register",
-    "analyze",
-    "audit",
-    "scan",
-    "fix",
-    "patch",
-    "make",
-    "download",
-    "fetch",
-    "conftest",
-    "kill",
-    "stop",
-    "restart",
-    "eval",
-    "evaluate",
-    "measure",
-    "collect",
-    "dump",
-    "print",
-    "show",
-    "typecheck",
-    "dev",
-    "postinstall",
-    "preinstall",
-    "prepare",
-    "pack",
-];
+static SCRIPT_VERBS: WordList = tables::LAUNCH.list("pattern", "script_verbs");
 
 /// The kind of a name: the less public, the more a verb in front of it means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -3,7 +3,7 @@
 use mcpmon_model::{NameGlob, ServerId};
 
 use super::{
-    BUILT_IN_PATTERNS, Launch, Stage,
+    Launch, Stage,
     bridge::{Behind, behind},
     builtin::built_in,
     command::{Command, Word, basename},
@@ -11,6 +11,7 @@ use super::{
     identity::{Claim, claims, server_id, subject_text},
     interpreter::is_shell,
     known::BRIDGES,
+    pattern::BUILT_IN_PATTERNS,
     target::{Step, Subject, Target, step},
     walk::Budget,
 };
@@ -83,7 +84,7 @@ impl Default for LaunchRules {
 }
 
 impl LaunchRules {
-    /// Rules with `patterns` instead of [`BUILT_IN_PATTERNS`] and the built-in list of servers, if given.
+    /// Rules with `patterns` instead of the built-in ones and the built-in list of servers, if given.
     ///
     /// All globs are matched against the name of what runs (package, module, image, program, with and
     /// without scope), its path, its basename, and the whole command line joined by spaces. `patterns` do

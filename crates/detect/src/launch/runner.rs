@@ -8,6 +8,7 @@ use super::{
     runner_options::{NPM, UV, UVX},
     target::{Step, Subject, is_launcher},
 };
+use crate::tables::{self, WordList};
 
 /// A program that finds, perhaps fetches, and starts something by name.
 pub(super) struct Runner {
@@ -416,9 +417,7 @@ fn served<'a>(word: &str, command: Command<'a>, at: usize) -> Step<'a> {
 
 /// Returns whether `word` has the ending of a source file.
 fn is_file(word: &str) -> bool {
-    const ENDINGS: &[&str] = &[
-        "js", "mjs", "cjs", "ts", "mts", "cts", "jsx", "tsx", "py", "pyw", "pyz", "go",
-    ];
+    static ENDINGS: WordList = tables::LAUNCH.list("runner", "endings");
     program_name(word)
         .rsplit_once('.')
         .is_some_and(|(stem, ending)| !stem.is_empty() && ENDINGS.contains(&ending))

@@ -4,6 +4,7 @@
 use std::iter::Peekable;
 
 use super::command::{Command, MAX_WORDS, Word, is_assignment};
+use crate::tables::{self, WordList};
 
 /// Bytes of a command line that are read; the rest is not looked at.
 const MAX_LINE: usize = 16 * 1024;
@@ -11,10 +12,7 @@ const MAX_LINE: usize = 16 * 1024;
 const MAX_COMMANDS: usize = 32;
 
 /// Words after which a command begins.
-const KEYWORDS: &[&str] = &[
-    "!", "{", "}", "if", "then", "elif", "else", "fi", "while", "until", "do", "done", "time", "exec",
-    "command", "builtin", "eval", "coproc", "function", "(", ")",
-];
+static KEYWORDS: WordList = tables::LAUNCH.list("shell", "keywords");
 
 /// The simple commands of `line`, in order, each without assignments, redirections and keywords.
 ///

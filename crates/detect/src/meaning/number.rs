@@ -4,6 +4,7 @@ use mcpmon_model::Decimal;
 use unicode_normalization::char::decompose_compatible;
 
 use crate::normalise::raw::is_invisible;
+use crate::tables::{self, WordList};
 
 /// The numeric meaning of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -162,11 +163,7 @@ const fn is_currency(c: char) -> bool {
 
 /// The codes of what is mostly paid with; any other word behind a number may mean a multiple of it.
 fn is_code(text: &str) -> bool {
-    const CODES: [&str; 32] = [
-        "AED", "AUD", "BRL", "BTC", "CAD", "CHF", "CNY", "CZK", "DKK", "ETH", "EUR", "GBP", "HKD", "HUF",
-        "IDR", "ILS", "INR", "JPY", "KRW", "MXN", "NOK", "NZD", "PLN", "RUB", "SAR", "SEK", "SGD", "SOL",
-        "THB", "TRY", "USD", "ZAR",
-    ];
+    static CODES: WordList = tables::MEANING.list("number", "codes");
     CODES.binary_search(&text).is_ok()
 }
 

@@ -1,44 +1,10 @@
 //! Programs in other languages: which quoted texts may be paths, and whether anything is written.
 
 use super::Access;
+use crate::tables::{self, WordList};
 
 /// The functions that write a file in Python, JavaScript, Ruby, Perl, PHP or Lua.
-const WRITERS: [&str; 34] = [
-    "'w'",
-    "\"w\"",
-    "'a'",
-    "\"a\"",
-    "'w+'",
-    "\"w+\"",
-    "'a+'",
-    "\"a+\"",
-    "'wb'",
-    "\"wb\"",
-    "'ab'",
-    "\"ab\"",
-    "'r+'",
-    "\"r+\"",
-    "'>",
-    "\">",
-    "write",
-    "append",
-    "unlink",
-    "remove",
-    "rename",
-    "replace(",
-    "copy",
-    "move",
-    "chmod",
-    "symlink",
-    "link(",
-    "truncate",
-    "rmtree",
-    "rmsync",
-    "system(",
-    "exec",
-    "put_contents",
-    "spawn",
-];
+static WRITERS: WordList = tables::PROTECTED_PATHS.list("code", "writers");
 /// Bytes of a program that are read.
 const MAX_CODE: usize = 256 << 10;
 

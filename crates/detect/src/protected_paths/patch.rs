@@ -1,22 +1,9 @@
 //! The files that a patch changes.
 
+use crate::tables::{self, WordList};
+
 /// Lines that name a file, in unified diffs, in those of git, and in the form that language models write.
-const HEADERS: [&str; 14] = [
-    "+++ ",
-    "--- ",
-    "*** Update File:",
-    "*** Add File:",
-    "*** Delete File:",
-    "*** Move to:",
-    "*** ",
-    "rename to ",
-    "rename from ",
-    "copy to ",
-    "Index: ",
-    "Index:",
-    "deleted file ",
-    "new file ",
-];
+static HEADERS: WordList = tables::PROTECTED_PATHS.list("patch", "headers");
 
 /// The files that a patch names, with and without the directory that git puts before them.
 pub(super) fn targets(text: &str) -> impl Iterator<Item = &str> {

@@ -3,6 +3,8 @@
 
 use std::{collections::HashMap, sync::LazyLock};
 
+use crate::tables::{self, WordList};
+
 /// The meaning of a name's words, alone and together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Name {
@@ -85,22 +87,22 @@ fn lists_of(word: &str) -> Lists {
 static LISTS: LazyLock<HashMap<&'static str, Lists>> = LazyLock::new(|| {
     let mut lists: HashMap<&str, Lists> = HashMap::new();
     for (list, words) in [
-        (List::Writes, WRITES),
-        (List::Removes, REMOVES),
-        (List::Reads, READS),
-        (List::Runs, RUNS),
-        (List::Copies, COPIES),
-        (List::Patches, PATCHES),
-        (List::Content, CONTENT),
-        (List::WeakContent, WEAK_CONTENT),
-        (List::Prose, PROSE),
-        (List::Paths, PATHS),
-        (List::Bases, BASES),
-        (List::Operations, OPERATIONS),
-        (List::Commands, COMMANDS),
-        (List::Destinations, DESTINATIONS),
-        (List::Sources, SOURCES),
-        (List::Names, NAMES),
+        (List::Writes, &*WRITES),
+        (List::Removes, &*REMOVES),
+        (List::Reads, &*READS),
+        (List::Runs, &*RUNS),
+        (List::Copies, &*COPIES),
+        (List::Patches, &*PATCHES),
+        (List::Content, &*CONTENT),
+        (List::WeakContent, &*WEAK_CONTENT),
+        (List::Prose, &*PROSE),
+        (List::Paths, &*PATHS),
+        (List::Bases, &*BASES),
+        (List::Operations, &*OPERATIONS),
+        (List::Commands, &*COMMANDS),
+        (List::Destinations, &*DESTINATIONS),
+        (List::Sources, &*SOURCES),
+        (List::Names, &*NAMES),
     ] {
         for word in words {
             *lists.entry(word).or_default() |= list.bit();
@@ -110,123 +112,49 @@ static LISTS: LazyLock<HashMap<&'static str, Lists>> = LazyLock::new(|| {
 });
 
 /// The words for writing a file.
-#[rustfmt::skip]
-const WRITES: &[&str] = &[
-    "write", "writefile", "edit", "editfile", "create", "append", "patch", "apply", "update", "set", "save", "put",
-    "insert", "replace", "modify", "copy", "cp", "link", "symlink", "ln", "touch", "truncate", "overwrite", "store",
-    "export", "dump", "install", "download", "extract", "unzip", "untar", "unpack", "restore", "chmod", "chown",
-    "chgrp", "upload", "add", "change", "fix", "format", "init", "make", "new", "prepend", "rewrite", "rollback",
-    "generate", "merge", "sync", "render", "output", "persist", "configure", "config", "tee", "mkdir", "upsert",
-];
+static WRITES: WordList = tables::PROTECTED_PATHS.list("words", "writes");
 
 /// The words for moving or removing a file, or a directory with everything in it.
-#[rustfmt::skip]
-const REMOVES: &[&str] = &[
-    "delete", "remove", "rm", "unlink", "move", "mv", "rename", "trash", "erase", "purge", "rmdir", "clean", "wipe",
-    "destroy", "del",
-];
+static REMOVES: WordList = tables::PROTECTED_PATHS.list("words", "removes");
 
 /// The words that leave a file as it is.
-#[rustfmt::skip]
-const READS: &[&str] = &[
-    "read", "get", "list", "search", "find", "grep", "view", "show", "stat", "cat", "fetch", "query", "look", "open",
-    "head", "tail", "ls", "tree", "describe", "inspect", "check", "count", "diff", "compare", "info", "exists",
-];
+static READS: WordList = tables::PROTECTED_PATHS.list("words", "reads");
 
 /// The words for running commands.
-#[rustfmt::skip]
-const RUNS: &[&str] = &[
-    "shell", "bash", "sh", "zsh", "exec", "execute", "run", "terminal", "command", "commands", "cmd", "powershell",
-    "process", "subprocess", "spawn", "system", "eval", "console", "repl", "python", "node", "javascript", "script",
-    "ssh", "tty", "pty",
-];
+static RUNS: WordList = tables::PROTECTED_PATHS.list("words", "runs");
 
 /// Members whose value is what a file is to say.
-#[rustfmt::skip]
-const CONTENT: &[&str] = &[
-    "content", "contents", "filetext", "newtext", "newstring", "newstr", "newcontent", "newcontents", "replacement",
-    "replacewith", "append", "inserttext", "edits", "filecontent", "filecontents", "patch", "diff",
-];
+static CONTENT: WordList = tables::PROTECTED_PATHS.list("words", "content");
 
 /// The same, where the tool does not say that it reads.
-const WEAK_CONTENT: &[&str] = &[
-    "text", "body", "data", "value", "lines", "base64", "blob", "bytes", "code",
-];
+static WEAK_CONTENT: WordList = tables::PROTECTED_PATHS.list("words", "weak_content");
 
 /// Members whose value is prose, or something to look for.
-#[rustfmt::skip]
-const PROSE: &[&str] = &[
-    "title", "subject", "query", "pattern", "regex", "description", "message", "label", "summary", "reason",
-    "prompt", "question", "q", "search", "sql", "oldstring", "oldstr", "oldtext", "comment", "note", "caption",
-    "markdown", "html", "thought", "thinking", "instructions", "commitmessage", "explanation", "glob", "usernote",
-];
+static PROSE: WordList = tables::PROTECTED_PATHS.list("words", "prose");
 
 /// Words of members whose value is a path.
-#[rustfmt::skip]
-const PATHS: &[&str] = &[
-    "path", "paths", "file", "files", "filename", "filenames", "filepath", "filepaths", "dir", "dirs", "directory",
-    "directories", "folder", "uri", "uris", "url", "source", "sources", "src", "dest", "destination", "dst", "target",
-    "targets", "to", "from", "output", "out", "input", "location", "root", "base", "cwd", "workdir", "pathname",
-    "document", "doc", "resource", "link",
-];
+static PATHS: WordList = tables::PROTECTED_PATHS.list("words", "paths");
 
 /// Words of members whose value is a directory that other paths are relative to.
-const BASES: &[&str] = &[
-    "cwd",
-    "dir",
-    "directory",
-    "folder",
-    "workdir",
-    "root",
-    "base",
-    "basedir",
-    "parent",
-    "workspace",
-    "location",
-];
+static BASES: WordList = tables::PROTECTED_PATHS.list("words", "bases");
 
 /// Members whose value names what is to be done.
-const OPERATIONS: &[&str] = &[
-    "op",
-    "operation",
-    "action",
-    "mode",
-    "method",
-    "command",
-    "cmd",
-    "type",
-    "verb",
-    "access",
-    "flags",
-];
+static OPERATIONS: WordList = tables::PROTECTED_PATHS.list("words", "operations");
 
 /// Members whose value is a command.
-#[rustfmt::skip]
-const COMMANDS: &[&str] = &[
-    "command", "cmd", "commands", "cmds", "commandline", "script", "shell", "bash", "run", "exec", "args", "argv",
-    "arguments", "program", "code", "expression", "stdin", "keystrokes", "entrypoint",
-];
+static COMMANDS: WordList = tables::PROTECTED_PATHS.list("words", "commands");
 
 /// The words for making a file from another.
-const COPIES: &[&str] = &["copy", "cp", "link", "symlink", "ln"];
+static COPIES: WordList = tables::PROTECTED_PATHS.list("words", "copies");
 
 /// The words for applying a patch.
 const PATCHES: &[&str] = &["patch", "diff", "apply"];
 
 /// Words of members whose value is where something goes.
-const DESTINATIONS: &[&str] = &[
-    "dest",
-    "destination",
-    "dst",
-    "to",
-    "target",
-    "output",
-    "out",
-    "new",
-];
+static DESTINATIONS: WordList = tables::PROTECTED_PATHS.list("words", "destinations");
 
 /// Words of members whose value is where something comes from.
-const SOURCES: &[&str] = &["source", "sources", "src", "from", "old", "input", "original"];
+static SOURCES: WordList = tables::PROTECTED_PATHS.list("words", "sources");
 
 /// Words of members whose value is the name of a file, beside its directory.
 const NAMES: &[&str] = &["name", "filename"];

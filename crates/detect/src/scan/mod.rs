@@ -19,6 +19,7 @@ use std::{borrow::Cow, collections::BTreeSet, fmt};
 use mcpmon_model::{Category, CustomPattern, Finding, RawJson, Subject};
 
 use crate::instructions::Names;
+use crate::tables::{self, WordList};
 
 use self::{
     change::Past,
@@ -41,7 +42,7 @@ const LONG_KEY: usize = 40;
 const MAX_WORDS: usize = 500;
 
 /// Words in the names of documents that tell of attacks.
-const DOCUMENTS: [&str; 5] = ["security", "changelog", "threat", "test", "spec"];
+static DOCUMENTS: WordList = tables::SCAN.list("scan", "documents");
 
 /// Looks for attacks in texts. Automata are built when they are first needed and shared by all scanners.
 pub struct Scanner {

@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, sync::LazyLock};
 
 use super::{assignment, issued::ISSUED, pem, shapes::SHAPES};
 use crate::scan::literals::Literals;
+use crate::tables::{self, WordList};
 
 /// The kind of secret that a literal opens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -33,7 +34,7 @@ pub(super) enum Anchor {
 }
 
 /// Options that take `user:secret`.
-const CREDENTIALS: [&str; 5] = ["-u ", "-u\"", "--user", "--proxy-user", "_userpwd"];
+static CREDENTIALS: WordList = tables::SECRETS.list("anchors", "credentials");
 
 /// Every literal, with what it opens.
 struct Anchors {

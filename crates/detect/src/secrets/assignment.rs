@@ -9,51 +9,12 @@ use super::{
     names::{self, Claim},
     value::{self, Strength},
 };
+use crate::tables::{self, WordList};
 
 /// The parts of names that secrets have, in lower case.
-pub(super) const NAMES: [&str; 29] = [
-    "passw",
-    "passphrase",
-    "passcode",
-    "kennwort",
-    "contrase",
-    "senha",
-    "pwd",
-    "pswd",
-    "paswd",
-    "pasw",
-    "psw",
-    "pssw",
-    "pword",
-    "secret",
-    "token",
-    "key",
-    "auth",
-    "credential",
-    "cookie",
-    "pass",
-    "pw:",
-    "pw=",
-    "pw\"",
-    "pw'",
-    "pw ",
-    "_pat",
-    "sig=",
-    "bearer",
-    "_api",
-];
+pub(super) static NAMES: WordList = tables::SECRETS.list("assignment", "names");
 /// Words of other languages, and of SQL, that a password follows.
-pub(super) const PHRASES: [&str; 9] = [
-    "identified by",
-    "пароль",
-    "密码",
-    "密碼",
-    "口令",
-    "パスワード",
-    "비밀번호",
-    "비번",
-    "mot de passe",
-];
+pub(super) static PHRASES: WordList = tables::SECRETS.list("assignment", "phrases");
 
 /// Longest name, and longest value.
 const LONGEST_NAME: usize = 80;

@@ -6,6 +6,7 @@ use mcpmon_model::Severity;
 
 use super::{Hit, value};
 use crate::normalise::decode;
+use crate::tables::{self, WordList};
 
 /// Shortest stretch of base64 that can be a file, and shortest one that is too random.
 const ENCODED: usize = 200;
@@ -16,22 +17,7 @@ const BITS: f64 = 4.5;
 const SAMPLE: usize = 4096;
 
 /// First bytes of images, sound, films and fonts, in base64.
-const MEDIA: [&str; 14] = [
-    "iVBORw0KGgo",
-    "/9j/",
-    "R0lGOD",
-    "UklGR",
-    "Qk0",
-    "AAABAA",
-    "SUkqA",
-    "TU0AK",
-    "PHN2Zy",
-    "SUQz",
-    "T2dnUw",
-    "AAAAIGZ0eXA",
-    "d09GMg",
-    "d09GRg",
-];
+static MEDIA: WordList = tables::SECRETS.list("blob", "media");
 
 /// Encoded files and random stretches in `text`.
 pub(super) fn find(text: &str, hits: &mut Vec<Hit>) {

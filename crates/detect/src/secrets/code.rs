@@ -2,6 +2,7 @@
 //! secrets.
 
 use super::value::is_wordy;
+use crate::tables::{self, WordList};
 
 /// Returns whether a value that stands in no quotes is a piece of code: a type, a rule of a grammar, a name
 /// in a macro.
@@ -51,7 +52,7 @@ fn is_grammar(value: &str) -> bool {
 }
 
 /// Ends of names of types with a number in them: `Uint8Array`, `Vec3Buffer`.
-const TYPES: [&str; 6] = ["Array", "Buffer", "Hash", "List", "Type", "View"];
+static TYPES: WordList = tables::SECRETS.list("code", "types");
 
 /// `Uint8Array`, `_bindgen_ty_24`.
 fn is_type(value: &str) -> bool {
@@ -87,10 +88,7 @@ fn letters(text: &str) -> String {
 }
 
 /// Verbs of functions that tell of something, or take a name for it: what they are given is not it.
-const ASKING: [&str; 14] = [
-    "create", "delete", "fetch", "find", "generate", "get", "has", "is", "load", "lookup", "next", "read",
-    "remove", "resolve",
-];
+static ASKING: WordList = tables::SECRETS.list("code", "asking");
 
 /// Returns whether a function of this name is given something else than the secret that its name has:
 /// `getToken("…")`.

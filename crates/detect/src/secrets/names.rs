@@ -1,5 +1,7 @@
 //! Names that say that a secret follows: of flags, variables, headers, members and parameters.
 
+use crate::tables::{self, WordList};
+
 /// The claim of a name about its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Claim {
@@ -14,102 +16,19 @@ pub(super) enum Claim {
 }
 
 /// Words that stand in front of `token` where it is none that opens anything.
-const PLAIN_TOKENS: [&str; 32] = [
-    "authenticity",
-    "begin",
-    "bos",
-    "completion",
-    "continuation",
-    "count",
-    "csrf",
-    "current",
-    "cursor",
-    "design",
-    "end",
-    "eos",
-    "first",
-    "generic",
-    "input",
-    "last",
-    "lexical",
-    "mask",
-    "max",
-    "min",
-    "next",
-    "num",
-    "output",
-    "pad",
-    "page",
-    "prompt",
-    "resume",
-    "special",
-    "start",
-    "stop",
-    "sync",
-    "total",
-];
+static PLAIN_TOKENS: WordList = tables::SECRETS.list("names", "plain_tokens");
 
 /// Words that make a key one that opens something.
-const OPENING: [&str; 24] = [
-    "access",
-    "account",
-    "activation",
-    "admin",
-    "anon",
-    "api",
-    "app",
-    "auth",
-    "authentication",
-    "authorization",
-    "client",
-    "consumer",
-    "encryption",
-    "license",
-    "live",
-    "master",
-    "private",
-    "role",
-    "root",
-    "secret",
-    "service",
-    "shared",
-    "signing",
-    "storage",
-];
+static OPENING: WordList = tables::SECRETS.list("names", "opening");
 
 /// Words that end as passwords do.
-const PLAIN_PASSES: [&str; 7] = [
-    "bypass",
-    "compass",
-    "encompass",
-    "overpass",
-    "surpass",
-    "trespass",
-    "underpass",
-];
+static PLAIN_PASSES: WordList = tables::SECRETS.list("names", "plain_passes");
 
 /// Words of keys that open nothing.
-const PLAIN_KEYS: [&str; 14] = [
-    "cache",
-    "column",
-    "foreign",
-    "gpg",
-    "index",
-    "map",
-    "object",
-    "partition",
-    "pgp",
-    "primary",
-    "schema",
-    "sequence",
-    "sort",
-    "unique",
-];
+static PLAIN_KEYS: WordList = tables::SECRETS.list("names", "plain_keys");
 
 /// Words that may follow the one that counts.
-const TRAILING: [&str; 10] = [
-    "b64", "base64", "default", "str", "string", "test", "text", "txt", "val", "value",
-];
+static TRAILING: WordList = tables::SECRETS.list("names", "trailing");
 
 /// Returns whether a flag, variable or header of this name carries a secret, by the last words of the name.
 pub(crate) fn names_a_secret(name: &str) -> bool {
@@ -196,40 +115,10 @@ pub(super) fn claim(name: &str) -> Option<Claim> {
 }
 
 /// Words before `token` that say it opens something: without one it may be a handle of a page, a document, a cursor.
-const OPENING_TOKENS: [&str; 29] = [
-    "access",
-    "admin",
-    "api",
-    "auth",
-    "authentication",
-    "authorization",
-    "bearer",
-    "bot",
-    "client",
-    "deploy",
-    "github",
-    "gitlab",
-    "hf",
-    "id",
-    "jwt",
-    "login",
-    "npm",
-    "oauth",
-    "personal",
-    "private",
-    "pypi",
-    "refresh",
-    "registry",
-    "secret",
-    "service",
-    "session",
-    "slack",
-    "user",
-    "vault",
-];
+static OPENING_TOKENS: WordList = tables::SECRETS.list("names", "opening_tokens");
 
 /// Words of names whose values say who did something, or what somebody is, and open nothing by themselves.
-const SHOWN: [&str; 5] = ["anon", "cookie", "sig", "signature", "hash"];
+static SHOWN: WordList = tables::SECRETS.list("names", "shown");
 
 /// Returns whether what has this name opens something, beyond doubt: more than `token` alone, and not what
 /// everybody sees.

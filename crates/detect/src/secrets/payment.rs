@@ -3,6 +3,7 @@
 use mcpmon_model::Severity;
 
 use super::{Hit, checks};
+use crate::tables::{self, WordList};
 
 /// Fewest digits of a card or an account.
 pub(super) const FEWEST: usize = 12;
@@ -56,7 +57,7 @@ pub(super) fn cards(text: &str, hits: &mut Vec<Hit>) {
 }
 
 /// Words before a number that say it is one of a card, and how far before.
-const CARDS: [&str; 7] = ["card", "visa", "amex", "pan", "credit", "debit", "payment"];
+static CARDS: WordList = tables::SECRETS.list("payment", "cards");
 const NEAR: usize = 40;
 
 fn is_called_card(before: &str) -> bool {

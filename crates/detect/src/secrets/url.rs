@@ -6,27 +6,13 @@ use super::{
     Hit,
     value::{self, Strength},
 };
+use crate::tables::{self, WordList};
 
 /// Longest authority that is looked at, bytes.
 const LONGEST: usize = 512;
 
 /// Schemes of databases and brokers.
-const STORES: [&str; 14] = [
-    "amqp",
-    "amqps",
-    "clickhouse",
-    "cockroachdb",
-    "jdbc",
-    "mariadb",
-    "mongodb",
-    "mssql",
-    "mysql",
-    "postgres",
-    "postgresql",
-    "redis",
-    "rediss",
-    "sqlserver",
-];
+static STORES: WordList = tables::SECRETS.list("url", "stores");
 
 /// The credentials in the address whose `://` ends at `start`.
 pub(super) fn at(text: &str, start: usize) -> Option<Hit> {

@@ -3,6 +3,7 @@
 use std::sync::LazyLock;
 
 use crate::scan::literals::Literals;
+use crate::tables::{self, WordList};
 
 /// The strength with which a value looks like a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -191,24 +192,7 @@ pub(super) fn is_reference(value: &str) -> bool {
     if value.len() > 2 && value.starts_with('%') && value.ends_with('%') {
         return true;
     }
-    const LOOKED_UP: [&str; 16] = [
-        "os.",
-        "env.",
-        "env[",
-        "process.",
-        "system.",
-        "config.",
-        "self.",
-        "this.",
-        "args.",
-        "secrets.",
-        "vault:",
-        "var.",
-        "data.",
-        "ssm:",
-        "enc[",
-        "import.meta",
-    ];
+    static LOOKED_UP: WordList = tables::SECRETS.list("value", "looked_up");
     let begins = |start: &&'static str| {
         let head = value.get(..start.len());
         head.is_some_and(|head| head.eq_ignore_ascii_case(start))
@@ -217,34 +201,11 @@ pub(super) fn is_reference(value: &str) -> bool {
 }
 
 /// Words of placeholders that count wherever they stand.
-const TELLING: [&str; 18] = [
-    "example",
-    "placeholder",
-    "your",
-    "redacted",
-    "xxxx",
-    "****",
-    "....",
-    "changeme",
-    "change_me",
-    "change-me",
-    "replace",
-    "dummy",
-    "insert",
-    "####",
-    "____",
-    "sample",
-    "foobar",
-    "not_a_real",
-];
-static TOLD: LazyLock<Literals> = LazyLock::new(|| Literals::new(TELLING));
+static TELLING: WordList = tables::SECRETS.list("value", "telling");
+static TOLD: LazyLock<Literals> = LazyLock::new(|| Literals::new(TELLING.iter()));
 
 /// Words that count where there is nothing else.
-const MEANINGLESS: [&str; 26] = [
-    "pass", "password", "passwd", "pwd", "secret", "token", "key", "user", "username", "test", "api",
-    "apikey", "value", "here", "the", "my", "some", "string", "none", "null", "fake", "short", "invalid",
-    "todo", "demo", "auth",
-];
+static MEANINGLESS: WordList = tables::SECRETS.list("value", "meaningless");
 
 /// Returns whether `value` only shows where a secret would stand.
 pub(super) fn is_placeholder(value: &str) -> bool {

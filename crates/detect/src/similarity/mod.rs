@@ -1,13 +1,12 @@
 //! Names of servers that look like others: a person, or a model, takes one for the other.
 
-mod well_known;
-
 use crate::normalise::skeleton::Skeleton;
+use crate::tables::{self, WordList};
 
 /// Names that many hosts use: the reference servers and those of widely used vendors.
 #[must_use]
-pub const fn well_known() -> &'static [&'static str] {
-    well_known::NAMES
+pub fn well_known() -> &'static [&'static str] {
+    &WELL_KNOWN
 }
 
 /// A name that another one looks like.
@@ -53,17 +52,13 @@ pub fn resembles<'k>(
     likest
 }
 
+/// Reference servers first, then those of widely used vendors and projects; without scopes and affixes.
+static WELL_KNOWN: WordList = tables::SIMILARITY.list("similarity", "well_known");
+
 /// Words that say that a server is a server, in any place.
-const AFFIXES: [&str; 6] = [
-    "mcp",
-    "server",
-    "servers",
-    "mcpserver",
-    "official",
-    "modelcontextprotocol",
-];
+static AFFIXES: WordList = tables::SIMILARITY.list("similarity", "affixes");
 /// Endings that squatters put to a name.
-const SUFFIXES: [&str; 8] = ["js", "py", "ts", "s", "x", "lib", "node", "io"];
+static SUFFIXES: WordList = tables::SIMILARITY.list("similarity", "suffixes");
 /// Least length of a word in which one edit is a slip and no other word.
 const SLIP: usize = 6;
 /// Least length of a word in which two letters can have changed places.

@@ -3,15 +3,12 @@
 use mcpmon_model::MAX_PATH;
 
 use super::Access;
+use crate::tables::{self, WordList};
 
 /// Words before a command that run it.
-const PREFIXES: &[&str] = &[
-    "sudo", "doas", "env", "command", "builtin", "exec", "nohup", "time", "nice", "ionice", "timeout",
-    "stdbuf", "setsid", "busybox", "chronic", "then", "do", "else", "if", "elif", "while", "until", "!", "{",
-    "}", "(", ")",
-];
+static PREFIXES: WordList = tables::PROTECTED_PATHS.list("shell_programs", "prefixes");
 /// Options of these words that take the word after them.
-const WITH_WORD: &[&str] = &["-u", "-g", "-n", "-c", "-k", "-s", "-C", "-i", "-o", "-e", "-S"];
+static WITH_WORD: WordList = tables::PROTECTED_PATHS.list("shell_programs", "with_word");
 
 /// `words` from the program on.
 pub(super) fn without_prefixes(words: &[String]) -> &[String] {
@@ -199,26 +196,7 @@ fn transfer(words: &[String], source: Access, found: &mut Vec<(String, Access)>)
 const MAX_SOURCES: usize = 4096;
 
 /// Settings with which git runs commands, or goes elsewhere.
-const GIT_KEYS: &[&str] = &[
-    "hookspath",
-    "alias.",
-    "editor",
-    "pager",
-    "helper",
-    "sshcommand",
-    "fsmonitor",
-    "filter.",
-    "textconv",
-    "insteadof",
-    "proxy",
-    "program",
-    "cmd",
-    "include",
-    "askpass",
-    "attributesfile",
-    "templatedir",
-    "gitproxy",
-];
+static GIT_KEYS: WordList = tables::PROTECTED_PATHS.list("shell_programs", "git_keys");
 
 fn git(words: &[String], found: &mut Vec<(String, Access)>) {
     if !words.iter().any(|word| word == "config") {
