@@ -148,7 +148,7 @@ static COMMANDS: WordList = tables::PROTECTED_PATHS.list("words", "commands");
 static COPIES: WordList = tables::PROTECTED_PATHS.list("words", "copies");
 
 /// The words for applying a patch.
-const PATCHES: &[&str] = &["patch", "diff", "apply"];
+static PATCHES: WordList = tables::PROTECTED_PATHS.list("words", "patches");
 
 /// Words of members whose value is where something goes.
 static DESTINATIONS: WordList = tables::PROTECTED_PATHS.list("words", "destinations");
@@ -157,7 +157,7 @@ static DESTINATIONS: WordList = tables::PROTECTED_PATHS.list("words", "destinati
 static SOURCES: WordList = tables::PROTECTED_PATHS.list("words", "sources");
 
 /// Words of members whose value is the name of a file, beside its directory.
-const NAMES: &[&str] = &["name", "filename"];
+static NAMES: WordList = tables::PROTECTED_PATHS.list("words", "names");
 
 /// The effect of a tool on the files it is given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
