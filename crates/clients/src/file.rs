@@ -85,6 +85,15 @@ impl Original {
             check_way(path)?;
             check_way(&real)?;
         }
+        Self::open(real)
+    }
+
+    /// Reads the file that `path` leads to, which is not to be changed: whoever could exchange it learns nothing by it.
+    pub(crate) fn read_only(path: &Path) -> Result<Self, FileError> {
+        Self::open(path.canonicalize().map_err(FileError::Read)?)
+    }
+
+    fn open(real: PathBuf) -> Result<Self, FileError> {
         let flags = OFlag::O_NONBLOCK | OFlag::O_NOFOLLOW;
         let mut options = OpenOptions::new();
         let file = options
@@ -103,6 +112,11 @@ impl Original {
             owner: metadata.uid(),
             group: metadata.gid(),
         })
+    }
+
+    /// Its permission bits.
+    pub(crate) const fn mode(&self) -> u32 {
+        self.mode
     }
 
     /// Checks that this user may change it: a file that others own, or that is read-only on purpose, is left.

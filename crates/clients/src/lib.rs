@@ -2,9 +2,11 @@
 //!
 //! `table` holds what differs between clients; its data is `clients.toml`, from which the detection, too, takes process
 //! names and protected files. `syntax` reads JSON, TOML and YAML with the
-//! position of every value, `servers`, `edit` and `plan` derive the new text of one file from bytes alone. `locate`,
+//! position of every value, `servers`, `edit` and `plan` derive the new text of one file from bytes alone, and `configured` reads
+//! what stands in one. `locate`,
 //! `file`, `ledger` and `setup` do the input and output. The crate knows no daemon and no policy.
 
+mod configured;
 mod edit;
 #[expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "I/O")]
 mod file;
@@ -23,6 +25,10 @@ mod table;
 mod tests;
 
 pub use self::{
+    configured::{
+        ConfiguredFile, ConfiguredServer, ConfiguredText, ConfiguredTransport, Place, SkillPlace,
+        configured_files, parse_servers, projects_below, skills, skills_below,
+    },
     file::{FileError, replace_file},
     ledger::LedgerError,
     locate::Roots,

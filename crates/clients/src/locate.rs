@@ -1,7 +1,7 @@
 //! The configuration files of clients that exist.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     env, fs,
     os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
@@ -9,7 +9,7 @@ use std::{
 
 use crate::{
     plan::Form,
-    table::{Client, PathStart, Scope, path_variables},
+    table::{CLIENTS, Client, PathStart, Scope, path_variables},
 };
 
 /// Names below one place that are looked at; plugins bring whole repositories.
@@ -95,6 +95,122 @@ pub(crate) fn files(client: &'static Client, roots: &Roots, projects: &[PathBuf]
     found
 }
 
+/// Lists the directories in which a client looks for skills and that exist, each with its project.
+pub(crate) fn skill_directories(
+    client: &'static Client,
+    roots: &Roots,
+    projects: &[PathBuf],
+) -> Vec<(PathBuf, Option<PathBuf>)> {
+    let mut found = Vec::new();
+    for (start, rest) in client.skills.iter().filter_map(|path| PathStart::parse(path)) {
+        let bases = match base(start, roots) {
+            Some(base) => vec![(base, None)],
+            None => projects
+                .iter()
+                .map(|project| (project.clone(), Some(project.clone())))
+                .collect(),
+        };
+        for (base, project) in bases {
+            let steps: Vec<_> = rest.split('/').collect();
+            let mut paths = Vec::new();
+            let mut budget = MAX_LOOKED_AT;
+            matching(&base, &steps, &mut budget, &mut paths);
+            paths.sort();
+            found.extend(paths.into_iter().map(|path| (path, project.clone())));
+        }
+    }
+    found
+}
+
+/// Lists the directories with a SKILL.md, sorted. Links of the first level are followed: installers put a skill at one
+/// place and links to it at others.
+pub(crate) fn skills_below(directory: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    if is_skill(directory) {
+        return vec![directory.to_owned()];
+    }
+    let mut waiting: Vec<(PathBuf, usize)> = subdirectories(directory, Links::Follow)
+        .map(|path| (path, MAX_SKILL_DEPTH))
+        .collect();
+    let mut budget = MAX_LOOKED_AT;
+    while let Some((path, depth)) = waiting.pop() {
+        if budget == 0 {
+            break;
+        }
+        budget -= 1;
+        if is_skill(&path) {
+            found.push(path);
+        } else if depth > 0 {
+            waiting.extend(subdirectories(&path, Links::Leave).map(|path| (path, depth - 1)));
+        }
+    }
+    found.sort();
+    found
+}
+
+/// Lists the directories in which clients would find files of a project, sorted: `directory` first, whatever is in it.
+pub(crate) fn projects_below(directory: &Path) -> Vec<PathBuf> {
+    let of_projects = |path: &'static String| {
+        let (start, rest) = PathStart::parse(path)?;
+        let first = rest.split('/').next().filter(|first| !first.contains('*'))?;
+        (start == PathStart::Project).then_some(first)
+    };
+    let files = CLIENTS.iter().flat_map(|client| &client.files);
+    let paths = files.flat_map(|file| &file.paths);
+    let paths = paths.chain(CLIENTS.iter().flat_map(|client| &client.skills));
+    let names: BTreeSet<&str> = paths.filter_map(of_projects).collect();
+    let is_project = |path: &Path| {
+        names
+            .iter()
+            .any(|name| fs::symlink_metadata(path.join(name)).is_ok())
+    };
+    let mut found = Vec::new();
+    let mut waiting = vec![(directory.to_owned(), MAX_DEPTH)];
+    let mut budget = MAX_LOOKED_AT;
+    while let Some((path, depth)) = waiting.pop() {
+        if budget == 0 {
+            break;
+        }
+        budget -= 1;
+        if depth > 0 {
+            waiting.extend(subdirectories(&path, Links::Leave).map(|path| (path, depth - 1)));
+        }
+        if path == directory || is_project(&path) {
+            found.push(path);
+        }
+    }
+    found.sort();
+    found
+}
+
+/// The file that makes a directory a skill.
+const SKILL: &str = "SKILL.md";
+/// Directories below a directory of skills in which skills are looked for.
+const MAX_SKILL_DEPTH: usize = 4;
+
+/// Whether links to directories count as directories.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Links {
+    Follow,
+    Leave,
+}
+
+fn is_skill(directory: &Path) -> bool {
+    fs::symlink_metadata(directory.join(SKILL)).is_ok_and(|metadata| !metadata.is_dir())
+}
+
+fn subdirectories(directory: &Path, links: Links) -> impl Iterator<Item = PathBuf> {
+    let entries = fs::read_dir(directory).into_iter().flatten();
+    let entries = entries.filter_map(Result::ok).take(MAX_LOOKED_AT);
+    entries.filter_map(move |entry| {
+        let kind = entry.file_type().ok()?;
+        let path = entry.path();
+        let is_directory = kind.is_dir() || links == Links::Follow && kind.is_symlink() && path.is_dir();
+        let is_skipped = SKIPPED.iter().any(|skipped| entry.file_name() == *skipped);
+        (is_directory && !is_skipped).then_some(path)
+    })
+}
+
 /// The directory at which a path begins; `None` for one of each project.
 fn base(start: PathStart<'_>, roots: &Roots) -> Option<PathBuf> {
     match start {
@@ -169,7 +285,6 @@ fn below(directory: &Path, depth: usize, rest: &[&str], budget: &mut usize, foun
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::table::CLIENTS;
 
     /// Makes every file that the table can name, with `x` for each star.
     fn example(path: &str) -> String {
@@ -229,5 +344,59 @@ mod tests {
         roots.variables.insert("CLAUDE_CONFIG_DIR".to_owned(), elsewhere);
         let is_claude = |path: &PathBuf| path.ends_with(".claude.json");
         assert!(!found(&roots, &[]).iter().any(is_claude));
+    }
+
+    #[test]
+    fn skills_are_found_where_clients_look_for_them() {
+        let directory = tempfile::tempdir().expect("directory");
+        let root = directory.path();
+        let roots = Roots {
+            home: root.join("home"),
+            variables: BTreeMap::new(),
+            host: root.join("host"),
+        };
+        let skill = |path: &str| {
+            fs::create_dir_all(root.join(path)).expect("made");
+            fs::write(root.join(path).join(SKILL), "").expect("written");
+        };
+        for path in [
+            "home/.claude/skills/a",
+            "home/.claude/skills/a/examples/inner",
+            "home/.claude/plugins/cache/market/tool/1.0/skills/b",
+            "home/.claude/skills/group/c",
+            "project/.claude/skills/d",
+            "elsewhere/e",
+            "home/.claude/skills/node_modules/f",
+        ] {
+            skill(path);
+        }
+        std::os::unix::fs::symlink(root.join("elsewhere/e"), root.join("home/.claude/skills/e"))
+            .expect("link");
+        let client = crate::table::client("claude-code").expect("a client");
+        let found = skill_directories(client, &roots, &[root.join("project")]);
+        let found: Vec<_> = found
+            .iter()
+            .flat_map(|(path, _)| skills_below(path))
+            .map(|path| path.strip_prefix(root).expect("below").display().to_string())
+            .collect();
+        assert_eq!(
+            found,
+            [
+                "home/.claude/skills/a",
+                "home/.claude/skills/e",
+                "home/.claude/skills/group/c",
+                "home/.claude/plugins/cache/market/tool/1.0/skills/b",
+                "project/.claude/skills/d",
+            ]
+        );
+        assert_eq!(
+            skills_below(&root.join("elsewhere/e")),
+            [root.join("elsewhere/e")]
+        );
+        let projects = projects_below(root);
+        assert_eq!(
+            projects,
+            [root.to_owned(), root.join("home"), root.join("project")]
+        );
     }
 }

@@ -234,7 +234,7 @@ fn after(planned: &Planned, wish: Wish<'_>) -> Vec<String> {
 }
 
 /// A server's name as an id: without the characters that ids cannot have.
-fn server_id(path: &[String]) -> String {
+pub(crate) fn server_id(path: &[String]) -> String {
     let name = path.last().map_or("", String::as_str);
     let allowed = |character: char| match ServerId::new(character) {
         Ok(_) => character,

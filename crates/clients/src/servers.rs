@@ -24,6 +24,8 @@ pub(crate) struct Entry<'n> {
     pub(crate) path: Vec<String>,
     /// Start of its name; of the server itself in a list.
     pub(crate) start: usize,
+    /// The server itself.
+    pub(crate) node: &'n Node,
     pub(crate) transport: Transport<'n>,
 }
 
@@ -235,6 +237,7 @@ impl<'n> Walk<'n, '_> {
         self.entries.push(Entry {
             path,
             start,
+            node: server,
             transport,
         });
         Ok(())

@@ -42,6 +42,9 @@ pub struct Client {
     /// Files that no tool call may write, besides its configuration files.
     #[serde(default)]
     pub protected: ProtectedFiles,
+    /// Directories of skills, with a prefix that says where they begin.
+    #[serde(default)]
+    pub skills: Vec<String>,
     /// Its configuration files.
     #[serde(rename = "file")]
     pub files: Vec<ConfigFile>,
@@ -167,6 +170,7 @@ pub fn path_variables() -> BTreeSet<(&'static str, &'static str)> {
     let files = CLIENTS.iter().flat_map(|client| &client.files);
     let paths = files.flat_map(|file| &file.paths);
     paths
+        .chain(CLIENTS.iter().flat_map(|client| &client.skills))
         .filter_map(|path| PathStart::parse(path))
         .filter_map(|(start, _)| match start {
             PathStart::Variable { name, below_home } => Some((name, below_home)),
@@ -248,6 +252,18 @@ mod tests {
                     }
                 };
                 assert!(expected && !rest.is_empty() && !rest.starts_with('/'), "{path}");
+            }
+        }
+    }
+
+    #[test]
+    fn directories_of_skills_begin_somewhere() {
+        for client in CLIENTS.iter() {
+            let directories: BTreeSet<_> = client.skills.iter().collect();
+            assert_eq!(directories.len(), client.skills.len(), "{}", client.id);
+            for directory in directories {
+                let (_, rest) = PathStart::parse(directory).expect("a prefix");
+                assert!(rest.contains("skill") && !rest.ends_with('/'), "{directory}");
             }
         }
     }
