@@ -84,6 +84,71 @@ impl Rule {
     }
 }
 
+/// The file with the rules of `mcpmon scan`.
+const INVENTORY: &str = "inventory.toml";
+
+#[derive(Debug, Deserialize)]
+struct InventoryFile {
+    rule: Vec<InventoryRule>,
+}
+
+/// A rule over what is configured and installed, as far as a page tells of it.
+#[derive(Debug, Deserialize)]
+struct InventoryRule {
+    id: String,
+    about: String,
+    severity: String,
+    title: String,
+    why: String,
+    remedy: String,
+    hit: String,
+    miss: String,
+}
+
+impl InventoryRule {
+    fn page(&self) -> String {
+        let Self {
+            id,
+            about,
+            severity,
+            title,
+            why,
+            remedy,
+            hit,
+            miss,
+        } = self;
+        let subject = match about.as_str() {
+            "server" => "servers in clients' configuration files",
+            "shadowing" => "the servers of one client beside each other",
+            "skill" => "texts of skills",
+            "script" => "scripts of skills, and commands in their texts",
+            _ => "configuration files and skills as a whole",
+        };
+        format!(
+            "# `{id}`\n\nFound by `mcpmon scan` (severity `{severity}`) in {subject}: {title}.\n\n{why}\n\n## Found\n\n{}\n## Not found\n\nLike it, and harmless:\n\n{}\n## What to do\n\n{remedy}\n\nTo accept what this rule finds of one server or skill, by the name that the scan shows:\n\n```sh\nmcpmon policy accept {id} --server NAME\n```\n\nThis adds an entry to `mcp.suppressions`; with `until: DATE` it expires\n([detection.md](../detection.md#suppressions)). What a scan reads: [scan.md](../scan.md).\n",
+            quoted(hit),
+            quoted(miss),
+        )
+    }
+}
+
+/// Adds the pages of the rules of `mcpmon scan`.
+fn inventory(index: &mut String, pages: &mut BTreeMap<String, String>) -> Result<()> {
+    let path = shell::repository().join("crates/detect/rules").join(INVENTORY);
+    let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    let file: InventoryFile =
+        toml::from_str(&text).with_context(|| format!("cannot parse {}", path.display()))?;
+    *index += "\n## Rules of `mcpmon scan`\n\n| id | about | severity |\n|---|---|---|\n";
+    for rule in &file.rule {
+        *index += &format!(
+            "| [`{0}`]({0}.md) | {1} | `{2}` |\n",
+            rule.id, rule.title, rule.severity
+        );
+        pages.insert(format!("{}.md", rule.id), rule.page());
+    }
+    Ok(())
+}
+
 /// Writes the pages, and removes those of rules that are no more.
 pub(crate) fn run() -> Result<()> {
     let folder = folder();
@@ -141,6 +206,7 @@ fn pages() -> Result<BTreeMap<String, String>> {
             pages.insert(format!("{}.md", rule.id), page(rule, &like, source));
         }
     }
+    inventory(&mut index, &mut pages)?;
     pages.insert("README.md".to_owned(), index);
     Ok(pages)
 }

@@ -58,7 +58,7 @@ pub struct ConfiguredServer {
 /// The way in which a server is reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConfiguredTransport {
-    /// It is started by these words.
+    /// Over pipes: these words are executed.
     Command(Vec<String>),
     /// Over the network.
     Url(String),
@@ -258,7 +258,7 @@ fn json(node: &Node) -> Value {
 #[derive(Debug)]
 struct Lines<'b> {
     bytes: &'b [u8],
-    /// Where each line begins.
+    /// The beginning of each line.
     starts: Vec<usize>,
 }
 

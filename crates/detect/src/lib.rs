@@ -10,6 +10,7 @@ pub mod arguments;
 pub mod category;
 pub mod fingerprint;
 pub mod instructions;
+pub mod inventory;
 pub mod labels;
 pub mod launch;
 pub mod mask;

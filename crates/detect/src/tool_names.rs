@@ -64,7 +64,7 @@ impl<'a> ToolNames<'a> {
 }
 
 /// A name as people see it, without case and punctuation.
-fn folded(name: &str) -> String {
+pub(super) fn folded(name: &str) -> String {
     let seen = looks(name);
     let letters = seen.chars().filter(|c| c.is_alphanumeric());
     letters.flat_map(char::to_lowercase).collect()

@@ -24,12 +24,14 @@ mod shell;
 mod target;
 #[cfg(test)]
 mod tests;
+mod unpinned;
 mod walk;
 mod way;
 
 pub use declared::matches_declared;
 pub use rules::LaunchRules;
 pub use serving::Member;
+pub use unpinned::{Unpinned, UnpinnedKind};
 
 use mcpmon_model::ServerId;
 

@@ -44,6 +44,34 @@ const MAX_WORDS: usize = 500;
 /// Words in the names of documents that tell of attacks.
 static DOCUMENTS: WordList = tables::SCAN.list("scan", "documents");
 
+/// Names of what turns against the user of a document that may tell a model what to do.
+const AGAINST_USER: [&str; 24] = [
+    "bidi_control",
+    "chat_format",
+    "concealment",
+    "consent_bypass",
+    "context_theft",
+    "credential_theft",
+    "data_beacon",
+    "deception",
+    "decode_and_follow",
+    "encoded_text",
+    "exfiltration",
+    "false_authority",
+    "false_user",
+    "hidden_text",
+    "hostile_address",
+    "instruction_override",
+    "poses_as_mcpmon",
+    "private_use_characters",
+    "protection_off",
+    "tag_characters",
+    "terminal_escape",
+    "user_overruled",
+    "variation_selectors",
+    "zero_width",
+];
+
 /// Looks for attacks in texts. Automata are built when they are first needed and shared by all scanners.
 pub struct Scanner {
     builtin: BTreeSet<Category>,
@@ -118,6 +146,33 @@ impl Scanner {
             &setting,
             &Past::of(scene),
         )
+    }
+
+    /// Returns the findings in a document that is written for models, such as a skill. It may tell a model what to do, so that
+    /// only what turns against the user is found: orders over those of the user, secrets that are taken, data that is sent
+    /// away, what is kept from the user, and what nobody sees.
+    #[must_use]
+    pub fn document(&self, text: &str) -> Vec<Finding> {
+        let none = Names::default();
+        let output = Setting {
+            place: Place::Output,
+            own: &none,
+            parameters: &none,
+            others: &none,
+            is_document: true,
+            is_parameter: false,
+        };
+        let definition = Setting {
+            place: Place::Definition,
+            ..output
+        };
+        let mut hits: Vec<_> = [output, definition]
+            .iter()
+            .flat_map(|setting| field::hits(text, setting))
+            .filter(|hit| self.builtin.contains(&hit.category) && AGAINST_USER.contains(&hit.pattern))
+            .collect();
+        hits.extend(self.custom.iter().flat_map(|custom| custom.hits(text)));
+        finding::findings("", text, hits)
     }
 
     /// Returns the findings in the result of a call, a read or a prompt.

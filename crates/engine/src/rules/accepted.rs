@@ -34,5 +34,8 @@ const ACTING: [&str; 24] = [
 /// find, and rules that act upon it.
 pub fn suppressible() -> impl Iterator<Item = &'static str> {
     let texts = mcpmon_detect::instructions::rules().flat_map(|rule| [rule.id.as_str(), rule.name.as_str()]);
-    ACTING.into_iter().chain(BUILT_IN).chain(texts)
+    let installed = mcpmon_detect::inventory::rules()
+        .iter()
+        .map(|rule| rule.id.as_str());
+    ACTING.into_iter().chain(BUILT_IN).chain(texts).chain(installed)
 }

@@ -1,0 +1,189 @@
+//! Commands that run whatever a registry has when they start: packages and images without a version that stays.
+
+use super::{
+    LaunchRules,
+    command::{Command, program_name},
+    target::{Step, Subject, step},
+    walk::Budget,
+};
+
+/// Something that a command fetches when it starts, by a name that stands for more than one content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unpinned {
+    /// Its kind.
+    pub kind: UnpinnedKind,
+    /// The reference, as it is written.
+    pub reference: String,
+}
+
+/// The kind of thing that is fetched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnpinnedKind {
+    /// A package of a registry, or a repository.
+    Package,
+    /// A container image by no tag or by `latest`.
+    Image,
+    /// A container image by another tag, which its publisher can move.
+    Tag,
+}
+
+/// Programs that run a package which is there already.
+const LOCAL: [&str; 1] = ["cargo"];
+/// Digits of the shortest abbreviated commit that is taken for one.
+const MIN_COMMIT: usize = 7;
+
+impl LaunchRules {
+    /// Returns what `argv` would fetch without a version that stays.
+    #[must_use]
+    pub fn unpinned<S: AsRef<str>>(argv: &[S]) -> Option<Unpinned> {
+        find(Command::from_argv(argv), Budget::default())
+    }
+}
+
+fn find(command: Command<'_>, budget: Budget) -> Option<Unpinned> {
+    let program = program_name(command.word(0)).to_owned();
+    let fetches = !LOCAL.contains(&program.as_str());
+    // A service of a compose file has its image there.
+    let is_service = program.ends_with("-compose") || command.words.iter().any(|word| word == "compose");
+    let (budget, commands) = match step(command) {
+        Step::Runs(commands) => (budget.wrapper()?, commands),
+        Step::Shell(commands) => (budget.shell()?, commands),
+        Step::Is(target, _) => {
+            let unpinned = |kind, reference: &str| Unpinned {
+                kind,
+                reference: reference.to_owned(),
+            };
+            return match &target.subject {
+                Subject::Package { spec, .. } if fetches && !is_pinned(spec, &program) => {
+                    Some(unpinned(UnpinnedKind::Package, spec))
+                }
+                Subject::Image(image) if !is_service => Some(unpinned(moving(image)?, image)),
+                Subject::Package { .. }
+                | Subject::Image(_)
+                | Subject::Module(_)
+                | Subject::File(_)
+                | Subject::Served(_)
+                | Subject::Program(_)
+                | Subject::Task(_)
+                | Subject::Code => None,
+            };
+        }
+    };
+    commands.into_iter().find_map(|command| find(command, budget))
+}
+
+/// Returns whether a package reference stands for one content, or for something on this host.
+fn is_pinned(spec: &str, program: &str) -> bool {
+    let spec = spec.trim();
+    let is_local = spec.starts_with(['.', '/', '~']) || spec.starts_with("file:");
+    if is_local {
+        return true;
+    }
+    let spec = spec
+        .strip_prefix("npm:")
+        .or_else(|| spec.strip_prefix("jsr:"))
+        .unwrap_or(spec);
+    // `name==1.2`, as pip has it; `name @ URL` is what the URL is.
+    if let Some((_, version)) = spec.split_once("==") {
+        return is_version(version);
+    }
+    let is_repository = spec.contains("git+") || spec.contains("://") || spec.contains("github:");
+    if is_repository {
+        let mark = spec.rsplit(['#', '@']).next().unwrap_or_default();
+        let mark = mark.split('&').next().unwrap_or_default();
+        return is_commit(mark) || spec.contains("sha256=");
+    }
+    match spec.char_indices().skip(1).filter(|(_, c)| *c == '@').last() {
+        Some((at, _)) => {
+            let version = &spec[at + 1..];
+            let version = version.split('/').next().unwrap_or_default();
+            is_version(version) || program == "go" && is_version(version.trim_start_matches('v'))
+        }
+        None => false,
+    }
+}
+
+/// Returns whether a version stands for one release: no range, no tag such as `latest`, no wildcard.
+fn is_version(version: &str) -> bool {
+    let version = version.strip_prefix('v').unwrap_or(version);
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '+' | '_' | '!');
+    let begins = version.starts_with(|c: char| c.is_ascii_digit());
+    let parts = version.split(['-', '+']).next().unwrap_or_default().split('.');
+    let is_wild = |part: &str| matches!(part, "x" | "X" | "*" | "");
+    begins && version.chars().all(is_part) && version.contains('.') && !parts.into_iter().any(is_wild)
+}
+
+fn is_commit(text: &str) -> bool {
+    text.len() >= MIN_COMMIT && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// Returns the way in which an image reference can change its content; `None` for a digest.
+fn moving(image: &str) -> Option<UnpinnedKind> {
+    if image.contains("@sha256:") {
+        return None;
+    }
+    let name = image.rsplit('/').next().unwrap_or(image);
+    match name.split_once(':') {
+        None | Some((_, "latest")) => Some(UnpinnedKind::Image),
+        Some(_) => Some(UnpinnedKind::Tag),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use test_case::test_case;
+
+    use super::*;
+
+    #[test_case("npx -y some-mcp-server" => Some("some-mcp-server".to_owned()); "npx without a version")]
+    #[test_case("npx -y @scope/server@latest" => Some("@scope/server@latest".to_owned()); "a tag")]
+    #[test_case("npx -y @scope/server@^1.2.0" => Some("@scope/server@^1.2.0".to_owned()); "a range")]
+    #[test_case("npx -y @scope/server@1" => Some("@scope/server@1".to_owned()); "a major version")]
+    #[test_case("npx -y @scope/server@1.x" => Some("@scope/server@1.x".to_owned()); "a wildcard")]
+    #[test_case("npx -y @scope/server@1.2.3" => None; "a version")]
+    #[test_case("npx -y server@2.0.0-beta.1" => None; "a version before a release")]
+    #[test_case("uvx mcp-server-time" => Some("mcp-server-time".to_owned()); "uvx")]
+    #[test_case("uvx mcp-server-time==2025.1.14" => None; "uvx with a version")]
+    #[test_case("uvx mcp-server-time@2025.1.14" => None; "uvx with a version behind an at sign")]
+    #[test_case("uvx mcp-server-time>=2025.1" => Some("mcp-server-time>=2025.1".to_owned()); "uvx with a lower bound")]
+    #[test_case("uvx --from git+https://git.example/a/b server" => Some("git+https://git.example/a/b".to_owned()); "a repository")]
+    #[test_case("uvx --from git+https://git.example/a/b@0a1b2c3d4e5f server" => None; "a commit")]
+    #[test_case("uvx --from git+https://git.example/a/b@main server" => Some("git+https://git.example/a/b@main".to_owned()); "a branch")]
+    #[test_case("uvx --from ./server server" => None; "a directory")]
+    #[test_case("pipx run mcp-server-time" => Some("mcp-server-time".to_owned()); "pipx")]
+    #[test_case("pnpm dlx server-x" => Some("server-x".to_owned()); "pnpm")]
+    #[test_case("bunx server-x" => Some("server-x".to_owned()); "bun")]
+    #[test_case("deno run -A npm:@a/server" => Some("@a/server".to_owned()); "deno")]
+    #[test_case("deno run -A npm:@a/server@1.0.0" => None; "deno with a version")]
+    #[test_case("go run example.org/a/server@v1.2.3" => None; "go with a version")]
+    #[test_case("go run example.org/a/server@latest" => Some("example.org/a/server@latest".to_owned()); "go with a tag")]
+    #[test_case("sh -c 'npx -y server-x'" => Some("server-x".to_owned()); "in a shell's line")]
+    #[test_case("env A=b timeout 9 npx -y server-x" => Some("server-x".to_owned()); "behind prefixes")]
+    #[test_case("docker run -i --rm mcp/fetch" => Some("mcp/fetch".to_owned()); "an image")]
+    #[test_case("docker run -i mcp/fetch:latest" => Some("mcp/fetch:latest".to_owned()); "an image by latest")]
+    #[test_case("docker run -i localhost:5000/fetch:1.0" => Some("localhost:5000/fetch:1.0".to_owned()); "an image by a tag")]
+    #[test_case("docker run -i mcp/fetch@sha256:0f" => None; "an image by its digest")]
+    #[test_case("docker exec -i running server" => None; "a container that runs already")]
+    #[test_case("node /opt/server/index.js" => None; "a file")]
+    #[test_case("cargo run -p server" => None; "a project of this host")]
+    #[test_case("npx" => None; "nothing")]
+    fn references(line: &str) -> Option<String> {
+        let words: Vec<String> = match line.split_once('\'') {
+            Some((before, inside)) => before
+                .split_whitespace()
+                .map(str::to_owned)
+                .chain([inside.trim_end_matches('\'').to_owned()])
+                .collect(),
+            None => line.split(' ').map(str::to_owned).collect(),
+        };
+        LaunchRules::unpinned(&words).map(|unpinned| unpinned.reference)
+    }
+
+    #[test_case("mcp/fetch" => Some(UnpinnedKind::Image))]
+    #[test_case("registry:5000/mcp/fetch" => Some(UnpinnedKind::Image); "a port is no tag")]
+    #[test_case("mcp/fetch:1.2" => Some(UnpinnedKind::Tag))]
+    #[test_case("mcp/fetch:1.2@sha256:00" => None)]
+    fn images(image: &str) -> Option<UnpinnedKind> {
+        moving(image)
+    }
+}
