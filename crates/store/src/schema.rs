@@ -207,6 +207,14 @@ const MIGRATIONS: &[&str] = &[
         WHERE (severity >= 2 OR action IN ('block', 'would_block') OR type = 'mcp_detection')
             AND NOT (type = 'mcp_tool_returned' AND rule IS 'output_poisoning');
 ",
+    "
+    CREATE TABLE skill_pins (
+        path BLOB PRIMARY KEY,
+        manifest TEXT NOT NULL,
+        pinned_at INTEGER NOT NULL,
+        pinned_by TEXT NOT NULL
+    ) WITHOUT ROWID;
+",
 ];
 
 /// The condition for events that outlive ordinary ones when the store is full: detections, stopped actions,

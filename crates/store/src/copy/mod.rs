@@ -13,7 +13,7 @@ struct Decisions {
     key: &'static [&'static str],
 }
 
-const DECISIONS: [Decisions; 4] = [
+const DECISIONS: [Decisions; 5] = [
     Decisions {
         table: "binary_pins",
         key: &["server_id", "name", "uid", "number", "part"],
@@ -29,6 +29,10 @@ const DECISIONS: [Decisions; 4] = [
     Decisions {
         table: "kills",
         key: &["scope"],
+    },
+    Decisions {
+        table: "skill_pins",
+        key: &["path"],
     },
 ];
 

@@ -13,14 +13,14 @@ use mcpmon_model::{
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
 use super::{
-    Access, AccessError, Approved, BinaryPin, Entry, Generation, Member, Selection, StoreLocation,
+    Access, AccessError, Approved, BinaryPin, Entry, Generation, Member, Selection, SkillPin, StoreLocation,
     StoredEvent, bodies,
     definitions::{self, Put},
     forgotten,
     generation::Counters,
     kills, locks, outlets, pins, recent, row,
     schema::{self, SchemaError},
-    servers, sessions, watches,
+    servers, sessions, skills, watches,
 };
 
 /// Pages that are kept in memory, KiB: what one batch touches.
@@ -257,6 +257,22 @@ impl Store {
     /// Returns an error if SQLite fails, or one of them cannot be read.
     pub fn pins_of(&mut self, key: &PinKey) -> Result<Vec<BinaryPin>, StoreError> {
         self.write_outside(|connection| pins::of(connection, key))
+    }
+
+    /// Pins of skills, by path.
+    ///
+    /// # Errors
+    /// Returns an error if SQLite fails, or one of them cannot be read.
+    pub fn skill_pins(&mut self) -> Result<Vec<SkillPin>, StoreError> {
+        self.write_outside(skills::load)
+    }
+
+    /// Pins a skill as it is given; `false` where as many are pinned as can be.
+    ///
+    /// # Errors
+    /// Returns an error if SQLite fails.
+    pub fn pin_skill(&mut self, pin: &SkillPin) -> Result<bool, StoreError> {
+        self.write(|transaction| skills::put(transaction, pin))
     }
 
     /// Accepts a definition as it was listed last; with `hash`, its first hexadecimal digits, only if it is that.
