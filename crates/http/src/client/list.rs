@@ -26,7 +26,7 @@ use super::{
 /// The revision without a handshake.
 const STATELESS: &str = "2026-07-28";
 /// The latest with one. A server that knows an earlier one says so.
-const HANDSHAKE: &str = "2025-11-25";
+pub(super) const HANDSHAKE: &str = "2025-11-25";
 /// The protocol versions that a handshake can agree on.
 const KNOWN: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
 
@@ -37,14 +37,14 @@ const ANSWER: Duration = Duration::from_secs(20);
 /// Longest time for a session to be ended.
 const END: Duration = Duration::from_secs(3);
 /// Pages of one list.
-const MOST_PAGES: usize = 200;
+pub(super) const MOST_PAGES: usize = 200;
 /// The largest number of items on one list.
-const MOST_ITEMS: usize = 10_000;
+pub(super) const MOST_ITEMS: usize = 10_000;
 /// Bytes of all answers of a server that is looked at: they are kept until all of them are judged, of several servers
 /// at a time.
-const MOST_BYTES: usize = 4 << 20;
+pub(super) const MOST_BYTES: usize = 4 << 20;
 /// Messages that come before an answer.
-const MOST_BEFORE: usize = 1000;
+pub(super) const MOST_BEFORE: usize = 1000;
 
 /// Asks a server what it offers.
 ///
@@ -353,14 +353,14 @@ impl Client {
 
 /// The introduction of a server.
 #[derive(Debug, Default)]
-struct Introduction {
+pub(super) struct Introduction {
     /// With no lists yet; the revision is that of a handshake.
-    offer: Offer,
+    pub(super) offer: Offer,
     /// The lists the server announces; `None` if it announces nothing about them.
-    announced: Option<[bool; LISTS.len()]>,
+    pub(super) announced: Option<[bool; LISTS.len()]>,
 }
 
-fn introduction(result: Option<Value<'_>>) -> Introduction {
+pub(super) fn introduction(result: Option<Value<'_>>) -> Introduction {
     let Some(result) = result else {
         return Introduction::default();
     };
@@ -376,7 +376,7 @@ fn introduction(result: Option<Value<'_>>) -> Introduction {
 }
 
 /// The error that an answer is.
-fn refusal(answer: Option<Value<'_>>) -> Option<Fault> {
+pub(super) fn refusal(answer: Option<Value<'_>>) -> Option<Fault> {
     let error = answer?.member("error").filter(|error| error.is_object())?;
     let code = error.member("code").and_then(|code| code.text().parse().ok());
     let message = error

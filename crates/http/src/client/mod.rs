@@ -1,5 +1,5 @@
 //! A small client of MCP servers over HTTP, of both eras and of the transport before them: it asks a server what it
-//! offers, and carries the messages of a client that speaks no HTTP itself.
+//! offers, one behind pipes as well, and carries the messages of a client that speaks no HTTP itself.
 
 mod address;
 mod events;
@@ -10,6 +10,7 @@ mod list;
 mod offer;
 mod outline;
 mod params;
+mod pipes;
 mod wire;
 
 #[cfg(test)]
@@ -21,6 +22,7 @@ pub use self::{
     header::{Header, HeaderError},
     list::list,
     offer::{Offer, Turn},
+    pipes::list_pipes,
     wire::Asking,
 };
 pub(super) use self::{
