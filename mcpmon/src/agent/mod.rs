@@ -30,6 +30,7 @@ pub mod remote;
 pub(crate) mod resources;
 pub mod run;
 pub(crate) mod runs;
+pub mod scan;
 pub mod selftest;
 pub mod setup;
 pub mod status;

@@ -34,6 +34,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
             "policy",
             "check",
             "inspect",
+            "scan",
             "kill",
         ],
     ),
@@ -42,7 +43,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
 ];
 
 /// An example for the help of each command.
-const COMMAND_EXAMPLES: [(&str, &str); 29] = [
+const COMMAND_EXAMPLES: [(&str, &str); 30] = [
     ("setup", "mcpmon setup --dry-run"),
     ("wrap", "mcpmon wrap -- npx -y some-mcp-server"),
     ("run", "mcpmon run --session review -- claude"),
@@ -67,6 +68,7 @@ const COMMAND_EXAMPLES: [(&str, &str); 29] = [
     ("policy", "mcpmon policy check mcpmon.yaml"),
     ("check", "mcpmon check --server files --tool read_file"),
     ("inspect", "mcpmon inspect tools.json"),
+    ("scan", "mcpmon scan --fail-on high"),
     ("kill", "mcpmon kill --all"),
     ("status", "mcpmon status"),
     ("doctor", "mcpmon doctor"),

@@ -26,7 +26,7 @@ use mcpmon_config::{LocalConfig, Search, Trust};
 pub use error::{CliError, ErrorKind};
 pub use output::{Color, Output};
 
-use crate::agent::{approval::Word, bridge, probe::CANARY_COMMAND, run::run_shim};
+use crate::agent::{approval::Word, bridge, probe::CANARY_COMMAND, run::run_shim, scan::confined};
 use commands::{
     approve, calls, check, completions, connections, detections, doctor, events, execs, explain, inspect,
     kill, man, mcp, pins, policy, registry, report, servers, setup, shim, status, wrap,
@@ -91,6 +91,7 @@ enum Command {
     Registry(registry::Options),
     Report(report::Options),
     Run(commands::run::Options),
+    Scan(commands::scan::Options),
     Servers(servers::Options),
     Setup(setup::Options),
     Shim(shim::Options),
@@ -106,6 +107,9 @@ enum Command {
         /// The server; what is asked there comes in a variable
         url: Option<String>,
     },
+    /// Runs a server in namespaces of its own for `mcpmon scan --start`, which starts it
+    #[command(name = confined::VERB, hide = true)]
+    Confined(confined::Confinement),
     /// Ends at once: the process a self-test starts, to be seen
     #[command(name = CANARY_COMMAND, hide = true)]
     SelfTestExec {
@@ -174,6 +178,9 @@ fn run(cli: Cli) -> Result<ExitCode, CliError> {
             .map(|()| ExitCode::SUCCESS)
             .map_err(|error| CliError::new(ErrorKind::Environment, error));
     }
+    if let Command::Confined(confinement) = &cli.command {
+        return confined::run(confinement).map_err(|error| CliError::new(ErrorKind::Environment, error));
+    }
     // It logs from threads of its own, which would wait for the streams.
     if let Command::Proxy(options) = cli.command {
         return commands::proxy::run(options, globals).map(|()| ExitCode::SUCCESS);
@@ -228,11 +235,15 @@ fn run(cli: Cli) -> Result<ExitCode, CliError> {
             pins::Command::Reset(chosen) => pins::reset(&chosen, globals, now, &mut output),
             pins::Command::Trust(chosen) => pins::trust(&chosen, globals, now, &mut output),
         },
+        Command::Scan(options) => {
+            commands::scan::run(&options, globals, &policy::in_force(globals)?, now, &mut output)
+        }
         Command::Setup(options) => setup::run(&options, globals, &mut output),
         Command::Shim(options) => shim::run(&options, globals, &mut output),
         Command::Status(options) => status::run(&options, globals, &mut output),
         Command::Top(options) => commands::top::run(&options, globals, &mut output),
         Command::Bridge { .. }
+        | Command::Confined(_)
         | Command::Daemon(_)
         | Command::Proxy(_)
         | Command::Run(_)
@@ -319,7 +330,7 @@ mod tests {
             for part in ["approvals", "allow-local-config"] {
                 assert!(script.contains(part), "{shell}: no {part}");
             }
-            for hidden in [CANARY_COMMAND, bridge::VERB] {
+            for hidden in [CANARY_COMMAND, bridge::VERB, confined::VERB] {
                 assert!(!script.contains(hidden), "{shell}: {hidden}");
             }
         }

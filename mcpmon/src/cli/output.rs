@@ -139,6 +139,12 @@ impl<'a> Output<'a> {
         self.notes.flush()
     }
 
+    /// Shows on a terminal what is being done, in the place of what was shown so before; an empty text takes that away.
+    pub(super) fn progress(&mut self, what: &str) -> io::Result<()> {
+        write!(self.notes, "\r\x1b[2K{}", text::escape(what))?;
+        self.notes.flush()
+    }
+
     /// Hands what was printed on.
     pub(super) fn flush(&mut self) -> io::Result<()> {
         self.data.flush()

@@ -23,6 +23,7 @@ pub mod proxy;
 pub mod raw;
 pub mod real;
 pub mod remote;
+pub mod scanned;
 pub mod servers;
 pub mod site;
 pub mod skip;

@@ -24,6 +24,7 @@ pub(super) mod registry;
 pub(super) mod report;
 pub(super) mod run;
 mod running;
+pub(super) mod scan;
 pub(super) mod servers;
 pub(super) mod setup;
 pub(super) mod shim;

@@ -14,5 +14,6 @@ mod first_day;
 mod go;
 mod listings;
 mod remote;
+mod scan;
 mod shims;
 mod traffic;

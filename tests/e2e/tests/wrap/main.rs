@@ -23,6 +23,7 @@ mod readers;
 mod records;
 mod refused;
 mod rules;
+mod scan;
 mod sessions;
 mod setup;
 mod signals;

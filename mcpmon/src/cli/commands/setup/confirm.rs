@@ -8,13 +8,14 @@ use crate::cli::{CliError, output::Output};
 const MAX_ANSWER_BYTES: u64 = 1024;
 
 /// Returns whether a person can see a question and answer it.
-pub(super) fn is_possible() -> bool {
+pub(in crate::cli::commands) fn is_possible() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()
 }
 
-/// Asks whether to go on; anything but a yes is a no.
-pub(super) fn ask(
+/// Asks whether to go on; anything but a yes is a no, which is told with `refusal`.
+pub(in crate::cli::commands) fn ask(
     question: &str,
+    refusal: &str,
     answers: &mut dyn BufRead,
     output: &mut Output<'_>,
 ) -> Result<bool, CliError> {
@@ -23,7 +24,7 @@ pub(super) fn ask(
     io::Read::take(answers, MAX_ANSWER_BYTES).read_line(&mut answer)?;
     let is_yes = matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes");
     if !is_yes {
-        output.note("nothing was changed")?;
+        output.note(refusal)?;
     }
     Ok(is_yes)
 }
@@ -44,7 +45,14 @@ mod tests {
     fn only_a_yes_is_a_yes(answer: &str) -> bool {
         let (mut data, mut notes) = (Vec::new(), Vec::new());
         let mut output = Output::plain(&mut data, &mut notes, Form::Table);
-        let is_yes = ask("Change 1 file of a client?", &mut answer.as_bytes(), &mut output).expect("written");
+        let refusal = "nothing was changed";
+        let is_yes = ask(
+            "Change 1 file of a client?",
+            refusal,
+            &mut answer.as_bytes(),
+            &mut output,
+        );
+        let is_yes = is_yes.expect("written");
         let notes = String::from_utf8(notes).expect("text");
         let end = if is_yes { "" } else { "nothing was changed\n" };
         assert_eq!(notes, format!("Change 1 file of a client? [y/N] {end}"));

@@ -1,6 +1,6 @@
 //! `mcpmon setup`: wraps the servers in clients' files, or takes the wrapper away.
 
-mod confirm;
+pub(in crate::cli::commands) mod confirm;
 mod list;
 #[cfg(test)]
 mod tests;
@@ -100,7 +100,8 @@ pub(in crate::cli) fn run(
     if !is_asked || !done.has_changes() {
         return failure(&done.files);
     }
-    if !confirm::ask(&done.question(), &mut std::io::stdin().lock(), output)? {
+    let refusal = "nothing was changed";
+    if !confirm::ask(&done.question(), refusal, &mut std::io::stdin().lock(), output)? {
         return Ok(());
     }
     run.setup.confirmed = Some(done.digests());
