@@ -15,10 +15,11 @@ pub mod event;
 pub mod limits;
 pub mod offsets;
 pub mod process;
+pub mod state;
 pub mod watch;
 
 /// Version of every record and map in this crate; a loader refuses an object that states another.
-pub const ABI_VERSION: u32 = 3;
+pub const ABI_VERSION: u32 = 4;
 
 /// Asserts a type's size and the offsets of the named fields at compile time.
 macro_rules! assert_layout {

@@ -1,6 +1,6 @@
 //! The kernel's entry for a process: its server or agent, if it belongs to one.
 
-use crate::{assert_layout, event::ProcessKey, limits::COMM_LEN, pod};
+use crate::{assert_layout, event::ProcessKey, limits::COMM_LEN, pod, watch::LIST_PROXIED};
 
 /// An entry of the process table, keyed by thread group id. Copied to children on fork, kept across
 /// exec, dropped when the last thread exits.
@@ -26,10 +26,33 @@ pub struct ProcessEntry {
 impl ProcessEntry {
     /// An agent, or a descendant of one: rules of scope `agents` hold.
     pub const FLAG_AGENT: u32 = 1;
-    /// Started, but not yet judged by the agent: every egress list holds at once.
+    /// Started, but not yet judged by the agent: every egress list holds at once, and once the daemon is gone for a
+    /// while only if it is an agent's.
     pub const FLAG_PENDING: u32 = 1 << 1;
     /// Of a server that is being stopped: it may not connect, and is killed where it forks or executes.
     pub const FLAG_DOOMED: u32 = 1 << 2;
+
+    /// Returns whether what holds for it depends on a daemon that lives: it waits to be judged and is no agent's, or it is
+    /// to use a proxy that ends with the daemon.
+    #[must_use]
+    #[inline(always)]
+    pub const fn needs_daemon(&self) -> bool {
+        let waits = self.flags & (Self::FLAG_PENDING | Self::FLAG_AGENT) == Self::FLAG_PENDING;
+        waits || self.session == LIST_PROXIED
+    }
+
+    /// Returns what holds for it while the daemon is gone.
+    #[must_use]
+    #[inline(always)]
+    pub const fn without_daemon(mut self) -> Self {
+        if !self.has(Self::FLAG_AGENT) {
+            self.flags &= !Self::FLAG_PENDING;
+        }
+        if self.session == LIST_PROXIED {
+            self.session = 0;
+        }
+        self
+    }
 
     /// Returns whether `flag` is set.
     #[must_use]

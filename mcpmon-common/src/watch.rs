@@ -11,6 +11,8 @@ pub const LIST_HOST: u32 = 0;
 pub const LIST_PENDING: u32 = 1;
 /// First number of a server's own egress list.
 pub const LIST_FIRST_SERVER: u32 = 2;
+/// List of sessions that have a proxy: models, which they are to reach through it.
+pub const LIST_PROXIED: u32 = u32::MAX - 1;
 
 /// Rule number of the self-test's address: refused even where nothing else is enforced.
 pub const RULE_CANARY: u32 = 1;

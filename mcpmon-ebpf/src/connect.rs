@@ -13,7 +13,7 @@ use mcpmon_common::{
 use crate::{
     emit::Sequence,
     judge::{Judge, Rules, Subject, Tried, name_caller, name_owner},
-    maps::{control, process},
+    maps::{control, in_force, process},
     socket::{self, NO_SUBFLOW},
     task::{Caller, forgotten},
 };
@@ -130,6 +130,7 @@ impl Asker {
             NO_SUBFLOW => process(caller.pid).unwrap_or_default(),
             cookie => socket::multipath_entry(cookie),
         };
+        let entry = in_force(entry);
         forgotten(&Self {
             control,
             entry,

@@ -3,6 +3,7 @@
 use aya_ebpf::{
     Global,
     bindings::{BPF_F_CLONE, BPF_F_NO_PREALLOC, bpf_map_type::BPF_MAP_TYPE_SK_STORAGE},
+    helpers::generated::bpf_ktime_get_ns,
     macros::{btf_map, map},
     maps::{Array, HashMap, LpmTrie, LruHashMap, PerCpuArray, RingBuf, lpm_trie::Key},
 };
@@ -14,12 +15,13 @@ use mcpmon_common::{
     },
     offsets::Offsets,
     process::{FileKey, ProcessEntry, SocketOwner},
+    state::{ALL_PAGES, Heartbeat, MAX_PROCESSORS, ReadPosition, SEQUENCES as SEQUENCE_COUNT, StatePage},
     watch::{Control, Key4, Key6, LIST_BITS, NetworkEntry, PortKey},
 };
 
 /// Says which ABI the object was built for; the loader asks for it by name.
 #[map]
-pub(crate) static ABI_V3: Array<u32> = Array::with_max_entries(1, 0);
+pub(crate) static ABI_V4: Array<u32> = Array::with_max_entries(1, 0);
 
 #[map]
 pub(crate) static CONTROL: Array<Control> = Array::with_max_entries(1, 0);
@@ -84,9 +86,17 @@ pub(crate) static CONNECTION_RECORDS: RingBuf = RingBuf::with_byte_size(CONNECTI
 #[map]
 pub(crate) static PROCESS_RECORDS: RingBuf = RingBuf::with_byte_size(PROCESS_RING, 0);
 #[map]
-pub(crate) static SEQUENCES: PerCpuArray<u64> = PerCpuArray::with_max_entries(3, 0);
+pub(crate) static SEQUENCES: PerCpuArray<u64> = PerCpuArray::with_max_entries(SEQUENCE_COUNT, 0);
 #[map]
 pub(crate) static COUNTERS: PerCpuArray<u64> = PerCpuArray::with_max_entries(Counter::COUNT, 0);
+/// Notes of the daemon for the next one, and the records it has read; no program looks at them.
+#[map]
+pub(crate) static NOTES: Array<StatePage> = Array::with_max_entries(ALL_PAGES, 0);
+#[map]
+pub(crate) static READ_POSITIONS: Array<ReadPosition> =
+    Array::with_max_entries(SEQUENCE_COUNT * MAX_PROCESSORS, 0);
+#[map]
+pub(crate) static HEARTBEAT: Array<Heartbeat> = Array::with_max_entries(1, 0);
 #[map]
 pub(crate) static EXEC_SCRATCH: PerCpuArray<ExecBuffer> = PerCpuArray::with_max_entries(1, 0);
 
@@ -199,6 +209,24 @@ pub(crate) fn at_port(control: u64, entry: NetworkEntry, port: u16) -> NetworkEn
     };
     // SAFETY: entries of the table in force are never written; the copy is taken at once.
     unsafe { table.get(key) }.copied().unwrap_or(entry)
+}
+
+/// Returns whether the daemon gave a sign of life of late.
+#[inline(always)]
+pub(crate) fn is_attended() -> bool {
+    // SAFETY: a helper without arguments.
+    let now = unsafe { bpf_ktime_get_ns() };
+    HEARTBEAT.get(0).is_none_or(|beat| beat.is_fresh(now))
+}
+
+/// Returns what holds for a process with this entry now, when its connections are judged.
+#[inline(always)]
+pub(crate) fn in_force(entry: ProcessEntry) -> ProcessEntry {
+    if entry.needs_daemon() && !is_attended() {
+        entry.without_daemon()
+    } else {
+        entry
+    }
 }
 
 /// Returns the entry of a process.

@@ -22,7 +22,7 @@ use crate::{
     connect::four_words,
     emit::Sequence,
     judge::{Judge, Rules, Subject, Tried},
-    maps::{control, offset, process},
+    maps::{control, in_force, offset, process},
     socket,
     task::{self, Caller, forgotten, read},
 };
@@ -107,7 +107,7 @@ pub(crate) fn try_egress(ctx: &SkBuffContext) -> bool {
     let question = Question {
         control,
         destination,
-        entry,
+        entry: in_force(entry),
     };
     let Some(Question {
         control,

@@ -23,7 +23,7 @@ use mcpmon_common::{
 use crate::{
     emit::Sequence,
     judge::{Judge, Rules, Subject, Tried, name_caller},
-    maps::{MULTIPATH_OWNERS, SOCKET_OWNERS, control, offset, process},
+    maps::{MULTIPATH_OWNERS, SOCKET_OWNERS, control, in_force, offset, process},
     task::{self, Address, Caller, read},
 };
 
@@ -53,7 +53,7 @@ pub(crate) fn try_create(ctx: &SockContext) -> bool {
     let caller = Caller::get();
     let judge = Judge {
         control,
-        entry: process(caller.pid).unwrap_or_default(),
+        entry: in_force(process(caller.pid).unwrap_or_default()),
         port: 0,
     };
     let is_plain = is_plain(kind, protocol);

@@ -17,6 +17,8 @@ use serde_json::Value;
 
 /// The longest time until it answers, and the interval between attempts.
 const UP: Duration = Duration::from_secs(60);
+/// The directory for what stays in the kernel after it.
+const BPFFS: &str = "/sys/fs/bpf/mcpmon-bench";
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// A running daemon, ended with this.
@@ -24,6 +26,8 @@ const PAUSE: Duration = Duration::from_millis(50);
 pub(crate) struct Daemon {
     child: Child,
     socket: PathBuf,
+    /// The program that it is.
+    mcpmon: PathBuf,
 }
 
 impl Daemon {
@@ -43,10 +47,15 @@ impl Daemon {
             .args(["--socket".as_ref(), socket.as_os_str()])
             .args(["--config".as_ref(), config.as_os_str()])
             .args(["--db".as_ref(), site.path("daemon.db").as_os_str()])
+            .args(["--bpffs", BPFFS])
             .stderr(log)
             .spawn()
             .context("cannot start the daemon")?;
-        let mut daemon = Self { child, socket };
+        let mut daemon = Self {
+            child,
+            socket,
+            mcpmon: mcpmon.to_owned(),
+        };
         daemon.wait_until_tested(mcpmon, site)?;
         Ok(Some(daemon))
     }
@@ -83,10 +92,15 @@ fn is_tested(mut mcpmon: Command, socket: &Path) -> Result<bool> {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        // It takes its programs out of the kernel before it ends.
         if let Ok(pid) = i32::try_from(self.child.id()) {
             let _gone = kill(Pid::from_raw(pid), Signal::SIGTERM);
         }
         let _status = self.child.wait();
+        // Its programs stay in the kernel otherwise.
+        let mut detach = Command::new(&self.mcpmon);
+        let _left = detach
+            .args(["detach", "--bpffs", BPFFS])
+            .stdout(Stdio::null())
+            .status();
     }
 }

@@ -5,6 +5,7 @@ use std::{
     time::Duration,
 };
 
+use crate::monitor::Former;
 use mcpmon_detect::launch::Stage;
 use mcpmon_model::{Exec, Exit, FileId, InstanceId, PinKey, ProcessId, ServerId, Timestamp};
 
@@ -125,6 +126,26 @@ impl Instance {
         }
     }
 
+    /// One that an earlier monitor followed, of which the launch is not known any more.
+    pub(super) fn restored(former: Former, launcher: ProcessId) -> Self {
+        Self {
+            inside: former.inside,
+            uid: former.uid,
+            server: former.server,
+            name: former.name,
+            pattern: String::new(),
+            launcher,
+            argv: Vec::new(),
+            linked: Vec::new(),
+            members: BTreeSet::new(),
+            has_forked: true,
+            shell: None,
+            ended_candidate: None,
+            pinned: None,
+            phase: Phase::Starting(Vec::new()),
+        }
+    }
+
     pub(super) const fn members(&self) -> &BTreeSet<ProcessId> {
         &self.members
     }
@@ -234,6 +255,22 @@ pub(super) struct Instances {
 pub(super) const MAX_INSTANCES: usize = 1024;
 
 impl Instances {
+    /// Has numbers begin behind `last`.
+    pub(super) fn number_from(&mut self, last: InstanceId) {
+        self.last = self.last.max(last.0);
+    }
+
+    /// Adds one under the number it had; false if that is taken.
+    pub(super) fn restore(&mut self, number: InstanceId, instance: Instance) -> bool {
+        let uid = instance.uid;
+        let Entry::Vacant(vacant) = self.running.entry(number) else {
+            return false;
+        };
+        vacant.insert(instance);
+        *self.of_user.entry(uid).or_default() += 1;
+        true
+    }
+
     /// Adds a launch; `None` where its user has too many.
     pub(super) fn add(&mut self, instance: Instance) -> Option<InstanceId> {
         let of_user = self.of_user.entry(instance.uid).or_default();

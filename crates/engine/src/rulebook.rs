@@ -30,6 +30,15 @@ impl RuleBook {
         }
     }
 
+    /// Remembers rules of an earlier book as past ones.
+    pub(super) fn remember(&mut self, rules: BTreeMap<u32, RuleInfo>) {
+        for (number, info) in rules.into_iter().take(PAST_RULES) {
+            if self.past.insert(number, info).is_none() {
+                self.retired.push_back(number);
+            }
+        }
+    }
+
     /// Returns the rule behind `number`.
     pub(super) fn get(&self, number: u32) -> Option<&RuleInfo> {
         self.current.get(&number).or_else(|| self.past.get(&number))

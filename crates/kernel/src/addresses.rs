@@ -25,6 +25,7 @@ use super::{
 const _: () = {
     assert!(LIST_HOST == table::LIST_HOST && LIST_PENDING == table::LIST_PENDING);
     assert!(LIST_FIRST_SERVER == table::LIST_FIRST_SERVER);
+    assert!(watch::LIST_PROXIED == table::LIST_PROXIED);
     assert!(watch::RULE_CANARY == table::RULE_CANARY && watch::RULE_FIRST == table::RULE_FIRST);
     assert!(
         NETWORK_ENTRIES as usize == table::MAX_ENTRIES && PORT_ENTRIES as usize == table::MAX_PORT_ENTRIES
@@ -84,12 +85,20 @@ impl AddressTables {
                 ports: take(ebpf, &format!("PORTS_{suffix}"), HashMap::try_from)?,
             })
         };
-        let (in_force, idle) = (copy("A", 0)?, copy("B", Control::TABLE_B)?);
+        let (first, second) = (copy("A", 0)?, copy("B", Control::TABLE_B)?);
+        let control: Array<_, Control> = take(ebpf, "CONTROL", Array::try_from)?;
+        // An earlier daemon's list holds until there is another.
+        let word = control.get(&0, 0).map_or(0, |control| control.word);
+        let (in_force, idle) = if word & Control::TABLE_B == 0 {
+            (first, second)
+        } else {
+            (second, first)
+        };
         Ok(Self {
-            control: take(ebpf, "CONTROL", Array::try_from)?,
+            control,
             in_force,
             idle,
-            word: 0,
+            word,
         })
     }
 

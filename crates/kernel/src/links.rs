@@ -1,16 +1,46 @@
-//! The links that hold programs in their cgroup: whoever may use bpf(2) can detach one, and its process is not told.
+//! The links that hold programs in the kernel: whoever may use bpf(2) can detach one, and its process is not told.
 
-use std::{fs, path::PathBuf};
+use std::{
+    fs::{self, File},
+    io,
+    os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+};
 
-/// The links of this process, each with its program.
-#[derive(Clone, Debug, Default)]
-pub struct CgroupLinks(Vec<CgroupLink>);
+use super::{
+    pinned::{PinError, PinnedSet},
+    sys,
+};
 
+/// The links that hold the programs in the kernel. Clones are the same links.
 #[derive(Clone, Debug)]
-struct CgroupLink {
-    program: &'static str,
-    /// The file in which the kernel describes the link; `None` where it was not found.
-    description: Option<PathBuf>,
+pub struct Links(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    links: Vec<Link>,
+    cgroup: File,
+    /// The place in which the links are pinned, once they are.
+    pinned: OnceLock<PinnedSet>,
+}
+
+/// One program with its link.
+#[derive(Debug)]
+pub(super) struct Link {
+    pub(super) program: &'static str,
+    pub(super) hook: Hook,
+    /// The loaded program.
+    pub(super) code: OwnedFd,
+    pub(super) held: Mutex<OwnedFd>,
+}
+
+/// The hook of a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Hook {
+    /// A raw tracepoint, by its name.
+    Tracepoint(&'static str),
+    /// A hook of the root cgroup, by its number in `enum bpf_attach_type`.
+    Cgroup(u32),
 }
 
 /// The way a program is attached.
@@ -24,46 +54,125 @@ pub enum LinkState {
     Unknown,
 }
 
-impl CgroupLinks {
-    /// Finds the links of `programs`, which are named with their ids.
-    pub(super) fn find(programs: Vec<(&'static str, u32)>) -> Self {
-        let descriptions = descriptions();
-        let link = |(program, id): (&'static str, u32)| CgroupLink {
-            program,
-            description: descriptions
-                .iter()
-                .find(|(_, text)| is_cgroup_link(text) && number(text, "prog_id") == Some(u64::from(id)))
-                .map(|(path, _)| path.clone()),
-        };
-        Self(programs.into_iter().map(link).collect())
+/// A change that somebody else made to a link, and that was undone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mended {
+    /// The program.
+    pub program: &'static str,
+    /// The former state.
+    pub fault: Fault,
+}
+
+/// The fault of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// It was detached.
+    Detached,
+    /// It was not pinned any more.
+    Unpinned,
+}
+
+/// The reason why a link could not be mended.
+#[derive(Debug, thiserror::Error)]
+pub enum MendError {
+    /// The program cannot be attached.
+    #[error("failed to attach `{program}` again")]
+    Attach {
+        /// The program.
+        program: &'static str,
+        /// The kernel's answer.
+        #[source]
+        source: io::Error,
+    },
+    /// The link cannot be pinned.
+    #[error(transparent)]
+    Pin(#[from] PinError),
+}
+
+impl Links {
+    pub(super) fn new(links: Vec<Link>, cgroup: File) -> Self {
+        Self(Arc::new(Inner {
+            links,
+            cgroup,
+            pinned: OnceLock::new(),
+        }))
     }
 
-    /// Each program with the state of its link.
+    /// Each program that is attached to a cgroup with the state of its link. Only the process that holds the link of a
+    /// tracepoint can end it.
     pub fn states(&self) -> impl Iterator<Item = (&'static str, LinkState)> {
-        self.0.iter().map(|link| (link.program, link.state()))
+        let of_cgroup = |link: &&Link| matches!(link.hook, Hook::Cgroup(_));
+        let links = self.0.links.iter().filter(of_cgroup);
+        links.map(|link| (link.program, link.state()))
+    }
+
+    /// Calls `pin` with the descriptor of each link.
+    pub(super) fn each<E>(
+        &self,
+        mut pin: impl FnMut(&'static str, BorrowedFd<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.0
+            .links
+            .iter()
+            .try_for_each(|link| pin(link.program, link.held().as_fd()))
+    }
+
+    /// Says where the links are pinned.
+    pub(super) fn are_pinned_in(&self, set: PinnedSet) {
+        drop(self.0.pinned.set(set));
+    }
+
+    /// Attaches again what was detached, and pins again what was unpinned.
+    pub fn mend(&self) -> Vec<Result<Mended, MendError>> {
+        let mend = |link| self.mend_one(link).transpose();
+        self.0.links.iter().filter_map(mend).collect()
+    }
+
+    fn mend_one(&self, link: &Link) -> Result<Option<Mended>, MendError> {
+        let is_detached = matches!(link.hook, Hook::Cgroup(_)) && link.state() == LinkState::Detached;
+        let set = self.0.pinned.get();
+        let is_unpinned = set.is_some_and(|set| !set.has_link(link.program));
+        if !is_detached && !is_unpinned {
+            return Ok(None);
+        }
+        let program = link.program;
+        if is_detached {
+            let again = link
+                .hook
+                .attach(link.code.as_fd(), &self.0.cgroup)
+                .map_err(|source| MendError::Attach { program, source })?;
+            *link.held() = again;
+        }
+        if let Some(set) = set {
+            set.replace_link(program, link.held().as_fd())?;
+        }
+        let fault = if is_detached {
+            Fault::Detached
+        } else {
+            Fault::Unpinned
+        };
+        Ok(Some(Mended { program, fault }))
     }
 }
 
-impl CgroupLink {
+impl Hook {
+    pub(super) fn attach(self, program: BorrowedFd<'_>, cgroup: &File) -> io::Result<OwnedFd> {
+        match self {
+            Self::Tracepoint(name) => sys::link_to_tracepoint(program, name),
+            Self::Cgroup(number) => sys::link_to_cgroup(program, cgroup.as_fd(), number),
+        }
+    }
+}
+
+impl Link {
     fn state(&self) -> LinkState {
-        let text = self
-            .description
-            .as_ref()
-            .and_then(|path| fs::read_to_string(path).ok());
-        text.map_or(LinkState::Unknown, |text| state(&text))
+        let path = format!("/proc/self/fdinfo/{}", self.held().as_raw_fd());
+        fs::read_to_string(path).map_or(LinkState::Unknown, |text| state(&text))
     }
-}
 
-/// Reads `/proc/self/fdinfo` of every descriptor.
-fn descriptions() -> Vec<(PathBuf, String)> {
-    let Ok(entries) = fs::read_dir("/proc/self/fdinfo") else {
-        return Vec::new();
-    };
-    let read = |path: PathBuf| Some((fs::read_to_string(&path).ok()?, path));
-    let texts = entries
-        .filter_map(Result::ok)
-        .filter_map(|entry| read(entry.path()));
-    texts.map(|(text, path)| (path, text)).collect()
+    fn held(&self) -> MutexGuard<'_, OwnedFd> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// A link without a cgroup holds its program nowhere.
@@ -104,14 +213,5 @@ mod tests {
     #[test_case("pos:\t0\n" => LinkState::Unknown; "another file")]
     fn states(text: &str) -> LinkState {
         state(text)
-    }
-
-    #[test]
-    fn a_link_that_is_not_found_is_unknown() {
-        let links = CgroupLinks::find(vec![("egress", u32::MAX)]);
-        assert_eq!(
-            links.states().collect::<Vec<_>>(),
-            [("egress", LinkState::Unknown)]
-        );
     }
 }

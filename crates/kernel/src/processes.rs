@@ -55,12 +55,17 @@ impl RefusedFiles {
     }
 
     /// From now on, a process that executes exactly this file, unchanged, is killed before its first
-    /// instruction.
+    /// instruction. `server` is the caller's number of the server that it is refused to.
     ///
     /// # Errors
     /// Returns an error if the list is full.
-    pub fn refuse(&mut self, file: FileKey) -> Result<(), MapError> {
-        self.files.insert(file, 1, 0)
+    pub fn refuse(&mut self, file: FileKey, server: u32) -> Result<(), MapError> {
+        self.files.insert(file, server, 0)
+    }
+
+    /// Every refused file, with the number that the caller gave.
+    pub fn iter(&self) -> impl Iterator<Item = (FileKey, u32)> {
+        self.files.iter().filter_map(Result::ok)
     }
 
     /// Lets the file run again.

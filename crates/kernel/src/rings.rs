@@ -1,13 +1,18 @@
 //! Reads both rings, that of processes first, and proves from sequence numbers what is missing.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     io,
     os::fd::{AsFd as _, BorrowedFd},
     time::Duration,
 };
 
-use aya::maps::{MapData, RingBuf};
+use aya::maps::{Array, MapData, RingBuf};
+use mcpmon_common::{
+    event::ProcessKey,
+    process::FileKey,
+    state::{MAX_PROCESSORS, ReadPosition, SEQUENCES},
+};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::records::{Record, RecordError};
@@ -17,8 +22,32 @@ use super::records::{Record, RecordError};
 pub struct Rings {
     processes: RingBuf<MapData>,
     connections: RingBuf<MapData>,
+    /// How far every daemon so far has read.
+    positions: Array<MapData, ReadPosition>,
     gaps: Gaps,
+    doubles: Doubles,
     malformed: u64,
+}
+
+/// The time in which the programs of an earlier daemon and those of this one may both have written: a start of a process
+/// is recorded twice then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Overlap {
+    since: u64,
+    until: u64,
+}
+
+impl Overlap {
+    /// Nanoseconds that the kernel may take to end a program that is attached no more.
+    const SLACK: u64 = 1_000_000_000;
+
+    /// From when the first of the new ones was attached until the last of the old ones was not, by the boot clock.
+    pub(super) const fn new(since: u64, until: u64) -> Self {
+        Self {
+            since,
+            until: until.saturating_add(Self::SLACK),
+        }
+    }
 }
 
 /// The longest time that a record waits if it does not wake the reader.
@@ -32,11 +61,21 @@ const MAX_BATCHES: usize = 16;
 const MAX_PROCESSES: usize = 256;
 
 impl Rings {
-    pub(super) fn new(processes: RingBuf<MapData>, connections: RingBuf<MapData>) -> Self {
+    pub(super) fn new(
+        processes: RingBuf<MapData>,
+        connections: RingBuf<MapData>,
+        positions: Array<MapData, ReadPosition>,
+        overlap: Option<Overlap>,
+    ) -> Self {
         Self {
             processes,
             connections,
-            gaps: Gaps::default(),
+            gaps: Gaps::of(&positions),
+            positions,
+            doubles: Doubles {
+                overlap,
+                latest: BTreeMap::new(),
+            },
             malformed: 0,
         }
     }
@@ -66,18 +105,22 @@ impl Rings {
         let Self {
             processes,
             connections,
+            positions,
             gaps,
+            doubles,
             malformed,
         } = self;
-        drain(|ring| {
+        let is_complete = drain(|ring| {
             let item = match ring {
                 Ring::Processes => processes.next(),
                 Ring::Connections => connections.next(),
             };
             let Some(item) = item else { return Read::Empty };
-            accept(Record::parse(&item), gaps, malformed, &mut take);
+            accept(Record::parse(&item), gaps, doubles, malformed, &mut take);
             Read::One
-        })
+        });
+        gaps.write(positions);
+        is_complete
     }
 
     /// Records that were written or attempted but never read, as the sequence numbers show.
@@ -128,6 +171,7 @@ fn drain(mut read: impl FnMut(Ring) -> Read) -> bool {
 fn accept(
     record: Result<Record, RecordError>,
     gaps: &mut Gaps,
+    doubles: &mut Doubles,
     malformed: &mut u64,
     take: &mut impl FnMut(Record),
 ) {
@@ -135,7 +179,9 @@ fn accept(
         Ok(record) => {
             let header = record.header();
             gaps.note(header.ring, header.cpu, header.sequence);
-            take(record);
+            if !doubles.is_one(&record) {
+                take(record);
+            }
         }
         Err(error) => {
             *malformed += 1;
@@ -147,23 +193,79 @@ fn accept(
 /// Sequence numbers seen, per ring and CPU.
 #[derive(Debug, Default)]
 struct Gaps {
-    /// Highest number, and how many were read.
-    seen: BTreeMap<(u16, u32), (u64, u64)>,
+    seen: BTreeMap<(u16, u32), ReadPosition>,
+    /// Those that the kernel does not have yet.
+    changed: BTreeSet<(u16, u32)>,
 }
 
 impl Gaps {
-    fn note(&mut self, ring: u16, cpu: u32, sequence: u64) {
-        let (highest, read) = self.seen.entry((ring, cpu)).or_default();
-        *highest = sequence.max(*highest);
-        *read += 1;
+    /// As earlier daemons left them.
+    fn of(positions: &Array<MapData, ReadPosition>) -> Self {
+        let sequences = (0u16..).take(SEQUENCES as usize);
+        let keys = sequences.flat_map(|sequence| (0..MAX_PROCESSORS).map(move |cpu| (sequence, cpu)));
+        let position = |key: (u16, u32)| {
+            let index = ReadPosition::index(key.0, key.1)?;
+            let position = positions.get(&index, 0).ok()?;
+            (position != ReadPosition::default()).then_some((key, position))
+        };
+        Self {
+            seen: keys.filter_map(position).collect(),
+            changed: BTreeSet::new(),
+        }
     }
 
-    /// Numbering starts at 1 when the programs are loaded.
+    fn note(&mut self, ring: u16, cpu: u32, sequence: u64) {
+        let position = self.seen.entry((ring, cpu)).or_default();
+        position.highest = sequence.max(position.highest);
+        position.read += 1;
+        self.changed.insert((ring, cpu));
+    }
+
+    /// Numbering starts at 1 when the maps are made.
     fn missing(&self) -> u64 {
         self.seen
             .values()
-            .map(|(highest, read)| highest.saturating_sub(*read))
+            .map(|position| position.highest.saturating_sub(position.read))
             .sum()
+    }
+
+    fn write(&mut self, positions: &mut Array<MapData, ReadPosition>) {
+        for key in std::mem::take(&mut self.changed) {
+            let position = self.seen.get(&key).copied();
+            if let Some((index, position)) = ReadPosition::index(key.0, key.1).zip(position)
+                && let Err(error) = positions.set(index, position, 0)
+            {
+                tracing::debug!(%error, "the kernel does not take how far records were read");
+            }
+        }
+    }
+}
+
+/// Records of one start by two programs.
+#[derive(Debug)]
+struct Doubles {
+    overlap: Option<Overlap>,
+    /// The latest start on each CPU, with its sequence number.
+    latest: BTreeMap<u32, (u64, ProcessKey, FileKey)>,
+}
+
+impl Doubles {
+    /// Returns whether the record before it on that CPU, by the sequence, is of the same start.
+    fn is_one(&mut self, record: &Record) -> bool {
+        let (Some(overlap), Record::Exec(exec)) = (self.overlap, record) else {
+            return false;
+        };
+        let header = record.header();
+        if header.time > overlap.until {
+            self.overlap = None;
+            return false;
+        }
+        if header.time < overlap.since {
+            return false;
+        }
+        let (process, file) = (exec.record.process, exec.record.file);
+        let before = self.latest.insert(header.cpu, (header.sequence, process, file));
+        before == Some((header.sequence.wrapping_sub(1), process, file))
     }
 }
 

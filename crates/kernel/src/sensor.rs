@@ -1,25 +1,33 @@
 //! Loads the programs, checks their maps, patches offsets, attaches; detached when dropped.
 
-use std::{error::Error as _, fmt, io, time::Duration};
+use std::{
+    error::Error as _,
+    fmt, io,
+    os::fd::{AsFd as _, OwnedFd},
+    sync::Mutex,
+    time::Duration,
+};
 
 use aya::{
     Ebpf, EbpfLoader,
     maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray, RingBuf},
-    programs::{
-        CgroupAttachMode, CgroupSkb, CgroupSkbAttachType, CgroupSock, CgroupSockAddr, ProgramError,
-        RawTracePoint,
-    },
+    programs::{Program, ProgramError},
+    sys::SyscallError,
 };
-use mcpmon_common::{ABI_VERSION, event::Counter, limits::AGENT_NAMES};
+use mcpmon_common::{ABI_VERSION, event::Counter, limits::AGENT_NAMES, state::Heartbeat};
 
 use super::{
     addresses::AddressTables,
     btf::{BtfError, kernel_offsets},
     cgroup::{CgroupError, CgroupRoot},
-    links::CgroupLinks,
+    layout::{LayoutError, NamedMaps},
+    links::{Hook, Link, Links},
+    notes::{Notes, Pulse},
+    pinned::{PinDirectory, PinError, PinnedSet},
     preflight::{self, Missing},
     processes::{AgentNames, ProcessTable, RefusedFiles},
-    rings::Rings,
+    rings::{Overlap, Rings},
+    sys::{self, clocks},
 };
 
 /// The object this binary was built with.
@@ -40,8 +48,21 @@ pub struct Sensor {
     pub agents: AgentNames,
     /// Counters.
     pub counters: Counters,
-    /// Holds programs and links: dropping it detaches.
+    /// What the daemon leaves to the next.
+    pub notes: Notes,
+    /// Signs of life.
+    pub pulse: Pulse,
+    /// Holds programs and links: dropping it detaches what is not pinned.
     pub attached: Attached,
+    /// What was taken over from an earlier daemon; `None` where everything is new.
+    pub adopted: Option<Adopted>,
+}
+
+/// What was taken over from an earlier daemon: its tables hold until others are installed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Adopted {
+    /// The last sign of life of the earlier daemon.
+    pub last_beat: Heartbeat,
 }
 
 /// The reason why the sensor could not be started.
@@ -56,6 +77,12 @@ pub enum SensorError {
     /// Nothing to attach to.
     #[error(transparent)]
     Cgroup(#[from] CgroupError),
+    /// The directory for what stays in the kernel.
+    #[error(transparent)]
+    Pin(#[from] PinError),
+    /// The object's own maps.
+    #[error(transparent)]
+    Layout(#[from] LayoutError),
     /// The object cannot be loaded at all.
     #[error("failed to load the kernel programs")]
     Load(#[source] aya::EbpfError),
@@ -64,6 +91,15 @@ pub enum SensorError {
         "failed to tell the kernel the names of agents: at most {AGENT_NAMES} fit; shorten network.agents"
     )]
     Agents(#[source] MapError),
+    /// This process has too many files open.
+    #[error("failed to hold the kernel map `{map}`")]
+    Descriptor {
+        /// Its name.
+        map: String,
+        /// Cause.
+        #[source]
+        source: io::Error,
+    },
     /// The object is for another version of this program.
     #[error(
         "the kernel object has no {what}; it was built for another ABI than version {ABI_VERSION}: rebuild it with `cargo xtask build-ebpf`"
@@ -103,31 +139,81 @@ fn verifier_tail(error: &ProgramError) -> String {
     }
 }
 
-const SOCKET_PROGRAMS: [&str; 4] = ["connect4", "connect6", "sendmsg4", "sendmsg6"];
-const SOCK_CREATE: &str = "sock_create";
 /// The program for packets.
 pub const EGRESS: &str = "egress";
-const TRACE_PROGRAMS: [(&str, &str); 3] = [
-    ("process_exec", "sched_process_exec"),
-    ("process_fork", "sched_process_fork"),
-    ("process_exit", "sched_process_exit"),
+
+/// A program of the object.
+struct Entry {
+    name: &'static str,
+    hook: Hook,
+    /// What is lost where a kernel refuses it: component and consequence. `None` where nothing works without it.
+    loss: Option<(&'static str, &'static str)>,
+}
+
+const fn needed(name: &'static str, hook: Hook) -> Entry {
+    Entry {
+        name,
+        hook,
+        loss: None,
+    }
+}
+
+/// Every program. What the last two close is documented as open elsewhere: a kernel that refuses one is served without
+/// it, and told. Numbers are those of `enum bpf_attach_type`.
+const PROGRAMS: [Entry; 9] = [
+    needed("process_exec", Hook::Tracepoint("sched_process_exec")),
+    needed("process_fork", Hook::Tracepoint("sched_process_fork")),
+    needed("process_exit", Hook::Tracepoint("sched_process_exit")),
+    needed("connect4", Hook::Cgroup(10)),
+    needed("connect6", Hook::Cgroup(11)),
+    needed("sendmsg4", Hook::Cgroup(14)),
+    needed("sendmsg6", Hook::Cgroup(15)),
+    Entry {
+        name: "sock_create",
+        hook: Hook::Cgroup(2),
+        loss: Some((
+            "new sockets",
+            "sockets of protocols that no hook judges (SCTP, L2TP/IP) reach refused addresses",
+        )),
+    },
+    Entry {
+        name: EGRESS,
+        hook: Hook::Cgroup(1),
+        loss: Some((
+            "packets",
+            "refused addresses are reached by raw and ping sockets, routing headers, and on connections that were there before",
+        )),
+    },
 ];
 
 impl Sensor {
-    /// Loads the embedded object and attaches it at the root cgroup. Nothing is refused yet.
+    /// Loads the embedded object and attaches it at the root cgroup. Nothing is refused yet. It ends with this process.
     ///
     /// # Errors
     /// Returns an error if a privilege or a kernel feature is missing; the message says which, and the
     /// remedy.
     pub fn start(agent_names: &[String]) -> Result<Self, SensorError> {
-        Self::start_object(OBJECT, agent_names)
+        Self::start_object(OBJECT, None, agent_names)
+    }
+
+    /// The same with what an earlier process pinned in `pins`: its tables hold, and its programs are replaced without a
+    /// moment in which none is attached. Call [`Attached::keep`] once the tables are filled.
+    ///
+    /// # Errors
+    /// As [`Sensor::start`]. What was pinned is in force then as before.
+    pub fn resume(pins: PinDirectory, agent_names: &[String]) -> Result<Self, SensorError> {
+        Self::start_object(OBJECT, Some(pins), agent_names)
     }
 
     /// The same with an object of the caller's.
     ///
     /// # Errors
     /// As [`Sensor::start`], and where the object is for another ABI.
-    pub fn start_object(object: &[u8], agent_names: &[String]) -> Result<Self, SensorError> {
+    pub fn start_object(
+        object: &[u8],
+        pins: Option<PinDirectory>,
+        agent_names: &[String],
+    ) -> Result<Self, SensorError> {
         let missing = preflight::missing();
         if !missing.is_empty() {
             return Err(SensorError::Missing(missing));
@@ -135,39 +221,86 @@ impl Sensor {
         preflight::raise_memory_limit();
         let root = CgroupRoot::find()?;
         let offsets = kernel_offsets()?;
-        let mut ebpf = EbpfLoader::new()
-            .override_global("OFFSETS", &offsets, true)
-            .load(object)
-            .map_err(SensorError::Load)?;
+        let names = NamedMaps::of(object)?;
+        let set = match &pins {
+            Some(pins) => pins.current()?.filter(|set| names.fit(set)),
+            None => None,
+        };
+        let mut loader = EbpfLoader::new();
+        loader.override_global("OFFSETS", &offsets, true);
+        if let Some(set) = &set {
+            for name in names.iter() {
+                loader.map_pin_path(name, set.map(name));
+            }
+        }
+        let mut ebpf = loader.load(object).map_err(SensorError::Load)?;
 
-        take(
-            &mut ebpf,
-            &format!("ABI_V{ABI_VERSION}"),
-            Array::<_, u32>::try_from,
-        )?;
+        let marker = format!("ABI_V{ABI_VERSION}");
+        let mut copies = Vec::new();
+        for name in names.iter() {
+            copies.push((name.to_owned(), descriptor(&ebpf, name)?));
+        }
+        take(&mut ebpf, &marker, Array::<_, u32>::try_from)?;
         let mut agents = AgentNames::new(take(&mut ebpf, "AGENT_NAMES", HashMap::try_from)?);
-        agents.replace(agent_names).map_err(SensorError::Agents)?;
-        let rings = Rings::new(
+        let (processes, connections, positions) = (
             take(&mut ebpf, "PROCESS_RECORDS", RingBuf::try_from)?,
             take(&mut ebpf, "CONNECTION_RECORDS", RingBuf::try_from)?,
+            take(&mut ebpf, "READ_POSITIONS", Array::try_from)?,
         );
         let addresses = AddressTables::take(&mut ebpf)?;
-        let processes = ProcessTable::new(take(&mut ebpf, "PROCESSES", HashMap::try_from)?);
+        let process_table = ProcessTable::new(take(&mut ebpf, "PROCESSES", HashMap::try_from)?);
         let refused = RefusedFiles::new(take(&mut ebpf, "REFUSED", HashMap::try_from)?);
         let counters = Counters {
             values: take(&mut ebpf, "COUNTERS", PerCpuArray::try_from)?,
         };
-        let attached = Attached::attach(ebpf, root)?;
+        let notes = Notes::new(take(&mut ebpf, "NOTES", Array::try_from)?);
+        let pulse = Pulse::new(take(&mut ebpf, "HEARTBEAT", Array::try_from)?);
+        let adopted = set.as_ref().map(|_| Adopted {
+            last_beat: pulse.last(),
+        });
+        let (attached, overlap) = Attached::attach(ebpf, root, copies, pins, set)?;
+        // Last: a start that fails changes nothing of what an earlier process left.
+        agents.replace(agent_names).map_err(SensorError::Agents)?;
         Ok(Self {
-            rings,
+            rings: Rings::new(processes, connections, positions, overlap),
             addresses,
-            processes,
+            processes: process_table,
             refused,
             agents,
             counters,
+            notes,
+            pulse,
             attached,
+            adopted,
         })
     }
+}
+
+/// Another descriptor of a map of the object.
+fn descriptor(ebpf: &Ebpf, name: &str) -> Result<OwnedFd, SensorError> {
+    let absent = || SensorError::Abi {
+        what: format!("map `{name}`"),
+        source: None,
+    };
+    let map = ebpf.map(name).ok_or_else(absent)?;
+    let (Map::Array(data)
+    | Map::PerCpuArray(data)
+    | Map::HashMap(data)
+    | Map::LruHashMap(data)
+    | Map::LpmTrie(data)
+    | Map::RingBuf(data)
+    | Map::SkStorage(data)
+    | Map::Unsupported(data)) = map
+    else {
+        return Err(absent());
+    };
+    data.fd()
+        .as_fd()
+        .try_clone_to_owned()
+        .map_err(|source| SensorError::Descriptor {
+            map: name.to_owned(),
+            source,
+        })
 }
 
 /// Takes a map out of the object; the conversion checks its kind and the sizes of key and value.
@@ -191,8 +324,13 @@ pub(super) fn take<T>(
 pub struct Attached {
     ebpf: Ebpf,
     root: CgroupRoot,
-    links: CgroupLinks,
+    links: Links,
     gaps: Vec<Gap>,
+    /// Every map that has a name.
+    maps: Vec<(String, OwnedFd)>,
+    pins: Option<PinDirectory>,
+    /// What is pinned already.
+    set: Option<PinnedSet>,
 }
 
 /// A program that the kernel refuses, while the others work.
@@ -217,46 +355,92 @@ impl fmt::Display for Gap {
 }
 
 impl Attached {
-    fn attach(mut ebpf: Ebpf, root: CgroupRoot) -> Result<Self, SensorError> {
-        for (name, tracepoint) in TRACE_PROGRAMS {
-            let program: &mut RawTracePoint = program(&mut ebpf, name)?;
-            program.load().map_err(|source| failed(name, "load", source))?;
-            program
-                .attach(tracepoint)
-                .map_err(|source| failed(name, "attach", source))?;
-        }
-        for name in SOCKET_PROGRAMS {
-            let program: &mut CgroupSockAddr = program(&mut ebpf, name)?;
-            program.load().map_err(|source| failed(name, "load", source))?;
-            // With a bpf_link, `Single` passes no flags, and a link always allows others beside it.
-            program
-                .attach(&root.directory, CgroupAttachMode::Single)
-                .map_err(|source| failed(name, "attach", source))?;
-        }
+    fn attach(
+        mut ebpf: Ebpf,
+        root: CgroupRoot,
+        maps: Vec<(String, OwnedFd)>,
+        pins: Option<PinDirectory>,
+        set: Option<PinnedSet>,
+    ) -> Result<(Self, Option<Overlap>), SensorError> {
+        // All are loaded before the first takes the place of another.
         let mut gaps = Vec::new();
-        // What these close is documented as open elsewhere: a kernel that refuses one is served without it, and told.
-        gaps.extend(attach_sock_create(&mut ebpf, &root).err().map(|error| Gap {
-            component: "new sockets",
-            consequence: "sockets of protocols that no hook judges (SCTP, L2TP/IP) reach refused addresses",
-            error,
-        }));
-        gaps.extend(attach_egress(&mut ebpf, &root).err().map(|error| Gap {
-            component: "packets",
-            consequence: "refused addresses are reached by raw and ping sockets, routing headers, and on connections that were there before",
-            error,
-        }));
-        let links = CgroupLinks::find(cgroup_programs(&ebpf));
-        Ok(Self {
+        let mut loaded = Vec::new();
+        for entry in &PROGRAMS {
+            match load(&mut ebpf, entry.name) {
+                Ok(code) => loaded.push((entry, code)),
+                Err(error) => gaps.push(entry.gap(error)?),
+            }
+        }
+        let (_, since) = clocks();
+        let mut links = Vec::new();
+        for (entry, code) in loaded {
+            match attach(entry, code, &root, set.as_ref()) {
+                Ok(link) => links.push(link),
+                Err(error) => gaps.push(entry.gap(error)?),
+            }
+        }
+        let overlap = set.as_ref().map(|_| Overlap::new(since, clocks().1));
+        let cgroup = root.directory.try_clone().map_err(|source| CgroupError::Open {
+            path: root.path.clone(),
+            source,
+        })?;
+        let links = Links::new(links, cgroup);
+        if let Some(set) = &set {
+            links.are_pinned_in(set.clone());
+        }
+        let attached = Self {
             ebpf,
             root,
             links,
             gaps,
-        })
+            maps,
+            pins,
+            set,
+        };
+        Ok((attached, overlap))
     }
 
-    /// Returns the links that hold the connection, socket and packet programs in their cgroup.
+    /// Has everything stay in the kernel when this process ends, in the place of what earlier processes pinned. Nothing
+    /// happens where there is no directory for it.
+    ///
+    /// # Errors
+    /// Returns an error if something cannot be pinned; what others pinned holds beside this process's programs then.
+    pub fn keep(&mut self) -> Result<(), PinError> {
+        let Some(pins) = &self.pins else { return Ok(()) };
+        if self.set.is_some() {
+            return pins.remove_others();
+        }
+        let mut links: Vec<(&'static str, OwnedFd)> = Vec::new();
+        self.links
+            .each(|program, link| link.try_clone_to_owned().map(|link| links.push((program, link))))
+            .map_err(|source| PinError::Io {
+                action: "hold the links of",
+                path: pins.path().to_owned(),
+                source,
+            })?;
+        let maps = self.maps.iter().map(|(name, map)| (name.as_str(), map.as_fd()));
+        let links = links.iter().map(|(program, link)| (*program, link.as_fd()));
+        let set = pins.replace_all(maps, links)?;
+        self.links.are_pinned_in(set.clone());
+        self.set = Some(set);
+        Ok(())
+    }
+
+    /// Returns whether there is a directory in which everything can stay.
     #[must_use]
-    pub const fn links(&self) -> &CgroupLinks {
+    pub const fn can_keep(&self) -> bool {
+        self.pins.is_some()
+    }
+
+    /// Returns the directory in which everything stays when this process ends; `None` where nothing does.
+    #[must_use]
+    pub fn kept_in(&self) -> Option<&PinDirectory> {
+        self.set.as_ref().and(self.pins.as_ref())
+    }
+
+    /// Returns the links that hold the programs.
+    #[must_use]
+    pub const fn links(&self) -> &Links {
         &self.links
     }
 
@@ -301,48 +485,88 @@ impl Attached {
     }
 }
 
-/// The programs that are to be attached to a cgroup, with their ids. One that the kernel refused has none.
-fn cgroup_programs(ebpf: &Ebpf) -> Vec<(&'static str, u32)> {
-    let names = SOCKET_PROGRAMS.into_iter().chain([SOCK_CREATE, EGRESS]);
-    let id = |name| ebpf.program(name)?.info().ok().map(|info| (name, info.id()));
-    names.filter_map(id).collect()
+impl Entry {
+    /// The gap that its failure leaves.
+    ///
+    /// # Errors
+    /// Returns the failure where nothing works without it.
+    fn gap(&self, error: SensorError) -> Result<Gap, SensorError> {
+        match self.loss {
+            Some((component, consequence)) => Ok(Gap {
+                component,
+                consequence,
+                error,
+            }),
+            None => Err(error),
+        }
+    }
 }
 
-fn attach_sock_create(ebpf: &mut Ebpf, root: &CgroupRoot) -> Result<(), SensorError> {
-    const NAME: &str = SOCK_CREATE;
-    let program: &mut CgroupSock = program(ebpf, NAME)?;
-    program.load().map_err(|source| failed(NAME, "load", source))?;
-    program
-        .attach(&root.directory, CgroupAttachMode::Single)
-        .map(drop)
-        .map_err(|source| failed(NAME, "attach", source))
+/// Has the verifier take a program.
+fn load(ebpf: &mut Ebpf, name: &'static str) -> Result<OwnedFd, SensorError> {
+    let program = ebpf.program_mut(name).ok_or_else(|| SensorError::Abi {
+        what: format!("program `{name}`"),
+        source: None,
+    })?;
+    let loaded = load_any(program);
+    let code = loaded.and_then(|()| program.fd()?.try_clone().map_err(system_error("dup")));
+    let code = code.map_err(|source| failed(name, "load", source))?;
+    code.as_fd()
+        .try_clone_to_owned()
+        .map_err(|error| failed(name, "load", system_error("dup")(error)))
 }
 
-fn attach_egress(ebpf: &mut Ebpf, root: &CgroupRoot) -> Result<(), SensorError> {
-    const NAME: &str = EGRESS;
-    let program: &mut CgroupSkb = program(ebpf, NAME)?;
-    program.load().map_err(|source| failed(NAME, "load", source))?;
-    program
-        .attach(
-            &root.directory,
-            CgroupSkbAttachType::Egress,
-            CgroupAttachMode::Single,
-        )
-        .map(drop)
-        .map_err(|source| failed(NAME, "attach", source))
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "the object has programs of these kinds only"
+)]
+fn load_any(program: &mut Program) -> Result<(), ProgramError> {
+    match program {
+        Program::RawTracePoint(program) => program.load(),
+        Program::CgroupSockAddr(program) => program.load(),
+        Program::CgroupSock(program) => program.load(),
+        Program::CgroupSkb(program) => program.load(),
+        _ => Err(ProgramError::UnexpectedProgramType),
+    }
 }
 
-fn program<'a, P>(ebpf: &'a mut Ebpf, name: &'static str) -> Result<&'a mut P, SensorError>
-where
-    &'a mut P: TryFrom<&'a mut aya::programs::Program, Error = ProgramError>,
-{
-    ebpf.program_mut(name)
-        .ok_or_else(|| SensorError::Abi {
-            what: format!("program `{name}`"),
-            source: None,
-        })?
-        .try_into()
-        .map_err(|source| failed(name, "load", source))
+/// Attaches a program, in the place of the one that an earlier process attached and pinned.
+fn attach(
+    entry: &Entry,
+    code: OwnedFd,
+    root: &CgroupRoot,
+    set: Option<&PinnedSet>,
+) -> Result<Link, SensorError> {
+    let name = entry.name;
+    let failed = |error| failed(name, "attach", system_error("bpf")(error));
+    let pinned = match set {
+        Some(set) => set.link(name).map_err(failed)?,
+        None => None,
+    };
+    // Links of tracepoints take no other program.
+    let updated = pinned.filter(|link| {
+        matches!(entry.hook, Hook::Cgroup(_)) && sys::update_link(link.as_fd(), code.as_fd()).is_ok()
+    });
+    let held = match updated {
+        Some(link) => link,
+        None => {
+            let link = entry.hook.attach(code.as_fd(), &root.directory).map_err(failed)?;
+            if let Some(set) = set {
+                set.replace_link(name, link.as_fd())?;
+            }
+            link
+        }
+    };
+    Ok(Link {
+        program: name,
+        hook: entry.hook,
+        code,
+        held: Mutex::new(held),
+    })
+}
+
+fn system_error(call: &'static str) -> impl FnOnce(io::Error) -> ProgramError {
+    move |io_error| SyscallError { call, io_error }.into()
 }
 
 fn failed(program: &'static str, step: &'static str, source: ProgramError) -> SensorError {

@@ -2,7 +2,15 @@
 
 #![expect(unsafe_code, reason = "no safe wrapper exists for what is here")]
 
-use std::io;
+use std::{
+    ffi::{CString, OsStr},
+    io,
+    os::{
+        fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd},
+        unix::ffi::OsStrExt as _,
+    },
+    path::Path,
+};
 
 use aya::Pod;
 use nix::libc;
@@ -31,4 +39,156 @@ pub(super) fn read_unaligned<T: Pod>(bytes: &[u8]) -> Option<T> {
     }
     // SAFETY: long enough, and every byte pattern is a `T`.
     Some(unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
+}
+
+/// The first bytes of `union bpf_attr`, as each command reads them: only those are passed on.
+#[repr(C)]
+struct Object {
+    path: u64,
+    descriptor: u32,
+    flags: u32,
+}
+
+#[repr(C)]
+struct NewLink {
+    program: u32,
+    target: u32,
+    hook: u32,
+    flags: u32,
+}
+
+#[repr(C)]
+struct RawTracepoint {
+    name: u64,
+    program: u32,
+    reserved: u32,
+}
+
+#[repr(C)]
+struct Update {
+    link: u32,
+    program: u32,
+    flags: u32,
+    before: u32,
+}
+
+/// Pins a map, program or link at `path` in a BPF file system.
+///
+/// # Errors
+/// Returns the kernel's answer.
+pub(super) fn pin(object: BorrowedFd<'_>, path: &Path) -> io::Result<()> {
+    const BPF_OBJ_PIN: libc::c_int = 6;
+    let path = c_string(path.as_os_str())?;
+    let arguments = Object {
+        path: path.as_ptr() as u64,
+        descriptor: number(object),
+        flags: 0,
+    };
+    bpf(BPF_OBJ_PIN, &arguments).map(drop)
+}
+
+/// Opens what is pinned at `path`.
+///
+/// # Errors
+/// Returns the kernel's answer.
+pub(super) fn open_pinned(path: &Path) -> io::Result<OwnedFd> {
+    const BPF_OBJ_GET: libc::c_int = 7;
+    let path = c_string(path.as_os_str())?;
+    let arguments = Object {
+        path: path.as_ptr() as u64,
+        descriptor: 0,
+        flags: 0,
+    };
+    bpf(BPF_OBJ_GET, &arguments).and_then(owned)
+}
+
+/// Attaches a program to a cgroup, at the hook of this number (`enum bpf_attach_type`). Others may be attached beside it.
+///
+/// # Errors
+/// Returns the kernel's answer.
+pub(super) fn link_to_cgroup(
+    program: BorrowedFd<'_>,
+    cgroup: BorrowedFd<'_>,
+    hook: u32,
+) -> io::Result<OwnedFd> {
+    const BPF_LINK_CREATE: libc::c_int = 28;
+    let arguments = NewLink {
+        program: number(program),
+        target: number(cgroup),
+        hook,
+        flags: 0,
+    };
+    bpf(BPF_LINK_CREATE, &arguments).and_then(owned)
+}
+
+/// Attaches a program to a raw tracepoint.
+///
+/// # Errors
+/// Returns the kernel's answer.
+pub(super) fn link_to_tracepoint(program: BorrowedFd<'_>, name: &str) -> io::Result<OwnedFd> {
+    const BPF_RAW_TRACEPOINT_OPEN: libc::c_int = 17;
+    let name = c_string(OsStr::new(name))?;
+    let arguments = RawTracepoint {
+        name: name.as_ptr() as u64,
+        program: number(program),
+        reserved: 0,
+    };
+    bpf(BPF_RAW_TRACEPOINT_OPEN, &arguments).and_then(owned)
+}
+
+/// Puts another program in the place of the one that a link of a cgroup holds, in one step.
+///
+/// # Errors
+/// Returns the kernel's answer: `ENOLINK` where the link is detached.
+pub(super) fn update_link(link: BorrowedFd<'_>, program: BorrowedFd<'_>) -> io::Result<()> {
+    const BPF_LINK_UPDATE: libc::c_int = 29;
+    let arguments = Update {
+        link: number(link),
+        program: number(program),
+        flags: 0,
+        before: 0,
+    };
+    bpf(BPF_LINK_UPDATE, &arguments).map(drop)
+}
+
+fn bpf<T>(command: libc::c_int, arguments: &T) -> io::Result<libc::c_long> {
+    // SAFETY: the kernel reads as many bytes as it is told, and the strings they point to outlive the call.
+    match unsafe {
+        libc::syscall(
+            libc::SYS_bpf,
+            command,
+            core::ptr::from_ref(arguments),
+            size_of::<T>(),
+        )
+    } {
+        -1 => Err(io::Error::last_os_error()),
+        answer => Ok(answer),
+    }
+}
+
+fn owned(descriptor: libc::c_long) -> io::Result<OwnedFd> {
+    let descriptor = i32::try_from(descriptor).map_err(io::Error::other)?;
+    // SAFETY: the kernel has just made it for this process, with the close-on-exec flag.
+    Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
+}
+
+fn number(descriptor: BorrowedFd<'_>) -> u32 {
+    u32::try_from(descriptor.as_raw_fd()).expect("an open descriptor is not negative")
+}
+
+fn c_string(text: &OsStr) -> io::Result<CString> {
+    CString::new(text.as_bytes()).map_err(io::Error::other)
+}
+
+/// `CLOCK_MONOTONIC` and `CLOCK_BOOTTIME` in nanoseconds, as kernel programs read them.
+pub(super) fn clocks() -> (u64, u64) {
+    let read = |clock| {
+        let time = nix::time::clock_gettime(clock).unwrap_or_else(|_| nix::sys::time::TimeSpec::new(0, 0));
+        let seconds = u64::try_from(time.tv_sec()).unwrap_or_default();
+        seconds * 1_000_000_000 + u64::try_from(time.tv_nsec()).unwrap_or_default()
+    };
+    (
+        read(nix::time::ClockId::CLOCK_MONOTONIC),
+        read(nix::time::ClockId::CLOCK_BOOTTIME),
+    )
 }

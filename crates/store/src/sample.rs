@@ -415,6 +415,14 @@ pub fn every_kind() -> Vec<Event> {
             component: "connect4".into(),
             cause: "attached again".into(),
         },
+        EventKind::DaemonGap {
+            duration_ms: 1500,
+            stopped: false,
+            records: 12,
+            refused: 2,
+            killed: 1,
+            missing: 0,
+        },
         EventKind::EventsLost {
             place: "ring".into(),
             count: 3,

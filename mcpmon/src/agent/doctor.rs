@@ -17,7 +17,7 @@ use mcpmon_stdio::Domain;
 
 use super::{
     control::{self, Answer, AskError, Request},
-    group,
+    group, kept,
     selftest::{self, Check, CheckOutcome},
 };
 
@@ -68,7 +68,7 @@ impl Finding {
 /// Looks at everything. With a daemon on `socket` its own self-test is run; without one the programs are
 /// loaded for a moment, where privileges allow it.
 #[must_use]
-pub fn examine(search: &Search, socket: &Path) -> Vec<Finding> {
+pub fn examine(search: &Search, socket: &Path, bpffs: &Path) -> Vec<Finding> {
     let missing = preflight::missing();
     let mut findings = prerequisites(&missing);
     findings.push(cgroup());
@@ -98,6 +98,7 @@ pub fn examine(search: &Search, socket: &Path) -> Vec<Finding> {
         ),
         Err(error) => {
             findings.push(daemon(&error));
+            findings.push(kernel_state(bpffs));
             findings.extend(trial(&missing));
         }
     }
@@ -196,9 +197,7 @@ fn daemon(error: &AskError) -> Finding {
         AskError::NotRunning(_) => Finding::new(
             "daemon",
             Verdict::Degraded,
-            format!(
-                "{error}: the kernel enforces nothing, and only what passes a wrapper or a proxy is seen"
-            ),
+            format!("{error}: nothing new is judged, and only what passes a wrapper or a proxy is seen"),
         )
         .remedy("`sudo mcpmon daemon`, or `sudo systemctl start mcpmon`"),
         AskError::Permission(_) => Finding::new("daemon", Verdict::Unknown, error.to_string())
@@ -207,6 +206,35 @@ fn daemon(error: &AskError) -> Finding {
             Finding::new("daemon", Verdict::Broken, error.to_string())
                 .remedy("restart it: `sudo systemctl restart mcpmon`")
         }
+    }
+}
+
+/// Examines what is in force without a daemon. It is tried before programs are loaded that refuse the same address.
+fn kernel_state(bpffs: &Path) -> Finding {
+    const NAME: &str = "kernel state";
+    let directory = bpffs.display();
+    let refuses = kept::is_refusing();
+    match kept::look(bpffs) {
+        Ok(Some(kept)) if refuses => Finding::new(
+            NAME,
+            Verdict::Good,
+            format!(
+                "{} programs are kept in {directory}, and refuse the self-test's address without a daemon",
+                kept.programs.len()
+            ),
+        ),
+        Ok(Some(_)) => Finding::new(
+            NAME,
+            Verdict::Broken,
+            format!("what is kept in {directory} refuses nothing"),
+        )
+        .remedy("start the daemon, which attaches it anew; or remove it: `sudo mcpmon detach`"),
+        Ok(None) => Finding::new(
+            NAME,
+            Verdict::Degraded,
+            format!("nothing is kept in {directory}: without a daemon nothing is refused"),
+        ),
+        Err(error) => Finding::new(NAME, Verdict::Unknown, error.to_string()),
     }
 }
 

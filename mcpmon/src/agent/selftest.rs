@@ -16,7 +16,7 @@ use std::{
 
 use mcpmon_common::{address::Form, event::Hook, watch::PROBE_MARK};
 use mcpmon_kernel::{
-    links::{CgroupLinks, LinkState},
+    links::{LinkState, Links},
     preflight,
     rings::Rings,
     sensor::EGRESS,
@@ -118,7 +118,7 @@ const ATTEMPTS: [(&str, SockType, Hook, Form, IpAddr); 7] = {
 
 /// Runs the test against a running engine, on a thread of the runtime that may block. Takes about a second,
 /// and a few where the engine does not answer.
-pub(crate) fn run(engine: &Sender<Message>, links: &CgroupLinks) -> Vec<Check> {
+pub(crate) fn run(engine: &Sender<Message>, links: &Links) -> Vec<Check> {
     let nonce = Uuid::now_v7().to_string();
     let (reply, ready) = oneshot::channel();
     let sent = engine.send_blocking(Message::Probe(Probe::new(nonce.clone()), reply));
@@ -143,7 +143,7 @@ fn wait<T>(answer: oneshot::Receiver<T>) -> Option<T> {
 }
 
 /// Runs the test without an engine, on rings that nobody else reads.
-pub(crate) fn run_alone(rings: &mut Rings, links: &CgroupLinks) -> Vec<Check> {
+pub(crate) fn run_alone(rings: &mut Rings, links: &Links) -> Vec<Check> {
     let nonce = Uuid::now_v7().to_string();
     let mut probe = Probe::new(nonce.clone());
     perform(&nonce, links, move || {
@@ -156,7 +156,7 @@ pub(crate) fn run_alone(rings: &mut Rings, links: &CgroupLinks) -> Vec<Check> {
 }
 
 /// Does what must be refused or seen, then looks for its traces until the deadline.
-fn perform(nonce: &str, links: &CgroupLinks, mut look: impl FnMut() -> Sightings) -> Vec<Check> {
+fn perform(nonce: &str, links: &Links, mut look: impl FnMut() -> Sightings) -> Vec<Check> {
     let attempts = ATTEMPTS.map(|(name, kind, hook, form, address)| {
         let target = match (form, address) {
             (Form::Mapped, IpAddr::V4(v4)) => IpAddr::V6(v4.to_ipv6_mapped()),
@@ -279,6 +279,12 @@ impl Attempt {
             outcome,
         }
     }
+}
+
+/// Returns whether a connection to the self-test's address is refused, by whatever daemon's programs.
+pub(crate) fn is_refusing() -> bool {
+    let target = SocketAddr::new(CANARY[0], PORT);
+    attempt(SockType::Stream, Hook::Connect, target) == Err(Errno::EPERM)
 }
 
 /// Connects, or sends one byte, without waiting for anyone.

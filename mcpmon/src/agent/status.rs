@@ -60,6 +60,9 @@ pub struct Status {
     pub store: StoreStatus,
     /// The cgroup the programs are attached to.
     pub cgroup: PathBuf,
+    /// What stays in the kernel when the daemon ends; `None` where nothing does.
+    #[serde(default)]
+    pub kept: Option<KeptStatus>,
 }
 
 /// Everything in one word.
@@ -87,6 +90,15 @@ impl State {
             Self::Degraded => "degraded",
         }
     }
+}
+
+/// What stays in the kernel when the daemon ends.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeptStatus {
+    /// The directory in which it is pinned.
+    pub directory: PathBuf,
+    /// Since when the programs are attached without a gap, RFC 3339.
+    pub since: String,
 }
 
 /// The policy in force.

@@ -27,7 +27,7 @@ pub(super) fn ask(socket: &Path, request: &Request) -> Result<Answer, CliError> 
 fn explain(error: AskError) -> CliError {
     let hint = match &error {
         AskError::NotRunning(_) => Some(
-            "start it: `sudo mcpmon daemon`, or `sudo systemctl start mcpmon`; meanwhile the kernel enforces nothing, and only what passes a wrapper or a proxy is seen",
+            "start it: `sudo mcpmon daemon`, or `sudo systemctl start mcpmon`; meanwhile the kernel refuses what it was told to before, where that is kept, nothing new is judged, and only what passes a wrapper or a proxy is seen",
         ),
         AskError::Permission(_) => Some("run the command with sudo, or join the group mcpmon"),
         AskError::Silent => Some("it may be starting still; otherwise see its log, and restart it"),
@@ -56,8 +56,6 @@ mod tests {
     fn without_a_daemon_wrappers_and_proxies_go_on() {
         let error = explain(AskError::NotRunning("/run/mcpmon.sock".into()));
         let hint = error.hints.join("\n");
-        assert!(
-            hint.contains("the kernel enforces nothing, and only what passes a wrapper or a proxy is seen")
-        );
+        assert!(hint.contains("nothing new is judged, and only what passes a wrapper or a proxy is seen"));
     }
 }

@@ -38,12 +38,12 @@ const GROUPS: [(&str, &[&str]); 5] = [
             "kill",
         ],
     ),
-    ("See what is enforced", &["status", "doctor"]),
+    ("See what is enforced", &["status", "doctor", "detach"]),
     ("Use it from a shell", &["completions", "man"]),
 ];
 
 /// An example for the help of each command.
-const COMMAND_EXAMPLES: [(&str, &str); 30] = [
+const COMMAND_EXAMPLES: [(&str, &str); 31] = [
     ("setup", "mcpmon setup --dry-run"),
     ("wrap", "mcpmon wrap -- npx -y some-mcp-server"),
     ("run", "mcpmon run --session review -- claude"),
@@ -72,6 +72,7 @@ const COMMAND_EXAMPLES: [(&str, &str); 30] = [
     ("kill", "mcpmon kill --all"),
     ("status", "mcpmon status"),
     ("doctor", "mcpmon doctor"),
+    ("detach", "mcpmon detach"),
     ("completions", "mcpmon completions bash"),
     ("man", "mcpmon man events"),
 ];

@@ -7,6 +7,7 @@ mod definition;
 mod error;
 mod filters;
 mod help;
+mod kernel_state;
 mod listing;
 mod output;
 mod question;
@@ -28,8 +29,8 @@ pub use output::{Color, Output};
 
 use crate::agent::{approval::Word, bridge, probe::CANARY_COMMAND, run::run_shim, scan::confined};
 use commands::{
-    approve, calls, check, completions, connections, detections, doctor, events, execs, explain, inspect,
-    kill, man, mcp, pins, policy, registry, report, servers, setup, shim, status, wrap,
+    approve, calls, check, completions, connections, detach, detections, doctor, events, execs, explain,
+    inspect, kill, man, mcp, pins, policy, registry, report, servers, setup, shim, status, wrap,
 };
 
 /// Sees and stops what Model Context Protocol servers do on this host.
@@ -75,6 +76,7 @@ enum Command {
     Completions(completions::Options),
     Connections(connections::Options),
     Daemon(commands::daemon::Options),
+    Detach(detach::Options),
     Detections(detections::Options),
     Doctor(doctor::Options),
     Events(events::Options),
@@ -208,6 +210,7 @@ fn run(cli: Cli) -> Result<ExitCode, CliError> {
             return check::run(&options, globals, now, &mut output).map(ExitCode::from);
         }
         Command::Completions(options) => completions::run(&options, &Cli::command(), &mut output),
+        Command::Detach(options) => detach::run(&options, &mut output),
         Command::Detections(options) => detections::run(options, &store::open(globals)?, now, &mut output),
         Command::Kill(options) => kill::run(&options, globals, now, &mut output),
         Command::Man(options) => man::run(&options, help::grouped(Cli::command()), &mut output),

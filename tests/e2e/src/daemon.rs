@@ -99,6 +99,7 @@ impl Daemon {
     }
 
     fn spawn(_host: &Host, site: Site, mut command: Command) -> Result<Self> {
+        site.mount_bpffs()?;
         let log = fs::File::options()
             .create(true)
             .append(true)

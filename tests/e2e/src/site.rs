@@ -9,6 +9,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -62,6 +63,36 @@ impl Site {
         self.path("run/mcpmon.sock")
     }
 
+    /// The directory for what stays in the kernel, in a file system of the site's own.
+    #[must_use]
+    pub fn bpffs(&self) -> PathBuf {
+        self.mount_point().join("mcpmon")
+    }
+
+    fn mount_point(&self) -> PathBuf {
+        self.path("bpf")
+    }
+
+    /// Mounts that file system, where it is not. What daemons leave in it ends with the site.
+    ///
+    /// # Errors
+    /// Returns an error if it cannot be mounted.
+    pub fn mount_bpffs(&self) -> Result<()> {
+        let point = self.mount_point();
+        if point.exists() {
+            return Ok(());
+        }
+        fs::create_dir(&point)?;
+        mount(
+            Some("bpf"),
+            &point,
+            Some("bpf"),
+            MsFlags::empty(),
+            Some("mode=0700"),
+        )
+        .context("cannot mount a BPF file system")
+    }
+
     /// Puts another policy in the place of the one that is there, in one step as editors do.
     ///
     /// # Errors
@@ -80,6 +111,7 @@ impl Site {
             ("--config", self.policy()),
             ("--db", self.store()),
             ("--socket", self.socket()),
+            ("--bpffs", self.bpffs()),
         ] {
             arguments.extend([option.into(), path.into()]);
         }
@@ -151,6 +183,15 @@ impl Site {
     /// Returns an error if it cannot be had.
     pub fn events(&self) -> Result<Vec<Value>> {
         self.list(&["events", "--limit", "100000"])
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        let point = self.mount_point();
+        if point.exists() {
+            let _is_no_mount_point = umount2(&point, MntFlags::MNT_DETACH);
+        }
     }
 }
 

@@ -13,12 +13,14 @@ use anyhow::{Context as _, Result, bail};
 use super::{
     PORT, network,
     outcome::{self, Listings},
-    undo::{Streams, Undo, wait_until},
+    undo::{Action, Streams, Undo, wait_until},
 };
 use crate::shell;
 
 /// The longest time until an event is stored.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// What stays in the kernel when the daemon ends, until the demo takes it away.
+const BPFFS: &str = "/sys/fs/bpf/mcpmon-demo";
 const INTERVAL: Duration = Duration::from_millis(100);
 
 /// A running daemon.
@@ -45,7 +47,10 @@ impl Daemon {
             .arg("--config")
             .arg(&daemon.policy)
             .arg("--socket")
-            .arg(&daemon.socket);
+            .arg(&daemon.socket)
+            .arg("--bpffs")
+            .arg(BPFFS);
+        undo.later(Action::Detach(program(), BPFFS));
         let log = scratch.join("daemon.log");
         let mut child = undo.spawn(command, Streams::Logged, &log)?;
         let enforces = || {
@@ -116,10 +121,14 @@ impl Daemon {
     }
 
     fn mcpmon(&self, command: &str) -> Command {
-        let mut mcpmon = Command::new(shell::target().join("debug/mcpmon"));
+        let mut mcpmon = Command::new(program());
         mcpmon.arg(command).arg("--db").arg(&self.store);
         mcpmon
     }
+}
+
+fn program() -> PathBuf {
+    shell::target().join("debug/mcpmon")
 }
 
 fn policy() -> String {

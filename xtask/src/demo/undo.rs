@@ -32,6 +32,8 @@ pub(super) enum Action {
     /// Ends what runs in a network namespace, and removes it with its interfaces.
     RemoveNamespace(&'static str),
     RemoveDirectory(PathBuf),
+    /// Takes what a daemon left out of the kernel: the program, and its directory.
+    Detach(PathBuf, &'static str),
 }
 
 impl Action {
@@ -49,6 +51,16 @@ impl Action {
             Self::RemoveDirectory(directory) => {
                 if let Err(error) = fs::remove_dir_all(directory) {
                     say(format_args!("could not remove {}: {error}", directory.display()));
+                }
+            }
+            Self::Detach(mcpmon, directory) => {
+                let mut detach = Command::new(mcpmon);
+                detach
+                    .args(["detach", "--bpffs", directory])
+                    .stdout(Stdio::null());
+                match detach.status() {
+                    Ok(status) if status.success() => {}
+                    outcome => say(format_args!("{detach:?} failed: {outcome:?}")),
                 }
             }
         }

@@ -2,6 +2,7 @@
 //! their pins; takes `now`, does no I/O.
 
 mod entry;
+mod former;
 mod killed;
 mod launches;
 mod observe;
@@ -23,6 +24,7 @@ use mcpmon_model::{
 use mcpmon_policy::{Admission, Gate, Mode, Policy, network::table::Tables};
 
 use entry::{candidate_age, is_build_tool};
+pub use former::Former;
 use launches::settle;
 pub use observe::Observation;
 pub use proxied::Proxied;
@@ -59,6 +61,7 @@ pub struct Monitor {
     /// Sessions of running servers, as far as they are known.
     sessions: BTreeMap<InstanceId, SessionId>,
     proxied: ProxiedSessions,
+    former: BTreeMap<InstanceId, Former>,
 }
 
 /// Servers whose refused files are remembered.
@@ -100,6 +103,7 @@ impl Monitor {
             kills: Kills::default(),
             sessions: BTreeMap::new(),
             proxied: ProxiedSessions::default(),
+            former: BTreeMap::new(),
         };
         monitor.rules.replace(tables.rules.clone());
         monitor
@@ -249,8 +253,8 @@ impl Monitor {
         self.ways.executes(exec);
         if exec.killed {
             let own = number
-                .and_then(|number| self.instances.get(number))
-                .map(|instance| &instance.server);
+                .or(exec.instance)
+                .and_then(|number| self.server_named(number));
             let server = own.or_else(|| launch.as_ref().map(|launch| &launch.server));
             return Judgement {
                 kernel_effects: vec![KernelEffect::KillProcess {
@@ -425,14 +429,8 @@ impl Monitor {
     /// A connection was asked for. The kernel has decided it; this says what it was.
     fn connection(&self, now: Timestamp, connection: &Connection) -> Event {
         let rule = connection.rule.and_then(|number| self.rules.get(number));
-        let own = connection.instance.and_then(|number| self.instances.get(number));
-        let mut event = tell::connection(
-            now,
-            connection,
-            rule,
-            own.map(|instance| &instance.server),
-            &self.policy,
-        );
+        let own = connection.instance.and_then(|number| self.server_named(number));
+        let mut event = tell::connection(now, connection, rule, own, &self.policy);
         event.session_id = self.session_of(connection);
         event
     }

@@ -393,6 +393,21 @@ event_types! {
     Critical "mcp_enforcement_degraded": EnforcementDegraded { component: String, cause: String }
     /// The part works again.
     Ordinary "mcp_enforcement_restored": EnforcementRestored { component: String, cause: String }
+    /// No daemon ran for a while, and the kernel went on refusing what it was told to.
+    Ordinary "mcp_daemon_gap": DaemonGap {
+        /// Milliseconds since the last sign of life of the daemon before.
+        duration_ms: u64,
+        /// True if it was stopped; false if it ended otherwise.
+        stopped: bool,
+        /// Records that the kernel kept of that time.
+        records: u64,
+        /// Refused connections among them.
+        refused: u64,
+        /// Programs killed at their start among them.
+        killed: u64,
+        /// Records of that time that are lost.
+        missing: u64,
+    }
     /// Records were dropped.
     Ordinary "mcp_events_lost": EventsLost {
         #[serde(rename = "where")]

@@ -19,11 +19,12 @@ use mcpmon_config::{ConfigError, Loaded, Reloader, Search, Trust};
 use mcpmon_engine::Monitor;
 use mcpmon_kernel::{
     addresses::InstallError,
-    links::{CgroupLinks, LinkState},
+    links::{LinkState, Links},
+    pinned::{PinDirectory, PinError},
     preflight,
     sensor::{Sensor, SensorError},
 };
-use mcpmon_model::{EventKind, Kills, Timestamp};
+use mcpmon_model::{EventKind, InstanceId, Kills, Timestamp};
 use mcpmon_policy::{
     HostName,
     network::table::{CompileError, Numbering, Resolved, Tables},
@@ -47,8 +48,9 @@ use self::{
 use super::{
     control::{self, Answer, Asked, ListenError, SocketFile},
     declared::declare,
-    engine::{Degraded, Engine, Message, PATIENCE},
+    engine::{Degraded, Engine, KERNEL_STATE, Message, PATIENCE},
     group,
+    handover::Handover,
     health::Health,
     metrics::{DaemonMetrics, Endpoint},
     names::{Found, Wanted, keep_resolved},
@@ -77,6 +79,8 @@ pub struct Options {
     pub store: Option<PathBuf>,
     /// The control socket.
     pub socket: PathBuf,
+    /// The directory for what stays in the kernel when the daemon ends.
+    pub bpffs: PathBuf,
 }
 
 /// The reason why the daemon cannot start or continue.
@@ -123,7 +127,7 @@ pub enum DaemonError {
 /// Runs until a signal ends it.
 ///
 /// # Errors
-/// Returns an error if a part cannot start; nothing stays attached then.
+/// Returns an error if a part cannot start; then what an earlier daemon left in the kernel holds, and nothing else.
 pub fn run(options: Options) -> Result<(), DaemonError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -166,11 +170,12 @@ struct Daemon {
     /// The way back to the own store, while another one stands in for it.
     returning: Option<Returning>,
     socket: SocketFile,
+    bpffs: PathBuf,
     cgroup: PathBuf,
     health: Health,
     engine_degraded: Degraded,
     /// The links that hold the kernel programs, and their state at the latest check.
-    links: CgroupLinks,
+    links: Links,
     link_states: Vec<LinkState>,
     checks: Vec<Check>,
     checked_at: Option<String>,
@@ -205,8 +210,6 @@ impl Daemon {
         }
         let trust = Trust::for_user(nix::unistd::geteuid().as_raw());
         let loaded = mcpmon_config::load(&options.search, trust)?;
-        let mut numbering = Numbering::default();
-        let resolved = Resolved::new();
         let (listener, socket) = control::listen(&options.socket, group::find())?;
         let record = &loaded.settings.record;
         let store = options
@@ -238,19 +241,37 @@ impl Daemon {
         if recorder.forget_running().is_err() {
             tracing::warn!("the store may list servers of an earlier run as running");
         }
+        let (mut sensor, not_kept) = start_sensor(&options.bpffs, &agent_names(&loaded))?;
+        let mut handover = read_handover(&sensor);
+        let resolved = handover.resolved();
+        // The tables of an earlier daemon hold until these are complete; the notes keep the meaning of its numbers.
+        let mut numbering = handover.numbering.clone();
         let tables = Arc::new(policy::tables(&loaded, &kills, &resolved, &mut numbering)?);
-
-        let mut sensor = Sensor::start(&agent_names(&loaded))?;
         sensor.addresses.install(&tables, enforcement(&loaded, &kills))?;
         let cgroup = sensor.attached.root().path.clone();
         let links = sensor.attached.links().clone();
         let mut monitor = Monitor::new(Arc::clone(&loaded.policy), &tables, known_pins);
         drop(monitor.stop(kills.clone())); // nothing runs that is known yet
+        if sensor.adopted.is_some() {
+            let last = sensor.processes.iter().map(|(_, entry)| entry.instance).max();
+            // Rules that the policy lacks by now are known to the notes still.
+            let rules = handover.numbering.rules().collect();
+            monitor.remember(handover.instances(), rules, InstanceId(last.unwrap_or(0)));
+        }
+        handover.numbering = numbering.clone();
         declare(&recorder, &loaded);
         let wrappers = Wrappers::new(recorder.clone(), writer, loaded.hash, Arc::clone(&loaded.text))
             .map_err(DaemonError::Start)?;
-        let engine =
-            Engine::start(sensor, monitor, recorder.clone(), wrappers.clone()).map_err(DaemonError::Start)?;
+        handover.version = env!("CARGO_PKG_VERSION").to_owned();
+        let engine = Engine::start(
+            sensor,
+            monitor,
+            recorder.clone(),
+            wrappers.clone(),
+            handover,
+            not_kept,
+        )
+        .map_err(DaemonError::Start)?;
         wrappers.tell(engine.sender.clone());
 
         let host = host_options(
@@ -329,6 +350,7 @@ impl Daemon {
             sole,
             returning: standby.clone().map(Returning::new),
             socket,
+            bpffs: options.bpffs,
             cgroup,
             health: Health::default(),
             engine_degraded: Degraded::new(),
@@ -345,6 +367,9 @@ impl Daemon {
             metrics: Endpoint::new(DaemonMetrics::new(metrics, ask)),
             loaded,
         };
+        if daemon.engine.sender.try_send(Message::Keep).is_err() {
+            return Err(DaemonError::EngineEnded);
+        }
         daemon.tell_policy();
         daemon.note(STORE_FILE, standby.map(|standby| standby.trouble));
         Ok((daemon, inputs))
@@ -386,7 +411,13 @@ impl Daemon {
         if let Some(error) = status.last_error {
             tracing::error!(error, lost = status.lost, "the last events could not be written");
         }
-        tracing::info!("stopped; nothing is enforced any more");
+        match self.health.degraded().contains_key(KERNEL_STATE) {
+            true => tracing::info!("stopped; nothing is enforced any more"),
+            false => tracing::info!(
+                directory = %self.bpffs.display(),
+                "stopped; the kernel goes on refusing what it refuses now, until `mcpmon detach`"
+            ),
+        }
         self.sole
     }
 
@@ -470,6 +501,31 @@ impl Daemon {
             tracing::warn!(%error, "the service manager was not told");
         }
     }
+}
+
+/// Starts the sensor with what an earlier daemon left; or without, and with the reason why nothing can be left.
+fn start_sensor(bpffs: &Path, agents: &[String]) -> Result<(Sensor, Option<String>), DaemonError> {
+    match PinDirectory::take(bpffs) {
+        Ok(pins) => Ok((Sensor::resume(pins, agents)?, None)),
+        Err(error @ PinError::Taken { .. }) => Err(SensorError::Pin(error).into()),
+        Err(error) => {
+            let cause = match std::error::Error::source(&error) {
+                Some(source) => format!("{error}: {source}"),
+                None => error.to_string(),
+            };
+            let cause = format!("{cause}; the enforcement ends with the daemon");
+            Ok((Sensor::start(agents)?, Some(cause)))
+        }
+    }
+}
+
+/// Notes of an earlier daemon, or new ones.
+fn read_handover(sensor: &Sensor) -> Handover {
+    let left = sensor.adopted.and_then(|_| Handover::parse(&sensor.notes.read()));
+    if sensor.adopted.is_some() && left.is_none() {
+        tracing::warn!("the notes of the daemon before cannot be read: servers of its time have no names");
+    }
+    left.unwrap_or_else(|| Handover::new(jiff::Timestamp::now().to_string()))
 }
 
 fn notifier() -> Option<Notifier> {

@@ -97,6 +97,8 @@ impl Daemon {
             enforcement: enforcement(&self.loaded, &self.kills),
             kills: self.kills.clone(),
             agents: agent_names(&self.loaded),
+            numbering: self.numbering.clone(),
+            resolved: self.resolved.clone(),
             reply,
         };
         self.ask(message).await??;

@@ -16,12 +16,17 @@ use crate::agent::{
 };
 use mcpmon_config::Loaded;
 use mcpmon_engine::pins::PinnedFile;
-use mcpmon_kernel::{addresses::Enforcement, links::LinkState};
+use mcpmon_kernel::{
+    addresses::Enforcement,
+    links::{Fault, LinkState, Mended},
+};
 use mcpmon_model::{Kills, ServerId};
 use mcpmon_policy::{Gate, Mode, OnChange};
 use mcpmon_session::{clock, pins};
 use mcpmon_store::{Reader, json};
 
+/// The name of this component in events and `mcpmon status`.
+const KERNEL_LINKS: &str = "kernel links";
 /// Self-tests that may be missing before that is a fault.
 const SELF_TESTS_MISSED: u32 = 3;
 
@@ -65,8 +70,26 @@ impl Daemon {
         self.notify(|notifier| notifier.status(state));
     }
 
-    /// Tests at once where a program was detached, or comes to be described otherwise.
+    /// Attaches and pins again what another process took away, and tests at once where a program was detached, or comes
+    /// to be described otherwise.
     pub(super) fn look_after_links(&mut self) {
+        let mut unmended = None;
+        for mended in self.links.mend() {
+            match mended {
+                Ok(Mended { program, fault }) => {
+                    let cause = match fault {
+                        Fault::Detached => format!("another process detached the program `{program}`"),
+                        Fault::Unpinned => {
+                            format!("another process removed `{program}` from where it is kept")
+                        }
+                    };
+                    self.note(KERNEL_LINKS, Some(cause));
+                    self.note(KERNEL_LINKS, None);
+                }
+                Err(error) => unmended = Some(told(&error)),
+            }
+        }
+        self.note(KERNEL_LINKS, unmended);
         let states: Vec<LinkState> = self.links.states().map(|(_, state)| state).collect();
         if !self.testing && states != self.link_states {
             self.link_states = states;
@@ -183,6 +206,7 @@ impl Daemon {
             malformed,
             tracked,
             coverage,
+            kept,
         } = self.ask(Message::Snapshot).await?;
         let store = self.recorder.status();
         let unresolved = self.tables.unresolved.iter().map(|name| {
@@ -242,6 +266,7 @@ impl Daemon {
                 oldest: oldest_event(&self.location.path()),
             },
             cgroup: self.cgroup.clone(),
+            kept,
         })
     }
 
@@ -269,6 +294,12 @@ const fn state(is_degraded: bool, is_tested: bool, enforcement: Enforcement) -> 
 fn oldest_event(store: &Path) -> Option<String> {
     let oldest = Reader::open(store).ok()?.oldest_event().ok()?;
     oldest.map(json::rfc3339)
+}
+
+/// An error with its causes.
+fn told(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
 fn not_stored() -> Answer {

@@ -120,7 +120,9 @@ impl Core {
             }
             KernelEffect::Refuse { server, file } => {
                 let key = file_key(&file);
-                match self.refused.refuse(key) {
+                let number = self.handover.number(&server);
+                self.has_news = true;
+                match self.refused.refuse(key, number) {
                     Ok(()) => self.refusals.entry(server).or_default().push(key),
                     Err(error) => {
                         tracing::error!(%server, %error, "a changed executable could not be refused")
@@ -133,6 +135,7 @@ impl Core {
 
     fn track(&mut self, process: ProcessId, instance: InstanceId, egress: [u32; 2]) {
         let doomed = self.doomed.contains(&instance);
+        self.has_news |= !self.handover.knows(instance);
         let entry = ProcessEntry {
             instance: instance.0,
             egress: together(self.lists_of_forgotten(process, instance), egress),
@@ -145,7 +148,10 @@ impl Core {
         }
         // What it started before the entry was there did not inherit it; what it starts now does.
         for pid in descendants(process.pid) {
-            let known = self.processes.get(pid).is_some_and(|known| known.instance != 0);
+            let known = self
+                .processes
+                .get(pid)
+                .is_some_and(|known| self.is_followed(known));
             let Some(child) = host::identify(pid).filter(|_| !known) else {
                 continue;
             };

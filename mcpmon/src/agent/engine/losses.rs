@@ -81,6 +81,16 @@ const WATCHED: [Watched; 6] = [
 ];
 
 impl Losses {
+    /// Those of which an earlier daemon told.
+    pub(super) const fn since(told: BTreeMap<u32, u64>) -> Self {
+        Self { last: told }
+    }
+
+    /// The counters as they were last told.
+    pub(super) const fn told(&self) -> &BTreeMap<u32, u64> {
+        &self.last
+    }
+
     /// Returns the losses since the last call; `count` reads a counter, `None` if it cannot be read.
     pub(super) fn look(&mut self, now: Timestamp, count: impl Fn(Counter) -> Option<u64>) -> Vec<Loss> {
         let grown = |watched: &Watched| {

@@ -8,6 +8,7 @@ mod losses;
 mod observe;
 mod proxied;
 mod questions;
+mod resume;
 mod troubles;
 mod wrapped;
 
@@ -26,12 +27,16 @@ use mcpmon_engine::{
 };
 use mcpmon_kernel::{
     addresses::{AddressTables, Enforcement, InstallError},
+    notes::{Notes, Pulse},
     processes::{AgentNames, ProcessTable, RefusedFiles},
     rings::Rings,
     sensor::{Attached, Counters, Sensor},
 };
 use mcpmon_model::{Event, EventKind, Exit, InstanceId, Kills, ProcessId, ServerId};
-use mcpmon_policy::{Policy, network::table::Tables};
+use mcpmon_policy::{
+    Policy,
+    network::table::{Numbering, Resolved, Tables},
+};
 use mcpmon_session::clock;
 use mcpmon_store::Recorder;
 use tokio::sync::{mpsc::error::TrySendError, oneshot, watch};
@@ -43,16 +48,19 @@ use self::{
 };
 pub(crate) use self::{
     questions::{FateQuestion, Question},
+    resume::KERNEL_STATE,
     troubles::Degraded,
 };
 use super::{
     describe::Describer,
+    handover::Handover,
     hashing::{Handed, HashQueue},
     host,
     inbox::{Inbox, Sender, inbox},
     linked::LinkFollower,
     probe::{Probe, Sightings},
     runs::Group,
+    status::KeptStatus,
     wrappers::Wrappers,
 };
 
@@ -94,6 +102,8 @@ pub(crate) enum Message {
         enforcement: Enforcement,
         agents: Vec<String>,
         kills: Kills,
+        numbering: Numbering,
+        resolved: Resolved,
         reply: oneshot::Sender<Result<(), InstallError>>,
     },
     /// Forget the pins of a server, and let its refused files run again.
@@ -123,9 +133,11 @@ pub(crate) enum Message {
     Probe(Probe, oneshot::Sender<()>),
     /// The request for the traces that were seen.
     Sightings(oneshot::Sender<Sightings>),
+    /// Every part of the daemon runs: have what is in the kernel stay there from now on.
+    Keep,
     /// The request for the running servers and the counters.
     Snapshot(oneshot::Sender<Snapshot>),
-    /// End, and detach.
+    /// End. What is kept in the kernel stays.
     Stop,
 }
 
@@ -140,6 +152,7 @@ pub(crate) struct Snapshot {
     pub(crate) malformed: u64,
     pub(crate) tracked: usize,
     pub(crate) coverage: Coverage,
+    pub(crate) kept: Option<KeptStatus>,
 }
 
 /// The running thread.
@@ -162,17 +175,22 @@ impl Engine {
         monitor: Monitor,
         recorder: Recorder,
         wrappers: Wrappers,
+        handover: Handover,
+        not_kept: Option<String>,
     ) -> io::Result<Self> {
         let (sender, inbox) = inbox(INBOX)?;
         let hashes = HashQueue::start(sender.clone())?;
         let Sensor {
-            rings,
+            mut rings,
             addresses,
             processes,
             refused,
             agents,
             counters,
+            notes,
+            pulse,
             attached,
+            adopted,
         } = sensor;
         let (tell_degraded, degraded) = watch::channel(Degraded::new());
         let mut core = Core {
@@ -194,7 +212,7 @@ impl Engine {
             questions: Questions::default(),
             uncompared: Vec::new(),
             counters,
-            losses: Losses::default(),
+            losses: Losses::since(handover.told.clone()),
             troubles: Troubles::default(),
             links: LinkFollower::default(),
             degraded: tell_degraded,
@@ -204,9 +222,19 @@ impl Engine {
             probe: None,
             boot_to_wall: host::boot_to_wall(),
             attached,
+            notes,
+            pulse,
+            has_news: true,
+            not_kept,
+            handover,
         };
         let thread = thread::Builder::new().name("engine".to_owned()).spawn(move || {
+            let stopped = std::mem::take(&mut core.handover.stopped);
+            if let Some(adopted) = adopted {
+                core.resume(adopted, stopped, &mut rings);
+            }
             core.scan();
+            core.restore();
             run(core, rings, inbox);
         })?;
         Ok(Self {
@@ -216,7 +244,7 @@ impl Engine {
         })
     }
 
-    /// Ends the thread and detaches the programs. A thread that is stuck is left to the end of the process.
+    /// Ends the thread, and detaches programs that are not kept. A thread that is stuck is left to the end of the process.
     pub(crate) fn stop(self) {
         let mut sent = self.sender.try_send(Message::Stop);
         let deadline = Instant::now() + PATIENCE;
@@ -228,7 +256,7 @@ impl Engine {
         }
         if self.is_running() {
             tracing::error!(
-                "the engine thread does not answer; the programs are detached when the process ends"
+                "the engine thread does not answer; programs that are not kept are detached when the process ends"
             );
         } else if sent.is_err() || self.thread.join().is_err() {
             tracing::error!("the engine thread had ended by itself");
@@ -242,6 +270,7 @@ impl Engine {
 }
 
 fn run(mut core: Core, mut rings: Rings, mut inbox: Inbox<Message>) {
+    core.beat();
     let mut next_tick = Instant::now() + TICK;
     let mut next_reconcile = Instant::now() + RECONCILE;
     loop {
@@ -264,6 +293,7 @@ fn run(mut core: Core, mut rings: Rings, mut inbox: Inbox<Message>) {
             core.message(message, &rings);
         }
         core.answer_compared();
+        core.write_handover();
         let now = Instant::now();
         core.tell_repeats(now);
         if now >= next_tick {
@@ -313,6 +343,13 @@ struct Core {
     probe: Option<Probe>,
     boot_to_wall: i64,
     attached: Attached,
+    notes: Notes,
+    pulse: Pulse,
+    handover: Handover,
+    /// The notes in the kernel lack something of it.
+    has_news: bool,
+    /// The reason why what is in the kernel ends with this process, if it does.
+    not_kept: Option<String>,
 }
 
 /// The time of the last scan of processes, and the reason for another one, if there is one.
@@ -356,6 +393,8 @@ impl Core {
                 enforcement,
                 agents,
                 kills,
+                numbering,
+                resolved,
                 reply,
             } => {
                 if reply.is_closed() {
@@ -363,6 +402,9 @@ impl Core {
                 }
                 let outcome = self.addresses.install(&tables, enforcement);
                 if outcome.is_ok() {
+                    self.handover.numbering = numbering;
+                    self.handover.set_resolved(&resolved);
+                    self.has_news = true;
                     if let Err(error) = self.agents.replace(&agents) {
                         tracing::error!(%error, "not every name of an agent fits the kernel's table");
                     }
@@ -417,6 +459,7 @@ impl Core {
                         .map_or_else(Sightings::default, Probe::sightings),
                 );
             }
+            Message::Keep => self.keep(),
             Message::Snapshot(reply) => answer(
                 reply,
                 Snapshot {
@@ -427,13 +470,26 @@ impl Core {
                     malformed: rings.malformed(),
                     tracked: self.processes.iter().count(),
                     coverage: self.starts.coverage,
+                    kept: self.attached.kept_in().map(|pins| KeptStatus {
+                        directory: pins.path().to_owned(),
+                        since: self.handover.since.clone(),
+                    }),
                 },
             ),
             Message::Stop => {}
         }
     }
 
+    /// Without a sign of life, rules that would be an outage of the host are let go.
+    fn beat(&mut self) {
+        if let Err(error) = self.pulse.beat() {
+            let cause = format!("no sign of life can be given: {error}");
+            self.troubles.note(Instant::now(), KERNEL_STATE, &cause);
+        }
+    }
+
     fn tick(&mut self) {
+        self.beat();
         let now = clock::now();
         let judgement = self.monitor.observe(now, Observation::Tick);
         self.carry_out(judgement, None);
@@ -453,7 +509,10 @@ impl Core {
         for gap in self.attached.gaps() {
             self.troubles.note(now, gap.component, &gap.to_string());
         }
-        let degraded = self.troubles.at(now);
+        let mut degraded = self.troubles.at(now);
+        if let Some(cause) = &self.not_kept {
+            degraded.insert(KERNEL_STATE.to_owned(), cause.clone());
+        }
         self.degraded.send_if_modified(|told| {
             let changed = *told != degraded;
             *told = degraded;
@@ -474,6 +533,9 @@ impl Core {
         for event in self.coalescer.finish() {
             self.recorder.push(event);
         }
+        self.handover.stopped = true;
+        self.has_news = true;
+        self.write_handover();
     }
 
     fn look_for_losses(&mut self) {
@@ -482,6 +544,7 @@ impl Core {
             .losses
             .look(clock::now(), |counter| counters.get(counter).ok());
         for loss in found {
+            self.has_news = true;
             self.scan.wanted |= loss.counter == Counter::ExecLost;
             if let Some((component, cause)) = loss.degrades {
                 self.troubles.note(Instant::now(), component, cause);
@@ -524,6 +587,9 @@ impl Core {
         }
         self.judge_pending();
         self.look_into_groups();
+        if self.not_kept.is_some() {
+            self.keep();
+        }
     }
 }
 

@@ -210,7 +210,7 @@ impl Core {
             };
             self.inherit_agent(&found);
             let entry = seen.unwrap_or_default();
-            if entry.instance != 0 {
+            if self.is_followed(entry) {
                 continue; // a descendant of one that was found
             }
             self.judge_found(&found, entry);
@@ -220,7 +220,7 @@ impl Core {
     /// A wrapper started this process: a server, of which no record came, or that runs longer than this daemon.
     pub(super) fn look_at(&mut self, process: ProcessId) {
         let entry = self.processes.get(process.pid).unwrap_or_default();
-        if entry.instance == 0
+        if !self.is_followed(entry)
             && let Some(found) = Found::look(process)
         {
             self.judge_found(&found, entry);

@@ -12,7 +12,7 @@ use crate::{
         control::DEFAULT_SOCKET,
         daemon::{self, DaemonError},
     },
-    cli::{CliError, ErrorKind, Globals},
+    cli::{CliError, ErrorKind, Globals, kernel_state::KernelState},
 };
 
 /// Watch and enforce on this host: load the kernel programs and record what servers do
@@ -21,6 +21,8 @@ pub(in crate::cli) struct Options {
     /// The socket that clients such as `mcpmon status` ask at
     #[arg(long, value_name = "FILE", default_value = DEFAULT_SOCKET)]
     socket: PathBuf,
+    #[command(flatten)]
+    kernel: KernelState,
     /// Also look for a configuration in ./mcpmon.yaml
     #[arg(long)]
     allow_local_config: bool,
@@ -37,6 +39,7 @@ pub(in crate::cli) fn run(options: Options, globals: &Globals) -> Result<(), Cli
         search: Search::of_process(globals.config.clone(), local),
         store: globals.db.clone(),
         socket: options.socket,
+        bpffs: options.kernel.directory,
     };
     daemon::run(options).map_err(explain)
 }

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     agent::doctor::{self, Finding, Verdict},
-    cli::{CliError, ErrorKind, Globals, Output, daemon::Socket, output::Form},
+    cli::{CliError, ErrorKind, Globals, Output, daemon::Socket, kernel_state::KernelState, output::Form},
 };
 
 /// Try everything mcpmon needs on this host, and say how to fill each gap; exit 3 where enforcement cannot work
@@ -14,6 +14,8 @@ use crate::{
 pub(in crate::cli) struct Options {
     #[command(flatten)]
     socket: Socket,
+    #[command(flatten)]
+    kernel: KernelState,
 }
 
 pub(in crate::cli) fn run(
@@ -22,7 +24,7 @@ pub(in crate::cli) fn run(
     output: &mut Output<'_>,
 ) -> Result<(), CliError> {
     let search = Search::of_process(globals.config.clone(), LocalConfig::Ignore);
-    let findings = doctor::examine(&search, &options.socket.path);
+    let findings = doctor::examine(&search, &options.socket.path, &options.kernel.directory);
     match output.form {
         Form::Json => findings
             .iter()

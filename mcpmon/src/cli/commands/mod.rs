@@ -8,6 +8,7 @@ pub(super) mod check;
 pub(super) mod completions;
 pub(super) mod connections;
 pub(super) mod daemon;
+pub(super) mod detach;
 pub(super) mod detections;
 pub(super) mod doctor;
 pub(super) mod events;

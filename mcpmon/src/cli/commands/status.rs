@@ -15,6 +15,7 @@ use crate::{
     cli::{
         CliError, ErrorKind, Globals, Output,
         daemon::{Socket, ask, unexpected},
+        kernel_state::KernelState,
         output::Form,
         time,
     },
@@ -25,6 +26,8 @@ use crate::{
 pub(in crate::cli) struct Options {
     #[command(flatten)]
     socket: Socket,
+    #[command(flatten)]
+    kernel: KernelState,
 }
 
 pub(in crate::cli) fn run(
@@ -32,8 +35,17 @@ pub(in crate::cli) fn run(
     globals: &Globals,
     output: &mut Output<'_>,
 ) -> Result<(), CliError> {
-    let Answer::Status(status) = ask(&options.socket.path, &Request::Status)? else {
-        return Err(unexpected());
+    let status = match ask(&options.socket.path, &Request::Status) {
+        Ok(Answer::Status(status)) => status,
+        Ok(_) => return Err(unexpected()),
+        Err(error) => {
+            match output.form {
+                Form::Json => output.json(&options.kernel.object()).map(drop)?,
+                Form::Table => output.text(&options.kernel.lines())?,
+            }
+            output.flush()?;
+            return Err(error);
+        }
     };
     match output.form {
         Form::Json => {
@@ -145,6 +157,19 @@ fn lines(status: &Status) -> Vec<String> {
     for (name, cause) in &status.network.unresolved {
         put("", format!("{name} has no address: {cause}"));
     }
+    put(
+        "kept",
+        status.kept.as_ref().map_or_else(
+            || "nothing: the enforcement ends with the daemon".to_owned(),
+            |kept| {
+                format!(
+                    "in {} when the daemon ends, since {}",
+                    kept.directory.display(),
+                    kept.since
+                )
+            },
+        ),
+    );
     put("exec gate", status.exec_gate.clone());
     put("self-test", self_test(status));
     put("policy", status.policy.sources.join(", "));
@@ -331,7 +356,9 @@ mod tests {
     use super::*;
     use crate::agent::{
         selftest::{Check, Component},
-        status::{NetworkStatus, PolicyStatus, ProxyStatus, RunStatus, RunningServer, StoreStatus},
+        status::{
+            KeptStatus, NetworkStatus, PolicyStatus, ProxyStatus, RunStatus, RunningServer, StoreStatus,
+        },
     };
 
     fn sample() -> Status {
@@ -341,6 +368,10 @@ mod tests {
             outcome,
         };
         Status {
+            kept: Some(KeptStatus {
+                directory: "/sys/fs/bpf/mcpmon".into(),
+                since: "2026-11-20T11:00:00Z".to_owned(),
+            }),
             version: "0.1.0".to_owned(),
             pid: 7,
             uptime: 90,
@@ -428,6 +459,7 @@ mod tests {
                    network gate: TCP over IPv4: let through
         network    3 rules, 12 addresses and ranges in the kernel, egress of 1 servers restricted
                    api.example.com has no address: no such name
+        kept       in /sys/fs/bpf/mcpmon when the daemon ends, since 2026-11-20T11:00:00Z
         exec gate  observing
         self-test  1 of 2 passed, 1 not possible here, 2026-11-20T12:00:00Z
         policy     /etc/mcpmon/mcpmon.yaml

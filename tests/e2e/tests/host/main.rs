@@ -11,6 +11,7 @@ mod access;
 mod claimed;
 mod full;
 mod health;
+mod kept;
 mod killed;
 mod launches;
 mod metrics;

@@ -118,17 +118,52 @@ fn reload_often(daemon: &Daemon, always: &Listener, sometimes: &Listener) -> Res
 }
 
 #[test]
-fn an_end_by_signal_leaves_nothing_behind() -> Result<()> {
+fn an_end_by_signal_leaves_the_kernel_enforcing_until_it_is_told_otherwise() -> Result<()> {
     let Some(host) = Host::take(&[])? else {
         return Ok(());
     };
     let listener = Listener::open()?;
     let daemon = Daemon::start(&host, &deny(&[&listener]))?;
     assert_eq!(connect(listener.target())?, Attempt::Refused);
+    let bpffs = daemon.site.bpffs().display().to_string();
+    let detach = || mcpmon_e2e::program::run(["detach", "--bpffs", &bpffs]);
+    let under_its_hands = detach()?;
+    assert_eq!(under_its_hands.code, Some(1), "{under_its_hands:?}");
+    assert!(
+        under_its_hands.stderr.contains("a daemon runs"),
+        "{under_its_hands:?}"
+    );
+
     let (site, status) = daemon.end()?;
     assert_eq!(status.code(), Some(0));
     assert!(!site.socket().exists());
+    assert_eq!(connect(listener.target())?, Attempt::Refused);
+    let shown = site.ask(&["status", "--bpffs", &bpffs])?;
+    assert_eq!(shown.code, Some(3), "{shown:?}");
+    for told in [
+        "9 programs of mcpmon",
+        "since 20",
+        "self-test's address is refused",
+    ] {
+        assert!(shown.stdout.contains(told), "{shown:?}");
+    }
+    let shown = site.ask(&["status", "--bpffs", &bpffs, "--json"])?;
+    let objects = shown.objects()?;
+    assert_eq!(objects[0]["refusing"], true, "{shown:?}");
+    let examined = site.ask(&["doctor", "--bpffs", &bpffs])?;
+    assert!(
+        examined.stdout.contains("ok        kernel state: 9 programs"),
+        "{examined:?}"
+    );
+
+    let removed = detach()?;
+    assert_eq!(removed.code, Some(0), "{removed:?}");
+    assert!(
+        removed.stdout.contains("nothing is refused any more"),
+        "{removed:?}"
+    );
     assert_eq!(connect(listener.target())?, Attempt::Connected);
+    assert!(detach()?.stdout.contains("nothing is kept"));
 
     let refusal = site.list(&["connections", "--action", "block"])?;
     let target = listener.target().to_string();

@@ -28,7 +28,7 @@ pub(crate) fn other_value_size(_: &mut Lab) -> Result<()> {
 }
 
 pub(crate) fn untouched(_: &mut Lab) -> Result<()> {
-    drop(Sensor::start_object(OBJECT, &[]).context("the object itself does not load")?);
+    drop(Sensor::start_object(OBJECT, None, &[]).context("the object itself does not load")?);
     Ok(())
 }
 
@@ -46,7 +46,7 @@ fn replaced(from: &[u8], to: &[u8]) -> Result<Vec<u8>> {
 }
 
 fn refused(object: &[u8], what: &str) -> Result<()> {
-    match Sensor::start_object(object, &[]) {
+    match Sensor::start_object(object, None, &[]) {
         Err(SensorError::Abi { what: found, .. }) => {
             ensure!(found.contains(what), "{found:?} is said to be wrong, not {what}");
             Ok(())

@@ -36,7 +36,7 @@ pub(crate) fn no_output(lab: &mut Lab) -> Result<()> {
         .record
         .file;
 
-    lab.sensor.refused.refuse(file)?;
+    lab.sensor.refused.refuse(file, 1)?;
     for _ in 0..ROUNDS {
         workload.proceed()?;
         let (pid, output, signal): Run = workload.hear()?;

@@ -18,6 +18,7 @@ use std::{
 };
 
 use mcpmon_model::ServerId;
+use serde::{Deserialize, Serialize};
 
 pub use host::CANARY;
 pub use killed::under;
@@ -96,7 +97,8 @@ pub struct RuleInfo {
 }
 
 /// The kind of a rule, with its source.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum RuleKind {
     /// `network.watch`.
     Watch,

@@ -3,14 +3,17 @@
 use std::collections::BTreeMap;
 
 use mcpmon_model::ServerId;
+use serde::{Deserialize, Serialize};
 
 use super::{CompileError, LIST_FIRST_SERVER, RULE_CANARY, RULE_FIRST, RuleInfo, RuleKind};
 
 /// Gives out rule and list numbers; the caller keeps one across reloads.
 ///
 /// A rule keeps its number while name and kind stay, and no other rule ever gets it: records still in
-/// the rings name it. A server keeps its list number for ever: running processes carry it.
-#[derive(Clone, Debug)]
+/// the rings name it. A server keeps its list number for ever: running processes carry it. Both outlive the daemon
+/// where the kernel's tables do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Written", into = "Written")]
 pub struct Numbering {
     rules: BTreeMap<(RuleKind, String), u32>,
     next_rule: u32,
@@ -29,7 +32,52 @@ impl Default for Numbering {
     }
 }
 
+/// As it is written down.
+#[derive(Serialize, Deserialize)]
+struct Written {
+    rules: Vec<(RuleKind, String, u32)>,
+    next_rule: u32,
+    lists: BTreeMap<ServerId, u32>,
+    next_list: u32,
+}
+
+impl From<Numbering> for Written {
+    fn from(numbering: Numbering) -> Self {
+        let rules = numbering.rules.into_iter();
+        Self {
+            rules: rules.map(|((kind, name), number)| (kind, name, number)).collect(),
+            next_rule: numbering.next_rule,
+            lists: numbering.lists,
+            next_list: numbering.next_list,
+        }
+    }
+}
+
+impl From<Written> for Numbering {
+    fn from(written: Written) -> Self {
+        let rules = written.rules.into_iter();
+        Self {
+            rules: rules.map(|(kind, name, number)| ((kind, name), number)).collect(),
+            next_rule: written.next_rule.max(RULE_FIRST),
+            lists: written.lists,
+            next_list: written.next_list.max(LIST_FIRST_SERVER),
+        }
+    }
+}
+
 impl Numbering {
+    /// Returns the rules that have a number, without the addresses of their names.
+    pub fn rules(&self) -> impl Iterator<Item = (u32, RuleInfo)> {
+        self.rules.iter().map(|((kind, name), number)| {
+            let info = RuleInfo {
+                name: name.clone(),
+                kind: kind.clone(),
+                remote_names: BTreeMap::new(),
+            };
+            (*number, info)
+        })
+    }
+
     /// The number of a rule.
     pub(super) fn rule(&mut self, kind: &RuleKind, name: &str) -> Result<u32, CompileError> {
         if *kind == RuleKind::Canary {
@@ -82,6 +130,22 @@ mod tests {
             [first, other, again],
             [RULE_FIRST, RULE_FIRST + 1, RULE_FIRST + 2]
         );
+    }
+
+    #[test]
+    fn numbers_are_the_same_once_they_were_written_down() {
+        let mut numbering = Numbering::default();
+        let server: ServerId = ServerId::new("files").expect("an id");
+        numbering
+            .rule(&RuleKind::Egress(server.clone()), "files.egress")
+            .expect("number");
+        numbering.list(&server).expect("number");
+        let written = serde_json::to_string(&numbering).expect("JSON");
+        let mut read: Numbering = serde_json::from_str(&written).expect("numbers");
+        assert_eq!(read, numbering);
+        assert_eq!(read.list(&server), numbering.list(&server));
+        let other: ServerId = ServerId::new("mail").expect("an id");
+        assert_eq!(read.list(&other).expect("number"), LIST_FIRST_SERVER + 1);
     }
 
     #[test]

@@ -29,6 +29,13 @@ impl Resolved {
             .extend(addresses.into_iter().map(|address| address.to_canonical()));
     }
 
+    /// Every name with an address of it.
+    pub fn iter(&self) -> impl Iterator<Item = (&HostName, IpAddr)> {
+        self.0
+            .iter()
+            .flat_map(|(name, addresses)| std::iter::repeat(name).zip(addresses.iter().copied()))
+    }
+
     /// Addresses of `name`, in order; none where it has not been resolved.
     pub fn addresses<'a>(&'a self, name: &HostName) -> impl Iterator<Item = IpAddr> + use<'a> {
         self.0.get(name).into_iter().flatten().copied()

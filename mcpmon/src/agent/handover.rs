@@ -1,0 +1,126 @@
+//! What a daemon leaves to the next one as notes in the kernel: the meaning of the numbers in the kernel's tables.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+};
+
+use mcpmon_engine::Former;
+use mcpmon_model::{InstanceId, ServerId};
+use mcpmon_policy::{
+    HostName,
+    network::table::{Numbering, Resolved},
+};
+use serde::{Deserialize, Serialize};
+
+/// The notes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Handover {
+    /// Version of the daemon.
+    pub(crate) version: String,
+    /// Since when the programs are attached without a gap, RFC 3339.
+    pub(crate) since: String,
+    /// True if the daemon was stopped in good order.
+    pub(crate) stopped: bool,
+    /// Numbers of rules and lists.
+    pub(crate) numbering: Numbering,
+    /// Addresses of names in the tables.
+    resolved: BTreeSet<(String, IpAddr)>,
+    /// Followed servers by the numbers in entries of processes.
+    instances: BTreeMap<u32, Former>,
+    /// Servers by the numbers of refused files.
+    pub(crate) refused: BTreeMap<u32, ServerId>,
+    /// Counters of what was lost, as far as that was told.
+    pub(crate) told: BTreeMap<u32, u64>,
+}
+
+impl Handover {
+    /// New ones, of programs that are attached now.
+    pub(crate) fn new(since: String) -> Self {
+        Self {
+            since,
+            ..Self::default()
+        }
+    }
+
+    /// Reads notes; `None` where they are none of this kind.
+    pub(crate) fn parse(notes: &[u8]) -> Option<Self> {
+        serde_json::from_slice(notes).ok()
+    }
+
+    pub(crate) fn resolved(&self) -> Resolved {
+        let mut resolved = Resolved::new();
+        for (name, address) in &self.resolved {
+            if let Ok(name) = name.parse::<HostName>() {
+                resolved.add(&name, [*address]);
+            }
+        }
+        resolved
+    }
+
+    pub(crate) fn set_resolved(&mut self, resolved: &Resolved) {
+        let addresses = resolved.iter();
+        self.resolved = addresses
+            .map(|(name, address)| (name.to_string(), address))
+            .collect();
+    }
+
+    pub(crate) fn instances(&self) -> BTreeMap<InstanceId, Former> {
+        let instances = self.instances.iter();
+        instances
+            .map(|(number, former)| (InstanceId(*number), former.clone()))
+            .collect()
+    }
+
+    /// Takes the servers that are followed now.
+    pub(crate) fn set_instances(&mut self, followed: impl Iterator<Item = (InstanceId, Former)>) {
+        self.instances = followed.map(|(number, former)| (number.0, former)).collect();
+    }
+
+    /// Returns whether a server of this number is noted.
+    pub(crate) fn knows(&self, number: InstanceId) -> bool {
+        self.instances.contains_key(&number.0)
+    }
+
+    /// The number of a server whose file is refused.
+    pub(crate) fn number(&mut self, server: &ServerId) -> u32 {
+        if let Some((number, _)) = self.refused.iter().find(|(_, known)| *known == server) {
+            return *number;
+        }
+        let number = self.refused.keys().next_back().map_or(1, |last| last + 1);
+        self.refused.insert(number, server.clone());
+        number
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notes_are_read_as_they_were_written() {
+        let mut handover = Handover::default();
+        let mut resolved = Resolved::new();
+        let name: HostName = "api.example.com".parse().expect("a name");
+        resolved.add(&name, ["192.0.2.1".parse().expect("an address")]);
+        handover.set_resolved(&resolved);
+        let server: ServerId = ServerId::new("files").expect("an id");
+        assert_eq!((handover.number(&server), handover.number(&server)), (1, 1));
+        let former = Former {
+            server: server.clone(),
+            name: "@x/files".to_owned(),
+            inside: vec![ServerId::new("outer").expect("an id")],
+            uid: 1000,
+        };
+        handover.set_instances([(InstanceId(7), former.clone())].into_iter());
+        let written = serde_json::to_vec(&handover).expect("JSON");
+        let read = Handover::parse(&written).expect("notes");
+        assert_eq!(read, handover);
+        assert_eq!(read.resolved(), resolved);
+        assert_eq!(read.instances(), BTreeMap::from([(InstanceId(7), former)]));
+        assert!(read.knows(InstanceId(7)) && !read.knows(InstanceId(8)));
+        assert_eq!(Handover::parse(b""), None);
+        assert_eq!(Handover::parse(b"{"), None);
+    }
+}

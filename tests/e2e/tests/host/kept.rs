@@ -1,0 +1,285 @@
+//! What stays in the kernel while no daemon runs, and what the next daemon takes over.
+
+use std::{
+    fs,
+    process::{Command, Stdio},
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    thread,
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result};
+use mcpmon_e2e::{
+    client::Client,
+    daemon::Daemon,
+    host::Host,
+    json::{is, number, text},
+    network::{Attempt, Listener, connect},
+    program,
+    servers::{self, ProgramServer},
+    site::Site,
+    wait,
+};
+use nix::sys::signal::Signal;
+
+fn deny(listener: &Listener) -> String {
+    format!(
+        "version: 1\nnetwork: {{deny: [{{name: kept-e2e, cidrs: [\"{}\"]}}]}}\n",
+        listener.ip()
+    )
+}
+
+/// Ends a daemon as a crash does; its files.
+fn crash(mut daemon: Daemon) -> Result<Site> {
+    daemon.signal(Signal::SIGKILL)?;
+    daemon.ended()?;
+    Ok(daemon.into_site())
+}
+
+#[test]
+fn a_refused_address_is_refused_through_a_crash_and_a_restart() -> Result<()> {
+    let Some(host) = Host::take(&[])? else {
+        return Ok(());
+    };
+    let listener = Listener::open()?;
+    let daemon = Daemon::start(&host, &deny(&listener))?;
+    let (ended, attempts, reached) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
+    let daemon = thread::scope(|scope| {
+        scope.spawn(|| {
+            while !ended.load(Ordering::Relaxed) {
+                // The ring of records is not to be full.
+                thread::sleep(Duration::from_millis(1));
+                attempts.fetch_add(1, Ordering::Relaxed);
+                if connect(listener.target()).ok() != Some(Attempt::Refused) {
+                    reached.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        });
+        let restarted = (|| {
+            let site = crash(daemon)?;
+            let so_far = attempts.load(Ordering::Relaxed);
+            wait::until("attempts without a daemon", || {
+                Ok((attempts.load(Ordering::Relaxed) > so_far + 100).then_some(()))
+            })?;
+            Daemon::start_at(&host, site)
+        })();
+        ended.store(true, Ordering::Relaxed);
+        restarted
+    })?;
+    let (attempts, reached) = (attempts.into_inner(), reached.into_inner());
+    assert_eq!(reached, 0, "of {attempts}");
+
+    let gap = daemon.event("the time without a daemon", |event| {
+        text(event, "type") == "mcp_daemon_gap"
+    })?;
+    assert_eq!(gap["stopped"], false, "{gap}");
+    assert!(number(&gap, "refused") >= 100, "{gap}");
+    assert_eq!(number(&gap, "missing"), 0, "{gap}");
+    let refused = wait::until("every attempt", || {
+        let events = daemon.site.list(&["connections", "--limit", "100000"])?;
+        let of_rule = events.iter().filter(|event| text(event, "rule") == "kept-e2e");
+        let told: u64 = of_rule.map(|event| event["count"].as_u64().unwrap_or(1)).sum();
+        Ok((told >= attempts).then_some(told))
+    })?;
+    assert_eq!(refused, attempts, "each is told once");
+    assert_eq!(text(&daemon.status()?, "state"), "enforcing");
+    assert_eq!(number(&daemon.status()?, "missing_records"), 0);
+    Ok(())
+}
+
+#[test]
+fn a_stop_leaves_everything_in_force() -> Result<()> {
+    let Some(host) = Host::take(&[])? else {
+        return Ok(());
+    };
+    let listener = Listener::open()?;
+    let daemon = Daemon::start(&host, &deny(&listener))?;
+    let (site, status) = daemon.end()?;
+    assert!(status.success());
+    assert_eq!(connect(listener.target())?, Attempt::Refused);
+    let log = fs::read_to_string(site.path("daemon.log"))?;
+    assert!(log.contains("the kernel goes on refusing"), "{log}");
+
+    let daemon = Daemon::start_at(&host, site)?;
+    let gap = daemon.event("the time without a daemon", |event| {
+        text(event, "type") == "mcp_daemon_gap"
+    })?;
+    assert_eq!(
+        (&gap["stopped"], text(&gap, "severity")),
+        (&true.into(), "info"),
+        "{gap}"
+    );
+    Ok(())
+}
+
+#[test]
+fn a_changed_program_is_killed_without_a_daemon() -> Result<()> {
+    let Some(host) = Host::take(&[])? else {
+        return Ok(());
+    };
+    let daemon = Daemon::start(&host, "version: 1\n")?;
+    let server = ProgramServer::make(&daemon.site.path(""))?;
+    let mark = daemon.site.path("mark");
+    let mut client = Client::start(&mut server.command(&mark))?;
+    client.initialize()?;
+    daemon.start_of(&server.name, 1)?;
+    assert!(client.close()?.success());
+    server.change()?;
+    let refused = server.command(&mark).stdin(Stdio::piped()).spawn()?.wait()?;
+    assert!(!refused.success(), "{refused}");
+    daemon.event_of("mcp_server_binary_mismatch", &server.name)?;
+    wait::until("the file is refused", || {
+        let status = server.command(&mark).stdin(Stdio::null()).status()?;
+        let killed = daemon.status()?["counters"]["exec_killed"].as_u64();
+        Ok((!status.success() && killed > Some(0)).then_some(()))
+    })?;
+
+    let site = crash(daemon)?;
+    fs::remove_file(&mark).ok();
+    for _ in 0..20 {
+        let status = server.command(&mark).stdin(Stdio::null()).status()?;
+        assert!(!status.success(), "{status}");
+    }
+    assert!(!mark.exists(), "it ran");
+    let daemon = Daemon::start_at(&host, site)?;
+    let gap = daemon.event("the time without a daemon", |event| {
+        text(event, "type") == "mcp_daemon_gap"
+    })?;
+    assert!(number(&gap, "killed") >= 20, "{gap}");
+    let status = server.command(&mark).stdin(Stdio::null()).status()?;
+    assert!(!status.success(), "{status}");
+
+    // Who says that it is right lets it run again, also if that was refused in another daemon's time.
+    let trusted = daemon.site.ask(&["pins", "reset", "--server", &server.name])?;
+    assert_eq!(trusted.code, Some(0), "{trusted:?}");
+    let mut client = Client::start(&mut server.command(&mark))?;
+    client.initialize()?;
+    assert!(client.close()?.success());
+    Ok(())
+}
+
+/// A process that lost its server keeps to its list, as does what it starts.
+#[test]
+fn members_of_a_server_stay_members() -> Result<()> {
+    let Some(host) = Host::take(&["bash", "setsid"])? else {
+        return Ok(());
+    };
+    let listener = Listener::open()?;
+    let name = servers::name();
+    let policy = format!(
+        "version: 1\nmcp:\n  servers:\n    - {{id: {name}, command: {name}, egress: {{default: deny}}}}\n"
+    );
+    let daemon = Daemon::start(&host, &policy)?;
+    let shell = daemon.site.path(&name);
+    program::copy(fs::canonicalize("/bin/bash")?, &shell)?;
+    let (asked, said) = (daemon.site.path("asked"), daemon.site.path("said"));
+    // Its child outlives it, waits for the word, and tries to connect by itself and by a program.
+    let orphan = format!(
+        "for _ in $(seq 600); do test -e {asked} && break; sleep 0.1; done; \
+         {{ ({connect}) 2>/dev/null && echo reached || echo refused; \
+         bash -c '{connect}' 2>/dev/null && echo reached || echo refused; }} > {said}.new; mv {said}.new {said}",
+        asked = asked.display(),
+        said = said.display(),
+        connect = listener.bash(),
+    );
+    let script = daemon.site.path("orphan.sh");
+    fs::write(&script, orphan)?;
+    let status = Command::new(&shell)
+        .arg("-c")
+        .arg(format!(
+            "setsid bash {} </dev/null >/dev/null 2>&1 & exit 0",
+            script.display()
+        ))
+        .stdin(Stdio::null())
+        .status()?;
+    assert!(status.success(), "{status}");
+    wait::until("the server's process", || {
+        let servers = daemon.status()?["servers"].to_string();
+        Ok(servers.contains(&name).then_some(()))
+    })?;
+
+    let site = crash(daemon)?;
+    let daemon = Daemon::start_at(&host, site)?;
+    let servers = daemon.status()?["servers"].to_string();
+    assert!(servers.contains(&name), "{servers}");
+    fs::write(&asked, "")?;
+    let result = wait::until("what the orphan says", || Ok(fs::read_to_string(&said).ok()))?;
+    assert_eq!(result, "refused\nrefused\n");
+    let event = daemon.event("its connection", |event| {
+        text(event, "remote_addr") == listener.target().to_string()
+    })?;
+    assert_eq!(
+        (text(&event, "server_id"), text(&event, "action")),
+        (&*name, "block"),
+        "{event}"
+    );
+    Ok(())
+}
+
+/// Puts something in the place of a daemon's directory.
+type Prepare = fn(&Site) -> Result<()>;
+
+#[test]
+fn a_directory_of_others_is_not_used() -> Result<()> {
+    let Some(host) = Host::take(&[])? else {
+        return Ok(());
+    };
+    let listener = Listener::open()?;
+    let prepare: [(&str, Prepare); 2] = [
+        ("belongs to user 65534", |site| {
+            fs::create_dir(site.bpffs())?;
+            Ok(std::os::unix::fs::chown(site.bpffs(), Some(65534), None)?)
+        }),
+        ("a link", |site| {
+            fs::create_dir(site.path("bpf/elsewhere"))?;
+            Ok(std::os::unix::fs::symlink(
+                site.path("bpf/elsewhere"),
+                site.bpffs(),
+            )?)
+        }),
+    ];
+    for (fault, prepare) in prepare {
+        let site = Site::new(&deny(&listener))?;
+        site.mount_bpffs()?;
+        prepare(&site)?;
+        let daemon = Daemon::start_at(&host, site)?;
+        let degraded = daemon.event("the degradation", |event| {
+            text(event, "type") == "mcp_enforcement_degraded" && text(event, "component") == "kernel state"
+        })?;
+        assert!(text(&degraded, "cause").contains(fault), "{degraded}");
+        assert_eq!(connect(listener.target())?, Attempt::Refused);
+        let site = crash(daemon)?;
+        wait::until("the end of the enforcement", || {
+            Ok((connect(listener.target())? == Attempt::Connected).then_some(()))
+        })?;
+        drop(site);
+    }
+    Ok(())
+}
+
+/// Two daemons would undo each other's work.
+#[test]
+fn a_second_daemon_on_the_directory_is_refused() -> Result<()> {
+    let Some(host) = Host::take(&[])? else {
+        return Ok(());
+    };
+    let daemon = Daemon::start(&host, "version: 1\n")?;
+    let other = Site::new("version: 1\n")?;
+    let mut arguments = other.daemon_arguments();
+    let directory = arguments.last_mut().context("an argument")?;
+    *directory = daemon.site.bpffs().into();
+    let refused = program::run(arguments)?;
+    assert_eq!(refused.code, Some(3), "{refused:?}");
+    assert!(
+        refused.stderr.contains("another daemon keeps its state"),
+        "{refused:?}"
+    );
+    assert!(
+        !daemon
+            .site
+            .events()?
+            .iter()
+            .any(|event| is(event, "mcp_daemon_gap", ""))
+    );
+    Ok(())
+}
