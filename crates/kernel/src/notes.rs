@@ -1,4 +1,4 @@
-//! What one daemon leaves to the next in the kernel: notes, written as a whole or not at all, and its signs of life.
+//! Notes that one daemon leaves to the next in the kernel, written as a whole or not at all, and its signs of life.
 
 use aya::maps::{Array, Map, MapData, MapError};
 use mcpmon_common::state::{Heartbeat, PAGE, PAGES, StatePage};

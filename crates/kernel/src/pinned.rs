@@ -67,7 +67,7 @@ pub enum PinError {
     Io {
         /// The action.
         action: &'static str,
-        /// What it was done to.
+        /// The file or directory.
         path: PathBuf,
         /// Cause.
         #[source]
@@ -202,7 +202,7 @@ impl PinDirectory {
     }
 }
 
-/// What is in such a directory, as a process sees it that does not work with it.
+/// The content of such a directory, as a process sees it that does not work with it.
 #[derive(Clone, Debug)]
 pub struct View {
     /// The directory, as it is named from the root.

@@ -22,7 +22,7 @@ use super::records::{Record, RecordError};
 pub struct Rings {
     processes: RingBuf<MapData>,
     connections: RingBuf<MapData>,
-    /// How far every daemon so far has read.
+    /// The positions up to which daemons have read.
     positions: Array<MapData, ReadPosition>,
     gaps: Gaps,
     doubles: Doubles,

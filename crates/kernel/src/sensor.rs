@@ -48,17 +48,17 @@ pub struct Sensor {
     pub agents: AgentNames,
     /// Counters.
     pub counters: Counters,
-    /// What the daemon leaves to the next.
+    /// Notes for the next daemon.
     pub notes: Notes,
     /// Signs of life.
     pub pulse: Pulse,
     /// Holds programs and links: dropping it detaches what is not pinned.
     pub attached: Attached,
-    /// What was taken over from an earlier daemon; `None` where everything is new.
+    /// The state taken over from an earlier daemon; `None` where everything is new.
     pub adopted: Option<Adopted>,
 }
 
-/// What was taken over from an earlier daemon: its tables hold until others are installed.
+/// The state taken over from an earlier daemon: its tables hold until others are installed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Adopted {
     /// The last sign of life of the earlier daemon.
@@ -146,7 +146,7 @@ pub const EGRESS: &str = "egress";
 struct Entry {
     name: &'static str,
     hook: Hook,
-    /// What is lost where a kernel refuses it: component and consequence. `None` where nothing works without it.
+    /// The loss where a kernel refuses it: component and consequence. `None` where nothing works without it.
     loss: Option<(&'static str, &'static str)>,
 }
 
@@ -329,7 +329,7 @@ pub struct Attached {
     /// Every map that has a name.
     maps: Vec<(String, OwnedFd)>,
     pins: Option<PinDirectory>,
-    /// What is pinned already.
+    /// The set that is pinned already.
     set: Option<PinnedSet>,
 }
 

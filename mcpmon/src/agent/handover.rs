@@ -1,4 +1,4 @@
-//! What a daemon leaves to the next one as notes in the kernel: the meaning of the numbers in the kernel's tables.
+//! Notes of a daemon for the next one, kept in the kernel: the meaning of the numbers in the kernel's tables.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

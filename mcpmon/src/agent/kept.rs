@@ -1,4 +1,4 @@
-//! What the kernel keeps of a daemon, seen by a process that is none.
+//! State that the kernel keeps of a daemon, seen by a process that is none.
 
 use std::{path::Path, time::Duration};
 
@@ -9,7 +9,7 @@ use mcpmon_kernel::{
 
 use super::{handover::Handover, selftest};
 
-/// What is kept in a directory.
+/// The kept content of a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kept {
     /// Programs that are attached by what is kept.

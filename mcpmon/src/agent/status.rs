@@ -60,7 +60,7 @@ pub struct Status {
     pub store: StoreStatus,
     /// The cgroup the programs are attached to.
     pub cgroup: PathBuf,
-    /// What stays in the kernel when the daemon ends; `None` where nothing does.
+    /// The state that stays in the kernel when the daemon ends; `None` where nothing does.
     #[serde(default)]
     pub kept: Option<KeptStatus>,
 }
@@ -92,7 +92,7 @@ impl State {
     }
 }
 
-/// What stays in the kernel when the daemon ends.
+/// The state that stays in the kernel when the daemon ends.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeptStatus {
     /// The directory in which it is pinned.

@@ -1,4 +1,4 @@
-//! What the kernel keeps without a daemon, as a command shows it.
+//! State that the kernel keeps without a daemon, as a command shows it.
 
 use std::path::PathBuf;
 
@@ -57,7 +57,7 @@ impl KernelState {
     }
 }
 
-/// What is kept in words.
+/// Describes it in words.
 pub(super) fn describe(kept: &Kept) -> String {
     let mut told = format!("{} programs", kept.programs.len());
     if let Some(version) = &kept.version {

@@ -19,7 +19,7 @@ use crate::shell;
 
 /// The longest time until an event is stored.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// What stays in the kernel when the daemon ends, until the demo takes it away.
+/// The directory for state in the kernel, until the demo takes it away.
 const BPFFS: &str = "/sys/fs/bpf/mcpmon-demo";
 const INTERVAL: Duration = Duration::from_millis(100);
 

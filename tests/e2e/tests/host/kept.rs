@@ -1,4 +1,4 @@
-//! What stays in the kernel while no daemon runs, and what the next daemon takes over.
+//! Enforcement that stays in the kernel while no daemon runs, and that the next daemon takes over.
 
 use std::{
     fs,
