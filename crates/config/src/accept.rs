@@ -1,4 +1,5 @@
-//! Accepting what was found: the entries of `mcp.suppressions` that do, and the file that they are put in.
+//! Accepting what was found, and allowing what a person is asked about: the entries of `mcp.suppressions` and of
+//! `mcp.rules` that do, and the file that they are put in.
 
 use std::{fmt, path::PathBuf};
 
@@ -27,14 +28,27 @@ pub struct Acceptance {
     pub reason: String,
 }
 
-/// A configuration file with more suppressions, not yet written.
+/// A call that is to be allowed without a question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AllowedCall {
+    /// The name of the rule.
+    pub id: String,
+    /// The server.
+    pub server: String,
+    /// The tool.
+    pub tool: String,
+    /// The reason.
+    pub reason: String,
+}
+
+/// A configuration file with more suppressions or rules, not yet written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AcceptEdit {
     /// The file.
     pub path: PathBuf,
     /// The whole file as it is now; `None` where there is none.
     pub before: Option<String>,
-    /// The whole file with the suppressions, and nothing else changed.
+    /// The whole file with the entries, and nothing else changed.
     pub after: String,
 }
 
@@ -52,25 +66,52 @@ impl AcceptEdit {
         otherwise: PathBuf,
         wanted: &[Acceptance],
     ) -> Result<Option<Self>, ConfigError> {
+        let entries: Vec<String> = wanted.iter().map(ToString::to_string).collect();
+        Self::adding(loaded, otherwise, &SUPPRESSIONS, &entries)
+    }
+
+    /// The change that makes `loaded` allow a call about which a person is asked, in the same file. `None` where no way is
+    /// known to write it that changes nothing else that the file means.
+    ///
+    /// # Errors
+    /// Returns an error if it may not stand in a configuration.
+    pub fn allowing(
+        loaded: &Loaded,
+        otherwise: PathBuf,
+        wanted: &AllowedCall,
+    ) -> Result<Option<Self>, ConfigError> {
+        Self::adding(loaded, otherwise, &RULES, &[wanted.to_string()])
+    }
+
+    fn adding(
+        loaded: &Loaded,
+        otherwise: PathBuf,
+        list: &List,
+        entries: &[String],
+    ) -> Result<Option<Self>, ConfigError> {
         let mut parts = loaded.text.parts().to_vec();
         let mut with_all = parts.clone();
-        let lines: String = wanted
-            .iter()
-            .map(|acceptance| format!("  - {acceptance}\n"))
-            .collect();
-        let fragment = format!("mcp:\n  suppressions:\n{lines}");
+        let lines: String = entries.iter().map(|entry| format!("  - {entry}\n")).collect();
+        let fragment = format!("mcp:\n  {}:\n{lines}", list.key);
         with_all.push((Source::File(PathBuf::from("command line")), fragment));
         if let Some(sources) = Sources::of_parts(with_all) {
             load_sources(&sources)?;
         }
-        Ok(Self::of_parts(&mut parts, &loaded.policy, otherwise, wanted))
+        Ok(Self::of_parts(
+            &mut parts,
+            &loaded.policy,
+            otherwise,
+            list,
+            entries,
+        ))
     }
 
     fn of_parts(
         parts: &mut Vec<(Source, String)>,
         policy: &Policy,
         otherwise: PathBuf,
-        wanted: &[Acceptance],
+        list: &List,
+        entries: &[String],
     ) -> Option<Self> {
         let last = parts
             .iter()
@@ -85,19 +126,72 @@ impl AcceptEdit {
         };
         let before = last.map(|_| parts[index].1.clone());
         let mut policy = policy.clone();
-        for acceptance in wanted {
-            let candidates = candidates(&parts[index].1, &acceptance.to_string());
+        for entry in entries {
+            let candidates = candidates(&parts[index].1, list.key, entry);
             let (text, changed) = candidates.into_iter().find_map(|text| {
                 let mut parts = parts.clone();
                 parts[index].1.clone_from(&text);
                 let changed = load_sources(&Sources::of_parts(parts)?).ok()?.policy;
-                adds_one(&policy, &changed).then_some((text, changed))
+                (list.adds_one)(&policy, &changed).then_some((text, changed))
             })?;
             parts[index].1 = text;
             policy = Policy::clone(&changed);
         }
         let after = parts.swap_remove(index).1;
         Some(Self { path, before, after })
+    }
+}
+
+/// A list of `mcp` to which entries are added.
+struct List {
+    key: &'static str,
+    /// Whether one policy is the other with one entry more, and nothing else changed.
+    adds_one: fn(&Policy, &Policy) -> bool,
+}
+
+const SUPPRESSIONS: List = List {
+    key: "suppressions",
+    adds_one: |before, after| {
+        let with_same = Policy {
+            suppressions: before.suppressions.clone(),
+            ..after.clone()
+        };
+        is_one_more(&before.suppressions, &after.suppressions) && with_same == *before
+    },
+};
+
+const RULES: List = List {
+    key: "rules",
+    adds_one: |before, after| {
+        let mut with_same = after.clone();
+        with_same.rules.calls.clone_from(&before.rules.calls);
+        is_one_more(&before.rules.calls, &after.rules.calls) && with_same == *before
+    },
+};
+
+/// Returns whether one list is the other with one element more.
+fn is_one_more<T: Clone + PartialEq>(before: &[T], after: &[T]) -> bool {
+    let mut rest = after.to_vec();
+    for known in before {
+        match rest.iter().position(|other| other == known) {
+            Some(index) => drop(rest.remove(index)),
+            None => return false,
+        }
+    }
+    rest.len() == 1
+}
+
+/// In one line of YAML.
+impl fmt::Display for AllowedCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{{id: {}, match: {{server: {}, tool_name: {}}}, decision: ALLOW, reason: {}}}",
+            scalar(&self.id),
+            scalar(&self.server),
+            scalar(&self.tool),
+            scalar(&self.reason)
+        )
     }
 }
 
@@ -119,24 +213,8 @@ impl fmt::Display for Acceptance {
     }
 }
 
-/// Returns whether one policy is the other with one suppression more.
-fn adds_one(before: &Policy, after: &Policy) -> bool {
-    let mut rest = after.suppressions.clone();
-    for known in &before.suppressions {
-        match rest.iter().position(|other| other == known) {
-            Some(index) => drop(rest.remove(index)),
-            None => return false,
-        }
-    }
-    let with_same = Policy {
-        suppressions: before.suppressions.clone(),
-        ..after.clone()
-    };
-    rest.len() == 1 && with_same == *before
-}
-
-/// `text` with an entry more in `mcp.suppressions`, in each way in which that can be written; not each means the same.
-fn candidates(text: &str, entry: &str) -> Vec<String> {
+/// `text` with an entry more in a list of `mcp`, in each way in which that can be written; not each means the same.
+fn candidates(text: &str, name: &str, entry: &str) -> Vec<String> {
     let origin = Origin {
         name: String::new(),
         text: text.to_owned(),
@@ -146,7 +224,7 @@ fn candidates(text: &str, entry: &str) -> Vec<String> {
     };
     let root = KeyPath::root();
     let mcp = tree.find(&root.key("mcp"));
-    let list = tree.find(&root.key("mcp").key("suppressions"));
+    let list = tree.find(&root.key("mcp").key(name));
     let edits = match (list, mcp) {
         (Some(list), _) => {
             let above = first_item(list).and_then(|first| above(text, &first.node, &format!("- {entry}")));
@@ -154,8 +232,8 @@ fn candidates(text: &str, entry: &str) -> Vec<String> {
         }
         (None, Some(mcp)) => {
             let key = first_key(mcp)
-                .and_then(|key| line_above(text, key, &["suppressions:", &format!("  - {entry}")]));
-            [key, inside(text, mcp, '{', &format!("suppressions: [{entry}]"))]
+                .and_then(|key| line_above(text, key, &[&format!("{name}:"), &format!("  - {entry}")]));
+            [key, inside(text, mcp, '{', &format!("{name}: [{entry}]"))]
         }
         (None, None) => {
             let gap = if text.is_empty() || text.ends_with('\n') {
@@ -163,10 +241,10 @@ fn candidates(text: &str, entry: &str) -> Vec<String> {
             } else {
                 "\n"
             };
-            let end = format!("{text}{gap}mcp:\n  suppressions:\n    - {entry}\n");
+            let end = format!("{text}{gap}mcp:\n  {name}:\n    - {entry}\n");
             [
                 Some(end),
-                inside(text, &tree, '{', &format!("mcp: {{suppressions: [{entry}]}}")),
+                inside(text, &tree, '{', &format!("mcp: {{{name}: [{entry}]}}")),
             ]
         }
     };
@@ -310,5 +388,29 @@ mod tests {
             (edit.path, edit.before, edit.after),
             (PathBuf::from("new.yaml"), None, after)
         );
+    }
+
+    #[test_case("version: 1\nmcp:\n  rules:\n    # mine\n    - {id: ask, match: {tool_name: pay}, decision: ASK}\n"; "beside others")]
+    #[test_case("version: 1\nmcp: {blocked_tools: [x]}\n"; "without rules")]
+    #[test_case("version: 1\n"; "without anything")]
+    fn a_rule_that_allows_is_added_and_nothing_else(text: &str) {
+        let file = Source::File(PathBuf::from("mcpmon.yaml"));
+        let sources = Sources::of_parts(vec![(file, text.to_owned())]).expect("a source");
+        let loaded = load_sources(&sources).expect("valid");
+        let wanted = AllowedCall {
+            id: "allowed-1".to_owned(),
+            server: "bills".to_owned(),
+            tool: "pay: \"all\"".to_owned(),
+            reason: "by user 1000".to_owned(),
+        };
+        let edit = AcceptEdit::allowing(&loaded, PathBuf::from("new.yaml"), &wanted)
+            .expect("valid")
+            .expect("a way to write it");
+        assert_eq!(edit.before.as_deref(), Some(text));
+        let kept = text.lines().filter(|line| !line.starts_with("mcp: {"));
+        for line in kept {
+            assert!(edit.after.contains(line), "{line} in {}", edit.after);
+        }
+        assert!(edit.after.contains("decision: ALLOW"), "{}", edit.after);
     }
 }

@@ -33,7 +33,7 @@ use mcpmon_policy::Policy;
 use schemars::transform::{RecursiveTransform, Transform as _};
 
 pub use self::{
-    accept::{AcceptEdit, Acceptance},
+    accept::{AcceptEdit, Acceptance, AllowedCall},
     force::{Cause, NotInForce},
     import::{Foreign, Imported, Note, NoteKind, import},
     lock::{Argument, Connection, Profile, Provenance, SeenServer, Start, UsedTool},

@@ -2,8 +2,8 @@
 
 use mcpmon_detect::launch::Stage;
 use mcpmon_model::{
-    Action, Checked, DefinitionKey, DefinitionRecord, Denial, Event, EventId, FileId, InstanceId, PinKey,
-    ProcessId, Recent, RecentOutput, RepeatedEvents, ServerId, SharedCall, Timestamp, Verdict,
+    Action, Checked, DefinitionKey, DefinitionRecord, Denial, Event, EventId, FileId, HeldCall, InstanceId,
+    PinKey, ProcessId, Recent, RecentOutput, RepeatedEvents, ServerId, SharedCall, Timestamp, Verdict,
 };
 
 use super::{
@@ -36,7 +36,11 @@ impl Judgement {
         let killed = self.kernel_effects.iter_mut().find_map(KernelEffect::denial_mut);
         let denial = match &mut self.verdict {
             Verdict::Block(denial) => Some(denial),
-            Verdict::Allow | Verdict::Hide(_) | Verdict::StripInstructions | Verdict::Redact(_) => killed,
+            Verdict::Allow
+            | Verdict::Hide(_)
+            | Verdict::StripInstructions
+            | Verdict::Redact(_)
+            | Verdict::Ask(_) => killed,
         };
         let Some(denial) = denial else { return };
         let blocks = |event: &Event| event.action == Action::Block;
@@ -190,6 +194,10 @@ pub enum StoreEffect {
     StoreDefinition(Box<DefinitionRecord>),
     /// Keep a definition no longer.
     ForgetDefinition(DefinitionKey),
+    /// Ask a person about a call that is held.
+    HoldCall(Box<HeldCall>),
+    /// Nobody waits for the answer to the held call with this id any longer.
+    ReleaseCall(String),
     /// Tell what happened to whoever holds the calls of this session: with the next batch of events, or, of what a model
     /// wants, before it is known to the agent.
     Share(Box<Recent>),

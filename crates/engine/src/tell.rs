@@ -107,7 +107,7 @@ pub(super) fn mismatches(
             Action::Allow => Severity::Low,
             Action::Audit if verdict.is_accepted_upgrade() => Severity::Medium,
             Action::Audit => Severity::High,
-            Action::WouldBlock | Action::Block => Severity::Critical,
+            Action::WouldAsk | Action::WouldBlock | Action::Block => Severity::Critical,
         };
         event.reason = verdict.reason(&instance.server);
         event.remedy = verdict.remedy(&instance.server);

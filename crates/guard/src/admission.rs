@@ -42,7 +42,11 @@ impl Guard {
     pub fn admit_messages(&mut self, now: Timestamp, outcome: &mut Outcome) {
         self.barred = match self.admit(now, outcome) {
             Verdict::Block(denial) => Some(denial),
-            Verdict::Allow | Verdict::Hide(_) | Verdict::StripInstructions | Verdict::Redact(_) => None,
+            Verdict::Allow
+            | Verdict::Hide(_)
+            | Verdict::StripInstructions
+            | Verdict::Redact(_)
+            | Verdict::Ask(_) => None,
         };
     }
 

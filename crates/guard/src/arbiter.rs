@@ -21,4 +21,14 @@ impl Arbiter for GuardArbiter<'_> {
     fn is_listed(&mut self, tool: &str) -> bool {
         self.guard.is_listed(tool)
     }
+
+    fn cannot_hold(&mut self, message: &Message<'_>, held_call: &str, cause: &'static str) -> Verdict {
+        self.guard
+            .refuse_to_hold(self.now, held_call, cause, self.outcome);
+        self.decide(message)
+    }
+
+    fn withdrawn(&mut self, held_call: &str) {
+        self.guard.withdraw(self.now, held_call, self.outcome);
+    }
 }

@@ -12,6 +12,7 @@
 mod admission;
 mod arbiter;
 mod fail_closed;
+mod held_calls;
 mod host;
 mod http;
 mod stdio;
@@ -26,6 +27,7 @@ use mcpmon_policy::Policy;
 
 pub use self::{
     fail_closed::FAIL_CLOSED,
+    held_calls::HeldCallState,
     host::{Absence, GuardHost},
     http::HttpGuard,
     stdio::Output,
@@ -124,6 +126,14 @@ impl Guard {
             let observation = Observation::Shared(&self.conversation, message, ask, shared);
             judgement = self.monitor.observe(now, observation);
         }
+        let held_call = match &judgement.verdict {
+            Verdict::Ask(held_call) => Some(held_call.clone()),
+            Verdict::Allow
+            | Verdict::Hide(_)
+            | Verdict::StripInstructions
+            | Verdict::Redact(_)
+            | Verdict::Block(_) => None,
+        };
         if self.policy().fail_closed
             && fail_closed::is_use(&message.content)
             && let Some(absence) = host.absence()
@@ -131,10 +141,14 @@ impl Guard {
             self.refuse(now, absence, &mut judgement);
         }
         let verdict = self.conclude(judgement, outcome);
-        match (&message.content, &verdict, &self.barred) {
+        let verdict = match (&message.content, &verdict, &self.barred) {
             (_, Verdict::Block(_), _) | (Content::Server(_), ..) | (.., None) => verdict,
             (Content::Client(_), _, Some(denial)) => Verdict::Block(denial.clone()),
+        };
+        if let (Some(held_call), Verdict::Block(_)) = (held_call, &verdict) {
+            self.withdraw(now, &held_call, outcome);
         }
+        verdict
     }
 
     /// Judges something on the wire that is no message.

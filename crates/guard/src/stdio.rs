@@ -45,6 +45,11 @@ impl Guard {
         out: &mut Output,
     ) {
         filter.close(side, &mut out.wire);
+        if side == Side::Client {
+            for held_call in filter.take_held() {
+                self.withdraw(now, &held_call, &mut out.outcome);
+            }
+        }
         self.resume(now, filter, host, out);
     }
 
@@ -71,7 +76,7 @@ impl Guard {
         self.judge_incidents(now, out);
     }
 
-    fn judge_incidents(&mut self, now: Timestamp, out: &mut Output) {
+    pub(crate) fn judge_incidents(&mut self, now: Timestamp, out: &mut Output) {
         for incident in out.wire.incidents.drain(..) {
             self.incident(now, &incident, &mut out.outcome);
         }

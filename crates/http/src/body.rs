@@ -31,6 +31,8 @@ pub(super) enum Outgoing {
     Judged(Box<Judged>),
     /// The same of an MCP server.
     Mcp(Box<mcp::Judged>),
+    /// The answer to a call that is held until a person answers.
+    Held(Box<mcp::HeldResponse>),
 }
 
 impl Outgoing {
@@ -60,6 +62,7 @@ impl Body for Outgoing {
             }
             Self::Judged(body) => body.poll(context).map_ok(Frame::data),
             Self::Mcp(body) => body.poll(context).map_ok(Frame::data),
+            Self::Held(body) => body.poll(context),
         }
     }
 
@@ -69,6 +72,7 @@ impl Body for Outgoing {
             Self::Passed(body, _) => body.is_end_stream(),
             Self::Judged(body) => matches!(body.state, State::Over(None)),
             Self::Mcp(body) => body.is_over(),
+            Self::Held(body) => body.is_over(),
         }
     }
 
@@ -76,7 +80,7 @@ impl Body for Outgoing {
         match self {
             Self::Whole(body) => body.size_hint(),
             Self::Passed(body, _) => body.size_hint(),
-            Self::Judged(_) | Self::Mcp(_) => SizeHint::default(),
+            Self::Judged(_) | Self::Mcp(_) | Self::Held(_) => SizeHint::default(),
         }
     }
 }

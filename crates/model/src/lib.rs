@@ -15,6 +15,7 @@ mod event;
 mod files;
 mod finding;
 mod glob;
+mod held_call;
 mod ids;
 mod json;
 mod kill;
@@ -47,6 +48,7 @@ pub use event::{
 pub use files::{LauncherFiles, Part, PinnedFile, PinnedPackage, ServerFiles, Writers};
 pub use finding::{BUILT_IN, Category, CustomPattern, Finding, Match, Standing, Subject};
 pub use glob::NameGlob;
+pub use held_call::{AnsweredCall, CallAnswer, HeldCall};
 pub use ids::{EventId, PinKey, SESSION_ROOT, ServerId, ServerIdError, SessionId, one_spelling};
 pub use json::RawJson;
 pub use kill::{Kill, Kills, MAX_KILLED_SESSIONS};

@@ -28,6 +28,8 @@ pub enum Action {
     Allow,
     /// Let through and recorded as notable.
     Audit,
+    /// Would have waited for a person's answer, were enforcement on.
+    WouldAsk,
     /// Would have been stopped, were enforcement on.
     WouldBlock,
     /// Stopped.
@@ -55,6 +57,7 @@ impl Action {
         match self {
             Self::Allow => "allow",
             Self::Audit => "audit",
+            Self::WouldAsk => "would_ask",
             Self::WouldBlock => "would_block",
             Self::Block => "block",
         }

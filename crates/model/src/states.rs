@@ -62,6 +62,8 @@ pub enum ApprovalState {
     Denied,
     /// The answer did not come in time.
     TimedOut,
+    /// Nobody waits for the answer any longer: the client took its call back, or left.
+    Withdrawn,
 }
 
 /// The state of the kill switch.

@@ -19,6 +19,8 @@ pub enum Verdict {
     /// A message goes on with these parts replaced, ascending: of the arguments of a call or a prompt, of the parameters
     /// of another request, of the body of a reply, of the result or the error that a server answers.
     Redact(Vec<Redaction>),
+    /// A call is held until a person answers the question with this id, and is judged again then.
+    Ask(String),
     /// The message is stopped; a waiting sender gets a valid answer that gives the reason.
     Block(Denial),
 }

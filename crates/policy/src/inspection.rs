@@ -97,6 +97,8 @@ pub enum OnNewTool {
     /// The tool is reported, and pinned.
     #[default]
     Alert,
+    /// The tool is reported, and each call of it waits for a person's answer until a person accepts the tool.
+    Ask,
     /// The tool is left out of its list, and cannot be called, until a person accepts it.
     Hide,
 }

@@ -187,7 +187,7 @@ fn servers(policy: &ServerPolicy, add: &mut impl FnMut(&str, &str)) {
 const fn stops(decision: Decision) -> bool {
     match decision {
         Decision::Allow | Decision::Audit => false,
-        Decision::Block => true,
+        Decision::Ask | Decision::Block => true,
     }
 }
 

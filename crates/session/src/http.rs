@@ -7,7 +7,7 @@ use std::{
 
 use mcpmon_detect::protected_paths::{Lookup, RealPath};
 use mcpmon_engine::Shared;
-use mcpmon_guard::{Absence, GuardHost, HttpGuard, Outcome};
+use mcpmon_guard::{Absence, GuardHost, HeldCallState, HttpGuard, Outcome};
 use mcpmon_model::{DefinitionKey, DefinitionRecord, Digest, SharedCall, Timestamp};
 use mcpmon_policy::Policy;
 
@@ -118,6 +118,19 @@ impl Judge {
         // The next conversation finds what this one recorded.
         drop(turn);
         done
+    }
+
+    /// Takes in changes of the shared state, and returns the state of a held call.
+    pub fn held_call(&mut self, now: Timestamp, held_call: &str) -> HeldCallState {
+        self.refresh(now);
+        self.guard.held_call(held_call)
+    }
+
+    /// Nobody waits for the answer to a held call any longer.
+    pub fn withdraw_call(&mut self, now: Timestamp, held_call: &str) {
+        let mut outcome = Outcome::default();
+        self.guard.withdraw(now, held_call, &mut outcome);
+        self.carry_out(&mut outcome);
     }
 
     /// Returns the number of messages of the server so far.

@@ -102,6 +102,7 @@ fn lines(entries: &[Entry]) -> Vec<Line> {
 fn say(entries: &[Entry]) -> Option<Say> {
     let (mut events, mut rescued) = (Vec::new(), Vec::new());
     let (mut definitions, mut forget) = (Vec::new(), Vec::new());
+    let (mut held, mut released) = (Vec::new(), Vec::new());
     let mut recent = Vec::new();
     for entry in entries {
         match entry {
@@ -109,6 +110,8 @@ fn say(entries: &[Entry]) -> Option<Say> {
             Entry::Rescued(event) => rescued.push(json::to_json(event)),
             Entry::Definition(record) => definitions.push(record.clone()),
             Entry::ForgetDefinition(key) => forget.push(key.clone()),
+            Entry::HoldCall(_, call) => held.push((**call).clone()),
+            Entry::ReleaseCall(_, id) => released.push(id.clone()),
             Entry::Recent(_, happened) => recent.push((**happened).clone()),
             Entry::Unread(_, output, _) => recent.push(Recent::Output((**output).clone())),
             // The end of the connection says who leaves; the rest is the daemon's own business.
@@ -130,6 +133,8 @@ fn say(entries: &[Entry]) -> Option<Say> {
         rescued.len(),
         definitions.len(),
         forget.len(),
+        held.len(),
+        released.len(),
         recent.len(),
     ];
     counts.iter().any(|count| *count > 0).then_some(Say::Keep {
@@ -137,6 +142,8 @@ fn say(entries: &[Entry]) -> Option<Say> {
         rescued,
         definitions,
         forget,
+        held,
+        released,
         recent,
     })
 }

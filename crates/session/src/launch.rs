@@ -343,7 +343,7 @@ impl Judge {
             event.severity = match verdict.action {
                 Action::Allow => Severity::Low,
                 Action::Audit => Severity::High,
-                Action::WouldBlock | Action::Block => Severity::Critical,
+                Action::WouldAsk | Action::WouldBlock | Action::Block => Severity::Critical,
             };
             event.rule = Some(RULE.to_owned());
             event.reason = verdict.reason(&self.guard.conversation().identity.server);

@@ -8,6 +8,7 @@
 mod calls;
 pub mod clock;
 mod comparison;
+mod desktop;
 pub mod files;
 mod host;
 pub mod hosted;
@@ -507,6 +508,11 @@ impl Judge {
                     self.put.remove(&key);
                     Entry::ForgetDefinition(key)
                 }
+                StoreEffect::HoldCall(held) => {
+                    desktop::notify(&held);
+                    Entry::HoldCall(self.host.member.process, held)
+                }
+                StoreEffect::ReleaseCall(id) => Entry::ReleaseCall(self.host.member.identity.clone(), id),
                 StoreEffect::Retell(retold) => {
                     self.host.recorder.push_retold(retold, self.host.child.as_ref());
                     continue;

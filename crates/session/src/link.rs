@@ -415,6 +415,8 @@ pub(super) mod tests {
             rescued: Vec::new(),
             definitions: Vec::new(),
             forget: Vec::new(),
+            held: Vec::new(),
+            released: Vec::new(),
             recent: Vec::new(),
         };
         Line::of(&keep).expect("plain")

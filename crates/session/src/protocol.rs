@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use mcpmon_config::Source;
 use mcpmon_model::{
-    Checked, DefinitionKey, DefinitionRecord, Denial, Digest, Kills, PinKey, ProcessId, Recent, ServerId,
-    SessionId, SharedCall, Timestamp,
+    AnsweredCall, Checked, DefinitionKey, DefinitionRecord, Denial, Digest, HeldCall, Kills, PinKey,
+    ProcessId, Recent, ServerId, SessionId, SharedCall, Timestamp,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -53,6 +53,12 @@ pub enum Say {
         /// Definitions to forget.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         forget: Vec<DefinitionKey>,
+        /// Calls that wait for a person.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        held: Vec<HeldCall>,
+        /// Ids of held calls for whose answers nobody waits any longer.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        released: Vec<String>,
         /// The recent calls in the session.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         recent: Vec<Recent>,
@@ -160,6 +166,9 @@ pub struct State {
     /// The kill switches in force.
     #[serde(default)]
     pub kills: Kills,
+    /// The answers of persons to held calls of this server.
+    #[serde(default)]
+    pub answers: Vec<AnsweredCall>,
     /// File whose number rises when any of this changes.
     pub generation: PathBuf,
     /// The number of changes before this state was read.

@@ -58,6 +58,9 @@ impl Judge {
         self.guard.monitor_mut().know_servers(snapshot.pinned);
         // Processes are the daemon's to track.
         drop(self.guard.monitor_mut().stop(snapshot.kills));
+        let mut outcome = Outcome::default();
+        self.guard.answer_calls(now, &snapshot.answers, &mut outcome);
+        self.carry_out(&mut outcome);
         for (key, by) in snapshot.refused {
             // Whoever refused it has recorded that; a definition that is not known yet is refused once it is.
             drop(self.guard.monitor_mut().refuse(now, &key, &by));

@@ -9,8 +9,8 @@ use std::{
 use mcpmon_config::Sources;
 use mcpmon_guard::Absence;
 use mcpmon_model::{
-    Checked, DefinitionKey, DefinitionKind, DefinitionRecord, Digest, Kills, ProcessId, ServerId, SharedCall,
-    Timestamp,
+    AnsweredCall, Checked, DefinitionKey, DefinitionKind, DefinitionRecord, Digest, Kills, ProcessId,
+    ServerId, SharedCall, Timestamp,
 };
 use mcpmon_policy::Policy;
 use mcpmon_store::{Generation, Member, OpenError, QueryError, Reader, Store, StoreError};
@@ -45,6 +45,8 @@ pub(super) struct Snapshot {
     pub(super) pinned: Vec<ServerId>,
     /// The kill switches in force.
     pub(super) kills: Kills,
+    /// The answers of persons to held calls of this server.
+    pub(super) answers: Vec<AnsweredCall>,
 }
 
 /// The holder of the shared state.
@@ -278,6 +280,7 @@ pub(super) fn look_into(
         twins,
         pinned: reader.pinned_servers(own.identity.uid)?,
         kills: reader.kills()?,
+        answers: reader.answered_calls(&own.identity, &own.session)?,
     })
 }
 
@@ -305,6 +308,7 @@ pub(super) fn told_by(
         twins,
         pinned: store.pinned_servers(own.identity.uid)?,
         kills: store.kills()?,
+        answers: store.answered_calls(&own.identity, &own.session)?,
     })
 }
 
@@ -361,6 +365,7 @@ pub(super) fn snapshot(state: protocol::State) -> Snapshot {
         twins: state.twins,
         pinned: state.pinned,
         kills: state.kills,
+        answers: state.answers,
     }
 }
 

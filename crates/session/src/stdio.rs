@@ -17,6 +17,7 @@ impl Judge {
             let (line, behind) = rest.split_at(end);
             rest = behind;
             self.refresh(now);
+            self.guard.release(now, filter, &mut self.host, out);
             self.guard.push(now, filter, side, line, &mut self.host, out);
             self.carry_out(&mut out.outcome);
         }
@@ -40,6 +41,9 @@ impl Judge {
         self.guard.expire(now, filter, &mut self.host, out);
         self.carry_out(&mut out.outcome);
         self.tick(now);
+        self.guard.release(now, filter, &mut self.host, out);
+        self.carry_out(&mut out.outcome);
+        filter.tell_progress(now, &mut out.wire);
         for kind in self.take_changed_lists() {
             filter.list_changed(kind, &mut out.wire);
         }

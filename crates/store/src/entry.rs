@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use mcpmon_model::{
-    DefinitionKey, DefinitionRecord, PinKey, Recent, RecentOutput, ServerId, SessionId, Timestamp,
+    DefinitionKey, DefinitionRecord, HeldCall, PinKey, ProcessId, Recent, RecentOutput, ServerId, SessionId,
+    Timestamp,
 };
 use uuid::Uuid;
 
@@ -23,6 +24,10 @@ pub enum Entry {
     Definition(DefinitionRecord),
     /// A definition to forget.
     ForgetDefinition(DefinitionKey),
+    /// A call that a process holds until a person answers.
+    HoldCall(ProcessId, Box<HeldCall>),
+    /// A held call of a server for whose answer nobody waits any longer, by its id.
+    ReleaseCall(PinKey, String),
     /// Recent calls of a session, for the rules over several servers.
     Recent(SessionId, Box<Recent>),
     /// A result that nobody read yet for what is sensitive in it; kept as it is known.
@@ -59,6 +64,8 @@ impl Entry {
             Self::Rescued(_)
             | Self::Definition(_)
             | Self::ForgetDefinition(_)
+            | Self::HoldCall(..)
+            | Self::ReleaseCall(..)
             | Self::Recent(..)
             | Self::Unread(..)
             | Self::Leave(..)

@@ -33,7 +33,13 @@ mod tests {
 
     #[test]
     fn names_and_variants_are_inverse() {
-        for action in [Action::Allow, Action::Audit, Action::WouldBlock, Action::Block] {
+        for action in [
+            Action::Allow,
+            Action::Audit,
+            Action::WouldAsk,
+            Action::WouldBlock,
+            Action::Block,
+        ] {
             assert_eq!(parse_name(&name(&action)), Ok(action));
             assert_eq!(name(&action), action.as_str());
         }

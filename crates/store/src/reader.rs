@@ -7,7 +7,10 @@ use std::{
     time::Duration,
 };
 
-use mcpmon_model::{DefinitionKey, DefinitionRecord, Kills, PinKey, ServerId, SessionId, Timestamp};
+use mcpmon_model::{
+    AnsweredCall, DefinitionKey, DefinitionRecord, HeldCall, Kills, PinKey, ProcessId, ServerId, SessionId,
+    Timestamp,
+};
 use nix::{
     fcntl::{AT_FDCWD, AtFlags},
     unistd::{AccessFlags, faccessat},
@@ -17,8 +20,8 @@ use uuid::Uuid;
 
 use super::{
     BinaryPin, CallPlaces, EventPositions, Filter, Label, Launch, Member, SealedBody, Selection,
-    ServerSummary, SessionSummary, Span, StoredEvent, ToolCall, bodies, calls, definitions, forgotten, kills,
-    launches, pins,
+    ServerSummary, SessionSummary, Span, StoredEvent, ToolCall, bodies, calls, definitions, forgotten,
+    held_calls, kills, launches, pins,
     query::{self, Window},
     schema::{self, SchemaError},
     servers, sessions, watches,
@@ -298,6 +301,38 @@ impl Reader {
     /// Returns an error if the store cannot be read.
     pub fn kills(&self) -> Result<Kills, QueryError> {
         self.run(kills::load)
+    }
+
+    /// Returns the calls that wait for a person at `now`, with the processes that hold them, oldest first. Some of these
+    /// processes may have been killed.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the store cannot be read.
+    pub fn held_calls(&self, now: Timestamp) -> Result<Vec<(ProcessId, HeldCall)>, QueryError> {
+        self.run(|connection| held_calls::waiting(connection, now))
+    }
+
+    /// Returns the held call whose id begins with `digits`, whether it was answered or not.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the store cannot be read.
+    pub fn held_call(&self, digits: &str) -> Result<Option<HeldCall>, QueryError> {
+        self.run(|connection| held_calls::find(connection, digits))
+    }
+
+    /// Returns the answers to held calls of one server in one session, and those for the whole session.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the store cannot be read.
+    pub fn answered_calls(
+        &self,
+        identity: &PinKey,
+        session: &SessionId,
+    ) -> Result<Vec<AnsweredCall>, QueryError> {
+        self.run(|connection| held_calls::answers(connection, identity, session))
     }
 
     /// Returns the members of a session that have not left; some of them may have died.

@@ -319,6 +319,7 @@ pub fn approval(subject: &str, by: &str, state: ApprovalState) -> Event {
     spoken(
         "files",
         EventKind::Approval {
+            held_call: None,
             subject: subject.to_owned(),
             by: by.to_owned(),
             state,

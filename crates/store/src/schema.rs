@@ -215,6 +215,23 @@ const MIGRATIONS: &[&str] = &[
         pinned_by TEXT NOT NULL
     ) WITHOUT ROWID;
 ",
+    "
+    CREATE TABLE held_calls (
+        id TEXT PRIMARY KEY,
+        session_id TEXT,
+        server_id TEXT NOT NULL,
+        name TEXT NOT NULL,
+        uid INTEGER NOT NULL,
+        pid INTEGER NOT NULL,
+        start INTEGER NOT NULL,
+        tool TEXT NOT NULL,
+        since INTEGER NOT NULL,
+        expires INTEGER NOT NULL,
+        call TEXT NOT NULL,
+        answer TEXT,
+        answered_by TEXT
+    ) WITHOUT ROWID;
+",
 ];
 
 /// The condition for events that outlive ordinary ones when the store is full: detections, stopped actions,

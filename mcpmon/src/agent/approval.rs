@@ -151,6 +151,7 @@ fn told(now: Timestamp, key: &DefinitionKey, by: &str, state: ApprovalState) -> 
         subject,
         by: by.to_owned(),
         state,
+        held_call: None,
     };
     let mut event = Event::new(now, Layer::Agent, kind);
     event.server_id = Some(key.identity.server.clone());
@@ -268,7 +269,8 @@ mod tests {
             EventKind::Approval {
                 subject: "files:write_file".to_owned(),
                 by: "ann".to_owned(),
-                state: ApprovalState::Denied
+                state: ApprovalState::Denied,
+                held_call: None,
             }
         );
     }

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use mcpmon_model::{Digest, ServerId};
+use mcpmon_model::{CallAnswer, Digest, ServerId};
 use mcpmon_session::{Hello, protocol::Started};
 use nix::sys::socket::{self, AddressFamily, Backlog, SockFlag, SockType, UnixAddr};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -74,6 +74,13 @@ pub enum Request {
         /// The decision.
         word: Word,
     },
+    /// A person's answer to a held call. Root only.
+    AnswerCall {
+        /// The first digits of its id.
+        id: String,
+        /// The answer.
+        answer: CallAnswer,
+    },
     /// A person's word on a session, or on the host. Root only.
     Kill {
         /// The order.
@@ -118,6 +125,7 @@ impl Request {
             | Self::TrustPins { .. }
             | Self::TrustExecutable { .. }
             | Self::Decide { .. }
+            | Self::AnswerCall { .. }
             | Self::Kill { .. } => true,
         }
     }
@@ -143,7 +151,7 @@ pub enum Answer {
         /// The number of pin sets that were added.
         sets: usize,
     },
-    /// To [`Request::Decide`] and [`Request::ResetPins`]: what it was done for.
+    /// To [`Request::Decide`], [`Request::AnswerCall`] and [`Request::ResetPins`]: what it was done for.
     Decided(Vec<String>),
     /// The request was carried out.
     Done,
@@ -300,6 +308,7 @@ impl Guest {
             | Request::TrustPins { .. }
             | Request::TrustExecutable { .. }
             | Request::Decide { .. }
+            | Request::AnswerCall { .. }
             | Request::Kill { .. } => None,
         }
     }

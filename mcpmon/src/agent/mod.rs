@@ -15,6 +15,7 @@ pub mod group;
 mod handover;
 mod hashing;
 mod health;
+pub mod held_calls;
 mod host;
 mod inbox;
 pub mod inspection;

@@ -179,7 +179,7 @@ fn registered(
 fn is_stopped(action: Action) -> bool {
     match action {
         Action::Block | Action::WouldBlock => true,
-        Action::Allow | Action::Audit => false,
+        Action::Allow | Action::Audit | Action::WouldAsk => false,
     }
 }
 
@@ -234,7 +234,7 @@ impl Sketch {
                 if is_stopped(event.action) {
                     let how = match event.action {
                         Action::WouldBlock => "would be hidden",
-                        Action::Allow | Action::Audit | Action::Block => "is hidden",
+                        Action::Allow | Action::Audit | Action::WouldAsk | Action::Block => "is hidden",
                     };
                     self.stop(name.clone(), event, how);
                 }
@@ -255,7 +255,7 @@ impl Sketch {
             Some(EventKind::ToolCallIntercepted { tool_name, .. }) if is_stopped(event.action) => {
                 let how = match event.action {
                     Action::WouldBlock => "would have been blocked",
-                    Action::Allow | Action::Audit | Action::Block => "was blocked",
+                    Action::Allow | Action::Audit | Action::WouldAsk | Action::Block => "was blocked",
                 };
                 self.stop((server, tool_name), event, how);
             }

@@ -142,6 +142,10 @@ pub enum Outcome {
     Allowed,
     /// The use is allowed, and recorded as notable.
     Audited,
+    /// The use is allowed because the policy only observes; else a person would be asked.
+    WouldAsk,
+    /// The use waits for a person's answer.
+    Asked,
     /// The use is allowed because the policy only observes.
     WouldBlock,
     /// The use is blocked.
@@ -155,6 +159,8 @@ impl Outcome {
         match self {
             Self::Allowed => "allow",
             Self::Audited => "audit",
+            Self::WouldAsk => "would_ask",
+            Self::Asked => "ask",
             Self::WouldBlock => "would_block",
             Self::Blocked => "block",
         }
@@ -343,6 +349,8 @@ fn outcome(mode: Mode, opinions: &[Opinion]) -> Outcome {
         // What a person stopped is stopped, whatever the policy says.
         (Decision::Block, Mode::Observe) if deciding.rule != "kill_switch" => Outcome::WouldBlock,
         (Decision::Block, _) => Outcome::Blocked,
+        (Decision::Ask, Mode::Observe) => Outcome::WouldAsk,
+        (Decision::Ask, Mode::Enforce) => Outcome::Asked,
         // What allows does not take back what is noted.
         (Decision::Audit | Decision::Allow, _) => {
             let is_noted = opinions.iter().any(|opinion| opinion.decision == Decision::Audit);

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use mcpmon_model::{ServerId, SessionId, Timestamp};
+use mcpmon_model::{CallAnswer, ServerId, SessionId, Timestamp};
 use mcpmon_store::{Access, DAEMON_STORE, Store, own_store};
 
 use super::{
@@ -13,6 +13,7 @@ use crate::agent::{
     approval::{self, DecideError, Subject, Word},
     control::{self, Answer, AskError, Request},
     group,
+    held_calls::{self, AnswerError},
     kill::{self, KillError},
 };
 
@@ -76,6 +77,33 @@ impl Place {
         let (done, events) = approval::decide(&mut store, now, &subject, &word, &by()).map_err(refused)?;
         store.record(events).map_err(environment)?;
         Ok(done)
+    }
+
+    /// Keeps the answer to the held call whose id begins with `digits`, and returns what the call is of.
+    pub(super) fn answer_call(
+        &self,
+        now: Timestamp,
+        digits: &str,
+        answer: CallAnswer,
+    ) -> Result<String, CliError> {
+        match self {
+            Self::Daemon(socket) => {
+                let id = digits.to_owned();
+                let Answer::Decided(subjects) = ask(socket, &Request::AnswerCall { id, answer })? else {
+                    return Err(unexpected());
+                };
+                Ok(subjects.join(", "))
+            }
+            Self::Store(path) => {
+                let held = held_calls::answer(&mut open(path)?, now, digits, answer, &by());
+                held.map(|held| held.subject()).map_err(|error| match error {
+                    AnswerError::Store(error) => environment(error),
+                    AnswerError::Unknown(_) | AnswerError::Ambiguous(_) | AnswerError::Known { .. } => {
+                        CliError::new(ErrorKind::Refused, error)
+                    }
+                })
+            }
+        }
     }
 
     /// Stops a session, or with `None` every one, or lets it go on.

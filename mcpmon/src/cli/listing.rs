@@ -169,7 +169,7 @@ pub(super) fn note_extent(shown: usize, more: bool, output: &mut Output<'_>) -> 
 pub(super) fn tone(event: &StoredEvent) -> Tone {
     let by_action = match event.action {
         Action::Allow => Tone::Ordinary,
-        Action::Audit | Action::WouldBlock => Tone::Notable,
+        Action::Audit | Action::WouldAsk | Action::WouldBlock => Tone::Notable,
         Action::Block => Tone::Alarming,
     };
     let by_severity = match event.severity {

@@ -27,10 +27,10 @@ use mcpmon_config::{LocalConfig, Search, Trust};
 pub use error::{CliError, ErrorKind};
 pub use output::{Color, Output};
 
-use crate::agent::{approval::Word, bridge, probe::CANARY_COMMAND, run::run_shim, scan::confined};
+use crate::agent::{bridge, probe::CANARY_COMMAND, run::run_shim, scan::confined};
 use commands::{
     approve, calls, check, completions, connections, detach, detections, doctor, events, execs, explain,
-    inspect, kill, man, mcp, pins, policy, registry, report, servers, setup, shim, status, wrap,
+    held_calls, inspect, kill, man, mcp, pins, policy, registry, report, servers, setup, shim, status, wrap,
 };
 
 /// Sees and stops what Model Context Protocol servers do on this host.
@@ -196,12 +196,12 @@ fn run(cli: Cli) -> Result<ExitCode, CliError> {
     let now = time::now();
     match cli.command {
         Command::Approvals(options) => match options.command {
-            approve::Command::List { pending } => approve::list(pending, &store::open(globals)?, &mut output),
-            approve::Command::Allow(one) => {
-                let word = Word::Approve { hash: None };
-                approve::answer(&one, word, globals, now, &mut output)
+            approve::Command::List { pending } => {
+                approve::list(pending, &store::open(globals)?, now, &mut output)
             }
-            approve::Command::Deny(one) => approve::answer(&one, Word::Refuse, globals, now, &mut output),
+            approve::Command::Show { id } => held_calls::show(&id, &store::open(globals)?, now, &mut output),
+            approve::Command::Allow(options) => approve::allow(&options, globals, now, &mut output),
+            approve::Command::Deny(one) => approve::deny(&one, globals, now, &mut output),
         },
         Command::Approve(options) => approve::approve(&options, globals, now, &mut output),
         Command::Bodies(options) => commands::bodies::run(&options, &store::open(globals)?, now, &mut output),

@@ -285,6 +285,8 @@ fn opinion_object(opinion: &Opinion) -> Value {
 pub(super) fn is_refused(reply: &Reply) -> bool {
     match reply.outcome {
         Outcome::Blocked => true,
-        Outcome::Allowed | Outcome::Audited | Outcome::WouldBlock => false,
+        Outcome::Allowed | Outcome::Audited | Outcome::Asked | Outcome::WouldAsk | Outcome::WouldBlock => {
+            false
+        }
     }
 }

@@ -185,7 +185,9 @@ fn describe(kind: EventKind, event: &StoredEvent) -> Option<String> {
             expected,
             actual,
         } => format!("{url}: {} instead of {}", actual.short(12), expected.short(12)),
-        EventKind::Approval { subject, by, state } => {
+        EventKind::Approval {
+            subject, by, state, ..
+        } => {
             format!("{subject} {} by {by}", mcpmon_store::name(&state))
         }
         EventKind::Kill { scope, by, state } => format!("{scope} {} by {by}", mcpmon_store::name(&state)),

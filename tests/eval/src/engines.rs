@@ -196,7 +196,9 @@ impl Engines {
         let hidden = match judgement.verdict {
             Verdict::Hide(hidden) => hidden,
             Verdict::Allow => Vec::new(),
-            Verdict::Block(_) | Verdict::StripInstructions | Verdict::Redact(_) => (0..items.len()).collect(),
+            Verdict::Block(_) | Verdict::Ask(_) | Verdict::StripInstructions | Verdict::Redact(_) => {
+                (0..items.len()).collect()
+            }
         };
         let mut judged = Vec::new();
         for (position, (index, item)) in items.iter().enumerate() {

@@ -118,6 +118,7 @@ impl Exchange<'_> {
                 None,
                 forward.waiting,
             ),
+            Posted::Held(held_call) => panic!("nothing asks a person here: {held_call}"),
             Posted::Answer(answer) => (None, Some((answer.status, answer.body)), Waiting::default()),
         };
         let mut response = match self.request >> 3 & 3 {

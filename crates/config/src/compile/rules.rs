@@ -226,9 +226,21 @@ impl Compiler<'_> {
             uri: self.optional(given.uri_pattern.as_ref(), &at.key("uri_pattern"), UriGlob::new),
             regex: self.regex(given.uri_regex.as_ref(), at.key("uri_regex")),
             scheme,
-            decision: raw.decision,
+            decision: self.without_ask(raw.decision, path.key("decision"))?,
             reason: sentence(&raw.reason),
         })
+    }
+
+    /// The decision of a rule over resources: a read is not held.
+    fn without_ask(&mut self, decision: Decision, path: KeyPath) -> Option<Decision> {
+        if decision == Decision::Ask {
+            self.wrong(
+                path,
+                "a person is asked about tool calls only: expected `ALLOW`, `AUDIT` or `BLOCK`",
+            );
+            return None;
+        }
+        Some(decision)
     }
 
     fn limit(&mut self, raw: &raw::ValueLimit, path: &KeyPath) -> Option<ValueLimit> {
@@ -258,7 +270,7 @@ impl Compiler<'_> {
         if raw.decision == Decision::Allow {
             self.wrong(
                 path.key("decision"),
-                "a limit that allows what is outside of it limits nothing: expected `AUDIT` or `BLOCK`",
+                "a limit that allows what is outside of it limits nothing: expected `AUDIT`, `ASK` or `BLOCK`",
             );
         }
         let argument = self.take(ArgumentPath::new(&raw.argument), path.key("argument"))?;

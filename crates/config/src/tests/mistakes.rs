@@ -111,7 +111,7 @@ fn values_that_are_none_of_the_choices() {
        |       ^^^^^^^
     ");
     assert_snapshot!(mistakes("mcp: {defaults: {decision: block}}\n"), @r"
-    mcpmon.yaml:1:28: mcp.defaults.decision: unknown value `block`: expected `ALLOW`, `AUDIT` or `BLOCK`; did you mean `BLOCK`?
+    mcpmon.yaml:1:28: mcp.defaults.decision: unknown value `block`: expected `ALLOW`, `AUDIT`, `ASK` or `BLOCK`; did you mean `BLOCK`?
        |
      1 | mcp: {defaults: {decision: block}}
        |                            ^^^^^

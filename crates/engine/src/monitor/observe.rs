@@ -2,9 +2,9 @@
 
 use mcpmon_detect::protected_paths::{Places, RealPath};
 use mcpmon_model::{
-    Call, Connection, Conversation, DefinitionKey, DefinitionRecord, Digest, Exchange, Exec, Exit, Fork,
-    Halted, Incident, InstanceId, Message, PinKey, ProcessId, Redaction, ServerId, SessionId, Spoken,
-    Timestamp,
+    AnsweredCall, Call, Connection, Conversation, DefinitionKey, DefinitionRecord, Digest, Exchange, Exec,
+    Exit, Fork, Halted, Incident, InstanceId, Message, PinKey, ProcessId, Redaction, ServerId, SessionId,
+    Spoken, Timestamp,
 };
 
 use super::{Monitor, proxied::Proxied};
@@ -87,7 +87,7 @@ impl Monitor {
                 self.traffic.answered(now, conversation, message, *ask, shared)
             }
             Observation::Joined(conversation, company) => self.traffic.joined(now, conversation, company),
-            Observation::Left(conversation) => self.traffic.left(conversation),
+            Observation::Left(conversation) => self.traffic.left(now, conversation),
             Observation::Llm(exchange, said) => self.traffic.spoken(now, exchange, said),
             Observation::LlmShared(exchange, said, ask, shared) => {
                 self.traffic.spoken_answered(now, exchange, said, *ask, shared)
@@ -244,6 +244,38 @@ impl Monitor {
     pub fn refuse(&mut self, now: Timestamp, key: &DefinitionKey, by: &str) -> Result<Judgement, NotSeen> {
         self.traffic.adopt(now, &self.policy);
         self.traffic.refuse(now, key, by)
+    }
+
+    /// Persons answered calls of a server that are held, here or elsewhere in the session.
+    pub fn answer_calls(&mut self, now: Timestamp, identity: &PinKey, answers: &[AnsweredCall]) -> Judgement {
+        self.traffic.answer_calls(now, identity, answers)
+    }
+
+    /// Takes the ids of the held calls that are to be judged again, because there is an answer, or none will come.
+    pub fn take_settled_calls(&mut self) -> Vec<String> {
+        self.traffic.take_settled_calls()
+    }
+
+    /// Returns whether a held call is to be judged again.
+    #[must_use]
+    pub fn is_settled_call(&self, held_call: &str) -> bool {
+        self.traffic.is_settled_call(held_call)
+    }
+
+    /// Returns whether a call is held, or was answered and not judged again yet.
+    #[must_use]
+    pub fn is_held_call(&self, held_call: &str) -> bool {
+        self.traffic.is_held_call(held_call)
+    }
+
+    /// Nobody waits for the answer to a held call any longer.
+    pub fn withdraw_call(&mut self, now: Timestamp, held_call: &str) -> Judgement {
+        self.traffic.withdraw_call(now, held_call)
+    }
+
+    /// A held call cannot be kept, for this reason: it is to be judged again at once, and is refused then.
+    pub fn refuse_to_hold(&mut self, now: Timestamp, held_call: &str, cause: &'static str) -> Judgement {
+        self.traffic.refuse_to_hold(now, held_call, cause)
     }
 
     /// Forgets the pins of a server's definitions, or of those with one name: what is listed next is judged as

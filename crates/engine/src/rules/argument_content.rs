@@ -128,7 +128,7 @@ impl<'a> Given<'a> {
                     let rules = rules.map(String::as_str);
                     accepting(rules, self.rule(), self.server.as_str(), self.name)
                 }
-                Effect::Audit => command(&["detections", "--server", self.server.as_str()]),
+                Effect::Audit | Effect::Ask => command(&["detections", "--server", self.server.as_str()]),
             }),
         })
     }

@@ -21,7 +21,7 @@ impl Rule for CallRules {
         &About {
             names: &[],
             keys: &["mcp.rules"],
-            what: "configured rules over calls: of those that match the most restrictive holds",
+            what: "configured rules over calls: of those that match the most restrictive holds, but one that allows answers those that ask",
         }
     }
 
@@ -37,9 +37,15 @@ impl Rule for CallRules {
             let Some(matcher) = Matcher::of(scene, rules) else {
                 continue;
             };
+            let is_answered = OnceCell::new();
+            let is_answered = || *is_answered.get_or_init(|| matcher.is_allowed(rules));
             said.extend(rules.calls.iter().filter_map(|rule| {
                 // A list shows what cannot be called at all.
-                let is_meant = scene.call.is_some() || rule.decision == Decision::Block;
+                let is_meant = match rule.decision {
+                    Decision::Block => true,
+                    Decision::Ask => scene.call.is_some() && !is_answered(),
+                    Decision::Allow | Decision::Audit => scene.call.is_some(),
+                };
                 let is_met = is_meant && matcher.is_met(rule, rule.decision.reading());
                 is_met.then(|| stated(scene, &rule.id, rule.decision, &rule.reason))?
             }));
@@ -101,6 +107,12 @@ impl<'a> Matcher<'a> {
     fn is_named(&self, rule: &CallRule, reading: Reading) -> bool {
         let is_served = |server: &mcpmon_policy::rules::SpellingGlob| server.serves(&self.server, reading);
         rule.tool.matches(&self.tool, reading) && rule.server.as_ref().is_none_or(is_served)
+    }
+
+    /// Returns whether one of `rules` allows the call beyond doubt: then the others do not ask about it.
+    fn is_allowed(&self, rules: &Rules) -> bool {
+        let mut rules = rules.calls.iter();
+        rules.any(|rule| rule.decision == Decision::Allow && self.is_met(rule, Reading::Narrow))
     }
 
     fn is_met(&self, rule: &CallRule, reading: Reading) -> bool {

@@ -17,7 +17,7 @@ impl Rule for DefaultDecision {
         &About {
             names: &["defaults"],
             keys: &["mcp.defaults"],
-            what: "what no rule matches and no list allows is let through, noted or blocked",
+            what: "what no rule matches and no list allows is let through, noted or blocked, or a call of it waits for a person's answer",
         }
     }
 
@@ -33,6 +33,11 @@ impl DefaultDecision {
         let (effect, severity, verb) = match rules.default {
             Decision::Allow => return None,
             Decision::Audit => (Effect::Audit, Severity::Info, "is noted"),
+            // Only a call can wait for a person.
+            Decision::Ask if scene.call.is_some() => {
+                (Effect::Ask, Severity::Medium, "waits for a person's answer")
+            }
+            Decision::Ask => (Effect::Audit, Severity::Info, "is noted"),
             Decision::Block => (Effect::Block, Severity::Medium, "is blocked"),
         };
         // A list is not noted.

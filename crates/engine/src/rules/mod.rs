@@ -119,6 +119,8 @@ pub(super) struct Objection {
 pub(super) enum Effect {
     /// The use is noted.
     Audit,
+    /// A person is asked before the use.
+    Ask,
     /// The use is stopped.
     Block,
 }
@@ -162,6 +164,7 @@ const RULES: &[&dyn Rule] = &[
 
 /// The rule over secrets in the arguments of calls.
 pub(super) use argument_content::{Given, RULE as ARGUMENT_INSPECTION};
+pub(super) use new_tool::RULE as NEW_TOOL;
 pub(super) use too_much::objection as too_much;
 
 /// The combined result of the rules.
@@ -169,6 +172,8 @@ pub(super) use too_much::objection as too_much;
 pub(super) struct Ruling {
     /// The first objection that blocks.
     pub(super) block: Option<Objection>,
+    /// The first objection that asks, from before it.
+    pub(super) ask: Option<Objection>,
     /// Those that only note, from before it.
     pub(super) audits: Vec<Objection>,
 }
@@ -185,6 +190,7 @@ impl Ruling {
         for objection in objections {
             match objection.effect {
                 Effect::Audit => ruling.audits.push(objection),
+                Effect::Ask => drop(ruling.ask.get_or_insert(objection)),
                 Effect::Block => {
                     ruling.block = Some(objection);
                     break;
@@ -196,9 +202,10 @@ impl Ruling {
 
     /// Returns the effect.
     pub(super) const fn effect(&self) -> Effect {
-        match self.block {
-            Some(_) => Effect::Block,
-            None => Effect::Audit,
+        match (&self.block, &self.ask) {
+            (Some(_), _) => Effect::Block,
+            (None, Some(_)) => Effect::Ask,
+            (None, None) => Effect::Audit,
         }
     }
 
@@ -208,6 +215,7 @@ impl Ruling {
             return self;
         }
         self.block = other.block;
+        self.ask = self.ask.or(other.ask);
         for audit in other.audits {
             if self.audits.iter().all(|known| known.rule != audit.rule) {
                 self.audits.push(audit);
@@ -218,14 +226,15 @@ impl Ruling {
 
     /// Returns whether there is more to tell than that no rule names the use.
     pub(super) fn is_notable(&self) -> bool {
-        self.block.is_some() || self.audits.iter().any(|audit| audit.rule != DEFAULTS)
+        self.block.is_some() || self.ask.is_some() || self.audits.iter().any(|audit| audit.rule != DEFAULTS)
     }
 
-    /// The objection that is told: the one that blocks, else the worst of the others.
+    /// The objection that is told: the one that blocks, else the one that asks, else the worst of the others.
     pub(super) fn told(&self) -> Option<&Objection> {
         // Of equally bad ones the first.
         self.block
             .as_ref()
+            .or(self.ask.as_ref())
             .or_else(|| self.audits.iter().rev().max_by_key(|audit| audit.severity))
     }
 }
@@ -329,6 +338,7 @@ fn stated(scene: &Scene<'_>, id: &str, decision: Decision, reason: &str) -> Opti
     let (effect, severity) = match decision {
         Decision::Allow => return None,
         Decision::Audit => (Effect::Audit, Severity::Low),
+        Decision::Ask => (Effect::Ask, Severity::Medium),
         Decision::Block => (Effect::Block, Severity::High),
     };
     Some(Objection {

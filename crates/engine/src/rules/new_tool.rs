@@ -9,14 +9,14 @@ use super::{About, Effect, Objection, Rule, Scene};
 pub(super) struct NewTool;
 
 /// Its name.
-pub(super) const RULE: &str = "new_tool";
+pub(crate) const RULE: &str = "new_tool";
 
 impl Rule for NewTool {
     fn about(&self) -> &'static About {
         &About {
             names: &["new_tool"],
             keys: &["mcp.detection.on_new_tool"],
-            what: "a tool that its server did not list when the others were pinned is blocked or noted",
+            what: "a tool that its server did not list when the others were pinned is blocked or noted, or each call of it waits for a person's answer",
         }
     }
 
@@ -26,7 +26,8 @@ impl Rule for NewTool {
         let effect = match inspection.on_new_tool {
             _ if !inspection.enabled => return None,
             OnNewTool::Allow => return None,
-            OnNewTool::Alert => Effect::Audit,
+            OnNewTool::Ask if scene.call.is_some() => Effect::Ask,
+            OnNewTool::Alert | OnNewTool::Ask => Effect::Audit,
             OnNewTool::Hide => Effect::Block,
         };
         let is_new = scene.offer()?.is_latecomer(scene.entry()?);

@@ -37,12 +37,14 @@ pub(crate) fn explain(scene: &Scene<'_>, stopped: Option<Objection>) -> Vec<Opin
     let mut opinions: Vec<Opinion> = objections.iter().map(Opinion::of).collect();
     let allowing = |rules| allowing(scene, rules);
     opinions.extend(scene.policy.rules.layers().flat_map(allowing));
-    // Whatever blocks first decides; else what allows, for the default does not hold then; else what is told.
-    let blocks = ruling.block.as_ref();
-    let deciding = opinions.iter().position(|opinion| match (blocks, told) {
+    // Whatever blocks first decides; else what asks first; else what allows, for the default does not hold then; else
+    // what is told.
+    let (blocks, asks) = (ruling.block.as_ref(), ruling.ask.as_ref());
+    let deciding = opinions.iter().position(|opinion| match (blocks, asks) {
         (Some(block), _) => opinion.decision == Decision::Block && opinion.reason == block.reason,
-        (None, _) if opinion.decision == Decision::Allow => true,
-        (None, _) => false,
+        (None, Some(ask)) => opinion.decision == Decision::Ask && opinion.reason == ask.reason,
+        (None, None) if opinion.decision == Decision::Allow => true,
+        (None, None) => false,
     });
     let deciding = deciding.or_else(|| {
         let told = told?;
@@ -95,6 +97,7 @@ impl Opinion {
             rule: objection.rule.clone().into_owned(),
             decision: match objection.effect {
                 Effect::Audit => Decision::Audit,
+                Effect::Ask => Decision::Ask,
                 Effect::Block => Decision::Block,
             },
             severity: objection.severity,

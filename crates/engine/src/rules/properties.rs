@@ -33,6 +33,7 @@ fn decision() -> impl Strategy<Value = Decision> {
     prop_oneof![
         Just(Decision::Allow),
         Just(Decision::Audit),
+        Just(Decision::Ask),
         Just(Decision::Block)
     ]
 }
@@ -198,7 +199,8 @@ proptest! {
         let before = blocks(rules.clone(), &call);
         let stricter = |decision| match decision {
             Decision::Allow => Decision::Audit,
-            Decision::Audit | Decision::Block => Decision::Block,
+            Decision::Audit => Decision::Ask,
+            Decision::Ask | Decision::Block => Decision::Block,
         };
         let mut strict = rules.clone();
         strict.default = stricter(strict.default);

@@ -21,7 +21,7 @@ impl Rule for ValueLimits {
         &About {
             names: &[],
             keys: &["mcp.value_limits"],
-            what: "numbers in arguments outside of their bounds are blocked or noted",
+            what: "numbers in arguments outside of their bounds are blocked or noted, or a person is asked",
         }
     }
 
@@ -68,6 +68,7 @@ fn exceeded(scene: &Scene<'_>, limit: &ValueLimit) -> Option<Objection> {
     })?;
     let (effect, severity) = match limit.decision {
         Decision::Block => (Effect::Block, Severity::High),
+        Decision::Ask => (Effect::Ask, Severity::Medium),
         Decision::Allow | Decision::Audit => (Effect::Audit, Severity::Medium),
     };
     let path = crate::wording::shown(&path);

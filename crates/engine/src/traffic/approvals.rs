@@ -118,6 +118,7 @@ impl Traffic {
             };
             judgement.events.push(event);
         }
+        self.tick_held_calls(now, &mut judgement);
         judgement
     }
 
@@ -226,5 +227,6 @@ fn approval(key: &DefinitionKey, by: &str, state: ApprovalState) -> EventKind {
         subject,
         by: by.to_owned(),
         state,
+        held_call: None,
     }
 }

@@ -11,6 +11,7 @@ use mcpmon_policy::Mode;
 use super::{
     Traffic,
     disclosed::{Disclosed, detections, redactions},
+    held_calls::Asked,
     requests::{note, verdict},
     tell::{MAX_TEXT, Teller, because, cut, input, named, ruled},
 };
@@ -64,6 +65,10 @@ impl Traffic {
             secrets,
             redactions,
             is_cut: arguments.is_cut(),
+        };
+        let ruling = match self.asked_about(teller, call, &disclosed, ruling) {
+            Asked::Ruled(ruling) => ruling,
+            Asked::Held(judgement) => return judgement,
         };
         let mut judgement = Judgement {
             events,
@@ -465,6 +470,7 @@ fn precede(ruling: &mut Ruling, objection: Objection) {
     match objection.effect {
         Effect::Block if !is_unknown => ruling.block = Some(objection),
         Effect::Block => {}
+        Effect::Ask => drop(ruling.ask.get_or_insert(objection)),
         Effect::Audit => ruling.audits.push(objection),
     }
 }

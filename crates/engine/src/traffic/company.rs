@@ -72,6 +72,11 @@ impl Session {
         *asked = MAX_ASKED.min(*asked + 1);
     }
 
+    /// Returns whether a call of the tool was answered with a request for input, and was not continued yet.
+    pub(super) fn is_asking(&self, server: &ServerId, tool: &str) -> bool {
+        self.asking.contains_key(&(server.clone(), tool.to_owned()))
+    }
+
     /// Returns whether a call that says so goes on with one that asked for input; each does once for every
     /// request.
     pub(super) fn goes_on(&mut self, server: &ServerId, tool: &str) -> bool {

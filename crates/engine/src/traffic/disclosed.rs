@@ -26,8 +26,8 @@ pub(super) fn detections(teller: &Teller<'_>, given: &Given<'_>, ruling: &Ruling
         let objection = ruling.block.iter().chain(&ruling.audits).find(of_rule);
         let action = match objection.map(|objection| objection.effect) {
             Some(Effect::Block) => Action::Block,
-            Some(Effect::Audit) if secret.finding.severity >= threshold => Action::Audit,
-            Some(Effect::Audit) | None => Action::Allow,
+            Some(Effect::Audit | Effect::Ask) if secret.finding.severity >= threshold => Action::Audit,
+            Some(Effect::Audit | Effect::Ask) | None => Action::Allow,
         };
         teller.detection(
             given.subject,

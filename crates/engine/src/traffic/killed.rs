@@ -27,7 +27,7 @@ impl Traffic {
         let block = self.stop_of(teller.conversation.session.as_ref())?;
         Some(Ruling {
             block: Some(block),
-            audits: Vec::new(),
+            ..Ruling::default()
         })
     }
 

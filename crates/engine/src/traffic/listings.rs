@@ -6,13 +6,13 @@ use mcpmon_detect::{scan, tool_names::ToolNames};
 use mcpmon_model::{
     Definition, DefinitionKind, Finding, Introduction, ListKind, Listing, PinKey, RawJson, Verdict,
 };
-use mcpmon_policy::Mode;
+use mcpmon_policy::{Mode, OnNewTool};
 
 use super::{Traffic, listed, tell::Teller};
 use crate::{
     definitions::{Ended, Entry, Page, Sight},
     effect::Judgement,
-    rules::{self, Effect, Ruling, Scene},
+    rules::{self, Effect, NEW_TOOL, Ruling, Scene},
 };
 
 /// One item of a page: its name, and its definition as written.
@@ -244,7 +244,13 @@ impl Traffic {
     }
 
     fn pins(&self, entry: &Entry, ruling: &Ruling) -> bool {
-        ruling.block.is_none() && entry.standing.pin.pins(&self.policy)
+        ruling.block.is_none() && !self.awaits_acceptance(ruling) && entry.standing.pin.pins(&self.policy)
+    }
+
+    /// Returns whether a new tool is asked about until a person accepts it.
+    fn awaits_acceptance(&self, ruling: &Ruling) -> bool {
+        let is_new = || ruling.audits.iter().any(|audit| audit.rule == NEW_TOOL);
+        self.policy.inspection.on_new_tool == OnNewTool::Ask && is_new()
     }
 
     /// Records what follows from a ruling, and tells it.
@@ -258,11 +264,12 @@ impl Traffic {
         judgement: &mut Judgement,
     ) {
         let is_hidden = self.hides(ruling);
+        let may_be_pinned = ruling.block.is_none() && !self.awaits_acceptance(ruling);
         let offers = self.book.get_mut(&teller.conversation.identity);
         let Some(entry) = offers.and_then(|offers| offers.of_mut(kind).get_mut(name)) else {
             return;
         };
-        if ruling.block.is_none() && entry.standing.pin.pins(&self.policy) {
+        if may_be_pinned && entry.standing.pin.pins(&self.policy) {
             entry.pin(None);
             entry.stand(teller.now, &self.policy);
         }

@@ -11,6 +11,7 @@ mod company;
 mod disclosed;
 mod files;
 mod given;
+mod held_calls;
 mod incidents;
 mod killed;
 mod leaked;
@@ -39,8 +40,8 @@ use mcpmon_policy::{Mode, Policy};
 
 pub(super) use self::disclosed::Disclosed;
 use self::{
-    approvals::Pending, company::Companies, present::Present, relisted::Relisted, repeats::Repeats,
-    tell::Teller,
+    approvals::Pending, company::Companies, held_calls::HeldCalls, present::Present, relisted::Relisted,
+    repeats::Repeats, tell::Teller,
 };
 use super::{
     definitions::DefinitionBook,
@@ -50,7 +51,7 @@ use super::{
 
 pub use self::{approvals::NotSeen, company::Company, files::file_lookups, llm::Tally};
 
-/// Judges conversations. Holds what servers offer; nothing of a single call stays.
+/// Judges conversations. Holds what servers offer; nothing of a single call stays, but for one that waits for a person.
 #[derive(Debug)]
 pub(super) struct Traffic {
     policy: Arc<Policy>,
@@ -58,6 +59,7 @@ pub(super) struct Traffic {
     book: DefinitionBook,
     registry: Registry,
     pending: Pending,
+    held_calls: HeldCalls,
     kills: Kills,
     present: Present,
     /// Servers that are pinned somewhere on this host.
@@ -86,6 +88,7 @@ impl Traffic {
             policy,
             book: DefinitionBook::default(),
             pending: Pending::default(),
+            held_calls: HeldCalls::default(),
             kills: Kills::default(),
             present: Present::default(),
             known: Vec::new(),

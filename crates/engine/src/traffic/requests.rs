@@ -290,6 +290,7 @@ pub(super) fn note(ruling: &mut Ruling, objection: Option<Objection>) {
     match objection {
         Some(objection) if ruling.block.is_none() => match objection.effect {
             Effect::Audit => ruling.audits.push(objection),
+            Effect::Ask => drop(ruling.ask.get_or_insert(objection)),
             Effect::Block => ruling.block = Some(objection),
         },
         Some(_) | None => {}

@@ -85,11 +85,12 @@ impl Traffic {
     }
 
     /// A conversation is over: its server offers nothing any more, unless another session still speaks with it.
-    pub(crate) fn left(&mut self, conversation: &Conversation) -> Judgement {
-        let judgement = Judgement {
+    pub(crate) fn left(&mut self, now: Timestamp, conversation: &Conversation) -> Judgement {
+        let mut judgement = Judgement {
             events: self.repeats.finish(),
             ..Judgement::default()
         };
+        self.withdraw_calls(now, &mut judgement);
         if self.present.leave(conversation) {
             return judgement;
         }

@@ -51,7 +51,7 @@ pub(super) fn sieve(
                 let rules = acting.flat_map(|finding| &finding.rules).map(String::as_str);
                 accepting(rules, rule(subject), server.as_str(), name)
             }
-            Effect::Audit => command(&["detections", "--server", server.as_str()]),
+            Effect::Audit | Effect::Ask => command(&["detections", "--server", server.as_str()]),
         }),
     });
     Sieved { findings, objection }

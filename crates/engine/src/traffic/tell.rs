@@ -99,6 +99,8 @@ pub(super) fn ruled(event: &mut Event, ruling: &Ruling) {
 pub(super) fn objected(event: &mut Event, objection: &Objection) {
     event.action = match objection.effect {
         Effect::Audit => Action::Audit,
+        // It is told before a person answered only where nobody is asked: while the policy only observes.
+        Effect::Ask => Action::WouldAsk,
         Effect::Block => Action::Block,
     };
     event.severity = event.severity.max(objection.severity);

@@ -1,5 +1,6 @@
 //! Tests of guards through their public functions: bytes go in; bytes, events and questions come out.
 
+mod held_calls;
 mod http;
 
 use std::sync::Arc;

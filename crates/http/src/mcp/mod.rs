@@ -6,6 +6,7 @@ mod answer;
 mod call;
 mod document;
 mod hearing;
+mod held;
 mod old;
 mod own;
 mod post;
@@ -24,7 +25,7 @@ use mcpmon_protocol::filter::mcp_http::{
     Ended, Fault, Flow, Limits, Output, Post, Posted, Response, Session, Unlisted,
 };
 
-pub(super) use self::{hearing::TICK, proxy::Proxy, route::route, stream::Judged};
+pub(super) use self::{hearing::TICK, held::HeldResponse, proxy::Proxy, route::route, stream::Judged};
 use super::Peer;
 
 /// A declared server that is reached over the network.
@@ -160,8 +161,27 @@ pub trait ServerGuard: fmt::Debug + Send + Sync {
     /// Returns whether a tool of that name was on a list of the server.
     fn is_listed(&self, tool: &str) -> bool;
 
+    /// Returns the state of a call that is held until a person answers. A guard that holds none knows none.
+    fn held_call(&self, _now: Timestamp, _held_call: &str) -> HeldCallState {
+        HeldCallState::Gone
+    }
+
+    /// Nobody waits for the answer to a held call any longer.
+    fn withdraw_call(&self, _now: Timestamp, _held_call: &str) {}
+
     /// Records that the server gave no answer.
     fn failed(&self, now: Timestamp, failure: &NoAnswer);
+}
+
+/// The state of a call that is held until a person answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeldCallState {
+    /// Nobody has answered yet.
+    Waiting,
+    /// There is an answer, or none will come: the call is to be posted again.
+    Settled,
+    /// The call is not held.
+    Gone,
 }
 
 /// Somebody is refused again and again what others are to have.

@@ -6,7 +6,7 @@ use super::{
     answer::{self, Expected},
     call::{Call, SESSION_ID, single},
     hearing::{Cut, Hearing, ticks},
-    own,
+    held, own,
     problem::Problem,
     server::Kind,
     sessions::{Live, Opened},
@@ -28,7 +28,7 @@ use mcpmon_protocol::filter::mcp_http::{Forward, Output, Post, Posted, Unlisted,
 /// Sends on what a client posts where its server is spoken to.
 pub(super) async fn post(call: Call, body: Incoming) -> Result<Response<Outgoing>, Problem> {
     let live = session(&call)?;
-    send(call, live, body).await
+    send(call, live, None, body).await
 }
 
 /// Sends on what a client posts to a place that it was told on a stream.
@@ -54,7 +54,7 @@ pub(super) async fn post_below(
         return Err(Problem::new(StatusCode::TOO_MANY_REQUESTS, message));
     }
     call.uri = uri;
-    send(call, live, body).await
+    send(call, live, Some(place.to_owned()), body).await
 }
 
 /// The session that a request is of, if its client may use it; one of its own where it is of none.
@@ -76,7 +76,12 @@ pub(super) fn session(call: &Call) -> Result<Arc<Live>, Problem> {
     }
 }
 
-async fn send(call: Call, live: Arc<Live>, body: Incoming) -> Result<Response<Outgoing>, Problem> {
+async fn send(
+    call: Call,
+    live: Arc<Live>,
+    place: Option<String>,
+    body: Incoming,
+) -> Result<Response<Outgoing>, Problem> {
     if !is_json(&call.headers) {
         let message = "a message is JSON: send it as `Content-Type: application/json`";
         return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, message));
@@ -85,53 +90,92 @@ async fn send(call: Call, live: Arc<Live>, body: Incoming) -> Result<Response<Ou
     let body = gather_body(&call, body, &mut share).await?;
     // Not before the body is there: who is slow with it takes no place of those that are not.
     let part = call.admit(Kind::Request)?;
-    let talk = Talk { call, live };
-    let call = &talk.call;
-    let mut out = Output::default();
-    let mut needs_lists = true;
-    let posted = loop {
-        match judge(&talk, &body, needs_lists, &mut out).await {
-            Ok(posted) => break posted,
-            Err(unlisted) => own::learn(&talk, &unlisted).await,
-        }
-        needs_lists = false;
+    let message = ClientMessage {
+        talk: Talk { call, live },
+        place,
+        body,
+        share,
+        part,
     };
-    talk.settle(&mut out);
-    if !out.to_client.is_empty() {
-        talk.live.aside.put(&out.to_client);
+    match message.judge().await {
+        Posted::Held(held_call) => held::hold(message, held_call).await,
+        posted @ (Posted::Forward(_) | Posted::Answer(_)) => message.proceed(posted).await,
     }
-    let forward = match posted {
-        Posted::Forward(forward) => forward,
-        Posted::Answer(answer) => return Ok(answer::own(&answer)),
-    };
-    let Forward {
-        body: anew,
-        headers: changed,
-        waiting,
-        opens_session,
-        opens_stream,
-    } = forward;
-    let headers = onward(&call.headers, &changed);
-    let mut underway = Underway(Some((talk, waiting)));
-    let admitted = underway.admit(opens_session, opens_stream, part);
-    let sent = match admitted {
-        Ok(part) => underway.send(part, headers, anew.unwrap_or(body)).await,
-        Err(problem) => Err(problem),
-    };
-    drop(share);
-    let Some((talk, waiting)) = underway.0.take() else {
-        unreachable!("it is taken once");
-    };
-    match sent {
-        Ok((response, part)) => {
-            let expected = Expected::Answer {
-                waiting,
-                is_kept: opens_stream,
-                opens: opens_session,
-            };
-            answer::read(talk, response, expected, part).await
+}
+
+/// A message of a client, whole.
+pub(super) struct ClientMessage {
+    pub(super) talk: Talk,
+    /// The place to which it was sent, if that was told on a stream.
+    pub(super) place: Option<String>,
+    body: Vec<u8>,
+    share: Share,
+    part: Part,
+}
+
+impl ClientMessage {
+    /// Has the guard judge it, with the lists that are needed.
+    pub(super) async fn judge(&self) -> Posted {
+        let talk = &self.talk;
+        let mut out = Output::default();
+        let mut needs_lists = true;
+        let posted = loop {
+            match judge(talk, &self.body, needs_lists, &mut out).await {
+                Ok(posted) => break posted,
+                Err(unlisted) => own::learn(talk, &unlisted).await,
+            }
+            needs_lists = false;
+        };
+        talk.settle(&mut out);
+        if !out.to_client.is_empty() {
+            talk.live.aside.put(&out.to_client);
         }
-        Err(problem) => Ok(answer::missing(talk, waiting, &problem).await),
+        posted
+    }
+
+    /// Sends on what is left of it, or answers it.
+    pub(super) async fn proceed(self, posted: Posted) -> Result<Response<Outgoing>, Problem> {
+        let Self {
+            talk,
+            body,
+            share,
+            part,
+            ..
+        } = self;
+        let forward = match posted {
+            Posted::Forward(forward) => forward,
+            Posted::Answer(answer) => return Ok(answer::own(&answer)),
+            Posted::Held(_) => unreachable!("it is held, and not sent"),
+        };
+        let Forward {
+            body: anew,
+            headers: changed,
+            waiting,
+            opens_session,
+            opens_stream,
+        } = forward;
+        let headers = onward(&talk.call.headers, &changed);
+        let mut underway = Underway(Some((talk, waiting)));
+        let admitted = underway.admit(opens_session, opens_stream, part);
+        let sent = match admitted {
+            Ok(part) => underway.send(part, headers, anew.unwrap_or(body)).await,
+            Err(problem) => Err(problem),
+        };
+        drop(share);
+        let Some((talk, waiting)) = underway.0.take() else {
+            unreachable!("it is taken once");
+        };
+        match sent {
+            Ok((response, part)) => {
+                let expected = Expected::Answer {
+                    waiting,
+                    is_kept: opens_stream,
+                    opens: opens_session,
+                };
+                answer::read(talk, response, expected, part).await
+            }
+            Err(problem) => Ok(answer::missing(talk, waiting, &problem).await),
+        }
     }
 }
 

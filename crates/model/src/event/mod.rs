@@ -364,6 +364,9 @@ event_types! {
         subject: String,
         by: String,
         state: ApprovalState,
+        /// Of a held call, the id by which a person answers.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        held_call: Option<String>,
     }
     /// The kill switch was set or lifted.
     Critical "mcp_kill": Kill {

@@ -43,6 +43,8 @@ pub enum Decision {
     /// Lets it through and records it as notable.
     #[default]
     Audit,
+    /// Holds it until a person answers.
+    Ask,
     /// Stops it.
     Block,
 }
@@ -128,7 +130,7 @@ pub struct ValueLimit {
     pub min: Option<Decimal>,
     /// Largest value.
     pub max: Option<Decimal>,
-    /// The decision outside the limits: [`Decision::Audit`] or [`Decision::Block`].
+    /// The decision outside the limits; not [`Decision::Allow`].
     pub decision: Decision,
     /// The reason, without a full stop; may be empty.
     pub reason: String,
@@ -175,6 +177,7 @@ impl Decision {
         match self {
             Self::Allow => "allow",
             Self::Audit => "audit",
+            Self::Ask => "ask",
             Self::Block => "block",
         }
     }
@@ -184,7 +187,7 @@ impl Decision {
     pub const fn reading(self) -> Reading {
         match self {
             Self::Allow => Reading::Narrow,
-            Self::Audit | Self::Block => Reading::Wide,
+            Self::Audit | Self::Ask | Self::Block => Reading::Wide,
         }
     }
 }

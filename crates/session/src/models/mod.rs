@@ -300,6 +300,9 @@ impl Models {
                 StoreEffect::ForgetDefinition(key) => Entry::ForgetDefinition(key),
                 // Told already.
                 StoreEffect::Share(_)
+                // What a model wants is not held.
+                | StoreEffect::HoldCall(_)
+                | StoreEffect::ReleaseCall(_)
                 // Of pipes, which other senses see.
                 | StoreEffect::ShareResult { .. } => continue,
             };

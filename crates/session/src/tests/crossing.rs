@@ -50,7 +50,11 @@ fn answer(judge: &mut Judge, now: Timestamp, text: &str) -> Verdict {
 fn rule(verdict: &Verdict) -> Option<&str> {
     match verdict {
         Verdict::Block(denial) => Some(&denial.rule),
-        Verdict::Allow | Verdict::Hide(_) | Verdict::Redact(_) | Verdict::StripInstructions => None,
+        Verdict::Allow
+        | Verdict::Hide(_)
+        | Verdict::Redact(_)
+        | Verdict::Ask(_)
+        | Verdict::StripInstructions => None,
     }
 }
 

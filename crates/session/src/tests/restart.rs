@@ -36,6 +36,7 @@ impl Daemon {
             twins: false,
             pinned: Vec::new(),
             kills: Kills::default(),
+            answers: Vec::new(),
             changes: number(&generation),
             generation,
         };

@@ -180,6 +180,8 @@ fn events(entries: &[Entry]) -> impl Iterator<Item = &StoredEvent> {
         Entry::Event(event) | Entry::Rescued(event) => Some(event),
         Entry::Definition(_)
         | Entry::ForgetDefinition(_)
+        | Entry::HoldCall(..)
+        | Entry::ReleaseCall(..)
         | Entry::Leave(..)
         | Entry::PutPin(_)
         | Entry::DeletePins(_)

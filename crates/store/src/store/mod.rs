@@ -7,18 +7,18 @@ use std::{
 };
 
 use mcpmon_model::{
-    DefinitionKey, DefinitionRecord, Event, EventKind, Kill, Kills, Layer, PinKey, Recent, ServerId,
-    SessionId, Severity, Timestamp,
+    AnsweredCall, CallAnswer, DefinitionKey, DefinitionRecord, Event, EventKind, HeldCall, Kill, Kills,
+    Layer, PinKey, ProcessId, Recent, ServerId, SessionId, Severity, Timestamp,
 };
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
 use super::{
-    Access, AccessError, Approved, BinaryPin, Entry, Generation, Member, Selection, SkillPin, StoreLocation,
-    StoredEvent, bodies,
+    Access, AccessError, Answering, Approved, BinaryPin, Entry, Generation, Member, Selection, SkillPin,
+    StoreLocation, StoredEvent, bodies,
     definitions::{self, Put},
     forgotten,
     generation::Counters,
-    kills, locks, outlets, pins, recent, row,
+    held_calls, kills, locks, outlets, pins, recent, row,
     schema::{self, SchemaError},
     servers, sessions, skills, watches,
 };
@@ -165,6 +165,8 @@ impl Store {
                             definitions::forget(transaction, key)?;
                             news = true;
                         }
+                        Entry::HoldCall(process, held) => held_calls::put(transaction, *process, held)?,
+                        Entry::ReleaseCall(identity, id) => held_calls::release(transaction, identity, id)?,
                         Entry::Recent(session, happened) => {
                             recent::put(transaction, session, happened)?;
                         }
@@ -351,6 +353,43 @@ impl Store {
         let lifted = self.write(|transaction| kills::lift(transaction, scope))?;
         self.tell();
         Ok(lifted)
+    }
+
+    /// Returns the calls that wait for a person at `now`, with the processes that hold them, oldest first. Some of these
+    /// processes may have been killed.
+    ///
+    /// # Errors
+    /// Returns an error if SQLite fails.
+    pub fn held_calls(&mut self, now: Timestamp) -> Result<Vec<(ProcessId, HeldCall)>, StoreError> {
+        self.write_outside(|connection| held_calls::waiting(connection, now))
+    }
+
+    /// Keeps a person's answer to the held call whose id begins with `digits`.
+    ///
+    /// # Errors
+    /// Returns an error if SQLite fails.
+    pub fn answer_call(
+        &mut self,
+        now: Timestamp,
+        digits: &str,
+        answer: CallAnswer,
+        by: &str,
+    ) -> Result<Answering, StoreError> {
+        let answering = self.write(|transaction| held_calls::answer(transaction, now, digits, answer, by))?;
+        self.tell();
+        Ok(answering)
+    }
+
+    /// Returns the answers to held calls of one server in one session, and those for the whole session.
+    ///
+    /// # Errors
+    /// Returns an error if SQLite fails.
+    pub fn answered_calls(
+        &mut self,
+        identity: &PinKey,
+        session: &SessionId,
+    ) -> Result<Vec<AnsweredCall>, StoreError> {
+        self.write_outside(|connection| held_calls::answers(connection, identity, session))
     }
 
     /// The definitions that are selected, by server, package, user, kind and name.

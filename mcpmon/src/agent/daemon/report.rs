@@ -127,6 +127,10 @@ impl Daemon {
                 self.trust_executable(PinnedFile { path, digest }).await
             }
             Request::Decide { subject, word } => self.decide(subject, word).await,
+            Request::AnswerCall { id, answer } => match self.wrappers.answer_call(id, answer).await {
+                Ok(subject) => Answer::Decided(vec![subject]),
+                Err(error) => Answer::Error(error),
+            },
             Request::Kill { word } => self.kill(word).await,
             // Handled where the connection is.
             Request::Wrap { .. } | Request::Records { .. } | Request::Fate { .. } | Request::Run { .. } => {

@@ -408,7 +408,11 @@ fn linked_words(argv: &[String]) -> Vec<String> {
 fn allowed(verdict: Verdict) -> Result<(), Denial> {
     match verdict {
         Verdict::Block(denial) => Err(denial),
-        Verdict::Allow | Verdict::Hide(_) | Verdict::StripInstructions | Verdict::Redact(_) => Ok(()),
+        Verdict::Allow
+        | Verdict::Hide(_)
+        | Verdict::StripInstructions
+        | Verdict::Redact(_)
+        | Verdict::Ask(_) => Ok(()),
     }
 }
 

@@ -64,6 +64,8 @@ impl Kept {
             | Entry::Rescued(_)
             | Entry::Definition(_)
             | Entry::ForgetDefinition(_)
+            | Entry::HoldCall(..)
+            | Entry::ReleaseCall(..)
             | Entry::Unread(..)
             | Entry::PutPin(_)
             | Entry::DeletePins(_)

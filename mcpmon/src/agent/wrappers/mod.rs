@@ -20,7 +20,7 @@ use std::{
 
 use mcpmon_config::Sources;
 use mcpmon_http::shares::{Owner, Part, Shares};
-use mcpmon_model::{Digest, Event, Kills, ProcessId, SessionId};
+use mcpmon_model::{CallAnswer, Digest, Event, Kills, ProcessId, SessionId};
 use mcpmon_session::{Hello, clock, pins, protocol::Started};
 use mcpmon_store::{Member, Recorder, Store};
 use tokio::net::UnixStream;
@@ -30,6 +30,7 @@ pub(crate) use self::{claims::Start, hosted::Kept, service::Refusal};
 use crate::agent::{
     approval::{self, Subject, Word},
     engine::Message,
+    held_calls,
     inbox::Sender,
     kill,
 };
@@ -182,6 +183,24 @@ impl Wrappers {
             self.0.recorder.push(event);
         }
         Ok(done)
+    }
+
+    /// Keeps root's answer to a held call, and returns what it is about.
+    ///
+    /// # Errors
+    /// Returns the obstacle, as a sentence.
+    pub(crate) async fn answer_call(&self, id: String, answer: CallAnswer) -> Result<String, String> {
+        let shared = Arc::clone(&self.0);
+        let answered = tokio::task::spawn_blocking(move || {
+            // A call that was held a moment ago counts.
+            if let Err(unsettled) = shared.recorder.flush(FLUSH) {
+                tracing::warn!(%unsettled, "the latest held calls are not in the store yet");
+            }
+            let mut store = lock(&shared.store);
+            held_calls::answer(&mut store, clock::now(), &id, answer, pins::APPROVED)
+        });
+        let held = answered.await.map_err(|error| error.to_string())?;
+        held.map(|held| held.subject()).map_err(|error| error.to_string())
     }
 
     /// Stops a session, or with `None` the host, or lifts the stop; every wrapper learns it at its next message.

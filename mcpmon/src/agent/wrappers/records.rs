@@ -1,7 +1,7 @@
 //! Records of wrappers, on a connection of their own: only a sender that waits for nothing else waits for the
 //! disk.
 
-use mcpmon_model::{PinKey, Recent};
+use mcpmon_model::{HeldCall, PinKey, Recent};
 use mcpmon_session::{
     clock,
     protocol::{Hear, Say},
@@ -60,6 +60,8 @@ fn read(wrappers: &Wrappers, line: &[u8], member: &Member) -> Result<Vec<Entry>,
         rescued,
         definitions,
         forget,
+        held,
+        released,
         recent,
     } = say
     else {
@@ -77,6 +79,15 @@ fn read(wrappers: &Wrappers, line: &[u8], member: &Member) -> Result<Vec<Entry>,
     }
     entries.extend(definitions.into_iter().map(Entry::Definition));
     entries.extend(forget.into_iter().map(Entry::ForgetDefinition));
+    if !held.iter().all(|call| is_held_by(call, member)) {
+        return Err(refused("a wrapper holds calls of its own server"));
+    }
+    entries.extend(
+        held.into_iter()
+            .map(|call| Entry::HoldCall(member.process, Box::new(call))),
+    );
+    let released = released.into_iter();
+    entries.extend(released.map(|id| Entry::ReleaseCall(member.identity.clone(), id)));
     if !recent.iter().all(is_own) || !entries.iter().all(|entry| is_of(entry, &member.identity)) {
         return Err(refused("a wrapper speaks for its own server"));
     }
@@ -93,11 +104,18 @@ fn keep(wrappers: &Wrappers, entries: Vec<Entry>) -> Hear {
     }
 }
 
+/// Returns whether a call that waits for a person is one of this wrapper.
+fn is_held_by(call: &HeldCall, member: &Member) -> bool {
+    call.identity == member.identity && call.session.as_ref() == Some(&member.session)
+}
+
 /// Returns whether a wrapper may report this entry about this server.
 fn is_of(entry: &Entry, identity: &PinKey) -> bool {
     match entry {
         Entry::Definition(record) => record.key.identity == *identity,
         Entry::ForgetDefinition(key) => key.identity == *identity,
+        Entry::ReleaseCall(of, _) => of == identity,
+        Entry::HoldCall(_, call) => call.identity == *identity,
         // Of a wrapper that was killed: it may have been that of another server.
         Entry::Rescued(_) => true,
         Entry::Event(event) => event.server_id.as_deref() == Some(identity.server.as_str()),

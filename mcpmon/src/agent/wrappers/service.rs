@@ -354,6 +354,7 @@ impl Wrappers {
             twins,
             pinned: store.pinned_servers(member.identity.uid)?,
             kills: store.kills()?,
+            answers: store.answered_calls(&member.identity, &member.session)?,
             generation,
             changes,
         })

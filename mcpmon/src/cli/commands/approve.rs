@@ -1,13 +1,18 @@
-//! `mcpmon approve` and `mcpmon approvals list|allow|deny`: a person's word on definitions.
+//! `mcpmon approve` and `mcpmon approvals list|show|allow|deny`: a person's word on definitions and held calls.
 
 use std::collections::BTreeMap;
 
 use clap::{ArgGroup, Args, Subcommand};
-use mcpmon_model::{ApprovalState, EventKind, ServerId, ServerIdError, Timestamp};
+use mcpmon_model::{ApprovalState, CallAnswer, EventKind, HeldCall, ServerId, ServerIdError, Timestamp};
 use mcpmon_store::{Filter, Reader, Selection, StoredEvent, json, name};
+use serde_json::{Map, Value};
 
+use super::held_calls::{self, Extent};
 use crate::{
-    agent::approval::{Subject, Word},
+    agent::{
+        approval::{Subject, Word},
+        held_calls::waiting,
+    },
     cli::{
         CliError, ErrorKind, Globals, Output,
         change::Place,
@@ -54,20 +59,35 @@ pub(in crate::cli) enum Command {
         #[arg(long)]
         pending: bool,
     },
-    /// Accept a definition
-    Allow(One),
-    /// Refuse a definition: it stays hidden
+    /// Show a call that waits for an answer, whole
+    Show {
+        /// Its id, as `mcpmon approvals list` has it; the first digits are enough
+        #[arg(value_name = "ID")]
+        id: String,
+    },
+    /// Let a held call go on, or accept a definition
+    Allow(Allow),
+    /// Refuse a held call, or a definition: it stays hidden
     Deny(One),
 }
 
-/// The definition.
+/// The definition or the held call.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct One {
-    /// The definition
-    #[arg(value_name = "SERVER:TOOL")]
+    /// The held call, or the definition
+    #[arg(value_name = "ID|SERVER:TOOL")]
     subject: String,
     #[command(flatten)]
     socket: Socket,
+}
+
+/// What is allowed, and for how long.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct Allow {
+    #[command(flatten)]
+    one: One,
+    #[command(flatten)]
+    extent: Extent,
 }
 
 pub(super) const TABLE: Table = Table::new(&[
@@ -75,6 +95,17 @@ pub(super) const TABLE: Table = Table::new(&[
     Column::cut("SUBJECT", 30),
     Column::whole("STATE", 9),
     Column::cut("BY", 12),
+    Column::cut("SESSION", 16),
+]);
+
+/// The same with held calls.
+const LIST: Table = Table::new(&[
+    Column::whole("TIME (UTC)", 14),
+    Column::whole("ID", 12),
+    Column::cut("SUBJECT", 24),
+    Column::whole("STATE", 9),
+    Column::whole("LEFT", 6),
+    Column::cut("BY", 10),
     Column::cut("SESSION", 16),
 ]);
 
@@ -105,7 +136,7 @@ pub(in crate::cli) fn approve(
     told(&done, "is accepted as it is listed", output)
 }
 
-pub(in crate::cli) fn answer(
+fn answer(
     one: &One,
     word: Word,
     globals: &Globals,
@@ -137,7 +168,8 @@ pub(super) fn listed_hash(subject: &str, reader: &Reader) -> Result<Option<Strin
     })
 }
 
-/// Carries out a person's word on the definition of this name, and returns what it was carried out for.
+/// Carries out a person's word on the definition of this name, or on the held call of this id, and returns what it was
+/// carried out for.
 pub(super) fn decide(
     subject: &str,
     word: Word,
@@ -145,7 +177,50 @@ pub(super) fn decide(
     socket: &Socket,
     now: Timestamp,
 ) -> Result<Vec<String>, CliError> {
-    Place::find(globals, socket)?.decide(now, parse(subject)?, word)
+    let place = Place::find(globals, socket)?;
+    let Some(id) = held_calls::id(subject) else {
+        return place.decide(now, parse(subject)?, word);
+    };
+    let answer = match word {
+        Word::Approve { .. } => CallAnswer::Once,
+        Word::Refuse | Word::Forget => CallAnswer::Deny,
+    };
+    Ok(vec![place.answer_call(now, id, answer)?])
+}
+
+/// Allows a definition, or a held call.
+pub(in crate::cli) fn allow(
+    options: &Allow,
+    globals: &Globals,
+    now: Timestamp,
+    output: &mut Output<'_>,
+) -> Result<(), CliError> {
+    let Allow { one, extent } = options;
+    if let Some(id) = held_calls::id(&one.subject) {
+        return held_calls::allow(id, *extent, &one.socket, globals, now, output);
+    }
+    if extent.is_given() {
+        let error = anyhow::anyhow!(
+            "--once, --session and --rule are about a held call, and `{}` is a definition",
+            one.subject
+        );
+        return Err(CliError::new(ErrorKind::Usage, error)
+            .with_hint("a definition is accepted as it is listed: leave the option out"));
+    }
+    answer(one, Word::Approve { hash: None }, globals, now, output)
+}
+
+/// Refuses a definition, or a held call.
+pub(in crate::cli) fn deny(
+    one: &One,
+    globals: &Globals,
+    now: Timestamp,
+    output: &mut Output<'_>,
+) -> Result<(), CliError> {
+    match held_calls::id(&one.subject) {
+        Some(id) => held_calls::deny(id, &one.socket, globals, now, output),
+        None => answer(one, Word::Refuse, globals, now, output),
+    }
 }
 
 pub(in crate::cli) fn told(done: &[String], what: &str, output: &mut Output<'_>) -> Result<(), CliError> {
@@ -158,56 +233,95 @@ pub(in crate::cli) fn told(done: &[String], what: &str, output: &mut Output<'_>)
 pub(in crate::cli) fn list(
     only_pending: bool,
     reader: &Reader,
+    now: Timestamp,
     output: &mut Output<'_>,
 ) -> Result<(), CliError> {
-    let mut approvals = all(reader)?;
+    let mut approvals = latest(told_approvals(reader)?, waiting(reader, now)?);
     if only_pending {
-        approvals.retain(|(state, _)| *state == ApprovalState::Requested);
+        approvals.retain(|approval| approval.state == ApprovalState::Requested);
     }
     match output.form {
         Form::Json => approvals
             .iter()
-            .try_for_each(|(_, event)| output.json(&json::to_json(event)))?,
-        Form::Table => output.table(&TABLE, &approvals.iter().map(row).collect::<Vec<_>>())?,
+            .try_for_each(|approval| output.json(&approval.object(now)))?,
+        Form::Table => {
+            let rows: Vec<Row> = approvals.iter().map(|approval| approval.row(now)).collect();
+            output.table(&LIST, &rows)?;
+        }
     }
     listing::note_extent(approvals.len(), false, output)?;
     Ok(output.flush()?)
 }
 
-/// What a person was asked, and what became of it, oldest first.
+/// The latest word on each definition and held call, oldest first.
 pub(super) fn all(reader: &Reader) -> Result<Vec<(ApprovalState, StoredEvent)>, CliError> {
+    let latest = latest(told_approvals(reader)?, waiting(reader, time::now())?);
+    Ok(latest
+        .into_iter()
+        .map(|approval| (approval.state, approval.event))
+        .collect())
+}
+
+fn told_approvals(reader: &Reader) -> Result<Vec<StoredEvent>, CliError> {
     let filter = Filter {
         types: vec![TYPE.to_owned()],
         ..Filter::default()
     };
-    Ok(latest(reader.events(&filter, LIMIT)?))
+    Ok(reader.events(&filter, LIMIT)?)
 }
 
-/// The latest word on each subject, oldest first.
-fn latest(events: Vec<StoredEvent>) -> Vec<(ApprovalState, StoredEvent)> {
+/// The latest word on one subject, or on one held call.
+struct LatestWord {
+    state: ApprovalState,
+    event: StoredEvent,
+    /// The call, while it waits.
+    held: Option<HeldCall>,
+}
+
+/// The latest word on each subject and held call, oldest first.
+fn latest(events: Vec<StoredEvent>, waiting: Vec<HeldCall>) -> Vec<LatestWord> {
     let mut by_subject = BTreeMap::new();
     for event in events {
-        if let Some(EventKind::Approval { subject, state, .. }) = event.parse_kind() {
-            by_subject.insert(subject, (state, event));
+        if let Some(EventKind::Approval {
+            subject,
+            state,
+            held_call,
+            ..
+        }) = event.parse_kind()
+        {
+            by_subject.insert((subject, held_call), (state, event));
         }
     }
-    let mut latest: Vec<_> = by_subject.into_values().collect();
-    latest.sort_by_key(|(_, event)| event.seq);
+    let mut waiting: BTreeMap<String, HeldCall> =
+        waiting.into_iter().map(|held| (held.id.clone(), held)).collect();
+    let mut latest: Vec<LatestWord> = by_subject
+        .into_iter()
+        .map(|((_, id), (state, event))| {
+            let held = id.as_ref().and_then(|id| waiting.remove(id));
+            // A process that was killed takes nothing back.
+            let is_over = state == ApprovalState::Requested && id.is_some() && held.is_none();
+            LatestWord {
+                state: if is_over { ApprovalState::Withdrawn } else { state },
+                event,
+                held: held.filter(|_| state == ApprovalState::Requested),
+            }
+        })
+        .collect();
+    latest.sort_by_key(|approval| approval.event.seq);
     latest
 }
 
 pub(super) fn row((state, event): &(ApprovalState, StoredEvent)) -> Row {
-    let tone = match state {
-        ApprovalState::Requested => Tone::Notable,
-        ApprovalState::Granted => Tone::Ordinary,
-        ApprovalState::Denied | ApprovalState::TimedOut => Tone::Alarming,
-    };
     let text = |field: &str| {
-        let value = event.data.get(field).and_then(serde_json::Value::as_str);
-        value.unwrap_or_default().to_owned()
+        event
+            .data
+            .get(field)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned()
     };
     Row::new(
-        tone,
+        tone(*state),
         [
             time::short(event.timestamp),
             text("subject"),
@@ -216,6 +330,48 @@ pub(super) fn row((state, event): &(ApprovalState, StoredEvent)) -> Row {
             event.session_id.clone().unwrap_or_default(),
         ],
     )
+}
+
+const fn tone(state: ApprovalState) -> Tone {
+    match state {
+        ApprovalState::Requested => Tone::Notable,
+        ApprovalState::Granted | ApprovalState::Withdrawn => Tone::Ordinary,
+        ApprovalState::Denied | ApprovalState::TimedOut => Tone::Alarming,
+    }
+}
+
+impl LatestWord {
+    fn text(&self, field: &str) -> String {
+        let value = self.event.data.get(field).and_then(Value::as_str);
+        value.unwrap_or_default().to_owned()
+    }
+
+    fn row(&self, now: Timestamp) -> Row {
+        Row::new(
+            tone(self.state),
+            [
+                time::short(self.event.timestamp),
+                self.text("held_call"),
+                self.text("subject"),
+                name(&self.state),
+                self.held
+                    .as_ref()
+                    .map_or_else(String::new, |held| held_calls::left(held, now)),
+                self.text("by"),
+                self.event.session_id.clone().unwrap_or_default(),
+            ],
+        )
+    }
+
+    /// The event, and the call while it waits.
+    fn object(&self, now: Timestamp) -> Map<String, Value> {
+        let mut object = json::to_json(&self.event);
+        object.insert("state".to_owned(), name(&self.state).into());
+        if let Some(held) = &self.held {
+            object.insert("waiting".to_owned(), held_calls::object(held, now).into());
+        }
+        object
+    }
 }
 
 /// `SERVER:TOOL`; the name of a tool may hold colons, an id may not be empty.
@@ -255,19 +411,19 @@ mod tests {
         };
         let shown = |pending| {
             scene::shown(events(), Form::Table, |reader, output| {
-                list(pending, &reader, output)
+                list(pending, &reader, Timestamp(0), output)
             })
         };
         insta::assert_snapshot!(shown(false), @"
-        TIME (UTC)      SUBJECT  STATE      BY      SESSION
-        11-20 12:00:00  files:b  requested  mcpmon  s1
-        11-20 12:00:01  files:a  granted    ann     s1
-        11-20 12:00:02  files:c  timed_out  mcpmon  s1
+        TIME (UTC)      ID  SUBJECT  STATE      LEFT  BY      SESSION
+        11-20 12:00:00      files:b  requested        mcpmon  s1
+        11-20 12:00:01      files:a  granted          ann     s1
+        11-20 12:00:02      files:c  timed_out        mcpmon  s1
         ---
         ");
         insta::assert_snapshot!(shown(true), @"
-        TIME (UTC)      SUBJECT  STATE      BY      SESSION
-        11-20 12:00:00  files:b  requested  mcpmon  s1
+        TIME (UTC)      ID  SUBJECT  STATE      LEFT  BY      SESSION
+        11-20 12:00:00      files:b  requested        mcpmon  s1
         ---
         ");
     }

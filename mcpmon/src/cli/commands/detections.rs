@@ -27,7 +27,7 @@ pub(in crate::cli) struct Options {
     /// Of this tool
     #[arg(long, value_name = "NAME")]
     tool: Option<String>,
-    /// With this action: allow, audit, would_block, block
+    /// With this action: allow, audit, would_ask, would_block, block
     #[arg(long, value_parser = parse_action)]
     action: Option<Action>,
     /// At least this bad: info, low, medium, high, critical

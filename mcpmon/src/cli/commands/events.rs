@@ -34,7 +34,7 @@ pub(in crate::cli) struct Options {
     /// Of this type, such as mcp_server_started; may be given more than once
     #[arg(long = "type", value_name = "TYPE", value_parser = PossibleValuesParser::new(EventType::ALL.iter().map(|kind| kind.as_str())), hide_possible_values = true)]
     types: Vec<String>,
-    /// With this action: allow, audit, would_block, block
+    /// With this action: allow, audit, would_ask, would_block, block
     #[arg(long, value_parser = parse_action)]
     action: Option<Action>,
     /// At least this bad: info, low, medium, high, critical

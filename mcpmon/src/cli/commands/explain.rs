@@ -170,7 +170,10 @@ fn page(event: &StoredEvent, rule: Option<&RuleKeys>, loaded: &Loaded) -> Vec<St
         }
         (None, _) => lines.push("Rule: none".to_owned()),
     }
-    let is_refusal = matches!(event.action, Action::Block | Action::WouldBlock);
+    let is_refusal = matches!(
+        event.action,
+        Action::Block | Action::WouldBlock | Action::WouldAsk
+    );
     let mut keys = rule.into_iter().flat_map(RuleKeys::lines).peekable();
     let remedy = remedy(event);
     if is_refusal && (remedy.is_some() || keys.peek().is_some()) {
@@ -191,6 +194,7 @@ const fn done(action: Action) -> &'static str {
     match action {
         Action::Allow => "allowed",
         Action::Audit => "noted",
+        Action::WouldAsk => "would wait for a person's answer",
         Action::WouldBlock => "would be blocked",
         Action::Block => "blocked",
     }

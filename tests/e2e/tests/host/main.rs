@@ -8,6 +8,7 @@
 #![cfg(test)]
 
 mod access;
+mod asked;
 mod claimed;
 mod full;
 mod health;

@@ -1,6 +1,13 @@
 //! Remote servers behind `mcpmon proxy`: judged, recorded, and known by their certificate.
 
+#![expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "tests of the system"
+)]
 #![cfg(test)]
+
+mod asked;
 
 use anyhow::Result;
 use mcpmon_e2e::{

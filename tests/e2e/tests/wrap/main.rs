@@ -8,6 +8,7 @@
 #![cfg(test)]
 
 mod approvals;
+mod asked;
 mod crossing;
 mod ends;
 mod files;

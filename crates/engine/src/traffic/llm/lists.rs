@@ -307,7 +307,7 @@ impl Traffic {
                     let rules = acting.flat_map(|finding| &finding.rules).map(String::as_str);
                     accepting(rules, RULE, server.as_str(), &meant.tool)
                 }
-                Effect::Audit => command(&["detections", "--server", server.as_str()]),
+                Effect::Audit | Effect::Ask => command(&["detections", "--server", server.as_str()]),
             }),
         })
     }

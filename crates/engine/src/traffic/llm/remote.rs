@@ -257,15 +257,15 @@ impl Traffic {
 
 /// A ruling over what happened already: nothing is stopped any more.
 fn done(ruling: Ruling) -> Ruling {
-    let all = ruling.block.into_iter().chain(ruling.audits);
+    let all = ruling.block.into_iter().chain(ruling.ask).chain(ruling.audits);
     let audits = all.map(|objection| Objection {
         effect: Effect::Audit,
         reason: format!("{}; the provider called it already", objection.reason),
         ..objection
     });
     Ruling {
-        block: None,
         audits: audits.collect(),
+        ..Ruling::default()
     }
 }
 
@@ -280,10 +280,10 @@ fn refuses_some(rules: &Rules, server: &Spellings<'_>) -> bool {
     let mut calls = rules.calls.iter();
     is_listed
         || !rules.blocked_tools.is_empty()
-        || rules.default == Decision::Block
+        || rules.default >= Decision::Ask
         || calls.any(|rule| {
             let is_served = rule.server.as_ref().is_none_or(is_meant);
-            rule.decision == Decision::Block && rule.arguments.is_empty() && is_served
+            rule.decision >= Decision::Ask && rule.arguments.is_empty() && is_served
         })
 }
 

@@ -179,6 +179,7 @@ impl Traffic {
         let mut local = self.in_call(wanted, meant, |traffic, teller, calling| {
             traffic.local(teller, calling, Some(elsewhere))
         });
+        settle_ask(&mut local.ruling, meant.is_seen);
         let subject = || format!("tool {} of {server}", shown(&meant.tool));
         let known_as = || format!("{}, which a model knows as {},", subject(), shown(wanted.visible));
         if wanted.visible != meant.tool {
@@ -387,6 +388,33 @@ fn rank(ruling: &Ruling) -> (bool, Option<Severity>) {
         ruling.block.is_some(),
         ruling.told().map(|objection| objection.severity),
     )
+}
+
+/// A model's wish is not held: the layer that sees the call asks a person, and a call that no other layer sees is
+/// refused.
+fn settle_ask(ruling: &mut Ruling, is_seen: bool) {
+    let Some(ask) = ruling.ask.take() else { return };
+    if ruling.block.is_some() {
+        return;
+    }
+    match is_seen {
+        true => ruling.audits.push(Objection {
+            effect: Effect::Audit,
+            reason: format!("{}; a person is asked when it is called", ask.reason),
+            ..ask
+        }),
+        false => {
+            ruling.block = Some(Objection {
+                effect: Effect::Block,
+                reason: format!(
+                    "{}; no person can be asked, for the call would not pass through mcpmon",
+                    ask.reason
+                ),
+                remedy: Some(command(&["setup"])),
+                ..ask
+            });
+        }
+    }
 }
 
 /// Files are always protected, so there is always a rule over arguments that could match.

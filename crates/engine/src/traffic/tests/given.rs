@@ -98,7 +98,9 @@ fn a_secret_is_found(kind: &str, text: &str, is_replaceable: bool) {
             (denial.rule.as_str(), is_replaceable),
             ("argument_inspection", false)
         ),
-        verdict @ (Verdict::Allow | Verdict::Hide(_) | Verdict::StripInstructions) => panic!("{verdict:?}"),
+        verdict @ (Verdict::Allow | Verdict::Hide(_) | Verdict::StripInstructions | Verdict::Ask(_)) => {
+            panic!("{verdict:?}")
+        }
     }
 }
 

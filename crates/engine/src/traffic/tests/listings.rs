@@ -621,7 +621,11 @@ fn run(policy: Policy, lists: &[Vec<(String, String)>]) -> Vec<(Judgement, Vec<J
 fn hidden(judgement: &Judgement) -> Vec<usize> {
     match &judgement.verdict {
         Verdict::Hide(hidden) => hidden.clone(),
-        Verdict::Allow | Verdict::StripInstructions | Verdict::Redact(_) | Verdict::Block(_) => Vec::new(),
+        Verdict::Allow
+        | Verdict::StripInstructions
+        | Verdict::Redact(_)
+        | Verdict::Ask(_)
+        | Verdict::Block(_) => Vec::new(),
     }
 }
 

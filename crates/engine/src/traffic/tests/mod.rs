@@ -6,6 +6,7 @@ mod asks;
 mod calls;
 mod files;
 mod given;
+mod held_calls;
 mod incidents;
 mod killed;
 mod listings;
@@ -229,7 +230,11 @@ pub(super) fn told(judgement: &Judgement) -> Vec<String> {
 pub(super) fn blocked_by(judgement: &Judgement) -> Option<&str> {
     match &judgement.verdict {
         Verdict::Block(denial) => Some(&denial.rule),
-        Verdict::Allow | Verdict::Hide(_) | Verdict::StripInstructions | Verdict::Redact(_) => None,
+        Verdict::Allow
+        | Verdict::Hide(_)
+        | Verdict::StripInstructions
+        | Verdict::Redact(_)
+        | Verdict::Ask(_) => None,
     }
 }
 

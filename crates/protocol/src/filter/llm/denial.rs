@@ -9,12 +9,14 @@ pub(super) fn denial(verdict: Verdict) -> Option<Denial> {
     match verdict {
         Verdict::Allow => None,
         Verdict::Block(denial) => Some(denial),
-        Verdict::Hide(_) | Verdict::StripInstructions | Verdict::Redact(_) => Some(Denial {
-            rule: "internal".to_owned(),
-            reason: "the decision does not fit what it is about".to_owned(),
-            remedy: None,
-            event: None,
-        }),
+        Verdict::Hide(_) | Verdict::StripInstructions | Verdict::Redact(_) | Verdict::Ask(_) => {
+            Some(Denial {
+                rule: "internal".to_owned(),
+                reason: "the decision does not fit what it is about".to_owned(),
+                remedy: None,
+                event: None,
+            })
+        }
     }
 }
 

@@ -37,12 +37,14 @@ pub(super) fn denied(judge: &mut dyn Judge, intent: Intent<'_>) -> Option<Denial
     match judge.judge(&Spoken::Call(intent)) {
         Verdict::Allow => None,
         Verdict::Block(denial) => Some(denial),
-        Verdict::Hide(_) | Verdict::StripInstructions | Verdict::Redact(_) => Some(Denial {
-            rule: "internal".to_owned(),
-            reason: "the decision does not fit a tool call".to_owned(),
-            remedy: None,
-            event: None,
-        }),
+        Verdict::Hide(_) | Verdict::StripInstructions | Verdict::Redact(_) | Verdict::Ask(_) => {
+            Some(Denial {
+                rule: "internal".to_owned(),
+                reason: "the decision does not fit a tool call".to_owned(),
+                remedy: None,
+                event: None,
+            })
+        }
     }
 }
 

@@ -38,7 +38,10 @@ use super::{
     message::{Arbiter, Reader, Spoken},
     own::OwnRequests,
 };
-pub use crate::{decode::Limits, rewrite::oauth::Resource};
+pub use crate::{
+    decode::Limits,
+    rewrite::{event, oauth::Resource},
+};
 use crate::{
     decode::{json::Doubt, lines, mcp::Dialogue},
     rewrite::{self, refusal},
@@ -142,6 +145,22 @@ impl Session {
         posted
     }
 
+    /// Returns whether a call is held; one that its client took back is not.
+    #[must_use]
+    pub fn holds(&self, held_call: &str) -> bool {
+        self.reader.held.holds(held_call)
+    }
+
+    /// Holds a call no longer: it is posted again, or its client has left.
+    pub fn release(&mut self, held_call: &str) {
+        self.reader.held.release(held_call);
+    }
+
+    /// Returns the progress notification to the client of a held call that is due, if one is.
+    pub fn progress(&mut self, now: Timestamp, held_call: &str) -> Option<String> {
+        self.reader.held.progress_of(now, held_call)
+    }
+
     /// Turns down what the server has waited for longer than allowed, if there is such a limit.
     pub fn expire(&mut self, now: Timestamp, out: &mut Output) {
         for id in self.reader.dialogue.expire(now, Side::Server) {
@@ -159,17 +178,17 @@ fn on_the_stream(posted: Posted, out: &mut Output) -> Posted {
         Posted::Forward(mut forward) => {
             forward.waiting.elsewhere = true;
             for answer in forward.waiting.answers.drain(..) {
-                rewrite::event(&answer, &mut out.to_client);
+                event(&answer, &mut out.to_client);
             }
             Posted::Forward(forward)
         }
         Posted::Answer(answer) if answer.status == 200 => {
-            rewrite::event(&String::from_utf8_lossy(&answer.body), &mut out.to_client);
+            event(&String::from_utf8_lossy(&answer.body), &mut out.to_client);
             Posted::Answer(Answer {
                 status: 202,
                 body: Vec::new(),
             })
         }
-        Posted::Answer(answer) => Posted::Answer(answer),
+        posted @ (Posted::Answer(_) | Posted::Held(_)) => posted,
     }
 }

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use mcpmon_model::{Era, Incident, RequestId, Timestamp};
 
 use super::{
-    super::message::{AnswerReason, Exit, MessageHandling, NonMessage},
+    super::message::{AnswerReason, Exit, HoldPlace, MessageHandling, NonMessage},
     Session,
     annotations::Annotation,
     head::{Head, last},
@@ -47,6 +47,9 @@ pub enum Posted {
     Forward(Forward),
     /// The request is not forwarded; this is the answer to it.
     Answer(Answer),
+    /// The request is a call that is held until a person answers the question with this id. It is to be posted again
+    /// then, after [`Session::release`].
+    Held(String),
 }
 
 /// A request that goes on.
@@ -138,6 +141,8 @@ pub(super) struct BodyExit<'h> {
     is_unasked: bool,
     opens_session: bool,
     opens_stream: bool,
+    /// The id by which a person answers, if the call is held.
+    held: Option<String>,
 }
 
 /// The form in which a body is forwarded.
@@ -169,6 +174,7 @@ impl<'h> BodyExit<'h> {
             is_unasked: false,
             opens_session: false,
             opens_stream: false,
+            held: None,
         }
     }
 
@@ -180,6 +186,9 @@ impl<'h> BodyExit<'h> {
                 status: 400,
                 body: answer.into_bytes(),
             });
+        }
+        if let Some(held_call) = self.held {
+            return Posted::Held(held_call);
         }
         let Some(goes_on) = self.goes_on else {
             if self.is_unasked && self.head.era() == Era::Stateless {
@@ -289,6 +298,14 @@ impl Exit for BodyExit<'_> {
     fn answer(&mut self, text: &str, why: AnswerReason) {
         self.turn = None;
         self.answers.push((text.to_owned(), why));
+    }
+
+    fn hold_place(&self) -> HoldPlace {
+        HoldPlace::Transport
+    }
+
+    fn held(&mut self, held_call: &str) {
+        self.held = Some(held_call.to_owned());
     }
 
     fn divert(&mut self, _what: NonMessage<'_>) {}

@@ -40,7 +40,8 @@ pub(super) fn apply(
         (Verdict::Block(denial), _) => {
             return AppliedVerdict::Stopped(stop(envelope, message, shape, denial));
         }
-        (Verdict::Hide(_) | Verdict::StripInstructions, _) => None,
+        // A call is held before this, and nothing else can be.
+        (Verdict::Hide(_) | Verdict::StripInstructions | Verdict::Ask(_), _) => None,
     };
     less.map_or_else(
         || AppliedVerdict::Stopped(stop(envelope, message, shape, &unfit())),

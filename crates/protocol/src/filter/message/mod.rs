@@ -3,10 +3,11 @@
 
 mod again;
 mod apply;
+mod held;
 mod reader;
 mod turn;
 
-use mcpmon_model::{Incident, Message, RequestId, Verdict};
+use mcpmon_model::{Denial, Incident, Message, RequestId, Verdict};
 
 pub(super) use self::reader::{Reader, Spoken};
 use crate::decode::{json::Value, jsonrpc::Envelope};
@@ -22,6 +23,19 @@ pub trait Arbiter {
     fn is_listed(&mut self, _tool: &str) -> bool {
         true
     }
+
+    /// Returns the verdict on a call that the arbiter wants held and that cannot be, for this reason.
+    fn cannot_hold(&mut self, _message: &Message<'_>, _held_call: &str, cause: &'static str) -> Verdict {
+        Verdict::Block(Denial {
+            rule: "internal".to_owned(),
+            reason: cause.to_owned(),
+            remedy: None,
+            event: None,
+        })
+    }
+
+    /// The client took a held call back.
+    fn withdrawn(&mut self, _held_call: &str) {}
 }
 
 impl<F: FnMut(&Message<'_>) -> Verdict> Arbiter for F {
@@ -61,10 +75,29 @@ pub(super) trait Exit {
         true
     }
 
+    /// Returns where a call can be held that comes this way.
+    fn hold_place(&self) -> HoldPlace {
+        HoldPlace::Nowhere
+    }
+
+    /// A call is held that came this way, until a person answers the question with this id.
+    fn held(&mut self, _held_call: &str) {}
+
     /// Decides what happens to a message before it is judged.
     fn admits(&mut self, _envelope: &Envelope<'_>) -> MessageHandling {
         MessageHandling::Goes
     }
+}
+
+/// The place at which a held call waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum HoldPlace {
+    /// Here, with its text.
+    Filter,
+    /// The transport keeps the whole text that it came in.
+    Transport,
+    /// A call cannot be held.
+    Nowhere,
 }
 
 /// The reason for an answer of our own.

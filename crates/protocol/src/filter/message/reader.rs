@@ -6,6 +6,7 @@ use super::{
     AnswerReason, Arbiter, Exit, NonMessage,
     again::LastList,
     apply::{AppliedVerdict, apply},
+    held::HeldMessages,
     turn::Turn,
 };
 use crate::{
@@ -28,6 +29,7 @@ pub(in crate::filter) struct Reader {
     second: Scanner,
     pub(in crate::filter) dialogue: Dialogue,
     last_list: LastList,
+    pub(in crate::filter) held: HeldMessages,
 }
 
 /// A text that a side said.
@@ -49,6 +51,7 @@ impl Reader {
             second: Scanner::new(limits.max_depth),
             dialogue,
             last_list: LastList::default(),
+            held: HeldMessages::default(),
         }
     }
 
@@ -119,6 +122,8 @@ impl Reader {
             limits: self.limits,
             dialogue: &mut self.dialogue,
             last_list: &mut self.last_list,
+            held: &mut self.held,
+            is_in_batch: false,
             now,
             side: spoken.side,
             era: spoken.era,

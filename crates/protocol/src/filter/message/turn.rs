@@ -1,11 +1,12 @@
 //! The decision about one text: a message, or a batch of them.
 
-use mcpmon_model::{Era, Incident, RequestId, Side, Timestamp};
+use mcpmon_model::{Era, Incident, RequestId, Side, Timestamp, Verdict};
 
 use super::{
-    AnswerReason, Arbiter, Exit, MessageHandling, NonMessage,
+    AnswerReason, Arbiter, Exit, HoldPlace, MessageHandling, NonMessage,
     again::LastList,
     apply::{AppliedVerdict, apply},
+    held::{HeldMessage, HeldMessages},
     reader::UnreadMessage,
 };
 use crate::{
@@ -13,7 +14,7 @@ use crate::{
         Limits,
         json::{Document, Malformed, Value, ValueKind},
         jsonrpc::{Envelope, Invalid, Payload},
-        mcp::{Dialogue, InvalidMessage, Reading},
+        mcp::{Dialogue, ForwardEffect, InvalidMessage, Reading},
         outline::MessageOutline,
     },
     rewrite::{Fault, Stopped, refusal},
@@ -24,6 +25,9 @@ pub(super) struct Turn<'r> {
     pub(super) limits: Limits,
     pub(super) dialogue: &'r mut Dialogue,
     pub(super) last_list: &'r mut LastList,
+    pub(super) held: &'r mut HeldMessages,
+    /// Whether the message is one of several in an array.
+    pub(super) is_in_batch: bool,
     pub(super) now: Timestamp,
     pub(super) side: Side,
     pub(super) era: Era,
@@ -97,6 +101,7 @@ impl Turn<'_> {
             };
             return self.no_batch(batch, cause);
         }
+        self.is_in_batch = true;
         let mut unchanged = true;
         let mut pieces = String::new();
         for item in batch.items() {
@@ -164,6 +169,10 @@ impl Turn<'_> {
         if admission == MessageHandling::Refused {
             return ForwardedMessage::Nothing;
         }
+        if let Some(cause) = self.held_twice(&envelope) {
+            self.unfit(&envelope, InvalidMessage::Refused(cause), admission);
+            return ForwardedMessage::Nothing;
+        }
         let reading = match self.dialogue.read(self.side, self.era, &envelope) {
             Ok(reading) => reading,
             Err(unfit) => {
@@ -176,7 +185,21 @@ impl Turn<'_> {
             shape,
             sequel,
         } = reading;
-        let verdict = self.arbiter.decide(&message);
+        if let ForwardEffect::Cancelled(id) = &sequel
+            && self.side == Side::Client
+            && let Some(held_call) = self.held.cancel(id)
+        {
+            // The server never saw the call.
+            self.arbiter.withdrawn(&held_call);
+            return ForwardedMessage::Nothing;
+        }
+        let mut verdict = self.arbiter.decide(&message);
+        if let Verdict::Ask(held_call) = &verdict {
+            match self.hold(&envelope, held_call) {
+                Ok(()) => return ForwardedMessage::Nothing,
+                Err(cause) => verdict = self.arbiter.cannot_hold(&message, held_call, cause),
+            }
+        }
         let passage = match apply(&envelope, &message, shape, &verdict) {
             AppliedVerdict::AsIs => {
                 self.last_list.note(&envelope, &message);
@@ -198,6 +221,32 @@ impl Turn<'_> {
             MessageHandling::Ours => ForwardedMessage::Nothing,
             MessageHandling::Goes | MessageHandling::Refused => passage,
         }
+    }
+
+    /// Holds a call, if that is possible here.
+    fn hold(&mut self, envelope: &Envelope<'_>, held_call: &str) -> Result<(), &'static str> {
+        let place = self.exit.hold_place();
+        let Some(id) = envelope.id.clone().filter(|_| place != HoldPlace::Nowhere) else {
+            return Err("a call cannot wait here");
+        };
+        if self.is_in_batch {
+            return Err("a call in an array of messages cannot wait: send it alone");
+        }
+        let text = match place {
+            HoldPlace::Filter => envelope.whole.text().to_owned(),
+            HoldPlace::Transport | HoldPlace::Nowhere => String::new(),
+        };
+        let held = HeldMessage::new(held_call.to_owned(), envelope, text);
+        self.held.insert(id, held);
+        self.exit.held(held_call);
+        Ok(())
+    }
+
+    /// Returns the objection to a request with the id of a held call.
+    fn held_twice(&self, envelope: &Envelope<'_>) -> Option<&'static str> {
+        let id = envelope.id.as_ref().filter(|_| self.side == Side::Client)?;
+        let asks = matches!(envelope.payload, Payload::Method { .. });
+        (asks && self.held.contains(id)).then_some("another request with this id waits for its answer")
     }
 
     /// A value that is no message.

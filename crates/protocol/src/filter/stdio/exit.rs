@@ -3,7 +3,7 @@
 use mcpmon_model::{Incident, RequestId, Side};
 
 use super::{
-    super::message::{AnswerReason, Exit, MessageHandling, NonMessage},
+    super::message::{AnswerReason, Exit, HoldPlace, MessageHandling, NonMessage},
     Output,
 };
 use crate::{
@@ -58,6 +58,13 @@ impl Exit for LineExit<'_> {
 
     fn answer(&mut self, text: &str, _why: AnswerReason) {
         self.out.answer(self.side, text);
+    }
+
+    fn hold_place(&self) -> HoldPlace {
+        match self.side {
+            Side::Client => HoldPlace::Filter,
+            Side::Server => HoldPlace::Nowhere,
+        }
     }
 
     fn gave_up(&mut self, id: &RequestId) {

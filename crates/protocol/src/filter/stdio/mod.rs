@@ -149,12 +149,39 @@ impl Filter {
         }
     }
 
+    /// Has a held call judged again, because there is an answer to it.
+    pub fn release(&mut self, now: Timestamp, held_call: &str, arbiter: &mut dyn Arbiter, out: &mut Output) {
+        let Some(held) = self.reader.held.release(held_call) else {
+            return;
+        };
+        let mut line = held.text.into_bytes();
+        line.push(b'\n');
+        let lists = self.lists.as_mut();
+        read(&mut self.reader, lists, now, Side::Client, &line, arbiter, out);
+    }
+
+    /// Takes the held calls out, whose client waits for none of them any longer: the ids by which persons answer them.
+    pub fn take_held(&mut self) -> Vec<String> {
+        let held = self.reader.held.drain();
+        held.into_iter().map(|(_, held_call)| held_call).collect()
+    }
+
+    /// Tells the client that its held calls wait, as often as that is due.
+    pub fn tell_progress(&mut self, now: Timestamp, out: &mut Output) {
+        for progress in self.reader.held.progress(now) {
+            out.forward_line(Side::Server, &progress);
+        }
+    }
+
     /// The server says nothing any more, for this reason: whatever the client waits for is answered with it.
     pub fn turn_away(&mut self, now: Timestamp, denial: &Denial, out: &mut Output) {
         for id in self.reader.dialogue.abandon(Side::Client) {
             if !self.is_own(&id) {
                 out.answer(Side::Client, &denied(&id, denial));
             }
+        }
+        for (id, _) in self.reader.held.drain() {
+            out.answer(Side::Client, &denied(&id, denial));
         }
         if let Some(lists) = &mut self.lists {
             lists.stop();

@@ -12,7 +12,7 @@ use std::{
 
 use mcpmon_config::Loaded;
 use mcpmon_guard::HttpGuard;
-use mcpmon_http::mcp::{NoAnswer, ServerGuard};
+use mcpmon_http::mcp::{HeldCallState, NoAnswer, ServerGuard};
 use mcpmon_model::{Denial, Event, EventKind, Incident, Layer, ListKind, Severity, Timestamp};
 use mcpmon_protocol::filter::mcp_http::{
     Ended, Fault, Flow, Output, Post, Posted, Response, Session, Unlisted,
@@ -274,6 +274,19 @@ impl ServerGuard for Conversing {
     fn is_listed(&self, tool: &str) -> bool {
         let now = self.used();
         self.with(now, 0, |inner| inner.judge.is_listed(tool))
+    }
+
+    fn held_call(&self, now: Timestamp, held_call: &str) -> HeldCallState {
+        let state = self.with(now, 0, |inner| inner.judge.held_call(now, held_call));
+        match state {
+            mcpmon_guard::HeldCallState::Waiting => HeldCallState::Waiting,
+            mcpmon_guard::HeldCallState::Settled => HeldCallState::Settled,
+            mcpmon_guard::HeldCallState::Gone => HeldCallState::Gone,
+        }
+    }
+
+    fn withdraw_call(&self, now: Timestamp, held_call: &str) {
+        self.with(now, 0, |inner| inner.judge.withdraw_call(now, held_call));
     }
 
     fn failed(&self, now: Timestamp, failure: &NoAnswer) {

@@ -192,6 +192,7 @@ fn sent(posted: Posted) -> Forward {
     match posted {
         Posted::Forward(forward) => forward,
         Posted::Answer(answer) => panic!("{}", String::from_utf8_lossy(&answer.body)),
+        Posted::Held(held_call) => panic!("it is held: {held_call}"),
     }
 }
 

@@ -280,8 +280,9 @@ fn entry(event: &StoredEvent, row: Row, keys: Vec<Key>) -> Entry {
 impl Approval {
     /// The definition or call, as `mcpmon approvals` names it.
     pub(super) fn subject(&self) -> String {
-        let subject = self.event.data.get("subject").and_then(Value::as_str);
-        subject.unwrap_or_default().to_owned()
+        let names = ["held_call", "subject"].into_iter();
+        let mut names = names.filter_map(|field| self.event.data.get(field).and_then(Value::as_str));
+        names.next().unwrap_or_default().to_owned()
     }
 
     pub(super) fn is_waiting(&self) -> bool {

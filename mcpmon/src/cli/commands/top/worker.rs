@@ -20,7 +20,7 @@ use crate::{
     cli::{
         CliError, Globals,
         commands::{
-            approve, explain, registry,
+            approve, explain, held_calls, registry,
             running::{bytes, milliseconds},
             servers,
         },
@@ -164,8 +164,13 @@ impl Work {
         let mut approvals = self.source.snapshot().approvals.iter();
         if let Some(approval) = approvals.find(|approval| approval.event.id == id && approval.is_waiting()) {
             // What is answered is shown whole; what is forgotten by now is not there to be shown.
-            let definition = registry::shown(&approval.subject(), reader).unwrap_or_default();
-            lines.splice(0..0, definition.into_iter().chain([String::new()]));
+            let subject = approval.subject();
+            let whole = match held_calls::id(&subject) {
+                Some(id) => held_calls::shown(id, reader, time::now()),
+                None => registry::shown(&subject, reader),
+            };
+            let whole = whole.unwrap_or_default();
+            lines.splice(0..0, whole.into_iter().chain([String::new()]));
         }
         Ok(lines)
     }

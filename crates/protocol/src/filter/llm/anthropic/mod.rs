@@ -376,7 +376,11 @@ impl Content {
                 self.blocks[index] = State::Replaced;
                 write_text_block(index, &blocked_text(&open.name, &denial), is_named, out);
             }
-            Verdict::Allow | Verdict::Hide(_) | Verdict::StripInstructions | Verdict::Redact(_) => {
+            Verdict::Allow
+            | Verdict::Hide(_)
+            | Verdict::StripInstructions
+            | Verdict::Redact(_)
+            | Verdict::Ask(_) => {
                 self.allowed += 1;
                 if let Some(input) = arguments.canonical() {
                     self.blocks[index] = State::Replaced;

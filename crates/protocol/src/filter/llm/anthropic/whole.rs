@@ -67,7 +67,8 @@ impl<'t> Judged<'t> {
                         Verdict::Allow
                         | Verdict::Hide(_)
                         | Verdict::StripInstructions
-                        | Verdict::Redact(_) => judged.allowed += 1,
+                        | Verdict::Redact(_)
+                        | Verdict::Ask(_) => judged.allowed += 1,
                     }
                 }
                 // It happened already.

@@ -337,6 +337,7 @@ impl<'t, 'j> Reading<'t, 'j> {
             verdict @ (Verdict::Allow
             | Verdict::Block(_)
             | Verdict::Redact(_)
+            | Verdict::Ask(_)
             | Verdict::StripInstructions) => {
                 return denial(verdict).map_or(Ok(()), |denial| Err(denial.into()));
             }

@@ -98,7 +98,7 @@ pub(super) fn judge(now: Timestamp, text: &[u8], arbiter: &mut dyn Arbiter) -> O
             status: 502,
             body: refusal(None, Fault::Answer, "the answer of the server holds a secret").into_bytes(),
         }),
-        Verdict::Allow | Verdict::Hide(_) | Verdict::StripInstructions => None,
+        Verdict::Allow | Verdict::Hide(_) | Verdict::StripInstructions | Verdict::Ask(_) => None,
     }
 }
 

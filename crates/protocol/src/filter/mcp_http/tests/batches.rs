@@ -12,7 +12,7 @@ fn batch(version: Option<&str>, body: &str) -> (String, Vec<Incident>) {
     let (posted, incidents) = guarded().post(&head, body);
     let answers = match &posted {
         Posted::Forward(forward) => forward.waiting.answers.join(" + "),
-        Posted::Answer(_) => String::new(),
+        Posted::Answer(_) | Posted::Held(_) => String::new(),
     };
     let plus = if answers.is_empty() { "" } else { " + " };
     (format!("{}{plus}{answers}", told(&posted)), incidents)

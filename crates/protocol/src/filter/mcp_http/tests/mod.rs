@@ -66,6 +66,7 @@ impl<J: FnMut(&Message<'_>) -> Verdict> Scene<J> {
         match self.post(&[], body).0 {
             Posted::Forward(forward) => forward.waiting,
             Posted::Answer(answer) => panic!("it is answered: {}", text(&answer.body)),
+            Posted::Held(held_call) => panic!("it is held: {held_call}"),
         }
     }
 
@@ -156,6 +157,7 @@ fn told(posted: &Posted) -> String {
             format!("on: {body}{}", headers.join(","))
         }
         Posted::Answer(Answer { status, body }) => format!("{status} {}", text(body)),
+        Posted::Held(held_call) => format!("held: {held_call}"),
     }
 }
 

@@ -174,7 +174,7 @@ function timeline() {
   const list = element("ol", { class: "timeline" });
   const number = element("p", { class: "faint", role: "status" });
   const words = element("input", { type: "search", id: "words", autocomplete: "off" });
-  const verdict = element("select", { id: "verdict" }, ...["all", "block", "would_block", "audit", "allow"].map((value) =>
+  const verdict = element("select", { id: "verdict" }, ...["all", "block", "would_block", "would_ask", "audit", "allow"].map((value) =>
     element("option", { value }, value.replace("_", " "))));
   const draw = () => {
     const wanted = words.value.toLowerCase();

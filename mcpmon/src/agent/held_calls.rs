@@ -1,0 +1,74 @@
+//! Calls that wait for a person: which ones there are, and a person's answer. Whoever has the store carries it out.
+
+use mcpmon_model::{AnsweredCall, CallAnswer, HeldCall, Timestamp};
+use mcpmon_store::{Answering, QueryError, Reader, Store, StoreError};
+
+use super::host;
+
+/// The reason why a call is not answered.
+#[derive(Debug, thiserror::Error)]
+pub enum AnswerError {
+    /// There is no such call.
+    #[error(
+        "no call waits with the id {0}: it was taken back, its time ran out, or there never was one; see `mcpmon approvals list`"
+    )]
+    Unknown(String),
+    /// There is more than one.
+    #[error("more than one call has an id that begins with `{0}`; see `mcpmon approvals list`")]
+    Ambiguous(String),
+    /// Somebody was faster.
+    #[error("call {id} was answered already: {answer} by {by}", answer = answer_word(*.answer))]
+    Known {
+        /// The id.
+        id: String,
+        /// The answer.
+        answer: CallAnswer,
+        /// The person.
+        by: String,
+    },
+    /// The store.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// The word for an answer.
+#[must_use]
+pub const fn answer_word(answer: CallAnswer) -> &'static str {
+    match answer {
+        CallAnswer::Once => "allowed once",
+        CallAnswer::Session => "allowed for the session",
+        CallAnswer::Deny => "denied",
+    }
+}
+
+/// Returns the calls that wait for a person at `now`, oldest first: those whose processes live.
+///
+/// # Errors
+/// Returns an error if the store cannot be read.
+pub fn waiting(reader: &Reader, now: Timestamp) -> Result<Vec<HeldCall>, QueryError> {
+    let held = reader.held_calls(now)?.into_iter();
+    Ok(held
+        .filter(|(process, _)| host::is_alive(*process))
+        .map(|(_, call)| call)
+        .collect())
+}
+
+/// Keeps a person's answer to the call whose id begins with `digits`, and returns the call. The process that holds it
+/// hears of the answer within a second, and records what becomes of it.
+///
+/// # Errors
+/// Returns an error if no call waits with this id: then nothing was changed.
+pub fn answer(
+    store: &mut Store,
+    now: Timestamp,
+    digits: &str,
+    answer: CallAnswer,
+    by: &str,
+) -> Result<HeldCall, AnswerError> {
+    match store.answer_call(now, digits, answer, by)? {
+        Answering::Answered(held) => Ok(*held),
+        Answering::Unknown | Answering::Late => Err(AnswerError::Unknown(digits.to_owned())),
+        Answering::Ambiguous => Err(AnswerError::Ambiguous(digits.to_owned())),
+        Answering::Known(AnsweredCall { id, answer, by, .. }) => Err(AnswerError::Known { id, answer, by }),
+    }
+}
