@@ -107,10 +107,13 @@ pub enum KernelEffect {
         /// The process.
         process: ProcessId,
     },
-    /// Find who started a server and mark it as an agent.
+    /// Find who started a server, mark it as an agent, and report it as an
+    /// [`Observation::StartedBy`](super::Observation::StartedBy).
     MarkStarter {
         /// Parent of the launch.
         process: ProcessId,
+        /// The server.
+        instance: InstanceId,
     },
     /// Stop a process until its files are compared.
     Hold {
@@ -143,6 +146,11 @@ pub enum KernelEffect {
         added: Added,
         /// The ground of acceptance.
         ground: Ground,
+    },
+    /// Ask every process of a server to end.
+    Terminate {
+        /// The server.
+        instance: InstanceId,
     },
     /// Kill every process of a server.
     Kill {
@@ -180,6 +188,7 @@ impl KernelEffect {
             | Self::Release { .. }
             | Self::Hash { .. }
             | Self::StorePins { .. }
+            | Self::Terminate { .. }
             | Self::Refuse { .. } => None,
         }
     }

@@ -27,7 +27,7 @@ mod wording;
 
 pub use admission::admission;
 pub use effect::{Ask, Judgement, KernelEffect, Shared, StoreEffect};
-pub use monitor::{Former, Monitor, Observation, Proxied, Running};
+pub use monitor::{Former, Monitor, Observation, Proxied, Running, ServerClient};
 pub use recognise::{launch_rules, recognise, recognise_linked};
 pub use rules::{About, BESIDE, Opinion, guide, suppressible};
 pub use tell::{proxied, runs_on};

@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 
 use mcpmon_detect::mask::mask_arguments;
 use mcpmon_model::{
-    Action, Checkpoint, Connection, Denial, Direction, Event, EventKind, Exec, Layer, Outcome, ProcessId,
-    ProcessRef, ServerId, ServerType, Severity, Timestamp,
+    Action, Checkpoint, Connection, Denial, Direction, Event, EventKind, Exec, Layer, OrphanCause, Outcome,
+    ProcessId, ProcessRef, ServerId, ServerType, Severity, Timestamp,
 };
 use mcpmon_policy::{
     Policy, Transport,
@@ -14,6 +14,7 @@ use mcpmon_policy::{
 
 use super::{
     instances::{Instance, Serving},
+    monitor::ServerClient,
     pins::{Mismatch, PinVerdict, ServerFiles, approval, pin_denial, trusting},
 };
 
@@ -184,6 +185,71 @@ pub(super) fn killed(now: Timestamp, server: Option<&ServerId>, exec: &Exec) -> 
         None => format!("killed before it ran: {cause}"),
     });
     event
+}
+
+/// The setting that says what becomes of orphans.
+const ORPHANS: &str = "exec.orphans";
+
+/// A server lives on after its client or session.
+pub(super) fn orphaned(
+    now: Timestamp,
+    instance: &Instance,
+    cause: OrphanCause,
+    client: Option<&ServerClient>,
+    since: Timestamp,
+    action: Action,
+) -> Event {
+    let kind = EventKind::ServerOrphaned {
+        cause,
+        client: client.map(|client| client.comm.clone()),
+        client_pid: client.map(|client| client.process.pid),
+        orphaned_ms: u64::try_from(now.since(since).as_millis()).unwrap_or(u64::MAX),
+    };
+    let mut event = match instance.serving() {
+        Some(serving) => about(now, &instance.server, serving, kind),
+        None => {
+            let mut event = Event::new(now, Layer::Kernel, kind);
+            event.server_id = Some(instance.server.clone());
+            let name = instance.argv.first().and_then(|name| name.rsplit('/').next());
+            event.process = Some(process(instance.launcher, name.unwrap_or_default(), instance.uid));
+            event
+        }
+    };
+    event.action = action;
+    event.severity = Severity::Low;
+    event.rule = Some(ORPHANS.to_owned());
+    event.reason = Some(orphan_reason(cause, client, action));
+    event.remedy = Some(format!("mcpmon policy explain {ORPHANS}"));
+    event
+}
+
+fn orphan_reason(cause: OrphanCause, client: Option<&ServerClient>, action: Action) -> String {
+    let ended = match (cause, client) {
+        (OrphanCause::ClientEnded, Some(client)) => {
+            format!(
+                "its client {} (pid {}) has ended",
+                client.comm, client.process.pid
+            )
+        }
+        (OrphanCause::ClientEnded, None) => "its client has ended".to_owned(),
+        (OrphanCause::SessionEnded, _) => "its session has ended".to_owned(),
+    };
+    let done = match action {
+        Action::Allow | Action::Audit => "it still runs; `exec.orphans: stop` ends such servers",
+        Action::WouldBlock => "it would be ended (observing)",
+        Action::Block => "it is ended",
+    };
+    format!("{ended}: {done}")
+}
+
+/// The answer that the client of an orphan would get, if there were one.
+pub(super) fn orphan_denial(cause: OrphanCause, client: Option<&ServerClient>) -> Denial {
+    Denial {
+        rule: ORPHANS.to_owned(),
+        reason: orphan_reason(cause, client, Action::Block),
+        remedy: Some(format!("mcpmon policy explain {ORPHANS}")),
+        event: None,
+    }
 }
 
 /// A server ended.

@@ -65,6 +65,6 @@ pub use path::{MAX_PATH, PathMatch, PathPattern, PathPatternError, PathStart, Pl
 pub use retold::RepeatedEvents;
 pub use severity::{Action, Severity};
 pub use spelling::fold;
-pub use states::{ApprovalState, CallOutcome, DefinitionStatus, KillState, PinState};
+pub use states::{ApprovalState, CallOutcome, DefinitionStatus, KillState, OrphanCause, PinState};
 pub use time::Timestamp;
 pub use verdict::{Denial, MASK, Redaction, Verdict, redacted};

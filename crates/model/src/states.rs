@@ -66,6 +66,16 @@ pub enum ApprovalState {
     Withdrawn,
 }
 
+/// The reason why a server is an orphan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OrphanCause {
+    /// The client that started it has ended.
+    ClientEnded,
+    /// Its session has ended.
+    SessionEnded,
+}
+
 /// The state of the kill switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

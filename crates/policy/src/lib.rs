@@ -270,6 +270,8 @@ pub struct ExecPolicy {
     pub gate: Gate,
     /// MCP servers started outside a wrapper.
     pub unwrapped: Unwrapped,
+    /// Servers that live on after their client or session.
+    pub orphans: Orphans,
 }
 
 impl ExecPolicy {
@@ -284,6 +286,10 @@ impl ExecPolicy {
                 (Unwrapped::Deny, _) | (_, Unwrapped::Deny) => Unwrapped::Deny,
                 (Unwrapped::Alert, _) | (_, Unwrapped::Alert) => Unwrapped::Alert,
                 (Unwrapped::Allow, Unwrapped::Allow) => Unwrapped::Allow,
+            },
+            orphans: match (self.orphans, other.orphans) {
+                (Orphans::Stop, _) | (_, Orphans::Stop) => Orphans::Stop,
+                (Orphans::Report, Orphans::Report) => Orphans::Report,
             },
         }
     }
@@ -311,6 +317,17 @@ pub enum Unwrapped {
     Alert,
     /// The server is refused.
     Deny,
+}
+
+/// The treatment of servers that live on after the client that started them, or after their session.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Orphans {
+    /// The server is reported.
+    #[default]
+    Report,
+    /// The server is reported, and its processes are ended.
+    Stop,
 }
 
 /// Default of `network.resolve_interval`.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{
     CrossServerDecision, Decision, EgressDefault, FirstUse, Gate, Handling, Mode, OnBypass, OnChange,
-    OnDetection, OnNewTool, OnSecret, Pinning, Policy, RuleAction, ServerPolicy, Unwrapped,
+    OnDetection, OnNewTool, OnSecret, Orphans, Pinning, Policy, RuleAction, ServerPolicy, Unwrapped,
     rules::ToolPolicy,
 };
 
@@ -123,6 +123,7 @@ fn settings(policy: &Policy, add: &mut impl FnMut(&str, &str)) {
         ("mcp.fail_closed", "true", policy.fail_closed),
         ("mcp.defaults.decision", "BLOCK", stops(policy.rules.default)),
         ("exec.unwrapped", "deny", policy.exec.unwrapped == Unwrapped::Deny),
+        ("exec.orphans", "stop", policy.exec.orphans == Orphans::Stop),
         (
             "network.proxy_bypass",
             "deny",

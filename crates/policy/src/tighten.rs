@@ -140,7 +140,7 @@ mod tests {
     use super::*;
     use crate::{
         Admission, Approvals, Detection, ExecPolicy, Gate, Handling, Limits, NetworkPolicy, OnChange,
-        OnDetection, OnNewTool, OnOutput, OnSecret, OnTimeout, OutputInspection, Pinning, RateLimit,
+        OnDetection, OnNewTool, OnOutput, OnSecret, OnTimeout, Orphans, OutputInspection, Pinning, RateLimit,
         Requests, Suppression, Transport, Unwrapped,
     };
 
@@ -255,6 +255,7 @@ mod tests {
                 exec: ExecPolicy {
                     gate: if refuses { Gate::Auto } else { Gate::Off },
                     unwrapped: if denies { Unwrapped::Deny } else { Unwrapped::Allow },
+                    orphans: if denies { Orphans::Stop } else { Orphans::Report },
                 },
                 network: NetworkPolicy {
                     enforce: refuses,
@@ -370,6 +371,7 @@ mod tests {
                 prop_assert!(merged.fail_closed || !policy.fail_closed);
                 prop_assert!(merged.exec.gate == Gate::Auto || policy.exec.gate == Gate::Off);
                 prop_assert!(merged.exec.unwrapped == Unwrapped::Deny || policy.exec.unwrapped != Unwrapped::Deny);
+                prop_assert!(merged.exec.orphans == Orphans::Stop || policy.exec.orphans == Orphans::Report);
                 prop_assert!(merged.network.enforce || !policy.network.enforce);
                 prop_assert!(policy.network.agents.iter().all(|agent| merged.network.agents.contains(agent)));
                 for id in IDS {

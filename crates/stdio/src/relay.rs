@@ -37,6 +37,9 @@ pub(super) const WAITING: usize = 256 * 1024;
 const ANSWERS: usize = 4 << 20;
 /// The longest time for a server that has neither a client to read nor one to write to.
 pub(super) const ABANDONED: Duration = Duration::from_secs(5);
+/// The time for a server to end whose client has closed its end of the pipe and expects no answer. Clients of official SDKs
+/// wait for two seconds before they ask it to end themselves.
+const SHUTDOWN_GRACE: Duration = Duration::from_secs(10);
 /// The time a server whose pipes are closed may take to end before its client sees them closed. A killed
 /// process closes them first; the reason for its death is known only once it has ended, and its client waits
 /// for that.
@@ -64,6 +67,8 @@ pub struct Relay<T> {
     hung_up: Option<Instant>,
     check: Check<T>,
     abandoned: Option<Instant>,
+    /// The time the client closed its end of the pipe, or was last known to expect an answer after that.
+    dismissed: Option<Instant>,
     ticked: Instant,
     /// Time at the latest look, so that the clock is read once for each.
     looked: Instant,
@@ -148,6 +153,7 @@ impl<T: Send + 'static> Relay<T> {
             hung_up: None,
             check: Check::new(verification)?,
             abandoned: None,
+            dismissed: None,
             ticked: Instant::now(),
             looked: Instant::now(),
             seldom: RareEvents::default(),
@@ -210,6 +216,14 @@ impl<T: Send + 'static> Relay<T> {
     /// Sets whether the relay stops reading from the client.
     pub const fn hold_client(&mut self, holds: bool) {
         self.holds_client = holds;
+    }
+
+    /// Takes note of whether the client expects an answer: a server that has nothing more to read is given time while
+    /// it does.
+    pub fn expect_answers(&mut self, are_awaited: bool) {
+        if are_awaited && self.dismissed.is_some() {
+            self.dismissed = Some(Instant::now());
+        }
     }
 
     /// Kills the server, and returns its client, which waits for answers.
@@ -430,6 +444,7 @@ impl<T: Send + 'static> Relay<T> {
             Chunk::Bytes(count) => Some(self.received(Side::Client, count)),
             Chunk::End => {
                 self.client_in = None;
+                self.dismissed = Some(Instant::now());
                 Some(PendingEvent::Closed(Side::Client))
             }
         })
@@ -521,6 +536,17 @@ impl<T: Send + 'static> Relay<T> {
         }
         if let (Some(end), None, None) = (self.ended, &self.server_out, &self.client_out) {
             return Some(RelayOutcome::Ended(end));
+        }
+        if self.ended.is_none()
+            && self
+                .dismissed
+                .is_some_and(|since| since.elapsed() >= SHUTDOWN_GRACE)
+        {
+            if self.client_out.as_ref().is_none_or(|sink| sink.waiting() == 0) {
+                return Some(RelayOutcome::Abandoned);
+            }
+            // The client is slow to read what the server said, which may have more to say.
+            self.dismissed = Some(Instant::now());
         }
         if self.client_in.is_some() || self.client_out.is_some() {
             self.abandoned = None;

@@ -14,6 +14,7 @@ const MISMATCHES: u32 = 8;
 
 const STARTED: &str = EventType::ServerStarted.as_str();
 const EXITED: &str = EventType::ServerExited.as_str();
+const ORPHANED: &str = EventType::ServerOrphaned.as_str();
 const MISMATCH: &str = EventType::BinaryMismatch.as_str();
 
 /// One start of a server.
@@ -70,15 +71,45 @@ pub(super) fn load(connection: &Connection, filter: &Filter, limit: u32) -> rusq
         .collect()
 }
 
+/// The start of a server that runs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunningStart {
+    /// Its `mcp_server_started`.
+    pub started: StoredEvent,
+    /// Its `mcp_server_orphaned`, if it lives on after its client or session.
+    pub orphaned: Option<StoredEvent>,
+}
+
 /// The starts of servers that run, as far as they are kept: the newest `limit`, oldest first.
-pub(super) fn running(connection: &Connection, limit: u32) -> rusqlite::Result<Vec<StoredEvent>> {
+pub(super) fn running(connection: &Connection, limit: u32) -> rusqlite::Result<Vec<RunningStart>> {
     let mut positions: Vec<i64> = connection
         .prepare_cached("SELECT started_seq FROM running_servers ORDER BY started_seq DESC LIMIT ?1")?
         .query_map([limit], |row| row.get(0))?
         .collect::<Result<_, _>>()?;
     positions.reverse();
-    let events = positions.into_iter().map(|seq| query::event_at(connection, seq));
-    events.filter_map(Result::transpose).collect()
+    let mut running = Vec::with_capacity(positions.len());
+    for seq in positions {
+        if let Some(started) = query::event_at(connection, seq)? {
+            let orphaned = orphaned(connection, &started)?;
+            running.push(RunningStart { started, orphaned });
+        }
+    }
+    Ok(running)
+}
+
+/// The event that a start is an orphan.
+fn orphaned(connection: &Connection, started: &StoredEvent) -> rusqlite::Result<Option<StoredEvent>> {
+    let (Some(server), Some(process)) = (&started.server_id, &started.process) else {
+        return Ok(None);
+    };
+    let seq = connection
+        .prepare_cached(
+            "SELECT max(seq) FROM events WHERE pid = ?1 AND type = ?2 AND server_id = ?3 AND seq > ?4",
+        )?
+        .query_row(params![process.pid, ORPHANED, server, started.seq], |row| {
+            row.get::<_, Option<i64>>(0)
+        })?;
+    seq.map_or(Ok(None), |seq| query::event_at(connection, seq))
 }
 
 fn join(connection: &Connection, started: StoredEvent) -> rusqlite::Result<Launch> {
@@ -209,7 +240,8 @@ mod tests {
             ],
         );
         let pids = |limit| -> Vec<u32> {
-            let running = running(&store.connection, limit).unwrap();
+            let running = running(&store.connection, limit).unwrap().into_iter();
+            let running: Vec<StoredEvent> = running.map(|start| start.started).collect();
             running
                 .iter()
                 .map(|event| event.process.as_ref().unwrap().pid)
@@ -217,6 +249,29 @@ mod tests {
         };
         assert_eq!(pids(10), [100, 300, 400]);
         assert_eq!(pids(2), [300, 400]);
+    }
+
+    #[test]
+    fn a_start_is_an_orphan_by_an_event_after_it() {
+        let (_directory, mut store) = sample::store();
+        sample::fill(
+            &mut store,
+            [
+                sample::started("files", 100),
+                sample::orphaned("files", 100),
+                sample::exited("files", 100, 0),
+                sample::started("files", 100),
+                sample::started("weather", 200),
+                sample::orphaned("other", 200),
+                sample::orphaned("weather", 200),
+            ],
+        );
+        let running = running(&store.connection, 10).unwrap();
+        let orphans: Vec<_> = running
+            .iter()
+            .map(|start| start.orphaned.as_ref().map(|event| event.seq))
+            .collect();
+        assert_eq!(orphans, [None, Some(7)]);
     }
 
     #[test]

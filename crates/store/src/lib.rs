@@ -61,7 +61,7 @@ pub use event::{new_event_id, new_id};
 pub use follow::Follow;
 pub use generation::Generation;
 pub use held_calls::Answering;
-pub use launches::{Ending, Launch};
+pub use launches::{Ending, Launch, RunningStart};
 pub use location::StoreLocation;
 pub use names::{name, parse_name};
 pub use outlets::{OutletSettings, WebhookSettings};

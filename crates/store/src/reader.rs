@@ -19,9 +19,9 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 use uuid::Uuid;
 
 use super::{
-    BinaryPin, CallPlaces, EventPositions, Filter, Label, Launch, Member, SealedBody, Selection,
-    ServerSummary, SessionSummary, Span, StoredEvent, ToolCall, bodies, calls, definitions, forgotten,
-    held_calls, kills, launches, pins,
+    BinaryPin, CallPlaces, EventPositions, Filter, Label, Launch, Member, RunningStart, SealedBody,
+    Selection, ServerSummary, SessionSummary, Span, StoredEvent, ToolCall, bodies, calls, definitions,
+    forgotten, held_calls, kills, launches, pins,
     query::{self, Window},
     schema::{self, SchemaError},
     servers, sessions, watches,
@@ -192,13 +192,12 @@ impl Reader {
         self.run(|connection| launches::load(connection, filter, limit))
     }
 
-    /// Returns the `mcp_server_started` events of the servers that run, as far as they are kept: the newest `limit`,
-    /// oldest first.
+    /// Returns the starts of the servers that run, as far as they are kept: the newest `limit`, oldest first.
     ///
     /// # Errors
     ///
     /// Returns an error if the store cannot be read.
-    pub fn running(&self, limit: u32) -> Result<Vec<StoredEvent>, QueryError> {
+    pub fn running(&self, limit: u32) -> Result<Vec<RunningStart>, QueryError> {
         self.run(|connection| launches::running(connection, limit))
     }
 

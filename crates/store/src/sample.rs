@@ -7,8 +7,8 @@ use std::{net::SocketAddr, sync::Arc};
 use mcpmon_model::{
     Action, ApprovalState, CallOutcome, Category, Definition, DefinitionKey, DefinitionKind,
     DefinitionRecord, DefinitionStatus, Dialect, Digest, Direction, Event, EventKind, Finding, Layer, Match,
-    PinKey, PinPart, PinState, ProcessId, ProcessRef, RequestId, ServerId, ServerType, SessionId, Severity,
-    Standing, Subject, Timestamp, Transport,
+    OrphanCause, PinKey, PinPart, PinState, ProcessId, ProcessRef, RequestId, ServerId, ServerType,
+    SessionId, Severity, Standing, Subject, Timestamp, Transport,
 };
 use uuid::Uuid;
 
@@ -87,6 +87,23 @@ pub fn started(server: &str, pid: u32) -> Event {
             environment: Vec::new(),
         },
     )
+}
+
+pub fn orphaned(server: &str, pid: u32) -> Event {
+    let mut event = event(
+        server,
+        pid,
+        "node",
+        EventKind::ServerOrphaned {
+            cause: OrphanCause::ClientEnded,
+            client: Some("claude".into()),
+            client_pid: Some(9),
+            orphaned_ms: 15_000,
+        },
+    );
+    event.severity = Severity::Low;
+    event.action = Action::Audit;
+    event
 }
 
 pub fn exited(server: &str, pid: u32, exit_status: i32) -> Event {
@@ -451,6 +468,7 @@ pub fn every_kind() -> Vec<Event> {
     ];
     let mut events = vec![
         started("files", 100),
+        orphaned("files", 100),
         exited("files", 100, 0),
         mismatch("files", 100),
         denied("files"),

@@ -230,7 +230,7 @@ fn run(cli: Cli) -> Result<ExitCode, CliError> {
         Command::Explain(options) => {
             explain::run(&options, globals, &store::open(globals)?, now, &mut output)
         }
-        Command::Servers(options) => servers::run(&options, &store::open(globals)?, &mut output),
+        Command::Servers(options) => servers::run(&options, &store::open(globals)?, now, &mut output),
         Command::Doctor(options) => doctor::run(&options, globals, &mut output),
         Command::Pins(options) => match options.command {
             pins::Command::List(list) => pins::list(&list, &store::open(globals)?, &mut output),

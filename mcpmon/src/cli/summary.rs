@@ -110,6 +110,12 @@ fn describe(kind: EventKind, event: &StoredEvent) -> Option<String> {
             parent_chain,
             ..
         } => format!("{command} (started by {})", parent_chain.join(" < ")),
+        EventKind::ServerOrphaned {
+            client, orphaned_ms, ..
+        } => {
+            let client = client.map_or_else(String::new, |client| format!(" by {client}"));
+            format!("left{client} {} ago", time::span(orphaned_ms))
+        }
         EventKind::NameSimilarity {
             similar_to, method, ..
         } => format!("resembles {similar_to} ({method})"),

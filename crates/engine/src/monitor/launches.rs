@@ -50,9 +50,10 @@ impl Monitor {
         };
         self.instances.join(number, exec.process);
         self.track_members(number, &mut judgement);
-        judgement
-            .kernel_effects
-            .push(KernelEffect::MarkStarter { process: exec.parent });
+        judgement.kernel_effects.push(KernelEffect::MarkStarter {
+            process: exec.parent,
+            instance: number,
+        });
         self.deny(now, number, &mut judgement);
         let serving = Serving::new(exec, stage, now);
         match serving.stage {

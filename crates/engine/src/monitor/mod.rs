@@ -6,6 +6,7 @@ mod former;
 mod killed;
 mod launches;
 mod observe;
+mod orphans;
 mod proxied;
 mod tracking;
 
@@ -27,6 +28,8 @@ use entry::{candidate_age, is_build_tool};
 pub use former::Former;
 use launches::settle;
 pub use observe::Observation;
+use orphans::OrphanWatch;
+pub use orphans::ServerClient;
 pub use proxied::Proxied;
 use proxied::ProxiedSessions;
 
@@ -62,6 +65,7 @@ pub struct Monitor {
     sessions: BTreeMap<InstanceId, SessionId>,
     proxied: ProxiedSessions,
     former: BTreeMap<InstanceId, Former>,
+    orphans: OrphanWatch,
 }
 
 /// Servers whose refused files are remembered.
@@ -104,6 +108,7 @@ impl Monitor {
             sessions: BTreeMap::new(),
             proxied: ProxiedSessions::default(),
             former: BTreeMap::new(),
+            orphans: OrphanWatch::default(),
         };
         monitor.rules.replace(tables.rules.clone());
         monitor
@@ -345,8 +350,9 @@ impl Monitor {
     }
 
     /// A process is known to have ended, whoever it was.
-    fn ended(&mut self, process: ProcessId) -> Judgement {
+    fn ended(&mut self, now: Timestamp, process: ProcessId) -> Judgement {
         self.ways.ended(process);
+        self.orphans.client_ended(now, process);
         Judgement::default()
     }
 
@@ -368,6 +374,7 @@ impl Monitor {
                 self.serve(now, number, serving, &mut judgement);
             }
         }
+        self.judge_orphans(now, &mut judgement);
         judgement
     }
 

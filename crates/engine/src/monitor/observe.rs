@@ -7,7 +7,7 @@ use mcpmon_model::{
     Spoken, Timestamp,
 };
 
-use super::{Monitor, proxied::Proxied};
+use super::{Monitor, orphans::ServerClient, proxied::Proxied};
 use crate::{
     effect::{Ask, Judgement, Shared},
     pins::ServerFiles,
@@ -51,6 +51,10 @@ pub enum Observation<'a> {
     /// The wrapper of a server heard its first word: one of the processes that may be the server is, and no longer has to
     /// prove it by living.
     Spoke(ProcessId),
+    /// A running server was started by this client, which lived then.
+    StartedBy(InstanceId, ServerClient),
+    /// A session is over, as whoever ran it says.
+    SessionOver(SessionId),
     /// A running server belongs to a session: what is stopped for one is stopped for the other.
     SessionOf(InstanceId, SessionId),
     /// A session has a proxy, and these processes are in it. What they start is in it by itself.
@@ -97,8 +101,10 @@ impl Monitor {
             Observation::Exec(exec) => self.exec(now, exec),
             Observation::Fork(fork) => self.fork(fork),
             Observation::Exit(exit) => self.exit(now, exit),
-            Observation::Gone(process) => self.ended(process),
+            Observation::Gone(process) => self.ended(now, process),
             Observation::Spoke(process) => self.spoke(now, process),
+            Observation::StartedBy(instance, client) => self.started_by(instance, client),
+            Observation::SessionOver(session) => self.session_over(now, &session),
             Observation::SessionOf(instance, session) => self.is_of(instance, session),
             Observation::Proxied(session, processes) => self.proxied(session, processes),
             Observation::Connection(connection) => Judgement {

@@ -51,6 +51,7 @@ impl Monitor {
         session: Proxied,
         processes: impl IntoIterator<Item = ProcessId>,
     ) -> Judgement {
+        self.session_lives(&session.session);
         self.proxied.note(session);
         let enter = |process| KernelEffect::EnterSession {
             process,

@@ -3,12 +3,12 @@
 use std::{net::IpAddr, path::PathBuf};
 
 use mcpmon_model::{
-    Checkpoint, Digest, Direction, EventKind, FileId, NameGlob, Outcome, PinState, Severity,
+    Checkpoint, Digest, Direction, EventKind, FileId, NameGlob, OrphanCause, Outcome, PinState, Severity,
     Transport as Protocol,
 };
 use mcpmon_policy::{
-    Cidr, Egress, EgressDefault, Endpoint, ModelHost, NetworkRule, OnBypass, OnChange, RuleAction, Scope,
-    Server, ServerPolicy, Transport,
+    Cidr, Egress, EgressDefault, Endpoint, ModelHost, NetworkRule, OnBypass, OnChange, Orphans, RuleAction,
+    Scope, Server, ServerPolicy, Transport,
     network::table::{LIST_HOST, LIST_PROXIED, Numbering, Resolved, compile},
 };
 use test_case::test_case;
@@ -177,7 +177,7 @@ fn effects(judgement: &Judgement) -> Vec<String> {
         },
         KernelEffect::EnterSession { process, list } => format!("enter {} {list}", process.pid),
         KernelEffect::Settle { process } => format!("settle {}", process.pid),
-        KernelEffect::MarkStarter { process } => format!("starter {}", process.pid),
+        KernelEffect::MarkStarter { process, .. } => format!("starter {}", process.pid),
         KernelEffect::Hold { process } => format!("hold {}", process.pid),
         KernelEffect::Release { process } => format!("release {}", process.pid),
         KernelEffect::Hash { process, .. } => format!("hash {}", process.pid),
@@ -189,6 +189,7 @@ fn effects(judgement: &Judgement) -> Vec<String> {
                 Ground::SystemUpgrade => format!("upgrade {} {}", key.name, key.uid),
             }
         }
+        KernelEffect::Terminate { instance } => format!("terminate {}", instance.0),
         KernelEffect::Kill { instance, .. } => format!("kill {}", instance.0),
         KernelEffect::KillProcess { process, .. } => format!("kill process {}", process.pid),
         KernelEffect::Refuse { file, .. } => format!("refuse {}", file.inode),
@@ -1764,4 +1765,143 @@ fn what_could_not_be_stopped_was_not_blocked() {
     let before = connection.clone();
     crate::runs_on(&mut connection, "no right to kill it");
     assert_eq!(connection, before, "it was not to be stopped");
+}
+
+/// A server that a client started, both of which live.
+fn with_client(orphans: Orphans, mode: Mode) -> World {
+    let mut policy = Policy {
+        mode,
+        ..Policy::default()
+    };
+    policy.exec.orphans = orphans;
+    let mut world = World::new(policy);
+    world.exec(10, 9, "mcp-server-memory");
+    world.hashed(FIRST, "memory");
+    let client = ServerClient {
+        process: process(9),
+        comm: "claude".to_owned(),
+    };
+    world
+        .monitor
+        .observe(Timestamp(0), Observation::StartedBy(FIRST, client));
+    world
+}
+
+impl World {
+    fn observe_at(&mut self, second: i64, observation: Observation<'_>) -> Judgement {
+        self.now = second * SECOND;
+        self.monitor.observe(Timestamp(self.now), observation)
+    }
+}
+
+#[test]
+fn a_server_that_outlives_its_client_is_reported_once() {
+    let mut world = with_client(Orphans::Report, Mode::Enforce);
+    assert_eq!(world.monitor.clients(), [process(9)]);
+    world.observe_at(100, Observation::Gone(process(9)));
+    assert_eq!(world.monitor.clients(), [], "nobody has to look for it again");
+    assert_eq!(
+        kinds(&world.observe_at(114, Observation::Tick)),
+        [""; 0],
+        "it may still end"
+    );
+    let judgement = world.observe_at(115, Observation::Tick);
+    assert_eq!(kinds(&judgement), ["mcp_server_orphaned"]);
+    assert_eq!(effects(&judgement), [""; 0]);
+    let event = &judgement.events[0];
+    assert_eq!(
+        event.kind,
+        EventKind::ServerOrphaned {
+            cause: OrphanCause::ClientEnded,
+            client: Some("claude".to_owned()),
+            client_pid: Some(9),
+            orphaned_ms: 15_000,
+        }
+    );
+    assert_eq!(
+        (event.action, event.process.as_ref().map(|process| process.pid)),
+        (Action::Audit, Some(10))
+    );
+    assert_eq!(
+        event.reason.as_deref(),
+        Some("its client claude (pid 9) has ended: it still runs; `exec.orphans: stop` ends such servers")
+    );
+    let later = world.observe_at(1000, Observation::Tick);
+    assert_eq!((kinds(&later), effects(&later)), (Vec::new(), Vec::new()));
+}
+
+#[test]
+fn a_server_that_ends_in_its_time_is_no_orphan_and_neither_is_one_of_another_client() {
+    let mut world = with_client(Orphans::Stop, Mode::Enforce);
+    world.observe_at(100, Observation::Gone(process(8)));
+    assert_eq!(kinds(&world.observe_at(200, Observation::Tick)), [""; 0]);
+    world.observe_at(200, Observation::Gone(process(9)));
+    world.exit(FIRST, 10, 0);
+    let later = world.observe_at(300, Observation::Tick);
+    assert_eq!((kinds(&later), effects(&later)), (Vec::new(), Vec::new()));
+    assert_eq!(world.monitor.clients(), []);
+}
+
+#[test]
+fn an_orphan_that_is_to_be_stopped_is_asked_to_end_and_then_killed() {
+    let mut world = with_client(Orphans::Stop, Mode::Enforce);
+    world.observe_at(100, Observation::Gone(process(9)));
+    let judgement = world.observe_at(115, Observation::Tick);
+    assert_eq!(effects(&judgement), ["terminate 1"]);
+    assert_eq!(judgement.events[0].action, Action::Block);
+    assert_eq!(effects(&world.observe_at(119, Observation::Tick)), [""; 0]);
+    let killed = world.observe_at(120, Observation::Tick);
+    assert_eq!(
+        (kinds(&killed), effects(&killed)),
+        (Vec::new(), vec!["kill 1".to_owned()])
+    );
+    assert_eq!(
+        effects(&world.observe_at(200, Observation::Tick)),
+        [""; 0],
+        "once"
+    );
+}
+
+#[test]
+fn while_observing_an_orphan_would_be_stopped() {
+    let mut world = with_client(Orphans::Stop, Mode::Observe);
+    world.observe_at(100, Observation::Gone(process(9)));
+    let judgement = world.observe_at(115, Observation::Tick);
+    assert_eq!(effects(&judgement), [""; 0]);
+    assert_eq!(judgement.events[0].action, Action::WouldBlock);
+}
+
+#[test]
+fn a_server_that_outlives_its_session_is_an_orphan_unless_the_session_goes_on() {
+    let session = || SessionId::new("review-0123456789ab");
+    let other_name = || SessionId::new("claude-0123456789ab");
+    for goes_on in [false, true] {
+        let mut world = with_client(Orphans::Report, Mode::Enforce);
+        world.observe_at(1, Observation::SessionOf(FIRST, other_name()));
+        world.observe_at(2, Observation::SessionOver(SessionId::new("review-ba9876543210")));
+        assert_eq!(
+            kinds(&world.observe_at(50, Observation::Tick)),
+            [""; 0],
+            "of another session"
+        );
+        world.observe_at(100, Observation::SessionOver(session()));
+        if goes_on {
+            let proxied = Proxied {
+                session: session(),
+                root: process(8),
+                cgroup: None,
+            };
+            world.observe_at(101, Observation::Proxied(proxied, Vec::new()));
+        }
+        let judgement = world.observe_at(115, Observation::Tick);
+        match goes_on {
+            true => assert_eq!(kinds(&judgement), [""; 0]),
+            false => {
+                let EventKind::ServerOrphaned { cause, .. } = judgement.events[0].kind else {
+                    panic!("{judgement:?}");
+                };
+                assert_eq!(cause, OrphanCause::SessionEnded);
+            }
+        }
+    }
 }

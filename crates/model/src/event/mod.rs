@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use super::{
     Action, ApprovalState, CallOutcome, DefinitionKind, DefinitionStatus, Dialect, Digest, EventId, Evidence,
-    Finding, KillState, Layer, PinState, RelatedCall, RequestId, ServerId, SessionId, Severity, Subject,
-    Timestamp,
+    Finding, KillState, Layer, OrphanCause, PinState, RelatedCall, RequestId, ServerId, SessionId, Severity,
+    Subject, Timestamp,
 };
 
 pub use fields::{ContainerRef, Direction, FieldChange, PinPart, ServerType, Transport};
@@ -203,6 +203,17 @@ event_types! {
         matched_pattern: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         config_source: Option<String>,
+    }
+    /// A server lives on after the client that started it, or after its session.
+    Critical "mcp_server_orphaned": ServerOrphaned {
+        cause: OrphanCause,
+        /// Command name of the client.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        client: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        client_pid: Option<u32>,
+        /// Milliseconds since the client or session ended.
+        orphaned_ms: u64,
     }
     /// A server's name is close to a known one.
     Ordinary "mcp_server_name_similarity": NameSimilarity {

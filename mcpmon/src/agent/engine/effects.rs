@@ -6,8 +6,8 @@ use std::{
 };
 
 use mcpmon_common::process::{FileKey, ProcessEntry};
-use mcpmon_detect::starter::starter;
-use mcpmon_engine::{Judgement, KernelEffect, Observation, runs_on};
+use mcpmon_detect::starter::{Ancestor, starter};
+use mcpmon_engine::{Judgement, KernelEffect, Observation, ServerClient, runs_on};
 use mcpmon_model::{FileId, Fork, InstanceId, ProcessId, ServerId};
 use mcpmon_session::{clock, pins};
 use mcpmon_stdio::tree::descendants;
@@ -73,7 +73,7 @@ impl Core {
             } => self.track(process, instance, egress),
             KernelEffect::EnterSession { process, list } => self.enter_session(process, list),
             KernelEffect::Settle { process } => self.settle(process, entry),
-            KernelEffect::MarkStarter { process } => self.mark_starter(process),
+            KernelEffect::MarkStarter { process, instance } => self.mark_starter(process, instance),
             KernelEffect::Hold { process } => {
                 // Where that fails, so does the kill that may follow, which says so.
                 drop(self.signal(process, Signal::SIGSTOP));
@@ -108,6 +108,7 @@ impl Core {
                     tracing::error!(%server, "a pin could not be stored; it holds until the daemon ends");
                 }
             }
+            KernelEffect::Terminate { instance } => return self.terminate(instance),
             KernelEffect::Kill { instance, denial } => {
                 let processes = self.starts.descent.above(instance).processes;
                 self.denials.note(Instant::now(), processes, denial);
@@ -255,10 +256,17 @@ impl Core {
 
     /// Marks who started a server, and what that already started. A starter that is marked passes the mark on
     /// by itself, so that its tree is walked once and not at every launch.
-    fn mark_starter(&mut self, parent: ProcessId) {
-        let Some(agent) = starter(&host::ancestors(parent)) else {
+    fn mark_starter(&mut self, parent: ProcessId, instance: InstanceId) {
+        let ancestors = host::ancestors(parent);
+        let Some(agent) = starter(&ancestors) else {
             return;
         };
+        let client = ancestors.into_iter().find(|ancestor| ancestor.process == agent);
+        if let Some(Ancestor { process, comm, .. }) = client {
+            let started = Observation::StartedBy(instance, ServerClient { process, comm });
+            // Nothing follows from it yet.
+            drop(self.monitor.observe(clock::now(), started));
+        }
         if !self.mark_agent(agent) {
             return;
         }
@@ -323,6 +331,29 @@ impl Core {
             }
         }
         true
+    }
+
+    /// Finds the clients of servers that have ended since the last look.
+    pub(super) fn look_for_ended_clients(&mut self) {
+        for client in self.monitor.clients() {
+            if !host::is_alive(client) {
+                let judgement = self.monitor.observe(clock::now(), Observation::Gone(client));
+                self.carry_out(judgement, None);
+            }
+        }
+    }
+
+    /// Asks every process of a server to end.
+    ///
+    /// # Errors
+    /// Returns the reason why one of them could not be asked.
+    fn terminate(&mut self, number: InstanceId) -> Result<(), String> {
+        let server = self.monitor.running().find(|server| server.instance == number);
+        let members = server.map(|server| server.members).unwrap_or_default();
+        let asked = members
+            .into_iter()
+            .map(|process| self.signal(process, Signal::SIGTERM));
+        asked.fold(Ok(()), Result::and)
     }
 
     /// Kills every process of a server. The mark lets the kernel kill what forks or executes meanwhile.

@@ -32,7 +32,7 @@ use mcpmon_kernel::{
     rings::Rings,
     sensor::{Attached, Counters, Sensor},
 };
-use mcpmon_model::{Event, EventKind, Exit, InstanceId, Kills, ProcessId, ServerId};
+use mcpmon_model::{Event, EventKind, Exit, InstanceId, Kills, ProcessId, ServerId, SessionId};
 use mcpmon_policy::{
     Policy,
     network::table::{Numbering, Resolved, Tables},
@@ -127,6 +127,8 @@ pub(crate) enum Message {
         group: Option<Group>,
         reply: oneshot::Sender<()>,
     },
+    /// A session is over.
+    SessionOver(SessionId),
     /// To be answered once every record is read that was there when it was asked.
     AfterRecords(Question),
     /// Look out for the self-test's traces; the answer says that it does.
@@ -446,6 +448,12 @@ impl Core {
                 self.enter(proxied, group);
                 answer(reply, ());
             }
+            Message::SessionOver(session) => {
+                let judgement = self
+                    .monitor
+                    .observe(clock::now(), Observation::SessionOver(session));
+                self.carry_out(judgement, None);
+            }
             Message::AfterRecords(question) => self.questions.ask(host::since_boot(), question),
             Message::Probe(probe, ready) => {
                 self.probe = Some(probe);
@@ -490,6 +498,7 @@ impl Core {
 
     fn tick(&mut self) {
         self.beat();
+        self.look_for_ended_clients();
         let now = clock::now();
         let judgement = self.monitor.observe(now, Observation::Tick);
         self.carry_out(judgement, None);

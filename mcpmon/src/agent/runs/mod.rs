@@ -138,7 +138,10 @@ impl Runs {
                     silence(&mut stream).await;
                 }
                 if let Some(number) = number {
-                    self.leave(number);
+                    if let Some(session) = self.leave(number) {
+                        // An engine that has ended ends no servers.
+                        let _sent = self.0.engine.send(Message::SessionOver(session)).await;
+                    }
                     // Whoever left waits for the end of the connection, and looks what was recorded then.
                     self.0.wrappers.settle().await;
                 }
@@ -213,7 +216,8 @@ impl Runs {
         match self.enter(proxied, group).await {
             Ok(()) => Ok((Some(number), heard)),
             Err(refusal) => {
-                self.leave(number);
+                // One that was not let in has no servers.
+                let _session = self.leave(number);
                 Err(refusal)
             }
         }
@@ -268,20 +272,20 @@ impl Runs {
         number
     }
 
-    /// Ends a session. Its processes stay restricted by its list: one that outlives the session does not
-    /// escape it.
-    fn leave(&self, number: u64) {
+    /// Ends a session, and returns it unless another connection is of it, too. Its processes stay restricted by its
+    /// list: one that outlives the session does not escape it.
+    fn leave(&self, number: u64) -> Option<SessionId> {
         let mut connected = self.lock();
-        let Some(Connected {
-            token: Some(token), ..
-        }) = connected.remove(&number)
-        else {
-            return;
-        };
-        let is_held = connected.values().any(|run| run.token.as_ref() == Some(&token));
-        if !is_held {
-            self.0.tokens.revoke(&token);
+        let left = connected.remove(&number)?;
+        if let Some(token) = left.token {
+            let is_held = connected.values().any(|run| run.token.as_ref() == Some(&token));
+            if !is_held {
+                self.0.tokens.revoke(&token);
+            }
         }
+        let session = left.status.session;
+        let goes_on = connected.values().any(|run| run.status.session == session);
+        (!goes_on).then(|| SessionId::new(session))
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Connected>> {

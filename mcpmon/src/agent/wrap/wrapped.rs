@@ -58,6 +58,7 @@ impl Wrapped {
                         filter.shrink();
                     }
                     self.judge.tick_stdio(now, filter, &mut out);
+                    relay.expect_answers(filter.is_answer_awaited());
                     self.tell_certificate(now);
                     Ok(())
                 }

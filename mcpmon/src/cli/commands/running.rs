@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use mcpmon_model::{Layer, ServerType};
-use mcpmon_store::{Reader, ServerSummary, StoredEvent};
+use mcpmon_model::{Layer, ServerType, Timestamp};
+use mcpmon_store::{Reader, RunningStart, ServerSummary, StoredEvent};
 use serde_json::Value;
 
 use crate::{
@@ -15,13 +15,14 @@ use crate::{
 const MAX_RUNNING: u32 = 1_000;
 
 /// The servers that run, by id.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct RunningServers(BTreeMap<String, RunningServer>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct RunningServer {
     usage: Usage,
     is_wrapped: bool,
+    orphaned_since: Option<Timestamp>,
 }
 
 /// The layer through which a server is watched.
@@ -55,9 +56,14 @@ impl RunningServers {
         Ok(Self::new(&reader.running(MAX_RUNNING)?, &Processes::read()))
     }
 
-    fn new(starts: &[StoredEvent], processes: &Processes) -> Self {
+    fn new(starts: &[RunningStart], processes: &Processes) -> Self {
         let mut running: BTreeMap<String, RunningServer> = BTreeMap::new();
-        for start in starts {
+        for RunningStart {
+            started: start,
+            orphaned,
+        } in starts
+        {
+            let orphaned_since = orphaned.as_ref().map(orphaned_since);
             let (Some(server), Some(process)) = (&start.server_id, &start.process) else {
                 continue;
             };
@@ -72,8 +78,13 @@ impl RunningServers {
                     running.usage = running.usage.plus(usage);
                     // Of several, the one whose messages nobody sees is what matters.
                     running.is_wrapped &= is_wrapped;
+                    running.orphaned_since = earlier(running.orphaned_since, orphaned_since);
                 })
-                .or_insert(RunningServer { usage, is_wrapped });
+                .or_insert(RunningServer {
+                    usage,
+                    is_wrapped,
+                    orphaned_since,
+                });
         }
         Self(running)
     }
@@ -81,6 +92,11 @@ impl RunningServers {
     /// What the processes of a server use; `None` if none runs that this user sees.
     pub(super) fn usage(&self, server: &str) -> Option<Usage> {
         self.0.get(server).map(|running| running.usage)
+    }
+
+    /// The time since when a server has lived on after its client or session: of several processes, the first.
+    pub(super) fn orphaned_since(&self, server: &str) -> Option<Timestamp> {
+        self.0.get(server)?.orphaned_since
     }
 
     pub(super) fn seen_by(&self, server: &ServerSummary) -> SeenBy {
@@ -91,6 +107,17 @@ impl RunningServers {
             (None, Some(ServerType::Stdio) | None) => SeenBy::Nobody,
         }
     }
+}
+
+/// The end of the client or session, after which the server was given time to end.
+fn orphaned_since(orphaned: &StoredEvent) -> Timestamp {
+    let milliseconds = orphaned.data.get("orphaned_ms").and_then(Value::as_i64);
+    let nanoseconds = milliseconds.unwrap_or_default().saturating_mul(1_000_000);
+    Timestamp(orphaned.timestamp.0.saturating_sub(nanoseconds))
+}
+
+fn earlier(one: Option<Timestamp>, other: Option<Timestamp>) -> Option<Timestamp> {
+    one.into_iter().chain(other).min()
 }
 
 /// Bytes of memory in the largest unit: `812K`, `64M`, `1.5G`.
@@ -119,14 +146,37 @@ mod tests {
 
     use super::*;
 
-    fn start(layer: Layer) -> StoredEvent {
+    fn start(layer: Layer) -> RunningStart {
         let mut event: Event = sample::started("files", std::process::id());
         event.timestamp = Timestamp(i64::MAX);
         event.layer = layer;
-        StoredEvent::new(Uuid::nil(), "host", event)
+        RunningStart {
+            started: StoredEvent::new(Uuid::nil(), "host", event),
+            orphaned: None,
+        }
     }
 
-    fn seen_by(starts: &[StoredEvent]) -> SeenBy {
+    #[test]
+    fn a_server_is_an_orphan_since_its_first_client_ended() {
+        let orphan = |second| RunningStart {
+            orphaned: Some(StoredEvent::new(
+                Uuid::nil(),
+                "host",
+                sample::at(second, sample::orphaned("files", 1)),
+            )),
+            ..start(Layer::Kernel)
+        };
+        let since = |starts: &[RunningStart]| {
+            let running = RunningServers::new(starts, &Processes::read());
+            running
+                .orphaned_since("files")
+                .map(|since| (since.0 - sample::NOON) / sample::SECOND)
+        };
+        assert_eq!(since(&[start(Layer::Kernel)]), None);
+        assert_eq!(since(&[start(Layer::Kernel), orphan(60), orphan(40)]), Some(25));
+    }
+
+    fn seen_by(starts: &[RunningStart]) -> SeenBy {
         let (_directory, mut store) = sample::store();
         sample::fill(&mut store, [sample::started("files", 1)]);
         let reader = Reader::open(store.path()).unwrap();

@@ -1,7 +1,7 @@
 //! `mcpmon servers`: each server once, and how it is doing.
 
 use clap::Args;
-use mcpmon_model::{PinState, ServerType};
+use mcpmon_model::{PinState, ServerType, Timestamp};
 use mcpmon_store::{Reader, ServerStatus, ServerSummary, json};
 use serde_json::{Map, Value};
 
@@ -31,6 +31,7 @@ const TABLE: Table = Table::new(&[
     Column::whole("PIN", 10),
     Column::whole("MEMORY", 6),
     Column::whole("CPU-TIME", 8),
+    Column::whole("ORPHANED", 8),
     Column::whole("LAST-SEEN (UTC)", 15),
     Column::cut("COMMAND", 20),
 ]);
@@ -38,6 +39,7 @@ const TABLE: Table = Table::new(&[
 pub(in crate::cli) fn run(
     options: &Options,
     reader: &Reader,
+    now: Timestamp,
     output: &mut Output<'_>,
 ) -> Result<(), CliError> {
     let mut servers = reader.servers()?;
@@ -45,13 +47,12 @@ pub(in crate::cli) fn run(
         servers.retain(|server| server.server_id == *wanted);
     }
     let running = RunningServers::read(reader)?;
-    let usage = |server: &ServerSummary| running.usage(&server.server_id);
     match output.form {
         Form::Json => servers
             .iter()
-            .try_for_each(|server| output.json(&object(server, usage(server))))?,
+            .try_for_each(|server| output.json(&object(server, &running)))?,
         Form::Table => {
-            let rows: Vec<Row> = servers.iter().map(|server| row(server, usage(server))).collect();
+            let rows: Vec<Row> = servers.iter().map(|server| row(server, &running, now)).collect();
             output.table(&TABLE, &rows)?;
         }
     }
@@ -69,7 +70,9 @@ pub(super) fn state(server: &ServerSummary) -> String {
     }
 }
 
-fn row(server: &ServerSummary, usage: Option<Usage>) -> Row {
+fn row(server: &ServerSummary, running: &RunningServers, now: Timestamp) -> Row {
+    let usage = running.usage(&server.server_id);
+    let orphaned = running.orphaned_since(&server.server_id);
     let used = |value: &dyn Fn(&Usage) -> String| usage.as_ref().map_or_else(String::new, value);
     Row::new(
         tone(server),
@@ -80,6 +83,7 @@ fn row(server: &ServerSummary, usage: Option<Usage>) -> Row {
             server.pin.map_or("", pin_name).to_owned(),
             used(&|usage| bytes(usage.memory)),
             used(&|usage| time::span(milliseconds(usage))),
+            orphaned.map_or_else(String::new, |since| age(now, since)),
             server.last_seen.map_or_else(String::new, time::short),
             server.command.clone().unwrap_or_default(),
         ],
@@ -93,8 +97,15 @@ pub(super) fn tone(server: &ServerSummary) -> Tone {
     Tone::Ordinary
 }
 
+/// The time from one moment to another, in its largest unit.
+pub(super) fn age(now: Timestamp, since: Timestamp) -> String {
+    time::span(u64::try_from(now.since(since).as_millis()).unwrap_or(u64::MAX))
+}
+
 /// A server as JSON, with what its processes use where some are seen.
-pub(super) fn object(server: &ServerSummary, usage: Option<Usage>) -> Map<String, Value> {
+pub(super) fn object(server: &ServerSummary, running: &RunningServers) -> Map<String, Value> {
+    let usage = running.usage(&server.server_id);
+    let orphaned = running.orphaned_since(&server.server_id);
     let mut object = Map::new();
     let mut put = |name: &str, value: Option<Value>| {
         if let Some(value) = value {
@@ -126,6 +137,10 @@ pub(super) fn object(server: &ServerSummary, usage: Option<Usage>) -> Map<String
     put(
         "processor_ms",
         usage.as_ref().map(|usage| milliseconds(usage).into()),
+    );
+    put(
+        "orphaned_since",
+        orphaned.map(|since| json::rfc3339(since).into()),
     );
     put("launches", Some(server.launches.into()));
     put("last_pid", server.last_pid.map(Value::from));
@@ -197,17 +212,19 @@ mod tests {
         let options = Options {
             server: server.map(str::to_owned),
         };
-        scene::shown(events(), form, |reader, output| run(&options, &reader, output))
+        scene::shown(events(), form, |reader, output| {
+            run(&options, &reader, Timestamp(sample::NOON), output)
+        })
     }
 
     #[test]
     fn servers_as_a_table() {
         insta::assert_snapshot!(shown(Form::Table, None), @"
-        SERVER   TYPE   STATUS     PIN       MEMORY  CPU-TIME  LAST-SEEN (UTC)  COMMAND
-        files    stdio  running 2  match                       11-20 12:01:00   npx -y @modelcontextprotoco…
-        old      stdio  stopped    match                       11-20 12:00:05   npx -y @modelcontextprotoco…
-        swapped         denied     mismatch                    11-20 12:00:00
-        weather  http   seen                                   11-20 12:00:00
+        SERVER   TYPE   STATUS     PIN       MEMORY  CPU-TIME  ORPHANED  LAST-SEEN (UTC)  COMMAND
+        files    stdio  running 2  match                                 11-20 12:01:00   npx -y @modelcont…
+        old      stdio  stopped    match                                 11-20 12:00:05   npx -y @modelcont…
+        swapped         denied     mismatch                              11-20 12:00:00
+        weather  http   seen                                             11-20 12:00:00
         ---
         ");
     }

@@ -17,6 +17,7 @@ mod killed;
 mod launches;
 mod metrics;
 mod network;
+mod orphans;
 mod own_policy;
 mod pins;
 mod policy;

@@ -107,6 +107,34 @@ fn a_server_that_hears_nothing_ends_when_its_client_is_gone() -> Result<()> {
 }
 
 #[test]
+fn a_server_that_ignores_the_end_of_its_input_is_ended_while_its_client_lives() -> Result<()> {
+    let home = Home::new()?;
+    let (mut wrapped, below) = deaf(&home)?;
+    wrapped.stdin = None;
+    wrapped.ended()?;
+    let mut rest = String::new();
+    wrapped
+        .stdout
+        .take()
+        .context("the pipe is open")?
+        .read_to_string(&mut rest)?;
+    assert_eq!(rest, "");
+    all_gone(&below)
+}
+
+#[test]
+fn a_server_that_owes_an_answer_has_the_time_it_needs() -> Result<()> {
+    let home = Home::new()?;
+    // Longer than a server that owes none has.
+    let script = r#"read line; sleep 12; echo '{"jsonrpc":"2.0","id":1,"result":{}}'; sleep 1000"#;
+    let mut wrapped = home.start(&["sh", "-c", script])?;
+    wrapped.send(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#)?;
+    wrapped.stdin = None;
+    assert!(wrapped.line()?.contains(r#""id":1"#));
+    wrapped.ended().map(drop)
+}
+
+#[test]
 fn what_a_server_leaves_behind_ends_with_it() -> Result<()> {
     let home = Home::new()?;
     let mut wrapped = home.start(&[

@@ -229,6 +229,12 @@ impl Dialogue {
         }
     }
 
+    /// Returns whether the client expects an answer to any of its requests.
+    #[must_use]
+    pub fn is_answer_awaited(&self) -> bool {
+        self.requests.is_any_awaited()
+    }
+
     /// Every request of `side` that waits. They wait no longer.
     pub fn abandon(&mut self, side: Side) -> Vec<RequestId> {
         match side {

@@ -68,6 +68,13 @@ impl<T> Pending<T> {
         self.waiting.get(id).is_some_and(|entry| !entry.cancelled)
     }
 
+    /// Returns whether the sender of any request still expects an answer to it.
+    pub(super) fn is_any_awaited(&self) -> bool {
+        self.waiting
+            .values()
+            .any(|entry| !entry.cancelled && !entry.stands)
+    }
+
     /// Returns the waiting request with this id.
     pub(super) fn value(&self, id: &RequestId) -> Option<&T> {
         self.waiting.get(id).map(|entry| &entry.value)

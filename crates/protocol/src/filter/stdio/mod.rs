@@ -116,6 +116,12 @@ impl Filter {
         self.lists.as_ref().is_some_and(Lists::is_asking)
     }
 
+    /// Returns whether the client expects an answer to anything that it said.
+    #[must_use]
+    pub fn is_answer_awaited(&self) -> bool {
+        self.is_asking() || self.reader.dialogue.is_answer_awaited()
+    }
+
     /// Goes on with what waits for a list, if that is over or takes too long.
     pub fn go_on(&mut self, now: Timestamp, arbiter: &mut dyn Arbiter, out: &mut Output) {
         let held = self

@@ -15,7 +15,7 @@ use crate::{
     cli::{
         commands::{
             approve, calls, connections, detections,
-            running::{SeenBy, bytes, milliseconds},
+            running::{RunningServers, SeenBy, bytes, milliseconds},
             servers,
         },
         table::{Column, Row, Table, Tone},
@@ -56,6 +56,8 @@ pub(super) struct Snapshot {
     pub(super) notes: Vec<String>,
     pub(super) sessions: Vec<SessionSummary>,
     pub(super) servers: Vec<Server>,
+    /// Those of them that run.
+    pub(super) running: RunningServers,
     pub(super) calls: Vec<ToolCall>,
     pub(super) connections: Vec<StoredEvent>,
     pub(super) detections: Vec<StoredEvent>,
@@ -81,6 +83,7 @@ pub(super) struct Server {
     pub(super) summary: ServerSummary,
     pub(super) seen_by: SeenBy,
     pub(super) usage: Option<Usage>,
+    pub(super) orphaned_since: Option<Timestamp>,
     /// Share of one processor since the last look, in tenths of a percent; `None` at the first.
     pub(super) load: Option<u64>,
 }
@@ -172,6 +175,7 @@ impl Snapshot {
             summary,
             seen_by,
             usage,
+            orphaned_since,
             load,
         } = server;
         let calls = self.of_servers.tenths(&summary.server_id, self.at);
@@ -180,10 +184,10 @@ impl Snapshot {
         Entry {
             subject: Subject::Server(summary.server_id.clone()),
             row: Row::new(
-                servers::tone(summary),
+                orphaned_since.map_or_else(|| servers::tone(summary), |_| Tone::Notable),
                 [
                     summary.server_id.clone(),
-                    servers::state(summary),
+                    orphaned_since.map_or_else(|| servers::state(summary), |_| "orphaned".to_owned()),
                     seen_by.as_str().to_owned(),
                     used(&|usage| bytes(usage.memory)),
                     load.map_or_else(String::new, tenths),
@@ -193,7 +197,7 @@ impl Snapshot {
                 ],
             ),
             keys: vec![
-                Key::Number(u64::from(*seen_by != SeenBy::Nobody)),
+                Key::Number(u64::from(*seen_by != SeenBy::Nobody) + 2 * u64::from(orphaned_since.is_some())),
                 Key::name(&summary.server_id),
                 Key::Number(memory),
                 Key::Number(load.unwrap_or_default()),
@@ -252,7 +256,7 @@ impl Snapshot {
     }
 
     fn server_object(&self, server: &Server) -> Value {
-        let mut object = servers::object(&server.summary, server.usage);
+        let mut object = servers::object(&server.summary, &self.running);
         let seen_by = (server.seen_by != SeenBy::Nobody).then(|| server.seen_by.as_str());
         object.insert("seen_by".to_owned(), json!(seen_by));
         let calls = self.of_servers.tenths(&server.summary.server_id, self.at);

@@ -216,12 +216,14 @@ impl Source {
             Server {
                 seen_by: running.seen_by(&summary),
                 usage,
+                orphaned_since: running.orphaned_since(id),
                 load,
                 summary,
             }
         });
         let servers = servers.collect();
         self.processor = processor;
+        self.snapshot.running = running;
         Ok(servers)
     }
 

@@ -186,6 +186,9 @@ impl Work {
             lines.extend(value.map(|value| format!("  {name}: {value}")));
         };
         put("state", Some(servers::state(summary)));
+        let now = self.source.snapshot().at;
+        let orphaned = server.orphaned_since.map(|since| servers::age(now, since));
+        put("orphaned for", orphaned);
         put(
             "seen by",
             Some(server.seen_by.as_str().to_owned()).filter(|by| !by.is_empty()),
