@@ -37,7 +37,7 @@ fn unknown_keys() {
      1 | exec: {grate: auto, zzz: 1}
        |        ^^^^^
 
-    mcpmon.yaml:1:21: exec.zzz: unknown key: expected `gate` or `unwrapped`
+    mcpmon.yaml:1:21: exec.zzz: unknown key: expected `gate`, `unwrapped` or `orphans`
        |
      1 | exec: {grate: auto, zzz: 1}
        |                     ^^^
