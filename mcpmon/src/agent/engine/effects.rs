@@ -8,7 +8,7 @@ use std::{
 use mcpmon_common::process::{FileKey, ProcessEntry};
 use mcpmon_detect::starter::{Ancestor, starter};
 use mcpmon_engine::{Judgement, KernelEffect, Observation, ServerClient, runs_on};
-use mcpmon_model::{FileId, Fork, InstanceId, ProcessId, ServerId};
+use mcpmon_model::{FileId, Fork, InstanceId, ProcessId, ServerId, SessionId};
 use mcpmon_session::{clock, pins};
 use mcpmon_stdio::tree::descendants;
 use mcpmon_store::new_event_id;
@@ -331,6 +331,19 @@ impl Core {
             }
         }
         true
+    }
+
+    pub(super) fn tell_repeats(&mut self, now: Instant) {
+        for event in self.coalescer.over(now) {
+            self.recorder.push(event);
+        }
+    }
+
+    /// A session is over, as its run says.
+    pub(super) fn session_over(&mut self, session: SessionId) {
+        let over = Observation::SessionOver(session);
+        let judgement = self.monitor.observe(clock::now(), over);
+        self.carry_out(judgement, None);
     }
 
     /// Finds the clients of servers that have ended since the last look.

@@ -448,12 +448,7 @@ impl Core {
                 self.enter(proxied, group);
                 answer(reply, ());
             }
-            Message::SessionOver(session) => {
-                let judgement = self
-                    .monitor
-                    .observe(clock::now(), Observation::SessionOver(session));
-                self.carry_out(judgement, None);
-            }
+            Message::SessionOver(session) => self.session_over(session),
             Message::AfterRecords(question) => self.questions.ask(host::since_boot(), question),
             Message::Probe(probe, ready) => {
                 self.probe = Some(probe);
@@ -527,12 +522,6 @@ impl Core {
             *told = degraded;
             changed
         });
-    }
-
-    fn tell_repeats(&mut self, now: Instant) {
-        for event in self.coalescer.over(now) {
-            self.recorder.push(event);
-        }
     }
 
     /// Leaves nothing stopped and nothing untold.
