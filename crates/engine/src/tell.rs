@@ -235,7 +235,9 @@ fn orphan_reason(cause: OrphanCause, client: Option<&ServerClient>, action: Acti
         (OrphanCause::SessionEnded, _) => "its session has ended".to_owned(),
     };
     let done = match action {
-        Action::Allow | Action::Audit => "it still runs; `exec.orphans: stop` ends such servers",
+        Action::Allow | Action::Audit | Action::WouldAsk => {
+            "it still runs; `exec.orphans: stop` ends such servers"
+        }
         Action::WouldBlock => "it would be ended (observing)",
         Action::Block => "it is ended",
     };
