@@ -29,7 +29,7 @@ pub(crate) fn under_pressure(_: &mut Lab) -> Result<()> {
                 inode,
                 ..FileKey::default()
             })
-            .take_while(|file| sensor.refused.refuse(*file).is_ok())
+            .take_while(|file| sensor.refused.refuse(*file, 1).is_ok())
             .count();
         Ok((processes, files))
     })?
