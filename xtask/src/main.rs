@@ -4,6 +4,7 @@
 mod bench;
 mod build_ebpf;
 mod ci;
+mod collector;
 mod demo;
 mod eval;
 mod fuzz;

@@ -5,7 +5,7 @@ use std::{process::Command, thread};
 use anyhow::Result;
 
 use crate::{
-    build_ebpf, demo, packages,
+    build_ebpf, collector, demo, packages,
     privilege::Privilege,
     prometheus, real_servers,
     shell::{self, Environment, say, step},
@@ -36,7 +36,7 @@ pub(crate) fn run() -> Result<()> {
     real_servers::prerequisites()?;
     skipped_outside_ci(prometheus::unpack().map(drop))?;
     thread::scope(|scope| {
-        let servers = scope.spawn(real_servers::install);
+        let servers = scope.spawn(|| real_servers::install().and_then(|()| collector::install()));
         step("tests", unit_tests)?;
         shell::join(servers)
     })?;

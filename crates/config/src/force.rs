@@ -41,10 +41,7 @@ impl fmt::Display for NotInForce {
 }
 
 /// Keys of the format, by section, that this version checks and does nothing with.
-const NOT_YET: [(&[&str], &str); 2] = [
-    (&["mcp", "registry"], "persistent"),
-    (&["record"], "otlp_endpoint"),
-];
+const NOT_YET: [(&[&str], &str); 1] = [(&["mcp", "registry"], "persistent")];
 
 /// Keys of `mcp` that are read only where `enforce_policy` is on.
 const POLICY: [&str; 18] = [

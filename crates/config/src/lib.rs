@@ -43,8 +43,8 @@ pub use self::{
     own::on_top,
     reload::{Asked, Reloader},
     settings::{
-        BodyStorageSettings, DiscoverySettings, ProviderSettings, ProxySettings, RecordSettings, Settings,
-        WebhookSettings,
+        BodyStorageSettings, DiscoverySettings, OtlpSettings, ProviderSettings, ProxySettings,
+        RecordSettings, Settings, WebhookSettings,
     },
     sources::{LocalConfig, Search, Source, SourceError, Sources},
     trust::{Distrust, Trust},

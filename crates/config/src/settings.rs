@@ -35,6 +35,8 @@ pub struct RecordSettings {
     pub jsonl: Option<PathBuf>,
     /// The webhook to which events are posted.
     pub webhook: Option<WebhookSettings>,
+    /// The OpenTelemetry collector.
+    pub otlp: Option<OtlpSettings>,
     /// The time for which events are kept.
     pub retention: Duration,
     /// The size limit of the database, in bytes.
@@ -50,6 +52,25 @@ pub struct WebhookSettings {
     pub key_file: Option<PathBuf>,
     /// Severity from which on events are posted.
     pub min_severity: Severity,
+}
+
+/// `record.otlp_endpoint` and what belongs to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OtlpSettings {
+    /// `http` or `https`, without the path of a signal.
+    pub endpoint: String,
+    /// File with headers, absolute.
+    pub headers_file: Option<PathBuf>,
+    /// File with certificate authorities, absolute.
+    pub ca_file: Option<PathBuf>,
+    /// True if arguments and texts are exported too.
+    pub with_content: bool,
+    /// True for each signal that is exported.
+    pub logs: bool,
+    /// As above.
+    pub traces: bool,
+    /// As above.
+    pub metrics: bool,
 }
 
 /// The `proxy` section.

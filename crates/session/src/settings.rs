@@ -33,6 +33,17 @@ pub fn outlets(settings: &RecordSettings) -> OutletSettings {
                 key_file: webhook.key_file.clone(),
                 min_severity: webhook.min_severity,
             }),
+        otlp: settings.otlp.as_ref().map(|otlp| mcpmon_store::OtlpSettings {
+            endpoint: otlp.endpoint.clone(),
+            headers_file: otlp.headers_file.clone(),
+            ca_file: otlp.ca_file.clone(),
+            with_content: otlp.with_content,
+            signals: mcpmon_store::OtlpSignals {
+                logs: otlp.logs,
+                traces: otlp.traces,
+                metrics: otlp.metrics,
+            },
+        }),
         metrics: None,
     }
 }

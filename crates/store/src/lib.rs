@@ -64,7 +64,7 @@ pub use held_calls::Answering;
 pub use launches::{Ending, Launch, RunningStart};
 pub use location::StoreLocation;
 pub use names::{name, parse_name};
-pub use outlets::{OutletSettings, WebhookSettings};
+pub use outlets::{OtlpSettings, OtlpSignals, OutletSettings, WebhookSettings};
 pub use pins::{BinaryPin, REFUSED_SET};
 pub use places::{DAEMON_STORE, own_store, users_store};
 pub use query::{EventPositions, Filter};

@@ -232,6 +232,12 @@ const MIGRATIONS: &[&str] = &[
         answered_by TEXT
     ) WITHOUT ROWID;
 ",
+    "
+    CREATE TABLE exports (
+        outlet TEXT PRIMARY KEY,
+        seq INTEGER NOT NULL
+    ) WITHOUT ROWID;
+",
 ];
 
 /// The condition for events that outlive ordinary ones when the store is full: detections, stopped actions,

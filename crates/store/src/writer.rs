@@ -13,7 +13,7 @@ use mcpmon_model::{Event, EventKind, Layer, ProcessRef, Severity, Timestamp};
 use super::{
     Destination, Entry, Progress, Pruned, Settings, StoredEvent, Unposted,
     journal::{self, Journal},
-    outlets::{self, Outlets},
+    outlets::{self, Origin, Outlets},
     queue::{Batch, Message, Outcome, Queue, Unworded},
 };
 
@@ -119,11 +119,16 @@ impl Writer {
         journal: Arc<Journal>,
         settings: &Settings,
     ) -> Self {
+        let origin = destination.keeps_unposted().then(|| Origin {
+            location: settings.location.clone(),
+            access: settings.access,
+            host: settings.host.clone(),
+        });
         Self {
             destination,
             queue,
             journal,
-            outlets: Outlets::open(&settings.outlets),
+            outlets: Outlets::open(&settings.outlets, origin),
             store: settings.location.path(),
             settings: settings.clone(),
             next_retention: Instant::now(),

@@ -9,6 +9,7 @@
 
 pub mod background;
 pub mod client;
+pub mod collector;
 pub mod daemon;
 pub mod disk;
 pub mod host;

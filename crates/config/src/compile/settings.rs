@@ -7,8 +7,8 @@ use mcpmon_policy::ProxyMode;
 use super::inspection::severity;
 use crate::{
     load::{Finding, KeyPath},
-    raw,
-    settings::{BodyStorageSettings, DiscoverySettings, RecordSettings, WebhookSettings},
+    raw::{self, OtlpSignal},
+    settings::{BodyStorageSettings, DiscoverySettings, OtlpSettings, RecordSettings, WebhookSettings},
 };
 
 /// Smallest `record.max_size`: SQLite's own files take part of it.
@@ -30,7 +30,10 @@ pub(super) fn record(raw: &raw::Record, findings: &mut Vec<Finding>) -> RecordSe
     let path = file("path", &raw.path);
     let jsonl = file("jsonl", &raw.jsonl);
     let key_file = file("webhook_key_file", &raw.webhook_key_file);
+    let headers_file = file("otlp_headers_file", &raw.otlp_headers_file);
+    let ca_file = file("otlp_ca_file", &raw.otlp_ca_file);
     let webhook = webhook(raw, key_file, findings);
+    let otlp = otlp(raw, headers_file, ca_file, findings);
     let retention = raw.retention.0.0;
     if retention.is_zero() {
         findings.push(Finding::new(
@@ -49,6 +52,7 @@ pub(super) fn record(raw: &raw::Record, findings: &mut Vec<Finding>) -> RecordSe
         path,
         jsonl,
         webhook,
+        otlp,
         retention,
         max_size,
     }
@@ -79,6 +83,58 @@ fn webhook(
         url: url.ok()?.as_str().to_owned(),
         key_file,
         min_severity: severity(raw.webhook_min_severity),
+    })
+}
+
+/// Compiles `record.otlp_endpoint` and what belongs to it.
+fn otlp(
+    raw: &raw::Record,
+    headers_file: Option<PathBuf>,
+    ca_file: Option<PathBuf>,
+    findings: &mut Vec<Finding>,
+) -> Option<OtlpSettings> {
+    let section = KeyPath::root().key("record");
+    let mut refuse = |key, message: String| findings.push(Finding::new(section.key(key), message));
+    if raw.otlp_endpoint.is_empty() {
+        for (key, file) in [("otlp_headers_file", &headers_file), ("otlp_ca_file", &ca_file)] {
+            if file.is_some() {
+                refuse(
+                    key,
+                    "nothing is exported that needs it: set `otlp_endpoint` too".to_owned(),
+                );
+            }
+        }
+        return None;
+    }
+    let url = match raw.otlp_endpoint.parse::<raw::HttpUrl>() {
+        Ok(url) => url,
+        Err(error) => {
+            refuse("otlp_endpoint", error.to_string());
+            return None;
+        }
+    };
+    let endpoint = url.as_str().trim_end_matches('/').to_owned();
+    if ["/v1/logs", "/v1/traces", "/v1/metrics"]
+        .iter()
+        .any(|path| endpoint.ends_with(path))
+    {
+        let message = "this is the path of one signal, and each gets its own: leave `/v1/…` out";
+        refuse("otlp_endpoint", message.to_owned());
+    }
+    if endpoint.contains(['?', '#']) {
+        let message =
+            "paths are appended to it, so that it cannot have a query: send a key in `otlp_headers_file`";
+        refuse("otlp_endpoint", message.to_owned());
+    }
+    let has = |signal| raw.otlp_signals.contains(&signal);
+    Some(OtlpSettings {
+        endpoint,
+        headers_file,
+        ca_file,
+        with_content: raw.otlp_content,
+        logs: has(OtlpSignal::Logs),
+        traces: has(OtlpSignal::Traces),
+        metrics: has(OtlpSignal::Metrics),
     })
 }
 

@@ -28,7 +28,7 @@ pub(crate) use self::{
     network::{Deny, Network, Watch},
     pinning::{RateLimits, VersionPinning},
     proxy::Proxy,
-    record::{Metrics, Record},
+    record::{Metrics, OtlpSignal, Record},
     rules::{CallMatch, ListMode, Number, ResourceMatch, ResourceRule, Rule, ToolMatch, ValueLimit},
     server::{Egress, Server},
     units::Lapse,

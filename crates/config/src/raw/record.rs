@@ -29,8 +29,29 @@ pub(crate) struct Record {
     pub(crate) webhook_key_file: String,
     /// Severity from which on they are.
     pub(crate) webhook_min_severity: Level,
-    /// OTLP endpoint; empty for none.
+    /// OpenTelemetry collector that events and metrics are exported to by OTLP over HTTP; empty for none.
     pub(crate) otlp_endpoint: String,
+    /// File with headers to send there, a `name: value` in each line, which only its owner may read; empty for none.
+    pub(crate) otlp_headers_file: String,
+    /// File with the certificate authorities that the collector's certificate is to come from, in PEM; empty for the
+    /// public ones.
+    pub(crate) otlp_ca_file: String,
+    /// True if arguments of calls and texts that matched are exported too.
+    pub(crate) otlp_content: bool,
+    /// The signals that are exported.
+    pub(crate) otlp_signals: Vec<OtlpSignal>,
+}
+
+/// A signal of OpenTelemetry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum OtlpSignal {
+    /// Events.
+    Logs,
+    /// Calls, as spans.
+    Traces,
+    /// Counts and states.
+    Metrics,
 }
 
 impl Default for Record {
@@ -44,6 +65,10 @@ impl Default for Record {
             webhook_key_file: String::new(),
             webhook_min_severity: Level::High,
             otlp_endpoint: String::new(),
+            otlp_headers_file: String::new(),
+            otlp_ca_file: String::new(),
+            otlp_content: false,
+            otlp_signals: vec![OtlpSignal::Logs, OtlpSignal::Traces, OtlpSignal::Metrics],
         }
     }
 }

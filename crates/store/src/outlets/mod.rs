@@ -3,6 +3,7 @@
 
 mod counts;
 mod jsonl;
+mod otlp;
 mod signature;
 mod unposted;
 mod webhook;
@@ -12,8 +13,10 @@ use std::{fmt, path::PathBuf};
 use mcpmon_model::{Event, EventKind, Layer, Severity, Timestamp};
 use uuid::Uuid;
 
+pub(crate) use self::otlp::Origin;
+pub use self::otlp::{OtlpSettings, OtlpSignals};
 pub(super) use self::unposted::{claim as claim_unposted, claim_end, keep as keep_unposted};
-use self::{jsonl::JsonLines, webhook::Webhook};
+use self::{jsonl::JsonLines, otlp::Otlp, webhook::Webhook};
 use super::{ClaimedPosts, Entry, StoredEvent, metrics::Metrics};
 
 /// The settings of the outlets.
@@ -23,6 +26,8 @@ pub struct OutletSettings {
     pub jsonl: Option<PathBuf>,
     /// The webhook to which events are posted.
     pub webhook: Option<WebhookSettings>,
+    /// The collector that events and metrics are exported to, by the process that has the store.
+    pub otlp: Option<OtlpSettings>,
     /// The metrics that count every event.
     pub metrics: Option<Metrics>,
 }
@@ -76,18 +81,18 @@ pub(super) struct Outlets {
 const LOSSES_APART: i64 = 60 * 1_000_000_000;
 
 impl Outlets {
-    pub(super) fn open(settings: &OutletSettings) -> Self {
-        let mut list: Vec<Box<dyn Outlet>> = Vec::new();
-        list.extend(settings.metrics.clone().map(|metrics| Box::new(metrics) as _));
-        list.extend(
-            settings
-                .jsonl
-                .clone()
-                .map(|path| Box::new(JsonLines::new(path)) as _),
-        );
+    /// Opens the outlets of a writer; `origin` is its store, where it has one.
+    pub(super) fn open(settings: &OutletSettings, origin: Option<Origin>) -> Self {
+        let otlp = settings.otlp.as_ref().zip(origin);
+        let otlp = otlp.map(|(otlp, origin)| Otlp::start(otlp, settings.metrics.clone(), origin));
+        let list = [
+            boxed(settings.metrics.clone()),
+            boxed(settings.jsonl.clone().map(JsonLines::new)),
+            boxed(otlp),
+        ];
         let webhook = settings.webhook.as_ref().map(Webhook::start).transpose();
         Self {
-            list,
+            list: list.into_iter().flatten().collect(),
             webhook: webhook.unwrap_or_else(|error| {
                 tracing::error!(%error, "nothing is posted to the webhook");
                 None
@@ -161,6 +166,10 @@ impl Outlets {
         }
         losses
     }
+}
+
+fn boxed(outlet: Option<impl Outlet + 'static>) -> Option<Box<dyn Outlet>> {
+    outlet.map(|outlet| Box::new(outlet) as _)
 }
 
 fn lost_at(place: &str, count: u64, cause: String, now: Timestamp) -> Event {

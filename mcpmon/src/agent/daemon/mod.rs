@@ -329,6 +329,16 @@ impl Daemon {
             interrupt: signal(SignalKind::interrupt()).map_err(DaemonError::Start)?,
             hangup: signal(SignalKind::hangup()).map_err(DaemonError::Start)?,
         };
+        let metrics = DaemonMetrics::new(metrics, ask);
+        if loaded
+            .settings
+            .record
+            .otlp
+            .as_ref()
+            .is_some_and(|otlp| otlp.metrics)
+        {
+            tokio::spawn(metrics.clone().keep_fresh());
+        }
         let mut daemon = Self {
             started: Instant::now(),
             watching_since: clock::now(),
@@ -364,7 +374,7 @@ impl Daemon {
             checked: tell_checked,
             returned: tell_returned,
             notifier: notifier(),
-            metrics: Endpoint::new(DaemonMetrics::new(metrics, ask)),
+            metrics: Endpoint::new(metrics),
             loaded,
         };
         if daemon.engine.sender.try_send(Message::Keep).is_err() {

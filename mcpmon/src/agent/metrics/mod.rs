@@ -13,7 +13,7 @@ use mcpmon_store::metrics::{MetricFamily, Metrics};
 use tokio::{
     sync::{mpsc, oneshot},
     task::JoinHandle,
-    time::timeout,
+    time::{MissedTickBehavior, timeout},
 };
 
 pub(crate) use self::state::{of_daemon, of_proxy};
@@ -21,6 +21,8 @@ use super::control::{Answer, Asked, Request};
 
 /// The time in which the daemon tells its state. A self-test does not hold it up.
 const STATE_TIMEOUT: Duration = Duration::from_secs(5);
+/// The interval at which the state is asked for where metrics are exported.
+const REFRESH: Duration = Duration::from_secs(15);
 /// The interval at which an address that could not be listened on is tried again.
 const RETRY: Duration = Duration::from_secs(30);
 
@@ -49,8 +51,20 @@ impl DaemonMetrics {
         text(self.metrics.families())
     }
 
+    /// Asks for the state again and again: for an exporter that nobody scrapes.
+    pub(crate) async fn keep_fresh(self) {
+        let mut ticks = tokio::time::interval(REFRESH);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            if let Err(error) = self.refresh().await {
+                tracing::debug!(error, "metrics are not up to date");
+            }
+        }
+    }
+
     /// Asks for the state of now.
-    pub(crate) async fn refresh(&self) -> Result<(), String> {
+    async fn refresh(&self) -> Result<(), String> {
         let (reply, answer) = oneshot::channel();
         let asked = Asked {
             request: Request::Status,

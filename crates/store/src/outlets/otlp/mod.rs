@@ -1,0 +1,209 @@
+//! Exports to an OpenTelemetry collector, from a thread of its own: events as logs, calls as spans, and metrics. The store
+//! is the queue: the thread reads it from the position up to which the collector acknowledged everything.
+
+mod calls;
+mod exporter;
+mod logs;
+mod messages;
+mod names;
+mod points;
+mod position;
+mod sender;
+
+use std::{
+    io,
+    path::PathBuf,
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+pub(crate) use self::exporter::Origin;
+use self::{
+    exporter::Exporter,
+    sender::{Sender, SenderError},
+};
+use super::{Entry, Outlet, events};
+use crate::metrics::Metrics;
+
+/// The longest time for the last events when the process ends.
+const LAST: Duration = Duration::from_secs(2);
+
+/// A collector of OpenTelemetry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OtlpSettings {
+    /// `http` or `https`, without the path of a signal.
+    pub endpoint: String,
+    /// File with headers to send, a `name: value` in each line.
+    pub headers_file: Option<PathBuf>,
+    /// File with the certificate authorities that the collector's certificate is to come from, in PEM; `None` for the
+    /// public ones.
+    pub ca_file: Option<PathBuf>,
+    /// True if arguments and texts go out too.
+    pub with_content: bool,
+    /// The signals that go out.
+    pub signals: OtlpSignals,
+}
+
+/// The signals that a collector gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OtlpSignals {
+    /// Events as log records.
+    pub logs: bool,
+    /// Calls as spans.
+    pub traces: bool,
+    /// Counts and states.
+    pub metrics: bool,
+}
+
+/// The outlet.
+#[derive(Debug)]
+pub(super) struct Otlp {
+    shared: Arc<Shared>,
+    /// The reason why nothing is exported.
+    trouble: Option<String>,
+}
+
+/// The state that both threads share.
+#[derive(Debug, Default)]
+pub(super) struct Shared {
+    state: Mutex<State>,
+    /// Something was recorded, or the process ends.
+    news: Condvar,
+    /// The thread has ended.
+    over: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    has_news: bool,
+    is_ending: bool,
+    is_over: bool,
+    lost: u64,
+    cause: Option<String>,
+}
+
+impl Otlp {
+    /// Starts the thread; what it cannot do without is counted as lost.
+    pub(super) fn start(settings: &OtlpSettings, metrics: Option<Metrics>, origin: Origin) -> Self {
+        let shared = Arc::new(Shared::default());
+        let started = Sender::new(settings)
+            .map_err(StartError::from)
+            .and_then(|sender| {
+                let exporter = Exporter::new(settings, sender, metrics, origin, Arc::clone(&shared));
+                std::thread::Builder::new()
+                    .name("otlp".to_owned())
+                    .spawn(move || exporter.run())?;
+                Ok(())
+            });
+        let trouble = started.err().map(|error| {
+            tracing::error!(%error, "nothing is exported by OTLP");
+            format!("nothing is exported: {error}")
+        });
+        Self { shared, trouble }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+enum StartError {
+    #[error(transparent)]
+    Sender(#[from] SenderError),
+    #[error(transparent)]
+    Thread(#[from] io::Error),
+}
+
+impl Outlet for Otlp {
+    fn name(&self) -> &'static str {
+        "otlp"
+    }
+
+    fn tell(&mut self, entries: &[Entry], is_stored: bool) {
+        let count = events(entries).count();
+        if count == 0 {
+            return;
+        }
+        if let Some(cause) = &self.trouble {
+            self.shared.lose(count as u64, cause.clone());
+        } else if is_stored {
+            self.shared.lock().has_news = true;
+            self.shared.news.notify_one();
+        } else {
+            self.shared
+                .lose(count as u64, "the store does not have them".to_owned());
+        }
+    }
+
+    fn take_lost(&mut self) -> Option<(u64, String)> {
+        let mut state = self.shared.lock();
+        let cause = state.cause.take()?;
+        Some((std::mem::take(&mut state.lost), cause))
+    }
+
+    /// What is not exported is the next process's.
+    fn finish(&mut self, _is_stored: bool) {
+        let mut state = self.shared.lock();
+        state.is_ending = true;
+        self.shared.news.notify_one();
+        let deadline = Instant::now() + LAST;
+        while !state.is_over && self.trouble.is_none() {
+            let patience = deadline.saturating_duration_since(Instant::now());
+            if patience.is_zero() {
+                break;
+            }
+            (state, _) = self
+                .shared
+                .over
+                .wait_timeout(state, patience)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+impl Drop for Otlp {
+    fn drop(&mut self) {
+        self.shared.lock().is_ending = true;
+        self.shared.news.notify_one();
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // No step of ours leaves the state half changed.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts what the collector will not get.
+    fn lose(&self, count: u64, cause: String) {
+        if count > 0 {
+            let mut state = self.lock();
+            state.lost = state.lost.saturating_add(count);
+            state.cause = Some(cause);
+        }
+    }
+
+    /// Waits for news, at most `longest`; returns whether the process ends.
+    fn wait(&self, longest: Duration) -> bool {
+        let is_quiet = |state: &mut State| !state.has_news && !state.is_ending;
+        let waited = self.news.wait_timeout_while(self.lock(), longest, is_quiet);
+        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        state.has_news = false;
+        state.is_ending
+    }
+
+    /// Waits `pause`, whatever is recorded; returns whether the process ends.
+    fn pause(&self, pause: Duration) -> bool {
+        let waited = self
+            .news
+            .wait_timeout_while(self.lock(), pause, |state| !state.is_ending);
+        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        state.is_ending
+    }
+
+    fn is_ending(&self) -> bool {
+        self.lock().is_ending
+    }
+
+    fn end(&self) {
+        self.lock().is_over = true;
+        self.over.notify_one();
+    }
+}

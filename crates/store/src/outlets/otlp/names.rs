@@ -1,0 +1,109 @@
+//! The one table of names: fields of events and labels of metrics to the attributes of OpenTelemetry.
+//!
+//! Names of the conventions for MCP and generative AI are taken where they have one; verdicts, rules and findings are
+//! `mcpmon.*` until the conventions for guardrails are settled. What is in no table is `mcpmon.` and its own name.
+
+/// The form of an attribute's value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// As it is.
+    Plain,
+    /// A text, whatever it is in the event: `jsonrpc.request.id` is one by the conventions.
+    Text,
+    /// `ADDRESS:PORT`, which is two attributes: the second has this name.
+    Endpoint(&'static str),
+}
+
+/// An event's field with its attribute.
+pub(super) type Row = (&'static str, &'static str, Form);
+
+/// Fields of events, by their names in docs/events.md.
+pub(super) const FIELDS: &[Row] = &[
+    ("session_id", "mcpmon.session.id", Form::Plain),
+    ("server_id", "mcpmon.server.id", Form::Plain),
+    ("action", "mcpmon.verdict", Form::Plain),
+    ("rule", "mcpmon.rule.id", Form::Plain),
+    ("pid", "process.pid", Form::Plain),
+    ("exe", "process.executable.path", Form::Plain),
+    ("comm", "process.executable.name", Form::Plain),
+    ("uid", "process.real_user.id", Form::Plain),
+    ("container_id", "container.id", Form::Plain),
+    ("pod_uid", "k8s.pod.uid", Form::Plain),
+    ("namespace", "k8s.namespace.name", Form::Plain),
+    ("pod", "k8s.pod.name", Form::Plain),
+    ("tool_name", "gen_ai.tool.name", Form::Plain),
+    ("blocked_tool_name", "gen_ai.tool.name", Form::Plain),
+    ("tool_call_id", "gen_ai.tool.call.id", Form::Plain),
+    ("input", "gen_ai.tool.call.arguments", Form::Plain),
+    ("description", "gen_ai.tool.description", Form::Plain),
+    ("jsonrpc_id", "jsonrpc.request.id", Form::Text),
+    ("method", "mcp.method.name", Form::Plain),
+    ("uri", "mcp.resource.uri", Form::Plain),
+    ("server_addr", "server.address", Form::Endpoint("server.port")),
+    ("remote_name", "server.address", Form::Plain),
+    (
+        "remote_addr",
+        "network.peer.address",
+        Form::Endpoint("network.peer.port"),
+    ),
+    ("protocol", "network.transport", Form::Plain),
+    ("command", "mcpmon.server.command", Form::Plain),
+    ("args", "mcpmon.server.args", Form::Plain),
+    ("exe_sha256", "mcpmon.server.exe_sha256", Form::Plain),
+    ("script_sha256", "mcpmon.server.script_sha256", Form::Plain),
+    ("package_sha256", "mcpmon.server.package_sha256", Form::Plain),
+    ("tool_hash", "mcpmon.tool.hash", Form::Plain),
+];
+
+/// Fields that are told in another way: as the record's own members, or as attributes of the resource.
+pub(super) const ELSEWHERE: [&str; 6] = ["id", "type", "timestamp", "host", "severity", "trace_parent"];
+
+/// Fields that hold what was said: arguments, texts that matched, definitions. They go out where `record.otlp_content`
+/// says so.
+pub(super) const CONTENT: [&str; 8] = [
+    "input",
+    "description",
+    "detection",
+    "detections",
+    "changes",
+    "evidence",
+    "related_calls",
+    "summary",
+];
+
+/// Labels of metrics.
+pub(super) const LABELS: &[(&str, &str)] = &[
+    ("server", "mcpmon.server.id"),
+    ("verdict", "mcpmon.verdict"),
+    ("rule", "mcpmon.rule.id"),
+    ("digest", "mcpmon.policy.digest"),
+    ("version", "service.version"),
+];
+
+/// Prefix of whatever has no name in a table.
+pub(super) const PREFIX: &str = "mcpmon.";
+
+pub(super) const EVENT_ID: &str = "mcpmon.event.id";
+pub(super) const EVENT_NAME: &str = "event.name";
+pub(super) const POLICY_DIGEST: &str = "mcpmon.policy.digest";
+pub(super) const METHOD: &str = "mcp.method.name";
+pub(super) const OPERATION: &str = "gen_ai.operation.name";
+pub(super) const ERROR_TYPE: &str = "error.type";
+pub(super) const TRANSPORT: &str = "network.transport";
+pub(super) const SERVICE: &str = "service.name";
+pub(super) const SERVICE_VERSION: &str = "service.version";
+pub(super) const SERVICE_INSTANCE: &str = "service.instance.id";
+pub(super) const HOST: &str = "host.name";
+pub(super) const OS: &str = "os.type";
+
+/// Values of the conventions.
+pub(super) const CALL: &str = "tools/call";
+pub(super) const EXECUTE_TOOL: &str = "execute_tool";
+pub(super) const PIPE: &str = "pipe";
+pub(super) const TCP: &str = "tcp";
+/// `error.type` of a result with `isError`.
+pub(super) const TOOL_ERROR: &str = "tool_error";
+/// `error.type` of an error that has no name of its own.
+pub(super) const OTHER_ERROR: &str = "_OTHER";
+/// `error.type` of a call that was stopped, and of a result that was withheld.
+pub(super) const BLOCKED: &str = "mcpmon.blocked";
