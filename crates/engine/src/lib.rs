@@ -20,6 +20,7 @@ mod recognise;
 pub mod registry;
 mod rulebook;
 mod rules;
+pub mod sandbox;
 mod tell;
 mod traffic;
 mod ways;

@@ -245,6 +245,7 @@ mod tests {
             env_allow: Vec::new(),
             env_deny: Vec::new(),
             processes: None,
+            sandbox: Default::default(),
             egress: None,
         };
         let address = |text: &str| RemoteHost::Address(text.parse().expect("an address"));

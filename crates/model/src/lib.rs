@@ -28,6 +28,7 @@ mod observation;
 mod path;
 mod reader;
 mod retold;
+mod sandbox;
 mod severity;
 mod spelling;
 mod states;
@@ -63,6 +64,7 @@ pub use message::{
 pub use observation::{Checkpoint, Connection, Exec, Exit, FileId, Fork, InstanceId, Outcome, ProcessId};
 pub use path::{MAX_PATH, PathMatch, PathPattern, PathPatternError, PathStart, PlainPath};
 pub use retold::RepeatedEvents;
+pub use sandbox::{FileGrant, FileRight, SandboxRules};
 pub use severity::{Action, Severity};
 pub use spelling::fold;
 pub use states::{ApprovalState, CallOutcome, DefinitionStatus, KillState, OrphanCause, PinState};

@@ -165,6 +165,22 @@ impl PathPattern {
         (shared.is_none() && is_told && self.lies_below(names)).then_some(PathMatch::Above)
     }
 
+    /// Returns whether a match may lie at any depth below a directory, whose names are in lower case: what lies there
+    /// cannot be told apart by listing a few directories.
+    #[must_use]
+    pub fn is_deep_below(&self, start: PathStart, names: &[String]) -> bool {
+        let named = self.parts.iter().take_while(|part| **part != Part::Any);
+        let named: Vec<&Part> = named.collect();
+        let fits_part = |(part, name): (&&Part, &String)| match part {
+            Part::Name(glob) => fits(glob, name),
+            Part::Any => false,
+        };
+        start == self.start
+            && named.len() < self.parts.len()
+            && named.len() == names.len()
+            && named.iter().zip(names).all(fits_part)
+    }
+
     /// Letters before the wildcards of the path in the names that the pattern names; `None` for a path without.
     fn shared(&self, names: &[String]) -> Option<usize> {
         if !names.iter().any(|name| is_glob(name)) {
@@ -367,5 +383,17 @@ mod tests {
     #[test_case("/a/../b" => PathPatternError::EmptyName; "a step up")]
     fn what_is_no_pattern(text: &str) -> PathPatternError {
         PathPattern::new(text).expect_err("no pattern")
+    }
+
+    #[test_case("~/.ssh/**", &[".ssh"] => true; "all that lies in a directory")]
+    #[test_case("~/.config/chrome/**/cookies", &[".config", "chrome"] => true; "some of what lies in a directory")]
+    #[test_case("~/.config/chrome/**/cookies", &[".config"] => false; "above it")]
+    #[test_case("~/.bashrc", &[".bashrc"] => false; "a file")]
+    #[test_case("**/.env", &[".env"] => false; "anywhere")]
+    fn deep_patterns(pattern: &str, names: &[&str]) -> bool {
+        let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
+        PathPattern::new(pattern)
+            .expect("a pattern")
+            .is_deep_below(PathStart::Home, &names)
     }
 }

@@ -21,6 +21,7 @@ mod losses;
 pub mod network;
 mod rate;
 pub mod rules;
+mod sandbox;
 mod server;
 mod tighten;
 
@@ -40,7 +41,11 @@ pub use network::{
 };
 pub use rate::{RateLimit, RateLimits};
 pub use rules::{Decision, Rules};
-pub use server::{Egress, EgressDefault, ProcessAccess, RemoteHost, Server, Transport};
+pub use sandbox::{
+    SandboxMode, SandboxModeError, SandboxNetwork, SandboxPath, SandboxPathError, SandboxPathStart,
+    SandboxPolicy,
+};
+pub use server::{Egress, EgressDefault, ProcessAccess, RemoteHost, Server, Transport, makes_sandbox};
 
 /// Everything a configuration says, checked and ready to use.
 #[derive(Clone, Debug, Default, PartialEq)]

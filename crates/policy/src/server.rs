@@ -4,7 +4,10 @@ use mcpmon_model::{Digest, NameGlob, ServerId, ServerType};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::network::{Endpoint, HostName};
+use super::{
+    network::{Endpoint, HostName},
+    sandbox::SandboxPolicy,
+};
 
 /// An entry of `mcp.servers`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +22,8 @@ pub struct Server {
     pub env_deny: Vec<NameGlob>,
     /// The processes it may reach into, if configured.
     pub processes: Option<ProcessAccess>,
+    /// The files and the network that it may use.
+    pub sandbox: SandboxPolicy,
     /// The destinations its process tree may connect to; `None` if they are not restricted.
     pub egress: Option<Egress>,
 }
@@ -61,16 +66,18 @@ pub enum ProcessAccess {
 
 /// Programs that make a container or sandbox of their own as an ordinary user: they mount file systems or run helpers with
 /// rights of their own, which no process may that is kept from those of others. What they run is kept apart by them.
-const SANDBOXES: [&str; 10] = [
+const SANDBOXES: [&str; 12] = [
     "apptainer",
     "bwrap",
     "buildah",
     "firejail",
     "flatpak",
     "nerdctl",
+    "nsjail",
     "podman",
     "singularity",
     "snap",
+    "srt",
     "toolbox",
 ];
 
@@ -79,14 +86,19 @@ impl ProcessAccess {
     /// could not work so.
     #[must_use]
     pub fn of(declared: Option<&Server>, program: &str) -> Self {
-        let name = program.rsplit('/').next().unwrap_or(program);
         let written = declared.and_then(|server| server.processes);
         match written {
             Some(access) => access,
-            None if SANDBOXES.contains(&name) => Self::Any,
+            None if makes_sandbox(program) => Self::Any,
             None => Self::Own,
         }
     }
+}
+
+/// Returns whether a program makes a container or sandbox of its own, and so cannot run in another one.
+#[must_use]
+pub fn makes_sandbox(program: &str) -> bool {
+    SANDBOXES.contains(&program.rsplit('/').next().unwrap_or(program))
 }
 
 /// Host part of a server's URL.
@@ -142,6 +154,7 @@ mod tests {
             env_allow: Vec::new(),
             env_deny: Vec::new(),
             processes: written,
+            sandbox: SandboxPolicy::default(),
             egress: None,
         };
         ProcessAccess::of(Some(&declared), program)

@@ -78,10 +78,21 @@ fn declared(own: &Policy, other: &Policy) -> Vec<Server> {
         let mut declared = policy.servers.iter();
         declared.any(|known| known.id.is_spelling_of(&server.id))
     };
+    let in_other = |server: &Server| {
+        let mut declared = other.servers.iter();
+        declared.find(|known| known.id.is_spelling_of(&server.id))
+    };
     let known = own
         .servers
         .iter()
-        .filter(|server| !other.fail_closed || names(other, server));
+        .filter(|server| !other.fail_closed || names(other, server))
+        .map(|server| Server {
+            sandbox: match in_other(server) {
+                Some(other) => server.sandbox.tightened_by(&other.sandbox),
+                None => server.sandbox.clone(),
+            },
+            ..server.clone()
+        });
     let new = other
         .servers
         .iter()
@@ -90,7 +101,7 @@ fn declared(own: &Policy, other: &Policy) -> Vec<Server> {
             processes: server.processes.filter(|access| *access == ProcessAccess::Own),
             ..server.clone()
         });
-    known.cloned().chain(new).collect()
+    known.chain(new).collect()
 }
 
 fn both(own: &ServerPolicy, other: &ServerPolicy) -> ServerPolicy {
@@ -141,7 +152,7 @@ mod tests {
     use crate::{
         Admission, Approvals, Detection, ExecPolicy, Gate, Handling, Limits, NetworkPolicy, OnChange,
         OnDetection, OnNewTool, OnOutput, OnSecret, OnTimeout, Orphans, OutputInspection, Pinning, RateLimit,
-        Requests, Suppression, Transport, Unwrapped,
+        Requests, SandboxPolicy, Suppression, Transport, Unwrapped,
     };
 
     const IDS: [&str; 4] = ["files", "mail", "Files", "web"];
@@ -156,6 +167,7 @@ mod tests {
             env_allow: Vec::new(),
             env_deny: Vec::new(),
             processes: None,
+            sandbox: SandboxPolicy::default(),
             egress: None,
         }
     }

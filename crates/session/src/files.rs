@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use mcpmon_config::Search;
 use mcpmon_detect::protected_paths::{Lookup, Places, RealPath};
 use mcpmon_engine::Monitor;
 
@@ -41,6 +42,11 @@ const VARIABLES: [(&str, &str); 13] = [
 
 /// Returns the places of this user's files and of mcpmon's own.
 pub fn places(options: &Options) -> Places {
+    places_of(&options.search, options.db.as_deref(), options.socket.as_deref())
+}
+
+/// Returns the places of this user's files and of mcpmon's own, which are a configuration, a store and a socket.
+pub fn places_of(search: &Search, db: Option<&Path>, socket: Option<&Path>) -> Places {
     let mut places = Places::default();
     let variables: BTreeSet<_> = VARIABLES
         .into_iter()
@@ -53,7 +59,6 @@ pub fn places(options: &Options) -> Places {
             places = places.with_alias(&path, &meaning);
         }
     }
-    let search = &options.search;
     let configuration = [&search.explicit, &search.variable, &search.local, &search.user];
     let own = configuration
         .into_iter()
@@ -61,8 +66,8 @@ pub fn places(options: &Options) -> Places {
         .chain([&search.system])
         .cloned();
     let own = own
-        .chain(options.db.iter().flat_map(|path| database(path)))
-        .chain(options.socket.clone());
+        .chain(db.into_iter().flat_map(database))
+        .chain(socket.map(Path::to_owned));
     let own = own.chain(env::current_exe().ok());
     own.flat_map(names)
         .fold(places, |places, path| places.with_own(&path))

@@ -366,6 +366,22 @@ impl Judge {
         refused
     }
 
+    /// Refuses the start of a server for a reason of its host, and records it.
+    pub fn refuse(&mut self, now: Timestamp, denial: Denial) -> Denial {
+        let reason = denial.reason.clone();
+        match self.refuse_start(now, reason.clone(), reason, denial.clone()) {
+            // With the event by which it can be looked up.
+            Verdict::Block(recorded) => recorded,
+            Verdict::Allow | Verdict::Hide(_) | Verdict::StripInstructions | Verdict::Redact(_) => denial,
+        }
+    }
+
+    /// Returns whether no daemon enforces the policy in the kernel.
+    #[must_use]
+    pub const fn is_without_daemon(&self) -> bool {
+        !matches!(self.host.shared, SharedState::Daemon { .. })
+    }
+
     /// Refuses a start, and records it.
     fn refuse_start(&mut self, now: Timestamp, cause: String, reason: String, denial: Denial) -> Verdict {
         let mut event = Event::new(

@@ -26,7 +26,7 @@ mod watcher;
 pub use self::{
     check::{CheckStart, HoldUntil, Verification},
     client::Client,
-    domain::{Domain, DomainError},
+    domain::{Domain, DomainError, SandboxDomain, SandboxFeature, unsupported_features},
     end::End,
     event::{RelayError, RelayEvent, RelayOutcome},
     program::{Program, ProgramError},

@@ -43,6 +43,9 @@ pub enum StartError {
     /// No pipes.
     #[error("cannot make the pipes to the server")]
     Pipes(#[source] io::Error),
+    /// The kernel refuses the sandbox.
+    #[error("the kernel does not let the server enter its sandbox")]
+    Sandbox(#[source] io::Error),
     /// The kernel refuses the program.
     #[error("cannot execute {path}", path = .path.display())]
     Execute {
@@ -85,12 +88,18 @@ impl Server {
             environment: Strings::new(environment.collect::<Result<_, _>>()?),
             mask,
             parent: getpid(),
-            domain: domain.map(|Domain(ruleset)| ruleset),
+            domain,
             refused_domain: Cell::new(None),
         };
-        let pid = sys::start(&image).map_err(|source| StartError::Execute {
-            path: program.path,
-            source,
+        let pid = sys::start(&image).map_err(|source| {
+            let is_kept_out = image.refused_domain.get().is_some();
+            match &image.domain {
+                Some(domain) if domain.is_required && is_kept_out => StartError::Sandbox(source),
+                Some(_) | None => StartError::Execute {
+                    path: program.path,
+                    source,
+                },
+            }
         })?;
         Ok(Self {
             pid,

@@ -7,7 +7,11 @@ use std::{
     ffi::{CStr, CString, c_char, c_int, c_void},
     fs::File,
     io,
-    os::fd::{AsRawFd as _, OwnedFd},
+    os::{
+        fd::{AsRawFd as _, OwnedFd},
+        unix::process::CommandExt as _,
+    },
+    process::Command,
     ptr, slice,
 };
 
@@ -22,6 +26,8 @@ use nix::{
     },
     unistd::{ForkResult, Pid, dup2_stdin, dup2_stdout, fork, getppid},
 };
+
+use super::domain::Domain;
 
 /// At least what segments are aligned to; pages may be larger, and then begin with a segment all the same.
 const PAGE: u64 = 4096;
@@ -122,8 +128,8 @@ pub(super) struct Image {
     pub(super) mask: SigSet,
     /// The process that starts it, and with which it ends.
     pub(super) parent: Pid,
-    /// The ruleset of the Landlock domain that it is to be in.
-    pub(super) domain: Option<OwnedFd>,
+    /// The Landlock domain that it is to be in.
+    pub(super) domain: Option<Domain>,
     /// The error because of which it is not in the domain.
     pub(super) refused_domain: Cell<Option<Errno>>,
 }
@@ -169,6 +175,12 @@ pub(super) fn start(image: &Image) -> io::Result<Pid> {
     Err(errno.into())
 }
 
+/// Lets `command` enter a Landlock domain before it becomes its program.
+pub(super) fn enter_before_exec(ruleset: OwnedFd, command: &mut Command) -> &mut Command {
+    // SAFETY: makes system calls only, which allocate and lock nothing.
+    unsafe { command.pre_exec(move || enter(&ruleset).map_err(io::Error::from)) }
+}
+
 /// Enters a Landlock domain, for good. Who may not as it is gives up rights that programs would add to its own.
 fn enter(ruleset: &OwnedFd) -> nix::Result<()> {
     match restrict(ruleset) {
@@ -210,9 +222,12 @@ impl Image {
         dup2_stdin(&self.stdin)?;
         dup2_stdout(&self.stdout)?;
         if let Some(domain) = &self.domain
-            && let Err(errno) = enter(domain)
+            && let Err(errno) = enter(&domain.ruleset)
         {
             self.refused_domain.set(Some(errno));
+            if domain.is_required {
+                return Err(errno);
+            }
         }
         // The runtime ignores it, and no program expects that.
         restore_default(Signal::SIGPIPE);

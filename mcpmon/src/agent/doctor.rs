@@ -13,7 +13,7 @@ use mcpmon_policy::{
     Policy,
     network::table::{Numbering, Resolved, compile},
 };
-use mcpmon_stdio::Domain;
+use mcpmon_stdio::{Domain, SandboxFeature, unsupported_features};
 
 use super::{
     control::{self, Answer, AskError, Request},
@@ -74,6 +74,7 @@ pub fn examine(search: &Search, socket: &Path, bpffs: &Path) -> Vec<Finding> {
     findings.push(cgroup());
     findings.push(exec_gate());
     findings.push(isolation());
+    findings.push(sandbox(&unsupported_features()));
     findings.push(group_exists());
     findings.push(configuration(search));
     match control::request(socket, &Request::SelfTest) {
@@ -162,6 +163,36 @@ fn isolation() -> Finding {
         ),
         Err(error) => Finding::new("server isolation", Verdict::Degraded, error.to_string()).remedy(
             "wrapped servers can write past their wrapper: use Linux 5.19 or later with Landlock, another user or a container",
+        ),
+    }
+}
+
+/// Judges a kernel without these parts of a sandbox. UDP is the newest, and nobody misses it who has not switched the
+/// network off.
+fn sandbox(unsupported: &[SandboxFeature]) -> Finding {
+    let subject = "server sandbox";
+    if unsupported.contains(&SandboxFeature::Files) {
+        return Finding::new(
+            subject,
+            Verdict::Degraded,
+            "this kernel has no Landlock, or has it switched off",
+        )
+        .remedy("`sandbox` of a server has no effect: use Linux 5.13 or later with `landlock` among `lsm=`");
+    }
+    let missing = unsupported.iter().map(|feature| {
+        let (without, kernel) = (feature.without(), feature.kernel());
+        format!("{without} before Linux {kernel}")
+    });
+    let missing: Vec<String> = missing.collect();
+    match unsupported {
+        [] => Finding::new(subject, Verdict::Good, "files and connections of a server can be restricted"),
+        [SandboxFeature::Udp] => Finding::new(
+            subject,
+            Verdict::Good,
+            format!("files and TCP connections of a server can be restricted; {}", missing.join("; ")),
+        ),
+        _ => Finding::new(subject, Verdict::Degraded, missing.join("; ")).remedy(
+            "a server's `sandbox` has what this kernel enforces: use a newer one, or `egress` with the daemon for connections",
         ),
     }
 }

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use mcpmon_model::{NameGlob, ServerType};
-use mcpmon_policy::{Egress, EgressDefault, Server, Transport};
+use mcpmon_policy::{
+    Egress, EgressDefault, ProcessAccess, SandboxMode, SandboxPath, SandboxPolicy, Server, Transport,
+};
 
 use crate::{
     load::{Finding, KeyPath},
@@ -41,6 +43,11 @@ fn server(raw: &raw::Server, path: &KeyPath, findings: &mut Vec<Finding>) -> Opt
         env_allow: globs(&raw.env_allow),
         env_deny: globs(&raw.env_deny),
         processes: raw.sandbox.as_ref().and_then(|sandbox| sandbox.processes),
+        sandbox: raw
+            .sandbox
+            .as_ref()
+            .map(|sandbox| compile_sandbox(sandbox, &path.key("sandbox"), findings))
+            .unwrap_or_default(),
         egress: raw.egress.as_ref().and_then(egress),
     })
 }
@@ -126,6 +133,29 @@ fn remote(
         port: url.0.port(),
         tls_fingerprint: raw.tls_fingerprint.as_ref().map(|digest| digest.0),
     })
+}
+
+fn compile_sandbox(raw: &raw::Sandbox, path: &KeyPath, findings: &mut Vec<Finding>) -> SandboxPolicy {
+    let paths = |paths: &[raw::Text<SandboxPath>]| paths.iter().map(|path| path.0.clone()).collect();
+    let compiled = SandboxPolicy {
+        mode: raw.default,
+        read: paths(&raw.read),
+        write: paths(&raw.write),
+        network: raw.network,
+    };
+    for (key, granted) in [("read", &raw.read), ("write", &raw.write)] {
+        if raw.default == SandboxMode::Off && !granted.is_empty() {
+            let message = format!(
+                "`{key}` grants files in a sandbox, and there is none: set `default: home-readonly` or `default: strict`"
+            );
+            findings.push(Finding::new(path.key(key), message));
+        }
+    }
+    if raw.processes == Some(ProcessAccess::Any) && !compiled.is_open() {
+        let message = "no server in a sandbox reaches into the processes of others: remove `processes: any`, or the sandbox";
+        findings.push(Finding::new(path.key("processes"), message));
+    }
+    compiled
 }
 
 fn egress(raw: &raw::Egress) -> Option<Egress> {

@@ -4,7 +4,7 @@ use std::{borrow::Cow, fmt, marker::PhantomData, net::SocketAddr};
 
 use jiff::civil::Date;
 use mcpmon_model::{Digest, ServerId};
-use mcpmon_policy::{Cidr, Endpoint, HostName};
+use mcpmon_policy::{Cidr, Endpoint, HostName, SandboxPath};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
@@ -89,6 +89,7 @@ formats! {
     HostName, "a host name", "api.example.com", str::parse::<Self>;
     HttpUrl, "a URL", "https://mcp.example.com/mcp", str::parse::<Self>;
     Lapse, "a duration", "30s", str::parse::<Self>;
+    SandboxPath, "a path", "~/projects", str::parse::<Self>;
     ServerId, "a server id", "filesystem", Self::new;
     Size, "a size", "16MiB", str::parse::<Self>;
 }

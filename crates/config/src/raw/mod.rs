@@ -30,7 +30,7 @@ pub(crate) use self::{
     proxy::Proxy,
     record::{Metrics, OtlpSignal, Record},
     rules::{CallMatch, ListMode, Number, ResourceMatch, ResourceRule, Rule, ToolMatch, ValueLimit},
-    server::{Egress, Server},
+    server::{Egress, Sandbox, Server},
     units::Lapse,
     url::HttpUrl,
 };

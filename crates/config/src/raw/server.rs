@@ -1,7 +1,7 @@
 //! `mcp.servers`.
 
 use mcpmon_model::{Digest, ServerId, ServerType};
-use mcpmon_policy::{EgressDefault, Endpoint, ProcessAccess};
+use mcpmon_policy::{EgressDefault, Endpoint, ProcessAccess, SandboxMode, SandboxNetwork, SandboxPath};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -47,6 +47,17 @@ pub(crate) struct Server {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Sandbox {
+    /// The files it may use without a grant: `off` for all that its user may; `home-readonly` for everything but
+    /// secrets, keys and configuration, to be read only; `strict` for the system and its own package.
+    pub(crate) default: SandboxMode,
+    /// Further files and directories that it may read.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) read: Vec<Text<SandboxPath>>,
+    /// Further files and directories that it may read and write.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) write: Vec<Text<SandboxPath>>,
+    /// The network it may use: as `egress` has it, or none.
+    pub(crate) network: SandboxNetwork,
     /// The processes they may trace, read the memory and open the descriptors of: those of the server, unless
     /// its program makes a sandbox itself (`podman`, `bwrap`).
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -9,6 +9,10 @@ use super::command::{Command, Word};
 pub(super) enum Role {
     /// Something that does not matter here.
     Value,
+    /// Two words that do not matter here.
+    Pair,
+    /// Three words that do not matter here.
+    Triple,
     /// The package that provides the command.
     Package,
     /// The directory to run in.
@@ -97,6 +101,8 @@ pub(super) fn parse<'a>(command: &Command<'a>, from: usize, options: Options) ->
         };
         match role {
             Role::Value | Role::Idle => {}
+            Role::Pair => at += 1,
+            Role::Triple => at += 2,
             Role::Package => parsed.package = Some(value),
             Role::Directory => parsed.directory = Some(value),
             Role::Module => {
@@ -222,6 +228,8 @@ mod tests {
         ("-c", Role::Line),
         ("-e", Role::Code),
         ("--version", Role::Idle),
+        ("--bind", Role::Pair),
+        ("--overlay", Role::Triple),
     ];
 
     fn operand(at: usize) -> End<'static> {

@@ -295,6 +295,32 @@ const SERVERS: &[(&str, &str)] = &[
         "weather-mcp",
     ),
     ("env node /usr/bin/npx -y tavily-mcp", "tavily-mcp"),
+    (
+        "bwrap --ro-bind / / --dev /dev --setenv A B --unshare-all npx -y tavily-mcp",
+        "tavily-mcp",
+    ),
+    (
+        "bwrap --overlay-src /a --overlay /b /c /d --chdir /d -- uvx mcp-server-git",
+        "mcp-server-git",
+    ),
+    ("srt npx -y tavily-mcp", "tavily-mcp"),
+    (
+        "srt --settings /home/me/s.json -- npx -y tavily-mcp",
+        "tavily-mcp",
+    ),
+    ("srt -c 'npx -y tavily-mcp'", "tavily-mcp"),
+    (
+        "bwrap --bind / / -- /bin/bash -c 'socat x y & /x/apply-seccomp /x/f.bpf npx -y tavily-mcp'",
+        "tavily-mcp",
+    ),
+    (
+        "nsjail -Mo --chroot / -q -- /usr/bin/npx -y tavily-mcp",
+        "tavily-mcp",
+    ),
+    (
+        "codex-linux-sandbox --sandbox-policy '{}' -- npx -y tavily-mcp",
+        "tavily-mcp",
+    ),
     ("sudo -u bot -E A=1 uvx mcp-server-git", "mcp-server-git"),
     (
         "nohup nice -n 5 timeout -k 1 60 setsid stdbuf -oL uvx mcp-server-git",

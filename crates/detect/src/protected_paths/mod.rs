@@ -10,6 +10,7 @@ mod code;
 mod fold;
 mod patch;
 mod places;
+mod protection;
 mod shell;
 mod spelling;
 mod table;
@@ -24,6 +25,7 @@ use mcpmon_model::{Call, MAX_PATH, PathMatch, PathPattern, PlainPath};
 
 pub use self::places::NO_FILES;
 pub use self::places::{Files, Places, RealPath};
+pub use self::protection::{Protection, protection};
 use self::{braces::Room, table::TABLE, uses::Use};
 use super::arguments::Arguments;
 

@@ -85,6 +85,11 @@ impl Places {
             PathStart::Unknown => false,
         }
     }
+
+    /// Returns whether one of mcpmon's own files lies below the absolute path.
+    pub(super) fn holds_own(&self, path: &PlainPath) -> bool {
+        path.start == PathStart::Root && self.own.iter().any(|own| begins_with(own, &path.names))
+    }
 }
 
 fn absolute(path: &str) -> Option<Vec<String>> {

@@ -779,6 +779,7 @@ fn stdio(name: &str, command: &str, args: &[&str], egress: Option<Egress>) -> Se
         env_allow: Vec::new(),
         env_deny: Vec::new(),
         processes: None,
+        sandbox: Default::default(),
         egress,
     }
 }

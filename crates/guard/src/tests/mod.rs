@@ -160,6 +160,7 @@ fn declaring() -> Policy {
         env_allow: Vec::new(),
         env_deny: Vec::new(),
         processes: None,
+        sandbox: Default::default(),
         egress: None,
     });
     policy

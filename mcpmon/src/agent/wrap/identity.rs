@@ -113,6 +113,7 @@ mod tests {
             env_allow: Vec::new(),
             env_deny: Vec::new(),
             processes: None,
+            sandbox: Default::default(),
             egress: None,
         };
         let policy = Policy {

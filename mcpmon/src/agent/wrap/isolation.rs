@@ -1,26 +1,161 @@
-//! Isolation of a server from the processes of others: its client's among them, whose pipes lie past the wrapper.
+//! Isolation of a server from the processes of others, its client's among them, whose pipes lie past the wrapper; and its
+//! sandbox, where it is to have one.
 
-use std::{error::Error, path::Path};
+use std::error::Error;
 
-use mcpmon_model::{Event, EventKind, Layer, ServerId, Severity};
-use mcpmon_policy::{Policy, ProcessAccess};
+use mcpmon_model::{Denial, Event, EventKind, Layer, ServerId, Severity};
+use mcpmon_policy::{Egress, Policy, ProcessAccess, SandboxMode, SandboxPolicy, Server, makes_sandbox};
 use mcpmon_session::clock;
-use mcpmon_stdio::{Domain, DomainError};
+use mcpmon_stdio::{Domain, Program, SandboxDomain, SandboxFeature};
 
-/// A domain to start a server in, if it is to have one; why it has none though it should.
-pub(super) fn domain(
-    policy: &Policy,
-    server: &ServerId,
-    program: &Path,
-) -> (Option<Domain>, Option<DomainError>) {
-    let declared = policy.servers.iter().find(|declared| declared.id == *server);
-    match ProcessAccess::of(declared, &program.to_string_lossy()) {
-        ProcessAccess::Any => (None, None),
-        ProcessAccess::Own => match Domain::new() {
-            Ok(domain) => (Some(domain), None),
-            Err(error) => (None, Some(error)),
-        },
+use super::sandbox::{self, Draft};
+
+/// The rule by which a server without its sandbox does not run.
+const FAIL_CLOSED: &str = "fail_closed";
+
+/// The isolation that a server starts in.
+#[derive(Debug, Default)]
+pub(super) struct Isolation {
+    /// The domain, if it starts in one.
+    pub(super) domain: Option<Domain>,
+    /// The events about what is missing from it.
+    pub(super) events: Vec<Event>,
+}
+
+/// The isolation of a server as its declaration has it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct IsolationPolicy<'a> {
+    server: &'a ServerId,
+    declared: Option<&'a Server>,
+    fail_closed: bool,
+    is_alone: bool,
+}
+
+impl<'a> IsolationPolicy<'a> {
+    /// Of this server. It `is_alone` where no daemon enforces its list of destinations.
+    pub(super) fn new(policy: &'a Policy, server: &'a ServerId, is_alone: bool) -> Self {
+        Self {
+            server,
+            declared: policy.servers.iter().find(|declared| declared.id == *server),
+            fail_closed: policy.fail_closed,
+            is_alone,
+        }
     }
+
+    /// Returns the sandbox that it is to start in: as declared, or as `given` with the wrapper's command where that is
+    /// stricter.
+    pub(super) fn sandbox(&self, given: Option<SandboxMode>) -> SandboxPolicy {
+        let declared = self
+            .declared
+            .map(|server| server.sandbox.clone())
+            .unwrap_or_default();
+        SandboxPolicy {
+            mode: declared.mode.max(given.unwrap_or_default()),
+            ..declared
+        }
+    }
+
+    /// Returns the list of destinations that only its sandbox can enforce.
+    pub(super) fn unenforced_egress(&self) -> Option<&'a Egress> {
+        self.declared
+            .and_then(|server| server.egress.as_ref())
+            .filter(|_| self.is_alone)
+    }
+
+    /// Makes the domain that the server starts in.
+    ///
+    /// # Errors
+    /// Returns a denial if the server may not run without the sandbox that it was to have.
+    pub(super) fn isolate(&self, program: &Program, draft: Draft) -> Result<Isolation, Denial> {
+        // A script that makes a sandbox is run by a program that makes none.
+        let scripts = program.scripts.iter().map(|(path, _)| path);
+        let called = scripts
+            .chain([&program.path])
+            .find(|path| makes_sandbox(&path.to_string_lossy()));
+        let path = called.unwrap_or(&program.path).to_string_lossy();
+        if draft.rules.is_open() {
+            return Ok(self.domain(&path));
+        }
+        if makes_sandbox(&path) {
+            let cause = format!(
+                "{path} makes a sandbox of its own, and cannot in another one: its own is the only one"
+            );
+            return self.without_sandbox(&path, cause);
+        }
+        match Domain::sandboxed(&draft.rules) {
+            Ok(sandbox) => self.sandboxed(sandbox, draft),
+            Err(error) => self.without_sandbox(&path, error.to_string()),
+        }
+    }
+
+    fn domain(&self, program: &str) -> Isolation {
+        match ProcessAccess::of(self.declared, program) {
+            ProcessAccess::Any => Isolation::default(),
+            ProcessAccess::Own => match Domain::new() {
+                Ok(domain) => Isolation {
+                    domain: Some(domain),
+                    events: Vec::new(),
+                },
+                Err(error) => Isolation {
+                    domain: None,
+                    events: vec![lost(self.server, &error)],
+                },
+            },
+        }
+    }
+
+    fn sandboxed(&self, sandbox: SandboxDomain, draft: Draft) -> Result<Isolation, Denial> {
+        let SandboxDomain {
+            domain,
+            unenforced,
+            unopened,
+        } = sandbox;
+        for (path, error) in unopened {
+            tracing::info!(server = %self.server, path = %path.display(), %error, "not granted");
+        }
+        if draft.rules.is_offline && unenforced.contains(&SandboxFeature::Tcp) {
+            self.refuse(&incomplete(&unenforced))?;
+        }
+        let degraded = match unenforced.as_slice() {
+            [] => None,
+            unenforced => Some(incomplete(unenforced)),
+        };
+        let causes = draft.remarks.into_iter().chain(degraded);
+        Ok(Isolation {
+            domain: Some(domain),
+            events: causes
+                .map(|cause| sandbox::degraded(self.server, cause))
+                .collect(),
+        })
+    }
+
+    fn without_sandbox(&self, program: &str, cause: String) -> Result<Isolation, Denial> {
+        self.refuse(&cause)?;
+        let mut isolation = self.domain(program);
+        isolation.events.insert(0, sandbox::degraded(self.server, cause));
+        Ok(isolation)
+    }
+
+    /// Refuses the server, if nothing may run without what it was to have.
+    fn refuse(&self, cause: &str) -> Result<(), Denial> {
+        match self.fail_closed {
+            false => Ok(()),
+            true => Err(Denial {
+                rule: FAIL_CLOSED.to_owned(),
+                reason: format!("its sandbox cannot be made: {cause}"),
+                remedy: Some("mcpmon doctor".to_owned()),
+                event: None,
+            }),
+        }
+    }
+}
+
+/// Words the parts of a sandbox that this kernel does not enforce.
+fn incomplete(unenforced: &[SandboxFeature]) -> String {
+    let parts = unenforced
+        .iter()
+        .map(|feature| format!("{} (Linux {})", feature.without(), feature.kernel()));
+    parts.collect::<Vec<_>>().join("; ")
 }
 
 /// Builds the event about a server that runs without its domain, and reports it on standard error too.
@@ -38,4 +173,50 @@ pub(super) fn lost(server: &ServerId, error: &dyn Error) -> Event {
             .to_owned(),
     );
     event
+}
+
+#[cfg(test)]
+mod tests {
+    use mcpmon_model::SandboxRules;
+    use test_case::test_case;
+
+    use super::*;
+
+    fn isolated(program: &str, fail_closed: bool) -> Result<Isolation, Denial> {
+        let policy = Policy {
+            fail_closed,
+            ..Policy::default()
+        };
+        let server = ServerId::new("files").expect("an id");
+        let program = Program::resolve(program.as_ref(), &[], None).expect("a program");
+        let draft = Draft {
+            rules: SandboxRules {
+                files: Some(Vec::new()),
+                ..SandboxRules::default()
+            },
+            remarks: vec!["`~/absent` is not granted: there is no such file".to_owned()],
+        };
+        IsolationPolicy::new(&policy, &server, true).isolate(&program, draft)
+    }
+
+    #[test_case(false; "recorded")]
+    #[test_case(true; "and no reason to refuse")]
+    fn a_grant_without_effect_is(fail_closed: bool) {
+        let isolation = isolated("/bin/true", fail_closed).expect("no denial");
+        assert!(isolation.domain.is_some());
+        assert_eq!(isolation.events.len(), 1, "{isolation:?}");
+    }
+
+    #[test]
+    fn no_sandbox_is_made_around_a_program_that_makes_one() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let program = directory.path().join("bwrap");
+        std::fs::copy("/bin/true", &program).expect("a copy");
+        let program = program.to_str().expect("a path");
+        let isolation = isolated(program, false).expect("no denial");
+        assert!(isolation.domain.is_none(), "{isolation:?}");
+        assert_eq!(isolation.events.len(), 1, "{isolation:?}");
+        let denial = isolated(program, true).expect_err("a denial");
+        assert_eq!(denial.rule, "fail_closed");
+    }
 }

@@ -8,6 +8,7 @@ mod isolation;
 mod nested;
 mod refused;
 mod remote;
+mod sandbox;
 mod wrapped;
 
 use std::{
@@ -28,12 +29,12 @@ use mcpmon_engine::launch_rules;
 use mcpmon_http::mcp::Caps;
 use mcpmon_model::{Conversation, Denial, Event, Layer, ServerFiles, ServerId, ServerType, Verdict};
 use mcpmon_pins::{Hasher, PLACE_VARIABLES, Root};
-use mcpmon_policy::{Limits, Policy, variable_names};
+use mcpmon_policy::{Limits, Policy, SandboxMode, variable_names};
 use mcpmon_protocol::{
     decode,
     filter::stdio::{Filter, OwnLists},
 };
-use mcpmon_session::{Compared, Ended, Judge, clock};
+use mcpmon_session::{Compared, Ended, Judge, clock, files::places_of};
 use mcpmon_stdio::{
     CheckStart, End, HoldUntil, Program, ProgramError, Relay, RelayError, RelayOutcome, RelayProcess, Server,
     StartError, Verification, WrapperProcess,
@@ -44,7 +45,9 @@ pub use self::remote::Remote;
 use self::{
     certificates::Certificates,
     files::Begun,
+    isolation::{Isolation, IsolationPolicy},
     remote::Stand,
+    sandbox::{Sandboxed, TemporaryDirectory},
     wrapped::{ConversationEnd, Wrapped},
 };
 use super::{host, linked::linked, remote::DestinationError};
@@ -84,6 +87,8 @@ pub struct Options {
     pub arguments: Vec<OsString>,
     /// A remote server, which has no program here.
     pub remote: Option<Remote>,
+    /// The sandbox it starts in, unless its declaration has a stricter one.
+    pub sandbox: Option<SandboxMode>,
 }
 
 /// The reason why a server was not served to its end.
@@ -174,7 +179,8 @@ fn relay(
         launch,
         mut verification,
         certificates,
-        unconfined,
+        degraded,
+        temporary: _temporary,
     } = match running {
         Ok(running) => running,
         Err(error) => return Err(refused::instead(error, process, judge)),
@@ -188,7 +194,7 @@ fn relay(
             wait,
         ));
     }
-    if let Some(event) = unconfined {
+    for event in degraded {
         judge.tell(event);
     }
     let mut filter = Filter::new(limits(judge.policy().limits));
@@ -253,8 +259,10 @@ struct Running {
     verification: Option<Verification<Checked>>,
     /// The reports about a remote server's certificate.
     certificates: Option<Certificates>,
-    /// The event about a server that was to start in a domain and did not.
-    unconfined: Option<Event>,
+    /// The events about what its isolation lacks.
+    degraded: Vec<Event>,
+    /// The temporary directory that is its own.
+    temporary: Option<TemporaryDirectory>,
 }
 
 /// Starts the server, if it may run.
@@ -268,9 +276,16 @@ fn start(options: &Options, judge: &mut Judge, process: &RelayProcess) -> Result
     if let Some(remote) = &options.remote {
         return stand_in(options, remote, judge.policy(), process);
     }
-    let environment = environment::passed(judge.policy(), &server);
+    let mut environment = environment::passed(judge.policy(), &server);
     let search_path = environment::variable(&environment, "PATH");
     let program = Program::resolve(&options.program, &options.arguments, search_path)?;
+    let (isolation, temporary) = match isolated(options, judge, &server, &program, &mut environment) {
+        Ok(isolated) => isolated,
+        Err(denial) => {
+            let denial = judge.refuse(clock::now(), denial);
+            return Err(refused(denial));
+        }
+    };
     let mut launch = files::launch(options, program.path.clone());
     let names = environment.iter().filter_map(|(name, _)| name.to_str());
     launch.environment = variable_names(names);
@@ -291,13 +306,13 @@ fn start(options: &Options, judge: &mut Judge, process: &RelayProcess) -> Result
         allowed(verdict).map_err(refused)?;
     }
     judge.starts(clock::now(), &program.file, &environment, &PLACE_VARIABLES);
-    let (domain, missing) = isolation::domain(judge.policy(), &server, &program.path);
+    let Isolation {
+        domain,
+        events: mut degraded,
+    } = isolation;
     let mut running = Server::start(program, environment, process.mask(), domain)?;
-    let unconfined = match (missing, running.unconfined.take()) {
-        (Some(error), _) => Some(isolation::lost(&server, &error)),
-        (None, Some(error)) => Some(isolation::lost(&server, &error)),
-        (None, None) => None,
-    };
+    let unconfined = running.unconfined.take();
+    degraded.extend(unconfined.map(|error| isolation::lost(&server, &error)));
     let pid = running.pid();
     launch.process.pid = pid;
     let holds = match compares_first {
@@ -323,8 +338,40 @@ fn start(options: &Options, judge: &mut Judge, process: &RelayProcess) -> Result
         launch,
         verification,
         certificates: None,
-        unconfined,
+        degraded,
+        temporary,
     })
+}
+
+/// Prepares the isolation that a server starts in; a temporary directory of its own is in its environment.
+fn isolated(
+    options: &Options,
+    judge: &Judge,
+    server: &ServerId,
+    program: &Program,
+    environment: &mut Vec<(OsString, OsString)>,
+) -> Result<(Isolation, Option<TemporaryDirectory>), Denial> {
+    let policy = judge.policy();
+    let isolation = IsolationPolicy::new(policy, server, judge.is_without_daemon());
+    let (sandbox, egress) = (isolation.sandbox(options.sandbox), isolation.unenforced_egress());
+    let (draft, temporary) = match sandbox.is_open() && egress.is_none() {
+        true => Default::default(),
+        false => {
+            let store = options.store.clone().or_else(mcpmon_store::own_store);
+            let protected = places_of(&options.search, store.as_deref(), Some(&options.socket));
+            let sandboxed = Sandboxed {
+                program,
+                environment,
+                protected: &protected,
+                extra: &policy.guard.extra_paths,
+            };
+            sandboxed.draw(&sandbox, egress)
+        }
+    };
+    if let Some(directory) = &temporary {
+        sandbox::with_temporary(environment, directory);
+    }
+    Ok((isolation.isolate(program, draft)?, temporary))
 }
 
 /// Starts what stands in the place of a remote server. Nothing of it is pinned but what it offers: it is this program.
@@ -347,7 +394,8 @@ fn stand_in(
         launch,
         verification: None,
         certificates: stand.certificates,
-        unconfined: None,
+        degraded: Vec::new(),
+        temporary: None,
     })
 }
 

@@ -5,6 +5,7 @@ use std::{ffi::OsString, path::PathBuf, process::ExitCode};
 use clap::Args;
 use mcpmon_config::{LocalConfig, Search};
 use mcpmon_model::ServerId;
+use mcpmon_policy::SandboxMode;
 
 use crate::{
     agent::{
@@ -31,6 +32,15 @@ pub(in crate::cli) struct Options {
     url: Option<String>,
     #[command(flatten)]
     remote: RemoteOptions,
+    /// Start the server in a sandbox: `home-readonly` or `strict` [default without a MODE: home-readonly]
+    #[arg(
+        long,
+        value_name = "MODE",
+        num_args = 0..=1,
+        default_missing_value = "home-readonly",
+        conflicts_with = "url"
+    )]
+    sandbox: Option<SandboxMode>,
     /// The server's command, after `--`
     #[arg(required_unless_present = "url", last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -68,6 +78,7 @@ pub(in crate::cli) fn run(options: Options, globals: &Globals) -> Result<ExitCod
         program: command.next().unwrap_or_default(),
         arguments: command.collect(),
         remote,
+        sandbox: options.sandbox,
     };
     wrap::run(options).map_err(explain)
 }

@@ -67,7 +67,7 @@ fn a_server_may_be_declared_to_reach_into_any_process() -> Result<()> {
 }
 
 /// Runs a command as on a kernel without Landlock: the first of its system calls does not exist.
-const WITHOUT_LANDLOCK: &str = r#"
+pub(super) const WITHOUT_LANDLOCK: &str = r#"
 import ctypes, os, struct, sys
 libc = ctypes.CDLL(None, use_errno=True)
 rules = struct.pack("HBBI" * 4, 0x20, 0, 0, 0, 0x15, 0, 1, 444, 0x06, 0, 0, 0x50026, 0x06, 0, 0, 0x7FFF0000)

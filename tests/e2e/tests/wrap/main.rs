@@ -24,6 +24,7 @@ mod readers;
 mod records;
 mod refused;
 mod rules;
+mod sandbox;
 mod scan;
 mod sessions;
 mod setup;

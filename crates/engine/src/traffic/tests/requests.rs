@@ -162,6 +162,7 @@ fn declared(name: &str) -> mcpmon_policy::Server {
         env_allow: Vec::new(),
         env_deny: Vec::new(),
         processes: None,
+        sandbox: Default::default(),
         egress: None,
     }
 }

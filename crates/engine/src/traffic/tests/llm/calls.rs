@@ -202,6 +202,7 @@ fn where_the_unknown_is_refused(name: &str) -> Option<String> {
             env_allow: Vec::new(),
             env_deny: Vec::new(),
             processes: None,
+            sandbox: Default::default(),
             egress: None,
         }];
     });

@@ -22,6 +22,7 @@ fn declared() -> Server {
         env_allow: Vec::new(),
         env_deny: Vec::new(),
         processes: None,
+        sandbox: Default::default(),
         egress: None,
     }
 }

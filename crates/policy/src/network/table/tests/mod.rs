@@ -383,6 +383,7 @@ fn remote(name: &str, target: &str, port: u16) -> Server {
         env_allow: Vec::new(),
         env_deny: Vec::new(),
         processes: None,
+        sandbox: Default::default(),
         egress: None,
     }
 }

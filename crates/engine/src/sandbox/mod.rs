@@ -1,0 +1,360 @@
+//! Rules of a server's sandbox, drawn from its declaration and from listings of this host's directories.
+//!
+//! Landlock knows grants and no exceptions: a directory that holds protected files is not granted, but what lies in it
+//! and is not protected, each by itself. So a file that appears in such a directory later is not granted either.
+
+mod caches;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::BTreeSet,
+    ffi::OsString,
+    path::{Path, PathBuf},
+};
+
+use mcpmon_detect::protected_paths::{Access, Category, Places, Protection, protection};
+use mcpmon_model::{FileGrant, FileRight, PathPattern, SandboxRules};
+use mcpmon_policy::{
+    Egress, EgressDefault, SandboxMode, SandboxNetwork, SandboxPath, SandboxPathStart, SandboxPolicy,
+};
+
+pub use self::caches::package_caches;
+
+/// Most grants of one sandbox: the kernel takes more, and nobody has so many entries beside protected files.
+const MAX_GRANTS: usize = 4096;
+/// Most directories that are listed because they hold protected files.
+const MAX_LISTED: usize = 512;
+
+/// Directories and files of the system that any program may need.
+const SYSTEM: [&str; 18] = [
+    "/usr",
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/opt",
+    "/nix/store",
+    "/snap",
+    "/etc",
+    "/proc",
+    "/sys",
+    "/run/systemd/resolve",
+    "/run/resolvconf",
+    "/run/nscd",
+    "/run/NetworkManager/resolv.conf",
+    "/var/lib/ca-certificates",
+];
+/// Files of the system that are links on many hosts, into directories that are not granted.
+const LINKED: [&str; 3] = ["/etc/resolv.conf", "/etc/localtime", "/etc/hosts"];
+/// Devices that any program may need.
+const DEVICES: [&str; 8] = [
+    "/dev/null",
+    "/dev/zero",
+    "/dev/full",
+    "/dev/random",
+    "/dev/urandom",
+    "/dev/tty",
+    "/dev/ptmx",
+    "/dev/pts",
+];
+/// Memory that processes share by name.
+const SHARED_MEMORY: &str = "/dev/shm";
+/// Entries of the root directory that are not granted as they are.
+const NOT_WHOLE: [&str; 5] = ["dev", "home", "root", "Users", "tmp"];
+/// Processes: what is secret of them is kept from every process in another domain, which grants could not tell apart.
+const PROCESSES: &str = "/proc";
+/// Directories that homes lie in.
+const HOMES: [&str; 3] = ["/home", "/root", "/Users"];
+/// Temporary directories of everybody.
+const TEMPORARY: [&str; 2] = ["/tmp", "/var/tmp"];
+
+/// The places on this host that a sandbox is made for.
+#[derive(Debug)]
+pub struct SandboxPlaces<'a> {
+    /// The home directory, without links.
+    pub home: Option<&'a Path>,
+    /// The directory that the client starts the server in, without links.
+    pub workspace: &'a Path,
+    /// The files and directories of the server's own package.
+    pub package: &'a [PathBuf],
+    /// The caches of the package manager that starts it.
+    pub caches: &'a [PathBuf],
+    /// The temporary directory that it is told of.
+    pub temporary: Option<&'a Path>,
+    /// The places of protected files.
+    pub protected: &'a Places,
+    /// Further protected files.
+    pub extra: &'a [PathPattern],
+}
+
+/// The file system, as far as the drawing of rules needs it.
+pub trait DirectoryListing {
+    /// Returns the entries of a directory; none if it cannot be listed.
+    fn entries(&mut self, directory: &Path) -> Vec<DirectoryEntry>;
+    /// Returns the path of a file without links; `None` if there is none.
+    fn real(&mut self, path: &Path) -> Option<PathBuf>;
+}
+
+/// An entry of a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DirectoryEntry {
+    /// Its name.
+    pub name: OsString,
+    /// True if it is a symbolic link: what it leads to is granted by its own path, or not.
+    pub is_link: bool,
+}
+
+/// The rules of a sandbox, and the remarks about them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DrawnSandbox {
+    /// The rules.
+    pub rules: SandboxRules,
+    /// Grants of the declaration that have no effect, each as a sentence without a full stop.
+    pub remarks: Vec<String>,
+}
+
+/// Draws the rules of a sandbox. `egress` is the list that no kernel enforces.
+pub fn draw(
+    sandbox: &SandboxPolicy,
+    egress: Option<&Egress>,
+    places: &SandboxPlaces<'_>,
+    listing: &mut dyn DirectoryListing,
+) -> DrawnSandbox {
+    let mut drawing = Drawing {
+        places,
+        listing,
+        grants: BTreeSet::new(),
+        listed: 0,
+        is_cut: false,
+        remarks: Vec::new(),
+    };
+    let files = match sandbox.mode {
+        SandboxMode::Off => None,
+        SandboxMode::HomeReadonly => {
+            drawing.host();
+            Some(drawing.declared(sandbox))
+        }
+        SandboxMode::Strict => {
+            drawing.system();
+            Some(drawing.declared(sandbox))
+        }
+    };
+    let is_offline = sandbox.network == SandboxNetwork::Off;
+    let connect = egress
+        .filter(|_| !is_offline)
+        .and_then(|egress| drawing.ports(egress));
+    if drawing.is_cut {
+        drawing.remarks.push(format!(
+            "more than {MAX_GRANTS} files beside protected ones, or more than {MAX_LISTED} directories with some: the \
+             rest is not granted"
+        ));
+    }
+    DrawnSandbox {
+        remarks: drawing.remarks,
+        rules: SandboxRules {
+            files,
+            connect,
+            is_offline,
+        },
+    }
+}
+
+struct Drawing<'a> {
+    places: &'a SandboxPlaces<'a>,
+    listing: &'a mut dyn DirectoryListing,
+    grants: BTreeSet<FileGrant>,
+    listed: usize,
+    is_cut: bool,
+    remarks: Vec<String>,
+}
+
+impl Drawing<'_> {
+    /// Grants what is not protected, to be read.
+    fn host(&mut self) {
+        for entry in self.listing.entries(Path::new("/")) {
+            let is_whole = !NOT_WHOLE.iter().any(|name| entry.name == *name);
+            if is_whole && !entry.is_link {
+                self.grant(&Path::new("/").join(&entry.name), FileRight::Read);
+            }
+        }
+        if let Some(home) = self.places.home {
+            self.grant(home, FileRight::Read);
+        }
+        // Where it lies in somebody else's home.
+        self.grant(self.places.workspace, FileRight::Read);
+        for path in TEMPORARY {
+            self.real(Path::new(path), FileRight::Write);
+        }
+        self.devices();
+    }
+
+    fn system(&mut self) {
+        for path in SYSTEM.iter().chain(&LINKED) {
+            self.real(Path::new(path), FileRight::Read);
+        }
+        self.devices();
+    }
+
+    fn devices(&mut self) {
+        for path in DEVICES {
+            self.real(Path::new(path), FileRight::Device);
+        }
+        self.real(Path::new(SHARED_MEMORY), FileRight::Write);
+    }
+
+    /// Grants what the server is made of and what its declaration grants.
+    fn declared(&mut self, sandbox: &SandboxPolicy) -> Vec<FileGrant> {
+        for path in self.places.package {
+            self.exactly(path, FileRight::Read);
+        }
+        for path in self
+            .places
+            .caches
+            .iter()
+            .map(PathBuf::as_path)
+            .chain(self.places.temporary)
+        {
+            self.real(path, FileRight::Write);
+        }
+        let rights = [
+            (&sandbox.read, FileRight::Read),
+            (&sandbox.write, FileRight::Write),
+        ];
+        for (paths, right) in rights {
+            for path in paths {
+                self.written(path, right);
+            }
+        }
+        std::mem::take(&mut self.grants).into_iter().collect()
+    }
+
+    /// Grants a path of the declaration: whoever names a protected file means it.
+    fn written(&mut self, written: &SandboxPath, right: FileRight) {
+        let start = match written.start {
+            SandboxPathStart::Root => Some(Path::new("/")),
+            SandboxPathStart::Home => self.places.home,
+            SandboxPathStart::Workspace => Some(self.places.workspace),
+        };
+        let Some(start) = start else {
+            self.remarks
+                .push(format!("`{written}` is not granted: there is no home directory"));
+            return;
+        };
+        let path = written
+            .names
+            .iter()
+            .fold(start.to_owned(), |path, name| path.join(name));
+        let Some(real) = self.listing.real(&path) else {
+            self.remarks
+                .push(format!("`{written}` is not granted: there is no such file"));
+            return;
+        };
+        let is_meant = match self.protection(&path, right) {
+            Protection::Protected(category) => category != Category::McpmonConfig,
+            Protection::Free | Protection::Holds => false,
+        };
+        match self.protection(&real, right) {
+            Protection::Protected(Category::McpmonConfig) => {
+                self.remarks
+                    .push(format!("`{written}` is not granted: it is a file of mcpmon"));
+            }
+            Protection::Protected(_) if is_meant => self.exactly(&real, right),
+            Protection::Protected(category) => self.remarks.push(format!(
+                "`{written}` is not granted: it leads to a protected file ({}); name that file itself",
+                category.as_str()
+            )),
+            Protection::Free | Protection::Holds => self.grant(&real, right),
+        }
+    }
+
+    /// Grants the file that a path leads to, unless it is protected.
+    fn real(&mut self, path: &Path, right: FileRight) {
+        if let Some(real) = self.listing.real(path) {
+            self.grant(&real, right);
+        }
+    }
+
+    /// Grants a path as far as it is not protected.
+    fn grant(&mut self, path: &Path, right: FileRight) {
+        match self.protection(path, right) {
+            Protection::Free => self.exactly(path, right),
+            Protection::Holds => self.contents(path, right),
+            Protection::Protected(_) if right == FileRight::Write => self.grant(path, FileRight::Read),
+            Protection::Protected(_) => {}
+        }
+    }
+
+    /// Grants what lies in a directory that holds protected files too.
+    fn contents(&mut self, directory: &Path, right: FileRight) {
+        if self.listed == MAX_LISTED {
+            self.is_cut = true;
+            return;
+        }
+        self.listed += 1;
+        // The names in a home are secrets: of keys, of accounts. Whoever may list it may list all below.
+        let is_public = !self.is_related_to_home(directory);
+        if is_public {
+            self.exactly(directory, FileRight::List);
+        }
+        for entry in self.listing.entries(directory) {
+            if !entry.is_link {
+                self.grant(&directory.join(&entry.name), right);
+            }
+        }
+    }
+
+    fn exactly(&mut self, path: &Path, right: FileRight) {
+        if self.grants.len() == MAX_GRANTS {
+            self.is_cut = true;
+            return;
+        }
+        self.grants.insert(FileGrant {
+            path: path.to_owned(),
+            right,
+        });
+    }
+
+    fn protection(&self, path: &Path, right: FileRight) -> Protection {
+        if path == Path::new(PROCESSES) {
+            return Protection::Free;
+        }
+        let access = match right {
+            FileRight::List | FileRight::Read | FileRight::Device => Access::Read,
+            FileRight::Write => Access::Write,
+        };
+        let named = protection(
+            &path.to_string_lossy(),
+            access,
+            self.places.protected,
+            self.places.extra,
+        );
+        let is_above_home = self.places.home.is_some_and(|home| home.starts_with(path));
+        let is_above_homes = path == Path::new("/") || HOMES.iter().any(|homes| path == Path::new(homes));
+        match named {
+            Protection::Free if is_above_home || is_above_homes => Protection::Holds,
+            named => named,
+        }
+    }
+
+    fn is_related_to_home(&self, directory: &Path) -> bool {
+        let mut homes = HOMES.iter().map(Path::new).chain(self.places.home);
+        homes.any(|home| home.starts_with(directory) || directory.starts_with(home))
+    }
+
+    /// The ports that an egress list leaves; `None` if it leaves all.
+    fn ports(&mut self, egress: &Egress) -> Option<BTreeSet<u16>> {
+        if egress.default == EgressDefault::Allow {
+            return None;
+        }
+        let ports: Option<BTreeSet<u16>> = egress.allow.iter().map(|allowed| allowed.port).collect();
+        if ports.is_none() {
+            let remark = "`egress.allow` has a destination without a port: without a daemon only ports are refused, and \
+                          so none is";
+            self.remarks.push(remark.to_owned());
+        }
+        ports
+    }
+}

@@ -1,0 +1,283 @@
+//! A server in a sandbox: it reads and writes what is granted, and no secrets.
+
+use std::{fs, path::Path, process::Command};
+
+use anyhow::{Context as _, Result};
+use mcpmon_e2e::{
+    program,
+    wrapped::{Home, Wrapped},
+};
+use test_case::test_case;
+
+const NOTICE: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+
+/// A server that does what its argument says, in a shell, and tells in a message what it said.
+const SERVER: &str = r#"
+read -r line
+said=$(eval "$1" 2>/dev/null | tr '\n' ' ')
+printf '{"jsonrpc":"2.0","method":"notifications/%s"}\n' "$said"
+cat > /dev/null
+"#;
+
+/// The home of a server's user, with a key, a project and a configuration.
+fn furnished() -> Result<Home> {
+    let home = Home::new()?;
+    for directory in [".ssh", "project", "data", ".aws"] {
+        fs::create_dir(home.path(directory))?;
+    }
+    fs::write(home.path(".ssh/id_ed25519"), "key")?;
+    fs::write(home.path(".aws/credentials"), "credentials")?;
+    fs::write(home.path(".bashrc"), "export TOKEN=secret")?;
+    fs::write(home.path(".gitconfig"), "git")?;
+    fs::write(home.path("project/file"), "project")?;
+    fs::write(home.path("data/file"), "data")?;
+    Ok(home)
+}
+
+/// `mcpmon wrap OPTIONS` around a server that does this, in its project.
+fn wrap(home: &Home, options: &[&str], script: &str) -> Result<Command> {
+    let options = [&["--server", "files"], options].concat();
+    let mut wrap = home.wrap(&options, &["bash", "-c", SERVER, "bash", script])?;
+    wrap.env("HOME", home.path("")).env_remove("XDG_CONFIG_HOME");
+    wrap.env("MCPMON_CONFIG", home.path("config/mcpmon/mcpmon.yaml"));
+    wrap.current_dir(home.path("project"));
+    Ok(wrap)
+}
+
+/// What it said, and what the wrapper said on standard error.
+fn said(command: &mut Command) -> Result<(String, String)> {
+    let mut wrapped = Wrapped::start(command)?;
+    wrapped.send(NOTICE)?;
+    let line = wrapped.line()?;
+    let (code, _, errors) = wrapped.finish()?;
+    assert_eq!(code, 0, "{errors}");
+    let said = line.split_once("notifications/").context("a message")?.1;
+    Ok((said.trim_end_matches("\"}").trim_end().to_owned(), errors))
+}
+
+const READS: &str = "cat ~/.ssh/id_ed25519 ~/.aws/credentials ~/.bashrc; cat ~/.gitconfig; echo; cat ~/project/file; echo; \
+                     cat ~/data/file; echo; ls ~; head -c 4 /etc/passwd; echo; cat /etc/shadow";
+
+#[test_case(&["--sandbox"] => "git project data root"; "home-readonly")]
+#[test_case(&["--sandbox", "home-readonly"] => "git project data root"; "home-readonly by its name")]
+#[test_case(&["--sandbox", "strict"] => "root"; "strict")]
+fn secrets_are_not_read(options: &[&str]) -> String {
+    let run = || {
+        let home = furnished()?;
+        home.configure("version: 1\n")?;
+        let (said, errors) = said(&mut wrap(&home, options, READS)?)?;
+        assert!(!errors.contains("sandbox"), "{errors}");
+        anyhow::Ok(said.split_whitespace().collect::<Vec<_>>().join(" "))
+    };
+    run().expect("a server")
+}
+
+/// This shows that a server reads them if it is not prevented.
+#[test]
+fn without_a_sandbox_they_are() -> Result<()> {
+    let home = furnished()?;
+    home.configure("version: 1\n")?;
+    let (said, _) = said(&mut wrap(
+        &home,
+        &[],
+        "cat ~/.ssh/id_ed25519; echo; cat ~/.bashrc",
+    )?)?;
+    assert_eq!(said, "key export TOKEN=secret");
+    Ok(())
+}
+
+const WRITES: &str = "cd ~; for file in data/new project/new new .ssh/new .bashrc /usr/new; do \
+                      if echo x > $file; then echo $file; fi; done; echo x > $TMPDIR/t && echo temporary";
+
+#[test]
+fn a_declaration_grants_what_is_written() -> Result<()> {
+    let home = furnished()?;
+    home.configure(
+        "version: 1\nmcp: {servers: [{id: files, command: bash, sandbox: {default: strict, read: ['${workspace}'], write: [~/data]}}]}\n",
+    )?;
+    let (said, errors) = said(&mut wrap(&home, &[], WRITES)?)?;
+    assert_eq!(said, "data/new temporary", "{errors}");
+    assert_eq!(fs::read_to_string(home.path(".bashrc"))?, "export TOKEN=secret");
+    let (said, _) = self::said(&mut wrap(
+        &home,
+        &[],
+        "cat ~/project/file; cat ~/.gitconfig; ls -d $TMPDIR",
+    )?)?;
+    assert!(said.starts_with("project"), "{said}");
+    let temporary = said.trim_start_matches("project");
+    assert!(
+        temporary.contains("mcpmon-server-") && !Path::new(temporary).exists(),
+        "{said}"
+    );
+    Ok(())
+}
+
+#[test]
+fn a_command_line_loosens_no_declaration() -> Result<()> {
+    let home = furnished()?;
+    home.configure("version: 1\nmcp: {servers: [{id: files, command: bash, sandbox: {default: strict}}]}\n")?;
+    let (said, _) = said(&mut wrap(
+        &home,
+        &["--sandbox", "home-readonly"],
+        "cat ~/project/file; echo end",
+    )?)?;
+    assert_eq!(said, "end");
+    Ok(())
+}
+
+#[test]
+fn a_grant_without_effect_is_told_and_recorded() -> Result<()> {
+    let home = furnished()?;
+    home.configure(
+        "version: 1\nmcp: {servers: [{id: files, command: bash, sandbox: {default: home-readonly, read: [~/absent]}}]}\n",
+    )?;
+    let (_, errors) = said(&mut wrap(&home, &[], "true")?)?;
+    assert!(
+        errors.contains("`~/absent` is not granted: there is no such file"),
+        "{errors}"
+    );
+    assert_eq!(components(&home)?, ["server sandbox"]);
+    Ok(())
+}
+
+/// The components whose enforcement is recorded as degraded.
+fn components(home: &Home) -> Result<Vec<String>> {
+    let store = home.path("store.db").display().to_string();
+    let events = [
+        "events",
+        "--json",
+        "--type",
+        "mcp_enforcement_degraded",
+        "--db",
+        &store,
+    ];
+    let events = program::run(events)?.objects()?;
+    Ok(events
+        .iter()
+        .filter_map(|event| event["component"].as_str().map(str::to_owned))
+        .collect())
+}
+
+/// The first system call of Landlock does not exist in the command that this runs.
+fn without_landlock(wrap: &Command) -> Command {
+    let mut command = Command::new("python3");
+    command.args(["-c", crate::isolation::WITHOUT_LANDLOCK]);
+    command.arg(wrap.get_program()).args(wrap.get_args());
+    for (name, value) in wrap.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    command.current_dir(wrap.get_current_dir().unwrap_or(Path::new("/")));
+    command
+}
+
+#[test]
+fn without_landlock_a_server_runs_as_it_did_and_that_is_recorded() -> Result<()> {
+    let home = furnished()?;
+    home.configure("version: 1\n")?;
+    let (said, errors) = said(&mut without_landlock(&wrap(
+        &home,
+        &["--sandbox"],
+        "cat ~/.ssh/id_ed25519",
+    )?))?;
+    assert_eq!(said, "key");
+    assert!(
+        errors.contains("the sandbox of the server is not as it was asked for"),
+        "{errors}"
+    );
+    assert!(components(&home)?.contains(&"server sandbox".to_owned()));
+    Ok(())
+}
+
+#[test]
+fn without_landlock_a_server_that_must_have_a_sandbox_does_not_run() -> Result<()> {
+    let home = furnished()?;
+    home.configure("version: 1\nmcp: {fail_closed: true, servers: [{id: files, command: bash}]}\n")?;
+    let mut wrapped = Wrapped::start(&mut without_landlock(&wrap(&home, &["--sandbox"], "echo ran")?))?;
+    wrapped.send(r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}"#)?;
+    let line = wrapped.line()?;
+    assert!(line.contains("its sandbox cannot be made"), "{line}");
+    let (code, output, _) = wrapped.finish()?;
+    assert_eq!(code, 1);
+    assert!(!output.contains("ran"), "{output}");
+    Ok(())
+}
+
+/// Connects to a port of this host.
+const CONNECTS: &str = "if : < /dev/tcp/127.0.0.1/$PORT; then echo connected; else echo refused; fi";
+
+#[test_case("network: off" => "refused"; "off")]
+#[test_case("default: home-readonly" => "connected"; "as egress has it")]
+fn the_network_is(sandbox: &str) -> String {
+    let run = || {
+        let home = furnished()?;
+        let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
+        home.configure(&format!(
+            "version: 1\nmcp: {{servers: [{{id: files, command: bash, sandbox: {{{sandbox}}}}}]}}\n"
+        ))?;
+        let mut wrap = wrap(&home, &[], CONNECTS)?;
+        wrap.env("PORT", listener.local_addr()?.port().to_string());
+        anyhow::Ok(said(&mut wrap)?.0)
+    };
+    run().expect("a server")
+}
+
+#[test]
+fn without_a_daemon_a_list_of_destinations_leaves_their_ports() -> Result<()> {
+    let home = furnished()?;
+    let listeners = [
+        std::net::TcpListener::bind("127.0.0.1:0")?,
+        std::net::TcpListener::bind("127.0.0.1:0")?,
+    ];
+    let ports = [
+        listeners[0].local_addr()?.port(),
+        listeners[1].local_addr()?.port(),
+    ];
+    home.configure(&format!(
+        "version: 1\nmcp: {{servers: [{{id: files, command: bash, egress: {{default: deny, allow: ['127.0.0.1:{}']}}}}]}}\n",
+        ports[0]
+    ))?;
+    let said = ports.map(|port| {
+        let mut wrap = wrap(&home, &[], CONNECTS)?;
+        wrap.env("PORT", port.to_string());
+        anyhow::Ok(said(&mut wrap)?.0)
+    });
+    let [allowed, other] = said;
+    assert_eq!((allowed?.as_str(), other?.as_str()), ("connected", "refused"));
+    Ok(())
+}
+
+#[test]
+fn a_sandbox_inside_of_another_one_holds_too() -> Result<()> {
+    let home = furnished()?;
+    home.configure("version: 1\n")?;
+    let wrap = wrap(&home, &["--sandbox"], READS)?;
+    let mut outer = Command::new("bwrap");
+    outer.args([
+        "--bind",
+        "/",
+        "/",
+        "--dev",
+        "/dev",
+        "--proc",
+        "/proc",
+        "--unshare-pid",
+        "--",
+    ]);
+    outer.arg(wrap.get_program()).args(wrap.get_args());
+    for (name, value) in wrap.get_envs() {
+        match value {
+            Some(value) => outer.env(name, value),
+            None => outer.env_remove(name),
+        };
+    }
+    outer.current_dir(home.path("project"));
+    let (said, _) = said(&mut outer)?;
+    assert_eq!(
+        said.split_whitespace().collect::<Vec<_>>(),
+        ["git", "project", "data", "root"]
+    );
+    Ok(())
+}
