@@ -14,6 +14,8 @@ pub enum Layer {
     McpHttp,
     /// The LLM reverse proxy.
     Llm,
+    /// The hooks of clients, which clients may skip.
+    Hook,
     /// mcpmon itself.
     Agent,
 }
@@ -27,6 +29,7 @@ impl Layer {
             Self::Stdio => "stdio",
             Self::McpHttp => "mcp_http",
             Self::Llm => "llm",
+            Self::Hook => "hook",
             Self::Agent => "agent",
         }
     }

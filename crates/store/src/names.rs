@@ -48,6 +48,7 @@ mod tests {
             Layer::Stdio,
             Layer::McpHttp,
             Layer::Llm,
+            Layer::Hook,
             Layer::Agent,
         ] {
             assert_eq!(name(&layer), layer.as_str());

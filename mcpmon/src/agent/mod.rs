@@ -16,6 +16,7 @@ mod handover;
 mod hashing;
 mod health;
 pub mod held_calls;
+pub mod hook;
 mod host;
 mod inbox;
 pub mod inspection;

@@ -35,6 +35,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
             "check",
             "inspect",
             "scan",
+            "hook",
             "kill",
         ],
     ),
@@ -43,8 +44,9 @@ const GROUPS: [(&str, &[&str]); 5] = [
 ];
 
 /// An example for the help of each command.
-const COMMAND_EXAMPLES: [(&str, &str); 31] = [
+const COMMAND_EXAMPLES: [(&str, &str); 32] = [
     ("setup", "mcpmon setup --dry-run"),
+    ("hook", "mcpmon hook claude-code < call.json"),
     ("wrap", "mcpmon wrap -- npx -y some-mcp-server"),
     ("run", "mcpmon run --session review -- claude"),
     ("proxy", "mcpmon proxy --listen 127.0.0.1:8484"),

@@ -82,6 +82,7 @@ enum Command {
     Events(events::Options),
     Execs(execs::Options),
     Explain(explain::Options),
+    Hook(commands::hook::Options),
     Inspect(inspect::Options),
     Kill(kill::Options),
     Man(man::Options),
@@ -209,6 +210,7 @@ fn run(cli: Cli) -> Result<ExitCode, CliError> {
         Command::Check(options) => {
             return check::run(&options, globals, now, &mut output).map(ExitCode::from);
         }
+        Command::Hook(options) => return commands::hook::run(&options, globals, now, &mut output),
         Command::Completions(options) => completions::run(&options, &Cli::command(), &mut output),
         Command::Detach(options) => detach::run(&options, &mut output),
         Command::Detections(options) => detections::run(options, &store::open(globals)?, now, &mut output),

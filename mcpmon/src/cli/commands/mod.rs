@@ -15,6 +15,7 @@ pub(super) mod events;
 pub(super) mod execs;
 pub(super) mod explain;
 pub(super) mod held_calls;
+pub(super) mod hook;
 pub(super) mod inspect;
 pub(super) mod kill;
 pub(super) mod man;

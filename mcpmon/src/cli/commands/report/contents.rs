@@ -151,8 +151,8 @@ impl Report {
 
     fn count(&mut self, event: &StoredEvent, found: &mut BTreeMap<(String, String, String, Severity), u64>) {
         let server = event.server_id.clone().unwrap_or_default();
-        // A model can want a tool of a server that there is not.
-        if !server.is_empty() && event.layer != Layer::Llm {
+        // A model can want a tool of a server that there is not; a client's own tools are no server's.
+        if !server.is_empty() && !matches!(event.layer, Layer::Llm | Layer::Hook) {
             self.servers.insert(server.clone());
         }
         match event.parse_kind() {

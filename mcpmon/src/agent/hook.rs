@@ -1,0 +1,301 @@
+//! Hooks of clients: what a client tells a hook before it runs a tool of its own, and how a hook answers.
+
+use mcpmon_model::{EventId, ServerId};
+use serde_json::{Map, Value, json};
+
+use super::question::{Opinion, Outcome};
+
+/// Longest input that is read, bytes: as long as the longest message.
+pub const MAX_INPUT_BYTES: u64 = 16 << 20;
+/// Exit status by which a client is told to stop the tool. Of any other one it takes no notice.
+const STOPS: u8 = 2;
+/// Rules about servers and what they listed: a client's own tools are listed nowhere.
+const ABOUT_SERVERS: [&str; 2] = ["unknown_tool", "fail_closed"];
+
+/// A client with hooks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum HookClient {
+    /// Claude Code: `PreToolUse`.
+    ClaudeCode,
+    /// Codex: `PreToolUse`.
+    Codex,
+    /// Cursor: `beforeShellExecution`, `beforeReadFile`, `preToolUse`.
+    Cursor,
+    /// Gemini CLI: `BeforeTool`.
+    Gemini,
+}
+
+/// A call of a client's own tool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NativeCall {
+    /// The tool.
+    pub tool: String,
+    /// Its arguments, a JSON object.
+    pub arguments: String,
+    /// The client's id of the call.
+    pub id: Option<String>,
+}
+
+/// The reason why an input is none.
+#[derive(Debug, thiserror::Error)]
+pub enum HookInputError {
+    /// The input is no JSON.
+    #[error("standard input is no JSON, as the hooks of {client} have it: {source}")]
+    Json {
+        /// The client.
+        client: &'static str,
+        /// The cause.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// A field is missing, or of another type.
+    #[error("standard input has no `{field}`, as the hooks of {client} have it")]
+    Missing {
+        /// The client.
+        client: &'static str,
+        /// The field.
+        field: &'static str,
+    },
+}
+
+/// The answer to a client.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HookAnswer {
+    /// For standard output.
+    pub output: Option<Value>,
+    /// For standard error.
+    pub error: Option<String>,
+    /// The exit status.
+    pub status: u8,
+}
+
+impl HookClient {
+    /// Returns its name in events, where a server's would be.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::ClaudeCode => "claude-code",
+            Self::Codex => "codex",
+            Self::Cursor => "cursor",
+            Self::Gemini => "gemini",
+        }
+    }
+
+    /// Returns the id by which its own tools are judged and recorded.
+    #[must_use]
+    pub fn server(self) -> ServerId {
+        ServerId::new(self.as_str()).unwrap_or_else(|_| unreachable!("the names above are ids"))
+    }
+
+    /// Reads what it tells; `None` where nothing is to be judged: another event, or a tool of an MCP server, which is
+    /// judged where it reaches that server.
+    ///
+    /// # Errors
+    /// [`HookInputError`].
+    pub fn call(self, input: &[u8]) -> Result<Option<NativeCall>, HookInputError> {
+        let client = self.as_str();
+        let input: Map<String, Value> =
+            serde_json::from_slice(input).map_err(|source| HookInputError::Json { client, source })?;
+        let missing = |field| HookInputError::Missing { client, field };
+        let text = |field: &'static str| input.get(field).and_then(Value::as_str);
+        let event = text("hook_event_name").ok_or_else(|| missing("hook_event_name"))?;
+        let call = |tool: &str, arguments: Value| {
+            Some(NativeCall {
+                tool: tool.to_owned(),
+                arguments: arguments.to_string(),
+                id: text("tool_use_id").map(str::to_owned),
+            })
+        };
+        Ok(match (self, event) {
+            (Self::ClaudeCode | Self::Codex, "PreToolUse")
+            | (Self::Gemini, "BeforeTool")
+            | (Self::Cursor, "preToolUse") => {
+                let tool = text("tool_name").ok_or_else(|| missing("tool_name"))?;
+                let arguments = match input.get("tool_input") {
+                    Some(arguments @ Value::Object(_)) => arguments.clone(),
+                    // Codex's `apply_patch` has its patch as it is.
+                    Some(Value::String(text)) => json!({"input": text}),
+                    Some(_) | None => return Err(missing("tool_input")),
+                };
+                match tool.starts_with("mcp_") || tool.starts_with("MCP:") {
+                    true => None,
+                    false => call(tool, arguments),
+                }
+            }
+            (Self::Cursor, "beforeShellExecution") => {
+                let command = text("command").ok_or_else(|| missing("command"))?;
+                call(
+                    "Shell",
+                    json!({"command": command, "cwd": text("cwd").unwrap_or_default()}),
+                )
+            }
+            (Self::Cursor, "beforeReadFile") => {
+                let path = text("file_path").ok_or_else(|| missing("file_path"))?;
+                call("Read", json!({"file_path": path}))
+            }
+            (_, _) => None,
+        })
+    }
+
+    /// Words the verdict on a call. What is not stopped is left to the client, whose own questions and rules it still
+    /// passes.
+    #[must_use]
+    pub fn answer(self, stopped: Option<(&Opinion, Option<EventId>)>) -> HookAnswer {
+        let Some((opinion, event)) = stopped else {
+            return HookAnswer {
+                output: match self {
+                    Self::Cursor | Self::Gemini => Some(json!({})),
+                    Self::ClaudeCode | Self::Codex => None,
+                },
+                ..HookAnswer::default()
+            };
+        };
+        let event = event.map(|id| format!(", event {id}")).unwrap_or_default();
+        let reason = format!("[mcpmon] {} (rule {}{event})", opinion.reason, opinion.rule);
+        match self {
+            Self::ClaudeCode | Self::Codex | Self::Gemini => HookAnswer {
+                output: None,
+                error: Some(reason),
+                status: STOPS,
+            },
+            Self::Cursor => HookAnswer {
+                output: Some(json!({
+                    "permission": "deny",
+                    "user_message": reason,
+                    "agent_message": reason,
+                })),
+                error: None,
+                status: 0,
+            },
+        }
+    }
+
+    /// Words that a call could not be judged: it is stopped where the policy is to fail closed.
+    #[must_use]
+    pub fn unjudged(self, reason: &str, fail_closed: bool) -> HookAnswer {
+        HookAnswer {
+            output: None,
+            error: Some(format!("[mcpmon] {reason}")),
+            status: match fail_closed {
+                true => STOPS,
+                false => 1,
+            },
+        }
+    }
+}
+
+/// Returns the verdict on a native call, by the opinions of all rules but those about servers: the one that decides, if
+/// any has something against it.
+#[must_use]
+pub fn verdict(opinions: &[Opinion], observes: bool) -> (Outcome, Option<&Opinion>) {
+    use mcpmon_policy::Decision;
+    let counts = |opinion: &&Opinion| !ABOUT_SERVERS.contains(&opinion.rule.as_str());
+    let with = |decision| {
+        opinions
+            .iter()
+            .filter(counts)
+            .find(|opinion| opinion.decision == decision)
+    };
+    match (with(Decision::Block), with(Decision::Audit)) {
+        (Some(blocks), _) if observes => (Outcome::WouldBlock, Some(blocks)),
+        (Some(blocks), _) => (Outcome::Blocked, Some(blocks)),
+        (None, Some(notes)) => (Outcome::Audited, Some(notes)),
+        (None, None) => (Outcome::Allowed, None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use test_case::test_case;
+
+    use super::*;
+
+    #[test_case(HookClient::ClaudeCode, r#"{"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"ls"},"tool_use_id":"t"}"# => Some(("Bash".to_owned(), r#"{"command":"ls"}"#.to_owned())); "Claude Code")]
+    #[test_case(HookClient::ClaudeCode, r#"{"hook_event_name":"PreToolUse","tool_name":"mcp__files__read","tool_input":{}}"# => None; "a tool of a server")]
+    #[test_case(HookClient::ClaudeCode, r#"{"hook_event_name":"PostToolUse","tool_name":"Bash","tool_input":{}}"# => None; "afterwards")]
+    #[test_case(HookClient::Codex, r#"{"hook_event_name":"PreToolUse","tool_name":"apply_patch","tool_input":"*** Begin Patch"}"# => Some(("apply_patch".to_owned(), r#"{"input":"*** Begin Patch"}"#.to_owned())); "Codex")]
+    #[test_case(HookClient::Gemini, r#"{"hook_event_name":"BeforeTool","tool_name":"write_file","tool_input":{"file_path":"/a"}}"# => Some(("write_file".to_owned(), r#"{"file_path":"/a"}"#.to_owned())); "Gemini CLI")]
+    #[test_case(HookClient::Cursor, r#"{"hook_event_name":"beforeShellExecution","command":"ls","cwd":"/x"}"# => Some(("Shell".to_owned(), r#"{"command":"ls","cwd":"/x"}"#.to_owned())); "a command in Cursor")]
+    #[test_case(HookClient::Cursor, r#"{"hook_event_name":"beforeReadFile","file_path":"/a","content":"secret"}"# => Some(("Read".to_owned(), r#"{"file_path":"/a"}"#.to_owned())); "a file in Cursor, without its content")]
+    #[test_case(HookClient::Cursor, r#"{"hook_event_name":"beforeMCPExecution","tool_name":"x","tool_input":"{}"}"# => None; "a tool of a server in Cursor")]
+    fn inputs(client: HookClient, input: &str) -> Option<(String, String)> {
+        let call = client.call(input.as_bytes()).expect("an input");
+        call.map(|call| (call.tool, call.arguments))
+    }
+
+    #[test_case("" => "standard input is no JSON, as the hooks of claude-code have it: EOF while parsing a value at line 1 column 0"; "nothing")]
+    #[test_case("[]" => "standard input is no JSON, as the hooks of claude-code have it: invalid type: sequence, expected a map at line 1 column 0"; "a list")]
+    #[test_case("{}" => "standard input has no `hook_event_name`, as the hooks of claude-code have it"; "no event")]
+    #[test_case(r#"{"hook_event_name":"PreToolUse"}"# => "standard input has no `tool_name`, as the hooks of claude-code have it"; "no tool")]
+    #[test_case(r#"{"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":7}"# => "standard input has no `tool_input`, as the hooks of claude-code have it"; "arguments of another type")]
+    fn garbage(input: &str) -> String {
+        let error = HookClient::ClaudeCode
+            .call(input.as_bytes())
+            .expect_err("no input");
+        error.to_string()
+    }
+
+    fn opinion(rule: &str, decision: mcpmon_policy::Decision) -> Opinion {
+        Opinion {
+            rule: rule.to_owned(),
+            decision,
+            severity: mcpmon_model::Severity::High,
+            reason: "it writes ~/.bashrc".to_owned(),
+            remedy: None,
+            decides: true,
+        }
+    }
+
+    #[test]
+    fn what_is_stopped_is_told_in_the_words_of_the_client() {
+        let blocks = opinion("protected_file", mcpmon_policy::Decision::Block);
+        for client in [HookClient::ClaudeCode, HookClient::Codex, HookClient::Gemini] {
+            let answer = client.answer(Some((&blocks, None)));
+            assert_eq!(
+                (answer.status, answer.error.as_deref(), answer.output),
+                (
+                    2,
+                    Some("[mcpmon] it writes ~/.bashrc (rule protected_file)"),
+                    None
+                )
+            );
+        }
+        let answer = HookClient::Cursor.answer(Some((&blocks, None)));
+        assert_eq!(answer.status, 0);
+        assert_eq!(answer.output.expect("an object")["permission"], "deny");
+    }
+
+    #[test]
+    fn what_is_not_stopped_is_not_approved_in_the_name_of_a_person() {
+        for client in [
+            HookClient::ClaudeCode,
+            HookClient::Codex,
+            HookClient::Gemini,
+            HookClient::Cursor,
+        ] {
+            let answer = client.answer(None);
+            let said = answer.output.map(|output| output.to_string()).unwrap_or_default();
+            assert!(answer.status == 0 && !said.contains("allow"), "{client:?} {said}");
+        }
+    }
+
+    #[test]
+    fn a_call_that_cannot_be_judged_is_stopped_where_the_policy_says_so() {
+        assert_eq!(HookClient::ClaudeCode.unjudged("x", false).status, 1);
+        assert_eq!(HookClient::ClaudeCode.unjudged("x", true).status, 2);
+    }
+
+    #[test]
+    fn a_client_lists_no_tools_and_needs_not() {
+        use mcpmon_policy::Decision;
+        let unknown = opinion("unknown_tool", Decision::Block);
+        let blocks = opinion("no-shell", Decision::Block);
+        let opinions = [unknown.clone(), blocks.clone()];
+        assert_eq!(verdict(&opinions[..1], false), (Outcome::Allowed, None));
+        assert_eq!(verdict(&opinions, false), (Outcome::Blocked, Some(&opinions[1])));
+        assert_eq!(
+            verdict(&opinions, true),
+            (Outcome::WouldBlock, Some(&opinions[1]))
+        );
+    }
+}

@@ -1,0 +1,164 @@
+//! `mcpmon hook`: a client asks before it runs a tool of its own.
+
+use std::{io::Read as _, process::ExitCode};
+
+use clap::Args;
+use mcpmon_config::Trust;
+use mcpmon_detect::session::session;
+use mcpmon_model::{Action, Conversation, Event, EventKind, Layer, PinKey, ServerType, Severity, Timestamp};
+use mcpmon_policy::Mode;
+
+use crate::{
+    agent::{
+        hook::{HookAnswer, HookClient, MAX_INPUT_BYTES, NativeCall, verdict},
+        host,
+        question::{self, CallArguments, Known, Outcome, Surroundings, Use},
+    },
+    cli::{CliError, Globals, Output, daemon::Socket, question as asked},
+};
+
+/// Judge a call of a client's own tool, which the client tells on standard input; for a client's hooks
+#[derive(Debug, Args)]
+pub(in crate::cli) struct Options {
+    /// The client
+    #[arg(value_enum)]
+    client: HookClient,
+    #[command(flatten)]
+    socket: Socket,
+}
+
+pub(in crate::cli) fn run(
+    options: &Options,
+    globals: &Globals,
+    now: Timestamp,
+    output: &mut Output<'_>,
+) -> Result<ExitCode, CliError> {
+    let client = options.client;
+    let (loaded, search) = match asked::policy(globals, &options.socket, output) {
+        Ok(found) => found,
+        // Which policy would say so is not known.
+        Err(error) => return say(&client.unjudged(&format!("{:#}", error.source), false), output),
+    };
+    let fail_closed = loaded.policy.fail_closed;
+    let unjudged = |reason: &str| client.unjudged(reason, fail_closed);
+    let mut input = Vec::new();
+    let read = std::io::stdin()
+        .lock()
+        .take(MAX_INPUT_BYTES + 1)
+        .read_to_end(&mut input);
+    if let Err(error) = read {
+        return say(&unjudged(&format!("cannot read standard input: {error}")), output);
+    }
+    if input.len() as u64 > MAX_INPUT_BYTES {
+        let reason = format!("standard input is longer than {} MiB", MAX_INPUT_BYTES >> 20);
+        return say(&unjudged(&reason), output);
+    }
+    let call = match client.call(&input) {
+        Ok(Some(call)) => call,
+        Ok(None) => return say(&client.answer(None), output),
+        Err(error) => return say(&unjudged(&error.to_string()), output),
+    };
+    let arguments = match CallArguments::new(&call.arguments) {
+        Ok(arguments) => arguments,
+        Err(error) => return say(&unjudged(&error.to_string()), output),
+    };
+    let surroundings = Surroundings {
+        search,
+        socket: options.socket.path.clone(),
+        db: globals.db.clone().or_else(mcpmon_store::own_store),
+    };
+    let wanted = Use::Call {
+        tool: call.tool.clone(),
+        arguments: Some(arguments),
+    };
+    let reply = question::ask(
+        now,
+        &loaded,
+        &surroundings,
+        &client.server(),
+        &Known::default(),
+        &wanted,
+    );
+    let (outcome, opinion) = verdict(&reply.opinions, loaded.policy.mode == Mode::Observe);
+    let mut event = event(&call, now);
+    event.action = match outcome {
+        Outcome::Allowed => Action::Allow,
+        Outcome::Audited => Action::Audit,
+        Outcome::WouldBlock => Action::WouldBlock,
+        Outcome::Blocked => Action::Block,
+    };
+    event.severity = opinion.map_or(Severity::Info, |opinion| opinion.severity);
+    event.rule = opinion.map(|opinion| opinion.rule.clone());
+    event.reason = opinion.map(|opinion| opinion.reason.clone());
+    let id = mcpmon_store::new_event_id(now);
+    event.id = Some(id);
+    let recorded = record(client, surroundings, event);
+    if let Err(error) = &recorded {
+        output.note(&format!("mcpmon: the call is not recorded: {error}"))?;
+    }
+    let stopped = opinion.filter(|_| outcome == Outcome::Blocked);
+    let id = recorded.is_ok().then_some(id);
+    say(&client.answer(stopped.map(|opinion| (opinion, id))), output)
+}
+
+/// Builds the event about a call.
+fn event(call: &NativeCall, now: Timestamp) -> Event {
+    let kind = EventKind::ToolCallIntercepted {
+        tool_name: call.tool.clone(),
+        visible_name: None,
+        dialect: None,
+        request_id: None,
+        jsonrpc_id: None,
+        tool_call_id: call.id.clone(),
+        trace_parent: None,
+        server_type: None,
+        server_addr: None,
+        tool_hash: None,
+        input: Some(call.arguments.clone()),
+    };
+    Event::new(now, Layer::Hook, kind)
+}
+
+/// Records an event where a wrapper of this session would have.
+fn record(
+    client: HookClient,
+    surroundings: Surroundings,
+    event: Event,
+) -> Result<(), mcpmon_session::JudgeError> {
+    let server = client.server();
+    let session = session(
+        &host::above(),
+        crate::agent::wrap::session_name().as_deref(),
+        &host::boot(),
+    );
+    let options = mcpmon_session::Options {
+        search: surroundings.search,
+        trust: Trust::for_user(nix::unistd::geteuid().as_raw()),
+        socket: Some(surroundings.socket),
+        db: surroundings.db,
+        conversation: Conversation {
+            identity: PinKey {
+                name: server.as_str().to_owned(),
+                server,
+                uid: nix::unistd::getuid().as_raw(),
+            },
+            server_type: ServerType::Stdio,
+            session: session.as_ref().map(|session| session.id.clone()),
+            layer: Layer::Hook,
+        },
+        agent: session.map(|session| session.agent),
+        loaded: None,
+    };
+    mcpmon_session::note(&options, event)
+}
+
+fn say(answer: &HookAnswer, output: &mut Output<'_>) -> Result<ExitCode, CliError> {
+    if let Some(value) = &answer.output {
+        output.text(&[value.to_string()])?;
+    }
+    output.flush()?;
+    if let Some(error) = &answer.error {
+        output.note(error)?;
+    }
+    Ok(ExitCode::from(answer.status))
+}
