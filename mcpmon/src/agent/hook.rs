@@ -1,9 +1,16 @@
 //! Hooks of clients: what a client tells a hook before it runs a tool of its own, and how a hook answers.
 
-use mcpmon_model::{EventId, ServerId};
+use mcpmon_config::Trust;
+use mcpmon_detect::session::session;
+use mcpmon_model::{Conversation, Event, EventId, Layer, PinKey, ServerId, ServerType};
+use mcpmon_session::{JudgeError, Options, note};
 use serde_json::{Map, Value, json};
 
-use super::question::{Opinion, Outcome};
+use super::{
+    host,
+    question::{Opinion, Outcome, Surroundings},
+    wrap::session_name,
+};
 
 /// Longest input that is read, bytes: as long as the longest message.
 pub const MAX_INPUT_BYTES: u64 = 16 << 20;
@@ -202,6 +209,34 @@ pub fn verdict(opinions: &[Opinion], observes: bool) -> (Outcome, Option<&Opinio
         (None, Some(notes)) => (Outcome::Audited, Some(notes)),
         (None, None) => (Outcome::Allowed, None),
     }
+}
+
+/// Records an event where a wrapper of this session would have.
+///
+/// # Errors
+/// Returns an error if the policy cannot be used, or there is neither a daemon nor a store.
+pub fn record(client: HookClient, surroundings: Surroundings, event: Event) -> Result<(), JudgeError> {
+    let server = client.server();
+    let session = session(&host::above(), session_name().as_deref(), &host::boot());
+    let options = Options {
+        search: surroundings.search,
+        trust: Trust::for_user(nix::unistd::geteuid().as_raw()),
+        socket: Some(surroundings.socket),
+        db: surroundings.db,
+        conversation: Conversation {
+            identity: PinKey {
+                name: server.as_str().to_owned(),
+                server,
+                uid: nix::unistd::getuid().as_raw(),
+            },
+            server_type: ServerType::Stdio,
+            session: session.as_ref().map(|session| session.id.clone()),
+            layer: Layer::Hook,
+        },
+        agent: session.map(|session| session.agent),
+        loaded: None,
+    };
+    note(&options, event)
 }
 
 #[cfg(test)]

@@ -3,15 +3,12 @@
 use std::{io::Read as _, process::ExitCode};
 
 use clap::Args;
-use mcpmon_config::Trust;
-use mcpmon_detect::session::session;
-use mcpmon_model::{Action, Conversation, Event, EventKind, Layer, PinKey, ServerType, Severity, Timestamp};
+use mcpmon_model::{Action, Event, EventKind, Layer, Severity, Timestamp};
 use mcpmon_policy::Mode;
 
 use crate::{
     agent::{
-        hook::{HookAnswer, HookClient, MAX_INPUT_BYTES, NativeCall, verdict},
-        host,
+        hook::{HookAnswer, HookClient, MAX_INPUT_BYTES, NativeCall, record, verdict},
         question::{self, CallArguments, Known, Outcome, Surroundings, Use},
     },
     cli::{CliError, Globals, Output, daemon::Socket, question as asked},
@@ -115,41 +112,9 @@ fn event(call: &NativeCall, now: Timestamp) -> Event {
         server_addr: None,
         tool_hash: None,
         input: Some(call.arguments.clone()),
+        client_uid: Some(nix::unistd::getuid().as_raw()),
     };
     Event::new(now, Layer::Hook, kind)
-}
-
-/// Records an event where a wrapper of this session would have.
-fn record(
-    client: HookClient,
-    surroundings: Surroundings,
-    event: Event,
-) -> Result<(), mcpmon_session::JudgeError> {
-    let server = client.server();
-    let session = session(
-        &host::above(),
-        crate::agent::wrap::session_name().as_deref(),
-        &host::boot(),
-    );
-    let options = mcpmon_session::Options {
-        search: surroundings.search,
-        trust: Trust::for_user(nix::unistd::geteuid().as_raw()),
-        socket: Some(surroundings.socket),
-        db: surroundings.db,
-        conversation: Conversation {
-            identity: PinKey {
-                name: server.as_str().to_owned(),
-                server,
-                uid: nix::unistd::getuid().as_raw(),
-            },
-            server_type: ServerType::Stdio,
-            session: session.as_ref().map(|session| session.id.clone()),
-            layer: Layer::Hook,
-        },
-        agent: session.map(|session| session.agent),
-        loaded: None,
-    };
-    mcpmon_session::note(&options, event)
 }
 
 fn say(answer: &HookAnswer, output: &mut Output<'_>) -> Result<ExitCode, CliError> {

@@ -12,6 +12,7 @@ mod asked;
 mod crossing;
 mod ends;
 mod files;
+mod hooks;
 mod isolation;
 mod launchers;
 mod limits;
