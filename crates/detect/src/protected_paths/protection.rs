@@ -44,9 +44,11 @@ fn of_plain(path: &PlainPath, access: Access, places: &Places, extra: &[PathPatt
         .filter(|_| is_written)
         .map(|pattern| relation(pattern, path.start, &names, Category::Extra));
     let found = built_in.chain(further).max().unwrap_or(Protection::Free);
-    match found {
-        Protection::Free if is_written && places.holds_own(path) => Protection::Holds,
-        found => found,
+    let is_above_own = is_written && places.holds_own(path);
+    if is_above_own {
+        found.max(Protection::Holds)
+    } else {
+        found
     }
 }
 

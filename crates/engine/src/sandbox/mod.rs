@@ -333,9 +333,10 @@ impl Drawing<'_> {
         );
         let is_above_home = self.places.home.is_some_and(|home| home.starts_with(path));
         let is_above_homes = path == Path::new("/") || HOMES.iter().any(|homes| path == Path::new(homes));
-        match named {
-            Protection::Free if is_above_home || is_above_homes => Protection::Holds,
-            named => named,
+        if is_above_home || is_above_homes {
+            named.max(Protection::Holds)
+        } else {
+            named
         }
     }
 
