@@ -18,7 +18,7 @@ pub struct SandboxRules {
 pub struct FileGrant {
     /// The absolute path, without symbolic links.
     pub path: PathBuf,
-    /// What it may do there.
+    /// The right that it has there.
     pub right: FileRight,
 }
 

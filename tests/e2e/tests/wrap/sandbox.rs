@@ -44,7 +44,7 @@ fn wrap(home: &Home, options: &[&str], script: &str) -> Result<Command> {
     Ok(wrap)
 }
 
-/// What it said, and what the wrapper said on standard error.
+/// Returns the words of the server, and those of the wrapper on standard error.
 fn said(command: &mut Command) -> Result<(String, String)> {
     let mut wrapped = Wrapped::start(command)?;
     wrapped.send(NOTICE)?;
