@@ -192,6 +192,7 @@ mod tests {
             env_allow: Vec::new(),
             env_deny: Vec::new(),
             processes: None,
+            sandbox: Default::default(),
             egress: None,
         };
         let remote = |server_type, url: &str| Transport::Remote {
