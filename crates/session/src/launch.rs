@@ -372,7 +372,11 @@ impl Judge {
         match self.refuse_start(now, reason.clone(), reason, denial.clone()) {
             // With the event by which it can be looked up.
             Verdict::Block(recorded) => recorded,
-            Verdict::Allow | Verdict::Hide(_) | Verdict::StripInstructions | Verdict::Redact(_) => denial,
+            Verdict::Allow
+            | Verdict::Hide(_)
+            | Verdict::StripInstructions
+            | Verdict::Redact(_)
+            | Verdict::Ask(_) => denial,
         }
     }
 

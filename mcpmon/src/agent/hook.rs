@@ -16,6 +16,8 @@ use super::{
 pub const MAX_INPUT_BYTES: u64 = 16 << 20;
 /// Exit status by which a client is told to stop the tool. Of any other one it takes no notice.
 const STOPS: u8 = 2;
+/// The name that a command in Cursor is judged by.
+const CURSOR_SHELL: &str = "Shell";
 /// Rules about servers and what they listed: a client's own tools are listed nowhere.
 const ABOUT_SERVERS: [&str; 2] = ["unknown_tool", "fail_closed"];
 
@@ -132,7 +134,7 @@ impl HookClient {
             (Self::Cursor, "beforeShellExecution") => {
                 let command = text("command").ok_or_else(|| missing("command"))?;
                 call(
-                    "Shell",
+                    CURSOR_SHELL,
                     json!({"command": command, "cwd": text("cwd").unwrap_or_default()}),
                 )
             }
@@ -142,6 +144,34 @@ impl HookClient {
             }
             (_, _) => None,
         })
+    }
+
+    /// Returns whether its hooks can let it ask its user about a tool.
+    #[must_use]
+    pub fn can_ask(self, tool: &str) -> bool {
+        match self {
+            Self::ClaudeCode => true,
+            Self::Cursor => tool == CURSOR_SHELL,
+            Self::Codex | Self::Gemini => false,
+        }
+    }
+
+    /// Words that the client is to ask its user about a call.
+    #[must_use]
+    pub fn ask(self, opinion: &Opinion) -> HookAnswer {
+        let reason = format!("[mcpmon] {} (rule {})", opinion.reason, opinion.rule);
+        let output = match self {
+            Self::Cursor => json!({"permission": "ask", "user_message": reason}),
+            Self::ClaudeCode | Self::Codex | Self::Gemini => json!({"hookSpecificOutput": {
+                "hookEventName": "PreToolUse",
+                "permissionDecision": "ask",
+                "permissionDecisionReason": reason,
+            }}),
+        };
+        HookAnswer {
+            output: Some(output),
+            ..HookAnswer::default()
+        }
     }
 
     /// Words the verdict on a call. What is not stopped is left to the client, whose own questions and rules it still
@@ -203,11 +233,13 @@ pub fn verdict(opinions: &[Opinion], observes: bool) -> (Outcome, Option<&Opinio
             .filter(counts)
             .find(|opinion| opinion.decision == decision)
     };
-    match (with(Decision::Block), with(Decision::Audit)) {
-        (Some(blocks), _) if observes => (Outcome::WouldBlock, Some(blocks)),
-        (Some(blocks), _) => (Outcome::Blocked, Some(blocks)),
-        (None, Some(notes)) => (Outcome::Audited, Some(notes)),
-        (None, None) => (Outcome::Allowed, None),
+    match (with(Decision::Block), with(Decision::Ask), with(Decision::Audit)) {
+        (Some(blocks), _, _) if observes => (Outcome::WouldBlock, Some(blocks)),
+        (Some(blocks), _, _) => (Outcome::Blocked, Some(blocks)),
+        (None, Some(asks), _) if observes => (Outcome::WouldAsk, Some(asks)),
+        (None, Some(asks), _) => (Outcome::Asked, Some(asks)),
+        (None, None, Some(notes)) => (Outcome::Audited, Some(notes)),
+        (None, None, None) => (Outcome::Allowed, None),
     }
 }
 
@@ -318,6 +350,27 @@ mod tests {
     fn a_call_that_cannot_be_judged_is_stopped_where_the_policy_says_so() {
         assert_eq!(HookClient::ClaudeCode.unjudged("x", false).status, 1);
         assert_eq!(HookClient::ClaudeCode.unjudged("x", true).status, 2);
+    }
+
+    #[test]
+    fn a_client_that_can_asks_its_user() {
+        use mcpmon_policy::Decision;
+        let opinions = [
+            opinion("pushes", Decision::Ask),
+            opinion("noted", Decision::Audit),
+        ];
+        assert_eq!(verdict(&opinions, false), (Outcome::Asked, Some(&opinions[0])));
+        assert_eq!(verdict(&opinions, true), (Outcome::WouldAsk, Some(&opinions[0])));
+        let asked = HookClient::ClaudeCode
+            .ask(&opinions[0])
+            .output
+            .expect("an object");
+        assert_eq!(asked["hookSpecificOutput"]["permissionDecision"], "ask");
+        let asked = HookClient::Cursor.ask(&opinions[0]).output.expect("an object");
+        assert_eq!(asked["permission"], "ask");
+        let can = |client: HookClient, tool| client.can_ask(tool);
+        assert!(can(HookClient::ClaudeCode, "Bash") && can(HookClient::Cursor, "Shell"));
+        assert!(!can(HookClient::Cursor, "Read") && !can(HookClient::Codex, "Bash"));
     }
 
     #[test]

@@ -76,11 +76,16 @@ pub(in crate::cli) fn run(
         &Known::default(),
         &wanted,
     );
-    let (outcome, opinion) = verdict(&reply.opinions, loaded.policy.mode == Mode::Observe);
+    let (outcome, opinion) = match verdict(&reply.opinions, loaded.policy.mode == Mode::Observe) {
+        (Outcome::Asked, asks) if !client.can_ask(&call.tool) => (Outcome::Blocked, asks),
+        judged => judged,
+    };
     let mut event = event(&call, now);
     event.action = match outcome {
         Outcome::Allowed => Action::Allow,
-        Outcome::Audited => Action::Audit,
+        // Whom the client asks decides; that is not told here.
+        Outcome::Audited | Outcome::Asked => Action::Audit,
+        Outcome::WouldAsk => Action::WouldAsk,
         Outcome::WouldBlock => Action::WouldBlock,
         Outcome::Blocked => Action::Block,
     };
@@ -92,6 +97,9 @@ pub(in crate::cli) fn run(
     let recorded = record(client, surroundings, event);
     if let Err(error) = &recorded {
         output.note(&format!("mcpmon: the call is not recorded: {error}"))?;
+    }
+    if let (Outcome::Asked, Some(asks)) = (outcome, opinion) {
+        return say(&client.ask(asks), output);
     }
     let stopped = opinion.filter(|_| outcome == Outcome::Blocked);
     let id = recorded.is_ok().then_some(id);
