@@ -19,7 +19,7 @@ const STOPS: u8 = 2;
 /// The name that a command in Cursor is judged by.
 const CURSOR_SHELL: &str = "Shell";
 /// Rules about servers and what they listed: a client's own tools are listed nowhere.
-const ABOUT_SERVERS: [&str; 2] = ["unknown_tool", "fail_closed"];
+const ABOUT_SERVERS: [&str; 3] = ["server_policy", "undeclared_server", "unknown_tool"];
 
 /// A client with hooks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
