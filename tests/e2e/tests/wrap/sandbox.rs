@@ -169,7 +169,7 @@ fn without_landlock(wrap: &Command) -> Command {
             None => command.env_remove(name),
         };
     }
-    command.current_dir(wrap.get_current_dir().unwrap_or(Path::new("/")));
+    command.current_dir(wrap.get_current_dir().unwrap_or_else(|| Path::new("/")));
     command
 }
 

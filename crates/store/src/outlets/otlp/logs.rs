@@ -143,7 +143,7 @@ fn of_conventions(event: &StoredEvent) -> Vec<KeyValue> {
     let transport = match event.layer {
         Layer::Stdio => Some(names::PIPE),
         Layer::McpHttp => Some(names::TCP),
-        Layer::Kernel | Layer::Llm | Layer::Agent => None,
+        Layer::Kernel | Layer::Llm | Layer::Agent | Layer::Hook => None,
     };
     if let Some(transport) = transport {
         attributes.push(KeyValue::text(names::METHOD, names::CALL));
