@@ -72,7 +72,7 @@ fn root_answers_and_nobody_else() -> Result<()> {
         .map_err(|panic| anyhow!("the client failed: {panic:?}"))?;
     assert_eq!(called?, Called::Returned("called pay".to_owned()));
     let granted = daemon.event("a grant", |event| {
-        is(event, "type", "mcp_approval") && is(event, "state", "granted")
+        is(event, "mcp_approval", &server.name) && text(event, "state") == "granted"
     })?;
     assert_eq!((text(&granted, "by"), text(&granted, "held_call")), ("root", id));
 

@@ -17,7 +17,9 @@ use mcpmon_kernel_tests::{
     probe::{self, REACHED, REFUSED},
 };
 use mcpmon_model::ServerId;
-use mcpmon_policy::{Egress, EgressDefault, Policy, Server, Transport, network::table::Tables};
+use mcpmon_policy::{
+    Egress, EgressDefault, Policy, SandboxPolicy, Server, Transport, network::table::Tables,
+};
 use nix::{
     libc,
     sys::socket::{ControlMessage, MsgFlags, sendmsg},
@@ -312,6 +314,7 @@ fn server(id: &str, egress: Egress) -> Result<Server> {
         env_deny: Vec::new(),
         processes: None,
         egress: Some(egress),
+        sandbox: SandboxPolicy::default(),
     })
 }
 

@@ -10,7 +10,9 @@ use mcpmon_kernel_tests::{
     probe,
 };
 use mcpmon_model::ServerId;
-use mcpmon_policy::{Egress, ModelHost, OnBypass, Policy, Server, Transport, network::table::LIST_PROXIED};
+use mcpmon_policy::{
+    Egress, ModelHost, OnBypass, Policy, SandboxPolicy, Server, Transport, network::table::LIST_PROXIED,
+};
 
 const PORT: u16 = 25_100;
 const OTHER_PORT: u16 = 25_101;
@@ -86,6 +88,7 @@ pub(crate) fn pending(lab: &mut Lab) -> Result<()> {
             deny: vec!["127.0.9.200".parse()?],
             ..Egress::default()
         }),
+        sandbox: SandboxPolicy::default(),
     }];
     lab.install(&policy)?;
     let pending = ProcessEntry {
