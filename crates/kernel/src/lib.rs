@@ -6,6 +6,7 @@ pub mod addresses;
 pub mod btf;
 pub mod cgroup;
 pub mod container;
+mod counters;
 pub mod layout;
 pub mod links;
 pub mod notes;

@@ -14,7 +14,7 @@ use aya::{
     programs::{Program, ProgramError},
     sys::SyscallError,
 };
-use mcpmon_common::{ABI_VERSION, event::Counter, limits::AGENT_NAMES, state::Heartbeat};
+use mcpmon_common::{ABI_VERSION, limits::AGENT_NAMES, state::Heartbeat};
 
 use super::{
     addresses::AddressTables,
@@ -29,6 +29,8 @@ use super::{
     rings::{Overlap, Rings},
     sys::{self, clocks},
 };
+
+pub use super::counters::Counters;
 
 /// The object this binary was built with.
 pub static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/mcpmon-ebpf"));
@@ -574,36 +576,5 @@ fn failed(program: &'static str, step: &'static str, source: ProgramError) -> Se
         program,
         step,
         source: Box::new(source),
-    }
-}
-
-/// The kernel's counters, summed over CPUs.
-#[expect(missing_debug_implementations, reason = "aya's typed maps have none")]
-pub struct Counters {
-    values: PerCpuArray<MapData, u64>,
-}
-
-impl Counters {
-    /// One counter.
-    ///
-    /// # Errors
-    /// Returns an error if the map cannot be read.
-    pub fn get(&self, counter: Counter) -> io::Result<u64> {
-        let values = self.values.get(&(counter as u32), 0).map_err(io::Error::other)?;
-        Ok(values.iter().sum())
-    }
-
-    /// All of them, by name.
-    ///
-    /// # Errors
-    /// Returns an error if the map cannot be read.
-    pub fn all(&self) -> io::Result<Vec<(&'static str, u64)>> {
-        (0u32..)
-            .zip(Counter::NAMES)
-            .map(|(index, name)| {
-                let values = self.values.get(&index, 0).map_err(io::Error::other)?;
-                Ok((name, values.iter().sum()))
-            })
-            .collect()
     }
 }

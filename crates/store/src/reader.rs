@@ -1,7 +1,7 @@
 //! A store opened for reading only: beside a running daemon, after it, and without rights to its directory.
 
 use std::{
-    fs, io,
+    fs,
     os::unix::ffi::OsStrExt as _,
     path::{Path, PathBuf},
     time::Duration,
@@ -21,7 +21,9 @@ use uuid::Uuid;
 use super::{
     BinaryPin, CallPlaces, EventPositions, Filter, Label, Launch, Member, RunningStart, SealedBody,
     Selection, ServerSummary, SessionSummary, Span, StoredEvent, ToolCall, bodies, calls, definitions,
-    forgotten, held_calls, kills, launches, pins,
+    forgotten, held_calls, kills, launches,
+    open_error::OpenError,
+    pins,
     query::{self, Window},
     schema::{self, SchemaError},
     servers, sessions, watches,
@@ -46,35 +48,6 @@ pub(super) enum View {
     Frozen,
 }
 
-/// The reason why a store cannot be read.
-#[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    /// No such file.
-    #[error("there is no store at {path}", path = .0.display())]
-    Missing(PathBuf),
-    /// The file, or its directory, may not be read.
-    #[error("no permission to read the store {path}", path = .0.display())]
-    Denied(PathBuf),
-    /// The file is none of ours, or of another version.
-    #[error("cannot read {path} as a store", path = path.display())]
-    Schema {
-        /// The file.
-        path: PathBuf,
-        /// The defect of the schema.
-        #[source]
-        source: SchemaError,
-    },
-    /// The system refused.
-    #[error("cannot open the store {path}", path = path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        #[source]
-        source: io::Error,
-    },
-}
-
 /// A query failed.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot read from the store {path}", path = path.display())]
@@ -82,19 +55,6 @@ pub struct QueryError {
     path: PathBuf,
     #[source]
     source: rusqlite::Error,
-}
-
-impl OpenError {
-    fn of(path: &Path, source: io::Error) -> Self {
-        let path = path.to_owned();
-        if source.kind() == io::ErrorKind::NotFound {
-            return Self::Missing(path);
-        }
-        if source.kind() == io::ErrorKind::PermissionDenied {
-            return Self::Denied(path);
-        }
-        Self::Io { path, source }
-    }
 }
 
 impl Reader {

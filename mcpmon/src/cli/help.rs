@@ -46,7 +46,6 @@ const GROUPS: [(&str, &[&str]); 5] = [
 /// An example for the help of each command.
 const COMMAND_EXAMPLES: [(&str, &str); 32] = [
     ("setup", "mcpmon setup --dry-run"),
-    ("hook", "mcpmon hook claude-code < call.json"),
     ("wrap", "mcpmon wrap -- npx -y some-mcp-server"),
     ("run", "mcpmon run --session review -- claude"),
     ("proxy", "mcpmon proxy --listen 127.0.0.1:8484"),
@@ -71,6 +70,7 @@ const COMMAND_EXAMPLES: [(&str, &str); 32] = [
     ("check", "mcpmon check --server files --tool read_file"),
     ("inspect", "mcpmon inspect tools.json"),
     ("scan", "mcpmon scan --fail-on high"),
+    ("hook", "mcpmon hook claude-code < call.json"),
     ("kill", "mcpmon kill --all"),
     ("status", "mcpmon status"),
     ("doctor", "mcpmon doctor"),

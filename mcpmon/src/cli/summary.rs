@@ -207,6 +207,16 @@ fn describe(kind: EventKind, event: &StoredEvent) -> Option<String> {
             ),
         },
         EventKind::PolicyRejected { path, errors } => format!("{path}: {}", errors.join("; ")),
+        EventKind::DaemonGap {
+            duration_ms,
+            refused,
+            killed,
+            missing,
+            ..
+        } => format!(
+            "no daemon for {}: {refused} refused, {killed} killed, {missing} records missing",
+            time::span(duration_ms)
+        ),
         EventKind::EventsLost { place, count } => format!("{count} lost in the {place}"),
         _ => return texts(event),
     };

@@ -16,6 +16,7 @@ use foldhash::fast::RandomState;
 use memchr::memmem::Finder;
 
 use crate::instructions::{
+    classes::{Classes, MAX_CLASSES},
     rules::Rule,
     runs::{Event, HEAD, Runs},
     signals::{BRACKET_BYTES, Set, Signals},
@@ -23,63 +24,8 @@ use crate::instructions::{
     vocabulary::{Class, Traces, Vocabulary},
 };
 
-/// Words of bits in a set of classes.
-const SET_WORDS: usize = 6;
-
-/// Most classes that patterns may need.
-const MAX_CLASSES: usize = SET_WORDS * u64::BITS as usize;
-
 /// Bytes between a literal and the sentence that it may belong to: signs beside it, and the rest of a character.
 const REACH_BYTES: usize = 2 * BRACKET_BYTES;
-
-/// Classes of words that patterns need, a bit for each.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Classes([u64; SET_WORDS]);
-
-impl Classes {
-    const fn add(&mut self, bit: usize) {
-        self.0[bit / 64] |= 1 << (bit % 64);
-    }
-
-    const fn has(&self, bit: usize) -> bool {
-        self.0[bit / 64] >> (bit % 64) & 1 != 0
-    }
-
-    fn extend(&mut self, other: &Self) {
-        for (word, more) in self.0.iter_mut().zip(other.0) {
-            *word |= more;
-        }
-    }
-
-    fn contains(&self, other: &Self) -> bool {
-        let lacking = self
-            .0
-            .iter()
-            .zip(other.0)
-            .fold(0, |lacking, (word, wanted)| lacking | wanted & !word);
-        lacking == 0
-    }
-
-    fn has_any(&self, others: &Self) -> bool {
-        let common = self.0.iter().zip(others.0);
-        common.fold(0, |common, (word, other)| common | word & other) != 0
-    }
-
-    /// Returns the bits that are in both sets.
-    fn common<'s>(&'s self, other: &'s Self) -> impl Iterator<Item = usize> + use<'s> {
-        let words = self.0.iter().zip(other.0).enumerate();
-        words.flat_map(|(index, (word, other))| {
-            let mut left = word & other;
-            std::iter::from_fn(move || {
-                let bit = left.trailing_zeros() as usize;
-                (left != 0).then(|| {
-                    left &= left - 1;
-                    64 * index + bit
-                })
-            })
-        })
-    }
-}
 
 /// A pattern, as far as the gate looks at it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,5 +1,7 @@
 //! The database opened for writing: one transaction per batch.
 
+mod error;
+
 use std::{
     fs, io,
     os::unix::fs::MetadataExt as _,
@@ -12,9 +14,10 @@ use mcpmon_model::{
 };
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
+pub use self::error::StoreError;
 use super::{
-    Access, AccessError, Answering, Approved, BinaryPin, Entry, Generation, Member, Selection, SkillPin,
-    StoreLocation, StoredEvent, bodies,
+    Access, Answering, Approved, BinaryPin, Entry, Generation, Member, Selection, SkillPin, StoreLocation,
+    StoredEvent, bodies,
     definitions::{self, Put},
     forgotten,
     generation::Counters,
@@ -48,44 +51,6 @@ pub struct Store {
     is_awaited: bool,
     /// The position up to which retention left only notable events.
     pub(super) spared: i64,
-}
-
-/// The reason why a store cannot be opened or written.
-#[derive(Debug, thiserror::Error)]
-pub enum StoreError {
-    /// The path is unsafe or not accessible.
-    #[error(transparent)]
-    Access(#[from] AccessError),
-    /// The file is no store of ours.
-    #[error("{path} cannot be used as a store", path = path.display())]
-    Schema {
-        /// The file.
-        path: PathBuf,
-        /// The defect of the schema.
-        #[source]
-        source: SchemaError,
-    },
-    /// The process that has the store is gone, or does not answer.
-    #[error("cannot reach {who}")]
-    Unreachable {
-        /// The process.
-        who: String,
-        /// The cause.
-        #[source]
-        source: io::Error,
-    },
-    /// The writer thread could not be started.
-    #[error("cannot start the thread that writes the store")]
-    Thread(#[source] io::Error),
-    /// SQLite failed.
-    #[error("cannot write to the store {path}", path = path.display())]
-    Sqlite {
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        #[source]
-        source: rusqlite::Error,
-    },
 }
 
 impl Store {
@@ -554,51 +519,6 @@ impl Store {
 fn file_at(path: &Path) -> Option<(u64, u64)> {
     let metadata = fs::symlink_metadata(path).ok()?;
     Some((metadata.dev(), metadata.ino()))
-}
-
-impl StoreError {
-    /// Returns whether another process has the file locked.
-    #[must_use]
-    pub fn is_locked(&self) -> bool {
-        use rusqlite::ErrorCode;
-        let source = match self {
-            Self::Sqlite { source, .. }
-            | Self::Schema {
-                source: SchemaError::Sqlite(source),
-                ..
-            } => source,
-            Self::Schema { .. } | Self::Access(_) | Self::Unreachable { .. } | Self::Thread(_) => {
-                return false;
-            }
-        };
-        matches!(
-            source.sqlite_error_code(),
-            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked)
-        )
-    }
-
-    /// Returns whether the same write may succeed later: the disk is full, or the file locked.
-    #[must_use]
-    pub fn is_transient(&self) -> bool {
-        use rusqlite::ErrorCode;
-        let source = match self {
-            Self::Sqlite { source, .. } => source,
-            Self::Unreachable { .. } => return true,
-            Self::Access(_) | Self::Schema { .. } | Self::Thread(_) => return false,
-        };
-        matches!(
-            source.sqlite_error_code(),
-            Some(
-                ErrorCode::DatabaseBusy
-                    | ErrorCode::DatabaseLocked
-                    | ErrorCode::DiskFull
-                    | ErrorCode::SystemIoFailure
-                    | ErrorCode::CannotOpen
-                    | ErrorCode::ReadOnly
-                    | ErrorCode::OutOfMemory
-            )
-        )
-    }
 }
 
 fn put_events<'e>(

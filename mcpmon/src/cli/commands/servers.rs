@@ -48,9 +48,10 @@ pub(in crate::cli) fn run(
     }
     let running = RunningServers::read(reader)?;
     match output.form {
-        Form::Json => servers
-            .iter()
-            .try_for_each(|server| output.json(&object(server, &running)))?,
+        Form::Json => servers.iter().try_for_each(|server| {
+            let id = &server.server_id;
+            output.json(&object(server, running.usage(id), running.orphaned_since(id)))
+        })?,
         Form::Table => {
             let rows: Vec<Row> = servers.iter().map(|server| row(server, &running, now)).collect();
             output.table(&TABLE, &rows)?;
@@ -103,9 +104,11 @@ pub(super) fn age(now: Timestamp, since: Timestamp) -> String {
 }
 
 /// A server as JSON, with what its processes use where some are seen.
-pub(super) fn object(server: &ServerSummary, running: &RunningServers) -> Map<String, Value> {
-    let usage = running.usage(&server.server_id);
-    let orphaned = running.orphaned_since(&server.server_id);
+pub(super) fn object(
+    server: &ServerSummary,
+    usage: Option<Usage>,
+    orphaned: Option<Timestamp>,
+) -> Map<String, Value> {
     let mut object = Map::new();
     let mut put = |name: &str, value: Option<Value>| {
         if let Some(value) = value {

@@ -26,7 +26,7 @@ pub(super) struct Turn<'r> {
     pub(super) dialogue: &'r mut Dialogue,
     pub(super) last_list: &'r mut LastList,
     pub(super) held: &'r mut HeldMessages,
-    /// Whether the message is one of several in an array.
+    /// True if the message is one of several in an array.
     pub(super) is_in_batch: bool,
     pub(super) now: Timestamp,
     pub(super) side: Side,

@@ -15,7 +15,7 @@ use crate::{
     cli::{
         commands::{
             approve, calls, connections, detections,
-            running::{RunningServers, SeenBy, bytes, milliseconds},
+            running::{SeenBy, bytes, milliseconds},
             servers,
         },
         table::{Column, Row, Table, Tone},
@@ -56,8 +56,6 @@ pub(super) struct Snapshot {
     pub(super) notes: Vec<String>,
     pub(super) sessions: Vec<SessionSummary>,
     pub(super) servers: Vec<Server>,
-    /// Those of them that run.
-    pub(super) running: RunningServers,
     pub(super) calls: Vec<ToolCall>,
     pub(super) connections: Vec<StoredEvent>,
     pub(super) detections: Vec<StoredEvent>,
@@ -256,7 +254,7 @@ impl Snapshot {
     }
 
     fn server_object(&self, server: &Server) -> Value {
-        let mut object = servers::object(&server.summary, &self.running);
+        let mut object = servers::object(&server.summary, server.usage, server.orphaned_since);
         let seen_by = (server.seen_by != SeenBy::Nobody).then(|| server.seen_by.as_str());
         object.insert("seen_by".to_owned(), json!(seen_by));
         let calls = self.of_servers.tenths(&server.summary.server_id, self.at);

@@ -223,7 +223,6 @@ impl Source {
         });
         let servers = servers.collect();
         self.processor = processor;
-        self.snapshot.running = running;
         Ok(servers)
     }
 

@@ -1,0 +1,56 @@
+//! A set of classes of words, a bit for each.
+
+/// Words of bits in a set of classes.
+const SET_WORDS: usize = 6;
+
+/// Most classes that patterns may need.
+pub(super) const MAX_CLASSES: usize = SET_WORDS * u64::BITS as usize;
+
+/// Classes of words that patterns need, a bit for each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Classes([u64; SET_WORDS]);
+
+impl Classes {
+    pub(super) const fn add(&mut self, bit: usize) {
+        self.0[bit / 64] |= 1 << (bit % 64);
+    }
+
+    pub(super) const fn has(&self, bit: usize) -> bool {
+        self.0[bit / 64] >> (bit % 64) & 1 != 0
+    }
+
+    pub(super) fn extend(&mut self, other: &Self) {
+        for (word, more) in self.0.iter_mut().zip(other.0) {
+            *word |= more;
+        }
+    }
+
+    pub(super) fn contains(&self, other: &Self) -> bool {
+        let lacking = self
+            .0
+            .iter()
+            .zip(other.0)
+            .fold(0, |lacking, (word, wanted)| lacking | wanted & !word);
+        lacking == 0
+    }
+
+    pub(super) fn has_any(&self, others: &Self) -> bool {
+        let common = self.0.iter().zip(others.0);
+        common.fold(0, |common, (word, other)| common | word & other) != 0
+    }
+
+    /// Returns the bits that are in both sets.
+    pub(super) fn common<'s>(&'s self, other: &'s Self) -> impl Iterator<Item = usize> + use<'s> {
+        let words = self.0.iter().zip(other.0).enumerate();
+        words.flat_map(|(index, (word, other))| {
+            let mut left = word & other;
+            std::iter::from_fn(move || {
+                let bit = left.trailing_zeros() as usize;
+                (left != 0).then(|| {
+                    left &= left - 1;
+                    64 * index + bit
+                })
+            })
+        })
+    }
+}
