@@ -10,7 +10,7 @@ use std::{
 
 use aya::{
     Ebpf, EbpfLoader,
-    maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray, RingBuf},
+    maps::{Array, HashMap, Map, MapError, PerCpuArray, RingBuf},
     programs::{Program, ProgramError},
     sys::SyscallError,
 };

@@ -70,7 +70,7 @@ const COMMAND_EXAMPLES: [(&str, &str); 32] = [
     ("check", "mcpmon check --server files --tool read_file"),
     ("inspect", "mcpmon inspect tools.json"),
     ("scan", "mcpmon scan --fail-on high"),
-    ("hook", "mcpmon hook claude-code < call.json"),
+    ("hook", "mcpmon hook claude-code"),
     ("kill", "mcpmon kill --all"),
     ("status", "mcpmon status"),
     ("doctor", "mcpmon doctor"),
