@@ -244,6 +244,19 @@ impl Daemon {
         ensure!(status.success(), "the daemon ended with {status}");
         Self::start_at(host, site)
     }
+
+    /// Ends it, removes what it kept in the kernel, and starts another one, to which every process is new.
+    ///
+    /// # Errors
+    /// Returns an error if one of these fails.
+    pub fn restart_anew(self, host: &Host) -> Result<Self> {
+        let (site, status) = self.end()?;
+        ensure!(status.success(), "the daemon ended with {status}");
+        let directory = site.bpffs().display().to_string();
+        let detached = program::run(["detach", "--bpffs", &directory])?;
+        ensure!(detached.code == Some(0), "{detached:?}");
+        Self::start_at(host, site)
+    }
 }
 
 impl Drop for Process {

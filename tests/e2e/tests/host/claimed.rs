@@ -91,7 +91,7 @@ fn a_server_that_was_wrapped_before_the_daemon_came() -> Result<()> {
     let mut client = Client::start(&mut wrap(&daemon, &[Path::new("python3"), &script])?)?;
     let serving = client.initialize()?;
     daemon.start_of(&name, 1)?;
-    let daemon = daemon.restart(&host)?;
+    let daemon = daemon.restart_anew(&host)?;
     let found = daemon.start_of(&name, 2)?;
     assert_eq!(number(&found, "pid"), u64::from(serving.pid), "{found}");
     assert_eq!(found["wrapped"], true, "{found}");
