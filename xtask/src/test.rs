@@ -19,8 +19,9 @@ const ROOT_TESTS: [&str; 2] = ["mcpmon-kernel-tests", "mcpmon-e2e"];
 const RED_TEAM: &str = "mcpmon-redteam";
 
 /// Commands that the end-to-end tests start, and Debian's packages that have them.
-const USED: [(&str, &str); 7] = [
+const USED: [(&str, &str); 8] = [
     ("bash", "bash"),
+    ("bwrap", "bubblewrap"),
     ("node", "nodejs"),
     ("npm", "npm"),
     ("python3", "python3"),
