@@ -110,7 +110,7 @@ mod tests {
     #[test_case("/home/me/.config" => Protection::Holds; "settings")]
     #[test_case("/home/me/.config/google-chrome" => Protection::Protected(Category::Credential); "cookies at any depth")]
     #[test_case("/home/me/.config/mcpmon" => Protection::Protected(Category::McpmonConfig); "mcpmon's policy")]
-    #[test_case("/home/me/.claude.json" => matches Protection::Protected(_); "servers of a client")]
+    #[test_case("/home/me/.claude.json" => Protection::Protected(Category::Credential); "servers of a client")]
     #[test_case("/home/me/.bashrc" => Protection::Protected(Category::ShellConfig); "what shells run, with secrets in it")]
     #[test_case("/home/me/.gitconfig" => Protection::Free; "settings of git")]
     #[test_case("/home/me/.env" => Protection::Protected(Category::Credential); "secrets of a project")]
