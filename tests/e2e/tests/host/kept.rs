@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    os::unix::process::ExitStatusExt as _,
     process::{Command, Stdio},
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
     thread,
@@ -125,8 +126,12 @@ fn a_changed_program_is_killed_without_a_daemon() -> Result<()> {
     daemon.start_of(&server.name, 1)?;
     assert!(client.close()?.success());
     server.change()?;
-    let refused = server.command(&mark).stdin(Stdio::piped()).spawn()?.wait()?;
-    assert!(!refused.success(), "{refused}");
+    let mut refused = server.command(&mark).stdin(Stdio::piped()).spawn()?;
+    // While its input is open, nothing but a kill ends it.
+    let input = refused.stdin.take();
+    let status = refused.wait()?;
+    drop(input);
+    assert_eq!(status.signal(), Some(Signal::SIGKILL as i32), "{status}");
     daemon.event_of("mcp_server_binary_mismatch", &server.name)?;
     wait::until("the file is refused", || {
         let status = server.command(&mark).stdin(Stdio::null()).status()?;
