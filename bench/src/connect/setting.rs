@@ -18,7 +18,7 @@ use mcpmon_kernel::{
 };
 use mcpmon_policy::{
     Cidr, NetworkPolicy, NetworkRule, Policy, RuleAction, Scope,
-    network::table::{Numbering, Resolved, compile},
+    network::table::{Numbering, ResolvedNames, compile},
 };
 use nix::{
     sched::{CpuSet, sched_setaffinity},
@@ -123,7 +123,7 @@ impl WithSensor {
             network,
             ..Policy::default()
         };
-        let tables = compile(&policy, &Resolved::default(), &mut Numbering::default())?;
+        let tables = compile(&policy, &ResolvedNames::default(), &mut Numbering::default())?;
         self.addresses.install(&tables, Enforcement::Enforce)?;
         self.events_expected |= setting == Setting::Event;
         Ok(())

@@ -10,7 +10,7 @@ use std::{
 use anyhow::Result;
 use mcpmon_bench::{sample, site::Site};
 use mcpmon_model::Timestamp;
-use mcpmon_store::{Generation, Recorder, Settings};
+use mcpmon_store::{Generation, Recorder, RecorderSettings};
 
 use crate::listing;
 
@@ -34,7 +34,7 @@ pub(crate) struct Inner {
 
 /// Measures with a store of its own.
 pub(crate) fn measure(site: &Site) -> Result<Inner> {
-    let settings = Settings::new(site.path("inner.db"));
+    let settings = RecorderSettings::new(site.path("inner.db"));
     let generation = settings.location.generation().to_owned();
     let recorder = Recorder::start(settings)?;
     let generation = Generation::open(&generation)?;

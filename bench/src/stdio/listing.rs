@@ -8,10 +8,10 @@ use mcpmon_bench::site::Site;
 use mcpmon_config::{LocalConfig, Search, Trust};
 use mcpmon_model::{Conversation, Layer, Message, PinKey, ServerId, ServerType, Side, Timestamp};
 use mcpmon_protocol::{
-    decode::Limits,
-    filter::stdio::{Filter, Output},
+    decode::DecodeLimits,
+    filter::stdio::{Filter, StdioOutput},
 };
-use mcpmon_session::{Judge, Options};
+use mcpmon_session::{Options, Session};
 
 /// Times it is listed.
 const TIMES: u32 = 201;
@@ -42,8 +42,8 @@ pub(crate) fn measure(site: &Site) -> Result<Vec<f64>> {
         },
         agent: None,
     };
-    let mut judge = Judge::open(Timestamp(0), options)?;
-    let (mut filter, mut out) = (Filter::new(Limits::default()), Output::default());
+    let mut judge = Session::open(Timestamp(0), options)?;
+    let (mut filter, mut out) = (Filter::new(DecodeLimits::default()), StdioOutput::default());
     let tools = tools()?;
     let mut took = Vec::new();
     for number in 0..TIMES {

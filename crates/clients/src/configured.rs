@@ -8,10 +8,10 @@ use serde_json::{Map, Value};
 use crate::{
     file::{FileError, Original},
     locate::{self, Roots},
-    plan::{Form, server_id},
-    servers::{Entry, Transport, Wrapping, entries},
-    setup::Trouble,
-    syntax::{self, Mistake, Node, NodeKind},
+    plan::{FileForm, server_id},
+    servers::{ServerEntry, ServerReach, Wrapping, entries},
+    setup::FileTrouble,
+    syntax::{self, Node, NodeKind, SyntaxMistake},
     table::{Client, Scope},
 };
 
@@ -29,7 +29,7 @@ pub struct ConfiguredFile {
     /// Its permission bits; none where it cannot be read.
     pub mode: u32,
     /// Its servers, in its order, or the reason why they are not known.
-    pub servers: Result<Vec<ConfiguredServer>, Trouble>,
+    pub servers: Result<Vec<ConfiguredServer>, FileTrouble>,
 }
 
 /// A server as a file configures it.
@@ -111,8 +111,8 @@ pub fn configured_files(client: &'static Client, roots: &Roots, projects: &[Path
             let mode = read.as_ref().map_or(0, Original::mode);
             ConfiguredFile {
                 client,
-                servers: read.map_err(Trouble::File).and_then(|original| {
-                    configured_servers(&original.bytes, file.form).map_err(Trouble::Malformed)
+                servers: read.map_err(FileTrouble::File).and_then(|original| {
+                    configured_servers(&original.bytes, file.form).map_err(FileTrouble::Malformed)
                 }),
                 path: file.path,
                 scope: file.form.file.scope,
@@ -127,13 +127,13 @@ pub fn configured_files(client: &'static Client, roots: &Roots, projects: &[Path
 ///
 /// # Errors
 /// The position at which the file cannot be read.
-pub fn parse_servers(bytes: &[u8], client: &'static Client) -> Result<Vec<ConfiguredServer>, Mistake> {
+pub fn parse_servers(bytes: &[u8], client: &'static Client) -> Result<Vec<ConfiguredServer>, SyntaxMistake> {
     let file = client.files.first().expect("every client has a file");
-    configured_servers(bytes, Form { client, file })
+    configured_servers(bytes, FileForm { client, file })
 }
 
-fn configured_servers(bytes: &[u8], form: Form) -> Result<Vec<ConfiguredServer>, Mistake> {
-    let Form { client, file } = form;
+fn configured_servers(bytes: &[u8], form: FileForm) -> Result<Vec<ConfiguredServer>, SyntaxMistake> {
+    let FileForm { client, file } = form;
     let Some(root) = syntax::parse(bytes, file.format, &file.servers)? else {
         return Ok(Vec::new());
     };
@@ -142,7 +142,7 @@ fn configured_servers(bytes: &[u8], form: Form) -> Result<Vec<ConfiguredServer>,
     Ok(found.iter().map(|entry| server(entry, client, &lines)).collect())
 }
 
-fn server(entry: &Entry<'_>, client: &Client, lines: &Lines<'_>) -> ConfiguredServer {
+fn server(entry: &ServerEntry<'_>, client: &Client, lines: &Lines<'_>) -> ConfiguredServer {
     let (transport, wrapped) = transport(&entry.transport);
     let fields = &client.fields;
     let mut texts = Vec::new();
@@ -169,11 +169,11 @@ struct FoundWrapper {
     id: Option<ServerId>,
 }
 
-fn transport(transport: &Transport<'_>) -> (ConfiguredTransport, Option<FoundWrapper>) {
+fn transport(transport: &ServerReach<'_>) -> (ConfiguredTransport, Option<FoundWrapper>) {
     match transport {
-        Transport::Remote(remote) => (ConfiguredTransport::Url(remote.url().to_owned()), None),
-        Transport::Unclear(reason) => (ConfiguredTransport::Unclear(reason), None),
-        Transport::Stdio(start) => {
+        ServerReach::Remote(remote) => (ConfiguredTransport::Url(remote.url().to_owned()), None),
+        ServerReach::Unclear(reason) => (ConfiguredTransport::Unclear(reason), None),
+        ServerReach::Stdio(start) => {
             let words = start.words();
             match start.wrapping(&[]) {
                 Wrapping::Bare if start.wrapped_url(&[]).is_none() => {
@@ -317,17 +317,17 @@ pub fn projects_below(directory: &Path) -> Vec<PathBuf> {
 impl ConfiguredFile {
     /// The position of a mistake in it, where that is the reason why its servers are not known.
     #[must_use]
-    pub fn mistake(&self) -> Option<&Mistake> {
+    pub fn mistake(&self) -> Option<&SyntaxMistake> {
         match &self.servers {
-            Err(Trouble::Malformed(mistake)) => Some(mistake),
-            Ok(_) | Err(Trouble::File(_) | Trouble::Ledger(_) | Trouble::Unsure) => None,
+            Err(FileTrouble::Malformed(mistake)) => Some(mistake),
+            Ok(_) | Err(FileTrouble::File(_) | FileTrouble::Ledger(_) | FileTrouble::Unsure) => None,
         }
     }
 
     /// Returns whether it was not read because it is too large.
     #[must_use]
     pub const fn is_too_large(&self) -> bool {
-        matches!(self.servers, Err(Trouble::File(FileError::TooLarge)))
+        matches!(self.servers, Err(FileTrouble::File(FileError::TooLarge)))
     }
 }
 

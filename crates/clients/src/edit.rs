@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     remote::RemoteMembers,
-    servers::{Arguments, Command, Start},
-    syntax::{Item, Node, NodeKind, Style},
+    servers::{CommandForm, PlacedArguments, PlacedCommand},
+    syntax::{Node, NodeKind, PlacedItem, Style},
     table::Format,
 };
 
@@ -18,12 +18,12 @@ const WRAPPER_WORDS: usize = 4;
 
 /// One change of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Edit {
+pub(crate) struct TextEdit {
     pub(crate) range: Range<usize>,
     pub(crate) text: String,
 }
 
-impl Edit {
+impl TextEdit {
     pub(crate) fn new(range: Range<usize>, text: impl Into<String>) -> Self {
         let text = text.into();
         Self { range, text }
@@ -31,7 +31,7 @@ impl Edit {
 }
 
 /// Returns `bytes` with these changes, which do not overlap.
-pub(crate) fn applied(bytes: &[u8], mut edits: Vec<Edit>) -> Vec<u8> {
+pub(crate) fn applied(bytes: &[u8], mut edits: Vec<TextEdit>) -> Vec<u8> {
     edits.sort_by_key(|edit| edit.range.start);
     let mut result = Vec::with_capacity(bytes.len());
     let mut at = 0;
@@ -46,13 +46,13 @@ pub(crate) fn applied(bytes: &[u8], mut edits: Vec<Edit>) -> Vec<u8> {
 
 /// The text of a server before it was wrapped and since.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Wrapped {
+pub(crate) struct WrappedText {
     /// Members on the way to the server; the last is its name.
     pub(crate) path: Vec<String>,
     /// The command's text; without a text before where it is the first item of the arguments.
-    command: Change,
+    command: TextChange,
     /// The arguments' text.
-    arguments: Change,
+    arguments: TextChange,
     /// The member that was inserted where there were no arguments.
     inserted: Option<String>,
     /// The members of a server that was remote.
@@ -60,16 +60,16 @@ pub(crate) struct Wrapped {
     pub(crate) remote: Option<RemoteMembers>,
 }
 
-impl Wrapped {
+impl WrappedText {
     /// Remembers a server that was remote, and the text of the program in its place.
     pub(crate) fn remote(path: &[String], program: &str, members: RemoteMembers) -> Self {
         Self {
             path: path.to_vec(),
-            command: Change {
+            command: TextChange {
                 before: None,
                 after: program.to_owned(),
             },
-            arguments: Change::none(),
+            arguments: TextChange::none(),
             inserted: None,
             remote: Some(members),
         }
@@ -83,32 +83,32 @@ impl Wrapped {
 
 /// A text, quotes and brackets included.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Change {
+struct TextChange {
     before: Option<String>,
     after: String,
 }
 
 /// A file whose servers are edited.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Source<'b> {
+pub(crate) struct EditedFile<'b> {
     pub(crate) bytes: &'b [u8],
     pub(crate) format: Format,
 }
 
-impl Source<'_> {
+impl EditedFile<'_> {
     /// Puts `program` as a wrapper before a command.
     pub(crate) fn wrap(
         self,
-        start: &Start<'_>,
+        start: &PlacedCommand<'_>,
         path: &[String],
         program: &str,
         server: &str,
-    ) -> (Vec<Edit>, Wrapped) {
+    ) -> (Vec<TextEdit>, WrappedText) {
         let mut words: Vec<_> = ["wrap", "--server", server, "--"].map(quoted).to_vec();
         let program = quoted(program);
-        let wrapped = |command, arguments, inserted| Wrapped {
+        let wrapped = |command, arguments, inserted| WrappedText {
             path: path.to_vec(),
-            command: Change {
+            command: TextChange {
                 before: command,
                 after: program.clone(),
             },
@@ -117,21 +117,23 @@ impl Source<'_> {
             remote: None,
         };
         let original = match (start.command, &start.arguments) {
-            (Command::Text(command), _) => command,
-            (Command::FirstArgument, Some(arguments)) => {
+            (CommandForm::Text(command), _) => command,
+            (CommandForm::FirstArgument, Some(arguments)) => {
                 words.insert(0, program.clone());
                 let (edit, change) = self.prepend(arguments.node, &words);
                 return (vec![edit], wrapped(None, change, None));
             }
-            (Command::FirstArgument, None) => return (Vec::new(), wrapped(None, Change::none(), None)),
+            (CommandForm::FirstArgument, None) => {
+                return (Vec::new(), wrapped(None, TextChange::none(), None));
+            }
         };
         words.push(self.literal(original));
-        let command = Edit::new(original.range.clone(), program.clone());
+        let command = TextEdit::new(original.range.clone(), program.clone());
         let (edit, change, inserted) = match &start.arguments {
             None => {
                 let value = format!("[{}]", words.join(", "));
                 let (edit, text) = self.new_member(start, original, &value);
-                let change = Change {
+                let change = TextChange {
                     before: None,
                     after: value,
                 };
@@ -147,15 +149,15 @@ impl Source<'_> {
     }
 
     /// Puts words before the first item of a list, or in the place of a null.
-    fn prepend(self, list: &Node, words: &[String]) -> (Edit, Change) {
+    fn prepend(self, list: &Node, words: &[String]) -> (TextEdit, TextChange) {
         let range = list.range.clone();
         let before = Some(self.slice(&range));
         if list.kind == NodeKind::Null {
             let value = format!("[{}]", words.join(", "));
             // Behind `args:` with nothing.
             let gap = if range.is_empty() { " " } else { "" };
-            let edit = Edit::new(range, format!("{gap}{value}"));
-            let change = Change { before, after: value };
+            let edit = TextEdit::new(range, format!("{gap}{value}"));
+            let change = TextChange { before, after: value };
             return (edit, change);
         }
         let (at, text): (usize, String) = match (list.items().first(), list.style) {
@@ -171,17 +173,17 @@ impl Source<'_> {
             }
             (None, Style::Block | Style::Inline) => (range.start + 1, words.join(", ")),
         };
-        let inside = Edit::new(at - range.start..at - range.start, text.clone());
+        let inside = TextEdit::new(at - range.start..at - range.start, text.clone());
         let after = applied(&self.bytes[range], vec![inside]);
-        let change = Change {
+        let change = TextChange {
             before,
             after: String::from_utf8_lossy(&after).into_owned(),
         };
-        (Edit::new(at..at, text), change)
+        (TextEdit::new(at..at, text), change)
     }
 
     /// Adds the member with the arguments: behind the command between brackets, on the line above where members have lines.
-    fn new_member(self, start: &Start<'_>, command: &Node, value: &str) -> (Edit, String) {
+    fn new_member(self, start: &PlacedCommand<'_>, command: &Node, value: &str) -> (TextEdit, String) {
         let (at, text) = self.beside(
             start.style,
             start.name,
@@ -189,7 +191,7 @@ impl Source<'_> {
             start.args_field,
             value,
         );
-        (Edit::new(at..at, text.clone()), text)
+        (TextEdit::new(at..at, text.clone()), text)
     }
 
     /// Position and text of a new member beside the one that begins at `name` and ends at `end`: behind it between brackets,
@@ -223,22 +225,30 @@ impl Source<'_> {
     }
 
     /// Makes a wrapped server name `program`, wherever mcpmon was before.
-    pub(crate) fn point(self, start: &Start<'_>, program: &str, kept: Option<&mut Wrapped>) -> Option<Edit> {
+    pub(crate) fn point(
+        self,
+        start: &PlacedCommand<'_>,
+        program: &str,
+        kept: Option<&mut WrappedText>,
+    ) -> Option<TextEdit> {
         let text = quoted(program);
         let node = match (start.command, &start.arguments) {
-            (Command::Text(node), _) => node,
-            (Command::FirstArgument, arguments) => &arguments.as_ref()?.items().first()?.node,
+            (CommandForm::Text(node), _) => node,
+            (CommandForm::FirstArgument, arguments) => &arguments.as_ref()?.items().first()?.node,
         };
         if node.text() == Some(program) {
             return None;
         }
-        let edit = Edit::new(node.range.clone(), text.clone());
+        let edit = TextEdit::new(node.range.clone(), text.clone());
         if let Some(kept) = kept {
-            if let (Command::FirstArgument, Some(arguments)) = (start.command, &start.arguments) {
+            if let (CommandForm::FirstArgument, Some(arguments)) = (start.command, &start.arguments) {
                 let list = &arguments.node.range;
                 if self.slice(list) == kept.arguments.after {
                     let inside = edit.range.start - list.start..edit.range.end - list.start;
-                    let after = applied(&self.bytes[list.clone()], vec![Edit::new(inside, text.clone())]);
+                    let after = applied(
+                        &self.bytes[list.clone()],
+                        vec![TextEdit::new(inside, text.clone())],
+                    );
                     kept.arguments.after = String::from_utf8_lossy(&after).into_owned();
                 }
             }
@@ -249,7 +259,7 @@ impl Source<'_> {
 
     /// Takes the wrapper away. `kept` is what is known of the time before; without it, or where a client or a person
     /// changed the server since, the command is taken from the wrapper's arguments.
-    pub(crate) fn unwrap(self, start: &Start<'_>, kept: Option<&Wrapped>) -> Vec<Edit> {
+    pub(crate) fn unwrap(self, start: &PlacedCommand<'_>, kept: Option<&WrappedText>) -> Vec<TextEdit> {
         let Some(arguments) = &start.arguments else {
             return Vec::new();
         };
@@ -258,15 +268,15 @@ impl Source<'_> {
         }
         let items = arguments.items();
         let command = match start.command {
-            Command::FirstArgument => {
+            CommandForm::FirstArgument => {
                 return self.remove_first(items, WRAPPER_WORDS + 1).into_iter().collect();
             }
-            Command::Text(node) => node,
+            CommandForm::Text(node) => node,
         };
         let Some(original) = items.get(WRAPPER_WORDS) else {
             return Vec::new();
         };
-        let command = Edit::new(command.range.clone(), self.literal(&original.node));
+        let command = TextEdit::new(command.range.clone(), self.literal(&original.node));
         if let Some(edit) = self.remove_first(items, WRAPPER_WORDS + 1) {
             return vec![command, edit];
         }
@@ -278,31 +288,36 @@ impl Source<'_> {
     }
 
     /// The texts of the time before, where nobody changed those that were written.
-    fn restore(self, start: &Start<'_>, arguments: &Arguments<'_>, kept: &Wrapped) -> Option<Vec<Edit>> {
+    fn restore(
+        self,
+        start: &PlacedCommand<'_>,
+        arguments: &PlacedArguments<'_>,
+        kept: &WrappedText,
+    ) -> Option<Vec<TextEdit>> {
         let range = arguments.node.range.clone();
         if self.slice(&range) != kept.arguments.after {
             return None;
         }
         let mut edits = match (start.command, &kept.command.before) {
-            (Command::Text(node), Some(before)) => vec![Edit::new(node.range.clone(), before)],
-            (Command::FirstArgument, None) => Vec::new(),
-            (Command::Text(_), None) | (Command::FirstArgument, Some(_)) => return None,
+            (CommandForm::Text(node), Some(before)) => vec![TextEdit::new(node.range.clone(), before)],
+            (CommandForm::FirstArgument, None) => Vec::new(),
+            (CommandForm::Text(_), None) | (CommandForm::FirstArgument, Some(_)) => return None,
         };
         let edit = match (&kept.arguments.before, &kept.inserted) {
             (Some(before), _) if before.is_empty() && self.bytes[..range.start].ends_with(b" ") => {
-                Edit::new(range.start - 1..range.end, "")
+                TextEdit::new(range.start - 1..range.end, "")
             }
-            (Some(before), _) => Edit::new(range, before),
+            (Some(before), _) => TextEdit::new(range, before),
             (None, Some(inserted)) => {
                 let at = match (start.style, start.command) {
                     (Style::Block, _) => self.member_start(arguments.name),
-                    (Style::Inline, Command::Text(command)) => command.range.end,
-                    (Style::Inline, Command::FirstArgument) => return None,
+                    (Style::Inline, CommandForm::Text(command)) => command.range.end,
+                    (Style::Inline, CommandForm::FirstArgument) => return None,
                 };
                 if !self.bytes[at..].starts_with(inserted.as_bytes()) {
                     return None;
                 }
-                Edit::new(at..at + inserted.len(), "")
+                TextEdit::new(at..at + inserted.len(), "")
             }
             (None, None) => return None,
         };
@@ -311,23 +326,27 @@ impl Source<'_> {
     }
 
     /// Removes the first items of a list that has more.
-    fn remove_first(self, items: &[Item], count: usize) -> Option<Edit> {
+    fn remove_first(self, items: &[PlacedItem], count: usize) -> Option<TextEdit> {
         let range = items.first()?.start..items.get(count)?.start;
-        Some(Edit::new(range, ""))
+        Some(TextEdit::new(range, ""))
     }
 
-    fn empty(self, list: &Node) -> Edit {
+    fn empty(self, list: &Node) -> TextEdit {
         // A line that begins with the bracket would have to be indented.
         let text = match list.style {
             Style::Inline => "[]",
             Style::Block => " []",
         };
-        Edit::new(list.range.clone(), text)
+        TextEdit::new(list.range.clone(), text)
     }
 
     /// Takes the member of arguments away: its line where members have lines, else with the comma before it and no
     /// comment. Where that is not possible, the list is left empty.
-    pub(crate) fn remove_member(self, start: &Start<'_>, arguments: &Arguments<'_>) -> Vec<Edit> {
+    pub(crate) fn remove_member(
+        self,
+        start: &PlacedCommand<'_>,
+        arguments: &PlacedArguments<'_>,
+    ) -> Vec<TextEdit> {
         let value = arguments.node.range.clone();
         if start.style == Style::Block {
             let at = self.member_start(arguments.name);
@@ -335,11 +354,11 @@ impl Source<'_> {
             let gap = rest.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
             let has_line = rest[..gap].contains(&b'\n') && arguments.name < start.name;
             return match has_line {
-                true => vec![Edit::new(at..value.end + gap, "")],
+                true => vec![TextEdit::new(at..value.end + gap, "")],
                 false => vec![self.empty(arguments.node)],
             };
         }
-        let Command::Text(command) = start.command else {
+        let CommandForm::Text(command) = start.command else {
             return vec![self.empty(arguments.node)];
         };
         let Some(comma) = self.comma_between(command.range.end, arguments.name) else {
@@ -347,10 +366,10 @@ impl Source<'_> {
         };
         let between = &self.bytes[comma + 1..arguments.name];
         match between.iter().all(u8::is_ascii_whitespace) {
-            true => vec![Edit::new(comma..value.end, "")],
+            true => vec![TextEdit::new(comma..value.end, "")],
             false => vec![
-                Edit::new(comma..comma + 1, ""),
-                Edit::new(arguments.name..value.end, ""),
+                TextEdit::new(comma..comma + 1, ""),
+                TextEdit::new(arguments.name..value.end, ""),
             ],
         }
     }
@@ -414,7 +433,7 @@ impl Source<'_> {
     }
 }
 
-impl Change {
+impl TextChange {
     const fn none() -> Self {
         Self {
             before: None,

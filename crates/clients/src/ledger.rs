@@ -17,7 +17,7 @@ use nix::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    edit::Wrapped,
+    edit::WrappedText,
     file::{self, FileError},
 };
 
@@ -30,26 +30,26 @@ const LOCK: &str = "setup.lock";
 #[derive(Debug)]
 pub(crate) struct Ledger {
     directory: PathBuf,
-    contents: Contents,
+    contents: LedgerContents,
     _lock: Option<Flock<File>>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-struct Contents {
+struct LedgerContents {
     version: u32,
-    files: BTreeMap<PathBuf, Changed>,
+    files: BTreeMap<PathBuf, ChangedFile>,
 }
 
 /// A file that was changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Changed {
+pub(crate) struct ChangedFile {
     pub(crate) client: String,
     pub(crate) project: Option<PathBuf>,
     /// Digest of what it was before its servers were wrapped.
     pub(crate) original: String,
     /// Name of the copy beside the ledger.
     pub(crate) backup: String,
-    pub(crate) servers: Vec<Wrapped>,
+    pub(crate) servers: Vec<WrappedText>,
 }
 
 /// The reason why the ledger cannot be used.
@@ -138,7 +138,7 @@ impl Ledger {
     }
 
     /// Returns the record of a file.
-    pub(crate) fn get(&self, path: &Path) -> Option<&Changed> {
+    pub(crate) fn get(&self, path: &Path) -> Option<&ChangedFile> {
         self.contents.files.get(path)
     }
 
@@ -151,7 +151,7 @@ impl Ledger {
     }
 
     /// Returns the path of a file's copy.
-    pub(crate) fn backup(&self, changed: &Changed) -> PathBuf {
+    pub(crate) fn backup(&self, changed: &ChangedFile) -> PathBuf {
         self.directory.join(&changed.backup)
     }
 
@@ -169,7 +169,7 @@ impl Ledger {
     }
 
     /// Remembers a file.
-    pub(crate) fn set(&mut self, path: PathBuf, changed: Changed) -> Result<(), LedgerError> {
+    pub(crate) fn set(&mut self, path: PathBuf, changed: ChangedFile) -> Result<(), LedgerError> {
         self.contents.files.insert(path, changed);
         self.save()
     }
@@ -183,7 +183,7 @@ impl Ledger {
     }
 
     /// Removes the copy of a file that is as it was.
-    pub(crate) fn remove_backup(&self, changed: &Changed) -> Result<(), LedgerError> {
+    pub(crate) fn remove_backup(&self, changed: &ChangedFile) -> Result<(), LedgerError> {
         let path = self.backup(changed);
         match fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -207,11 +207,11 @@ impl Ledger {
     }
 }
 
-fn contents(path: &Path) -> Result<Contents, LedgerError> {
+fn contents(path: &Path) -> Result<LedgerContents, LedgerError> {
     let text = match fs::read(path) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return Ok(Contents {
+            return Ok(LedgerContents {
                 version: VERSION,
                 files: BTreeMap::new(),
             });
@@ -221,10 +221,11 @@ fn contents(path: &Path) -> Result<Contents, LedgerError> {
             return Err(LedgerError::Io { path, source });
         }
     };
-    let contents: Contents = serde_json::from_slice(&text).map_err(|source| LedgerError::Malformed {
-        path: path.to_owned(),
-        source,
-    })?;
+    let contents: LedgerContents =
+        serde_json::from_slice(&text).map_err(|source| LedgerError::Malformed {
+            path: path.to_owned(),
+            source,
+        })?;
     match contents.version {
         VERSION => Ok(contents),
         version => Err(LedgerError::Version {

@@ -32,8 +32,10 @@ pub use self::{
     file::{FileError, replace_file},
     ledger::LedgerError,
     locate::Roots,
-    plan::{Outcome, Planned},
-    setup::{Direction, Effect, FileReport, Options, Trouble, project_files, run},
-    syntax::{Mistake, without_comments},
-    table::{CLIENTS, Client, ConfigFile, Fields, Format, ProtectedFiles, Scope, client, path_variables},
+    plan::{Outcome, PlannedServer},
+    setup::{Direction, FileReport, FileTrouble, Options, SetupEffect, project_files, run},
+    syntax::{SyntaxMistake, without_comments},
+    table::{
+        CLIENTS, Client, ConfigFile, Format, MemberNames, ProtectedFiles, Scope, client, path_variables,
+    },
 };

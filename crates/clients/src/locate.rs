@@ -8,7 +8,7 @@ use std::{
 };
 
 use crate::{
-    plan::Form,
+    plan::FileForm,
     table::{CLIENTS, Client, PathStart, Scope, path_variables},
 };
 
@@ -60,7 +60,7 @@ impl Roots {
 /// A file of a client.
 #[derive(Debug)]
 pub(crate) struct ClientFile {
-    pub(crate) form: Form,
+    pub(crate) form: FileForm,
     pub(crate) path: PathBuf,
     /// The project that it belongs to.
     pub(crate) project: Option<PathBuf>,
@@ -70,7 +70,7 @@ pub(crate) struct ClientFile {
 pub(crate) fn files(client: &'static Client, roots: &Roots, projects: &[PathBuf]) -> Vec<ClientFile> {
     let mut found = Vec::new();
     for file in &client.files {
-        let form = Form { client, file };
+        let form = FileForm { client, file };
         for (start, rest) in file.paths.iter().filter_map(|path| PathStart::parse(path)) {
             let bases = match base(start, roots) {
                 Some(base) => vec![base],

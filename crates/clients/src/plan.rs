@@ -3,9 +3,9 @@
 use mcpmon_model::ServerId;
 
 use crate::{
-    edit::{self, Edit, Source, Wrapped},
-    servers::{Entry, Start, Transport, Wrapping, entries},
-    syntax::{self, Mistake},
+    edit::{self, EditedFile, TextEdit, WrappedText},
+    servers::{PlacedCommand, ServerEntry, ServerReach, Wrapping, entries},
+    syntax::{self, SyntaxMistake},
     table::{Client, ConfigFile},
 };
 
@@ -18,7 +18,7 @@ const EDITED_REMOTE: &str =
 
 /// The form of a file.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Form {
+pub(crate) struct FileForm {
     pub(crate) client: &'static Client,
     pub(crate) file: &'static ConfigFile,
 }
@@ -36,16 +36,16 @@ pub(crate) enum Wish<'a> {
 
 /// The plan for a file.
 #[derive(Debug)]
-pub(crate) struct Plan {
-    pub(crate) servers: Vec<Planned>,
+pub(crate) struct FilePlan {
+    pub(crate) servers: Vec<PlannedServer>,
     pub(crate) text: Vec<u8>,
     /// The former state of the wrapped servers.
-    pub(crate) kept: Vec<Wrapped>,
+    pub(crate) kept: Vec<WrappedText>,
 }
 
 /// The plan for a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Planned {
+pub struct PlannedServer {
     /// Members on the way to it; the last is its name.
     pub path: Vec<String>,
     /// Line of its name, from 1.
@@ -90,17 +90,22 @@ impl Outcome {
 }
 
 /// Plans one file.
-pub(crate) fn plan(bytes: &[u8], form: Form, kept: &[Wrapped], wish: Wish<'_>) -> Result<Plan, Mistake> {
-    let mut plan = Plan {
+pub(crate) fn plan(
+    bytes: &[u8],
+    form: FileForm,
+    kept: &[WrappedText],
+    wish: Wish<'_>,
+) -> Result<FilePlan, SyntaxMistake> {
+    let mut plan = FilePlan {
         servers: Vec::new(),
         text: bytes.to_vec(),
         kept: Vec::new(),
     };
-    let Form { client, file } = form;
+    let FileForm { client, file } = form;
     let Some(root) = syntax::parse(bytes, file.format, &file.servers)? else {
         return Ok(plan);
     };
-    let source = Source {
+    let source = EditedFile {
         bytes,
         format: file.format,
     };
@@ -122,22 +127,22 @@ pub(crate) fn plan(bytes: &[u8], form: Form, kept: &[Wrapped], wish: Wish<'_>) -
 }
 
 fn server(
-    entry: &Entry<'_>,
-    source: Source<'_>,
-    known: &mut Option<Wrapped>,
+    entry: &ServerEntry<'_>,
+    source: EditedFile<'_>,
+    known: &mut Option<WrappedText>,
     wish: Wish<'_>,
-) -> (Planned, Vec<Edit>) {
-    let mut planned = Planned {
+) -> (PlannedServer, Vec<TextEdit>) {
+    let mut planned = PlannedServer {
         path: entry.path.clone(),
-        line: Mistake::at(source.bytes, entry.start, "").line,
+        line: SyntaxMistake::at(source.bytes, entry.start, "").line,
         outcome: Outcome::Bare,
         url: None,
         before: Vec::new(),
         after: Vec::new(),
     };
     let start = match &entry.transport {
-        Transport::Stdio(start) => start,
-        Transport::Remote(remote) => {
+        ServerReach::Stdio(start) => start,
+        ServerReach::Remote(remote) => {
             planned.url = Some(remote.url().to_owned());
             let Wish::WrapAll(program) = wish else {
                 planned.outcome = Outcome::Remote;
@@ -154,7 +159,7 @@ fn server(
             planned.after = remote.words(program, &server);
             return (planned, edits);
         }
-        Transport::Unclear(reason) => {
+        ServerReach::Unclear(reason) => {
             planned.outcome = Outcome::Unclear(reason);
             return (planned, Vec::new());
         }
@@ -170,12 +175,12 @@ fn server(
 }
 
 fn changes(
-    start: &Start<'_>,
+    start: &PlacedCommand<'_>,
     path: &[String],
-    source: Source<'_>,
-    known: &mut Option<Wrapped>,
+    source: EditedFile<'_>,
+    known: &mut Option<WrappedText>,
     wish: Wish<'_>,
-) -> (Outcome, Vec<Edit>) {
+) -> (Outcome, Vec<TextEdit>) {
     let programs = programs(known.as_ref(), wish);
     let members = known.as_ref().and_then(|known| known.remote.clone());
     let members = members.filter(|_| start.wrapped_url(&programs).is_some());
@@ -208,16 +213,19 @@ fn changes(
 }
 
 /// The paths of mcpmon, now and when the server was wrapped.
-fn programs(known: Option<&Wrapped>, wish: Wish<'_>) -> [String; 2] {
+fn programs(known: Option<&WrappedText>, wish: Wish<'_>) -> [String; 2] {
     let now = match wish {
         Wish::Wrap(program) | Wish::WrapAll(program) => program,
         Wish::Unwrap => "",
     };
-    [now.to_owned(), known.map(Wrapped::program).unwrap_or_default()]
+    [
+        now.to_owned(),
+        known.map(WrappedText::program).unwrap_or_default(),
+    ]
 }
 
 /// Command and arguments afterwards.
-fn after(planned: &Planned, wish: Wish<'_>) -> Vec<String> {
+fn after(planned: &PlannedServer, wish: Wish<'_>) -> Vec<String> {
     let before = planned.before.iter().cloned();
     match (planned.outcome, wish) {
         (Outcome::Wrap, Wish::Wrap(program) | Wish::WrapAll(program)) => {

@@ -9,10 +9,10 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    edit::{Edit, Source, Wrapped, quoted},
-    servers::{Command, Start},
-    syntax::{Member, Node, NodeKind, Style},
-    table::Fields,
+    edit::{EditedFile, TextEdit, WrappedText, quoted},
+    servers::{CommandForm, PlacedCommand},
+    syntax::{Node, NodeKind, PlacedMember, Style},
+    table::MemberNames,
 };
 
 /// The beginning of the variables that hold headers.
@@ -26,18 +26,18 @@ const OWN_WAYS: [&str; 6] = ["auth", "cert", "header", "request", "tls", "token"
 #[derive(Debug)]
 pub(crate) struct RemoteEntry<'n> {
     /// The member with the URL.
-    pub(crate) url: &'n Member,
+    pub(crate) url: &'n PlacedMember,
     /// The member with the kind of the server.
-    pub(crate) kind: Option<&'n Member>,
+    pub(crate) kind: Option<&'n PlacedMember>,
     /// The member with the headers.
-    pub(crate) headers: Option<&'n Member>,
+    pub(crate) headers: Option<&'n PlacedMember>,
     /// The member that would hold the arguments of a command.
-    pub(crate) args: Option<&'n Member>,
+    pub(crate) args: Option<&'n PlacedMember>,
     /// The member that would hold the environment of a command.
-    pub(crate) env: Option<&'n Member>,
+    pub(crate) env: Option<&'n PlacedMember>,
     /// Style of the map that has the URL.
     pub(crate) style: Style,
-    pub(crate) fields: &'n Fields,
+    pub(crate) fields: &'n MemberNames,
     /// The reason for which no wrapper can take its place.
     pub(crate) obstacle: Option<&'static str>,
 }
@@ -63,7 +63,7 @@ struct EnvHeader<'n> {
 
 /// Returns the reason for which no wrapper can take the place of a remote server.
 pub(crate) fn obstacle(server: &Node, remote: &RemoteEntry<'_>) -> Option<&'static str> {
-    let text = |member: &Member| match member.node.is_shared || member.node.style == Style::Block {
+    let text = |member: &PlacedMember| match member.node.is_shared || member.node.style == Style::Block {
         true => None,
         false => member.node.text().map(str::to_owned),
     };
@@ -87,7 +87,7 @@ pub(crate) fn obstacle(server: &Node, remote: &RemoteEntry<'_>) -> Option<&'stat
         Some(Some(_)) | None => {}
     }
     let fields = remote.fields;
-    let is_own_way = |member: &Member| {
+    let is_own_way = |member: &PlacedMember| {
         let name = member.name.to_lowercase();
         member.name != fields.headers && OWN_WAYS.iter().any(|part| name.contains(part))
     };
@@ -98,7 +98,7 @@ pub(crate) fn obstacle(server: &Node, remote: &RemoteEntry<'_>) -> Option<&'stat
     if remote.env.is_some() {
         return Some("it has headers and an environment");
     }
-    let is_plain = |member: &Member| {
+    let is_plain = |member: &PlacedMember| {
         let is_token = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
         !member.name.is_empty() && member.name.bytes().all(is_token) && text(member).is_some()
     };
@@ -127,7 +127,7 @@ impl<'n> RemoteEntry<'n> {
             .headers
             .map(|headers| headers.node.members())
             .unwrap_or_default();
-        let header = |member: &'n Member| EnvHeader {
+        let header = |member: &'n PlacedMember| EnvHeader {
             name: &member.name,
             variable: variable(&member.name),
             value: &member.node,
@@ -158,7 +158,7 @@ impl<'n> RemoteEntry<'n> {
     }
 }
 
-impl Source<'_> {
+impl EditedFile<'_> {
     /// Puts `program` as a wrapper in the place of a URL.
     pub(crate) fn wrap_remote(
         self,
@@ -166,7 +166,7 @@ impl Source<'_> {
         path: &[String],
         program: &str,
         server: &str,
-    ) -> (Vec<Edit>, Wrapped) {
+    ) -> (Vec<TextEdit>, WrappedText) {
         let fields = remote.fields;
         let words: Vec<_> = remote
             .words(program, server)
@@ -177,7 +177,7 @@ impl Source<'_> {
         let url = remote.url.start..remote.url.node.range.end;
         let mut edits = Vec::new();
         if fields.is_command_list {
-            edits.push(Edit::new(
+            edits.push(TextEdit::new(
                 url.clone(),
                 self.member(&fields.command, &list(&words)),
             ));
@@ -191,8 +191,10 @@ impl Source<'_> {
                 &list(&words[1..]),
             );
             match remote.style {
-                Style::Inline => edits.push(Edit::new(url.clone(), format!("{command}{args}"))),
-                Style::Block => edits.extend([Edit::new(at..at, args), Edit::new(url.clone(), command)]),
+                Style::Inline => edits.push(TextEdit::new(url.clone(), format!("{command}{args}"))),
+                Style::Block => {
+                    edits.extend([TextEdit::new(at..at, args), TextEdit::new(url.clone(), command)])
+                }
             }
         }
         let mut members = RemoteMembers {
@@ -202,7 +204,7 @@ impl Source<'_> {
         };
         if let Some(kind) = remote.kind {
             members.kind = Some(self.slice(&kind.node.range));
-            edits.push(Edit::new(kind.node.range.clone(), quoted(&fields.stdio)));
+            edits.push(TextEdit::new(kind.node.range.clone(), quoted(&fields.stdio)));
         }
         if let Some(headers) = remote.headers {
             let range = headers.start..headers.node.range.end;
@@ -213,29 +215,33 @@ impl Source<'_> {
                 self.member(&header.variable, &value)
             });
             let variables = variables.collect::<Vec<_>>().join(", ");
-            edits.push(Edit::new(
+            edits.push(TextEdit::new(
                 range,
                 self.member(&fields.env, &format!("{{{variables}}}")),
             ));
         }
-        (edits, Wrapped::remote(path, &words[0], members))
+        (edits, WrappedText::remote(path, &words[0], members))
     }
 
     /// Puts the URL, the kind and the headers back in the place of a wrapper; `None` where the server was edited in a way
     /// that leaves no place for them.
-    pub(crate) fn unwrap_remote(self, start: &Start<'_>, members: &RemoteMembers) -> Option<Vec<Edit>> {
+    pub(crate) fn unwrap_remote(
+        self,
+        start: &PlacedCommand<'_>,
+        members: &RemoteMembers,
+    ) -> Option<Vec<TextEdit>> {
         let arguments = start.arguments.as_ref()?;
         let mut edits = match start.command {
-            Command::FirstArgument => {
-                vec![Edit::new(start.name..arguments.node.range.end, &members.url)]
+            CommandForm::FirstArgument => {
+                vec![TextEdit::new(start.name..arguments.node.range.end, &members.url)]
             }
-            Command::Text(command) => {
-                let url = Edit::new(start.name..command.range.end, &members.url);
+            CommandForm::Text(command) => {
+                let url = TextEdit::new(start.name..command.range.end, &members.url);
                 [vec![url], self.remove_member(start, arguments)].concat()
             }
         };
         if let Some(kind) = &members.kind {
-            edits.push(Edit::new(start.kind?.node.range.clone(), kind));
+            edits.push(TextEdit::new(start.kind?.node.range.clone(), kind));
         }
         if let Some(headers) = &members.headers {
             let env = start.env?;
@@ -243,7 +249,7 @@ impl Source<'_> {
             if !variables.all(|member| member.name.starts_with(VARIABLE_PREFIX)) {
                 return None;
             }
-            edits.push(Edit::new(env.start..env.node.range.end, headers));
+            edits.push(TextEdit::new(env.start..env.node.range.end, headers));
         }
         Some(edits)
     }

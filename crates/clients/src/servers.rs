@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, path::Path};
 
 use crate::{
     remote::{RemoteEntry, obstacle},
-    syntax::{Item, Member, Mistake, Node, NodeKind, Style},
+    syntax::{Node, NodeKind, PlacedItem, PlacedMember, Style, SyntaxMistake},
     table::Client,
 };
 
@@ -19,21 +19,21 @@ const MERGE: &str = "<<";
 
 /// A server of a client.
 #[derive(Debug)]
-pub(crate) struct Entry<'n> {
+pub(crate) struct ServerEntry<'n> {
     /// Members on the way to it; the last is its name.
     pub(crate) path: Vec<String>,
     /// Start of its name; of the server itself in a list.
     pub(crate) start: usize,
     /// The server itself.
     pub(crate) node: &'n Node,
-    pub(crate) transport: Transport<'n>,
+    pub(crate) transport: ServerReach<'n>,
 }
 
 /// The way in which a client reaches a server.
 #[derive(Debug)]
-pub(crate) enum Transport<'n> {
+pub(crate) enum ServerReach<'n> {
     /// It starts a command.
-    Stdio(Start<'n>),
+    Stdio(PlacedCommand<'n>),
     /// Over the network.
     Remote(RemoteEntry<'n>),
     /// Unknown, for this reason.
@@ -42,25 +42,25 @@ pub(crate) enum Transport<'n> {
 
 /// A command, and its position.
 #[derive(Debug)]
-pub(crate) struct Start<'n> {
+pub(crate) struct PlacedCommand<'n> {
     /// Start of the name of the member with the command.
     pub(crate) name: usize,
     /// Style of the map that has the command.
     pub(crate) style: Style,
     /// Name of the member with the arguments.
     pub(crate) args_field: &'n str,
-    pub(crate) command: Command<'n>,
+    pub(crate) command: CommandForm<'n>,
     /// The member with the arguments, where there is one; with the command in front, where both are one list.
-    pub(crate) arguments: Option<Arguments<'n>>,
+    pub(crate) arguments: Option<PlacedArguments<'n>>,
     /// The member with the kind of the server.
-    pub(crate) kind: Option<&'n Member>,
+    pub(crate) kind: Option<&'n PlacedMember>,
     /// The member with the environment.
-    pub(crate) env: Option<&'n Member>,
+    pub(crate) env: Option<&'n PlacedMember>,
 }
 
 /// The form of a command.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Command<'n> {
+pub(crate) enum CommandForm<'n> {
     /// A member of its own.
     Text(&'n Node),
     /// The first item of the arguments.
@@ -69,7 +69,7 @@ pub(crate) enum Command<'n> {
 
 /// Arguments, and their position.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Arguments<'n> {
+pub(crate) struct PlacedArguments<'n> {
     /// Start of the name of the member.
     pub(crate) name: usize,
     /// A list, or null.
@@ -87,18 +87,18 @@ pub(crate) enum Wrapping {
     ByHand,
 }
 
-impl<'n> Arguments<'n> {
-    pub(crate) fn items(&self) -> &'n [Item] {
+impl<'n> PlacedArguments<'n> {
+    pub(crate) fn items(&self) -> &'n [PlacedItem] {
         self.node.items()
     }
 }
 
-impl Start<'_> {
+impl PlacedCommand<'_> {
     /// The command and its arguments.
     pub(crate) fn words(&self) -> Vec<String> {
         let command = match self.command {
-            Command::Text(node) => node.text(),
-            Command::FirstArgument => None,
+            CommandForm::Text(node) => node.text(),
+            CommandForm::FirstArgument => None,
         };
         let items = self.arguments.iter().flat_map(|arguments| arguments.items());
         let items = items.map(|item| item.node.text().unwrap_or_default());
@@ -152,13 +152,13 @@ pub(crate) fn entries<'n>(
     paths: &[Vec<String>],
     client: &'n Client,
     bytes: &[u8],
-) -> Result<Vec<Entry<'n>>, Mistake> {
+) -> Result<Vec<ServerEntry<'n>>, SyntaxMistake> {
     if !matches!(root.kind, NodeKind::Map(_)) {
-        return Err(Mistake::at(bytes, root.range.start, "expected an object"));
+        return Err(SyntaxMistake::at(bytes, root.range.start, "expected an object"));
     }
     let mut entries = Vec::new();
     for path in paths {
-        let mut walk = Walk {
+        let mut walk = EntryWalk {
             bytes,
             client,
             entries: &mut entries,
@@ -170,19 +170,24 @@ pub(crate) fn entries<'n>(
     Ok(entries)
 }
 
-struct Walk<'n, 'e> {
+struct EntryWalk<'n, 'e> {
     bytes: &'e [u8],
     client: &'n Client,
-    entries: &'e mut Vec<Entry<'n>>,
+    entries: &'e mut Vec<ServerEntry<'n>>,
     /// At the root, members that are no servers stand among those that are.
     only_certain: bool,
 }
 
-impl<'n> Walk<'n, '_> {
-    fn descend(&mut self, node: &'n Node, path: &[String], passed: &mut Vec<String>) -> Result<(), Mistake> {
+impl<'n> EntryWalk<'n, '_> {
+    fn descend(
+        &mut self,
+        node: &'n Node,
+        path: &[String],
+        passed: &mut Vec<String>,
+    ) -> Result<(), SyntaxMistake> {
         if node.is_shared {
             let reason = "servers behind an anchor, an alias or a tag are not edited";
-            return Err(Mistake::at(self.bytes, node.range.start, reason));
+            return Err(SyntaxMistake::at(self.bytes, node.range.start, reason));
         }
         let Some((step, rest)) = path.split_first() else {
             return match &node.kind {
@@ -200,14 +205,14 @@ impl<'n> Walk<'n, '_> {
         Ok(())
     }
 
-    fn map(&mut self, servers: &'n Node, passed: &[String]) -> Result<(), Mistake> {
+    fn map(&mut self, servers: &'n Node, passed: &[String]) -> Result<(), SyntaxMistake> {
         for member in named(servers, self.bytes, |_| true)? {
             self.server(passed, member.name.clone(), member.start, &member.node)?;
         }
         Ok(())
     }
 
-    fn list(&mut self, servers: &'n [Item], passed: &[String]) -> Result<(), Mistake> {
+    fn list(&mut self, servers: &'n [PlacedItem], passed: &[String]) -> Result<(), SyntaxMistake> {
         let mut names = BTreeSet::new();
         for (number, item) in servers.iter().enumerate() {
             let named = item.node.members().iter().find(|member| member.name == NAME);
@@ -227,14 +232,14 @@ impl<'n> Walk<'n, '_> {
         name: String,
         start: usize,
         server: &'n Node,
-    ) -> Result<(), Mistake> {
+    ) -> Result<(), SyntaxMistake> {
         let transport = transport(server, self.client, self.bytes)?;
-        if self.only_certain && matches!(transport, Transport::Unclear(_)) {
+        if self.only_certain && matches!(transport, ServerReach::Unclear(_)) {
             return Ok(());
         }
         let mut path = passed.to_vec();
         path.push(name);
-        self.entries.push(Entry {
+        self.entries.push(ServerEntry {
             path,
             start,
             node: server,
@@ -249,7 +254,7 @@ fn named<'n>(
     node: &'n Node,
     bytes: &[u8],
     is_wanted: impl Fn(&str) -> bool,
-) -> Result<Vec<&'n Member>, Mistake> {
+) -> Result<Vec<&'n PlacedMember>, SyntaxMistake> {
     let mut names = BTreeSet::new();
     let mut members = Vec::new();
     for member in node.members().iter().filter(|member| is_wanted(&member.name)) {
@@ -261,16 +266,20 @@ fn named<'n>(
     Ok(members)
 }
 
-fn twice(bytes: &[u8], position: usize, name: &str) -> Mistake {
-    Mistake::at(bytes, position, format!("`{name}` stands twice"))
+fn twice(bytes: &[u8], position: usize, name: &str) -> SyntaxMistake {
+    SyntaxMistake::at(bytes, position, format!("`{name}` stands twice"))
 }
 
-fn transport<'n>(server: &'n Node, client: &'n Client, bytes: &[u8]) -> Result<Transport<'n>, Mistake> {
+fn transport<'n>(
+    server: &'n Node,
+    client: &'n Client,
+    bytes: &[u8],
+) -> Result<ServerReach<'n>, SyntaxMistake> {
     if server.is_shared {
-        return Ok(Transport::Unclear("it has an anchor, an alias or a tag"));
+        return Ok(ServerReach::Unclear("it has an anchor, an alias or a tag"));
     }
     if !matches!(server.kind, NodeKind::Map(_)) {
-        return Ok(Transport::Unclear("it is no object"));
+        return Ok(ServerReach::Unclear("it is no object"));
     }
     let fields = &client.fields;
     let is_url = |name: &str| fields.url.iter().any(|field| field == name);
@@ -288,7 +297,9 @@ fn transport<'n>(server: &'n Node, client: &'n Client, bytes: &[u8]) -> Result<T
     let members = named(server, bytes, is_wanted)?;
     let member = |name: &str| members.iter().copied().find(|member| member.name == name);
     if member(MERGE).is_some() {
-        return Ok(Transport::Unclear("it takes members from elsewhere in the file"));
+        return Ok(ServerReach::Unclear(
+            "it takes members from elsewhere in the file",
+        ));
     }
     let Some(command) = member(&fields.command) else {
         let kind = member(&fields.kind)
@@ -314,9 +325,9 @@ fn transport<'n>(server: &'n Node, client: &'n Client, bytes: &[u8]) -> Result<T
                 1 => obstacle(server, &remote),
                 _ => Some("it has two URLs"),
             };
-            return Ok(Transport::Remote(remote));
+            return Ok(ServerReach::Remote(remote));
         }
-        return Ok(Transport::Unclear(
+        return Ok(ServerReach::Unclear(
             match client.in_process.iter().any(|name| name == kind) {
                 true => "it runs inside the client",
                 false => "it has neither a command nor a URL",
@@ -327,13 +338,13 @@ fn transport<'n>(server: &'n Node, client: &'n Client, bytes: &[u8]) -> Result<T
     if matches!(command.node.kind, NodeKind::Map(_)) && !command.node.is_shared {
         let inner = named(&command.node, bytes, |name| name == "path" || name == "args")?;
         let Some(path) = inner.iter().copied().find(|member| member.name == "path") else {
-            return Ok(Transport::Unclear("its command is no string"));
+            return Ok(ServerReach::Unclear("its command is no string"));
         };
         let args = inner.iter().copied().find(|member| member.name == "args");
         return Ok(start(path, args, "args", command.node.style));
     }
     let mut transport = start(command, member(&fields.args), &fields.args, server.style);
-    if let Transport::Stdio(start) = &mut transport {
+    if let ServerReach::Stdio(start) = &mut transport {
         start.kind = member(&fields.kind);
         start.env = member(&fields.env);
     }
@@ -341,13 +352,13 @@ fn transport<'n>(server: &'n Node, client: &'n Client, bytes: &[u8]) -> Result<T
 }
 
 fn start<'n>(
-    command: &'n Member,
-    args: Option<&'n Member>,
+    command: &'n PlacedMember,
+    args: Option<&'n PlacedMember>,
     args_field: &'n str,
     style: Style,
-) -> Transport<'n> {
+) -> ServerReach<'n> {
     let with = |form, arguments| {
-        Transport::Stdio(Start {
+        ServerReach::Stdio(PlacedCommand {
             name: command.start,
             style,
             args_field,
@@ -357,31 +368,31 @@ fn start<'n>(
             env: None,
         })
     };
-    let arguments = |member: &'n Member| Arguments {
+    let arguments = |member: &'n PlacedMember| PlacedArguments {
         name: member.start,
         node: &member.node,
     };
     if let NodeKind::List(items) = &command.node.kind {
         return match args {
             _ if items.is_empty() || !is_list_of_texts(&command.node) => {
-                Transport::Unclear("its command is no list of strings")
+                ServerReach::Unclear("its command is no list of strings")
             }
-            Some(_) => Transport::Unclear("its command is a list, and it has arguments as well"),
-            None => with(Command::FirstArgument, Some(arguments(command))),
+            Some(_) => ServerReach::Unclear("its command is a list, and it has arguments as well"),
+            None => with(CommandForm::FirstArgument, Some(arguments(command))),
         };
     }
     if command.node.text().is_none() || command.node.is_shared {
-        return Transport::Unclear("its command is no string");
+        return ServerReach::Unclear("its command is no string");
     }
     if command.node.style == Style::Block {
-        return Transport::Unclear("its command is a text of several lines");
+        return ServerReach::Unclear("its command is a text of several lines");
     }
     let Some(args) = args else {
-        return with(Command::Text(&command.node), None);
+        return with(CommandForm::Text(&command.node), None);
     };
     match args.node.kind == NodeKind::Null || is_list_of_texts(&args.node) {
-        true => with(Command::Text(&command.node), Some(arguments(args))),
-        false => Transport::Unclear("its arguments are no list of strings"),
+        true => with(CommandForm::Text(&command.node), Some(arguments(args))),
+        false => ServerReach::Unclear("its arguments are no list of strings"),
     }
 }
 
@@ -390,7 +401,7 @@ fn is_empty(node: &Node) -> bool {
 }
 
 fn is_list_of_texts(node: &Node) -> bool {
-    let is_text = |item: &Item| item.node.text().is_some() && !item.node.is_shared;
+    let is_text = |item: &PlacedItem| item.node.text().is_some() && !item.node.is_shared;
     let is_list = matches!(node.kind, NodeKind::List(_));
     is_list && !node.is_shared && node.items().iter().all(is_text)
 }
@@ -411,12 +422,12 @@ mod tests {
         let root = parse(text.as_bytes(), Format::Jsonc, &paths)
             .expect("strict")
             .expect("a value");
-        let described = |entry: Entry<'_>| {
+        let described = |entry: ServerEntry<'_>| {
             let path = entry.path.join(".");
             match entry.transport {
-                Transport::Stdio(start) => format!("{path}: {}", start.words().join(" ")),
-                Transport::Remote(_) => format!("{path}: remote"),
-                Transport::Unclear(reason) => format!("{path}: {reason}"),
+                ServerReach::Stdio(start) => format!("{path}: {}", start.words().join(" ")),
+                ServerReach::Remote(_) => format!("{path}: remote"),
+                ServerReach::Unclear(reason) => format!("{path}: {reason}"),
             }
         };
         let client = client("cursor").expect("a client");

@@ -8,12 +8,12 @@ use std::{
 use mcpmon_model::Digest;
 
 use crate::{
-    edit::Wrapped,
+    edit::WrappedText,
     file::{FileError, Original},
-    ledger::{Changed, Ledger, LedgerError},
+    ledger::{ChangedFile, Ledger, LedgerError},
     locate::{self, ClientFile, Roots},
-    plan::{self, Form, Outcome, Plan, Planned, Wish},
-    syntax::Mistake,
+    plan::{self, FileForm, FilePlan, Outcome, PlannedServer, Wish},
+    syntax::SyntaxMistake,
     table::{Client, Scope},
 };
 
@@ -33,7 +33,7 @@ pub struct Options {
     /// Whether servers are wrapped or unwrapped.
     pub direction: Direction,
     /// Whether files are changed.
-    pub effect: Effect,
+    pub effect: SetupEffect,
     /// Digests of the files whose changes a person has confirmed: no other file is changed, and none that was written to
     /// since. Without it there was no question.
     pub confirmed: Option<BTreeMap<PathBuf, String>>,
@@ -52,7 +52,7 @@ pub enum Direction {
 
 /// Whether files are changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Effect {
+pub enum SetupEffect {
     /// They are.
     Write,
     /// They are not: the report describes the changes.
@@ -69,11 +69,11 @@ pub struct FileReport {
     /// Digest of what was read; `None` where it cannot be read.
     pub digest: Option<String>,
     /// Its servers, in its order.
-    pub servers: Vec<Planned>,
+    pub servers: Vec<PlannedServer>,
     /// True if it is the host's, and no user's.
     pub is_hosts: bool,
     /// The reason for which it is left as it is, where it should not be.
-    pub trouble: Option<Trouble>,
+    pub trouble: Option<FileTrouble>,
     /// The copy from before the first change.
     pub backup: Option<PathBuf>,
     /// True if it is, to the byte, what it was before its servers were wrapped.
@@ -82,10 +82,10 @@ pub struct FileReport {
 
 /// The reason for which a file is left as it is.
 #[derive(Debug, thiserror::Error)]
-pub enum Trouble {
+pub enum FileTrouble {
     /// It cannot be read strictly.
     #[error("{}:{}: {}", .0.line, .0.column, .0.reason)]
-    Malformed(Mistake),
+    Malformed(SyntaxMistake),
     /// It cannot be read or replaced.
     #[error(transparent)]
     File(#[from] FileError),
@@ -103,8 +103,8 @@ pub enum Trouble {
 /// [`LedgerError`] where nothing can be remembered: then nothing is changed.
 pub fn run(options: &Options) -> Result<Vec<FileReport>, LedgerError> {
     let mut ledger = match options.effect {
-        Effect::Write => Ledger::lock(&options.state)?,
-        Effect::Preview => Ledger::read(&options.state)?,
+        SetupEffect::Write => Ledger::lock(&options.state)?,
+        SetupEffect::Preview => Ledger::read(&options.state)?,
     };
     let mut projects: Vec<_> = options
         .projects
@@ -145,7 +145,7 @@ fn change(
     options: &Options,
     ledger: &mut Ledger,
     report: &mut FileReport,
-) -> Result<(), Trouble> {
+) -> Result<(), FileTrouble> {
     let original = Original::read(&file.path, options.user)?;
     let read = digest(&original.bytes);
     let is_confirmed = options
@@ -176,18 +176,18 @@ fn change(
             .is_some_and(|known| known.original == digest(&plan.text));
     }
     match (options.effect, &options.direction) {
-        (Effect::Preview, Direction::Wrap(_) | Direction::WrapAll(_)) if is_changed => {
+        (SetupEffect::Preview, Direction::Wrap(_) | Direction::WrapAll(_)) if is_changed => {
             undone(file.form, &original.bytes, &plan).map(drop)
         }
-        (Effect::Preview, _) => Ok(()),
-        (Effect::Write, Direction::Wrap(_) | Direction::WrapAll(_)) if !is_changed => Ok(()),
-        (Effect::Write, Direction::Wrap(_) | Direction::WrapAll(_)) => {
+        (SetupEffect::Preview, _) => Ok(()),
+        (SetupEffect::Write, Direction::Wrap(_) | Direction::WrapAll(_)) if !is_changed => Ok(()),
+        (SetupEffect::Write, Direction::Wrap(_) | Direction::WrapAll(_)) => {
             let before = undone(file.form, &original.bytes, &plan)?;
             let backup = match &known {
                 Some(known) => known.backup.clone(),
                 None => ledger.back_up(&file.path, &original.bytes)?,
             };
-            let changed = Changed {
+            let changed = ChangedFile {
                 client: file.form.client.id.clone(),
                 project: file.project.clone(),
                 original: digest(&before),
@@ -199,7 +199,7 @@ fn change(
             ledger.set(file.path.clone(), changed)?;
             Ok(original.replace(&plan.text, options.user)?)
         }
-        (Effect::Write, Direction::Unwrap) => {
+        (SetupEffect::Write, Direction::Unwrap) => {
             if is_changed {
                 original.replace(&plan.text, options.user)?;
             }
@@ -216,13 +216,18 @@ fn change(
 }
 
 /// Plans a file, and plans the new text once more: it needs no further change, so that it says what was meant.
-pub(crate) fn settled(form: Form, bytes: &[u8], kept: &[Wrapped], wish: Wish<'_>) -> Result<Plan, Trouble> {
-    let plan = plan::plan(bytes, form, kept, wish).map_err(Trouble::Malformed)?;
+pub(crate) fn settled(
+    form: FileForm,
+    bytes: &[u8],
+    kept: &[WrappedText],
+    wish: Wish<'_>,
+) -> Result<FilePlan, FileTrouble> {
+    let plan = plan::plan(bytes, form, kept, wish).map_err(FileTrouble::Malformed)?;
     let again = match plan::plan(&plan.text, form, &plan.kept, wish) {
         Ok(again) if again.text == plan.text => again,
-        Ok(_) | Err(_) => return Err(Trouble::Unsure),
+        Ok(_) | Err(_) => return Err(FileTrouble::Unsure),
     };
-    let is_meant = |(planned, now): (&Planned, &Planned)| {
+    let is_meant = |(planned, now): (&PlannedServer, &PlannedServer)| {
         let expected = match planned.outcome.changes() {
             true => &planned.after,
             false => &planned.before,
@@ -231,19 +236,19 @@ pub(crate) fn settled(form: Form, bytes: &[u8], kept: &[Wrapped], wish: Wish<'_>
     };
     let are_meant =
         plan.servers.len() == again.servers.len() && plan.servers.iter().zip(&again.servers).all(is_meant);
-    are_meant.then_some(plan).ok_or(Trouble::Unsure)
+    are_meant.then_some(plan).ok_or(FileTrouble::Unsure)
 }
 
 /// Returns the text that undoing a plan would leave: the original, to the byte, where this plan wrapped all that is
 /// wrapped in it.
-pub(crate) fn undone(form: Form, original: &[u8], plan: &Plan) -> Result<Vec<u8>, Trouble> {
+pub(crate) fn undone(form: FileForm, original: &[u8], plan: &FilePlan) -> Result<Vec<u8>, FileTrouble> {
     let before = settled(form, &plan.text, &plan.kept, Wish::Unwrap)?;
     let is_first = plan
         .servers
         .iter()
         .all(|server| !matches!(server.outcome, Outcome::Update | Outcome::Wrapped));
     match is_first && before.text != original {
-        true => Err(Trouble::Unsure),
+        true => Err(FileTrouble::Unsure),
         false => Ok(before.text),
     }
 }

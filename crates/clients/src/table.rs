@@ -10,10 +10,10 @@ const TABLE: &str = include_str!("clients.toml");
 pub static CLIENTS: LazyLock<Vec<Client>> = LazyLock::new(|| {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
-    struct Table {
+    struct ClientTable {
         client: Vec<Client>,
     }
-    let table: Table = toml::from_str(TABLE).expect("a test reads the table");
+    let table: ClientTable = toml::from_str(TABLE).expect("a test reads the table");
     table.client
 });
 
@@ -35,7 +35,7 @@ pub struct Client {
     pub proxy_variables: Vec<String>,
     /// Names of the members of a server.
     #[serde(default)]
-    pub fields: Fields,
+    pub fields: MemberNames,
     /// Values of `type` of servers that run inside the client.
     #[serde(default)]
     pub in_process: Vec<String>,
@@ -67,7 +67,7 @@ pub struct ProtectedFiles {
 /// Names of the members of a server.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Fields {
+pub struct MemberNames {
     /// The command: a string, or a list with its arguments.
     pub command: String,
     /// The list of arguments.
@@ -86,7 +86,7 @@ pub struct Fields {
     pub is_command_list: bool,
 }
 
-impl Default for Fields {
+impl Default for MemberNames {
     fn default() -> Self {
         Self {
             command: "command".to_owned(),

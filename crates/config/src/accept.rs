@@ -6,8 +6,8 @@ use std::{fmt, path::PathBuf};
 use mcpmon_policy::Policy;
 
 use super::{
-    ConfigError, Loaded, Source, Sources,
-    load::{self, Entry, Item, KeyPath, Node, Value},
+    ConfigError, LoadedConfiguration, Source, Sources,
+    load::{self, KeyPath, ListItem, MapEntry, Node, YamlValue},
     load_sources,
     mistake::Origin,
     written::scalar,
@@ -62,7 +62,7 @@ impl AcceptEdit {
     /// # Errors
     /// Returns an error if one of them may not stand in a configuration.
     pub fn new(
-        loaded: &Loaded,
+        loaded: &LoadedConfiguration,
         otherwise: PathBuf,
         wanted: &[Acceptance],
     ) -> Result<Option<Self>, ConfigError> {
@@ -76,7 +76,7 @@ impl AcceptEdit {
     /// # Errors
     /// Returns an error if it may not stand in a configuration.
     pub fn allowing(
-        loaded: &Loaded,
+        loaded: &LoadedConfiguration,
         otherwise: PathBuf,
         wanted: &AllowedCall,
     ) -> Result<Option<Self>, ConfigError> {
@@ -84,7 +84,7 @@ impl AcceptEdit {
     }
 
     fn adding(
-        loaded: &Loaded,
+        loaded: &LoadedConfiguration,
         otherwise: PathBuf,
         list: &List,
         entries: &[String],
@@ -251,15 +251,15 @@ fn candidates(text: &str, name: &str, entry: &str) -> Vec<String> {
     edits.into_iter().flatten().collect()
 }
 
-fn first_item(node: &Node) -> Option<&Item> {
-    let Value::List(items) = &node.value else {
+fn first_item(node: &Node) -> Option<&ListItem> {
+    let YamlValue::List(items) = &node.value else {
         return None;
     };
     items.first()
 }
 
-fn first_key(node: &Node) -> Option<&Entry> {
-    let Value::Map(entries) = &node.value else {
+fn first_key(node: &Node) -> Option<&MapEntry> {
+    let YamlValue::Map(entries) = &node.value else {
         return None;
     };
     entries.first()
@@ -275,7 +275,7 @@ fn above(text: &str, item: &Node, line: &str) -> Option<String> {
 }
 
 /// `lines` above a key that begins its line, as far indented.
-fn line_above(text: &str, key: &Entry, lines: &[&str]) -> Option<String> {
+fn line_above(text: &str, key: &MapEntry, lines: &[&str]) -> Option<String> {
     let start = line_start(text, key.place.line)?;
     let rest = text.get(start..)?;
     let indent = usize::try_from(key.place.column).ok()?.checked_sub(1)?;

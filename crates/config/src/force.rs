@@ -6,7 +6,7 @@ use std::{collections::BTreeSet, fmt};
 use jiff::civil::Date;
 
 use super::{
-    load::{KeyPath, Node, Value},
+    load::{KeyPath, Node, YamlValue},
     raw::{ListMode, Mcp},
 };
 
@@ -137,10 +137,10 @@ fn not_yet(tree: &Node) -> impl Iterator<Item = NotInForce> {
 
 const fn asks_for_nothing(node: &Node) -> bool {
     match &node.value {
-        Value::Null => true,
-        Value::Text(text) => text.is_empty(),
-        Value::List(items) => items.is_empty(),
-        Value::Map(entries) => entries.is_empty(),
-        Value::Bool(_) | Value::Integer(_) | Value::Float(_) => false,
+        YamlValue::Null => true,
+        YamlValue::Text(text) => text.is_empty(),
+        YamlValue::List(items) => items.is_empty(),
+        YamlValue::Map(entries) => entries.is_empty(),
+        YamlValue::Bool(_) | YamlValue::Integer(_) | YamlValue::Float(_) => false,
     }
 }

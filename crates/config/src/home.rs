@@ -50,7 +50,7 @@ impl Sources {
             path: PathBuf::from(format!("the policy file of user {uid}")),
             source,
         };
-        let turn = Turn::take(uid).map_err(|busy| failed(busy.into()))?;
+        let turn = UserTurn::take(uid).map_err(|busy| failed(busy.into()))?;
         let (tell, told) = mpsc::channel();
         let reading = move || {
             let found = of_user(uid);
@@ -69,9 +69,9 @@ impl Sources {
 
 /// One of those who read: one of each user, so that none that hangs takes the turns of others.
 #[derive(Debug)]
-struct Turn(u32);
+struct UserTurn(u32);
 
-impl Turn {
+impl UserTurn {
     fn take(uid: u32) -> Result<Self, io::ErrorKind> {
         let mut reading = Self::reading();
         if reading.len() >= MOST {
@@ -90,7 +90,7 @@ impl Turn {
     }
 }
 
-impl Drop for Turn {
+impl Drop for UserTurn {
     fn drop(&mut self) {
         Self::reading().remove(&self.0);
     }
@@ -384,12 +384,12 @@ mod tests {
     #[test]
     fn one_that_hangs_takes_no_turn_of_others() {
         const USERS: u32 = u32::MAX - 100;
-        let hanging = Turn::take(USERS).expect("the first");
+        let hanging = UserTurn::take(USERS).expect("the first");
         for _ in 0..MOST {
-            assert_eq!(Turn::take(USERS).err(), Some(io::ErrorKind::TimedOut));
+            assert_eq!(UserTurn::take(USERS).err(), Some(io::ErrorKind::TimedOut));
         }
-        drop(Turn::take(USERS + 1).expect("another user's"));
+        drop(UserTurn::take(USERS + 1).expect("another user's"));
         drop(hanging);
-        drop(Turn::take(USERS).expect("given back"));
+        drop(UserTurn::take(USERS).expect("given back"));
     }
 }

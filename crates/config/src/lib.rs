@@ -35,16 +35,16 @@ use schemars::transform::{RecursiveTransform, Transform as _};
 pub use self::{
     accept::{AcceptEdit, Acceptance, AllowedCall},
     force::{Cause, NotInForce},
-    import::{Foreign, Imported, Note, NoteKind, import},
-    lock::{Argument, Connection, Profile, Provenance, SeenServer, Start, UsedTool},
-    mistake::{Invalid, Problem},
+    import::{Foreign, ImportedPolicy, Note, NoteKind, import},
+    lock::{CommandArgument, Profile, Provenance, SeenServer, SessionConnections, SessionStart, UsedTool},
+    mistake::{ConfigurationProblem, InvalidConfiguration},
     mode::EnforceEdit,
-    outline::{Meaning, Outline, Stated},
+    outline::{KeyMeaning, Outline, StatedKey},
     own::on_top,
-    reload::{Asked, Reloader},
+    reload::{ReloadOccasion, Reloader},
     settings::{
-        BodyStorageSettings, DiscoverySettings, OtlpSettings, ProviderSettings, ProxySettings,
-        RecordSettings, Settings, WebhookSettings,
+        ActiveSettings, BodyStorageSettings, DiscoverySettings, OtlpSettings, ProviderSettings,
+        ProxySettings, RecordSettings, WebhookSettings,
     },
     sources::{LocalConfig, Search, Source, SourceError, Sources},
     trust::{Distrust, Trust},
@@ -52,11 +52,11 @@ pub use self::{
 
 /// A configuration that can be used.
 #[derive(Clone, Debug)]
-pub struct Loaded {
+pub struct LoadedConfiguration {
     /// The compiled policy.
     pub policy: Arc<Policy>,
     /// The daemon's settings besides the policy.
-    pub settings: Settings,
+    pub settings: ActiveSettings,
     /// Keys that are set and have no effect, by name.
     pub not_in_force: Vec<NotInForce>,
     /// The sources; never empty.
@@ -71,7 +71,7 @@ pub struct Loaded {
     pub switched_off: Vec<String>,
 }
 
-impl Loaded {
+impl LoadedConfiguration {
     /// Its sources, as events name them.
     #[must_use]
     pub fn path(&self) -> String {
@@ -111,7 +111,7 @@ pub enum ConfigError {
     Source(#[from] SourceError),
     /// The content cannot be used.
     #[error(transparent)]
-    Invalid(#[from] Invalid),
+    Invalid(#[from] InvalidConfiguration),
     /// The files that were in force are gone.
     #[error(
         "the configuration file is gone; what it said stays in force. Put it back, or restart for the embedded default"
@@ -123,7 +123,7 @@ pub enum ConfigError {
 ///
 /// # Errors
 /// Returns an error if a file cannot be read or is not believed, else every mistake in them.
-pub fn load(search: &Search, trust: Trust) -> Result<Loaded, ConfigError> {
+pub fn load(search: &Search, trust: Trust) -> Result<LoadedConfiguration, ConfigError> {
     load_sources(&search.read(trust)?)
 }
 
@@ -131,12 +131,12 @@ pub fn load(search: &Search, trust: Trust) -> Result<Loaded, ConfigError> {
 ///
 /// # Errors
 /// Every mistake in it.
-pub fn load_sources(sources: &Sources) -> Result<Loaded, ConfigError> {
+pub fn load_sources(sources: &Sources) -> Result<LoadedConfiguration, ConfigError> {
     let today = jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC).date();
     let mut document = load::read(sources.origins());
     let compiled = compile::compile(&document.config);
     document.tell(compiled.findings);
-    let loaded = Loaded {
+    let loaded = LoadedConfiguration {
         policy: Arc::new(compiled.policy),
         settings: compiled.settings,
         not_in_force: force::not_in_force(&document.tree, &document.config.mcp, today),

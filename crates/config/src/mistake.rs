@@ -96,7 +96,7 @@ impl Mistakes {
     }
 
     /// `value`, where nothing is wrong.
-    pub(crate) fn unless_any<T>(self, value: T) -> Result<T, Invalid> {
+    pub(crate) fn unless_any<T>(self, value: T) -> Result<T, InvalidConfiguration> {
         if self.found.is_empty() {
             return Ok(value);
         }
@@ -104,28 +104,28 @@ impl Mistakes {
         let problems = self
             .found
             .iter()
-            .map(|mistake| Problem::new(mistake, &self.origins))
+            .map(|mistake| ConfigurationProblem::new(mistake, &self.origins))
             .collect();
-        Err(Invalid { problems, truncated })
+        Err(InvalidConfiguration { problems, truncated })
     }
 }
 
 /// A configuration that cannot be used, with everything that is wrong with it in the order of the files.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub struct Invalid {
-    problems: Vec<Problem>,
+pub struct InvalidConfiguration {
+    problems: Vec<ConfigurationProblem>,
     truncated: bool,
 }
 
-impl Invalid {
+impl InvalidConfiguration {
     /// Returns the mistakes; never empty.
     #[must_use]
-    pub fn problems(&self) -> &[Problem] {
+    pub fn problems(&self) -> &[ConfigurationProblem] {
         &self.problems
     }
 }
 
-impl fmt::Display for Invalid {
+impl fmt::Display for InvalidConfiguration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (position, problem) in self.problems.iter().enumerate() {
             if position > 0 {
@@ -142,7 +142,7 @@ impl fmt::Display for Invalid {
 
 /// One thing that is wrong with a configuration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Problem {
+pub struct ConfigurationProblem {
     /// File it stands in.
     pub file: String,
     /// Line, from 1.
@@ -158,7 +158,7 @@ pub struct Problem {
     snippet: String,
 }
 
-impl Problem {
+impl ConfigurationProblem {
     fn new(mistake: &Mistake, origins: &[Origin]) -> Self {
         let origin = &origins[mistake.place.origin];
         let related = match mistake.related {
@@ -179,7 +179,7 @@ impl Problem {
     }
 }
 
-impl Problem {
+impl ConfigurationProblem {
     /// Place, key and message without the line itself, which may hold a secret: for what is stored and logged.
     #[must_use]
     pub fn headline(&self) -> String {
@@ -194,7 +194,7 @@ impl Problem {
     }
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for ConfigurationProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}{}", self.headline(), self.snippet)
     }
@@ -280,7 +280,7 @@ mod tests {
             name: "mcpmon.yaml".to_owned(),
             text: "tokne: sk-secret".to_owned(),
         };
-        let problem = Problem::new(&mistake, &[origin]);
+        let problem = ConfigurationProblem::new(&mistake, &[origin]);
         assert_eq!(problem.headline(), "mcpmon.yaml:1:1: tokne: unknown key");
         assert!(problem.to_string().contains("sk-secret"));
     }

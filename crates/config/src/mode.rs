@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use mcpmon_policy::Mode;
 
 use super::{
-    Loaded, Source, Sources,
+    LoadedConfiguration, Source, Sources,
     load::{self, KeyPath},
     load_sources,
 };
@@ -26,7 +26,7 @@ pub struct EnforceEdit {
 impl EnforceEdit {
     /// The change that makes `loaded` enforce; `None` where it enforces already or its mode is in no file.
     #[must_use]
-    pub fn new(loaded: &Loaded) -> Option<Self> {
+    pub fn new(loaded: &LoadedConfiguration) -> Option<Self> {
         if loaded.policy.mode == Mode::Enforce {
             return None;
         }

@@ -3,9 +3,9 @@
 use serde_json::Value as Json;
 
 use super::{
-    Loaded,
-    load::{self, KeyPath, Node, Value, closest},
-    written::{Writer, flow, scalar},
+    LoadedConfiguration,
+    load::{self, KeyPath, Node, YamlValue, closest},
+    written::{YamlWriter, flow, scalar},
 };
 
 /// Lists whose elements are rules with an id.
@@ -21,7 +21,7 @@ pub struct Outline {
 
 /// A key that a file sets, or an element of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stated {
+pub struct StatedKey {
     /// The key: `mcp.rules[0]`.
     pub key: String,
     /// The id of a rule, where it is one.
@@ -36,7 +36,7 @@ pub struct Stated {
 
 /// The meaning of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Meaning {
+pub struct KeyMeaning {
     /// In a sentence or two.
     pub what: String,
     /// The default in one line; `None` if there is none.
@@ -46,7 +46,7 @@ pub struct Meaning {
 impl Outline {
     /// The outline of a configuration.
     #[must_use]
-    pub fn of(loaded: &Loaded) -> Self {
+    pub fn of(loaded: &LoadedConfiguration) -> Self {
         Self {
             tree: load::read(loaded.text.origins()).tree,
             files: loaded.sources.iter().map(ToString::to_string).collect(),
@@ -56,7 +56,7 @@ impl Outline {
 
     /// Returns the setting at `key`, if it is set.
     #[must_use]
-    pub fn key(&self, key: &str) -> Option<Stated> {
+    pub fn key(&self, key: &str) -> Option<StatedKey> {
         let path = path(key)?;
         self.tree.find(&path)?;
         self.stated(&path)
@@ -64,12 +64,12 @@ impl Outline {
 
     /// Each element of the list at `key`; none where it is no list.
     #[must_use]
-    pub fn elements(&self, key: &str) -> Vec<Stated> {
+    pub fn elements(&self, key: &str) -> Vec<StatedKey> {
         let Some(path) = path(key) else {
             return Vec::new();
         };
         match self.tree.find(&path).map(|node| &node.value) {
-            Some(Value::List(items)) => {
+            Some(YamlValue::List(items)) => {
                 let positions = 0..items.len();
                 positions
                     .filter_map(|position| self.stated(&path.index(position)))
@@ -81,20 +81,20 @@ impl Outline {
 
     /// The configured rule with this id.
     #[must_use]
-    pub fn rule(&self, id: &str) -> Option<Stated> {
+    pub fn rule(&self, id: &str) -> Option<StatedKey> {
         let mut rules = RULES.iter().flat_map(|list| self.elements(list));
         rules.find(|stated| stated.id.as_deref() == Some(id))
     }
 
     /// Every key of every section that is set, in the order of the files.
     #[must_use]
-    pub fn set(&self) -> Vec<Stated> {
+    pub fn set(&self) -> Vec<StatedKey> {
         let mut found = Vec::new();
         let root = KeyPath::root();
         for section in keys(&self.tree) {
             let path = root.key(section);
             match self.tree.find(&path) {
-                Some(node) if matches!(node.value, Value::Map(_)) => {
+                Some(node) if matches!(node.value, YamlValue::Map(_)) => {
                     found.extend(keys(node).filter_map(|key| self.stated(&path.key(key))));
                 }
                 Some(_) | None => found.extend(self.stated(&path)),
@@ -105,14 +105,14 @@ impl Outline {
 
     /// Returns the meaning of `key`, whether it is set or not; `None` if the format has no such key.
     #[must_use]
-    pub fn meaning(&self, key: &str) -> Option<Meaning> {
+    pub fn meaning(&self, key: &str) -> Option<KeyMeaning> {
         let mut schema = &self.schema;
         for name in names(key)? {
             schema = self.below(schema, name)?;
         }
         let text = |schema: &Json| schema["description"].as_str().map(str::to_owned);
         let what = text(schema).or_else(|| text(self.resolve(schema)))?;
-        Some(Meaning {
+        Some(KeyMeaning {
             what: what.replace('\n', " "),
             default: self.default_of(schema).as_ref().map(plain),
         })
@@ -144,20 +144,20 @@ impl Outline {
         Some(way)
     }
 
-    fn stated(&self, path: &KeyPath) -> Option<Stated> {
+    fn stated(&self, path: &KeyPath) -> Option<StatedKey> {
         let node = self.tree.find(path)?;
         let place = self.tree.key_place(path).unwrap_or(node.place);
         let key = self.tree.written(path);
         let none = std::collections::BTreeMap::new();
-        let mut writer = Writer::after(String::new(), &none);
+        let mut writer = YamlWriter::after(String::new(), &none);
         match key.rsplit('.').next() {
             Some(name) if !name.ends_with(']') => writer.entry(name, node, 0, ""),
             Some(_) | None => writer.item(node, 0, ""),
         }
         let id = node.find(&KeyPath::root().key("id")).map(|id| &id.value);
-        Some(Stated {
+        Some(StatedKey {
             id: match id {
-                Some(Value::Text(id)) => Some(id.clone()),
+                Some(YamlValue::Text(id)) => Some(id.clone()),
                 Some(_) | None => None,
             },
             place: format!("{}:{}", self.files.get(place.origin)?, place.line),
@@ -198,13 +198,13 @@ impl Outline {
 
 fn keys(node: &Node) -> impl Iterator<Item = &str> {
     let entries = match &node.value {
-        Value::Map(entries) => entries.as_slice(),
-        Value::Null
-        | Value::Bool(_)
-        | Value::Integer(_)
-        | Value::Float(_)
-        | Value::Text(_)
-        | Value::List(_) => &[],
+        YamlValue::Map(entries) => entries.as_slice(),
+        YamlValue::Null
+        | YamlValue::Bool(_)
+        | YamlValue::Integer(_)
+        | YamlValue::Float(_)
+        | YamlValue::Text(_)
+        | YamlValue::List(_) => &[],
     };
     entries.iter().map(|entry| entry.key.as_str())
 }
@@ -265,7 +265,7 @@ mod tests {
     #[test]
     fn keys_and_elements_have_their_places() {
         let outline = outline();
-        let shown = |stated: &Stated| format!("{} {} {}", stated.key, stated.place, stated.value);
+        let shown = |stated: &StatedKey| format!("{} {} {}", stated.key, stated.place, stated.value);
         assert_eq!(
             outline.key("mcp.tool_policy").as_ref().map(shown).as_deref(),
             Some("mcp.tool_policy main.yaml:3 allowlist")

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use mcpmon_policy::Decision;
 
-use super::{Invalid, Loaded, Sources, compile, load};
+use super::{InvalidConfiguration, LoadedConfiguration, Sources, compile, load};
 
 /// Keys of `mcp` whose values belong together, or which accept something: a file says of them what it says alone.
 /// Every other key that it does not set is as the host's policy has it.
@@ -30,7 +30,10 @@ const APART: [&str; 14] = [
 ///
 /// # Errors
 /// Every mistake in the file.
-pub fn on_top(host: &Loaded, own: &Sources) -> Result<Loaded, Invalid> {
+pub fn on_top(
+    host: &LoadedConfiguration,
+    own: &Sources,
+) -> Result<LoadedConfiguration, InvalidConfiguration> {
     let section = load::KeyPath::root().key("mcp");
     let apart = APART.map(|key| section.key(key));
     let mut document = load::read_on_top(host.text.origins(), own.origins(), &apart);
@@ -47,7 +50,7 @@ pub fn on_top(host: &Loaded, own: &Sources) -> Result<Loaded, Invalid> {
     }
     // What the host declares need not be declared again.
     policy.servers.extend(host.policy.servers.iter().cloned());
-    let loaded = Loaded {
+    let loaded = LoadedConfiguration {
         policy: Arc::new(host.policy.tightened_by(&policy)),
         sources: host.sources.iter().chain(own.names()).cloned().collect(),
         ..host.clone()

@@ -8,7 +8,7 @@ use std::{
 use mcpmon_model::Digest;
 use mcpmon_policy::Policy;
 
-use super::{ConfigError, Loaded, Search, Source, Trust, load_sources};
+use super::{ConfigError, LoadedConfiguration, Search, Source, Trust, load_sources};
 
 /// The time a configuration that lacks rules must stay unchanged before it takes effect: one that is being
 /// written, or was cut short and is noticed, has changed by then.
@@ -32,12 +32,12 @@ pub struct Reloader {
     /// The sources of the configuration in force, as events name them.
     path: String,
     /// A configuration that lacks rules, and the time since which it is unchanged.
-    held: Option<(Instant, Box<Loaded>)>,
+    held: Option<(Instant, Box<LoadedConfiguration>)>,
 }
 
 /// The occasion of a look: a person's request or the clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asked {
+pub enum ReloadOccasion {
     /// By a signal: what is found is meant.
     ByPerson,
     /// The clock is the occasion.
@@ -47,7 +47,7 @@ pub enum Asked {
 impl Reloader {
     /// Follows what `search` finds, `current` being what it found last.
     #[must_use]
-    pub fn new(search: Search, trust: Trust, current: &Loaded) -> Self {
+    pub fn new(search: Search, trust: Trust, current: &LoadedConfiguration) -> Self {
         Self {
             search,
             trust,
@@ -66,13 +66,18 @@ impl Reloader {
     /// A configuration that lacks rules in force is returned once it has been unchanged for a while.
     ///
     /// Every source is read again, a few files of at most 1 MiB: call it every few seconds.
-    pub fn poll(&mut self, now: Instant, asked: Asked) -> Option<Result<Loaded, ConfigError>> {
+    pub fn poll(
+        &mut self,
+        now: Instant,
+        asked: ReloadOccasion,
+    ) -> Option<Result<LoadedConfiguration, ConfigError>> {
         let news = self.look(now)?;
         let Ok(loaded) = news else {
             return Some(news);
         };
-        let is_due =
-            |since: Instant| asked == Asked::ByPerson || now.saturating_duration_since(since) >= SECOND_LOOK;
+        let is_due = |since: Instant| {
+            asked == ReloadOccasion::ByPerson || now.saturating_duration_since(since) >= SECOND_LOOK
+        };
         let since = match self.held.take() {
             Some((since, held)) if held.hash == loaded.hash => since,
             Some(_) | None => now,
@@ -102,7 +107,7 @@ impl Reloader {
     }
 
     /// Returns the current configuration, if it differs from the previous one or is held back.
-    fn look(&mut self, now: Instant) -> Option<Result<Loaded, ConfigError>> {
+    fn look(&mut self, now: Instant) -> Option<Result<LoadedConfiguration, ConfigError>> {
         let sources = match self.search.read(self.trust) {
             Ok(sources) => sources,
             Err(error) => {

@@ -6,7 +6,7 @@ use mcpmon_model::Severity;
 
 /// Settings that are in force in this version.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub struct ActiveSettings {
     /// The LLM proxy; `None` where it is disabled.
     pub proxy: Option<ProxySettings>,
     /// The store.

@@ -2,18 +2,18 @@
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
-use super::load::{Entry, Node, Value};
+use super::load::{MapEntry, Node, YamlValue};
 
 /// Words that are no text where they stand without quotes.
 const WORDS: [&str; 10] = ["true", "false", "null", "yes", "no", "on", "off", "y", "n", "nan"];
 
 /// Writes a tree as block YAML, with a comment above keys that have one.
-pub(super) struct Writer<'c> {
+pub(super) struct YamlWriter<'c> {
     text: String,
     comments: &'c BTreeMap<&'static str, &'static str>,
 }
 
-impl<'c> Writer<'c> {
+impl<'c> YamlWriter<'c> {
     /// Goes on behind `text`; `comments` are by the path of their key.
     pub(super) const fn after(text: String, comments: &'c BTreeMap<&'static str, &'static str>) -> Self {
         Self { text, comments }
@@ -40,20 +40,20 @@ impl<'c> Writer<'c> {
     /// A value behind what stands before it on its line.
     fn value(&mut self, before: &str, node: &Node, indent: usize, path: &str) {
         match &node.value {
-            Value::Null => self.line(&format!("{before} null")),
-            Value::Bool(value) => self.line(&format!("{before} {value}")),
-            Value::Integer(number) => self.line(&format!("{before} {number}")),
-            Value::Float(number) => self.line(&format!("{before} {number:?}")),
-            Value::Text(text) => self.line(&format!("{before} {}", scalar(text))),
-            Value::List(items) if items.is_empty() => self.line(&format!("{before} []")),
-            Value::Map(entries) if entries.is_empty() => self.line(&format!("{before} {{}}")),
-            Value::List(items) => {
+            YamlValue::Null => self.line(&format!("{before} null")),
+            YamlValue::Bool(value) => self.line(&format!("{before} {value}")),
+            YamlValue::Integer(number) => self.line(&format!("{before} {number}")),
+            YamlValue::Float(number) => self.line(&format!("{before} {number:?}")),
+            YamlValue::Text(text) => self.line(&format!("{before} {}", scalar(text))),
+            YamlValue::List(items) if items.is_empty() => self.line(&format!("{before} []")),
+            YamlValue::Map(entries) if entries.is_empty() => self.line(&format!("{before} {{}}")),
+            YamlValue::List(items) => {
                 self.line(before);
                 for item in items {
                     self.item(&item.node, indent + 2, path);
                 }
             }
-            Value::Map(entries) => {
+            YamlValue::Map(entries) => {
                 self.line(before);
                 for entry in entries {
                     self.entry(&entry.key, &entry.node, indent + 2, path);
@@ -65,7 +65,7 @@ impl<'c> Writer<'c> {
     /// An element of a list.
     pub(super) fn item(&mut self, node: &Node, indent: usize, path: &str) {
         let margin = " ".repeat(indent);
-        let Value::Map(entries) = &node.value else {
+        let YamlValue::Map(entries) = &node.value else {
             self.value(&format!("{margin}-"), node, indent, path);
             return;
         };
@@ -148,17 +148,17 @@ pub(super) fn remark(text: &str) -> String {
 /// A value in one line.
 pub(super) fn flow(node: &Node) -> String {
     match &node.value {
-        Value::Null => "null".to_owned(),
-        Value::Bool(value) => value.to_string(),
-        Value::Integer(number) => number.to_string(),
-        Value::Float(number) => format!("{number:?}"),
-        Value::Text(text) => scalar(text),
-        Value::List(items) => {
+        YamlValue::Null => "null".to_owned(),
+        YamlValue::Bool(value) => value.to_string(),
+        YamlValue::Integer(number) => number.to_string(),
+        YamlValue::Float(number) => format!("{number:?}"),
+        YamlValue::Text(text) => scalar(text),
+        YamlValue::List(items) => {
             let items: Vec<String> = items.iter().map(|item| flow(&item.node)).collect();
             format!("[{}]", items.join(", "))
         }
-        Value::Map(entries) => {
-            let entry = |entry: &Entry| format!("{}: {}", scalar(&entry.key), flow(&entry.node));
+        YamlValue::Map(entries) => {
+            let entry = |entry: &MapEntry| format!("{}: {}", scalar(&entry.key), flow(&entry.node));
             let entries: Vec<String> = entries.iter().map(entry).collect();
             format!("{{{}}}", entries.join(", "))
         }
@@ -172,7 +172,7 @@ mod tests {
     use super::*;
     use crate::{load, mistake::Origin};
 
-    fn read(text: &str) -> Value {
+    fn read(text: &str) -> YamlValue {
         let origin = Origin {
             name: "test".to_owned(),
             text: text.to_owned(),
@@ -184,15 +184,15 @@ mod tests {
         #[test]
         fn any_text_is_read_as_it_was_written(text in any::<String>()) {
             for written in [format!("a: {}", scalar(&text)), format!("{{a: {}}}", scalar(&text))] {
-                let Value::Map(entries) = read(&written) else { panic!("{written}") };
-                prop_assert_eq!(&entries[0].node.value, &Value::Text(text.clone()), "{}", written);
+                let YamlValue::Map(entries) = read(&written) else { panic!("{written}") };
+                prop_assert_eq!(&entries[0].node.value, &YamlValue::Text(text.clone()), "{}", written);
             }
         }
 
         #[test]
         fn no_remark_ends_its_line(text in any::<String>()) {
             let written = format!("# {}\na: 1", remark(&text));
-            let Value::Map(entries) = read(&written) else { panic!("{written}") };
+            let YamlValue::Map(entries) = read(&written) else { panic!("{written}") };
             prop_assert_eq!(entries.len(), 1);
         }
     }

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use mcpmon_model::{Label, RawJson, Severity};
+use mcpmon_model::{RawJson, SensitivityLabel, Severity};
 
 use super::{
     arguments::{ArgumentKind, Arguments},
@@ -17,39 +17,39 @@ const MAX_ARGUMENT: usize = 64 << 10;
 
 /// Returns the labels of a call of `tool`, before it is made.
 #[must_use]
-pub fn labels_of_call(tool: &str, arguments: &Arguments<'_>) -> Vec<Label> {
+pub fn labels_of_call(tool: &str, arguments: &Arguments<'_>) -> Vec<SensitivityLabel> {
     let mut labels = Vec::new();
     let mut texts = arguments
         .iter()
         .filter(|argument| argument.kind() == ArgumentKind::Text)
         .map(|argument| argument.text());
     if texts.any(names_secret_file) {
-        labels.push(Label::SensitivePath);
+        labels.push(SensitivityLabel::SensitivePath);
     }
     if hands_out_secrets(tool) {
-        labels.push(Label::SecretTool);
+        labels.push(SensitivityLabel::SecretTool);
     }
     labels
 }
 
 /// Returns the labels of a resource, from its URI.
 #[must_use]
-pub fn labels_of_resource(uri: &str) -> Vec<Label> {
+pub fn labels_of_resource(uri: &str) -> Vec<SensitivityLabel> {
     match names_secret_file(uri) {
-        true => vec![Label::SensitivePath],
+        true => vec![SensitivityLabel::SensitivePath],
         false => Vec::new(),
     }
 }
 
 /// Returns the labels of a result, which may be cut off: a secret whose form leaves no doubt.
 #[must_use]
-pub fn labels_of_output(result: RawJson<'_>) -> Vec<Label> {
+pub fn labels_of_output(result: RawJson<'_>) -> Vec<SensitivityLabel> {
     let found = secrets::inspect(result, &Arguments::walk(result));
     match found
         .iter()
         .any(|secret| secret.finding.severity >= Severity::High)
     {
-        true => vec![Label::Secret],
+        true => vec![SensitivityLabel::Secret],
         false => Vec::new(),
     }
 }
@@ -212,7 +212,7 @@ mod tests {
 
     use super::*;
 
-    fn labels(tool: &str, argument: &str) -> Vec<Label> {
+    fn labels(tool: &str, argument: &str) -> Vec<SensitivityLabel> {
         let json = serde_json::json!({"a": [argument]}).to_string();
         labels_of_call(tool, &Arguments::walk(RawJson::trusted(&json)))
     }
@@ -236,7 +236,7 @@ mod tests {
     #[test_case("docs/environment.md" => false; "a word alike")]
     #[test_case("shadow" => false; "a word")]
     fn paths(argument: &str) -> bool {
-        labels("read_file", argument) == [Label::SensitivePath]
+        labels("read_file", argument) == [SensitivityLabel::SensitivePath]
     }
 
     #[test_case("get_secret" => true)]
@@ -250,12 +250,12 @@ mod tests {
     #[test_case("list_environments" => false; "a word alike")]
     #[test_case("search_keyboards" => false; "a word with key")]
     fn tools(name: &str) -> bool {
-        labels(name, "x") == [Label::SecretTool]
+        labels(name, "x") == [SensitivityLabel::SecretTool]
     }
 
     fn is_secret(text: &str) -> bool {
         let result = serde_json::json!({"content": [{"type": "text", "text": text}]}).to_string();
-        labels_of_output(RawJson::trusted(&result)) == [Label::Secret]
+        labels_of_output(RawJson::trusted(&result)) == [SensitivityLabel::Secret]
     }
 
     #[test]
@@ -285,7 +285,7 @@ mod tests {
     fn a_resource_is_known_by_its_uri() {
         assert_eq!(
             labels_of_resource("file:///home/me/.netrc"),
-            [Label::SensitivePath]
+            [SensitivityLabel::SensitivePath]
         );
         assert_eq!(labels_of_resource("file:///home/me/notes"), []);
     }

@@ -2,14 +2,15 @@
 
 use mcpmon_detect::launch::Stage;
 use mcpmon_model::{
-    Action, Checked, DefinitionKey, DefinitionRecord, Denial, Event, EventId, FileId, HeldCall, InstanceId,
-    PinKey, ProcessId, Recent, RecentOutput, RepeatedEvents, ServerId, SharedCall, Timestamp, Verdict,
+    Action, DefinitionKey, DefinitionRecord, Denial, Event, EventId, FileId, HeldCall, InstanceId, PinKey,
+    ProcessId, Recent, RecentOutput, RepeatedEvents, ServerId, SharedCall, SharedCallAnswer, Timestamp,
+    Verdict,
 };
 
 use super::{
-    pins::{Added, Ground},
+    pins::{AcceptanceGround, AddedSet},
     rules::Ruling,
-    traffic::Disclosed,
+    traffic::DisclosedSecrets,
 };
 
 /// The result of an observation.
@@ -26,7 +27,7 @@ pub struct Judgement {
     /// To be asked before anything is said of the message: the answer is a
     /// [`Observation::Shared`](super::Observation::Shared), of what models want an
     /// [`Observation::LlmShared`](super::Observation::LlmShared), and brings the verdict.
-    pub ask: Option<Box<Ask>>,
+    pub ask: Option<Box<SharedQuestion>>,
 }
 
 impl Judgement {
@@ -56,17 +57,17 @@ impl Judgement {
 
 /// A call against which nothing stands here, to be checked where the calls of its session come together.
 #[derive(Clone, Debug)]
-pub struct Ask {
+pub struct SharedQuestion {
     pub(super) call: SharedCall,
     /// The tool and its server, where a model wants it or a provider called it.
     pub(super) wanted: Option<(PinKey, String)>,
     pub(super) ruling: Ruling,
-    pub(super) disclosed: Disclosed,
+    pub(super) disclosed: DisclosedSecrets,
     /// The events recorded so far.
     pub(super) events: Vec<Event>,
 }
 
-impl Ask {
+impl SharedQuestion {
     /// The call.
     #[must_use]
     pub const fn call(&self) -> &SharedCall {
@@ -76,9 +77,9 @@ impl Ask {
 
 /// The outcome of asking for shared state.
 #[derive(Clone, Debug)]
-pub enum Shared {
+pub enum SharedOutcome {
     /// The answer. Unless it stops the call, the call is counted.
-    Checked(Checked),
+    Checked(SharedCallAnswer),
     /// Nobody could be asked: what this process knows by itself holds.
     Unreachable,
 }
@@ -143,9 +144,9 @@ pub enum KernelEffect {
     /// Keep pins.
     StorePins {
         /// The pins accepted from now on.
-        added: Added,
+        added: AddedSet,
         /// The ground of acceptance.
-        ground: Ground,
+        ground: AcceptanceGround,
     },
     /// Ask every process of a server to end.
     Terminate {

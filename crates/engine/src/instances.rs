@@ -34,7 +34,7 @@ pub(super) struct Instance {
     has_forked: bool,
     /// A shell that the launch names, and that serves unless it starts or becomes something else. Its age counts
     /// from when it was left alone last.
-    pub(super) shell: Option<Serving>,
+    pub(super) shell: Option<ServingProcess>,
     /// Of the candidates that ended, the one that lived longest, and how long.
     pub(super) ended_candidate: Option<EndedCandidate>,
     /// The pins that this launch was the first to make.
@@ -46,7 +46,7 @@ pub(super) struct Instance {
 /// A process that may have been the server, and has ended.
 #[derive(Clone, Debug)]
 pub(super) struct EndedCandidate {
-    pub(super) serving: Serving,
+    pub(super) serving: ServingProcess,
     pub(super) exit: Exit,
     pub(super) lived: Duration,
 }
@@ -55,16 +55,16 @@ pub(super) struct EndedCandidate {
 #[derive(Debug)]
 pub(super) enum Phase {
     /// The process that serves is not known yet; these live and may be it, the oldest first.
-    Starting(Vec<Serving>),
+    Starting(Vec<ServingProcess>),
     /// Its files are being hashed; its end is told after the result.
-    Hashing(Serving, Option<Exit>),
+    Hashing(ServingProcess, Option<Exit>),
     /// The process serves.
-    Serving(Serving),
+    Serving(ServingProcess),
 }
 
 /// The process that serves.
 #[derive(Clone, Debug)]
-pub(super) struct Serving {
+pub(super) struct ServingProcess {
     pub(super) process: ProcessId,
     pub(super) comm: String,
     pub(super) uid: u32,
@@ -79,7 +79,7 @@ pub(super) struct Serving {
     pub(super) attempt: u64,
 }
 
-impl Serving {
+impl ServingProcess {
     pub(super) fn new(exec: &Exec, stage: Stage, since: Timestamp) -> Self {
         Self {
             process: exec.process,
@@ -152,7 +152,7 @@ impl Instance {
 
     /// Notes a process that may be the server. One that executes again keeps its age: a server must not stay
     /// young for ever by executing programs.
-    pub(super) fn propose(&mut self, proposed: Serving) {
+    pub(super) fn propose(&mut self, proposed: ServingProcess) {
         let Phase::Starting(candidates) = &mut self.phase else {
             return;
         };
@@ -162,14 +162,14 @@ impl Instance {
         {
             Some(candidate) => {
                 let since = candidate.since;
-                *candidate = Serving { since, ..proposed };
+                *candidate = ServingProcess { since, ..proposed };
             }
             None => candidates.push(proposed),
         }
     }
 
     /// The shell that the launch names, where it has no child: everything else that lives is older.
-    pub(super) fn childless_shell(&self) -> Option<&Serving> {
+    pub(super) fn childless_shell(&self) -> Option<&ServingProcess> {
         let shell = self.shell.as_ref()?;
         let is_no_child = |member: &ProcessId| *member == shell.process || member.start < shell.process.start;
         self.members.iter().all(is_no_child).then_some(shell)
@@ -178,7 +178,7 @@ impl Instance {
     /// Returns the process that served, if `process` is the shell that the launch names and no other
     /// candidate is left: the shell itself if nothing was ever started below it, else the longest-lived
     /// process that it started.
-    pub(super) fn served_below(&self, exit: Exit) -> Option<(Serving, Exit)> {
+    pub(super) fn served_below(&self, exit: Exit) -> Option<(ServingProcess, Exit)> {
         let shell = self
             .shell
             .as_ref()
@@ -193,7 +193,12 @@ impl Instance {
     }
 
     /// A process that may have been the server has ended; one that `is_build_tool` was none.
-    pub(super) fn end_candidate(&mut self, now: Timestamp, exit: Exit, is_build_tool: fn(&Serving) -> bool) {
+    pub(super) fn end_candidate(
+        &mut self,
+        now: Timestamp,
+        exit: Exit,
+        is_build_tool: fn(&ServingProcess) -> bool,
+    ) {
         let Phase::Starting(candidates) = &mut self.phase else {
             return;
         };
@@ -217,14 +222,14 @@ impl Instance {
     /// A shell that executes something is that shell no longer, and serves no more if it did.
     pub(super) fn leave_shell(&mut self, process: ProcessId) {
         self.shell.take_if(|shell| shell.process == process);
-        let served = |serving: &Serving| serving.process == process && serving.is_shell();
+        let served = |serving: &ServingProcess| serving.process == process && serving.is_shell();
         if self.serving().is_some_and(served) {
             self.phase = Phase::Starting(Vec::new());
         }
     }
 
     /// Returns the owner of this server's pins while `serving` serves.
-    pub(super) fn pin_key(&self, serving: &Serving) -> PinKey {
+    pub(super) fn pin_key(&self, serving: &ServingProcess) -> PinKey {
         PinKey {
             server: self.server.clone(),
             name: self.name.clone(),
@@ -233,7 +238,7 @@ impl Instance {
     }
 
     /// The serving process, where it is known.
-    pub(super) const fn serving(&self) -> Option<&Serving> {
+    pub(super) const fn serving(&self) -> Option<&ServingProcess> {
         match &self.phase {
             Phase::Starting(_) => None,
             Phase::Hashing(serving, _) | Phase::Serving(serving) => Some(serving),

@@ -27,9 +27,9 @@ mod ways;
 mod wording;
 
 pub use admission::admission;
-pub use effect::{Ask, Judgement, KernelEffect, Shared, StoreEffect};
-pub use monitor::{Former, Monitor, Observation, Proxied, Running, ServerClient};
+pub use effect::{Judgement, KernelEffect, SharedOutcome, SharedQuestion, StoreEffect};
+pub use monitor::{Former, Monitor, MonitoredServer, Observation, ProxiedSession, ServerClient};
 pub use recognise::{launch_rules, recognise, recognise_linked};
 pub use rules::{About, BESIDE, Opinion, guide, suppressible};
 pub use tell::{proxied, runs_on};
-pub use traffic::{Company, NotSeen, Tally, file_lookups};
+pub use traffic::{NotSeen, SessionPeers, Tally, file_lookups};

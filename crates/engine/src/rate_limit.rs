@@ -10,7 +10,7 @@ const CALL: u64 = 1000;
 
 /// The level of a bucket when a call was last taken from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Level {
+pub(super) struct BucketLevel {
     /// The time of that.
     pub(super) at: Timestamp,
     /// Thousandths of a call.
@@ -21,7 +21,7 @@ pub(super) struct Level {
 ///
 /// # Errors
 /// Returns an error if it holds less than a call: how long until it holds one. Nothing is taken.
-pub(super) fn take(level: Option<Level>, limit: RateLimit, now: Timestamp) -> Result<u64, Duration> {
+pub(super) fn take(level: Option<BucketLevel>, limit: RateLimit, now: Timestamp) -> Result<u64, Duration> {
     let most = u64::from(limit.burst) * CALL;
     let held = level.map_or(most, |level| {
         let gained = now.since(level.at).as_nanos() * u128::from(limit.per_minute) / 60_000_000;
@@ -51,7 +51,7 @@ mod tests {
             let at = Timestamp(nanoseconds);
             let taken = take(level, limit, at);
             if let Ok(left) = taken {
-                level = Some(Level { at, left });
+                level = Some(BucketLevel { at, left });
             }
             taken.is_ok()
         }
@@ -92,7 +92,7 @@ mod tests {
             per_minute: 30,
             burst: 1,
         };
-        let level = Level {
+        let level = BucketLevel {
             at: Timestamp(0),
             left: 0,
         };
@@ -109,7 +109,7 @@ mod tests {
             per_minute: 600,
             burst: 1,
         };
-        let level = Level {
+        let level = BucketLevel {
             at: Timestamp(SECOND),
             left: 0,
         };

@@ -8,7 +8,7 @@ use mcpmon_policy::{Policy, RemoteHost, Transport};
 
 /// A tool of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ToolEntry {
+pub struct RegisteredTool {
     /// The server that offers it.
     pub server: ServerId,
     /// The transport.
@@ -24,7 +24,7 @@ pub struct ToolEntry {
 /// Tools by name, and addresses of declared servers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Registry {
-    tools: BTreeMap<String, Vec<ToolEntry>>,
+    tools: BTreeMap<String, Vec<RegisteredTool>>,
     addresses: BTreeMap<String, ServerId>,
     /// Entries of all tools together.
     entries: usize,
@@ -90,7 +90,7 @@ impl Registry {
         if self.entries >= MAX_ENTRIES {
             return;
         }
-        let entry = ToolEntry {
+        let entry = RegisteredTool {
             server: server.clone(),
             server_type,
             server_addr: self.address_of(server).map(str::to_owned),
@@ -133,7 +133,7 @@ impl Registry {
 
     /// Returns the servers that offer `tool`, in the order of registration; there may be several.
     #[must_use]
-    pub fn lookup(&self, tool: &str) -> &[ToolEntry] {
+    pub fn lookup(&self, tool: &str) -> &[RegisteredTool] {
         self.tools.get(tool).map_or(&[], Vec::as_slice)
     }
 
@@ -142,7 +142,7 @@ impl Registry {
     pub fn lookup_batch<'t>(
         &self,
         tools: impl IntoIterator<Item = &'t str>,
-    ) -> BTreeMap<&'t str, &[ToolEntry]> {
+    ) -> BTreeMap<&'t str, &[RegisteredTool]> {
         let found = tools.into_iter().map(|tool| (tool, self.lookup(tool)));
         found.filter(|(_, entries)| !entries.is_empty()).collect()
     }
@@ -162,7 +162,7 @@ impl Registry {
     }
 
     /// Every tool with the servers that offer it, by name.
-    pub fn tools(&self) -> impl Iterator<Item = (&str, &[ToolEntry])> {
+    pub fn tools(&self) -> impl Iterator<Item = (&str, &[RegisteredTool])> {
         self.tools
             .iter()
             .map(|(name, entries)| (name.as_str(), entries.as_slice()))
@@ -176,7 +176,7 @@ impl Registry {
     }
 }
 
-fn of_server_mut<'e>(entries: &'e mut [ToolEntry], server: &ServerId) -> Option<&'e mut ToolEntry> {
+fn of_server_mut<'e>(entries: &'e mut [RegisteredTool], server: &ServerId) -> Option<&'e mut RegisteredTool> {
     entries.iter_mut().find(|entry| entry.server == *server)
 }
 

@@ -13,9 +13,9 @@ use mcpmon_policy::{
 };
 
 use super::{
-    instances::{Instance, Serving},
+    instances::{Instance, ServingProcess},
     monitor::ServerClient,
-    pins::{Mismatch, PinVerdict, ServerFiles, approval, pin_denial, trusting},
+    pins::{PinMismatch, PinVerdict, ServerFiles, approval, pin_denial, trusting},
 };
 
 /// A process as events name it; its executable is added where it is known.
@@ -28,7 +28,7 @@ pub(super) fn process(process: ProcessId, comm: &str, uid: u32) -> ProcessRef {
     }
 }
 
-fn about(now: Timestamp, server: &ServerId, serving: &Serving, kind: EventKind) -> Event {
+fn about(now: Timestamp, server: &ServerId, serving: &ServingProcess, kind: EventKind) -> Event {
     let mut event = Event::new(now, Layer::Kernel, kind);
     event.server_id = Some(server.clone());
     event.process = Some(process(serving.process, &serving.comm, serving.uid));
@@ -39,7 +39,7 @@ fn about(now: Timestamp, server: &ServerId, serving: &Serving, kind: EventKind) 
 pub(super) fn started(
     now: Timestamp,
     instance: &Instance,
-    serving: &Serving,
+    serving: &ServingProcess,
     files: &ServerFiles,
     environment: Vec<String>,
     verdict: &PinVerdict,
@@ -90,10 +90,10 @@ pub(super) fn started(
 pub(super) fn mismatches(
     now: Timestamp,
     instance: &Instance,
-    serving: &Serving,
+    serving: &ServingProcess,
     verdict: &PinVerdict,
 ) -> Vec<Event> {
-    let tell = |mismatch: &Mismatch| {
+    let tell = |mismatch: &PinMismatch| {
         let kind = EventKind::BinaryMismatch {
             path: mismatch.path.clone(),
             expected_hash: mismatch.expected,
@@ -121,7 +121,7 @@ pub(super) fn mismatches(
 pub(super) fn denied_by_pin(
     now: Timestamp,
     server: &ServerId,
-    serving: &Serving,
+    serving: &ServingProcess,
     verdict: &PinVerdict,
 ) -> Event {
     let cause = verdict.cause();
@@ -255,7 +255,12 @@ pub(super) fn orphan_denial(cause: OrphanCause, client: Option<&ServerClient>) -
 }
 
 /// A server ended.
-pub(super) fn exited(now: Timestamp, server: &ServerId, serving: &Serving, status: Option<u32>) -> Event {
+pub(super) fn exited(
+    now: Timestamp,
+    server: &ServerId,
+    serving: &ServingProcess,
+    status: Option<u32>,
+) -> Event {
     let signal = status.map(|status| status & 0x7f).filter(|signal| *signal != 0);
     let code = status
         .filter(|_| signal.is_none())
@@ -288,7 +293,7 @@ pub(super) fn denied_by_policy(now: Timestamp, instance: &Instance) -> Event {
 
 /// Builds the event that the launch of a server cannot be compared: more was started meanwhile than is
 /// remembered.
-pub(super) fn way_forgotten(now: Timestamp, instance: &Instance, serving: &Serving) -> Event {
+pub(super) fn way_forgotten(now: Timestamp, instance: &Instance, serving: &ServingProcess) -> Event {
     let kind = EventKind::EnforcementDegraded {
         component: "launchers".to_owned(),
         cause: format!(

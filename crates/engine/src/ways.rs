@@ -18,8 +18,8 @@ const MAX_DEPTH: usize = 64;
 
 /// The files that the latest processes executed.
 #[derive(Debug, Default)]
-pub(super) struct Ways {
-    of: BTreeMap<ProcessId, Way>,
+pub(super) struct ExecPaths {
+    of: BTreeMap<ProcessId, ExecPath>,
     /// Processes that may live, beside some that were found to have ended; those looked at longest ago come first.
     living: VecDeque<ProcessId>,
     /// Processes that ended, in that order: what they started may still become a server.
@@ -29,7 +29,7 @@ pub(super) struct Ways {
 }
 
 #[derive(Debug)]
-struct Way {
+struct ExecPath {
     parent: ProcessId,
     files: Vec<ExecutedFile>,
     has_ended: bool,
@@ -63,7 +63,7 @@ impl ExecutedFile {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct WayForgotten;
 
-impl Ways {
+impl ExecPaths {
     /// A process executes.
     pub(super) fn executes(&mut self, exec: &Exec) {
         let file = LaunchRules::executed_file(&exec.argv, &exec.filename);
@@ -153,7 +153,7 @@ impl Ways {
         Ok(files.into_iter().map(|file| file.path).collect())
     }
 
-    fn entry(&mut self, process: ProcessId, parent: ProcessId) -> &mut Way {
+    fn entry(&mut self, process: ProcessId, parent: ProcessId) -> &mut ExecPath {
         if !self.of.contains_key(&process) {
             while self.of.len() >= MAX_PROCESSES
                 && let Some(first) = self.ended.pop_front().or_else(|| self.living.pop_front())
@@ -170,7 +170,7 @@ impl Ways {
             }
         }
         let is_partial = self.may_be_forgotten(process);
-        self.of.entry(process).or_insert(Way {
+        self.of.entry(process).or_insert(ExecPath {
             parent,
             files: Vec::new(),
             has_ended: false,
@@ -261,7 +261,7 @@ mod tests {
     #[test_case(DIRECT => ""; "no launcher")]
     #[test_case(UVX => "/usr/bin/uvx"; "uvx")]
     fn ways(execs: Execs) -> String {
-        let mut ways = Ways::default();
+        let mut ways = ExecPaths::default();
         let mut stage = Stage::Inline;
         for (pid, parent, filename, command) in execs {
             let argv: Vec<String> = command.split(' ').map(str::to_owned).collect();
@@ -282,7 +282,7 @@ mod tests {
 
     #[test]
     fn a_program_of_its_own_has_no_way_and_what_it_becomes_has_one() {
-        let mut ways = Ways::default();
+        let mut ways = ExecPaths::default();
         let mut exec = |filename: &str| {
             ways.executes(&Exec {
                 process: process(4),
@@ -297,7 +297,7 @@ mod tests {
     }
 
     /// Starts a process under the first one.
-    fn starts(ways: &mut Ways, pid: u32, filename: &str) {
+    fn starts(ways: &mut ExecPaths, pid: u32, filename: &str) {
         ways.executes(&Exec {
             process: ProcessId {
                 pid,
@@ -312,7 +312,7 @@ mod tests {
 
     #[test]
     fn no_user_fills_the_memory() {
-        let mut ways = Ways::default();
+        let mut ways = ExecPaths::default();
         for pid in 0..3 * MAX_PROCESSES as u32 {
             starts(&mut ways, pid, &"/x".repeat(2000));
             ways.ended(ProcessId {
@@ -334,7 +334,7 @@ mod tests {
 
     #[test]
     fn a_launcher_that_lives_is_not_forgotten_for_others_that_ended() {
-        let mut ways = Ways::default();
+        let mut ways = ExecPaths::default();
         starts(&mut ways, 2, "/home/me/bin/serve");
         for pid in 10..4 * MAX_PROCESSES as u32 {
             starts(&mut ways, pid, "/bin/true");
@@ -350,7 +350,7 @@ mod tests {
 
     #[test]
     fn ends_that_nobody_told_are_asked_for() {
-        let mut ways = Ways::default();
+        let mut ways = ExecPaths::default();
         starts(&mut ways, 2, "/home/me/bin/serve");
         for pid in 10..4 * MAX_PROCESSES as u32 {
             starts(&mut ways, pid, "/bin/true");
@@ -365,7 +365,7 @@ mod tests {
 
     #[test]
     fn what_was_forgotten_is_said_to_be() {
-        let mut ways = Ways::default();
+        let mut ways = ExecPaths::default();
         starts(&mut ways, 2, "/home/me/bin/serve");
         for pid in 10..2 * MAX_PROCESSES as u32 {
             starts(&mut ways, pid, "/bin/sleep");

@@ -11,8 +11,8 @@ mod tests {
     };
     use mcpmon_policy::{Mode, OnSecret, Policy, network::table::Tables};
     use mcpmon_protocol::{
-        decode::Limits,
-        filter::stdio::{Filter, Output},
+        decode::DecodeLimits,
+        filter::stdio::{Filter, StdioOutput},
     };
     use test_case::test_case;
 
@@ -40,10 +40,10 @@ mod tests {
             layer: Layer::Stdio,
         };
         let mut monitor = Monitor::new(Arc::new(policy), &Tables::default(), PinBook::default());
-        let mut filter = Filter::new(Limits::default());
+        let mut filter = Filter::new(DecodeLimits::default());
         let now = Timestamp(1);
         let mut push = |side, line: &str| {
-            let (mut out, mut events) = (Output::default(), Vec::new());
+            let (mut out, mut events) = (StdioOutput::default(), Vec::new());
             let mut judge = |message: &Message<'_>| {
                 let judgement =
                     monitor.observe(now, Observation::Message(&conversation, message, Vec::new()));

@@ -4,11 +4,11 @@ use mcpmon_engine::{Judgement, admission};
 use mcpmon_model::{Action, Denial, Event, EventKind, Severity, Timestamp, Verdict};
 use mcpmon_policy::{Admission, Mode};
 
-use crate::{Guard, Outcome};
+use crate::{Guard, JudgementOutcome};
 
 impl Guard {
     /// Returns whether the server may run at all, whatever its files are.
-    pub fn admit(&self, now: Timestamp, outcome: &mut Outcome) -> Verdict {
+    pub fn admit(&self, now: Timestamp, outcome: &mut JudgementOutcome) -> Verdict {
         let policy = self.policy();
         let server = &self.conversation.identity.server;
         let admission = admission(policy, server);
@@ -39,7 +39,7 @@ impl Guard {
     }
 
     /// Judges whether the server may be used, and blocks every message of the client until it may.
-    pub fn admit_messages(&mut self, now: Timestamp, outcome: &mut Outcome) {
+    pub fn admit_messages(&mut self, now: Timestamp, outcome: &mut JudgementOutcome) {
         self.barred = match self.admit(now, outcome) {
             Verdict::Block(denial) => Some(denial),
             Verdict::Allow
@@ -52,7 +52,7 @@ impl Guard {
 
     /// Returns the denial of every request while the server may not be used, or a person has stopped the session or the
     /// host. The first one for a stop is recorded, and the denial of each request names that event.
-    pub fn halted(&mut self, now: Timestamp, outcome: &mut Outcome) -> Option<Denial> {
+    pub fn halted(&mut self, now: Timestamp, outcome: &mut JudgementOutcome) -> Option<Denial> {
         if let Some(denial) = &self.barred {
             return Some(denial.clone());
         }

@@ -3,14 +3,14 @@
 use mcpmon_model::{Message, Timestamp, Verdict};
 use mcpmon_protocol::filter::Arbiter;
 
-use crate::{Guard, GuardHost, Outcome};
+use crate::{Guard, GuardHost, JudgementOutcome};
 
 /// The guard in the role of the filter's arbiter, for one call of the filter.
 pub(crate) struct GuardArbiter<'g> {
     pub(crate) guard: &'g mut Guard,
     pub(crate) now: Timestamp,
     pub(crate) host: &'g mut dyn GuardHost,
-    pub(crate) outcome: &'g mut Outcome,
+    pub(crate) outcome: &'g mut JudgementOutcome,
 }
 
 impl Arbiter for GuardArbiter<'_> {

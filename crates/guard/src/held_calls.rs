@@ -3,7 +3,7 @@
 use mcpmon_model::{AnsweredCall, Timestamp};
 use mcpmon_protocol::filter::stdio::Filter;
 
-use crate::{Guard, GuardHost, Outcome, Output, arbiter::GuardArbiter};
+use crate::{Guard, GuardHost, GuardOutput, JudgementOutcome, arbiter::GuardArbiter};
 
 /// The state of a held call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub enum HeldCallState {
 
 impl Guard {
     /// Takes in the answers of persons to calls of this server, here or elsewhere in the session.
-    pub fn answer_calls(&mut self, now: Timestamp, answers: &[AnsweredCall], outcome: &mut Outcome) {
+    pub fn answer_calls(&mut self, now: Timestamp, answers: &[AnsweredCall], outcome: &mut JudgementOutcome) {
         if answers.is_empty() {
             return;
         }
@@ -33,7 +33,7 @@ impl Guard {
         now: Timestamp,
         filter: &mut Filter,
         host: &mut dyn GuardHost,
-        out: &mut Output,
+        out: &mut GuardOutput,
     ) {
         for held_call in self.monitor_mut().take_settled_calls() {
             let mut arbiter = GuardArbiter {
@@ -62,7 +62,7 @@ impl Guard {
     }
 
     /// Nobody waits for the answer to a held call any longer.
-    pub fn withdraw(&mut self, now: Timestamp, held_call: &str, outcome: &mut Outcome) {
+    pub fn withdraw(&mut self, now: Timestamp, held_call: &str, outcome: &mut JudgementOutcome) {
         let judgement = self.monitor_mut().withdraw_call(now, held_call);
         self.conclude(judgement, outcome);
     }
@@ -73,7 +73,7 @@ impl Guard {
         now: Timestamp,
         held_call: &str,
         cause: &'static str,
-        outcome: &mut Outcome,
+        outcome: &mut JudgementOutcome,
     ) {
         let judgement = self.monitor_mut().refuse_to_hold(now, held_call, cause);
         self.conclude(judgement, outcome);

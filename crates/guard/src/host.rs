@@ -1,7 +1,7 @@
 //! The questions that a guard asks its host.
 
 use mcpmon_detect::protected_paths::{Lookup, RealPath};
-use mcpmon_engine::Shared;
+use mcpmon_engine::SharedOutcome;
 use mcpmon_model::{DefinitionRecord, SharedCall, Timestamp};
 use mcpmon_policy::Policy;
 
@@ -20,7 +20,7 @@ pub trait GuardHost {
     fn real_paths(&mut self, lookups: Vec<Lookup>) -> Vec<RealPath>;
 
     /// Checks a call beside the other calls of its session, under `policy`, and counts it.
-    fn check(&mut self, now: Timestamp, policy: &Policy, call: &SharedCall) -> Shared;
+    fn check(&mut self, now: Timestamp, policy: &Policy, call: &SharedCall) -> SharedOutcome;
 
     /// Returns the reason why the shared state is not available; `None` while it is.
     fn absence(&self) -> Option<Absence>;

@@ -6,10 +6,13 @@ use std::fmt;
 use mcpmon_model::{Message, Timestamp, Verdict};
 use mcpmon_protocol::filter::{
     Arbiter,
-    mcp_http::{Ended, Fault, Flow, Output, Post, Posted, Response, Session, Unlisted},
+    mcp_http::{
+        Flow, HttpOutput, HttpResponse, HttpSession, Post, PostDecision, ResponseFault, UnlistedTools,
+        WholeResponseHead,
+    },
 };
 
-use crate::{Guard, GuardHost, Outcome, arbiter::GuardArbiter};
+use crate::{Guard, GuardHost, JudgementOutcome, arbiter::GuardArbiter};
 
 /// The guard for one post, or for one piece of a response.
 pub struct HttpGuard<'g>(GuardArbiter<'g>);
@@ -28,7 +31,7 @@ impl Guard {
         &'g mut self,
         now: Timestamp,
         host: &'g mut dyn GuardHost,
-        outcome: &'g mut Outcome,
+        outcome: &'g mut JudgementOutcome,
     ) -> HttpGuard<'g> {
         HttpGuard(GuardArbiter {
             guard: self,
@@ -46,10 +49,10 @@ impl HttpGuard<'_> {
     /// Returns the tools that are on no list, if the post needs lists. Nothing of it was judged then.
     pub fn post(
         &mut self,
-        session: &mut Session,
+        session: &mut HttpSession,
         post: &Post<'_>,
-        out: &mut Output,
-    ) -> Result<Posted, Unlisted> {
+        out: &mut HttpOutput,
+    ) -> Result<PostDecision, UnlistedTools> {
         let posted = session.post_listed(self.0.now, post, &mut self.0, out);
         self.judge_incidents(out);
         posted
@@ -58,10 +61,10 @@ impl HttpGuard<'_> {
     /// Takes bytes of a response, cut anywhere.
     pub fn push(
         &mut self,
-        session: &mut Session,
-        response: &mut Response,
+        session: &mut HttpSession,
+        response: &mut HttpResponse,
         bytes: &[u8],
-        out: &mut Output,
+        out: &mut HttpOutput,
     ) -> Flow {
         let flow = response.push(self.0.now, session, bytes, &mut self.0, out);
         self.judge_incidents(out);
@@ -69,7 +72,12 @@ impl HttpGuard<'_> {
     }
 
     /// Handles the end of a response.
-    pub fn end(&mut self, session: &mut Session, response: &mut Response, out: &mut Output) -> Ended {
+    pub fn end(
+        &mut self,
+        session: &mut HttpSession,
+        response: &mut HttpResponse,
+        out: &mut HttpOutput,
+    ) -> WholeResponseHead {
         let ended = response.end(self.0.now, session, &mut self.0, out);
         self.judge_incidents(out);
         ended
@@ -79,11 +87,11 @@ impl HttpGuard<'_> {
     /// fault, and these answers are recorded as if the server had sent them.
     pub fn fail(
         &mut self,
-        session: &mut Session,
-        response: &mut Response,
-        fault: &Fault,
-        out: &mut Output,
-    ) -> Ended {
+        session: &mut HttpSession,
+        response: &mut HttpResponse,
+        fault: &ResponseFault,
+        out: &mut HttpOutput,
+    ) -> WholeResponseHead {
         let messages = self.0.guard.server_messages;
         response.note_failure(self.0.now, session, fault, &mut RecordArbiter(&mut self.0));
         // The server itself said nothing.
@@ -93,7 +101,7 @@ impl HttpGuard<'_> {
         ended
     }
 
-    fn judge_incidents(&mut self, out: &mut Output) {
+    fn judge_incidents(&mut self, out: &mut HttpOutput) {
         let GuardArbiter {
             guard, now, outcome, ..
         } = &mut self.0;

@@ -19,7 +19,7 @@ mod stdio;
 #[cfg(test)]
 mod tests;
 
-use mcpmon_engine::{Company, Judgement, Monitor, Observation, StoreEffect, file_lookups};
+use mcpmon_engine::{Judgement, Monitor, Observation, SessionPeers, StoreEffect, file_lookups};
 use mcpmon_model::{
     Content, Conversation, Denial, Event, EventId, FromServer, Incident, Message, Timestamp, Verdict,
 };
@@ -30,7 +30,7 @@ pub use self::{
     held_calls::HeldCallState,
     host::{Absence, GuardHost},
     http::HttpGuard,
-    stdio::Output,
+    stdio::GuardOutput,
 };
 
 /// Judges one conversation.
@@ -48,7 +48,7 @@ pub struct Guard {
 
 /// The results of a judgement beside its verdict. Record the events and carry out the effects before the bytes are written.
 #[derive(Debug, Default)]
-pub struct Outcome {
+pub struct JudgementOutcome {
     /// The events to record, in order.
     pub events: Vec<Event>,
     /// The effects to carry out, in order.
@@ -102,7 +102,7 @@ impl Guard {
         now: Timestamp,
         message: &Message<'_>,
         host: &mut dyn GuardHost,
-        outcome: &mut Outcome,
+        outcome: &mut JudgementOutcome,
     ) -> Verdict {
         match &message.content {
             Content::Client(_) => {}
@@ -152,7 +152,7 @@ impl Guard {
     }
 
     /// Judges something on the wire that is no message.
-    pub fn incident(&mut self, now: Timestamp, incident: &Incident, outcome: &mut Outcome) {
+    pub fn incident(&mut self, now: Timestamp, incident: &Incident, outcome: &mut JudgementOutcome) {
         let judgement = self
             .monitor
             .observe(now, Observation::Incident(&self.conversation, incident));
@@ -160,7 +160,7 @@ impl Guard {
     }
 
     /// Tells the engine which other servers are in the session.
-    pub fn join(&mut self, now: Timestamp, company: Company<'_>, outcome: &mut Outcome) {
+    pub fn join(&mut self, now: Timestamp, company: SessionPeers<'_>, outcome: &mut JudgementOutcome) {
         let judgement = self
             .monitor
             .observe(now, Observation::Joined(&self.conversation, company));
@@ -168,13 +168,13 @@ impl Guard {
     }
 
     /// Tells the engine that the conversation is over.
-    pub fn leave(&mut self, now: Timestamp, outcome: &mut Outcome) {
+    pub fn leave(&mut self, now: Timestamp, outcome: &mut JudgementOutcome) {
         let judgement = self.monitor.observe(now, Observation::Left(&self.conversation));
         self.conclude(judgement, outcome);
     }
 
     /// Tells the engine that time has passed: approvals expire.
-    pub fn tick(&mut self, now: Timestamp, outcome: &mut Outcome) {
+    pub fn tick(&mut self, now: Timestamp, outcome: &mut JudgementOutcome) {
         let judgement = self.monitor.observe(now, Observation::Tick);
         self.conclude(judgement, outcome);
     }
@@ -193,7 +193,7 @@ impl Guard {
     }
 
     /// Adds the id of its event to a denial, and the events and effects to `outcome`.
-    pub fn conclude(&self, mut judgement: Judgement, outcome: &mut Outcome) -> Verdict {
+    pub fn conclude(&self, mut judgement: Judgement, outcome: &mut JudgementOutcome) -> Verdict {
         judgement.name_refusal(self.new_event_id);
         outcome.events.append(&mut judgement.events);
         outcome.effects.append(&mut judgement.store_effects);

@@ -3,15 +3,15 @@
 use mcpmon_model::{Side, Timestamp};
 use mcpmon_protocol::filter::stdio::{self, Filter};
 
-use crate::{Guard, GuardHost, Outcome, arbiter::GuardArbiter};
+use crate::{Guard, GuardHost, JudgementOutcome, arbiter::GuardArbiter};
 
 /// The output of a guard for the bytes of one side.
 #[derive(Debug, Default)]
-pub struct Output {
+pub struct GuardOutput {
     /// The bytes to write. Its incidents have been judged and removed.
-    pub wire: stdio::Output,
+    pub wire: stdio::StdioOutput,
     /// The events and effects, which come before the bytes.
-    pub outcome: Outcome,
+    pub outcome: JudgementOutcome,
 }
 
 impl Guard {
@@ -23,7 +23,7 @@ impl Guard {
         side: Side,
         bytes: &[u8],
         host: &mut dyn GuardHost,
-        out: &mut Output,
+        out: &mut GuardOutput,
     ) {
         let mut arbiter = GuardArbiter {
             guard: self,
@@ -42,7 +42,7 @@ impl Guard {
         filter: &mut Filter,
         side: Side,
         host: &mut dyn GuardHost,
-        out: &mut Output,
+        out: &mut GuardOutput,
     ) {
         filter.close(side, &mut out.wire);
         if side == Side::Client {
@@ -59,13 +59,19 @@ impl Guard {
         now: Timestamp,
         filter: &mut Filter,
         host: &mut dyn GuardHost,
-        out: &mut Output,
+        out: &mut GuardOutput,
     ) {
         filter.expire(now, &mut out.wire);
         self.resume(now, filter, host, out);
     }
 
-    fn resume(&mut self, now: Timestamp, filter: &mut Filter, host: &mut dyn GuardHost, out: &mut Output) {
+    fn resume(
+        &mut self,
+        now: Timestamp,
+        filter: &mut Filter,
+        host: &mut dyn GuardHost,
+        out: &mut GuardOutput,
+    ) {
         let mut arbiter = GuardArbiter {
             guard: self,
             now,
@@ -76,7 +82,7 @@ impl Guard {
         self.judge_incidents(now, out);
     }
 
-    pub(crate) fn judge_incidents(&mut self, now: Timestamp, out: &mut Output) {
+    pub(crate) fn judge_incidents(&mut self, now: Timestamp, out: &mut GuardOutput) {
         for incident in out.wire.incidents.drain(..) {
             self.incident(now, &incident, &mut out.outcome);
         }

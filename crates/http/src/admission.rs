@@ -15,7 +15,7 @@ const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// The listener on which a request came in.
 #[derive(Clone, Debug)]
-pub(super) struct Entry {
+pub(super) struct ListenerEntry {
     /// True if names of this host are all that it can rightly be called by.
     pub(super) loopback: bool,
     /// The token that a client must present.
@@ -26,7 +26,7 @@ pub(super) struct Entry {
 
 /// The reason why a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Refusal {
+pub(super) enum RequestRefusal {
     /// Of a page in a browser.
     #[error("requests of web pages are refused (`Origin`)")]
     Origin,
@@ -48,14 +48,14 @@ pub(super) enum Refusal {
 
 /// Checks a request's head; `presented` is the token of its path, and `is_session` says whether a session has it.
 pub(super) fn admit(
-    entry: &Entry,
+    entry: &ListenerEntry,
     uri: &Uri,
     headers: &HeaderMap,
     presented: Option<&str>,
     is_session: impl Fn(&str) -> bool,
-) -> Result<(), Refusal> {
+) -> Result<(), RequestRefusal> {
     if uri.authority().is_some() {
-        return Err(Refusal::Forward);
+        return Err(RequestRefusal::Forward);
     }
     refuse_pages(headers, entry.loopback)?;
     let Some(token) = &entry.token else {
@@ -65,7 +65,7 @@ pub(super) fn admit(
     let is_known = |text: &str| token.is(text) || is_session(text);
     match sent.is_some_and(|text| token.is(text)) || presented.is_some_and(is_known) {
         true => Ok(()),
-        false => Err(Refusal::Token),
+        false => Err(RequestRefusal::Token),
     }
 }
 
@@ -75,13 +75,13 @@ pub(super) fn is_of_page(headers: &HeaderMap, is_loopback: bool) -> bool {
     refuse_pages(headers, is_loopback).is_err()
 }
 
-fn refuse_pages(headers: &HeaderMap, is_loopback_only: bool) -> Result<(), Refusal> {
+fn refuse_pages(headers: &HeaderMap, is_loopback_only: bool) -> Result<(), RequestRefusal> {
     let mut hosts = headers.get_all(HOST).iter();
     let host = hosts.next();
     let is_known = |host: &str| !is_loopback_only || is_loopback(host);
     let fits = host.is_none_or(|host| host.to_str().is_ok_and(is_known));
     if !fits || hosts.next().is_some() {
-        return Err(Refusal::Host);
+        return Err(RequestRefusal::Host);
     }
     let mut origins = headers.get_all(ORIGIN).iter();
     let is_local = |origin: &str| {
@@ -91,13 +91,13 @@ fn refuse_pages(headers: &HeaderMap, is_loopback_only: bool) -> Result<(), Refus
         origin.is_some_and(is_loopback)
     };
     if !origins.all(|origin| origin.to_str().is_ok_and(is_local)) {
-        return Err(Refusal::Origin);
+        return Err(RequestRefusal::Origin);
     }
     let mut sites = headers.get_all(FETCH_SITE).iter();
     // Of nobody's page, or of one of our own.
     let is_own = |site: &HeaderValue| matches!(site.as_bytes(), b"none" | b"same-origin");
     if !headers.contains_key(ORIGIN) && !sites.all(is_own) {
-        return Err(Refusal::Page);
+        return Err(RequestRefusal::Page);
     }
     Ok(())
 }
@@ -141,7 +141,7 @@ mod tests {
     const SESSION: &str = "of-a-session";
 
     fn admitted(
-        entry: &Entry,
+        entry: &ListenerEntry,
         uri: &str,
         lines: &[(&'static str, &'static str)],
         presented: Option<&str>,
@@ -180,7 +180,7 @@ mod tests {
     #[test_case(&[("host", "localhost"), ("origin", "http://localhost:3000"), ("sec-fetch-site", "same-site")] => "in"; "a page of this host that says so")]
     #[test_case(&[("host", "localhost"), ("origin", "https://attacker.example"), ("sec-fetch-site", "none")] => "Origin"; "a page and no page")]
     fn on_loopback(lines: &[(&'static str, &'static str)]) -> String {
-        let entry = Entry {
+        let entry = ListenerEntry {
             loopback: true,
             token: None,
             peer: Peer::default(),
@@ -190,7 +190,7 @@ mod tests {
 
     #[test]
     fn it_is_no_forward_proxy() {
-        let entry = Entry {
+        let entry = ListenerEntry {
             loopback: true,
             token: None,
             peer: Peer::default(),
@@ -213,7 +213,7 @@ mod tests {
     #[test_case(&[], Some("0123456789abcdef") => "in"; "in the path")]
     #[test_case(&[("host", "build.example")], Some("0123456789abcdef") => "in"; "by any name")]
     fn with_a_token(lines: &[(&'static str, &'static str)], presented: Option<&str>) -> String {
-        let entry = Entry {
+        let entry = ListenerEntry {
             loopback: false,
             token: Some(Token::new("0123456789abcdef").unwrap()),
             peer: Peer::default(),

@@ -5,20 +5,20 @@ use hyper::{
     header::{CONNECTION, CONTENT_TYPE, HeaderValue, UPGRADE},
 };
 use mcpmon_model::Dialect;
-use mcpmon_protocol::filter::llm::{Fault, error_body};
+use mcpmon_protocol::filter::llm::{LlmFault, error_body};
 
-use super::{body::Outgoing, chunks::ReadError};
+use super::{body::OutgoingBody, chunks::ReadError};
 
 /// The reason why a request gets no answer of its provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Problem {
+pub(super) struct ProviderProblem {
     pub(super) status: StatusCode,
     /// The dialect of the answer; if it is unknown, that of the path, or else the one that most SDKs read.
     pub(super) dialect: Option<Dialect>,
     pub(super) message: String,
 }
 
-impl Problem {
+impl ProviderProblem {
     pub(super) fn new(status: StatusCode, dialect: Option<Dialect>, message: impl ToString) -> Self {
         Self {
             status,
@@ -28,11 +28,11 @@ impl Problem {
     }
 
     /// A request that may not go on.
-    pub(super) fn of_request(dialect: Dialect, fault: &Fault) -> Self {
+    pub(super) fn of_request(dialect: Dialect, fault: &LlmFault) -> Self {
         let status = match fault {
-            Fault::Malformed { .. } => StatusCode::BAD_REQUEST,
-            Fault::TooLong { .. } => StatusCode::PAYLOAD_TOO_LARGE,
-            Fault::Blocked(_) => StatusCode::FORBIDDEN,
+            LlmFault::Malformed { .. } => StatusCode::BAD_REQUEST,
+            LlmFault::TooLong { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+            LlmFault::Blocked(_) => StatusCode::FORBIDDEN,
         };
         Self::new(status, Some(dialect), format!("the request: {fault}"))
     }
@@ -61,10 +61,10 @@ impl Problem {
         )
     }
 
-    pub(super) fn answer(&self) -> Response<Outgoing> {
+    pub(super) fn answer(&self) -> Response<OutgoingBody> {
         let dialect = self.dialect.unwrap_or(Dialect::OpenaiChat);
         let body = error_body(dialect, self.status.as_u16(), &self.message);
-        let mut response = Response::new(Outgoing::whole(body));
+        let mut response = Response::new(OutgoingBody::whole(body));
         *response.status_mut() = self.status;
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));

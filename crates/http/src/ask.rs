@@ -3,10 +3,10 @@
 use hyper::{Method, Uri, header::CONTENT_TYPE, http::response};
 use mcpmon_model::Dialect;
 use mcpmon_protocol::filter::llm::{
-    Framing, Limits, Response, Route, read_batch, read_request, read_texts, route,
+    Framing, HoldLimits, LlmResponse, RequestRoute, read_batch, read_request, read_texts, route,
 };
 
-use super::{ExchangeJudge, answer::Problem, target::Target};
+use super::{ExchangeJudge, answer::ProviderProblem, target::Target};
 
 /// The parts of a request that decide its route, besides the body.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ impl<'a> RequestLine<'a> {
         }
     }
 
-    pub(super) fn route(&self, body: &[u8]) -> Route {
+    pub(super) fn route(&self, body: &[u8]) -> RequestRoute {
         route(self.method.as_str(), self.target, body)
     }
 
@@ -47,16 +47,16 @@ impl<'a> RequestLine<'a> {
 
 /// A request to a model.
 #[derive(Debug)]
-pub(super) struct Ask {
+pub(super) struct ModelRequest {
     pub(super) dialect: Dialect,
     pub(super) judge: Box<dyn ExchangeJudge>,
-    question: Question,
-    answer: Answer,
+    question: QuestionForm,
+    answer: AnswerForm,
 }
 
 /// The way a request is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Question {
+pub(super) enum QuestionForm {
     /// The body is empty.
     None,
     /// One question.
@@ -69,7 +69,7 @@ pub(super) enum Question {
 
 /// The way an answer is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Answer {
+enum AnswerForm {
     /// No call can be in it.
     Unread,
     /// One answer.
@@ -81,24 +81,28 @@ enum Answer {
     Many,
 }
 
-impl Ask {
+impl ModelRequest {
     /// An answer is asked for.
     pub(super) fn model(judge: Box<dyn ExchangeJudge>, dialect: Dialect, stream: bool) -> Self {
         Self {
             dialect,
             judge,
-            question: Question::One,
-            answer: Answer::One { stream },
+            question: QuestionForm::One,
+            answer: AnswerForm::One { stream },
         }
     }
 
     /// Something is sent to a model that answers with no call now.
-    pub(super) fn unanswered(judge: Box<dyn ExchangeJudge>, dialect: Dialect, question: Question) -> Self {
+    pub(super) fn unanswered(
+        judge: Box<dyn ExchangeJudge>,
+        dialect: Dialect,
+        question: QuestionForm,
+    ) -> Self {
         Self {
             dialect,
             judge,
             question,
-            answer: Answer::Unread,
+            answer: AnswerForm::Unread,
         }
     }
 
@@ -107,8 +111,8 @@ impl Ask {
         Self {
             dialect,
             judge,
-            question: Question::None,
-            answer: Answer::One { stream },
+            question: QuestionForm::None,
+            answer: AnswerForm::One { stream },
         }
     }
 
@@ -117,25 +121,25 @@ impl Ask {
         Self {
             dialect,
             judge,
-            question: Question::None,
-            answer: Answer::Many,
+            question: QuestionForm::None,
+            answer: AnswerForm::Many,
         }
     }
 
     /// Judges the request; what goes to the provider.
-    pub(super) fn read(&mut self, body: Vec<u8>) -> Result<Vec<u8>, Problem> {
+    pub(super) fn read(&mut self, body: Vec<u8>) -> Result<Vec<u8>, ProviderProblem> {
         let asked = match self.question {
-            Question::None => return Ok(body),
-            Question::One => read_request(self.dialect, &body, &mut *self.judge),
-            Question::Texts => read_texts(&body, &mut *self.judge),
-            Question::Many => read_batch(self.dialect, &body, &mut *self.judge),
+            QuestionForm::None => return Ok(body),
+            QuestionForm::One => read_request(self.dialect, &body, &mut *self.judge),
+            QuestionForm::Texts => read_texts(&body, &mut *self.judge),
+            QuestionForm::Many => read_batch(self.dialect, &body, &mut *self.judge),
         };
         self.judge.request_read();
         let asked = asked.map_err(|fault| {
             self.judge.failed(&fault);
-            Problem::of_request(self.dialect, &fault)
+            ProviderProblem::of_request(self.dialect, &fault)
         })?;
-        if let Answer::One { stream } = &mut self.answer {
+        if let AnswerForm::One { stream } = &mut self.answer {
             *stream |= asked.stream;
         }
         Ok(asked.body.unwrap_or(body))
@@ -145,15 +149,18 @@ impl Ask {
     pub(super) fn response(
         &mut self,
         head: &response::Parts,
-        limits: Limits,
-    ) -> Result<Option<(Framing, Response)>, Problem> {
+        limits: HoldLimits,
+    ) -> Result<Option<(Framing, LlmResponse)>, ProviderProblem> {
         let stream = match self.answer {
-            Answer::Unread => return Ok(None),
-            Answer::One { stream } => stream,
-            Answer::Many if head.status.is_success() => {
-                return Ok(Some((Framing::Lines, Response::of_batch(self.dialect, limits))));
+            AnswerForm::Unread => return Ok(None),
+            AnswerForm::One { stream } => stream,
+            AnswerForm::Many if head.status.is_success() => {
+                return Ok(Some((
+                    Framing::Lines,
+                    LlmResponse::of_batch(self.dialect, limits),
+                )));
             }
-            Answer::Many => return Ok(None),
+            AnswerForm::Many => return Ok(None),
         };
         let content_type = head.headers.get(CONTENT_TYPE);
         let content_type = content_type.map(|value| String::from_utf8_lossy(value.as_bytes()));
@@ -165,12 +172,12 @@ impl Ask {
         )
         .map_err(|fault| {
             self.judge.failed(&fault);
-            Problem::of_response(self.dialect, fault)
+            ProviderProblem::of_response(self.dialect, fault)
         })?;
         Ok(match framing {
             Framing::Unread => None,
             Framing::Whole | Framing::Events | Framing::Lines => {
-                Some((framing, Response::new(self.dialect, framing, limits)))
+                Some((framing, LlmResponse::new(self.dialect, framing, limits)))
             }
         })
     }

@@ -9,11 +9,11 @@ use std::{
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
-use mcpmon_protocol::filter::llm::Response;
+use mcpmon_protocol::filter::llm::LlmResponse;
 
 use super::{
     ExchangeJudge,
-    chunks::{Chunks, ReadError, Room, Share},
+    chunks::{BodyMemory, Chunks, ReadError, Share},
     mcp,
 };
 
@@ -22,26 +22,26 @@ pub(super) type Failure = Box<dyn Error + Send + Sync>;
 
 /// A body on its way to the agent.
 #[derive(Debug)]
-pub(super) enum Outgoing {
+pub(super) enum OutgoingBody {
     /// There all at once.
     Whole(Full<Bytes>),
     /// As the provider sends it; told to whoever judged the request.
     Passed(Incoming, Option<Box<dyn ExchangeJudge>>),
     /// As the filter leaves it.
-    Judged(Box<Judged>),
+    Judged(Box<JudgedBody>),
     /// The same of an MCP server.
     Mcp(Box<mcp::Judged>),
     /// The answer to a call that is held until a person answers.
     Held(Box<mcp::HeldResponse>),
 }
 
-impl Outgoing {
+impl OutgoingBody {
     pub(super) fn whole(body: impl Into<Bytes>) -> Self {
         Self::Whole(Full::new(body.into()))
     }
 }
 
-impl Body for Outgoing {
+impl Body for OutgoingBody {
     type Data = Bytes;
     type Error = Failure;
 
@@ -70,7 +70,7 @@ impl Body for Outgoing {
         match self {
             Self::Whole(body) => body.is_end_stream(),
             Self::Passed(body, _) => body.is_end_stream(),
-            Self::Judged(body) => matches!(body.state, State::Over(None)),
+            Self::Judged(body) => matches!(body.state, JudgedBodyState::Over(None)),
             Self::Mcp(body) => body.is_over(),
             Self::Held(body) => body.is_over(),
         }
@@ -88,39 +88,44 @@ impl Body for Outgoing {
 /// A stream that is judged while it flows. Nothing waits here: what the filter lets go on goes on with the read that
 /// brought it, and the next read is not done before that is taken.
 #[derive(Debug)]
-pub(super) struct Judged {
-    response: Response,
+pub(super) struct JudgedBody {
+    response: LlmResponse,
     judge: Box<dyn ExchangeJudge>,
-    room: Room,
+    room: BodyMemory,
     share: Share,
     out: Vec<u8>,
-    state: State,
+    state: JudgedBodyState,
 }
 
 #[derive(Debug)]
-enum State {
+enum JudgedBodyState {
     Reading(Box<Chunks>),
     /// Nothing more comes, and this is still to be said.
     Over(Option<Failure>),
 }
 
-impl Judged {
-    pub(super) fn new(chunks: Chunks, response: Response, judge: Box<dyn ExchangeJudge>, room: Room) -> Self {
+impl JudgedBody {
+    pub(super) fn new(
+        chunks: Chunks,
+        response: LlmResponse,
+        judge: Box<dyn ExchangeJudge>,
+        room: BodyMemory,
+    ) -> Self {
         Self {
             response,
             judge,
             room,
             share: Share::default(),
             out: Vec::new(),
-            state: State::Reading(Box::new(chunks)),
+            state: JudgedBodyState::Reading(Box::new(chunks)),
         }
     }
 
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure>>> {
         loop {
             let chunks = match &mut self.state {
-                State::Reading(chunks) => chunks,
-                State::Over(failure) => return Poll::Ready(failure.take().map(Err)),
+                JudgedBodyState::Reading(chunks) => chunks,
+                JudgedBodyState::Over(failure) => return Poll::Ready(failure.take().map(Err)),
             };
             let came = ready!(chunks.poll_next(context));
             self.out.clear();
@@ -129,10 +134,10 @@ impl Judged {
                     if let Err(fault) = self.response.push(&chunk, &mut *self.judge, &mut self.out) {
                         self.judge.failed(&fault);
                         // The connection to the provider ends here; the dialect's own words are in `out`.
-                        self.state = State::Over(None);
+                        self.state = JudgedBodyState::Over(None);
                     } else if let Err(error) = self.cover() {
                         tracing::warn!(%error, "a provider's stream is cut off");
-                        self.state = State::Over(Some(error.into()));
+                        self.state = JudgedBodyState::Over(Some(error.into()));
                     }
                     chunk
                 }
@@ -174,6 +179,6 @@ impl Judged {
         if let Err(fault) = self.response.finish(&mut *self.judge, &mut self.out) {
             self.judge.failed(&fault);
         }
-        self.state = State::Over(failure);
+        self.state = JudgedBodyState::Over(failure);
     }
 }

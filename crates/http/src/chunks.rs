@@ -13,8 +13,8 @@ use hyper::body::{Body as _, Incoming};
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::{
-    coding::{Coding, CodingError, Decoder},
-    shares::{Owner, Part, Shares},
+    coding::{CodingError, ContentCoding, Decoder},
+    shares::{Quota, QuotaOwner, QuotaPermit},
 };
 
 /// Bytes that are accounted for at once.
@@ -113,7 +113,7 @@ impl Pace {
 impl Chunks {
     pub(super) fn new(
         body: Incoming,
-        coding: Option<Coding>,
+        coding: Option<ContentCoding>,
         patience: Duration,
     ) -> Result<Self, CodingError> {
         Ok(Self {
@@ -243,29 +243,29 @@ impl Chunks {
 
 /// Memory for bodies that have to be held as a whole.
 #[derive(Clone, Debug)]
-pub(super) struct Room {
-    shares: Shares,
-    owner: Owner,
+pub(super) struct BodyMemory {
+    shares: Quota,
+    owner: QuotaOwner,
 }
 
 /// A part of it, given back when dropped.
 #[derive(Debug, Default)]
 pub(super) struct Share {
-    part: Option<Part>,
+    part: Option<QuotaPermit>,
     units: usize,
 }
 
-impl Room {
+impl BodyMemory {
     /// For so many bytes.
     pub(super) fn new(bytes: usize) -> Self {
         Self {
-            shares: Shares::new(bytes / UNIT),
-            owner: Owner::NOBODY,
+            shares: Quota::new(bytes / UNIT),
+            owner: QuotaOwner::NOBODY,
         }
     }
 
     /// The same, for what `owner` has to do with.
-    pub(super) fn of(&self, owner: Owner) -> Self {
+    pub(super) fn of(&self, owner: QuotaOwner) -> Self {
         Self {
             shares: self.shares.clone(),
             owner,
@@ -293,7 +293,7 @@ impl Room {
 pub(super) async fn gather(
     mut chunks: Chunks,
     limit: usize,
-    room: &Room,
+    room: &BodyMemory,
     share: &mut Share,
 ) -> Result<Vec<u8>, ReadError> {
     // What announces more than is held is not waited for.
@@ -324,8 +324,8 @@ mod tests {
 
     #[test]
     fn room_is_given_back_and_half_of_it_left_to_others() {
-        let room = Room::new(4 * UNIT);
-        let (one, two) = (room.of(Owner::User(1)), room.of(Owner::User(2)));
+        let room = BodyMemory::new(4 * UNIT);
+        let (one, two) = (room.of(QuotaOwner::User(1)), room.of(QuotaOwner::User(2)));
         let (mut first, mut second) = (Share::default(), Share::default());
         one.cover(&mut first, 1).expect("room");
         one.cover(&mut first, 2 * UNIT).expect("half of it");

@@ -24,7 +24,7 @@ const DEFLATE_WINDOW_LOG: u8 = 15;
 
 /// A coding that can be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Coding {
+pub(super) enum ContentCoding {
     /// `gzip`.
     Gzip,
     /// `deflate`: with a zlib header, and without one, as some write it.
@@ -43,22 +43,22 @@ pub(super) enum CodingError {
     Unknown(String),
     /// The body is damaged.
     #[error("it is no valid {0}")]
-    Invalid(Coding),
+    Invalid(ContentCoding),
     /// The body has no end.
     #[error("its {0} ends too early")]
-    Truncated(Coding),
+    Truncated(ContentCoding),
     /// The body would expand to fill memory.
     #[error("its {0} expands more than {MOST_EXPANSION} times")]
-    Expansion(Coding),
+    Expansion(ContentCoding),
 }
 
-impl fmt::Display for Coding {
+impl fmt::Display for ContentCoding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
 }
 
-impl Coding {
+impl ContentCoding {
     /// Every one of them, in the order in which they are offered.
     pub(super) const ALL: [Self; 4] = [Self::Gzip, Self::Deflate, Self::Brotli, Self::Zstd];
 
@@ -115,8 +115,8 @@ fn names<'h>(headers: &'h HeaderMap, header: &HeaderName) -> impl Iterator<Item 
 
 /// Decodes one body.
 pub(super) struct Decoder {
-    coding: Coding,
-    engine: Engine,
+    coding: ContentCoding,
+    engine: Decompressor,
     buffer: Box<[u8]>,
     taken: u64,
     given: u64,
@@ -124,7 +124,7 @@ pub(super) struct Decoder {
     complete: bool,
 }
 
-enum Engine {
+enum Decompressor {
     Inflate(Decompress),
     /// `deflate` before its first byte, which tells how it is written.
     Undecided,
@@ -133,7 +133,7 @@ enum Engine {
 }
 
 /// The progress of a step.
-struct Progress {
+struct DecodeProgress {
     read: usize,
     written: usize,
     complete: bool,
@@ -151,22 +151,22 @@ impl fmt::Debug for Decoder {
 
 impl Decoder {
     /// Of a body of which nothing came yet.
-    pub(super) fn new(coding: Coding) -> Result<Self, CodingError> {
+    pub(super) fn new(coding: ContentCoding) -> Result<Self, CodingError> {
         let engine = match coding {
-            Coding::Gzip => Engine::Inflate(Decompress::new_gzip(DEFLATE_WINDOW_LOG)),
-            Coding::Deflate => Engine::Undecided,
-            Coding::Brotli => Engine::Brotli(Box::new(BrotliState::new(
+            ContentCoding::Gzip => Decompressor::Inflate(Decompress::new_gzip(DEFLATE_WINDOW_LOG)),
+            ContentCoding::Deflate => Decompressor::Undecided,
+            ContentCoding::Brotli => Decompressor::Brotli(Box::new(BrotliState::new(
                 StandardAlloc::default(),
                 StandardAlloc::default(),
                 StandardAlloc::default(),
             ))),
-            Coding::Zstd => {
+            ContentCoding::Zstd => {
                 let mut decoder =
                     zstd::stream::raw::Decoder::new().map_err(|_error| CodingError::Invalid(coding))?;
                 decoder
                     .set_parameter(DParameter::WindowLogMax(ZSTD_WINDOW_LOG))
                     .map_err(|_error| CodingError::Invalid(coding))?;
-                Engine::Zstd(decoder)
+                Decompressor::Zstd(decoder)
             }
         };
         Ok(Self {
@@ -213,27 +213,27 @@ impl Decoder {
         }
     }
 
-    fn advance(&mut self, input: &[u8], start: usize) -> Result<Progress, CodingError> {
+    fn advance(&mut self, input: &[u8], start: usize) -> Result<DecodeProgress, CodingError> {
         let invalid = CodingError::Invalid(self.coding);
         let output = &mut self.buffer[start..];
         match &mut self.engine {
-            Engine::Undecided => {
+            Decompressor::Undecided => {
                 // A zlib header names its method, 8, in the lower half of its first byte.
                 if let Some(first) = input.first() {
                     let zlib = first & 0x0f == 8;
-                    self.engine = Engine::Inflate(Decompress::new(zlib));
+                    self.engine = Decompressor::Inflate(Decompress::new(zlib));
                     return self.advance(input, start);
                 }
-                Ok(Progress {
+                Ok(DecodeProgress {
                     read: 0,
                     written: 0,
                     complete: false,
                 })
             }
-            Engine::Inflate(inflate) => {
+            Decompressor::Inflate(inflate) => {
                 if self.complete {
                     // A gzip file may have several members; nothing else goes on behind its end.
-                    if self.coding != Coding::Gzip {
+                    if self.coding != ContentCoding::Gzip {
                         return Err(invalid);
                     }
                     *inflate = Decompress::new_gzip(DEFLATE_WINDOW_LOG);
@@ -243,13 +243,13 @@ impl Decoder {
                     .decompress(input, output, FlushDecompress::None)
                     .map_err(|_error| invalid.clone())?;
                 let moved = |before: u64, after: u64| usize::try_from(after - before);
-                Ok(Progress {
+                Ok(DecodeProgress {
                     read: moved(read, inflate.total_in()).map_err(|_error| invalid.clone())?,
                     written: moved(written, inflate.total_out()).map_err(|_error| invalid)?,
                     complete: status == Status::StreamEnd,
                 })
             }
-            Engine::Brotli(state) => {
+            Decompressor::Brotli(state) => {
                 if self.complete {
                     return Err(invalid);
                 }
@@ -269,16 +269,16 @@ impl Decoder {
                     BrotliResult::ResultFailure => Err(invalid),
                     BrotliResult::ResultSuccess
                     | BrotliResult::NeedsMoreInput
-                    | BrotliResult::NeedsMoreOutput => Ok(Progress {
+                    | BrotliResult::NeedsMoreOutput => Ok(DecodeProgress {
                         read,
                         written,
                         complete: matches!(result, BrotliResult::ResultSuccess),
                     }),
                 }
             }
-            Engine::Zstd(decoder) => {
+            Decompressor::Zstd(decoder) => {
                 let status = decoder.run_on_buffers(input, output).map_err(|_error| invalid)?;
-                Ok(Progress {
+                Ok(DecodeProgress {
                     read: status.bytes_read,
                     written: status.bytes_written,
                     complete: status.remaining == 0,

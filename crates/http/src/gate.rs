@@ -14,7 +14,7 @@ use tokio::{
 
 use super::{
     mcp::{self, Crowded},
-    shares::{Owner, Part, Refusals, Scarce, Shares},
+    shares::{Quota, QuotaOwner, QuotaPermit, QuotaRefusals, Scarce},
 };
 
 /// Connections that are told at a time why they are not served; others just end.
@@ -26,26 +26,26 @@ const LONGEST_UNREAD: u64 = 64 << 10;
 
 /// The connections of a listener.
 #[derive(Debug)]
-pub(super) struct Gate {
-    slots: Shares,
+pub(super) struct ConnectionGate {
+    slots: Quota,
     told: Arc<Semaphore>,
-    refusals: Refusals,
+    refusals: QuotaRefusals,
     mcp: Option<Weak<mcp::Proxy>>,
 }
 
-impl Gate {
+impl ConnectionGate {
     /// For so many connections; `mcp` has who records that they are too few.
     pub(super) fn new(most: usize, mcp: Option<Weak<mcp::Proxy>>) -> Self {
         Self {
-            slots: Shares::new(most),
+            slots: Quota::new(most),
             told: Arc::new(Semaphore::new(MOST_TOLD)),
-            refusals: Refusals::default(),
+            refusals: QuotaRefusals::default(),
             mcp,
         }
     }
 
     /// A slot for a connection of `owner`; without one it is answered, and over.
-    pub(super) fn admit<S>(&mut self, stream: S, owner: Owner) -> Option<(S, Part)>
+    pub(super) fn admit<S>(&mut self, stream: S, owner: QuotaOwner) -> Option<(S, QuotaPermit)>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {

@@ -9,7 +9,7 @@ use hyper::{
     },
 };
 
-use super::{TOKEN_HEADER, coding::Coding};
+use super::{TOKEN_HEADER, coding::ContentCoding};
 
 /// Of one connection only ([RFC 9110, 7.6.1](https://www.rfc-editor.org/rfc/rfc9110#section-7.6.1)), beside those that
 /// `Connection` names.
@@ -62,7 +62,7 @@ pub(super) fn narrow_codings(headers: &mut HeaderMap) {
     for value in headers.get_all(ACCEPT_ENCODING) {
         for member in value.to_str().unwrap_or_default().split(',') {
             let (name, parameters) = member.split_once(';').unwrap_or((member, ""));
-            let Some(coding) = Coding::named(name.trim()) else {
+            let Some(coding) = ContentCoding::named(name.trim()) else {
                 continue;
             };
             if !is_refused(parameters) && !accepted.contains(&coding.as_str()) {

@@ -36,10 +36,10 @@ mod tests;
 use std::{fmt, net::SocketAddr, path::PathBuf, time::Duration};
 
 use mcpmon_model::{Dialect, SessionId};
-use mcpmon_protocol::filter::llm::{Fault, Judge, Limits};
+use mcpmon_protocol::filter::llm::{ContentJudge, HoldLimits, LlmFault};
 
 pub use self::{
-    listen::{Running, StartError},
+    listen::{RunningProxy, StartError},
     peer::{Peer, Who},
     scrape::{ScrapeError, ScrapeListener},
     target::Provider,
@@ -51,7 +51,7 @@ const TOKEN_HEADER: &str = "x-mcpmon-token";
 
 /// The settings of the proxy.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct HttpSettings {
     /// The address to listen on.
     pub listen: SocketAddr,
     /// Unix socket it listens on beside that.
@@ -63,7 +63,7 @@ pub struct Settings {
     /// The providers it connects to.
     pub providers: Vec<Provider>,
     /// Bounds of what is held of one request or response.
-    pub limits: Limits,
+    pub limits: HoldLimits,
     /// Connections at a time; half of them for one user.
     pub connections: usize,
     /// Bytes of bodies that are held at a time, of all together; half of them for one user.
@@ -76,7 +76,7 @@ pub struct Settings {
     pub mcp: Option<mcp::McpSettings>,
 }
 
-impl Settings {
+impl HttpSettings {
     /// The defaults for a listener: 1024 connections, 1 GiB of bodies together, 10 min of silence, 60 s for a head.
     #[must_use]
     pub fn new(listen: SocketAddr, providers: Vec<Provider>) -> Self {
@@ -86,7 +86,7 @@ impl Settings {
             group: None,
             token: None,
             providers,
-            limits: Limits::default(),
+            limits: HoldLimits::default(),
             connections: 1024,
             room: 1 << 30,
             patience: Duration::from_secs(600),
@@ -98,7 +98,7 @@ impl Settings {
 
 /// The request's origin, as far as it is known before anything is judged.
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub struct RequestOrigin {
     /// The session of the request.
     pub session: Option<SessionId>,
     /// The peer of the connection.
@@ -120,11 +120,11 @@ pub trait Exchanges: fmt::Debug + Send + Sync {
     fn passes_unknown(&self, peer: &Peer) -> bool;
 
     /// Returns the judge of one request and its response.
-    fn judge(&self, asked: Asked) -> Box<dyn ExchangeJudge>;
+    fn judge(&self, asked: RequestOrigin) -> Box<dyn ExchangeJudge>;
 }
 
 /// Judges one request with its response.
-pub trait ExchangeJudge: Judge + fmt::Debug + Send {
+pub trait ExchangeJudge: ContentJudge + fmt::Debug + Send {
     /// The request was read to its end.
     fn request_read(&mut self);
 
@@ -135,5 +135,5 @@ pub trait ExchangeJudge: Judge + fmt::Debug + Send {
     fn answered(&mut self, bytes: &[u8]);
 
     /// The request, or its response, does not go on.
-    fn failed(&mut self, fault: &Fault);
+    fn failed(&mut self, fault: &LlmFault);
 }

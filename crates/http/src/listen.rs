@@ -28,16 +28,16 @@ use tokio::{
 };
 
 use super::{
-    Settings,
-    admission::Entry,
-    chunks::Room,
-    gate::Gate,
+    HttpSettings,
+    admission::ListenerEntry,
+    chunks::BodyMemory,
+    gate::ConnectionGate,
     homes::Homes,
     mcp,
     peer::{Peer, Peers},
     serve::Proxy,
-    shares::Part,
-    stall::Unstalled,
+    shares::QuotaPermit,
+    stall::StallGuard,
     upstream::Upstream,
 };
 
@@ -96,20 +96,20 @@ fn in_use(source: &io::Error) -> &'static str {
 
 /// A proxy that runs.
 #[derive(Debug)]
-pub struct Running {
+pub struct RunningProxy {
     address: SocketAddr,
     stop: watch::Sender<bool>,
     closed: mpsc::Receiver<()>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Running {
+impl RunningProxy {
     /// Starts listening.
     ///
     /// # Errors
     /// Returns an error if that is not possible.
-    pub fn start(settings: Settings, exchanges: Arc<dyn super::Exchanges>) -> Result<Self, StartError> {
-        let bound = Bound::new(&settings)?;
+    pub fn start(settings: HttpSettings, exchanges: Arc<dyn super::Exchanges>) -> Result<Self, StartError> {
+        let bound = BoundListener::new(&settings)?;
         let address = bound.address;
         let (stop, stopped) = watch::channel(false);
         let (tell_started, started) = mpsc::channel();
@@ -181,7 +181,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningProxy {
     fn drop(&mut self) {
         self.stop.send_replace(true);
     }
@@ -199,11 +199,11 @@ struct Lane {
 
 impl Lane {
     fn all(
-        settings: &Settings,
+        settings: &HttpSettings,
         exchanges: &Arc<dyn super::Exchanges>,
         stopped: &watch::Receiver<bool>,
     ) -> io::Result<Vec<Self>> {
-        let room = Room::new(settings.room);
+        let room = BodyMemory::new(settings.room);
         let mcp = settings.mcp.clone();
         let mcp = mcp.map(|servers| Arc::new(mcp::Proxy::new(servers, room.clone(), stopped.clone())));
         let threads = thread::available_parallelism().map_or(1, usize::from);
@@ -244,7 +244,12 @@ impl Lane {
 }
 
 /// Accepts connections on the first of the lanes, until it is to stop and answers are through.
-fn serve(lanes: &[Lane], bound: Bound, stopped: watch::Receiver<bool>, tell_closed: mpsc::Sender<()>) {
+fn serve(
+    lanes: &[Lane],
+    bound: BoundListener,
+    stopped: watch::Receiver<bool>,
+    tell_closed: mpsc::Sender<()>,
+) {
     let doors: Vec<Door> = lanes.iter().map(Lane::door).collect();
     let Some(Lane { runtime, .. }) = lanes.first() else {
         return;
@@ -263,11 +268,11 @@ fn report<T>(told: Result<(), mpsc::SendError<T>>) {
     }
 }
 
-struct Bound {
+struct BoundListener {
     address: SocketAddr,
     tcp: std::net::TcpListener,
     unix: Option<(std::os::unix::net::UnixListener, SocketFile)>,
-    entry: Entry,
+    entry: ListenerEntry,
     /// Connections at a time.
     most: usize,
 }
@@ -283,8 +288,8 @@ impl Drop for SocketFile {
     }
 }
 
-impl Bound {
-    fn new(settings: &Settings) -> Result<Self, StartError> {
+impl BoundListener {
+    fn new(settings: &HttpSettings) -> Result<Self, StartError> {
         let wanted = settings.listen;
         let failed = |source| StartError::Listen {
             address: wanted,
@@ -303,7 +308,7 @@ impl Bound {
             address,
             tcp,
             unix: unix.transpose()?,
-            entry: Entry {
+            entry: ListenerEntry {
                 loopback: address.ip().to_canonical().is_loopback(),
                 token: settings.token.clone(),
                 peer: Peer::default(),
@@ -336,7 +341,7 @@ impl Bound {
             tokio::spawn(sweep(Arc::downgrade(mcp)));
         }
         let graceful = GracefulShutdown::new();
-        let mut gate = Gate::new(most, mcp.map(Arc::downgrade));
+        let mut gate = ConnectionGate::new(most, mcp.map(Arc::downgrade));
         loop {
             tokio::select! {
                 () = end(&mut stopped) => break,
@@ -349,7 +354,7 @@ impl Bound {
                             true => stream.local_addr().unwrap_or(address),
                             false => address,
                         };
-                        let entry = Entry {
+                        let entry = ListenerEntry {
                             peer: peers.of(client, here),
                             ..entry.clone()
                         };
@@ -375,7 +380,7 @@ impl Bound {
                 },
                 accepted = accept(unix.as_ref()) => match accepted {
                     Ok(stream) => {
-                        let entry = Entry {
+                        let entry = ListenerEntry {
                             loopback: false, // no name leads here
                             token: None,
                             peer: at_socket(&stream),
@@ -480,9 +485,9 @@ impl Door {
     /// Serves the connection that `open` makes one of this lane.
     fn serve<S>(
         &self,
-        entry: Entry,
+        entry: ListenerEntry,
         open: impl FnOnce() -> io::Result<S> + Send + 'static,
-        slot: Part,
+        slot: QuotaPermit,
         watcher: Watcher,
     ) where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -503,7 +508,7 @@ impl Door {
                 .header_read_timeout(head)
                 .max_buf_size(LONGEST_HEAD)
                 .max_headers(MOST_HEADERS)
-                .serve_connection(TokioIo::new(Unstalled::new(stream, patience)), service);
+                .serve_connection(TokioIo::new(StallGuard::new(stream, patience)), service);
             if let Err(error) = watcher.watch(connection).await {
                 tracing::debug!(%error, "a connection of an agent ended");
             }

@@ -20,14 +20,14 @@ pub(super) const MOST_CAUSES: usize = 16;
 /// The server's certificate is another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("its certificate is {actual}, and {expected} is pinned (`tls_fingerprint`)")]
-pub(super) struct Mismatch {
+pub(super) struct CertificateMismatch {
     /// The pinned fingerprint.
     pub(super) expected: Digest,
     /// The server's fingerprint.
     pub(super) actual: Digest,
 }
 
-impl Mismatch {
+impl CertificateMismatch {
     /// Returns the mismatch behind `error`, if it is one.
     pub(super) fn behind(error: &(dyn Error + 'static)) -> Option<Self> {
         let mut cause = Some(error);
@@ -92,7 +92,7 @@ impl ServerCertVerifier for Pinned {
         if actual == self.pin {
             return Ok(ServerCertVerified::assertion());
         }
-        let mismatch = Mismatch {
+        let mismatch = CertificateMismatch {
             expected: self.pin,
             actual,
         };

@@ -10,22 +10,22 @@ use hyper::{
     http::{request::Parts, response},
 };
 use mcpmon_model::{Dialect, SessionId};
-use mcpmon_protocol::filter::llm::{self, Framing, Limits, Route};
+use mcpmon_protocol::filter::llm::{self, Framing, HoldLimits, RequestRoute};
 use tokio::task::block_in_place;
 
 use super::{
-    Asked, ExchangeJudge, Exchanges, Peer,
-    admission::{self, Entry},
-    answer::Problem,
-    ask::{Ask, Question, RequestLine},
-    body::{Judged, Outgoing},
-    chunks::{Chunks, ReadError, Room, Share, causes, gather},
-    coding::Coding,
+    ExchangeJudge, Exchanges, Peer, RequestOrigin,
+    admission::{self, ListenerEntry},
+    answer::ProviderProblem,
+    ask::{ModelRequest, QuestionForm, RequestLine},
+    body::{JudgedBody, OutgoingBody},
+    chunks::{BodyMemory, Chunks, ReadError, Share, causes, gather},
+    coding::ContentCoding,
     headers,
     homes::Homes,
     mcp,
     target::{Provider, Target, target},
-    trouble::Trouble,
+    trouble::ConnectTrouble,
     upstream::{Sent, Upstream, whole},
 };
 
@@ -50,12 +50,12 @@ const UPLOADS: [&str; 5] = [
 #[derive(Debug)]
 pub(super) struct Proxy {
     pub(super) providers: Vec<Provider>,
-    pub(super) limits: Limits,
+    pub(super) limits: HoldLimits,
     /// Longest silence, of either side.
     pub(super) patience: Duration,
     /// Longest time for a head.
     pub(super) head: Duration,
-    pub(super) room: Room,
+    pub(super) room: BodyMemory,
     pub(super) upstream: Upstream,
     pub(super) exchanges: Arc<dyn Exchanges>,
     /// The MCP servers.
@@ -67,7 +67,11 @@ pub(super) struct Proxy {
 
 impl Proxy {
     /// Answers a request.
-    pub(super) async fn answer(&self, entry: &Entry, request: Request<Incoming>) -> Response<Outgoing> {
+    pub(super) async fn answer(
+        &self,
+        entry: &ListenerEntry,
+        request: Request<Incoming>,
+    ) -> Response<OutgoingBody> {
         let (parts, body) = request.into_parts();
         let uri = parts.uri.clone();
         if let (Some(mcp), Some(route)) = (&self.mcp, mcp::route(uri.path())) {
@@ -87,35 +91,39 @@ impl Proxy {
 
     async fn forward(
         &self,
-        entry: &Entry,
+        entry: &ListenerEntry,
         parts: Parts,
         body: Incoming,
-    ) -> Result<Response<Outgoing>, Problem> {
+    ) -> Result<Response<OutgoingBody>, ProviderProblem> {
         let presented = session_token(parts.uri.path());
         let is_session = |token: &str| self.exchanges.session(token).is_some();
         admission::admit(entry, &parts.uri, &parts.headers, presented, is_session).map_err(|refusal| {
             let status = match refusal {
-                admission::Refusal::Token => StatusCode::UNAUTHORIZED,
-                admission::Refusal::Forward => StatusCode::BAD_REQUEST,
-                admission::Refusal::Origin | admission::Refusal::Page | admission::Refusal::Host => {
-                    StatusCode::FORBIDDEN
-                }
+                admission::RequestRefusal::Token => StatusCode::UNAUTHORIZED,
+                admission::RequestRefusal::Forward => StatusCode::BAD_REQUEST,
+                admission::RequestRefusal::Origin
+                | admission::RequestRefusal::Page
+                | admission::RequestRefusal::Host => StatusCode::FORBIDDEN,
             };
-            Problem::new(status, None, refusal)
+            ProviderProblem::new(status, None, refusal)
         })?;
         let uri = parts.uri.clone();
         let target = target(&self.providers, uri.path(), &parts.headers)
-            .map_err(|error| Problem::new(StatusCode::NOT_FOUND, None, error))?;
+            .map_err(|error| ProviderProblem::new(StatusCode::NOT_FOUND, None, error))?;
         let session = self.session(entry, &target)?;
         if let Some(problem) = upgrade(&parts.headers) {
             return Err(problem);
         }
         if parts.method == Method::CONNECT {
-            let refusal = admission::Refusal::Forward;
-            return Err(Problem::new(StatusCode::METHOD_NOT_ALLOWED, None, refusal));
+            let refusal = admission::RequestRefusal::Forward;
+            return Err(ProviderProblem::new(
+                StatusCode::METHOD_NOT_ALLOWED,
+                None,
+                refusal,
+            ));
         }
         let line = RequestLine::of(&parts.method, &uri, &target);
-        if is_upload(&parts.headers) && line.route(&[]) == Route::Plain {
+        if is_upload(&parts.headers) && line.route(&[]) == RequestRoute::Plain {
             return self.pass(parts, &target, Either::Right(body)).await;
         }
         let mut share = Share::default();
@@ -123,11 +131,11 @@ impl Proxy {
         let body = self
             .gather(&parts.headers, body, &room, &mut share)
             .await
-            .map_err(|error| Problem::of_reading(&error))?;
+            .map_err(|error| ProviderProblem::of_reading(&error))?;
         let route = line.route(&body);
         entry.peer.found().await;
         let judge = |dialect| {
-            self.exchanges.judge(Asked {
+            self.exchanges.judge(RequestOrigin {
                 session: session.clone(),
                 peer: entry.peer.clone(),
                 dialect,
@@ -136,17 +144,33 @@ impl Proxy {
             })
         };
         let ask = match route {
-            Route::Plain => None,
-            Route::Unknown => {
+            RequestRoute::Plain => None,
+            RequestRoute::Unknown => {
                 self.admit_unknown(&line, &entry.peer)?;
                 None
             }
-            Route::Model { dialect, stream, .. } => Some(Ask::model(judge(dialect), dialect, stream)),
-            Route::Count(dialect) => Some(Ask::unanswered(judge(dialect), dialect, Question::One)),
-            Route::Texts(dialect) => Some(Ask::unanswered(judge(dialect), dialect, Question::Texts)),
-            Route::Batch(dialect) => Some(Ask::unanswered(judge(dialect), dialect, Question::Many)),
-            Route::Stored(dialect) => Some(Ask::kept(judge(dialect), dialect, line.asks_stream())),
-            Route::Results(dialect) => Some(Ask::results(judge(dialect), dialect)),
+            RequestRoute::Model { dialect, stream, .. } => {
+                Some(ModelRequest::model(judge(dialect), dialect, stream))
+            }
+            RequestRoute::Count(dialect) => Some(ModelRequest::unanswered(
+                judge(dialect),
+                dialect,
+                QuestionForm::One,
+            )),
+            RequestRoute::Texts(dialect) => Some(ModelRequest::unanswered(
+                judge(dialect),
+                dialect,
+                QuestionForm::Texts,
+            )),
+            RequestRoute::Batch(dialect) => Some(ModelRequest::unanswered(
+                judge(dialect),
+                dialect,
+                QuestionForm::Many,
+            )),
+            RequestRoute::Stored(dialect) => {
+                Some(ModelRequest::kept(judge(dialect), dialect, line.asks_stream()))
+            }
+            RequestRoute::Results(dialect) => Some(ModelRequest::results(judge(dialect), dialect)),
         };
         match ask {
             Some(ask) => self.exchange(parts, &target, ask, body, share, room).await,
@@ -158,15 +182,15 @@ impl Proxy {
         &self,
         headers: &HeaderMap,
         body: Incoming,
-        room: &Room,
+        room: &BodyMemory,
         share: &mut Share,
     ) -> Result<Vec<u8>, ReadError> {
-        let chunks = Chunks::new(body, Coding::of(headers)?, self.patience)?.within(BODY);
+        let chunks = Chunks::new(body, ContentCoding::of(headers)?, self.patience)?.within(BODY);
         gather(chunks, self.limits.max_body, room, share).await
     }
 
     /// An endpoint that nobody here knows may answer with calls that nobody here finds.
-    fn admit_unknown(&self, line: &RequestLine<'_>, peer: &Peer) -> Result<(), Problem> {
+    fn admit_unknown(&self, line: &RequestLine<'_>, peer: &Peer) -> Result<(), ProviderProblem> {
         let path = line.path();
         if self.exchanges.passes_unknown(peer) {
             tracing::warn!(
@@ -176,11 +200,15 @@ impl Proxy {
             return Ok(());
         }
         let message = format!("`{path}` is no endpoint that mcpmon knows, and mcp.fail_closed is set");
-        Err(Problem::new(StatusCode::FORBIDDEN, None, message))
+        Err(ProviderProblem::new(StatusCode::FORBIDDEN, None, message))
     }
 
     /// Returns the session of a request, from its path.
-    fn session(&self, entry: &Entry, target: &Target<'_>) -> Result<Option<SessionId>, Problem> {
+    fn session(
+        &self,
+        entry: &ListenerEntry,
+        target: &Target<'_>,
+    ) -> Result<Option<SessionId>, ProviderProblem> {
         let Some(token) = target.token else {
             return Ok(None);
         };
@@ -189,7 +217,7 @@ impl Proxy {
         }
         match entry.token.as_ref().is_some_and(|shared| shared.is(token)) {
             true => Ok(None),
-            false => Err(Problem::new(
+            false => Err(ProviderProblem::new(
                 StatusCode::UNAUTHORIZED,
                 None,
                 "the session of this path is not known, or is over: start the agent with `mcpmon run`",
@@ -203,7 +231,7 @@ impl Proxy {
         parts: Parts,
         target: &Target<'_>,
         body: Sent,
-    ) -> Result<Response<Outgoing>, Problem> {
+    ) -> Result<Response<OutgoingBody>, ProviderProblem> {
         let was_read = matches!(body, Either::Left(_));
         let mut request = self.request(parts, target, body, None)?;
         if was_read {
@@ -212,7 +240,7 @@ impl Proxy {
         let response = self.send(request, target, None).await?;
         let (mut head, body) = response.into_parts();
         headers::to_agent(&mut head.headers);
-        Ok(Response::from_parts(head, Outgoing::Passed(body, None)))
+        Ok(Response::from_parts(head, OutgoingBody::Passed(body, None)))
     }
 
     /// A request to a model, and its answer.
@@ -220,11 +248,11 @@ impl Proxy {
         &self,
         parts: Parts,
         target: &Target<'_>,
-        mut ask: Ask,
+        mut ask: ModelRequest,
         body: Vec<u8>,
         share: Share,
-        room: Room,
-    ) -> Result<Response<Outgoing>, Problem> {
+        room: BodyMemory,
+    ) -> Result<Response<OutgoingBody>, ProviderProblem> {
         let dialect = ask.dialect;
         // The other answers on this thread do not wait until a long conversation is read.
         let body = match body.len() > LONG {
@@ -244,7 +272,7 @@ impl Proxy {
             let cause = format!(
                 "`{name}` redirects elsewhere, where nothing would be judged; name that address in `proxy.providers.{name}`"
             );
-            return Err(Problem::of_response(dialect, cause));
+            return Err(ProviderProblem::of_response(dialect, cause));
         }
         let read = match body.is_end_stream() {
             // Nothing is in it, so no call is.
@@ -252,19 +280,19 @@ impl Proxy {
             false => ask.response(&head, self.limits)?,
         };
         let Some((framing, response)) = read else {
-            let passed = Outgoing::Passed(body, Some(ask.judge));
+            let passed = OutgoingBody::Passed(body, Some(ask.judge));
             return Ok(Response::from_parts(head, passed));
         };
-        let coding = Coding::of(&head.headers);
+        let coding = ContentCoding::of(&head.headers);
         let chunks = coding
             .and_then(|coding| Chunks::new(body, coding, self.patience))
-            .map_err(|error| Problem::of_response(dialect, error))?;
+            .map_err(|error| ProviderProblem::of_response(dialect, error))?;
         headers::forget_bytes(&mut head.headers);
         match framing {
             Framing::Whole => whole_answer(head, dialect, chunks, response, ask.judge, &room).await,
             Framing::Unread | Framing::Events | Framing::Lines => {
-                let judged = Judged::new(chunks, response, ask.judge, room);
-                Ok(Response::from_parts(head, Outgoing::Judged(Box::new(judged))))
+                let judged = JudgedBody::new(chunks, response, ask.judge, room);
+                Ok(Response::from_parts(head, OutgoingBody::Judged(Box::new(judged))))
             }
         }
     }
@@ -275,11 +303,11 @@ impl Proxy {
         target: &Target<'_>,
         body: Sent,
         dialect: Option<Dialect>,
-    ) -> Result<Request<Sent>, Problem> {
+    ) -> Result<Request<Sent>, ProviderProblem> {
         let uri = target
             .provider
             .uri(target.path, parts.uri.query())
-            .map_err(|error| Problem::new(StatusCode::BAD_REQUEST, dialect, error))?;
+            .map_err(|error| ProviderProblem::new(StatusCode::BAD_REQUEST, dialect, error))?;
         let mut request = Request::new(body);
         *request.method_mut() = parts.method;
         *request.uri_mut() = uri;
@@ -293,7 +321,7 @@ impl Proxy {
         request: Request<Sent>,
         target: &Target<'_>,
         dialect: Option<Dialect>,
-    ) -> Result<Response<Incoming>, Problem> {
+    ) -> Result<Response<Incoming>, ProviderProblem> {
         let name = target.provider.name();
         match tokio::time::timeout(self.patience, self.upstream.send(request)).await {
             Ok(Ok(response)) => Ok(response),
@@ -304,16 +332,20 @@ impl Proxy {
                 };
                 let base = target.provider.base();
                 let url = format!("`proxy.providers.{name}`");
-                let remedy = match Trouble::behind(&error) {
+                let remedy = match ConnectTrouble::behind(&error) {
                     None => format!("check the network and {url}"),
                     Some(trouble) => trouble.remedy(&url, None),
                 };
                 let message = format!("{what} `{name}` at {base}{}; {remedy}", causes(&error));
-                Err(Problem::new(StatusCode::BAD_GATEWAY, dialect, message))
+                Err(ProviderProblem::new(StatusCode::BAD_GATEWAY, dialect, message))
             }
             Err(_elapsed) => {
                 let message = format!("`{name}` did not answer within {} s", self.patience.as_secs());
-                Err(Problem::new(StatusCode::GATEWAY_TIMEOUT, dialect, message))
+                Err(ProviderProblem::new(
+                    StatusCode::GATEWAY_TIMEOUT,
+                    dialect,
+                    message,
+                ))
             }
         }
     }
@@ -324,27 +356,27 @@ async fn whole_answer(
     head: response::Parts,
     dialect: Dialect,
     mut chunks: Chunks,
-    mut response: llm::Response,
+    mut response: llm::LlmResponse,
     mut judge: Box<dyn ExchangeJudge>,
-    room: &Room,
-) -> Result<Response<Outgoing>, Problem> {
+    room: &BodyMemory,
+) -> Result<Response<OutgoingBody>, ProviderProblem> {
     let mut out = Vec::new();
     let mut share = Share::default();
     while let Some(chunk) = chunks.next().await {
-        let chunk = chunk.map_err(|error| Problem::of_response(dialect, error))?;
+        let chunk = chunk.map_err(|error| ProviderProblem::of_response(dialect, error))?;
         room.cover(&mut share, response.held() + chunk.len())
-            .map_err(|error| Problem::of_response(dialect, error))?;
+            .map_err(|error| ProviderProblem::of_response(dialect, error))?;
         if let Err(fault) = response.push(&chunk, &mut *judge, &mut out) {
             judge.failed(&fault);
-            return Err(Problem::of_response(dialect, fault));
+            return Err(ProviderProblem::of_response(dialect, fault));
         }
     }
     if let Err(fault) = response.finish(&mut *judge, &mut out) {
         judge.failed(&fault);
-        return Err(Problem::of_response(dialect, fault));
+        return Err(ProviderProblem::of_response(dialect, fault));
     }
     judge.answered(&out);
-    Ok(Response::from_parts(head, Outgoing::whole(out)))
+    Ok(Response::from_parts(head, OutgoingBody::whole(out)))
 }
 
 /// The token in a path, wherever it leads.
@@ -354,7 +386,7 @@ fn session_token(path: &str) -> Option<&str> {
 
 /// A connection that would go on as something else is none that can be read. Agents that ask for one go on without
 /// when they hear this status.
-fn upgrade(headers: &HeaderMap) -> Option<Problem> {
+fn upgrade(headers: &HeaderMap) -> Option<ProviderProblem> {
     let asked = headers.get_all(UPGRADE).into_iter();
     let wants = |value: &str| {
         value
@@ -364,7 +396,7 @@ fn upgrade(headers: &HeaderMap) -> Option<Problem> {
     let is_websocket = asked.into_iter().any(|value| value.to_str().is_ok_and(wants));
     is_websocket.then(|| {
         let message = "WebSocket is not forwarded: what it carries could not be judged; use HTTP";
-        Problem::new(StatusCode::UPGRADE_REQUIRED, None, message)
+        ProviderProblem::new(StatusCode::UPGRADE_REQUIRED, None, message)
     })
 }
 

@@ -15,14 +15,14 @@ const WHILE: Duration = Duration::from_secs(60);
 
 /// The owner of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Owner {
+pub enum QuotaOwner {
     /// A user of this host.
     User(u32),
     /// Somebody elsewhere, or here where the kernel does not tell who.
     Host(IpAddr),
 }
 
-impl Owner {
+impl QuotaOwner {
     /// Of whom nothing is known.
     pub(super) const NOBODY: Self = Self::Host(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
 
@@ -36,7 +36,7 @@ impl Owner {
     }
 }
 
-impl fmt::Display for Owner {
+impl fmt::Display for QuotaOwner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::User(uid) => write!(f, "user {uid}"),
@@ -52,16 +52,22 @@ pub enum Scarce {
     /// All of so many are taken.
     All(usize),
     /// The owner has so many, and no more are left to others.
-    Own(Owner, usize),
+    Own(QuotaOwner, usize),
 }
 
 /// Returns whether an owner that has `own` of `most`, of which `all` are taken, may have one more: no owner
 /// has more than are left.
-pub(super) const fn may_take(owner: Owner, own: usize, all: usize, most: usize) -> Result<(), Scarce> {
+pub(super) const fn may_take(owner: QuotaOwner, own: usize, all: usize, most: usize) -> Result<(), Scarce> {
     may_take_more(owner, own, all, most, 1)
 }
 
-const fn may_take_more(owner: Owner, own: usize, all: usize, most: usize, more: usize) -> Result<(), Scarce> {
+const fn may_take_more(
+    owner: QuotaOwner,
+    own: usize,
+    all: usize,
+    most: usize,
+    more: usize,
+) -> Result<(), Scarce> {
     let free = most.saturating_sub(all);
     // The last of an odd number is somebody's.
     if more <= free && own.saturating_add(more) <= free - more + 1 {
@@ -75,18 +81,18 @@ const fn may_take_more(owner: Owner, own: usize, all: usize, most: usize, more: 
 
 /// So many of something, taken and given back in one step each. Clones share them.
 #[derive(Clone, Debug)]
-pub struct Shares(Arc<Shared>);
+pub struct Quota(Arc<QuotaState>);
 
 #[derive(Debug)]
-struct Shared {
+struct QuotaState {
     most: usize,
-    bound: Bound,
-    taken: Mutex<Taken>,
+    bound: OwnerBound,
+    taken: Mutex<QuotaUse>,
 }
 
 /// The bound of one owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Bound {
+enum OwnerBound {
     /// No more than are left to others, and so at most half.
     AsLeft,
     /// So many.
@@ -94,32 +100,32 @@ enum Bound {
 }
 
 #[derive(Debug, Default)]
-struct Taken {
+struct QuotaUse {
     all: usize,
-    of: BTreeMap<Owner, usize>,
+    of: BTreeMap<QuotaOwner, usize>,
 }
 
 /// A part of them, given back when dropped.
 #[derive(Debug)]
-pub struct Part {
-    shares: Shares,
-    owner: Owner,
+pub struct QuotaPermit {
+    shares: Quota,
+    owner: QuotaOwner,
     count: usize,
 }
 
-impl Shares {
+impl Quota {
     /// So many, of which nobody takes more than are left to others, and so at most half.
     pub(super) fn new(most: usize) -> Self {
-        Self::bounded(most, Bound::AsLeft)
+        Self::bounded(most, OwnerBound::AsLeft)
     }
 
     /// So many, of which nobody takes more than `most_of_one`.
     pub fn of_each(most: usize, most_of_one: usize) -> Self {
-        Self::bounded(most, Bound::Most(most_of_one))
+        Self::bounded(most, OwnerBound::Most(most_of_one))
     }
 
-    fn bounded(most: usize, bound: Bound) -> Self {
-        Self(Arc::new(Shared {
+    fn bounded(most: usize, bound: OwnerBound) -> Self {
+        Self(Arc::new(QuotaState {
             most,
             bound,
             taken: Mutex::default(),
@@ -127,43 +133,43 @@ impl Shares {
     }
 
     /// One of them.
-    pub fn take(&self, owner: Owner) -> Result<Part, Scarce> {
+    pub fn take(&self, owner: QuotaOwner) -> Result<QuotaPermit, Scarce> {
         self.take_more(owner, 1)
     }
 
     /// So many of them.
-    pub(super) fn take_more(&self, owner: Owner, more: usize) -> Result<Part, Scarce> {
+    pub(super) fn take_more(&self, owner: QuotaOwner, more: usize) -> Result<QuotaPermit, Scarce> {
         let mut taken = self.lock();
         let own = taken.of.get(&owner).copied().unwrap_or_default();
         match self.0.bound {
-            Bound::AsLeft => may_take_more(owner, own, taken.all, self.0.most, more)?,
-            Bound::Most(_) if self.0.most - taken.all < more => return Err(Scarce::All(self.0.most)),
-            Bound::Most(most) if own + more > most => return Err(Scarce::Own(owner, own)),
-            Bound::Most(_) => {}
+            OwnerBound::AsLeft => may_take_more(owner, own, taken.all, self.0.most, more)?,
+            OwnerBound::Most(_) if self.0.most - taken.all < more => return Err(Scarce::All(self.0.most)),
+            OwnerBound::Most(most) if own + more > most => return Err(Scarce::Own(owner, own)),
+            OwnerBound::Most(_) => {}
         }
         taken.all += more;
         *taken.of.entry(owner).or_default() += more;
-        Ok(Part {
+        Ok(QuotaPermit {
             shares: self.clone(),
             owner,
             count: more,
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Taken> {
+    fn lock(&self) -> MutexGuard<'_, QuotaUse> {
         // No step of ours leaves it half changed.
         self.0.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Part {
+impl QuotaPermit {
     /// Makes one of two of the same owner.
     pub(super) fn merge(&mut self, mut other: Self) {
         self.count += std::mem::take(&mut other.count);
     }
 }
 
-impl Drop for Part {
+impl Drop for QuotaPermit {
     fn drop(&mut self) {
         let mut taken = self.shares.lock();
         taken.all -= self.count;
@@ -178,12 +184,12 @@ impl Drop for Part {
 
 /// The refusals for lack of a resource.
 #[derive(Debug, Default)]
-pub(super) struct Refusals {
+pub(super) struct QuotaRefusals {
     since: Option<Instant>,
     count: u32,
 }
 
-impl Refusals {
+impl QuotaRefusals {
     /// One more; how many there were of late, once in a while and where they are many.
     pub(super) fn count(&mut self, now: Instant) -> Option<u32> {
         if self
@@ -208,14 +214,14 @@ mod tests {
 
     use super::*;
 
-    const ONE: Owner = Owner::User(1);
-    const TWO: Owner = Owner::User(2);
+    const ONE: QuotaOwner = QuotaOwner::User(1);
+    const TWO: QuotaOwner = QuotaOwner::User(2);
 
     #[test_case("192.0.2.7" => "192.0.2.7")]
     #[test_case("::ffff:192.0.2.7" => "192.0.2.7"; "IPv4 in IPv6")]
     #[test_case("2001:db8:1:2:3:4:5:6" => "2001:db8:1:2::/64"; "a network of IPv6")]
     fn owners(address: &str) -> String {
-        Owner::at(address.parse().expect("an address")).to_string()
+        QuotaOwner::at(address.parse().expect("an address")).to_string()
     }
 
     #[test_case(1 => 1)]
@@ -223,21 +229,21 @@ mod tests {
     #[test_case(3 => 2)]
     #[test_case(64 => 32)]
     fn alone(most: usize) -> usize {
-        let shares = Shares::new(most);
-        let parts: Vec<Part> = (0..=most).map_while(|_| shares.take(ONE).ok()).collect();
+        let shares = Quota::new(most);
+        let parts: Vec<QuotaPermit> = (0..=most).map_while(|_| shares.take(ONE).ok()).collect();
         parts.len()
     }
 
     #[test]
     fn nobody_has_more_than_are_left_to_others() {
-        let shares = Shares::new(8);
-        let mut parts: Vec<Part> = (0..4).map(|_| shares.take(ONE).expect("half")).collect();
+        let shares = Quota::new(8);
+        let mut parts: Vec<QuotaPermit> = (0..4).map(|_| shares.take(ONE).expect("half")).collect();
         assert_eq!(shares.take(ONE).err(), Some(Scarce::Own(ONE, 4)));
         parts.extend((0..2).map(|_| shares.take(TWO).expect("half of what is left")));
         assert_eq!(shares.take(TWO).err(), Some(Scarce::Own(TWO, 2)));
-        parts.push(shares.take(Owner::NOBODY).expect("for another one"));
-        parts.push(shares.take(Owner::User(3)).expect("and one more"));
-        assert_eq!(shares.take(Owner::User(4)).err(), Some(Scarce::All(8)));
+        parts.push(shares.take(QuotaOwner::NOBODY).expect("for another one"));
+        parts.push(shares.take(QuotaOwner::User(3)).expect("and one more"));
+        assert_eq!(shares.take(QuotaOwner::User(4)).err(), Some(Scarce::All(8)));
         parts.clear();
         assert!(shares.take(TWO).is_ok(), "they are given back");
         assert!(shares.lock().of.is_empty());
@@ -245,14 +251,14 @@ mod tests {
 
     #[test]
     fn each_has_so_many_and_all_have_so_many() {
-        let shares = Shares::of_each(3, 2);
+        let shares = Quota::of_each(3, 2);
         let first = shares.take(ONE).expect("the first");
         let second = shares.take(ONE).expect("the second");
         assert_eq!(shares.take(ONE).err(), Some(Scarce::Own(ONE, 2)));
         let other = shares.take(TWO).expect("another one's");
-        assert_eq!(shares.take(Owner::User(3)).err(), Some(Scarce::All(3)));
+        assert_eq!(shares.take(QuotaOwner::User(3)).err(), Some(Scarce::All(3)));
         drop(first);
-        let again = shares.take(Owner::User(3)).expect("given back");
+        let again = shares.take(QuotaOwner::User(3)).expect("given back");
         assert_eq!(
             shares.take(ONE).err(),
             Some(Scarce::All(3)),
@@ -265,16 +271,16 @@ mod tests {
     #[test]
     fn many_at_once_get_no_more_than_there_is() {
         const THREADS: u32 = 16;
-        let shares = Shares::of_each(100, 7);
+        let shares = Quota::of_each(100, 7);
         for _ in 0..200 {
             let start = Barrier::new(THREADS as usize);
-            let held: Vec<Part> = thread::scope(|scope| {
+            let held: Vec<QuotaPermit> = thread::scope(|scope| {
                 let takers: Vec<_> = (0..THREADS)
                     .map(|number| {
                         let (shares, start) = (&shares, &start);
                         scope.spawn(move || {
                             start.wait();
-                            shares.take(Owner::User(number % 2)).ok()
+                            shares.take(QuotaOwner::User(number % 2)).ok()
                         })
                     })
                     .collect();
@@ -289,7 +295,7 @@ mod tests {
 
     #[test]
     fn several_at_once() {
-        let shares = Shares::new(8);
+        let shares = Quota::new(8);
         let mut part = shares.take_more(ONE, 3).expect("less than half");
         assert_eq!(shares.take_more(ONE, 2).err(), Some(Scarce::Own(ONE, 3)));
         part.merge(shares.take(ONE).expect("half"));
@@ -301,9 +307,10 @@ mod tests {
     #[test]
     fn what_is_refused_often_is_told_once_in_a_while() {
         let begun = Instant::now();
-        let mut refusals = Refusals::default();
-        let told =
-            |refusals: &mut Refusals, now| (0..25).filter_map(|_| refusals.count(now)).collect::<Vec<_>>();
+        let mut refusals = QuotaRefusals::default();
+        let told = |refusals: &mut QuotaRefusals, now| {
+            (0..25).filter_map(|_| refusals.count(now)).collect::<Vec<_>>()
+        };
         assert_eq!(told(&mut refusals, begun), [10]);
         assert_eq!(told(&mut refusals, begun + WHILE / 2), [] as [u32; 0]);
         assert_eq!(told(&mut refusals, begun + WHILE), [10]);

@@ -15,14 +15,14 @@ use tokio::{
 
 /// A connection that ends once nothing of what is written goes out for so long.
 #[derive(Debug)]
-pub(super) struct Unstalled<S> {
+pub(super) struct StallGuard<S> {
     stream: S,
     patience: Duration,
     /// Since when nothing goes out although something should.
     stalled: Option<Pin<Box<Sleep>>>,
 }
 
-impl<S> Unstalled<S> {
+impl<S> StallGuard<S> {
     pub(super) const fn new(stream: S, patience: Duration) -> Self {
         Self {
             stream,
@@ -44,7 +44,7 @@ impl<S> Unstalled<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Unstalled<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for StallGuard<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -54,7 +54,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Unstalled<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Unstalled<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for StallGuard<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -96,7 +96,7 @@ mod tests {
     #[tokio::test]
     async fn it_ends_where_nothing_is_taken() {
         let (near, _far) = duplex(16);
-        let mut near = Unstalled::new(near, Duration::from_millis(100));
+        let mut near = StallGuard::new(near, Duration::from_millis(100));
         let error = near.write_all(&[0; 64]).await.expect_err("nobody reads");
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
     }
@@ -104,7 +104,7 @@ mod tests {
     #[tokio::test]
     async fn it_goes_on_where_something_is_taken_now_and_then() {
         let (near, mut far) = duplex(16);
-        let mut near = Unstalled::new(near, Duration::from_secs(1));
+        let mut near = StallGuard::new(near, Duration::from_secs(1));
         let reading = tokio::spawn(async move {
             let mut taken = [0; 8];
             for _ in 0..8 {

@@ -8,7 +8,7 @@ use super::pin::{MOST_CAUSES, inner};
 
 /// The trouble that prevents a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Trouble {
+pub(super) enum ConnectTrouble {
     /// The other side's certificate is not trusted.
     Untrusted,
     /// The other side does not speak TLS.
@@ -26,7 +26,7 @@ pub(super) struct ProxyError {
     pub(super) source: Box<dyn Error + Send + Sync>,
 }
 
-impl Trouble {
+impl ConnectTrouble {
     /// Returns the trouble behind `error`, if it is one.
     pub(super) fn behind(error: &(dyn Error + 'static)) -> Option<Self> {
         let mut cause = Some(error);

@@ -14,7 +14,7 @@ use mcpmon_common::{
         PortKey,
     },
 };
-use mcpmon_policy::network::table::{self, Tables, Verdict};
+use mcpmon_policy::network::table::{self, TableVerdict, Tables};
 
 use super::{
     sensor::{SensorError, take},
@@ -202,7 +202,7 @@ impl Copy {
     }
 }
 
-const fn entry(verdict: Verdict, ports: u32) -> NetworkEntry {
+const fn entry(verdict: TableVerdict, ports: u32) -> NetworkEntry {
     NetworkEntry {
         deny_host: verdict.deny_host,
         deny_agents: verdict.deny_agents,

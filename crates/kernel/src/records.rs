@@ -14,7 +14,7 @@ use super::sys::read_unaligned;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Record {
     /// A successful exec.
-    Exec(Box<Exec>),
+    Exec(Box<ExecReport>),
     /// A server's process started another.
     Fork(ForkRecord),
     /// A tracked process ended.
@@ -25,7 +25,7 @@ pub enum Record {
 
 /// An exec with its arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Exec {
+pub struct ExecReport {
     /// Fixed part.
     pub record: ExecRecord,
     /// Arguments as far as they were copied; the last one may be cut.
@@ -83,7 +83,9 @@ impl Record {
         let short = RecordError::Short { length: bytes.len() };
         let header: Header = read_unaligned(bytes).ok_or(short)?;
         match header.kind {
-            kind if kind == Kind::Exec as u16 => Exec::parse(bytes).map(|exec| Self::Exec(Box::new(exec))),
+            kind if kind == Kind::Exec as u16 => {
+                ExecReport::parse(bytes).map(|exec| Self::Exec(Box::new(exec)))
+            }
             kind if kind == Kind::Fork as u16 => read_unaligned(bytes).map(Self::Fork).ok_or(short),
             kind if kind == Kind::Exit as u16 => read_unaligned(bytes).map(Self::Exit).ok_or(short),
             kind if kind == Kind::Connect as u16 => Connect::parse(bytes).map(Self::Connect),
@@ -106,7 +108,7 @@ impl Record {
     }
 }
 
-impl Exec {
+impl ExecReport {
     fn parse(bytes: &[u8]) -> Result<Self, RecordError> {
         let short = RecordError::Short { length: bytes.len() };
         let record: ExecRecord = read_unaligned(bytes).ok_or(short)?;

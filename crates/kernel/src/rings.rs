@@ -115,9 +115,9 @@ impl Rings {
                 Ring::Processes => processes.next(),
                 Ring::Connections => connections.next(),
             };
-            let Some(item) = item else { return Read::Empty };
+            let Some(item) = item else { return RingRead::Empty };
             accept(Record::parse(&item), gaps, doubles, malformed, &mut take);
-            Read::One
+            RingRead::One
         });
         gaps.write(positions);
         is_complete
@@ -145,23 +145,23 @@ enum Ring {
 
 /// The outcome of a read: one record or none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Read {
+enum RingRead {
     One,
     Empty,
 }
 
 /// Returns whether the ring of processes was read to its end.
-fn drain(mut read: impl FnMut(Ring) -> Read) -> bool {
+fn drain(mut read: impl FnMut(Ring) -> RingRead) -> bool {
     let mut of_processes = 0;
     for _ in 0..MAX_BATCHES {
-        while of_processes < MAX_PROCESSES && read(Ring::Processes) == Read::One {
+        while of_processes < MAX_PROCESSES && read(Ring::Processes) == RingRead::One {
             of_processes += 1;
         }
         // Connections are not told before the starts that came before them.
         if of_processes == MAX_PROCESSES {
             return false;
         }
-        if (0..BATCH).any(|_| read(Ring::Connections) == Read::Empty) {
+        if (0..BATCH).any(|_| read(Ring::Connections) == RingRead::Empty) {
             return true;
         }
     }
@@ -282,14 +282,14 @@ mod tests {
                 Ring::Connections => &mut connections,
             };
             if *left == 0 {
-                return Read::Empty;
+                return RingRead::Empty;
             }
             *left -= 1;
             match runs.last_mut().filter(|(last, _)| *last == ring) {
                 Some((_, length)) => *length += 1,
                 None => runs.push((ring, 1)),
             }
-            Read::One
+            RingRead::One
         });
         (runs, is_complete)
     }
@@ -313,9 +313,9 @@ mod tests {
             let starts = ring == Ring::Processes && read.len() == 2 + BATCH;
             let connects = ring == Ring::Connections && read.len() <= 2 + BATCH;
             if starts || connects {
-                Read::One
+                RingRead::One
             } else {
-                Read::Empty
+                RingRead::Empty
             }
         });
         assert_eq!(read.get(2 + BATCH - 1), Some(&Ring::Processes));

@@ -8,7 +8,7 @@ use std::{borrow::Cow, fmt::Write as _};
 
 use super::{
     Definition, Digest, RawJson,
-    reader::{MAX_DEPTH, Quoted, Reader, escape},
+    reader::{JsonReader, MAX_DEPTH, QuotedString, escape},
 };
 
 impl Definition {
@@ -36,8 +36,8 @@ impl Definition {
 }
 
 fn canonical(text: &str) -> Option<String> {
-    let mut writer = Writer {
-        reader: Reader::new(text),
+    let mut writer = DefinitionWriter {
+        reader: JsonReader::new(text),
         out: String::with_capacity(text.len()),
         members: Vec::new(),
         scratch: String::new(),
@@ -46,23 +46,23 @@ fn canonical(text: &str) -> Option<String> {
     writer.reader.is_done().then_some(writer.out)
 }
 
-struct Writer<'a> {
-    reader: Reader<'a>,
+struct DefinitionWriter<'a> {
+    reader: JsonReader<'a>,
     out: String,
     /// Members of the objects that are open, the innermost last.
-    members: Vec<Member<'a>>,
+    members: Vec<CanonicalMember<'a>>,
     /// The text of an object while its members are put in order.
     scratch: String,
 }
 
 /// A member that was written: its name, and where it stands.
-struct Member<'a> {
+struct CanonicalMember<'a> {
     name: Cow<'a, str>,
     start: usize,
     end: usize,
 }
 
-impl Writer<'_> {
+impl DefinitionWriter<'_> {
     fn value(&mut self, depth: usize) -> Option<()> {
         let depth = depth.checked_sub(1)?;
         match self.reader.peek()? {
@@ -120,7 +120,7 @@ impl Writer<'_> {
             let last = self.members[own..].last();
             is_sorted &= last.is_none_or(|last| utf16_order(&last.name, &name).is_le());
             let end = self.out.len();
-            self.members.push(Member { name, start, end });
+            self.members.push(CanonicalMember { name, start, end });
             open = self.reader.more(b'}')?;
         }
         if !is_sorted {
@@ -146,7 +146,7 @@ impl Writer<'_> {
         }
     }
 
-    fn string(&mut self, quoted: Quoted<'_>) {
+    fn string(&mut self, quoted: QuotedString<'_>) {
         if quoted.is_plain {
             return self.out.push_str(quoted.whole());
         }
@@ -214,7 +214,8 @@ fn number(literal: &str, out: &mut String) {
         String::new()
     };
     // Both are compared as decimals, so `0.10` is `0.1`, while a digit that a double has no room for counts.
-    let is_exact = Decimal::of(literal).is_some_and(|written| Decimal::of(&formatted) == Some(written));
+    let is_exact = CanonicalDecimal::of(literal)
+        .is_some_and(|written| CanonicalDecimal::of(&formatted) == Some(written));
     out.push_str(if is_exact { &formatted } else { literal });
 }
 
@@ -250,13 +251,13 @@ fn ecmascript(double: f64) -> String {
 
 /// A decimal number: its digits without zeros at either end, and the exponent of the last one.
 #[derive(PartialEq, Eq)]
-struct Decimal {
+struct CanonicalDecimal {
     is_negative: bool,
     digits: String,
     exponent: i64,
 }
 
-impl Decimal {
+impl CanonicalDecimal {
     fn of(literal: &str) -> Option<Self> {
         let (mantissa, exponent) = literal.split_once(['e', 'E']).unwrap_or((literal, "0"));
         let exponent: i64 = exponent.parse().ok()?;

@@ -43,7 +43,7 @@ impl ToolCategory {
 /// The reason why data that a call read is sensitive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Label {
+pub enum SensitivityLabel {
     /// A secret is in the result.
     Secret,
     /// The arguments name a file that holds secrets.
@@ -54,7 +54,7 @@ pub enum Label {
     Unread,
 }
 
-impl Label {
+impl SensitivityLabel {
     /// The name used in events.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -172,7 +172,7 @@ pub struct SharedCall {
     /// time.
     pub turn: Option<Box<str>>,
     /// Reasons why its data is sensitive.
-    pub labels: Vec<Label>,
+    pub labels: Vec<SensitivityLabel>,
     /// Of its arguments.
     pub arguments: Fingerprint,
     /// True if it continues a call that was counted already.
@@ -230,7 +230,7 @@ pub struct RecentCall {
     pub action: Action,
     /// Reasons why its data is sensitive.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub labels: Vec<Label>,
+    pub labels: Vec<SensitivityLabel>,
     /// Thousandths of a call that the server's bucket held afterwards; `None` where it took none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left: Option<u64>,
@@ -247,7 +247,7 @@ pub struct RecentOutput {
     pub tool: String,
     /// Reasons why its data is sensitive.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub labels: Vec<Label>,
+    pub labels: Vec<SensitivityLabel>,
     /// Of its text.
     #[serde(default, skip_serializing_if = "Fingerprint::is_empty")]
     pub print: Fingerprint,
@@ -268,7 +268,11 @@ impl SharedCall {
     }
 }
 
-fn are_bounded<'a>(tool: &str, ids: impl IntoIterator<Item = &'a Box<str>>, labels: &[Label]) -> bool {
+fn are_bounded<'a>(
+    tool: &str,
+    ids: impl IntoIterator<Item = &'a Box<str>>,
+    labels: &[SensitivityLabel],
+) -> bool {
     let mut ids = ids.into_iter();
     tool.len() <= MAX_NAME && ids.all(|id| id.len() <= MAX_NAME) && labels.len() <= MAX_LABELS
 }
@@ -412,13 +416,13 @@ impl EvidenceKind {
     }
 }
 
-impl From<Label> for EvidenceKind {
-    fn from(label: Label) -> Self {
+impl From<SensitivityLabel> for EvidenceKind {
+    fn from(label: SensitivityLabel) -> Self {
         match label {
-            Label::Secret => Self::Secret,
-            Label::SensitivePath => Self::SensitivePath,
-            Label::SecretTool => Self::SecretTool,
-            Label::Unread => Self::Unread,
+            SensitivityLabel::Secret => Self::Secret,
+            SensitivityLabel::SensitivePath => Self::SensitivePath,
+            SensitivityLabel::SecretTool => Self::SecretTool,
+            SensitivityLabel::Unread => Self::Unread,
         }
     }
 }
@@ -440,14 +444,14 @@ pub struct CrossServerMatch {
 
 /// The answer to a [`SharedCall`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Checked {
+pub struct SharedCallAnswer {
     /// The rules that match, in the order of their precedence.
     pub crossings: Vec<CrossServerMatch>,
     /// The reason why the server's rate limit refuses the call, if it does.
     pub over_rate: Option<String>,
 }
 
-impl Checked {
+impl SharedCallAnswer {
     /// Returns whether the call is stopped.
     #[must_use]
     pub fn blocks(&self) -> bool {

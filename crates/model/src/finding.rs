@@ -24,7 +24,7 @@ pub struct Finding {
     pub matches: Vec<Match>,
     /// Tells whether the text performs the attack or only describes it.
     #[serde(skip)]
-    pub standing: Standing,
+    pub standing: TextStance,
 }
 
 impl Finding {
@@ -45,7 +45,7 @@ impl Finding {
             severity,
             field,
             matches: vec![matched],
-            standing: Standing::Asserted,
+            standing: TextStance::Asserted,
         }
     }
 }
@@ -120,7 +120,7 @@ pub struct Match {
 /// The stance of a text towards an attack: it performs it or describes it. Text that only describes an attack
 /// is never blocked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Standing {
+pub enum TextStance {
     /// The text speaks to the model.
     #[default]
     Asserted,
@@ -173,7 +173,7 @@ impl Category {
 /// The subject of an inspection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Subject {
+pub enum InspectionSubject {
     /// A tool's definition.
     Definition,
     /// A tool's result.

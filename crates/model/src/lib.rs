@@ -36,8 +36,8 @@ mod time;
 mod verdict;
 
 pub use crossing::{
-    Checked, CrossServerMatch, CrossServerRule, Evidence, EvidenceKind, Fingerprint, Label, Recent,
-    RecentCall, RecentIntent, RecentOutput, RelatedCall, SharedCall, ToolCategory,
+    CrossServerMatch, CrossServerRule, Evidence, EvidenceKind, Fingerprint, Recent, RecentCall, RecentIntent,
+    RecentOutput, RelatedCall, SensitivityLabel, SharedCall, SharedCallAnswer, ToolCategory,
 };
 pub use decimal::{Decimal, ParseDecimalError};
 pub use definition::{Definition, DefinitionKey, DefinitionKind, DefinitionRecord};
@@ -47,7 +47,7 @@ pub use event::{
     ServerType, Transport,
 };
 pub use files::{LauncherFiles, Part, PinnedFile, PinnedPackage, ServerFiles, Writers};
-pub use finding::{BUILT_IN, Category, CustomPattern, Finding, Match, Standing, Subject};
+pub use finding::{BUILT_IN, Category, CustomPattern, Finding, InspectionSubject, Match, TextStance};
 pub use glob::NameGlob;
 pub use held_call::{AnsweredCall, CallAnswer, HeldCall};
 pub use ids::{EventId, PinKey, SESSION_ROOT, ServerId, ServerIdError, SessionId, one_spelling};
@@ -55,11 +55,15 @@ pub use json::RawJson;
 pub use kill::{Kill, Kills, MAX_KILLED_SESSIONS};
 pub use layer::Layer;
 pub use left_out::{OmittedCall, OmittedCalls, OmittedToolKind};
-pub use llm::{Dialect, Exchange, ExchangeHalf, Halted, Input, Intent, Offered, Remote, Spoken, ToolName};
+pub use llm::{
+    Dialect, Exchange, ExchangeHalf, HaltedExchange, Input, Intent, LlmMention, Offered, ProviderServer,
+    ToolName,
+};
 pub use manifest::{Manifest, ManifestEntry, ManifestProblem, ParseManifestError, SpecialFile};
 pub use message::{
-    Answer, AnswerOutcome, Ask, Asked, Call, Content, Conversation, Era, FromClient, FromServer, Incident,
-    Introduction, ListKind, Listed, Listing, Message, NO_USER, Question, RequestId, ResultKind, Side, Trace,
+    Answer, AnswerOutcome, AnsweredRequest, Call, ClientRequestKind, Content, Conversation, Era, FromClient,
+    FromServer, Incident, Introduction, ListKind, ListedItem, Listing, Message, NO_USER, RequestId,
+    ResultKind, ServerRequestKind, Side, Trace,
 };
 pub use observation::{Checkpoint, Connection, Exec, Exit, FileId, Fork, InstanceId, Outcome, ProcessId};
 pub use path::{MAX_PATH, PathMatch, PathPattern, PathPatternError, PathStart, PlainPath};

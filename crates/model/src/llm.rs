@@ -55,7 +55,7 @@ pub struct Exchange {
 
 /// A request to a model, or its answer, that does not go on for what it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Halted {
+pub struct HaltedExchange {
     /// The half of the exchange: request or response.
     pub half: ExchangeHalf,
     /// True if it is too long, rather than something that cannot be read.
@@ -75,11 +75,11 @@ pub enum ExchangeHalf {
 
 /// Something in a request or a response that has to do with tools.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Spoken<'a> {
+pub enum LlmMention<'a> {
     /// A request offers tools to the model; [`super::Verdict::Hide`] leaves some out.
     Offered(Vec<Offered<'a>>),
     /// A request has the provider use an MCP server by itself; no other layer sees its calls.
-    Remote(Remote<'a>),
+    Remote(ProviderServer<'a>),
     /// A request has the provider run a tool of its own: web search, code execution.
     Hosted {
         /// The type of the tool, as the API names it: `web_search_20250305`, `code_interpreter`.
@@ -123,7 +123,7 @@ pub struct ToolName<'a> {
 
 /// An MCP server that a provider is to use by itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Remote<'a> {
+pub struct ProviderServer<'a> {
     /// The label of the server in the request.
     pub label: Cow<'a, str>,
     /// The server's URL; `None` if the provider knows the server by another name (a connector).

@@ -171,7 +171,7 @@ pub enum FromClient<'a> {
     /// The answer to something the server asked.
     Reply {
         /// The server request that this answers.
-        to: Ask,
+        to: ServerRequestKind,
         /// `result`, or `error`.
         body: RawJson<'a>,
     },
@@ -207,7 +207,7 @@ pub enum FromServer<'a> {
     /// A request of the server.
     Ask {
         /// The kind of request.
-        ask: Ask,
+        ask: ServerRequestKind,
         /// The method.
         method: Cow<'a, str>,
         /// Its parameters.
@@ -226,7 +226,7 @@ pub enum FromServer<'a> {
 
 /// The kinds of requests a server makes to its client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Ask {
+pub enum ServerRequestKind {
     /// `sampling/createMessage`: an LLM call.
     Sampling,
     /// `elicitation/create`: a question to the user.
@@ -271,7 +271,7 @@ pub struct Listing<'a> {
     /// The kind of list.
     pub kind: ListKind,
     /// The items on the page, in the server's order.
-    pub items: Vec<Listed<'a>>,
+    pub items: Vec<ListedItem<'a>>,
     /// True if it goes on with an earlier page: the request had a cursor.
     pub continued: bool,
     /// True if another page follows: the result has a cursor.
@@ -284,7 +284,7 @@ pub struct Listing<'a> {
 
 /// Something a list offers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Listed<'a> {
+pub struct ListedItem<'a> {
     /// Its name; a resource's URI, a template's URI template.
     pub name: Cow<'a, str>,
     /// Its whole definition, an object.
@@ -306,23 +306,23 @@ pub struct Introduction<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer<'a> {
     /// The request that it answers.
-    pub to: Asked,
+    pub to: AnsweredRequest,
     /// The outcome of the request.
     pub outcome: AnswerOutcome<'a>,
 }
 
 /// A request that waits for its answer, as far as the answer is judged by it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asked {
+pub struct AnsweredRequest {
     /// The request's content, as far as the answer needs it.
-    pub what: Question,
+    pub what: ClientRequestKind,
     /// The time the request was forwarded.
     pub at: Timestamp,
 }
 
 /// The kinds of requests a client makes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Question {
+pub enum ClientRequestKind {
     /// `tools/call`, or `tasks/get` and `tasks/result` for a call that became a task.
     Call {
         /// The tool; `None` for a task whose call was not seen.

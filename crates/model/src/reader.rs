@@ -9,14 +9,14 @@ pub(super) const MAX_DEPTH: usize = 256;
 
 /// A string, as it was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Quoted<'a> {
+pub(super) struct QuotedString<'a> {
     /// Its quotes, and what stands between them.
     whole: &'a str,
     /// True if it means just what is written: there is no escape in it.
     pub(super) is_plain: bool,
 }
 
-impl<'a> Quoted<'a> {
+impl<'a> QuotedString<'a> {
     /// With its quotes.
     pub(super) const fn whole(self) -> &'a str {
         self.whole
@@ -38,12 +38,12 @@ impl<'a> Quoted<'a> {
 
 /// A place in a JSON text.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Reader<'a> {
+pub(super) struct JsonReader<'a> {
     text: &'a str,
     at: usize,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> JsonReader<'a> {
     pub(super) const fn new(text: &'a str) -> Self {
         Self { text, at: 0 }
     }
@@ -89,7 +89,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads a string.
-    pub(super) fn string(&mut self) -> Option<Quoted<'a>> {
+    pub(super) fn string(&mut self) -> Option<QuotedString<'a>> {
         self.take(b'"')?;
         let bytes = self.text.as_bytes();
         let start = self.at - 1;
@@ -99,7 +99,7 @@ impl<'a> Reader<'a> {
             if bytes[self.at] == b'"' {
                 self.at += 1;
                 let whole = self.text.get(start..self.at)?;
-                return Some(Quoted { whole, is_plain });
+                return Some(QuotedString { whole, is_plain });
             }
             is_plain = false;
             self.at += 2;
@@ -151,7 +151,7 @@ impl<'a> Reader<'a> {
 
 /// The members of an object, in its order; none where `text` is no object. Names are unescaped.
 pub(super) fn members(text: &str) -> impl Iterator<Item = (Cow<'_, str>, &str)> {
-    let mut reader = Reader::new(text);
+    let mut reader = JsonReader::new(text);
     let mut open = reader.take(b'{').is_some() && reader.is_empty(b'}') == Some(false);
     std::iter::from_fn(move || {
         if !open {
@@ -168,7 +168,7 @@ pub(super) fn members(text: &str) -> impl Iterator<Item = (Cow<'_, str>, &str)> 
 
 /// The items of a list, in its order; none where `text` is no list.
 pub(super) fn items(text: &str) -> impl Iterator<Item = &str> {
-    let mut reader = Reader::new(text);
+    let mut reader = JsonReader::new(text);
     let mut open = reader.take(b'[').is_some() && reader.is_empty(b']') == Some(false);
     std::iter::from_fn(move || {
         if !open {
@@ -265,7 +265,7 @@ mod tests {
     #[test]
     fn depth_costs_no_stack() {
         let text = "[".repeat(1 << 20) + &"]".repeat(1 << 20);
-        assert_eq!(Reader::new(&text).value(), Some(text.as_str()));
-        assert_eq!(Reader::new(&text[..1 << 20]).value(), None);
+        assert_eq!(JsonReader::new(&text).value(), Some(text.as_str()));
+        assert_eq!(JsonReader::new(&text[..1 << 20]).value(), None);
     }
 }

@@ -17,7 +17,7 @@ use sha2::{Digest as _, Sha256};
 use super::{
     Cancel,
     kept::DigestCache,
-    root::{Kind, Node},
+    root::{EntryKind, FoundFile},
 };
 
 /// Largest file that is hashed: 4 GiB.
@@ -89,7 +89,7 @@ impl FileHasher {
 
     /// The digest of a file whose metadata is `stat`, where it is known.
     pub fn cached(&mut self, stat: &FileStat) -> Option<Digest> {
-        let key = Key::of(stat);
+        let key = FileStamp::of(stat);
         if let Some(digest) = self.cache.get(&key) {
             return Some(digest);
         }
@@ -102,8 +102,8 @@ impl FileHasher {
     ///
     /// # Errors
     /// [`FileError`].
-    pub fn hash(&mut self, node: &Node, cancel: Cancel<'_>) -> Result<Digest, FileError> {
-        if node.kind() != Kind::File {
+    pub fn hash(&mut self, node: &FoundFile, cancel: Cancel<'_>) -> Result<Digest, FileError> {
+        if node.kind() != EntryKind::File {
             return Err(FileError::NotRegular);
         }
         if let Some(digest) = self.cached(node.stat()) {
@@ -113,12 +113,12 @@ impl FileHasher {
             let started = SystemTime::now();
             let mut file = node.open()?;
             let before = fstat(&file).map_err(io::Error::from)?;
-            let key = Key::of(&before);
+            let key = FileStamp::of(&before);
             if let Some(digest) = self.cache.get(&key) {
                 return Ok(digest);
             }
             let (digest, size) = self.read(&mut file, cancel)?;
-            let after = Key::of(&fstat(&file).map_err(io::Error::from)?);
+            let after = FileStamp::of(&fstat(&file).map_err(io::Error::from)?);
             if key == after && key.size == size {
                 if key.settled(started) {
                     self.cache.insert(key, digest);
@@ -158,7 +158,7 @@ impl FileHasher {
 /// The attributes that must not change while a digest is made. Times are seconds and nanoseconds since the
 /// epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Key {
+pub(super) struct FileStamp {
     device: u64,
     inode: u64,
     size: u64,
@@ -166,7 +166,7 @@ pub(super) struct Key {
     changed: (i64, i64),
 }
 
-impl Key {
+impl FileStamp {
     /// Length of its bytes.
     pub(super) const BYTES: usize = 7 * 8;
 
@@ -222,8 +222,8 @@ impl Key {
 /// Two generations: what was used since the last turn survives the next one. Never over twice `size`.
 #[derive(Debug)]
 struct Cache {
-    young: HashMap<Key, Digest>,
-    old: HashMap<Key, Digest>,
+    young: HashMap<FileStamp, Digest>,
+    old: HashMap<FileStamp, Digest>,
     size: usize,
 }
 
@@ -236,7 +236,7 @@ impl Cache {
         }
     }
 
-    fn get(&mut self, key: &Key) -> Option<Digest> {
+    fn get(&mut self, key: &FileStamp) -> Option<Digest> {
         if let Some(digest) = self.young.get(key) {
             return Some(*digest);
         }
@@ -245,7 +245,7 @@ impl Cache {
         Some(digest)
     }
 
-    fn insert(&mut self, key: Key, digest: Digest) {
+    fn insert(&mut self, key: FileStamp, digest: Digest) {
         if self.young.len() >= self.size {
             self.old = std::mem::take(&mut self.young);
         }
@@ -264,14 +264,14 @@ mod tests {
         false
     }
 
-    fn node(directory: &Path, name: &str) -> io::Result<Node> {
+    fn node(directory: &Path, name: &str) -> io::Result<FoundFile> {
         Root::at(directory)?.find(Path::new(name))
     }
 
     /// Waits until a new write is certain to change the change time.
     fn settle(path: &Path) -> io::Result<()> {
         let stat = nix::sys::stat::stat(path)?;
-        while !Key::of(&stat).settled(SystemTime::now()) {
+        while !FileStamp::of(&stat).settled(SystemTime::now()) {
             std::thread::yield_now();
         }
         Ok(())
@@ -304,7 +304,7 @@ mod tests {
     #[test]
     fn a_file_just_written_is_hashed_and_not_remembered() {
         let now = UNIX_EPOCH + Duration::from_secs(1_000);
-        let key = |seconds, nanoseconds| Key {
+        let key = |seconds, nanoseconds| FileStamp {
             device: 1,
             inode: 2,
             size: 3,
@@ -362,7 +362,7 @@ mod tests {
 
     #[test]
     fn the_cache_is_bounded_and_keeps_what_is_used() {
-        let key = |inode| Key {
+        let key = |inode| FileStamp {
             device: 1,
             inode,
             size: 0,

@@ -9,7 +9,7 @@ use std::{
 
 use mcpmon_model::Manifest;
 
-use super::{FileHasher, Limits, PackageError, Root, Setting, node, package::Collector, python};
+use super::{FileHasher, PackageError, PackageLimits, Root, ServerLayout, node, package::Collector, python};
 
 /// A temporary directory and what a server in it is started with.
 pub(super) struct Fixture {
@@ -58,8 +58,8 @@ impl Fixture {
     }
 
     /// A process of `executable` that was started as `name`, in `/srv`.
-    pub(super) fn setting(&self, executable: &str, name: &str) -> Setting<'_> {
-        Setting {
+    pub(super) fn setting(&self, executable: &str, name: &str) -> ServerLayout<'_> {
+        ServerLayout {
             root: &self.root,
             working_directory: PathBuf::from("/srv"),
             executable: PathBuf::from(executable),
@@ -74,12 +74,12 @@ impl Fixture {
     pub(super) fn node_package(&self, script: &str) -> Result<(PathBuf, Manifest), PackageError> {
         let setting = self.setting("/usr/bin/node", "node");
         let script = node::entry_file(&self.root, Path::new(script)).expect("the script exists");
-        let package = node::Package::of(&setting, &script);
+        let package = node::NodePackage::of(&setting, &script);
         let mut files = FileHasher::default();
         let collector = Collector::new(
             &self.root,
             &mut files,
-            Limits::default(),
+            PackageLimits::default(),
             &|| false,
             package.base().to_owned(),
         );
@@ -92,7 +92,7 @@ impl Fixture {
         name: &str,
         module: &str,
     ) -> Result<(PathBuf, Manifest), PackageError> {
-        self.python_package(self.setting(PYTHON, name), python::Start::Module(module))
+        self.python_package(self.setting(PYTHON, name), python::PythonEntry::Module(module))
     }
 
     /// The same with a `PYTHONPATH`.
@@ -102,11 +102,11 @@ impl Fixture {
         name: &str,
         module: &str,
     ) -> Result<(PathBuf, Manifest), PackageError> {
-        let setting = Setting {
+        let setting = ServerLayout {
             module_path: Some(module_path.into()),
             ..self.setting(PYTHON, name)
         };
-        self.python_package(setting, python::Start::Module(module))
+        self.python_package(setting, python::PythonEntry::Module(module))
     }
 
     /// The package that Python, started as `name`, runs for a script.
@@ -117,20 +117,23 @@ impl Fixture {
     ) -> Result<(PathBuf, Manifest), PackageError> {
         let script = Path::new(script);
         let text = python::source(&self.root, script).expect("the script exists");
-        self.python_package(self.setting(PYTHON, name), python::Start::Script(script, &text))
+        self.python_package(
+            self.setting(PYTHON, name),
+            python::PythonEntry::Script(script, &text),
+        )
     }
 
     fn python_package(
         &self,
-        setting: Setting<'_>,
-        start: python::Start<'_>,
+        setting: ServerLayout<'_>,
+        start: python::PythonEntry<'_>,
     ) -> Result<(PathBuf, Manifest), PackageError> {
-        let package = python::Package::of(&setting, start, &|| false)?;
+        let package = python::PythonPackage::of(&setting, start, &|| false)?;
         let mut files = FileHasher::default();
         let collector = Collector::new(
             &self.root,
             &mut files,
-            Limits::default(),
+            PackageLimits::default(),
             &|| false,
             package.base().to_owned(),
         );

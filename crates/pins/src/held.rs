@@ -14,7 +14,7 @@ use mcpmon_model::FileId;
 use super::{
     HashError,
     process::{Executable, Process, ProcessError},
-    root::{Node, Root},
+    root::{FoundFile, Root},
 };
 
 /// A program that is about to be executed, with the root and the working directory of the process that starts it. The
@@ -77,7 +77,7 @@ impl HeldProgram {
         variables.find_map(|(name, value)| (name == wanted).then_some(value.as_str()))
     }
 
-    fn identity(&self, node: &Node) -> FileId {
+    fn identity(&self, node: &FoundFile) -> FileId {
         let stat = node.stat();
         let nanoseconds = stat
             .st_ctime
@@ -93,7 +93,7 @@ impl HeldProgram {
 }
 
 /// The mount through which a file was opened.
-fn mount_of(node: &Node) -> Option<u64> {
+fn mount_of(node: &FoundFile) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/self/fdinfo/{}", node.as_raw_fd())).ok()?;
     let id = text.lines().find_map(|line| line.strip_prefix("mnt_id:"))?;
     id.trim().parse().ok()
@@ -124,7 +124,7 @@ const fn numbered(major: u32, minor: u32) -> u32 {
     major << 20 | minor
 }
 
-impl Node {
+impl FoundFile {
     /// The same file with what is known of it now.
     fn again(&self) -> io::Result<Self> {
         Self::new(self.try_clone()?)
@@ -136,7 +136,7 @@ mod tests {
     use std::{fs::File, os::fd::AsRawFd as _};
 
     use super::*;
-    use crate::{Entry, Hasher};
+    use crate::{EntryPoint, Hasher};
 
     fn held(file: &File) -> HeldProgram {
         let process = Process::open(std::process::id()).expect("this process");
@@ -152,7 +152,7 @@ mod tests {
         let held = held(&file);
         let executed = held.identity(&held.executable.node);
         let hash = |executed: &FileId| {
-            Hasher::default().held(&held, executed, "program".into(), &Entry::Program, &|| false)
+            Hasher::default().held(&held, executed, "program".into(), &EntryPoint::Program, &|| false)
         };
         let files = hash(&executed).expect("hashed");
         let digest = files.executable.hashed().expect("a digest").digest;

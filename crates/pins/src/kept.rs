@@ -12,12 +12,12 @@ use std::{
 use mcpmon_model::Digest;
 use nix::fcntl::OFlag;
 
-use super::file::Key;
+use super::file::FileStamp;
 
 /// Slots: a file takes the place of another one that falls into the same. The file is sparse, at most 1.5 MiB.
 const SLOTS: u64 = 1 << 14;
 /// Key, digest, and a part of the digest of both: a slot that was written in part is none.
-const SLOT: usize = Key::BYTES + 32 + 8;
+const SLOT: usize = FileStamp::BYTES + 32 + 8;
 
 /// Digests by what must stand still for them to hold.
 #[derive(Debug)]
@@ -50,31 +50,31 @@ impl DigestCache {
     }
 
     /// The digest kept for `key`.
-    pub(super) fn get(&self, key: &Key) -> Option<Digest> {
+    pub(super) fn get(&self, key: &FileStamp) -> Option<Digest> {
         let mut slot = [0; SLOT];
         self.0.read_exact_at(&mut slot, place(key)).ok()?;
-        let digest = Digest::from_bytes(slot[Key::BYTES..Key::BYTES + 32].try_into().ok()?);
+        let digest = Digest::from_bytes(slot[FileStamp::BYTES..FileStamp::BYTES + 32].try_into().ok()?);
         (slot == encode(key, &digest)).then_some(digest)
     }
 
     /// Keeps a digest. One that cannot be kept is made again the next time.
-    pub(super) fn put(&self, key: &Key, digest: &Digest) {
+    pub(super) fn put(&self, key: &FileStamp, digest: &Digest) {
         if let Err(error) = self.0.write_all_at(&encode(key, digest), place(key)) {
             tracing::debug!(%error, "a digest is not kept");
         }
     }
 }
 
-fn place(key: &Key) -> u64 {
+fn place(key: &FileStamp) -> u64 {
     key.spread() % SLOTS * SLOT as u64
 }
 
-fn encode(key: &Key, digest: &Digest) -> [u8; SLOT] {
+fn encode(key: &FileStamp, digest: &Digest) -> [u8; SLOT] {
     let mut slot = [0; SLOT];
-    slot[..Key::BYTES].copy_from_slice(&key.bytes());
-    slot[Key::BYTES..Key::BYTES + 32].copy_from_slice(digest.as_bytes());
-    let check = Digest::of(&slot[..Key::BYTES + 32]);
-    slot[Key::BYTES + 32..].copy_from_slice(&check.as_bytes()[..8]);
+    slot[..FileStamp::BYTES].copy_from_slice(&key.bytes());
+    slot[FileStamp::BYTES..FileStamp::BYTES + 32].copy_from_slice(digest.as_bytes());
+    let check = Digest::of(&slot[..FileStamp::BYTES + 32]);
+    slot[FileStamp::BYTES + 32..].copy_from_slice(&check.as_bytes()[..8]);
     slot
 }
 
@@ -84,8 +84,8 @@ mod tests {
 
     use super::*;
 
-    fn key(inode: u64) -> Key {
-        Key::sample(inode)
+    fn key(inode: u64) -> FileStamp {
+        FileStamp::sample(inode)
     }
 
     #[test]
@@ -111,7 +111,8 @@ mod tests {
         let path = directory.path().join("hashes");
         let kept = DigestCache::open(&path)?;
         kept.put(&key(1), &Digest::of(b"content"));
-        kept.0.write_all_at(&[0xff], place(&key(1)) + Key::BYTES as u64)?;
+        kept.0
+            .write_all_at(&[0xff], place(&key(1)) + FileStamp::BYTES as u64)?;
         assert_eq!(kept.get(&key(1)), None);
         Ok(())
     }

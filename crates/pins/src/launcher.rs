@@ -11,7 +11,7 @@ use mcpmon_model::{Digest, Part, PinnedFile, Writers};
 use super::{
     Cancel, FileError, HashError, Hasher, Process,
     package::{PackageError, unreadable},
-    root::{Node, Root},
+    root::{FoundFile, Root},
     unknown,
 };
 
@@ -19,7 +19,7 @@ use super::{
 #[derive(Debug)]
 pub struct Launcher {
     root: Root,
-    files: Vec<(PathBuf, io::Result<Node>)>,
+    files: Vec<(PathBuf, io::Result<FoundFile>)>,
 }
 
 impl Launcher {
@@ -30,7 +30,7 @@ impl Launcher {
     pub fn of_files<'f>(files: impl IntoIterator<Item = (&'f Path, &'f File)>) -> io::Result<Self> {
         let file = |(path, file): (&Path, &File)| {
             let path = std::path::absolute(path)?;
-            Ok((path, Node::new(file.try_clone()?.into())))
+            Ok((path, FoundFile::new(file.try_clone()?.into())))
         };
         Ok(Self {
             root: Root::at(Path::new("/"))?,
@@ -103,7 +103,7 @@ impl Hasher {
     fn launcher_file(
         &mut self,
         path: &Path,
-        node: &Node,
+        node: &FoundFile,
         cancel: Cancel<'_>,
     ) -> Result<Digest, PackageError> {
         self.files.hash(node, cancel).map_err(|source| match source {

@@ -31,9 +31,9 @@ pub use self::{
     file::{FileError, FileHasher, MAX_FILE},
     held::HeldProgram,
     launcher::Launcher,
-    package::{Limits, PackageError},
+    package::{PackageError, PackageLimits},
     process::{Executable, Process, ProcessError},
-    root::{Kind, Node, Root},
+    root::{EntryKind, FoundFile, Root},
 };
 
 /// The variables by which a server's files are found.
@@ -44,7 +44,7 @@ pub type Cancel<'a> = &'a dyn Fn() -> bool;
 
 /// The entry point that the serving process was told to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Entry {
+pub enum EntryPoint {
     /// Nothing but its executable.
     Program,
     /// A script, as the arguments name it; relative to the working directory.
@@ -59,7 +59,7 @@ pub enum Entry {
 #[derive(Debug, Default)]
 pub struct Hasher {
     files: FileHasher,
-    limits: Limits,
+    limits: PackageLimits,
 }
 
 /// The command that this process is about to execute, in its own directory.
@@ -100,7 +100,7 @@ pub enum HashError {
 
 /// A running server as its files are looked for: everything inside its root.
 #[derive(Debug)]
-struct Setting<'a> {
+struct ServerLayout<'a> {
     root: &'a Root,
     working_directory: PathBuf,
     executable: PathBuf,
@@ -125,7 +125,7 @@ enum Runtime {
 impl Hasher {
     /// A hasher that refuses packages over `limits`.
     #[must_use]
-    pub fn with_limits(limits: Limits) -> Self {
+    pub fn with_limits(limits: PackageLimits) -> Self {
         Self {
             files: FileHasher::default(),
             limits,
@@ -162,13 +162,13 @@ impl Hasher {
     pub fn server(
         &mut self,
         process: &Process,
-        entry: &Entry,
+        entry: &EntryPoint,
         cancel: Cancel<'_>,
     ) -> Result<ServerFiles, HashError> {
         let executable = process.executable()?;
         let identity = executable.node.identity();
         let root = process.root()?;
-        let setting = Setting {
+        let setting = ServerLayout {
             root: &root,
             working_directory: process.working_directory()?,
             executable: executable.path.clone(),
@@ -196,12 +196,12 @@ impl Hasher {
         held: &HeldProgram,
         file: &FileId,
         name: OsString,
-        entry: &Entry,
+        entry: &EntryPoint,
         cancel: Cancel<'_>,
     ) -> Result<ServerFiles, HashError> {
         let executable = held.executable(file)?;
         let variable = |wanted: &str| held.variable(wanted).map(OsString::from);
-        let setting = Setting {
+        let setting = ServerLayout {
             root: held.root(),
             working_directory: held.working_directory().to_owned(),
             executable: executable.path.clone(),
@@ -223,7 +223,7 @@ impl Hasher {
     pub fn planned(
         &mut self,
         plan: Plan<'_>,
-        entry: &Entry,
+        entry: &EntryPoint,
         cancel: Cancel<'_>,
     ) -> Result<ServerFiles, HashError> {
         let root = Root::at(Path::new("/")).map_err(HashError::Plan)?;
@@ -233,13 +233,13 @@ impl Hasher {
         let executable = Executable {
             path: path.clone(),
             deleted: false,
-            node: Node::new(descriptor.into()).map_err(HashError::Plan)?,
+            node: FoundFile::new(descriptor.into()).map_err(HashError::Plan)?,
         };
         let variable = |wanted: &str| {
             let mut variables = plan.environment.iter();
             variables.find_map(|(name, value)| (name == wanted).then(|| value.clone()))
         };
-        let setting = Setting {
+        let setting = ServerLayout {
             root: &root,
             working_directory: std::env::current_dir().map_err(HashError::Plan)?,
             executable: path,
@@ -253,9 +253,9 @@ impl Hasher {
 
     fn measure(
         &mut self,
-        setting: &Setting<'_>,
+        setting: &ServerLayout<'_>,
         executable: Executable,
-        entry: &Entry,
+        entry: &EntryPoint,
         cancel: Cancel<'_>,
     ) -> Result<ServerFiles, HashError> {
         let executable_writers = setting.root.writers(&executable.path, &executable.node);
@@ -291,40 +291,40 @@ impl Hasher {
     )]
     fn scripts(
         &mut self,
-        setting: &Setting<'_>,
-        entry: &Entry,
+        setting: &ServerLayout<'_>,
+        entry: &EntryPoint,
         cancel: Cancel<'_>,
     ) -> Result<(Option<Part<PinnedFile>>, Option<Part<PinnedPackage>>), HashError> {
         match (entry, setting.runtime()) {
-            (Entry::Program, _) => Ok((None, None)),
-            (Entry::Image(image), _) => {
+            (EntryPoint::Program, _) => Ok((None, None)),
+            (EntryPoint::Image(image), _) => {
                 // What is in it only the runtime knows.
                 let mut manifest = Manifest::default();
                 manifest.insert(b"image", ManifestEntry::Link(image.clone().into_bytes()));
                 let package = PinnedPackage::new(PathBuf::from(image), manifest);
                 Ok((None, Some(Part::Hashed(package))))
             }
-            (Entry::Script(path), Runtime::Other) => {
+            (EntryPoint::Script(path), Runtime::Other) => {
                 let path = setting.working_directory.join(path);
                 let digest = self.hash_script(setting.root, &path, cancel);
                 Ok((Some(part(digest, &path)?), None))
             }
-            (Entry::Script(path), Runtime::Node) => {
+            (EntryPoint::Script(path), Runtime::Node) => {
                 let written = setting.working_directory.join(path);
                 let path = node::entry_file(setting.root, &written).unwrap_or(written);
                 let script = part(self.hash_script(setting.root, &path, cancel), &path)?;
-                let package = node::Package::of(setting, &path);
+                let package = node::NodePackage::of(setting, &path);
                 let manifest = package.collect(self.collector(setting.root, package.base(), cancel));
                 let found = manifest.map(|manifest| PinnedPackage::new(package.root().to_owned(), manifest));
                 Ok((Some(script), Some(part(found, package.root())?)))
             }
-            (Entry::Script(path), Runtime::Python) => {
+            (EntryPoint::Script(path), Runtime::Python) => {
                 let path = setting.working_directory.join(path);
                 let (script, package) = self.python_script(setting, &path, cancel);
                 Ok((Some(part(script, &path)?), Some(part(package, &path)?)))
             }
-            (Entry::Module(name), Runtime::Python | Runtime::Node | Runtime::Other) => {
-                let package = self.python_package(setting, python::Start::Module(name), cancel);
+            (EntryPoint::Module(name), Runtime::Python | Runtime::Node | Runtime::Other) => {
+                let package = self.python_package(setting, python::PythonEntry::Module(name), cancel);
                 Ok((None, Some(part(package, &setting.working_directory)?)))
             }
         }
@@ -347,7 +347,7 @@ impl Hasher {
 
     fn python_script(
         &mut self,
-        setting: &Setting<'_>,
+        setting: &ServerLayout<'_>,
         path: &Path,
         cancel: Cancel<'_>,
     ) -> (
@@ -357,7 +357,7 @@ impl Hasher {
         let file = self.hash_script(setting.root, path, cancel);
         let script = file.as_ref().map_or(path, |file| &file.path);
         let text = python::source(setting.root, script).unwrap_or_default();
-        let package = self.python_package(setting, python::Start::Script(script, &text), cancel);
+        let package = self.python_package(setting, python::PythonEntry::Script(script, &text), cancel);
         let neutral = python::without_interpreter(&text).map(|text| Digest::of(text.as_bytes()));
         (
             file.map(|file| PinnedFile {
@@ -370,11 +370,11 @@ impl Hasher {
 
     fn python_package(
         &mut self,
-        setting: &Setting<'_>,
-        start: python::Start<'_>,
+        setting: &ServerLayout<'_>,
+        start: python::PythonEntry<'_>,
         cancel: Cancel<'_>,
     ) -> Result<PinnedPackage, PackageError> {
-        let package = python::Package::of(setting, start, cancel)?;
+        let package = python::PythonPackage::of(setting, start, cancel)?;
         let manifest = package.collect(setting, self.collector(setting.root, package.base(), cancel))?;
         Ok(PinnedPackage::new(package.root().to_owned(), manifest))
     }
@@ -400,7 +400,7 @@ fn unknown<T>(path: PathBuf, error: &dyn std::error::Error) -> Part<T> {
     Part::Unknown { path, cause }
 }
 
-impl Setting<'_> {
+impl ServerLayout<'_> {
     fn runtime(&self) -> Runtime {
         let name = self.executable.file_name().unwrap_or_default().as_bytes();
         let called = |names: &[&str]| names.iter().any(|known| name == known.as_bytes());
@@ -417,7 +417,7 @@ impl Setting<'_> {
     /// `PATH` where that is a bare name, else the executable itself.
     fn invoked_as(&self) -> PathBuf {
         let name = Path::new(&self.name);
-        let exists = |path: &PathBuf| self.root.is(path, Kind::File);
+        let exists = |path: &PathBuf| self.root.is(path, EntryKind::File);
         let invoked = match (self.name.as_bytes().contains(&b'/'), &self.search_path) {
             (true, _) => Some(self.working_directory.join(name)).filter(exists),
             (false, Some(search_path)) => std::env::split_paths(search_path)

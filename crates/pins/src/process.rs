@@ -21,7 +21,7 @@ use nix::{
     sys::stat::Mode,
 };
 
-use super::root::{Node, Root};
+use super::root::{FoundFile, Root};
 
 /// Most bytes read of a command line or environment.
 const MAX_STRINGS: u64 = 256 * 1024;
@@ -44,7 +44,7 @@ pub struct Executable {
     /// True if that path still leads to it.
     pub deleted: bool,
     /// The file itself.
-    pub node: Node,
+    pub node: FoundFile,
 }
 
 /// A question about a process that has no answer.
@@ -140,7 +140,7 @@ impl Process {
     fn file_at(&self, name: &str, what: &'static str) -> Result<Executable, ProcessError> {
         let node = self
             .descriptor(name, what)
-            .and_then(|descriptor| Node::new(descriptor).map_err(self.failed(what)))?;
+            .and_then(|descriptor| FoundFile::new(descriptor).map_err(self.failed(what)))?;
         let written = self.link_inside_root(name, what)?;
         let deleted = written
             .as_os_str()
@@ -161,7 +161,7 @@ impl Process {
         })
     }
 
-    fn leads_to(&self, path: &Path, node: &Node) -> bool {
+    fn leads_to(&self, path: &Path, node: &FoundFile) -> bool {
         let Ok(found) = self
             .root()
             .and_then(|root| root.find(path).map_err(self.failed("root")))

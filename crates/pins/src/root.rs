@@ -29,14 +29,14 @@ pub struct Root(OwnedFd);
 
 /// A file that was found and not yet opened for reading, so that a device or pipe is never touched.
 #[derive(Debug)]
-pub struct Node {
+pub struct FoundFile {
     descriptor: OwnedFd,
     stat: FileStat,
 }
 
 /// The kind of a directory entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum EntryKind {
     /// Regular file.
     File,
     /// Directory.
@@ -72,7 +72,7 @@ impl Root {
     ///
     /// # Errors
     /// As `openat2(2)`, which needs Linux 5.6.
-    pub fn find(&self, path: &Path) -> io::Result<Node> {
+    pub fn find(&self, path: &Path) -> io::Result<FoundFile> {
         self.look_up(path, OFlag::O_PATH)
     }
 
@@ -80,20 +80,20 @@ impl Root {
     ///
     /// # Errors
     /// As [`Root::find`].
-    pub fn find_link(&self, path: &Path) -> io::Result<Node> {
+    pub fn find_link(&self, path: &Path) -> io::Result<FoundFile> {
         self.look_up(path, OFlag::O_PATH | OFlag::O_NOFOLLOW)
     }
 
-    fn look_up(&self, path: &Path, flags: OFlag) -> io::Result<Node> {
+    fn look_up(&self, path: &Path, flags: OFlag) -> io::Result<FoundFile> {
         let how = OpenHow::new()
             .flags(flags | OFlag::O_CLOEXEC)
             .resolve(ResolveFlag::RESOLVE_IN_ROOT | ResolveFlag::RESOLVE_NO_MAGICLINKS);
-        Node::new(openat2(&self.0, path, how)?)
+        FoundFile::new(openat2(&self.0, path, how)?)
     }
 
     /// Returns whether `path` leads to a file of this kind.
     #[must_use]
-    pub fn is(&self, path: &Path, kind: Kind) -> bool {
+    pub fn is(&self, path: &Path, kind: EntryKind) -> bool {
         self.find(path).is_ok_and(|node| node.kind() == kind)
     }
 
@@ -113,7 +113,7 @@ impl Root {
             }
             let candidate = done.join(&name);
             let node = self.find_link(&candidate)?;
-            if node.kind() != Kind::Link {
+            if node.kind() != EntryKind::Link {
                 done = candidate;
                 continue;
             }
@@ -134,9 +134,9 @@ impl Root {
     /// from owners and modes of the file and every directory above it; it is unknown if the path leads over a
     /// link or to something else.
     #[must_use]
-    pub fn writers(&self, path: &Path, node: &Node) -> Writers {
+    pub fn writers(&self, path: &Path, node: &FoundFile) -> Writers {
         let is_roots = |path: &Path| {
-            let found = self.find_link(path).ok().filter(Node::is_roots_alone);
+            let found = self.find_link(path).ok().filter(FoundFile::is_roots_alone);
             found.map(|found| found.identity())
         };
         let above_are_roots = path.ancestors().skip(1).all(|path| is_roots(path).is_some());
@@ -153,7 +153,7 @@ impl Root {
     /// As [`Root::find`]; `FileTooLarge` beyond the limit; `InvalidInput` for what is no regular file.
     pub fn read(&self, path: &Path, limit: u64) -> io::Result<Vec<u8>> {
         let node = self.find(path)?;
-        if node.kind() != Kind::File {
+        if node.kind() != EntryKind::File {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
         }
         let mut content = Vec::new();
@@ -170,7 +170,7 @@ impl Root {
     /// The names in a directory, sorted.
     ///
     /// # Errors
-    /// As [`Root::find`] and [`Node::names`].
+    /// As [`Root::find`] and [`FoundFile::names`].
     pub fn names(&self, path: &Path) -> io::Result<Vec<OsString>> {
         self.find(path)?.names()
     }
@@ -185,7 +185,7 @@ fn push_components(stack: &mut Vec<OsString>, path: &Path) {
     }));
 }
 
-impl Node {
+impl FoundFile {
     pub(super) fn new(descriptor: OwnedFd) -> io::Result<Self> {
         let stat = fstat(&descriptor)?;
         Ok(Self { descriptor, stat })
@@ -201,8 +201,8 @@ impl Node {
 
     /// Returns its kind.
     #[must_use]
-    pub fn kind(&self) -> Kind {
-        Kind::of(&self.stat)
+    pub fn kind(&self) -> EntryKind {
+        EntryKind::of(&self.stat)
     }
 
     /// Its metadata when it was found.
@@ -229,7 +229,7 @@ impl Node {
     /// # Errors
     /// `InvalidInput` for any other kind; as `open(2)`.
     pub fn open(&self) -> io::Result<File> {
-        if !matches!(self.kind(), Kind::File | Kind::Directory) {
+        if !matches!(self.kind(), EntryKind::File | EntryKind::Directory) {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
                 "neither a regular file nor a directory",
@@ -290,7 +290,7 @@ impl Node {
     }
 }
 
-impl Kind {
+impl EntryKind {
     /// The kind that `stat` tells.
     #[must_use]
     pub fn of(stat: &FileStat) -> Self {
@@ -358,14 +358,14 @@ mod tests {
         let (keep, root) = tree()?;
         nix::unistd::mkfifo(&keep.path().join("root/pipe"), Mode::S_IRWXU)?;
         let pipe = root.find(Path::new("/pipe"))?;
-        assert_eq!(pipe.kind(), Kind::Pipe);
+        assert_eq!(pipe.kind(), EntryKind::Pipe);
         assert_eq!(
             pipe.open().map_err(|error| error.kind()).err(),
             Some(io::ErrorKind::InvalidInput)
         );
         assert_eq!(
             Root::at(Path::new("/dev"))?.find(Path::new("null"))?.kind(),
-            Kind::Device
+            EntryKind::Device
         );
         Ok(())
     }

@@ -18,7 +18,7 @@ fn a_program_is_its_executable() -> Outcome {
     let child = WaitingChild::start(Path::new("/bin/cat"), &[], Path::new("/"))?;
     let process = Process::open(child.pid())?;
     let mut hasher = Hasher::default();
-    let files = hasher.server(&process, &Entry::Program, &go_on)?;
+    let files = hasher.server(&process, &EntryPoint::Program, &go_on)?;
     let digest = Digest::of(&fs::read("/bin/cat")?);
     assert_eq!(files.executable.hashed().map(|file| file.digest), Some(digest));
     assert_eq!((&files.script, &files.package), (&None, &None));
@@ -34,7 +34,7 @@ fn a_script_of_another_interpreter_is_the_script() -> Outcome {
     // It is not given the script: it would end where that is gone before it was opened.
     let child = WaitingChild::start(Path::new("/bin/sh"), &[], directory.path())?;
     let process = Process::open(child.pid())?;
-    let files = Hasher::default().server(&process, &Entry::Script(script.clone()), &go_on)?;
+    let files = Hasher::default().server(&process, &EntryPoint::Script(script.clone()), &go_on)?;
     let expected = PinnedFile {
         path: script.clone(),
         digest: Digest::of(&fs::read(&script)?),
@@ -43,7 +43,7 @@ fn a_script_of_another_interpreter_is_the_script() -> Outcome {
     assert_eq!(files.package, None);
 
     fs::remove_file(&script)?;
-    let files = Hasher::default().server(&process, &Entry::Script(script), &go_on)?;
+    let files = Hasher::default().server(&process, &EntryPoint::Script(script), &go_on)?;
     assert!(matches!(files.script, Some(Part::Unknown { .. })), "{files:?}");
     Ok(())
 }
@@ -52,10 +52,10 @@ fn a_script_of_another_interpreter_is_the_script() -> Outcome {
 fn a_server_that_ended_or_a_caller_that_left_is_an_error() -> Outcome {
     let child = WaitingChild::start(Path::new("/bin/cat"), &[], Path::new("/"))?;
     let process = Process::open(child.pid())?;
-    let cancelled = Hasher::default().server(&process, &Entry::Program, &|| true);
+    let cancelled = Hasher::default().server(&process, &EntryPoint::Program, &|| true);
     assert!(matches!(cancelled, Err(HashError::Cancelled)), "{cancelled:?}");
     drop(child);
-    let ended = Hasher::default().server(&process, &Entry::Program, &go_on);
+    let ended = Hasher::default().server(&process, &EntryPoint::Program, &go_on);
     assert!(matches!(ended, Err(HashError::Process(_))), "{ended:?}");
     Ok(())
 }
@@ -70,8 +70,11 @@ fn node_and_python_servers_have_script_and_package() -> Outcome {
     ])?;
     let mut hasher = Hasher::default();
     let node = fixture.setting("/usr/bin/node", "node");
-    let (script, package) =
-        hasher.scripts(&node, &Entry::Script(PathBuf::from("/d/node_modules/p")), &go_on)?;
+    let (script, package) = hasher.scripts(
+        &node,
+        &EntryPoint::Script(PathBuf::from("/d/node_modules/p")),
+        &go_on,
+    )?;
     let path = PathBuf::from("/d/node_modules/p/index.js");
     assert_eq!(
         script,
@@ -87,7 +90,7 @@ fn node_and_python_servers_have_script_and_package() -> Outcome {
     );
 
     let python = fixture.setting("/usr/bin/python3.11", "python3.11");
-    let (script, package) = hasher.scripts(&python, &Entry::Script(PathBuf::from("a.py")), &go_on)?;
+    let (script, package) = hasher.scripts(&python, &EntryPoint::Script(PathBuf::from("a.py")), &go_on)?;
     let path = PathBuf::from("/srv/a.py");
     assert_eq!(
         script,
@@ -111,7 +114,7 @@ fn an_image_is_the_reference_it_is_named_by() -> Outcome {
     let fixture = Fixture::new()?;
     let setting = fixture.setting("/usr/bin/docker", "docker");
     let image = |reference: &str| -> Result<_, HashError> {
-        let entry = Entry::Image(reference.to_owned());
+        let entry = EntryPoint::Image(reference.to_owned());
         let (script, package) = Hasher::default().scripts(&setting, &entry, &go_on)?;
         assert_eq!(script, None);
         Ok(package)
@@ -135,14 +138,14 @@ fn a_package_over_its_limits_is_unknown_and_says_why() -> Outcome {
         ("/d/node_modules/p/package.json", "{}"),
         ("/d/node_modules/p/index.js", ""),
     ])?;
-    let mut hasher = Hasher::with_limits(Limits {
+    let mut hasher = Hasher::with_limits(PackageLimits {
         files: 1,
-        ..Limits::default()
+        ..PackageLimits::default()
     });
     let setting = fixture.setting("/usr/bin/node", "node");
     let (_, package) = hasher.scripts(
         &setting,
-        &Entry::Script(PathBuf::from("/d/node_modules/p")),
+        &EntryPoint::Script(PathBuf::from("/d/node_modules/p")),
         &go_on,
     )?;
     let expected = Part::Unknown {
@@ -161,7 +164,7 @@ fn console_scripts_of_two_environments_are_equal() -> Outcome {
         let fixture = Fixture::of(&[(&script, &text)]).expect("a temporary tree");
         let setting = fixture.setting("/usr/bin/python3.11", "python3.11");
         let (script, _) =
-            Hasher::default().scripts(&setting, &Entry::Script(PathBuf::from(script)), &go_on)?;
+            Hasher::default().scripts(&setting, &EntryPoint::Script(PathBuf::from(script)), &go_on)?;
         Ok(script.as_ref().and_then(Part::hashed).map(|file| file.digest))
     };
     let one = digest("/one", "import server\n")?;

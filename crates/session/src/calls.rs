@@ -3,36 +3,40 @@
 
 use std::path::PathBuf;
 
-use mcpmon_engine::cross_server::Window;
-use mcpmon_model::{Checked, Recent, SessionId, SharedCall};
+use mcpmon_engine::cross_server::CallWindow;
+use mcpmon_model::{Recent, SessionId, SharedCall, SharedCallAnswer};
 use mcpmon_policy::Policy;
 use mcpmon_store::{Access, Store, StoreError};
 
 /// The calls of a session, as the store has them.
 #[derive(Debug)]
-pub(super) struct Calls {
+pub(super) struct StoredCalls {
     path: PathBuf,
     session: SessionId,
     /// Opened with the first call that is checked.
     store: Option<Store>,
-    window: Window,
+    window: CallWindow,
     /// The last row that is in the window.
     seen: i64,
 }
 
-impl Calls {
+impl StoredCalls {
     pub(super) fn new(path: PathBuf, session: SessionId) -> Self {
         Self {
             path,
             session,
             store: None,
-            window: Window::default(),
+            window: CallWindow::default(),
             seen: 0,
         }
     }
 
     /// Checks a call beside those of all processes of the session, and counts it.
-    pub(super) fn check(&mut self, policy: &Policy, call: &SharedCall) -> Result<Checked, StoreError> {
+    pub(super) fn check(
+        &mut self,
+        policy: &Policy,
+        call: &SharedCall,
+    ) -> Result<SharedCallAnswer, StoreError> {
         self.among(|window| window.check(policy, call))
     }
 
@@ -42,7 +46,10 @@ impl Calls {
     }
 
     /// Does `work` with all that happened, and adds what comes of it.
-    fn among<T>(&mut self, work: impl FnOnce(&mut Window) -> (T, Option<Recent>)) -> Result<T, StoreError> {
+    fn among<T>(
+        &mut self,
+        work: impl FnOnce(&mut CallWindow) -> (T, Option<Recent>),
+    ) -> Result<T, StoreError> {
         let store = match &mut self.store {
             Some(store) => store,
             None => {

@@ -9,7 +9,7 @@ use mcpmon_model::Denial;
 
 use super::{
     link::{Link, LinkError},
-    protocol::Started,
+    protocol::StartedProcess,
 };
 
 /// The longest time for the daemon's comparison of a server's files with its pins. No message of the server
@@ -22,13 +22,13 @@ const PAUSE: Duration = Duration::from_millis(20);
 #[derive(Debug)]
 pub struct Comparison {
     link: Link,
-    process: Started,
+    process: StartedProcess,
     patience: Duration,
 }
 
 /// The outcome of the daemon's comparison of a server's files with its pins.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Compared {
+pub enum ComparisonOutcome {
     /// The server may go on.
     Passed,
     /// The daemon refuses it.
@@ -40,7 +40,7 @@ pub enum Compared {
 }
 
 impl Comparison {
-    pub(super) const fn new(link: Link, process: Started) -> Self {
+    pub(super) const fn new(link: Link, process: StartedProcess) -> Self {
         Self {
             link,
             process,
@@ -50,7 +50,7 @@ impl Comparison {
 
     /// Waits for it.
     #[must_use]
-    pub fn wait(self) -> Compared {
+    pub fn wait(self) -> ComparisonOutcome {
         let Self {
             link,
             process,
@@ -60,15 +60,15 @@ impl Comparison {
         loop {
             let left = patience.saturating_sub(begun.elapsed());
             if left.is_zero() {
-                return Compared::Late;
+                return ComparisonOutcome::Late;
             }
             match link.fate(process, left) {
-                Ok(None) => return Compared::Passed,
-                Ok(Some(denial)) => return Compared::Refused(denial),
+                Ok(None) => return ComparisonOutcome::Passed,
+                Ok(Some(denial)) => return ComparisonOutcome::Refused(denial),
                 // A daemon that is busy is there; one that ended is started again, or is not there the next time.
                 Err(LinkError::Io { .. }) => thread::sleep(PAUSE.min(left)),
                 Err(error @ (LinkError::NotRunning(_) | LinkError::Refused(_))) => {
-                    return Compared::Unanswered(error.to_string());
+                    return ComparisonOutcome::Unanswered(error.to_string());
                 }
             }
         }
@@ -104,7 +104,7 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let (comparison, _daemon, listener) = question(&directory, Duration::from_millis(50));
         // The kernel takes the connection, and nobody answers.
-        assert_eq!(comparison.wait(), Compared::Late);
+        assert_eq!(comparison.wait(), ComparisonOutcome::Late);
         let asked = listener.accept().expect("it asked");
         drop(asked);
     }
@@ -123,7 +123,7 @@ mod tests {
             drop((daemon, listener, stream));
             waits.join().expect("it ends")
         });
-        let Compared::Unanswered(cause) = compared else {
+        let ComparisonOutcome::Unanswered(cause) = compared else {
             panic!("{compared:?}")
         };
         assert!(cause.starts_with("no daemon is listening on "), "{cause}");

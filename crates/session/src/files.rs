@@ -95,13 +95,13 @@ fn names(path: impl Into<PathBuf>) -> Vec<String> {
 /// Looks paths up, in a thread of its own: a network file system may hang for as long as it likes.
 #[derive(Debug, Default)]
 pub struct Lookups {
-    worker: Option<Worker>,
+    worker: Option<PathWorker>,
     /// By which it is found out where files are.
     unplaced: Option<Box<Options>>,
 }
 
 #[derive(Debug)]
-struct Worker {
+struct PathWorker {
     asked: SyncSender<Vec<Lookup>>,
     answers: Receiver<Vec<RealPath>>,
     /// True if an answer that nobody waited for is still to come.
@@ -121,10 +121,10 @@ impl Lookups {
         })
     }
 
-    fn worker(&mut self) -> io::Result<&mut Worker> {
+    fn worker(&mut self) -> io::Result<&mut PathWorker> {
         let worker = match self.worker.take() {
             Some(worker) => worker,
-            None => Worker::start(Place::of_process())?,
+            None => PathWorker::start(LookupPlace::of_process())?,
         };
         Ok(self.worker.insert(worker))
     }
@@ -148,8 +148,8 @@ impl Lookups {
     }
 }
 
-impl Worker {
-    fn start(place: Place) -> io::Result<Self> {
+impl PathWorker {
+    fn start(place: LookupPlace) -> io::Result<Self> {
         let (asked, questions) = mpsc::sync_channel::<Vec<Lookup>>(1);
         let (answer, answers) = mpsc::sync_channel(1);
         let run = move || {
@@ -189,12 +189,12 @@ impl Worker {
 }
 
 /// From where paths are looked up. A wrapper and its server have the same.
-struct Place {
+struct LookupPlace {
     home: Option<PathBuf>,
     directory: Option<PathBuf>,
 }
 
-impl Place {
+impl LookupPlace {
     fn of_process() -> Self {
         Self {
             home: env::var_os("HOME")
@@ -314,7 +314,7 @@ mod tests {
         symlink("../home/.bashrc", at("work/dangling")).expect("a link");
         symlink(at("home"), at("work/directory")).expect("a link");
         symlink("circle", at("work/circle")).expect("a link");
-        let place = Place {
+        let place = LookupPlace {
             home: Some(at("home")),
             directory: Some(at("work")),
         };
@@ -347,7 +347,7 @@ mod tests {
     fn who_does_not_answer_is_not_waited_for_twice() {
         let (asked, _questions) = mpsc::sync_channel(1);
         let (answer, answers) = mpsc::sync_channel(1);
-        let mut worker = Worker {
+        let mut worker = PathWorker {
             asked,
             answers,
             is_late: false,

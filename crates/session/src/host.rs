@@ -7,13 +7,13 @@ use std::{
 };
 
 use mcpmon_detect::protected_paths::{Lookup, RealPath};
-use mcpmon_engine::Shared;
+use mcpmon_engine::SharedOutcome;
 use mcpmon_guard::{Absence, GuardHost};
 use mcpmon_model::{Event, EventKind, Layer, ProcessRef, Severity, SharedCall, Timestamp};
 use mcpmon_policy::Policy;
-use mcpmon_store::{Member, Recorder};
+use mcpmon_store::{Recorder, SessionMember};
 
-use super::{files, hosted::FLUSH, presence::Presence, shared::SharedState};
+use super::{files, hosted::FLUSH, presence::SharedStatePresence, shared::SharedState};
 
 /// The time after joining in which a check of a call waits for earlier records of members that were alone
 /// until then.
@@ -22,10 +22,10 @@ pub(super) const TOLD: Duration = Duration::from_millis(20);
 /// The state of a session outside of its guard.
 #[derive(Debug)]
 pub(super) struct SessionHost {
-    pub(super) member: Member,
+    pub(super) member: SessionMember,
     pub(super) recorder: Recorder,
     pub(super) shared: SharedState,
-    pub(super) presence: Presence,
+    pub(super) presence: SharedStatePresence,
     /// The serving process.
     pub(super) child: Option<Arc<ProcessRef>>,
     pub(super) lookups: files::Lookups,
@@ -38,17 +38,17 @@ impl GuardHost for SessionHost {
         self.lookups.real(lookups)
     }
 
-    fn check(&mut self, now: Timestamp, policy: &Policy, call: &SharedCall) -> Shared {
+    fn check(&mut self, now: Timestamp, policy: &Policy, call: &SharedCall) -> SharedOutcome {
         // While the holder is away, not every call waits for it.
         if !self.presence.is_due(now) {
-            return Shared::Unreachable;
+            return SharedOutcome::Unreachable;
         }
         thread::sleep(TOLD.saturating_sub(self.joined.elapsed()));
         match self.shared.check(policy, call) {
-            Ok(checked) => Shared::Checked(checked),
+            Ok(checked) => SharedOutcome::Checked(checked),
             Err(error) => {
                 self.tell_away(now, policy, &error.to_string());
-                Shared::Unreachable
+                SharedOutcome::Unreachable
             }
         }
     }
@@ -70,7 +70,7 @@ impl SessionHost {
     /// Records once that the shared state is away. Judging goes on with the state that this process holds.
     pub(super) fn tell_away(&mut self, now: Timestamp, policy: &Policy, cause: &str) {
         let was_here = self.presence.is_here();
-        self.presence = Presence::Away(now);
+        self.presence = SharedStatePresence::Away(now);
         if !was_here {
             return;
         }
@@ -93,7 +93,7 @@ impl SessionHost {
         if self.presence.is_here() {
             return;
         }
-        self.presence = Presence::Here;
+        self.presence = SharedStatePresence::Here;
         let kind = EventKind::EnforcementRestored {
             component: self.shared.name().to_owned(),
             cause: "it answers again".to_owned(),

@@ -3,15 +3,15 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use mcpmon_config::Loaded;
+use mcpmon_config::LoadedConfiguration;
 use mcpmon_detect::protected_paths::Places;
-use mcpmon_model::{Checked, Conversation, Event, Recent, SharedCall, Timestamp};
-use mcpmon_store::{Access, Destination, Member, Recorder, Settings, Store, StoreError};
+use mcpmon_model::{Conversation, Event, Recent, SharedCall, SharedCallAnswer, Timestamp};
+use mcpmon_store::{Access, Destination, Recorder, RecorderSettings, SessionMember, Store, StoreError};
 
 use super::{
-    Judge, JudgeError, Options, Parts, TOLD, files, launch, lone_session, process,
-    protocol::State,
-    reading::Reading,
+    JudgeError, Options, Parts, Session, TOLD, files, launch, lone_session, process,
+    protocol::SharedSessionState,
+    reading::ResultReader,
     shared::{self, SharedState},
 };
 
@@ -19,36 +19,36 @@ use super::{
 pub(super) const FLUSH: Duration = Duration::from_secs(1);
 
 /// The daemon's services for sessions in its own process.
-pub trait Host: fmt::Debug + Send + Sync {
+pub trait DaemonServices: fmt::Debug + Send + Sync {
     /// Takes in a server of a session.
     ///
     /// # Errors
     /// Returns an error if the store cannot be written.
-    fn join(&self, now: Timestamp, member: &Member) -> Result<(), StoreError>;
+    fn join(&self, now: Timestamp, member: &SessionMember) -> Result<(), StoreError>;
 
     /// Returns the shared state, without the policy.
     ///
     /// # Errors
     ///
     /// Returns an error if the store cannot be read.
-    fn look(&self, member: &Member) -> Result<State, StoreError>;
+    fn look(&self, member: &SessionMember) -> Result<SharedSessionState, StoreError>;
 
     /// Checks a call beside the others of its session, and counts it.
-    fn check(&self, member: &Member, call: SharedCall) -> Checked;
+    fn check(&self, member: &SessionMember, call: SharedCall) -> SharedCallAnswer;
 
     /// Takes in what happened in the session of `member`.
-    fn take(&self, member: &Member, recent: Recent);
+    fn take(&self, member: &SessionMember, recent: Recent);
 }
 
 /// The parts that the sessions of one process have in common. Clones share it.
 #[derive(Clone, Debug)]
-pub struct Hosting {
+pub struct HostedParts {
     recorder: Recorder,
-    host: Option<Arc<dyn Host>>,
+    host: Option<Arc<dyn DaemonServices>>,
     places: Places,
 }
 
-impl Hosting {
+impl HostedParts {
     /// Without a daemon: all is in the store of `recorder`, which is [one that reads results](recorder).
     #[must_use]
     pub fn alone(recorder: Recorder, options: &Options) -> Self {
@@ -64,13 +64,13 @@ impl Hosting {
     /// # Errors
     /// Returns an error if no thread can be started.
     pub fn of_daemon(
-        host: Arc<dyn Host>,
+        host: Arc<dyn DaemonServices>,
         destination: impl Destination + 'static,
-        settings: Settings,
+        settings: RecorderSettings,
         options: &Options,
     ) -> Result<Self, StoreError> {
         Ok(Self {
-            recorder: Recorder::with(Box::new(Reading(destination)), settings)?,
+            recorder: Recorder::with(Box::new(ResultReader(destination)), settings)?,
             host: Some(host),
             places: files::places(options),
         })
@@ -87,25 +87,25 @@ impl Hosting {
 ///
 /// # Errors
 /// Returns an error if the store cannot be opened or made, or no thread can be started.
-pub fn recorder(settings: Settings) -> Result<Recorder, StoreError> {
+pub fn recorder(settings: RecorderSettings) -> Result<Recorder, StoreError> {
     let store = Store::open_at(&settings.location, settings.access)?;
-    Recorder::with(Box::new(Reading(store)), settings)
+    Recorder::with(Box::new(ResultReader(store)), settings)
 }
 
-impl Judge {
+impl Session {
     /// Joins the session of `conversation` as one of many judges of this process, under the policy `loaded`.
     ///
     /// # Errors
     /// Returns an error if the store cannot be used.
     pub fn hosted(
         now: Timestamp,
-        hosting: &Hosting,
-        loaded: &Loaded,
+        hosting: &HostedParts,
+        loaded: &LoadedConfiguration,
         mut conversation: Conversation,
         agent: Option<String>,
     ) -> Result<Self, JudgeError> {
         let session = conversation.session.get_or_insert_with(lone_session).clone();
-        let member = Member {
+        let member = SessionMember {
             session,
             agent,
             identity: conversation.identity.clone(),
@@ -153,7 +153,7 @@ impl Judge {
     }
 
     /// Puts another policy in force.
-    pub fn install(&mut self, now: Timestamp, loaded: &Loaded) {
+    pub fn install(&mut self, now: Timestamp, loaded: &LoadedConfiguration) {
         // That of a user has the hash of the host's.
         if loaded.hash != self.policy_hash || !Arc::ptr_eq(&loaded.policy, self.policy()) {
             self.adopt(now, loaded);

@@ -6,12 +6,12 @@ use std::{
 };
 
 use mcpmon_detect::protected_paths::{Lookup, RealPath};
-use mcpmon_engine::Shared;
-use mcpmon_guard::{Absence, GuardHost, HeldCallState, HttpGuard, Outcome};
+use mcpmon_engine::SharedOutcome;
+use mcpmon_guard::{Absence, GuardHost, HeldCallState, HttpGuard, JudgementOutcome};
 use mcpmon_model::{DefinitionKey, DefinitionRecord, Digest, SharedCall, Timestamp};
 use mcpmon_policy::Policy;
 
-use super::{Judge, host::SessionHost, shared::Snapshot};
+use super::{Session, host::SessionHost, shared::SharedSnapshot};
 
 /// The order in which the conversations of one process judge what servers offer: one after the other, each with all that
 /// the ones before it pinned.
@@ -50,7 +50,7 @@ impl GuardHost for HttpHost<'_, '_> {
         self.session.real_paths(lookups)
     }
 
-    fn check(&mut self, now: Timestamp, policy: &Policy, call: &SharedCall) -> Shared {
+    fn check(&mut self, now: Timestamp, policy: &Policy, call: &SharedCall) -> SharedOutcome {
         self.session.check(now, policy, call)
     }
 
@@ -78,7 +78,7 @@ impl HttpHost<'_, '_> {
             return None;
         }
         match self.session.shared.look(self.policy_hash) {
-            Ok(Snapshot { definitions, .. }) => {
+            Ok(SharedSnapshot { definitions, .. }) => {
                 self.generation = generation;
                 self.known
                     .extend(definitions.iter().map(|record| record.key.clone()));
@@ -92,7 +92,7 @@ impl HttpHost<'_, '_> {
     }
 }
 
-impl Judge {
+impl Session {
     /// Takes in changes of the shared state, has the guard do `work`, and records what follows from it.
     pub fn http<T>(
         &mut self,
@@ -101,7 +101,7 @@ impl Judge {
         work: impl FnOnce(&mut HttpGuard<'_>) -> T,
     ) -> T {
         self.refresh(now);
-        let mut outcome = Outcome::default();
+        let mut outcome = JudgementOutcome::default();
         let mut host = HttpHost {
             session: &mut self.host,
             queue,
@@ -128,7 +128,7 @@ impl Judge {
 
     /// Nobody waits for the answer to a held call any longer.
     pub fn withdraw_call(&mut self, now: Timestamp, held_call: &str) {
-        let mut outcome = Outcome::default();
+        let mut outcome = JudgementOutcome::default();
         self.guard.withdraw(now, held_call, &mut outcome);
         self.carry_out(&mut outcome);
     }
@@ -141,7 +141,7 @@ impl Judge {
 
     /// Judges whether the server may be used, and blocks every message of the client until it may.
     pub fn admit_messages(&mut self, now: Timestamp) {
-        let mut outcome = Outcome::default();
+        let mut outcome = JudgementOutcome::default();
         self.guard.admit_messages(now, &mut outcome);
         self.carry_out(&mut outcome);
     }

@@ -3,10 +3,10 @@
 use std::{io, path::PathBuf};
 
 use mcpmon_model::{Recent, Timestamp};
-use mcpmon_store::{Access, Destination, Entry, Limits, Pruned, Store, StoreError, json};
+use mcpmon_store::{Access, Destination, PruneCount, RetentionLimits, Store, StoreEntry, StoreError, json};
 
 use super::{
-    link::{Line, Link, LinkError},
+    link::{Link, LinkError, LinkMessage},
     protocol::{Hear, MAX_SAID, Say},
 };
 
@@ -27,7 +27,7 @@ impl ThroughDaemon {
         }
     }
 
-    fn send(&self, entries: &[Entry]) -> Result<(), LinkError> {
+    fn send(&self, entries: &[StoreEntry]) -> Result<(), LinkError> {
         for line in lines(entries) {
             match self.link.keep(&line)? {
                 Hear::Done => {}
@@ -41,7 +41,7 @@ impl ThroughDaemon {
     }
 
     /// Keeps entries that the daemon does not take in the user's own store, readable with `--db`.
-    fn keep_here(&mut self, entries: &[Entry]) -> Result<(), StoreError> {
+    fn keep_here(&mut self, entries: &[StoreEntry]) -> Result<(), StoreError> {
         if self.store.is_none() {
             self.store = Some(Store::open(&self.own, Access::default())?);
         }
@@ -53,7 +53,7 @@ impl ThroughDaemon {
 }
 
 impl Destination for ThroughDaemon {
-    fn keep(&mut self, entries: &[Entry]) -> Result<(), StoreError> {
+    fn keep(&mut self, entries: &[StoreEntry]) -> Result<(), StoreError> {
         let Err(error) = self.send(entries) else {
             return Ok(());
         };
@@ -70,22 +70,22 @@ impl Destination for ThroughDaemon {
         })
     }
 
-    fn prune(&mut self, limits: Limits, now: Timestamp) -> Result<Pruned, StoreError> {
+    fn prune(&mut self, limits: RetentionLimits, now: Timestamp) -> Result<PruneCount, StoreError> {
         match &mut self.store {
             Some(store) => store.prune(limits, now),
-            None => Ok(Pruned::default()),
+            None => Ok(PruneCount::default()),
         }
     }
 }
 
 /// Builds as few lines as the entries fit into. An entry that fits into none is left out, because the
 /// receiver could not read the line.
-fn lines(entries: &[Entry]) -> Vec<Line> {
+fn lines(entries: &[StoreEntry]) -> Vec<LinkMessage> {
     let mut lines = Vec::new();
     let mut rest = vec![entries];
     while let Some(entries) = rest.pop() {
         let Some(say) = say(entries) else { continue };
-        match Line::of(&say) {
+        match LinkMessage::of(&say) {
             Ok(line) if line.len() <= MAX_SAID => lines.push(line),
             Ok(_) if entries.len() > 1 => {
                 let (first, second) = entries.split_at(entries.len() / 2);
@@ -99,33 +99,33 @@ fn lines(entries: &[Entry]) -> Vec<Line> {
 }
 
 /// Builds the message with the entries for the daemon; `None` if there are none.
-fn say(entries: &[Entry]) -> Option<Say> {
+fn say(entries: &[StoreEntry]) -> Option<Say> {
     let (mut events, mut rescued) = (Vec::new(), Vec::new());
     let (mut definitions, mut forget) = (Vec::new(), Vec::new());
     let (mut held, mut released) = (Vec::new(), Vec::new());
     let mut recent = Vec::new();
     for entry in entries {
         match entry {
-            Entry::Event(event) => events.push(json::to_json(event)),
-            Entry::Rescued(event) => rescued.push(json::to_json(event)),
-            Entry::Definition(record) => definitions.push(record.clone()),
-            Entry::ForgetDefinition(key) => forget.push(key.clone()),
-            Entry::HoldCall(_, call) => held.push((**call).clone()),
-            Entry::ReleaseCall(_, id) => released.push(id.clone()),
-            Entry::Recent(_, happened) => recent.push((**happened).clone()),
-            Entry::Unread(_, output, _) => recent.push(Recent::Output((**output).clone())),
+            StoreEntry::Event(event) => events.push(json::to_json(event)),
+            StoreEntry::Rescued(event) => rescued.push(json::to_json(event)),
+            StoreEntry::Definition(record) => definitions.push(record.clone()),
+            StoreEntry::ForgetDefinition(key) => forget.push(key.clone()),
+            StoreEntry::HoldCall(_, call) => held.push((**call).clone()),
+            StoreEntry::ReleaseCall(_, id) => released.push(id.clone()),
+            StoreEntry::Recent(_, happened) => recent.push((**happened).clone()),
+            StoreEntry::Unread(_, output, _) => recent.push(Recent::Output((**output).clone())),
             // The end of the connection says who leaves; the rest is the daemon's own business.
-            Entry::Leave(..)
-            | Entry::PutPin(_)
-            | Entry::DeletePins(_)
-            | Entry::DeletePinSet(..)
-            | Entry::Declare(_)
-            | Entry::ForgetRunning
-            | Entry::Watch(_)
-            | Entry::Unposted(_)
-            | Entry::PolicyChanged
-            | Entry::Body(_)
-            | Entry::ShortenBodies(_) => {}
+            StoreEntry::Leave(..)
+            | StoreEntry::PutPin(_)
+            | StoreEntry::DeletePins(_)
+            | StoreEntry::DeletePinSet(..)
+            | StoreEntry::Declare(_)
+            | StoreEntry::ForgetRunning
+            | StoreEntry::Watch(_)
+            | StoreEntry::Unposted(_)
+            | StoreEntry::PolicyChanged
+            | StoreEntry::Body(_)
+            | StoreEntry::ShortenBodies(_) => {}
         }
     }
     let counts = [
@@ -154,26 +154,26 @@ mod tests {
 
     use super::*;
 
-    fn event(reason: usize) -> Entry {
+    fn event(reason: usize) -> StoreEntry {
         let mut event = sample::denied("files");
         event.reason = Some("x".repeat(reason));
-        Entry::Event(StoredEvent::new(uuid::Uuid::nil(), "laptop", event))
+        StoreEntry::Event(StoredEvent::new(uuid::Uuid::nil(), "laptop", event))
     }
 
-    fn lengths(entries: &[Entry]) -> Vec<usize> {
-        lines(entries).iter().map(Line::len).collect()
+    fn lengths(entries: &[StoreEntry]) -> Vec<usize> {
+        lines(entries).iter().map(LinkMessage::len).collect()
     }
 
     #[test]
     fn a_batch_is_one_line_until_it_is_too_long() {
         assert_eq!(lengths(&[]), [0; 0]);
         assert_eq!(
-            lengths(&[Entry::ForgetRunning]),
+            lengths(&[StoreEntry::ForgetRunning]),
             [0; 0],
             "the daemon's own business"
         );
         assert_eq!(lengths(&[event(10), event(10)]).len(), 1);
-        let many: Vec<Entry> = (0..10).map(|_| event(1 << 20)).collect();
+        let many: Vec<StoreEntry> = (0..10).map(|_| event(1 << 20)).collect();
         let lengths = lengths(&many);
         assert_eq!(lengths.len(), 4);
         assert!(lengths.iter().all(|length| *length < MAX_SAID), "{lengths:?}");
@@ -182,8 +182,8 @@ mod tests {
     #[test]
     fn what_fits_into_no_line_does_not_take_the_rest_with_it() {
         let sent = lines(&[event(10), event(MAX_SAID), event(10), event(10)]);
-        let whole = Line::of(&say(&[event(10)]).expect("one")).expect("plain");
-        let two = Line::of(&say(&[event(10), event(10)]).expect("two")).expect("plain");
+        let whole = LinkMessage::of(&say(&[event(10)]).expect("one")).expect("plain");
+        let two = LinkMessage::of(&say(&[event(10), event(10)]).expect("two")).expect("plain");
         assert_eq!(sent, [whole, two]);
     }
 }

@@ -7,17 +7,18 @@ use mcpmon_detect::mask::mask_arguments;
 use mcpmon_engine::{
     Judgement,
     pins::{
-        Accepted, NewPins, PinBook, PinSet, PinVerdict, Pins as Files, ServerFiles, compare, compare_launcher,
+        AcceptedSets, NewPins, PinBook, PinSet, PinVerdict, Pins as Files, ServerFiles, compare,
+        compare_launcher,
     },
 };
 use mcpmon_guard::{Absence, FAIL_CLOSED};
 use mcpmon_model::{Action, Denial, Event, EventKind, ProcessRef, ServerType, Severity, Timestamp, Verdict};
 use mcpmon_policy::{Gate, Mode, OnChange, Pinning};
-use mcpmon_store::{Entry, REFUSED_SET};
+use mcpmon_store::{REFUSED_SET, StoreEntry};
 
 use super::{
-    Judge,
-    comparison::{Compared, Comparison, MAX_COMPARISON},
+    Session,
+    comparison::{Comparison, ComparisonOutcome, MAX_COMPARISON},
     link::PATIENCE,
     pins, process,
     protocol::Say,
@@ -29,7 +30,7 @@ const RULE: &str = "mcp.version_pinning";
 
 /// A server that was started.
 #[derive(Clone, Debug)]
-pub struct Launch {
+pub struct StartedServer {
     /// The process that serves.
     pub process: ProcessRef,
     /// Its program, as it was asked for.
@@ -51,7 +52,7 @@ pub(super) enum Pins {
     Here(PinBook),
 }
 
-impl Judge {
+impl Session {
     /// Returns whether the server's files can keep it from running: then they are compared before it does.
     #[must_use]
     pub fn compares_first(&self) -> bool {
@@ -76,7 +77,7 @@ impl Judge {
     }
 
     /// Compares what the server would be started from with its pins; a block says that it may not be.
-    pub fn compare_first(&mut self, now: Timestamp, launch: &Launch) -> Verdict {
+    pub fn compare_first(&mut self, now: Timestamp, launch: &StartedServer) -> Verdict {
         let Pins::Here(book) = &self.launch else {
             return Verdict::Allow;
         };
@@ -97,7 +98,7 @@ impl Judge {
 
     /// Compares what would start the server with its pins, where the server itself is not known before it runs; a block
     /// says that it may not.
-    pub fn compare_launcher(&mut self, now: Timestamp, launch: &Launch) -> Verdict {
+    pub fn compare_launcher(&mut self, now: Timestamp, launch: &StartedServer) -> Verdict {
         let Pins::Here(book) = &self.launch else {
             return Verdict::Allow;
         };
@@ -179,12 +180,12 @@ impl Judge {
 
     /// Returns the verdict on the daemon's comparison of the server's files: a block means that it must not
     /// continue.
-    pub fn compared(&mut self, now: Timestamp, outcome: Compared) -> Verdict {
+    pub fn compared(&mut self, now: Timestamp, outcome: ComparisonOutcome) -> Verdict {
         let denial = match outcome {
-            Compared::Passed => return Verdict::Allow,
+            ComparisonOutcome::Passed => return Verdict::Allow,
             // The daemon has recorded it.
-            Compared::Refused(denial) => return Verdict::Block(denial),
-            Compared::Unanswered(cause) => {
+            ComparisonOutcome::Refused(denial) => return Verdict::Block(denial),
+            ComparisonOutcome::Unanswered(cause) => {
                 self.host.tell_away(now, self.guard.policy(), &cause);
                 if !self.policy().fail_closed {
                     return Verdict::Allow;
@@ -197,7 +198,7 @@ impl Judge {
                     event: None,
                 }
             }
-            Compared::Late => Denial {
+            ComparisonOutcome::Late => Denial {
                 rule: RULE.to_owned(),
                 reason: format!(
                     "the daemon has not compared the files of `{}` with its pins within {} s",
@@ -235,14 +236,14 @@ impl Judge {
     }
 
     /// The server was started: a block says that it may not go on. To be called once its files are hashed.
-    pub fn started(&mut self, now: Timestamp, launch: &Launch) -> Verdict {
+    pub fn started(&mut self, now: Timestamp, launch: &StartedServer) -> Verdict {
         if self.is_remote() {
             let policy = self.policy();
             let off = Pinning {
                 enabled: false,
                 ..policy.pinning
             };
-            let verdict = compare(Accepted::Nothing, launch.files.clone(), off, policy.mode);
+            let verdict = compare(AcceptedSets::Nothing, launch.files.clone(), off, policy.mode);
             self.tell_start(now, launch, &verdict);
             return Verdict::Allow;
         }
@@ -271,7 +272,7 @@ impl Judge {
     }
 
     /// The server ended: `status` is what `wait(2)` gave.
-    pub fn exited(&mut self, now: Timestamp, started: Timestamp, status: Ended) {
+    pub fn exited(&mut self, now: Timestamp, started: Timestamp, status: LaunchEnd) {
         if !matches!(self.launch, Pins::Here(_)) && !self.is_remote() {
             return; // the kernel sense saw it
         }
@@ -298,7 +299,7 @@ impl Judge {
         }
     }
 
-    fn tell_start(&self, now: Timestamp, launch: &Launch, verdict: &PinVerdict) {
+    fn tell_start(&self, now: Timestamp, launch: &StartedServer, verdict: &PinVerdict) {
         let executable = launch.files.executable.hashed();
         let script = launch.files.script.as_ref().and_then(|part| part.hashed());
         let package = launch.files.package.as_ref().and_then(|part| part.hashed());
@@ -426,7 +427,7 @@ impl Judge {
         let forgotten = self
             .host
             .recorder
-            .put(Entry::DeletePinSet(set.key.clone(), set.number));
+            .put(StoreEntry::DeletePinSet(set.key.clone(), set.number));
         if forgotten.is_ok() {
             self.keep(now, &set, pins::REFUSED);
         }
@@ -452,7 +453,7 @@ fn word(event: &mut Event, given: &[String]) {
 
 /// The end of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
+pub enum LaunchEnd {
     /// With this exit status.
     Exited(i32),
     /// By this signal.
@@ -461,7 +462,7 @@ pub enum Ended {
     Unseen,
 }
 
-impl Ended {
+impl LaunchEnd {
     const fn code(self) -> Option<i32> {
         match self {
             Self::Exited(code) => Some(code),

@@ -41,24 +41,24 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mcpmon_config::{ConfigError, Loaded, Reloader, Search, Trust, load_sources};
+use mcpmon_config::{ConfigError, LoadedConfiguration, Reloader, Search, Trust, load_sources};
 use mcpmon_engine::{Judgement, Monitor, StoreEffect, pins::PinBook};
-use mcpmon_guard::{Guard, Outcome};
+use mcpmon_guard::{Guard, JudgementOutcome};
 use mcpmon_model::{
-    Conversation, DefinitionKey, Denial, Digest, Incident, Label, ListKind, Message, ProcessId, SESSION_ROOT,
-    ServerId, ServerType, SessionId, Timestamp, Verdict,
+    Conversation, DefinitionKey, Denial, Digest, Incident, ListKind, Message, ProcessId, SESSION_ROOT,
+    SensitivityLabel, ServerId, ServerType, SessionId, Timestamp, Verdict,
 };
 use mcpmon_policy::{Policy, network::table::Tables};
 use mcpmon_store::{
-    Access, Destination, Entry, Member, OpenError, QueryError, Recorder, RecorderStatus, Settings, Store,
-    StoreError, StoreLocation,
+    Access, Destination, OpenError, QueryError, Recorder, RecorderSettings, RecorderStatus, SessionMember,
+    Store, StoreEntry, StoreError, StoreLocation,
 };
 
 pub use self::{
-    comparison::{Compared, Comparison},
-    hosted::{Hosting, recorder},
+    comparison::{Comparison, ComparisonOutcome},
+    hosted::{HostedParts, recorder},
     http::OfferQueue,
-    launch::{Ended, Launch},
+    launch::{LaunchEnd, StartedServer},
     note::note,
     policies::Policies,
     protocol::Hello,
@@ -67,11 +67,11 @@ use self::{
     host::{SessionHost, TOLD},
     kept::ThroughDaemon,
     link::{Link, LinkError},
-    loss::Loss,
-    own::Followed,
-    presence::Presence,
-    reading::Reading,
-    shared::{SharedState, Snapshot},
+    loss::LastLoss,
+    own::FollowedFile,
+    presence::SharedStatePresence,
+    reading::ResultReader,
+    shared::{SharedSnapshot, SharedState},
 };
 pub use self::{
     own::mistakes,
@@ -95,7 +95,7 @@ pub struct Options {
     /// The policy files that are trusted.
     pub trust: Trust,
     /// The configuration found there already; `None` to look.
-    pub loaded: Option<Loaded>,
+    pub loaded: Option<LoadedConfiguration>,
     /// The daemon's socket; `None` to do without one.
     pub socket: Option<PathBuf>,
     /// The store without a daemon; `None` for the policy's `record.path`, or the user's own.
@@ -131,13 +131,13 @@ pub enum JudgeError {
 
 /// Judges one conversation. What it records is kept from [`join`](Self::join) on.
 #[derive(Debug)]
-pub struct Judge {
+pub struct Session {
     guard: Guard,
     host: SessionHost,
     /// Follows the user's own policy; the daemon's is told.
     reloader: Option<Reloader>,
     /// The user's own policy on top of the daemon's.
-    own: Option<Followed>,
+    own: Option<FollowedFile>,
     next_poll: Timestamp,
     policy_hash: Digest,
     /// The number of changes that was looked at last.
@@ -146,7 +146,7 @@ pub struct Judge {
     /// True if another process speaks for this server in the session.
     twins: bool,
     /// The entries that could not be stored for lack of space.
-    loss: Loss,
+    loss: LastLoss,
     /// Definitions of this server that others have, to notice when one is reset.
     known: BTreeSet<DefinitionKey>,
     /// The definitions this session put there itself, and the times they were last listed.
@@ -166,12 +166,12 @@ pub struct Judge {
 #[derive(Debug)]
 enum Entrance {
     /// The daemon knows, and has told this.
-    Told(Link, Box<Snapshot>),
+    Told(Link, Box<SharedSnapshot>),
     /// The user's own store is to be asked.
     Ask(Box<Store>),
 }
 
-impl Judge {
+impl Session {
     /// Joins the session, through the daemon if it answers, else in the user's own store.
     ///
     /// # Errors
@@ -197,7 +197,7 @@ impl Judge {
     fn admitted(now: Timestamp, mut options: Options) -> Result<Self, JudgeError> {
         let session = options.conversation.session.get_or_insert_with(lone_session);
         let session = session.clone();
-        let member = Member {
+        let member = SessionMember {
             session,
             agent: options.agent.clone(),
             identity: options.conversation.identity.clone(),
@@ -229,9 +229,9 @@ impl Judge {
     fn with_daemon(
         now: Timestamp,
         options: Options,
-        member: Member,
+        member: SessionMember,
         link: Link,
-        state: protocol::State,
+        state: protocol::SharedSessionState,
     ) -> Result<Self, JudgeError> {
         let own = options
             .db
@@ -246,12 +246,12 @@ impl Judge {
             (None, Some(loaded)) => loaded,
             (None, None) => mcpmon_config::load(&options.search, options.trust)?,
         };
-        let (loaded, own_policy) = Followed::over(loaded, options.search, options.trust);
+        let (loaded, own_policy) = FollowedFile::over(loaded, options.search, options.trust);
         let parts = Parts {
             member,
-            recorder: Recorder::new(Settings {
+            recorder: Recorder::new(RecorderSettings {
                 batch: BATCH,
-                ..Settings::new(own)
+                ..RecorderSettings::new(own)
             }),
             shared,
             reloader: None,
@@ -263,7 +263,7 @@ impl Judge {
         Ok(Self::start(now, options.conversation, &loaded, parts))
     }
 
-    fn alone(now: Timestamp, mut options: Options, member: Member) -> Result<Self, JudgeError> {
+    fn alone(now: Timestamp, mut options: Options, member: SessionMember) -> Result<Self, JudgeError> {
         let loaded = match options.loaded.take() {
             Some(loaded) => loaded,
             None => mcpmon_config::load(&options.search, options.trust)?,
@@ -293,11 +293,11 @@ impl Judge {
     /// Returns an error if the store cannot be read or written, or no thread can be started.
     pub fn join(&mut self, now: Timestamp) -> Result<(), JudgeError> {
         self.host.lookups.place(self.guard.monitor_mut());
-        let (destination, snapshot): (Box<dyn Destination>, Snapshot) = match self.entrance.take() {
+        let (destination, snapshot): (Box<dyn Destination>, SharedSnapshot) = match self.entrance.take() {
             None => return Ok(()),
             Some(Entrance::Told(link, snapshot)) => {
                 let own = self.host.recorder.path();
-                (Box::new(Reading(ThroughDaemon::new(link, own))), *snapshot)
+                (Box::new(ResultReader(ThroughDaemon::new(link, own))), *snapshot)
             }
             Some(Entrance::Ask(mut store)) => {
                 let before = self.host.shared.generation();
@@ -310,7 +310,7 @@ impl Judge {
                     false => before,
                 };
                 let snapshot = shared::told_by(&mut store, &self.host.member, members, process::lives)?;
-                (Box::new(Reading(*store)), snapshot)
+                (Box::new(ResultReader(*store)), snapshot)
             }
         };
         self.host.recorder.begin(destination)?;
@@ -321,7 +321,7 @@ impl Judge {
         Ok(())
     }
 
-    fn start(now: Timestamp, conversation: Conversation, loaded: &Loaded, parts: Parts) -> Self {
+    fn start(now: Timestamp, conversation: Conversation, loaded: &LoadedConfiguration, parts: Parts) -> Self {
         let monitor = Monitor::new(Arc::clone(&loaded.policy), &Tables::default(), PinBook::default());
         Self {
             guard: Guard::new(conversation, monitor, mcpmon_store::new_event_id),
@@ -329,7 +329,7 @@ impl Judge {
                 member: parts.member,
                 recorder: parts.recorder,
                 shared: parts.shared,
-                presence: Presence::Here,
+                presence: SharedStatePresence::Here,
                 child: None,
                 lookups: files::Lookups::default(),
                 joined: Instant::now(),
@@ -341,7 +341,7 @@ impl Judge {
             generation: parts.generation,
             others: Vec::new(),
             twins: false,
-            loss: Loss::default(),
+            loss: LastLoss::default(),
             known: BTreeSet::new(),
             put: BTreeMap::new(),
             unseen: BTreeSet::new(),
@@ -373,7 +373,7 @@ impl Judge {
     /// Judges a message, and records what follows from it.
     pub fn message(&mut self, now: Timestamp, message: &Message<'_>) -> Verdict {
         self.refresh(now);
-        let mut outcome = Outcome::default();
+        let mut outcome = JudgementOutcome::default();
         let verdict = self.guard.message(now, message, &mut self.host, &mut outcome);
         self.carry_out(&mut outcome);
         verdict
@@ -381,14 +381,14 @@ impl Judge {
 
     /// Records what is on the wire and no message.
     pub fn incident(&mut self, now: Timestamp, incident: &Incident) {
-        let mut outcome = Outcome::default();
+        let mut outcome = JudgementOutcome::default();
         self.guard.incident(now, incident, &mut outcome);
         self.carry_out(&mut outcome);
     }
 
     /// Returns whether the server may run at all, whatever its files are. Call it before the server is started.
     pub fn admit(&mut self, now: Timestamp) -> Verdict {
-        let mut outcome = Outcome::default();
+        let mut outcome = JudgementOutcome::default();
         let verdict = self.guard.admit(now, &mut outcome);
         self.carry_out(&mut outcome);
         verdict
@@ -397,7 +397,7 @@ impl Judge {
     /// Returns the denial of every request while a person has stopped the session or the host.
     pub fn halted(&mut self, now: Timestamp) -> Option<Denial> {
         self.refresh(now);
-        let mut outcome = Outcome::default();
+        let mut outcome = JudgementOutcome::default();
         let denial = self.guard.halted(now, &mut outcome);
         self.carry_out(&mut outcome);
         denial
@@ -434,7 +434,7 @@ impl Judge {
     /// Time passes: approvals run out, the policy's files may have changed, the daemon may have gone. To be called
     /// about once a second.
     pub fn tick(&mut self, now: Timestamp) {
-        let mut outcome = Outcome::default();
+        let mut outcome = JudgementOutcome::default();
         self.guard.tick(now, &mut outcome);
         self.carry_out(&mut outcome);
         if !self.host.shared.is_up() && self.host.presence.is_here() {
@@ -467,10 +467,10 @@ impl Judge {
 
     /// Tells the session that this conversation is over.
     fn tell_left(&mut self, now: Timestamp) {
-        let mut outcome = Outcome::default();
+        let mut outcome = JudgementOutcome::default();
         self.guard.leave(now, &mut outcome);
         self.carry_out(&mut outcome);
-        let left = Entry::Leave(now, self.host.member.clone());
+        let left = StoreEntry::Leave(now, self.host.member.clone());
         if self.host.recorder.put(left).is_err() {
             tracing::warn!("the session does not hear that a server left");
         }
@@ -483,13 +483,13 @@ impl Judge {
 
     /// Carries out a judgement that the guard did not make.
     fn conclude(&mut self, judgement: Judgement) -> Verdict {
-        let mut outcome = Outcome::default();
+        let mut outcome = JudgementOutcome::default();
         let verdict = self.guard.conclude(judgement, &mut outcome);
         self.carry_out(&mut outcome);
         verdict
     }
 
-    fn carry_out(&mut self, outcome: &mut Outcome) {
+    fn carry_out(&mut self, outcome: &mut JudgementOutcome) {
         for event in outcome.events.drain(..) {
             self.host.push(event);
         }
@@ -501,23 +501,25 @@ impl Judge {
                         false => self.unseen.remove(&record.key),
                     };
                     self.put.insert(record.key.clone(), record.last_seen);
-                    Entry::Definition(*record)
+                    StoreEntry::Definition(*record)
                 }
                 StoreEffect::ForgetDefinition(key) => {
                     self.unseen.remove(&key);
                     self.put.remove(&key);
-                    Entry::ForgetDefinition(key)
+                    StoreEntry::ForgetDefinition(key)
                 }
                 StoreEffect::HoldCall(held) => {
                     desktop::notify(&held);
-                    Entry::HoldCall(self.host.member.process, held)
+                    StoreEntry::HoldCall(self.host.member.process, held)
                 }
-                StoreEffect::ReleaseCall(id) => Entry::ReleaseCall(self.host.member.identity.clone(), id),
+                StoreEffect::ReleaseCall(id) => {
+                    StoreEntry::ReleaseCall(self.host.member.identity.clone(), id)
+                }
                 StoreEffect::Retell(retold) => {
                     self.host.recorder.push_retold(retold, self.host.child.as_ref());
                     continue;
                 }
-                StoreEffect::Share(recent) => Entry::Recent(self.host.member.session.clone(), recent),
+                StoreEffect::Share(recent) => StoreEntry::Recent(self.host.member.session.clone(), recent),
                 StoreEffect::ShareResult { mut output, result } => {
                     // While much waits to be written, results are not read: memory is bounded by it. Nobody knows
                     // then what was in them.
@@ -527,15 +529,15 @@ impl Judge {
                     };
                     let result = match waiting > MANY_QUEUED {
                         true => {
-                            output.labels.push(Label::Unread);
+                            output.labels.push(SensitivityLabel::Unread);
                             Box::default()
                         }
                         false => result,
                     };
-                    Entry::Unread(self.host.member.session.clone(), output, result)
+                    StoreEntry::Unread(self.host.member.session.clone(), output, result)
                 }
             };
-            let is_shared = matches!(entry, Entry::Recent(..) | Entry::Unread(..));
+            let is_shared = matches!(entry, StoreEntry::Recent(..) | StoreEntry::Unread(..));
             let put = match (is_shared, self.is_alone()) {
                 (false, _) => self.host.recorder.put(entry),
                 (true, false) => self.host.recorder.put_ahead(entry),
@@ -554,11 +556,11 @@ impl Judge {
 
 /// The parts that both ways of opening produce.
 struct Parts {
-    member: Member,
+    member: SessionMember,
     recorder: Recorder,
     shared: SharedState,
     reloader: Option<Reloader>,
-    own: Option<Followed>,
+    own: Option<FollowedFile>,
     generation: u64,
     launch: launch::Pins,
     entrance: Option<Entrance>,

@@ -17,17 +17,17 @@ use mcpmon_model::Denial;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde::Serialize;
 
-use super::protocol::{Hear, Hello, MAX_HEARD, Say, Started, State};
+use super::protocol::{Hear, Hello, MAX_HEARD, Say, SharedSessionState, StartedProcess};
 
 /// Longest wait for an answer. The daemon writes to its store meanwhile.
 pub(super) const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The connections, shared by the judge and the recorder's writer.
 #[derive(Clone, Debug)]
-pub(super) struct Link(Arc<Shared>);
+pub(super) struct Link(Arc<SharedLink>);
 
 #[derive(Debug)]
-struct Shared {
+struct SharedLink {
     path: PathBuf,
     hello: Mutex<Hello>,
     stream: Mutex<Option<Stream>>,
@@ -44,9 +44,9 @@ type Stream = BufReader<UnixStream>;
 
 /// Something to say, as it goes over a connection.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Line(Vec<u8>);
+pub(super) struct LinkMessage(Vec<u8>);
 
-impl Line {
+impl LinkMessage {
     /// # Errors
     /// Returns an error if it has no JSON form.
     pub(super) fn of(say: &impl Serialize) -> serde_json::Result<Self> {
@@ -98,7 +98,10 @@ enum Introduction<'a> {
     /// Of one that joined.
     Records { hello: &'a Hello },
     /// A question of a wrapper that joined: why this process that it started must not run.
-    Fate { hello: &'a Hello, process: Started },
+    Fate {
+        hello: &'a Hello,
+        process: StartedProcess,
+    },
 }
 
 impl Link {
@@ -106,8 +109,8 @@ impl Link {
     ///
     /// # Errors
     /// Returns an error if there is none, or it refuses this process.
-    pub(super) fn open(path: &Path, hello: Hello) -> Result<(Self, State), LinkError> {
-        let link = Self(Arc::new(Shared {
+    pub(super) fn open(path: &Path, hello: Hello) -> Result<(Self, SharedSessionState), LinkError> {
+        let link = Self(Arc::new(SharedLink {
             path: path.to_owned(),
             hello: Mutex::new(hello),
             stream: Mutex::default(),
@@ -150,7 +153,7 @@ impl Link {
     ///
     /// # Errors
     /// Returns an error if the daemon is not there, does not answer in time, or refuses.
-    pub(super) fn keep(&self, line: &Line) -> Result<Hear, LinkError> {
+    pub(super) fn keep(&self, line: &LinkMessage) -> Result<Hear, LinkError> {
         let mut stream = lock(&self.0.records);
         if stream.is_some()
             && let Ok(heard) = self.on(&mut stream, line)
@@ -172,7 +175,11 @@ impl Link {
     ///
     /// # Errors
     /// The daemon is not there, refuses, or does not answer within `patience`.
-    pub(super) fn fate(&self, process: Started, patience: Duration) -> Result<Option<Denial>, LinkError> {
+    pub(super) fn fate(
+        &self,
+        process: StartedProcess,
+        patience: Duration,
+    ) -> Result<Option<Denial>, LinkError> {
         let (heard, _) = self.introduced(patience, |hello| Introduction::Fate { hello, process })?;
         let Hear::Fate(fate) = heard else {
             return Err(self.broken(io::ErrorKind::InvalidData.into()));
@@ -184,7 +191,7 @@ impl Link {
     ///
     /// # Errors
     /// Returns an error if the daemon is not there, does not answer in time, or refuses.
-    pub(super) fn serves(&self, process: Started) -> Result<(), LinkError> {
+    pub(super) fn serves(&self, process: StartedProcess) -> Result<(), LinkError> {
         lock(&self.0.hello).child = Some(process);
         self.say(&Say::Serves { process }).map(drop)
     }
@@ -195,7 +202,7 @@ impl Link {
     }
 
     /// Connects, and joins the session.
-    fn join(&self, stream: &mut Option<Stream>) -> Result<State, LinkError> {
+    fn join(&self, stream: &mut Option<Stream>) -> Result<SharedSessionState, LinkError> {
         let connected = self.connect(PATIENCE)?;
         let probe = connected
             .get_ref()
@@ -287,7 +294,7 @@ impl Link {
     }
 
     /// A connection on which anything went wrong is closed: what comes next on it could be taken for another answer.
-    fn on(&self, stream: &mut Option<Stream>, line: &Line) -> Result<Hear, LinkError> {
+    fn on(&self, stream: &mut Option<Stream>, line: &LinkMessage) -> Result<Hear, LinkError> {
         let outcome = match stream {
             Some(stream) => converse(stream, line),
             None => Err(io::ErrorKind::NotConnected.into()),
@@ -301,8 +308,8 @@ impl Link {
         Err(error)
     }
 
-    fn line_of(&self, say: &impl Serialize) -> Result<Line, LinkError> {
-        Line::of(say).map_err(|error| self.broken(error.into()))
+    fn line_of(&self, say: &impl Serialize) -> Result<LinkMessage, LinkError> {
+        LinkMessage::of(say).map_err(|error| self.broken(error.into()))
     }
 
     fn note_down(&self) {
@@ -323,7 +330,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn converse(stream: &mut Stream, line: &Line) -> io::Result<Hear> {
+fn converse(stream: &mut Stream, line: &LinkMessage) -> io::Result<Hear> {
     stream.get_mut().write_all(&line.0)?;
     let mut answer = Vec::new();
     stream
@@ -397,7 +404,7 @@ pub(super) mod tests {
     /// A wrapper that joined at `path`, and the other end of its connection.
     pub(crate) fn joined(path: &Path) -> (Link, UnixStream) {
         let (ours, theirs) = UnixStream::pair().expect("a pair");
-        let link = Link(Arc::new(Shared {
+        let link = Link(Arc::new(SharedLink {
             path: path.to_owned(),
             hello: Mutex::new(hello()),
             probe: Mutex::new(Some(ours.try_clone().expect("a copy"))),
@@ -409,7 +416,7 @@ pub(super) mod tests {
         (link, theirs)
     }
 
-    fn nothing_to_keep() -> Line {
+    fn nothing_to_keep() -> LinkMessage {
         let keep = Say::Keep {
             events: Vec::new(),
             rescued: Vec::new(),
@@ -419,7 +426,7 @@ pub(super) mod tests {
             released: Vec::new(),
             recent: Vec::new(),
         };
-        Line::of(&keep).expect("plain")
+        LinkMessage::of(&keep).expect("plain")
     }
 
     /// A daemon that keeps nothing until it is told to.
@@ -473,7 +480,7 @@ pub(super) mod tests {
         }
     }
 
-    const SERVER: Started = Started { pid: 77, start: 5 };
+    const SERVER: StartedProcess = StartedProcess { pid: 77, start: 5 };
 
     #[test]
     fn who_is_waited_for_waits_for_no_comparison() {

@@ -7,9 +7,9 @@ const OVER: Duration = Duration::from_mins(1);
 
 /// The time of the last loss.
 #[derive(Debug, Default)]
-pub(super) struct Loss(Option<Instant>);
+pub(super) struct LastLoss(Option<Instant>);
 
-impl Loss {
+impl LastLoss {
     /// Notes one. Whether it is to be told: between losses something may find room each time.
     pub(super) fn is_news(&mut self, now: Instant) -> bool {
         let last = self.0.replace(now);
@@ -23,7 +23,7 @@ mod tests {
 
     #[test]
     fn losses_are_told_once_until_there_was_none_for_some_time() {
-        let mut loss = Loss::default();
+        let mut loss = LastLoss::default();
         let began = Instant::now();
         let told =
             [0, 0, 1, 59, 118, 178, 179].map(|second| loss.is_news(began + Duration::from_secs(second)));

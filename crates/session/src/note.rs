@@ -1,7 +1,7 @@
 //! One event of a process that judges nothing, where a judge would have recorded it.
 
 use mcpmon_model::Event;
-use mcpmon_store::{Recorder, Settings};
+use mcpmon_store::{Recorder, RecorderSettings};
 
 use super::{JudgeError, Options, kept::ThroughDaemon, link::Link, own_settings, protocol::Hello};
 
@@ -24,7 +24,7 @@ pub fn note(options: &Options, mut event: Event) -> Result<(), JudgeError> {
     let recorder = match daemon {
         Some(Ok((link, _))) => {
             let own = options.db.clone().or_else(mcpmon_store::own_store);
-            let settings = Settings::new(own.ok_or(JudgeError::NoPlace)?);
+            let settings = RecorderSettings::new(own.ok_or(JudgeError::NoPlace)?);
             let destination = ThroughDaemon::new(link, settings.location.path());
             Recorder::with(Box::new(destination), settings)?
         }

@@ -1,7 +1,7 @@
 //! The user's own policy file where a daemon rules: it can only tighten the daemon's policy, and a mistake in it
 //! disables nothing.
 
-use mcpmon_config::{ConfigError, Loaded, Search, SourceError, Sources, Trust};
+use mcpmon_config::{ConfigError, LoadedConfiguration, Search, SourceError, Sources, Trust};
 use mcpmon_detect::mask::mask_text;
 use mcpmon_model::{Digest, Event, EventKind, Layer, Severity, Timestamp};
 
@@ -12,7 +12,7 @@ type Found = Result<Option<Sources>, SourceError>;
 #[derive(Debug)]
 pub(super) struct Own {
     /// The host's policy.
-    host: Loaded,
+    host: LoadedConfiguration,
     /// The digest of the last result: text, nothing, or the reason why it cannot be read.
     seen: Option<Digest>,
     /// The text in force.
@@ -23,7 +23,7 @@ pub(super) struct Own {
 
 impl Own {
     /// On top of the host's policy, what was `found`: what holds, and what follows the file from now on.
-    pub(super) fn over(host: Loaded, found: Found) -> (Loaded, Self) {
+    pub(super) fn over(host: LoadedConfiguration, found: Found) -> (LoadedConfiguration, Self) {
         let mut own = Self {
             host,
             seen: None,
@@ -42,7 +42,7 @@ impl Own {
     }
 
     /// The host has another policy: what holds now.
-    pub(super) fn adopt(&mut self, host: Loaded) -> Loaded {
+    pub(super) fn adopt(&mut self, host: LoadedConfiguration) -> LoadedConfiguration {
         self.host = host;
         let Some(text) = &self.text else {
             return self.host.clone();
@@ -55,14 +55,14 @@ impl Own {
 
     /// Returns the change since the last call, given the current text `found`; if it cannot be used, the
     /// previous one stays in force.
-    pub(super) fn news(&mut self, found: Found) -> Option<Result<Loaded, ConfigError>> {
+    pub(super) fn news(&mut self, found: Found) -> Option<Result<LoadedConfiguration, ConfigError>> {
         match self.untold.take() {
             Some(error) => Some(Err(error)),
             None => self.take(found),
         }
     }
 
-    fn take(&mut self, found: Found) -> Option<Result<Loaded, ConfigError>> {
+    fn take(&mut self, found: Found) -> Option<Result<LoadedConfiguration, ConfigError>> {
         let state = match &found {
             Ok(Some(text)) => text.digest(),
             Ok(None) => Digest::of(b""),
@@ -87,21 +87,25 @@ impl Own {
 
 /// A user's own file, where the user's environment and command line say that it is.
 #[derive(Debug)]
-pub(super) struct Followed {
+pub(super) struct FollowedFile {
     search: Search,
     trust: Trust,
     own: Own,
 }
 
-impl Followed {
+impl FollowedFile {
     /// On top of the daemon's policy `host`: what holds, and what follows the file from now on.
-    pub(super) fn over(host: Loaded, search: Search, trust: Trust) -> (Loaded, Self) {
+    pub(super) fn over(
+        host: LoadedConfiguration,
+        search: Search,
+        trust: Trust,
+    ) -> (LoadedConfiguration, Self) {
         let (loaded, own) = Own::over(host, search.read_own(trust));
         (loaded, Self { search, trust, own })
     }
 
     /// See [`Own::adopt`].
-    pub(super) fn adopt(&mut self, host: Loaded) -> Loaded {
+    pub(super) fn adopt(&mut self, host: LoadedConfiguration) -> LoadedConfiguration {
         self.own.adopt(host)
     }
 
@@ -115,7 +119,7 @@ impl Followed {
     }
 
     /// See [`Own::news`].
-    pub(super) fn poll(&mut self) -> Option<Result<Loaded, ConfigError>> {
+    pub(super) fn poll(&mut self) -> Option<Result<LoadedConfiguration, ConfigError>> {
         self.own.news(self.search.read_own(self.trust))
     }
 }
@@ -126,7 +130,7 @@ pub(super) fn told(
     now: Timestamp,
     uid: Option<u32>,
     path: String,
-    news: &Result<Loaded, ConfigError>,
+    news: &Result<LoadedConfiguration, ConfigError>,
 ) -> Event {
     let error = match news {
         Ok(loaded) => return loaded.event(now),

@@ -2,9 +2,9 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use mcpmon_engine::pins::{Added, Ground, PackagePin, PinBook, PinSet, PinnedFile, Pins};
+use mcpmon_engine::pins::{AcceptanceGround, AddedSet, PackagePin, PinBook, PinSet, PinnedFile, Pins};
 use mcpmon_model::{Digest, PinKey, PinPart, Timestamp};
-use mcpmon_store::{BinaryPin, REFUSED_SET, Recorder, Refused};
+use mcpmon_store::{BinaryPin, QueueRefusal, REFUSED_SET, Recorder};
 
 /// The author of pins that were not approved.
 pub(crate) const FIRST_USE: &str = "first_use";
@@ -16,10 +16,10 @@ pub const APPROVED: &str = "root";
 pub(crate) const REFUSED: &str = "refused";
 
 /// Returns the author of pins that were accepted without approval.
-pub const fn by(ground: Ground) -> &'static str {
+pub const fn by(ground: AcceptanceGround) -> &'static str {
     match ground {
-        Ground::FirstUse | Ground::NewLauncher => FIRST_USE,
-        Ground::SystemUpgrade => SYSTEM_UPGRADE,
+        AcceptanceGround::FirstUse | AcceptanceGround::NewLauncher => FIRST_USE,
+        AcceptanceGround::SystemUpgrade => SYSTEM_UPGRADE,
     }
 }
 
@@ -27,7 +27,7 @@ pub const fn by(ground: Ground) -> &'static str {
 ///
 /// # Errors
 /// Returns an error if the queue of the store is full or closed; as much as possible is written.
-pub fn store(recorder: &Recorder, now: Timestamp, added: &Added, by: &str) -> Result<(), Refused> {
+pub fn store(recorder: &Recorder, now: Timestamp, added: &AddedSet, by: &str) -> Result<(), QueueRefusal> {
     let rows = to_rows(&added.set, now, by);
     let mut written: Vec<_> = rows.into_iter().map(|row| recorder.put_pin(row)).collect();
     let replaced = added.replaced;
@@ -115,7 +115,7 @@ fn package_pin(row: BinaryPin) -> PackagePin {
 
 #[cfg(test)]
 mod tests {
-    use mcpmon_engine::pins::{Accepted, PinnedPackage};
+    use mcpmon_engine::pins::{AcceptedSets, PinnedPackage};
     use mcpmon_model::{Manifest, ManifestEntry, ServerId};
 
     use super::*;
@@ -186,7 +186,7 @@ mod tests {
         let mut rows = to_rows(&set, Timestamp(1), FIRST_USE);
         rows[2].hash = Digest::of(b"other");
         let book = from_rows(rows.clone());
-        let Accepted::Sets(sets) = book.accepted(&set.key) else {
+        let AcceptedSets::Sets(sets) = book.accepted(&set.key) else {
             panic!("it is pinned")
         };
         let package = sets[&7].package.as_ref().expect("a package");

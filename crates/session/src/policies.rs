@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use mcpmon_config::{Loaded, SourceError, Sources};
+use mcpmon_config::{LoadedConfiguration, SourceError, Sources};
 use mcpmon_model::Timestamp;
 use mcpmon_store::Recorder;
 
@@ -27,20 +27,20 @@ const INTERVAL: Duration = Duration::from_secs(2);
 
 /// The policies in force. Clones share them.
 #[derive(Clone, Debug)]
-pub struct Policies(Arc<Shared>);
+pub struct Policies(Arc<PoliciesState>);
 
 #[derive(Debug)]
-struct Shared {
+struct PoliciesState {
     /// The policies of users: locked no longer than it takes to read or replace an entry.
-    held: RwLock<Held>,
+    held: RwLock<HeldPolicy>,
     /// By what it is made, of those users who are in it: held by whoever makes something of a file, which may take a
     /// while.
     owns: Mutex<BTreeMap<u32, Own>>,
-    files: Option<Files>,
+    files: Option<UserFiles>,
 }
 
 /// The source of users' own files, and the recorder for the outcome.
-struct Files {
+struct UserFiles {
     read: Box<Read>,
     turns: Turns,
     recorder: Recorder,
@@ -58,20 +58,20 @@ struct Turns {
 }
 
 /// The only reader of a user's file, until this is dropped.
-struct Turn<'a> {
+struct ReaderTurn<'a> {
     turns: &'a Turns,
     uid: u32,
 }
 
 #[derive(Debug)]
-struct Held {
-    host: Arc<Loaded>,
+struct HeldPolicy {
+    host: Arc<LoadedConfiguration>,
     users: BTreeMap<u32, User>,
 }
 
 #[derive(Debug)]
 struct User {
-    loaded: Arc<Loaded>,
+    loaded: Arc<LoadedConfiguration>,
     /// The time of its last use.
     used: AtomicI64,
 }
@@ -79,20 +79,20 @@ struct User {
 impl Policies {
     /// One for all: that of the only user there is.
     #[must_use]
-    pub fn of_one(loaded: Loaded) -> Self {
+    pub fn of_one(loaded: LoadedConfiguration) -> Self {
         Self::new(loaded, None)
     }
 
     /// For a host, whose users' own files are followed as long as there is this; `now` tells the time to it.
     #[must_use]
-    pub fn of_host(host: Loaded, recorder: Recorder, now: fn() -> Timestamp) -> Self {
+    pub fn of_host(host: LoadedConfiguration, recorder: Recorder, now: fn() -> Timestamp) -> Self {
         let policies = Self::reading(host, recorder, now, Sources::of_home);
         policies.follow_files();
         policies
     }
 
     fn reading(
-        host: Loaded,
+        host: LoadedConfiguration,
         recorder: Recorder,
         now: fn() -> Timestamp,
         read: impl Fn(u32) -> Result<Option<Sources>, SourceError> + Send + Sync + 'static,
@@ -101,7 +101,7 @@ impl Policies {
         let turns = Turns::default();
         Self::new(
             host,
-            Some(Files {
+            Some(UserFiles {
                 read,
                 turns,
                 recorder,
@@ -110,12 +110,12 @@ impl Policies {
         )
     }
 
-    fn new(host: Loaded, files: Option<Files>) -> Self {
-        let held = Held {
+    fn new(host: LoadedConfiguration, files: Option<UserFiles>) -> Self {
+        let held = HeldPolicy {
             host: Arc::new(host),
             users: BTreeMap::new(),
         };
-        Self(Arc::new(Shared {
+        Self(Arc::new(PoliciesState {
             held: RwLock::new(held),
             owns: Mutex::default(),
             files,
@@ -124,14 +124,14 @@ impl Policies {
 
     /// The host's.
     #[must_use]
-    pub fn host(&self) -> Arc<Loaded> {
+    pub fn host(&self) -> Arc<LoadedConfiguration> {
         Arc::clone(&self.held().host)
     }
 
     /// Returns the policy of a user; the same value as long as it is unchanged. This takes a moment for a
     /// user not seen recently, whose own file is read.
     #[must_use]
-    pub fn of(&self, now: Timestamp, uid: Option<u32>) -> Arc<Loaded> {
+    pub fn of(&self, now: Timestamp, uid: Option<u32>) -> Arc<LoadedConfiguration> {
         let (Some(files), Some(uid)) = (&self.0.files, uid) else {
             return self.host();
         };
@@ -165,14 +165,14 @@ impl Policies {
 
     /// The same, where that can be told at once.
     #[must_use]
-    pub fn at_once(&self, now: Timestamp, uid: Option<u32>) -> Option<Arc<Loaded>> {
+    pub fn at_once(&self, now: Timestamp, uid: Option<u32>) -> Option<Arc<LoadedConfiguration>> {
         match (&self.0.files, uid) {
             (Some(_), Some(uid)) => self.known(now, uid),
             (None, _) | (_, None) => Some(self.host()),
         }
     }
 
-    fn known(&self, now: Timestamp, uid: u32) -> Option<Arc<Loaded>> {
+    fn known(&self, now: Timestamp, uid: u32) -> Option<Arc<LoadedConfiguration>> {
         let held = self.held();
         let user = held.users.get(&uid)?;
         user.used.store(now.0, Ordering::Relaxed);
@@ -189,7 +189,7 @@ impl Policies {
     }
 
     /// Another policy of the host, tightened by what users' files said last.
-    pub fn adopt(&self, host: &Loaded) {
+    pub fn adopt(&self, host: &LoadedConfiguration) {
         let mut owns = self.owns();
         self.held_to_change().host = Arc::new(host.clone());
         for (uid, own) in owns.iter_mut() {
@@ -219,7 +219,10 @@ impl Policies {
                 continue;
             };
             let stays = self.held().users.get(&uid).map(|user| Arc::clone(&user.loaded));
-            let path = stays.as_deref().map(Loaded::path).unwrap_or_default();
+            let path = stays
+                .as_deref()
+                .map(LoadedConfiguration::path)
+                .unwrap_or_default();
             let event = told(now, Some(uid), path, &news);
             match news {
                 Ok(loaded) => self.put(uid, Arc::new(loaded)),
@@ -234,7 +237,7 @@ impl Policies {
     }
 
     /// Stores the policy of a user.
-    fn put(&self, uid: u32, loaded: Arc<Loaded>) {
+    fn put(&self, uid: u32, loaded: Arc<LoadedConfiguration>) {
         if let Some(user) = self.held_to_change().users.get_mut(&uid) {
             user.loaded = loaded;
         }
@@ -262,17 +265,17 @@ impl Policies {
         self.0.owns.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn held(&self) -> RwLockReadGuard<'_, Held> {
+    fn held(&self) -> RwLockReadGuard<'_, HeldPolicy> {
         // No step of ours leaves it half changed.
         self.0.held.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn held_to_change(&self) -> RwLockWriteGuard<'_, Held> {
+    fn held_to_change(&self) -> RwLockWriteGuard<'_, HeldPolicy> {
         self.0.held.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Held {
+impl HeldPolicy {
     /// One more, and who made room for it.
     fn insert(&mut self, uid: u32, user: User) -> Vec<u32> {
         let mut gone = Vec::new();
@@ -290,7 +293,7 @@ impl Held {
 }
 
 impl Turns {
-    fn take(&self, uid: u32) -> Turn<'_> {
+    fn take(&self, uid: u32) -> ReaderTurn<'_> {
         let taken = self.taken();
         let is_taken = |taken: &mut BTreeSet<u32>| taken.contains(&uid);
         let mut taken = self
@@ -298,7 +301,7 @@ impl Turns {
             .wait_while(taken, is_taken)
             .unwrap_or_else(PoisonError::into_inner);
         taken.insert(uid);
-        Turn { turns: self, uid }
+        ReaderTurn { turns: self, uid }
     }
 
     fn taken(&self) -> MutexGuard<'_, BTreeSet<u32>> {
@@ -307,14 +310,14 @@ impl Turns {
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for ReaderTurn<'_> {
     fn drop(&mut self) {
         self.turns.taken().remove(&self.uid);
         self.turns.given_back.notify_all();
     }
 }
 
-impl fmt::Debug for Files {
+impl fmt::Debug for UserFiles {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Files").finish_non_exhaustive()
     }
@@ -326,7 +329,7 @@ mod tests {
 
     use mcpmon_config::{Source, load_sources};
     use mcpmon_model::{Action, Severity};
-    use mcpmon_store::{Filter, Reader, Settings, sample};
+    use mcpmon_store::{Filter, RecorderSettings, StoreReader, sample};
 
     use super::*;
 
@@ -338,7 +341,7 @@ mod tests {
     /// The content of users' files.
     type Texts = Arc<Mutex<BTreeMap<u32, String>>>;
 
-    struct Host {
+    struct HostPolicy {
         directory: tempfile::TempDir,
         texts: Texts,
         policies: Policies,
@@ -349,11 +352,11 @@ mod tests {
         Sources::of_parts(vec![part]).expect("a part")
     }
 
-    fn of_host(text: &str) -> Loaded {
+    fn of_host(text: &str) -> LoadedConfiguration {
         load_sources(&sources("/etc/mcpmon/mcpmon.yaml", text)).expect("a policy")
     }
 
-    impl Host {
+    impl HostPolicy {
         fn new(text: &str) -> Self {
             let texts = Texts::default();
             let files = Arc::clone(&texts);
@@ -373,8 +376,8 @@ mod tests {
             read: impl Fn(u32) -> Result<Option<Sources>, SourceError> + Send + Sync + 'static,
         ) -> Self {
             let directory = tempfile::tempdir().expect("a directory");
-            let recorder =
-                Recorder::start(Settings::new(directory.path().join("mcpmon.db"))).expect("a recorder");
+            let recorder = Recorder::start(RecorderSettings::new(directory.path().join("mcpmon.db")))
+                .expect("a recorder");
             Self {
                 directory,
                 texts: Texts::default(),
@@ -400,7 +403,7 @@ mod tests {
         fn events(&self) -> Vec<(String, Severity)> {
             let files = self.policies.0.files.as_ref().expect("they are read");
             files.recorder.flush(PATIENCE).expect("written");
-            let reader = Reader::open(&self.directory.path().join("mcpmon.db")).expect("a store");
+            let reader = StoreReader::open(&self.directory.path().join("mcpmon.db")).expect("a store");
             let events = reader.events(&Filter::default(), 100).expect("events");
             assert!(events.iter().all(|event| event.action == Action::Allow));
             events
@@ -412,7 +415,7 @@ mod tests {
 
     #[test]
     fn a_users_file_tightens_for_that_user_alone() {
-        let host = Host::new(HOST);
+        let host = HostPolicy::new(HOST);
         host.write(
             1000,
             "version: 1\nmcp: {fail_closed: true, blocked_tools: ['send_*']}\n",
@@ -452,7 +455,7 @@ mod tests {
             readers.fetch_sub(1, Ordering::Relaxed);
             found
         };
-        let host = Host::with(HOST, read);
+        let host = HostPolicy::with(HOST, read);
         thread::scope(|threads| {
             let asks = || host.policies.of(NOW, Some(1000));
             threads.spawn(asks);
@@ -471,7 +474,7 @@ mod tests {
 
     #[test]
     fn a_users_file_takes_nothing_away() {
-        let host = Host::new("version: 1\nmcp: {fail_closed: true, blocked_tools: [format_disk]}\n");
+        let host = HostPolicy::new("version: 1\nmcp: {fail_closed: true, blocked_tools: [format_disk]}\n");
         host.write(
             1000,
             "version: 1\nmode: observe\nmcp: {fail_closed: false, blocked_tools: []}\n",
@@ -486,7 +489,7 @@ mod tests {
 
     #[test]
     fn a_changed_file_is_taken_over_and_a_broken_one_leaves_what_was() {
-        let host = Host::new(HOST);
+        let host = HostPolicy::new(HOST);
         assert_eq!(host.blocked(Some(1000)), ["format_disk"]);
         host.write(1000, "version: 1\nmcp: {blocked_tools: [a]}\n");
         assert_eq!(host.blocked(Some(1000)), ["format_disk"], "not looked at yet");
@@ -519,7 +522,7 @@ mod tests {
 
     #[test]
     fn a_file_that_is_broken_from_the_start_is_told_and_the_host_rules() {
-        let host = Host::new(HOST);
+        let host = HostPolicy::new(HOST);
         host.write(1000, "version: 1\nmcp: {blocked_tools: 7}\n");
         assert_eq!(host.blocked(Some(1000)), ["format_disk"]);
         host.policies.poll();
@@ -528,7 +531,7 @@ mod tests {
 
     #[test]
     fn another_policy_of_the_host_holds_below_what_users_said() {
-        let host = Host::new(HOST);
+        let host = HostPolicy::new(HOST);
         host.write(1000, "version: 1\nmcp: {blocked_tools: [a]}\n");
         assert_eq!(host.blocked(Some(1000)), ["a", "format_disk"]);
         host.policies
@@ -539,7 +542,7 @@ mod tests {
 
     #[test]
     fn no_more_users_are_known_than_there_is_room_for() {
-        let host = Host::new(HOST);
+        let host = HostPolicy::new(HOST);
         let most = u32::try_from(MOST_USERS).expect("a small number");
         for uid in 0..most + 10 {
             let _loaded = host.policies.of(Timestamp(NOW.0 + i64::from(uid)), Some(uid));

@@ -9,14 +9,14 @@ const RETRY: Duration = Duration::from_secs(5);
 
 /// Whether what is shared can be had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Presence {
+pub(super) enum SharedStatePresence {
     /// It can.
     Here,
     /// It cannot; when it was tried last.
     Away(Timestamp),
 }
 
-impl Presence {
+impl SharedStatePresence {
     pub(super) const fn is_here(self) -> bool {
         match self {
             Self::Here => true,

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use mcpmon_config::Source;
 use mcpmon_model::{
-    AnsweredCall, Checked, DefinitionKey, DefinitionRecord, Denial, Digest, HeldCall, Kills, PinKey,
-    ProcessId, Recent, ServerId, SessionId, SharedCall, Timestamp,
+    AnsweredCall, DefinitionKey, DefinitionRecord, Denial, Digest, HeldCall, Kills, PinKey, ProcessId,
+    Recent, ServerId, SessionId, SharedCall, SharedCallAnswer, Timestamp,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -27,7 +27,7 @@ pub struct Hello {
     /// True if it starts its server as a process of this host.
     pub starts_server: bool,
     /// The started process, if there is one.
-    pub child: Option<Started>,
+    pub child: Option<StartedProcess>,
 }
 
 /// A message of a wrapper. The type comes before the content, so that it is read in one pass.
@@ -91,20 +91,20 @@ pub enum Say {
     /// This process was started to serve.
     Serves {
         /// Its number and start.
-        process: Started,
+        process: StartedProcess,
     },
 }
 
 /// A process, as both sides see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Started {
+pub struct StartedProcess {
     /// Number in the initial pid namespace.
     pub(crate) pid: u32,
     /// Start since boot, nanoseconds, rounded down to a clock tick.
     pub(crate) start: u64,
 }
 
-impl From<ProcessId> for Started {
+impl From<ProcessId> for StartedProcess {
     fn from(process: ProcessId) -> Self {
         Self {
             pid: process.pid,
@@ -113,8 +113,8 @@ impl From<ProcessId> for Started {
     }
 }
 
-impl From<Started> for ProcessId {
-    fn from(process: Started) -> Self {
+impl From<StartedProcess> for ProcessId {
+    fn from(process: StartedProcess) -> Self {
         Self {
             pid: process.pid,
             start: process.start,
@@ -127,9 +127,9 @@ impl From<Started> for ProcessId {
 #[serde(tag = "hear", content = "content", rename_all = "snake_case")]
 pub enum Hear {
     /// To the introduction, and to [`Say::State`].
-    State(Box<State>),
+    State(Box<SharedSessionState>),
     /// To [`Say::Check`].
-    Checked(Box<Checked>),
+    Checked(Box<SharedCallAnswer>),
     /// The answer to the question why a process must not run, once its files are compared.
     Fate(Option<Denial>),
     /// Asks the process that connected to repeat this, before it is told anything.
@@ -144,7 +144,7 @@ pub enum Hear {
 
 /// The state that wrappers share.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct State {
+pub struct SharedSessionState {
     /// The policy, unless it is held already.
     pub policy: Option<Vec<(Source, String)>>,
     /// Definitions of this server.

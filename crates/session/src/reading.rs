@@ -2,23 +2,23 @@
 
 use mcpmon_engine::cross_server;
 use mcpmon_model::{Recent, Timestamp};
-use mcpmon_store::{ClaimedPosts, Destination, Entry, Limits, Pruned, StoreError};
+use mcpmon_store::{ClaimedPosts, Destination, PruneCount, RetentionLimits, StoreEntry, StoreError};
 
 /// A destination that gets results as they were read.
 #[derive(Debug)]
-pub(super) struct Reading<D>(pub(super) D);
+pub(super) struct ResultReader<D>(pub(super) D);
 
-impl<D: Destination> Destination for Reading<D> {
-    fn prepare(&mut self, entries: Vec<Entry>) -> Vec<Entry> {
+impl<D: Destination> Destination for ResultReader<D> {
+    fn prepare(&mut self, entries: Vec<StoreEntry>) -> Vec<StoreEntry> {
         let read = entries.into_iter().filter_map(read).collect();
         self.0.prepare(read)
     }
 
-    fn keep(&mut self, entries: &[Entry]) -> Result<(), StoreError> {
+    fn keep(&mut self, entries: &[StoreEntry]) -> Result<(), StoreError> {
         self.0.keep(entries)
     }
 
-    fn prune(&mut self, limits: Limits, now: Timestamp) -> Result<Pruned, StoreError> {
+    fn prune(&mut self, limits: RetentionLimits, now: Timestamp) -> Result<PruneCount, StoreError> {
         self.0.prune(limits, now)
     }
 
@@ -36,10 +36,10 @@ impl<D: Destination> Destination for Reading<D> {
 }
 
 /// An entry as it is kept: of a result what is in it, if there is anything.
-fn read(entry: Entry) -> Option<Entry> {
-    let Entry::Unread(session, output, result) = entry else {
+fn read(entry: StoreEntry) -> Option<StoreEntry> {
+    let StoreEntry::Unread(session, output, result) = entry else {
         return Some(entry);
     };
     let output = cross_server::read_result(*output, &result)?;
-    Some(Entry::Recent(session, Box::new(Recent::Output(output))))
+    Some(StoreEntry::Recent(session, Box::new(Recent::Output(output))))
 }

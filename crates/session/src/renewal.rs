@@ -2,26 +2,26 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Instant};
 
-use mcpmon_config::{Asked, Loaded, Reloader, load_sources};
-use mcpmon_engine::Company;
-use mcpmon_guard::Outcome;
+use mcpmon_config::{LoadedConfiguration, ReloadOccasion, Reloader, load_sources};
+use mcpmon_engine::SessionPeers;
+use mcpmon_guard::JudgementOutcome;
 use mcpmon_model::{DefinitionKey, DefinitionRecord, ListKind, ServerId, ServerType, Timestamp};
 use mcpmon_policy::network::table::Tables;
 
 use super::{
-    Judge,
-    own::{Followed, told},
-    shared::Snapshot,
+    Session,
+    own::{FollowedFile, told},
+    shared::SharedSnapshot,
 };
 
-impl Judge {
+impl Session {
     /// Says who else is in the session.
     pub(super) fn introduce(&mut self, now: Timestamp) {
-        let company = Company {
+        let company = SessionPeers {
             others: &self.others,
             twins: self.twins,
         };
-        let mut outcome = Outcome::default();
+        let mut outcome = JudgementOutcome::default();
         self.guard.join(now, company, &mut outcome);
         self.carry_out(&mut outcome);
     }
@@ -35,7 +35,7 @@ impl Judge {
     }
 
     /// Takes over what is shared.
-    pub(super) fn take(&mut self, now: Timestamp, mut snapshot: Snapshot) {
+    pub(super) fn take(&mut self, now: Timestamp, mut snapshot: SharedSnapshot) {
         self.note_changes(&snapshot);
         if let Some(sources) = snapshot.policy.take() {
             match load_sources(&sources) {
@@ -58,7 +58,7 @@ impl Judge {
         self.guard.monitor_mut().know_servers(snapshot.pinned);
         // Processes are the daemon's to track.
         drop(self.guard.monitor_mut().stop(snapshot.kills));
-        let mut outcome = Outcome::default();
+        let mut outcome = JudgementOutcome::default();
         self.guard.answer_calls(now, &snapshot.answers, &mut outcome);
         self.carry_out(&mut outcome);
         for (key, by) in snapshot.refused {
@@ -74,7 +74,7 @@ impl Judge {
     }
 
     /// Notes the lists whose visible content changed.
-    fn note_changes(&mut self, snapshot: &Snapshot) {
+    fn note_changes(&mut self, snapshot: &SharedSnapshot) {
         let hidden = snapshot.definitions.iter().filter(|record| record.hidden);
         let refused = snapshot.refused.iter().map(|(key, _)| key);
         let unseen = hidden.map(|record| &record.key).chain(refused).cloned().collect();
@@ -89,7 +89,7 @@ impl Judge {
     /// A definition that this session put may be missing because it never arrived, which does not make it
     /// new: it was reset only if a person did so since. That may have happened before this session ever saw
     /// it there.
-    fn forget_missing(&mut self, now: Timestamp, snapshot: &Snapshot) {
+    fn forget_missing(&mut self, now: Timestamp, snapshot: &SharedSnapshot) {
         let keys = snapshot.definitions.iter().map(|record| record.key.clone());
         let there: BTreeSet<DefinitionKey> = keys.collect();
         let was_reset = |key: &DefinitionKey, seen: Timestamp| {
@@ -128,7 +128,7 @@ impl Judge {
         }
     }
 
-    pub(super) fn adopt(&mut self, now: Timestamp, loaded: &Loaded) {
+    pub(super) fn adopt(&mut self, now: Timestamp, loaded: &LoadedConfiguration) {
         self.policy_hash = loaded.hash;
         self.changed
             .extend([ListKind::Tools, ListKind::Prompts, ListKind::Resources]);
@@ -144,13 +144,13 @@ impl Judge {
             (Some(own), _) => own.poll(),
             (None, reloader) => reloader
                 .as_mut()
-                .and_then(|reloader| reloader.poll(Instant::now(), Asked::ByClock)),
+                .and_then(|reloader| reloader.poll(Instant::now(), ReloadOccasion::ByClock)),
         };
         let Some(news) = news else {
             return;
         };
         let of_host = || self.reloader.as_ref().map(Reloader::path);
-        let path = self.own.as_ref().map(Followed::path).or_else(of_host);
+        let path = self.own.as_ref().map(FollowedFile::path).or_else(of_host);
         let event = told(now, None, path.unwrap_or_default(), &news);
         if let Ok(loaded) = news {
             self.adopt(now, &loaded);

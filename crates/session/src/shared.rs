@@ -9,22 +9,22 @@ use std::{
 use mcpmon_config::Sources;
 use mcpmon_guard::Absence;
 use mcpmon_model::{
-    AnsweredCall, Checked, DefinitionKey, DefinitionKind, DefinitionRecord, Digest, Kills, ProcessId,
-    ServerId, SharedCall, Timestamp,
+    AnsweredCall, DefinitionKey, DefinitionKind, DefinitionRecord, Digest, Kills, ProcessId, ServerId,
+    SharedCall, SharedCallAnswer, Timestamp,
 };
 use mcpmon_policy::Policy;
-use mcpmon_store::{Generation, Member, OpenError, QueryError, Reader, Store, StoreError};
+use mcpmon_store::{Generation, OpenError, QueryError, SessionMember, Store, StoreError, StoreReader};
 
 use super::{
-    calls::Calls,
-    hosted::Host,
+    calls::StoredCalls,
+    hosted::DaemonServices,
     link::{Link, LinkError},
     protocol::{self, Hear, Say},
 };
 
 /// The shared state at one time.
 #[derive(Debug, Default)]
-pub(super) struct Snapshot {
+pub(super) struct SharedSnapshot {
     /// The daemon's number of changes before any of this was looked up, where there is a daemon.
     pub(super) changes: Option<u64>,
     /// Another policy than the one that is held.
@@ -64,26 +64,26 @@ pub(super) enum SharedState {
     /// The daemon, in this very process.
     Here {
         /// The holder.
-        host: Arc<dyn Host>,
+        host: Arc<dyn DaemonServices>,
         /// Its number of changes.
         generation: Option<Generation>,
         /// This conversation.
-        member: Box<Member>,
+        member: Box<SessionMember>,
     },
     /// The user's own store.
     Store {
         /// The file.
         path: PathBuf,
         /// Opened when something changed for the first time.
-        reader: Option<Reader>,
+        reader: Option<StoreReader>,
         /// Its number of changes.
         generation: Option<Generation>,
         /// This conversation.
-        member: Box<Member>,
+        member: Box<SessionMember>,
         /// A function that tells whether a process lives.
         lives: fn(ProcessId) -> bool,
         /// The calls of the session.
-        calls: Box<Calls>,
+        calls: Box<StoredCalls>,
     },
 }
 
@@ -115,7 +115,7 @@ impl SharedState {
     }
 
     /// Of the daemon that this process is, which has said where its number is.
-    pub(super) fn here(host: Arc<dyn Host>, member: Member, generation: &Path) -> Self {
+    pub(super) fn here(host: Arc<dyn DaemonServices>, member: SessionMember, generation: &Path) -> Self {
         Self::Here {
             generation: opened(generation),
             host,
@@ -124,10 +124,10 @@ impl SharedState {
     }
 
     /// Through the store at `path`.
-    pub(super) fn store(path: PathBuf, member: Member, lives: fn(ProcessId) -> bool) -> Self {
+    pub(super) fn store(path: PathBuf, member: SessionMember, lives: fn(ProcessId) -> bool) -> Self {
         Self::Store {
             generation: opened(&Generation::path(&path)),
-            calls: Box::new(Calls::new(path.clone(), member.session.clone())),
+            calls: Box::new(StoredCalls::new(path.clone(), member.session.clone())),
             path,
             reader: None,
             member: Box::new(member),
@@ -198,7 +198,11 @@ impl SharedState {
     }
 
     /// Checks a call beside those of all processes of the session, and counts it. The daemon goes by its own policy.
-    pub(super) fn check(&mut self, policy: &Policy, call: &SharedCall) -> Result<Checked, SharedError> {
+    pub(super) fn check(
+        &mut self,
+        policy: &Policy,
+        call: &SharedCall,
+    ) -> Result<SharedCallAnswer, SharedError> {
         match self {
             Self::Daemon { link, .. } => {
                 let call = Box::new(call.clone());
@@ -213,7 +217,7 @@ impl SharedState {
     }
 
     /// Returns the current shared state; `policy` is the digest of the policy in force.
-    pub(super) fn look(&mut self, policy: Digest) -> Result<Snapshot, SharedError> {
+    pub(super) fn look(&mut self, policy: Digest) -> Result<SharedSnapshot, SharedError> {
         match self {
             Self::Daemon {
                 link,
@@ -248,7 +252,7 @@ impl SharedState {
             } => {
                 let reader = match reader {
                     Some(reader) => reader,
-                    None => reader.insert(Reader::open(path)?),
+                    None => reader.insert(StoreReader::open(path)?),
                 };
                 look_into(reader, member, *lives)
             }
@@ -258,10 +262,10 @@ impl SharedState {
 
 /// Reads the state of a session from a store.
 pub(super) fn look_into(
-    reader: &Reader,
-    own: &Member,
+    reader: &StoreReader,
+    own: &SessionMember,
     lives: fn(ProcessId) -> bool,
-) -> Result<Snapshot, SharedError> {
+) -> Result<SharedSnapshot, SharedError> {
     let members = reader.members(&own.session)?;
     let twins = has_twins(&members, own, lives);
     let others = others(members, own, lives);
@@ -269,7 +273,7 @@ pub(super) fn look_into(
     for other in &others {
         of_others.extend(tools(reader.definitions_of(&other.identity)?));
     }
-    Ok(Snapshot {
+    Ok(SharedSnapshot {
         changes: None,
         policy: None,
         definitions: reader.definitions_of(&own.identity)?,
@@ -287,17 +291,17 @@ pub(super) fn look_into(
 /// Reads the state of a session from a store that is open for writing.
 pub(super) fn told_by(
     store: &mut Store,
-    own: &Member,
-    members: Vec<Member>,
+    own: &SessionMember,
+    members: Vec<SessionMember>,
     lives: fn(ProcessId) -> bool,
-) -> Result<Snapshot, StoreError> {
+) -> Result<SharedSnapshot, StoreError> {
     let twins = has_twins(&members, own, lives);
     let others = others(members, own, lives);
     let mut of_others = Vec::new();
     for other in &others {
         of_others.extend(tools(store.definitions_of(&other.identity)?));
     }
-    Ok(Snapshot {
+    Ok(SharedSnapshot {
         changes: None,
         policy: None,
         definitions: store.definitions_of(&own.identity)?,
@@ -313,8 +317,12 @@ pub(super) fn told_by(
 }
 
 /// Those of a session's members that live and are another server, each server once.
-pub fn others(members: Vec<Member>, own: &Member, lives: fn(ProcessId) -> bool) -> Vec<Member> {
-    let mut others: Vec<Member> = Vec::new();
+pub fn others(
+    members: Vec<SessionMember>,
+    own: &SessionMember,
+    lives: fn(ProcessId) -> bool,
+) -> Vec<SessionMember> {
+    let mut others: Vec<SessionMember> = Vec::new();
     for member in members {
         let is_known =
             member.identity == own.identity || others.iter().any(|other| other.identity == member.identity);
@@ -326,8 +334,8 @@ pub fn others(members: Vec<Member>, own: &Member, lives: fn(ProcessId) -> bool) 
 }
 
 /// Returns whether another living process speaks for the same server.
-pub fn has_twins(members: &[Member], own: &Member, lives: fn(ProcessId) -> bool) -> bool {
-    let is_twin = |member: &Member| member.identity == own.identity && member.process != own.process;
+pub fn has_twins(members: &[SessionMember], own: &SessionMember, lives: fn(ProcessId) -> bool) -> bool {
+    let is_twin = |member: &SessionMember| member.identity == own.identity && member.process != own.process;
     members
         .iter()
         .any(|member| is_twin(member) && lives(member.process))
@@ -343,7 +351,7 @@ pub fn tools(records: Vec<DefinitionRecord>) -> impl Iterator<Item = DefinitionR
     })
 }
 
-pub fn ids(members: &[Member]) -> Vec<ServerId> {
+pub fn ids(members: &[SessionMember]) -> Vec<ServerId> {
     let mut ids: Vec<ServerId> = members
         .iter()
         .map(|member| member.identity.server.clone())
@@ -353,8 +361,8 @@ pub fn ids(members: &[Member]) -> Vec<ServerId> {
     ids
 }
 
-pub(super) fn snapshot(state: protocol::State) -> Snapshot {
-    Snapshot {
+pub(super) fn snapshot(state: protocol::SharedSessionState) -> SharedSnapshot {
+    SharedSnapshot {
         changes: Some(state.changes),
         policy: state.policy.and_then(Sources::of_parts),
         definitions: state.definitions,

@@ -1,16 +1,23 @@
 //! A conversation over a server's standard streams: the guard judges the bytes, and the outcome is recorded before anything
 //! is written.
 
-use mcpmon_guard::Output;
+use mcpmon_guard::GuardOutput;
 use mcpmon_model::{Side, Timestamp};
 use mcpmon_protocol::filter::stdio::Filter;
 
-use super::Judge;
+use super::Session;
 
-impl Judge {
+impl Session {
     /// Takes the bytes that `side` wrote, cut anywhere, and puts the bytes to write into `out`. Changes of the shared state
     /// are taken in before each line.
-    pub fn push(&mut self, now: Timestamp, filter: &mut Filter, side: Side, bytes: &[u8], out: &mut Output) {
+    pub fn push(
+        &mut self,
+        now: Timestamp,
+        filter: &mut Filter,
+        side: Side,
+        bytes: &[u8],
+        out: &mut GuardOutput,
+    ) {
         let mut rest = bytes;
         while !rest.is_empty() {
             let end = memchr::memchr(b'\n', rest).map_or(rest.len(), |position| position + 1);
@@ -24,7 +31,7 @@ impl Judge {
     }
 
     /// Handles the end of the bytes of `side`.
-    pub fn close_side(&mut self, now: Timestamp, filter: &mut Filter, side: Side, out: &mut Output) {
+    pub fn close_side(&mut self, now: Timestamp, filter: &mut Filter, side: Side, out: &mut GuardOutput) {
         if filter.is_asking() {
             self.refresh(now);
         }
@@ -34,7 +41,7 @@ impl Judge {
 
     /// Does the work of [`Self::tick`], answers requests that waited for too long, and tells the client of lists that have
     /// changed.
-    pub fn tick_stdio(&mut self, now: Timestamp, filter: &mut Filter, out: &mut Output) {
+    pub fn tick_stdio(&mut self, now: Timestamp, filter: &mut Filter, out: &mut GuardOutput) {
         if filter.is_asking() {
             self.refresh(now);
         }

@@ -51,7 +51,7 @@ impl<T> Verification<T> {
 }
 
 /// The progress of the check of the server's files.
-pub(super) enum Check<T> {
+pub(super) enum FileCheck<T> {
     Due(Verification<T>),
     Running {
         measuring: JoinHandle<T>,
@@ -61,7 +61,7 @@ pub(super) enum Check<T> {
     Done,
 }
 
-impl<T: Send + 'static> Check<T> {
+impl<T: Send + 'static> FileCheck<T> {
     /// Starts the check, if there is one and it can start.
     pub(super) fn new(verification: Option<Verification<T>>) -> io::Result<Self> {
         let at_once = verification

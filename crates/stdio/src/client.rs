@@ -7,7 +7,7 @@ use std::{
 };
 
 use mcpmon_model::{Denial, Message, Side, Timestamp, Verdict};
-use mcpmon_protocol::filter::stdio::{Filter, Output};
+use mcpmon_protocol::filter::stdio::{Filter, StdioOutput};
 use nix::{
     errno::Errno,
     poll::{PollFd, PollFlags, PollTimeout, poll},
@@ -17,7 +17,7 @@ use nix::{
 
 use super::{
     event::RelayError,
-    relay::{ABANDONED, BUFFER, Chunk, WAITING, read_once},
+    relay::{ABANDONED, BUFFER, ReadOutcome, WAITING, read_once},
     sink::Sink,
     watcher::RelayProcess,
 };
@@ -27,23 +27,23 @@ const ENDS: [Signal; 4] = [Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT, Sign
 
 /// The client's side of a conversation that has no other.
 #[derive(Debug)]
-pub struct Client {
+pub struct ClientSide {
     process: Box<RelayProcess>,
     input: Option<OwnedFd>,
     output: Option<Sink>,
-    out: Output,
+    out: StdioOutput,
     buffer: Box<[u8]>,
 }
 
 /// The events to handle.
-struct Ready {
+struct ClientEvents {
     told: bool,
     signals: bool,
     input: bool,
     output: PollFlags,
 }
 
-impl Client {
+impl ClientSide {
     /// The client at this process's standard input and output.
     ///
     /// # Errors
@@ -60,7 +60,7 @@ impl Client {
             process,
             input,
             output,
-            out: Output::default(),
+            out: StdioOutput::default(),
             buffer: vec![0; BUFFER].into_boxed_slice(),
         }
     }
@@ -102,7 +102,7 @@ impl Client {
     }
 
     /// Waits until there is something to do; a client that takes no answers is read no further.
-    fn wait(&self, waiting: usize) -> Result<Ready, RelayError> {
+    fn wait(&self, waiting: usize) -> Result<ClientEvents, RelayError> {
         let signals = self.process.family.as_fd();
         // With no event asked for, it stands for what is absent.
         let input = match &self.input {
@@ -129,7 +129,7 @@ impl Client {
             Err(errno) => return Err(errno.into()),
         }
         let [told, signals, input, output] = ports.map(|port| port.revents().unwrap_or(PollFlags::empty()));
-        Ok(Ready {
+        Ok(ClientEvents {
             told: !told.is_empty(),
             signals: !signals.is_empty(),
             input: !input.is_empty(),
@@ -177,15 +177,15 @@ impl Client {
             return Ok(());
         };
         match read_once(input, &mut self.buffer)? {
-            Chunk::Later => return Ok(()),
-            Chunk::Bytes(count) => filter.push(
+            ReadOutcome::Later => return Ok(()),
+            ReadOutcome::Bytes(count) => filter.push(
                 now,
                 Side::Client,
                 &self.buffer[..count],
                 &mut |_: &Message<'_>| Verdict::Block(denial.clone()),
                 &mut self.out,
             ),
-            Chunk::End => {
+            ReadOutcome::End => {
                 self.input = None;
                 filter.close(Side::Client, &mut self.out);
             }

@@ -15,14 +15,14 @@ use super::sys;
 
 /// The end of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum ProcessEnd {
     /// By itself, with this status.
     Exited(u8),
     /// By a signal.
     Killed(Signal),
 }
 
-impl End {
+impl ProcessEnd {
     /// Returns the process and its end from a status of `wait(2)`.
     pub(super) fn of(status: WaitStatus) -> Option<(Pid, Self)> {
         match status {
@@ -63,11 +63,11 @@ mod tests {
 
     const PID: Pid = Pid::from_raw(7);
 
-    #[test_case(WaitStatus::Exited(PID, 3) => Some((PID, End::Exited(3))); "a status")]
-    #[test_case(WaitStatus::Signaled(PID, Signal::SIGSEGV, true) => Some((PID, End::Killed(Signal::SIGSEGV))); "a signal")]
+    #[test_case(WaitStatus::Exited(PID, 3) => Some((PID, ProcessEnd::Exited(3))); "a status")]
+    #[test_case(WaitStatus::Signaled(PID, Signal::SIGSEGV, true) => Some((PID, ProcessEnd::Killed(Signal::SIGSEGV))); "a signal")]
     #[test_case(WaitStatus::Stopped(PID, Signal::SIGSTOP) => None; "stopped is no end")]
     #[test_case(WaitStatus::StillAlive => None; "alive")]
-    fn ends(status: WaitStatus) -> Option<(Pid, End)> {
-        End::of(status)
+    fn ends(status: WaitStatus) -> Option<(Pid, ProcessEnd)> {
+        ProcessEnd::of(status)
     }
 }

@@ -5,7 +5,7 @@ use std::io;
 use mcpmon_model::Side;
 use nix::errno::Errno;
 
-use super::end::End;
+use super::end::ProcessEnd;
 
 /// Something that happened between a client and a server; `T` is the result of the check of the server's files.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ pub enum RelayEvent<'r, T> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RelayOutcome {
     /// The server ended.
-    Ended(End),
+    Ended(ProcessEnd),
     /// The client is gone, and the server went on; it was ended.
     Abandoned,
     /// The watcher was killed, and the server with it.

@@ -19,7 +19,7 @@ use nix::{
     unistd::Pid,
 };
 
-use super::{end::End, routing::PASSED_ON};
+use super::{end::ProcessEnd, routing::PASSED_ON};
 use crate::tree::descendants;
 
 /// The longest time for a process that a server left behind to end by itself.
@@ -35,9 +35,9 @@ pub(super) struct Family {
 
 /// The result of reaping the children once.
 #[derive(Debug, Default)]
-pub(super) struct Reaped {
+pub(super) struct ReapedChildren {
     /// Those that ended.
-    pub(super) ended: Vec<(Pid, End)>,
+    pub(super) ended: Vec<(Pid, ProcessEnd)>,
     /// True if there are no more.
     pub(super) childless: bool,
 }
@@ -66,12 +66,12 @@ impl Family {
     }
 
     /// Takes leave of every child that has ended.
-    pub(super) fn reap() -> Reaped {
-        let mut reaped = Reaped::default();
+    pub(super) fn reap() -> ReapedChildren {
+        let mut reaped = ReapedChildren::default();
         loop {
             match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
                 Ok(WaitStatus::StillAlive) => return reaped,
-                Ok(status) => reaped.ended.extend(End::of(status)),
+                Ok(status) => reaped.ended.extend(ProcessEnd::of(status)),
                 Err(Errno::EINTR) => {}
                 Err(_) => {
                     reaped.childless = true;

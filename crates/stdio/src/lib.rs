@@ -25,12 +25,12 @@ mod watcher;
 
 pub use self::{
     check::{CheckStart, HoldUntil, Verification},
-    client::Client,
+    client::ClientSide,
     domain::{Domain, DomainError, SandboxDomain, SandboxFeature, unsupported_features},
-    end::End,
+    end::ProcessEnd,
     event::{RelayError, RelayEvent, RelayOutcome},
-    program::{Program, ProgramError},
+    program::{OpenProgram, ProgramError},
     relay::Relay,
-    server::{Server, StartError},
+    server::{RunningChild, StartError},
     watcher::{RelayProcess, WrapperProcess, divide},
 };

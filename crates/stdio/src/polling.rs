@@ -28,7 +28,7 @@ pub(super) struct Ports<'f> {
 
 /// The ports that are ready.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Ready {
+pub(super) struct ReadyPorts {
     pub(super) control: bool,
     pub(super) signals: bool,
     pub(super) client: bool,
@@ -53,10 +53,10 @@ pub(super) enum WriteState {
 /// Descriptors that are rarely ready between two messages, behind one descriptor: each polled descriptor
 /// costs every message.
 #[derive(Debug, Default)]
-pub(super) struct RareEvents(Option<Watch>);
+pub(super) struct RareEvents(Option<PolledPort>);
 
 #[derive(Debug)]
-struct Watch {
+struct PolledPort {
     epoll: Epoll,
     /// True for the sides whose write state is watched: the client and the server.
     hearers: [bool; 2],
@@ -70,13 +70,13 @@ impl RareEvents {
         self.0.take_if(|watch| watch.hearers != hearers);
         let watch = match self.0.take() {
             Some(watch) => watch,
-            None => Watch::over(ports, hearers)?,
+            None => PolledPort::over(ports, hearers)?,
         };
         Ok(self.0.insert(watch).epoll.0.as_fd())
     }
 }
 
-impl Watch {
+impl PolledPort {
     fn over(ports: &Ports<'_>, hearers: [bool; 2]) -> io::Result<Self> {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         for port in [ports.control, ports.signals] {
@@ -96,7 +96,7 @@ impl Watch {
 
 impl Ports<'_> {
     /// Waits until there is something to do, or the time is over.
-    pub(super) fn poll(&self, seldom: &mut RareEvents, timeout: PollTimeout) -> io::Result<Ready> {
+    pub(super) fn poll(&self, seldom: &mut RareEvents, timeout: PollTimeout) -> io::Result<ReadyPorts> {
         let waits = |sink: Option<&Sink>| sink.is_some_and(|sink| sink.waiting() > 0);
         if self.checked.is_some() || waits(self.to_client) || waits(self.to_server) {
             return self.look(timeout);
@@ -107,22 +107,22 @@ impl Ports<'_> {
         let mut ports = ports.map(|port| PollFd::new(port, PollFlags::POLLIN));
         match poll(&mut ports, timeout) {
             Ok(_) => {}
-            Err(Errno::EINTR) => return Ok(Ready::default()),
+            Err(Errno::EINTR) => return Ok(ReadyPorts::default()),
             Err(errno) => return Err(errno.into()),
         }
         let [seldom, client, server] = ports.map(|port| port.any().unwrap_or(true));
         if seldom {
             return self.look(PollTimeout::ZERO);
         }
-        Ok(Ready {
+        Ok(ReadyPorts {
             client,
             server,
-            ..Ready::default()
+            ..ReadyPorts::default()
         })
     }
 
     /// Looks at each of them.
-    fn look(&self, timeout: PollTimeout) -> io::Result<Ready> {
+    fn look(&self, timeout: PollTimeout) -> io::Result<ReadyPorts> {
         // With no event asked for, a signal descriptor reports nothing: it stands for whatever is absent.
         let absent = || PollFd::new(self.signals, PollFlags::empty());
         let mut ports = [
@@ -155,12 +155,12 @@ impl Ports<'_> {
         }
         match poll(&mut ports, timeout) {
             Ok(_) => {}
-            Err(Errno::EINTR) => return Ok(Ready::default()),
+            Err(Errno::EINTR) => return Ok(ReadyPorts::default()),
             Err(errno) => return Err(errno.into()),
         }
         let events = ports.map(|port| port.revents().unwrap_or(PollFlags::empty()));
         let [control, signals, client, server, checked, to_client, to_server] = events;
-        Ok(Ready {
+        Ok(ReadyPorts {
             control: !control.is_empty(),
             signals: !signals.is_empty(),
             client: !client.is_empty(),

@@ -30,7 +30,7 @@ const SHELL: &str = "/bin/sh";
 
 /// A file that is open, and the arguments it is to be executed with.
 #[derive(Debug)]
-pub struct Program {
+pub struct OpenProgram {
     /// The executable: a binary, or the interpreter of a script.
     pub file: File,
     /// The path at which it was found.
@@ -79,7 +79,7 @@ pub enum ProgramError {
     },
 }
 
-impl Program {
+impl OpenProgram {
     /// Finds and opens what `name` with `arguments` executes.
     ///
     /// # Errors
@@ -219,8 +219,8 @@ mod tests {
         fs::set_permissions(path, fs::Permissions::from_mode(mode))
     }
 
-    fn resolve(name: &OsStr, search_path: &Path) -> Result<Program, ProgramError> {
-        Program::resolve(name, &["an argument".into()], Some(search_path.as_os_str()))
+    fn resolve(name: &OsStr, search_path: &Path) -> Result<OpenProgram, ProgramError> {
+        OpenProgram::resolve(name, &["an argument".into()], Some(search_path.as_os_str()))
     }
 
     #[test]
@@ -292,7 +292,7 @@ mod tests {
         write(&first.path().join("server"), "data", 0o644)?;
         fs::copy("/bin/true", second.path().join("server"))?;
         let search_path = env::join_paths([first.path(), second.path()])?;
-        let program = Program::resolve(OsStr::new("server"), &[], Some(&search_path))?;
+        let program = OpenProgram::resolve(OsStr::new("server"), &[], Some(&search_path))?;
         assert_eq!(program.path, second.path().join("server"));
         Ok(())
     }

@@ -8,7 +8,7 @@ use std::{
 };
 
 use mcpmon_model::Side;
-use mcpmon_protocol::filter::stdio::Output;
+use mcpmon_protocol::filter::stdio::StdioOutput;
 use nix::{
     errno::Errno,
     poll::{PollFd, PollFlags, PollTimeout, poll},
@@ -17,14 +17,14 @@ use nix::{
 };
 
 use super::{
-    check::{Check, Verification},
-    client::Client,
-    end::End,
+    check::{FileCheck, Verification},
+    client::ClientSide,
+    end::ProcessEnd,
     event::{RelayError, RelayEvent, RelayOutcome},
     family::Family,
-    polling::{Ports, RareEvents, Ready, WriteState},
-    server::Server,
-    sink::{Closed, Sink},
+    polling::{Ports, RareEvents, ReadyPorts, WriteState},
+    server::RunningChild,
+    sink::{ReaderGone, Sink},
     sys,
     watcher::{RelayProcess, WatcherMessage},
 };
@@ -62,10 +62,10 @@ pub struct Relay<T> {
     server: Pid,
     server_in: Option<Sink>,
     server_out: Option<OwnedFd>,
-    ended: Option<End>,
+    ended: Option<ProcessEnd>,
     /// The time the server closed the first of its pipes.
     hung_up: Option<Instant>,
-    check: Check<T>,
+    check: FileCheck<T>,
     abandoned: Option<Instant>,
     /// The time the client closed its end of the pipe, or was last known to expect an answer after that.
     dismissed: Option<Instant>,
@@ -82,7 +82,7 @@ pub struct Relay<T> {
     buffer: Box<[u8]>,
     started: Instant,
     /// The results of the latest wait.
-    ready: Ready,
+    ready: ReadyPorts,
     /// The stage that handles the next part of them.
     next: RelayStage,
     /// Whether the next stage gives memory back.
@@ -100,7 +100,7 @@ enum RelayStage {
     Tick,
     LastWords,
     Closing,
-    LateCheck(End),
+    LateCheck(ProcessEnd),
     Over(RelayOutcome),
 }
 
@@ -131,7 +131,7 @@ impl<T: Send + 'static> Relay<T> {
     /// Returns an error if a descriptor cannot be duplicated.
     pub fn new(
         process: Box<RelayProcess>,
-        server: Server,
+        server: RunningChild,
         verification: Option<Verification<T>>,
     ) -> Result<Self, RelayError> {
         let client_in = io::stdin().as_fd().try_clone_to_owned()?;
@@ -151,7 +151,7 @@ impl<T: Send + 'static> Relay<T> {
             server_out: Some(server.stdout),
             ended: None,
             hung_up: None,
-            check: Check::new(verification)?,
+            check: FileCheck::new(verification)?,
             abandoned: None,
             dismissed: None,
             ticked: Instant::now(),
@@ -162,7 +162,7 @@ impl<T: Send + 'static> Relay<T> {
             holds_client: false,
             buffer: vec![0; BUFFER].into_boxed_slice(),
             started: Instant::now(),
-            ready: Ready::default(),
+            ready: ReadyPorts::default(),
             next: RelayStage::Wait,
             is_quiet: false,
         })
@@ -192,7 +192,7 @@ impl<T: Send + 'static> Relay<T> {
     }
 
     /// Writes to both sides, and writes the noise of the server to standard error.
-    pub fn send(&mut self, out: &mut Output) {
+    pub fn send(&mut self, out: &mut StdioOutput) {
         if !out.noise.is_empty() {
             divert(&out.noise);
             out.noise.clear();
@@ -207,7 +207,7 @@ impl<T: Send + 'static> Relay<T> {
                 Some(_) | None => Ok(()),
             };
             bytes.clear();
-            if sent == Err(Closed) {
+            if sent == Err(ReaderGone) {
                 self.deaf(side);
             }
         }
@@ -230,9 +230,9 @@ impl<T: Send + 'static> Relay<T> {
     ///
     /// # Errors
     /// Returns an error if the processes of the server cannot be found.
-    pub fn refuse(self) -> Result<Client, RelayError> {
+    pub fn refuse(self) -> Result<ClientSide, RelayError> {
         self.process.family.kill_all()?;
-        Ok(Client::left(self.process, self.client_in, self.client_out))
+        Ok(ClientSide::left(self.process, self.client_in, self.client_out))
     }
 
     fn proceed(&mut self) -> Result<PendingEvent<T>, RelayError> {
@@ -323,7 +323,7 @@ impl<T: Send + 'static> Relay<T> {
     }
 
     /// Waits until there is something to do.
-    fn wait(&mut self) -> Result<Ready, RelayError> {
+    fn wait(&mut self) -> Result<ReadyPorts, RelayError> {
         let waiting = |sink: &Option<Sink>| sink.as_ref().map_or(0, Sink::waiting);
         let (to_client, to_server) = (waiting(&self.client_out), waiting(&self.server_in));
         // A side is read while the other one keeps up, and while it takes the answers that it provokes itself.
@@ -396,7 +396,7 @@ impl<T: Send + 'static> Relay<T> {
             return Ok(false);
         };
         self.ended = Some(end);
-        Ok(end == End::Killed(Signal::SIGKILL))
+        Ok(end == ProcessEnd::Killed(Signal::SIGKILL))
     }
 
     /// Writes what waits for a side, or takes note that it hears nothing any more: the other side is to see that
@@ -409,9 +409,9 @@ impl<T: Send + 'static> Relay<T> {
         let heard = match (sink, hearing) {
             (None, _) | (_, WriteState::Still) => Ok(()),
             (Some(sink), WriteState::Ready) => sink.flush(),
-            (Some(_), WriteState::Gone) => Err(Closed),
+            (Some(_), WriteState::Gone) => Err(ReaderGone),
         };
-        if heard == Err(Closed) {
+        if heard == Err(ReaderGone) {
             self.deaf(side);
         }
     }
@@ -440,9 +440,9 @@ impl<T: Send + 'static> Relay<T> {
             return Ok(None);
         };
         Ok(match read_once(descriptor, &mut self.buffer)? {
-            Chunk::Later => None,
-            Chunk::Bytes(count) => Some(self.received(Side::Client, count)),
-            Chunk::End => {
+            ReadOutcome::Later => None,
+            ReadOutcome::Bytes(count) => Some(self.received(Side::Client, count)),
+            ReadOutcome::End => {
                 self.client_in = None;
                 self.dismissed = Some(Instant::now());
                 Some(PendingEvent::Closed(Side::Client))
@@ -460,9 +460,9 @@ impl<T: Send + 'static> Relay<T> {
             return Ok(None);
         };
         Ok(match read_once(descriptor, &mut self.buffer)? {
-            Chunk::Later => None,
-            Chunk::Bytes(count) => Some(self.received(Side::Server, count)),
-            Chunk::End => {
+            ReadOutcome::Later => None,
+            ReadOutcome::Bytes(count) => Some(self.received(Side::Server, count)),
+            ReadOutcome::End => {
                 self.server_out = None;
                 self.hung_up.get_or_insert_with(Instant::now);
                 Some(PendingEvent::Closed(Side::Server))
@@ -511,8 +511,8 @@ impl<T: Send + 'static> Relay<T> {
             return Ok(None);
         }
         Ok(Some(match read_once(descriptor, &mut self.buffer)? {
-            Chunk::Bytes(count) => self.received(Side::Server, count),
-            Chunk::Later | Chunk::End => {
+            ReadOutcome::Bytes(count) => self.received(Side::Server, count),
+            ReadOutcome::Later | ReadOutcome::End => {
                 self.server_out = None;
                 PendingEvent::Closed(Side::Server)
             }
@@ -558,7 +558,7 @@ impl<T: Send + 'static> Relay<T> {
 }
 
 /// The result of a read.
-pub(super) enum Chunk {
+pub(super) enum ReadOutcome {
     Bytes(usize),
     Later,
     End,
@@ -574,13 +574,13 @@ fn has_data(descriptor: &OwnedFd) -> bool {
             .is_some_and(|events| events.contains(PollFlags::POLLIN))
 }
 
-pub(super) fn read_once(descriptor: &OwnedFd, buffer: &mut [u8]) -> Result<Chunk, RelayError> {
+pub(super) fn read_once(descriptor: &OwnedFd, buffer: &mut [u8]) -> Result<ReadOutcome, RelayError> {
     match read(descriptor, buffer) {
-        Ok(0) => Ok(Chunk::End),
-        Ok(count) => Ok(Chunk::Bytes(count)),
-        Err(Errno::EINTR | Errno::EAGAIN) => Ok(Chunk::Later),
+        Ok(0) => Ok(ReadOutcome::End),
+        Ok(count) => Ok(ReadOutcome::Bytes(count)),
+        Err(Errno::EINTR | Errno::EAGAIN) => Ok(ReadOutcome::Later),
         // How a socket or terminal tells that the other end is gone.
-        Err(Errno::ECONNRESET | Errno::EIO) => Ok(Chunk::End),
+        Err(Errno::ECONNRESET | Errno::EIO) => Ok(ReadOutcome::End),
         Err(errno) => Err(errno.into()),
     }
 }

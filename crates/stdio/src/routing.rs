@@ -24,11 +24,11 @@ const SAME: Duration = Duration::from_secs(1);
 
 /// The signals that came to the relaying process itself, and their times since some start.
 #[derive(Debug, Default)]
-pub(super) struct Routing {
+pub(super) struct SignalRouting {
     seen: [Option<Duration>; PASSED_ON.len()],
 }
 
-impl Routing {
+impl SignalRouting {
     /// The signal came to this process: to the group, that is, for nobody else knows this process.
     pub(super) fn came_here(&mut self, now: Duration, signal: Signal) {
         if let Some(seen) = self.seen_mut(signal) {
@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn what_came_to_the_group_is_not_passed_on() {
-        let mut routing = Routing::default();
+        let mut routing = SignalRouting::default();
         assert!(
             routing.came_to_watcher(at(0), Signal::SIGTERM),
             "to the watcher alone"
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn signals_and_times_are_told_apart() {
-        let mut routing = Routing::default();
+        let mut routing = SignalRouting::default();
         routing.came_here(at(0), Signal::SIGTERM);
         assert!(routing.came_to_watcher(at(1), Signal::SIGINT), "another signal");
         assert!(routing.came_to_watcher(at(1_002), Signal::SIGTERM), "long after");

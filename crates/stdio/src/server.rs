@@ -19,14 +19,14 @@ use nix::{
 
 use super::{
     domain::Domain,
-    program::Program,
+    program::OpenProgram,
     sink::{Sink, set_nonblocking},
     sys::{self, Image, Strings},
 };
 
 /// A running server. Its standard error is this process's.
 #[derive(Debug)]
-pub struct Server {
+pub struct RunningChild {
     pub(super) pid: Pid,
     pub(super) stdin: Sink,
     pub(super) stdout: OwnedFd,
@@ -57,14 +57,14 @@ pub enum StartError {
     },
 }
 
-impl Server {
+impl RunningChild {
     /// Executes `program` by its descriptor, with this environment, with these signals blocked, in this process's
     /// group and, if the kernel lets it, in `domain`. It is killed when the calling thread ends.
     ///
     /// # Errors
     /// [`StartError`].
     pub fn start(
-        program: Program,
+        program: OpenProgram,
         environment: impl IntoIterator<Item = (OsString, OsString)>,
         mask: SigSet,
         domain: Option<Domain>,
@@ -130,11 +130,11 @@ mod tests {
         let directory = tempfile::tempdir()?;
         let path = directory.path().join("server");
         fs::copy("/bin/echo", &path)?;
-        let program = Program::resolve(path.as_os_str(), &["as looked at".into()], None)?;
+        let program = OpenProgram::resolve(path.as_os_str(), &["as looked at".into()], None)?;
         fs::remove_file(&path)?;
         fs::copy("/bin/false", &path)?;
         let environment = [("NAME".into(), "value".into())];
-        let server = Server::start(program, environment, SigSet::empty(), None)?;
+        let server = RunningChild::start(program, environment, SigSet::empty(), None)?;
         let said = all(server.stdout)?;
         waitpid(server.pid, None)?;
         assert_eq!(said, "as looked at\n");
@@ -143,8 +143,8 @@ mod tests {
 
     #[test]
     fn it_has_the_environment_it_is_given_and_no_other() -> Result<(), Box<dyn std::error::Error>> {
-        let program = Program::resolve("env".as_ref(), &[], Some("/usr/bin:/bin".as_ref()))?;
-        let server = Server::start(program, [("NAME".into(), "a=b".into())], SigSet::empty(), None)?;
+        let program = OpenProgram::resolve("env".as_ref(), &[], Some("/usr/bin:/bin".as_ref()))?;
+        let server = RunningChild::start(program, [("NAME".into(), "a=b".into())], SigSet::empty(), None)?;
         let said = all(server.stdout)?;
         waitpid(server.pid, None)?;
         assert_eq!(said, "NAME=a=b\n");
@@ -158,19 +158,19 @@ mod tests {
         let path = directory.path().join("server");
         fs::write(&path, b"\x7fELF\0 and nothing more")?;
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
-        let program = Program::resolve(path.as_os_str(), &[], None)?;
-        let started = Server::start(program, [], SigSet::empty(), None);
+        let program = OpenProgram::resolve(path.as_os_str(), &[], None)?;
+        let started = RunningChild::start(program, [], SigSet::empty(), None);
         assert!(matches!(started, Err(StartError::Execute { .. })), "{started:?}");
-        let program = Program::resolve("true".as_ref(), &["a\0b".into()], None)?;
-        let started = Server::start(program, [], SigSet::empty(), None);
+        let program = OpenProgram::resolve("true".as_ref(), &["a\0b".into()], None)?;
+        let started = RunningChild::start(program, [], SigSet::empty(), None);
         assert!(matches!(started, Err(StartError::Nul(_))), "{started:?}");
         Ok(())
     }
 
     /// Starts a shell in a domain, which says what this script does.
     fn said_in_a_domain(script: &str) -> Result<String, Box<dyn std::error::Error>> {
-        let program = Program::resolve("/bin/sh".as_ref(), &["-c".into(), script.into()], None)?;
-        let server = Server::start(program, env::vars_os(), SigSet::empty(), Some(Domain::new()?))?;
+        let program = OpenProgram::resolve("/bin/sh".as_ref(), &["-c".into(), script.into()], None)?;
+        let server = RunningChild::start(program, env::vars_os(), SigSet::empty(), Some(Domain::new()?))?;
         assert!(server.unconfined.is_none(), "{server:?}");
         let said = all(server.stdout)?;
         waitpid(server.pid, None)?;

@@ -28,7 +28,7 @@ const KEPT: usize = 256 * 1024;
 #[derive(Debug)]
 pub(super) struct Sink {
     descriptor: OwnedFd,
-    way: Way,
+    way: WriteMode,
     pending: Vec<u8>,
     written: usize,
 }
@@ -36,7 +36,7 @@ pub(super) struct Sink {
 /// The way a write is kept from blocking. The flag of an inherited description must not be changed: others
 /// share it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+enum WriteMode {
     /// The description is ours, and does not block.
     Own,
     /// A socket, which is asked each time.
@@ -47,30 +47,30 @@ enum Way {
 
 /// Nobody reads any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Closed;
+pub(super) struct ReaderGone;
 
 impl Sink {
     /// The writing end of a pipe of our own.
     pub(super) fn of_pipe(descriptor: OwnedFd) -> io::Result<Self> {
         set_nonblocking(&descriptor)?;
-        Ok(Self::new(descriptor, Way::Own))
+        Ok(Self::new(descriptor, WriteMode::Own))
     }
 
     /// A descriptor that was inherited.
     pub(super) fn inherited(descriptor: OwnedFd) -> io::Result<Self> {
         let kind = SFlag::from_bits_truncate(fstat(&descriptor)?.st_mode) & SFlag::S_IFMT;
         if kind == SFlag::S_IFSOCK {
-            return Ok(Self::new(descriptor, Way::Socket));
+            return Ok(Self::new(descriptor, WriteMode::Socket));
         }
         if kind == SFlag::S_IFIFO
             && let Ok(own) = reopen(&descriptor)
         {
-            return Ok(Self::new(own, Way::Own));
+            return Ok(Self::new(own, WriteMode::Own));
         }
-        Ok(Self::new(descriptor, Way::Pieces))
+        Ok(Self::new(descriptor, WriteMode::Pieces))
     }
 
-    const fn new(descriptor: OwnedFd, way: Way) -> Self {
+    const fn new(descriptor: OwnedFd, way: WriteMode) -> Self {
         Self {
             descriptor,
             way,
@@ -85,7 +85,7 @@ impl Sink {
     }
 
     /// Writes what can be written of `bytes`, keeps the rest, and leaves `bytes` empty.
-    pub(super) fn send(&mut self, bytes: &mut Vec<u8>) -> Result<(), Closed> {
+    pub(super) fn send(&mut self, bytes: &mut Vec<u8>) -> Result<(), ReaderGone> {
         if self.waiting() > 0 {
             // What is written already must not pile up while something always waits.
             self.pending.drain(..std::mem::take(&mut self.written));
@@ -103,7 +103,7 @@ impl Sink {
     }
 
     /// Writes what can be written of what waits.
-    pub(super) fn flush(&mut self) -> Result<(), Closed> {
+    pub(super) fn flush(&mut self) -> Result<(), ReaderGone> {
         self.written += self.write(&self.pending[self.written..])?;
         if self.waiting() == 0 {
             self.pending.clear();
@@ -113,14 +113,14 @@ impl Sink {
         Ok(())
     }
 
-    fn write(&self, bytes: &[u8]) -> Result<usize, Closed> {
+    fn write(&self, bytes: &[u8]) -> Result<usize, ReaderGone> {
         let mut written = 0;
         while written < bytes.len() {
             match self.write_once(&bytes[written..]) {
                 Ok(count) => written += count,
                 Err(Errno::EAGAIN) => break,
                 Err(Errno::EINTR) => {}
-                Err(_) => return Err(Closed),
+                Err(_) => return Err(ReaderGone),
             }
         }
         Ok(written)
@@ -128,12 +128,12 @@ impl Sink {
 
     fn write_once(&self, bytes: &[u8]) -> Result<usize, Errno> {
         match self.way {
-            Way::Own => write(&self.descriptor, bytes),
-            Way::Socket => {
+            WriteMode::Own => write(&self.descriptor, bytes),
+            WriteMode::Socket => {
                 let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
                 send(self.descriptor.as_raw_fd(), bytes, flags)
             }
-            Way::Pieces => {
+            WriteMode::Pieces => {
                 let mut ready = [PollFd::new(self.descriptor.as_fd(), PollFlags::POLLOUT)];
                 match poll(&mut ready, PollTimeout::ZERO)? {
                     0 => Err(Errno::EAGAIN),
@@ -189,7 +189,7 @@ mod tests {
                 let (read, write) = pipe()?;
                 let sink = match kind {
                     "own" => Sink::of_pipe(write)?,
-                    "pieces" => Sink::new(write, Way::Pieces),
+                    "pieces" => Sink::new(write, WriteMode::Pieces),
                     _ => Sink::inherited(write)?,
                 };
                 (sink, File::from(read))
@@ -227,7 +227,7 @@ mod tests {
     fn a_reader_that_is_gone_is_told(kind: &str) -> Tested {
         let (mut sink, reader) = ends(kind)?;
         drop(reader);
-        assert_eq!(sink.send(&mut b"text".to_vec()), Err(Closed));
+        assert_eq!(sink.send(&mut b"text".to_vec()), Err(ReaderGone));
         Ok(())
     }
 

@@ -17,9 +17,9 @@ use nix::{
 };
 
 use super::{
-    end::End,
+    end::ProcessEnd,
     family::{Family, blocked},
-    routing::{PASSED_ON, Routing},
+    routing::{PASSED_ON, SignalRouting},
     sys,
 };
 
@@ -30,7 +30,7 @@ const SETTLED: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub enum WrapperProcess {
     /// The one the client knows; the other has ended like this.
-    Watcher(End),
+    Watcher(ProcessEnd),
     /// The one that relays.
     Relay(Box<RelayProcess>),
 }
@@ -42,7 +42,7 @@ pub struct RelayProcess {
     control: OwnedFd,
     pub(super) family: Family,
     mask: SigSet,
-    routing: Routing,
+    routing: SignalRouting,
 }
 
 /// A message from the watcher.
@@ -73,13 +73,13 @@ pub fn divide() -> io::Result<WrapperProcess> {
                 control,
                 family: Family::adopt()?,
                 mask,
-                routing: Routing::default(),
+                routing: SignalRouting::default(),
             })))
         }
     }
 }
 
-fn watch(relay: Pid, tell: &OwnedFd) -> io::Result<End> {
+fn watch(relay: Pid, tell: &OwnedFd) -> io::Result<ProcessEnd> {
     // The pipes are the other's: it must be the only one to hold them open.
     let nothing = OpenOptions::new().read(true).write(true).open("/dev/null")?;
     dup2_stdin(&nothing)?;

@@ -9,13 +9,13 @@ use mcpmon_model::{
 use uuid::Uuid;
 
 use super::{
-    BinaryPin, DeclaredServer, Member, SealedBody, Span, Store, StoreError, StoredEvent, clock::Uptime,
-    retention::Limits,
+    BinaryPin, DeclaredServer, SealedBody, SessionMember, Span, Store, StoreError, StoredEvent,
+    clock::Uptime, retention::RetentionLimits,
 };
 
 /// Something to keep, or to keep no longer.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Entry {
+pub enum StoreEntry {
     /// An event.
     Event(StoredEvent),
     /// An event that was rescued from a process that was killed; it may be there already.
@@ -33,7 +33,7 @@ pub enum Entry {
     /// A result that nobody read yet for what is sensitive in it; kept as it is known.
     Unread(SessionId, Box<RecentOutput>, Box<str>),
     /// A server left its session.
-    Leave(Timestamp, Member),
+    Leave(Timestamp, SessionMember),
     /// A pin, over the one of its key, set and part.
     PutPin(BinaryPin),
     /// Every pin of a server, to forget.
@@ -47,7 +47,7 @@ pub enum Entry {
     /// A daemon watches.
     Watch(Span),
     /// The state of events for the webhook.
-    Unposted(Unposted),
+    Unposted(UnpostedEvents),
     /// Another policy is in force.
     PolicyChanged,
     /// A body of an exchange with a model.
@@ -56,7 +56,7 @@ pub enum Entry {
     ShortenBodies(Duration),
 }
 
-impl Entry {
+impl StoreEntry {
     /// The event, where it is one that is new.
     pub(super) const fn event(&self) -> Option<&StoredEvent> {
         match self {
@@ -85,7 +85,7 @@ impl Entry {
 
 /// The state of events for the webhook. Those that it has not acknowledged are kept in the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unposted {
+pub struct UnpostedEvents {
     /// Events that are still to be posted.
     pub waiting: Vec<(Uuid, Timestamp)>,
     /// The time from which another process may post them: the claiming process extends it while it lives.
@@ -105,7 +105,7 @@ pub struct ClaimedPosts {
 
 /// The progress of applying the limits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Progress {
+pub enum PruneProgress {
     /// The limits are met.
     #[default]
     Done,
@@ -115,9 +115,9 @@ pub enum Progress {
 
 /// The number of events that the limits removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Pruned {
+pub struct PruneCount {
     /// The progress.
-    pub progress: Progress,
+    pub progress: PruneProgress,
     /// Events that were older than `record.retention`.
     pub aged: u64,
     /// Events that made room within `record.max_size`.
@@ -129,7 +129,7 @@ pub struct Pruned {
 /// The destination to which a recorder's writer takes entries.
 pub trait Destination: Send {
     /// Does with `entries` what is to be done once, however often they are taken there before they are kept.
-    fn prepare(&mut self, entries: Vec<Entry>) -> Vec<Entry> {
+    fn prepare(&mut self, entries: Vec<StoreEntry>) -> Vec<StoreEntry> {
         entries
     }
 
@@ -137,15 +137,15 @@ pub trait Destination: Send {
     ///
     /// # Errors
     /// Returns an error if it cannot; [`StoreError::is_transient`] says whether it is worth trying again.
-    fn keep(&mut self, entries: &[Entry]) -> Result<(), StoreError>;
+    fn keep(&mut self, entries: &[StoreEntry]) -> Result<(), StoreError>;
 
     /// Removes some of what the limits forbid.
     ///
     /// # Errors
     /// Returns an error if it cannot.
-    fn prune(&mut self, limits: Limits, now: Timestamp) -> Result<Pruned, StoreError>;
+    fn prune(&mut self, limits: RetentionLimits, now: Timestamp) -> Result<PruneCount, StoreError>;
 
-    /// Returns whether [`Entry::Unposted`] is kept here, so that an event that was not posted is posted
+    /// Returns whether [`StoreEntry::Unposted`] is kept here, so that an event that was not posted is posted
     /// later.
     fn keeps_unposted(&self) -> bool {
         false
@@ -164,11 +164,11 @@ pub trait Destination: Send {
 }
 
 impl Destination for Store {
-    fn keep(&mut self, entries: &[Entry]) -> Result<(), StoreError> {
+    fn keep(&mut self, entries: &[StoreEntry]) -> Result<(), StoreError> {
         self.carry_out(entries)
     }
 
-    fn prune(&mut self, limits: Limits, now: Timestamp) -> Result<Pruned, StoreError> {
+    fn prune(&mut self, limits: RetentionLimits, now: Timestamp) -> Result<PruneCount, StoreError> {
         super::retention::enforce(self, limits, now, &Uptime::read())
     }
 

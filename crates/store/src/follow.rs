@@ -1,6 +1,6 @@
 //! New events as they are written: the caller decides when to look again.
 
-use super::{Filter, QueryError, Reader, StoredEvent};
+use super::{Filter, QueryError, StoreReader, StoredEvent};
 
 /// Events taken in one look at most.
 const LIMIT: u32 = 1000;
@@ -10,7 +10,7 @@ const LIMIT: u32 = 1000;
 /// Positions only rise, so what retention removes behind it neither hides nor repeats anything.
 #[derive(Debug)]
 pub struct Follow {
-    reader: Reader,
+    reader: StoreReader,
     filter: Filter,
     seq: i64,
 }
@@ -20,7 +20,11 @@ impl Follow {
     ///
     /// # Errors
     /// Returns an error if the store cannot be read.
-    pub fn start(reader: Reader, filter: Filter, limit: u32) -> Result<(Self, Vec<StoredEvent>), QueryError> {
+    pub fn start(
+        reader: StoreReader,
+        filter: Filter,
+        limit: u32,
+    ) -> Result<(Self, Vec<StoredEvent>), QueryError> {
         // What is written in between comes again in neither.
         let seq = reader.last_seq()?;
         let mut events = reader.events(&filter, limit)?;
@@ -60,7 +64,7 @@ mod tests {
     fn new_events_come_once_whatever_retention_removes() {
         let (directory, mut store) = sample::store();
         sample::fill(&mut store, (2..6).map(|pid| sample::started("a", pid)));
-        let reader = Reader::open(&directory.path().join("mcpmon.db")).unwrap();
+        let reader = StoreReader::open(&directory.path().join("mcpmon.db")).unwrap();
         let (mut follow, events) = Follow::start(reader, Filter::default(), 2).unwrap();
         assert_eq!(pids(&events), [4, 5]);
         assert_eq!(pids(&follow.next_events().unwrap()), [0; 0]);
@@ -74,7 +78,7 @@ mod tests {
     #[test]
     fn only_what_matches_is_followed() {
         let (directory, mut store) = sample::store();
-        let reader = Reader::open(&directory.path().join("mcpmon.db")).unwrap();
+        let reader = StoreReader::open(&directory.path().join("mcpmon.db")).unwrap();
         let filter = Filter {
             server: Some("b".into()),
             ..Filter::default()
@@ -88,7 +92,7 @@ mod tests {
     #[test]
     fn more_than_one_look_holds_comes_in_the_next() {
         let (directory, mut store) = sample::store();
-        let reader = Reader::open(&directory.path().join("mcpmon.db")).unwrap();
+        let reader = StoreReader::open(&directory.path().join("mcpmon.db")).unwrap();
         let (mut follow, _) = Follow::start(reader, Filter::default(), 10).unwrap();
         sample::fill(&mut store, (2..LIMIT + 5).map(|pid| sample::started("a", pid)));
         assert_eq!(follow.next_events().unwrap().len(), 1000);

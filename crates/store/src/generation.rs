@@ -47,9 +47,9 @@ impl Generation {
 
 /// The number, opened for changing it.
 #[derive(Debug)]
-struct Counter(File);
+struct GenerationCounter(File);
 
-impl Counter {
+impl GenerationCounter {
     /// Makes it where it is missing.
     fn open(path: &Path, access: Access) -> io::Result<Self> {
         let file = OpenOptions::new()
@@ -80,18 +80,18 @@ impl Counter {
 
 /// The numbers that a change to a store raises.
 #[derive(Debug)]
-pub(super) struct Counters {
+pub(super) struct GenerationCounters {
     /// Beside the store.
-    own: Counter,
+    own: GenerationCounter,
     /// The counter at the place the store moved from: processes that hold it see changes, too.
-    before: Option<Counter>,
+    before: Option<GenerationCounter>,
 }
 
-impl Counters {
+impl GenerationCounters {
     /// Those of `store`, whose number was at `before`, where it moved.
     pub(super) fn open(store: &Path, before: Option<&Path>, access: Access) -> Result<Self, AccessError> {
         let open = |path: &Path| {
-            Counter::open(path, access).map_err(|source| AccessError::Io {
+            GenerationCounter::open(path, access).map_err(|source| AccessError::Io {
                 what: "open",
                 path: path.to_owned(),
                 source,
@@ -110,7 +110,7 @@ impl Counters {
 
     /// Tells everyone that something changed.
     pub(super) fn raise(&self) -> io::Result<()> {
-        let before = self.before.as_ref().map_or(Ok(()), Counter::raise);
+        let before = self.before.as_ref().map_or(Ok(()), GenerationCounter::raise);
         self.own.raise().and(before)
     }
 }
@@ -133,7 +133,7 @@ mod tests {
         const EACH: u64 = 50;
         let directory = tempfile::tempdir().unwrap();
         let store = directory.path().join("mcpmon.db");
-        let counter = Counter::open(&Generation::path(&store), Access::default()).unwrap();
+        let counter = GenerationCounter::open(&Generation::path(&store), Access::default()).unwrap();
         let generation = Generation::open(&Generation::path(&store)).unwrap();
         assert_eq!(generation.now(), 0);
         counter.raise().unwrap();
@@ -141,7 +141,8 @@ mod tests {
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
-                    let counter = Counter::open(&Generation::path(&store), Access::default()).unwrap();
+                    let counter =
+                        GenerationCounter::open(&Generation::path(&store), Access::default()).unwrap();
                     for _ in 0..EACH {
                         counter.raise().unwrap();
                     }
@@ -159,7 +160,7 @@ mod tests {
         std::fs::write(&path, b"1").unwrap();
         let generation = Generation::open(&path).unwrap();
         assert_eq!(generation.now(), 0);
-        let counter = Counter::open(&path, Access::default()).unwrap();
+        let counter = GenerationCounter::open(&path, Access::default()).unwrap();
         assert_eq!(generation.now(), 0);
         counter.raise().unwrap();
         assert_eq!(generation.now(), 1);

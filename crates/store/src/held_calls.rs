@@ -200,7 +200,7 @@ mod tests {
     use mcpmon_model::Digest;
 
     use super::*;
-    use crate::{Destination as _, Entry, Store, sample};
+    use crate::{Destination as _, Store, StoreEntry, sample};
 
     const NOW: Timestamp = Timestamp(100);
 
@@ -222,9 +222,9 @@ mod tests {
     fn filled(calls: &[(&str, &str)]) -> (tempfile::TempDir, Store) {
         let (directory, mut store) = sample::store();
         let process = ProcessId { pid: 7, start: 8 };
-        let entries: Vec<Entry> = calls
+        let entries: Vec<StoreEntry> = calls
             .iter()
-            .map(|(id, tool)| Entry::HoldCall(process, Box::new(held(id, tool))))
+            .map(|(id, tool)| StoreEntry::HoldCall(process, Box::new(held(id, tool))))
             .collect();
         store.keep(&entries).expect("kept");
         (directory, store)
@@ -291,7 +291,7 @@ mod tests {
         for (id, answer) in [("abc1", CallAnswer::Session), ("abd2", CallAnswer::Once)] {
             store.answer_call(NOW, id, answer, "ann").expect("done");
         }
-        let release = |identity: &PinKey, id: &str| Entry::ReleaseCall(identity.clone(), id.to_owned());
+        let release = |identity: &PinKey, id: &str| StoreEntry::ReleaseCall(identity.clone(), id.to_owned());
         let (own, other) = (sample::identity("files"), sample::identity("other"));
         store.keep(&[release(&other, "abd2")]).expect("kept");
         assert_eq!(answers(&mut store).len(), 2, "nobody takes another's calls back");
@@ -316,7 +316,7 @@ mod tests {
         };
         let process = ProcessId { pid: 7, start: 8 };
         store
-            .keep(&[Entry::HoldCall(process, Box::new(later))])
+            .keep(&[StoreEntry::HoldCall(process, Box::new(later))])
             .expect("kept");
         let gone = store
             .answer_call(NOW, "abc1", CallAnswer::Once, "ann")

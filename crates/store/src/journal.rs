@@ -30,11 +30,11 @@ pub(super) struct Journal {
     /// The end of its name, which begins with that of the store.
     suffix: String,
     access: Access,
-    state: Mutex<State>,
+    state: Mutex<JournalState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct JournalState {
     /// The file and its path. It is made with the first record.
     file: Option<(PathBuf, Flock<File>)>,
     size: u64,
@@ -121,7 +121,7 @@ impl Journal {
         Ok((path, file))
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, JournalState> {
         // No step of ours leaves the state half changed.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

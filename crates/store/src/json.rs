@@ -10,7 +10,7 @@ use super::{StoredEvent, names};
 /// The event's fields in their fixed order, absent ones left out, the kind's own fields last.
 #[must_use]
 pub fn to_json(event: &StoredEvent) -> Map<String, Value> {
-    let mut fields = Fields(Map::new());
+    let mut fields = EventFields(Map::new());
     fields.put("id", event.id.to_string());
     fields.put("type", event.kind.as_str());
     fields.put("timestamp", rfc3339(event.timestamp));
@@ -68,7 +68,7 @@ pub fn rfc3339(timestamp: Timestamp) -> String {
     format!("{instant:.9}")
 }
 
-fn put_process(fields: &mut Fields, process: &ProcessRef) {
+fn put_process(fields: &mut EventFields, process: &ProcessRef) {
     fields.put("pid", process.pid);
     fields.put_known(
         "exe",
@@ -78,7 +78,7 @@ fn put_process(fields: &mut Fields, process: &ProcessRef) {
     fields.put_known("uid", process.uid);
 }
 
-fn put_container(fields: &mut Fields, container: &ContainerRef) {
+fn put_container(fields: &mut EventFields, container: &ContainerRef) {
     fields.put_known("container_id", container.container_id.as_deref());
     fields.put_known("pod_uid", container.pod_uid.as_deref());
     fields.put_known("namespace", container.namespace.as_deref());
@@ -118,9 +118,9 @@ fn take_named<T: DeserializeOwned>(fields: &mut Map<String, Value>, name: &str) 
     names::parse_name(&take_text(fields, name)?).ok()
 }
 
-struct Fields(Map<String, Value>);
+struct EventFields(Map<String, Value>);
 
-impl Fields {
+impl EventFields {
     fn put(&mut self, name: &str, value: impl Into<Value>) {
         self.0.insert(name.to_owned(), value.into());
     }

@@ -5,7 +5,7 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::{
     Filter, StoredEvent,
-    query::{self, Window},
+    query::{self, EventRange},
     row,
 };
 
@@ -23,14 +23,14 @@ pub struct Launch {
     /// Its `mcp_server_started`.
     pub started: StoredEvent,
     /// The end of the launch.
-    pub ending: Ending,
+    pub ending: LaunchEnding,
     /// The `mcp_server_binary_mismatch` events of its process.
     pub mismatches: Vec<StoredEvent>,
 }
 
 /// The end of a launch.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Ending {
+pub enum LaunchEnding {
     /// Not yet.
     Running,
     /// With this `mcp_server_exited`.
@@ -39,7 +39,7 @@ pub enum Ending {
     Unseen,
 }
 
-impl Ending {
+impl LaunchEnding {
     /// The exit status, signal and duration in milliseconds, where the end was seen.
     #[must_use]
     pub fn seen(&self) -> Option<(Option<i32>, Option<i32>, u64)> {
@@ -65,7 +65,7 @@ pub(super) fn load(connection: &Connection, filter: &Filter, limit: u32) -> rusq
         types: vec![STARTED.to_owned()],
         ..filter.clone()
     };
-    query::events(connection, &filter, Window::Newest { limit })?
+    query::events(connection, &filter, EventRange::Newest { limit })?
         .into_iter()
         .map(|started| join(connection, started))
         .collect()
@@ -116,7 +116,7 @@ fn join(connection: &Connection, started: StoredEvent) -> rusqlite::Result<Launc
     let (Some(server), Some(process)) = (&started.server_id, &started.process) else {
         return Ok(Launch {
             started,
-            ending: Ending::Unseen,
+            ending: LaunchEnding::Unseen,
             mismatches: Vec::new(),
         });
     };
@@ -128,9 +128,9 @@ fn join(connection: &Connection, started: StoredEvent) -> rusqlite::Result<Launc
     let exited = between(EXITED, started.seq, 1)?.pop();
     let mismatches = between(MISMATCH, previous, MISMATCHES)?;
     let ending = match exited {
-        Some(event) => Ending::Exited(Box::new(event)),
-        None if is_running(connection, server, pid, started.seq)? => Ending::Running,
-        None => Ending::Unseen,
+        Some(event) => LaunchEnding::Exited(Box::new(event)),
+        None if is_running(connection, server, pid, started.seq)? => LaunchEnding::Running,
+        None => LaunchEnding::Unseen,
     };
     Ok(Launch {
         started,
@@ -197,9 +197,9 @@ mod tests {
         launches
             .iter()
             .map(|launch| match &launch.ending {
-                Ending::Running => "running".to_owned(),
-                Ending::Exited(_) => format!("{:?}", launch.ending.seen().unwrap().0),
-                Ending::Unseen => "unseen".to_owned(),
+                LaunchEnding::Running => "running".to_owned(),
+                LaunchEnding::Exited(_) => format!("{:?}", launch.ending.seen().unwrap().0),
+                LaunchEnding::Unseen => "unseen".to_owned(),
             })
             .collect()
     }

@@ -1,6 +1,6 @@
 //! The store: bounded queue, one writer thread, schema migrations, typed queries.
 //!
-//! [`Recorder`] writes, [`Reader`] reads; neither knows why something happened.
+//! [`Recorder`] writes, [`StoreReader`] reads; neither knows why something happened.
 
 #![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "I/O")]
 
@@ -50,19 +50,19 @@ pub mod sample;
 
 pub use access::{Access, AccessError};
 pub use bodies::{
-    BodyKey, BodySettings, BodyStorage, Gathered, Keeper, KeptBodies, KeyError, Label, SealedBody, Side,
-    Unsealed,
+    BodyKey, BodyLabel, BodySettings, BodySide, BodyStorage, Keeper, KeptBodies, KeyError, PassingBody,
+    SealedBody, UnsealError,
 };
 pub use calls::{CallPlaces, MAX_WAIT, ToolCall};
 pub use copy::{Adoption, CopyError};
-pub use definitions::{Approved, Selection};
-pub use entry::{ClaimedPosts, Destination, Entry, Progress, Pruned, Unposted};
+pub use definitions::{ApprovalOutcome, Selection};
+pub use entry::{ClaimedPosts, Destination, PruneCount, PruneProgress, StoreEntry, UnpostedEvents};
 pub use event::StoredEvent;
 pub use event::{new_event_id, new_id};
 pub use follow::Follow;
 pub use generation::Generation;
 pub use held_calls::Answering;
-pub use launches::{Ending, Launch, RunningStart};
+pub use launches::{Launch, LaunchEnding, RunningStart};
 pub use location::StoreLocation;
 pub use names::{name, parse_name};
 pub use open_error::OpenError;
@@ -70,13 +70,13 @@ pub use outlets::{OtlpSettings, OtlpSignals, OutletSettings, WebhookSettings};
 pub use pins::{BinaryPin, REFUSED_SET};
 pub use places::{DAEMON_STORE, own_store, users_store};
 pub use query::{EventPositions, Filter};
-pub use queue::Refused;
-pub use reader::{QueryError, Reader};
-pub use recorder::{Recorder, RecorderStatus, Settings, Unkept, Unsettled};
-pub use retention::Limits;
+pub use queue::QueueRefusal;
+pub use reader::{QueryError, StoreReader};
+pub use recorder::{EntryNotStored, Recorder, RecorderSettings, RecorderStatus, UnstoredRest};
+pub use retention::RetentionLimits;
 pub use schema::SchemaError;
 pub use servers::{DeclaredServer, ServerStatus, ServerSummary, command_line};
-pub use sessions::{Member, SessionSummary};
+pub use sessions::{SessionMember, SessionSummary};
 pub use skills::{MAX_SKILL_PINS, SkillPin};
 pub use sole::{Sole, SoleError};
 pub use store::{Store, StoreError};

@@ -9,17 +9,17 @@ use super::Generation;
 
 /// The location of a store, and the size it may reach there. Clones share it.
 #[derive(Clone, Debug)]
-pub struct StoreLocation(Arc<Shared>);
+pub struct StoreLocation(Arc<SharedLocation>);
 
 #[derive(Debug)]
-struct Shared {
-    place: RwLock<Place>,
+struct SharedLocation {
+    place: RwLock<LocationState>,
     /// Other processes map it: it stays where it was when they began.
     generation: PathBuf,
 }
 
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct LocationState {
     pub(super) path: PathBuf,
     max_size: Option<u64>,
 }
@@ -38,9 +38,9 @@ impl StoreLocation {
     }
 
     fn with(path: PathBuf, max_size: Option<u64>) -> Self {
-        Self(Arc::new(Shared {
+        Self(Arc::new(SharedLocation {
             generation: Generation::path(&path),
-            place: RwLock::new(Place { path, max_size }),
+            place: RwLock::new(LocationState { path, max_size }),
         }))
     }
 
@@ -64,7 +64,7 @@ impl StoreLocation {
     }
 
     /// The place, which stays the same until the guard is dropped.
-    pub(super) fn hold(&self) -> RwLockReadGuard<'_, Place> {
+    pub(super) fn hold(&self) -> RwLockReadGuard<'_, LocationState> {
         // What a panic could leave behind is a whole place.
         self.0.place.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -76,7 +76,7 @@ impl StoreLocation {
     pub fn move_to<T, E>(&self, path: &Path, finish: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
         let mut place = self.0.place.write().unwrap_or_else(PoisonError::into_inner);
         let finished = finish()?;
-        *place = Place {
+        *place = LocationState {
             path: path.to_owned(),
             max_size: None,
         };

@@ -41,7 +41,7 @@ pub struct Filter {
 
 /// The part of the matching events to return.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Window {
+pub(super) enum EventRange {
     Newest { limit: u32 },
     After { seq: i64, limit: u32 },
 }
@@ -88,7 +88,7 @@ impl EventPositions {
 pub(super) fn events(
     connection: &Connection,
     filter: &Filter,
-    window: Window,
+    window: EventRange,
 ) -> rusqlite::Result<Vec<StoredEvent>> {
     let mut events = Vec::new();
     for position in find(connection, filter, window)? {
@@ -142,15 +142,15 @@ pub(super) fn event_at(connection: &Connection, seq: i64) -> rusqlite::Result<Op
 pub(super) fn find(
     connection: &Connection,
     filter: &Filter,
-    window: Window,
+    window: EventRange,
 ) -> rusqlite::Result<Vec<Position>> {
     let Some(within) = within(connection, filter)? else {
         return Ok(Vec::new());
     };
     let (first, last) = within.unwrap_or((i64::MIN, i64::MAX));
     let (order, first, limit) = match window {
-        Window::Newest { limit } => (Order::NewestFirst, first, limit),
-        Window::After { seq, limit } => (Order::OldestFirst, first.max(seq.saturating_add(1)), limit),
+        EventRange::Newest { limit } => (Order::NewestFirst, first, limit),
+        EventRange::After { seq, limit } => (Order::OldestFirst, first.max(seq.saturating_add(1)), limit),
     };
     let mut common = CommonPositions::new(conditions(filter), order, first, last);
     let remaining = RemainingConditions::new(filter);
@@ -316,9 +316,9 @@ mod tests {
     use test_case::test_case;
 
     use super::*;
-    use crate::{Reader, sample};
+    use crate::{StoreReader, sample};
 
-    fn reader() -> (tempfile::TempDir, Reader) {
+    fn reader() -> (tempfile::TempDir, StoreReader) {
         let (directory, mut store) = sample::store();
         let mut contained = sample::connection("weather", 30, "192.0.2.1:443", Direction::ServerEgress);
         contained.container = Some(ContainerRef {
@@ -335,7 +335,7 @@ mod tests {
                 sample::at(5, sample::exited("files", 10, 0)),
             ],
         );
-        let reader = Reader::open(&directory.path().join("mcpmon.db")).unwrap();
+        let reader = StoreReader::open(&directory.path().join("mcpmon.db")).unwrap();
         (directory, reader)
     }
 
@@ -381,7 +381,7 @@ mod tests {
         store.append(std::slice::from_ref(&event)).unwrap();
         event.data.insert("tool_name".into(), "read_file".into());
         store.append(&[event]).unwrap();
-        let reader = Reader::open(&directory.path().join("mcpmon.db")).unwrap();
+        let reader = StoreReader::open(&directory.path().join("mcpmon.db")).unwrap();
         let filter = Filter {
             tool: Some("read_file".into()),
             ..any()
@@ -440,7 +440,7 @@ mod tests {
         traced.data.insert("tool_call_id".into(), trace.into());
         store.append(&[traced]).unwrap();
         sample::fill(&mut store, [sample::called("read_file", 2)]);
-        let reader = Reader::open(&directory.path().join("mcpmon.db")).unwrap();
+        let reader = StoreReader::open(&directory.path().join("mcpmon.db")).unwrap();
         let of = |trace: &str| {
             let filter = Filter {
                 trace: Some(trace.to_owned()),
@@ -479,7 +479,7 @@ mod tests {
             &mut store,
             [3, 1, 2].map(|at| sample::at(at, sample::started("a", 2))),
         );
-        let reader = Reader::open(&directory.path().join("mcpmon.db")).unwrap();
+        let reader = StoreReader::open(&directory.path().join("mcpmon.db")).unwrap();
         let mut found = reader.find(&any(), 100).unwrap();
         found.sort_by_time();
         let seqs: Vec<i64> = found.0.iter().map(|position| position.seq).collect();

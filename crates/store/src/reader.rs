@@ -19,12 +19,12 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 use uuid::Uuid;
 
 use super::{
-    BinaryPin, CallPlaces, EventPositions, Filter, Label, Launch, Member, RunningStart, SealedBody,
-    Selection, ServerSummary, SessionSummary, Span, StoredEvent, ToolCall, bodies, calls, definitions,
+    BinaryPin, BodyLabel, CallPlaces, EventPositions, Filter, Launch, RunningStart, SealedBody, Selection,
+    ServerSummary, SessionMember, SessionSummary, Span, StoredEvent, ToolCall, bodies, calls, definitions,
     forgotten, held_calls, kills, launches,
     open_error::OpenError,
     pins,
-    query::{self, Window},
+    query::{self, EventRange},
     schema::{self, SchemaError},
     servers, sessions, watches,
 };
@@ -33,7 +33,7 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A store opened for reading.
 #[derive(Debug)]
-pub struct Reader {
+pub struct StoreReader {
     connection: Connection,
     path: PathBuf,
     view: View,
@@ -57,7 +57,7 @@ pub struct QueryError {
     source: rusqlite::Error,
 }
 
-impl Reader {
+impl StoreReader {
     /// Opens the store at `path`.
     ///
     /// # Errors
@@ -100,7 +100,7 @@ impl Reader {
     /// # Errors
     /// Returns an error if the store cannot be read.
     pub fn events(&self, filter: &Filter, limit: u32) -> Result<Vec<StoredEvent>, QueryError> {
-        self.run(|connection| query::events(connection, filter, Window::Newest { limit }))
+        self.run(|connection| query::events(connection, filter, EventRange::Newest { limit }))
     }
 
     /// Returns the positions of the newest `limit` events that match, in the order in which they were
@@ -110,7 +110,7 @@ impl Reader {
     ///
     /// Returns an error if the store cannot be read.
     pub fn find(&self, filter: &Filter, limit: u32) -> Result<EventPositions, QueryError> {
-        self.run(|connection| query::find(connection, filter, Window::Newest { limit }))
+        self.run(|connection| query::find(connection, filter, EventRange::Newest { limit }))
             .map(EventPositions)
     }
 
@@ -141,7 +141,7 @@ impl Reader {
         filter: &Filter,
         limit: u32,
     ) -> Result<Vec<StoredEvent>, QueryError> {
-        self.run(|connection| query::events(connection, filter, Window::After { seq, limit }))
+        self.run(|connection| query::events(connection, filter, EventRange::After { seq, limit }))
     }
 
     /// The newest `limit` server starts that match, oldest first, each with its end and its mismatches.
@@ -241,7 +241,7 @@ impl Reader {
     ///
     /// # Errors
     /// Returns an error if the store cannot be read.
-    pub fn bodies(&self, now: Timestamp, limit: u32) -> Result<Vec<(Label, String)>, QueryError> {
+    pub fn bodies(&self, now: Timestamp, limit: u32) -> Result<Vec<(BodyLabel, String)>, QueryError> {
         self.run(|connection| bodies::table::labels(connection, now, limit))
     }
 
@@ -299,7 +299,7 @@ impl Reader {
     /// # Errors
     ///
     /// Returns an error if the store cannot be read.
-    pub fn members(&self, session: &SessionId) -> Result<Vec<Member>, QueryError> {
+    pub fn members(&self, session: &SessionId) -> Result<Vec<SessionMember>, QueryError> {
         self.run(|connection| sessions::members(connection, session))
     }
 
@@ -308,7 +308,7 @@ impl Reader {
     /// # Errors
     ///
     /// Returns an error if the store cannot be read.
-    pub fn everybody(&self) -> Result<Vec<Member>, QueryError> {
+    pub fn everybody(&self) -> Result<Vec<SessionMember>, QueryError> {
         self.run(sessions::everybody)
     }
 
@@ -479,7 +479,7 @@ mod tests {
             mode(&directory.path().join(name), 0o440);
         }
         as_a_member_of_the_group(|| {
-            let reader = Reader::open(&directory.path().join("mcpmon.db")).unwrap();
+            let reader = StoreReader::open(&directory.path().join("mcpmon.db")).unwrap();
             assert_eq!(reader.view, View::Live);
             assert_eq!(reader.events(&Filter::default(), 10).unwrap().len(), 1);
         });
@@ -496,7 +496,7 @@ mod tests {
         mode(directory.path(), 0o555);
         mode(&odd, 0o444);
         as_a_member_of_the_group(|| {
-            let reader = Reader::open(&odd).unwrap();
+            let reader = StoreReader::open(&odd).unwrap();
             assert_eq!(reader.view, View::Frozen);
             assert_eq!(reader.events(&Filter::default(), 10).unwrap().len(), 1);
         });
@@ -509,7 +509,7 @@ mod tests {
         let path = directory.path().join("mcpmon.db");
         mode(&path, 0o000);
         as_a_member_of_the_group(|| {
-            assert!(matches!(Reader::open(&path), Err(OpenError::Denied(denied)) if denied == path));
+            assert!(matches!(StoreReader::open(&path), Err(OpenError::Denied(denied)) if denied == path));
         });
     }
 
@@ -517,7 +517,7 @@ mod tests {
     fn a_missing_store_is_not_made() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("mcpmon.db");
-        assert!(matches!(Reader::open(&path), Err(OpenError::Missing(_))));
+        assert!(matches!(StoreReader::open(&path), Err(OpenError::Missing(_))));
         assert!(!path.exists());
     }
 
@@ -527,7 +527,7 @@ mod tests {
         let path = directory.path().join("empty");
         fs::write(&path, "").unwrap();
         assert!(matches!(
-            Reader::open(&path),
+            StoreReader::open(&path),
             Err(OpenError::Schema {
                 source: SchemaError::Foreign,
                 ..
@@ -538,7 +538,7 @@ mod tests {
     #[test]
     fn nothing_can_be_written_through_a_reader() {
         let (directory, _store) = sample::store();
-        let reader = Reader::open(&directory.path().join("mcpmon.db")).unwrap();
+        let reader = StoreReader::open(&directory.path().join("mcpmon.db")).unwrap();
         reader.connection.execute("DELETE FROM events", []).unwrap_err();
     }
 
@@ -558,7 +558,7 @@ mod tests {
                     );
                 }
             });
-            let reader = Reader::open(&path).unwrap();
+            let reader = StoreReader::open(&path).unwrap();
             let mut seen = 0;
             while seen < BATCHES as usize * 10 {
                 let is_written = writer.is_finished();

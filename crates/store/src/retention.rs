@@ -6,7 +6,7 @@ use mcpmon_model::Timestamp;
 use rusqlite::{Connection, params};
 
 use super::{
-    Progress, Pruned, Store, StoreError,
+    PruneCount, PruneProgress, Store, StoreError,
     bodies::table as bodies,
     clock::{self, Uptime},
     recent, schema, servers, sessions, watches,
@@ -26,7 +26,7 @@ const SPARED: i64 = 3;
 
 /// The limits of a store's age and size.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct RetentionLimits {
     /// Age at which events are removed.
     pub retention: Duration,
     /// Size in bytes at which the oldest events are removed.
@@ -36,17 +36,17 @@ pub struct Limits {
 /// Removes what is older than the limits allow, then the oldest until the size fits, and gives the space back.
 pub(super) fn enforce(
     store: &mut Store,
-    limits: Limits,
+    limits: RetentionLimits,
     now: Timestamp,
     uptime: &Uptime,
-) -> Result<Pruned, StoreError> {
+) -> Result<PruneCount, StoreError> {
     let belief = store.write(|transaction| clock::look(transaction, now, uptime))?;
     let age = i64::try_from(limits.retention.as_nanos()).unwrap_or(i64::MAX);
     let oldest = now.0.saturating_sub(age);
-    let mut pruned = Pruned {
-        progress: Progress::More,
+    let mut pruned = PruneCount {
+        progress: PruneProgress::More,
         jump: belief.jump,
-        ..Pruned::default()
+        ..PruneCount::default()
     };
     let mut removed_any = false;
     let mut spared = store.spared;
@@ -73,7 +73,7 @@ pub(super) fn enforce(
             Ok(oversize)
         })?;
         if removed == 0 {
-            pruned.progress = Progress::Done;
+            pruned.progress = PruneProgress::Done;
             break;
         }
         removed_any = true;
@@ -171,13 +171,13 @@ mod tests {
     const DAY: Duration = Duration::from_hours(24);
 
     /// Applies the limits until they are met; returns the numbers removed for age and for size.
-    fn run_to_the_end(store: &mut Store, limits: Limits, now: i64) -> (u64, u64) {
+    fn run_to_the_end(store: &mut Store, limits: RetentionLimits, now: i64) -> (u64, u64) {
         let (mut aged, mut oversize) = (0, 0);
         loop {
             let pruned = enforce(store, limits, Timestamp(now), &clock::steady(Timestamp(now))).unwrap();
             aged += pruned.aged;
             oversize += pruned.oversize;
-            if pruned.progress == Progress::Done {
+            if pruned.progress == PruneProgress::Done {
                 return (aged, oversize);
             }
         }
@@ -208,7 +208,7 @@ mod tests {
                 sample::at(-86_400, sample::started("a", 5)),
             ],
         );
-        let limits = Limits {
+        let limits = RetentionLimits {
             retention: DAY,
             max_size: u64::MAX,
         };
@@ -240,7 +240,7 @@ mod tests {
         sample::fill(&mut store, (2..4002).map(connection));
         store.write_outside(give_back).unwrap();
         let before = size(&path);
-        let limits = Limits {
+        let limits = RetentionLimits {
             retention: DAY,
             max_size: 512 << 10,
         };
@@ -274,7 +274,7 @@ mod tests {
         sample::fill(&mut store, [sample::detected("helper")]);
         let connection = |pid| sample::connection("a", pid, "192.0.2.1:443", Direction::ServerEgress);
         sample::fill(&mut store, (1000..9000).map(connection));
-        let limits = Limits {
+        let limits = RetentionLimits {
             retention: DAY,
             max_size: 512 << 10,
         };
@@ -301,7 +301,7 @@ mod tests {
     fn a_clock_that_jumps_removes_nothing_for_its_age() {
         let (_directory, mut store) = sample::store();
         sample::fill(&mut store, (2..50).map(|pid| sample::started("a", pid)));
-        let limits = Limits {
+        let limits = RetentionLimits {
             retention: 30 * DAY,
             max_size: u64::MAX,
         };
@@ -321,7 +321,7 @@ mod tests {
     fn a_limit_nothing_fits_into_ends_with_no_events() {
         let (_directory, mut store) = sample::store();
         sample::fill(&mut store, (2..50).map(|pid| sample::started("a", pid)));
-        let limits = Limits {
+        let limits = RetentionLimits {
             retention: DAY,
             max_size: 0,
         };
@@ -333,7 +333,7 @@ mod tests {
     fn positions_rise_even_after_everything_was_removed() {
         let (_directory, mut store) = sample::store();
         sample::fill(&mut store, (2..5).map(|pid| sample::started("a", pid)));
-        let limits = Limits {
+        let limits = RetentionLimits {
             retention: Duration::ZERO,
             max_size: 0,
         };

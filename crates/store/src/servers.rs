@@ -78,9 +78,9 @@ pub fn command_line(command: &str, arguments: &[String]) -> String {
 
 /// Servers connected to in one batch: written once each, however many connections there were.
 #[derive(Debug, Default)]
-pub(super) struct Touched(BTreeMap<String, (Timestamp, Option<String>)>);
+pub(super) struct TouchedServers(BTreeMap<String, (Timestamp, Option<String>)>);
 
-impl Touched {
+impl TouchedServers {
     fn note(&mut self, server: &str, event: &StoredEvent, server_type: Option<&str>) {
         self.0
             .entry(server.to_owned())
@@ -126,7 +126,7 @@ pub(super) fn apply(
     connection: &Connection,
     event: &StoredEvent,
     seq: i64,
-    touched: &mut Touched,
+    touched: &mut TouchedServers,
 ) -> rusqlite::Result<()> {
     let Some(server) = &event.server_id else {
         return Ok(());
@@ -210,10 +210,10 @@ fn take_in(
             connection
                 .prepare_cached("DELETE FROM running_servers WHERE server_id = ?1 AND pid = ?2")?
                 .execute(params![server, pid])?;
-            mark(connection, server, event, Mark::Seen)
+            mark(connection, server, event, ServerMark::Seen)
         }
-        EventKind::BinaryMismatch { .. } => mark(connection, server, event, Mark::Mismatch),
-        EventKind::ServerDenied { .. } => mark(connection, server, event, Mark::Denied),
+        EventKind::BinaryMismatch { .. } => mark(connection, server, event, ServerMark::Mismatch),
+        EventKind::ServerDenied { .. } => mark(connection, server, event, ServerMark::Denied),
         _ => Ok(()),
     }
 }
@@ -275,7 +275,7 @@ pub(super) fn load(connection: &Connection) -> rusqlite::Result<Vec<ServerSummar
         .collect()
 }
 
-fn touch(server: &str, event: &StoredEvent, touched: &mut Touched) {
+fn touch(server: &str, event: &StoredEvent, touched: &mut TouchedServers) {
     let field = |name| event.data.get(name).and_then(Value::as_str);
     if field("direction") != Some("agent_to_server") {
         return;
@@ -284,17 +284,22 @@ fn touch(server: &str, event: &StoredEvent, touched: &mut Touched) {
 }
 
 #[derive(Clone, Copy)]
-enum Mark {
+enum ServerMark {
     Seen,
     Mismatch,
     Denied,
 }
 
-fn mark(connection: &Connection, server: &str, event: &StoredEvent, mark: Mark) -> rusqlite::Result<()> {
+fn mark(
+    connection: &Connection,
+    server: &str,
+    event: &StoredEvent,
+    mark: ServerMark,
+) -> rusqlite::Result<()> {
     let (pin, denied) = match mark {
-        Mark::Seen => (None, None),
-        Mark::Mismatch => (Some(names::name(&PinState::Mismatch)), None),
-        Mark::Denied => (None, Some(1)),
+        ServerMark::Seen => (None, None),
+        ServerMark::Mismatch => (Some(names::name(&PinState::Mismatch)), None),
+        ServerMark::Denied => (None, Some(1)),
     };
     connection
         .prepare_cached(
@@ -351,7 +356,7 @@ mod tests {
     use mcpmon_model::{Direction, Event};
 
     use super::*;
-    use crate::{Filter, Reader, sample};
+    use crate::{Filter, StoreReader, sample};
 
     #[test]
     fn every_kind_that_changes_a_summary_is_parsed() {
@@ -533,7 +538,7 @@ mod tests {
         let mut events = sample::every_kind();
         events.push(sample::started("weather", 300));
         sample::fill(&mut store, events);
-        let recorded = Reader::open(&directory.path().join("mcpmon.db"))
+        let recorded = StoreReader::open(&directory.path().join("mcpmon.db"))
             .unwrap()
             .events(&Filter::default(), 1000)
             .unwrap();

@@ -10,7 +10,7 @@ const MOST_SESSIONS: u32 = 10_000;
 
 /// One server in a session, for as long as the process that joined it lives.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Member {
+pub struct SessionMember {
     /// The session.
     pub session: SessionId,
     /// The agent's command name, if known.
@@ -40,7 +40,7 @@ pub struct SessionSummary {
 const MAX_EVERYBODY: u32 = 4096;
 
 /// Adds a server to its session, which it may begin.
-pub(super) fn join(connection: &Connection, now: Timestamp, member: &Member) -> rusqlite::Result<()> {
+pub(super) fn join(connection: &Connection, now: Timestamp, member: &SessionMember) -> rusqlite::Result<()> {
     connection
         .prepare_cached(
             "INSERT INTO sessions (id, agent, started) VALUES (?1, ?2, ?3) \
@@ -65,7 +65,7 @@ pub(super) fn join(connection: &Connection, now: Timestamp, member: &Member) -> 
 }
 
 /// Takes it out again; the session ends with its last server.
-pub(super) fn leave(connection: &Connection, now: Timestamp, member: &Member) -> rusqlite::Result<()> {
+pub(super) fn leave(connection: &Connection, now: Timestamp, member: &SessionMember) -> rusqlite::Result<()> {
     connection
         .prepare_cached(
             "UPDATE session_servers SET left_at = ?5 \
@@ -89,7 +89,7 @@ pub(super) fn leave(connection: &Connection, now: Timestamp, member: &Member) ->
 
 /// Returns the members of a session, under any of its names, that have not left. A killed one never reports
 /// that it leaves: the caller checks which still live.
-pub(super) fn members(connection: &Connection, session: &SessionId) -> rusqlite::Result<Vec<Member>> {
+pub(super) fn members(connection: &Connection, session: &SessionId) -> rusqlite::Result<Vec<SessionMember>> {
     // How the ids of the same session under other names end.
     let root = format!("-{}", session.key().as_str());
     connection
@@ -109,7 +109,7 @@ pub(super) fn members(connection: &Connection, session: &SessionId) -> rusqlite:
 }
 
 /// Returns the members of all sessions that have not left, as [`members`] does for one.
-pub(super) fn everybody(connection: &Connection) -> rusqlite::Result<Vec<Member>> {
+pub(super) fn everybody(connection: &Connection) -> rusqlite::Result<Vec<SessionMember>> {
     connection
         .prepare_cached(
             "SELECT session_id, agent, server_id, name, uid, pid, start \
@@ -192,8 +192,8 @@ fn start(process: ProcessId) -> i64 {
     i64::try_from(process.start).unwrap_or(i64::MAX)
 }
 
-fn member(row: &Row<'_>) -> rusqlite::Result<Member> {
-    Ok(Member {
+fn member(row: &Row<'_>) -> rusqlite::Result<SessionMember> {
+    Ok(SessionMember {
         session: SessionId::new(row.get::<_, String>(0)?),
         agent: row.get(1)?,
         identity: PinKey {

@@ -11,10 +11,10 @@ use std::{
 use mcpmon_model::{Event, EventKind, Layer, ProcessRef, Severity, Timestamp};
 
 use super::{
-    Destination, Entry, Progress, Pruned, Settings, StoredEvent, Unposted,
+    Destination, PruneCount, PruneProgress, RecorderSettings, StoreEntry, StoredEvent, UnpostedEvents,
     journal::{self, Journal},
     outlets::{self, Origin, Outlets},
-    queue::{Batch, Message, Outcome, Queue, Unworded},
+    queue::{Batch, DeferredEvent, Outcome, Queue, QueueMessage},
 };
 
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
@@ -30,18 +30,18 @@ const CLAIM_INTERVAL: Duration = Duration::from_secs(60);
 /// Bytes of bodies that bring it as much forward as an event.
 const BODY_BYTES: u64 = 1 << 10;
 
-pub(super) struct Writer {
+pub(super) struct StoreWriter {
     destination: Box<dyn Destination>,
     queue: Arc<Queue>,
     journal: Arc<Journal>,
     outlets: Outlets,
     /// Beside which journals are.
     store: PathBuf,
-    settings: Settings,
+    settings: RecorderSettings,
     /// The time at which retention is next due, and the number of events that bring it forward.
     next_retention: Instant,
     events_until_retention: u64,
-    removed: Removed,
+    removed: UnreportedRemovals,
     /// The time of the next claim of events for the webhook.
     next_claim: Instant,
 }
@@ -51,7 +51,7 @@ const AGED_INTERVAL: Duration = Duration::from_secs(3600);
 
 /// The removals that are not reported yet.
 #[derive(Debug)]
-struct Removed {
+struct UnreportedRemovals {
     aged: u64,
     /// The time at which removals are reported next.
     aged_due: Instant,
@@ -59,7 +59,7 @@ struct Removed {
     jump: Option<Duration>,
 }
 
-impl Removed {
+impl UnreportedRemovals {
     fn new() -> Self {
         Self {
             aged: 0,
@@ -69,7 +69,7 @@ impl Removed {
         }
     }
 
-    fn add(&mut self, pruned: Pruned) {
+    fn add(&mut self, pruned: PruneCount) {
         self.aged += pruned.aged;
         self.oversize += pruned.oversize;
         self.jump = pruned.jump.or(self.jump);
@@ -112,12 +112,12 @@ fn removed(place: &str, count: u64, severity: Severity, reason: &str) -> Event {
     event
 }
 
-impl Writer {
+impl StoreWriter {
     pub(super) fn new(
         destination: Box<dyn Destination>,
         queue: Arc<Queue>,
         journal: Arc<Journal>,
-        settings: &Settings,
+        settings: &RecorderSettings,
     ) -> Self {
         let origin = destination.keeps_unposted().then(|| Origin {
             location: settings.location.clone(),
@@ -133,7 +133,7 @@ impl Writer {
             settings: settings.clone(),
             next_retention: Instant::now(),
             events_until_retention: RETENTION_EVENTS,
-            removed: Removed::new(),
+            removed: UnreportedRemovals::new(),
             next_claim: Instant::now(),
         }
     }
@@ -162,7 +162,8 @@ impl Writer {
     /// Takes the journals of processes that were killed over. What cannot be kept now stays for the next one.
     fn rescue(&mut self) {
         for orphan in journal::orphans(&self.store) {
-            let mut entries: Vec<Entry> = orphan.events.iter().cloned().map(Entry::Rescued).collect();
+            let mut entries: Vec<StoreEntry> =
+                orphan.events.iter().cloned().map(StoreEntry::Rescued).collect();
             if self.destination.keeps_unposted() {
                 let backlog = self.outlets.backlog(&entries, Timestamp(0));
                 entries.extend(backlog);
@@ -188,7 +189,7 @@ impl Writer {
         let waiting = self.outlets.waiting();
         let renewed = match waiting.is_empty() {
             true => Ok(()),
-            false => self.destination.keep(&[Entry::Unposted(Unposted {
+            false => self.destination.keep(&[StoreEntry::Unposted(UnpostedEvents {
                 waiting,
                 claimed_until: outlets::claim_end(now()),
                 settled: Vec::new(),
@@ -208,9 +209,9 @@ impl Writer {
         let kept = batch
             .messages
             .iter()
-            .filter(|message| matches!(message, Message::Kept(_)))
+            .filter(|message| matches!(message, QueueMessage::Kept(_)))
             .count() as u64;
-        let mut entries: Vec<Entry> = overflow_events(batch.overflow)
+        let mut entries: Vec<StoreEntry> = overflow_events(batch.overflow)
             .chain(self.outlets.losses(now(), is_last))
             .chain(self.removed.take_events(is_last))
             .map(|event| self.identify(event))
@@ -218,14 +219,14 @@ impl Writer {
         entries.reserve(batch.ahead + batch.count);
         for message in batch.messages.drain(..) {
             entries.push(match message {
-                Message::Event(event, process) => self.identify(of_process(event, process)),
-                Message::RepeatedEvents(retold, process) => {
+                QueueMessage::Event(event, process) => self.identify(of_process(event, process)),
+                QueueMessage::RepeatedEvents(retold, process) => {
                     let events = retold.events();
                     entries.extend(events.map(|event| self.identify(of_process(event, process.clone()))));
                     continue;
                 }
-                Message::Unworded(unworded) => {
-                    let Unworded {
+                QueueMessage::Unworded(unworded) => {
+                    let DeferredEvent {
                         mut event,
                         process,
                         word,
@@ -233,8 +234,8 @@ impl Writer {
                     word(&mut event);
                     self.identify(of_process(event, process))
                 }
-                Message::Kept(event) => Entry::Event(*event),
-                Message::Entry(entry) => *entry,
+                QueueMessage::Kept(event) => StoreEntry::Event(*event),
+                QueueMessage::Entry(entry) => *entry,
             });
         }
         let mut is_stored = self.destination.keeps_unposted();
@@ -255,7 +256,7 @@ impl Writer {
         }
         let events = entries
             .iter()
-            .filter(|entry| matches!(entry, Entry::Event(_) | Entry::Rescued(_)))
+            .filter(|entry| matches!(entry, StoreEntry::Event(_) | StoreEntry::Rescued(_)))
             .count() as u64;
         let entries = self.destination.prepare(entries);
         let outcome = self.carry_out(&entries, events);
@@ -270,7 +271,7 @@ impl Writer {
             .saturating_sub(events + body_bytes(&entries) / BODY_BYTES);
     }
 
-    fn carry_out(&mut self, entries: &[Entry], events: u64) -> Outcome {
+    fn carry_out(&mut self, entries: &[StoreEntry], events: u64) -> Outcome {
         let mut pause = FIRST_PAUSE;
         loop {
             let Err(error) = self.destination.keep(entries) else {
@@ -294,7 +295,7 @@ impl Writer {
             Ok(pruned) => {
                 self.removed.add(pruned);
                 // There is more to remove, but events wait: the next batch first.
-                if pruned.progress == Progress::More {
+                if pruned.progress == PruneProgress::More {
                     return;
                 }
             }
@@ -304,8 +305,8 @@ impl Writer {
         self.events_until_retention = RETENTION_EVENTS;
     }
 
-    fn identify(&self, event: Event) -> Entry {
-        Entry::Event(StoredEvent::identified(&self.settings.host, event))
+    fn identify(&self, event: Event) -> StoreEntry {
+        StoreEntry::Event(StoredEvent::identified(&self.settings.host, event))
     }
 }
 
@@ -316,9 +317,9 @@ fn of_process(mut event: Event, process: Option<Arc<ProcessRef>>) -> Event {
     event
 }
 
-fn body_bytes(entries: &[Entry]) -> u64 {
+fn body_bytes(entries: &[StoreEntry]) -> u64 {
     let bodies = entries.iter().map(|entry| {
-        if let Entry::Body(body) = entry {
+        if let StoreEntry::Body(body) = entry {
             body.size()
         } else {
             0

@@ -4,13 +4,13 @@ use mcpmon_model::{
     ApprovalState, DefinitionKey, DefinitionKind, DefinitionRecord, Event, EventKind, Layer, ServerId,
     Timestamp,
 };
-use mcpmon_store::{Approved, Selection, Store, StoreError};
+use mcpmon_store::{ApprovalOutcome, Selection, Store, StoreError};
 use serde::{Deserialize, Serialize};
 
 /// The definitions to decide on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Subject {
+pub struct ApprovalSubject {
     /// The server.
     pub server: ServerId,
     /// Name of one definition; all of the server's, where there is none.
@@ -20,7 +20,7 @@ pub struct Subject {
 /// The decision about them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum Word {
+pub enum ApprovalDecision {
     /// The definitions are accepted as they were last listed.
     Approve {
         /// Only with this hash; its first hexadecimal digits are enough.
@@ -71,8 +71,8 @@ pub fn name(key: &DefinitionKey) -> String {
 pub fn decide(
     store: &mut Store,
     now: Timestamp,
-    subject: &Subject,
-    word: &Word,
+    subject: &ApprovalSubject,
+    word: &ApprovalDecision,
     by: &str,
 ) -> Result<(Vec<String>, Vec<Event>), DecideError> {
     let selection = Selection {
@@ -92,7 +92,7 @@ pub fn decide(
     if records.is_empty() {
         return Err(DecideError::Unknown { subject: named() });
     }
-    if let Word::Forget = word {
+    if let ApprovalDecision::Forget = word {
         store.forget_definitions(now, &selection)?;
         return Ok((
             records.iter().map(|record| name(&record.key)).collect(),
@@ -102,9 +102,9 @@ pub fn decide(
     let (mut done, mut events) = (Vec::new(), Vec::new());
     for record in &records {
         let state = match word {
-            Word::Approve { hash } => approve(store, record, hash.as_deref(), by)?,
-            Word::Refuse => refuse(store, record, by)?,
-            Word::Forget => None,
+            ApprovalDecision::Approve { hash } => approve(store, record, hash.as_deref(), by)?,
+            ApprovalDecision::Refuse => refuse(store, record, by)?,
+            ApprovalDecision::Forget => None,
         };
         let Some(state) = state else { continue };
         done.push(name(&record.key));
@@ -120,9 +120,9 @@ fn approve(
     by: &str,
 ) -> Result<Option<ApprovalState>, DecideError> {
     match store.approve(&record.key, hash, by)? {
-        Approved::Accepted(_) => Ok(Some(ApprovalState::Granted)),
-        Approved::Unknown => Ok(None), // forgotten in between
-        Approved::Differs { seen } => Err(DecideError::Differs {
+        ApprovalOutcome::Accepted(_) => Ok(Some(ApprovalState::Granted)),
+        ApprovalOutcome::Unknown => Ok(None), // forgotten in between
+        ApprovalOutcome::Differs { seen } => Err(DecideError::Differs {
             subject: name(&record.key),
             hash: hash.unwrap_or_default().to_owned(),
             seen: seen.short(12),
@@ -160,7 +160,7 @@ fn told(now: Timestamp, key: &DefinitionKey, by: &str, state: ApprovalState) -> 
 
 #[cfg(test)]
 mod tests {
-    use mcpmon_store::{Entry, sample};
+    use mcpmon_store::{StoreEntry, sample};
 
     use super::*;
 
@@ -170,19 +170,19 @@ mod tests {
         unpinned.pinned = None;
         unpinned.hidden = true;
         let records = [sample::definition("files", "read_file", "r"), unpinned];
-        let entries = records.map(Entry::Definition);
+        let entries = records.map(StoreEntry::Definition);
         mcpmon_store::Destination::keep(&mut store, &entries).expect("kept");
         (directory, store)
     }
 
-    fn subject(name: Option<&str>) -> Subject {
-        Subject {
+    fn subject(name: Option<&str>) -> ApprovalSubject {
+        ApprovalSubject {
             server: ServerId::new("files").expect("id"),
             name: name.map(str::to_owned),
         }
     }
 
-    fn said(store: &mut Store, name: Option<&str>, word: &Word) -> Result<Vec<String>, String> {
+    fn said(store: &mut Store, name: Option<&str>, word: &ApprovalDecision) -> Result<Vec<String>, String> {
         decide(store, Timestamp(7), &subject(name), word, "ann")
             .map(|(done, _)| done)
             .map_err(|error| error.to_string())
@@ -191,7 +191,7 @@ mod tests {
     #[test]
     fn one_is_approved_by_name_and_all_by_server() {
         let (_directory, mut store) = filled();
-        let approve = Word::Approve { hash: None };
+        let approve = ApprovalDecision::Approve { hash: None };
         assert_eq!(
             said(&mut store, Some("write_file"), &approve),
             Ok(vec!["files:write_file".to_owned()])
@@ -211,9 +211,9 @@ mod tests {
         let nameless = sample::definition("files", "", "a tool");
         let mut instructions = sample::definition("files", "", "what to do");
         instructions.key.kind = DefinitionKind::Instructions;
-        let approve = Word::Approve { hash: None };
+        let approve = ApprovalDecision::Approve { hash: None };
         let keep = |store: &mut Store, record: DefinitionRecord| {
-            mcpmon_store::Destination::keep(store, &[Entry::Definition(record)]).expect("kept");
+            mcpmon_store::Destination::keep(store, &[StoreEntry::Definition(record)]).expect("kept");
         };
         keep(&mut store, nameless);
         assert!(
@@ -234,7 +234,7 @@ mod tests {
     #[test]
     fn what_is_another_by_now_is_not_approved() {
         let (_directory, mut store) = filled();
-        let approve = Word::Approve {
+        let approve = ApprovalDecision::Approve {
             hash: Some("abc123".to_owned()),
         };
         let error = said(&mut store, Some("read_file"), &approve).expect_err("another");
@@ -248,7 +248,7 @@ mod tests {
     fn what_was_never_listed_is_an_error_that_says_where_to_look() {
         let (_directory, mut store) = filled();
         assert_eq!(
-            said(&mut store, Some("nothing"), &Word::Refuse),
+            said(&mut store, Some("nothing"), &ApprovalDecision::Refuse),
             Err("files:nothing is not in the registry: it was never listed, or not since its pin was reset; see `mcpmon registry list`".to_owned())
         );
     }
@@ -260,7 +260,7 @@ mod tests {
             &mut store,
             Timestamp(7),
             &subject(Some("write_file")),
-            &Word::Refuse,
+            &ApprovalDecision::Refuse,
             "ann",
         )
         .expect("done");
@@ -278,7 +278,7 @@ mod tests {
     #[test]
     fn what_is_forgotten_is_gone() {
         let (_directory, mut store) = filled();
-        said(&mut store, None, &Word::Forget).expect("done");
+        said(&mut store, None, &ApprovalDecision::Forget).expect("done");
         assert_eq!(store.definitions(&Selection::default()).expect("definitions"), []);
     }
 }

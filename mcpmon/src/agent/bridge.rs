@@ -11,7 +11,7 @@ use std::{
 
 use mcpmon_http::{
     bridge::{BridgeError, bridge},
-    client::{Address, AddressError, Asking},
+    client::{Address, AddressError, ServerEndpoint},
 };
 use mcpmon_model::Digest;
 use nix::{fcntl::OFlag, sys::prctl};
@@ -21,7 +21,7 @@ use tokio::{
     signal::unix::{SignalKind, signal},
 };
 
-use super::remote::{Destination, Header, HeaderError, Way};
+use super::remote::{Header, HeaderError, RemoteDestination, ServerTransport};
 
 /// The verb.
 pub const VERB: &str = "bridge";
@@ -53,7 +53,7 @@ pub enum BridgeVerbError {
 
 /// The settings of a bridge.
 #[derive(Serialize, Deserialize)]
-struct Settings {
+struct BridgeSettings {
     url: String,
     sse: bool,
     headers: Vec<(String, String)>,
@@ -74,15 +74,15 @@ pub(super) fn line(shown: &Digest) -> Vec<u8> {
 /// Builds the value of the variable for this server.
 #[must_use]
 pub(super) fn settings(
-    destination: &Destination,
+    destination: &RemoteDestination,
     headers: &[Header],
     max_message: usize,
     certificates: Option<i32>,
 ) -> OsString {
     let header = |header: &Header| (header.name().to_owned(), header.value().to_owned());
-    let settings = Settings {
+    let settings = BridgeSettings {
         url: destination.address.as_str().to_owned(),
-        sse: destination.way == Way::Sse,
+        sse: destination.way == ServerTransport::Sse,
         headers: headers.iter().map(header).collect(),
         tls_fingerprint: destination.pin,
         max_message,
@@ -106,12 +106,12 @@ fn certificates(number: i32) -> io::Result<File> {
 /// Returns an error if it cannot, or has to end early.
 pub fn run() -> Result<(), BridgeVerbError> {
     let settings = env::var(SETTINGS).map_err(|_unset| BridgeVerbError::Alone)?;
-    let settings: Settings = serde_json::from_str(&settings).map_err(BridgeVerbError::Settings)?;
+    let settings: BridgeSettings = serde_json::from_str(&settings).map_err(BridgeVerbError::Settings)?;
     let certificates = settings.certificates.map(certificates).transpose()?;
     // The credentials in its memory and environment are nobody else's.
     prctl::set_dumpable(false).map_err(io::Error::from)?;
     let headers = settings.headers.iter();
-    let asking = Asking {
+    let asking = ServerEndpoint {
         address: Address::new(&settings.url)?,
         headers: headers
             .map(|(name, value)| Header::new(name, value))
@@ -119,7 +119,11 @@ pub fn run() -> Result<(), BridgeVerbError> {
         pin: settings.tls_fingerprint,
         max_message: settings.max_message,
     };
-    let way = if settings.sse { Way::Sse } else { Way::Http };
+    let way = if settings.sse {
+        ServerTransport::Sse
+    } else {
+        ServerTransport::Http
+    };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;

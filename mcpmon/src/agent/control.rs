@@ -12,7 +12,7 @@ use std::{
 };
 
 use mcpmon_model::{CallAnswer, Digest, ServerId};
-use mcpmon_session::{Hello, protocol::Started};
+use mcpmon_session::{Hello, protocol::StartedProcess};
 use nix::sys::socket::{self, AddressFamily, Backlog, SockFlag, SockType, UnixAddr};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use tokio::{
@@ -23,10 +23,10 @@ use tokio::{
 
 pub use super::runs::protocol::RunHello;
 use super::{
-    approval::{Subject, Word},
+    approval::{ApprovalDecision, ApprovalSubject},
     kill,
     runs::Runs,
-    selftest::Check,
+    selftest::SelfTestCheck,
     status::Status,
     wrappers::Wrappers,
 };
@@ -45,7 +45,7 @@ const CLIENT_TIMEOUT: Duration = Duration::from_secs(10);
 /// A request of a client.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "request", rename_all = "snake_case", deny_unknown_fields)]
-pub enum Request {
+pub enum DaemonRequest {
     /// The daemon's state.
     Status,
     /// Run the self-test now.
@@ -70,9 +70,9 @@ pub enum Request {
     /// A person's word on definitions. Root only.
     Decide {
         /// The definitions.
-        subject: Subject,
+        subject: ApprovalSubject,
         /// The decision.
-        word: Word,
+        word: ApprovalDecision,
     },
     /// A person's answer to a held call. Root only.
     AnswerCall {
@@ -84,7 +84,7 @@ pub enum Request {
     /// A person's word on a session, or on the host. Root only.
     Kill {
         /// The order.
-        word: kill::Word,
+        word: kill::KillOrder,
     },
     /// A wrapper introduces itself: the connection is its own from here on.
     Wrap {
@@ -102,7 +102,7 @@ pub enum Request {
         /// The wrapper's introduction.
         hello: Hello,
         /// The process.
-        process: Started,
+        process: StartedProcess,
     },
     /// A `mcpmon run` introduces itself: its session lasts as long as the connection.
     Run {
@@ -111,7 +111,7 @@ pub enum Request {
     },
 }
 
-impl Request {
+impl DaemonRequest {
     /// Returns whether only root may ask it.
     const fn is_privileged(&self) -> bool {
         match self {
@@ -134,24 +134,24 @@ impl Request {
 /// An answer of the daemon.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "answer", content = "content", rename_all = "snake_case")]
-pub enum Answer {
-    /// To [`Request::Status`].
+pub enum DaemonAnswer {
+    /// To [`DaemonRequest::Status`].
     Status(Box<Status>),
-    /// To [`Request::SelfTest`].
-    Checks(Vec<Check>),
-    /// To [`Request::TrustPins`]: the files are accepted for this package and user.
+    /// To [`DaemonRequest::SelfTest`].
+    Checks(Vec<SelfTestCheck>),
+    /// To [`DaemonRequest::TrustPins`]: the files are accepted for this package and user.
     Trusted {
         /// Package, module, image or program.
         name: String,
         /// Real user id.
         uid: u32,
     },
-    /// To [`Request::TrustExecutable`].
+    /// To [`DaemonRequest::TrustExecutable`].
     TrustedExecutable {
         /// The number of pin sets that were added.
         sets: usize,
     },
-    /// To [`Request::Decide`], [`Request::AnswerCall`] and [`Request::ResetPins`]: what it was done for.
+    /// To [`DaemonRequest::Decide`], [`DaemonRequest::AnswerCall`] and [`DaemonRequest::ResetPins`]: what it was done for.
     Decided(Vec<String>),
     /// The request was carried out.
     Done,
@@ -161,9 +161,9 @@ pub enum Answer {
 
 /// A request on its way to the daemon's main task.
 #[derive(Debug)]
-pub(crate) struct Asked {
-    pub(crate) request: Request,
-    pub(crate) reply: oneshot::Sender<Answer>,
+pub(crate) struct ControlRequest {
+    pub(crate) request: DaemonRequest,
+    pub(crate) reply: oneshot::Sender<DaemonAnswer>,
 }
 
 /// The reason why the socket cannot be listened on.
@@ -249,7 +249,7 @@ fn start_listening(socket: OwnedFd) -> io::Result<UnixListener> {
 /// Serves clients until the daemon's main task is gone.
 pub(crate) async fn serve(
     listener: UnixListener,
-    asked: mpsc::Sender<Asked>,
+    asked: mpsc::Sender<ControlRequest>,
     wrappers: Wrappers,
     runs: Runs,
 ) {
@@ -290,26 +290,26 @@ pub(crate) async fn serve(
 enum Guest {
     Wrapper(Hello),
     Records(Hello),
-    Fate(Hello, Started),
+    Fate(Hello, StartedProcess),
     Run(RunHello),
 }
 
 impl Guest {
     /// Returns the client, if the request introduces one that keeps its connection.
-    fn of(request: &Request) -> Option<Self> {
+    fn of(request: &DaemonRequest) -> Option<Self> {
         match request {
-            Request::Wrap { hello } => Some(Self::Wrapper(hello.clone())),
-            Request::Records { hello } => Some(Self::Records(hello.clone())),
-            Request::Fate { hello, process } => Some(Self::Fate(hello.clone(), *process)),
-            Request::Run { hello } => Some(Self::Run(hello.clone())),
-            Request::Status
-            | Request::SelfTest
-            | Request::ResetPins { .. }
-            | Request::TrustPins { .. }
-            | Request::TrustExecutable { .. }
-            | Request::Decide { .. }
-            | Request::AnswerCall { .. }
-            | Request::Kill { .. } => None,
+            DaemonRequest::Wrap { hello } => Some(Self::Wrapper(hello.clone())),
+            DaemonRequest::Records { hello } => Some(Self::Records(hello.clone())),
+            DaemonRequest::Fate { hello, process } => Some(Self::Fate(hello.clone(), *process)),
+            DaemonRequest::Run { hello } => Some(Self::Run(hello.clone())),
+            DaemonRequest::Status
+            | DaemonRequest::SelfTest
+            | DaemonRequest::ResetPins { .. }
+            | DaemonRequest::TrustPins { .. }
+            | DaemonRequest::TrustExecutable { .. }
+            | DaemonRequest::Decide { .. }
+            | DaemonRequest::AnswerCall { .. }
+            | DaemonRequest::Kill { .. } => None,
         }
     }
 }
@@ -317,18 +317,18 @@ impl Guest {
 /// Answers one request, or hands the connection of who keeps it back.
 async fn answer(
     stream: tokio::net::UnixStream,
-    asked: mpsc::Sender<Asked>,
+    asked: mpsc::Sender<ControlRequest>,
 ) -> Option<(tokio::net::UnixStream, Guest)> {
     let peer = stream.peer_cred().map(|peer| peer.uid());
     let (read, mut write) = stream.into_split();
     let mut line = String::new();
     let mut reader = tokio::io::BufReader::new(read.take(MAX_REQUEST));
     let answer = match reader.read_line(&mut line).await {
-        Err(error) => Answer::Error(format!("the request could not be read: {error}")),
-        Ok(_) => match serde_json::from_str::<Request>(&line) {
-            Err(error) => Answer::Error(format!("the request is not understood: {error}")),
+        Err(error) => DaemonAnswer::Error(format!("the request could not be read: {error}")),
+        Ok(_) => match serde_json::from_str::<DaemonRequest>(&line) {
+            Err(error) => DaemonAnswer::Error(format!("the request is not understood: {error}")),
             Ok(request) if request.is_privileged() && !peer.as_ref().is_ok_and(|uid| *uid == 0) => {
-                Answer::Error("only root may ask for this".to_owned())
+                DaemonAnswer::Error("only root may ask for this".to_owned())
             }
             // It waits for an answer before it says more, so that nothing of it is in the buffer.
             Ok(request) => match Guest::of(&request) {
@@ -348,14 +348,14 @@ async fn answer(
     None
 }
 
-async fn ask(request: Request, asked: mpsc::Sender<Asked>) -> Answer {
+async fn ask(request: DaemonRequest, asked: mpsc::Sender<ControlRequest>) -> DaemonAnswer {
     let (reply, answer) = oneshot::channel();
-    if asked.send(Asked { request, reply }).await.is_err() {
-        return Answer::Error("the daemon is stopping".to_owned());
+    if asked.send(ControlRequest { request, reply }).await.is_err() {
+        return DaemonAnswer::Error("the daemon is stopping".to_owned());
     }
     answer
         .await
-        .unwrap_or_else(|_| Answer::Error("the daemon is stopping".to_owned()))
+        .unwrap_or_else(|_| DaemonAnswer::Error("the daemon is stopping".to_owned()))
 }
 
 /// The reason why a client got no answer.
@@ -382,7 +382,7 @@ pub enum AskError {
 ///
 /// # Errors
 /// Returns an error if there is none, it may not be asked, or it does not answer.
-pub fn request(path: &Path, request: &Request) -> Result<Answer, AskError> {
+pub fn request(path: &Path, request: &DaemonRequest) -> Result<DaemonAnswer, AskError> {
     let mut stream = UnixStream::connect(path).map_err(|error| {
         if error.kind() == io::ErrorKind::PermissionDenied {
             return AskError::Permission(path.to_owned());
@@ -423,13 +423,13 @@ mod tests {
 
     #[test]
     fn requests_have_a_stable_form_and_unknown_ones_are_refused() {
-        let text = serde_json::to_string(&Request::ResetPins {
+        let text = serde_json::to_string(&DaemonRequest::ResetPins {
             server: ServerId::new("files").expect("id"),
         })
         .expect("json");
         assert_eq!(text, r#"{"request":"reset_pins","server":"files"}"#);
         for bad in [r#"{"request":"shutdown"}"#, r#"{"request":"reset_pins"}"#] {
-            serde_json::from_str::<Request>(bad).expect_err("no such request");
+            serde_json::from_str::<DaemonRequest>(bad).expect_err("no such request");
         }
     }
 
@@ -437,7 +437,7 @@ mod tests {
     fn without_a_daemon_the_error_says_so() {
         let directory = tempfile::tempdir().expect("directory");
         let path = directory.path().join("none.sock");
-        let error = request(&path, &Request::Status).expect_err("nobody listens");
+        let error = request(&path, &DaemonRequest::Status).expect_err("nobody listens");
         assert_eq!(
             error.to_string(),
             format!("no daemon is listening on {}", path.display())

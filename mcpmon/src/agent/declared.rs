@@ -1,19 +1,19 @@
 //! The servers that the policy declares, for the store: listings show those too that nobody used yet.
 
-use mcpmon_config::Loaded;
+use mcpmon_config::LoadedConfiguration;
 use mcpmon_detect::mask::{mask_arguments, mask_text};
 use mcpmon_model::ServerType;
 use mcpmon_policy::Transport;
 use mcpmon_store::{DeclaredServer, Recorder, command_line};
 
 /// Tells the store which servers there are. The queue is empty at these times; a refusal shows in its status.
-pub(super) fn declare(recorder: &Recorder, loaded: &Loaded) {
+pub(super) fn declare(recorder: &Recorder, loaded: &LoadedConfiguration) {
     if recorder.declare(declared(loaded)).is_err() {
         tracing::warn!("the store does not know the declared servers");
     }
 }
 
-fn declared(loaded: &Loaded) -> Vec<DeclaredServer> {
+fn declared(loaded: &LoadedConfiguration) -> Vec<DeclaredServer> {
     let servers = loaded.policy.servers.iter().map(|server| {
         let (server_type, command) = match &server.transport {
             Transport::Stdio { command, args } => {

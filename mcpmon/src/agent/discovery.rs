@@ -3,16 +3,18 @@
 
 use std::{io, sync::Arc, thread, time::Duration};
 
-use mcpmon_config::Loaded;
+use mcpmon_config::LoadedConfiguration;
 use mcpmon_engine::admission;
 use mcpmon_http::{
     Peer,
-    client::{ClientError, Fault, Turn, list},
+    client::{AnswerFault, ClientError, RequestAndAnswer, list},
     mcp::{AskedServer, NoAnswer, ServerGuard, Servers},
 };
 use mcpmon_model::{ServerId, Timestamp};
 use mcpmon_policy::{Mode, Policy};
-use mcpmon_protocol::filter::mcp_http::{Head, Output, Post, Posted, Response, ServerKnowledge, Session};
+use mcpmon_protocol::filter::mcp_http::{
+    Head, HttpOutput, HttpResponse, HttpSession, Post, PostDecision, ServerKnowledge,
+};
 use mcpmon_session::clock;
 use tokio::{
     runtime::{self, Runtime},
@@ -22,7 +24,7 @@ use tokio::{
 };
 
 use super::{
-    remote::{Destination, declared},
+    remote::{RemoteDestination, declared},
     wrap,
 };
 
@@ -35,16 +37,16 @@ const AGENT: &str = "mcpmon";
 
 /// Asks again and again, until it is dropped.
 #[derive(Debug)]
-pub(super) struct Discovery(watch::Sender<Arc<Loaded>>);
+pub(super) struct DiscoveryTask(watch::Sender<Arc<LoadedConfiguration>>);
 
-impl Discovery {
+impl DiscoveryTask {
     /// Asks the servers that `servers` knows, as `loaded` says; on a thread of its own, because to judge may take a
     /// moment. It ends where there are no more `servers`.
     ///
     /// # Errors
     /// Returns an error if there can be no thread.
     pub(super) fn start(
-        loaded: Arc<Loaded>,
+        loaded: Arc<LoadedConfiguration>,
         servers: impl Fn() -> Option<Arc<dyn Servers>> + Send + 'static,
     ) -> io::Result<Self> {
         let runtime = runtime::Builder::new_multi_thread()
@@ -60,14 +62,14 @@ impl Discovery {
     }
 
     /// Another policy holds: all are asked anew.
-    pub(super) fn install(&self, loaded: Arc<Loaded>) {
+    pub(super) fn install(&self, loaded: Arc<LoadedConfiguration>) {
         self.0.send_replace(loaded);
     }
 }
 
 fn run(
     runtime: &Runtime,
-    mut wanted: watch::Receiver<Arc<Loaded>>,
+    mut wanted: watch::Receiver<Arc<LoadedConfiguration>>,
     servers: impl Fn() -> Option<Arc<dyn Servers>>,
 ) {
     runtime.block_on(async {
@@ -128,7 +130,7 @@ async fn ask(servers: &dyn Servers, policy: &Policy, id: &ServerId) {
         Ok(guard) => guard,
         Err(error) => return tracing::warn!(server = %id, %error, "what a server offers is not registered"),
     };
-    let Destination { way, .. } = destination;
+    let RemoteDestination { way, .. } = destination;
     match list(destination.asking(Vec::new(), policy.limits.max_line), way).await {
         Ok(offer) => block_in_place(|| tell(offer.turns, &*guard, policy)),
         Err(ClientError { url, fault }) if fault.is_login() => {
@@ -143,9 +145,9 @@ async fn ask(servers: &dyn Servers, policy: &Policy, id: &ServerId) {
 ///
 /// All is said before any of it is judged: a client may have heard something newer by then. So every answer is of the
 /// time when it was asked for.
-fn tell(turns: Vec<Turn>, guard: &dyn ServerGuard, policy: &Policy) {
+fn tell(turns: Vec<RequestAndAnswer>, guard: &dyn ServerGuard, policy: &Policy) {
     let limits = wrap::limits(policy.limits);
-    let mut session = Session::new(limits, ServerKnowledge::default());
+    let mut session = HttpSession::new(limits, ServerKnowledge::default());
     for turn in turns {
         let now = before(clock::now(), turn.asked.elapsed());
         let headers = turn.headers();
@@ -155,11 +157,11 @@ fn tell(turns: Vec<Turn>, guard: &dyn ServerGuard, policy: &Policy) {
             body: turn.request.as_bytes(),
             needs_lists: false,
         };
-        let mut out = Output::default();
-        let Ok(Posted::Forward(forward)) = guard.post(now, &mut session, &post, &mut out) else {
+        let mut out = HttpOutput::default();
+        let Ok(PostDecision::Forward(forward)) = guard.post(now, &mut session, &post, &mut out) else {
             continue;
         };
-        let mut response = Response::to_post(limits, 200, Some("application/json"), forward.waiting);
+        let mut response = HttpResponse::to_post(limits, 200, Some("application/json"), forward.waiting);
         // A response that is no stream is read at its end, whatever is said of it until then.
         let _flow = guard.push(now, &mut session, &mut response, &turn.answer, &mut out);
         guard.end(now, &mut session, &mut response, &mut out);
@@ -171,26 +173,26 @@ fn before(now: Timestamp, elapsed: Duration) -> Timestamp {
     Timestamp(now.0.saturating_sub(elapsed))
 }
 
-fn unanswered(fault: Fault) -> NoAnswer {
+fn unanswered(fault: AnswerFault) -> NoAnswer {
     match fault {
-        Fault::Certificate { expected, actual } => NoAnswer::Certificate {
+        AnswerFault::Certificate { expected, actual } => NoAnswer::Certificate {
             pinned: expected,
             shown: actual,
         },
-        Fault::Unreachable(_) | Fault::Late(_) | Fault::Ended => NoAnswer::Unreachable {
+        AnswerFault::Unreachable(_) | AnswerFault::Late(_) | AnswerFault::Ended => NoAnswer::Unreachable {
             cause: fault.to_string(),
         },
-        Fault::Login(_)
-        | Fault::Moved(_)
-        | Fault::Status { .. }
-        | Fault::Type(_)
-        | Fault::Message(_)
-        | Fault::Refused { .. }
-        | Fault::TooLong(_)
-        | Fault::Endless(..)
-        | Fault::Forgotten
-        | Fault::Address(_)
-        | Fault::Tls(_) => NoAnswer::Unfit {
+        AnswerFault::Login(_)
+        | AnswerFault::Moved(_)
+        | AnswerFault::Status { .. }
+        | AnswerFault::Type(_)
+        | AnswerFault::Message(_)
+        | AnswerFault::Refused { .. }
+        | AnswerFault::TooLong(_)
+        | AnswerFault::Endless(..)
+        | AnswerFault::Forgotten
+        | AnswerFault::Address(_)
+        | AnswerFault::Tls(_) => NoAnswer::Unfit {
             cause: fault.to_string(),
         },
     }
@@ -201,7 +203,7 @@ mod tests {
     use std::{collections::BTreeSet, sync::Mutex, time::Instant};
 
     use mcpmon_model::{Content, Denial, FromServer, Incident, ListKind, Message, Verdict};
-    use mcpmon_protocol::filter::mcp_http::{self, Ended, Flow, Unlisted};
+    use mcpmon_protocol::filter::mcp_http::{self, Flow, UnlistedTools, WholeResponseHead};
 
     use super::*;
 
@@ -234,20 +236,20 @@ mod tests {
         fn post(
             &self,
             now: Timestamp,
-            session: &mut Session,
+            session: &mut HttpSession,
             post: &Post<'_>,
-            out: &mut Output,
-        ) -> Result<Posted, Unlisted> {
+            out: &mut HttpOutput,
+        ) -> Result<PostDecision, UnlistedTools> {
             session.post_listed(now, post, &mut |message: &Message<'_>| self.hear(message), out)
         }
 
         fn push(
             &self,
             now: Timestamp,
-            session: &mut Session,
-            response: &mut Response,
+            session: &mut HttpSession,
+            response: &mut HttpResponse,
             bytes: &[u8],
-            out: &mut Output,
+            out: &mut HttpOutput,
         ) -> Flow {
             response.push(
                 now,
@@ -261,21 +263,21 @@ mod tests {
         fn end(
             &self,
             now: Timestamp,
-            session: &mut Session,
-            response: &mut Response,
-            out: &mut Output,
-        ) -> Ended {
+            session: &mut HttpSession,
+            response: &mut HttpResponse,
+            out: &mut HttpOutput,
+        ) -> WholeResponseHead {
             response.end(now, session, &mut |message: &Message<'_>| self.hear(message), out)
         }
 
         fn fail(
             &self,
             _: Timestamp,
-            session: &mut Session,
-            response: &mut Response,
-            fault: &mcp_http::Fault,
-            out: &mut Output,
-        ) -> Ended {
+            session: &mut HttpSession,
+            response: &mut HttpResponse,
+            fault: &mcp_http::ResponseFault,
+            out: &mut HttpOutput,
+        ) -> WholeResponseHead {
             response.fail(session, fault, out)
         }
 
@@ -298,8 +300,8 @@ mod tests {
         fn failed(&self, _: Timestamp, _: &NoAnswer) {}
     }
 
-    fn turn(method: &str, params: &str, result: &str) -> Turn {
-        Turn {
+    fn turn(method: &str, params: &str, result: &str) -> RequestAndAnswer {
+        RequestAndAnswer {
             asked: Instant::now(),
             request: format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{params}}}"#),
             answer: format!(r#"{{"jsonrpc":"2.0","id":1,"result":{result}}}"#).into_bytes(),

@@ -11,23 +11,23 @@ use mcpmon_kernel::{
 };
 use mcpmon_policy::{
     Policy,
-    network::table::{Numbering, Resolved, compile},
+    network::table::{Numbering, ResolvedNames, compile},
 };
 use mcpmon_stdio::{Domain, SandboxFeature, unsupported_features};
 
 use super::{
-    control::{self, Answer, AskError, Request},
+    control::{self, AskError, DaemonAnswer, DaemonRequest},
     group, kept,
-    selftest::{self, Check, CheckOutcome},
+    selftest::{self, CheckOutcome, SelfTestCheck},
 };
 
 /// The result of one check.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
+pub struct DoctorFinding {
     /// The subject of the check.
     pub subject: String,
     /// The state of the subject.
-    pub verdict: Verdict,
+    pub verdict: DoctorVerdict,
     /// The result in words.
     pub detail: String,
     /// The remedy.
@@ -36,7 +36,7 @@ pub struct Finding {
 
 /// The state of a subject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum DoctorVerdict {
     /// As it must be.
     Good,
     /// Something is lost, and what is left works.
@@ -47,8 +47,8 @@ pub enum Verdict {
     Unknown,
 }
 
-impl Finding {
-    fn new(subject: &str, verdict: Verdict, detail: impl Into<String>) -> Self {
+impl DoctorFinding {
+    fn new(subject: &str, verdict: DoctorVerdict, detail: impl Into<String>) -> Self {
         Self {
             subject: subject.to_owned(),
             verdict,
@@ -68,7 +68,7 @@ impl Finding {
 /// Looks at everything. With a daemon on `socket` its own self-test is run; without one the programs are
 /// loaded for a moment, where privileges allow it.
 #[must_use]
-pub fn examine(search: &Search, socket: &Path, bpffs: &Path) -> Vec<Finding> {
+pub fn examine(search: &Search, socket: &Path, bpffs: &Path) -> Vec<DoctorFinding> {
     let missing = preflight::missing();
     let mut findings = prerequisites(&missing);
     findings.push(cgroup());
@@ -77,25 +77,29 @@ pub fn examine(search: &Search, socket: &Path, bpffs: &Path) -> Vec<Finding> {
     findings.push(sandbox(&unsupported_features()));
     findings.push(group_exists());
     findings.push(configuration(search));
-    match control::request(socket, &Request::SelfTest) {
-        Ok(Answer::Checks(checks)) => {
-            findings.push(Finding::new(
+    match control::request(socket, &DaemonRequest::SelfTest) {
+        Ok(DaemonAnswer::Checks(checks)) => {
+            findings.push(DoctorFinding::new(
                 "daemon",
-                Verdict::Good,
+                DoctorVerdict::Good,
                 format!("answers on {}", socket.display()),
             ));
             findings.extend(checks.into_iter().map(check));
         }
         Ok(
-            Answer::Status(_)
-            | Answer::Trusted { .. }
-            | Answer::TrustedExecutable { .. }
-            | Answer::Decided(_)
-            | Answer::Done
-            | Answer::Error(_),
+            DaemonAnswer::Status(_)
+            | DaemonAnswer::Trusted { .. }
+            | DaemonAnswer::TrustedExecutable { .. }
+            | DaemonAnswer::Decided(_)
+            | DaemonAnswer::Done
+            | DaemonAnswer::Error(_),
         ) => findings.push(
-            Finding::new("daemon", Verdict::Broken, "answers, but not to this version")
-                .remedy("restart it: `sudo systemctl restart mcpmon`"),
+            DoctorFinding::new(
+                "daemon",
+                DoctorVerdict::Broken,
+                "answers, but not to this version",
+            )
+            .remedy("restart it: `sudo systemctl restart mcpmon`"),
         ),
         Err(error) => {
             findings.push(daemon(&error));
@@ -106,7 +110,7 @@ pub fn examine(search: &Search, socket: &Path, bpffs: &Path) -> Vec<Finding> {
     findings
 }
 
-fn prerequisites(missing: &[Missing]) -> Vec<Finding> {
+fn prerequisites(missing: &[Missing]) -> Vec<DoctorFinding> {
     let subject = |thing: &Missing| match thing {
         Missing::Capabilities(_) => "privileges",
         Missing::Kernel(_) => "kernel version",
@@ -121,26 +125,26 @@ fn prerequisites(missing: &[Missing]) -> Vec<Finding> {
     good.into_iter()
         .map(
             |(name, detail)| match missing.iter().find(|thing| subject(thing) == name) {
-                None => Finding::new(name, Verdict::Good, detail),
-                Some(thing) => Finding::new(name, Verdict::Broken, thing.to_string()),
+                None => DoctorFinding::new(name, DoctorVerdict::Good, detail),
+                Some(thing) => DoctorFinding::new(name, DoctorVerdict::Broken, thing.to_string()),
             },
         )
         .collect()
 }
 
-fn cgroup() -> Finding {
+fn cgroup() -> DoctorFinding {
     match CgroupRoot::find() {
-        Ok(root) => Finding::new(
+        Ok(root) => DoctorFinding::new(
             "cgroup v2",
-            Verdict::Good,
+            DoctorVerdict::Good,
             format!("root at {}", root.path.display()),
         ),
-        Err(error) => Finding::new("cgroup v2", Verdict::Broken, error.to_string()),
+        Err(error) => DoctorFinding::new("cgroup v2", DoctorVerdict::Broken, error.to_string()),
     }
 }
 
 /// Checks the ways of refusing starts on this host: the one in use, and the requirements of a stricter one.
-fn exec_gate() -> Finding {
+fn exec_gate() -> DoctorFinding {
     let lsm = fs::read_to_string("/sys/kernel/security/lsm").unwrap_or_default();
     let unused = if lsm.split(',').any(|name| name.trim() == "bpf") {
         "BPF LSM is active here, and not used by this version"
@@ -150,18 +154,18 @@ fn exec_gate() -> Finding {
     let detail = format!(
         "a pinned server is stopped just after exec and compared; a program known to be changed is killed at exec; {unused}"
     );
-    Finding::new("exec gate", Verdict::Good, detail)
+    DoctorFinding::new("exec gate", DoctorVerdict::Good, detail)
 }
 
 /// Checks that servers can be kept away from the processes of others.
-fn isolation() -> Finding {
+fn isolation() -> DoctorFinding {
     match Domain::new() {
-        Ok(_) => Finding::new(
+        Ok(_) => DoctorFinding::new(
             "server isolation",
-            Verdict::Good,
+            DoctorVerdict::Good,
             "wrapped servers start in a Landlock domain: they cannot reach into processes of others",
         ),
-        Err(error) => Finding::new("server isolation", Verdict::Degraded, error.to_string()).remedy(
+        Err(error) => DoctorFinding::new("server isolation", DoctorVerdict::Degraded, error.to_string()).remedy(
             "wrapped servers can write past their wrapper: use Linux 5.19 or later with Landlock, another user or a container",
         ),
     }
@@ -169,12 +173,12 @@ fn isolation() -> Finding {
 
 /// Judges a kernel without these parts of a sandbox. UDP is the newest, and nobody misses it who has not switched the
 /// network off.
-fn sandbox(unsupported: &[SandboxFeature]) -> Finding {
+fn sandbox(unsupported: &[SandboxFeature]) -> DoctorFinding {
     let subject = "server sandbox";
     if unsupported.contains(&SandboxFeature::Files) {
-        return Finding::new(
+        return DoctorFinding::new(
             subject,
-            Verdict::Degraded,
+            DoctorVerdict::Degraded,
             "this kernel has no Landlock, or has it switched off",
         )
         .remedy("`sandbox` of a server has no effect: use Linux 5.13 or later with `landlock` among `lsm=`");
@@ -185,25 +189,29 @@ fn sandbox(unsupported: &[SandboxFeature]) -> Finding {
     });
     let missing: Vec<String> = missing.collect();
     match unsupported {
-        [] => Finding::new(subject, Verdict::Good, "files and connections of a server can be restricted"),
-        [SandboxFeature::Udp] => Finding::new(
+        [] => DoctorFinding::new(subject, DoctorVerdict::Good, "files and connections of a server can be restricted"),
+        [SandboxFeature::Udp] => DoctorFinding::new(
             subject,
-            Verdict::Good,
+            DoctorVerdict::Good,
             format!("files and TCP connections of a server can be restricted; {}", missing.join("; ")),
         ),
-        _ => Finding::new(subject, Verdict::Degraded, missing.join("; ")).remedy(
+        _ => DoctorFinding::new(subject, DoctorVerdict::Degraded, missing.join("; ")).remedy(
             "a server's `sandbox` has what this kernel enforces: use a newer one, or `egress` with the daemon for connections",
         ),
     }
 }
 
-fn group_exists() -> Finding {
+fn group_exists() -> DoctorFinding {
     let name = group::GROUP;
     match group::find() {
-        Some(number) => Finding::new("group", Verdict::Good, format!("`{name}` is number {number}")),
-        None => Finding::new(
+        Some(number) => DoctorFinding::new(
             "group",
-            Verdict::Degraded,
+            DoctorVerdict::Good,
+            format!("`{name}` is number {number}"),
+        ),
+        None => DoctorFinding::new(
+            "group",
+            DoctorVerdict::Degraded,
             format!("there is no group `{name}`: only root reads the store"),
         )
         .remedy(format!(
@@ -212,93 +220,107 @@ fn group_exists() -> Finding {
     }
 }
 
-fn configuration(search: &Search) -> Finding {
+fn configuration(search: &Search) -> DoctorFinding {
     match mcpmon_config::load(search, Trust::for_user(nix::unistd::geteuid().as_raw())) {
         Ok(loaded) => {
             let sources: Vec<String> = loaded.sources.iter().map(ToString::to_string).collect();
-            Finding::new("configuration", Verdict::Good, sources.join(", "))
+            DoctorFinding::new("configuration", DoctorVerdict::Good, sources.join(", "))
         }
-        Err(error) => Finding::new("configuration", Verdict::Broken, error.to_string())
+        Err(error) => DoctorFinding::new("configuration", DoctorVerdict::Broken, error.to_string())
             .remedy("`mcpmon policy check` shows every mistake"),
     }
 }
 
-fn daemon(error: &AskError) -> Finding {
+fn daemon(error: &AskError) -> DoctorFinding {
     match error {
-        AskError::NotRunning(_) => Finding::new(
+        AskError::NotRunning(_) => DoctorFinding::new(
             "daemon",
-            Verdict::Degraded,
+            DoctorVerdict::Degraded,
             format!("{error}: nothing new is judged, and only what passes a wrapper or a proxy is seen"),
         )
         .remedy("`sudo mcpmon daemon`, or `sudo systemctl start mcpmon`"),
-        AskError::Permission(_) => Finding::new("daemon", Verdict::Unknown, error.to_string())
+        AskError::Permission(_) => DoctorFinding::new("daemon", DoctorVerdict::Unknown, error.to_string())
             .remedy("run the command with sudo, or join the group mcpmon"),
         AskError::Silent | AskError::Io(_) | AskError::Answer(_) => {
-            Finding::new("daemon", Verdict::Broken, error.to_string())
+            DoctorFinding::new("daemon", DoctorVerdict::Broken, error.to_string())
                 .remedy("restart it: `sudo systemctl restart mcpmon`")
         }
     }
 }
 
 /// Examines what is in force without a daemon. It is tried before programs are loaded that refuse the same address.
-fn kernel_state(bpffs: &Path) -> Finding {
+fn kernel_state(bpffs: &Path) -> DoctorFinding {
     const NAME: &str = "kernel state";
     let directory = bpffs.display();
     let refuses = kept::is_refusing();
     match kept::look(bpffs) {
-        Ok(Some(kept)) if refuses => Finding::new(
+        Ok(Some(kept)) if refuses => DoctorFinding::new(
             NAME,
-            Verdict::Good,
+            DoctorVerdict::Good,
             format!(
                 "{} programs are kept in {directory}, and refuse the self-test's address without a daemon",
                 kept.programs.len()
             ),
         ),
-        Ok(Some(_)) => Finding::new(
+        Ok(Some(_)) => DoctorFinding::new(
             NAME,
-            Verdict::Broken,
+            DoctorVerdict::Broken,
             format!("what is kept in {directory} refuses nothing"),
         )
         .remedy("start the daemon, which attaches it anew; or remove it: `sudo mcpmon detach`"),
-        Ok(None) => Finding::new(
+        Ok(None) => DoctorFinding::new(
             NAME,
-            Verdict::Degraded,
+            DoctorVerdict::Degraded,
             format!("nothing is kept in {directory}: without a daemon nothing is refused"),
         ),
-        Err(error) => Finding::new(NAME, Verdict::Unknown, error.to_string()),
+        Err(error) => DoctorFinding::new(NAME, DoctorVerdict::Unknown, error.to_string()),
     }
 }
 
 /// Loads the programs with an empty policy, tests them, and detaches them.
-fn trial(missing: &[Missing]) -> Vec<Finding> {
+fn trial(missing: &[Missing]) -> Vec<DoctorFinding> {
     if !missing.is_empty() {
         let detail = "not tried: something they need is missing";
-        return vec![Finding::new("kernel programs", Verdict::Unknown, detail)];
+        return vec![DoctorFinding::new(
+            "kernel programs",
+            DoctorVerdict::Unknown,
+            detail,
+        )];
     }
     let mut sensor = match Sensor::start(&[]) {
         Ok(sensor) => sensor,
-        Err(error) => return vec![Finding::new("kernel programs", Verdict::Broken, chain(&error))],
+        Err(error) => {
+            return vec![DoctorFinding::new(
+                "kernel programs",
+                DoctorVerdict::Broken,
+                chain(&error),
+            )];
+        }
     };
-    let tables = compile(&Policy::default(), &Resolved::new(), &mut Numbering::default());
+    let tables = compile(
+        &Policy::default(),
+        &ResolvedNames::new(),
+        &mut Numbering::default(),
+    );
     let tables = tables.expect("an empty policy fits every table");
     if let Err(error) = sensor.addresses.install(&tables, Enforcement::Enforce) {
-        return vec![Finding::new(
+        return vec![DoctorFinding::new(
             "kernel programs",
-            Verdict::Broken,
+            DoctorVerdict::Broken,
             error.to_string(),
         )];
     }
-    let loaded = Finding::new(
+    let loaded = DoctorFinding::new(
         "kernel programs",
-        Verdict::Good,
+        DoctorVerdict::Good,
         "the verifier takes them, and they attach",
     );
     let checks = selftest::run_alone(&mut sensor.rings, sensor.attached.links());
-    let gaps: Vec<Finding> = sensor
+    let gaps: Vec<DoctorFinding> = sensor
         .attached
         .gaps()
         .iter()
-        .map(|gap| Finding::new(gap.component, Verdict::Degraded, gap.to_string()))
+        .map(|gap| DoctorFinding::new(gap.component, DoctorVerdict::Degraded, gap.to_string()))
         .collect();
     std::iter::once(loaded)
         .chain(gaps)
@@ -306,17 +328,20 @@ fn trial(missing: &[Missing]) -> Vec<Finding> {
         .collect()
 }
 
-fn check(check: Check) -> Finding {
+fn check(check: SelfTestCheck) -> DoctorFinding {
     match check.outcome {
-        CheckOutcome::Passed => Finding::new("self-test", Verdict::Good, check.name),
-        CheckOutcome::Skipped(cause) => {
-            Finding::new("self-test", Verdict::Degraded, format!("{}: {cause}", check.name))
-        }
-        CheckOutcome::Failed(cause) => {
-            Finding::new("self-test", Verdict::Broken, format!("{}: {cause}", check.name)).remedy(
-                "see docs/kernel.md; another program may hold the cgroup, or this kernel is not supported",
-            )
-        }
+        CheckOutcome::Passed => DoctorFinding::new("self-test", DoctorVerdict::Good, check.name),
+        CheckOutcome::Skipped(cause) => DoctorFinding::new(
+            "self-test",
+            DoctorVerdict::Degraded,
+            format!("{}: {cause}", check.name),
+        ),
+        CheckOutcome::Failed(cause) => DoctorFinding::new(
+            "self-test",
+            DoctorVerdict::Broken,
+            format!("{}: {cause}", check.name),
+        )
+        .remedy("see docs/kernel.md; another program may hold the cgroup, or this kernel is not supported"),
     }
 }
 

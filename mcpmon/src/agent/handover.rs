@@ -9,7 +9,7 @@ use mcpmon_engine::Former;
 use mcpmon_model::{InstanceId, ServerId};
 use mcpmon_policy::{
     HostName,
-    network::table::{Numbering, Resolved},
+    network::table::{Numbering, ResolvedNames},
 };
 use serde::{Deserialize, Serialize};
 
@@ -49,8 +49,8 @@ impl Handover {
         serde_json::from_slice(notes).ok()
     }
 
-    pub(crate) fn resolved(&self) -> Resolved {
-        let mut resolved = Resolved::new();
+    pub(crate) fn resolved(&self) -> ResolvedNames {
+        let mut resolved = ResolvedNames::new();
         for (name, address) in &self.resolved {
             if let Ok(name) = name.parse::<HostName>() {
                 resolved.add(&name, [*address]);
@@ -59,7 +59,7 @@ impl Handover {
         resolved
     }
 
-    pub(crate) fn set_resolved(&mut self, resolved: &Resolved) {
+    pub(crate) fn set_resolved(&mut self, resolved: &ResolvedNames) {
         let addresses = resolved.iter();
         self.resolved = addresses
             .map(|(name, address)| (name.to_string(), address))
@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn notes_are_read_as_they_were_written() {
         let mut handover = Handover::default();
-        let mut resolved = Resolved::new();
+        let mut resolved = ResolvedNames::new();
         let name: HostName = "api.example.com".parse().expect("a name");
         resolved.add(&name, ["192.0.2.1".parse().expect("an address")]);
         handover.set_resolved(&resolved);

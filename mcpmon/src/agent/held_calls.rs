@@ -1,7 +1,7 @@
 //! Calls that wait for a person: which ones there are, and a person's answer. Whoever has the store carries it out.
 
 use mcpmon_model::{AnsweredCall, CallAnswer, HeldCall, Timestamp};
-use mcpmon_store::{Answering, QueryError, Reader, Store, StoreError};
+use mcpmon_store::{Answering, QueryError, Store, StoreError, StoreReader};
 
 use super::host;
 
@@ -45,7 +45,7 @@ pub const fn answer_word(answer: CallAnswer) -> &'static str {
 ///
 /// # Errors
 /// Returns an error if the store cannot be read.
-pub fn waiting(reader: &Reader, now: Timestamp) -> Result<Vec<HeldCall>, QueryError> {
+pub fn waiting(reader: &StoreReader, now: Timestamp) -> Result<Vec<HeldCall>, QueryError> {
     let held = reader.held_calls(now)?.into_iter();
     Ok(held
         .filter(|(process, _)| host::is_alive(*process))

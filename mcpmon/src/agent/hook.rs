@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     host,
-    question::{Opinion, Outcome, Surroundings},
+    question::{Opinion, Surroundings, UseOutcome},
     wrap::session_name,
 };
 
@@ -224,7 +224,7 @@ impl HookClient {
 /// Returns the verdict on a native call, by the opinions of all rules but those about servers: the one that decides, if
 /// any has something against it.
 #[must_use]
-pub fn verdict(opinions: &[Opinion], observes: bool) -> (Outcome, Option<&Opinion>) {
+pub fn verdict(opinions: &[Opinion], observes: bool) -> (UseOutcome, Option<&Opinion>) {
     use mcpmon_policy::Decision;
     let counts = |opinion: &&Opinion| !ABOUT_SERVERS.contains(&opinion.rule.as_str());
     let with = |decision| {
@@ -234,12 +234,12 @@ pub fn verdict(opinions: &[Opinion], observes: bool) -> (Outcome, Option<&Opinio
             .find(|opinion| opinion.decision == decision)
     };
     match (with(Decision::Block), with(Decision::Ask), with(Decision::Audit)) {
-        (Some(blocks), _, _) if observes => (Outcome::WouldBlock, Some(blocks)),
-        (Some(blocks), _, _) => (Outcome::Blocked, Some(blocks)),
-        (None, Some(asks), _) if observes => (Outcome::WouldAsk, Some(asks)),
-        (None, Some(asks), _) => (Outcome::Asked, Some(asks)),
-        (None, None, Some(notes)) => (Outcome::Audited, Some(notes)),
-        (None, None, None) => (Outcome::Allowed, None),
+        (Some(blocks), _, _) if observes => (UseOutcome::WouldBlock, Some(blocks)),
+        (Some(blocks), _, _) => (UseOutcome::Blocked, Some(blocks)),
+        (None, Some(asks), _) if observes => (UseOutcome::WouldAsk, Some(asks)),
+        (None, Some(asks), _) => (UseOutcome::Asked, Some(asks)),
+        (None, None, Some(notes)) => (UseOutcome::Audited, Some(notes)),
+        (None, None, None) => (UseOutcome::Allowed, None),
     }
 }
 
@@ -359,8 +359,11 @@ mod tests {
             opinion("pushes", Decision::Ask),
             opinion("noted", Decision::Audit),
         ];
-        assert_eq!(verdict(&opinions, false), (Outcome::Asked, Some(&opinions[0])));
-        assert_eq!(verdict(&opinions, true), (Outcome::WouldAsk, Some(&opinions[0])));
+        assert_eq!(verdict(&opinions, false), (UseOutcome::Asked, Some(&opinions[0])));
+        assert_eq!(
+            verdict(&opinions, true),
+            (UseOutcome::WouldAsk, Some(&opinions[0]))
+        );
         let asked = HookClient::ClaudeCode
             .ask(&opinions[0])
             .output
@@ -379,11 +382,14 @@ mod tests {
         let unknown = opinion("unknown_tool", Decision::Block);
         let blocks = opinion("no-shell", Decision::Block);
         let opinions = [unknown.clone(), blocks.clone()];
-        assert_eq!(verdict(&opinions[..1], false), (Outcome::Allowed, None));
-        assert_eq!(verdict(&opinions, false), (Outcome::Blocked, Some(&opinions[1])));
+        assert_eq!(verdict(&opinions[..1], false), (UseOutcome::Allowed, None));
+        assert_eq!(
+            verdict(&opinions, false),
+            (UseOutcome::Blocked, Some(&opinions[1]))
+        );
         assert_eq!(
             verdict(&opinions, true),
-            (Outcome::WouldBlock, Some(&opinions[1]))
+            (UseOutcome::WouldBlock, Some(&opinions[1]))
         );
     }
 }

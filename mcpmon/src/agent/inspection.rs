@@ -2,18 +2,18 @@
 
 use std::io;
 
-use mcpmon_config::Loaded;
+use mcpmon_config::LoadedConfiguration;
 use mcpmon_detect::scan::{PatternError, Scanner, Scene};
-use mcpmon_http::client::{self, Asking, ClientError, Way};
+use mcpmon_http::client::{self, ClientError, ServerEndpoint, ServerTransport};
 use mcpmon_model::{DefinitionKind, Finding, ListKind, RawJson};
 use mcpmon_protocol::decode::json;
 use serde_json::Value;
 
-pub use mcpmon_http::client::Offer;
+pub use mcpmon_http::client::ServerOffer;
 
 /// One definition with what was found in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Inspected {
+pub struct InspectedDefinition {
     /// The kind of definition.
     pub kind: DefinitionKind,
     /// Its name; a resource's URI; empty for instructions.
@@ -42,7 +42,7 @@ pub enum InspectError {
 ///
 /// # Errors
 /// Returns an error if the text holds no tools.
-pub fn inspect(text: &str, loaded: &Loaded) -> Result<Vec<Inspected>, InspectError> {
+pub fn inspect(text: &str, loaded: &LoadedConfiguration) -> Result<Vec<InspectedDefinition>, InspectError> {
     let value: Value = serde_json::from_str(text).map_err(InspectError::NotJson)?;
     let tools = tools(value).ok_or(InspectError::NoTool)?;
     let detection = &loaded.policy.inspection;
@@ -67,7 +67,7 @@ pub enum AskError {
 ///
 /// # Errors
 /// Returns an error if it cannot be asked.
-pub fn ask(asking: Asking, way: Way) -> Result<Offer, AskError> {
+pub fn ask(asking: ServerEndpoint, way: ServerTransport) -> Result<ServerOffer, AskError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
@@ -78,7 +78,10 @@ pub fn ask(asking: Asking, way: Way) -> Result<Offer, AskError> {
 ///
 /// # Errors
 /// Returns an error if a pattern of the configuration cannot be used.
-pub fn inspect_offer(offer: &Offer, loaded: &Loaded) -> Result<Vec<Inspected>, InspectError> {
+pub fn inspect_offer(
+    offer: &ServerOffer,
+    loaded: &LoadedConfiguration,
+) -> Result<Vec<InspectedDefinition>, InspectError> {
     let detection = &loaded.policy.inspection;
     let scanner = Scanner::new(&detection.builtin, &detection.custom)?;
     let mut own = Vec::new();
@@ -88,20 +91,20 @@ pub fn inspect_offer(offer: &Offer, loaded: &Loaded) -> Result<Vec<Inspected>, I
         }
     });
     let own: Vec<&str> = own.iter().map(String::as_str).collect();
-    let instructions = offer.instructions.iter().map(|text| Inspected {
+    let instructions = offer.instructions.iter().map(|text| InspectedDefinition {
         kind: DefinitionKind::Instructions,
         name: String::new(),
         description: Some(text.clone()),
         findings: scanner.instructions(text, &scene(&own)),
     });
-    let mut inspected: Vec<Inspected> = instructions.collect();
+    let mut inspected: Vec<InspectedDefinition> = instructions.collect();
     offer.definitions(|list, definition| {
         let name = match list {
             ListKind::Tools | ListKind::Prompts => "name",
             ListKind::Resources => "uri",
             ListKind::Templates => "uriTemplate",
         };
-        inspected.push(Inspected {
+        inspected.push(InspectedDefinition {
             kind: list.into(),
             name: text(definition, name).unwrap_or_default(),
             description: text(definition, "description"),
@@ -115,8 +118,8 @@ fn text(definition: json::Value<'_>, member: &str) -> Option<String> {
     Some(definition.member(member)?.string()?.into_owned())
 }
 
-fn one(scanner: &Scanner, definition: &Value, own: &[&str]) -> Inspected {
-    Inspected {
+fn one(scanner: &Scanner, definition: &Value, own: &[&str]) -> InspectedDefinition {
+    InspectedDefinition {
         kind: DefinitionKind::Tool,
         name: definition["name"].as_str().unwrap_or_default().to_owned(),
         description: definition["description"].as_str().map(str::to_owned),

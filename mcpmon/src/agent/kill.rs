@@ -10,7 +10,7 @@ const LONGEST_BY: usize = 64;
 /// The order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Word {
+pub struct KillOrder {
     /// The session; `None` for the host.
     pub session: Option<SessionId>,
     /// True if it may go on, instead of being stopped.
@@ -44,7 +44,7 @@ pub enum KillError {
 ///
 /// # Errors
 /// Returns an error if there is nothing to lift, no room, or the store fails: then nothing was changed.
-pub fn carry_out(store: &mut Store, now: Timestamp, word: &Word) -> Result<Event, KillError> {
+pub fn carry_out(store: &mut Store, now: Timestamp, word: &KillOrder) -> Result<Event, KillError> {
     let by: String = word
         .by
         .chars()
@@ -96,8 +96,8 @@ mod tests {
 
     use super::*;
 
-    fn word(session: Option<&str>, off: bool) -> Word {
-        Word {
+    fn word(session: Option<&str>, off: bool) -> KillOrder {
+        KillOrder {
             session: session.map(SessionId::new),
             off,
             by: "ann\u{1b}[31m".to_owned(),

@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use mcpmon_pins::{Kind, Process, Root};
+use mcpmon_pins::{EntryKind, Process, Root};
 
 /// Words of a command that are looked at: its program, options, a script, and a wrapper with its own options before.
 const MAX_WORDS: usize = 16;
@@ -52,14 +52,14 @@ pub(super) fn linked(
 
 fn found(root: &Root, directory: &Path, search_path: &OsStr, name: &str) -> Option<PathBuf> {
     let candidates = std::env::split_paths(search_path).map(|place| directory.join(place).join(name));
-    candidates.into_iter().find(|path| root.is(path, Kind::File))
+    candidates.into_iter().find(|path| root.is(path, EntryKind::File))
 }
 
 /// The file in a package that the link at `path` leads to.
 fn target(root: &Root, mut path: PathBuf) -> Option<String> {
     for _ in 0..MAX_LINKS {
         let link = root.find_link(&path).ok()?;
-        if link.kind() != Kind::Link {
+        if link.kind() != EntryKind::Link {
             return None;
         }
         // The directory may be reached over links itself, and `..` is that of where it is.
@@ -102,7 +102,7 @@ fn linked_of_process(pid: u32, argv: &[String]) -> Vec<String> {
 /// answers.
 #[derive(Debug, Default)]
 pub(super) struct LinkFollower {
-    worker: Option<Worker>,
+    worker: Option<LinkWorker>,
     stuck: Arc<AtomicUsize>,
 }
 
@@ -116,7 +116,7 @@ pub(super) struct LinksUnread {
 type Job = Box<dyn FnOnce() + Send>;
 
 #[derive(Debug)]
-struct Worker {
+struct LinkWorker {
     jobs: mpsc::Sender<Job>,
     is_abandoned: Arc<AtomicBool>,
 }
@@ -166,7 +166,7 @@ impl LinkFollower {
         }
     }
 
-    fn start(&self) -> Option<Worker> {
+    fn start(&self) -> Option<LinkWorker> {
         if self.stuck.load(Ordering::Relaxed) >= MAX_STUCK {
             return None;
         }
@@ -179,7 +179,7 @@ impl LinkFollower {
                 stuck.fetch_sub(1, Ordering::Relaxed);
             }
         });
-        started.ok().map(|_| Worker { jobs, is_abandoned })
+        started.ok().map(|_| LinkWorker { jobs, is_abandoned })
     }
 }
 

@@ -5,38 +5,41 @@ use std::{
     time::Duration,
 };
 
-use mcpmon_kernel::resolve::{Refreshed, Resolver, Sources};
-use mcpmon_policy::{HostName, network::table::Resolved};
+use mcpmon_kernel::resolve::{LookupSources, RefreshOutcome, Resolver};
+use mcpmon_policy::{HostName, network::table::ResolvedNames};
 use mcpmon_session::clock;
 use tokio::sync::{mpsc, watch};
 
 /// The names to resolve.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Wanted {
+pub(super) struct WantedNames {
     pub(super) names: BTreeSet<HostName>,
     pub(super) interval: Duration,
 }
 
 /// The resolved names.
 #[derive(Debug)]
-pub(super) struct Found {
-    pub(super) resolved: Resolved,
+pub(super) struct ResolvedTable {
+    pub(super) resolved: ResolvedNames,
     pub(super) failures: BTreeMap<HostName, String>,
 }
 
 /// Resolves what is wanted now and then every interval; ends when nobody wants anything any more.
-pub(super) async fn keep_resolved(mut wanted: watch::Receiver<Wanted>, found: mpsc::Sender<Found>) {
+pub(super) async fn keep_resolved(
+    mut wanted: watch::Receiver<WantedNames>,
+    found: mpsc::Sender<ResolvedTable>,
+) {
     let interval = wanted.borrow_and_update().interval;
-    let mut resolver = Resolver::new(Sources::default(), interval);
+    let mut resolver = Resolver::new(LookupSources::default(), interval);
     let mut told = BTreeMap::new();
     loop {
-        let Wanted { names, interval } = wanted.borrow_and_update().clone();
+        let WantedNames { names, interval } = wanted.borrow_and_update().clone();
         resolver.set_interval(interval);
         let refreshed = resolver.refresh(&names, clock::now()).await;
         let failures = resolver.failures();
-        if refreshed == Refreshed::Changed || failures != told {
+        if refreshed == RefreshOutcome::Changed || failures != told {
             told.clone_from(&failures);
-            let news = Found {
+            let news = ResolvedTable {
                 resolved: resolver.resolved().clone(),
                 failures,
             };

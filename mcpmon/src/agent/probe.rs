@@ -7,7 +7,7 @@ use mcpmon_common::{
     event::{Action, Hook},
     watch::RULE_CANARY,
 };
-use mcpmon_kernel::records::{Connect, Exec, Record};
+use mcpmon_kernel::records::{Connect, ExecReport, Record};
 
 /// First argument of the process that a self-test starts; the second is the test's nonce.
 pub(crate) const CANARY_COMMAND: &str = "self-test-exec";
@@ -26,14 +26,14 @@ pub(crate) struct Probe {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sightings {
     /// Refused connections.
-    pub(crate) refusals: Vec<Refusal>,
+    pub(crate) refusals: Vec<ObservedRefusal>,
     /// The process that was started.
     pub(crate) exec: Option<SeenExec>,
 }
 
 /// A refused connection as the kernel reported it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Refusal {
+pub(crate) struct ObservedRefusal {
     pub(crate) address: IpAddr,
     pub(crate) form: Form,
     pub(crate) hook: Hook,
@@ -67,7 +67,7 @@ impl Probe {
         }
     }
 
-    pub(super) fn see_exec(&mut self, exec: &Exec) {
+    pub(super) fn see_exec(&mut self, exec: &ExecReport) {
         let [_, command, nonce] = exec.argv.as_slice() else {
             return;
         };
@@ -87,7 +87,7 @@ impl Probe {
             && connect.record.process.pid == self.pid
             && connect.action == Action::Deny;
         if own && self.seen.refusals.len() < 64 {
-            self.seen.refusals.push(Refusal {
+            self.seen.refusals.push(ObservedRefusal {
                 address: connect.address,
                 form: connect.form,
                 hook: connect.hook,

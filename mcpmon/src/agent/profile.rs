@@ -3,13 +3,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mcpmon_config::{Argument, Connection, Profile, Provenance, SeenServer, Start, UsedTool};
+use mcpmon_config::{
+    CommandArgument, Profile, Provenance, SeenServer, SessionConnections, SessionStart, UsedTool,
+};
 use mcpmon_detect::mask::MASK;
 use mcpmon_model::{
     Action, DefinitionKind, DefinitionRecord, Digest, Direction, EventKind, EventType, ServerId, Severity,
     Timestamp,
 };
-use mcpmon_store::{Filter, QueryError, Reader, Selection, SessionSummary, StoredEvent};
+use mcpmon_store::{Filter, QueryError, Selection, SessionSummary, StoreReader, StoredEvent};
 
 /// Events that are looked through; more are told to be more.
 const MOST: usize = 1_000_000;
@@ -31,7 +33,7 @@ const TYPES: [EventType; 7] = [
 
 /// A profile, and whether it is all of the session.
 #[derive(Clone, Debug)]
-pub struct Drawn {
+pub struct DrawnProfile {
     /// The profile.
     pub profile: Profile,
     /// There were more events than are looked through: the latest are missing.
@@ -42,7 +44,7 @@ pub struct Drawn {
 ///
 /// # Errors
 /// Returns an error if the store cannot be read.
-pub fn draw(reader: &Reader, session: &SessionSummary) -> Result<Drawn, QueryError> {
+pub fn draw(reader: &StoreReader, session: &SessionSummary) -> Result<DrawnProfile, QueryError> {
     let mut sketch = Sketch::default();
     for id in &session.servers {
         sketch.server(id);
@@ -77,11 +79,15 @@ pub fn draw(reader: &Reader, session: &SessionSummary) -> Result<Drawn, QueryErr
         first: begin,
         last: end,
     };
-    Ok(Drawn { profile, is_cut })
+    Ok(DrawnProfile { profile, is_cut })
 }
 
 /// Looks at each event that matches, oldest first; tells whether there are more than are looked at.
-fn each(reader: &Reader, filter: &Filter, mut look: impl FnMut(&StoredEvent)) -> Result<bool, QueryError> {
+fn each(
+    reader: &StoreReader,
+    filter: &Filter,
+    mut look: impl FnMut(&StoredEvent),
+) -> Result<bool, QueryError> {
     let (mut after, mut seen) = (0, 0);
     loop {
         let events = reader.events_after(after, filter, BATCH)?;
@@ -98,7 +104,11 @@ fn each(reader: &Reader, filter: &Filter, mut look: impl FnMut(&StoredEvent)) ->
 }
 
 /// The start that the kernel saw, where no wrapper told of one.
-fn start_before(reader: &Reader, server: &ServerId, after: Timestamp) -> Result<Option<Start>, QueryError> {
+fn start_before(
+    reader: &StoreReader,
+    server: &ServerId,
+    after: Timestamp,
+) -> Result<Option<SessionStart>, QueryError> {
     let filter = Filter {
         server: Some(server.as_str().to_owned()),
         until: Some(after),
@@ -110,12 +120,12 @@ fn start_before(reader: &Reader, server: &ServerId, after: Timestamp) -> Result<
 
 /// Connections of a server's processes during the session, and of no other session.
 fn connections(
-    reader: &Reader,
+    reader: &StoreReader,
     server: &ServerId,
     session: &str,
     begin: Timestamp,
     after: Timestamp,
-) -> Result<(Vec<Connection>, bool), QueryError> {
+) -> Result<(Vec<SessionConnections>, bool), QueryError> {
     let filter = Filter {
         types: vec![EventType::NetworkConnection.as_str().to_owned()],
         server: Some(server.as_str().to_owned()),
@@ -143,7 +153,7 @@ fn connections(
             });
         }
     })?;
-    let connection = |((refused, name, address), provenance)| Connection {
+    let connection = |((refused, name, address), provenance)| SessionConnections {
         address,
         name,
         refused,
@@ -156,7 +166,7 @@ fn connections(
 type Named = (String, String);
 
 fn registered(
-    reader: &Reader,
+    reader: &StoreReader,
     server: &ServerId,
 ) -> Result<impl Iterator<Item = (Named, DefinitionRecord)>, QueryError> {
     let records = reader.definitions(&Selection {
@@ -188,7 +198,7 @@ fn is_stopped(action: Action) -> bool {
 struct Sketch {
     servers: BTreeMap<ServerId, SeenServer>,
     /// As each tool is listed by now.
-    listed: BTreeMap<Named, Listed>,
+    listed: BTreeMap<Named, ListedTool>,
     calls: BTreeMap<(Named, Option<Digest>), Provenance>,
     blocked: BTreeMap<Named, BTreeMap<Stop, Provenance>>,
     resources: BTreeMap<(String, String), Provenance>,
@@ -196,7 +206,7 @@ struct Sketch {
 }
 
 #[derive(Debug)]
-struct Listed {
+struct ListedTool {
     hash: Digest,
     severity: Option<Severity>,
 }
@@ -238,7 +248,7 @@ impl Sketch {
                     };
                     self.stop(name.clone(), event, how);
                 }
-                let listed = Listed {
+                let listed = ListedTool {
                     hash: tool_hash,
                     severity: max_severity,
                 };
@@ -379,7 +389,7 @@ fn unaccepted(name: &Named, severity: Option<Severity>, record: Option<&Definiti
     })
 }
 
-fn started(event: &StoredEvent) -> Option<Start> {
+fn started(event: &StoredEvent) -> Option<SessionStart> {
     let EventKind::ServerStarted {
         command,
         args,
@@ -403,12 +413,12 @@ fn started(event: &StoredEvent) -> Option<Start> {
     let file = |(part, path, digest): (_, Option<std::path::PathBuf>, _)| {
         Some((part, path?.display().to_string(), digest))
     };
-    Some(Start {
+    Some(SessionStart {
         at: event.timestamp,
         command,
         arguments: args
             .into_iter()
-            .map(|text| Argument {
+            .map(|text| CommandArgument {
                 is_masked: text.contains(MASK),
                 text,
             })

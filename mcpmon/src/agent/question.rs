@@ -3,23 +3,23 @@
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
-use mcpmon_config::{Loaded, Search, Trust};
+use mcpmon_config::{LoadedConfiguration, Search, Trust};
 use mcpmon_engine::{Monitor, Observation, file_lookups, pins::PinBook};
 use mcpmon_model::{
     Call, Content, Conversation, DefinitionKind, DefinitionRecord, Era, FromClient, FromServer, Introduction,
-    Kills, Layer, ListKind, Listed, Listing, Message, PinKey, RawJson, ServerId, ServerType, Timestamp,
+    Kills, Layer, ListKind, ListedItem, Listing, Message, PinKey, RawJson, ServerId, ServerType, Timestamp,
     Trace,
 };
 use mcpmon_policy::{Decision, Mode, network::table::Tables};
-use mcpmon_protocol::decode::json::{DEEPEST, Form, LoneSurrogate, Malformed, Scanner, canonical};
+use mcpmon_protocol::decode::json::{DEEPEST, LoneSurrogate, Malformed, Scanner, TextForm, canonical};
 use mcpmon_session::files::{self, Lookups};
-use mcpmon_store::{QueryError, Reader, Selection};
+use mcpmon_store::{QueryError, Selection, StoreReader};
 
 pub use mcpmon_engine::{About, BESIDE, Opinion, guide};
 
 /// The use to try.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Use {
+pub enum TriedUse {
     /// A tool is to be called.
     Call {
         /// Its name.
@@ -71,8 +71,8 @@ impl CallArguments {
             return Err(ArgumentsError::NoObject);
         }
         Ok(Self(match scan.form {
-            Form::Exact => text.to_owned(),
-            Form::Ambiguous => canonical(scan.document),
+            TextForm::Exact => text.to_owned(),
+            TextForm::Ambiguous => canonical(scan.document),
         }))
     }
 }
@@ -89,7 +89,7 @@ fn malformed(text: &str, error: Malformed) -> ArgumentsError {
 
 /// The store's knowledge of a server.
 #[derive(Clone, Debug, Default)]
-pub struct Known {
+pub struct KnownServer {
     /// The definitions it listed, of the package and user in question.
     definitions: Vec<DefinitionRecord>,
     /// The definitions that a person refused.
@@ -100,13 +100,13 @@ pub struct Known {
     kills: Kills,
 }
 
-impl Known {
+impl KnownServer {
     /// Reads the store's knowledge of `server`: for this user if there is any, else the latest.
     ///
     /// # Errors
     ///
     /// Returns an error if the store cannot be read.
-    pub fn of(reader: &Reader, server: &ServerId, uid: u32) -> Result<Self, QueryError> {
+    pub fn of(reader: &StoreReader, server: &ServerId, uid: u32) -> Result<Self, QueryError> {
         let all = reader.definitions(&Selection {
             server: Some(server.as_str().to_owned()),
             ..Selection::default()
@@ -137,7 +137,7 @@ impl Known {
 
 /// The outcome of a use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum UseOutcome {
     /// The use is allowed.
     Allowed,
     /// The use is allowed, and recorded as notable.
@@ -152,7 +152,7 @@ pub enum Outcome {
     Blocked,
 }
 
-impl Outcome {
+impl UseOutcome {
     /// The name used in events.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -169,9 +169,9 @@ impl Outcome {
 
 /// The answer to a question.
 #[derive(Clone, Debug)]
-pub struct Reply {
+pub struct UseReply {
     /// The outcome.
-    pub outcome: Outcome,
+    pub outcome: UseOutcome,
     /// The opinions of all rules that have one, in the order of precedence.
     pub opinions: Vec<Opinion>,
     /// The definition of what is used, as it was listed last; `None` where the store knows none.
@@ -180,13 +180,15 @@ pub struct Reply {
     pub identities: usize,
 }
 
-impl Reply {
+impl UseReply {
     /// The opinion that is told with the outcome: the one that decides, or the worst of those that note what
     /// another allows.
     #[must_use]
     pub fn told(&self) -> Option<&Opinion> {
         let deciding = self.opinions.iter().find(|opinion| opinion.decides);
-        if self.outcome != Outcome::Audited || deciding.is_some_and(|told| told.decision == Decision::Audit) {
+        if self.outcome != UseOutcome::Audited
+            || deciding.is_some_and(|told| told.decision == Decision::Audit)
+        {
             return deciding;
         }
         let notes = self.opinions.iter().rev();
@@ -214,12 +216,12 @@ pub struct Surroundings {
 #[must_use]
 pub fn ask(
     now: Timestamp,
-    loaded: &Loaded,
+    loaded: &LoadedConfiguration,
     surroundings: &Surroundings,
     server: &ServerId,
-    known: &Known,
-    wanted: &Use,
-) -> Reply {
+    known: &KnownServer,
+    wanted: &TriedUse,
+) -> UseReply {
     let conversation = Conversation {
         identity: known.identity.clone().unwrap_or_else(|| PinKey {
             server: server.clone(),
@@ -248,7 +250,7 @@ pub fn ask(
         loaded: None,
     }));
     let opinions = opinions(&mut monitor, now, &conversation, wanted);
-    Reply {
+    UseReply {
         outcome: outcome(loaded.policy.mode, &opinions),
         opinions,
         definition: known
@@ -285,11 +287,11 @@ fn list(monitor: &mut Monitor, now: Timestamp, conversation: &Conversation, know
         ListKind::Resources,
         ListKind::Templates,
     ] {
-        let items = texts(DefinitionKind::from(kind)).map(|record| Listed {
+        let items = texts(DefinitionKind::from(kind)).map(|record| ListedItem {
             name: record.key.name.as_str().into(),
             definition: RawJson::trusted(&record.seen.canonical),
         });
-        let items: Vec<Listed<'_>> = items.collect();
+        let items: Vec<ListedItem<'_>> = items.collect();
         if !items.is_empty() {
             say(FromServer::Listing(Listing {
                 kind,
@@ -307,11 +309,11 @@ fn opinions(
     monitor: &mut Monitor,
     now: Timestamp,
     conversation: &Conversation,
-    wanted: &Use,
+    wanted: &TriedUse,
 ) -> Vec<Opinion> {
     let mut lookups = Lookups::default();
     match wanted {
-        Use::Call { tool, arguments } => {
+        TriedUse::Call { tool, arguments } => {
             let call = Call {
                 tool: tool.as_str().into(),
                 arguments: arguments
@@ -322,7 +324,7 @@ fn opinions(
             let said = message(Content::Client(FromClient::Call(call.clone())));
             monitor.explain(now, conversation, &call, lookups.real(file_lookups(&said)))
         }
-        Use::Read { uri } => {
+        TriedUse::Read { uri } => {
             let said = message(Content::Client(FromClient::Read {
                 uri: uri.as_str().into(),
             }));
@@ -341,32 +343,32 @@ fn message(content: Content<'_>) -> Message<'_> {
     }
 }
 
-fn outcome(mode: Mode, opinions: &[Opinion]) -> Outcome {
+fn outcome(mode: Mode, opinions: &[Opinion]) -> UseOutcome {
     let Some(deciding) = opinions.iter().find(|opinion| opinion.decides) else {
-        return Outcome::Allowed;
+        return UseOutcome::Allowed;
     };
     match (deciding.decision, mode) {
         // What a person stopped is stopped, whatever the policy says.
-        (Decision::Block, Mode::Observe) if deciding.rule != "kill_switch" => Outcome::WouldBlock,
-        (Decision::Block, _) => Outcome::Blocked,
-        (Decision::Ask, Mode::Observe) => Outcome::WouldAsk,
-        (Decision::Ask, Mode::Enforce) => Outcome::Asked,
+        (Decision::Block, Mode::Observe) if deciding.rule != "kill_switch" => UseOutcome::WouldBlock,
+        (Decision::Block, _) => UseOutcome::Blocked,
+        (Decision::Ask, Mode::Observe) => UseOutcome::WouldAsk,
+        (Decision::Ask, Mode::Enforce) => UseOutcome::Asked,
         // What allows does not take back what is noted.
         (Decision::Audit | Decision::Allow, _) => {
             let is_noted = opinions.iter().any(|opinion| opinion.decision == Decision::Audit);
             if is_noted {
-                Outcome::Audited
+                UseOutcome::Audited
             } else {
-                Outcome::Allowed
+                UseOutcome::Allowed
             }
         }
     }
 }
 
-fn is_used(record: &DefinitionRecord, wanted: &Use) -> bool {
+fn is_used(record: &DefinitionRecord, wanted: &TriedUse) -> bool {
     match wanted {
-        Use::Call { tool, .. } => record.key.kind == DefinitionKind::Tool && record.key.name == *tool,
-        Use::Read { uri } => record.key.kind == DefinitionKind::Resource && record.key.name == *uri,
+        TriedUse::Call { tool, .. } => record.key.kind == DefinitionKind::Tool && record.key.name == *tool,
+        TriedUse::Read { uri } => record.key.kind == DefinitionKind::Resource && record.key.name == *uri,
     }
 }
 

@@ -5,12 +5,12 @@ use std::env;
 use mcpmon_model::{Digest, ServerId, ServerType};
 use mcpmon_policy::{Policy, Server, Transport};
 
-use mcpmon_http::client::{Address, AddressError, Asking};
-pub use mcpmon_http::client::{Header, HeaderError, Way};
+use mcpmon_http::client::{Address, AddressError, ServerEndpoint};
+pub use mcpmon_http::client::{Header, HeaderError, ServerTransport};
 
 /// A remote server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Destination {
+pub struct RemoteDestination {
     /// The id: as declared, or from the URL.
     pub id: ServerId,
     /// The owner name of its pins: its URL, as it is declared, without a query.
@@ -18,7 +18,7 @@ pub struct Destination {
     /// The address.
     pub address: Address,
     /// The transport.
-    pub way: Way,
+    pub way: ServerTransport,
     /// Its certificate, where it is pinned.
     pub pin: Option<Digest>,
 }
@@ -46,18 +46,18 @@ pub enum DestinationError {
 ///
 /// # Errors
 /// Returns an error if it means none that can be asked.
-pub fn destination(policy: &Policy, text: &str) -> Result<Destination, DestinationError> {
+pub fn destination(policy: &Policy, text: &str) -> Result<RemoteDestination, DestinationError> {
     if text.contains("://") {
         let address = Address::new(text)?;
         let declared = policy.servers.iter().filter_map(declared);
         let same = declared
             .filter_map(Result::ok)
             .find(|known| known.address == address);
-        return Ok(same.unwrap_or_else(|| Destination {
+        return Ok(same.unwrap_or_else(|| RemoteDestination {
             id: id_of(&address),
             name: address.shown(),
             address,
-            way: Way::Http,
+            way: ServerTransport::Http,
             pin: None,
         }));
     }
@@ -71,7 +71,7 @@ pub fn destination(policy: &Policy, text: &str) -> Result<Destination, Destinati
 
 /// Returns the destination of a declared server; `None` for one that runs on this host.
 #[must_use]
-pub fn declared(server: &Server) -> Option<Result<Destination, DestinationError>> {
+pub fn declared(server: &Server) -> Option<Result<RemoteDestination, DestinationError>> {
     let Transport::Remote {
         server_type,
         url,
@@ -81,16 +81,20 @@ pub fn declared(server: &Server) -> Option<Result<Destination, DestinationError>
     else {
         return None;
     };
-    Some(Address::new(url).map_err(Into::into).map(|address| Destination {
-        id: server.id.clone(),
-        name: url.split(['?', '#']).next().unwrap_or(url).to_owned(),
-        address,
-        way: match server_type {
-            ServerType::Sse => Way::Sse,
-            ServerType::Http | ServerType::Stdio => Way::Http,
-        },
-        pin: *tls_fingerprint,
-    }))
+    Some(
+        Address::new(url)
+            .map_err(Into::into)
+            .map(|address| RemoteDestination {
+                id: server.id.clone(),
+                name: url.split(['?', '#']).next().unwrap_or(url).to_owned(),
+                address,
+                way: match server_type {
+                    ServerType::Sse => ServerTransport::Sse,
+                    ServerType::Http | ServerType::Stdio => ServerTransport::Http,
+                },
+                pin: *tls_fingerprint,
+            }),
+    )
 }
 
 /// Returns the id of a server that is not declared.
@@ -100,7 +104,7 @@ fn id_of(address: &Address) -> ServerId {
     ServerId::new(authority).unwrap_or_else(|_| ServerId::new("server").expect("a plain word is an id"))
 }
 
-impl Destination {
+impl RemoteDestination {
     /// The same, with another certificate pinned, if there is one.
     ///
     /// # Errors
@@ -115,8 +119,8 @@ impl Destination {
 
     /// Returns the way to ask it.
     #[must_use]
-    pub fn asking(&self, headers: Vec<Header>, max_message: usize) -> Asking {
-        Asking {
+    pub fn asking(&self, headers: Vec<Header>, max_message: usize) -> ServerEndpoint {
+        ServerEndpoint {
             address: self.address.clone(),
             headers,
             pin: self.pin,

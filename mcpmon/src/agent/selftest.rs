@@ -35,7 +35,7 @@ use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use super::{
-    engine::{Message, PATIENCE},
+    engine::{EngineMessage, PATIENCE},
     inbox::Sender,
     probe::{CANARY_COMMAND, Probe, Sightings},
 };
@@ -63,7 +63,7 @@ pub enum Component {
 
 /// One thing that was tried.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Check {
+pub struct SelfTestCheck {
     /// The component it tests.
     pub component: Component,
     /// The property it proves.
@@ -118,10 +118,10 @@ const ATTEMPTS: [(&str, SockType, Hook, Form, IpAddr); 7] = {
 
 /// Runs the test against a running engine, on a thread of the runtime that may block. Takes about a second,
 /// and a few where the engine does not answer.
-pub(crate) fn run(engine: &Sender<Message>, links: &Links) -> Vec<Check> {
+pub(crate) fn run(engine: &Sender<EngineMessage>, links: &Links) -> Vec<SelfTestCheck> {
     let nonce = Uuid::now_v7().to_string();
     let (reply, ready) = oneshot::channel();
-    let sent = engine.send_blocking(Message::Probe(Probe::new(nonce.clone()), reply));
+    let sent = engine.send_blocking(EngineMessage::Probe(Probe::new(nonce.clone()), reply));
     if sent.is_err() || wait(ready).is_none() {
         return impossible("the engine thread has ended or is stuck: restart the daemon");
     }
@@ -129,7 +129,7 @@ pub(crate) fn run(engine: &Sender<Message>, links: &Links) -> Vec<Check> {
         std::thread::sleep(Duration::from_millis(5));
         let (reply, answer) = oneshot::channel();
         engine
-            .send_blocking(Message::Sightings(reply))
+            .send_blocking(EngineMessage::Sightings(reply))
             .ok()
             .and_then(|()| wait(answer))
             .unwrap_or_default()
@@ -143,7 +143,7 @@ fn wait<T>(answer: oneshot::Receiver<T>) -> Option<T> {
 }
 
 /// Runs the test without an engine, on rings that nobody else reads.
-pub(crate) fn run_alone(rings: &mut Rings, links: &Links) -> Vec<Check> {
+pub(crate) fn run_alone(rings: &mut Rings, links: &Links) -> Vec<SelfTestCheck> {
     let nonce = Uuid::now_v7().to_string();
     let mut probe = Probe::new(nonce.clone());
     perform(&nonce, links, move || {
@@ -156,7 +156,7 @@ pub(crate) fn run_alone(rings: &mut Rings, links: &Links) -> Vec<Check> {
 }
 
 /// Does what must be refused or seen, then looks for its traces until the deadline.
-fn perform(nonce: &str, links: &Links, mut look: impl FnMut() -> Sightings) -> Vec<Check> {
+fn perform(nonce: &str, links: &Links, mut look: impl FnMut() -> Sightings) -> Vec<SelfTestCheck> {
     let attempts = ATTEMPTS.map(|(name, kind, hook, form, address)| {
         let target = match (form, address) {
             (Form::Mapped, IpAddr::V4(v4)) => IpAddr::V6(v4.to_ipv6_mapped()),
@@ -177,7 +177,7 @@ fn perform(nonce: &str, links: &Links, mut look: impl FnMut() -> Sightings) -> V
     while (seen.refusals.len() < expected || seen.exec.is_none()) && Instant::now() < deadline {
         seen = look();
     }
-    let mut checks: Vec<Check> = attempts.iter().map(|attempt| attempt.check(&seen)).collect();
+    let mut checks: Vec<SelfTestCheck> = attempts.iter().map(|attempt| attempt.check(&seen)).collect();
     checks.extend(links.states().map(|(program, state)| link_check(program, state)));
     checks.push(exec_check(canary, &seen));
     checks.push(files_check());
@@ -187,8 +187,8 @@ fn perform(nonce: &str, links: &Links, mut look: impl FnMut() -> Sightings) -> V
 
 /// Not every hook can be tried on every host: without a route to the canary's address no packet is made, and without SCTP
 /// no socket of it.
-fn link_check(program: &str, state: LinkState) -> Check {
-    Check {
+fn link_check(program: &str, state: LinkState) -> SelfTestCheck {
+    SelfTestCheck {
         component: match program {
             EGRESS => Component::PacketGate,
             _ => Component::NetworkGate,
@@ -207,12 +207,12 @@ fn link_check(program: &str, state: LinkState) -> Check {
 }
 
 /// A sandbox around the daemon may forbid the calls that look files up inside another root.
-fn files_check() -> Check {
+fn files_check() -> SelfTestCheck {
     let looked_up = Process::open(std::process::id())
         .and_then(|process| process.root())
         .map_err(|error| error.to_string())
         .and_then(|root| root.find(Path::new("/")).map_err(|error| error.to_string()));
-    Check {
+    SelfTestCheck {
         component: Component::Pins,
         name: "files inside a process's root are found".to_owned(),
         outcome: match looked_up {
@@ -223,8 +223,8 @@ fn files_check() -> Check {
 }
 
 /// Without the capability only servers of the daemon's own user are stopped and killed.
-fn signals_check(can_signal_everyone: bool) -> Check {
-    Check {
+fn signals_check(can_signal_everyone: bool) -> SelfTestCheck {
+    SelfTestCheck {
         component: Component::ExecGate,
         name: "servers of every user can be stopped".to_owned(),
         outcome: match can_signal_everyone {
@@ -249,7 +249,7 @@ impl Attempt {
         self.outcome == Err(Errno::EPERM)
     }
 
-    fn check(&self, seen: &Sightings) -> Check {
+    fn check(&self, seen: &Sightings) -> SelfTestCheck {
         let reported = seen.refusals.iter().any(|refusal| {
             refusal.address == self.address && refusal.form == self.form && refusal.hook == self.hook
         });
@@ -273,7 +273,7 @@ impl Attempt {
             Hook::Connect | Hook::Send | Hook::Socket => Component::NetworkGate,
             Hook::Packet => Component::PacketGate,
         };
-        Check {
+        SelfTestCheck {
             component,
             name: self.name.clone(),
             outcome,
@@ -337,7 +337,7 @@ fn start_canary(nonce: &str) -> io::Result<Canary> {
     })
 }
 
-fn exec_check(canary: io::Result<Canary>, seen: &Sightings) -> Check {
+fn exec_check(canary: io::Result<Canary>, seen: &Sightings) -> SelfTestCheck {
     let outcome = match (canary, &seen.exec) {
         (Err(error), _) => CheckOutcome::Failed(format!("failed to start a process: {error}")),
         (Ok(_), None) => CheckOutcome::Failed("an exec was not reported within a second".to_owned()),
@@ -358,7 +358,7 @@ fn exec_check(canary: io::Result<Canary>, seen: &Sightings) -> Check {
         }
     };
     let name = "a process start is seen, with its file and parent".to_owned();
-    Check {
+    SelfTestCheck {
         component: Component::ExecSensor,
         name,
         outcome,
@@ -366,7 +366,7 @@ fn exec_check(canary: io::Result<Canary>, seen: &Sightings) -> Check {
 }
 
 /// The outcome for every component where the test itself could not be done.
-pub(crate) fn impossible(cause: &str) -> Vec<Check> {
+pub(crate) fn impossible(cause: &str) -> Vec<SelfTestCheck> {
     let components = [
         Component::NetworkGate,
         Component::PacketGate,
@@ -375,7 +375,7 @@ pub(crate) fn impossible(cause: &str) -> Vec<Check> {
         Component::ExecGate,
     ];
     components
-        .map(|component| Check {
+        .map(|component| SelfTestCheck {
             component,
             name: "the self-test can be done".to_owned(),
             outcome: CheckOutcome::Failed(cause.to_owned()),
@@ -385,7 +385,7 @@ pub(crate) fn impossible(cause: &str) -> Vec<Check> {
 
 /// Returns the reason why a component does not work, `None` if it does.
 #[must_use]
-pub fn cause(checks: &[Check], component: Component) -> Option<String> {
+pub fn cause(checks: &[SelfTestCheck], component: Component) -> Option<String> {
     let causes: Vec<String> = checks
         .iter()
         .filter(|check| check.component == component)
@@ -399,11 +399,11 @@ pub fn cause(checks: &[Check], component: Component) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::probe::Refusal, *};
+    use super::{super::probe::ObservedRefusal, *};
 
     #[test]
     fn a_failure_is_told_for_its_own_component() {
-        let check = |component, name: &str, outcome| Check {
+        let check = |component, name: &str, outcome| SelfTestCheck {
             component,
             name: name.to_owned(),
             outcome,
@@ -482,7 +482,7 @@ mod tests {
         };
         let outcome = |hook| {
             let seen = Sightings {
-                refusals: vec![Refusal {
+                refusals: vec![ObservedRefusal {
                     address: CANARY[0],
                     form: Form::Plain,
                     hook,

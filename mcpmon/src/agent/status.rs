@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 use mcpmon_model::Kills;
 use serde::{Deserialize, Serialize};
 
-use super::selftest::Check;
+use super::selftest::SelfTestCheck;
 pub use super::{engine::Coverage, proxy::ProxyStatus, runs::RunStatus};
 
 /// The daemon's state.
@@ -26,7 +26,7 @@ pub struct Status {
     /// Address lists.
     pub network: NetworkStatus,
     /// The latest self-test.
-    pub checks: Vec<Check>,
+    pub checks: Vec<SelfTestCheck>,
     /// The time of the run, RFC 3339.
     pub checked_at: Option<String>,
     /// The way starts of changed servers are refused.

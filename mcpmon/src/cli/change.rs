@@ -10,8 +10,8 @@ use super::{
     daemon::{Socket, ask, unexpected},
 };
 use crate::agent::{
-    approval::{self, DecideError, Subject, Word},
-    control::{self, Answer, AskError, Request},
+    approval::{self, ApprovalDecision, ApprovalSubject, DecideError},
+    control::{self, AskError, DaemonAnswer, DaemonRequest},
     group,
     held_calls::{self, AnswerError},
     kill::{self, KillError},
@@ -19,20 +19,20 @@ use crate::agent::{
 
 /// The place where a change is carried out.
 #[derive(Debug)]
-pub(super) enum Place {
+pub(super) enum ChangePlace {
     /// The daemon at this socket.
     Daemon(PathBuf),
     /// This process, in this store.
     Store(PathBuf),
 }
 
-impl Place {
+impl ChangePlace {
     /// The store that was named, else the daemon that was named or is there, else the user's own store.
     pub(super) fn find(globals: &Globals, socket: &Socket) -> Result<Self, CliError> {
         if let Some(path) = &globals.db {
             return Ok(Self::Store(path.clone()));
         }
-        match control::request(&socket.path, &Request::Status) {
+        match control::request(&socket.path, &DaemonRequest::Status) {
             Err(AskError::NotRunning(_)) if socket.path == Path::new(control::DEFAULT_SOCKET) => {}
             // Its own error is told when it is asked: a socket that was named has to be there.
             Ok(_)
@@ -56,19 +56,19 @@ impl Place {
     pub(super) fn decide(
         &self,
         now: Timestamp,
-        subject: Subject,
-        word: Word,
+        subject: ApprovalSubject,
+        word: ApprovalDecision,
     ) -> Result<Vec<String>, CliError> {
         let path = match self {
             Self::Daemon(socket) => {
-                return match ask(socket, &Request::Decide { subject, word })? {
-                    Answer::Decided(done) => Ok(done),
-                    Answer::Status(_)
-                    | Answer::Checks(_)
-                    | Answer::Trusted { .. }
-                    | Answer::TrustedExecutable { .. }
-                    | Answer::Done
-                    | Answer::Error(_) => Err(unexpected()),
+                return match ask(socket, &DaemonRequest::Decide { subject, word })? {
+                    DaemonAnswer::Decided(done) => Ok(done),
+                    DaemonAnswer::Status(_)
+                    | DaemonAnswer::Checks(_)
+                    | DaemonAnswer::Trusted { .. }
+                    | DaemonAnswer::TrustedExecutable { .. }
+                    | DaemonAnswer::Done
+                    | DaemonAnswer::Error(_) => Err(unexpected()),
                 };
             }
             Self::Store(path) => path,
@@ -89,7 +89,8 @@ impl Place {
         match self {
             Self::Daemon(socket) => {
                 let id = digits.to_owned();
-                let Answer::Decided(subjects) = ask(socket, &Request::AnswerCall { id, answer })? else {
+                let DaemonAnswer::Decided(subjects) = ask(socket, &DaemonRequest::AnswerCall { id, answer })?
+                else {
                     return Err(unexpected());
                 };
                 Ok(subjects.join(", "))
@@ -108,20 +109,20 @@ impl Place {
 
     /// Stops a session, or with `None` every one, or lets it go on.
     pub(super) fn kill(&self, now: Timestamp, session: Option<SessionId>, off: bool) -> Result<(), CliError> {
-        let word = kill::Word {
+        let word = kill::KillOrder {
             session,
             off,
             by: by(),
         };
         match self {
-            Self::Daemon(socket) => match ask(socket, &Request::Kill { word })? {
-                Answer::Done => Ok(()),
-                Answer::Status(_)
-                | Answer::Checks(_)
-                | Answer::Trusted { .. }
-                | Answer::TrustedExecutable { .. }
-                | Answer::Decided(_)
-                | Answer::Error(_) => Err(unexpected()),
+            Self::Daemon(socket) => match ask(socket, &DaemonRequest::Kill { word })? {
+                DaemonAnswer::Done => Ok(()),
+                DaemonAnswer::Status(_)
+                | DaemonAnswer::Checks(_)
+                | DaemonAnswer::Trusted { .. }
+                | DaemonAnswer::TrustedExecutable { .. }
+                | DaemonAnswer::Decided(_)
+                | DaemonAnswer::Error(_) => Err(unexpected()),
             },
             Self::Store(path) => {
                 let mut store = open(path)?;
@@ -141,7 +142,8 @@ impl Place {
         match self {
             Self::Daemon(socket) => {
                 let server = server.clone();
-                let Answer::Trusted { name, uid } = ask(socket, &Request::TrustPins { server })? else {
+                let DaemonAnswer::Trusted { name, uid } = ask(socket, &DaemonRequest::TrustPins { server })?
+                else {
                     return Err(unexpected());
                 };
                 Ok(format!("{name}, user {uid}"))
@@ -164,14 +166,14 @@ impl Place {
         match self {
             Self::Daemon(socket) => {
                 let server = server.clone();
-                match ask(socket, &Request::ResetPins { server })? {
-                    Answer::Decided(done) => Ok(!done.is_empty()),
-                    Answer::Status(_)
-                    | Answer::Checks(_)
-                    | Answer::Trusted { .. }
-                    | Answer::TrustedExecutable { .. }
-                    | Answer::Done
-                    | Answer::Error(_) => Err(unexpected()),
+                match ask(socket, &DaemonRequest::ResetPins { server })? {
+                    DaemonAnswer::Decided(done) => Ok(!done.is_empty()),
+                    DaemonAnswer::Status(_)
+                    | DaemonAnswer::Checks(_)
+                    | DaemonAnswer::Trusted { .. }
+                    | DaemonAnswer::TrustedExecutable { .. }
+                    | DaemonAnswer::Done
+                    | DaemonAnswer::Error(_) => Err(unexpected()),
                 }
             }
             Self::Store(path) => open(path)?.forget_pins(server).map_err(environment),

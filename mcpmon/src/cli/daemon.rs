@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::{CliError, ErrorKind};
-use crate::agent::control::{self, Answer, AskError, DEFAULT_SOCKET, Request};
+use crate::agent::control::{self, AskError, DEFAULT_SOCKET, DaemonAnswer, DaemonRequest};
 
 /// The socket of the daemon to ask.
 #[derive(Clone, Debug, Args)]
@@ -16,9 +16,9 @@ pub(super) struct Socket {
 }
 
 /// Asks, and turns what goes wrong into an error with its remedy.
-pub(super) fn ask(socket: &Path, request: &Request) -> Result<Answer, CliError> {
+pub(super) fn ask(socket: &Path, request: &DaemonRequest) -> Result<DaemonAnswer, CliError> {
     match control::request(socket, request) {
-        Ok(Answer::Error(message)) => Err(CliError::new(ErrorKind::Refused, anyhow::anyhow!(message))),
+        Ok(DaemonAnswer::Error(message)) => Err(CliError::new(ErrorKind::Refused, anyhow::anyhow!(message))),
         Ok(answer) => Ok(answer),
         Err(error) => Err(explain(error)),
     }

@@ -22,7 +22,7 @@ pub(super) struct Range {
 
 /// The subjects of the listing.
 #[derive(Debug, Args)]
-pub(super) struct Whose {
+pub(super) struct ListingScope {
     /// Of this server
     #[arg(long, value_name = "ID")]
     server: Option<String>,
@@ -41,7 +41,7 @@ impl Range {
     }
 }
 
-impl Whose {
+impl ListingScope {
     pub(super) fn restrict(self, filter: &mut Filter) {
         filter.server = self.server;
         filter.pid = self.pid;

@@ -3,7 +3,7 @@
 use std::{io, time::Duration};
 
 use mcpmon_model::{Action, Severity};
-use mcpmon_store::{Filter, Follow, Reader, StoredEvent, json};
+use mcpmon_store::{Filter, Follow, StoreReader, StoredEvent, json};
 use uuid::Uuid;
 
 use super::{
@@ -39,7 +39,7 @@ impl Listing {
     /// Prints the newest `limit` events that match.
     pub(super) fn show(
         self,
-        reader: &Reader,
+        reader: &StoreReader,
         filter: &Filter,
         limit: u32,
         output: &mut Output<'_>,
@@ -74,7 +74,7 @@ impl Listing {
     /// Prints the newest `limit` events that match and then each new one, until `wait` or the output ends it.
     pub(super) fn follow(
         self,
-        reader: Reader,
+        reader: StoreReader,
         filter: Filter,
         limit: u32,
         output: &mut Output<'_>,
@@ -108,7 +108,7 @@ impl Listing {
 }
 
 /// The event of this identity, or why there is none.
-pub(super) fn named(reader: &Reader, id: Uuid) -> Result<StoredEvent, CliError> {
+pub(super) fn named(reader: &StoreReader, id: Uuid) -> Result<StoredEvent, CliError> {
     reader.event(id)?.ok_or_else(|| {
         let error = anyhow::anyhow!("there is no event {id} in {}", reader.path().display());
         CliError::new(ErrorKind::Refused, error)

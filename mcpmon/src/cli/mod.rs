@@ -101,7 +101,7 @@ enum Command {
     Status(status::Options),
     Top(commands::top::Options),
     /// List the tools of servers, how they stand and what was found in them
-    Tools(registry::Chosen),
+    Tools(registry::ChosenDefinitions),
     #[command(alias = "mcp-proxy")]
     Wrap(wrap::Options),
     /// Speaks with a remote server for `mcpmon wrap --url`, which starts it

@@ -3,15 +3,15 @@
 use std::io::Read as _;
 
 use clap::Args;
-use mcpmon_config::{Loaded, LocalConfig, Search, Trust};
+use mcpmon_config::{LoadedConfiguration, LocalConfig, Search, Trust};
 use mcpmon_model::{ServerId, Timestamp};
 use mcpmon_store::{json as form, own_store};
 use serde_json::{Map, Value, json};
 
 use super::{CliError, ErrorKind, Globals, Output, daemon::Socket, store, time};
 use crate::agent::{
-    control::{self, Answer, Request},
-    question::{self, CallArguments, Known, Opinion, Outcome, Reply, Surroundings, Use},
+    control::{self, DaemonAnswer, DaemonRequest},
+    question::{self, CallArguments, KnownServer, Opinion, Surroundings, TriedUse, UseOutcome, UseReply},
 };
 
 /// Longest arguments that are read, bytes: as long as the longest message.
@@ -41,7 +41,7 @@ pub(super) struct Subject {
 #[derive(Debug)]
 pub(super) struct Question {
     server: ServerId,
-    wanted: Use,
+    wanted: TriedUse,
 }
 
 impl Subject {
@@ -51,11 +51,11 @@ impl Subject {
             return Ok(None);
         };
         let wanted = match (&self.tool, &self.resource) {
-            (Some(tool), _) => Use::Call {
+            (Some(tool), _) => TriedUse::Call {
                 tool: tool.clone(),
                 arguments: self.arguments()?,
             },
-            (None, Some(uri)) => Use::Read { uri: uri.clone() },
+            (None, Some(uri)) => TriedUse::Read { uri: uri.clone() },
             (None, None) => return Err(incomplete()),
         };
         Ok(Some(Question { server, wanted }))
@@ -102,7 +102,7 @@ pub(super) fn policy(
     globals: &Globals,
     socket: &Socket,
     output: &mut Output<'_>,
-) -> Result<(Loaded, Search), CliError> {
+) -> Result<(LoadedConfiguration, Search), CliError> {
     let own = Search::of_process(globals.config.clone(), LocalConfig::Ignore);
     let load = |search: &Search| {
         let trust = Trust::for_user(nix::unistd::geteuid().as_raw());
@@ -112,7 +112,7 @@ pub(super) fn policy(
         return Ok((load(&own)?, own));
     }
     // Without a daemon that answers wrappers judge by the user's own policy.
-    let Ok(Answer::Status(status)) = control::request(&socket.path, &Request::Status) else {
+    let Ok(DaemonAnswer::Status(status)) = control::request(&socket.path, &DaemonRequest::Status) else {
         return Ok((load(&own)?, own));
     };
     let of_host = Search {
@@ -141,13 +141,13 @@ pub(super) fn policy(
 pub(super) fn ask(
     globals: &Globals,
     socket: &Socket,
-    (loaded, search): (&Loaded, Search),
+    (loaded, search): (&LoadedConfiguration, Search),
     question: &Question,
     now: Timestamp,
     output: &mut Output<'_>,
-) -> Result<Reply, CliError> {
+) -> Result<UseReply, CliError> {
     let known = match store::open(globals) {
-        Ok(reader) => Known::of(&reader, &question.server, nix::unistd::getuid().as_raw())?,
+        Ok(reader) => KnownServer::of(&reader, &question.server, nix::unistd::getuid().as_raw())?,
         // A store that was named has to be there.
         Err(error) if globals.db.is_some() => return Err(error),
         Err(error) => {
@@ -155,7 +155,7 @@ pub(super) fn ask(
                 "note: nothing is known of what servers listed: {:#}",
                 error.source
             ))?;
-            Known::default()
+            KnownServer::default()
         }
     };
     let surroundings = Surroundings {
@@ -198,7 +198,7 @@ pub(super) fn word(opinion: &Opinion) -> &'static str {
 }
 
 /// The answer in lines.
-pub(super) fn lines(question: &Question, reply: &Reply, loaded: &Loaded) -> Vec<String> {
+pub(super) fn lines(question: &Question, reply: &UseReply, loaded: &LoadedConfiguration) -> Vec<String> {
     let mut lines = Vec::new();
     let told = reply.told();
     match told {
@@ -230,24 +230,28 @@ pub(super) fn lines(question: &Question, reply: &Reply, loaded: &Loaded) -> Vec<
             record.seen.hash.short(12),
             time::short(record.last_seen)
         ),
-        (None, Use::Call { .. }) => "definition: none, the tool was never listed".to_owned(),
-        (None, Use::Read { .. }) => "definition: none, the resource was never listed".to_owned(),
+        (None, TriedUse::Call { .. }) => "definition: none, the tool was never listed".to_owned(),
+        (None, TriedUse::Read { .. }) => "definition: none, the resource was never listed".to_owned(),
     });
     lines
 }
 
 /// Describes the sources of a policy.
-pub(super) fn sources(loaded: &Loaded) -> String {
+pub(super) fn sources(loaded: &LoadedConfiguration) -> String {
     let sources: Vec<_> = loaded.sources.iter().map(ToString::to_string).collect();
     sources.join(" + ")
 }
 
 /// The answer as an object.
-pub(super) fn object(question: &Question, reply: &Reply, loaded: &Loaded) -> Map<String, Value> {
+pub(super) fn object(
+    question: &Question,
+    reply: &UseReply,
+    loaded: &LoadedConfiguration,
+) -> Map<String, Value> {
     let told = reply.told();
     let (kind, name) = match &question.wanted {
-        Use::Call { tool, .. } => ("tool_name", tool),
-        Use::Read { uri } => ("uri", uri),
+        TriedUse::Call { tool, .. } => ("tool_name", tool),
+        TriedUse::Read { uri } => ("uri", uri),
     };
     let definition = reply.definition.as_ref();
     let value = json!({
@@ -282,11 +286,13 @@ fn opinion_object(opinion: &Opinion) -> Value {
 }
 
 /// Returns whether the use is refused.
-pub(super) fn is_refused(reply: &Reply) -> bool {
+pub(super) fn is_refused(reply: &UseReply) -> bool {
     match reply.outcome {
-        Outcome::Blocked => true,
-        Outcome::Allowed | Outcome::Audited | Outcome::Asked | Outcome::WouldAsk | Outcome::WouldBlock => {
-            false
-        }
+        UseOutcome::Blocked => true,
+        UseOutcome::Allowed
+        | UseOutcome::Audited
+        | UseOutcome::Asked
+        | UseOutcome::WouldAsk
+        | UseOutcome::WouldBlock => false,
     }
 }

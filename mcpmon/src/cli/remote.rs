@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 use mcpmon_model::Digest;
 
 use super::{CliError, ErrorKind};
-use crate::agent::remote::{Destination, DestinationError, Header, HeaderVariable, Way};
+use crate::agent::remote::{DestinationError, Header, HeaderVariable, RemoteDestination, ServerTransport};
 
 /// The options for asking a remote server.
 #[derive(Debug, Default, Args)]
@@ -34,9 +34,9 @@ enum Transport {
 
 impl RemoteOptions {
     /// Applies these options to a destination; they win over its declaration.
-    pub(super) fn over(&self, destination: Destination) -> Result<Destination, DestinationError> {
+    pub(super) fn over(&self, destination: RemoteDestination) -> Result<RemoteDestination, DestinationError> {
         let way = self.way().unwrap_or(destination.way);
-        Destination { way, ..destination }.pinning(self.tls_fingerprint)
+        RemoteDestination { way, ..destination }.pinning(self.tls_fingerprint)
     }
 
     /// The only certificate that is accepted.
@@ -45,10 +45,10 @@ impl RemoteOptions {
     }
 
     /// Returns the transport.
-    pub(super) fn way(&self) -> Option<Way> {
+    pub(super) fn way(&self) -> Option<ServerTransport> {
         self.transport.map(|transport| match transport {
-            Transport::Http => Way::Http,
-            Transport::Sse => Way::Sse,
+            Transport::Http => ServerTransport::Http,
+            Transport::Sse => ServerTransport::Sse,
         })
     }
 

@@ -1,7 +1,7 @@
 //! A session that a command line names.
 
 use mcpmon_model::SessionId;
-use mcpmon_store::{Filter, Reader, SessionSummary};
+use mcpmon_store::{Filter, SessionSummary, StoreReader};
 
 use super::{CliError, ErrorKind};
 
@@ -9,13 +9,13 @@ use super::{CliError, ErrorKind};
 const KNOWN: u32 = 5;
 
 /// The id of a session that is named by it, or as it was called: then the newest that was.
-pub(super) fn id(reader: &Reader, named: &str) -> Result<String, CliError> {
+pub(super) fn id(reader: &StoreReader, named: &str) -> Result<String, CliError> {
     Ok(chosen(&reader.session_ids()?, named))
 }
 
 /// Ids by which events name the session that a command line names, if it names one: layers that know its root by
 /// another name tell of the same session.
-pub(super) fn ids(reader: &Reader, named: Option<&str>) -> Result<Vec<String>, CliError> {
+pub(super) fn ids(reader: &StoreReader, named: Option<&str>) -> Result<Vec<String>, CliError> {
     let Some(named) = named else {
         return Ok(Vec::new());
     };
@@ -36,7 +36,7 @@ fn chosen(known: &[String], named: &str) -> String {
 }
 
 /// Returns the store's summary of a session, see [`id`], or one built from its events if it was forgotten.
-pub(super) fn find(reader: &Reader, named: &str) -> Result<SessionSummary, CliError> {
+pub(super) fn find(reader: &StoreReader, named: &str) -> Result<SessionSummary, CliError> {
     let ids = ids(reader, Some(named))?;
     let known = reader.sessions(u32::MAX)?.into_iter();
     if let Some(summary) = known.into_iter().find(|summary| ids.contains(&summary.id)) {
@@ -63,7 +63,7 @@ pub(super) fn find(reader: &Reader, named: &str) -> Result<SessionSummary, CliEr
 }
 
 /// There is no such session; some others are named.
-pub(super) fn unknown(reader: &Reader, id: &str) -> Result<CliError, CliError> {
+pub(super) fn unknown(reader: &StoreReader, id: &str) -> Result<CliError, CliError> {
     let error = anyhow::anyhow!("there is no session `{id}`");
     let mut error = CliError::new(ErrorKind::Refused, error);
     for known in reader.sessions(KNOWN)? {

@@ -2,19 +2,19 @@
 
 use std::path::{Path, PathBuf};
 
-use mcpmon_store::{OpenError, Reader, users_store};
+use mcpmon_store::{OpenError, StoreReader, users_store};
 
 use super::{CliError, ErrorKind, Globals};
 use crate::agent::daemon::DEFAULT_STORE;
 
 /// Opens the store that the options name, or the one that is there.
-pub(super) fn open(globals: &Globals) -> Result<Reader, CliError> {
+pub(super) fn open(globals: &Globals) -> Result<StoreReader, CliError> {
     let surroundings = Surroundings::look();
     let path = match &globals.db {
         Some(path) => path.clone(),
         None => choose(&surroundings),
     };
-    Reader::open(&path).map_err(|error| match &surroundings.own_store {
+    StoreReader::open(&path).map_err(|error| match &surroundings.own_store {
         Some((own, Presence::Missing)) if globals.db.is_none() => explain(error, Some(own), &user_name()),
         Some(_) | None => explain(error, None, &user_name()),
     })

@@ -6,9 +6,9 @@ use anyhow::{Context as _, bail};
 use mcpmon_detect::{arguments::Arguments, launch::LaunchRules, scan::Scanner, secrets, similarity};
 use mcpmon_engine::{Judgement, Monitor, Observation, Tally, pins::PinBook};
 use mcpmon_model::{
-    Answer, AnswerOutcome, Asked, Category, Content, Conversation, Era, EventKind, Finding, FromServer,
-    Introduction, Layer, ListKind, Listed, Listing, Message, PinKey, Question, RawJson, Redaction, RequestId,
-    ResultKind, ServerId, ServerType, Severity, Timestamp, Trace, Verdict,
+    Answer, AnswerOutcome, AnsweredRequest, Category, ClientRequestKind, Content, Conversation, Era,
+    EventKind, Finding, FromServer, Introduction, Layer, ListKind, ListedItem, Listing, Message, PinKey,
+    RawJson, Redaction, RequestId, ResultKind, ServerId, ServerType, Severity, Timestamp, Trace, Verdict,
 };
 use mcpmon_policy::{Decision, OnOutput, OnSecret, Policy, network::table::Tables};
 use serde_json::{Value, json};
@@ -179,10 +179,13 @@ impl Engines {
             .iter()
             .map(|(_, item)| item.payload.as_ref().map(Value::to_string).unwrap_or_default())
             .collect();
-        let listed = items.iter().zip(&definitions).map(|((_, item), text)| Listed {
-            name: Cow::Borrowed(item.name().unwrap_or(&item.id)),
-            definition: RawJson::trusted(text),
-        });
+        let listed = items
+            .iter()
+            .zip(&definitions)
+            .map(|((_, item), text)| ListedItem {
+                name: Cow::Borrowed(item.name().unwrap_or(&item.id)),
+                definition: RawJson::trusted(text),
+            });
         let listing = Listing {
             kind,
             items: listed.collect(),
@@ -298,8 +301,8 @@ impl<'e> Results<'e> {
         let result = result(text);
         let answer = || {
             FromServer::Answer(Answer {
-                to: Asked {
-                    what: Question::Call {
+                to: AnsweredRequest {
+                    what: ClientRequestKind::Call {
                         tool: item.tool.as_deref().map(Box::from),
                     },
                     at: Timestamp(0),

@@ -6,7 +6,7 @@
 
 use anyhow::Context as _;
 use mcpmon_detect::{arguments::Arguments, category, fingerprint, labels};
-use mcpmon_engine::cross_server::Window;
+use mcpmon_engine::cross_server::CallWindow;
 use mcpmon_model::{RawJson, ServerId, SharedCall, Timestamp};
 use mcpmon_policy::{CrossServerDecision, Policy};
 use serde::Deserialize;
@@ -86,7 +86,7 @@ fn run(calls: &[Call], decision: CrossServerDecision) -> Vec<(String, bool)> {
     let mut policy = Policy::default();
     policy.cross_server.decision = decision;
     let names: std::collections::BTreeSet<_> = calls.iter().map(|call| &call.server).collect();
-    let mut window = Window::default();
+    let mut window = CallWindow::default();
     let mut found = Vec::new();
     let (mut now, mut turn) = (0, None);
     for call in calls {

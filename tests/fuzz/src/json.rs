@@ -1,6 +1,6 @@
 //! Strict JSON against serde_json.
 
-use mcpmon_protocol::decode::json::{Defect, Form, LoneSurrogate, Scanner, Value, ValueKind, canonical};
+use mcpmon_protocol::decode::json::{Defect, LoneSurrogate, Scanner, TextForm, Value, ValueKind, canonical};
 
 /// Depth that serde_json reads too.
 const DEPTH: usize = 127;
@@ -34,7 +34,7 @@ pub fn fuzz_json(data: &[u8]) {
         theirs
     );
     assert_eq!(again(&anew), anew);
-    if form == Form::Exact {
+    if form == TextForm::Exact {
         assert!(!data.contains(&b'\r') && !data.contains(&b'\n'));
     }
 }
@@ -43,7 +43,7 @@ pub fn fuzz_json(data: &[u8]) {
 fn tolerant(data: &[u8]) {
     let mut scanner = Scanner::new(DEPTH);
     if let Ok(scan) = scanner.scan(data, LoneSurrogate::Replace) {
-        assert_eq!(scan.form, Form::Ambiguous);
+        assert_eq!(scan.form, TextForm::Ambiguous);
         let anew = canonical(scan.document);
         assert_eq!(again(&anew), anew);
     }

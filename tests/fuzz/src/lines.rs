@@ -1,6 +1,6 @@
 //! Framing against splitting the whole stream at once.
 
-use mcpmon_protocol::decode::lines::{Line, Lines};
+use mcpmon_protocol::decode::lines::{LineOutcome, Lines};
 
 /// However a stream is cut, its lines are the same, and none is longer than allowed. The first two bytes choose the
 /// limit and the size of chunks.
@@ -28,9 +28,9 @@ pub fn fuzz_lines(data: &[u8]) {
     assert_eq!(rest, unfinished.first().map(|line| expected(line)));
 }
 
-fn owned(line: Line<'_>) -> Option<Vec<u8>> {
+fn owned(line: LineOutcome<'_>) -> Option<Vec<u8>> {
     match line {
-        Line::Whole(line) => Some(line.to_vec()),
-        Line::TooLong(_) => None,
+        LineOutcome::Whole(line) => Some(line.to_vec()),
+        LineOutcome::TooLong(_) => None,
     }
 }

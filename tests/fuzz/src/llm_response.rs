@@ -1,9 +1,9 @@
 //! The filter of model responses: what it lets go on holds no call that was not judged, however it is cut.
 
-use mcpmon_model::{Denial, Dialect, Input, Intent, Redaction, Spoken, Verdict};
-use mcpmon_protocol::filter::llm::{Fault, Framing, Judge, Limits, Response};
+use mcpmon_model::{Denial, Dialect, Input, Intent, LlmMention, Redaction, Verdict};
+use mcpmon_protocol::filter::llm::{ContentJudge, Framing, HoldLimits, LlmFault, LlmResponse};
 
-const LIMITS: Limits = Limits {
+const LIMITS: HoldLimits = HoldLimits {
     max_body: 4096,
     max_event: 1024,
     max_held: 1024,
@@ -94,7 +94,7 @@ pub(crate) struct Told {
     pub(crate) out: Vec<u8>,
     /// The calls that were judged, and whether they were blocked.
     pub(crate) calls: Vec<(String, bool)>,
-    pub(crate) fault: Option<Fault>,
+    pub(crate) fault: Option<LlmFault>,
 }
 
 struct Script {
@@ -102,15 +102,18 @@ struct Script {
     calls: Vec<(String, bool)>,
 }
 
-impl Judge for Script {
-    fn judge(&mut self, said: &Spoken<'_>) -> Verdict {
+impl ContentJudge for Script {
+    fn judge(&mut self, said: &LlmMention<'_>) -> Verdict {
         let call = match said {
-            Spoken::Call(call) => call,
-            Spoken::Called { intent, .. } => {
+            LlmMention::Call(call) => call,
+            LlmMention::Called { intent, .. } => {
                 check(intent);
                 return Verdict::Allow;
             }
-            Spoken::Offered(_) | Spoken::Remote(_) | Spoken::Hosted { .. } | Spoken::Listed { .. } => {
+            LlmMention::Offered(_)
+            | LlmMention::Remote(_)
+            | LlmMention::Hosted { .. }
+            | LlmMention::Listed { .. } => {
                 return Verdict::Allow;
             }
         };
@@ -147,7 +150,7 @@ fn check(call: &Intent<'_>) -> String {
 }
 
 pub(crate) fn run(
-    limits: Limits,
+    limits: HoldLimits,
     dialect: Dialect,
     framing: Framing,
     bytes: &[u8],
@@ -158,7 +161,7 @@ pub(crate) fn run(
         is_blocked,
         calls: Vec::new(),
     };
-    let mut response = Response::new(dialect, framing, limits);
+    let mut response = LlmResponse::new(dialect, framing, limits);
     let mut out = Vec::new();
     let mut fault = None;
     for chunk in bytes.chunks(size) {

@@ -5,14 +5,17 @@ use std::time::Duration;
 use mcpmon_model::{Content, Denial, FromServer, Incident, Message, Timestamp, Verdict};
 use mcpmon_protocol::{
     decode::{
-        Limits,
+        DecodeLimits,
         json::{Doubt, LoneSurrogate, Scanner},
-        sse::{Cut, Events, has_hidden_line},
+        sse::{Events, SseFraming, has_hidden_line},
     },
-    filter::mcp_http::{Endpoint, Flow, Head, Output, Posted, Response, ServerKnowledge, Session, Waiting},
+    filter::mcp_http::{
+        Endpoint, Flow, Head, HttpOutput, HttpResponse, HttpSession, PendingRequests, PostDecision,
+        ServerKnowledge,
+    },
 };
 
-const LIMITS: Limits = Limits {
+const LIMITS: DecodeLimits = DecodeLimits {
     max_line: 1024,
     max_depth: 24,
     max_batch: 4,
@@ -90,8 +93,8 @@ impl Exchange<'_> {
     }
 
     fn run(&self, size: usize, judge: fn(&Message<'_>) -> Verdict) -> Told {
-        let mut session = Session::new(LIMITS, ServerKnowledge::default());
-        let mut out = Output::default();
+        let mut session = HttpSession::new(LIMITS, ServerKnowledge::default());
+        let mut out = HttpOutput::default();
         let mut judged = Vec::new();
         let mut observe = |message: &Message<'_>| {
             judged.push(format!("{message:?}"));
@@ -113,24 +116,28 @@ impl Exchange<'_> {
         let head = Head::of(fields);
         let posted = session.post(NOW, &head, self.body, &mut observe, &mut out);
         let (forwarded, answered, waiting) = match posted {
-            Posted::Forward(forward) => (
+            PostDecision::Forward(forward) => (
                 Some(forward.body.unwrap_or_else(|| self.body.to_vec())),
                 None,
                 forward.waiting,
             ),
-            Posted::Held(held_call) => panic!("nothing asks a person here: {held_call}"),
-            Posted::Answer(answer) => (None, Some((answer.status, answer.body)), Waiting::default()),
+            PostDecision::Held(held_call) => panic!("nothing asks a person here: {held_call}"),
+            PostDecision::Answer(answer) => (
+                None,
+                Some((answer.status, answer.body)),
+                PendingRequests::default(),
+            ),
         };
         let mut response = match self.request >> 3 & 3 {
-            0 => Response::to_get(LIMITS, self.status(), self.content_type()),
+            0 => HttpResponse::to_get(LIMITS, self.status(), self.content_type()),
             1 => {
                 let told = Endpoint {
                     server: "https://a.example/sse".to_owned(),
                     announced: "/mcp/a/1".to_owned(),
                 };
-                Response::legacy(LIMITS, self.status(), self.content_type(), told)
+                HttpResponse::legacy(LIMITS, self.status(), self.content_type(), told)
             }
-            _ => Response::to_post(LIMITS, self.status(), self.content_type(), waiting),
+            _ => HttpResponse::to_post(LIMITS, self.status(), self.content_type(), waiting),
         };
         for chunk in self.answer.chunks(size) {
             if response.push(NOW, &mut session, chunk, &mut observe, &mut out) == Flow::Over {
@@ -182,7 +189,7 @@ fn events(stream: &[u8]) {
     let mut events = Events::new(1 << 20);
     let mut rest = stream;
     while let Some(cut) = events.next(&mut rest) {
-        let Cut::Event(event) = cut else {
+        let SseFraming::Event(event) = cut else {
             panic!("too long: {}", stream.escape_ascii());
         };
         assert!(!has_hidden_line(event.raw), "{}", stream.escape_ascii());

@@ -1,7 +1,7 @@
 //! The outline of a line that is not read, against what is read of it whole.
 
 use mcpmon_protocol::decode::{
-    json::{Form, LoneSurrogate, Scanner},
+    json::{LoneSurrogate, Scanner, TextForm},
     jsonrpc::{Envelope, Payload},
     outline::{MessageOutline, Skim},
 };
@@ -17,7 +17,7 @@ pub fn fuzz_oversize(data: &[u8]) {
     let Ok(scan) = scanner.scan(line, LoneSurrogate::Refuse) else {
         return;
     };
-    if scan.form != Form::Exact {
+    if scan.form != TextForm::Exact {
         return;
     }
     let Ok(envelope) = Envelope::read(scan.document.root()) else {

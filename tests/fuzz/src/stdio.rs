@@ -7,13 +7,13 @@ use mcpmon_model::{
 };
 use mcpmon_protocol::{
     decode::{
-        Limits,
-        json::{Form, LoneSurrogate, Scanner},
+        DecodeLimits,
+        json::{LoneSurrogate, Scanner, TextForm},
     },
-    filter::stdio::{Filter, Output},
+    filter::stdio::{Filter, StdioOutput},
 };
 
-const LIMITS: Limits = Limits {
+const LIMITS: DecodeLimits = DecodeLimits {
     max_line: 1024,
     max_depth: 24,
     max_batch: 4,
@@ -70,7 +70,7 @@ struct Transcript {
 
 fn run(script: &[u8], size: usize, judge: fn(&Message<'_>) -> Verdict) -> Transcript {
     let mut filter = Filter::new(LIMITS);
-    let mut out = Output::default();
+    let mut out = StdioOutput::default();
     let mut judged = Vec::new();
     let mut observe = |message: &Message<'_>| {
         whole_values(message);
@@ -84,7 +84,7 @@ fn run(script: &[u8], size: usize, judge: fn(&Message<'_>) -> Verdict) -> Transc
     }
     filter.close(Side::Client, &mut out);
     filter.close(Side::Server, &mut out);
-    let Output {
+    let StdioOutput {
         to_server,
         to_client,
         noise,
@@ -166,7 +166,7 @@ fn strict(stream: &[u8]) {
             .scan(line, LoneSurrogate::Refuse)
             .expect("only strict JSON goes on");
         // A name that needs an escape is the one thing that stays in doubt.
-        let in_doubt = scan.form == Form::Ambiguous && !line.contains(&b'\\');
+        let in_doubt = scan.form == TextForm::Ambiguous && !line.contains(&b'\\');
         assert!(!in_doubt, "{}", line.escape_ascii());
     }
 }

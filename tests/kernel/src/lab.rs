@@ -6,12 +6,12 @@ use anyhow::{Context as _, Result, bail, ensure};
 use mcpmon_common::{event::Counter, process::ProcessEntry};
 use mcpmon_kernel::{
     addresses::Enforcement,
-    records::{Connect, Exec, Record},
+    records::{Connect, ExecReport, Record},
     sensor::Sensor,
 };
 use mcpmon_policy::{
     NetworkPolicy, NetworkRule, Policy, RuleAction, Scope,
-    network::table::{CANARY, Numbering, Resolved, Tables, compile},
+    network::table::{CANARY, Numbering, ResolvedNames, Tables, compile},
 };
 
 use crate::{
@@ -87,7 +87,7 @@ impl Lab {
     ///
     /// Returns an error if it does not fit.
     pub fn compile(&mut self, policy: &Policy) -> Result<Tables> {
-        Ok(compile(policy, &Resolved::default(), &mut self.numbering)?)
+        Ok(compile(policy, &ResolvedNames::default(), &mut self.numbering)?)
     }
 
     /// Puts the rules of `policy` in force, enforced.
@@ -187,7 +187,7 @@ impl Lab {
     ///
     /// # Errors
     /// As [`Lab::records`].
-    pub fn execs(&mut self, pid: u32) -> Result<Vec<Exec>> {
+    pub fn execs(&mut self, pid: u32) -> Result<Vec<ExecReport>> {
         self.records(|record| match record {
             Record::Exec(exec) => (exec.record.process.pid == pid).then_some(*exec),
             Record::Fork(_) | Record::Exit(_) | Record::Connect(_) => None,

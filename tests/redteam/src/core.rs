@@ -6,17 +6,17 @@ use anyhow::{Context as _, Result};
 use mcpmon_config::{Source, Sources, load_sources};
 use mcpmon_detect::protected_paths::{Lookup, RealPath};
 use mcpmon_engine::{
-    Company, Monitor, Shared, StoreEffect,
-    cross_server::{Window, read_result},
+    Monitor, SessionPeers, SharedOutcome, StoreEffect,
+    cross_server::{CallWindow, read_result},
     pins::PinBook,
 };
-use mcpmon_guard::{Absence, Guard, GuardHost, Outcome, Output};
+use mcpmon_guard::{Absence, Guard, GuardHost, GuardOutput, JudgementOutcome};
 use mcpmon_model::{
     Conversation, DefinitionKind, DefinitionRecord, Event, EventId, Layer, PinKey, Recent, ServerId,
     ServerType, SessionId, SharedCall, Side, Timestamp,
 };
 use mcpmon_policy::{Policy, network::table::Tables};
-use mcpmon_protocol::{decode::Limits, filter::stdio::Filter};
+use mcpmon_protocol::{decode::DecodeLimits, filter::stdio::Filter};
 use mcpmon_store::{StoredEvent, json::to_json};
 use serde_json::Value;
 use uuid::Uuid;
@@ -37,7 +37,7 @@ pub struct Core {
     now: Timestamp,
     seats: BTreeMap<String, Seat>,
     /// The calls of the session, as the daemon or the store would hold them.
-    window: Window,
+    window: CallWindow,
     /// Every tool that a server of the session lists.
     tools: Vec<DefinitionRecord>,
     events: Vec<Value>,
@@ -51,17 +51,17 @@ struct Seat {
 }
 
 /// A session whose calls are in memory, and in which no path is a link.
-struct WindowHost<'w>(&'w mut Window);
+struct WindowHost<'w>(&'w mut CallWindow);
 
 impl GuardHost for WindowHost<'_> {
     fn real_paths(&mut self, _lookups: Vec<Lookup>) -> Vec<RealPath> {
         Vec::new()
     }
 
-    fn check(&mut self, _now: Timestamp, policy: &Policy, call: &SharedCall) -> Shared {
+    fn check(&mut self, _now: Timestamp, policy: &Policy, call: &SharedCall) -> SharedOutcome {
         let (checked, own) = self.0.check(policy, call);
         own.into_iter().for_each(|own| self.0.take(own));
-        Shared::Checked(checked)
+        SharedOutcome::Checked(checked)
     }
 
     fn absence(&self) -> Option<Absence> {
@@ -82,7 +82,7 @@ impl Core {
             policy: loaded.policy,
             now: Timestamp(BEGIN),
             seats: BTreeMap::new(),
-            window: Window::default(),
+            window: CallWindow::default(),
             tools: Vec::new(),
             events: Vec::new(),
         })
@@ -90,7 +90,7 @@ impl Core {
 
     fn push(&mut self, server: &str, side: Side, line: &str) -> Result<Heard> {
         self.now.0 += LINE;
-        let (now, mut out) = (self.now, Output::default());
+        let (now, mut out) = (self.now, GuardOutput::default());
         let Seat { filter, guard } = self.seats.get_mut(server).context("a server that joined")?;
         let mut host = WindowHost(&mut self.window);
         guard.push(
@@ -116,7 +116,7 @@ impl Core {
     }
 
     /// Keeps events, and tells the other servers' Monitors which tools there are.
-    fn carry_out(&mut self, server: &str, outcome: Outcome) {
+    fn carry_out(&mut self, server: &str, outcome: JudgementOutcome) {
         self.keep(outcome.events);
         for effect in outcome.effects {
             if let StoreEffect::Retell(retold) = effect {
@@ -177,8 +177,8 @@ impl Stage for Core {
             let Some(seat) = self.seats.get_mut(name) else {
                 continue;
             };
-            let mut outcome = Outcome::default();
-            seat.guard.join(now, Company::of(&others), &mut outcome);
+            let mut outcome = JudgementOutcome::default();
+            seat.guard.join(now, SessionPeers::of(&others), &mut outcome);
             self.carry_out(name, outcome);
         }
         Ok(())
@@ -203,9 +203,9 @@ impl Stage for Core {
 }
 
 /// As `mcpmon wrap` reads them.
-fn limits(policy: &Policy) -> Limits {
+fn limits(policy: &Policy) -> DecodeLimits {
     let limits = policy.limits;
-    Limits {
+    DecodeLimits {
         max_line: limits.max_line,
         max_depth: limits.max_schema_depth,
         max_batch: limits.max_batch,

@@ -3,7 +3,7 @@
 
 use mcpmon_protocol::decode::json::{DEEPEST, Defect, LoneSurrogate, Malformed, Scanner, Value, ValueKind};
 
-use super::{Item, Member, Mistake, Node, NodeKind, Style};
+use super::{Node, NodeKind, PlacedItem, PlacedMember, Style, SyntaxMistake};
 
 /// Levels below the way to the servers that are read: server, member, list, item, and one for a nested command.
 const MAX_SERVER_DEPTH: usize = 6;
@@ -22,7 +22,7 @@ pub(super) fn parse(
     bytes: &[u8],
     dialect: Dialect,
     servers: &[Vec<String>],
-) -> Result<Option<Node>, Mistake> {
+) -> Result<Option<Node>, SyntaxMistake> {
     let plain = plain(bytes, dialect)?;
     if plain.iter().all(u8::is_ascii_whitespace) {
         return Ok(None);
@@ -31,7 +31,9 @@ pub(super) fn parse(
     // A client's own history may have strings that were cut in two; nothing of theirs is edited.
     let document = match scanner.scan(&plain, LoneSurrogate::Replace) {
         Ok(scan) => scan.document,
-        Err(Malformed { position, defect }) => return Err(Mistake::at(bytes, position, described(defect))),
+        Err(Malformed { position, defect }) => {
+            return Err(SyntaxMistake::at(bytes, position, described(defect)));
+        }
     };
     let ways: Vec<&[String]> = servers.iter().map(Vec::as_slice).collect();
     Ok(Some(on_the_way(document.root(), &ways)))
@@ -49,7 +51,7 @@ fn on_the_way(value: Value<'_>, ways: &[&[String]]) -> Node {
             .filter(|(step, _)| *step == "*" || **step == name)
             .map(|(_, rest)| rest)
             .collect();
-        (!rest.is_empty()).then(|| Member {
+        (!rest.is_empty()).then(|| PlacedMember {
             name,
             start: member.start,
             node: on_the_way(member.value, &rest),
@@ -68,14 +70,14 @@ fn whole(value: Value<'_>, depth: usize) -> Node {
         ValueKind::Null => NodeKind::Null,
         ValueKind::String => NodeKind::Text(value.string().unwrap_or_default().into_owned()),
         ValueKind::Array => {
-            let items = value.items().map(|item| Item {
+            let items = value.items().map(|item| PlacedItem {
                 start: item.range().start,
                 node: whole(item, depth - 1),
             });
             NodeKind::List(items.collect())
         }
         ValueKind::Object => {
-            let members = value.members().map(|member| Member {
+            let members = value.members().map(|member| PlacedMember {
                 name: unescaped(member.name),
                 start: member.start,
                 node: whole(member.value, depth - 1),
@@ -105,13 +107,13 @@ fn unescaped(name: &str) -> String {
 }
 
 /// Blanks out comments, commas that nothing follows, and a byte order mark.
-fn plain(bytes: &[u8], dialect: Dialect) -> Result<Vec<u8>, Mistake> {
+fn plain(bytes: &[u8], dialect: Dialect) -> Result<Vec<u8>, SyntaxMistake> {
     let mut text = bytes.to_vec();
     if text.starts_with("\u{feff}".as_bytes()) {
         text[..3].fill(b' ');
     }
     if dialect == Dialect::Comments {
-        blank(&mut text).map_err(|at| Mistake::at(bytes, at, "this comment has no end"))?;
+        blank(&mut text).map_err(|at| SyntaxMistake::at(bytes, at, "this comment has no end"))?;
     }
     Ok(text)
 }
@@ -122,7 +124,7 @@ fn plain(bytes: &[u8], dialect: Dialect) -> Result<Vec<u8>, Mistake> {
 /// A sentence with the position of a comment that has no end.
 pub fn without_comments(bytes: &[u8]) -> Result<Vec<u8>, String> {
     plain(bytes, Dialect::Comments).map_err(|mistake| {
-        let Mistake { line, column, reason } = mistake;
+        let SyntaxMistake { line, column, reason } = mistake;
         format!("line {line}, column {column}: {reason}")
     })
 }

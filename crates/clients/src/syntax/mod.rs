@@ -14,7 +14,7 @@ const MAX_TREE_BYTES: usize = 4 << 20;
 
 /// A position at which a file cannot be read, and the reason. Line and column count from 1, columns in characters.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mistake {
+pub struct SyntaxMistake {
     /// Line.
     pub line: usize,
     /// Column.
@@ -23,7 +23,7 @@ pub struct Mistake {
     pub reason: String,
 }
 
-impl Mistake {
+impl SyntaxMistake {
     /// Describes the mistake at an offset into `bytes`.
     pub(crate) fn at(bytes: &[u8], position: usize, reason: impl Into<String>) -> Self {
         let before = &bytes[..position.min(bytes.len())];
@@ -60,8 +60,8 @@ pub(crate) struct Node {
 pub(crate) enum NodeKind {
     Null,
     Text(String),
-    List(Vec<Item>),
-    Map(Vec<Member>),
+    List(Vec<PlacedItem>),
+    Map(Vec<PlacedMember>),
     /// A number, a truth value, a date, or what is below the way to the servers.
     Other,
 }
@@ -77,7 +77,7 @@ pub(crate) enum Style {
 
 /// An item of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Item {
+pub(crate) struct PlacedItem {
     /// Start of the item, its dash included.
     pub(crate) start: usize,
     pub(crate) node: Node,
@@ -85,7 +85,7 @@ pub(crate) struct Item {
 
 /// A member of a map.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Member {
+pub(crate) struct PlacedMember {
     pub(crate) name: String,
     /// Start of the name, its quote included.
     pub(crate) start: usize,
@@ -100,14 +100,14 @@ impl Node {
         }
     }
 
-    pub(crate) fn items(&self) -> &[Item] {
+    pub(crate) fn items(&self) -> &[PlacedItem] {
         match &self.kind {
             NodeKind::List(items) => items,
             NodeKind::Null | NodeKind::Text(_) | NodeKind::Map(_) | NodeKind::Other => &[],
         }
     }
 
-    pub(crate) fn members(&self) -> &[Member] {
+    pub(crate) fn members(&self) -> &[PlacedMember] {
         match &self.kind {
             NodeKind::Map(members) => members,
             NodeKind::Null | NodeKind::Text(_) | NodeKind::List(_) | NodeKind::Other => &[],
@@ -119,7 +119,11 @@ impl Node {
 ///
 /// # Errors
 /// The position at which the format is not kept.
-pub(crate) fn parse(bytes: &[u8], format: Format, servers: &[Vec<String>]) -> Result<Option<Node>, Mistake> {
+pub(crate) fn parse(
+    bytes: &[u8],
+    format: Format,
+    servers: &[Vec<String>],
+) -> Result<Option<Node>, SyntaxMistake> {
     match format {
         Format::Json => json::parse(bytes, json::Dialect::Strict, servers),
         Format::Jsonc => json::parse(bytes, json::Dialect::Comments, servers),
@@ -129,13 +133,13 @@ pub(crate) fn parse(bytes: &[u8], format: Format, servers: &[Vec<String>]) -> Re
 }
 
 /// A text of which a whole tree is made.
-fn tree_text(bytes: &[u8]) -> Result<&str, Mistake> {
+fn tree_text(bytes: &[u8]) -> Result<&str, SyntaxMistake> {
     if bytes.len() > MAX_TREE_BYTES {
-        return Err(Mistake::at(
+        return Err(SyntaxMistake::at(
             bytes,
             MAX_TREE_BYTES,
             "the file is larger than 4 MiB",
         ));
     }
-    str::from_utf8(bytes).map_err(|error| Mistake::at(bytes, error.valid_up_to(), "this is no UTF-8"))
+    str::from_utf8(bytes).map_err(|error| SyntaxMistake::at(bytes, error.valid_up_to(), "this is no UTF-8"))
 }

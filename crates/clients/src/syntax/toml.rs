@@ -5,14 +5,14 @@ use toml::{
     de::{DeString, DeTable, DeValue},
 };
 
-use super::{Item, Member, Mistake, Node, NodeKind, Style};
+use super::{Node, NodeKind, PlacedItem, PlacedMember, Style, SyntaxMistake};
 
 /// Parses a whole file.
-pub(super) fn parse(text: &str) -> Result<Option<Node>, Mistake> {
+pub(super) fn parse(text: &str) -> Result<Option<Node>, SyntaxMistake> {
     let mark = text.len() - text.trim_start_matches('\u{feff}').len();
     let table = DeTable::parse(&text[mark..]).map_err(|error| {
         let position = error.span().map_or(0, |span| span.start);
-        Mistake::at(text.as_bytes(), mark + position, error.message())
+        SyntaxMistake::at(text.as_bytes(), mark + position, error.message())
     })?;
     let reader = Reader { text, mark };
     let mut root = reader.table(table.get_ref(), 0..text.len());
@@ -42,7 +42,7 @@ impl Reader<'_> {
                 let items = array.iter().map(|item| {
                     let node = self.value(item);
                     let start = node.range.start;
-                    Item { start, node }
+                    PlacedItem { start, node }
                 });
                 inline(NodeKind::List(items.collect()))
             }
@@ -54,7 +54,7 @@ impl Reader<'_> {
     }
 
     fn table(&self, table: &DeTable<'_>, range: std::ops::Range<usize>) -> Node {
-        let member = |(name, value): (&Spanned<DeString<'_>>, &Spanned<DeValue<'_>>)| Member {
+        let member = |(name, value): (&Spanned<DeString<'_>>, &Spanned<DeValue<'_>>)| PlacedMember {
             name: name.get_ref().clone().into_owned(),
             start: name.span().start + self.mark,
             node: self.value(value),

@@ -5,10 +5,10 @@ use std::{borrow::Cow, ops::Range};
 
 use granit_parser::{Event, Parser, ScalarStyle, Span, StructureStyle, Tag};
 
-use super::{Item, Member, Mistake, Node, NodeKind, Style};
+use super::{Node, NodeKind, PlacedItem, PlacedMember, Style, SyntaxMistake};
 
 /// Parses a whole file, which is one document.
-pub(super) fn parse(text: &str) -> Result<Option<Node>, Mistake> {
+pub(super) fn parse(text: &str) -> Result<Option<Node>, SyntaxMistake> {
     let options = granit_parser::options! { emit_comments: false };
     let mut reader = Reader {
         text,
@@ -39,22 +39,22 @@ struct Reader<'t> {
 }
 
 impl<'t> Reader<'t> {
-    fn next(&mut self) -> Result<Option<(Event<'t>, Span)>, Mistake> {
+    fn next(&mut self) -> Result<Option<(Event<'t>, Span)>, SyntaxMistake> {
         match self.parser.next() {
             None => Ok(None),
             Some(Ok(next)) => Ok(Some(next)),
             Some(Err(error)) => {
                 let position = error.marker().byte_offset().unwrap_or_default();
-                Err(Mistake::at(self.text.as_bytes(), position, error.info()))
+                Err(SyntaxMistake::at(self.text.as_bytes(), position, error.info()))
             }
         }
     }
 
     /// The next event, where the parser promises one.
-    fn inside(&mut self) -> Result<(Event<'t>, Span), Mistake> {
+    fn inside(&mut self) -> Result<(Event<'t>, Span), SyntaxMistake> {
         let end = self.text.len();
         self.next()?
-            .ok_or_else(|| Mistake::at(self.text.as_bytes(), end, "unexpected end"))
+            .ok_or_else(|| SyntaxMistake::at(self.text.as_bytes(), end, "unexpected end"))
     }
 
     /// Reads a node and what is inside; the parser limits how deep nodes are nested.
@@ -62,7 +62,7 @@ impl<'t> Reader<'t> {
         clippy::wildcard_enum_match_arm,
         reason = "an alias, or an event of a later version"
     )]
-    fn node(&mut self, event: Event<'t>, span: &Span) -> Result<Node, Mistake> {
+    fn node(&mut self, event: Event<'t>, span: &Span) -> Result<Node, SyntaxMistake> {
         let range = self.range(span)?;
         match event {
             Event::Scalar(value, style, anchor, tag) => {
@@ -83,8 +83,13 @@ impl<'t> Reader<'t> {
         }
     }
 
-    fn sequence(&mut self, start: Range<usize>, style: Style, is_shared: bool) -> Result<Node, Mistake> {
-        let mut items: Vec<Item> = Vec::new();
+    fn sequence(
+        &mut self,
+        start: Range<usize>,
+        style: Style,
+        is_shared: bool,
+    ) -> Result<Node, SyntaxMistake> {
+        let mut items: Vec<PlacedItem> = Vec::new();
         let end = loop {
             let (event, span) = self.inside()?;
             if matches!(event, Event::SequenceEnd) {
@@ -95,7 +100,7 @@ impl<'t> Reader<'t> {
                 Style::Inline => node.range.start,
                 Style::Block => self.dash_before(node.range.start),
             };
-            items.push(Item { start, node });
+            items.push(PlacedItem { start, node });
         };
         let range = self.extent(
             style,
@@ -112,8 +117,8 @@ impl<'t> Reader<'t> {
         })
     }
 
-    fn mapping(&mut self, start: Range<usize>, style: Style, is_shared: bool) -> Result<Node, Mistake> {
-        let mut members: Vec<Member> = Vec::new();
+    fn mapping(&mut self, start: Range<usize>, style: Style, is_shared: bool) -> Result<Node, SyntaxMistake> {
+        let mut members: Vec<PlacedMember> = Vec::new();
         let end = loop {
             let (event, span) = self.inside()?;
             if matches!(event, Event::MappingEnd) {
@@ -131,7 +136,7 @@ impl<'t> Reader<'t> {
                 || self.text.get(key.range.clone()).unwrap_or_default().to_owned(),
                 str::to_owned,
             );
-            members.push(Member {
+            members.push(PlacedMember {
                 name,
                 start: key.range.start,
                 node,
@@ -186,15 +191,15 @@ impl<'t> Reader<'t> {
         }
     }
 
-    fn range(&self, span: &Span) -> Result<Range<usize>, Mistake> {
+    fn range(&self, span: &Span) -> Result<Range<usize>, SyntaxMistake> {
         span.byte_range()
             .filter(|range| self.text.get(range.clone()).is_some())
             .ok_or_else(|| self.mistake(span, "this has no position"))
     }
 
-    fn mistake(&self, span: &Span, reason: &str) -> Mistake {
+    fn mistake(&self, span: &Span, reason: &str) -> SyntaxMistake {
         let position = span.start.byte_offset().unwrap_or_default();
-        Mistake::at(self.text.as_bytes(), position, reason)
+        SyntaxMistake::at(self.text.as_bytes(), position, reason)
     }
 }
 

@@ -6,7 +6,7 @@ use insta::assert_snapshot;
 use test_case::test_case;
 
 use crate::{
-    plan::{Form, Outcome, Plan, Wish, plan},
+    plan::{FileForm, FilePlan, Outcome, Wish, plan},
     setup::settled,
     table::{CLIENTS, client},
 };
@@ -14,27 +14,27 @@ use crate::{
 const PROGRAM: &str = "/usr/local/bin/mcpmon";
 
 /// A file of a client, by a part of its path in the table.
-fn form(id: &str, path: &str) -> Form {
+fn form(id: &str, path: &str) -> FileForm {
     let client = client(id).unwrap_or_else(|| panic!("no client {id}"));
     let has_path = |paths: &Vec<String>| paths.iter().any(|candidate| candidate.contains(path));
     let file = client.files.iter().find(|file| has_path(&file.paths));
-    Form {
+    FileForm {
         client,
         file: file.unwrap_or_else(|| panic!("{id} has no file {path}")),
     }
 }
 
-fn wrap(text: &str, form: Form) -> Plan {
+fn wrap(text: &str, form: FileForm) -> FilePlan {
     plan(text.as_bytes(), form, &[], Wish::Wrap(PROGRAM))
         .unwrap_or_else(|mistake| panic!("{mistake:?}:\n{text}"))
 }
 
-fn text_of(plan: &Plan) -> &str {
+fn text_of(plan: &FilePlan) -> &str {
     str::from_utf8(&plan.text).expect("text")
 }
 
 /// Sets up, sets up again and undoes with and without the ledger, in each way in which editors save a file.
-fn round_trip(original: &str, form: Form) -> Plan {
+fn round_trip(original: &str, form: FileForm) -> FilePlan {
     for variant in [
         original.to_owned(),
         original.replace('\n', "\r\n"),
@@ -43,7 +43,7 @@ fn round_trip(original: &str, form: Form) -> Plan {
     ] {
         let once = wrap(&variant, form);
         let words =
-            |plan: &Plan| -> Vec<_> { plan.servers.iter().map(|server| server.before.clone()).collect() };
+            |plan: &FilePlan| -> Vec<_> { plan.servers.iter().map(|server| server.before.clone()).collect() };
         let again = plan(&once.text, form, &once.kept, Wish::Wrap(PROGRAM)).expect("readable");
         assert_eq!(text_of(&again), text_of(&once), "set up twice");
         assert_eq!(again.kept, once.kept);
@@ -69,7 +69,7 @@ fn round_trip(original: &str, form: Form) -> Plan {
     wrap(original, form)
 }
 
-fn outcomes(plan: &Plan) -> Vec<(&str, Outcome)> {
+fn outcomes(plan: &FilePlan) -> Vec<(&str, Outcome)> {
     let servers = plan.servers.iter();
     servers
         .map(|server| (server.path.last().map_or("", String::as_str), server.outcome))
@@ -368,7 +368,7 @@ fn remote_servers_are_wrapped_on_request_and_come_back(id: &str, path: &str, ori
     ] {
         let wish = Wish::WrapAll(PROGRAM);
         let once = settled(form, variant.as_bytes(), &[], wish).expect("certain");
-        let remote = |server: &&crate::Planned| server.url.is_some();
+        let remote = |server: &&crate::PlannedServer| server.url.is_some();
         assert!(once.servers.iter().filter(remote).count() > 0);
         for server in once.servers.iter().filter(remote) {
             assert_eq!(server.outcome, Outcome::Wrap, "{server:?}");
@@ -575,7 +575,7 @@ fn a_server_edited_since_keeps_the_edit() {
         let before = plan(text.as_bytes(), form, &[], Wish::Unwrap).expect("readable");
         let after = plan(&back.text, form, &[], Wish::Unwrap).expect("readable");
         let words =
-            |plan: &Plan| -> Vec<_> { plan.servers.iter().map(|server| server.before.clone()).collect() };
+            |plan: &FilePlan| -> Vec<_> { plan.servers.iter().map(|server| server.before.clone()).collect() };
         assert_eq!(words(&after), words(&before), "{}", text_of(&back));
     }
 }

@@ -10,8 +10,8 @@ use std::{
 use tempfile::TempDir;
 
 use crate::{
-    CLIENTS, Direction, Effect, FileError, FileReport, LedgerError, Options, Outcome, Roots, Trouble,
-    file::Original, ledger::Ledger, run,
+    CLIENTS, Direction, FileError, FileReport, FileTrouble, LedgerError, Options, Outcome, Roots,
+    SetupEffect, file::Original, ledger::Ledger, run,
 };
 
 const PROGRAM: &str = "/usr/bin/mcpmon";
@@ -38,7 +38,7 @@ impl Home {
         fs::read_to_string(self.path(name)).unwrap()
     }
 
-    fn options(&self, direction: Direction, effect: Effect) -> Options {
+    fn options(&self, direction: Direction, effect: SetupEffect) -> Options {
         Options {
             roots: Roots {
                 home: self.path("home"),
@@ -56,11 +56,11 @@ impl Home {
     }
 
     fn wrap(&self) -> Vec<FileReport> {
-        run(&self.options(Direction::Wrap(PROGRAM.to_owned()), Effect::Write)).expect("remembered")
+        run(&self.options(Direction::Wrap(PROGRAM.to_owned()), SetupEffect::Write)).expect("remembered")
     }
 
     fn unwrap(&self) -> Vec<FileReport> {
-        run(&self.options(Direction::Unwrap, Effect::Write)).expect("remembered")
+        run(&self.options(Direction::Unwrap, SetupEffect::Write)).expect("remembered")
     }
 
     fn states(&self) -> Vec<String> {
@@ -121,7 +121,7 @@ fn files_are_wrapped_once_and_come_back() {
 fn a_preview_changes_and_makes_nothing() {
     let home = Home::new();
     home.write("home/.cursor/mcp.json", CURSOR);
-    let options = home.options(Direction::Wrap(PROGRAM.to_owned()), Effect::Preview);
+    let options = home.options(Direction::Wrap(PROGRAM.to_owned()), SetupEffect::Preview);
     let reports = run(&options).expect("nothing to remember");
     assert_eq!(reports[0].servers[0].outcome, Outcome::Wrap);
     assert_eq!(home.read("home/.cursor/mcp.json"), CURSOR);
@@ -201,16 +201,16 @@ fn only_what_was_confirmed_is_changed() {
     let home = Home::new();
     home.write("home/.cursor/mcp.json", CURSOR);
     home.write("home/.kiro/settings/mcp.json", CURSOR);
-    let mut options = home.options(Direction::Wrap(PROGRAM.to_owned()), Effect::Preview);
+    let mut options = home.options(Direction::Wrap(PROGRAM.to_owned()), SetupEffect::Preview);
     let digests = run(&options).expect("nothing to remember").into_iter();
     let digests = digests.map(|report| (report.path, report.digest.expect("read")));
     options.confirmed = Some(digests.collect());
-    options.effect = Effect::Write;
+    options.effect = SetupEffect::Write;
     let other = CURSOR.replace("\"x\"", "\"other\"");
     home.write("home/.kiro/settings/mcp.json", &other);
     home.write("home/.lmstudio/mcp.json", CURSOR);
     let reports = run(&options).expect("remembered");
-    let is_left = |report: &FileReport| matches!(report.trouble, Some(Trouble::File(FileError::Changed)));
+    let is_left = |report: &FileReport| matches!(report.trouble, Some(FileTrouble::File(FileError::Changed)));
     assert_eq!(
         reports.iter().map(is_left).collect::<Vec<_>>(),
         [false, true, true]
@@ -241,11 +241,11 @@ fn what_a_client_wrote_meanwhile_is_not_lost() {
 fn a_file_of_somebody_else_is_left() {
     let home = Home::new();
     home.write("home/.cursor/mcp.json", CURSOR);
-    let mut options = home.options(Direction::Wrap(PROGRAM.to_owned()), Effect::Write);
+    let mut options = home.options(Direction::Wrap(PROGRAM.to_owned()), SetupEffect::Write);
     options.user += 1;
     let report = run(&options).expect("remembered").remove(0);
     assert!(
-        matches!(report.trouble, Some(Trouble::File(FileError::Foreign { .. }))),
+        matches!(report.trouble, Some(FileTrouble::File(FileError::Foreign { .. }))),
         "{:?}",
         report.trouble
     );
@@ -282,7 +282,7 @@ fn files_of_a_project_are_remembered() {
     let home = Home::new();
     home.write("project/.mcp.json", CURSOR);
     assert!(home.wrap().is_empty(), "a project is looked at where it is named");
-    let mut options = home.options(Direction::Wrap(PROGRAM.to_owned()), Effect::Write);
+    let mut options = home.options(Direction::Wrap(PROGRAM.to_owned()), SetupEffect::Write);
     options.projects = vec![home.path("project")];
     assert_eq!(run(&options).expect("remembered").len(), 1);
     let back = home.unwrap();
@@ -294,7 +294,7 @@ fn files_of_a_project_are_remembered() {
 fn one_setup_at_a_time() {
     let home = Home::new();
     let held = Ledger::lock(&home.path("state")).expect("locked");
-    let options = home.options(Direction::Unwrap, Effect::Write);
+    let options = home.options(Direction::Unwrap, SetupEffect::Write);
     assert!(matches!(run(&options), Err(LedgerError::Busy)));
     drop(held);
     run(&options).expect("free again");
@@ -309,7 +309,7 @@ fn a_memory_that_cannot_be_read_stops_everything() {
         ("{\"version\": 9, \"files\": {}}", "later mcpmon"),
     ] {
         home.write("state/setup.json", text);
-        let options = home.options(Direction::Wrap(PROGRAM.to_owned()), Effect::Write);
+        let options = home.options(Direction::Wrap(PROGRAM.to_owned()), SetupEffect::Write);
         let error = run(&options).expect_err("refused").to_string();
         assert!(error.contains(expected), "{error}");
     }
@@ -326,7 +326,10 @@ fn a_read_only_file_is_left_and_says_so() {
     let before = home.read("home/.codex/config.toml");
     let report = home.wrap().remove(0);
     assert!(
-        matches!(report.trouble, Some(Trouble::File(FileError::ReadOnly { .. }))),
+        matches!(
+            report.trouble,
+            Some(FileTrouble::File(FileError::ReadOnly { .. }))
+        ),
         "{:?}",
         report.trouble
     );

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::texts::{PROGRAM, form, text, unwrapped, wrapped};
 use crate::{
-    plan::{Form, Wish, plan},
+    plan::{FileForm, Wish, plan},
     setup::{settled, undone},
     table::client,
 };
@@ -163,7 +163,7 @@ fn fragments(parts: &'static [&'static str]) -> impl Strategy<Value = String> {
 }
 
 /// Sets up a text, and sets up and undoes the result; false where the text is not one of that format.
-fn survives(original: &str, form: Form) -> Result<bool, TestCaseError> {
+fn survives(original: &str, form: FileForm) -> Result<bool, TestCaseError> {
     let Ok(plan) = settled(form, original.as_bytes(), &[], Wish::Wrap(PROGRAM)) else {
         return Ok(false);
     };
@@ -177,7 +177,7 @@ fn survives(original: &str, form: Form) -> Result<bool, TestCaseError> {
 }
 
 /// Sets up a text with its remote servers, and undoes the result.
-fn with_remote_servers(original: &str, form: Form) -> Result<(), TestCaseError> {
+fn with_remote_servers(original: &str, form: FileForm) -> Result<(), TestCaseError> {
     let Ok(plan) = settled(form, original.as_bytes(), &[], Wish::WrapAll(PROGRAM)) else {
         return Err(TestCaseError::fail(format!("{original:?} is not certain")));
     };
@@ -223,27 +223,27 @@ proptest! {
     #[test]
     fn yaml_is_undone_to_the_byte(original in fragments(YAML)) {
         let original = format!("extensions:\n  z:\n    cmd: z\n{original}");
-        survives(&original, Form { client: client("goose").expect("a client"), file: &client("goose").expect("a client").files[0] })?;
+        survives(&original, FileForm { client: client("goose").expect("a client"), file: &client("goose").expect("a client").files[0] })?;
     }
 
     #[test]
     fn toml_is_undone_to_the_byte(original in fragments(TOML)) {
         let file = &client("codex").expect("a client").files[0];
-        survives(&original, Form { client: client("codex").expect("a client"), file })?;
+        survives(&original, FileForm { client: client("codex").expect("a client"), file })?;
     }
 }
 
 #[test]
 fn the_fragments_make_files_of_their_format() {
     let goose = client("goose").expect("a client");
-    let form = Form {
+    let form = FileForm {
         client: goose,
         file: &goose.files[0],
     };
     let yaml = [YAML[0], YAML[1], YAML[4], YAML[6], YAML[7], YAML[17], YAML[14]].concat();
     assert!(survives(&yaml, form).expect("undone"), "{yaml}");
     let codex = client("codex").expect("a client");
-    let form = Form {
+    let form = FileForm {
         client: codex,
         file: &codex.files[0],
     };

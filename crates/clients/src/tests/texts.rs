@@ -6,8 +6,8 @@ use insta::assert_snapshot;
 use test_case::test_case;
 
 use crate::{
-    edit::Wrapped,
-    plan::{Form, Outcome, Plan, Wish, plan},
+    edit::WrappedText,
+    plan::{FileForm, FilePlan, Outcome, Wish, plan},
     table::{ConfigFile, Format, Scope, client},
 };
 
@@ -28,24 +28,24 @@ static FILE: LazyLock<ConfigFile> = LazyLock::new(|| ConfigFile {
     .to_vec(),
 });
 
-pub(super) fn form() -> Form {
-    Form {
+pub(super) fn form() -> FileForm {
+    FileForm {
         client: client("cursor").expect("a client"),
         file: &FILE,
     }
 }
 
-pub(super) fn wrapped(text: &str) -> Plan {
+pub(super) fn wrapped(text: &str) -> FilePlan {
     plan(text.as_bytes(), form(), &[], Wish::Wrap(PROGRAM))
         .unwrap_or_else(|mistake| panic!("{mistake:?}: {text}"))
 }
 
-pub(super) fn unwrapped(bytes: &[u8], kept: &[Wrapped]) -> String {
+pub(super) fn unwrapped(bytes: &[u8], kept: &[WrappedText]) -> String {
     let plan = plan(bytes, form(), kept, Wish::Unwrap).expect("still readable");
     String::from_utf8(plan.text).expect("text")
 }
 
-pub(super) fn text(plan: &Plan) -> &str {
+pub(super) fn text(plan: &FilePlan) -> &str {
     str::from_utf8(&plan.text).expect("text")
 }
 

@@ -6,7 +6,7 @@ use mcpmon_model::ToolCategory;
 use mcpmon_policy::{Burst, Categories, CrossServer, Flow, ToolGlob};
 
 use crate::{
-    load::{Finding, KeyPath},
+    load::{KeyFault, KeyPath},
     raw,
 };
 
@@ -14,12 +14,12 @@ use crate::{
 const LONGEST_WINDOW: Duration = Duration::from_mins(10);
 
 /// Compiles `mcp.cross_server`. The similarity of names is a matter of its own.
-pub(super) fn rules(raw: &raw::CrossServer, findings: &mut Vec<Finding>) -> CrossServer {
+pub(super) fn rules(raw: &raw::CrossServer, findings: &mut Vec<KeyFault>) -> CrossServer {
     let section = KeyPath::root().key("mcp").key("cross_server");
     let mut window = |rule: &str, given: &raw::Text<raw::Lapse>| {
         let window = given.0.0;
         if window.is_zero() || window > LONGEST_WINDOW {
-            findings.push(Finding::new(
+            findings.push(KeyFault::new(
                 section.key(rule).key("window"),
                 "expected from `1ms` to `10m`; to switch the rule off, set its `enabled: false`",
             ));
@@ -37,13 +37,13 @@ pub(super) fn rules(raw: &raw::CrossServer, findings: &mut Vec<Finding>) -> Cros
         categories: raw.cross_server_flow.categories.iter().copied().collect(),
     };
     if burst.max_calls == 0 {
-        findings.push(Finding::new(
+        findings.push(KeyFault::new(
             section.key("burst").key("max_calls"),
             "every call would be one too many: expected at least 1; to switch the rule off, set its `enabled: false`",
         ));
     }
     if raw.cross_server_flow.enabled && flow.categories.is_empty() {
-        findings.push(Finding::new(
+        findings.push(KeyFault::new(
             section.key("cross_server_flow").key("categories"),
             "no call would count: expected some of `write`, `send`, `compute`, `unknown`; to switch the rule off, set its `enabled: false`",
         ));
@@ -60,7 +60,7 @@ pub(super) fn rules(raw: &raw::CrossServer, findings: &mut Vec<Finding>) -> Cros
 }
 
 /// Compiles `mcp.categories`, and what tells the category of every other tool.
-pub(super) fn categories(mcp: &raw::Mcp, findings: &mut Vec<Finding>) -> Categories {
+pub(super) fn categories(mcp: &raw::Mcp, findings: &mut Vec<KeyFault>) -> Categories {
     let section = KeyPath::root().key("mcp").key("categories");
     let raw = &mcp.categories;
     // The first that matches holds: of two that match one tool, the one that makes it more.
@@ -75,7 +75,7 @@ pub(super) fn categories(mcp: &raw::Mcp, findings: &mut Vec<Finding>) -> Categor
     for (key, globs, category) in lists {
         for (index, glob) in globs.iter().enumerate() {
             if glob.trim().is_empty() {
-                findings.push(Finding::new(
+                findings.push(KeyFault::new(
                     section.key(key).index(index),
                     "matches no tool: expected a glob over `TOOL` or `SERVER:TOOL`",
                 ));

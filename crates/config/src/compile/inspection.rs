@@ -9,7 +9,7 @@ use mcpmon_model::{Category, CustomPattern, NameGlob, Severity, Timestamp};
 use mcpmon_policy::{Approvals, Detection, Handling, Limits, Requests, Suppression};
 
 use crate::{
-    load::{Finding, KeyPath, check_name, closest},
+    load::{KeyFault, KeyPath, check_name, closest},
     raw::{self, Level},
 };
 
@@ -21,7 +21,7 @@ const LARGEST_LINE: u64 = 1 << 30;
 const DEEPEST: u32 = 512;
 
 /// Compiles `mcp.detection`, as far as it concerns definitions.
-pub(super) fn detection(raw: &raw::Detection, findings: &mut Vec<Finding>) -> Detection {
+pub(super) fn detection(raw: &raw::Detection, findings: &mut Vec<KeyFault>) -> Detection {
     let builtin = &raw.builtin;
     let categories = [
         (builtin.credential_theft, Category::CredentialTheft),
@@ -50,20 +50,20 @@ pub(super) fn detection(raw: &raw::Detection, findings: &mut Vec<Finding>) -> De
 const MOST_CUSTOM: usize = 256;
 
 /// Every pattern is compiled by itself, so that each mistake is told at its place.
-fn custom_patterns(raw: &[raw::CustomPattern], findings: &mut Vec<Finding>) -> Vec<CustomPattern> {
+fn custom_patterns(raw: &[raw::CustomPattern], findings: &mut Vec<KeyFault>) -> Vec<CustomPattern> {
     let list = KeyPath::root().key("mcp").key("detection").key("custom_patterns");
     let mut names = BTreeSet::new();
     let mut patterns = Vec::with_capacity(raw.len());
     if raw.len() > MOST_CUSTOM {
         let message = format!("more than {MOST_CUSTOM} patterns: join some of them with `|`");
-        findings.push(Finding::new(list.index(MOST_CUSTOM), message));
+        findings.push(KeyFault::new(list.index(MOST_CUSTOM), message));
     }
     for (index, entry) in raw.iter().enumerate().take(MOST_CUSTOM) {
         let path = list.index(index);
         check_name(&entry.name, path.key("name"), findings);
         if !names.insert(&entry.name) {
             let message = format!("the pattern name `{}` is used twice", entry.name);
-            findings.push(Finding::new(path.key("name"), message));
+            findings.push(KeyFault::new(path.key("name"), message));
         }
         let pattern = CustomPattern {
             name: entry.name.clone(),
@@ -72,12 +72,12 @@ fn custom_patterns(raw: &[raw::CustomPattern], findings: &mut Vec<Finding>) -> V
             severity: severity(entry.severity),
         };
         match Scanner::new(&BTreeSet::new(), std::slice::from_ref(&pattern)) {
-            Ok(_) if matches_nothing(&entry.pattern) => findings.push(Finding::new(
+            Ok(_) if matches_nothing(&entry.pattern) => findings.push(KeyFault::new(
                 path.key("pattern"),
                 "an empty pattern would match everything",
             )),
             Ok(_) => patterns.push(pattern),
-            Err(error) => findings.push(Finding::new(
+            Err(error) => findings.push(KeyFault::new(
                 path.key("pattern"),
                 // The source draws the pattern with a caret over several lines; its last one says what is wrong.
                 format!(
@@ -100,7 +100,7 @@ fn last_line(text: &str) -> &str {
 }
 
 /// Compiles `mcp.suppressions`.
-pub(super) fn suppressions(mcp: &raw::Mcp, findings: &mut Vec<Finding>) -> Vec<Suppression> {
+pub(super) fn suppressions(mcp: &raw::Mcp, findings: &mut Vec<KeyFault>) -> Vec<Suppression> {
     let raw = &mcp.suppressions;
     if raw.is_empty() {
         return Vec::new();
@@ -124,16 +124,16 @@ pub(super) fn suppressions(mcp: &raw::Mcp, findings: &mut Vec<Finding>) -> Vec<S
             ),
         ] {
             if text.trim().is_empty() {
-                findings.push(Finding::new(path.key(key), message));
+                findings.push(KeyFault::new(path.key(key), message));
             }
         }
         let rule = NameGlob::new(&entry.rule);
         if !entry.rule.trim().is_empty() && !known.iter().any(|name| rule.matches(name)) {
-            findings.push(Finding::new(path.key("rule"), unknown_rule(&entry.rule, &known)));
+            findings.push(KeyFault::new(path.key("rule"), unknown_rule(&entry.rule, &known)));
         }
         let until = match entry.until.as_ref().map(|until| end_of(until.0)) {
             Some(None) => {
-                findings.push(Finding::new(path.key("until"), "no such day can be reached"));
+                findings.push(KeyFault::new(path.key("until"), "no such day can be reached"));
                 continue;
             }
             Some(until) => until,
@@ -186,11 +186,11 @@ pub(super) const fn requests(mcp: &raw::Mcp) -> Requests {
 }
 
 /// Compiles `mcp.limits`.
-pub(super) fn limits(raw: &raw::Limits, findings: &mut Vec<Finding>) -> Limits {
+pub(super) fn limits(raw: &raw::Limits, findings: &mut Vec<KeyFault>) -> Limits {
     let section = KeyPath::root().key("mcp").key("limits");
     let line = raw.max_line.0.0;
     if !(SMALLEST_LINE..=LARGEST_LINE).contains(&line) {
-        findings.push(Finding::new(
+        findings.push(KeyFault::new(
             section.key("max_line"),
             "expected from `64KiB` (smaller, and a server cannot introduce itself) to `1GiB` (it is held in memory)",
         ));
@@ -218,11 +218,11 @@ pub(super) fn limits(raw: &raw::Limits, findings: &mut Vec<Finding>) -> Limits {
         ),
     ] {
         if value == 0 {
-            findings.push(Finding::new(section.key(key), message));
+            findings.push(KeyFault::new(section.key(key), message));
         }
     }
     if !(8..=DEEPEST).contains(&raw.max_schema_depth) {
-        findings.push(Finding::new(
+        findings.push(KeyFault::new(
             section.key("max_schema_depth"),
             format!("expected from 8 (a tool's schema is no flatter) to {DEEPEST}"),
         ));
@@ -240,10 +240,10 @@ pub(super) fn limits(raw: &raw::Limits, findings: &mut Vec<Finding>) -> Limits {
 }
 
 /// Compiles `mcp.approvals`.
-pub(super) fn approvals(raw: &raw::Approvals, findings: &mut Vec<Finding>) -> Approvals {
+pub(super) fn approvals(raw: &raw::Approvals, findings: &mut Vec<KeyFault>) -> Approvals {
     let timeout = raw.timeout.0.0;
     if timeout < Duration::from_secs(1) {
-        findings.push(Finding::new(
+        findings.push(KeyFault::new(
             KeyPath::root().key("mcp").key("approvals").key("timeout"),
             "nobody can answer in that time: expected at least `1s`",
         ));
@@ -256,10 +256,10 @@ pub(super) fn approvals(raw: &raw::Approvals, findings: &mut Vec<Finding>) -> Ap
 }
 
 /// Compiles how close a server's name may come to a known one.
-pub(super) fn name_similarity(raw: &raw::ShadowTool, findings: &mut Vec<Finding>) -> Option<f64> {
+pub(super) fn name_similarity(raw: &raw::ShadowTool, findings: &mut Vec<KeyFault>) -> Option<f64> {
     let threshold = raw.similarity_threshold;
     if !(0.0..=1.0).contains(&threshold) {
-        findings.push(Finding::new(
+        findings.push(KeyFault::new(
             KeyPath::root()
                 .key("mcp")
                 .key("cross_server")

@@ -1,4 +1,4 @@
-//! The raw mirror to [`Policy`] and [`Settings`]: what keys mean together.
+//! The raw mirror to [`Policy`] and [`ActiveSettings`]: what keys mean together.
 
 mod bypass;
 mod cross_server;
@@ -16,23 +16,23 @@ use mcpmon_policy::{FirstUse, Handling, LaunchPatterns, LlmPolicy, Pinning, Poli
 
 use self::servers::globs;
 use super::{
-    load::Finding,
+    load::KeyFault,
     raw,
-    settings::{ProxySettings, Settings},
+    settings::{ActiveSettings, ProxySettings},
 };
 
 /// A policy, and why it may not be used.
-pub(super) struct Compiled {
+pub(super) struct CompiledPolicy {
     /// Everything that could be made sense of.
     pub(super) policy: Policy,
     /// The same, beside the policy.
-    pub(super) settings: Settings,
+    pub(super) settings: ActiveSettings,
     /// The parts that could not be compiled; none for a valid configuration.
-    pub(super) findings: Vec<Finding>,
+    pub(super) findings: Vec<KeyFault>,
 }
 
 /// Compiles `config`.
-pub(super) fn compile(config: &raw::Config) -> Compiled {
+pub(super) fn compile(config: &raw::Config) -> CompiledPolicy {
     let mut findings = Vec::new();
     let servers = servers::compile(&config.mcp.servers, &mut findings);
     let server_policy = server_policy(&config.mcp);
@@ -82,13 +82,13 @@ pub(super) fn compile(config: &raw::Config) -> Compiled {
         },
     };
     let bodies = settings::bodies(config, &mut findings);
-    let settings = Settings {
+    let settings = ActiveSettings {
         proxy: proxy::compile(&config.proxy, &mut findings).map(|proxy| ProxySettings { bodies, ..proxy }),
         record: settings::record(&config.record, &mut findings),
         metrics: settings::metrics(&config.metrics, &mut findings),
         discovery: settings::discovery(&config.mcp.discovery, &mut findings),
     };
-    Compiled {
+    CompiledPolicy {
         policy,
         settings,
         findings,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use mcpmon_policy::{Bypass, NetworkPolicy, NetworkRule, RuleAction, Scope};
 
 use crate::{
-    load::{Finding, KeyPath, check_name},
+    load::{KeyFault, KeyPath, check_name},
     raw,
 };
 
@@ -13,7 +13,7 @@ use crate::{
 const SHORTEST_RESOLVE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Compiles the `network` section.
-pub(super) fn compile(raw: &raw::Network, bypass: Bypass, findings: &mut Vec<Finding>) -> NetworkPolicy {
+pub(super) fn compile(raw: &raw::Network, bypass: Bypass, findings: &mut Vec<KeyFault>) -> NetworkPolicy {
     let section = KeyPath::root().key("network");
     let mut rules = Vec::with_capacity(raw.watch.len() + raw.deny.len());
     for (index, entry) in raw.watch.iter().enumerate() {
@@ -30,7 +30,7 @@ pub(super) fn compile(raw: &raw::Network, bypass: Bypass, findings: &mut Vec<Fin
         check_name(agent, section.key("agents").index(index), findings);
     }
     if raw.resolve_interval.0.0 < SHORTEST_RESOLVE_INTERVAL {
-        findings.push(Finding::new(
+        findings.push(KeyFault::new(
             section.key("resolve_interval"),
             "too short: resolvers would refuse to answer; expected at least `1s`",
         ));
@@ -66,10 +66,10 @@ fn deny(raw: &raw::Deny) -> NetworkRule {
     }
 }
 
-fn check(rule: &NetworkRule, path: &KeyPath, findings: &mut Vec<Finding>) {
+fn check(rule: &NetworkRule, path: &KeyPath, findings: &mut Vec<KeyFault>) {
     check_name(&rule.name, path.key("name"), findings);
     if rule.hosts.is_empty() && rule.cidrs.is_empty() {
-        findings.push(Finding::new(
+        findings.push(KeyFault::new(
             path.clone(),
             "no address is given: list `hosts` or `cidrs` (`0.0.0.0/0` and `::/0` for every address)",
         ));

@@ -9,7 +9,7 @@ use std::{
 use mcpmon_policy::{ProxyMode, RemoteHost};
 
 use crate::{
-    load::{Finding, KeyPath},
+    load::{KeyFault, KeyPath},
     raw,
     settings::{ProviderSettings, ProxySettings},
 };
@@ -20,13 +20,13 @@ const LONGEST_NAME: usize = 32;
 const TAKEN: [&str; 6] = ["api", "mcp", "s", "v1", "v1alpha", "v1beta"];
 
 /// Compiles the `proxy` section; `None` where it is disabled. Mistakes are told all the same.
-pub(super) fn compile(raw: &raw::Proxy, findings: &mut Vec<Finding>) -> Option<ProxySettings> {
+pub(super) fn compile(raw: &raw::Proxy, findings: &mut Vec<KeyFault>) -> Option<ProxySettings> {
     let section = KeyPath::root().key("proxy");
     let mut file = |key, given: &str| {
         let path = Some(PathBuf::from(given)).filter(|path| !path.as_os_str().is_empty());
         if path.as_ref().is_some_and(|path| path.is_relative()) {
             let message = "expected an absolute path: a daemon has no working directory to speak of";
-            findings.push(Finding::new(section.key(key), message));
+            findings.push(KeyFault::new(section.key(key), message));
         }
         path
     };
@@ -37,7 +37,7 @@ pub(super) fn compile(raw: &raw::Proxy, findings: &mut Vec<Finding>) -> Option<P
         let message = format!(
             "`{listen}` is no loopback address, and whoever reaches it could use it: name a file with a token in `token_file`"
         );
-        findings.push(Finding::new(section.key("listen"), message));
+        findings.push(KeyFault::new(section.key("listen"), message));
     }
     let providers = providers(raw, &section.key("providers"), findings);
     (raw.mode != ProxyMode::Disabled).then_some(ProxySettings {
@@ -50,13 +50,13 @@ pub(super) fn compile(raw: &raw::Proxy, findings: &mut Vec<Finding>) -> Option<P
 }
 
 /// Those that are named, on top of the usual ones; an empty URL takes one out.
-fn providers(raw: &raw::Proxy, section: &KeyPath, findings: &mut Vec<Finding>) -> Vec<ProviderSettings> {
+fn providers(raw: &raw::Proxy, section: &KeyPath, findings: &mut Vec<KeyFault>) -> Vec<ProviderSettings> {
     let urls = urls(raw);
     let mut providers = Vec::with_capacity(urls.len());
     for (name, url) in urls {
         let mistake = name_mistake(&name).or_else(|| url_mistake(&url, raw.listen.0));
         match mistake {
-            Some(message) => findings.push(Finding::new(section.key(&name), message)),
+            Some(message) => findings.push(KeyFault::new(section.key(&name), message)),
             None => providers.push(ProviderSettings {
                 url: url.trim_end_matches('/').to_owned(),
                 name,

@@ -12,7 +12,7 @@ use mcpmon_policy::{
 };
 
 use crate::{
-    load::{Finding, KeyPath, check_name},
+    load::{KeyFault, KeyPath, check_name},
     raw::{self, ListMode},
 };
 
@@ -21,7 +21,7 @@ use crate::{
 const MOST_PATTERNS: usize = 256;
 
 /// Compiles the lists and rules of the `mcp` section. Mistakes are told where policy is not checked, too.
-pub(super) fn compile(mcp: &raw::Mcp, findings: &mut Vec<Finding>) -> Rules {
+pub(super) fn compile(mcp: &raw::Mcp, findings: &mut Vec<KeyFault>) -> Rules {
     let section = KeyPath::root().key("mcp");
     let mut compiler = Compiler {
         findings,
@@ -60,7 +60,7 @@ pub(super) fn compile(mcp: &raw::Mcp, findings: &mut Vec<Finding>) -> Rules {
 }
 
 struct Compiler<'f> {
-    findings: &'f mut Vec<Finding>,
+    findings: &'f mut Vec<KeyFault>,
     /// The first place of each id: an event names one rule.
     ids: BTreeMap<String, KeyPath>,
     /// The number of patterns so far.
@@ -69,7 +69,7 @@ struct Compiler<'f> {
 
 impl Compiler<'_> {
     fn wrong(&mut self, path: KeyPath, message: impl Into<String>) {
-        self.findings.push(Finding::new(path, message));
+        self.findings.push(KeyFault::new(path, message));
     }
 
     /// The value, or `None` where it is wrong and told.
@@ -137,9 +137,9 @@ impl Compiler<'_> {
         check_name(id, path.clone(), self.findings);
         match self.ids.get(id) {
             None => drop(self.ids.insert(id.to_owned(), path)),
-            Some(first) => self.findings.push(Finding {
+            Some(first) => self.findings.push(KeyFault {
                 related: Some(KeyPath::clone(first)),
-                ..Finding::new(path, format!("the rule id `{id}` is used twice"))
+                ..KeyFault::new(path, format!("the rule id `{id}` is used twice"))
             }),
         }
     }

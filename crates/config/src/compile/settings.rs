@@ -6,7 +6,7 @@ use mcpmon_policy::ProxyMode;
 
 use super::inspection::severity;
 use crate::{
-    load::{Finding, KeyPath},
+    load::{KeyFault, KeyPath},
     raw::{self, OtlpSignal},
     settings::{BodyStorageSettings, DiscoverySettings, OtlpSettings, RecordSettings, WebhookSettings},
 };
@@ -15,12 +15,12 @@ use crate::{
 const SMALLEST_STORE: u64 = 1 << 20;
 
 /// Compiles the `record` section.
-pub(super) fn record(raw: &raw::Record, findings: &mut Vec<Finding>) -> RecordSettings {
+pub(super) fn record(raw: &raw::Record, findings: &mut Vec<KeyFault>) -> RecordSettings {
     let section = KeyPath::root().key("record");
     let mut file = |key, given: &str| {
         let path = Some(PathBuf::from(given)).filter(|path| !path.as_os_str().is_empty());
         if path.as_ref().is_some_and(|path| path.is_relative()) {
-            findings.push(Finding::new(
+            findings.push(KeyFault::new(
                 section.key(key),
                 "expected an absolute path: a daemon has no working directory to speak of",
             ));
@@ -36,14 +36,14 @@ pub(super) fn record(raw: &raw::Record, findings: &mut Vec<Finding>) -> RecordSe
     let otlp = otlp(raw, headers_file, ca_file, findings);
     let retention = raw.retention.0.0;
     if retention.is_zero() {
-        findings.push(Finding::new(
+        findings.push(KeyFault::new(
             section.key("retention"),
             "no event would be kept: expected a duration over 0, for example `30d`",
         ));
     }
     let max_size = raw.max_size.0.0;
     if max_size < SMALLEST_STORE {
-        findings.push(Finding::new(
+        findings.push(KeyFault::new(
             section.key("max_size"),
             "too small for a database: expected at least `1MiB`",
         ));
@@ -62,12 +62,12 @@ pub(super) fn record(raw: &raw::Record, findings: &mut Vec<Finding>) -> RecordSe
 fn webhook(
     raw: &raw::Record,
     key_file: Option<PathBuf>,
-    findings: &mut Vec<Finding>,
+    findings: &mut Vec<KeyFault>,
 ) -> Option<WebhookSettings> {
     if raw.webhook_url.is_empty() {
         if key_file.is_some() {
             let path = KeyPath::root().key("record").key("webhook_key_file");
-            findings.push(Finding::new(
+            findings.push(KeyFault::new(
                 path,
                 "nothing is posted that could be signed: set `webhook_url` too",
             ));
@@ -77,7 +77,7 @@ fn webhook(
     let url = raw.webhook_url.parse::<raw::HttpUrl>();
     if let Err(error) = &url {
         let path = KeyPath::root().key("record").key("webhook_url");
-        findings.push(Finding::new(path, error.to_string()));
+        findings.push(KeyFault::new(path, error.to_string()));
     }
     Some(WebhookSettings {
         url: url.ok()?.as_str().to_owned(),
@@ -91,10 +91,10 @@ fn otlp(
     raw: &raw::Record,
     headers_file: Option<PathBuf>,
     ca_file: Option<PathBuf>,
-    findings: &mut Vec<Finding>,
+    findings: &mut Vec<KeyFault>,
 ) -> Option<OtlpSettings> {
     let section = KeyPath::root().key("record");
-    let mut refuse = |key, message: String| findings.push(Finding::new(section.key(key), message));
+    let mut refuse = |key, message: String| findings.push(KeyFault::new(section.key(key), message));
     if raw.otlp_endpoint.is_empty() {
         for (key, file) in [("otlp_headers_file", &headers_file), ("otlp_ca_file", &ca_file)] {
             if file.is_some() {
@@ -139,7 +139,7 @@ fn otlp(
 }
 
 /// Compiles the `metrics` section.
-pub(super) fn metrics(raw: &raw::Metrics, findings: &mut Vec<Finding>) -> Option<SocketAddr> {
+pub(super) fn metrics(raw: &raw::Metrics, findings: &mut Vec<KeyFault>) -> Option<SocketAddr> {
     if raw.listen.is_empty() {
         return None;
     }
@@ -148,14 +148,14 @@ pub(super) fn metrics(raw: &raw::Metrics, findings: &mut Vec<Finding>) -> Option
         Ok(address) => address,
         Err(error) => {
             let message = format!("`{}` is no address such as `127.0.0.1:9484`: {error}", raw.listen);
-            findings.push(Finding::new(path, message));
+            findings.push(KeyFault::new(path, message));
             return None;
         }
     };
     if !address.ip().to_canonical().is_loopback() && !raw.allow_remote {
         let message = "no loopback address, and nothing asks who reads there: names of servers and rules would be \
                        served to every host that reaches it. To allow that, set `allow_remote: true`";
-        findings.push(Finding::new(path, message));
+        findings.push(KeyFault::new(path, message));
     }
     Some(address)
 }
@@ -164,11 +164,11 @@ pub(super) fn metrics(raw: &raw::Metrics, findings: &mut Vec<Finding>) -> Option
 const SHORTEST_DISCOVERY: Duration = Duration::from_secs(10);
 
 /// Compiles `mcp.discovery`.
-pub(super) fn discovery(raw: &raw::Discovery, findings: &mut Vec<Finding>) -> DiscoverySettings {
+pub(super) fn discovery(raw: &raw::Discovery, findings: &mut Vec<KeyFault>) -> DiscoverySettings {
     let interval = raw.interval.0.0;
     if interval < SHORTEST_DISCOVERY {
         let path = KeyPath::root().key("mcp").key("discovery").key("interval");
-        findings.push(Finding::new(
+        findings.push(KeyFault::new(
             path,
             "servers would be asked without a pause: expected at least `10s`; `enabled: false` asks none",
         ));
@@ -183,23 +183,23 @@ pub(super) fn discovery(raw: &raw::Discovery, findings: &mut Vec<Finding>) -> Di
 const LARGEST_BODY: u64 = 64 << 20;
 
 /// Compiles the section; `None` where nothing is to be kept. Mistakes are told all the same.
-pub(super) fn bodies(config: &raw::Config, findings: &mut Vec<Finding>) -> Option<BodyStorageSettings> {
+pub(super) fn bodies(config: &raw::Config, findings: &mut Vec<KeyFault>) -> Option<BodyStorageSettings> {
     let raw = &config.llm_storage;
     let section = KeyPath::root().key("llm_storage");
     let key_file = Some(PathBuf::from(&raw.key_file)).filter(|path| !path.as_os_str().is_empty());
     if key_file.as_ref().is_some_and(|path| path.is_relative()) {
         let message = "expected an absolute path: a daemon has no working directory to speak of";
-        findings.push(Finding::new(section.key("key_file"), message));
+        findings.push(KeyFault::new(section.key("key_file"), message));
     }
     let max_body = raw.max_body.0.0;
     if !(1..=LARGEST_BODY).contains(&max_body) {
         let message = "expected a size from `1B` to `64MiB`; to keep nothing, set `store_bodies: false`";
-        findings.push(Finding::new(section.key("max_body"), message));
+        findings.push(KeyFault::new(section.key("max_body"), message));
     }
     let retention = raw.retention.0.0;
     if retention.is_zero() {
         let message = "no body would be kept: expected a duration over 0, for example `7d`";
-        findings.push(Finding::new(section.key("retention"), message));
+        findings.push(KeyFault::new(section.key("retention"), message));
     }
     let is_wanted = raw.store_bodies || config.proxy.mode == ProxyMode::McpOnly;
     is_wanted.then_some(BodyStorageSettings {

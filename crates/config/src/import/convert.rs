@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::{
-    Foreign, Note, NoteKind, Places,
-    tables::{self, Act, RULES, Row},
+    Foreign, Note, NoteKind, ValuePlaces,
+    tables::{self, Act, ImportRow, RULES},
 };
 use crate::{
-    load::{Entry, Item, KeyPath, Node, Value, merge},
+    load::{KeyPath, ListItem, MapEntry, Node, YamlValue, merge},
     mistake::Place,
 };
 
@@ -34,18 +34,18 @@ pub(super) struct Draft {
     pub(super) notes: Vec<Note>,
     /// The comments above our keys.
     pub(super) comments: BTreeMap<&'static str, &'static str>,
-    places: Places,
+    places: ValuePlaces,
 }
 
 /// Carries a whole file over.
-pub(super) fn convert(from: Foreign, tree: Node, places: Places) -> Draft {
+pub(super) fn convert(from: Foreign, tree: Node, places: ValuePlaces) -> Draft {
     let mut draft = Draft {
-        tree: made(Value::Map(Vec::new())),
+        tree: made(YamlValue::Map(Vec::new())),
         notes: Vec::new(),
         comments: BTreeMap::new(),
         places,
     };
-    draft.put("version", made(Value::Integer(1)));
+    draft.put("version", made(YamlValue::Integer(1)));
     draft.down(tables::root(from), tree);
     draft.list_modes();
     draft
@@ -55,12 +55,12 @@ impl Draft {
     /// Puts a value at a key of ours; what is there already stays beside or below it.
     fn put(&mut self, key: &str, node: Node) {
         let wrap = |node, key: &str| {
-            let entry = Entry {
+            let entry = MapEntry {
                 key: key.to_owned(),
                 place: Place::START,
                 node,
             };
-            made(Value::Map(vec![entry]))
+            made(YamlValue::Map(vec![entry]))
         };
         let node = key.rsplit('.').fold(node, wrap);
         let tree = std::mem::replace(&mut self.tree, Node::empty());
@@ -83,8 +83,8 @@ impl Draft {
 
     /// Carries nothing over, for this reason.
     pub(super) fn give_up(&mut self, reason: String) {
-        self.tree = made(Value::Map(Vec::new()));
-        self.put("version", made(Value::Integer(1)));
+        self.tree = made(YamlValue::Map(Vec::new()));
+        self.put("version", made(YamlValue::Integer(1)));
         self.notes.push(Note {
             path: "the whole file".to_owned(),
             line: None,
@@ -101,7 +101,7 @@ impl Draft {
         self.note(node, NoteKind::Differs, "", message);
     }
 
-    fn down(&mut self, rows: &'static [Row], node: Node) {
+    fn down(&mut self, rows: &'static [ImportRow], node: Node) {
         for entry in self.entries(node) {
             let Some(row) = rows.iter().find(|row| row.key == entry.key) else {
                 self.left(&entry.node, "mcpmon has nothing like it");
@@ -118,11 +118,15 @@ impl Draft {
     }
 
     /// The keys of a mapping; anything else but nothing is named and left.
-    fn entries(&mut self, node: Node) -> Vec<Entry> {
+    fn entries(&mut self, node: Node) -> Vec<MapEntry> {
         match node.value {
-            Value::Map(entries) => entries,
-            Value::Null => Vec::new(),
-            Value::Bool(_) | Value::Integer(_) | Value::Float(_) | Value::Text(_) | Value::List(_) => {
+            YamlValue::Map(entries) => entries,
+            YamlValue::Null => Vec::new(),
+            YamlValue::Bool(_)
+            | YamlValue::Integer(_)
+            | YamlValue::Float(_)
+            | YamlValue::Text(_)
+            | YamlValue::List(_) => {
                 self.left(&node, "expected a mapping");
                 Vec::new()
             }
@@ -131,7 +135,7 @@ impl Draft {
 
     /// `sandbox.mcp`, `mcp_rules`.
     pub(super) fn rules(&mut self, node: Node) {
-        let enforces = matches!(&node.value, Value::Map(entries) if entries.iter().any(|entry| entry.key == "enforce_policy"));
+        let enforces = matches!(&node.value, YamlValue::Map(entries) if entries.iter().any(|entry| entry.key == "enforce_policy"));
         if !enforces {
             self.differs(
                 &node,
@@ -156,9 +160,9 @@ impl Draft {
 
     /// One rule of `cross_server`.
     pub(super) fn cross_server_part(&mut self, rule: &str, mut node: Node) {
-        if let Value::Map(entries) = &mut node.value {
+        if let YamlValue::Map(entries) = &mut node.value {
             for entry in entries.iter_mut().filter(|entry| entry.key == "window") {
-                if let Value::Text(text) = &mut entry.node.value
+                if let YamlValue::Text(text) = &mut entry.node.value
                     && let Some(duration) = go_duration(text)
                 {
                     *text = duration;
@@ -175,21 +179,21 @@ impl Draft {
             if self.tree.find(&path.key(key)).is_none() {
                 self.put(
                     &format!("mcp.cross_server.{key}"),
-                    made(Value::Text(value.to_owned())),
+                    made(YamlValue::Text(value.to_owned())),
                 );
             }
         }
         let flow = path.key("cross_server_flow");
         if self.tree.find(&flow).is_some() && self.tree.find(&flow.key("categories")).is_none() {
             let categories = ["write", "send", "compute", "unknown"];
-            let item = |(index, category): (usize, &str)| Item {
+            let item = |(index, category): (usize, &str)| ListItem {
                 index,
-                node: made(Value::Text(category.to_owned())),
+                node: made(YamlValue::Text(category.to_owned())),
             };
             let items = categories.into_iter().enumerate().map(item).collect();
             self.put(
                 "mcp.cross_server.cross_server_flow.categories",
-                made(Value::List(items)),
+                made(YamlValue::List(items)),
             );
             self.comments.insert(
                 "mcp.cross_server.cross_server_flow.categories",
@@ -217,15 +221,17 @@ impl Draft {
 
     /// `mcp.inspection.server_patterns`: ours of that name would replace what mcpmon knows by itself.
     pub(super) fn server_patterns(&mut self, mut node: Node) {
-        if let Value::List(items) = &mut node.value {
+        if let YamlValue::List(items) = &mut node.value {
             items.retain(|item| {
-                !matches!(&item.node.value, Value::Text(text) if KNOWN_SERVERS.contains(&text.as_str()))
+                !matches!(&item.node.value, YamlValue::Text(text) if KNOWN_SERVERS.contains(&text.as_str()))
             });
             self.differs(
                 &node,
                 "patterns that come with agentsh are built in; others are added to `mcp.detection.custom_servers`",
             );
-            let Value::List(items) = &node.value else { return };
+            let YamlValue::List(items) = &node.value else {
+                return;
+            };
             if items.is_empty() {
                 return;
             }
@@ -241,21 +247,21 @@ impl Draft {
             return;
         }
         let on_change = match node.value {
-            Value::Bool(true) => "alert",
-            Value::Bool(false) => "allow",
-            Value::Null
-            | Value::Integer(_)
-            | Value::Float(_)
-            | Value::Text(_)
-            | Value::List(_)
-            | Value::Map(_) => {
+            YamlValue::Bool(true) => "alert",
+            YamlValue::Bool(false) => "allow",
+            YamlValue::Null
+            | YamlValue::Integer(_)
+            | YamlValue::Float(_)
+            | YamlValue::Text(_)
+            | YamlValue::List(_)
+            | YamlValue::Map(_) => {
                 self.left(&node, "expected `true` or `false`");
                 return;
             }
         };
         self.put(
             "mcp.version_pinning.on_change",
-            made(Value::Text(on_change.to_owned())),
+            made(YamlValue::Text(on_change.to_owned())),
         );
         self.comments.insert(
             "mcp.version_pinning.on_change",
@@ -273,7 +279,7 @@ impl Draft {
             self.put(
                 &format!("mcp.detection.builtin.{}", entry.key),
                 Node {
-                    value: Value::Bool(true),
+                    value: YamlValue::Bool(true),
                     ..entry.node
                 },
             );
@@ -282,7 +288,7 @@ impl Draft {
 
     /// `proxy.mode`.
     pub(super) fn proxy_mode(&mut self, node: Node) {
-        if matches!(&node.value, Value::Text(mode) if mode == "mcp-only") {
+        if matches!(&node.value, YamlValue::Text(mode) if mode == "mcp-only") {
             self.differs(
                 &node,
                 "bodies are stored only with a key: name it in `llm_storage.key_file`",
@@ -293,8 +299,8 @@ impl Draft {
 
     /// `proxy.port`.
     pub(super) fn proxy_port(&mut self, mut node: Node) {
-        if let Value::Integer(port) = node.value {
-            node.value = Value::Text(format!("127.0.0.1:{port}"));
+        if let YamlValue::Integer(port) = node.value {
+            node.value = YamlValue::Text(format!("127.0.0.1:{port}"));
         }
         self.put("proxy.listen", node);
     }
@@ -307,7 +313,7 @@ impl Draft {
                 continue;
             };
             let set = self.tree.find(&mcp.key(mode)).map(|node| &node.value);
-            if !matches!(set, Some(Value::Text(text)) if text == needed) {
+            if !matches!(set, Some(YamlValue::Text(text)) if text == needed) {
                 self.differs(
                     &node,
                     format!("`mcp.{list}` is read only with `{mode}: {needed}`"),
@@ -318,7 +324,7 @@ impl Draft {
 }
 
 /// A value that the original does not have.
-fn made(value: Value) -> Node {
+fn made(value: YamlValue) -> Node {
     Node {
         place: Place {
             line: u32::MAX,
@@ -332,22 +338,22 @@ fn made(value: Value) -> Node {
 /// The `decision` of a mapping, or of each mapping in a list, in capitals.
 fn in_capitals(mut node: Node) -> Node {
     let capitals = |node: &mut Node| {
-        if let Value::Map(entries) = &mut node.value {
+        if let YamlValue::Map(entries) = &mut node.value {
             for entry in entries.iter_mut().filter(|entry| entry.key == "decision") {
-                if let Value::Text(text) = &mut entry.node.value {
+                if let YamlValue::Text(text) = &mut entry.node.value {
                     text.make_ascii_uppercase();
                 }
             }
         }
     };
     match &mut node.value {
-        Value::List(items) => items.iter_mut().for_each(|item| capitals(&mut item.node)),
-        Value::Null
-        | Value::Bool(_)
-        | Value::Integer(_)
-        | Value::Float(_)
-        | Value::Text(_)
-        | Value::Map(_) => {
+        YamlValue::List(items) => items.iter_mut().for_each(|item| capitals(&mut item.node)),
+        YamlValue::Null
+        | YamlValue::Bool(_)
+        | YamlValue::Integer(_)
+        | YamlValue::Float(_)
+        | YamlValue::Text(_)
+        | YamlValue::Map(_) => {
             capitals(&mut node);
         }
     }

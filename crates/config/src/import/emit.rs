@@ -4,8 +4,8 @@ use std::{collections::BTreeMap, fmt::Write as _};
 
 use super::{Foreign, Note, NoteKind};
 use crate::{
-    load::{Node, Value},
-    written::{Writer, remark},
+    load::{Node, YamlValue},
+    written::{YamlWriter, remark},
 };
 
 /// The whole file.
@@ -40,10 +40,10 @@ pub(super) fn file(
             .expect("writing to a String cannot fail");
         }
     }
-    let mut writer = Writer::after(text, comments);
-    if let Value::Map(entries) = &tree.value {
+    let mut writer = YamlWriter::after(text, comments);
+    if let YamlValue::Map(entries) = &tree.value {
         for entry in entries {
-            if matches!(entry.node.value, Value::Map(_)) {
+            if matches!(entry.node.value, YamlValue::Map(_)) {
                 writer.line("");
             }
             writer.entry(&entry.key, &entry.node, 0, "");

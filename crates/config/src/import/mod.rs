@@ -9,8 +9,8 @@ mod tables;
 mod tests;
 
 use super::{
-    load::{self, Node, Value},
-    mistake::{Invalid, Mistake, Mistakes, Origin, Place},
+    load::{self, Node, YamlValue},
+    mistake::{InvalidConfiguration, Mistake, Mistakes, Origin, Place},
     sources::{Source, Sources},
 };
 
@@ -36,7 +36,7 @@ impl Foreign {
 
 /// A policy that was converted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Imported {
+pub struct ImportedPolicy {
     /// A configuration file that can be used.
     pub text: String,
     /// The notes on parts of the original that are missing or have another meaning here, in the original's
@@ -70,14 +70,14 @@ pub enum NoteKind {
 ///
 /// # Errors
 /// Returns an error if it is no YAML.
-pub fn import(from: Foreign, name: &str, text: &str) -> Result<Imported, Invalid> {
+pub fn import(from: Foreign, name: &str, text: &str) -> Result<ImportedPolicy, InvalidConfiguration> {
     let origin = Origin {
         name: name.to_owned(),
         text: text.to_owned(),
     };
     let mut tree = load::any(origin.clone())?;
     not_of_another(from, &tree, origin)?;
-    let mut places = Places::default();
+    let mut places = ValuePlaces::default();
     places.number(&mut tree, String::new(), None);
     let mut draft = convert::convert(from, tree, places);
     refine::refine(&mut draft);
@@ -91,12 +91,12 @@ pub fn import(from: Foreign, name: &str, text: &str) -> Result<Imported, Invalid
     {
         return Err(invalid);
     }
-    Ok(Imported { text, notes })
+    Ok(ImportedPolicy { text, notes })
 }
 
 /// A file of another tool would become a policy without anything in it.
-fn not_of_another(from: Foreign, tree: &Node, origin: Origin) -> Result<(), Invalid> {
-    let Value::Map(entries) = &tree.value else {
+fn not_of_another(from: Foreign, tree: &Node, origin: Origin) -> Result<(), InvalidConfiguration> {
+    let YamlValue::Map(entries) = &tree.value else {
         return Ok(());
     };
     let is_known = |tool: &Foreign| {
@@ -126,16 +126,16 @@ fn not_of_another(from: Foreign, tree: &Node, origin: Origin) -> Result<(), Inva
 /// The place of every value of the original. A value carries its number in place of its line when it is
 /// moved.
 #[derive(Debug, Default)]
-struct Places(Vec<(String, u32)>);
+struct ValuePlaces(Vec<(String, u32)>);
 
-impl Places {
+impl ValuePlaces {
     /// Numbers a value and all below.
     fn number(&mut self, node: &mut Node, path: String, key_line: Option<u32>) {
         let line = key_line.unwrap_or(node.place.line);
         node.place.line = u32::try_from(self.0.len()).unwrap_or(u32::MAX);
         self.0.push((path.clone(), line));
         match &mut node.value {
-            Value::Map(entries) => {
+            YamlValue::Map(entries) => {
                 for entry in entries {
                     let path = match path.as_str() {
                         "" => entry.key.clone(),
@@ -144,12 +144,16 @@ impl Places {
                     self.number(&mut entry.node, path, Some(entry.place.line));
                 }
             }
-            Value::List(items) => {
+            YamlValue::List(items) => {
                 for item in items {
                     self.number(&mut item.node, format!("{path}[{}]", item.index), None);
                 }
             }
-            Value::Null | Value::Bool(_) | Value::Integer(_) | Value::Float(_) | Value::Text(_) => {}
+            YamlValue::Null
+            | YamlValue::Bool(_)
+            | YamlValue::Integer(_)
+            | YamlValue::Float(_)
+            | YamlValue::Text(_) => {}
         }
     }
 

@@ -3,7 +3,7 @@
 use super::{NoteKind, convert::Draft};
 use crate::{
     compile,
-    load::{self, KeyPath, Subject},
+    load::{self, KeyPath, PathSubject},
 };
 
 /// Lists whose elements keep their meaning without a key that is not known.
@@ -56,7 +56,7 @@ fn first_mistake(draft: &Draft) -> Option<Wrong> {
         Ok(config) => config,
         Err(fault) => {
             return Some(Wrong {
-                is_unknown: fault.subject == Subject::Key,
+                is_unknown: fault.subject == PathSubject::Key,
                 path: fault.path,
                 message: fault.message,
             });

@@ -5,7 +5,7 @@ use crate::load::Node;
 
 /// A key, and what becomes of its value.
 #[derive(Debug)]
-pub(super) struct Row {
+pub(super) struct ImportRow {
     pub(super) key: &'static str,
     pub(super) act: Act,
 }
@@ -14,7 +14,7 @@ pub(super) struct Row {
 #[derive(Debug)]
 pub(super) enum Act {
     /// Its own keys are looked up here.
-    Down(&'static [Row]),
+    Down(&'static [ImportRow]),
     /// The value is put at a key of ours.
     To(&'static str),
     /// The same, with decisions in capitals.
@@ -26,18 +26,18 @@ pub(super) enum Act {
 }
 
 /// The keys at the root of a file.
-pub(super) const fn root(from: Foreign) -> &'static [Row] {
+pub(super) const fn root(from: Foreign) -> &'static [ImportRow] {
     match from {
         Foreign::Agentsh => AGENTSH,
         Foreign::Agentshield => AGENTSHIELD,
     }
 }
 
-const fn row(key: &'static str, act: Act) -> Row {
-    Row { key, act }
+const fn row(key: &'static str, act: Act) -> ImportRow {
+    ImportRow { key, act }
 }
 
-const AGENTSH: &[Row] = &[
+const AGENTSH: &[ImportRow] = &[
     row("sandbox", Act::Down(&[row("mcp", Act::With(Draft::rules))])),
     row("mcp_rules", Act::With(Draft::rules)),
     row("mcp", Act::Down(&[row("inspection", Act::Down(INSPECTION))])),
@@ -68,7 +68,7 @@ const AGENTSH: &[Row] = &[
 ];
 
 /// Below `sandbox.mcp` and `mcp_rules`.
-pub(super) const RULES: &[Row] = &[
+pub(super) const RULES: &[ImportRow] = &[
     row("enforce_policy", Act::To("mcp.enforce_policy")),
     row("fail_closed", Act::To("mcp.fail_closed")),
     row("servers", Act::To("mcp.servers")),
@@ -85,7 +85,7 @@ pub(super) const RULES: &[Row] = &[
     row("output_inspection", Act::To("mcp.output_inspection")),
 ];
 
-const INSPECTION: &[Row] = &[
+const INSPECTION: &[ImportRow] = &[
     row("enabled", Act::With(Draft::inspection)),
     row("server_patterns", Act::With(Draft::server_patterns)),
     row("custom_servers", Act::To("mcp.detection.custom_servers")),
@@ -97,7 +97,7 @@ const INSPECTION: &[Row] = &[
     ),
 ];
 
-const REGISTRY: &[Row] = &[
+const REGISTRY: &[ImportRow] = &[
     row("pin_on_first_use", Act::To("mcp.registry.pin_on_first_use")),
     row("alert_on_change", Act::With(Draft::alert_on_change)),
     row("persistent", Act::To("mcp.registry.persistent")),
@@ -107,19 +107,19 @@ const REGISTRY: &[Row] = &[
     ),
 ];
 
-const DETECTION: &[Row] = &[
+const DETECTION: &[ImportRow] = &[
     row("builtin", Act::To("mcp.detection.builtin")),
     row("custom_patterns", Act::To("mcp.detection.custom_patterns")),
     row("alert_threshold", Act::To("mcp.detection.alert_threshold")),
 ];
 
-const PROXY: &[Row] = &[
+const PROXY: &[ImportRow] = &[
     row("mode", Act::With(Draft::proxy_mode)),
     row("port", Act::With(Draft::proxy_port)),
     row("providers", Act::To("proxy.providers")),
 ];
 
-const AGENTSHIELD: &[Row] = &[
+const AGENTSHIELD: &[ImportRow] = &[
     row("defaults", Act::Decisions("mcp.defaults")),
     row("blocked_tools", Act::To("mcp.blocked_tools")),
     row("rules", Act::Decisions("mcp.rules")),

@@ -6,7 +6,7 @@ use super::KeyPath;
 const LONGEST_NAME: usize = 128;
 
 /// Something that is wrong with a key.
-pub(crate) struct Finding {
+pub(crate) struct KeyFault {
     /// The key.
     pub(crate) path: KeyPath,
     /// The mistake.
@@ -15,7 +15,7 @@ pub(crate) struct Finding {
     pub(crate) related: Option<KeyPath>,
 }
 
-impl Finding {
+impl KeyFault {
     pub(crate) fn new(path: KeyPath, message: impl Into<String>) -> Self {
         Self {
             path,
@@ -26,7 +26,7 @@ impl Finding {
 }
 
 /// Names go into tables, logs and terminals.
-pub(crate) fn check_name(name: &str, path: KeyPath, findings: &mut Vec<Finding>) {
+pub(crate) fn check_name(name: &str, path: KeyPath, findings: &mut Vec<KeyFault>) {
     let message = if name.trim().is_empty() {
         "a name cannot be empty".to_owned()
     } else if name.chars().count() > LONGEST_NAME {
@@ -36,5 +36,5 @@ pub(crate) fn check_name(name: &str, path: KeyPath, findings: &mut Vec<Finding>)
     } else {
         return;
     };
-    findings.push(Finding::new(path, message));
+    findings.push(KeyFault::new(path, message));
 }

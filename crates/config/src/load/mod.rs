@@ -18,19 +18,19 @@ use serde::Deserialize as _;
 
 use self::merge::overlay;
 pub(super) use self::{
-    finding::{Finding, check_name},
+    finding::{KeyFault, check_name},
     merge::merge,
-    node::{Entry, Item, KeyPath, Node, Value},
-    reader::{Fault, Subject},
+    node::{KeyPath, ListItem, MapEntry, Node, YamlValue},
+    reader::{PathSubject, SerdeFault},
     suggest::closest,
 };
 use super::{
-    mistake::{Invalid, Mistake, Mistakes, Origin},
+    mistake::{InvalidConfiguration, Mistake, Mistakes, Origin},
     raw::{Config, VERSION},
 };
 
 /// The document as written, without mistakes of shape, and the mistakes that were cut out.
-pub(super) struct Document {
+pub(super) struct LoadedDocument {
     /// The configuration, defaults filled in.
     pub(super) config: Config,
     /// The tree it was read from: where each key stands, and which keys are set at all.
@@ -39,9 +39,9 @@ pub(super) struct Document {
     pub(super) mistakes: Mistakes,
 }
 
-impl Document {
+impl LoadedDocument {
     /// Notes what `compile` found wanting.
-    pub(super) fn tell(&mut self, findings: Vec<Finding>) {
+    pub(super) fn tell(&mut self, findings: Vec<KeyFault>) {
         for finding in findings {
             let related = finding.related.as_ref();
             let mistake = mistake_at(&self.tree, &finding.path, finding.message, related);
@@ -53,12 +53,12 @@ impl Document {
 }
 
 /// Reads `origins` as one configuration: mappings are merged, lists appended, and of two values the later holds.
-pub(super) fn read(origins: Vec<Origin>) -> Document {
+pub(super) fn read(origins: Vec<Origin>) -> LoadedDocument {
     let all = 0..origins.len();
     let mut mistakes = Mistakes::new(origins);
     let mut merged = read_all(all, &mut mistakes);
     let config = shape(&mut merged, &mut mistakes);
-    Document {
+    LoadedDocument {
         config,
         tree: merged,
         mistakes,
@@ -67,7 +67,7 @@ pub(super) fn read(origins: Vec<Origin>) -> Document {
 
 /// Reads `own` on top of `below`: what it does not say is as `below` says, but for the keys `apart`, of which it says
 /// what it says alone.
-pub(super) fn read_on_top(below: Vec<Origin>, own: Vec<Origin>, apart: &[KeyPath]) -> Document {
+pub(super) fn read_on_top(below: Vec<Origin>, own: Vec<Origin>, apart: &[KeyPath]) -> LoadedDocument {
     let (first, all) = (below.len(), below.len() + own.len());
     let mut mistakes = Mistakes::new(below.into_iter().chain(own).collect());
     let mut base = read_all(0..first, &mut mistakes);
@@ -76,7 +76,7 @@ pub(super) fn read_on_top(below: Vec<Origin>, own: Vec<Origin>, apart: &[KeyPath
     }
     let mut merged = overlay(base, read_all(first..all, &mut mistakes));
     let config = shape(&mut merged, &mut mistakes);
-    Document {
+    LoadedDocument {
         config,
         tree: merged,
         mistakes,
@@ -95,7 +95,7 @@ fn read_all(origins: Range<usize>, mistakes: &mut Mistakes) -> Node {
 }
 
 /// The tree of a text of any shape.
-pub(super) fn any(origin: Origin) -> Result<Node, Invalid> {
+pub(super) fn any(origin: Origin) -> Result<Node, InvalidConfiguration> {
     let mut mistakes = Mistakes::new(vec![origin]);
     match yaml::parse(&mistakes.origins()[0].text, 0) {
         Ok(tree) => Ok(tree),
@@ -107,7 +107,7 @@ pub(super) fn any(origin: Origin) -> Result<Node, Invalid> {
 }
 
 /// Deserializes a tree as a configuration, or returns the first fault.
-pub(super) fn config(tree: &Node) -> Result<Config, Fault> {
+pub(super) fn config(tree: &Node) -> Result<Config, SerdeFault> {
     Config::deserialize(tree)
 }
 
@@ -133,8 +133,8 @@ fn other_version(tree: &Node) -> Option<Mistake> {
     let path = KeyPath::root().key("version");
     let node = tree.find(&path)?;
     match node.value {
-        Value::Integer(version) if version == i128::from(VERSION) => None,
-        Value::Integer(version) => Some(Mistake {
+        YamlValue::Integer(version) if version == i128::from(VERSION) => None,
+        YamlValue::Integer(version) => Some(Mistake {
             place: node.place,
             key: tree.written(&path),
             message: format!(
@@ -142,9 +142,12 @@ fn other_version(tree: &Node) -> Option<Mistake> {
             ),
             related: None,
         }),
-        Value::Null | Value::Bool(_) | Value::Float(_) | Value::Text(_) | Value::List(_) | Value::Map(_) => {
-            None
-        }
+        YamlValue::Null
+        | YamlValue::Bool(_)
+        | YamlValue::Float(_)
+        | YamlValue::Text(_)
+        | YamlValue::List(_)
+        | YamlValue::Map(_) => None,
     }
 }
 
@@ -178,11 +181,13 @@ const PATTERNS: [&str; 3] = ["pattern", "tool_name_regex", "uri_regex"];
 
 /// The mistakes in the regular expressions below `node`, an entry of a list that is cut out as a whole.
 fn patterns(tree: &Node, node: &Node, path: &KeyPath, wrong: &mut Vec<Mistake>) {
-    let Value::Map(entries) = &node.value else { return };
+    let YamlValue::Map(entries) = &node.value else {
+        return;
+    };
     for entry in entries {
         let below = path.key(&entry.key);
         match &entry.node.value {
-            Value::Text(text) if PATTERNS.contains(&entry.key.as_str()) => {
+            YamlValue::Text(text) if PATTERNS.contains(&entry.key.as_str()) => {
                 wrong.extend(Pattern::new(text).err().map(|error| Mistake {
                     place: entry.node.place,
                     key: tree.written(&below),
@@ -190,25 +195,25 @@ fn patterns(tree: &Node, node: &Node, path: &KeyPath, wrong: &mut Vec<Mistake>) 
                     related: None,
                 }));
             }
-            Value::Map(_) => patterns(tree, &entry.node, &below, wrong),
-            Value::Null
-            | Value::Bool(_)
-            | Value::Integer(_)
-            | Value::Float(_)
-            | Value::Text(_)
-            | Value::List(_) => {}
+            YamlValue::Map(_) => patterns(tree, &entry.node, &below, wrong),
+            YamlValue::Null
+            | YamlValue::Bool(_)
+            | YamlValue::Integer(_)
+            | YamlValue::Float(_)
+            | YamlValue::Text(_)
+            | YamlValue::List(_) => {}
         }
     }
 }
 
 /// Describes `fault`; `None` if it only follows from an earlier cut.
-fn describe(tree: &Node, fault: &Fault) -> Option<Mistake> {
+fn describe(tree: &Node, fault: &SerdeFault) -> Option<Mistake> {
     let node = tree.nearest(&fault.path);
     let place = match fault.subject {
-        Subject::Key => tree.key_place(&fault.path).unwrap_or(node.place),
-        Subject::Value => node.place,
-        Subject::Absent if node.is_incomplete() => return None,
-        Subject::Absent => node.place,
+        PathSubject::Key => tree.key_place(&fault.path).unwrap_or(node.place),
+        PathSubject::Value => node.place,
+        PathSubject::Absent if node.is_incomplete() => return None,
+        PathSubject::Absent => node.place,
     };
     Some(Mistake {
         place,

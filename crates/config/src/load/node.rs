@@ -8,14 +8,14 @@ pub(crate) struct Node {
     /// The start of the node.
     pub(crate) place: Place,
     /// The value.
-    pub(crate) value: Value,
+    pub(crate) value: YamlValue,
     /// True if a mistake was cut out of it, so that what it lacks is no news.
     pub(crate) damaged: bool,
 }
 
 /// The kinds of values of a YAML document.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Value {
+pub(crate) enum YamlValue {
     /// `null`, `~`, or nothing.
     Null,
     /// `true` or `false`.
@@ -27,14 +27,14 @@ pub(crate) enum Value {
     /// Text, quoted or not.
     Text(String),
     /// A list.
-    List(Vec<Item>),
+    List(Vec<ListItem>),
     /// A mapping, in the order of the file; keys are unique.
-    Map(Vec<Entry>),
+    Map(Vec<MapEntry>),
 }
 
 /// An element of a list.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Item {
+pub(crate) struct ListItem {
     /// Its index as written, whatever was cut out or put in front of it.
     pub(crate) index: usize,
     /// Its value.
@@ -43,7 +43,7 @@ pub(crate) struct Item {
 
 /// A key and its value.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Entry {
+pub(crate) struct MapEntry {
     /// The key.
     pub(crate) key: String,
     /// The place of the key.
@@ -54,11 +54,11 @@ pub(crate) struct Entry {
 
 /// The way from the root of a document to a value.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct KeyPath(Vec<Step>);
+pub(crate) struct KeyPath(Vec<PathStep>);
 
 /// A step down.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Step {
+pub(crate) enum PathStep {
     /// To the value of a key.
     Key(String),
     /// To an element of a list, by its position.
@@ -73,12 +73,12 @@ impl KeyPath {
 
     /// The path of `key` in it.
     pub(crate) fn key(&self, key: &str) -> Self {
-        self.step(Step::Key(key.to_owned()))
+        self.step(PathStep::Key(key.to_owned()))
     }
 
     /// The path of its element `index`.
     pub(crate) fn index(&self, index: usize) -> Self {
-        self.step(Step::Index(index))
+        self.step(PathStep::Index(index))
     }
 
     /// The way to what this lies in; `None` for the root.
@@ -89,10 +89,13 @@ impl KeyPath {
 
     /// The list it leads through first, as keys with dots between, and the way to that list's element.
     pub(crate) fn element(&self) -> Option<(String, Self)> {
-        let position = self.0.iter().position(|step| matches!(step, Step::Index(_)))?;
+        let position = self
+            .0
+            .iter()
+            .position(|step| matches!(step, PathStep::Index(_)))?;
         let keys = self.0[..position].iter().filter_map(|step| match step {
-            Step::Key(key) => Some(key.as_str()),
-            Step::Index(_) => None,
+            PathStep::Key(key) => Some(key.as_str()),
+            PathStep::Index(_) => None,
         });
         Some((
             keys.collect::<Vec<_>>().join("."),
@@ -101,12 +104,12 @@ impl KeyPath {
     }
 
     /// Puts `step` in front: how an error learns its way while it climbs.
-    pub(crate) fn under(mut self, step: Step) -> Self {
+    pub(crate) fn under(mut self, step: PathStep) -> Self {
         self.0.insert(0, step);
         self
     }
 
-    fn step(&self, step: Step) -> Self {
+    fn step(&self, step: PathStep) -> Self {
         let mut steps = self.0.clone();
         steps.push(step);
         Self(steps)
@@ -118,7 +121,7 @@ impl Node {
     pub(crate) const fn empty() -> Self {
         Self {
             place: Place::START,
-            value: Value::Map(Vec::new()),
+            value: YamlValue::Map(Vec::new()),
             damaged: false,
         }
     }
@@ -146,12 +149,12 @@ impl Node {
         let mut node = Some(self);
         for step in &path.0 {
             match (step, node.map(|node| &node.value)) {
-                (Step::Key(key), _) if text.is_empty() => text.push_str(key),
-                (Step::Key(key), _) => text.extend([".", key]),
-                (Step::Index(position), Some(Value::List(items))) if *position < items.len() => {
+                (PathStep::Key(key), _) if text.is_empty() => text.push_str(key),
+                (PathStep::Key(key), _) => text.extend([".", key]),
+                (PathStep::Index(position), Some(YamlValue::List(items))) if *position < items.len() => {
                     text.push_str(&format!("[{}]", items[*position].index));
                 }
-                (Step::Index(position), _) => text.push_str(&format!("[{position}]")),
+                (PathStep::Index(position), _) => text.push_str(&format!("[{position}]")),
             }
             node = node.and_then(|node| node.child(step));
         }
@@ -163,7 +166,7 @@ impl Node {
         let (last, parents) = path.0.split_last()?;
         let parent = parents.iter().try_fold(self, Self::child)?;
         match (&parent.value, last) {
-            (Value::Map(entries), Step::Key(key)) => entries
+            (YamlValue::Map(entries), PathStep::Key(key)) => entries
                 .iter()
                 .find(|entry| entry.key == *key)
                 .map(|entry| entry.place),
@@ -182,12 +185,12 @@ impl Node {
         };
         parent.damaged = true;
         match (&mut parent.value, last) {
-            (Value::Map(entries), Step::Key(key)) => {
+            (YamlValue::Map(entries), PathStep::Key(key)) => {
                 let before = entries.len();
                 entries.retain(|entry| entry.key != *key);
                 entries.len() < before
             }
-            (Value::List(items), Step::Index(position)) if *position < items.len() => {
+            (YamlValue::List(items), PathStep::Index(position)) if *position < items.len() => {
                 items.remove(*position);
                 true
             }
@@ -197,11 +200,11 @@ impl Node {
 
     /// Removes the value of the last key of `path`, as if it had never been there.
     pub(crate) fn remove(&mut self, path: &KeyPath) {
-        let Some((Step::Key(key), parents)) = path.0.split_last() else {
+        let Some((PathStep::Key(key), parents)) = path.0.split_last() else {
             return;
         };
         let parent = parents.iter().try_fold(self, Self::child_mut);
-        if let Some(Value::Map(entries)) = parent.map(|parent| &mut parent.value) {
+        if let Some(YamlValue::Map(entries)) = parent.map(|parent| &mut parent.value) {
             entries.retain(|entry| entry.key != *key);
         }
     }
@@ -211,30 +214,36 @@ impl Node {
     pub(crate) fn is_incomplete(&self) -> bool {
         self.damaged
             || match &self.value {
-                Value::Map(entries) => entries.iter().any(|entry| entry.node.damaged),
-                Value::List(items) => items.iter().any(|item| item.node.damaged),
-                Value::Null | Value::Bool(_) | Value::Integer(_) | Value::Float(_) | Value::Text(_) => false,
+                YamlValue::Map(entries) => entries.iter().any(|entry| entry.node.damaged),
+                YamlValue::List(items) => items.iter().any(|item| item.node.damaged),
+                YamlValue::Null
+                | YamlValue::Bool(_)
+                | YamlValue::Integer(_)
+                | YamlValue::Float(_)
+                | YamlValue::Text(_) => false,
             }
     }
 
-    fn child(&self, step: &Step) -> Option<&Self> {
+    fn child(&self, step: &PathStep) -> Option<&Self> {
         match (&self.value, step) {
-            (Value::Map(entries), Step::Key(key)) => entries
+            (YamlValue::Map(entries), PathStep::Key(key)) => entries
                 .iter()
                 .find(|entry| entry.key == *key)
                 .map(|entry| &entry.node),
-            (Value::List(items), Step::Index(position)) => items.get(*position).map(|item| &item.node),
+            (YamlValue::List(items), PathStep::Index(position)) => {
+                items.get(*position).map(|item| &item.node)
+            }
             _ => None,
         }
     }
 
-    fn child_mut<'a>(&'a mut self, step: &Step) -> Option<&'a mut Self> {
+    fn child_mut<'a>(&'a mut self, step: &PathStep) -> Option<&'a mut Self> {
         match (&mut self.value, step) {
-            (Value::Map(entries), Step::Key(key)) => entries
+            (YamlValue::Map(entries), PathStep::Key(key)) => entries
                 .iter_mut()
                 .find(|entry| entry.key == *key)
                 .map(|entry| &mut entry.node),
-            (Value::List(items), Step::Index(position)) => {
+            (YamlValue::List(items), PathStep::Index(position)) => {
                 items.get_mut(*position).map(|item| &mut item.node)
             }
             _ => None,

@@ -9,24 +9,24 @@ use serde::{
 };
 
 use super::{
-    node::{Entry, Item, KeyPath, Node, Step, Value},
+    node::{KeyPath, ListItem, MapEntry, Node, PathStep, YamlValue},
     suggest::{closest, listing},
 };
 
 /// Something serde refused.
 #[derive(Debug)]
-pub(crate) struct Fault {
+pub(crate) struct SerdeFault {
     /// The way to it.
     pub(crate) path: KeyPath,
     /// The subject of the fault.
-    pub(crate) subject: Subject,
+    pub(crate) subject: PathSubject,
     /// The message.
     pub(crate) message: String,
 }
 
 /// The part of a path that is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Subject {
+pub(crate) enum PathSubject {
     /// The key itself.
     Key,
     /// Its value.
@@ -35,8 +35,8 @@ pub(crate) enum Subject {
     Absent,
 }
 
-impl Fault {
-    fn new(subject: Subject, message: String) -> Self {
+impl SerdeFault {
+    fn new(subject: PathSubject, message: String) -> Self {
         Self {
             path: KeyPath::root(),
             subject,
@@ -44,7 +44,7 @@ impl Fault {
         }
     }
 
-    fn under(self, step: Step) -> Self {
+    fn under(self, step: PathStep) -> Self {
         Self {
             path: self.path.under(step),
             ..self
@@ -52,17 +52,17 @@ impl Fault {
     }
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for SerdeFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
     }
 }
 
-impl std::error::Error for Fault {}
+impl std::error::Error for SerdeFault {}
 
-impl de::Error for Fault {
+impl de::Error for SerdeFault {
     fn custom<T: fmt::Display>(message: T) -> Self {
-        Self::new(Subject::Value, message.to_string())
+        Self::new(PathSubject::Value, message.to_string())
     }
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "serde names what no YAML value is")]
@@ -78,7 +78,7 @@ impl de::Error for Fault {
             Unexpected::Map => "a mapping".to_owned(),
             other => other.to_string(),
         };
-        Self::new(Subject::Value, format!("expected {expected}, found {found}"))
+        Self::new(PathSubject::Value, format!("expected {expected}, found {found}"))
     }
 
     fn invalid_value(found: Unexpected<'_>, expected: &dyn de::Expected) -> Self {
@@ -91,7 +91,7 @@ impl de::Error for Fault {
             None => String::new(),
         };
         Self::new(
-            Subject::Value,
+            PathSubject::Value,
             format!("unknown value `{variant}`: expected {}{meant}", listing(expected)),
         )
     }
@@ -101,97 +101,101 @@ impl de::Error for Fault {
             Some(meant) => format!("unknown key: did you mean `{meant}`?"),
             None => format!("unknown key: expected {}", listing(expected)),
         };
-        Self::new(Subject::Key, message)
+        Self::new(PathSubject::Key, message)
     }
 
     fn missing_field(field: &'static str) -> Self {
-        Self::new(Subject::Absent, format!("`{field}` is missing"))
+        Self::new(PathSubject::Absent, format!("`{field}` is missing"))
     }
 }
 
 impl Node {
-    fn refuse(&self, expected: &str) -> Fault {
+    fn refuse(&self, expected: &str) -> SerdeFault {
         de::Error::invalid_type(self.unexpected(), &expected)
     }
 
     fn unexpected(&self) -> Unexpected<'_> {
         match &self.value {
-            Value::Null => Unexpected::Unit,
-            Value::Bool(value) => Unexpected::Bool(*value),
-            Value::Integer(number) => match i64::try_from(*number) {
+            YamlValue::Null => Unexpected::Unit,
+            YamlValue::Bool(value) => Unexpected::Bool(*value),
+            YamlValue::Integer(number) => match i64::try_from(*number) {
                 Ok(number) => Unexpected::Signed(number),
                 Err(_) => Unexpected::Other("a number that is too large"),
             },
-            Value::Float(number) => Unexpected::Float(*number),
-            Value::Text(text) => Unexpected::Str(text),
-            Value::List(_) => Unexpected::Seq,
-            Value::Map(_) => Unexpected::Map,
+            YamlValue::Float(number) => Unexpected::Float(*number),
+            YamlValue::Text(text) => Unexpected::Str(text),
+            YamlValue::List(_) => Unexpected::Seq,
+            YamlValue::Map(_) => Unexpected::Map,
         }
     }
 
     /// The list; nothing counts as an empty one, so that a key may lose its last element.
-    fn list(&self) -> Result<&[Item], Fault> {
+    fn list(&self) -> Result<&[ListItem], SerdeFault> {
         match &self.value {
-            Value::List(items) => Ok(items),
-            Value::Null => Ok(&[]),
-            Value::Bool(_) | Value::Integer(_) | Value::Float(_) | Value::Text(_) | Value::Map(_) => {
-                Err(self.refuse("a list"))
-            }
+            YamlValue::List(items) => Ok(items),
+            YamlValue::Null => Ok(&[]),
+            YamlValue::Bool(_)
+            | YamlValue::Integer(_)
+            | YamlValue::Float(_)
+            | YamlValue::Text(_)
+            | YamlValue::Map(_) => Err(self.refuse("a list")),
         }
     }
 
     /// The mapping; nothing counts as an empty one.
-    fn map(&self) -> Result<&[Entry], Fault> {
+    fn map(&self) -> Result<&[MapEntry], SerdeFault> {
         match &self.value {
-            Value::Map(entries) => Ok(entries),
-            Value::Null => Ok(&[]),
-            Value::Bool(_) | Value::Integer(_) | Value::Float(_) | Value::Text(_) | Value::List(_) => {
-                Err(self.refuse("a mapping"))
-            }
+            YamlValue::Map(entries) => Ok(entries),
+            YamlValue::Null => Ok(&[]),
+            YamlValue::Bool(_)
+            | YamlValue::Integer(_)
+            | YamlValue::Float(_)
+            | YamlValue::Text(_)
+            | YamlValue::List(_) => Err(self.refuse("a mapping")),
         }
     }
 }
 
 impl<'de> Deserializer<'de> for &'de Node {
-    type Error = Fault;
+    type Error = SerdeFault;
 
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, SerdeFault> {
         match &self.value {
-            Value::Null => visitor.visit_unit(),
-            Value::Bool(value) => visitor.visit_bool(*value),
-            Value::Integer(number) => match (u64::try_from(*number), i64::try_from(*number)) {
+            YamlValue::Null => visitor.visit_unit(),
+            YamlValue::Bool(value) => visitor.visit_bool(*value),
+            YamlValue::Integer(number) => match (u64::try_from(*number), i64::try_from(*number)) {
                 (Ok(number), _) => visitor.visit_u64(number),
                 (Err(_), Ok(number)) => visitor.visit_i64(number),
                 (Err(_), Err(_)) => visitor.visit_i128(*number),
             },
-            Value::Float(number) => visitor.visit_f64(*number),
-            Value::Text(text) => visitor.visit_borrowed_str(text),
-            Value::List(items) => visit_list(items, visitor),
-            Value::Map(entries) => visit_map(entries, visitor),
+            YamlValue::Float(number) => visitor.visit_f64(*number),
+            YamlValue::Text(text) => visitor.visit_borrowed_str(text),
+            YamlValue::List(items) => visit_list(items, visitor),
+            YamlValue::Map(entries) => visit_map(entries, visitor),
         }
     }
 
-    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, SerdeFault> {
         match &self.value {
-            Value::Bool(value) => visitor.visit_bool(*value),
-            Value::Null
-            | Value::Integer(_)
-            | Value::Float(_)
-            | Value::Text(_)
-            | Value::List(_)
-            | Value::Map(_) => Err(self.refuse("`true` or `false`")),
+            YamlValue::Bool(value) => visitor.visit_bool(*value),
+            YamlValue::Null
+            | YamlValue::Integer(_)
+            | YamlValue::Float(_)
+            | YamlValue::Text(_)
+            | YamlValue::List(_)
+            | YamlValue::Map(_) => Err(self.refuse("`true` or `false`")),
         }
     }
 
-    fn deserialize_u32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+    fn deserialize_u32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, SerdeFault> {
         let number = match self.value {
-            Value::Integer(number) => u32::try_from(number).ok(),
-            Value::Null
-            | Value::Bool(_)
-            | Value::Float(_)
-            | Value::Text(_)
-            | Value::List(_)
-            | Value::Map(_) => None,
+            YamlValue::Integer(number) => u32::try_from(number).ok(),
+            YamlValue::Null
+            | YamlValue::Bool(_)
+            | YamlValue::Float(_)
+            | YamlValue::Text(_)
+            | YamlValue::List(_)
+            | YamlValue::Map(_) => None,
         };
         match number {
             Some(number) => visitor.visit_u32(number),
@@ -199,34 +203,36 @@ impl<'de> Deserializer<'de> for &'de Node {
         }
     }
 
-    fn deserialize_f64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+    fn deserialize_f64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, SerdeFault> {
         match self.value {
-            Value::Float(_) | Value::Integer(_) => self.deserialize_any(visitor),
-            Value::Null | Value::Bool(_) | Value::Text(_) | Value::List(_) | Value::Map(_) => {
-                Err(self.refuse("a number"))
-            }
+            YamlValue::Float(_) | YamlValue::Integer(_) => self.deserialize_any(visitor),
+            YamlValue::Null
+            | YamlValue::Bool(_)
+            | YamlValue::Text(_)
+            | YamlValue::List(_)
+            | YamlValue::Map(_) => Err(self.refuse("a number")),
         }
     }
 
-    fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+    fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, SerdeFault> {
         match &self.value {
-            Value::Text(text) => visitor.visit_borrowed_str(text),
-            Value::Bool(_) | Value::Integer(_) | Value::Float(_) => {
+            YamlValue::Text(text) => visitor.visit_borrowed_str(text),
+            YamlValue::Bool(_) | YamlValue::Integer(_) | YamlValue::Float(_) => {
                 Err(self.refuse("text (put it in quotes)"))
             }
-            Value::Null | Value::List(_) | Value::Map(_) => Err(self.refuse("text")),
+            YamlValue::Null | YamlValue::List(_) | YamlValue::Map(_) => Err(self.refuse("text")),
         }
     }
 
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, SerdeFault> {
         match self.value {
-            Value::Null => visitor.visit_none(),
-            Value::Bool(_)
-            | Value::Integer(_)
-            | Value::Float(_)
-            | Value::Text(_)
-            | Value::List(_)
-            | Value::Map(_) => visitor.visit_some(self),
+            YamlValue::Null => visitor.visit_none(),
+            YamlValue::Bool(_)
+            | YamlValue::Integer(_)
+            | YamlValue::Float(_)
+            | YamlValue::Text(_)
+            | YamlValue::List(_)
+            | YamlValue::Map(_) => visitor.visit_some(self),
         }
     }
 
@@ -234,15 +240,15 @@ impl<'de> Deserializer<'de> for &'de Node {
         self,
         _: &'static str,
         visitor: V,
-    ) -> Result<V::Value, Fault> {
+    ) -> Result<V::Value, SerdeFault> {
         visitor.visit_newtype_struct(self)
     }
 
-    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, SerdeFault> {
         visit_list(self.list()?, visitor)
     }
 
-    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, SerdeFault> {
         visit_map(self.map()?, visitor)
     }
 
@@ -251,7 +257,7 @@ impl<'de> Deserializer<'de> for &'de Node {
         _: &'static str,
         _: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Fault> {
+    ) -> Result<V::Value, SerdeFault> {
         visit_map(self.map()?, visitor)
     }
 
@@ -260,15 +266,15 @@ impl<'de> Deserializer<'de> for &'de Node {
         _: &'static str,
         variants: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Fault> {
+    ) -> Result<V::Value, SerdeFault> {
         match &self.value {
-            Value::Text(text) => visitor.visit_enum(text.as_str().into_deserializer()),
-            Value::Null
-            | Value::Bool(_)
-            | Value::Integer(_)
-            | Value::Float(_)
-            | Value::List(_)
-            | Value::Map(_) => Err(self.refuse(&listing(variants))),
+            YamlValue::Text(text) => visitor.visit_enum(text.as_str().into_deserializer()),
+            YamlValue::Null
+            | YamlValue::Bool(_)
+            | YamlValue::Integer(_)
+            | YamlValue::Float(_)
+            | YamlValue::List(_)
+            | YamlValue::Map(_) => Err(self.refuse(&listing(variants))),
         }
     }
 
@@ -278,57 +284,63 @@ impl<'de> Deserializer<'de> for &'de Node {
     }
 }
 
-fn visit_list<'de, V: Visitor<'de>>(items: &'de [Item], visitor: V) -> Result<V::Value, Fault> {
-    visitor.visit_seq(Items {
+fn visit_list<'de, V: Visitor<'de>>(items: &'de [ListItem], visitor: V) -> Result<V::Value, SerdeFault> {
+    visitor.visit_seq(ItemReader {
         items: items.iter().enumerate(),
     })
 }
 
-fn visit_map<'de, V: Visitor<'de>>(entries: &'de [Entry], visitor: V) -> Result<V::Value, Fault> {
+fn visit_map<'de, V: Visitor<'de>>(entries: &'de [MapEntry], visitor: V) -> Result<V::Value, SerdeFault> {
     visitor.visit_map(Entries {
         entries: entries.iter(),
         current: None,
     })
 }
 
-struct Items<'de> {
-    items: std::iter::Enumerate<std::slice::Iter<'de, Item>>,
+struct ItemReader<'de> {
+    items: std::iter::Enumerate<std::slice::Iter<'de, ListItem>>,
 }
 
-impl<'de> de::SeqAccess<'de> for Items<'de> {
-    type Error = Fault;
+impl<'de> de::SeqAccess<'de> for ItemReader<'de> {
+    type Error = SerdeFault;
 
-    fn next_element_seed<T: de::DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Fault> {
+    fn next_element_seed<T: de::DeserializeSeed<'de>>(
+        &mut self,
+        seed: T,
+    ) -> Result<Option<T::Value>, SerdeFault> {
         let Some((position, item)) = self.items.next() else {
             return Ok(None);
         };
         seed.deserialize(&item.node)
             .map(Some)
-            .map_err(|fault| fault.under(Step::Index(position)))
+            .map_err(|fault| fault.under(PathStep::Index(position)))
     }
 }
 
 struct Entries<'de> {
-    entries: std::slice::Iter<'de, Entry>,
-    current: Option<&'de Entry>,
+    entries: std::slice::Iter<'de, MapEntry>,
+    current: Option<&'de MapEntry>,
 }
 
 impl<'de> de::MapAccess<'de> for Entries<'de> {
-    type Error = Fault;
+    type Error = SerdeFault;
 
-    fn next_key_seed<K: de::DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Fault> {
+    fn next_key_seed<K: de::DeserializeSeed<'de>>(
+        &mut self,
+        seed: K,
+    ) -> Result<Option<K::Value>, SerdeFault> {
         self.current = self.entries.next();
         let Some(entry) = self.current else {
             return Ok(None);
         };
         seed.deserialize(de::value::BorrowedStrDeserializer::new(&entry.key))
             .map(Some)
-            .map_err(|fault: Fault| fault.under(Step::Key(entry.key.clone())))
+            .map_err(|fault: SerdeFault| fault.under(PathStep::Key(entry.key.clone())))
     }
 
-    fn next_value_seed<V: de::DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Fault> {
+    fn next_value_seed<V: de::DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, SerdeFault> {
         let entry = self.current.expect("serde asks for a value after its key");
         seed.deserialize(&entry.node)
-            .map_err(|fault| fault.under(Step::Key(entry.key.clone())))
+            .map_err(|fault| fault.under(PathStep::Key(entry.key.clone())))
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Deserializer, de};
 use serde_saphyr::{Error, Location, MessageFormatter as _, Options, Spanned, UserMessageFormatter};
 
-use super::node::{Entry, Item, Node, Value};
+use super::node::{ListItem, MapEntry, Node, YamlValue};
 use crate::mistake::{Mistake, Place};
 
 /// Deepest nesting; the format itself needs 7 levels.
@@ -92,7 +92,7 @@ struct Tree {
 }
 
 enum Branch {
-    Leaf(Value),
+    Leaf(YamlValue),
     List(Vec<Tree>),
     Map(Vec<(Spanned<String>, Tree)>),
 }
@@ -101,20 +101,20 @@ impl Tree {
     fn into_node(self, origin: usize) -> Node {
         let value = match self.value {
             Branch::Leaf(value) => value,
-            Branch::List(items) => Value::List(
+            Branch::List(items) => YamlValue::List(
                 items
                     .into_iter()
                     .enumerate()
-                    .map(|(index, tree)| Item {
+                    .map(|(index, tree)| ListItem {
                         index,
                         node: tree.into_node(origin),
                     })
                     .collect(),
             ),
-            Branch::Map(entries) => Value::Map(
+            Branch::Map(entries) => YamlValue::Map(
                 entries
                     .into_iter()
-                    .map(|(key, tree)| Entry {
+                    .map(|(key, tree)| MapEntry {
                         place: place(origin, key.referenced),
                         key: key.value,
                         node: tree.into_node(origin),
@@ -156,31 +156,31 @@ impl<'de> de::Visitor<'de> for BranchVisitor {
     }
 
     fn visit_unit<E>(self) -> Result<Branch, E> {
-        Ok(Branch::Leaf(Value::Null))
+        Ok(Branch::Leaf(YamlValue::Null))
     }
 
     fn visit_bool<E>(self, value: bool) -> Result<Branch, E> {
-        Ok(Branch::Leaf(Value::Bool(value)))
+        Ok(Branch::Leaf(YamlValue::Bool(value)))
     }
 
     fn visit_i64<E>(self, number: i64) -> Result<Branch, E> {
-        Ok(Branch::Leaf(Value::Integer(number.into())))
+        Ok(Branch::Leaf(YamlValue::Integer(number.into())))
     }
 
     fn visit_u64<E>(self, number: u64) -> Result<Branch, E> {
-        Ok(Branch::Leaf(Value::Integer(number.into())))
+        Ok(Branch::Leaf(YamlValue::Integer(number.into())))
     }
 
     fn visit_f64<E>(self, number: f64) -> Result<Branch, E> {
-        Ok(Branch::Leaf(Value::Float(number)))
+        Ok(Branch::Leaf(YamlValue::Float(number)))
     }
 
     fn visit_str<E>(self, text: &str) -> Result<Branch, E> {
-        Ok(Branch::Leaf(Value::Text(text.to_owned())))
+        Ok(Branch::Leaf(YamlValue::Text(text.to_owned())))
     }
 
     fn visit_string<E>(self, text: String) -> Result<Branch, E> {
-        Ok(Branch::Leaf(Value::Text(text)))
+        Ok(Branch::Leaf(YamlValue::Text(text)))
     }
 
     fn visit_seq<A: de::SeqAccess<'de>>(self, mut list: A) -> Result<Branch, A::Error> {

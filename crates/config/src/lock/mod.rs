@@ -47,20 +47,20 @@ pub struct SeenServer {
     /// The refusal, if all uses were refused.
     pub denied: Option<String>,
     /// The latest start; `None` if it was not seen.
-    pub start: Option<Start>,
+    pub start: Option<SessionStart>,
     /// The destinations of its processes' connections.
-    pub connections: Vec<Connection>,
+    pub connections: Vec<SessionConnections>,
 }
 
 /// A start of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Start {
+pub struct SessionStart {
     /// The time.
     pub at: Timestamp,
     /// The program.
     pub command: String,
     /// Its arguments.
-    pub arguments: Vec<Argument>,
+    pub arguments: Vec<CommandArgument>,
     /// The files that ran, each with its path and its hash.
     pub files: Vec<(&'static str, String, Option<Digest>)>,
     /// Names of the variables that it got; empty where that was not recorded.
@@ -69,7 +69,7 @@ pub struct Start {
 
 /// An argument of a command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Argument {
+pub struct CommandArgument {
     /// As it was recorded.
     pub text: String,
     /// A secret in it was not recorded.
@@ -78,7 +78,7 @@ pub struct Argument {
 
 /// Connections to one address.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Connection {
+pub struct SessionConnections {
     /// The address.
     pub address: SocketAddr,
     /// Its name, where known.
@@ -314,7 +314,7 @@ impl UsedTool {
     }
 }
 
-fn arguments(page: &mut Page, arguments: &[Argument]) {
+fn arguments(page: &mut Page, arguments: &[CommandArgument]) {
     let is_empty = arguments.iter().all(|argument| argument.is_masked);
     if arguments.is_empty() {
         return;
@@ -332,7 +332,7 @@ fn arguments(page: &mut Page, arguments: &[Argument]) {
 /// Everything else is refused where the connections of a server were seen.
 /// `env_allow`: the variables that the server got when it was started last. Those that every server gets are not
 /// named, unless there are no others: an empty list allows all.
-fn environment(page: &mut Page, start: &Start) {
+fn environment(page: &mut Page, start: &SessionStart) {
     let is_own = |name: &&String| !EnvironmentRules::is_standard(name);
     let named: Vec<&str> = start
         .environment
@@ -358,7 +358,7 @@ fn environment(page: &mut Page, start: &Start) {
     }
 }
 
-fn egress(page: &mut Page, connections: &[Connection]) {
+fn egress(page: &mut Page, connections: &[SessionConnections]) {
     if connections.is_empty() {
         return;
     }
@@ -377,7 +377,7 @@ fn egress(page: &mut Page, connections: &[Connection]) {
     }
 }
 
-impl Connection {
+impl SessionConnections {
     fn entry(&self, page: &mut Page, write: fn(&mut Page, usize, &str)) {
         let (ip, port) = (self.address.ip(), self.address.port());
         let with_port = |host: String| match port {

@@ -37,15 +37,15 @@ fn server(id: &str) -> SeenServer {
     }
 }
 
-fn argument(text: &str) -> Argument {
-    Argument {
+fn argument(text: &str) -> CommandArgument {
+    CommandArgument {
         text: text.to_owned(),
         is_masked: text.contains("***"),
     }
 }
 
-fn connection(address: &str, name: Option<&str>, refused: bool) -> Connection {
-    Connection {
+fn connection(address: &str, name: Option<&str>, refused: bool) -> SessionConnections {
+    SessionConnections {
         address: address.parse().expect("an address"),
         name: name.map(str::to_owned),
         refused,
@@ -63,7 +63,7 @@ fn profile() -> Profile {
                 ..server("evil")
             },
             SeenServer {
-                start: Some(Start {
+                start: Some(SessionStart {
                     at: at(0),
                     command: "npx".to_owned(),
                     arguments: ["-y", "notes-mcp@1.2.0", "--token", "***"].map(argument).into(),
@@ -117,7 +117,7 @@ fn a_session_as_a_policy() {
     load(&text);
 }
 
-fn load(text: &str) -> crate::Loaded {
+fn load(text: &str) -> crate::LoadedConfiguration {
     load_sources(&Sources::of_texts(&[("locked.yaml", text)])).expect(text)
 }
 

@@ -10,7 +10,7 @@ mod shipped;
 
 use mcpmon_policy::{Bypass, ModelHost, OnBypass};
 
-use super::{ConfigError, Invalid, Loaded};
+use super::{ConfigError, InvalidConfiguration, LoadedConfiguration};
 
 /// Returns the default hosts of models: the usual providers.
 fn usual_models() -> Bypass {
@@ -36,7 +36,7 @@ fn usual_models() -> Bypass {
 }
 
 /// Makes sense of `files`, given as name and text.
-fn compile(files: &[(&str, &str)]) -> Result<Loaded, Invalid> {
+fn compile(files: &[(&str, &str)]) -> Result<LoadedConfiguration, InvalidConfiguration> {
     let sources = super::Sources::of_texts(files);
     match super::load_sources(&sources) {
         Ok(loaded) => Ok(loaded),

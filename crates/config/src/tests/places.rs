@@ -13,7 +13,10 @@ use mcpmon_policy::Mode;
 use tempfile::TempDir;
 use test_case::test_case;
 
-use super::super::{Asked, ConfigError, Loaded, Reloader, Search, Source, SourceError, Sources, Trust, load};
+use super::super::{
+    ConfigError, LoadedConfiguration, ReloadOccasion, Reloader, Search, Source, SourceError, Sources, Trust,
+    load,
+};
 
 const OBSERVE: &str = "mode: observe\n";
 const ENFORCE: &str = "mode: enforce\n";
@@ -44,7 +47,7 @@ fn search(root: &Path) -> Search {
     }
 }
 
-fn find(search: &Search) -> Loaded {
+fn find(search: &Search) -> LoadedConfiguration {
     load(search, Trust::Anyone).unwrap_or_else(|error| panic!("{error}"))
 }
 
@@ -164,12 +167,12 @@ fn links_are_judged_by_where_they_lead() {
 }
 
 /// A directory as the kubelet writes it: `mcpmon.yaml` → `..data/mcpmon.yaml`, `..data` → the current version.
-fn poll(reloader: &mut Reloader) -> Option<Result<Loaded, ConfigError>> {
-    reloader.poll(Instant::now(), Asked::ByClock)
+fn poll(reloader: &mut Reloader) -> Option<Result<LoadedConfiguration, ConfigError>> {
+    reloader.poll(Instant::now(), ReloadOccasion::ByClock)
 }
 
 /// Returns the number of lost rules that is reported when a policy with rules changes.
-fn lost(news: Option<Result<Loaded, ConfigError>>) -> Option<usize> {
+fn lost(news: Option<Result<LoadedConfiguration, ConfigError>>) -> Option<usize> {
     news.map(|loaded| loaded.unwrap_or_else(|error| panic!("{error}")).lost.len())
 }
 
@@ -187,24 +190,36 @@ fn a_policy_that_was_emptied_or_cut_takes_effect_when_it_has_stayed_so_and_is_to
         let later = |seconds| start + Duration::from_secs(seconds);
         let mut poll = |at, asked| lost(reloader.poll(at, asked));
         write(&path, cut);
-        assert_eq!(poll(later(0), Asked::ByClock), None, "it may be written just now");
-        assert_eq!(poll(later(2), Asked::ByClock), None);
-        write(&path, RULES);
-        assert_eq!(poll(later(4), Asked::ByClock), None, "it was: nothing changed");
-        write(&path, cut);
-        assert_eq!(poll(later(6), Asked::ByClock), None);
-        assert_eq!(poll(later(8), Asked::ByClock), None);
-        assert_eq!(poll(later(11), Asked::ByClock), Some(lacks));
-        assert_eq!(poll(later(20), Asked::ByClock), None, "once");
+        assert_eq!(
+            poll(later(0), ReloadOccasion::ByClock),
+            None,
+            "it may be written just now"
+        );
+        assert_eq!(poll(later(2), ReloadOccasion::ByClock), None);
         write(&path, RULES);
         assert_eq!(
-            poll(later(21), Asked::ByClock),
+            poll(later(4), ReloadOccasion::ByClock),
+            None,
+            "it was: nothing changed"
+        );
+        write(&path, cut);
+        assert_eq!(poll(later(6), ReloadOccasion::ByClock), None);
+        assert_eq!(poll(later(8), ReloadOccasion::ByClock), None);
+        assert_eq!(poll(later(11), ReloadOccasion::ByClock), Some(lacks));
+        assert_eq!(poll(later(20), ReloadOccasion::ByClock), None, "once");
+        write(&path, RULES);
+        assert_eq!(
+            poll(later(21), ReloadOccasion::ByClock),
             Some(0),
             "more takes effect at once"
         );
         write(&path, cut);
-        assert_eq!(poll(later(22), Asked::ByClock), None);
-        assert_eq!(poll(later(22), Asked::ByPerson), Some(lacks), "a person's word");
+        assert_eq!(poll(later(22), ReloadOccasion::ByClock), None);
+        assert_eq!(
+            poll(later(22), ReloadOccasion::ByPerson),
+            Some(lacks),
+            "a person's word"
+        );
     }
     let event = {
         let mut loaded = find(&search(root.path()));

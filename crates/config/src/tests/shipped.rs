@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use mcpmon_policy::{Mode, OnChange, Policy, RuleAction, ServerPolicy, Unwrapped};
 
-use super::super::{Loaded, Sources, Trust, load_sources, raw, schema};
+use super::super::{LoadedConfiguration, Sources, Trust, load_sources, raw, schema};
 
 fn shipped(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -12,7 +12,7 @@ fn shipped(name: &str) -> PathBuf {
         .join(name)
 }
 
-fn load(name: &str) -> Loaded {
+fn load(name: &str) -> LoadedConfiguration {
     let sources = Sources::read(&shipped(name), Trust::Anyone).expect("a shipped policy can be read");
     load_sources(&sources).unwrap_or_else(|error| panic!("{error}"))
 }

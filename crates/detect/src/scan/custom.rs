@@ -1,6 +1,6 @@
 //! Patterns of the configuration.
 
-use mcpmon_model::{CustomPattern, Standing};
+use mcpmon_model::{CustomPattern, TextStance};
 use regex::{Regex, RegexBuilder};
 
 use super::finding::Hit;
@@ -59,7 +59,7 @@ impl Custom {
             pattern: &self.pattern.name,
             category: self.pattern.category,
             severity: self.pattern.severity,
-            standing: Standing::Asserted,
+            standing: TextStance::Asserted,
             span,
             decoded: None,
         })

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, ops::Range, sync::LazyLock};
 
 use crate::instructions::{Kind, Names, Outcome};
 
-use mcpmon_model::{Category, Severity, Standing};
+use mcpmon_model::{Category, Severity, TextStance};
 use regex::Regex;
 
 use super::finding::{Hit, raised};
@@ -72,7 +72,7 @@ fn unseen(text: &str, setting: &Setting<'_>, found: &mut Vec<Hit<'static>>) {
             pattern,
             category: Category::HiddenInstructions,
             severity,
-            standing: Standing::Asserted,
+            standing: TextStance::Asserted,
             span,
             decoded: spelled,
         });
@@ -135,7 +135,7 @@ fn decoded(layer: &Layer, setting: &Setting<'_>, depth: usize, found: &mut Vec<H
             pattern: ENCODED,
             category: Category::HiddenInstructions,
             severity: Severity::High,
-            standing: Standing::Asserted,
+            standing: TextStance::Asserted,
             span: layer.origin.clone(),
             decoded: Some(layer.text.clone()),
         });
@@ -191,8 +191,8 @@ fn judged(text: &str, setting: &Setting<'_>) -> Vec<Hit<'static>> {
             Outcome::Act => Severity::High,
         },
         standing: match matched.is_mention {
-            true => Standing::Quoted,
-            false => Standing::Asserted,
+            true => TextStance::Quoted,
+            false => TextStance::Asserted,
         },
         span: matched.span,
         decoded: None,

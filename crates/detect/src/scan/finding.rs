@@ -2,7 +2,7 @@
 
 use std::{cmp::Reverse, collections::BTreeMap, ops::Range};
 
-use mcpmon_model::{Category, Finding, Match, Severity, Standing};
+use mcpmon_model::{Category, Finding, Match, Severity, TextStance};
 
 use super::super::mask;
 
@@ -36,7 +36,7 @@ impl Findings {
         let Some(worst) = self.worst.get_mut(&finding.pattern) else {
             return;
         };
-        let worst = &mut worst[usize::from(finding.standing == Standing::Quoted)];
+        let worst = &mut worst[usize::from(finding.standing == TextStance::Quoted)];
         let is_worse = worst.is_none_or(|worst| worst < finding.severity);
         if is_worse {
             *worst = Some(finding.severity);
@@ -79,7 +79,7 @@ pub(super) struct Hit<'a> {
     /// The severity.
     pub(super) severity: Severity,
     /// The stance: asserted or quoted.
-    pub(super) standing: Standing,
+    pub(super) standing: TextStance,
     /// The range in the field.
     pub(super) span: Range<usize>,
     /// The decoded text, if the match was encoded.

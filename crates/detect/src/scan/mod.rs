@@ -16,7 +16,7 @@ mod tests;
 
 use std::{borrow::Cow, collections::BTreeSet, fmt};
 
-use mcpmon_model::{Category, CustomPattern, Finding, RawJson, Subject};
+use mcpmon_model::{Category, CustomPattern, Finding, InspectionSubject, RawJson};
 
 use crate::instructions::Names;
 use crate::tables::{self, WordList};
@@ -184,17 +184,18 @@ impl Scanner {
     /// Returns the findings in any other message: a request for an LLM call, a question to the user, an
     /// error, a notification.
     #[must_use]
-    pub fn text(&self, subject: Subject, json: RawJson<'_>) -> Vec<Finding> {
+    pub fn text(&self, subject: InspectionSubject, json: RawJson<'_>) -> Vec<Finding> {
         match subject {
-            Subject::Definition | Subject::Prompt | Subject::Resource | Subject::Instructions => {
-                self.definition(json, &Scene::default())
-            }
-            Subject::Output
-            | Subject::Argument
-            | Subject::Sampling
-            | Subject::Elicitation
-            | Subject::Error
-            | Subject::Notification => self.data(json, false),
+            InspectionSubject::Definition
+            | InspectionSubject::Prompt
+            | InspectionSubject::Resource
+            | InspectionSubject::Instructions => self.definition(json, &Scene::default()),
+            InspectionSubject::Output
+            | InspectionSubject::Argument
+            | InspectionSubject::Sampling
+            | InspectionSubject::Elicitation
+            | InspectionSubject::Error
+            | InspectionSubject::Notification => self.data(json, false),
         }
     }
 

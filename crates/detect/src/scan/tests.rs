@@ -1,6 +1,6 @@
 //! Each rule with a hit and a near miss, in words of our own.
 
-use mcpmon_model::{Severity, Standing};
+use mcpmon_model::{Severity, TextStance};
 use serde_json::json;
 use test_case::test_case;
 
@@ -161,7 +161,7 @@ fn outputs_that_attack(text: &str, pattern: &str) {
     assert!(
         findings
             .iter()
-            .any(|finding| finding.standing == Standing::Asserted)
+            .any(|finding| finding.standing == TextStance::Asserted)
     );
 }
 
@@ -230,9 +230,9 @@ fn a_server_that_poses_as_mcpmon_is_found_wherever_it_speaks() {
     for findings in [
         scanner.definition(raw, &Scene::default()),
         scanner.output(raw, &Source::default()),
-        scanner.text(Subject::Error, raw),
-        scanner.text(Subject::Prompt, raw),
-        scanner.text(Subject::Notification, raw),
+        scanner.text(InspectionSubject::Error, raw),
+        scanner.text(InspectionSubject::Prompt, raw),
+        scanner.text(InspectionSubject::Notification, raw),
         instructions,
     ] {
         assert!(alarms(&findings).contains(&"poses_as_mcpmon"), "{findings:#?}");
@@ -486,7 +486,7 @@ fn what_is_only_encoded_is_worse() {
 fn what_a_document_tells_of_is_no_alarm_and_quoted() {
     let findings = of_output("Attackers write \"ignore all previous instructions\" into pages.");
     assert_eq!(alarms(&findings), Vec::<&str>::new());
-    assert_eq!(findings[0].standing, Standing::Quoted);
+    assert_eq!(findings[0].standing, TextStance::Quoted);
 }
 
 #[test]
@@ -502,9 +502,9 @@ fn a_document_is_one_by_what_it_says_and_not_by_its_name_alone() {
         scanner().output(RawJson::trusted(&result), &source)[0].standing
     };
     let named = Some("file:///repo/SECURITY.md");
-    assert_eq!(standing(attack, named), Standing::Asserted);
-    assert_eq!(standing(&tells, named), Standing::Quoted);
-    assert_eq!(standing(&tells, None), Standing::Asserted);
+    assert_eq!(standing(attack, named), TextStance::Asserted);
+    assert_eq!(standing(&tells, named), TextStance::Quoted);
+    assert_eq!(standing(&tells, None), TextStance::Asserted);
 }
 
 // Of a long result the sentences are read that have a word of a rule, and some rules have common words alone.
@@ -621,7 +621,7 @@ fn patterns_of_the_configuration_are_looked_for_everywhere() {
     for findings in [
         scanner.definition(RawJson::trusted(&json), &Scene::default()),
         scanner.output(RawJson::trusted(&json), &Source::default()),
-        scanner.text(Subject::Sampling, RawJson::trusted(&json)),
+        scanner.text(InspectionSubject::Sampling, RawJson::trusted(&json)),
     ] {
         assert_eq!(
             (findings[0].pattern.as_str(), findings[0].matches[0].position),

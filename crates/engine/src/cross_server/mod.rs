@@ -28,7 +28,7 @@ use mcpmon_model::{
 use mcpmon_policy::{Burst, CrossServerDecision, Flow, Policy, RateLimit};
 
 pub(super) use self::shadow::{Visible, naming, shadowed};
-pub use self::window::Window;
+pub use self::window::CallWindow;
 use super::wording::shown;
 
 /// Longest pause within a turn of the model, where no layer sees turns.
@@ -37,7 +37,7 @@ const PAUSE: Duration = Duration::from_secs(2);
 const MAX_RELATED: usize = 10;
 
 /// Returns the matches of the rules on `call`, in the order of their precedence.
-fn judge(policy: &Policy, window: &Window, call: &SharedCall) -> Vec<CrossServerMatch> {
+fn judge(policy: &Policy, window: &CallWindow, call: &SharedCall) -> Vec<CrossServerMatch> {
     let rules = &policy.cross_server;
     if !rules.enabled || !call.several {
         return Vec::new();
@@ -92,7 +92,7 @@ pub(super) fn blocks(decision: CrossServerDecision, evidence: &[Evidence]) -> bo
 /// A call with those before it.
 struct CrossServerContext<'a> {
     policy: &'a Policy,
-    window: &'a Window,
+    window: &'a CallWindow,
     call: &'a SharedCall,
 }
 

@@ -1,6 +1,6 @@
 //! The rules say what they would say if they looked at every call and result there is.
 
-use mcpmon_model::{Fingerprint, Label, Recent};
+use mcpmon_model::{Fingerprint, Recent, SensitivityLabel};
 use proptest::prelude::*;
 
 use super::*;
@@ -12,7 +12,7 @@ const TEXT: [u32; 12] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12];
 /// The plain way of telling: everything that matches, collected.
 struct Plain<'a> {
     policy: &'a Policy,
-    window: &'a Window,
+    window: &'a CallWindow,
     call: &'a SharedCall,
 }
 
@@ -230,8 +230,12 @@ fn server() -> impl Strategy<Value = ServerId> {
     prop::sample::select(&["a", "b", "c"][..]).prop_map(|name| ServerId::new(name).expect("an id"))
 }
 
-fn labels() -> impl Strategy<Value = Vec<Label>> {
-    let labels = &[Label::Secret, Label::SensitivePath, Label::Unread][..];
+fn labels() -> impl Strategy<Value = Vec<SensitivityLabel>> {
+    let labels = &[
+        SensitivityLabel::Secret,
+        SensitivityLabel::SensitivePath,
+        SensitivityLabel::Unread,
+    ][..];
     prop::sample::subsequence(labels, 0..=2)
 }
 
@@ -297,7 +301,7 @@ proptest! {
         happened in prop::collection::vec(happened(), 0..80),
         call in calls(),
     ) {
-        let mut window = Window::default();
+        let mut window = CallWindow::default();
         happened.into_iter().for_each(|recent| window.take(recent));
         let found = judge(&policy, &window, &call);
         prop_assert_eq!(found, Plain { policy: &policy, window: &window, call: &call }.judge());
@@ -310,7 +314,7 @@ proptest! {
 
 #[test]
 fn what_gives_way_to_more_is_counted_no_longer() {
-    let mut window = Window::default();
+    let mut window = CallWindow::default();
     for number in 0..10_000_i64 {
         window.take(Recent::Call(RecentCall {
             at: Timestamp(number),

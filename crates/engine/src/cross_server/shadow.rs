@@ -8,7 +8,7 @@ use mcpmon_policy::{CrossServerDecision, Policy};
 
 use super::blocks;
 use crate::{
-    names::{Client, SCHEMES},
+    names::{NamingClient, SCHEMES},
     registry::Registry,
     wording::shown,
 };
@@ -19,20 +19,20 @@ pub(crate) struct Visible {
     /// The registry's number of changes that this was made from.
     version: u64,
     /// The client that makes the names.
-    client: Client,
+    client: NamingClient,
     names: BTreeMap<String, Vec<(ServerId, Timestamp)>>,
 }
 
 impl Visible {
     /// By `client`'s names, from the tools in `registry`; `held` where nothing changed since.
-    pub(crate) fn renewed(held: Option<Self>, registry: &Registry, client: Client) -> Self {
+    pub(crate) fn renewed(held: Option<Self>, registry: &Registry, client: NamingClient) -> Self {
         match held {
             Some(held) if held.version == registry.version() && held.client == client => held,
             Some(_) | None => Self::of(registry, client),
         }
     }
 
-    fn of(registry: &Registry, client: Client) -> Self {
+    fn of(registry: &Registry, client: NamingClient) -> Self {
         let mut names: BTreeMap<String, Vec<(ServerId, Timestamp)>> = BTreeMap::new();
         for (tool, entries) in registry.tools() {
             for entry in entries {
@@ -56,16 +56,16 @@ impl Visible {
     }
 }
 
-fn visible(client: Client, server: &ServerId, tool: &str) -> String {
+fn visible(client: NamingClient, server: &ServerId, tool: &str) -> String {
     let scheme = SCHEMES.iter().find(|scheme| scheme.client == client);
     scheme.map_or_else(|| tool.to_owned(), |scheme| scheme.visible(server.as_str(), tool))
 }
 
 /// Returns the client whose naming counts: the blocking rule compares bare names whatever the client makes of
 /// them. So does a rule for an unknown client.
-pub(crate) const fn naming(decision: CrossServerDecision, client: Option<Client>) -> Client {
+pub(crate) const fn naming(decision: CrossServerDecision, client: Option<NamingClient>) -> NamingClient {
     match (decision, client) {
-        (CrossServerDecision::Block, _) | (_, None) => Client::Bare,
+        (CrossServerDecision::Block, _) | (_, None) => NamingClient::Bare,
         (CrossServerDecision::Evidence | CrossServerDecision::Audit, Some(client)) => client,
     }
 }

@@ -1,7 +1,7 @@
 //! The seeds' cases, one by one, then what they leave open.
 
 use mcpmon_detect::{arguments::Arguments, category};
-use mcpmon_model::{Checked, Digest, Fingerprint, Label, Recent, ServerType};
+use mcpmon_model::{Digest, Fingerprint, Recent, SensitivityLabel, ServerType, SharedCallAnswer};
 use mcpmon_policy::{CrossServer, Mode};
 use proptest::prelude::*;
 use test_case::test_case;
@@ -9,7 +9,7 @@ use test_case::test_case;
 use super::*;
 use crate::{
     cross_server::shadow::{Visible, naming, shadowed},
-    names::Client,
+    names::NamingClient,
     registry::Registry,
 };
 
@@ -18,7 +18,7 @@ const SECOND: i64 = 1_000_000_000;
 /// A window, its rules, and a clock.
 struct World {
     policy: Policy,
-    window: Window,
+    window: CallWindow,
     several: bool,
 }
 
@@ -53,7 +53,7 @@ impl World {
         policy.cross_server.decision = decision;
         Self {
             policy,
-            window: Window::default(),
+            window: CallWindow::default(),
             several: true,
         }
     }
@@ -62,7 +62,7 @@ impl World {
         Self::new(CrossServerDecision::Block)
     }
 
-    fn ask(&mut self, mut call: SharedCall) -> Checked {
+    fn ask(&mut self, mut call: SharedCall) -> SharedCallAnswer {
         call.several &= self.several;
         self.window.admit(&self.policy, &call).0
     }
@@ -156,10 +156,10 @@ fn the_match_says_by_what_it_goes() {
     );
 }
 
-#[test_case(&[Label::SecretTool], "`read_secret` (server `secrets`) was asked for a secret"; "by its name")]
-#[test_case(&[Label::Secret, Label::Unread], "`read_secret` (server `secrets`) returned a secret and returned more than could be inspected in time"; "by its result")]
+#[test_case(&[SensitivityLabel::SecretTool], "`read_secret` (server `secrets`) was asked for a secret"; "by its name")]
+#[test_case(&[SensitivityLabel::Secret, SensitivityLabel::Unread], "`read_secret` (server `secrets`) returned a secret and returned more than could be inspected in time"; "by its result")]
 #[test_case(&[], "`read_secret` (server `secrets`) read data"; "without evidence")]
-fn the_reason_names_both_tools_and_what_the_earlier_one_did(labels: &[Label], earlier: &str) {
+fn the_reason_names_both_tools_and_what_the_earlier_one_did(labels: &[SensitivityLabel], earlier: &str) {
     let mut world = World::new(CrossServerDecision::Evidence);
     let mut read = call(0.0, "secrets", "read_secret");
     read.labels = labels.to_vec();
@@ -215,7 +215,7 @@ fn calls_that_a_policy_refused_count_for_a_burst_and_are_no_reads() {
             request: None,
             turn: None,
             action: Action::Block,
-            labels: vec![Label::SensitivePath],
+            labels: vec![SensitivityLabel::SensitivePath],
             left: None,
         })
     };
@@ -275,7 +275,7 @@ fn without_turns_the_window_counts() {
     assert_eq!(world.say(31.0, "b", "write_file"), []);
 }
 
-fn shadow(decision: CrossServerDecision, client: Option<Client>, server: &str) -> Option<bool> {
+fn shadow(decision: CrossServerDecision, client: Option<NamingClient>, server: &str) -> Option<bool> {
     let mut policy = Policy::default();
     policy.cross_server.decision = decision;
     let mut registry = Registry::default();
@@ -301,15 +301,15 @@ fn shadow(decision: CrossServerDecision, client: Option<Client>, server: &str) -
 // 10 and 11: nothing but the registry is asked, so it holds from the first call on.
 #[test_case(CrossServerDecision::Block, None, "b" => Some(true); "10: the one that took the name over")]
 #[test_case(CrossServerDecision::Block, None, "a" => Some(true); "the one that had it")]
-#[test_case(CrossServerDecision::Block, Some(Client::ClaudeCode), "b" => Some(true); "whatever the client makes of it")]
-#[test_case(CrossServerDecision::Evidence, Some(Client::ClaudeCode), "b" => None; "the client puts the server in front")]
-#[test_case(CrossServerDecision::Evidence, Some(Client::Bare), "b" => Some(true); "the client does not, and it came later")]
-#[test_case(CrossServerDecision::Evidence, Some(Client::Bare), "a" => Some(false); "it came first")]
+#[test_case(CrossServerDecision::Block, Some(NamingClient::ClaudeCode), "b" => Some(true); "whatever the client makes of it")]
+#[test_case(CrossServerDecision::Evidence, Some(NamingClient::ClaudeCode), "b" => None; "the client puts the server in front")]
+#[test_case(CrossServerDecision::Evidence, Some(NamingClient::Bare), "b" => Some(true); "the client does not, and it came later")]
+#[test_case(CrossServerDecision::Evidence, Some(NamingClient::Bare), "a" => Some(false); "it came first")]
 #[test_case(CrossServerDecision::Evidence, None, "b" => Some(false); "nobody knows what the client does")]
-#[test_case(CrossServerDecision::Audit, Some(Client::Bare), "b" => Some(false); "it is only recorded")]
+#[test_case(CrossServerDecision::Audit, Some(NamingClient::Bare), "b" => Some(false); "it is only recorded")]
 fn a_tool_with_the_name_of_anothers(
     decision: CrossServerDecision,
-    client: Option<Client>,
+    client: Option<NamingClient>,
     server: &str,
 ) -> Option<bool> {
     shadow(decision, client, server)
@@ -327,7 +327,7 @@ fn names_that_become_one_for_a_client_are_one() {
             Digest::of(b""),
         );
     }
-    let visible = Visible::renewed(None, &registry, Client::Codex);
+    let visible = Visible::renewed(None, &registry, NamingClient::Codex);
     let found = |server: &str| {
         shadowed(
             &Policy::default(),
@@ -419,7 +419,7 @@ fn evidence_of_content(
 fn evidence_says_of_which_kind_it_is_and_nothing_of_what_was_read() {
     let mut world = World::new(CrossServerDecision::Evidence);
     let labelled = SharedCall {
-        labels: vec![Label::SensitivePath],
+        labels: vec![SensitivityLabel::SensitivePath],
         ..call(0.0, "a", "read_file")
     };
     world.ask(labelled);
@@ -457,7 +457,7 @@ fn evidence_says_of_which_kind_it_is_and_nothing_of_what_was_read() {
 fn a_label_counts_where_something_can_have_been_read(category: ToolCategory, server: &str) -> bool {
     let mut world = World::new(CrossServerDecision::Evidence);
     world.ask(SharedCall {
-        labels: vec![Label::SensitivePath],
+        labels: vec![SensitivityLabel::SensitivePath],
         category,
         ..call(0.0, server, "x")
     });
@@ -473,7 +473,7 @@ fn a_call_that_goes_on_is_counted_once_and_judged_again() {
             resumes: true,
             ..call(0.0, "a", "read_file")
         };
-        assert_eq!(world.ask(again), Checked::default());
+        assert_eq!(world.ask(again), SharedCallAnswer::default());
     }
     assert_eq!(world.say(0.1, "b", "send_email"), []);
     world.say(0.2, "a", "read_file");
@@ -489,7 +489,7 @@ fn a_call_over_the_rate_spends_nothing_and_is_no_read() {
     let mut world = World::new(CrossServerDecision::Evidence);
     world.policy.rate_limits.default.burst = 1;
     world.policy.rate_limits.default.per_minute = 60;
-    assert_eq!(world.ask(call(0.0, "a", "x")), Checked::default());
+    assert_eq!(world.ask(call(0.0, "a", "x")), SharedCallAnswer::default());
     let refused = world.ask(call(0.5, "a", "read_file"));
     assert_eq!(
         refused.over_rate.as_deref(),
@@ -543,7 +543,7 @@ fn histories() -> impl Strategy<Value = Vec<(i64, usize, usize)>> {
     })
 }
 
-fn told(policy: &Policy, window: &mut Window, history: &[(i64, usize, usize)]) -> Vec<Checked> {
+fn told(policy: &Policy, window: &mut CallWindow, history: &[(i64, usize, usize)]) -> Vec<SharedCallAnswer> {
     let calls = history.iter().map(|(at, server, tool)| SharedCall {
         at: Timestamp(*at),
         ..call(
@@ -560,11 +560,11 @@ proptest! {
     fn what_is_forgotten_was_of_no_use(history in histories()) {
         let policy = World::seeds().policy;
         // The rules on all there ever was say the same as on what is kept.
-        let mut kept = Window::default();
+        let mut kept = CallWindow::default();
         let pruned = told(&policy, &mut kept, &history);
         let mut all: Vec<Recent> = Vec::new();
         for ((at, server, tool), pruned) in history.iter().zip(&pruned) {
-            let mut window = Window::default();
+            let mut window = CallWindow::default();
             all.iter().cloned().for_each(|recent| window.take(recent));
             let call = SharedCall {
                 at: Timestamp(*at),
@@ -579,7 +579,7 @@ proptest! {
     #[test]
     fn the_order_in_which_others_tell_does_not_matter(history in histories(), seed in any::<u64>()) {
         let policy = World::seeds().policy;
-        let mut first = Window::default();
+        let mut first = CallWindow::default();
         let mut recents = Vec::new();
         for (at, server, tool) in &history {
             let call = SharedCall {
@@ -590,10 +590,10 @@ proptest! {
         }
         let mut shuffled = recents.clone();
         shuffled.sort_by_key(|recent| (recent.at().0 as u64).wrapping_mul(seed | 1).rotate_left(17));
-        let mut second = Window::default();
+        let mut second = CallWindow::default();
         shuffled.into_iter().for_each(|recent| second.take(recent));
         let last = SharedCall { at: Timestamp(61 * SECOND), ..call(0.0, "b", "send_x") };
-        let kinds = |checked: Checked| {
+        let kinds = |checked: SharedCallAnswer| {
             checked.crossings.into_iter().map(|crossing| (crossing.rule, crossing.blocks)).collect::<Vec<_>>()
         };
         prop_assert_eq!(kinds(first.check(&policy, &last).0), kinds(second.check(&policy, &last).0));
@@ -603,8 +603,8 @@ proptest! {
     fn the_stricter_decision_stops_no_less(history in histories()) {
         let stops = |decision| {
             let policy = World::new(decision).policy;
-            let checked = told(&policy, &mut Window::default(), &history);
-            checked.iter().position(Checked::blocks)
+            let checked = told(&policy, &mut CallWindow::default(), &history);
+            checked.iter().position(SharedCallAnswer::blocks)
         };
         let by_block = stops(CrossServerDecision::Block);
         for laxer in [CrossServerDecision::Evidence, CrossServerDecision::Audit] {
@@ -617,7 +617,7 @@ proptest! {
 
 #[test]
 fn long_names_do_not_fill_memory() {
-    let mut window = Window::default();
+    let mut window = CallWindow::default();
     let policy = Policy::default();
     for number in 0..4000_i64 {
         let long = SharedCall {

@@ -87,7 +87,7 @@ fn policy() -> impl Strategy<Value = Policy> {
 
 /// Returns whether the last of these calls is stopped, after the others went on.
 fn stops(policy: &Policy, calls: &[(u8, &'static str, ToolCategory)]) -> bool {
-    let mut window = Window::default();
+    let mut window = CallWindow::default();
     let Some(((second, server, category), before)) = calls.split_last() else {
         return false;
     };

@@ -5,11 +5,13 @@ use std::{
     time::Duration,
 };
 
-use mcpmon_model::{Action, Checked, Recent, RecentCall, RecentOutput, ServerId, SharedCall, Timestamp};
+use mcpmon_model::{
+    Action, Recent, RecentCall, RecentOutput, ServerId, SharedCall, SharedCallAnswer, Timestamp,
+};
 use mcpmon_policy::{Mode, Policy, RateLimit};
 
 use super::{
-    super::rate_limit::{self, Level},
+    super::rate_limit::{self, BucketLevel},
     intents::Intents,
 };
 
@@ -26,7 +28,7 @@ const MAX_BUCKETS: usize = 1024;
 
 /// The recent calls and results of one session, whoever holds them: a process, a store, the daemon.
 #[derive(Clone, Debug, Default)]
-pub struct Window {
+pub struct CallWindow {
     /// By time.
     calls: VecDeque<RecentCall>,
     /// The times of each server's calls: of all that are in `calls`.
@@ -36,13 +38,13 @@ pub struct Window {
     call_bytes: usize,
     output_bytes: usize,
     intents: Intents,
-    buckets: BTreeMap<ServerId, Level>,
+    buckets: BTreeMap<ServerId, BucketLevel>,
 }
 
-impl Window {
+impl CallWindow {
     /// Checks a call and, unless it is stopped, counts it: what is said to it, and what there is to tell others
     /// who hold the same window. A call that goes on with one that was counted is not counted again.
-    pub fn admit(&mut self, policy: &Policy, call: &SharedCall) -> (Checked, Option<Recent>) {
+    pub fn admit(&mut self, policy: &Policy, call: &SharedCall) -> (SharedCallAnswer, Option<Recent>) {
         let (checked, recent) = self.check(policy, call);
         if let Some(recent) = &recent {
             self.take(recent.clone());
@@ -51,7 +53,7 @@ impl Window {
     }
 
     /// Checks a call as [`Self::admit`] does, and counts nothing yet: it counts once [`Self::take`] takes it.
-    pub fn check(&mut self, policy: &Policy, call: &SharedCall) -> (Checked, Option<Recent>) {
+    pub fn check(&mut self, policy: &Policy, call: &SharedCall) -> (SharedCallAnswer, Option<Recent>) {
         self.prune(call.at, policy);
         let wanted = || {
             let id = call.tool_call.as_deref();
@@ -63,7 +65,7 @@ impl Window {
             ..call.clone()
         });
         let call = of_turn.as_ref().unwrap_or(call);
-        let mut checked = Checked {
+        let mut checked = SharedCallAnswer {
             crossings: super::judge(policy, self, call),
             over_rate: None,
         };
@@ -190,12 +192,12 @@ impl Window {
         }
     }
 
-    fn bucket(&self, call: &SharedCall, limit: RateLimit) -> Option<Level> {
+    fn bucket(&self, call: &SharedCall, limit: RateLimit) -> Option<BucketLevel> {
         let full = || self.buckets.len() >= MAX_BUCKETS;
         match self.buckets.get(&call.server) {
             Some(level) => Some(*level),
             // Nobody gets a bucket that cannot be kept: it would never be empty.
-            None if full() => Some(Level {
+            None if full() => Some(BucketLevel {
                 at: call.at,
                 left: u64::from(limit.burst.min(1)),
             }),
@@ -208,7 +210,7 @@ impl Window {
         if !is_known && self.buckets.len() >= MAX_BUCKETS {
             return;
         }
-        let level = Level { at: call.at, left };
+        let level = BucketLevel { at: call.at, left };
         let known = self.buckets.entry(call.server.clone()).or_insert(level);
         if known.at < level.at || known.at == level.at && known.left > left {
             *known = level;

@@ -4,21 +4,21 @@ use mcpmon_detect::scan::Findings;
 use mcpmon_model::{Definition, DefinitionKey, DefinitionRecord, Digest, Finding, RawJson, Timestamp};
 use mcpmon_policy::Policy;
 
-use super::{Full, Standing};
+use super::{DefinitionStanding, DefinitionsFull};
 
 /// A definition, as this process knows it.
 #[derive(Debug)]
-pub(crate) struct Entry {
+pub(crate) struct DefinitionEntry {
     /// The stored record of the definition.
     pub(crate) record: DefinitionRecord,
     /// The standing of the definition.
-    pub(crate) standing: Standing,
+    pub(crate) standing: DefinitionStanding,
     /// The state of approval of its current version.
     pub(crate) approval: Approval,
     /// True if one list had it twice, with two definitions.
     pub(crate) is_contradicted: bool,
     /// As what it was written last, to know it again without reading it; `None` where that is not known.
-    written: Option<Written>,
+    written: Option<DigestedText>,
     /// Under which generation of patterns and neighbours it was inspected.
     generation: u64,
     place: Place,
@@ -34,12 +34,12 @@ pub(crate) struct Entry {
 
 /// A text that was read; not the text, which may be long and is kept as what it says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Written {
+struct DigestedText {
     length: usize,
     hash: Digest,
 }
 
-impl Written {
+impl DigestedText {
     fn of(raw: &str) -> Self {
         Self {
             length: raw.len(),
@@ -91,16 +91,16 @@ pub(crate) enum Sight {
     /// The definition occurred already in this list, with another content than this one.
     Contradicted(Box<Definition>),
     /// There is no room for it.
-    Refused(Full),
+    Refused(DefinitionsFull),
 }
 
-impl Entry {
+impl DefinitionEntry {
     /// A definition of an earlier run, or of another process.
     pub(super) fn loaded(mut record: DefinitionRecord) -> Self {
         record.share();
         Self {
             record,
-            standing: Standing::default(),
+            standing: DefinitionStanding::default(),
             approval: Approval::Unasked,
             is_contradicted: false,
             written: None,
@@ -189,7 +189,7 @@ impl Entry {
 
     /// Remembers the text, to recognise it under `generation`.
     pub(super) fn written(&mut self, raw: &str, generation: u64) {
-        self.written = Some(Written::of(raw));
+        self.written = Some(DigestedText::of(raw));
         self.generation = generation;
     }
 
@@ -225,7 +225,7 @@ impl Entry {
 
     /// Judges it by `policy`.
     pub(crate) fn stand(&mut self, now: Timestamp, policy: &Policy) {
-        self.standing = Standing::of(&self.record, now, policy);
+        self.standing = DefinitionStanding::of(&self.record, now, policy);
     }
 
     /// Accepts it as it is listed.

@@ -11,9 +11,9 @@ use mcpmon_model::{DefinitionKey, DefinitionKind, DefinitionRecord, PinKey, Serv
 use mcpmon_policy::{Admission, Policy};
 
 pub(super) use self::{
-    entry::{Approval, Entry, Sight},
-    offer::{Ended, Full, Offer, Page},
-    standing::{PinStanding, Standing},
+    entry::{Approval, DefinitionEntry, Sight},
+    offer::{DefinitionsFull, Offer, Page, ReadList},
+    standing::{DefinitionStanding, PinStanding},
 };
 use super::admission;
 
@@ -63,7 +63,7 @@ impl Offers {
     }
 
     /// Every definition.
-    pub(super) fn entries(&self) -> impl Iterator<Item = &Entry> {
+    pub(super) fn entries(&self) -> impl Iterator<Item = &DefinitionEntry> {
         self.offers.iter().flat_map(Offer::entries)
     }
 
@@ -156,7 +156,7 @@ impl DefinitionBook {
     }
 
     /// Every definition.
-    pub(super) fn entries(&self) -> impl Iterator<Item = &Entry> {
+    pub(super) fn entries(&self) -> impl Iterator<Item = &DefinitionEntry> {
         self.0.values().flat_map(Offers::entries)
     }
 
@@ -179,7 +179,7 @@ impl DefinitionBook {
         self.0.keys().map(|identity| &identity.server)
     }
 
-    pub(super) fn entry_mut(&mut self, key: &DefinitionKey) -> Option<&mut Entry> {
+    pub(super) fn entry_mut(&mut self, key: &DefinitionKey) -> Option<&mut DefinitionEntry> {
         self.get_mut(&key.identity)?.of_mut(key.kind).get_mut(&key.name)
     }
 

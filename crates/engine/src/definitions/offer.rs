@@ -8,7 +8,7 @@ use mcpmon_model::{
 };
 use mcpmon_policy::Policy;
 
-use super::{Entry, Sight, entry::Place};
+use super::{DefinitionEntry, Sight, entry::Place};
 
 /// Longest definition that is read, bytes as written.
 const MAX_DEFINITION: usize = 1 << 20;
@@ -21,7 +21,7 @@ const MAX_TEXT: usize = 32 << 20;
 /// Everything of one kind.
 #[derive(Debug, Default)]
 pub(crate) struct Offer {
-    entries: BTreeMap<String, Entry>,
+    entries: BTreeMap<String, DefinitionEntry>,
     /// Canonical text of what is listed, bytes.
     text: usize,
     /// The same of what is kept beside it: this or less.
@@ -41,7 +41,7 @@ pub(crate) struct Offer {
 
 /// The reason why a definition is not kept, and so cannot be offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Full {
+pub(crate) enum DefinitionsFull {
     /// The list is too long.
     #[error("a server may offer {most} of a kind (`mcp.limits.max_tools`)")]
     Items {
@@ -82,8 +82,8 @@ pub(crate) struct Page<'a> {
 }
 
 impl Page<'_> {
-    fn first_sight(&self, name: &str, definition: Definition) -> Entry {
-        Entry::loaded(DefinitionRecord {
+    fn first_sight(&self, name: &str, definition: Definition) -> DefinitionEntry {
+        DefinitionEntry::loaded(DefinitionRecord {
             key: DefinitionKey {
                 identity: self.identity.clone(),
                 kind: self.kind,
@@ -101,11 +101,11 @@ impl Page<'_> {
 }
 
 impl Offer {
-    pub(crate) fn get(&self, name: &str) -> Option<&Entry> {
+    pub(crate) fn get(&self, name: &str) -> Option<&DefinitionEntry> {
         self.entries.get(name)
     }
 
-    pub(crate) fn get_mut(&mut self, name: &str) -> Option<&mut Entry> {
+    pub(crate) fn get_mut(&mut self, name: &str) -> Option<&mut DefinitionEntry> {
         self.entries.get_mut(name)
     }
 
@@ -113,11 +113,11 @@ impl Offer {
         self.entries.len()
     }
 
-    pub(crate) fn entries(&self) -> impl Iterator<Item = &Entry> {
+    pub(crate) fn entries(&self) -> impl Iterator<Item = &DefinitionEntry> {
         self.entries.values()
     }
 
-    pub(super) fn entries_mut(&mut self) -> impl Iterator<Item = &mut Entry> {
+    pub(super) fn entries_mut(&mut self) -> impl Iterator<Item = &mut DefinitionEntry> {
         self.entries.values_mut()
     }
 
@@ -137,7 +137,7 @@ impl Offer {
 
     /// Nothing is registered any more.
     pub(crate) fn unregister(&mut self) {
-        self.entries_mut().for_each(Entry::unregister);
+        self.entries_mut().for_each(DefinitionEntry::unregister);
     }
 
     /// Returns whether something in the latest list had no room.
@@ -146,14 +146,14 @@ impl Offer {
     }
 
     /// Returns whether `entry` stood in its list since that was last called changed.
-    pub(crate) fn is_fresh(&self, entry: &Entry) -> bool {
+    pub(crate) fn is_fresh(&self, entry: &DefinitionEntry) -> bool {
         entry.is_listed() && entry.place().epoch == self.epoch
     }
 
     /// Returns whether a definition that nobody accepted came after ones that are pinned: in a later list, or
     /// in a later run.
-    pub(crate) fn is_latecomer(&self, entry: &Entry) -> bool {
-        let is_before = |other: &Entry| match (other.born, entry.born) {
+    pub(crate) fn is_latecomer(&self, entry: &DefinitionEntry) -> bool {
+        let is_before = |other: &DefinitionEntry| match (other.born, entry.born) {
             (0, 0) => other.record.first_seen < entry.record.first_seen,
             (other, own) => other < own,
         };
@@ -176,7 +176,7 @@ impl Offer {
         if self.entries.len() < most_names(policy) {
             self.text += record.seen.canonical.len();
             self.entries
-                .insert(record.key.name.clone(), Entry::loaded(record));
+                .insert(record.key.name.clone(), DefinitionEntry::loaded(record));
         }
     }
 
@@ -195,7 +195,7 @@ impl Offer {
 
     /// A page begins: the first one of a list, or one that goes on with it.
     pub(crate) fn begin(&mut self, session: Option<&SessionId>, continued: bool) {
-        self.beside = self.entries().map(Entry::beside).sum();
+        self.beside = self.entries().map(DefinitionEntry::beside).sum();
         if continued {
             // Pages of two clients may be mixed; then nothing is known to be absent.
             if self
@@ -278,36 +278,41 @@ impl Offer {
     }
 
     /// The definition written as `raw`, if there is room for it.
-    fn admit(&mut self, policy: &Policy, name: &str, raw: RawJson<'_>) -> Result<Definition, Full> {
+    fn admit(
+        &mut self,
+        policy: &Policy,
+        name: &str,
+        raw: RawJson<'_>,
+    ) -> Result<Definition, DefinitionsFull> {
         let most = policy.limits.max_tools;
         if self.items > most {
-            return Err(Full::Items { most });
+            return Err(DefinitionsFull::Items { most });
         }
         if name.len() > MAX_NAME {
-            return Err(Full::Name);
+            return Err(DefinitionsFull::Name);
         }
         if raw.as_str().len() > MAX_DEFINITION {
-            return Err(Full::Length);
+            return Err(DefinitionsFull::Length);
         }
         let known = self.entries.get(name);
         let most = most_names(policy);
         if known.is_none() && self.entries.len() >= most {
-            return Err(Full::Names { most });
+            return Err(DefinitionsFull::Names { most });
         }
         let definition = Definition::of(raw);
         let length = known.map_or(0, |entry| entry.record.seen.canonical.len());
         let text = self.text - length + definition.canonical.len();
         let beside = self.beside + known.map_or(0, |entry| entry.left_by(&definition));
         if text > MAX_TEXT || beside > MAX_TEXT {
-            return Err(Full::Text);
+            return Err(DefinitionsFull::Text);
         }
         (self.text, self.beside) = (text, beside);
         Ok(definition)
     }
 
     /// The page ends. At the end of a whole list, what stood in an earlier one and not in this one is gone.
-    pub(crate) fn end(&mut self, identity_member: &str, more: bool) -> Ended {
-        let mut ended = Ended::default();
+    pub(crate) fn end(&mut self, identity_member: &str, more: bool) -> ReadList {
+        let mut ended = ReadList::default();
         if more || self.reading.take().is_none() {
             return ended;
         }
@@ -339,7 +344,7 @@ impl Offer {
 
 /// The result of reading a whole list.
 #[derive(Debug, Default)]
-pub(crate) struct Ended {
+pub(crate) struct ReadList {
     /// The names that are gone.
     pub(crate) gone: Vec<String>,
     /// The names that replaced others with the same content: the new name and the old one.

@@ -5,7 +5,7 @@ use mcpmon_policy::{FirstUse, OnChange, OnDetection, Policy};
 
 /// The standing of a definition under a policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Standing {
+pub(crate) struct DefinitionStanding {
     /// Against its pin.
     pub(crate) pin: PinStanding,
     /// The worst that was found in it, unless that is suppressed or approved: how bad, and which finding.
@@ -28,7 +28,7 @@ pub(crate) enum PinStanding {
     Changed,
 }
 
-impl Standing {
+impl DefinitionStanding {
     /// Returns the standing of `record` at `now`.
     pub(crate) fn of(record: &DefinitionRecord, now: Timestamp, policy: &Policy) -> Self {
         let is_approved = record.approved_by.is_some()

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use mcpmon_detect::launch::Stage;
 
-use crate::instances::Serving;
+use crate::instances::ServingProcess;
 
 /// The time for which a process that may be the server must live before it is taken for it. A package manager
 /// runs short-lived helpers before the server.
@@ -54,7 +54,7 @@ const HELPERS: &[&str] = &[
 ];
 
 /// The age at which `candidate` is taken for the server.
-pub(super) fn candidate_age(candidate: &Serving) -> Duration {
+pub(super) fn candidate_age(candidate: &ServingProcess) -> Duration {
     match is_build_tool(candidate) {
         true => HELPER_AGE,
         false => CANDIDATE_AGE,
@@ -62,7 +62,7 @@ pub(super) fn candidate_age(candidate: &Serving) -> Duration {
 }
 
 /// Returns whether `candidate` is named like what fetches and builds a server.
-pub(super) fn is_build_tool(candidate: &Serving) -> bool {
+pub(super) fn is_build_tool(candidate: &ServingProcess) -> bool {
     match &candidate.stage {
         Stage::Script { path } | Stage::Shell { script: Some(path) } => is_helper(file_name(path)),
         Stage::Program => is_helper(file_name(&candidate.comm)),

@@ -7,7 +7,7 @@ use mcpmon_policy::{Gate, Mode, OnChange};
 use super::{Monitor, entry::is_installed_entry};
 use crate::{
     effect::{Judgement, KernelEffect},
-    instances::{Instance, MAX_INSTANCES, Phase, Serving},
+    instances::{Instance, MAX_INSTANCES, Phase, ServingProcess},
     recognise::{recognise_linked, started_by_wrapper},
     tell,
 };
@@ -55,7 +55,7 @@ impl Monitor {
             instance: number,
         });
         self.deny(now, number, &mut judgement);
-        let serving = Serving::new(exec, stage, now);
+        let serving = ServingProcess::new(exec, stage, now);
         match serving.stage {
             Stage::Launcher => {}
             Stage::Shell { .. } => {
@@ -145,7 +145,7 @@ impl Monitor {
                 if launch.is_some() || is_installed {
                     instance
                         .shell
-                        .get_or_insert_with(|| Serving::new(exec, stage, now));
+                        .get_or_insert_with(|| ServingProcess::new(exec, stage, now));
                 }
                 return judgement;
             }
@@ -156,15 +156,15 @@ impl Monitor {
         let replaces = serving.is_some_and(|serving| serving.process == exec.process);
         match (serving, launch) {
             (Some(_), _) if replaces => {
-                self.serve(now, number, Serving::new(exec, stage, now), &mut judgement)
+                self.serve(now, number, ServingProcess::new(exec, stage, now), &mut judgement)
             }
             (Some(_), _) => {}
             // Another name than the launcher's, but a server: `npx @scope/thing` starts `thing-mcp`.
-            (None, Some(_)) => self.serve(now, number, Serving::new(exec, stage, now), &mut judgement),
+            (None, Some(_)) => self.serve(now, number, ServingProcess::new(exec, stage, now), &mut judgement),
             (None, None) if is_installed => {
-                self.serve(now, number, Serving::new(exec, stage, now), &mut judgement);
+                self.serve(now, number, ServingProcess::new(exec, stage, now), &mut judgement);
             }
-            (None, None) => instance.propose(Serving::new(exec, stage, now)),
+            (None, None) => instance.propose(ServingProcess::new(exec, stage, now)),
         }
         judgement
     }
@@ -197,7 +197,7 @@ impl Monitor {
         &mut self,
         now: Timestamp,
         number: InstanceId,
-        mut serving: Serving,
+        mut serving: ServingProcess,
         judgement: &mut Judgement,
     ) {
         let can_block = self.may_block_starts();
@@ -245,7 +245,7 @@ impl Monitor {
     pub(super) fn serve_ended(
         &mut self,
         now: Timestamp,
-        serving: Serving,
+        serving: ServingProcess,
         exit: Exit,
         judgement: &mut Judgement,
     ) {

@@ -30,19 +30,22 @@ use launches::settle;
 pub use observe::Observation;
 use orphans::OrphanWatch;
 pub use orphans::ServerClient;
-pub use proxied::Proxied;
+pub use proxied::ProxiedSession;
 use proxied::ProxiedSessions;
 
 use super::{
     effect::{Judgement, KernelEffect},
-    instances::{Instance, Instances, Phase, Serving},
+    instances::{Instance, Instances, Phase, ServingProcess},
     lineage::Lineage,
-    pins::{Added, Full, Ground, NewPins, PinBook, PinVerdict, PinnedFile, Pins, ServerFiles, compare},
+    pins::{
+        AcceptanceGround, AddedSet, NewPins, PinBook, PinVerdict, PinnedFile, Pins, PinsFull, ServerFiles,
+        compare,
+    },
     recognise::launch_rules,
     rulebook::RuleBook,
     tell,
     traffic::Traffic,
-    ways::Ways,
+    ways::ExecPaths,
 };
 
 /// Judges what the senses see.
@@ -58,7 +61,7 @@ pub struct Monitor {
     refused: VecDeque<(PinKey, Pins)>,
     attempts: u64,
     lineage: Lineage,
-    ways: Ways,
+    ways: ExecPaths,
     traffic: Traffic,
     kills: Kills,
     /// Sessions of running servers, as far as they are known.
@@ -75,7 +78,7 @@ const REFUSED_MANIFESTS: usize = 16 << 20;
 
 /// A running server, for status and listings.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Running {
+pub struct MonitoredServer {
     /// Its number.
     pub instance: InstanceId,
     /// Its name.
@@ -103,7 +106,7 @@ impl Monitor {
             refused: VecDeque::new(),
             attempts: 0,
             lineage: Lineage::default(),
-            ways: Ways::default(),
+            ways: ExecPaths::default(),
             kills: Kills::default(),
             sessions: BTreeMap::new(),
             proxied: ProxiedSessions::default(),
@@ -166,26 +169,26 @@ impl Monitor {
     }
 
     /// Accepts the files with which a server was last refused too; `None` where it was not.
-    pub fn trust_refused(&mut self, server: &ServerId) -> Option<Added> {
+    pub fn trust_refused(&mut self, server: &ServerId) -> Option<AddedSet> {
         let position = self.refused.iter().position(|(key, _)| key.server == *server)?;
         let (key, pins) = self.refused.remove(position)?;
         Some(self.pins.add(key, pins))
     }
 
     /// Accepts the file at a path as it is now, for every server that is pinned with another one there.
-    pub fn trust_executable(&mut self, executable: &PinnedFile) -> Vec<Added> {
+    pub fn trust_executable(&mut self, executable: &PinnedFile) -> Vec<AddedSet> {
         self.pins.add_executable(executable)
     }
 
     /// For whom nothing more is pinned without approval.
     #[must_use]
-    pub fn without_room(&self) -> Vec<Full> {
+    pub fn without_room(&self) -> Vec<PinsFull> {
         self.pins.without_room()
     }
 
     /// Running servers, by number.
-    pub fn running(&self) -> impl Iterator<Item = Running> {
-        self.instances.iter().map(|(number, instance)| Running {
+    pub fn running(&self) -> impl Iterator<Item = MonitoredServer> {
+        self.instances.iter().map(|(number, instance)| MonitoredServer {
             instance: number,
             server: instance.server.clone(),
             process: instance
@@ -212,7 +215,7 @@ impl Monitor {
     /// files are compared with its pins.
     #[must_use]
     pub fn holds(&self, process: ProcessId) -> bool {
-        let is_of = |instance: &Instance, serving: &Serving| {
+        let is_of = |instance: &Instance, serving: &ServingProcess| {
             serving.process == process
                 || instance.launcher == process
                 || instance.members().contains(&process)
@@ -447,7 +450,7 @@ impl Monitor {
         now: Timestamp,
         number: InstanceId,
         key: &PinKey,
-        serving: &Serving,
+        serving: &ServingProcess,
         mut verdict: PinVerdict,
         judgement: &mut Judgement,
     ) {
@@ -457,7 +460,7 @@ impl Monitor {
             judgement
                 .kernel_effects
                 .push(KernelEffect::StorePins { added, ground });
-            if ground == Ground::FirstUse
+            if ground == AcceptanceGround::FirstUse
                 && let Some(instance) = self.instances.get_mut(number)
             {
                 instance.pinned = Some(key.clone());
@@ -528,7 +531,7 @@ impl Monitor {
 /// Returns whether the changed executable may be refused to the whole host: it must be the server's own
 /// program, and neither a shell or interpreter that carries a server's name nor a file that has another name
 /// too.
-fn is_refusable(instance: &Instance, serving: &Serving, verdict: &PinVerdict) -> bool {
+fn is_refusable(instance: &Instance, serving: &ServingProcess, verdict: &PinVerdict) -> bool {
     let Some(file) = verdict
         .executable_changed_in_place()
         .and_then(Path::file_name)

@@ -3,17 +3,17 @@
 use mcpmon_detect::protected_paths::{Places, RealPath};
 use mcpmon_model::{
     AnsweredCall, Call, Connection, Conversation, DefinitionKey, DefinitionRecord, Digest, Exchange, Exec,
-    Exit, Fork, Halted, Incident, InstanceId, Message, PinKey, ProcessId, Redaction, ServerId, SessionId,
-    Spoken, Timestamp,
+    Exit, Fork, HaltedExchange, Incident, InstanceId, LlmMention, Message, PinKey, ProcessId, Redaction,
+    ServerId, SessionId, Timestamp,
 };
 
-use super::{Monitor, orphans::ServerClient, proxied::Proxied};
+use super::{Monitor, orphans::ServerClient, proxied::ProxiedSession};
 use crate::{
-    effect::{Ask, Judgement, Shared},
+    effect::{Judgement, SharedOutcome, SharedQuestion},
     pins::ServerFiles,
     registry::Registry,
     rules::Opinion,
-    traffic::{Company, NotSeen, Tally, Traffic},
+    traffic::{NotSeen, SessionPeers, Tally, Traffic},
 };
 
 /// Something a sense saw.
@@ -26,20 +26,30 @@ pub enum Observation<'a> {
     /// Something on the wire was no message, or may not pass.
     Incident(&'a Conversation, &'a Incident),
     /// The answer to what the judgement of a message asked.
-    Shared(&'a Conversation, &'a Message<'a>, Box<Ask>, Shared),
+    Shared(
+        &'a Conversation,
+        &'a Message<'a>,
+        Box<SharedQuestion>,
+        SharedOutcome,
+    ),
     /// A conversation is part of a session with these others.
-    Joined(&'a Conversation, Company<'a>),
+    Joined(&'a Conversation, SessionPeers<'a>),
     /// A conversation is over.
     Left(&'a Conversation),
     /// Something that has to do with tools passed between an agent and a model. The verdict on tools that are offered
     /// or listed may be to leave some out; on anything else it lets through or stops.
-    Llm(&'a Exchange, &'a Spoken<'a>),
+    Llm(&'a Exchange, &'a LlmMention<'a>),
     /// The answer to what the judgement of a model's intent, or of a provider's call, asked.
-    LlmShared(&'a Exchange, &'a Spoken<'a>, Box<Ask>, Shared),
+    LlmShared(
+        &'a Exchange,
+        &'a LlmMention<'a>,
+        Box<SharedQuestion>,
+        SharedOutcome,
+    ),
     /// A request to a model was read, and these secrets were found in it ([`Monitor::redact_text`]).
     Redacted(&'a Exchange, &'a Tally),
     /// A request to a model, or its answer, does not go on.
-    Halted(&'a Exchange, &'a Halted),
+    Halted(&'a Exchange, &'a HaltedExchange),
     /// A program was started.
     Exec(&'a Exec),
     /// A process of a server, or one that is not judged yet, started another.
@@ -58,7 +68,7 @@ pub enum Observation<'a> {
     /// A running server belongs to a session: what is stopped for one is stopped for the other.
     SessionOf(InstanceId, SessionId),
     /// A session has a proxy, and these processes are in it. What they start is in it by itself.
-    Proxied(Proxied, Vec<ProcessId>),
+    Proxied(ProxiedSession, Vec<ProcessId>),
     /// A connection was asked for.
     Connection(&'a Connection),
     /// The files of a serving process were hashed.

@@ -13,7 +13,7 @@ const MOST: usize = 1024;
 
 /// A session that has a proxy.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Proxied {
+pub struct ProxiedSession {
     /// The session.
     pub session: SessionId,
     /// The process at the root of the session.
@@ -24,10 +24,10 @@ pub struct Proxied {
 
 /// Those that are known, the latest last.
 #[derive(Debug, Default)]
-pub(super) struct ProxiedSessions(VecDeque<Proxied>);
+pub(super) struct ProxiedSessions(VecDeque<ProxiedSession>);
 
 impl ProxiedSessions {
-    fn note(&mut self, session: Proxied) {
+    fn note(&mut self, session: ProxiedSession) {
         self.0.retain(|known| known.session != session.session);
         while self.0.len() >= MOST {
             self.0.pop_front();
@@ -35,11 +35,11 @@ impl ProxiedSessions {
         self.0.push_back(session);
     }
 
-    fn of_cgroup(&self, cgroup: u64) -> Option<&Proxied> {
+    fn of_cgroup(&self, cgroup: u64) -> Option<&ProxiedSession> {
         self.0.iter().rfind(|known| known.cgroup == Some(cgroup))
     }
 
-    fn of_root(&self, root: ProcessId) -> Option<&Proxied> {
+    fn of_root(&self, root: ProcessId) -> Option<&ProxiedSession> {
         self.0.iter().rfind(|known| known.root == root)
     }
 }
@@ -48,7 +48,7 @@ impl Monitor {
     /// A session has a proxy, and these processes are in it. What they start is in it by itself.
     pub(super) fn proxied(
         &mut self,
-        session: Proxied,
+        session: ProxiedSession,
         processes: impl IntoIterator<Item = ProcessId>,
     ) -> Judgement {
         self.session_lives(&session.session);

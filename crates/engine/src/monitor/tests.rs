@@ -9,7 +9,7 @@ use mcpmon_model::{
 use mcpmon_policy::{
     Cidr, Egress, EgressDefault, Endpoint, ModelHost, NetworkRule, OnBypass, OnChange, Orphans, RuleAction,
     Scope, Server, ServerPolicy, Transport,
-    network::table::{LIST_HOST, LIST_PROXIED, Numbering, Resolved, compile},
+    network::table::{LIST_HOST, LIST_PROXIED, Numbering, ResolvedNames, compile},
 };
 use test_case::test_case;
 
@@ -34,7 +34,7 @@ impl World {
     }
 
     fn with_pins(policy: Policy, pins: BTreeMap<ServerId, Pins>) -> Self {
-        let tables = compile(&policy, &Resolved::new(), &mut Numbering::default()).expect("small");
+        let tables = compile(&policy, &ResolvedNames::new(), &mut Numbering::default()).expect("small");
         let mut book = PinBook::default();
         for (server, pins) in pins {
             book.add(key(server.as_str(), 0), pins);
@@ -184,9 +184,9 @@ fn effects(judgement: &Judgement) -> Vec<String> {
         KernelEffect::StorePins { added, ground } => {
             let key = &added.set.key;
             match ground {
-                Ground::FirstUse => format!("pin {} {}", key.name, key.uid),
-                Ground::NewLauncher => format!("launcher {} {}", key.name, key.uid),
-                Ground::SystemUpgrade => format!("upgrade {} {}", key.name, key.uid),
+                AcceptanceGround::FirstUse => format!("pin {} {}", key.name, key.uid),
+                AcceptanceGround::NewLauncher => format!("launcher {} {}", key.name, key.uid),
+                AcceptanceGround::SystemUpgrade => format!("upgrade {} {}", key.name, key.uid),
             }
         }
         KernelEffect::Terminate { instance } => format!("terminate {}", instance.0),
@@ -681,7 +681,7 @@ fn a_refused_server_can_be_trusted_as_it_is() {
         number: 2,
         pins: pins("v2"),
     };
-    assert_eq!(added, Some(Added { set, replaced: None }));
+    assert_eq!(added, Some(AddedSet { set, replaced: None }));
     for (number, content) in [(2, "v2"), (3, "v1")] {
         world.exec(9 + number, 9, "mcp-server-git");
         let judgement = world.hashed(InstanceId(number), content);
@@ -807,7 +807,7 @@ fn a_declared_server_has_its_declared_name_and_its_egress_list() {
 
     // Another policy without the list: the running server is let go.
     let policy = Policy::default();
-    let tables = compile(&policy, &Resolved::new(), &mut Numbering::default()).expect("small");
+    let tables = compile(&policy, &ResolvedNames::new(), &mut Numbering::default()).expect("small");
     let changed = world.monitor.install(Timestamp(0), Arc::new(policy), &tables);
     assert_eq!(effects(&changed), ["track 10 as 1/0"]);
     let running: Vec<ServerId> = world.monitor.running().map(|running| running.server).collect();
@@ -956,8 +956,8 @@ fn connections_are_told_by_rule_and_origin() {
     assert_eq!(would.action, Action::WouldBlock);
 }
 
-fn proxied(name: &str, root: u32, cgroup: Option<u64>) -> Proxied {
-    Proxied {
+fn proxied(name: &str, root: u32, cgroup: Option<u64>) -> ProxiedSession {
+    ProxiedSession {
         session: SessionId::new(name),
         root: process(root),
         cgroup,
@@ -1887,7 +1887,7 @@ fn a_server_that_outlives_its_session_is_an_orphan_unless_the_session_goes_on() 
         );
         world.observe_at(100, Observation::SessionOver(session()));
         if goes_on {
-            let proxied = Proxied {
+            let proxied = ProxiedSession {
                 session: session(),
                 root: process(8),
                 cgroup: None,

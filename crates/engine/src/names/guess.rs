@@ -3,7 +3,7 @@
 
 use mcpmon_model::{ServerId, ToolName};
 
-use super::{Client, Order, SCHEMES, Scheme};
+use super::{NamingClient, Order, SCHEMES, Scheme};
 
 /// A tool that nobody knows, as its name has it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -41,7 +41,7 @@ const BETWEEN: [char; 5] = ['_', '-', ':', '/', '.'];
 /// else of an unknown server. None if no scheme left its mark in the name, which then is not an MCP tool's.
 pub fn guesses<'s>(
     name: &str,
-    client: Option<Client>,
+    client: Option<NamingClient>,
     servers: impl IntoIterator<Item = &'s ServerId>,
 ) -> Vec<Guess> {
     // Where one with a mark made the name, none without did.
@@ -88,7 +88,7 @@ impl Scheme {
 
     /// Returns whether its mark cannot be anything else.
     fn is_unmistakable(&self) -> bool {
-        !self.prefix.is_empty() || self.client == Client::Cline
+        !self.prefix.is_empty() || self.client == NamingClient::Cline
     }
 
     fn splits(&self, name: &str) -> Vec<Guess> {
@@ -125,9 +125,9 @@ fn before<'n>(name: &'n str, end: &str) -> Option<&'n str> {
 }
 
 /// Server and tool by the name alone, wherever it can be divided.
-fn divided(name: &str, client: Option<Client>) -> Vec<Guess> {
+fn divided(name: &str, client: Option<NamingClient>) -> Vec<Guess> {
     let is_meant = |scheme: &&Scheme| {
-        scheme.is_unmistakable() || client == Some(Client::LibreChat) && client == Some(scheme.client)
+        scheme.is_unmistakable() || client == Some(NamingClient::LibreChat) && client == Some(scheme.client)
     };
     let schemes: Vec<&Scheme> = SCHEMES.iter().filter(is_meant).collect();
     // `mcp__a__b` is no `mcp_` name.
@@ -153,7 +153,7 @@ mod tests {
 
     use super::*;
 
-    fn told(name: &str, client: Option<Client>, servers: &[&str]) -> Vec<String> {
+    fn told(name: &str, client: Option<NamingClient>, servers: &[&str]) -> Vec<String> {
         let servers: Vec<ServerId> = servers
             .iter()
             .map(|server| ServerId::new(*server).expect("an id"))
@@ -167,11 +167,11 @@ mod tests {
 
     #[test_case("mcp__my_srv__new", None, &["my.srv"] => vec!["my.srv new"]; "a known server")]
     #[test_case("my.srv__new", None, &["my.srv"] => vec!["my.srv new"]; "a known server with a weaker mark")]
-    #[test_case("srv_new", Some(Client::Opencode), &["srv"] => vec!["srv new"]; "a known server without a mark")]
+    #[test_case("srv_new", Some(NamingClient::Opencode), &["srv"] => vec!["srv new"]; "a known server without a mark")]
     #[test_case("srv_new", None, &["srv"] => vec!["srv new"]; "no mark, and a client that may leave none")]
-    #[test_case("srv_new", Some(Client::ClaudeCode), &["srv"] => Vec::<String>::new(); "no mark, and no client that leaves none")]
+    #[test_case("srv_new", Some(NamingClient::ClaudeCode), &["srv"] => Vec::<String>::new(); "no mark, and no client that leaves none")]
     #[test_case("SRV-new", None, &["srv"] => vec!["srv new"]; "a hyphen, in another case")]
-    #[test_case("srv:new", Some(Client::ClaudeCode), &["srv"] => vec!["srv new"]; "a colon")]
+    #[test_case("srv:new", Some(NamingClient::ClaudeCode), &["srv"] => vec!["srv new"]; "a colon")]
     #[test_case("srv2_new", None, &["srv"] => Vec::<String>::new(); "another server without a mark")]
     #[test_case("mcp__evil__run", None, &["fs"] => vec!["evil run"]; "an unknown server")]
     #[test_case("MCP__Evil__Run", None, &["fs"] => vec!["Evil Run"]; "in capitals")]
@@ -183,11 +183,11 @@ mod tests {
     #[test_case("a0mcp0b", None, &[] => vec!["a b"]; "a mark in the middle")]
     #[test_case("mcp__nothing", None, &[] => vec!["? nothing"]; "no server")]
     #[test_case("list_mcp_resources", None, &[] => Vec::<String>::new(); "a tool of a client")]
-    #[test_case("list_mcp_fs", Some(Client::LibreChat), &[] => vec!["fs list"]; "of a client that names tools so")]
+    #[test_case("list_mcp_fs", Some(NamingClient::LibreChat), &[] => vec!["fs list"]; "of a client that names tools so")]
     #[test_case("developer__shell", None, &[] => Vec::<String>::new(); "anybody can write two underscores")]
     #[test_case("Bash", None, &["fs"] => Vec::<String>::new(); "none")]
     #[test_case("", None, &["fs"] => Vec::<String>::new(); "nothing")]
-    fn names_of_no_known_tool(name: &str, client: Option<Client>, servers: &[&str]) -> Vec<String> {
+    fn names_of_no_known_tool(name: &str, client: Option<NamingClient>, servers: &[&str]) -> Vec<String> {
         told(name, client, servers)
     }
 

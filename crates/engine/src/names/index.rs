@@ -4,7 +4,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use mcpmon_model::ServerId;
 
-use super::{Client, SCHEMES, Scheme};
+use super::{NamingClient, SCHEMES, Scheme};
 
 /// A tool that a name used by a model can stand for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -14,7 +14,7 @@ pub struct Candidate<'a> {
     /// The tool, as its server knows it.
     pub tool: &'a str,
     /// By whose scheme; the first where several make the same name.
-    pub client: Client,
+    pub client: NamingClient,
 }
 
 /// Tools by the names that models can use for them. A tool has a name in every scheme: they are kept as hashes, and
@@ -51,7 +51,7 @@ impl Names {
     /// The client's own name is only a hint: if its scheme did not make the tool's name, any other scheme may have
     /// that leaves a mark in it. A name without a mark is then one of the client's own tools.
     #[must_use]
-    pub fn resolve(&self, name: &str, client: Option<Client>) -> Vec<Candidate<'_>> {
+    pub fn resolve(&self, name: &str, client: Option<NamingClient>) -> Vec<Candidate<'_>> {
         let mut found: Vec<(Candidate<'_>, &Scheme)> = self.every(name);
         if found.is_empty() {
             found = without_plugin(name).flat_map(|name| self.every(&name)).collect();
@@ -134,7 +134,7 @@ mod tests {
         }))
     }
 
-    fn told(names: &Names, name: &str, client: Option<Client>) -> Vec<String> {
+    fn told(names: &Names, name: &str, client: Option<NamingClient>) -> Vec<String> {
         let found = names.resolve(name, client);
         found
             .iter()
@@ -159,16 +159,16 @@ mod tests {
         told(&names(tools), name, None)
     }
 
-    #[test_case("dup__name", Client::FastAgent => vec!["dup name"]; "its own scheme")]
-    #[test_case("dup__name", Client::ClaudeCode => vec!["dup name"]; "another scheme with a mark")]
-    #[test_case("fs_read", Client::Opencode => vec!["fs read"]; "its own scheme without a mark")]
-    #[test_case("FS_Read", Client::Opencode => vec!["fs read"]; "its own scheme in another case")]
-    #[test_case("fs:read", Client::ClaudeCode => vec!["fs read"]; "a colon is a mark")]
-    #[test_case("fs-read", Client::CopilotCli => vec!["fs read"]; "its own scheme with a hyphen")]
-    #[test_case("fs-read", Client::ClaudeCode => Vec::<String>::new(); "another scheme with a hyphen")]
-    #[test_case("fs_read", Client::ClaudeCode => Vec::<String>::new(); "another scheme without a mark")]
-    #[test_case("Bash", Client::ClaudeCode => Vec::<String>::new(); "a tool of the client that a server has too")]
-    fn a_known_client_leaves_less_doubt(name: &str, client: Client) -> Vec<String> {
+    #[test_case("dup__name", NamingClient::FastAgent => vec!["dup name"]; "its own scheme")]
+    #[test_case("dup__name", NamingClient::ClaudeCode => vec!["dup name"]; "another scheme with a mark")]
+    #[test_case("fs_read", NamingClient::Opencode => vec!["fs read"]; "its own scheme without a mark")]
+    #[test_case("FS_Read", NamingClient::Opencode => vec!["fs read"]; "its own scheme in another case")]
+    #[test_case("fs:read", NamingClient::ClaudeCode => vec!["fs read"]; "a colon is a mark")]
+    #[test_case("fs-read", NamingClient::CopilotCli => vec!["fs read"]; "its own scheme with a hyphen")]
+    #[test_case("fs-read", NamingClient::ClaudeCode => Vec::<String>::new(); "another scheme with a hyphen")]
+    #[test_case("fs_read", NamingClient::ClaudeCode => Vec::<String>::new(); "another scheme without a mark")]
+    #[test_case("Bash", NamingClient::ClaudeCode => Vec::<String>::new(); "a tool of the client that a server has too")]
+    fn a_known_client_leaves_less_doubt(name: &str, client: NamingClient) -> Vec<String> {
         let tools = [
             ("dup", "name"),
             ("x", "dup__name"),

@@ -11,7 +11,7 @@ pub use self::{
 
 /// A client that talks to models, as far as its names differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Client {
+pub enum NamingClient {
     /// Claude Code.
     ClaudeCode,
     /// Codex; the name of a namespace and of the tool in it, joined.
@@ -48,7 +48,7 @@ pub enum Client {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scheme {
     /// The client.
-    pub client: Client,
+    pub client: NamingClient,
     prefix: &'static str,
     between: &'static str,
     order: Order,
@@ -85,7 +85,7 @@ enum Length {
 const ALL: &str = "*";
 
 const SCHEME: Scheme = Scheme {
-    client: Client::Bare,
+    client: NamingClient::Bare,
     prefix: "",
     between: "",
     order: Order::ServerFirst,
@@ -99,7 +99,7 @@ const SCHEME: Scheme = Scheme {
 /// Every scheme, one per client.
 pub const SCHEMES: [Scheme; 15] = [
     Scheme {
-        client: Client::ClaudeCode,
+        client: NamingClient::ClaudeCode,
         prefix: "mcp__",
         between: "__",
         server_keeps: "_-",
@@ -107,7 +107,7 @@ pub const SCHEMES: [Scheme; 15] = [
         ..SCHEME
     },
     Scheme {
-        client: Client::Codex,
+        client: NamingClient::Codex,
         prefix: "mcp__",
         between: "__",
         server_keeps: "_",
@@ -115,7 +115,7 @@ pub const SCHEMES: [Scheme; 15] = [
         ..SCHEME
     },
     Scheme {
-        client: Client::GeminiCli,
+        client: NamingClient::GeminiCli,
         prefix: "mcp_",
         between: "_",
         server_keeps: "_-.:",
@@ -124,20 +124,20 @@ pub const SCHEMES: [Scheme; 15] = [
         ..SCHEME
     },
     Scheme {
-        client: Client::Opencode,
+        client: NamingClient::Opencode,
         between: "_",
         server_keeps: "_-",
         tool_keeps: "_-",
         ..SCHEME
     },
     Scheme {
-        client: Client::FastAgent,
+        client: NamingClient::FastAgent,
         between: "__",
         length: Length::Cut(64),
         ..SCHEME
     },
     Scheme {
-        client: Client::Copilot,
+        client: NamingClient::Copilot,
         prefix: "mcp_",
         between: "_",
         server_keeps: "_-",
@@ -147,12 +147,12 @@ pub const SCHEMES: [Scheme; 15] = [
         ..SCHEME
     },
     Scheme {
-        client: Client::Cline,
+        client: NamingClient::Cline,
         between: "0mcp0",
         ..SCHEME
     },
     Scheme {
-        client: Client::Roo,
+        client: NamingClient::Roo,
         prefix: "mcp--",
         between: "--",
         server_keeps: "_",
@@ -161,25 +161,25 @@ pub const SCHEMES: [Scheme; 15] = [
         ..SCHEME
     },
     Scheme {
-        client: Client::LibreChat,
+        client: NamingClient::LibreChat,
         between: "_mcp_",
         order: Order::ToolFirst,
         length: Length::Cut(64),
         ..SCHEME
     },
     Scheme {
-        client: Client::Goose,
+        client: NamingClient::Goose,
         between: "__",
         server_keeps: "_-",
         ..SCHEME
     },
     Scheme {
-        client: Client::Bare,
+        client: NamingClient::Bare,
         order: Order::ToolOnly,
         ..SCHEME
     },
     Scheme {
-        client: Client::AgentsSdk,
+        client: NamingClient::AgentsSdk,
         prefix: "mcp_",
         between: "__",
         server_keeps: "_-",
@@ -188,25 +188,25 @@ pub const SCHEMES: [Scheme; 15] = [
         ..SCHEME
     },
     Scheme {
-        client: Client::Prefixed,
+        client: NamingClient::Prefixed,
         between: "_",
         ..SCHEME
     },
     Scheme {
-        client: Client::CopilotCli,
+        client: NamingClient::CopilotCli,
         between: "-",
         server_keeps: "_-",
         tool_keeps: "_-",
         ..SCHEME
     },
     Scheme {
-        client: Client::Colon,
+        client: NamingClient::Colon,
         between: ":",
         ..SCHEME
     },
 ];
 
-impl Client {
+impl NamingClient {
     /// The client that calls itself `name` in `initialize`; `None` where its names are not known.
     #[must_use]
     pub fn of(name: &str) -> Option<Self> {
@@ -226,7 +226,7 @@ impl Client {
     }
 }
 
-impl Client {
+impl NamingClient {
     /// Returns whether its names of MCP tools have a mark that no name of its own tools has.
     #[must_use]
     pub fn marks_names(self) -> bool {
@@ -239,37 +239,37 @@ impl Client {
 const MAX_PRODUCTS: usize = 16;
 
 /// The same for `User-Agent`. Libraries are not among them either.
-const AGENTS: [(&str, Client); 11] = [
-    ("claude-cli/", Client::ClaudeCode),
-    ("claude-code/", Client::ClaudeCode),
-    ("codex", Client::Codex),
-    ("geminicli", Client::GeminiCli),
-    ("opencode/", Client::Opencode),
-    ("cline/", Client::Cline),
-    ("roocode/", Client::Roo),
-    ("kilo-code/", Client::Roo),
-    ("librechat/", Client::LibreChat),
-    ("goose/", Client::Goose),
-    ("githubcopilotchat/", Client::Copilot),
+const AGENTS: [(&str, NamingClient); 11] = [
+    ("claude-cli/", NamingClient::ClaudeCode),
+    ("claude-code/", NamingClient::ClaudeCode),
+    ("codex", NamingClient::Codex),
+    ("geminicli", NamingClient::GeminiCli),
+    ("opencode/", NamingClient::Opencode),
+    ("cline/", NamingClient::Cline),
+    ("roocode/", NamingClient::Roo),
+    ("kilo-code/", NamingClient::Roo),
+    ("librechat/", NamingClient::LibreChat),
+    ("goose/", NamingClient::Goose),
+    ("githubcopilotchat/", NamingClient::Copilot),
 ];
 
 /// The prefixes in lower case of clients' own names. Libraries that any client may be built with are not
 /// among them, because their users may put prefixes in front, or not.
-const CLIENTS: [(&str, Client); 14] = [
-    ("claude-code", Client::ClaudeCode),
-    ("claude-ai", Client::ClaudeCode),
-    ("codex", Client::Codex),
-    ("gemini-cli", Client::GeminiCli),
-    ("opencode", Client::Opencode),
-    ("fast-agent", Client::FastAgent),
-    ("visual studio code", Client::Copilot),
-    ("vscode", Client::Copilot),
-    ("cursor", Client::Copilot),
-    ("cline", Client::Cline),
-    ("roo", Client::Roo),
-    ("kilo", Client::Roo),
-    ("@librechat", Client::LibreChat),
-    ("goose", Client::Goose),
+const CLIENTS: [(&str, NamingClient); 14] = [
+    ("claude-code", NamingClient::ClaudeCode),
+    ("claude-ai", NamingClient::ClaudeCode),
+    ("codex", NamingClient::Codex),
+    ("gemini-cli", NamingClient::GeminiCli),
+    ("opencode", NamingClient::Opencode),
+    ("fast-agent", NamingClient::FastAgent),
+    ("visual studio code", NamingClient::Copilot),
+    ("vscode", NamingClient::Copilot),
+    ("cursor", NamingClient::Copilot),
+    ("cline", NamingClient::Cline),
+    ("roo", NamingClient::Roo),
+    ("kilo", NamingClient::Roo),
+    ("@librechat", NamingClient::LibreChat),
+    ("goose", NamingClient::Goose),
 ];
 
 impl Scheme {
@@ -287,7 +287,7 @@ impl Scheme {
 
     /// Returns whether this scheme may have made a name for `client`: one that leaves a mark for any, one
     /// that leaves none for its own, and for one that is not known.
-    fn may_be_of(&self, client: Option<Client>) -> bool {
+    fn may_be_of(&self, client: Option<NamingClient>) -> bool {
         self.is_marked() || self.has_server() && client.is_none() || client == Some(self.client)
     }
 
@@ -348,62 +348,65 @@ mod tests {
 
     use super::*;
 
-    fn scheme(client: Client) -> Scheme {
+    fn scheme(client: NamingClient) -> Scheme {
         *SCHEMES
             .iter()
             .find(|scheme| scheme.client == client)
             .expect("every client has one")
     }
 
-    #[test_case(Client::ClaudeCode => "mcp__my_srv_v1__admin_tools_list")]
-    #[test_case(Client::Codex => "mcp__my_srv_v1__admin_tools_list")]
-    #[test_case(Client::GeminiCli => "mcp_my.srv_v1_admin.tools.list")]
-    #[test_case(Client::Opencode => "my_srv_v1_admin_tools_list")]
-    #[test_case(Client::FastAgent => "my.srv v1__admin.tools.list")]
-    #[test_case(Client::Copilot => "mcp_my_srv_v1_admin_tools_list")]
-    #[test_case(Client::Cline => "my.srv v10mcp0admin.tools.list")]
-    #[test_case(Client::LibreChat => "admin.tools.list_mcp_my.srv v1")]
-    #[test_case(Client::Bare => "admin.tools.list")]
-    fn names_as_the_model_sees_them(client: Client) -> String {
+    #[test_case(NamingClient::ClaudeCode => "mcp__my_srv_v1__admin_tools_list")]
+    #[test_case(NamingClient::Codex => "mcp__my_srv_v1__admin_tools_list")]
+    #[test_case(NamingClient::GeminiCli => "mcp_my.srv_v1_admin.tools.list")]
+    #[test_case(NamingClient::Opencode => "my_srv_v1_admin_tools_list")]
+    #[test_case(NamingClient::FastAgent => "my.srv v1__admin.tools.list")]
+    #[test_case(NamingClient::Copilot => "mcp_my_srv_v1_admin_tools_list")]
+    #[test_case(NamingClient::Cline => "my.srv v10mcp0admin.tools.list")]
+    #[test_case(NamingClient::LibreChat => "admin.tools.list_mcp_my.srv v1")]
+    #[test_case(NamingClient::Bare => "admin.tools.list")]
+    fn names_as_the_model_sees_them(client: NamingClient) -> String {
         scheme(client).visible("my.srv v1", "admin.tools.list")
     }
 
-    #[test_case("claude-code" => Some(Client::ClaudeCode))]
-    #[test_case("Visual Studio Code - Insiders" => Some(Client::Copilot))]
-    #[test_case("codex-mcp-client" => Some(Client::Codex))]
+    #[test_case("claude-code" => Some(NamingClient::ClaudeCode))]
+    #[test_case("Visual Studio Code - Insiders" => Some(NamingClient::Copilot))]
+    #[test_case("codex-mcp-client" => Some(NamingClient::Codex))]
     #[test_case("mcp" => None; "a library")]
     #[test_case("" => None; "nothing")]
-    fn clients_call_themselves(name: &str) -> Option<Client> {
-        Client::of(name)
+    fn clients_call_themselves(name: &str) -> Option<NamingClient> {
+        NamingClient::of(name)
     }
 
-    #[test_case("claude-cli/2.1.329 (external, cli)" => Some(Client::ClaudeCode))]
-    #[test_case("codex_cli_rs/0.169.0 (Debian 13.0.0; x86_64) xterm" => Some(Client::Codex))]
-    #[test_case("GeminiCLI/0.61.0/gemini-3-pro (linux; x64)" => Some(Client::GeminiCli))]
-    #[test_case("ai-sdk/openai/2.0.1 opencode/1.18.33" => Some(Client::Opencode); "behind a library")]
+    #[test_case("claude-cli/2.1.329 (external, cli)" => Some(NamingClient::ClaudeCode))]
+    #[test_case("codex_cli_rs/0.169.0 (Debian 13.0.0; x86_64) xterm" => Some(NamingClient::Codex))]
+    #[test_case("GeminiCLI/0.61.0/gemini-3-pro (linux; x64)" => Some(NamingClient::GeminiCli))]
+    #[test_case("ai-sdk/openai/2.0.1 opencode/1.18.33" => Some(NamingClient::Opencode); "behind a library")]
     #[test_case("Anthropic/Python 2.11.0" => None; "a library alone")]
     #[test_case("notclaude-cli/1" => None; "another beginning")]
     #[test_case("" => None; "none given")]
-    fn agents_call_themselves(agent: &str) -> Option<Client> {
-        Client::of_agent(agent)
+    fn agents_call_themselves(agent: &str) -> Option<NamingClient> {
+        NamingClient::of_agent(agent)
     }
 
     #[test]
     fn codex_takes_hyphens_for_underscores_and_roo_for_three() {
-        assert_eq!(scheme(Client::Codex).visible("s", "a-b_c"), "mcp__s__a_b_c");
-        assert_eq!(scheme(Client::ClaudeCode).visible("s", "a-b_c"), "mcp__s__a-b_c");
-        assert_eq!(scheme(Client::Roo).visible("s", "a-b"), "mcp--s--a___b");
+        assert_eq!(scheme(NamingClient::Codex).visible("s", "a-b_c"), "mcp__s__a_b_c");
+        assert_eq!(
+            scheme(NamingClient::ClaudeCode).visible("s", "a-b_c"),
+            "mcp__s__a-b_c"
+        );
+        assert_eq!(scheme(NamingClient::Roo).visible("s", "a-b"), "mcp--s--a___b");
     }
 
     #[test]
     fn long_names_are_cut_as_the_client_does() {
         let tool = "t".repeat(90);
-        assert_eq!(scheme(Client::ClaudeCode).visible("s", &tool).len(), 98);
-        assert_eq!(scheme(Client::FastAgent).visible("s", &tool).len(), 64);
-        let gemini = scheme(Client::GeminiCli).visible("s", &tool);
+        assert_eq!(scheme(NamingClient::ClaudeCode).visible("s", &tool).len(), 98);
+        assert_eq!(scheme(NamingClient::FastAgent).visible("s", &tool).len(), 64);
+        let gemini = scheme(NamingClient::GeminiCli).visible("s", &tool);
         assert_eq!((gemini.len(), gemini.contains("...")), (63, true));
         assert_eq!(
-            scheme(Client::Copilot).visible(&"s".repeat(30), "t"),
+            scheme(NamingClient::Copilot).visible(&"s".repeat(30), "t"),
             format!("mcp_{}_t", "s".repeat(18))
         );
     }

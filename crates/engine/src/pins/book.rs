@@ -23,7 +23,7 @@ pub struct PinSet {
 
 /// A set that was added.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Added {
+pub struct AddedSet {
     /// The set.
     pub set: PinSet,
     /// Number of the set it took the place of: one of the same files, or the oldest of too many.
@@ -32,18 +32,18 @@ pub struct Added {
 
 /// The accepted sets of one key.
 #[derive(Clone, Copy, Debug)]
-pub enum Accepted<'a> {
+pub enum AcceptedSets<'a> {
     /// Nothing; a first set may be added.
     Nothing,
     /// Nothing, and there is no room.
-    NoRoom(Full),
+    NoRoom(PinsFull),
     /// Sets by number; never empty.
     Sets(&'a BTreeMap<u32, Pins>),
     /// The same, and the launch in question was the first to pin one: it may add more, for which there is room.
     OfThisLaunch(&'a BTreeMap<u32, Pins>),
 }
 
-impl Accepted<'_> {
+impl AcceptedSets<'_> {
     /// The same, for the launch that pinned the first of them.
     #[must_use]
     pub fn for_first_launch(self) -> Self {
@@ -56,7 +56,7 @@ impl Accepted<'_> {
 
 /// The reason why nothing more is pinned without approval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
-pub enum Full {
+pub enum PinsFull {
     /// One user has as many pinned packages as one may have.
     #[error("user {0} has {max} pinned packages, the most one user can have", max = PinBook::MAX_OF_USER)]
     User(u32),
@@ -77,11 +77,11 @@ impl PinBook {
 
     /// Returns the accepted sets of `key`.
     #[must_use]
-    pub fn accepted(&self, key: &PinKey) -> Accepted<'_> {
+    pub fn accepted(&self, key: &PinKey) -> AcceptedSets<'_> {
         match (self.0.get(key), self.full(key.uid)) {
-            (Some(sets), _) => Accepted::Sets(sets),
-            (None, Some(full)) => Accepted::NoRoom(full),
-            (None, None) => Accepted::Nothing,
+            (Some(sets), _) => AcceptedSets::Sets(sets),
+            (None, Some(full)) => AcceptedSets::NoRoom(full),
+            (None, None) => AcceptedSets::Nothing,
         }
     }
 
@@ -92,7 +92,7 @@ impl PinBook {
     }
 
     /// Accepts `pins` for `key` from now on.
-    pub fn add(&mut self, key: PinKey, pins: Pins) -> Added {
+    pub fn add(&mut self, key: PinKey, pins: Pins) -> AddedSet {
         let pins = pins.with_manifest_within(Self::MAX_MANIFESTS.saturating_sub(self.manifests()));
         let sets = self.0.entry(key.clone()).or_default();
         let number = sets
@@ -106,11 +106,11 @@ impl PinBook {
         }
         sets.insert(number, pins.clone());
         let set = PinSet { key, number, pins };
-        Added { set, replaced }
+        AddedSet { set, replaced }
     }
 
     /// Accepts `executable` beside every file that is accepted at its path.
-    pub fn add_executable(&mut self, executable: &PinnedFile) -> Vec<Added> {
+    pub fn add_executable(&mut self, executable: &PinnedFile) -> Vec<AddedSet> {
         let mut wanted: Vec<(PinKey, Pins)> = Vec::new();
         for (key, sets) in &self.0 {
             for pins in sets
@@ -173,20 +173,20 @@ impl PinBook {
 
     /// Returns the users without capacity for another first start.
     #[must_use]
-    pub fn without_room(&self) -> Vec<Full> {
+    pub fn without_room(&self) -> Vec<PinsFull> {
         if self.0.len() >= Self::MAX_KEYS {
-            return vec![Full::Host];
+            return vec![PinsFull::Host];
         }
         let mut keys: BTreeMap<u32, usize> = BTreeMap::new();
         for key in self.0.keys() {
             *keys.entry(key.uid).or_default() += 1;
         }
         keys.retain(|_, count| *count >= Self::MAX_OF_USER);
-        keys.into_keys().map(Full::User).collect()
+        keys.into_keys().map(PinsFull::User).collect()
     }
 
-    fn full(&self, uid: u32) -> Option<Full> {
-        let stands = |full: &Full| matches!(full, Full::Host) || *full == Full::User(uid);
+    fn full(&self, uid: u32) -> Option<PinsFull> {
+        let stands = |full: &PinsFull| matches!(full, PinsFull::Host) || *full == PinsFull::User(uid);
         self.without_room().into_iter().find(stands)
     }
 
@@ -230,8 +230,8 @@ mod tests {
 
     fn numbers(book: &PinBook, key: &PinKey) -> Vec<u32> {
         match book.accepted(key) {
-            Accepted::Sets(sets) | Accepted::OfThisLaunch(sets) => sets.keys().copied().collect(),
-            Accepted::Nothing | Accepted::NoRoom(_) => Vec::new(),
+            AcceptedSets::Sets(sets) | AcceptedSets::OfThisLaunch(sets) => sets.keys().copied().collect(),
+            AcceptedSets::Nothing | AcceptedSets::NoRoom(_) => Vec::new(),
         }
     }
 
@@ -267,16 +267,16 @@ mod tests {
     fn one_user_cannot_take_the_room_of_another() {
         let mut book = PinBook::default();
         for number in 0..PinBook::MAX_OF_USER {
-            assert!(matches!(book.accepted(&key("next", 1000)), Accepted::Nothing));
+            assert!(matches!(book.accepted(&key("next", 1000)), AcceptedSets::Nothing));
             book.add(key(&number.to_string(), 1000), pins("1"));
         }
-        assert_eq!(book.without_room(), [Full::User(1000)]);
+        assert_eq!(book.without_room(), [PinsFull::User(1000)]);
         assert!(matches!(
             book.accepted(&key("next", 1000)),
-            Accepted::NoRoom(Full::User(1000))
+            AcceptedSets::NoRoom(PinsFull::User(1000))
         ));
-        assert!(matches!(book.accepted(&key("0", 1000)), Accepted::Sets(_)));
-        assert!(matches!(book.accepted(&key("next", 1001)), Accepted::Nothing));
+        assert!(matches!(book.accepted(&key("0", 1000)), AcceptedSets::Sets(_)));
+        assert!(matches!(book.accepted(&key("next", 1001)), AcceptedSets::Nothing));
     }
 
     #[test]
@@ -320,7 +320,7 @@ mod tests {
         }
         assert!(matches!(
             book.accepted(&key("x", 9999)),
-            Accepted::NoRoom(Full::Host)
+            AcceptedSets::NoRoom(PinsFull::Host)
         ));
     }
 

@@ -9,7 +9,9 @@ use std::collections::BTreeMap;
 use mcpmon_model::{Action, PinPart, PinState};
 use mcpmon_policy::{Mode, OnChange, Pinning};
 
-use super::{Accepted, LauncherFiles, Mismatch, PinBook, PinVerdict, PinnedFile, Pins, Writers, on_change};
+use super::{
+    AcceptedSets, LauncherFiles, PinBook, PinMismatch, PinVerdict, PinnedFile, Pins, Writers, on_change,
+};
 
 /// The relation of a launcher to those of the accepted sets.
 #[derive(Clone, Copy, Debug)]
@@ -41,11 +43,11 @@ impl<'a> LauncherMatch<'a> {
         })
     }
 
-    pub(super) fn mismatch(self) -> Option<Mismatch> {
+    pub(super) fn mismatch(self) -> Option<PinMismatch> {
         let Self::Differs { actual, pinned } = self else {
             return None;
         };
-        Some(Mismatch {
+        Some(PinMismatch {
             part: PinPart::Launcher,
             path: actual.path.clone(),
             pinned_path: pinned.map(|pinned| pinned.path.clone()),
@@ -59,12 +61,12 @@ impl<'a> LauncherMatch<'a> {
 /// Compares a launcher alone, before it runs: what it starts is compared when that runs.
 #[must_use]
 pub fn compare_launcher(
-    accepted: Accepted<'_>,
+    accepted: AcceptedSets<'_>,
     launcher: &LauncherFiles,
     policy: Pinning,
     mode: Mode,
 ) -> PinVerdict {
-    let (Accepted::Sets(sets) | Accepted::OfThisLaunch(sets)) = accepted else {
+    let (AcceptedSets::Sets(sets) | AcceptedSets::OfThisLaunch(sets)) = accepted else {
         return PinVerdict::of(PinState::NotPinned, Action::Allow);
     };
     let mismatch = match policy.enabled {

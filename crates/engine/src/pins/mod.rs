@@ -15,7 +15,7 @@ use mcpmon_policy::{Mode, OnChange, Pinning};
 
 use self::launcher::LauncherMatch;
 pub use self::{
-    book::{Accepted, Added, Full, PinBook, PinSet},
+    book::{AcceptedSets, AddedSet, PinBook, PinSet, PinsFull},
     launcher::compare_launcher,
 };
 pub use mcpmon_model::{LauncherFiles, Part, PinnedFile, PinnedPackage, ServerFiles, Writers};
@@ -46,7 +46,7 @@ pub struct PackagePin {
 
 /// A part that differs from its pin.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mismatch {
+pub struct PinMismatch {
     /// The part.
     pub part: PinPart,
     /// Its path; the former one if it is gone.
@@ -61,7 +61,7 @@ pub struct Mismatch {
     pub changed_files: Vec<String>,
 }
 
-impl Mismatch {
+impl PinMismatch {
     /// Returns whether what differs still is where it was pinned.
     fn is_in_place(&self) -> bool {
         self.actual.is_some() && self.pinned_path.as_ref() == Some(&self.path)
@@ -70,7 +70,7 @@ impl Mismatch {
 
 /// A part that could not be compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unhashed {
+pub struct UnhashedPart {
     /// The part.
     pub part: PinPart,
     /// The file that could not be hashed; empty if that is not known.
@@ -85,11 +85,11 @@ pub struct PinVerdict {
     /// The comparison in one word.
     pub state: PinState,
     /// Parts that differ.
-    pub mismatches: Vec<Mismatch>,
+    pub mismatches: Vec<PinMismatch>,
     /// Parts that could not be compared.
-    pub unhashed: Vec<Unhashed>,
+    pub unhashed: Vec<UnhashedPart>,
     /// The reason why a first start was not pinned although it could be.
-    pub full: Option<Full>,
+    pub full: Option<PinsFull>,
     /// The action taken.
     pub action: Action,
     /// The pins accepted from now on without approval.
@@ -102,12 +102,12 @@ pub struct NewPins {
     /// The files.
     pub pins: Pins,
     /// The ground of acceptance.
-    pub ground: Ground,
+    pub ground: AcceptanceGround,
 }
 
 /// The ground on which files are accepted without approval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ground {
+pub enum AcceptanceGround {
     /// Nothing was pinned before the launch they belong to.
     FirstUse,
     /// Only the interpreter or the launcher differs, and only root could change it.
@@ -125,26 +125,26 @@ pub enum Ground {
 /// | none, no room | hashed | `Unknown` with `auto_trust_first`, else `NotPinned` | audit, else `on_change` |
 /// | none | a part unknown | `Unknown`, nothing is pinned | audit with `auto_trust_first`, else `on_change` |
 /// | some | equal to a set | `Match` | allow |
-/// | some | a part differs, appeared, or vanished beside an executable that is there | `Mismatch` | `on_change` |
+/// | some | a part differs, appeared, or vanished beside an executable that is there | `PinMismatch` | `on_change` |
 /// | some | a part unknown, no other differs | `Unknown` | `on_change` |
-/// | some | only the interpreter or launcher differs, by root's hand | `Mismatch`, accepted from now on | audit; allow with `on_change: allow` |
+/// | some | only the interpreter or launcher differs, by root's hand | `PinMismatch`, accepted from now on | audit; allow with `on_change: allow` |
 /// | some | equal, by a launcher of another name than before | as equal, and pinned; `NotPinned` without `auto_trust_first` | allow, else `on_change` |
 /// | some, first pinned by this very launch | not equal to a set | as with none | as with none |
 ///
 /// `on_change: allow` lets a difference pass and keeps the pins as they are.
 /// With [`Mode::Observe`] what would block is [`Action::WouldBlock`].
 #[must_use]
-pub fn compare(accepted: Accepted<'_>, actual: ServerFiles, policy: Pinning, mode: Mode) -> PinVerdict {
+pub fn compare(accepted: AcceptedSets<'_>, actual: ServerFiles, policy: Pinning, mode: Mode) -> PinVerdict {
     if !policy.enabled {
         return PinVerdict::of(PinState::Off, Action::Allow);
     }
     match accepted {
-        Accepted::Nothing => first_sight(None, actual, policy, mode),
-        Accepted::NoRoom(full) => first_sight(Some(full), actual, policy, mode),
-        Accepted::Sets(sets) => {
+        AcceptedSets::Nothing => first_sight(None, actual, policy, mode),
+        AcceptedSets::NoRoom(full) => first_sight(Some(full), actual, policy, mode),
+        AcceptedSets::Sets(sets) => {
             nearest(sets, &actual, policy, mode).unwrap_or_else(|| first_sight(None, actual, policy, mode))
         }
-        Accepted::OfThisLaunch(sets) => nearest(sets, &actual, policy, mode)
+        AcceptedSets::OfThisLaunch(sets) => nearest(sets, &actual, policy, mode)
             .filter(|verdict| verdict.state == PinState::Match)
             .unwrap_or_else(|| first_sight(None, actual, policy, mode)),
     }
@@ -165,7 +165,7 @@ fn nearest(
         .min_by_key(|verdict| (verdict.mismatches.len(), verdict.store.is_none()))
 }
 
-fn first_sight(full: Option<Full>, actual: ServerFiles, policy: Pinning, mode: Mode) -> PinVerdict {
+fn first_sight(full: Option<PinsFull>, actual: ServerFiles, policy: Pinning, mode: Mode) -> PinVerdict {
     let unhashed = unhashed_parts(&actual);
     match (Pins::try_from(actual), policy.auto_trust_first) {
         (Ok(_), true) if full.is_some() => PinVerdict {
@@ -175,7 +175,7 @@ fn first_sight(full: Option<Full>, actual: ServerFiles, policy: Pinning, mode: M
         (Ok(pins), true) => PinVerdict {
             store: Some(NewPins {
                 pins,
-                ground: Ground::FirstUse,
+                ground: AcceptanceGround::FirstUse,
             }),
             ..PinVerdict::of(PinState::Pinned, Action::Allow)
         },
@@ -238,7 +238,7 @@ fn against(
             action: Action::Audit,
             store: Some(NewPins {
                 pins,
-                ground: Ground::SystemUpgrade,
+                ground: AcceptanceGround::SystemUpgrade,
             }),
             ..verdict
         },
@@ -257,7 +257,7 @@ fn with_launcher(pins: &Pins, launcher: &PinnedFile, policy: Pinning, mode: Mode
                 launcher: Some(launcher.clone()),
                 ..pins.clone()
             },
-            ground: Ground::NewLauncher,
+            ground: AcceptanceGround::NewLauncher,
         }),
         ..PinVerdict::of(PinState::Match, Action::Allow)
     }
@@ -270,7 +270,7 @@ fn with_launcher(pins: &Pins, launcher: &PinnedFile, policy: Pinning, mode: Mode
 /// upgrade of the system does not explain a change of it.
 fn system_upgrade(pins: &Pins, actual: &ServerFiles, verdict: &PinVerdict) -> Option<Pins> {
     let is_interpreter = pins.script.is_some() || pins.package.is_some();
-    let by_root = |mismatch: &Mismatch| {
+    let by_root = |mismatch: &PinMismatch| {
         mismatch.is_in_place()
             && match mismatch.part {
                 PinPart::Executable => is_interpreter && actual.executable_writers == Writers::Root,
@@ -300,7 +300,7 @@ fn file_mismatch(
     part: PinPart,
     pin: Option<&PinnedFile>,
     actual: Option<&Part<PinnedFile>>,
-) -> Option<Mismatch> {
+) -> Option<PinMismatch> {
     let actual = match actual {
         Some(Part::Unknown { .. }) => return None,
         Some(Part::Hashed(file)) => Some(file),
@@ -308,7 +308,7 @@ fn file_mismatch(
     };
     let (expected, found) = (pin.map(|file| file.digest), actual.map(|file| file.digest));
     let path = actual.or(pin)?.path.clone();
-    (expected != found).then_some(Mismatch {
+    (expected != found).then_some(PinMismatch {
         part,
         path,
         pinned_path: pin.map(|file| file.path.clone()),
@@ -318,7 +318,7 @@ fn file_mismatch(
     })
 }
 
-fn package_mismatch(pin: Option<&PackagePin>, actual: Option<&Part<PinnedPackage>>) -> Option<Mismatch> {
+fn package_mismatch(pin: Option<&PackagePin>, actual: Option<&Part<PinnedPackage>>) -> Option<PinMismatch> {
     let actual = match actual {
         Some(Part::Unknown { .. }) => return None,
         Some(Part::Hashed(package)) => Some(package),
@@ -336,7 +336,7 @@ fn package_mismatch(pin: Option<&PackagePin>, actual: Option<&Part<PinnedPackage
         .map(PinnedPackage::root)
         .or_else(|| pin.map(|pin| pin.root.as_path()))?
         .to_owned();
-    Some(Mismatch {
+    Some(PinMismatch {
         part: PinPart::Package,
         path,
         pinned_path: pin.map(|pin| pin.root.clone()),
@@ -355,7 +355,7 @@ const fn on_change(policy: Pinning, mode: Mode) -> Action {
     }
 }
 
-fn unhashed_parts(files: &ServerFiles) -> Vec<Unhashed> {
+fn unhashed_parts(files: &ServerFiles) -> Vec<UnhashedPart> {
     [
         unhashed(&files.executable, PinPart::Executable),
         files
@@ -376,9 +376,9 @@ fn unhashed_parts(files: &ServerFiles) -> Vec<Unhashed> {
     .collect()
 }
 
-fn unhashed<T>(file: &Part<T>, part: PinPart) -> Option<Unhashed> {
+fn unhashed<T>(file: &Part<T>, part: PinPart) -> Option<UnhashedPart> {
     match file {
-        Part::Unknown { path, cause } => Some(Unhashed {
+        Part::Unknown { path, cause } => Some(UnhashedPart {
             part,
             path: path.clone(),
             cause: cause.clone(),
@@ -479,7 +479,7 @@ impl PinVerdict {
     #[must_use]
     pub fn is_accepted_upgrade(&self) -> bool {
         let ground = self.store.as_ref().map(|new| new.ground);
-        ground == Some(Ground::SystemUpgrade)
+        ground == Some(AcceptanceGround::SystemUpgrade)
     }
 
     const fn of(state: PinState, action: Action) -> Self {

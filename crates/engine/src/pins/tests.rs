@@ -46,9 +46,9 @@ fn pins() -> Pins {
 fn judge(sets: &[Pins], actual: ServerFiles, policy: Pinning, mode: Mode) -> PinVerdict {
     let sets: BTreeMap<u32, Pins> = (1..).zip(sets.iter().cloned()).collect();
     let accepted = if sets.is_empty() {
-        Accepted::Nothing
+        AcceptedSets::Nothing
     } else {
-        Accepted::Sets(&sets)
+        AcceptedSets::Sets(&sets)
     };
     compare(accepted, actual, policy, mode)
 }
@@ -166,7 +166,7 @@ fn first_sight_pins_what_was_seen() {
     let verdict = judge(&[], files(), Pinning::default(), Mode::Enforce);
     let new = NewPins {
         pins: pins(),
-        ground: Ground::FirstUse,
+        ground: AcceptanceGround::FirstUse,
     };
     assert_eq!(verdict.store, Some(new));
     let again = judge(&[pins()], files(), Pinning::default(), Mode::Enforce);
@@ -220,7 +220,7 @@ fn a_changed_package_names_its_files() {
     let verdict = judge(&[pins()], actual, Pinning::default(), Mode::Enforce);
     assert_eq!(
         verdict.mismatches,
-        [Mismatch {
+        [PinMismatch {
             part: PinPart::Package,
             path: PathBuf::from("/srv/package"),
             pinned_path: Some(PathBuf::from("/srv/package")),
@@ -280,7 +280,12 @@ fn any_accepted_set_matches_and_a_difference_is_told_against_the_nearest() {
 #[test_case(false => (PinState::NotPinned, Action::Block); "not trusting")]
 fn without_room_nothing_is_pinned(auto_trust_first: bool) -> (PinState, Action) {
     let policy = policy(OnChange::Block, auto_trust_first);
-    let verdict = compare(Accepted::NoRoom(Full::Host), files(), policy, Mode::Enforce);
+    let verdict = compare(
+        AcceptedSets::NoRoom(PinsFull::Host),
+        files(),
+        policy,
+        Mode::Enforce,
+    );
     assert_eq!(verdict.store, None);
     (verdict.state, verdict.action)
 }
@@ -378,7 +383,7 @@ fn an_upgrade_is_accepted_with_everything_else_as_it_was_pinned() {
         new,
         NewPins {
             pins: Pins { executable, ..pins() },
-            ground: Ground::SystemUpgrade,
+            ground: AcceptanceGround::SystemUpgrade,
         }
     );
     let server = ServerId::new("weather").expect("a valid id");
@@ -395,7 +400,7 @@ fn an_upgrade_is_accepted_with_everything_else_as_it_was_pinned() {
 #[test_case(Files::Changed.build(), false => (PinState::NotPinned, false); "without trust on first use")]
 fn the_launch_that_pinned_first_may_add_sets(actual: ServerFiles, trusting: bool) -> (PinState, bool) {
     let sets = BTreeMap::from([(1, pins())]);
-    let accepted = Accepted::Sets(&sets).for_first_launch();
+    let accepted = AcceptedSets::Sets(&sets).for_first_launch();
     let verdict = compare(accepted, actual, policy(OnChange::Block, trusting), Mode::Enforce);
     (verdict.state, verdict.store.is_some())
 }
@@ -404,7 +409,7 @@ fn the_launch_that_pinned_first_may_add_sets(actual: ServerFiles, trusting: bool
 fn the_launch_that_pinned_first_fills_no_more_than_the_room() {
     let last = u32::try_from(PinBook::MAX_SETS).expect("small");
     let sets: BTreeMap<u32, Pins> = (1..=last).map(|number| (number, pins())).collect();
-    let accepted = Accepted::Sets(&sets).for_first_launch();
+    let accepted = AcceptedSets::Sets(&sets).for_first_launch();
     let verdict = compare(
         accepted,
         Files::Changed.build(),
@@ -448,10 +453,10 @@ fn by_npx(is_by_npx: bool) -> Pins {
 #[test_case(true, Some("/opt/npx"), "npx", Writers::Others => (PinState::Match, Action::Allow, None); "the same elsewhere")]
 #[test_case(true, None, "", Writers::Others => (PinState::Match, Action::Allow, None); "none")]
 #[test_case(true, Some("/usr/bin/npx"), "other", Writers::Others => (PinState::Mismatch, Action::Block, None); "it changed")]
-#[test_case(true, Some("/usr/bin/npx"), "other", Writers::Root => (PinState::Mismatch, Action::Audit, Some(Ground::SystemUpgrade)); "root changed it")]
+#[test_case(true, Some("/usr/bin/npx"), "other", Writers::Root => (PinState::Mismatch, Action::Audit, Some(AcceptanceGround::SystemUpgrade)); "root changed it")]
 #[test_case(true, Some("/home/me/bin/npx"), "planted", Writers::Root => (PinState::Mismatch, Action::Block, None); "one before it on PATH")]
-#[test_case(true, Some("/usr/bin/bunx"), "bunx", Writers::Others => (PinState::Match, Action::Allow, Some(Ground::NewLauncher)); "another launcher")]
-#[test_case(false, Some("/usr/bin/npx"), "npx", Writers::Others => (PinState::Match, Action::Allow, Some(Ground::NewLauncher)); "a first launcher")]
+#[test_case(true, Some("/usr/bin/bunx"), "bunx", Writers::Others => (PinState::Match, Action::Allow, Some(AcceptanceGround::NewLauncher)); "another launcher")]
+#[test_case(false, Some("/usr/bin/npx"), "npx", Writers::Others => (PinState::Match, Action::Allow, Some(AcceptanceGround::NewLauncher)); "a first launcher")]
 #[test_case(false, Some("/home/me/bin/python3"), "#!/bin/sh", Writers::Root => (PinState::Mismatch, Action::Block, None); "a script in the place of the interpreter")]
 #[test_case(false, Some("/home/me/bin/server"), "#!/bin/sh", Writers::Others => (PinState::Mismatch, Action::Block, None); "a script in the place of the server")]
 fn launchers(
@@ -459,7 +464,7 @@ fn launchers(
     path: Option<&str>,
     content: &str,
     writers: Writers,
-) -> (PinState, Action, Option<Ground>) {
+) -> (PinState, Action, Option<AcceptanceGround>) {
     let actual = started_by(path, content, writers);
     let verdict = judge(
         &[by_npx(is_by_npx)],
@@ -469,7 +474,12 @@ fn launchers(
     );
     if let Some(launcher) = &actual.launcher {
         let sets = BTreeMap::from([(1, by_npx(is_by_npx))]);
-        let before = compare_launcher(Accepted::Sets(&sets), launcher, Pinning::default(), Mode::Enforce);
+        let before = compare_launcher(
+            AcceptedSets::Sets(&sets),
+            launcher,
+            Pinning::default(),
+            Mode::Enforce,
+        );
         assert_eq!((before.state, before.action), (verdict.state, verdict.action));
         assert_eq!(before.mismatches, verdict.mismatches);
     }

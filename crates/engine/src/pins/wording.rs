@@ -2,7 +2,7 @@
 
 use mcpmon_model::{Denial, PinState, ServerId};
 
-use super::{Mismatch, PinVerdict, Unhashed, approval, pin_denial, trusting};
+use super::{PinMismatch, PinVerdict, UnhashedPart, approval, pin_denial, trusting};
 
 /// Changed files that are named where one goes with a sentence.
 const NAMED: usize = 3;
@@ -13,7 +13,7 @@ impl PinVerdict {
     pub fn cause(&self) -> String {
         match self.state {
             PinState::Mismatch => {
-                let parts: Vec<String> = self.mismatches.iter().map(Mismatch::named).collect();
+                let parts: Vec<String> = self.mismatches.iter().map(PinMismatch::named).collect();
                 format!("its {} changed since it was pinned", parts.join(" and "))
             }
             PinState::NotPinned => "it is not pinned, and auto_trust_first is off".to_owned(),
@@ -50,7 +50,7 @@ impl PinVerdict {
             ));
         }
         if self.is_accepted_upgrade() {
-            let mismatches: Vec<_> = self.mismatches.iter().map(Mismatch::describe).collect();
+            let mismatches: Vec<_> = self.mismatches.iter().map(PinMismatch::describe).collect();
             return Some(format!(
                 "{server}: {}; only root can have changed it, and everything else is as it was pinned, so it is \
                  accepted from now on; if this is not expected, run `mcpmon pins reset --server {server}`",
@@ -61,8 +61,8 @@ impl PinVerdict {
             PinState::Off | PinState::Pinned | PinState::Match => return None,
             PinState::NotPinned => "it is not pinned, and auto_trust_first is off".to_owned(),
             PinState::Mismatch | PinState::Unknown => {
-                let mismatches = self.mismatches.iter().map(Mismatch::describe);
-                let unhashed = self.unhashed.iter().map(Unhashed::describe);
+                let mismatches = self.mismatches.iter().map(PinMismatch::describe);
+                let unhashed = self.unhashed.iter().map(UnhashedPart::describe);
                 mismatches.chain(unhashed).collect::<Vec<_>>().join("; ")
             }
         };
@@ -76,7 +76,7 @@ impl PinVerdict {
     }
 }
 
-impl Mismatch {
+impl PinMismatch {
     /// The part, with the first of its files that changed.
     fn named(&self) -> String {
         let part = self.part.as_str();
@@ -105,7 +105,7 @@ impl Mismatch {
     }
 }
 
-impl Unhashed {
+impl UnhashedPart {
     fn describe(&self) -> String {
         let (part, path, cause) = (self.part.as_str(), self.path.display(), &self.cause);
         match self.path.as_os_str().is_empty() {

@@ -1,10 +1,10 @@
 //! A secret in what a client gives a server: the arguments of a call, and what else it says.
 
 use mcpmon_detect::secrets::{MAX_SECRETS, Secret};
-use mcpmon_model::{ServerId, Subject, Timestamp};
+use mcpmon_model::{InspectionSubject, ServerId, Timestamp};
 use mcpmon_policy::{Mode, OnSecret, Policy};
 
-use super::{About, Effect, Objection, Rule, Scene};
+use super::{About, Objection, ObjectionEffect, Rule, RuleContext};
 use crate::wording::{accepting, command, shown};
 
 /// Its name, which suppressions use.
@@ -22,8 +22,8 @@ impl Rule for ArgumentContent {
         }
     }
 
-    fn judge(&self, scene: &Scene<'_>) -> Option<Objection> {
-        Given::of(scene)?.objection(|| format!("an argument of {}", scene.subject()))
+    fn judge(&self, scene: &RuleContext<'_>) -> Option<Objection> {
+        InspectedText::of(scene)?.objection(|| format!("an argument of {}", scene.subject()))
     }
 }
 
@@ -32,11 +32,11 @@ pub(crate) const OUTPUT_RULE: &str = "output_secrets";
 
 /// A text that a client gives to a server, or that a server answers, with the secrets in it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Given<'a> {
+pub(crate) struct InspectedText<'a> {
     /// The policy in force.
     pub(crate) policy: &'a Policy,
     /// The subject of the inspection.
-    pub(crate) subject: Subject,
+    pub(crate) subject: InspectionSubject,
     /// The effect of a secret in it.
     pub(crate) on_secret: OnSecret,
     /// The server that gets it, or says it.
@@ -51,13 +51,13 @@ pub(crate) struct Given<'a> {
     pub(crate) is_replaceable: bool,
 }
 
-impl<'a> Given<'a> {
+impl<'a> InspectedText<'a> {
     /// The arguments of a call.
-    pub(crate) fn of(scene: &Scene<'a>) -> Option<Self> {
+    pub(crate) fn of(scene: &RuleContext<'a>) -> Option<Self> {
         let calling = scene.call?;
         Some(Self {
             policy: scene.policy,
-            subject: Subject::Argument,
+            subject: InspectionSubject::Argument,
             on_secret: scene.policy.arguments.on_detection,
             server: scene.server,
             now: scene.now,
@@ -70,16 +70,16 @@ impl<'a> Given<'a> {
     /// The rule that speaks of it.
     pub(crate) const fn rule(&self) -> &'static str {
         match self.subject {
-            Subject::Argument => RULE,
-            Subject::Definition
-            | Subject::Output
-            | Subject::Instructions
-            | Subject::Prompt
-            | Subject::Resource
-            | Subject::Sampling
-            | Subject::Elicitation
-            | Subject::Error
-            | Subject::Notification => OUTPUT_RULE,
+            InspectionSubject::Argument => RULE,
+            InspectionSubject::Definition
+            | InspectionSubject::Output
+            | InspectionSubject::Instructions
+            | InspectionSubject::Prompt
+            | InspectionSubject::Resource
+            | InspectionSubject::Sampling
+            | InspectionSubject::Elicitation
+            | InspectionSubject::Error
+            | InspectionSubject::Notification => OUTPUT_RULE,
         }
     }
 
@@ -95,15 +95,15 @@ impl<'a> Given<'a> {
             && self.secrets.len() < MAX_SECRETS
             && Secret::redactions(alarming.iter().copied()).is_some();
         let (effect, follows) = match (self.on_secret, self.policy.mode) {
-            (OnSecret::Alert, _) => (Effect::Audit, ""),
+            (OnSecret::Alert, _) => (ObjectionEffect::Audit, ""),
             (OnSecret::Redact, Mode::Enforce) if is_replaceable => {
-                (Effect::Audit, ", replaced by a placeholder")
+                (ObjectionEffect::Audit, ", replaced by a placeholder")
             }
             (OnSecret::Redact, Mode::Observe) if is_replaceable => {
-                (Effect::Audit, ", which would be replaced")
+                (ObjectionEffect::Audit, ", which would be replaced")
             }
-            (OnSecret::Redact, _) => (Effect::Block, ", which cannot be replaced"),
-            (OnSecret::Block, _) => (Effect::Block, ""),
+            (OnSecret::Redact, _) => (ObjectionEffect::Block, ", which cannot be replaced"),
+            (OnSecret::Block, _) => (ObjectionEffect::Block, ""),
         };
         let others = match alarming.len() {
             1 => String::new(),
@@ -123,12 +123,14 @@ impl<'a> Given<'a> {
                 worst.finding.pattern,
             ),
             remedy: Some(match effect {
-                Effect::Block => {
+                ObjectionEffect::Block => {
                     let rules = alarming.iter().flat_map(|secret| &secret.finding.rules);
                     let rules = rules.map(String::as_str);
                     accepting(rules, self.rule(), self.server.as_str(), self.name)
                 }
-                Effect::Audit | Effect::Ask => command(&["detections", "--server", self.server.as_str()]),
+                ObjectionEffect::Audit | ObjectionEffect::Ask => {
+                    command(&["detections", "--server", self.server.as_str()])
+                }
             }),
         })
     }
@@ -170,10 +172,10 @@ mod tests {
         policy
     }
 
-    #[test_case(OnSecret::Alert => Effect::Audit; "reported")]
-    #[test_case(OnSecret::Block => Effect::Block; "blocked")]
-    #[test_case(OnSecret::Redact => Effect::Audit; "replaced")]
-    fn a_secret_in_a_value(on_detection: OnSecret) -> Effect {
+    #[test_case(OnSecret::Alert => ObjectionEffect::Audit; "reported")]
+    #[test_case(OnSecret::Block => ObjectionEffect::Block; "blocked")]
+    #[test_case(OnSecret::Redact => ObjectionEffect::Audit; "replaced")]
+    fn a_secret_in_a_value(on_detection: OnSecret) -> ObjectionEffect {
         let objection =
             judged(policy(on_detection), &format!(r#"{{"body":["x {TOKEN}"]}}"#)).expect("an objection");
         assert_eq!(objection.severity, Severity::Critical);
@@ -195,7 +197,7 @@ mod tests {
     fn a_secret_in_a_key_cannot_be_replaced() {
         let objection =
             judged(policy(OnSecret::Redact), &format!(r#"{{"{TOKEN}":1}}"#)).expect("an objection");
-        assert_eq!(objection.effect, Effect::Block);
+        assert_eq!(objection.effect, ObjectionEffect::Block);
         assert!(!objection.reason.contains(TOKEN), "{}", objection.reason);
     }
 
@@ -204,7 +206,7 @@ mod tests {
         let many = vec![format!("\"{TOKEN}\""); MAX_SECRETS + 1].join(",");
         let objection =
             judged(policy(OnSecret::Redact), &format!(r#"{{"a":[{many}]}}"#)).expect("an objection");
-        assert_eq!(objection.effect, Effect::Block);
+        assert_eq!(objection.effect, ObjectionEffect::Block);
         assert!(objection.reason.contains("and 63 more"), "{}", objection.reason);
     }
 
@@ -223,8 +225,8 @@ mod tests {
 
     #[test_case("github_*", None; "by pattern")]
     #[test_case("argument_inspection", None; "by rule")]
-    #[test_case("stripe_key", Some(Effect::Block); "another pattern")]
-    fn what_is_accepted(rule: &str, effect: Option<Effect>) {
+    #[test_case("stripe_key", Some(ObjectionEffect::Block); "another pattern")]
+    fn what_is_accepted(rule: &str, effect: Option<ObjectionEffect>) {
         let mut policy = Policy::default();
         policy.suppressions.push(Suppression {
             rule: NameGlob::new(rule),

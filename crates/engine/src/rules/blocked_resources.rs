@@ -3,7 +3,7 @@
 use mcpmon_detect::meaning::uris;
 use mcpmon_model::Severity;
 
-use super::{About, Effect, Objection, Rule, Scene};
+use super::{About, Objection, ObjectionEffect, Rule, RuleContext};
 use crate::wording::explaining;
 
 /// The URI, in one of the ways in which it can be read, is blocked; nothing allows it again.
@@ -18,7 +18,7 @@ impl Rule for BlockedResources {
         }
     }
 
-    fn judge(&self, scene: &Scene<'_>) -> Option<Objection> {
+    fn judge(&self, scene: &RuleContext<'_>) -> Option<Objection> {
         let uri = scene.uri()?;
         let mut blocked = scene
             .policy
@@ -31,7 +31,7 @@ impl Rule for BlockedResources {
         let glob = blocked.find(|glob| forms.iter().any(|form| glob.matches(form)))?;
         Some(Objection {
             rule: "blocked_resources".into(),
-            effect: Effect::Block,
+            effect: ObjectionEffect::Block,
             severity: Severity::High,
             reason: format!(
                 "{} is blocked by {} (`mcp.blocked_resources`)",
@@ -52,19 +52,19 @@ mod tests {
     use super::*;
     use crate::rules::fixture::Stage;
 
-    #[test_case("secret://a/b" => Some(Effect::Block); "the scheme")]
-    #[test_case("SECRET://a" => Some(Effect::Block); "in another case")]
-    #[test_case("secret:a" => Some(Effect::Block); "without an authority")]
-    #[test_case("se\ncret://a" => Some(Effect::Block); "with a line break")]
-    #[test_case("secret%3a//a" => Some(Effect::Block); "escaped")]
-    #[test_case("file:///etc/shadow" => Some(Effect::Block); "a file")]
-    #[test_case("file:///tmp/../etc/shadow" => Some(Effect::Block); "a step back")]
-    #[test_case("file://localhost/etc/shadow" => Some(Effect::Block); "with a host")]
-    #[test_case("file:/etc/%73hadow" => Some(Effect::Block); "an escaped letter")]
+    #[test_case("secret://a/b" => Some(ObjectionEffect::Block); "the scheme")]
+    #[test_case("SECRET://a" => Some(ObjectionEffect::Block); "in another case")]
+    #[test_case("secret:a" => Some(ObjectionEffect::Block); "without an authority")]
+    #[test_case("se\ncret://a" => Some(ObjectionEffect::Block); "with a line break")]
+    #[test_case("secret%3a//a" => Some(ObjectionEffect::Block); "escaped")]
+    #[test_case("file:///etc/shadow" => Some(ObjectionEffect::Block); "a file")]
+    #[test_case("file:///tmp/../etc/shadow" => Some(ObjectionEffect::Block); "a step back")]
+    #[test_case("file://localhost/etc/shadow" => Some(ObjectionEffect::Block); "with a host")]
+    #[test_case("file:/etc/%73hadow" => Some(ObjectionEffect::Block); "an escaped letter")]
     #[test_case("file:///etc/shadow-" => None; "another file")]
     #[test_case("secrets://a" => None; "another scheme")]
     #[test_case("https://a.example/secret://a" => None; "the scheme elsewhere")]
-    fn resources_that_are_blocked(uri: &str) -> Option<Effect> {
+    fn resources_that_are_blocked(uri: &str) -> Option<ObjectionEffect> {
         let mut policy = Policy::default();
         policy.rules.blocked_resources = ["secret://*", "file:///etc/shadow"].map(UriGlob::new).into();
         let mut stage = Stage::new(policy);

@@ -4,7 +4,7 @@ use mcpmon_detect::meaning::looks;
 use mcpmon_model::Severity;
 use mcpmon_policy::{Policy, rules::Spellings};
 
-use super::{About, Effect, Objection, Rule, Scene};
+use super::{About, Objection, ObjectionEffect, Rule, RuleContext};
 use crate::wording::explaining;
 
 /// The tool's name, or one that it looks like, is blocked; nothing allows it again.
@@ -19,7 +19,7 @@ impl Rule for BlockedTools {
         }
     }
 
-    fn judge(&self, scene: &Scene<'_>) -> Option<Objection> {
+    fn judge(&self, scene: &RuleContext<'_>) -> Option<Objection> {
         blocked(scene.policy, scene.tool()?, || scene.subject())
     }
 }
@@ -41,7 +41,7 @@ pub(crate) fn blocked(policy: &Policy, name: &str, subject: impl Fn() -> String)
     };
     Some(Objection {
         rule: "blocked_tools".into(),
-        effect: Effect::Block,
+        effect: ObjectionEffect::Block,
         severity: Severity::High,
         reason: format!(
             "{} {how} the blocked list (`mcp.blocked_tools`: {})",
@@ -61,17 +61,17 @@ mod tests {
     use super::*;
     use crate::rules::fixture::Stage;
 
-    #[test_case("execute_command", DefinitionKind::Tool => Some(Effect::Block); "the name")]
-    #[test_case("Execute-Command", DefinitionKind::Tool => Some(Effect::Block); "another spelling")]
-    #[test_case("ехecute_command", DefinitionKind::Tool => Some(Effect::Block); "look-alikes")]
-    #[test_case("execute\u{200b}_command", DefinitionKind::Tool => Some(Effect::Block); "zero width")]
-    #[test_case("ｅｘｅｃｕｔｅ_command", DefinitionKind::Tool => Some(Effect::Block); "full width")]
-    #[test_case(" execute_command\n", DefinitionKind::Tool => Some(Effect::Block); "white space around it")]
-    #[test_case("run_it", DefinitionKind::Tool => Some(Effect::Block); "a glob")]
+    #[test_case("execute_command", DefinitionKind::Tool => Some(ObjectionEffect::Block); "the name")]
+    #[test_case("Execute-Command", DefinitionKind::Tool => Some(ObjectionEffect::Block); "another spelling")]
+    #[test_case("ехecute_command", DefinitionKind::Tool => Some(ObjectionEffect::Block); "look-alikes")]
+    #[test_case("execute\u{200b}_command", DefinitionKind::Tool => Some(ObjectionEffect::Block); "zero width")]
+    #[test_case("ｅｘｅｃｕｔｅ_command", DefinitionKind::Tool => Some(ObjectionEffect::Block); "full width")]
+    #[test_case(" execute_command\n", DefinitionKind::Tool => Some(ObjectionEffect::Block); "white space around it")]
+    #[test_case("run_it", DefinitionKind::Tool => Some(ObjectionEffect::Block); "a glob")]
     #[test_case("execute_commands", DefinitionKind::Tool => None; "a longer name")]
     #[test_case("rerun_it", DefinitionKind::Tool => None; "another beginning")]
     #[test_case("execute_command", DefinitionKind::Prompt => None; "a prompt of that name")]
-    fn tools_that_are_blocked(name: &str, kind: DefinitionKind) -> Option<Effect> {
+    fn tools_that_are_blocked(name: &str, kind: DefinitionKind) -> Option<ObjectionEffect> {
         let mut policy = Policy::default();
         policy.rules.blocked_tools = ["execute_command", "run_*"].map(SpellingGlob::new).into();
         Stage::new(policy).judge_kind(&BlockedTools, kind, name)

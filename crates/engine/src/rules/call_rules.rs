@@ -8,10 +8,10 @@ use mcpmon_detect::{
 };
 use mcpmon_policy::{
     Decision,
-    rules::{ArgumentPath, CallRule, PathGlob, Reading, Rules, Spellings},
+    rules::{ArgumentPath, CallRule, ConditionReading, PathGlob, Rules, Spellings},
 };
 
-use super::{About, Calling, Objection, Rule, Scene, stated};
+use super::{About, CallContext, Objection, Rule, RuleContext, stated};
 
 /// Rules that match and do not allow. Each says what it has to say; the first that blocks decides.
 pub(super) struct CallRules;
@@ -25,13 +25,13 @@ impl Rule for CallRules {
         }
     }
 
-    fn judge(&self, scene: &Scene<'_>) -> Option<Objection> {
+    fn judge(&self, scene: &RuleContext<'_>) -> Option<Objection> {
         self.every(scene)
             .into_iter()
             .max_by_key(|objection| objection.effect)
     }
 
-    fn every(&self, scene: &Scene<'_>) -> Vec<Objection> {
+    fn every(&self, scene: &RuleContext<'_>) -> Vec<Objection> {
         let mut said = Vec::new();
         for rules in scene.policy.rules.layers() {
             let Some(matcher) = Matcher::of(scene, rules) else {
@@ -57,15 +57,15 @@ impl Rule for CallRules {
 
 /// The rules that match beyond doubt: where one does, the default does not hold. Of a tool that is listed, those that
 /// may match its call.
-pub(super) fn beyond_doubt<'a>(scene: &Scene<'a>, rules: &'a Rules) -> Vec<&'a CallRule> {
+pub(super) fn beyond_doubt<'a>(scene: &RuleContext<'a>, rules: &'a Rules) -> Vec<&'a CallRule> {
     let Some(matcher) = Matcher::of(scene, rules) else {
         return Vec::new();
     };
     let rules = rules.calls.iter();
     rules
         .filter(|rule| match scene.call {
-            Some(_) => matcher.is_met(rule, Reading::Narrow),
-            None => matcher.is_named(rule, Reading::Narrow),
+            Some(_) => matcher.is_met(rule, ConditionReading::Narrow),
+            None => matcher.is_named(rule, ConditionReading::Narrow),
         })
         .collect()
 }
@@ -74,18 +74,18 @@ pub(super) fn beyond_doubt<'a>(scene: &Scene<'a>, rules: &'a Rules) -> Vec<&'a C
 struct Matcher<'a> {
     tool: Spellings<'a>,
     server: Spellings<'a>,
-    values: Option<Vec<Value<'a>>>,
+    values: Option<Vec<ArgumentValue<'a>>>,
 }
 
 /// A value of an argument.
-struct Value<'a> {
+struct ArgumentValue<'a> {
     argument: Argument<'a>,
     meanings: OnceCell<Vec<String>>,
 }
 
 impl<'a> Matcher<'a> {
     /// `None` where no tool is used, or there is no rule.
-    fn of(scene: &Scene<'a>, rules: &Rules) -> Option<Self> {
+    fn of(scene: &RuleContext<'a>, rules: &Rules) -> Option<Self> {
         let tool = scene.tool()?;
         let rules = &rules.calls;
         if rules.is_empty() {
@@ -104,7 +104,7 @@ impl<'a> Matcher<'a> {
         })
     }
 
-    fn is_named(&self, rule: &CallRule, reading: Reading) -> bool {
+    fn is_named(&self, rule: &CallRule, reading: ConditionReading) -> bool {
         let is_served = |server: &mcpmon_policy::rules::SpellingGlob| server.serves(&self.server, reading);
         rule.tool.matches(&self.tool, reading) && rule.server.as_ref().is_none_or(is_served)
     }
@@ -112,11 +112,11 @@ impl<'a> Matcher<'a> {
     /// Returns whether one of `rules` allows the call beyond doubt: then the others do not ask about it.
     fn is_allowed(&self, rules: &Rules) -> bool {
         let mut rules = rules.calls.iter();
-        rules.any(|rule| rule.decision == Decision::Allow && self.is_met(rule, Reading::Narrow))
+        rules.any(|rule| rule.decision == Decision::Allow && self.is_met(rule, ConditionReading::Narrow))
     }
 
-    fn is_met(&self, rule: &CallRule, reading: Reading) -> bool {
-        let is_argued = |values: &Vec<Value<'_>>| {
+    fn is_met(&self, rule: &CallRule, reading: ConditionReading) -> bool {
+        let is_argued = |values: &Vec<ArgumentValue<'_>>| {
             let mut conditions = rule.arguments.iter();
             conditions.all(|(path, glob)| is_argued(values, path, glob, reading))
         };
@@ -124,11 +124,11 @@ impl<'a> Matcher<'a> {
     }
 }
 
-fn values(call: Calling<'_>) -> Vec<Value<'_>> {
+fn values(call: CallContext<'_>) -> Vec<ArgumentValue<'_>> {
     let arguments = call.arguments.iter();
     arguments
         .filter(|argument| argument.kind() != ArgumentKind::Key)
-        .map(|argument| Value {
+        .map(|argument| ArgumentValue {
             argument,
             meanings: OnceCell::new(),
         })
@@ -137,12 +137,18 @@ fn values(call: Calling<'_>) -> Vec<Value<'_>> {
 
 /// Returns whether an argument is as a condition wants it. Of several values one is enough for a rule that
 /// refuses; one that allows needs all of them, and one right where the condition names it.
-fn is_argued(values: &[Value<'_>], path: &ArgumentPath, glob: &PathGlob, reading: Reading) -> bool {
+fn is_argued(
+    values: &[ArgumentValue<'_>],
+    path: &ArgumentPath,
+    glob: &PathGlob,
+    reading: ConditionReading,
+) -> bool {
     let mut meant = values.iter().filter(|value| covers(path, &value.argument));
-    let matches = |value: &Value<'_>| reading.holds(value.meanings(), |meaning| glob.matches(meaning));
+    let matches =
+        |value: &ArgumentValue<'_>| reading.holds(value.meanings(), |meaning| glob.matches(meaning));
     match reading {
-        Reading::Wide => meant.any(matches),
-        Reading::Narrow => {
+        ConditionReading::Wide => meant.any(matches),
+        ConditionReading::Narrow => {
             let is_there = values.iter().any(|value| path.is_at(value.argument.members()));
             is_there && meant.all(matches)
         }
@@ -161,7 +167,7 @@ pub(super) fn covers(path: &ArgumentPath, argument: &Argument<'_>) -> bool {
     path.covers(looks.iter().map(AsRef::as_ref))
 }
 
-impl Value<'_> {
+impl ArgumentValue<'_> {
     fn meanings(&self) -> &[String] {
         self.meanings.get_or_init(|| paths(self.argument.text()))
     }
@@ -176,7 +182,7 @@ mod tests {
     use test_case::test_case;
 
     use super::*;
-    use crate::rules::{Effect, fixture::Stage};
+    use crate::rules::{ObjectionEffect, fixture::Stage};
 
     fn rule(id: &str, decision: Decision, arguments: &[(&str, &str)]) -> CallRule {
         let condition = |(path, glob): &(&str, &str)| {
@@ -226,7 +232,7 @@ mod tests {
         let mut stage = stage(vec![rule("ssh", Decision::Block, &[("path", "**/.ssh/**")])]);
         let objection = stage.judge_call(&CallRules, "read", arguments);
         assert_eq!(
-            objection.is_some_and(|objection| objection.effect == Effect::Block),
+            objection.is_some_and(|objection| objection.effect == ObjectionEffect::Block),
             blocks
         );
     }
@@ -266,9 +272,9 @@ mod tests {
         assert_eq!(
             said,
             [
-                ("note", Effect::Audit),
-                ("stop", Effect::Block),
-                ("stop-too", Effect::Block)
+                ("note", ObjectionEffect::Audit),
+                ("stop", ObjectionEffect::Block),
+                ("stop-too", ObjectionEffect::Block)
             ]
         );
     }
@@ -285,10 +291,10 @@ mod tests {
         stage(vec![rule]).judge_call(&CallRules, tool, "{}").is_some()
     }
 
-    #[test_case(Decision::Block, &[] => Some(Effect::Block); "what cannot be called")]
+    #[test_case(Decision::Block, &[] => Some(ObjectionEffect::Block); "what cannot be called")]
     #[test_case(Decision::Block, &[("path", "/etc/**")] => None; "what can be called with other arguments")]
     #[test_case(Decision::Audit, &[] => None; "what is noted when it is called")]
-    fn of_a_list(decision: Decision, arguments: &[(&str, &str)]) -> Option<Effect> {
+    fn of_a_list(decision: Decision, arguments: &[(&str, &str)]) -> Option<ObjectionEffect> {
         stage(vec![rule("id", decision, arguments)]).judge(&CallRules, "read")
     }
 }

@@ -3,7 +3,7 @@
 use mcpmon_model::Severity;
 use mcpmon_policy::OnChange;
 
-use super::{About, Effect, Objection, Rule, Scene};
+use super::{About, Objection, ObjectionEffect, Rule, RuleContext};
 use crate::wording::command;
 
 /// The list has the name twice, and each client takes the one it likes. Judged like a change, because it is one
@@ -19,14 +19,14 @@ impl Rule for Contradicted {
         }
     }
 
-    fn judge(&self, scene: &Scene<'_>) -> Option<Objection> {
+    fn judge(&self, scene: &RuleContext<'_>) -> Option<Objection> {
         if !scene.entry()?.is_contradicted {
             return None;
         }
         let pinning = scene.policy.definition_pinning;
         let effect = match pinning.on_change {
-            OnChange::Block if pinning.enabled => Effect::Block,
-            OnChange::Block | OnChange::Alert | OnChange::Allow => Effect::Audit,
+            OnChange::Block if pinning.enabled => ObjectionEffect::Block,
+            OnChange::Block | OnChange::Alert | OnChange::Allow => ObjectionEffect::Audit,
         };
         Some(Objection {
             rule: "duplicate_name".into(),
@@ -48,10 +48,10 @@ mod tests {
     use super::*;
     use crate::rules::fixture::Stage;
 
-    #[test_case("b", OnChange::Block => Some(Effect::Block); "another definition")]
-    #[test_case("b", OnChange::Alert => Some(Effect::Audit); "another definition, where changes are reported")]
+    #[test_case("b", OnChange::Block => Some(ObjectionEffect::Block); "another definition")]
+    #[test_case("b", OnChange::Alert => Some(ObjectionEffect::Audit); "another definition, where changes are reported")]
     #[test_case("a", OnChange::Block => None; "the same definition twice")]
-    fn names_that_stand_twice(second: &str, on_change: OnChange) -> Option<Effect> {
+    fn names_that_stand_twice(second: &str, on_change: OnChange) -> Option<ObjectionEffect> {
         let mut policy = mcpmon_policy::Policy::default();
         policy.definition_pinning.on_change = on_change;
         let mut stage = Stage::new(policy);

@@ -3,7 +3,7 @@
 use mcpmon_model::{DefinitionKind, Severity};
 use mcpmon_policy::{Decision, Rules};
 
-use super::{About, Effect, Objection, Rule, Scene, call_rules, resource_rules, tool_policy};
+use super::{About, Objection, ObjectionEffect, Rule, RuleContext, call_rules, resource_rules, tool_policy};
 use crate::wording::explaining;
 
 /// No rule matches a call or a read beyond doubt, and the list of allowed tools does not name it.
@@ -21,7 +21,7 @@ impl Rule for DefaultDecision {
         }
     }
 
-    fn judge(&self, scene: &Scene<'_>) -> Option<Objection> {
+    fn judge(&self, scene: &RuleContext<'_>) -> Option<Objection> {
         let layers = scene.policy.rules.layers();
         let said = layers.filter_map(|rules| Self::of(scene, rules));
         said.max_by_key(|objection| objection.effect)
@@ -29,20 +29,22 @@ impl Rule for DefaultDecision {
 }
 
 impl DefaultDecision {
-    fn of(scene: &Scene<'_>, rules: &Rules) -> Option<Objection> {
+    fn of(scene: &RuleContext<'_>, rules: &Rules) -> Option<Objection> {
         let (effect, severity, verb) = match rules.default {
             Decision::Allow => return None,
-            Decision::Audit => (Effect::Audit, Severity::Info, "is noted"),
+            Decision::Audit => (ObjectionEffect::Audit, Severity::Info, "is noted"),
             // Only a call can wait for a person.
-            Decision::Ask if scene.call.is_some() => {
-                (Effect::Ask, Severity::Medium, "waits for a person's answer")
-            }
-            Decision::Ask => (Effect::Audit, Severity::Info, "is noted"),
-            Decision::Block => (Effect::Block, Severity::Medium, "is blocked"),
+            Decision::Ask if scene.call.is_some() => (
+                ObjectionEffect::Ask,
+                Severity::Medium,
+                "waits for a person's answer",
+            ),
+            Decision::Ask => (ObjectionEffect::Audit, Severity::Info, "is noted"),
+            Decision::Block => (ObjectionEffect::Block, Severity::Medium, "is blocked"),
         };
         // A list is not noted.
         let is_listing = scene.is_listing || scene.tool().is_some() && scene.call.is_none();
-        if !holds(scene, rules) || is_listing && effect == Effect::Audit {
+        if !holds(scene, rules) || is_listing && effect == ObjectionEffect::Audit {
             return None;
         }
         Some(Objection {
@@ -59,7 +61,7 @@ impl DefaultDecision {
 }
 
 /// Returns whether the default of `rules` holds.
-pub(super) fn holds(scene: &Scene<'_>, rules: &Rules) -> bool {
+pub(super) fn holds(scene: &RuleContext<'_>, rules: &Rules) -> bool {
     match scene.kind() {
         Some(DefinitionKind::Tool) => {
             !tool_policy::is_allowed(scene, rules) && call_rules::beyond_doubt(scene, rules).is_empty()
@@ -107,19 +109,19 @@ mod tests {
     }
 
     #[test_case(Decision::Allow => None; "allow")]
-    #[test_case(Decision::Audit => Some(Effect::Audit); "audit")]
-    #[test_case(Decision::Block => Some(Effect::Block); "block")]
-    fn without_rules(default: Decision) -> Option<Effect> {
+    #[test_case(Decision::Audit => Some(ObjectionEffect::Audit); "audit")]
+    #[test_case(Decision::Block => Some(ObjectionEffect::Block); "block")]
+    fn without_rules(default: Decision) -> Option<ObjectionEffect> {
         let objection = Stage::new(policy(default)).judge_call(&DefaultDecision, "read", "{}");
         objection.map(|objection| objection.effect)
     }
 
     #[test_case(Decision::Allow, "read", "/srv/a" => None; "a rule that allows")]
     #[test_case(Decision::Audit, "read", "/srv/a" => None; "a rule that notes")]
-    #[test_case(Decision::Audit, "read", "/srv/../etc" => Some(Effect::Block); "a rule that notes, perhaps")]
-    #[test_case(Decision::Allow, "read", "/etc/a" => Some(Effect::Block); "other arguments")]
-    #[test_case(Decision::Allow, "write", "/srv/a" => Some(Effect::Block); "another tool")]
-    fn with_a_rule(decision: Decision, tool: &str, path: &str) -> Option<Effect> {
+    #[test_case(Decision::Audit, "read", "/srv/../etc" => Some(ObjectionEffect::Block); "a rule that notes, perhaps")]
+    #[test_case(Decision::Allow, "read", "/etc/a" => Some(ObjectionEffect::Block); "other arguments")]
+    #[test_case(Decision::Allow, "write", "/srv/a" => Some(ObjectionEffect::Block); "another tool")]
+    fn with_a_rule(decision: Decision, tool: &str, path: &str) -> Option<ObjectionEffect> {
         let mut policy = policy(Decision::Block);
         policy.rules.calls = vec![rule(decision)];
         let arguments = format!(r#"{{"path":"{path}"}}"#);
@@ -142,17 +144,17 @@ mod tests {
     }
 
     #[test_case("read" => None; "what a rule may allow")]
-    #[test_case("write" => Some(Effect::Block); "what no rule can allow")]
-    fn of_a_list(tool: &str) -> Option<Effect> {
+    #[test_case("write" => Some(ObjectionEffect::Block); "what no rule can allow")]
+    fn of_a_list(tool: &str) -> Option<ObjectionEffect> {
         let mut policy = policy(Decision::Block);
         policy.rules.calls = vec![rule(Decision::Allow)];
         Stage::new(policy).judge(&DefaultDecision, tool)
     }
 
-    #[test_case(DefinitionKind::Resource => Some(Effect::Block); "a resource")]
+    #[test_case(DefinitionKind::Resource => Some(ObjectionEffect::Block); "a resource")]
     #[test_case(DefinitionKind::Template => None; "a template")]
     #[test_case(DefinitionKind::Prompt => None; "a prompt")]
-    fn of_other_things(kind: DefinitionKind) -> Option<Effect> {
+    fn of_other_things(kind: DefinitionKind) -> Option<ObjectionEffect> {
         Stage::new(policy(Decision::Block)).judge_kind(&DefaultDecision, kind, "x")
     }
 }

@@ -2,12 +2,12 @@
 
 use mcpmon_detect::{arguments::Arguments, protected_paths::NO_FILES, secrets};
 use mcpmon_model::{
-    Call, Category, DefinitionKind, Finding, PinKey, RawJson, ServerId, Severity, Standing, Timestamp,
+    Call, Category, DefinitionKind, Finding, PinKey, RawJson, ServerId, Severity, TextStance, Timestamp,
 };
 use mcpmon_policy::Policy;
 
-use super::{Calling, Effect, Objection, Rule, Scene, Used};
-use crate::definitions::{DefinitionBook, Entry, Offers, Page};
+use super::{CallContext, Objection, ObjectionEffect, Rule, RuleContext, UseTarget};
+use crate::definitions::{DefinitionBook, DefinitionEntry, Offers, Page};
 
 /// A server and a policy.
 pub(super) struct Stage {
@@ -62,7 +62,7 @@ impl Stage {
     }
 
     /// Something is done to a tool that was listed.
-    pub(super) fn with(&mut self, tool: &str, edit: impl FnOnce(&mut Entry)) {
+    pub(super) fn with(&mut self, tool: &str, edit: impl FnOnce(&mut DefinitionEntry)) {
         edit(
             self.offers()
                 .of_mut(DefinitionKind::Tool)
@@ -81,7 +81,7 @@ impl Stage {
             severity,
             field: "description".to_owned(),
             matches: Vec::new(),
-            standing: Standing::Asserted,
+            standing: TextStance::Asserted,
         };
         self.with(tool, |entry| entry.inspected(vec![finding]));
     }
@@ -92,7 +92,7 @@ impl Stage {
     }
 
     /// Returns the effect of `rule` on the use of a tool.
-    pub(super) fn judge(&mut self, rule: &dyn Rule, tool: &str) -> Option<Effect> {
+    pub(super) fn judge(&mut self, rule: &dyn Rule, tool: &str) -> Option<ObjectionEffect> {
         self.judge_kind(rule, DefinitionKind::Tool, tool)
     }
 
@@ -113,7 +113,7 @@ impl Stage {
         })
     }
 
-    fn in_call<T>(&mut self, tool: &str, arguments: &str, judge: impl FnOnce(&Scene<'_>) -> T) -> T {
+    fn in_call<T>(&mut self, tool: &str, arguments: &str, judge: impl FnOnce(&RuleContext<'_>) -> T) -> T {
         let offers = self
             .book
             .open(&self.identity, &self.policy)
@@ -129,18 +129,23 @@ impl Stage {
             false => Vec::new(),
         };
         let (server, kind) = (&self.identity.server, DefinitionKind::Tool);
-        judge(&Scene {
-            call: Some(Calling {
+        judge(&RuleContext {
+            call: Some(CallContext {
                 call: &call,
                 arguments: &walked,
                 secrets: &secrets,
             }),
-            ..Scene::of(&self.policy, server, offers, kind, tool, Timestamp(0))
+            ..RuleContext::of(&self.policy, server, offers, kind, tool, Timestamp(0))
         })
     }
 
     /// Returns the effect of `rule` on the use of an item.
-    pub(super) fn judge_kind(&mut self, rule: &dyn Rule, kind: DefinitionKind, name: &str) -> Option<Effect> {
+    pub(super) fn judge_kind(
+        &mut self,
+        rule: &dyn Rule,
+        kind: DefinitionKind,
+        name: &str,
+    ) -> Option<ObjectionEffect> {
         self.object(rule, kind, name).map(|objection| objection.effect)
     }
 
@@ -150,7 +155,7 @@ impl Stage {
             .book
             .open(&self.identity, &self.policy)
             .expect("there is room");
-        let scene = Scene::of(
+        let scene = RuleContext::of(
             &self.policy,
             &self.identity.server,
             offers,
@@ -162,17 +167,17 @@ impl Stage {
     }
 
     /// Returns the effect of `rule` on the server itself.
-    pub(super) fn judge_server(&mut self, rule: &dyn Rule) -> Option<Effect> {
+    pub(super) fn judge_server(&mut self, rule: &dyn Rule) -> Option<ObjectionEffect> {
         let offers = self
             .book
             .open(&self.identity, &self.policy)
             .expect("there is room");
         let (policy, server) = (&self.policy, &self.identity.server);
-        rule.judge(&Scene {
+        rule.judge(&RuleContext {
             policy,
             server,
             offers,
-            used: Used::Server,
+            used: UseTarget::Server,
             now: Timestamp(0),
             call: None,
             is_listing: false,

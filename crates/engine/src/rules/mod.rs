@@ -45,13 +45,13 @@ pub use self::{
 };
 pub(super) use self::{default_decision::DEFAULTS, opinion::explain};
 use super::{
-    definitions::{Entry, Offer, Offers},
+    definitions::{DefinitionEntry, Offer, Offers},
     wording::{command, explaining, shown},
 };
 
 /// The use to be judged, with everything that speaks for or against it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Scene<'a> {
+pub(super) struct RuleContext<'a> {
     /// The policy in force.
     pub(super) policy: &'a Policy,
     /// The server.
@@ -59,11 +59,11 @@ pub(super) struct Scene<'a> {
     /// The offer of the server.
     pub(super) offers: &'a Offers,
     /// The item to be used.
-    pub(super) used: Used<'a>,
+    pub(super) used: UseTarget<'a>,
     /// The time.
     pub(super) now: Timestamp,
     /// The call, where a tool is to be called; a tool that is only listed is judged without.
-    pub(super) call: Option<Calling<'a>>,
+    pub(super) call: Option<CallContext<'a>>,
     /// True if it is being listed, and not used yet.
     pub(super) is_listing: bool,
     /// Another layer reads the lists of its server, and tells whether they are fresh.
@@ -74,7 +74,7 @@ pub(super) struct Scene<'a> {
 
 /// A tool call, its arguments walked.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Calling<'a> {
+pub(super) struct CallContext<'a> {
     /// As it was decoded.
     pub(super) call: &'a Call<'a>,
     /// Every key and value of its arguments; empty where it has none.
@@ -85,7 +85,7 @@ pub(super) struct Calling<'a> {
 
 /// The item to be used.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Used<'a> {
+pub(super) enum UseTarget<'a> {
     /// Something that was, or should have been, listed.
     Offered {
         /// The kind of item.
@@ -93,7 +93,7 @@ pub(super) enum Used<'a> {
         /// Its name.
         name: &'a str,
         /// The known entry of the item.
-        entry: Option<&'a Entry>,
+        entry: Option<&'a DefinitionEntry>,
     },
     /// The server, in another way.
     Server,
@@ -105,7 +105,7 @@ pub(super) struct Objection {
     /// The rule: one of the program, or the id of one of the configuration.
     pub(super) rule: Cow<'static, str>,
     /// The effect.
-    pub(super) effect: Effect,
+    pub(super) effect: ObjectionEffect,
     /// The severity.
     pub(super) severity: Severity,
     /// The reason, as a sentence without a full stop.
@@ -116,7 +116,7 @@ pub(super) struct Objection {
 
 /// The effect of an objection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Effect {
+pub(super) enum ObjectionEffect {
     /// The use is noted.
     Audit,
     /// A person is asked before the use.
@@ -131,10 +131,10 @@ trait Rule: Sync {
     fn about(&self) -> &'static About;
 
     /// Returns the objection to the use of `scene`.
-    fn judge(&self, scene: &Scene<'_>) -> Option<Objection>;
+    fn judge(&self, scene: &RuleContext<'_>) -> Option<Objection>;
 
     /// Everything that stands against it, for a rule that can say more than one thing.
-    fn every(&self, scene: &Scene<'_>) -> Vec<Objection> {
+    fn every(&self, scene: &RuleContext<'_>) -> Vec<Objection> {
         self.judge(scene).into_iter().collect()
     }
 }
@@ -163,7 +163,7 @@ const RULES: &[&dyn Rule] = &[
 ];
 
 /// The rule over secrets in the arguments of calls.
-pub(super) use argument_content::{Given, RULE as ARGUMENT_INSPECTION};
+pub(super) use argument_content::{InspectedText, RULE as ARGUMENT_INSPECTION};
 pub(super) use new_tool::RULE as NEW_TOOL;
 pub(super) use too_much::objection as too_much;
 
@@ -179,7 +179,7 @@ pub(super) struct Ruling {
 }
 
 /// Asks every rule about one use.
-pub(super) fn judge(scene: &Scene<'_>) -> Ruling {
+pub(super) fn judge(scene: &RuleContext<'_>) -> Ruling {
     Ruling::of(RULES.iter().flat_map(|rule| rule.every(scene)))
 }
 
@@ -189,9 +189,9 @@ impl Ruling {
         let mut ruling = Self::default();
         for objection in objections {
             match objection.effect {
-                Effect::Audit => ruling.audits.push(objection),
-                Effect::Ask => drop(ruling.ask.get_or_insert(objection)),
-                Effect::Block => {
+                ObjectionEffect::Audit => ruling.audits.push(objection),
+                ObjectionEffect::Ask => drop(ruling.ask.get_or_insert(objection)),
+                ObjectionEffect::Block => {
                     ruling.block = Some(objection);
                     break;
                 }
@@ -201,11 +201,11 @@ impl Ruling {
     }
 
     /// Returns the effect.
-    pub(super) const fn effect(&self) -> Effect {
+    pub(super) const fn effect(&self) -> ObjectionEffect {
         match (&self.block, &self.ask) {
-            (Some(_), _) => Effect::Block,
-            (None, Some(_)) => Effect::Ask,
-            (None, None) => Effect::Audit,
+            (Some(_), _) => ObjectionEffect::Block,
+            (None, Some(_)) => ObjectionEffect::Ask,
+            (None, None) => ObjectionEffect::Audit,
         }
     }
 
@@ -239,7 +239,7 @@ impl Ruling {
     }
 }
 
-impl<'a> Scene<'a> {
+impl<'a> RuleContext<'a> {
     /// The use of something offered.
     pub(super) fn of(
         policy: &'a Policy,
@@ -254,7 +254,7 @@ impl<'a> Scene<'a> {
             policy,
             server,
             offers,
-            used: Used::Offered { kind, name, entry },
+            used: UseTarget::Offered { kind, name, entry },
             now,
             call: None,
             is_listing: false,
@@ -264,41 +264,41 @@ impl<'a> Scene<'a> {
     }
 
     /// Returns the known entry of the used item.
-    pub(super) const fn entry(&self) -> Option<&'a Entry> {
+    pub(super) const fn entry(&self) -> Option<&'a DefinitionEntry> {
         match self.used {
-            Used::Offered { entry, .. } => entry,
-            Used::Server => None,
+            UseTarget::Offered { entry, .. } => entry,
+            UseTarget::Server => None,
         }
     }
 
     const fn kind(&self) -> Option<DefinitionKind> {
         match self.used {
-            Used::Offered { kind, .. } => Some(kind),
-            Used::Server => None,
+            UseTarget::Offered { kind, .. } => Some(kind),
+            UseTarget::Server => None,
         }
     }
 
     /// Name of the tool that is used.
     const fn tool(&self) -> Option<&'a str> {
         match self.used {
-            Used::Offered {
+            UseTarget::Offered {
                 kind: DefinitionKind::Tool,
                 name,
                 ..
             } => Some(name),
-            Used::Offered { .. } | Used::Server => None,
+            UseTarget::Offered { .. } | UseTarget::Server => None,
         }
     }
 
     /// URI, or URI template, of the resource that is used.
     const fn uri(&self) -> Option<&'a str> {
         match self.used {
-            Used::Offered {
+            UseTarget::Offered {
                 kind: DefinitionKind::Resource | DefinitionKind::Template,
                 name,
                 ..
             } => Some(name),
-            Used::Offered { .. } | Used::Server => None,
+            UseTarget::Offered { .. } | UseTarget::Server => None,
         }
     }
 
@@ -310,12 +310,12 @@ impl<'a> Scene<'a> {
     fn subject(&self) -> String {
         let server = self.server;
         match self.used {
-            Used::Offered {
+            UseTarget::Offered {
                 kind: DefinitionKind::Instructions,
                 ..
             } => format!("the instructions of {server}"),
-            Used::Offered { kind, name, .. } => format!("{} {} of {server}", kind.as_str(), shown(name)),
-            Used::Server => format!("server {server}"),
+            UseTarget::Offered { kind, name, .. } => format!("{} {} of {server}", kind.as_str(), shown(name)),
+            UseTarget::Server => format!("server {server}"),
         }
     }
 
@@ -323,23 +323,23 @@ impl<'a> Scene<'a> {
     fn approval(&self) -> String {
         let name = match self.used {
             // `SERVER:` are the instructions.
-            Used::Offered { kind, name: "", .. } if kind != DefinitionKind::Instructions => {
+            UseTarget::Offered { kind, name: "", .. } if kind != DefinitionKind::Instructions => {
                 return command(&["registry", "list", "--server", self.server.as_str()]);
             }
-            Used::Offered { name, .. } => name,
-            Used::Server => "",
+            UseTarget::Offered { name, .. } => name,
+            UseTarget::Server => "",
         };
         command(&["approve", &format!("{}:{name}", self.server)])
     }
 }
 
 /// Returns the objection of a configured rule that matches; `None` if it allows the use.
-fn stated(scene: &Scene<'_>, id: &str, decision: Decision, reason: &str) -> Option<Objection> {
+fn stated(scene: &RuleContext<'_>, id: &str, decision: Decision, reason: &str) -> Option<Objection> {
     let (effect, severity) = match decision {
         Decision::Allow => return None,
-        Decision::Audit => (Effect::Audit, Severity::Low),
-        Decision::Ask => (Effect::Ask, Severity::Medium),
-        Decision::Block => (Effect::Block, Severity::High),
+        Decision::Audit => (ObjectionEffect::Audit, Severity::Low),
+        Decision::Ask => (ObjectionEffect::Ask, Severity::Medium),
+        Decision::Block => (ObjectionEffect::Block, Severity::High),
     };
     Some(Objection {
         rule: id.to_owned().into(),

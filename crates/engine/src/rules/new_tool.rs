@@ -3,7 +3,7 @@
 use mcpmon_model::Severity;
 use mcpmon_policy::OnNewTool;
 
-use super::{About, Effect, Objection, Rule, Scene};
+use super::{About, Objection, ObjectionEffect, Rule, RuleContext};
 
 /// The tool came later than pinned ones, and nobody accepted it.
 pub(super) struct NewTool;
@@ -20,15 +20,15 @@ impl Rule for NewTool {
         }
     }
 
-    fn judge(&self, scene: &Scene<'_>) -> Option<Objection> {
+    fn judge(&self, scene: &RuleContext<'_>) -> Option<Objection> {
         scene.tool()?;
         let inspection = &scene.policy.inspection;
         let effect = match inspection.on_new_tool {
             _ if !inspection.enabled => return None,
             OnNewTool::Allow => return None,
-            OnNewTool::Ask if scene.call.is_some() => Effect::Ask,
-            OnNewTool::Alert | OnNewTool::Ask => Effect::Audit,
-            OnNewTool::Hide => Effect::Block,
+            OnNewTool::Ask if scene.call.is_some() => ObjectionEffect::Ask,
+            OnNewTool::Alert | OnNewTool::Ask => ObjectionEffect::Audit,
+            OnNewTool::Hide => ObjectionEffect::Block,
         };
         let is_new = scene.offer()?.is_latecomer(scene.entry()?);
         is_new.then(|| Objection {
@@ -59,9 +59,9 @@ mod tests {
     }
 
     #[test_case(OnNewTool::Allow => None; "allow")]
-    #[test_case(OnNewTool::Alert => Some(Effect::Audit); "alert")]
-    #[test_case(OnNewTool::Hide => Some(Effect::Block); "hide")]
-    fn a_tool_beside_pinned_ones(on_new_tool: OnNewTool) -> Option<Effect> {
+    #[test_case(OnNewTool::Alert => Some(ObjectionEffect::Audit); "alert")]
+    #[test_case(OnNewTool::Hide => Some(ObjectionEffect::Block); "hide")]
+    fn a_tool_beside_pinned_ones(on_new_tool: OnNewTool) -> Option<ObjectionEffect> {
         let mut stage = stage(on_new_tool);
         stage.list(&[("read", "")]);
         stage.with("read", |entry| entry.pin(None));

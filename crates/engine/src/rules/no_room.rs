@@ -2,7 +2,7 @@
 
 use mcpmon_model::Severity;
 
-use super::{About, Effect, Objection, Rule, Scene};
+use super::{About, Objection, ObjectionEffect, Rule, RuleContext};
 use crate::wording::command;
 
 /// The rule against a tool that may be one of those for which there was no capacity: it was never inspected.
@@ -17,14 +17,18 @@ impl Rule for NoRoom {
         }
     }
 
-    fn judge(&self, scene: &Scene<'_>) -> Option<Objection> {
+    fn judge(&self, scene: &RuleContext<'_>) -> Option<Objection> {
         let is_overfull = scene.offer()?.is_overfull();
-        if !is_overfull || scene.entry().is_some_and(crate::definitions::Entry::is_listed) {
+        if !is_overfull
+            || scene
+                .entry()
+                .is_some_and(crate::definitions::DefinitionEntry::is_listed)
+        {
             return None;
         }
         Some(Objection {
             rule: "max_tools".into(),
-            effect: Effect::Block,
+            effect: ObjectionEffect::Block,
             severity: Severity::Medium,
             reason: format!(
                 "{} is beyond what is inspected: its server offers too much",
@@ -43,10 +47,10 @@ mod tests {
     use crate::rules::fixture::Stage;
 
     #[test_case(&["a", "b"], "b" => None; "within the limit")]
-    #[test_case(&["a", "b", "c"], "c" => Some(Effect::Block); "beyond the limit")]
+    #[test_case(&["a", "b", "c"], "c" => Some(ObjectionEffect::Block); "beyond the limit")]
     #[test_case(&["a", "b", "c"], "a" => None; "one that had room")]
     #[test_case(&["a", "b"], "c" => None; "unknown, where there was room for all")]
-    fn tools_without_room(listed: &[&str], name: &str) -> Option<Effect> {
+    fn tools_without_room(listed: &[&str], name: &str) -> Option<ObjectionEffect> {
         let mut policy = mcpmon_policy::Policy::default();
         policy.limits.max_tools = 2;
         let mut stage = Stage::new(policy);

@@ -5,7 +5,7 @@ use mcpmon_model::Severity;
 use mcpmon_policy::{Decision, Rules};
 
 use super::{
-    Effect, Objection, RULES, Ruling, Scene, call_rules,
+    Objection, ObjectionEffect, RULES, RuleContext, Ruling, call_rules,
     default_decision::{self, DEFAULTS},
     resource_rules, tool_policy,
 };
@@ -29,7 +29,7 @@ pub struct Opinion {
 
 /// Returns the opinions of all rules, in the order of precedence; one of them decides. Before them stands the
 /// kill switch, which stops every use.
-pub(crate) fn explain(scene: &Scene<'_>, stopped: Option<Objection>) -> Vec<Opinion> {
+pub(crate) fn explain(scene: &RuleContext<'_>, stopped: Option<Objection>) -> Vec<Opinion> {
     let rules = RULES.iter().flat_map(|rule| rule.every(scene));
     let objections: Vec<Objection> = stopped.into_iter().chain(rules).collect();
     let ruling = Ruling::of(objections.iter().cloned());
@@ -57,7 +57,7 @@ pub(crate) fn explain(scene: &Scene<'_>, stopped: Option<Objection>) -> Vec<Opin
 }
 
 /// Returns those of `rules` that allow a use.
-fn allowing(scene: &Scene<'_>, rules: &Rules) -> Vec<Opinion> {
+fn allowing(scene: &RuleContext<'_>, rules: &Rules) -> Vec<Opinion> {
     let subject = scene.subject();
     let calls = call_rules::beyond_doubt(scene, rules)
         .into_iter()
@@ -96,9 +96,9 @@ impl Opinion {
         Self {
             rule: objection.rule.clone().into_owned(),
             decision: match objection.effect {
-                Effect::Audit => Decision::Audit,
-                Effect::Ask => Decision::Ask,
-                Effect::Block => Decision::Block,
+                ObjectionEffect::Audit => Decision::Audit,
+                ObjectionEffect::Ask => Decision::Ask,
+                ObjectionEffect::Block => Decision::Block,
             },
             severity: objection.severity,
             reason: objection.reason.clone(),

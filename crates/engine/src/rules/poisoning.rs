@@ -2,7 +2,7 @@
 
 use mcpmon_policy::OnDetection;
 
-use super::{About, Effect, Objection, Rule, Scene};
+use super::{About, Objection, ObjectionEffect, Rule, RuleContext};
 use crate::{definitions::Approval, wording::shown};
 
 /// Something in the definition is at or above the threshold from which it is acted upon.
@@ -17,7 +17,7 @@ impl Rule for ToolPoisoning {
         }
     }
 
-    fn judge(&self, scene: &Scene<'_>) -> Option<Objection> {
+    fn judge(&self, scene: &RuleContext<'_>) -> Option<Objection> {
         let entry = scene.entry()?;
         let (severity, index) = entry.standing.danger?;
         if severity < scene.policy.inspection.act_threshold {
@@ -26,8 +26,8 @@ impl Rule for ToolPoisoning {
         // Somebody was asked, and the policy takes silence for consent.
         let is_waived = entry.approval == Approval::Waived && entry.standing.needs_approval(scene.policy);
         let effect = match scene.policy.inspection.on_detection {
-            OnDetection::Hide | OnDetection::Block if !is_waived => Effect::Block,
-            OnDetection::Alert | OnDetection::Hide | OnDetection::Block => Effect::Audit,
+            OnDetection::Hide | OnDetection::Block if !is_waived => ObjectionEffect::Block,
+            OnDetection::Alert | OnDetection::Hide | OnDetection::Block => ObjectionEffect::Audit,
         };
         let finding = entry.record.findings.get(index)?;
         let place = if finding.field.is_empty() { "" } else { " in " };
@@ -59,11 +59,11 @@ mod tests {
     use super::*;
     use crate::rules::fixture::Stage;
 
-    #[test_case(Severity::High, OnDetection::Hide => Some(Effect::Block); "at the threshold")]
-    #[test_case(Severity::High, OnDetection::Block => Some(Effect::Block); "where its server is blocked too")]
-    #[test_case(Severity::High, OnDetection::Alert => Some(Effect::Audit); "where it is reported")]
+    #[test_case(Severity::High, OnDetection::Hide => Some(ObjectionEffect::Block); "at the threshold")]
+    #[test_case(Severity::High, OnDetection::Block => Some(ObjectionEffect::Block); "where its server is blocked too")]
+    #[test_case(Severity::High, OnDetection::Alert => Some(ObjectionEffect::Audit); "where it is reported")]
     #[test_case(Severity::Medium, OnDetection::Hide => None; "below the threshold")]
-    fn definitions_with_findings(severity: Severity, on_detection: OnDetection) -> Option<Effect> {
+    fn definitions_with_findings(severity: Severity, on_detection: OnDetection) -> Option<ObjectionEffect> {
         let mut policy = mcpmon_policy::Policy::default();
         policy.inspection.on_detection = on_detection;
         let mut stage = Stage::new(policy);

@@ -9,7 +9,7 @@ use mcpmon_policy::{
 };
 use proptest::prelude::*;
 
-use super::{Effect, RULES, Ruling, fixture::Stage};
+use super::{ObjectionEffect, RULES, Ruling, fixture::Stage};
 
 /// Names, globs and values from one small world, so that they meet.
 const NAMES: [&str; 6] = ["read_file", "Read-File", "reаd_file", "write_file", "send", "*"];
@@ -140,7 +140,7 @@ fn judge(rules: Rules, (tool, arguments): &(&str, String)) -> Ruling {
 }
 
 fn blocks(rules: Rules, call: &(&str, String)) -> bool {
-    judge(rules, call).effect() == Effect::Block
+    judge(rules, call).effect() == ObjectionEffect::Block
 }
 
 proptest! {

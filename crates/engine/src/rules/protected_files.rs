@@ -3,7 +3,7 @@
 use mcpmon_detect::protected_paths::{Access, Category, Touch, read_by_uri, touched};
 use mcpmon_model::{DefinitionKind, Severity};
 
-use super::{About, Effect, Objection, Rule, Scene, Used};
+use super::{About, Objection, ObjectionEffect, Rule, RuleContext, UseTarget};
 use crate::wording::{explaining, shown};
 
 /// The rule's name in events if a protected file is written, or read as a resource.
@@ -22,7 +22,7 @@ impl Rule for ProtectedFiles {
         }
     }
 
-    fn judge(&self, scene: &Scene<'_>) -> Option<Objection> {
+    fn judge(&self, scene: &RuleContext<'_>) -> Option<Objection> {
         let extra = &scene.policy.guard.extra_paths;
         let touches = match (scene.call, scene.used) {
             (Some(calling), _) => {
@@ -36,13 +36,13 @@ impl Rule for ProtectedFiles {
             }
             (
                 None,
-                Used::Offered {
+                UseTarget::Offered {
                     kind: DefinitionKind::Resource,
                     name,
                     ..
                 },
             ) => read_by_uri(name, scene.files, extra).into_iter().collect(),
-            (None, Used::Offered { .. } | Used::Server) => return None,
+            (None, UseTarget::Offered { .. } | UseTarget::Server) => return None,
         };
         let written = touches
             .iter()
@@ -54,7 +54,7 @@ impl Rule for ProtectedFiles {
     }
 }
 
-fn protected(scene: &Scene<'_>, touch: &Touch) -> Objection {
+fn protected(scene: &RuleContext<'_>, touch: &Touch) -> Objection {
     let remedy = match (touch.category, touch.access) {
         (Category::Extra, _) => explaining(RULE),
         (_, Access::Read) => "read the file yourself, outside the agent".to_owned(),
@@ -80,7 +80,7 @@ fn protected(scene: &Scene<'_>, touch: &Touch) -> Objection {
     };
     Objection {
         rule: RULE.into(),
-        effect: Effect::Block,
+        effect: ObjectionEffect::Block,
         severity,
         reason: told(scene, touch, "a protected file"),
         remedy: Some(remedy),
@@ -88,8 +88,8 @@ fn protected(scene: &Scene<'_>, touch: &Touch) -> Objection {
 }
 
 /// A file with secrets is read: that is noted, unless it is accepted.
-fn secret(scene: &Scene<'_>, touch: &Touch) -> Option<Objection> {
-    let (Used::Offered { name, .. }, rule) = (scene.used, "credential_file") else {
+fn secret(scene: &RuleContext<'_>, touch: &Touch) -> Option<Objection> {
+    let (UseTarget::Offered { name, .. }, rule) = (scene.used, "credential_file") else {
         return None;
     };
     let pattern = touch.category.as_str();
@@ -101,14 +101,14 @@ fn secret(scene: &Scene<'_>, touch: &Touch) -> Option<Objection> {
     }
     Some(Objection {
         rule: rule.into(),
-        effect: Effect::Audit,
+        effect: ObjectionEffect::Audit,
         severity: Severity::High,
         reason: told(scene, touch, "a file with secrets"),
         remedy: Some(explaining(rule)),
     })
 }
 
-fn told(scene: &Scene<'_>, touch: &Touch, what: &str) -> String {
+fn told(scene: &RuleContext<'_>, touch: &Touch, what: &str) -> String {
     format!(
         "{} {} {}, {what} ({})",
         scene.subject(),
@@ -138,7 +138,7 @@ mod tests {
         }
     }
 
-    fn judged(policy: Policy, tool: &str, arguments: &str) -> Option<(&'static str, Effect)> {
+    fn judged(policy: Policy, tool: &str, arguments: &str) -> Option<(&'static str, ObjectionEffect)> {
         let objection = Stage::new(policy).judge_call(&ProtectedFiles, tool, arguments);
         objection.map(|objection| match objection.rule {
             Cow::Borrowed(rule) => (rule, objection.effect),
@@ -146,20 +146,20 @@ mod tests {
         })
     }
 
-    #[test_case("write_file", r#"{"path":"~/.bashrc","content":"x"}"# => Some(("protected_file", Effect::Block)); "written")]
-    #[test_case("write_file", r#"{"path":"/srv/prod/x","content":"x"}"# => Some(("protected_file", Effect::Block)); "further path")]
+    #[test_case("write_file", r#"{"path":"~/.bashrc","content":"x"}"# => Some(("protected_file", ObjectionEffect::Block)); "written")]
+    #[test_case("write_file", r#"{"path":"/srv/prod/x","content":"x"}"# => Some(("protected_file", ObjectionEffect::Block)); "further path")]
     #[test_case("write_file", r#"{"path":"/srv/test/x","content":"x"}"# => None; "another path")]
     #[test_case("read_file", r#"{"path":"~/.bashrc"}"# => None; "read")]
-    #[test_case("read_file", r#"{"path":"~/.aws/credentials"}"# => Some(("credential_file", Effect::Audit)); "secrets read")]
-    #[test_case("copy_file", r#"{"source":"~/.netrc","destination":"~/.bashrc"}"# => Some(("protected_file", Effect::Block)); "the worse counts")]
-    fn calls(tool: &str, arguments: &str) -> Option<(&'static str, Effect)> {
+    #[test_case("read_file", r#"{"path":"~/.aws/credentials"}"# => Some(("credential_file", ObjectionEffect::Audit)); "secrets read")]
+    #[test_case("copy_file", r#"{"source":"~/.netrc","destination":"~/.bashrc"}"# => Some(("protected_file", ObjectionEffect::Block)); "the worse counts")]
+    fn calls(tool: &str, arguments: &str) -> Option<(&'static str, ObjectionEffect)> {
         judged(policy(), tool, arguments)
     }
 
-    #[test_case("file:///home/me/.ssh/config" => Some(Effect::Block); "protected")]
-    #[test_case("file:///repo/.env" => Some(Effect::Audit); "secrets")]
+    #[test_case("file:///home/me/.ssh/config" => Some(ObjectionEffect::Block); "protected")]
+    #[test_case("file:///repo/.env" => Some(ObjectionEffect::Audit); "secrets")]
     #[test_case("file:///repo/main.rs" => None; "neither")]
-    fn resources(uri: &str) -> Option<Effect> {
+    fn resources(uri: &str) -> Option<ObjectionEffect> {
         Stage::new(policy()).judge_kind(&ProtectedFiles, DefinitionKind::Resource, uri)
     }
 
@@ -179,7 +179,7 @@ mod tests {
         assert_eq!(judged(suppressed(), "read_file", secrets), None);
         for path in ["~/.bashrc", "/srv/prod/x"] {
             let arguments = format!(r#"{{"path":"{path}","content":""}}"#);
-            let expected = Some(("protected_file", Effect::Block));
+            let expected = Some(("protected_file", ObjectionEffect::Block));
             assert_eq!(judged(suppressed(), "write_file", &arguments), expected);
         }
     }

@@ -6,7 +6,7 @@ use mcpmon_policy::{
     rules::{ResourceRule, Rules},
 };
 
-use super::{About, Objection, Rule, Scene, stated};
+use super::{About, Objection, Rule, RuleContext, stated};
 
 /// Rules that match and do not allow. Each says what it has to say; the first that blocks decides.
 pub(super) struct ResourceRules;
@@ -20,13 +20,13 @@ impl Rule for ResourceRules {
         }
     }
 
-    fn judge(&self, scene: &Scene<'_>) -> Option<Objection> {
+    fn judge(&self, scene: &RuleContext<'_>) -> Option<Objection> {
         self.every(scene)
             .into_iter()
             .max_by_key(|objection| objection.effect)
     }
 
-    fn every(&self, scene: &Scene<'_>) -> Vec<Objection> {
+    fn every(&self, scene: &RuleContext<'_>) -> Vec<Objection> {
         let mut rules = scene
             .policy
             .rules
@@ -49,7 +49,7 @@ impl Rule for ResourceRules {
 }
 
 /// The rules that match beyond doubt: where one does, the default does not hold.
-pub(super) fn beyond_doubt<'a>(scene: &Scene<'a>, rules: &'a Rules) -> Vec<&'a ResourceRule> {
+pub(super) fn beyond_doubt<'a>(scene: &RuleContext<'a>, rules: &'a Rules) -> Vec<&'a ResourceRule> {
     let rules = &rules.resources;
     let Some(uri) = scene.uri().filter(|_| !rules.is_empty()) else {
         return Vec::new();
@@ -69,7 +69,7 @@ mod tests {
     use test_case::test_case;
 
     use super::*;
-    use crate::rules::{Effect, fixture::Stage};
+    use crate::rules::{ObjectionEffect, fixture::Stage};
 
     fn rule(decision: Decision) -> ResourceRule {
         ResourceRule {
@@ -82,18 +82,18 @@ mod tests {
         }
     }
 
-    fn judge(rule: ResourceRule, uri: &str) -> Option<Effect> {
+    fn judge(rule: ResourceRule, uri: &str) -> Option<ObjectionEffect> {
         let mut policy = Policy::default();
         policy.rules.resources = vec![rule];
         Stage::new(policy).judge_kind(&ResourceRules, DefinitionKind::Resource, uri)
     }
 
-    #[test_case("postgres://db/users" => Some(Effect::Block); "the scheme")]
-    #[test_case("POSTGRES://db" => Some(Effect::Block); "in another case")]
-    #[test_case("postgres:db" => Some(Effect::Block); "without an authority")]
+    #[test_case("postgres://db/users" => Some(ObjectionEffect::Block); "the scheme")]
+    #[test_case("POSTGRES://db" => Some(ObjectionEffect::Block); "in another case")]
+    #[test_case("postgres:db" => Some(ObjectionEffect::Block); "without an authority")]
     #[test_case("postgresql://db" => None; "another scheme")]
     #[test_case("https://postgres/" => None; "a host of that name")]
-    fn schemes(uri: &str) -> Option<Effect> {
+    fn schemes(uri: &str) -> Option<ObjectionEffect> {
         judge(
             ResourceRule {
                 scheme: Some("postgres".to_owned()),
@@ -103,11 +103,11 @@ mod tests {
         )
     }
 
-    #[test_case("https://internal.corp.example/x" => Some(Effect::Audit); "in the host")]
-    #[test_case("https://INTERNAL.corp.example/x" => Some(Effect::Audit); "in another case")]
-    #[test_case("https://internal%2ecorp.example/x" => Some(Effect::Audit); "escaped")]
+    #[test_case("https://internal.corp.example/x" => Some(ObjectionEffect::Audit); "in the host")]
+    #[test_case("https://INTERNAL.corp.example/x" => Some(ObjectionEffect::Audit); "in another case")]
+    #[test_case("https://internal%2ecorp.example/x" => Some(ObjectionEffect::Audit); "escaped")]
     #[test_case("https://internal-corp.example/x" => None; "another name")]
-    fn regular_expressions(uri: &str) -> Option<Effect> {
+    fn regular_expressions(uri: &str) -> Option<ObjectionEffect> {
         judge(
             ResourceRule {
                 regex: Pattern::new(r"internal\.corp").ok(),
@@ -124,7 +124,7 @@ mod tests {
             scheme: Some("file".to_owned()),
             ..rule(Decision::Block)
         };
-        assert_eq!(judge(both(), "file:///srv/a"), Some(Effect::Block));
+        assert_eq!(judge(both(), "file:///srv/a"), Some(ObjectionEffect::Block));
         assert_eq!(judge(both(), "file:///home/a"), None);
     }
 

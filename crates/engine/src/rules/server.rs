@@ -3,7 +3,7 @@
 use mcpmon_model::{DefinitionKind, Severity};
 use mcpmon_policy::Admission;
 
-use super::{About, Effect, Objection, Rule, Scene};
+use super::{About, Objection, ObjectionEffect, Rule, RuleContext};
 use crate::wording::{command, explaining, shown};
 
 /// The server policy refuses the server, nobody declared it, or what it offers has an attack in it.
@@ -24,12 +24,12 @@ impl Rule for ServerAdmission {
         }
     }
 
-    fn judge(&self, scene: &Scene<'_>) -> Option<Objection> {
+    fn judge(&self, scene: &RuleContext<'_>) -> Option<Objection> {
         let server = scene.server;
         let refused = |rule: &'static str, severity, reason, remedy| {
             Some(Objection {
                 rule: rule.into(),
-                effect: Effect::Block,
+                effect: ObjectionEffect::Block,
                 severity,
                 reason,
                 remedy: Some(remedy),
@@ -78,10 +78,10 @@ mod tests {
     use super::*;
     use crate::rules::fixture::Stage;
 
-    #[test_case("files", false => Some(Effect::Block); "denied")]
+    #[test_case("files", false => Some(ObjectionEffect::Block); "denied")]
     #[test_case("file", false => None; "another name")]
-    #[test_case("file", true => Some(Effect::Block); "not declared, where that is needed")]
-    fn servers_by_name(denied: &str, fail_closed: bool) -> Option<Effect> {
+    #[test_case("file", true => Some(ObjectionEffect::Block); "not declared, where that is needed")]
+    fn servers_by_name(denied: &str, fail_closed: bool) -> Option<ObjectionEffect> {
         let server_policy = ServerPolicy::Denylist(vec![NameGlob::new(denied)]);
         Stage::new(Policy {
             server_policy,
@@ -91,10 +91,10 @@ mod tests {
         .judge_server(&ServerAdmission)
     }
 
-    #[test_case(OnDetection::Block, Severity::High => Some(Effect::Block); "blocked for a tool")]
+    #[test_case(OnDetection::Block, Severity::High => Some(ObjectionEffect::Block); "blocked for a tool")]
     #[test_case(OnDetection::Block, Severity::Medium => None; "below the threshold")]
     #[test_case(OnDetection::Hide, Severity::High => None; "where the tool alone is hidden")]
-    fn servers_by_what_they_offer(on_detection: OnDetection, severity: Severity) -> Option<Effect> {
+    fn servers_by_what_they_offer(on_detection: OnDetection, severity: Severity) -> Option<ObjectionEffect> {
         let mut policy = Policy::default();
         policy.inspection.on_detection = on_detection;
         let mut stage = Stage::new(policy);

@@ -2,7 +2,7 @@
 
 use mcpmon_model::Severity;
 
-use super::{About, Effect, Objection, Rule, Scene, Used};
+use super::{About, Objection, ObjectionEffect, Rule, RuleContext, UseTarget};
 use crate::wording::command;
 
 /// The server said that its list changed, and it was not listed since; or it was listed in an earlier run only.
@@ -20,8 +20,8 @@ impl Rule for StaleDefinition {
         }
     }
 
-    fn judge(&self, scene: &Scene<'_>) -> Option<Objection> {
-        let Used::Offered {
+    fn judge(&self, scene: &RuleContext<'_>) -> Option<Objection> {
+        let UseTarget::Offered {
             entry: Some(entry), ..
         } = scene.used
         else {
@@ -37,7 +37,7 @@ impl Rule for StaleDefinition {
         };
         Some(Objection {
             rule: "stale_definition".into(),
-            effect: Effect::Audit,
+            effect: ObjectionEffect::Audit,
             severity: Severity::Low,
             reason: format!("{}: {why}", scene.subject()),
             remedy: Some(command(&["registry", "list", "--server", scene.server.as_str()])),
@@ -53,10 +53,10 @@ mod tests {
     use super::*;
     use crate::rules::fixture::Stage;
 
-    #[test_case(&[DefinitionKind::Tool] => Some(Effect::Audit); "its list changed")]
+    #[test_case(&[DefinitionKind::Tool] => Some(ObjectionEffect::Audit); "its list changed")]
     #[test_case(&[DefinitionKind::Prompt] => None; "another list changed")]
     #[test_case(&[] => None; "nothing changed")]
-    fn tools_whose_list_changed(changed: &[DefinitionKind]) -> Option<Effect> {
+    fn tools_whose_list_changed(changed: &[DefinitionKind]) -> Option<ObjectionEffect> {
         let mut stage = Stage::new(mcpmon_policy::Policy::default());
         stage.list(&[("read", "")]);
         changed.iter().for_each(|kind| stage.changed(*kind));
@@ -68,7 +68,7 @@ mod tests {
         let mut stage = Stage::new(mcpmon_policy::Policy::default());
         for (tools, effect) in [
             (&[("read", "")][..], None),
-            (&[], Some(Effect::Audit)),
+            (&[], Some(ObjectionEffect::Audit)),
             (&[("read", "")], None),
         ] {
             stage.list(tools);

@@ -2,7 +2,7 @@
 
 use mcpmon_model::Severity;
 
-use super::{About, Effect, Objection, Rule, Scene};
+use super::{About, Objection, ObjectionEffect, Rule, RuleContext};
 
 /// There is more in the arguments than any rule gets to see: what nobody looked at does not go on.
 pub(super) struct TooMuch;
@@ -19,7 +19,7 @@ impl Rule for TooMuch {
         }
     }
 
-    fn judge(&self, scene: &Scene<'_>) -> Option<Objection> {
+    fn judge(&self, scene: &RuleContext<'_>) -> Option<Objection> {
         scene.call.filter(|calling| calling.arguments.is_cut())?;
         let what = format!("the arguments of {}", scene.subject());
         Some(objection(&what, "hold more values than are looked at"))
@@ -30,7 +30,7 @@ impl Rule for TooMuch {
 pub(crate) fn objection(what: &str, beyond: &str) -> Objection {
     Objection {
         rule: RULE.into(),
-        effect: Effect::Block,
+        effect: ObjectionEffect::Block,
         severity: Severity::Medium,
         reason: format!(
             "{what} {beyond}, and nothing goes on that was not inspected: send it in several smaller calls"
@@ -49,8 +49,8 @@ mod tests {
     use crate::rules::fixture::Stage;
 
     #[test_case(10 => None; "few")]
-    #[test_case(MAX_ARGUMENTS => Some(Effect::Block); "more than are kept")]
-    fn calls(count: usize) -> Option<Effect> {
+    #[test_case(MAX_ARGUMENTS => Some(ObjectionEffect::Block); "more than are kept")]
+    fn calls(count: usize) -> Option<ObjectionEffect> {
         let arguments = format!(r#"{{"rows":[{}1]}}"#, "1,".repeat(count));
         let objection = Stage::new(Policy::default()).judge_call(&TooMuch, "insert", &arguments);
         objection.map(|objection| objection.effect)

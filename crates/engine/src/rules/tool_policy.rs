@@ -4,10 +4,10 @@ use mcpmon_detect::meaning::looks;
 use mcpmon_model::{Digest, ServerId, Severity};
 use mcpmon_policy::{
     Policy,
-    rules::{Reading, Rules, Spellings, ToolEntry, ToolPolicy},
+    rules::{ConditionReading, Rules, Spellings, ToolEntry, ToolPolicy},
 };
 
-use super::{About, Effect, Objection, Rule, Scene};
+use super::{About, Objection, ObjectionEffect, Rule, RuleContext};
 use crate::wording::{command, explaining};
 
 /// The rule's name in events.
@@ -25,7 +25,7 @@ impl Rule for ToolLists {
         }
     }
 
-    fn judge(&self, scene: &Scene<'_>) -> Option<Objection> {
+    fn judge(&self, scene: &RuleContext<'_>) -> Option<Objection> {
         let tool = scene.tool()?;
         let mut lists = scene.policy.rules.layers().map(|rules| &rules.tools);
         lists.find_map(|list| Self::refuses(scene, tool, list))
@@ -33,7 +33,7 @@ impl Rule for ToolLists {
 }
 
 impl ToolLists {
-    fn refuses(scene: &Scene<'_>, tool: &str, list: &ToolPolicy) -> Option<Objection> {
+    fn refuses(scene: &RuleContext<'_>, tool: &str, list: &ToolPolicy) -> Option<Objection> {
         let seen = scene.entry().map(|entry| entry.record.seen.hash);
         match list {
             ToolPolicy::None => None,
@@ -41,7 +41,7 @@ impl ToolLists {
                 let names = Names::of(scene, tool);
                 let mut entries = denied
                     .iter()
-                    .filter(|entry| names.are_meant(entry, Reading::Wide));
+                    .filter(|entry| names.are_meant(entry, ConditionReading::Wide));
                 // A definition that nobody knows may be the one that is denied.
                 let is_denied = entries.any(|entry| {
                     entry
@@ -51,13 +51,13 @@ impl ToolLists {
                 is_denied.then(|| refused(scene, "is denied (`mcp.denied_tools`)", explaining(RULE)))
             }
             ToolPolicy::Allowlist(allowed) => match standing(scene, tool, allowed, seen) {
-                Standing::Allowed => None,
-                Standing::Unlisted => Some(refused(
+                ListStanding::Allowed => None,
+                ListStanding::Unlisted => Some(refused(
                     scene,
                     "is not among the allowed ones (`mcp.allowed_tools`)",
                     explaining(RULE),
                 )),
-                Standing::Differs(listed) => {
+                ListStanding::Differs(listed) => {
                     let is = seen.map_or_else(|| "not known".to_owned(), |seen| seen.to_string());
                     let why =
                         format!("is allowed with the definition {listed} alone, and its definition is {is}");
@@ -82,10 +82,10 @@ pub(crate) fn denied(
     let server = server.map(|server| Spellings::new(server.as_str(), &looks(server.as_str())));
     let is_meant = |entry: &&ToolEntry| {
         let is_served = match &server {
-            Some(server) => entry.server.is_meant(server, Reading::Wide),
+            Some(server) => entry.server.is_meant(server, ConditionReading::Wide),
             None => entry.server.as_str().chars().all(|c| c == '*'),
         };
-        entry.content_hash.is_none() && is_served && entry.tool.is_meant(&tool, Reading::Wide)
+        entry.content_hash.is_none() && is_served && entry.tool.is_meant(&tool, ConditionReading::Wide)
     };
     let mut denied = policy.rules.layers().flat_map(|rules| match &rules.tools {
         ToolPolicy::Denylist(denied) => denied.as_slice(),
@@ -94,7 +94,7 @@ pub(crate) fn denied(
     let entry = denied.find(is_meant)?;
     Some(Objection {
         rule: RULE.into(),
-        effect: Effect::Block,
+        effect: ObjectionEffect::Block,
         severity: Severity::High,
         reason: format!(
             "{} is {}, which is denied (`mcp.denied_tools`)",
@@ -106,36 +106,41 @@ pub(crate) fn denied(
 }
 
 /// Returns whether the tool stands among those that `rules` allow, as it is defined.
-pub(super) fn is_allowed(scene: &Scene<'_>, rules: &Rules) -> bool {
+pub(super) fn is_allowed(scene: &RuleContext<'_>, rules: &Rules) -> bool {
     let ToolPolicy::Allowlist(allowed) = &rules.tools else {
         return false;
     };
     let seen = scene.entry().map(|entry| entry.record.seen.hash);
     scene
         .tool()
-        .is_some_and(|tool| standing(scene, tool, allowed, seen) == Standing::Allowed)
+        .is_some_and(|tool| standing(scene, tool, allowed, seen) == ListStanding::Allowed)
 }
 
 /// The standing of a tool on the list of allowed tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Standing {
+enum ListStanding {
     Allowed,
     /// The tool is listed with another definition.
     Differs(Digest),
     Unlisted,
 }
 
-fn standing(scene: &Scene<'_>, tool: &str, allowed: &[ToolEntry], seen: Option<Digest>) -> Standing {
+fn standing(
+    scene: &RuleContext<'_>,
+    tool: &str,
+    allowed: &[ToolEntry],
+    seen: Option<Digest>,
+) -> ListStanding {
     let names = Names::of(scene, tool);
-    let mut standing = Standing::Unlisted;
+    let mut standing = ListStanding::Unlisted;
     for entry in allowed
         .iter()
-        .filter(|entry| names.are_meant(entry, Reading::Narrow))
+        .filter(|entry| names.are_meant(entry, ConditionReading::Narrow))
     {
         match entry.content_hash {
-            None => return Standing::Allowed,
-            Some(hash) if seen == Some(hash) => return Standing::Allowed,
-            Some(hash) => standing = Standing::Differs(hash),
+            None => return ListStanding::Allowed,
+            Some(hash) if seen == Some(hash) => return ListStanding::Allowed,
+            Some(hash) => standing = ListStanding::Differs(hash),
         }
     }
     standing
@@ -148,7 +153,7 @@ struct Names<'a> {
 }
 
 impl<'a> Names<'a> {
-    fn of(scene: &Scene<'a>, tool: &'a str) -> Self {
+    fn of(scene: &RuleContext<'a>, tool: &'a str) -> Self {
         let server = scene.server.as_str();
         Self {
             server: Spellings::new(server, &looks(server)),
@@ -156,15 +161,15 @@ impl<'a> Names<'a> {
         }
     }
 
-    fn are_meant(&self, entry: &ToolEntry, reading: Reading) -> bool {
+    fn are_meant(&self, entry: &ToolEntry, reading: ConditionReading) -> bool {
         entry.server.serves(&self.server, reading) && entry.tool.is_meant(&self.tool, reading)
     }
 }
 
-fn refused(scene: &Scene<'_>, why: &str, remedy: String) -> Objection {
+fn refused(scene: &RuleContext<'_>, why: &str, remedy: String) -> Objection {
     Objection {
         rule: RULE.into(),
-        effect: Effect::Block,
+        effect: ObjectionEffect::Block,
         severity: Severity::High,
         reason: format!("{} {why}", scene.subject()),
         remedy: Some(remedy),
@@ -197,24 +202,24 @@ mod tests {
 
     #[test_case("*", "read_*", "read_file" => None; "allowed")]
     #[test_case("FILES", "read_file", "read_file" => None; "the server in another spelling")]
-    #[test_case("*", "READ_FILE", "read_file" => Some(Effect::Block); "another case")]
-    #[test_case("*", "read-file", "read_file" => Some(Effect::Block); "another spelling")]
-    #[test_case("*", "read_file", "reаd_file" => Some(Effect::Block); "a look-alike")]
-    #[test_case("*", "read_file", "read\u{200b}_file" => Some(Effect::Block); "a character that takes no place")]
-    #[test_case("*", "write_*", "read_file" => Some(Effect::Block); "another tool is")]
-    #[test_case("other", "read_*", "read_file" => Some(Effect::Block); "on another server")]
-    #[test_case("*", "exec_*", "exеc_it" => Some(Effect::Block); "what looks allowed is not")]
+    #[test_case("*", "READ_FILE", "read_file" => Some(ObjectionEffect::Block); "another case")]
+    #[test_case("*", "read-file", "read_file" => Some(ObjectionEffect::Block); "another spelling")]
+    #[test_case("*", "read_file", "reаd_file" => Some(ObjectionEffect::Block); "a look-alike")]
+    #[test_case("*", "read_file", "read\u{200b}_file" => Some(ObjectionEffect::Block); "a character that takes no place")]
+    #[test_case("*", "write_*", "read_file" => Some(ObjectionEffect::Block); "another tool is")]
+    #[test_case("other", "read_*", "read_file" => Some(ObjectionEffect::Block); "on another server")]
+    #[test_case("*", "exec_*", "exеc_it" => Some(ObjectionEffect::Block); "what looks allowed is not")]
     #[test_case("*", "*", "unknown" => None; "unknown ones too")]
-    fn allowed_tools(server: &str, tool: &str, called: &str) -> Option<Effect> {
+    fn allowed_tools(server: &str, tool: &str, called: &str) -> Option<ObjectionEffect> {
         stage(ToolPolicy::Allowlist(vec![entry(server, tool, None)])).judge(&ToolLists, called)
     }
 
-    #[test_case("*", "exec_*", "Exec-Now" => Some(Effect::Block); "denied in another spelling")]
-    #[test_case("*", "exec_*", "exеc_it" => Some(Effect::Block); "what looks denied is denied")]
+    #[test_case("*", "exec_*", "Exec-Now" => Some(ObjectionEffect::Block); "denied in another spelling")]
+    #[test_case("*", "exec_*", "exеc_it" => Some(ObjectionEffect::Block); "what looks denied is denied")]
     #[test_case("*", "exec_*", "read_file" => None; "another tool is")]
     #[test_case("other", "*", "read_file" => None; "on another server")]
-    #[test_case("f?les", "*", "read_file" => Some(Effect::Block); "by its server")]
-    fn denied_tools(server: &str, tool: &str, called: &str) -> Option<Effect> {
+    #[test_case("f?les", "*", "read_file" => Some(ObjectionEffect::Block); "by its server")]
+    fn denied_tools(server: &str, tool: &str, called: &str) -> Option<ObjectionEffect> {
         stage(ToolPolicy::Denylist(vec![entry(server, tool, None)])).judge(&ToolLists, called)
     }
 
@@ -254,11 +259,11 @@ mod tests {
         let mut stage = stage(ToolPolicy::None);
         let seen = hash(&mut stage, "read_file");
         stage.policy.rules.tools = ToolPolicy::Denylist(vec![entry("*", "*", Some(seen))]);
-        assert_eq!(stage.judge(&ToolLists, "read_file"), Some(Effect::Block));
+        assert_eq!(stage.judge(&ToolLists, "read_file"), Some(ObjectionEffect::Block));
         assert_eq!(stage.judge(&ToolLists, "Exec-Now"), None);
         assert_eq!(
             stage.judge(&ToolLists, "unknown"),
-            Some(Effect::Block),
+            Some(ObjectionEffect::Block),
             "its definition may be that one"
         );
     }

@@ -1,6 +1,6 @@
 //! A definition that a person has to see first.
 
-use super::{About, Effect, Objection, Rule, Scene};
+use super::{About, Objection, ObjectionEffect, Rule, RuleContext};
 use crate::{definitions::Approval, wording::shown};
 
 /// Something in the definition is so bad that only an approval lets it be used.
@@ -15,7 +15,7 @@ impl Rule for Unapproved {
         }
     }
 
-    fn judge(&self, scene: &Scene<'_>) -> Option<Objection> {
+    fn judge(&self, scene: &RuleContext<'_>) -> Option<Objection> {
         let entry = scene.entry()?;
         let (severity, index) = entry.standing.danger?;
         if !entry.standing.needs_approval(scene.policy) || entry.approval == Approval::Waived {
@@ -28,7 +28,7 @@ impl Rule for Unapproved {
             .map_or("", |finding| &finding.pattern);
         Some(Objection {
             rule: "approval".into(),
-            effect: Effect::Block,
+            effect: ObjectionEffect::Block,
             severity,
             reason: format!(
                 "{} matches {} and nobody approved it",
@@ -48,11 +48,14 @@ mod tests {
     use super::*;
     use crate::rules::fixture::Stage;
 
-    #[test_case(Severity::Critical, Approval::Asked => Some(Effect::Block); "a person is asked")]
-    #[test_case(Severity::Critical, Approval::Refused => Some(Effect::Block); "a person refused")]
+    #[test_case(Severity::Critical, Approval::Asked => Some(ObjectionEffect::Block); "a person is asked")]
+    #[test_case(Severity::Critical, Approval::Refused => Some(ObjectionEffect::Block); "a person refused")]
     #[test_case(Severity::Critical, Approval::Waived => None; "silence is consent")]
     #[test_case(Severity::High, Approval::Unasked => None; "not so bad")]
-    fn definitions_that_a_person_has_to_see(severity: Severity, approval: Approval) -> Option<Effect> {
+    fn definitions_that_a_person_has_to_see(
+        severity: Severity,
+        approval: Approval,
+    ) -> Option<ObjectionEffect> {
         let mut stage = Stage::new(mcpmon_policy::Policy::default());
         stage.list(&[("read", "")]);
         stage.found("read", severity);

@@ -3,7 +3,7 @@
 use mcpmon_model::{DefinitionKind, Severity};
 use mcpmon_policy::Policy;
 
-use super::{About, Effect, Objection, Rule, Scene};
+use super::{About, Objection, ObjectionEffect, Rule, RuleContext};
 use crate::wording::command;
 
 /// The tool was never listed, or is listed no more. Nobody knows what it does.
@@ -18,7 +18,7 @@ impl Rule for UnknownTool {
         }
     }
 
-    fn judge(&self, scene: &Scene<'_>) -> Option<Objection> {
+    fn judge(&self, scene: &RuleContext<'_>) -> Option<Objection> {
         // A resource can come of a template, and a prompt does nothing.
         if scene.kind() != Some(DefinitionKind::Tool) || scene.entry().is_some() {
             return None;
@@ -31,8 +31,8 @@ impl Rule for UnknownTool {
 /// Returns the objection to a tool that no server listed.
 pub(crate) fn unlisted(policy: &Policy, subject: &str, remedy: String) -> Objection {
     let (effect, severity) = match policy.fail_closed {
-        true => (Effect::Block, Severity::Medium),
-        false => (Effect::Audit, Severity::Low),
+        true => (ObjectionEffect::Block, Severity::Medium),
+        false => (ObjectionEffect::Audit, Severity::Low),
     };
     Objection {
         rule: "unknown_tool".into(),
@@ -50,11 +50,15 @@ mod tests {
     use super::*;
     use crate::rules::fixture::Stage;
 
-    #[test_case("other", DefinitionKind::Tool, false => Some(Effect::Audit); "never listed")]
-    #[test_case("other", DefinitionKind::Tool, true => Some(Effect::Block); "never listed, and the unknown is refused")]
+    #[test_case("other", DefinitionKind::Tool, false => Some(ObjectionEffect::Audit); "never listed")]
+    #[test_case("other", DefinitionKind::Tool, true => Some(ObjectionEffect::Block); "never listed, and the unknown is refused")]
     #[test_case("read", DefinitionKind::Tool, true => None; "listed")]
     #[test_case("other", DefinitionKind::Resource, true => None; "a resource can come of a template")]
-    fn tools_that_were_not_listed(name: &str, kind: DefinitionKind, fail_closed: bool) -> Option<Effect> {
+    fn tools_that_were_not_listed(
+        name: &str,
+        kind: DefinitionKind,
+        fail_closed: bool,
+    ) -> Option<ObjectionEffect> {
         let mut stage = Stage::new(Policy {
             fail_closed,
             ..Default::default()

@@ -7,10 +7,10 @@ use mcpmon_detect::{
 use mcpmon_model::{Decimal, Severity};
 use mcpmon_policy::{
     Decision,
-    rules::{Reading, Spellings, ValueLimit},
+    rules::{ConditionReading, Spellings, ValueLimit},
 };
 
-use super::{About, Effect, Objection, Rule, Scene, call_rules::covers};
+use super::{About, Objection, ObjectionEffect, Rule, RuleContext, call_rules::covers};
 use crate::wording::explaining;
 
 /// A number is beyond a bound, in one of the ways in which it can be read; or nobody knows what it is.
@@ -25,13 +25,13 @@ impl Rule for ValueLimits {
         }
     }
 
-    fn judge(&self, scene: &Scene<'_>) -> Option<Objection> {
+    fn judge(&self, scene: &RuleContext<'_>) -> Option<Objection> {
         self.every(scene)
             .into_iter()
             .max_by_key(|objection| objection.effect)
     }
 
-    fn every(&self, scene: &Scene<'_>) -> Vec<Objection> {
+    fn every(&self, scene: &RuleContext<'_>) -> Vec<Objection> {
         let mut limits = scene
             .policy
             .rules
@@ -45,7 +45,7 @@ impl Rule for ValueLimits {
             return Vec::new();
         };
         let name = Spellings::new(tool, &looks(tool));
-        let meant = limits.filter(|limit| limit.tool.matches(&name, Reading::Wide));
+        let meant = limits.filter(|limit| limit.tool.matches(&name, ConditionReading::Wide));
         let mut said: Vec<Objection> = meant.filter_map(|limit| exceeded(scene, limit)).collect();
         said.sort_by_key(|objection| objection.effect);
         said
@@ -59,7 +59,7 @@ enum Excess {
     Doubtful,
 }
 
-fn exceeded(scene: &Scene<'_>, limit: &ValueLimit) -> Option<Objection> {
+fn exceeded(scene: &RuleContext<'_>, limit: &ValueLimit) -> Option<Objection> {
     let arguments = scene.call?.arguments;
     let (path, excess) = arguments.iter().find_map(|argument| {
         let is_meant = argument.kind() != ArgumentKind::Key && covers(&limit.argument, &argument);
@@ -67,9 +67,9 @@ fn exceeded(scene: &Scene<'_>, limit: &ValueLimit) -> Option<Objection> {
         Some((argument.path(), excess))
     })?;
     let (effect, severity) = match limit.decision {
-        Decision::Block => (Effect::Block, Severity::High),
-        Decision::Ask => (Effect::Ask, Severity::Medium),
-        Decision::Allow | Decision::Audit => (Effect::Audit, Severity::Medium),
+        Decision::Block => (ObjectionEffect::Block, Severity::High),
+        Decision::Ask => (ObjectionEffect::Ask, Severity::Medium),
+        Decision::Allow | Decision::Audit => (ObjectionEffect::Audit, Severity::Medium),
     };
     let path = crate::wording::shown(&path);
     let what = match excess {
@@ -210,14 +210,14 @@ mod tests {
         audit.decision = Decision::Audit;
         let mut stage = stage(audit.clone());
         stage.policy.rules.limits = vec![limit("amount", None, Some("20")), audit];
-        let effects = |arguments, stage: &mut Stage| -> Vec<Effect> {
+        let effects = |arguments, stage: &mut Stage| -> Vec<ObjectionEffect> {
             let said = stage.every(&ValueLimits, "pay_bill", arguments);
             said.into_iter().map(|objection| objection.effect).collect()
         };
-        assert_eq!(effects(r#"{"amount":15}"#, &mut stage), [Effect::Audit]);
+        assert_eq!(effects(r#"{"amount":15}"#, &mut stage), [ObjectionEffect::Audit]);
         assert_eq!(
             effects(r#"{"amount":25}"#, &mut stage),
-            [Effect::Audit, Effect::Block]
+            [ObjectionEffect::Audit, ObjectionEffect::Block]
         );
     }
 

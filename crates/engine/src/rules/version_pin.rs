@@ -3,7 +3,7 @@
 use mcpmon_model::Severity;
 use mcpmon_policy::OnChange;
 
-use super::{About, Effect, Objection, Rule, Scene};
+use super::{About, Objection, ObjectionEffect, Rule, RuleContext};
 use crate::definitions::PinStanding;
 
 /// The definition differs from its pin, or has none where one is needed.
@@ -18,12 +18,12 @@ impl Rule for VersionPin {
         }
     }
 
-    fn judge(&self, scene: &Scene<'_>) -> Option<Objection> {
+    fn judge(&self, scene: &RuleContext<'_>) -> Option<Objection> {
         let entry = scene.entry()?;
         let pin = entry.standing.pin;
         let effect = match pin.effect(scene.policy) {
-            OnChange::Block => Effect::Block,
-            OnChange::Alert => Effect::Audit,
+            OnChange::Block => ObjectionEffect::Block,
+            OnChange::Alert => ObjectionEffect::Audit,
             OnChange::Allow => return None,
         };
         let seen = entry.record.seen.hash.short(12);
@@ -59,11 +59,11 @@ mod tests {
     use super::*;
     use crate::rules::fixture::Stage;
 
-    #[test_case("b", OnChange::Block => Some(Effect::Block); "changed")]
-    #[test_case("b", OnChange::Alert => Some(Effect::Audit); "changed, and reported")]
+    #[test_case("b", OnChange::Block => Some(ObjectionEffect::Block); "changed")]
+    #[test_case("b", OnChange::Alert => Some(ObjectionEffect::Audit); "changed, and reported")]
     #[test_case("b", OnChange::Allow => None; "changed, and allowed")]
     #[test_case("a", OnChange::Block => None; "as it is pinned")]
-    fn definitions_with_a_pin(now: &str, on_change: OnChange) -> Option<Effect> {
+    fn definitions_with_a_pin(now: &str, on_change: OnChange) -> Option<ObjectionEffect> {
         let mut policy = mcpmon_policy::Policy::default();
         policy.definition_pinning.on_change = on_change;
         let mut stage = Stage::new(policy);
@@ -74,9 +74,9 @@ mod tests {
     }
 
     #[test_case(true, true => None; "trusted on first sight")]
-    #[test_case(true, false => Some(Effect::Block); "not trusted")]
+    #[test_case(true, false => Some(ObjectionEffect::Block); "not trusted")]
     #[test_case(false, false => None; "pins are off")]
-    fn definitions_without_one(enabled: bool, auto_trust_first: bool) -> Option<Effect> {
+    fn definitions_without_one(enabled: bool, auto_trust_first: bool) -> Option<ObjectionEffect> {
         let mut policy = mcpmon_policy::Policy::default();
         policy.definition_pinning.enabled = enabled;
         policy.definition_pinning.auto_trust_first = auto_trust_first;

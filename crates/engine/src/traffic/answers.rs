@@ -2,20 +2,20 @@
 
 use mcpmon_detect::{protected_paths::read_by_uri, scan::Source};
 use mcpmon_model::{
-    Answer, AnswerOutcome, Ask, Asked, CallOutcome, Category, Event, EventKind, Finding, Match, Question,
-    RawJson, ResultKind, Severity, Standing, Subject, Verdict,
+    Answer, AnswerOutcome, AnsweredRequest, CallOutcome, Category, ClientRequestKind, Event, EventKind,
+    Finding, InspectionSubject, Match, RawJson, ResultKind, ServerRequestKind, Severity, TextStance, Verdict,
 };
 use mcpmon_policy::Mode;
 
 use super::{
     Traffic,
     requests::{note, verdict},
-    sieve::{MAX_TOLD, Sieved, sieve},
+    sieve::{InspectedMessage, MAX_TOLD, sieve},
     tell::{MAX_TEXT, Teller, cut, named, objected, outcome, ruled},
 };
 use crate::{
     effect::Judgement,
-    rules::{Effect, Objection, Ruling},
+    rules::{Objection, ObjectionEffect, Ruling},
     wording::{explaining, shown},
 };
 
@@ -30,7 +30,7 @@ impl Traffic {
         } = answer.outcome
         {
             self.input_requests(teller, result, &mut ruling, &mut judgement);
-            if let Question::Call { tool: Some(tool) } = &answer.to.what {
+            if let ClientRequestKind::Call { tool: Some(tool) } = &answer.to.what {
                 let session = self.companies.session(teller.conversation);
                 session.asks(&teller.conversation.identity.server, cut(tool, MAX_TEXT));
             }
@@ -60,7 +60,7 @@ impl Traffic {
             &mut ruling,
         );
         judgement.events.extend(leaked.events);
-        if matches!(answer.to.what, Question::Call { .. }) {
+        if matches!(answer.to.what, ClientRequestKind::Call { .. }) {
             judgement
                 .events
                 .extend(self.returned(teller, &answer.to, &answer.outcome, &ruling));
@@ -82,7 +82,12 @@ impl Traffic {
         judgement
     }
 
-    fn sieved(&self, teller: &Teller<'_>, answer: &Answer<'_>, subject: Subject) -> Sieved {
+    fn sieved(
+        &self,
+        teller: &Teller<'_>,
+        answer: &Answer<'_>,
+        subject: InspectionSubject,
+    ) -> InspectedMessage {
         let name = tool(&answer.to.what).unwrap_or_default();
         let found = match &answer.outcome {
             _ if !self.policy.outputs.enabled => Vec::new(),
@@ -91,7 +96,7 @@ impl Traffic {
                 found.extend(self.protected_link(*result));
                 found
             }
-            AnswerOutcome::Error { error, .. } => self.scanner.text(Subject::Error, *error),
+            AnswerOutcome::Error { error, .. } => self.scanner.text(InspectionSubject::Error, *error),
         };
         sieve(teller, &self.policy, subject, name, found)
     }
@@ -113,14 +118,19 @@ impl Traffic {
             let (category, field) = (Category::CredentialTheft, format!("content[{position}].uri"));
             Some(Finding {
                 // A listing of files has such links too: reading one is what is judged.
-                standing: Standing::Quoted,
+                standing: TextStance::Quoted,
                 ..Finding::built_in("protected_link", category, Severity::High, field, matched)
             })
         })
     }
 
     /// The event that something was found in a result.
-    fn inspection(&self, teller: &Teller<'_>, tool: Option<&str>, sieved: &Sieved) -> Option<Event> {
+    fn inspection(
+        &self,
+        teller: &Teller<'_>,
+        tool: Option<&str>,
+        sieved: &InspectedMessage,
+    ) -> Option<Event> {
         if sieved.findings.is_empty() {
             return None;
         }
@@ -142,7 +152,7 @@ impl Traffic {
     fn returned(
         &self,
         teller: &Teller<'_>,
-        asked: &Asked,
+        asked: &AnsweredRequest,
         answered: &AnswerOutcome<'_>,
         ruling: &Ruling,
     ) -> Option<Event> {
@@ -182,8 +192,12 @@ impl Traffic {
             if position >= most {
                 return note(ruling, Some(too_many(most)));
             }
-            let (asked, events) =
-                self.asked(teller, Ask::Elicitation, "elicitation/create", Some(elicitation));
+            let (asked, events) = self.asked(
+                teller,
+                ServerRequestKind::Elicitation,
+                "elicitation/create",
+                Some(elicitation),
+            );
             judgement.events.extend(events);
             note(ruling, asked.block);
         }
@@ -216,10 +230,10 @@ impl Traffic {
                 .and_then(RawJson::text)
                 .unwrap_or_default();
             let ask = match &*method {
-                "sampling/createMessage" => Ask::Sampling,
-                "elicitation/create" => Ask::Elicitation,
-                "roots/list" => Ask::Roots,
-                _ => Ask::Other,
+                "sampling/createMessage" => ServerRequestKind::Sampling,
+                "elicitation/create" => ServerRequestKind::Elicitation,
+                "roots/list" => ServerRequestKind::Roots,
+                _ => ServerRequestKind::Other,
             };
             let (asked, events) = self.asked(teller, ask, &method, request.member("params"));
             judgement.events.extend(events);
@@ -238,7 +252,7 @@ const URL_ELICITATION_REQUIRED: i64 = -32042;
 fn too_many(most: usize) -> Objection {
     Objection {
         rule: "max_batch".into(),
-        effect: Effect::Block,
+        effect: ObjectionEffect::Block,
         severity: Severity::Medium,
         reason: format!("a result asks for more than {most} inputs at once (`mcp.limits.max_batch`)"),
         remedy: Some(explaining("max_batch")),
@@ -249,7 +263,7 @@ fn too_many(most: usize) -> Objection {
 fn no_object() -> Objection {
     Objection {
         rule: "input_requests".into(),
-        effect: Effect::Block,
+        effect: ObjectionEffect::Block,
         severity: Severity::Medium,
         reason: "what is asked of the client is not an object (`inputRequests`)".to_owned(),
         remedy: Some(explaining("input_requests")),
@@ -257,37 +271,39 @@ fn no_object() -> Objection {
 }
 
 /// Returns the subject of inspection.
-const fn subject(asked: &Question, outcome: &AnswerOutcome<'_>) -> Subject {
+const fn subject(asked: &ClientRequestKind, outcome: &AnswerOutcome<'_>) -> InspectionSubject {
     match (asked, outcome) {
-        (_, AnswerOutcome::Error { .. }) => Subject::Error,
-        (Question::Read { .. }, AnswerOutcome::Result { .. }) => Subject::Resource,
-        (Question::Prompt { .. }, AnswerOutcome::Result { .. }) => Subject::Prompt,
+        (_, AnswerOutcome::Error { .. }) => InspectionSubject::Error,
+        (ClientRequestKind::Read { .. }, AnswerOutcome::Result { .. }) => InspectionSubject::Resource,
+        (ClientRequestKind::Prompt { .. }, AnswerOutcome::Result { .. }) => InspectionSubject::Prompt,
         (
-            Question::Call { .. } | Question::List(_) | Question::Other { .. },
+            ClientRequestKind::Call { .. } | ClientRequestKind::List(_) | ClientRequestKind::Other { .. },
             AnswerOutcome::Result { .. },
-        ) => Subject::Output,
+        ) => InspectionSubject::Output,
     }
 }
 
-fn source(asked: &Question) -> Source<'_> {
+fn source(asked: &ClientRequestKind) -> Source<'_> {
     match asked {
-        Question::Call { tool } => Source {
+        ClientRequestKind::Call { tool } => Source {
             tool: tool.as_deref(),
             uri: None,
         },
-        Question::Read { uri } => Source {
+        ClientRequestKind::Read { uri } => Source {
             tool: None,
             uri: Some(uri),
         },
-        Question::Prompt { .. } | Question::List(_) | Question::Other { .. } => Source::default(),
+        ClientRequestKind::Prompt { .. } | ClientRequestKind::List(_) | ClientRequestKind::Other { .. } => {
+            Source::default()
+        }
     }
 }
 
-fn tool(asked: &Question) -> Option<&str> {
+fn tool(asked: &ClientRequestKind) -> Option<&str> {
     match asked {
-        Question::Call { tool } => tool.as_deref(),
-        Question::Read { uri } => Some(uri),
-        Question::Prompt { name } => Some(name),
-        Question::List(_) | Question::Other { .. } => None,
+        ClientRequestKind::Call { tool } => tool.as_deref(),
+        ClientRequestKind::Read { uri } => Some(uri),
+        ClientRequestKind::Prompt { name } => Some(name),
+        ClientRequestKind::List(_) | ClientRequestKind::Other { .. } => None,
     }
 }

@@ -11,7 +11,7 @@ use super::{
     tell::{Teller, about},
 };
 use crate::{
-    definitions::{Approval, Entry},
+    definitions::{Approval, DefinitionEntry},
     effect::Judgement,
     wording::shown,
 };
@@ -43,7 +43,7 @@ pub enum NotSeen {
 
 /// A person is asked about a definition.
 #[derive(Clone, Debug)]
-struct Request {
+struct ApprovalRequest {
     key: DefinitionKey,
     conversation: Conversation,
     deadline: Timestamp,
@@ -51,7 +51,7 @@ struct Request {
 
 /// Everything a person is asked about.
 #[derive(Debug, Default)]
-pub(super) struct Pending(Vec<Request>);
+pub(super) struct Pending(Vec<ApprovalRequest>);
 
 /// Requests that wait at a time; a definition beyond them stays hidden without one.
 const MAX_PENDING: usize = 256;
@@ -61,7 +61,7 @@ impl Pending {
     pub(super) fn ask(
         &mut self,
         teller: &Teller<'_>,
-        entry: &mut Entry,
+        entry: &mut DefinitionEntry,
         approvals: Approvals,
     ) -> Option<Event> {
         if self.0.len() >= MAX_PENDING {
@@ -69,7 +69,7 @@ impl Pending {
         }
         entry.approval = Approval::Asked;
         let timeout = i64::try_from(approvals.timeout.as_nanos()).unwrap_or(i64::MAX);
-        self.0.push(Request {
+        self.0.push(ApprovalRequest {
             key: entry.record.key.clone(),
             conversation: teller.conversation.clone(),
             deadline: Timestamp(teller.now.0.saturating_add(timeout)),
@@ -81,12 +81,12 @@ impl Pending {
     }
 
     /// Takes the requests that nobody answered by `now`.
-    fn overdue(&mut self, now: Timestamp) -> Vec<Request> {
+    fn overdue(&mut self, now: Timestamp) -> Vec<ApprovalRequest> {
         self.0.extract_if(.., |request| request.deadline <= now).collect()
     }
 
     /// Takes the request about `key`.
-    fn answered(&mut self, key: &DefinitionKey) -> Option<Request> {
+    fn answered(&mut self, key: &DefinitionKey) -> Option<ApprovalRequest> {
         let position = self.0.iter().position(|request| request.key == *key)?;
         Some(self.0.remove(position))
     }
@@ -168,7 +168,7 @@ impl Traffic {
         Ok(self.word_of(now, key, by, ApprovalState::Denied))
     }
 
-    fn seen(&mut self, key: &DefinitionKey) -> Result<&mut Entry, NotSeen> {
+    fn seen(&mut self, key: &DefinitionKey) -> Result<&mut DefinitionEntry, NotSeen> {
         self.book.entry_mut(key).ok_or_else(|| NotSeen::Definition {
             server: key.identity.server.clone(),
             name: shown(&key.name).into_owned(),

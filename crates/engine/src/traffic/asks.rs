@@ -1,6 +1,6 @@
 //! Requests of a server to its client, and unasked messages: sampling, questions to the user, notifications.
 
-use mcpmon_model::{Ask, Event, Finding, RawJson, Severity, Subject};
+use mcpmon_model::{Event, Finding, InspectionSubject, RawJson, ServerRequestKind, Severity};
 
 use super::{
     Traffic,
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     effect::Judgement,
-    rules::{Effect, Objection, Ruling},
+    rules::{Objection, ObjectionEffect, Ruling},
     wording::{command, explaining, shown},
 };
 
@@ -19,7 +19,7 @@ impl Traffic {
     pub(super) fn ask(
         &self,
         teller: &Teller<'_>,
-        ask: Ask,
+        ask: ServerRequestKind,
         method: &str,
         params: Option<RawJson<'_>>,
     ) -> Judgement {
@@ -35,15 +35,15 @@ impl Traffic {
     pub(super) fn asked(
         &self,
         teller: &Teller<'_>,
-        ask: Ask,
+        ask: ServerRequestKind,
         method: &str,
         params: Option<RawJson<'_>>,
     ) -> (Ruling, Vec<Event>) {
         let mut ruling = self.server_ruling(teller);
         let subject = match ask {
-            Ask::Sampling => Subject::Sampling,
-            Ask::Elicitation => Subject::Elicitation,
-            Ask::Roots | Ask::Other => {
+            ServerRequestKind::Sampling => InspectionSubject::Sampling,
+            ServerRequestKind::Elicitation => InspectionSubject::Elicitation,
+            ServerRequestKind::Roots | ServerRequestKind::Other => {
                 let is_told = ruling.told().is_some();
                 let told = is_told.then(|| judged(teller, method, "", &ruling).events);
                 return (ruling, told.unwrap_or_default());
@@ -52,7 +52,7 @@ impl Traffic {
         let requests = self.policy.requests;
         let mut found = params.map_or_else(Vec::new, |params| self.scanner.text(subject, params));
         match ask {
-            Ask::Sampling => {
+            ServerRequestKind::Sampling => {
                 note(
                     &mut ruling,
                     handled(requests.sampling, "sampling", || {
@@ -61,7 +61,7 @@ impl Traffic {
                 );
                 note(&mut ruling, params.and_then(context_of_others));
             }
-            Ask::Elicitation => {
+            ServerRequestKind::Elicitation => {
                 for (finding, objection) in params
                     .into_iter()
                     .flat_map(|params| self.forbidden(teller, params))
@@ -76,7 +76,7 @@ impl Traffic {
                     }),
                 );
             }
-            Ask::Roots | Ask::Other => {}
+            ServerRequestKind::Roots | ServerRequestKind::Other => {}
         }
         let sieved = sieve(teller, &self.policy, subject, "", found);
         let detections = sieved.events(teller, &self.policy, subject, None);
@@ -91,7 +91,7 @@ impl Traffic {
         let server = teller.conversation.identity.server.as_str();
         let objection = |rule: &'static str, severity, reason| Objection {
             rule: rule.into(),
-            effect: Effect::Block,
+            effect: ObjectionEffect::Block,
             severity,
             reason,
             remedy: Some(command(&["detections", "--server", server])),
@@ -112,7 +112,7 @@ impl Traffic {
 
     /// A notification of the server. Some clients show its text to the model.
     pub(super) fn notice(&self, teller: &Teller<'_>, method: &str, params: Option<RawJson<'_>>) -> Judgement {
-        let subject = Subject::Notification;
+        let subject = InspectionSubject::Notification;
         let Some(params) = params else {
             return Judgement::default();
         };
@@ -147,7 +147,7 @@ fn context_of_others(params: RawJson<'_>) -> Option<Objection> {
     };
     Some(Objection {
         rule: "sampling_context".into(),
-        effect: Effect::Audit,
+        effect: ObjectionEffect::Audit,
         severity,
         reason: format!("an LLM call of the server asks for the context of {whose} (`includeContext`)"),
         remedy: Some(explaining("sampling_context")),
@@ -155,15 +155,17 @@ fn context_of_others(params: RawJson<'_>) -> Option<Objection> {
 }
 
 /// Summarises a request in a line.
-fn summary(ask: Ask, params: Option<RawJson<'_>>) -> String {
+fn summary(ask: ServerRequestKind, params: Option<RawJson<'_>>) -> String {
     let Some(params) = params else {
         return String::new();
     };
     match ask {
-        Ask::Elicitation => {
+        ServerRequestKind::Elicitation => {
             let message = params.member("message").and_then(RawJson::text);
             message.map_or(String::new(), |message| shown(&message).into_owned())
         }
-        Ask::Sampling | Ask::Roots | Ask::Other => format!("{} bytes", params.as_str().len()),
+        ServerRequestKind::Sampling | ServerRequestKind::Roots | ServerRequestKind::Other => {
+            format!("{} bytes", params.as_str().len())
+        }
     }
 }

@@ -48,7 +48,7 @@ fn said(finding: &Finding) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use mcpmon_model::{Category, Match, Standing};
+    use mcpmon_model::{Category, Match, TextStance};
     use test_case::test_case;
 
     use super::*;
@@ -65,7 +65,7 @@ mod tests {
                 position: 0,
                 context: text.to_owned(),
             }],
-            standing: Standing::Asserted,
+            standing: TextStance::Asserted,
         }
     }
 

@@ -2,15 +2,15 @@
 
 use mcpmon_detect::{arguments::Arguments, fingerprint, labels};
 use mcpmon_model::{
-    Action, Call, Checked, Content, Conversation, CrossServerMatch, CrossServerRule, DefinitionKind, Digest,
-    Event, EventKind, Fingerprint, FromClient, Message, PinKey, Question, RawJson, Recent, RecentCall,
-    RecentOutput, Redaction, Severity, SharedCall, Timestamp, Verdict,
+    Action, Call, ClientRequestKind, Content, Conversation, CrossServerMatch, CrossServerRule,
+    DefinitionKind, Digest, Event, EventKind, Fingerprint, FromClient, Message, PinKey, RawJson, Recent,
+    RecentCall, RecentOutput, Redaction, Severity, SharedCall, SharedCallAnswer, Timestamp, Verdict,
 };
 use mcpmon_policy::Mode;
 
 use super::{
     Traffic,
-    disclosed::{Disclosed, detections, redactions},
+    disclosed::{DisclosedSecrets, detections, redactions},
     held_calls::Asked,
     requests::{note, verdict},
     tell::{MAX_TEXT, Teller, because, cut, input, named, ruled},
@@ -18,8 +18,8 @@ use super::{
 use crate::{
     cross_server::{blocks, shadowed},
     definitions::Offers,
-    effect::{Ask, Judgement, Shared, StoreEffect},
-    rules::{self, Calling, Effect, Given, Objection, Ruling, Scene},
+    effect::{Judgement, SharedOutcome, SharedQuestion, StoreEffect},
+    rules::{self, CallContext, InspectedText, Objection, ObjectionEffect, RuleContext, Ruling},
     wording::{command, explaining},
 };
 
@@ -28,7 +28,7 @@ const MAX_READ: usize = 256 << 10;
 
 /// The judgement of a call by local knowledge.
 #[derive(Debug, Default)]
-pub(super) struct Local {
+pub(super) struct LocalJudgement {
     /// The combined result of the rules.
     pub(super) ruling: Ruling,
     /// The replacements in the call.
@@ -51,17 +51,17 @@ impl Traffic {
     pub(super) fn call(&mut self, teller: &Teller<'_>, call: &Call<'_>) -> Judgement {
         let arguments = call.arguments.map(Arguments::walk).unwrap_or_default();
         let secrets = self.secrets(call.arguments, &arguments);
-        let calling = Calling {
+        let calling = CallContext {
             call,
             arguments: &arguments,
             secrets: &secrets,
         };
-        let Local {
+        let LocalJudgement {
             ruling,
             redactions,
             events,
         } = self.local(teller, calling, None);
-        let disclosed = Disclosed {
+        let disclosed = DisclosedSecrets {
             secrets,
             redactions,
             is_cut: arguments.is_cut(),
@@ -83,7 +83,7 @@ impl Traffic {
             judgement.store_effects.push(refused(shared));
             return self.tell_call(teller, call, &ruling, &disclosed, judgement);
         }
-        let ask = Ask {
+        let ask = SharedQuestion {
             call: shared,
             wanted: None,
             ruling,
@@ -104,9 +104,9 @@ impl Traffic {
     pub(super) fn local(
         &mut self,
         teller: &Teller<'_>,
-        calling: Calling<'_>,
+        calling: CallContext<'_>,
         elsewhere: Option<Elsewhere<'_>>,
-    ) -> Local {
+    ) -> LocalJudgement {
         let mut local = self.call_ruling(teller, calling, elsewhere);
         let tool = &calling.call.tool;
         if let Some(crossing) = self.shadow(teller, tool) {
@@ -122,8 +122,8 @@ impl Traffic {
         now: Timestamp,
         conversation: &Conversation,
         message: &Message<'_>,
-        ask: Ask,
-        shared: Shared,
+        ask: SharedQuestion,
+        shared: SharedOutcome,
     ) -> Judgement {
         let Content::Client(FromClient::Call(call)) = &message.content else {
             return Judgement::default(); // nothing else is asked
@@ -143,9 +143,9 @@ impl Traffic {
         &mut self,
         conversation: &Conversation,
         call: &SharedCall,
-        shared: Shared,
-    ) -> (Checked, Vec<StoreEffect>) {
-        let Shared::Checked(mut checked) = shared else {
+        shared: SharedOutcome,
+    ) -> (SharedCallAnswer, Vec<StoreEffect>) {
+        let SharedOutcome::Checked(mut checked) = shared else {
             return self.admit(conversation, call);
         };
         if !checked.blocks() {
@@ -162,7 +162,11 @@ impl Traffic {
     }
 
     /// Counts a call among those of this process, and tells who holds those of the session.
-    fn admit(&mut self, conversation: &Conversation, call: &SharedCall) -> (Checked, Vec<StoreEffect>) {
+    fn admit(
+        &mut self,
+        conversation: &Conversation,
+        call: &SharedCall,
+    ) -> (SharedCallAnswer, Vec<StoreEffect>) {
         let window = &mut self.companies.session(conversation).window;
         let (checked, recent) = window.admit(&self.policy, call);
         let order = recent.map(|recent| StoreEffect::Share(Box::new(recent)));
@@ -174,8 +178,8 @@ impl Traffic {
         &self,
         teller: &Teller<'_>,
         call: &Call<'_>,
-        ask: Ask,
-        checked: &Checked,
+        ask: SharedQuestion,
+        checked: &SharedCallAnswer,
         effects: Vec<StoreEffect>,
     ) -> Judgement {
         let mut ruling = ask.ruling;
@@ -193,7 +197,7 @@ impl Traffic {
         &self,
         teller: &Teller<'_>,
         call: &Call<'_>,
-        checked: &Checked,
+        checked: &SharedCallAnswer,
         ruling: &mut Ruling,
         events: &mut Vec<Event>,
     ) {
@@ -203,7 +207,7 @@ impl Traffic {
         }
         let over_rate = checked.over_rate.as_ref().map(|reason| Objection {
             rule: "rate_limit".into(),
-            effect: Effect::Block,
+            effect: ObjectionEffect::Block,
             severity: Severity::Medium,
             reason: reason.clone(),
             remedy: Some(explaining("rate_limit")),
@@ -215,38 +219,38 @@ impl Traffic {
     fn call_ruling(
         &self,
         teller: &Teller<'_>,
-        calling: Calling<'_>,
+        calling: CallContext<'_>,
         elsewhere: Option<Elsewhere<'_>>,
-    ) -> Local {
+    ) -> LocalJudgement {
         if let Some(ruling) = self.stopped(teller) {
-            return Local {
+            return LocalJudgement {
                 ruling,
-                ..Local::default()
+                ..LocalJudgement::default()
             };
         }
         let identity = &teller.conversation.identity;
         let stranger = elsewhere.map(|elsewhere| elsewhere.stranger);
         let Some(offers) = self.book.get(identity).or(stranger) else {
-            return Local::default();
+            return LocalJudgement::default();
         };
         let (server, kind) = (&identity.server, DefinitionKind::Tool);
-        let scene = Scene {
+        let scene = RuleContext {
             call: Some(calling),
             is_listed_elsewhere: elsewhere.is_some_and(|elsewhere| elsewhere.is_seen),
             files: &self.files,
-            ..Scene::of(&self.policy, server, offers, kind, &calling.call.tool, teller.now)
+            ..RuleContext::of(&self.policy, server, offers, kind, &calling.call.tool, teller.now)
         };
         let mut ruling = rules::judge(&scene);
-        let Some(given) = Given::of(&scene) else {
-            return Local {
+        let Some(given) = InspectedText::of(&scene) else {
+            return LocalJudgement {
                 ruling,
-                ..Local::default()
+                ..LocalJudgement::default()
             };
         };
         let mut events = Vec::new();
         self.resumed(teller, calling.call, &mut ruling, &mut events);
         events.extend(detections(teller, &given, &ruling));
-        Local {
+        LocalJudgement {
             events,
             redactions: redactions(&given, &ruling),
             ruling,
@@ -331,16 +335,18 @@ impl Traffic {
     pub(super) fn shared_output(
         &self,
         teller: &Teller<'_>,
-        asked: &Question,
+        asked: &ClientRequestKind,
         result: RawJson<'_>,
     ) -> Option<StoreEffect> {
         if !self.policy.cross_server.wants_outputs() {
             return None;
         }
         let (name, labels) = match asked {
-            Question::Call { tool } => (tool.as_deref().unwrap_or_default(), Vec::new()),
-            Question::Read { uri } => (&**uri, labels::labels_of_resource(uri)),
-            Question::Prompt { .. } | Question::List(_) | Question::Other { .. } => return None,
+            ClientRequestKind::Call { tool } => (tool.as_deref().unwrap_or_default(), Vec::new()),
+            ClientRequestKind::Read { uri } => (&**uri, labels::labels_of_resource(uri)),
+            ClientRequestKind::Prompt { .. }
+            | ClientRequestKind::List(_)
+            | ClientRequestKind::Other { .. } => return None,
         };
         Some(StoreEffect::ShareResult {
             output: Box::new(RecentOutput {
@@ -364,7 +370,7 @@ impl Traffic {
         teller: &Teller<'_>,
         call: &Call<'_>,
         ruling: &Ruling,
-        disclosed: &Disclosed,
+        disclosed: &DisclosedSecrets,
         mut judgement: Judgement,
     ) -> Judgement {
         let told = |kind| {
@@ -468,10 +474,10 @@ fn precede(ruling: &mut Ruling, objection: Objection) {
         .as_ref()
         .is_some_and(|block| block.rule == "unknown_tool");
     match objection.effect {
-        Effect::Block if !is_unknown => ruling.block = Some(objection),
-        Effect::Block => {}
-        Effect::Ask => drop(ruling.ask.get_or_insert(objection)),
-        Effect::Audit => ruling.audits.push(objection),
+        ObjectionEffect::Block if !is_unknown => ruling.block = Some(objection),
+        ObjectionEffect::Block => {}
+        ObjectionEffect::Ask => drop(ruling.ask.get_or_insert(objection)),
+        ObjectionEffect::Audit => ruling.audits.push(objection),
     }
 }
 
@@ -486,8 +492,8 @@ fn objection(crossing: &CrossServerMatch) -> Objection {
     Objection {
         rule: crossing.rule.as_str().into(),
         effect: match crossing.blocks {
-            true => Effect::Block,
-            false => Effect::Audit,
+            true => ObjectionEffect::Block,
+            false => ObjectionEffect::Audit,
         },
         severity,
         reason: crossing.reason.clone(),

@@ -8,8 +8,8 @@ use mcpmon_model::{Conversation, Digest, RawJson, ServerId, SessionId, ToolCateg
 use mcpmon_policy::{Classifier, CrossServerDecision, Policy};
 
 use crate::{
-    cross_server::{Visible, Window, naming},
-    names::Client,
+    cross_server::{CallWindow, Visible, naming},
+    names::NamingClient,
     registry::Registry,
 };
 
@@ -23,14 +23,14 @@ const MAX_CATEGORIES: usize = 1 << 14;
 
 /// The other members of a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Company<'a> {
+pub struct SessionPeers<'a> {
     /// The other servers.
     pub others: &'a [ServerId],
     /// True if another process speaks for the same server.
     pub twins: bool,
 }
 
-impl<'a> Company<'a> {
+impl<'a> SessionPeers<'a> {
     /// Of other servers alone.
     #[must_use]
     pub const fn of(others: &'a [ServerId]) -> Self {
@@ -41,27 +41,27 @@ impl<'a> Company<'a> {
 /// The knowledge about every session.
 #[derive(Debug, Default)]
 pub(super) struct Companies {
-    sessions: BTreeMap<Option<SessionId>, Session>,
+    sessions: BTreeMap<Option<SessionId>, SessionKnowledge>,
     categories: BTreeMap<Digest, ToolCategory>,
     visible: Option<Visible>,
 }
 
 /// The knowledge about one session.
 #[derive(Debug, Default)]
-pub(super) struct Session {
+pub(super) struct SessionKnowledge {
     /// True if it has several servers.
     pub(super) is_several: bool,
     /// True if other processes make calls in it.
     pub(super) is_shared: bool,
     /// The client, which names the tools, if it is known.
-    pub(super) client: Option<Client>,
+    pub(super) client: Option<NamingClient>,
     /// The calls that were made through this process.
-    pub(super) window: Window,
+    pub(super) window: CallWindow,
     /// The number of calls by tool that were answered with a request for input, and were not continued yet.
     asking: BTreeMap<(ServerId, String), u32>,
 }
 
-impl Session {
+impl SessionKnowledge {
     /// A call was answered with a request for input. One that is not kept is counted again when it goes on.
     pub(super) fn asks(&mut self, server: &ServerId, tool: &str) {
         let key = (server.clone(), tool.to_owned());
@@ -94,7 +94,7 @@ impl Session {
 
 impl Companies {
     /// Returns the session of `conversation`.
-    pub(super) fn session(&mut self, conversation: &Conversation) -> &mut Session {
+    pub(super) fn session(&mut self, conversation: &Conversation) -> &mut SessionKnowledge {
         if !self.sessions.contains_key(&conversation.session) && self.sessions.len() >= MAX_SESSIONS {
             self.sessions.pop_first();
         }
@@ -102,12 +102,12 @@ impl Companies {
     }
 
     /// Returns the client of a session, if a server knows it.
-    pub(super) fn client(&self, session: &Option<SessionId>) -> Option<Client> {
+    pub(super) fn client(&self, session: &Option<SessionId>) -> Option<NamingClient> {
         self.sessions.get(session)?.client
     }
 
     /// A conversation is part of a session with others.
-    pub(super) fn joined(&mut self, conversation: &Conversation, company: Company<'_>) {
+    pub(super) fn joined(&mut self, conversation: &Conversation, company: SessionPeers<'_>) {
         let session = self.session(conversation);
         session.is_several = !company.others.is_empty();
         session.is_shared = session.is_several || company.twins;
@@ -126,7 +126,7 @@ impl Companies {
         let name = params
             .and_then(|params| params.member("clientInfo")?.member("name")?.text())
             .unwrap_or_default();
-        self.session(conversation).client = Client::of(&name);
+        self.session(conversation).client = NamingClient::of(&name);
     }
 
     /// Forgets the categories of tools.

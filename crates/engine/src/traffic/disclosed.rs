@@ -5,11 +5,11 @@ use mcpmon_model::{Action, Event, Redaction};
 use mcpmon_policy::OnSecret;
 
 use super::{sieve::MAX_TOLD, tell::Teller};
-use crate::rules::{Effect, Given, Objection, Ruling};
+use crate::rules::{InspectedText, Objection, ObjectionEffect, Ruling};
 
 /// The secrets in the arguments of a call.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Disclosed {
+pub(crate) struct DisclosedSecrets {
     /// Every secret in them.
     pub(super) secrets: Vec<Secret>,
     /// The replacements before the call is forwarded.
@@ -19,15 +19,17 @@ pub(crate) struct Disclosed {
 }
 
 /// An event for each secret that is not accepted.
-pub(super) fn detections(teller: &Teller<'_>, given: &Given<'_>, ruling: &Ruling) -> Vec<Event> {
+pub(super) fn detections(teller: &Teller<'_>, given: &InspectedText<'_>, ruling: &Ruling) -> Vec<Event> {
     let threshold = given.policy.inspection.act_threshold;
     let event = |secret: &Secret| {
         let of_rule = |objection: &&Objection| objection.rule == given.rule();
         let objection = ruling.block.iter().chain(&ruling.audits).find(of_rule);
         let action = match objection.map(|objection| objection.effect) {
-            Some(Effect::Block) => Action::Block,
-            Some(Effect::Audit | Effect::Ask) if secret.finding.severity >= threshold => Action::Audit,
-            Some(Effect::Audit | Effect::Ask) | None => Action::Allow,
+            Some(ObjectionEffect::Block) => Action::Block,
+            Some(ObjectionEffect::Audit | ObjectionEffect::Ask) if secret.finding.severity >= threshold => {
+                Action::Audit
+            }
+            Some(ObjectionEffect::Audit | ObjectionEffect::Ask) | None => Action::Allow,
         };
         teller.detection(
             given.subject,
@@ -42,7 +44,7 @@ pub(super) fn detections(teller: &Teller<'_>, given: &Given<'_>, ruling: &Ruling
 }
 
 /// Returns the replacements before it is forwarded.
-pub(super) fn redactions(given: &Given<'_>, ruling: &Ruling) -> Vec<Redaction> {
+pub(super) fn redactions(given: &InspectedText<'_>, ruling: &Ruling) -> Vec<Redaction> {
     if given.on_secret != OnSecret::Redact || ruling.block.is_some() {
         return Vec::new();
     }

@@ -5,7 +5,9 @@ use mcpmon_detect::{
     arguments::Arguments,
     secrets::{self, Secret},
 };
-use mcpmon_model::{Ask, Call, DefinitionKind, Event, RawJson, Redaction, Subject, Verdict};
+use mcpmon_model::{
+    Call, DefinitionKind, Event, InspectionSubject, RawJson, Redaction, ServerRequestKind, Verdict,
+};
 
 use super::{
     Traffic,
@@ -15,13 +17,13 @@ use super::{
 };
 use crate::{
     effect::Judgement,
-    rules::{Given, Ruling},
+    rules::{InspectedText, Ruling},
     wording::shown,
 };
 
 /// Something that a client says.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Said<'a> {
+pub(super) struct ClientText<'a> {
     /// The description of it, for a reason.
     pub(super) what: &'a str,
     /// The name of it in suppressions and events.
@@ -34,27 +36,32 @@ pub(super) struct Said<'a> {
 
 /// The events about its secrets.
 #[derive(Debug, Default)]
-pub(super) struct Revealed {
+pub(super) struct SecretEvents {
     events: Vec<Event>,
     redactions: Vec<Redaction>,
 }
 
 impl Traffic {
     /// Adds what stands against something that a client says to `ruling`.
-    pub(super) fn reveals(&self, teller: &Teller<'_>, said: Said<'_>, ruling: &mut Ruling) -> Revealed {
+    pub(super) fn reveals(
+        &self,
+        teller: &Teller<'_>,
+        said: ClientText<'_>,
+        ruling: &mut Ruling,
+    ) -> SecretEvents {
         if !self.policy.arguments.enabled {
-            return Revealed::default();
+            return SecretEvents::default();
         }
         let arguments = Arguments::walk(said.json);
         note(ruling, beyond(&arguments, said.what));
         let secrets = secrets::inspect(said.json, &arguments);
         if secrets.is_empty() {
-            return Revealed::default();
+            return SecretEvents::default();
         }
         let server = &teller.conversation.identity.server;
-        let mut given = Given {
+        let mut given = InspectedText {
             policy: &self.policy,
-            subject: Subject::Argument,
+            subject: InspectionSubject::Argument,
             on_secret: self.policy.arguments.on_detection,
             server,
             now: teller.now,
@@ -65,7 +72,7 @@ impl Traffic {
         let is_fixed = |secret: &&Secret| said.fixed.is_some_and(|member| is_in(secret, member));
         given.is_replaceable = !given.alarming().iter().any(is_fixed);
         note(ruling, given.objection(|| format!("{} for {server}", said.what)));
-        Revealed {
+        SecretEvents {
             events: detections(teller, &given, ruling),
             redactions: redactions(&given, ruling),
         }
@@ -83,7 +90,7 @@ impl Traffic {
         let Some(json) = call.resumes.filter(|resumes| resumes.as_str().starts_with('{')) else {
             return;
         };
-        let said = Said {
+        let said = ClientText {
             what: "an answer",
             name: &call.tool,
             json,
@@ -93,14 +100,14 @@ impl Traffic {
     }
 
     /// The address of a resource that the server did not list: in one that it did, it says nothing new.
-    pub(super) fn address(&self, teller: &Teller<'_>, uri: &str, ruling: &mut Ruling) -> Revealed {
+    pub(super) fn address(&self, teller: &Teller<'_>, uri: &str, ruling: &mut Ruling) -> SecretEvents {
         let scene = self.scene(teller, DefinitionKind::Resource, uri);
         if scene.is_some_and(|scene| scene.entry().is_some()) {
-            return Revealed::default();
+            return SecretEvents::default();
         }
         let json = format!("{{\"uri\":{}}}", RawJson::quoted(uri));
         let what = format!("the address of resource {}", shown(uri));
-        let said = Said {
+        let said = ClientText {
             what: &what,
             name: uri,
             json: RawJson::trusted(&json),
@@ -110,14 +117,14 @@ impl Traffic {
     }
 
     /// The answer to something the server asked.
-    pub(super) fn reply(&self, teller: &Teller<'_>, to: Ask, body: RawJson<'_>) -> Judgement {
+    pub(super) fn reply(&self, teller: &Teller<'_>, to: ServerRequestKind, body: RawJson<'_>) -> Judgement {
         let method = match to {
-            Ask::Sampling => "sampling/createMessage",
-            Ask::Elicitation => "elicitation/create",
-            Ask::Roots => "roots/list",
-            Ask::Other => "reply",
+            ServerRequestKind::Sampling => "sampling/createMessage",
+            ServerRequestKind::Elicitation => "elicitation/create",
+            ServerRequestKind::Roots => "roots/list",
+            ServerRequestKind::Other => "reply",
         };
-        let said = Said {
+        let said = ClientText {
             what: "an answer",
             name: method,
             json: body,
@@ -136,7 +143,7 @@ impl Traffic {
     }
 }
 
-impl Revealed {
+impl SecretEvents {
     /// A judgement, told with what was found and without what is replaced.
     pub(super) fn with(self, mut judgement: Judgement) -> Judgement {
         judgement.events.extend(self.events);

@@ -12,12 +12,12 @@ use mcpmon_policy::{Mode, OnTimeout};
 
 use super::{
     Traffic,
-    disclosed::Disclosed,
+    disclosed::DisclosedSecrets,
     tell::{MAX_TEXT, Teller, about, because, named},
 };
 use crate::{
     effect::{Judgement, StoreEffect},
-    rules::{Effect, Objection, Ruling},
+    rules::{Objection, ObjectionEffect, Ruling},
     wording::command,
 };
 
@@ -129,7 +129,7 @@ impl Traffic {
         &mut self,
         teller: &Teller<'_>,
         call: &Call<'_>,
-        disclosed: &Disclosed,
+        disclosed: &DisclosedSecrets,
         mut ruling: Ruling,
     ) -> Asked {
         if ruling.ask.is_none() && self.held_calls.is_empty() {
@@ -192,7 +192,7 @@ impl Traffic {
         call: &Call<'_>,
         definition: &Definition,
         arguments: RawJson<'_>,
-        disclosed: &Disclosed,
+        disclosed: &DisclosedSecrets,
         ask: &Objection,
     ) -> Result<Judgement, &'static str> {
         let request = teller.message.id.ok_or("it waits for no answer itself")?;
@@ -423,26 +423,28 @@ impl Traffic {
 /// Adds what an answer, or its absence, makes of a rule that asks.
 fn settled(ruling: &mut Ruling, ask: Objection, settlement: &Settlement) {
     let (effect, what) = match settlement {
-        Settlement::Granted(by) => (Effect::Audit, format!("allowed by {by}")),
-        Settlement::Denied(by) => (Effect::Block, format!("denied by {by}")),
-        Settlement::TimedOut(OnTimeout::Deny) => (Effect::Block, "no person answered in time".to_owned()),
+        Settlement::Granted(by) => (ObjectionEffect::Audit, format!("allowed by {by}")),
+        Settlement::Denied(by) => (ObjectionEffect::Block, format!("denied by {by}")),
+        Settlement::TimedOut(OnTimeout::Deny) => {
+            (ObjectionEffect::Block, "no person answered in time".to_owned())
+        }
         Settlement::TimedOut(OnTimeout::Allow) => (
-            Effect::Audit,
+            ObjectionEffect::Audit,
             "no person answered in time (`mcp.approvals.on_timeout: allow`)".to_owned(),
         ),
-        Settlement::Unanswerable(cause) => (Effect::Block, format!("no person is asked: {cause}")),
+        Settlement::Unanswerable(cause) => (ObjectionEffect::Block, format!("no person is asked: {cause}")),
     };
     let objection = Objection {
         effect,
         severity: match effect {
-            Effect::Block => Severity::High,
-            Effect::Audit | Effect::Ask => ask.severity,
+            ObjectionEffect::Block => Severity::High,
+            ObjectionEffect::Audit | ObjectionEffect::Ask => ask.severity,
         },
         reason: format!("{}; {what}", ask.reason),
         ..ask
     };
     match effect {
-        Effect::Block => ruling.block = Some(objection),
-        Effect::Audit | Effect::Ask => ruling.audits.push(objection),
+        ObjectionEffect::Block => ruling.block = Some(objection),
+        ObjectionEffect::Audit | ObjectionEffect::Ask => ruling.audits.push(objection),
     }
 }

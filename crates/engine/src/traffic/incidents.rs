@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// The form of an incident in events.
-struct Told {
+struct IncidentForm {
     rule: &'static str,
     action: Action,
     severity: Severity,
@@ -28,7 +28,7 @@ impl Traffic {
         conversation: &Conversation,
         incident: &Incident,
     ) -> Judgement {
-        let Told {
+        let IncidentForm {
             rule,
             action,
             severity,
@@ -69,7 +69,7 @@ const fn is_of_server(incident: &Incident) -> bool {
     }
 }
 
-fn told(incident: &Incident) -> Told {
+fn told(incident: &Incident) -> IncidentForm {
     let (rule, action, severity, reason) = match incident {
         Incident::Unparsable { cause } => (
             "strict_json",
@@ -115,7 +115,7 @@ fn told(incident: &Incident) -> Told {
             format!("{} of {} was refused: {cause}", request(id), name(*side)),
         ),
     };
-    Told {
+    IncidentForm {
         rule,
         action,
         severity,

@@ -4,7 +4,7 @@ use mcpmon_model::{Kills, SessionId, Severity, Verdict};
 
 use super::{Traffic, tell::Teller};
 use crate::{
-    rules::{Effect, Objection, Ruling},
+    rules::{Objection, ObjectionEffect, Ruling},
     wording::command,
 };
 
@@ -43,7 +43,7 @@ impl Traffic {
         };
         Some(Objection {
             rule: RULE.into(),
-            effect: Effect::Block,
+            effect: ObjectionEffect::Block,
             severity: Severity::High,
             reason: format!("{} has stopped all MCP use {scope}", kill.by),
             remedy: Some(lifting),

@@ -4,7 +4,7 @@ use mcpmon_detect::{
     arguments::Arguments,
     secrets::{self, MAX_SECRETS},
 };
-use mcpmon_model::{AnswerOutcome, Event, Redaction, Subject};
+use mcpmon_model::{AnswerOutcome, Event, InspectionSubject, Redaction};
 use mcpmon_policy::OnSecret;
 
 use super::{
@@ -14,11 +14,11 @@ use super::{
     sieve::noun,
     tell::Teller,
 };
-use crate::rules::{Given, Ruling};
+use crate::rules::{InspectedText, Ruling};
 
 /// The secrets in an answer.
 #[derive(Debug, Default)]
-pub(super) struct Leaked {
+pub(super) struct LeakedSecrets {
     /// The events about them.
     pub(super) events: Vec<Event>,
     /// The replacements before the answer is forwarded.
@@ -30,15 +30,15 @@ impl Traffic {
     pub(super) fn leaked(
         &self,
         teller: &Teller<'_>,
-        subject: Subject,
+        subject: InspectionSubject,
         name: &str,
         answered: &AnswerOutcome<'_>,
         ruling: &mut Ruling,
-    ) -> Leaked {
+    ) -> LeakedSecrets {
         let (AnswerOutcome::Result { result: json, .. } | AnswerOutcome::Error { error: json, .. }) =
             *answered;
         if !self.policy.outputs.enabled || !secrets::may_hold(json.as_str()) {
-            return Leaked::default();
+            return LeakedSecrets::default();
         }
         let on_secret = self.policy.outputs.secrets;
         let said = Arguments::walk(json);
@@ -47,10 +47,10 @@ impl Traffic {
         }
         let secrets = secrets::in_result(json, &said);
         if secrets.is_empty() {
-            return Leaked::default();
+            return LeakedSecrets::default();
         }
         let server = &teller.conversation.identity.server;
-        let given = Given {
+        let given = InspectedText {
             policy: &self.policy,
             subject,
             on_secret,
@@ -64,7 +64,7 @@ impl Traffic {
             ruling,
             given.objection(|| format!("{} of {server}", noun(subject))),
         );
-        Leaked {
+        LeakedSecrets {
             events: detections(teller, &given, ruling),
             redactions: redactions(&given, ruling),
         }

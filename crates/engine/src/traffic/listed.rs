@@ -2,7 +2,7 @@
 
 use mcpmon_model::{
     Action, Definition, DefinitionKind, DefinitionRecord, DefinitionStatus, Denial, Event, EventKind,
-    Finding, RawJson, Severity, Subject,
+    Finding, InspectionSubject, RawJson, Severity,
 };
 use mcpmon_policy::Policy;
 
@@ -11,7 +11,7 @@ use super::{
     tell::{Teller, cut, ruled},
 };
 use crate::{
-    definitions::{Entry, PinStanding, Sight},
+    definitions::{DefinitionEntry, PinStanding, Sight},
     rules::Ruling,
     wording::{command, shown},
 };
@@ -23,7 +23,7 @@ const MAX_DESCRIPTION: usize = 4 << 10;
 pub(super) fn tell(
     teller: &Teller<'_>,
     policy: &Policy,
-    entry: &Entry,
+    entry: &DefinitionEntry,
     sight: &Sight,
     change: Option<(&Definition, &Definition)>,
     ruling: &Ruling,
@@ -63,7 +63,7 @@ pub(super) fn tell(
 }
 
 /// The event that something was listed.
-fn listed(teller: &Teller<'_>, entry: &Entry, sight: &Sight, findings: Vec<Finding>) -> Event {
+fn listed(teller: &Teller<'_>, entry: &DefinitionEntry, sight: &Sight, findings: Vec<Finding>) -> Event {
     let record = &entry.record;
     let status = match (sight, entry.standing.pin) {
         (Sight::New, _) => DefinitionStatus::New,
@@ -114,7 +114,7 @@ fn description(record: &DefinitionRecord) -> Option<String> {
 }
 
 /// Something has another name than before.
-pub(super) fn renaming(teller: &Teller<'_>, entry: &Entry, before: &Entry) -> Event {
+pub(super) fn renaming(teller: &Teller<'_>, entry: &DefinitionEntry, before: &DefinitionEntry) -> Event {
     let old = &before.record;
     let mut event = teller.event(EventKind::ToolChanged {
         definition: entry.record.key.kind,
@@ -138,7 +138,7 @@ pub(super) fn renaming(teller: &Teller<'_>, entry: &Entry, before: &Entry) -> Ev
 
 /// Something stood in an earlier list and stands in this one no more. Resources are not told: they come and go with
 /// what they are made of.
-pub(super) fn vanished(teller: &Teller<'_>, entry: &Entry) -> Option<Event> {
+pub(super) fn vanished(teller: &Teller<'_>, entry: &DefinitionEntry) -> Option<Event> {
     let DefinitionRecord { key, seen, .. } = &entry.record;
     if key.kind == DefinitionKind::Resource {
         return None;
@@ -189,11 +189,11 @@ pub(super) fn refused(teller: &Teller<'_>, kind: DefinitionKind, sights: &[Sight
     Some(teller.judged(&summary, "", Some((&denial, Action::Block, Severity::Medium))))
 }
 
-const fn subject(kind: DefinitionKind) -> Subject {
+const fn subject(kind: DefinitionKind) -> InspectionSubject {
     match kind {
-        DefinitionKind::Tool => Subject::Definition,
-        DefinitionKind::Prompt => Subject::Prompt,
-        DefinitionKind::Resource | DefinitionKind::Template => Subject::Resource,
-        DefinitionKind::Instructions => Subject::Instructions,
+        DefinitionKind::Tool => InspectionSubject::Definition,
+        DefinitionKind::Prompt => InspectionSubject::Prompt,
+        DefinitionKind::Resource | DefinitionKind::Template => InspectionSubject::Resource,
+        DefinitionKind::Instructions => InspectionSubject::Instructions,
     }
 }

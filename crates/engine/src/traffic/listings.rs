@@ -10,9 +10,9 @@ use mcpmon_policy::{Mode, OnNewTool};
 
 use super::{Traffic, listed, tell::Teller};
 use crate::{
-    definitions::{Ended, Entry, Page, Sight},
+    definitions::{DefinitionEntry, Page, ReadList, Sight},
     effect::Judgement,
-    rules::{self, Effect, NEW_TOOL, Ruling, Scene},
+    rules::{self, NEW_TOOL, ObjectionEffect, RuleContext, Ruling},
 };
 
 /// One item of a page: its name, and its definition as written.
@@ -91,7 +91,7 @@ impl Traffic {
         }
         let mut hidden = Vec::new();
         for (position, ((name, _), sight)) in items.iter().zip(&sights).enumerate() {
-            if self.item(teller, kind, name, sight, judgement) == Effect::Block {
+            if self.item(teller, kind, name, sight, judgement) == ObjectionEffect::Block {
                 hidden.push(position);
             }
         }
@@ -158,8 +158,8 @@ impl Traffic {
                 let scene = scan::Scene {
                     own: &own,
                     others: &others,
-                    accepted: entry.and_then(Entry::accepted).map(written),
-                    before: entry.and_then(Entry::before).map(written),
+                    accepted: entry.and_then(DefinitionEntry::accepted).map(written),
+                    before: entry.and_then(DefinitionEntry::before).map(written),
                 };
                 let raw = items[position].1;
                 let mut findings = match kind {
@@ -186,11 +186,16 @@ impl Traffic {
     }
 
     /// Room for what is found, where that replaces what was found in some: the others have the rest.
-    fn room_for_matches(&self, identity: &PinKey, kind: DefinitionKind, replaced: BTreeSet<&str>) -> Room {
+    fn room_for_matches(
+        &self,
+        identity: &PinKey,
+        kind: DefinitionKind,
+        replaced: BTreeSet<&str>,
+    ) -> MatchCapacity {
         let offers = self.book.get(identity).into_iter();
         let entries = offers.flat_map(|offers| offers.of(kind).entries());
         let others = entries.filter(|entry| !replaced.contains(entry.record.key.name.as_str()));
-        Room::beside(others.flat_map(|entry| &*entry.record.findings))
+        MatchCapacity::beside(others.flat_map(|entry| &*entry.record.findings))
     }
 
     /// Judges one item by the rules, and tells what was seen.
@@ -201,18 +206,18 @@ impl Traffic {
         name: &str,
         sight: &Sight,
         judgement: &mut Judgement,
-    ) -> Effect {
+    ) -> ObjectionEffect {
         let identity = &teller.conversation.identity;
         let Some(offers) = self
             .book
             .get(identity)
             .filter(|_| !matches!(sight, Sight::Refused(_)))
         else {
-            return Effect::Block;
+            return ObjectionEffect::Block;
         };
-        let scene = Scene {
+        let scene = RuleContext {
             is_listing: true,
-            ..Scene::of(&self.policy, &identity.server, offers, kind, name, teller.now)
+            ..RuleContext::of(&self.policy, &identity.server, offers, kind, name, teller.now)
         };
         let ruling = rules::judge(&scene);
         match scene.entry() {
@@ -233,7 +238,7 @@ impl Traffic {
     }
 
     /// Returns whether nothing of what is recorded follows from a ruling.
-    fn is_settled(&self, entry: &Entry, ruling: &Ruling) -> bool {
+    fn is_settled(&self, entry: &DefinitionEntry, ruling: &Ruling) -> bool {
         let is_hidden = self.hides(ruling);
         let asks = is_hidden && entry.needs_asking(&self.policy);
         entry.record.hidden == is_hidden && !asks && !self.pins(entry, ruling)
@@ -243,7 +248,7 @@ impl Traffic {
         ruling.block.is_some() && self.policy.mode == Mode::Enforce
     }
 
-    fn pins(&self, entry: &Entry, ruling: &Ruling) -> bool {
+    fn pins(&self, entry: &DefinitionEntry, ruling: &Ruling) -> bool {
         ruling.block.is_none() && !self.awaits_acceptance(ruling) && entry.standing.pin.pins(&self.policy)
     }
 
@@ -311,7 +316,7 @@ impl Traffic {
             return;
         };
         let offer = offers.of_mut(kind);
-        let Ended { gone, renamed } = offer.end(identity_member, more);
+        let ReadList { gone, renamed } = offer.end(identity_member, more);
         for (new, old) in &renamed {
             if let (Some(entry), Some(before)) = (offer.get(new), offer.get(old)) {
                 judgement.events.push(listed::renaming(teller, entry, before));
@@ -345,9 +350,9 @@ const MOST_MATCHED: usize = 8 << 20;
 
 /// Room for what matched, with what stands around it.
 #[derive(Clone, Copy, Debug)]
-struct Room(usize);
+struct MatchCapacity(usize);
 
-impl Room {
+impl MatchCapacity {
     /// Returns the capacity left beside these.
     fn beside<'f>(others: impl Iterator<Item = &'f Finding>) -> Self {
         Self(MOST_MATCHED.saturating_sub(others.map(matched).sum()))

@@ -38,9 +38,9 @@ use mcpmon_model::{
 };
 use mcpmon_policy::{Mode, Policy};
 
-pub(super) use self::disclosed::Disclosed;
+pub(super) use self::disclosed::DisclosedSecrets;
 use self::{
-    approvals::Pending, company::Companies, held_calls::HeldCalls, present::Present, relisted::Relisted,
+    approvals::Pending, company::Companies, held_calls::HeldCalls, present::Present, relisted::UnchangedList,
     repeats::Repeats, tell::Teller,
 };
 use super::{
@@ -49,7 +49,7 @@ use super::{
     registry::Registry,
 };
 
-pub use self::{approvals::NotSeen, company::Company, files::file_lookups, llm::Tally};
+pub use self::{approvals::NotSeen, company::SessionPeers, files::file_lookups, llm::Tally};
 
 /// Judges conversations. Holds what servers offer; nothing of a single call stays, but for one that waits for a person.
 #[derive(Debug)]
@@ -69,7 +69,7 @@ pub(super) struct Traffic {
     /// Grows whenever a definition that is listed again has to be inspected again.
     generation: u64,
     /// The judgement of the latest list.
-    relisted: Relisted,
+    relisted: UnchangedList,
     /// The repeated unasked messages of servers.
     repeats: Repeats,
     /// The time at which the next suppression ends; the earliest possible time at first.
@@ -94,7 +94,7 @@ impl Traffic {
             known: Vec::new(),
             files: Files::default(),
             generation: 1,
-            relisted: Relisted::default(),
+            relisted: UnchangedList::default(),
             repeats: Repeats::default(),
             renewal: Some(Timestamp(i64::MIN)),
             companies: Companies::default(),

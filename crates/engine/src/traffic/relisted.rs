@@ -12,10 +12,10 @@ const MAX_EVENTS: usize = 256;
 
 /// The judgement of the latest list.
 #[derive(Debug, Default)]
-pub(super) struct Relisted(Option<Told>);
+pub(super) struct UnchangedList(Option<RelistedState>);
 
 #[derive(Debug)]
-struct Told {
+struct RelistedState {
     digest: Digest,
     kind: DefinitionKind,
     conversation: Conversation,
@@ -59,7 +59,12 @@ impl Traffic {
         self.relisted.0 = self.told(teller, listing, judgement);
     }
 
-    fn told(&self, teller: &Teller<'_>, listing: &Listing<'_>, judgement: &Judgement) -> Option<Told> {
+    fn told(
+        &self,
+        teller: &Teller<'_>,
+        listing: &Listing<'_>,
+        judgement: &Judgement,
+    ) -> Option<RelistedState> {
         let kind = DefinitionKind::from(listing.kind);
         let offer = self.book.get(&teller.conversation.identity)?.of(kind);
         let is_settled = judgement.verdict == Verdict::Allow
@@ -67,7 +72,7 @@ impl Traffic {
             && judgement.events.len() == listing.items.len()
             && judgement.events.len() <= MAX_EVENTS
             && judgement.events.iter().all(is_unchanged);
-        (is_settled && offer.is_all_of(listing.items.len())).then_some(Told {
+        (is_settled && offer.is_all_of(listing.items.len())).then_some(RelistedState {
             digest: listing.again?,
             kind,
             conversation: teller.conversation.clone(),

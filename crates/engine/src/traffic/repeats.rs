@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use mcpmon_model::{Action, Event, EventKind, Question, ServerId, SessionId, Severity, Timestamp};
+use mcpmon_model::{Action, ClientRequestKind, Event, EventKind, ServerId, SessionId, Severity, Timestamp};
 
 use crate::effect::Judgement;
 
@@ -14,11 +14,11 @@ const MAX_KINDS: usize = 64;
 
 /// Kinds of events that were told within the last window.
 #[derive(Debug, Default)]
-pub(super) struct Repeats(BTreeMap<Kind, Counted>);
+pub(super) struct Repeats(BTreeMap<RepeatKey, RepeatCount>);
 
 /// The key of repeats: equal events are counted together.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Kind {
+struct RepeatKey {
     session: Option<SessionId>,
     server: Option<ServerId>,
     name: &'static str,
@@ -32,7 +32,7 @@ struct Kind {
 }
 
 #[derive(Debug)]
-struct Counted {
+struct RepeatCount {
     since: Timestamp,
     /// All within the window.
     seen: u64,
@@ -58,9 +58,9 @@ impl Repeats {
         &mut self,
         now: Timestamp,
         mut judgement: Judgement,
-        asked: &Question,
+        asked: &ClientRequestKind,
     ) -> Judgement {
-        let is_call = matches!(asked, Question::Call { .. });
+        let is_call = matches!(asked, ClientRequestKind::Call { .. });
         let is_needed = |event: &Event| !is_call && matches!(event.kind, EventKind::OutputInspection { .. });
         let events = std::mem::take(&mut judgement.events);
         judgement.events = events
@@ -76,7 +76,7 @@ impl Repeats {
     /// Returns the counts of windows that are over.
     pub(super) fn over(&mut self, now: Timestamp) -> Vec<Event> {
         // A clock that was set back ends them too.
-        let is_over = |counted: &Counted| now.0.abs_diff(counted.since.0) >= WINDOW.unsigned_abs();
+        let is_over = |counted: &RepeatCount| now.0.abs_diff(counted.since.0) >= WINDOW.unsigned_abs();
         let ended = self.0.extract_if(.., |_, counted| is_over(counted));
         ended.filter_map(|(_, counted)| counted.rest()).collect()
     }
@@ -84,18 +84,18 @@ impl Repeats {
     /// All that was counted and not told.
     pub(super) fn finish(&mut self) -> Vec<Event> {
         let counted = std::mem::take(&mut self.0).into_values();
-        counted.filter_map(Counted::rest).collect()
+        counted.filter_map(RepeatCount::rest).collect()
     }
 
     /// The event where it is to be told now, with the number that it stands for.
     fn admit(&mut self, now: Timestamp, event: Event) -> Option<Event> {
-        let Some(mut kind) = Kind::of(&event) else {
+        let Some(mut kind) = RepeatKey::of(&event) else {
             return Some(event);
         };
         if self.0.len() >= MAX_KINDS && !self.0.contains_key(&kind) {
             kind.chosen.clear();
         }
-        let counted = self.0.entry(kind).or_insert_with(|| Counted {
+        let counted = self.0.entry(kind).or_insert_with(|| RepeatCount {
             since: now,
             seen: 0,
             untold: 0,
@@ -112,7 +112,7 @@ impl Repeats {
     }
 }
 
-impl Kind {
+impl RepeatKey {
     /// `None` for events that have no number to stand for.
     fn of(event: &Event) -> Option<Self> {
         let (pattern, chosen) = if let EventKind::Detection {
@@ -152,7 +152,7 @@ impl Kind {
     }
 }
 
-impl Counted {
+impl RepeatCount {
     fn rest(self) -> Option<Event> {
         (self.untold > 0).then(|| standing_for(self.latest, self.untold))
     }

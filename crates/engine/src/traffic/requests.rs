@@ -10,12 +10,12 @@ use mcpmon_policy::Handling;
 
 use super::{
     Traffic,
-    given::Said,
+    given::ClientText,
     tell::{MAX_TEXT, Teller, named, ruled},
 };
 use crate::{
     effect::Judgement,
-    rules::{self, Calling, Effect, Objection, Opinion, Ruling, Scene, Used},
+    rules::{self, CallContext, Objection, ObjectionEffect, Opinion, RuleContext, Ruling, UseTarget},
     wording::{explaining, shown},
 };
 
@@ -47,7 +47,7 @@ impl Traffic {
             &mut ruling,
             handled(self.policy.requests.prompts, "prompts", subject),
         );
-        let said = arguments.map(|json| Said {
+        let said = arguments.map(|json| ClientText {
             what: "an argument of a prompt",
             name,
             json,
@@ -91,7 +91,7 @@ impl Traffic {
             &mut ruling,
             handled(self.policy.requests.completion, "completion", subject),
         );
-        let said = Said {
+        let said = ClientText {
             what: "a completion",
             name: method,
             json: params,
@@ -112,7 +112,7 @@ impl Traffic {
         }
         let mut ruling = self.ruling_of_all(teller, DefinitionKind::Resource, &uris);
         note(&mut ruling, beyond);
-        let said = Said {
+        let said = ClientText {
             what: "a subscription",
             name: method,
             json: params,
@@ -160,7 +160,7 @@ impl Traffic {
         self.files.real = real_paths;
         let arguments = call.arguments.map(Arguments::walk).unwrap_or_default();
         let secrets = self.secrets(call.arguments, &arguments);
-        let calling = Calling {
+        let calling = CallContext {
             call,
             arguments: &arguments,
             secrets: &secrets,
@@ -186,17 +186,17 @@ impl Traffic {
         conversation: &Conversation,
         kind: DefinitionKind,
         name: &str,
-        call: Option<Calling<'_>>,
+        call: Option<CallContext<'_>>,
     ) -> Vec<Opinion> {
         let stopped = self.stop_of(conversation.session.as_ref());
         let Some(offers) = self.book.open(&conversation.identity, &self.policy) else {
             return Vec::new();
         };
         let server = &conversation.identity.server;
-        let scene = Scene {
+        let scene = RuleContext {
             call,
             files: &self.files,
-            ..Scene::of(&self.policy, server, offers, kind, name, now)
+            ..RuleContext::of(&self.policy, server, offers, kind, name, now)
         };
         let opinions = rules::explain(&scene, stopped);
         self.files.real.clear();
@@ -219,13 +219,13 @@ impl Traffic {
         teller: &'a Teller<'_>,
         kind: DefinitionKind,
         name: &'a str,
-    ) -> Option<Scene<'a>> {
+    ) -> Option<RuleContext<'a>> {
         let identity = &teller.conversation.identity;
         let offers = self.book.get(identity)?;
         let (policy, server) = (&*self.policy, &identity.server);
-        Some(Scene {
+        Some(RuleContext {
             files: &self.files,
-            ..Scene::of(policy, server, offers, kind, name, teller.now)
+            ..RuleContext::of(policy, server, offers, kind, name, teller.now)
         })
     }
 
@@ -239,11 +239,11 @@ impl Traffic {
             return Ruling::default();
         };
         let (policy, server) = (&*self.policy, &identity.server);
-        rules::judge(&Scene {
+        rules::judge(&RuleContext {
             policy,
             server,
             offers,
-            used: Used::Server,
+            used: UseTarget::Server,
             now: teller.now,
             call: None,
             is_listing: false,
@@ -275,7 +275,7 @@ fn texts_at<'t>(arguments: &'t Arguments<'_>, way: [&str; 2]) -> Vec<&'t str> {
 pub(super) fn too_many(kind: DefinitionKind, most: usize) -> Objection {
     Objection {
         rule: "max_tools".into(),
-        effect: Effect::Block,
+        effect: ObjectionEffect::Block,
         severity: Severity::Medium,
         reason: format!(
             "a request names more than {most} {}s at once (`mcp.limits.max_tools`)",
@@ -289,9 +289,9 @@ pub(super) fn too_many(kind: DefinitionKind, most: usize) -> Objection {
 pub(super) fn note(ruling: &mut Ruling, objection: Option<Objection>) {
     match objection {
         Some(objection) if ruling.block.is_none() => match objection.effect {
-            Effect::Audit => ruling.audits.push(objection),
-            Effect::Ask => drop(ruling.ask.get_or_insert(objection)),
-            Effect::Block => ruling.block = Some(objection),
+            ObjectionEffect::Audit => ruling.audits.push(objection),
+            ObjectionEffect::Ask => drop(ruling.ask.get_or_insert(objection)),
+            ObjectionEffect::Block => ruling.block = Some(objection),
         },
         Some(_) | None => {}
     }
@@ -305,8 +305,8 @@ pub(super) fn handled(
 ) -> Option<Objection> {
     let (effect, severity, verb) = match handling {
         Handling::Allow => return None,
-        Handling::Audit => (Effect::Audit, Severity::Info, "is audited"),
-        Handling::Block => (Effect::Block, Severity::Medium, "is not allowed"),
+        Handling::Audit => (ObjectionEffect::Audit, Severity::Info, "is audited"),
+        Handling::Block => (ObjectionEffect::Block, Severity::Medium, "is not allowed"),
     };
     Some(Objection {
         rule: key.into(),

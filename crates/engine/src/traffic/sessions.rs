@@ -8,7 +8,7 @@ use mcpmon_model::{
     Timestamp,
 };
 
-use super::{Company, Traffic, tell::about};
+use super::{SessionPeers, Traffic, tell::about};
 use crate::effect::Judgement;
 
 /// Names beside those of servers in sight that are compared.
@@ -23,7 +23,7 @@ impl Traffic {
         &mut self,
         now: Timestamp,
         conversation: &Conversation,
-        company: Company<'_>,
+        company: SessionPeers<'_>,
     ) -> Judgement {
         self.present.join(conversation);
         self.companies.joined(conversation, company);

@@ -1,18 +1,18 @@
 //! From what was found to what follows: suppressions, the threshold, and what only tells of an attack.
 
-use mcpmon_model::{Action, Event, Finding, Severity, Standing, Subject};
+use mcpmon_model::{Action, Event, Finding, InspectionSubject, Severity, TextStance};
 use mcpmon_policy::{OnOutput, Policy};
 
 use super::tell::Teller;
 use crate::{
-    rules::{ARGUMENT_INSPECTION, Effect, Objection},
+    rules::{ARGUMENT_INSPECTION, Objection, ObjectionEffect},
     wording::{accepting, command, shown},
 };
 pub(super) use mcpmon_detect::scan::MAX_TOLD;
 
 /// The findings in a message, with their effect.
 #[derive(Debug)]
-pub(super) struct Sieved {
+pub(super) struct InspectedMessage {
     /// The findings that are not suppressed.
     pub(super) findings: Vec<Finding>,
     /// The reason why the message is stopped, or noted.
@@ -23,10 +23,10 @@ pub(super) struct Sieved {
 pub(super) fn sieve(
     teller: &Teller<'_>,
     policy: &Policy,
-    subject: Subject,
+    subject: InspectionSubject,
     name: &str,
     mut findings: Vec<Finding>,
-) -> Sieved {
+) -> InspectedMessage {
     let server = &teller.conversation.identity.server;
     findings.retain(|finding| !policy.accepts(rule(subject), finding, server, name, teller.now));
     let worst = findings
@@ -44,35 +44,39 @@ pub(super) fn sieve(
             finding.category.as_str()
         ),
         remedy: Some(match effect(finding, policy) {
-            Effect::Block => {
+            ObjectionEffect::Block => {
                 let acting = findings
                     .iter()
-                    .filter(|finding| effect(finding, policy) == Effect::Block);
+                    .filter(|finding| effect(finding, policy) == ObjectionEffect::Block);
                 let rules = acting.flat_map(|finding| &finding.rules).map(String::as_str);
                 accepting(rules, rule(subject), server.as_str(), name)
             }
-            Effect::Audit | Effect::Ask => command(&["detections", "--server", server.as_str()]),
+            ObjectionEffect::Audit | ObjectionEffect::Ask => {
+                command(&["detections", "--server", server.as_str()])
+            }
         }),
     });
-    Sieved { findings, objection }
+    InspectedMessage { findings, objection }
 }
 
 /// Returns the effect of a finding: one that only describes an attack, or is below the threshold for action,
 /// never blocks.
-fn effect(finding: &Finding, policy: &Policy) -> Effect {
+fn effect(finding: &Finding, policy: &Policy) -> ObjectionEffect {
     let acts = finding.severity >= policy.inspection.act_threshold;
     match (policy.outputs.on_detection, finding.standing) {
-        (OnOutput::Block, Standing::Asserted) if acts => Effect::Block,
-        (OnOutput::Block | OnOutput::Alert, Standing::Asserted | Standing::Quoted) => Effect::Audit,
+        (OnOutput::Block, TextStance::Asserted) if acts => ObjectionEffect::Block,
+        (OnOutput::Block | OnOutput::Alert, TextStance::Asserted | TextStance::Quoted) => {
+            ObjectionEffect::Audit
+        }
     }
 }
 
-impl Sieved {
+impl InspectedMessage {
     /// Returns whether the message is stopped for it.
     pub(super) fn blocks(&self) -> bool {
         self.objection
             .as_ref()
-            .is_some_and(|objection| objection.effect == Effect::Block)
+            .is_some_and(|objection| objection.effect == ObjectionEffect::Block)
     }
 
     /// An event for each finding.
@@ -80,7 +84,7 @@ impl Sieved {
         &self,
         teller: &Teller<'_>,
         policy: &Policy,
-        subject: Subject,
+        subject: InspectionSubject,
         name: Option<&str>,
     ) -> Vec<Event> {
         let action = |finding: &Finding| {
@@ -108,29 +112,31 @@ impl Sieved {
 }
 
 /// The rule that speaks where something was found in `subject`.
-pub(super) const fn rule(subject: Subject) -> &'static str {
+pub(super) const fn rule(subject: InspectionSubject) -> &'static str {
     match subject {
-        Subject::Definition | Subject::Instructions => "tool_poisoning",
-        Subject::Output | Subject::Prompt | Subject::Resource | Subject::Error | Subject::Notification => {
-            "output_poisoning"
-        }
-        Subject::Argument => ARGUMENT_INSPECTION,
-        Subject::Sampling => "sampling_poisoning",
-        Subject::Elicitation => "elicitation_poisoning",
+        InspectionSubject::Definition | InspectionSubject::Instructions => "tool_poisoning",
+        InspectionSubject::Output
+        | InspectionSubject::Prompt
+        | InspectionSubject::Resource
+        | InspectionSubject::Error
+        | InspectionSubject::Notification => "output_poisoning",
+        InspectionSubject::Argument => ARGUMENT_INSPECTION,
+        InspectionSubject::Sampling => "sampling_poisoning",
+        InspectionSubject::Elicitation => "elicitation_poisoning",
     }
 }
 
-pub(super) const fn noun(subject: Subject) -> &'static str {
+pub(super) const fn noun(subject: InspectionSubject) -> &'static str {
     match subject {
-        Subject::Definition => "a definition",
-        Subject::Output => "a result",
-        Subject::Argument => "an argument",
-        Subject::Instructions => "the instructions",
-        Subject::Prompt => "a prompt",
-        Subject::Resource => "a resource",
-        Subject::Sampling => "a sampling request",
-        Subject::Elicitation => "a question to the user",
-        Subject::Error => "an error message",
-        Subject::Notification => "a notification",
+        InspectionSubject::Definition => "a definition",
+        InspectionSubject::Output => "a result",
+        InspectionSubject::Argument => "an argument",
+        InspectionSubject::Instructions => "the instructions",
+        InspectionSubject::Prompt => "a prompt",
+        InspectionSubject::Resource => "a resource",
+        InspectionSubject::Sampling => "a sampling request",
+        InspectionSubject::Elicitation => "a question to the user",
+        InspectionSubject::Error => "an error message",
+        InspectionSubject::Notification => "a notification",
     }
 }

@@ -5,11 +5,11 @@ use mcpmon_detect::{
     secrets::{MAX_SECRETS, Secret},
 };
 use mcpmon_model::{
-    Action, CallOutcome, Conversation, Denial, Event, EventKind, Finding, Message, ResultKind, Severity,
-    Subject, Timestamp, redacted,
+    Action, CallOutcome, Conversation, Denial, Event, EventKind, Finding, InspectionSubject, Message,
+    ResultKind, Severity, Timestamp, redacted,
 };
 
-use crate::rules::{Effect, Objection, Ruling};
+use crate::rules::{Objection, ObjectionEffect, Ruling};
 
 /// Arguments that are told, bytes.
 const MAX_INPUT: usize = 16 << 10;
@@ -64,7 +64,7 @@ impl Teller<'_> {
     /// Something that was found.
     pub(super) fn detection(
         &self,
-        subject: Subject,
+        subject: InspectionSubject,
         name: Option<&str>,
         finding: &Finding,
         action: Action,
@@ -98,10 +98,10 @@ pub(super) fn ruled(event: &mut Event, ruling: &Ruling) {
 /// Tells what an objection says.
 pub(super) fn objected(event: &mut Event, objection: &Objection) {
     event.action = match objection.effect {
-        Effect::Audit => Action::Audit,
+        ObjectionEffect::Audit => Action::Audit,
         // It is told before a person answered only where nobody is asked: while the policy only observes.
-        Effect::Ask => Action::WouldAsk,
-        Effect::Block => Action::Block,
+        ObjectionEffect::Ask => Action::WouldAsk,
+        ObjectionEffect::Block => Action::Block,
     };
     event.severity = event.severity.max(objection.severity);
     event.rule = Some(objection.rule.clone().into_owned());

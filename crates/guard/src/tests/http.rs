@@ -2,7 +2,8 @@
 
 use mcpmon_engine::StoreEffect;
 use mcpmon_protocol::filter::mcp_http::{
-    Ended, Fault, Flow, Forward, Head, Output, Post, Posted, Response, ServerKnowledge, Session, Unlisted,
+    Flow, Forward, Head, HttpOutput, HttpResponse, HttpSession, Post, PostDecision, ResponseFault,
+    ServerKnowledge, UnlistedTools, WholeResponseHead,
 };
 
 use super::*;
@@ -16,9 +17,9 @@ const CHANGED_RESULT: &str =
 struct HttpTalk {
     guard: Guard,
     host: Host,
-    session: Session,
-    out: Output,
-    outcome: Outcome,
+    session: HttpSession,
+    out: HttpOutput,
+    outcome: JudgementOutcome,
 }
 
 impl HttpTalk {
@@ -27,18 +28,21 @@ impl HttpTalk {
         Self {
             guard,
             host,
-            session: Session::new(Limits::default(), ServerKnowledge::default()),
-            out: Output::default(),
-            outcome: Outcome::default(),
+            session: HttpSession::new(DecodeLimits::default(), ServerKnowledge::default()),
+            out: HttpOutput::default(),
+            outcome: JudgementOutcome::default(),
         }
     }
 
-    fn guarded<T>(&mut self, work: impl FnOnce(&mut HttpGuard<'_>, &mut Session, &mut Output) -> T) -> T {
+    fn guarded<T>(
+        &mut self,
+        work: impl FnOnce(&mut HttpGuard<'_>, &mut HttpSession, &mut HttpOutput) -> T,
+    ) -> T {
         let mut guard = self.guard.http(NOW, &mut self.host, &mut self.outcome);
         work(&mut guard, &mut self.session, &mut self.out)
     }
 
-    fn posts(&mut self, body: &str, needs_lists: bool) -> Result<Posted, Unlisted> {
+    fn posts(&mut self, body: &str, needs_lists: bool) -> Result<PostDecision, UnlistedTools> {
         let post = Post {
             head: &Head::default(),
             body: body.as_bytes(),
@@ -49,15 +53,19 @@ impl HttpTalk {
 
     fn sends(&mut self, body: &str) -> Forward {
         match self.posts(body, false) {
-            Ok(Posted::Forward(forward)) => forward,
+            Ok(PostDecision::Forward(forward)) => forward,
             other => panic!("it goes on: {other:?}"),
         }
     }
 
     /// The server answers what was posted.
-    fn answers(&mut self, forward: Forward, body: &str) -> Ended {
-        let mut response =
-            Response::to_post(Limits::default(), 200, Some("application/json"), forward.waiting);
+    fn answers(&mut self, forward: Forward, body: &str) -> WholeResponseHead {
+        let mut response = HttpResponse::to_post(
+            DecodeLimits::default(),
+            200,
+            Some("application/json"),
+            forward.waiting,
+        );
         self.guarded(|guard, session, out| {
             let flow = guard.push(session, &mut response, body.as_bytes(), out);
             assert_eq!(flow, Flow::On);
@@ -84,11 +92,11 @@ impl HttpTalk {
 fn a_call_of_an_unlisted_tool_is_not_judged_before_its_list() {
     let mut talk = HttpTalk::new(allowing());
     let unlisted = talk.posts(CALL, true).unwrap_err();
-    assert_eq!(unlisted, Unlisted(vec!["write_file".to_owned()]));
+    assert_eq!(unlisted, UnlistedTools(vec!["write_file".to_owned()]));
     assert_eq!(talk.names(), [""; 0]);
     talk.lists(LIST_RESULT);
-    talk.outcome = Outcome::default();
-    assert!(matches!(talk.posts(CALL, true), Ok(Posted::Forward(_))));
+    talk.outcome = JudgementOutcome::default();
+    assert!(matches!(talk.posts(CALL, true), Ok(PostDecision::Forward(_))));
     assert_eq!(talk.names(), ["mcp_tool_called"]);
 }
 
@@ -103,8 +111,8 @@ fn a_call_of_an_unlisted_tool_is_judged_where_the_list_was_asked_for() {
 fn a_call_that_is_blocked_is_answered() {
     let mut talk = HttpTalk::new(blocking());
     talk.lists(LIST_RESULT);
-    talk.outcome = Outcome::default();
-    let Ok(Posted::Answer(answer)) = talk.posts(CALL, true) else {
+    talk.outcome = JudgementOutcome::default();
+    let Ok(PostDecision::Answer(answer)) = talk.posts(CALL, true) else {
         panic!("it goes to no server");
     };
     assert_eq!(answer.status, 200);
@@ -117,7 +125,7 @@ fn a_call_that_is_blocked_is_answered() {
 #[test]
 fn what_is_no_message_in_a_post_is_an_event() {
     let mut talk = HttpTalk::new(allowing());
-    assert!(matches!(talk.posts("{", true), Ok(Posted::Answer(_))));
+    assert!(matches!(talk.posts("{", true), Ok(PostDecision::Answer(_))));
     assert!(talk.out.incidents.is_empty(), "all are judged");
     assert_eq!(talk.outcome.events.len(), 1, "{:?}", talk.outcome.events);
 }
@@ -149,9 +157,9 @@ fn a_failure_is_recorded_and_the_server_said_nothing() {
     let mut talk = HttpTalk::new(allowing());
     talk.lists(LIST_RESULT);
     let (said, forward) = (talk.guard.server_messages(), talk.sends(CALL));
-    talk.outcome = Outcome::default();
-    let mut response = Response::to_post(Limits::default(), 502, None, forward.waiting);
-    let fault = Fault::Broken {
+    talk.outcome = JudgementOutcome::default();
+    let mut response = HttpResponse::to_post(DecodeLimits::default(), 502, None, forward.waiting);
+    let fault = ResponseFault::Broken {
         cause: "the line is dead".to_owned(),
     };
     let ended = talk.guarded(|guard, session, out| guard.fail(session, &mut response, &fault, out));
@@ -171,7 +179,7 @@ fn a_server_that_may_not_be_used_hears_nothing() {
     assert_eq!(talk.names(), ["mcp_server_denied"]);
     for body in [LIST, CALL] {
         let posted = talk.posts(body, true);
-        assert!(matches!(posted, Ok(Posted::Answer(_))), "{posted:?}");
+        assert!(matches!(posted, Ok(PostDecision::Answer(_))), "{posted:?}");
     }
     assert!(!talk.names().contains(&"mcp_tool_called"), "{:?}", talk.names());
     let halted = talk.guard.halted(NOW, &mut talk.outcome);

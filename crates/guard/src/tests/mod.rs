@@ -6,7 +6,7 @@ mod http;
 use std::sync::Arc;
 
 use mcpmon_detect::protected_paths::{Lookup, RealPath};
-use mcpmon_engine::{Company, Monitor, Shared, cross_server::Window, pins::PinBook};
+use mcpmon_engine::{Monitor, SessionPeers, SharedOutcome, cross_server::CallWindow, pins::PinBook};
 use mcpmon_model::{
     Action, Conversation, DefinitionRecord, Event, EventId, Layer, PinKey, ServerId, ServerType, SessionId,
     SharedCall, Side, Timestamp, Verdict,
@@ -14,10 +14,10 @@ use mcpmon_model::{
 use mcpmon_policy::{
     Decision, Policy, Server, ServerPolicy, Transport, network::table::Tables, rules::SpellingGlob,
 };
-use mcpmon_protocol::{decode::Limits, filter::stdio::Filter};
+use mcpmon_protocol::{decode::DecodeLimits, filter::stdio::Filter};
 use test_case::test_case;
 
-use crate::{Absence, FAIL_CLOSED, Guard, GuardHost, Outcome, Output};
+use crate::{Absence, FAIL_CLOSED, Guard, GuardHost, GuardOutput, JudgementOutcome};
 
 const NOW: Timestamp = Timestamp(1_000_000_000);
 const ID: EventId = EventId([7; 16]);
@@ -37,7 +37,7 @@ struct Host {
     real: Option<&'static str>,
     looked_up: Vec<String>,
     calls: Vec<String>,
-    window: Window,
+    window: CallWindow,
     absence: Option<Absence>,
     /// The number of offers that were about to be judged.
     offers: usize,
@@ -57,14 +57,14 @@ impl GuardHost for Host {
         lookups.into_iter().filter_map(found).collect()
     }
 
-    fn check(&mut self, _now: Timestamp, policy: &Policy, call: &SharedCall) -> Shared {
+    fn check(&mut self, _now: Timestamp, policy: &Policy, call: &SharedCall) -> SharedOutcome {
         self.calls.push(call.tool.clone());
         if self.absence.is_some() {
-            return Shared::Unreachable;
+            return SharedOutcome::Unreachable;
         }
         let (checked, own) = self.window.check(policy, call);
         own.into_iter().for_each(|own| self.window.take(own));
-        Shared::Checked(checked)
+        SharedOutcome::Checked(checked)
     }
 
     fn absence(&self) -> Option<Absence> {
@@ -82,7 +82,7 @@ struct Talk {
     guard: Guard,
     filter: Filter,
     host: Host,
-    out: Output,
+    out: GuardOutput,
 }
 
 impl Talk {
@@ -100,9 +100,9 @@ impl Talk {
         let monitor = Monitor::new(Arc::new(policy), &Tables::default(), PinBook::default());
         Self {
             guard: Guard::new(conversation, monitor, |_| ID),
-            filter: Filter::new(Limits::default()),
+            filter: Filter::new(DecodeLimits::default()),
             host: Host::default(),
-            out: Output::default(),
+            out: GuardOutput::default(),
         }
     }
 
@@ -111,7 +111,7 @@ impl Talk {
         let mut talk = Self::new(policy);
         talk.says(Side::Client, LIST);
         talk.says(Side::Server, TOOLS);
-        talk.out = Output::default();
+        talk.out = GuardOutput::default();
         talk
     }
 
@@ -242,8 +242,8 @@ fn links_are_looked_up_before_a_call_is_judged() {
 fn the_session_is_asked_about_a_call(others: &[&str]) -> Vec<String> {
     let mut talk = Talk::listed(allowing());
     let others: Vec<ServerId> = others.iter().map(|name| server(name)).collect();
-    let mut outcome = Outcome::default();
-    talk.guard.join(NOW, Company::of(&others), &mut outcome);
+    let mut outcome = JudgementOutcome::default();
+    talk.guard.join(NOW, SessionPeers::of(&others), &mut outcome);
     talk.says(Side::Client, CALL);
     assert_eq!(talk.to_server(), format!("{CALL}\n"));
     talk.host.calls
@@ -254,7 +254,7 @@ fn nobody_asks_the_session_about_a_call_that_is_blocked_here() {
     let mut talk = Talk::listed(blocking());
     let others = [server("mail")];
     talk.guard
-        .join(NOW, Company::of(&others), &mut Outcome::default());
+        .join(NOW, SessionPeers::of(&others), &mut JudgementOutcome::default());
     talk.says(Side::Client, CALL);
     assert_eq!(talk.host.calls, [""; 0]);
 }
@@ -305,7 +305,7 @@ fn a_server_that_is_denied_may_not_run() {
     let mut policy = allowing();
     policy.server_policy = ServerPolicy::Allowlist(Vec::new());
     let talk = Talk::new(policy);
-    let mut outcome = Outcome::default();
+    let mut outcome = JudgementOutcome::default();
     let Verdict::Block(denial) = talk.guard.admit(NOW, &mut outcome) else {
         panic!("it is on no list");
     };

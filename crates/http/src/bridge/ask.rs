@@ -8,8 +8,8 @@ use tokio::time::{sleep, timeout};
 
 use super::{Bridge, lock};
 use crate::client::{
-    Body, Fault, LAST_EVENT, Outline, Reply, Resume, Said, Stream, Way, What, error_of, heard,
-    is_header_mismatch, learn, of_session, on_one_line,
+    AnswerFault, Body, ClientMessage, ClientMessageKind, EventContent, LAST_EVENT, Reply, Resume,
+    ServerTransport, Stream, error_of, heard, is_header_mismatch, learn, of_session, on_one_line,
 };
 
 /// The time before a stream is resumed, if the server does not name one.
@@ -23,13 +23,13 @@ const AFTERWARDS: Duration = Duration::from_secs(5);
 
 /// The state of waiting for one message's answer.
 struct Errand<'a> {
-    outline: &'a Outline,
+    outline: &'a ClientMessage,
     left: BTreeSet<RequestId>,
 }
 
 impl Bridge {
     /// Carries a message to the server, and what it answers back.
-    pub(super) async fn carry(self: Arc<Self>, line: Vec<u8>, outline: Outline) {
+    pub(super) async fn carry(self: Arc<Self>, line: Vec<u8>, outline: ClientMessage) {
         let mut errand = Errand {
             outline: &outline,
             left: outline.requests.iter().cloned().collect(),
@@ -37,11 +37,11 @@ impl Bridge {
         let carried = self.go(line, &mut errand).await;
         let told = match &carried {
             Ok(()) => return,
-            Err(Fault::Status { text, .. }) => error_of(text.as_bytes()),
+            Err(AnswerFault::Status { text, .. }) => error_of(text.as_bytes()),
             Err(_) => None,
         };
         let Err(fault) = carried else { return };
-        if let Fault::Certificate { actual, .. } = &fault {
+        if let AnswerFault::Certificate { actual, .. } = &fault {
             (self.refused)(actual);
         }
         let told = told.unwrap_or_else(|| {
@@ -57,20 +57,20 @@ impl Bridge {
         }
     }
 
-    async fn go(self: &Arc<Self>, line: Vec<u8>, errand: &mut Errand<'_>) -> Result<(), Fault> {
+    async fn go(self: &Arc<Self>, line: Vec<u8>, errand: &mut Errand<'_>) -> Result<(), AnswerFault> {
         let mut endpoint = self.session().endpoint;
-        if endpoint.is_none() && self.way == Way::Sse {
+        if endpoint.is_none() && self.way == ServerTransport::Sse {
             endpoint = Some(self.open_mailbox().await?);
         }
         if let Some(endpoint) = endpoint {
             // The answer comes on the one stream.
             return self.wire.deliver(&endpoint, line).await;
         }
-        let is_handshake = matches!(errand.outline.what, What::Handshake(_));
+        let is_handshake = matches!(errand.outline.what, ClientMessageKind::Handshake(_));
         match self.post(line.clone(), errand.outline).await {
             Ok(reply) => self.bring(reply, errand).await,
             Err(
-                fault @ Fault::Status {
+                fault @ AnswerFault::Status {
                     status: 400..=499, ..
                 },
             ) if is_handshake => {
@@ -85,18 +85,20 @@ impl Bridge {
     }
 
     /// Posts a message; once again, where the server has forgotten the session and has not looked at it.
-    async fn post(self: &Arc<Self>, line: Vec<u8>, outline: &Outline) -> Result<Reply, Fault> {
+    async fn post(self: &Arc<Self>, line: Vec<u8>, outline: &ClientMessage) -> Result<Reply, AnswerFault> {
         let mut session = self.session();
-        if let What::Handshake(_) = outline.what {
+        if let ClientMessageKind::Handshake(_) = outline.what {
             (session.id, session.version) = (None, None);
         }
         match self.wire.post(session.headers(outline), line.clone()).await {
-            Err(Fault::Status { status: 404, .. }) if session.id.is_some() && outline.version.is_none() => {
+            Err(AnswerFault::Status { status: 404, .. })
+                if session.id.is_some() && outline.version.is_none() =>
+            {
                 self.renew(session.number).await?;
                 self.wire.post(self.session().headers(outline), line).await
             }
-            Err(Fault::Status { status: 400, text }) if is_header_mismatch(text.as_bytes()) => {
-                let mismatch = Fault::Status { status: 400, text };
+            Err(AnswerFault::Status { status: 400, text }) if is_header_mismatch(text.as_bytes()) => {
+                let mismatch = AnswerFault::Status { status: 400, text };
                 self.post_as_listed(line, outline).await.unwrap_or(Err(mismatch))
             }
             posted => posted,
@@ -105,11 +107,15 @@ impl Bridge {
 
     /// Posts a call again whose headers were not what the server wants: its client knows the list of tools from earlier,
     /// and nothing here does. `None` where the list says nothing new. The server has not looked at the call.
-    async fn post_as_listed(&self, line: Vec<u8>, outline: &Outline) -> Option<Result<Reply, Fault>> {
+    async fn post_as_listed(
+        &self,
+        line: Vec<u8>,
+        outline: &ClientMessage,
+    ) -> Option<Result<Reply, AnswerFault>> {
         let version = outline.version.as_deref()?;
         let learned = timeout(RELIST, learn(&self.wire, version)).await;
         let tools = learned.ok()?.ok()?;
-        let anew = Outline::read(&line, &tools)?;
+        let anew = ClientMessage::read(&line, &tools)?;
         lock(&self.tools).extend(tools);
         let differs = anew.headers != outline.headers;
         match differs {
@@ -118,20 +124,22 @@ impl Bridge {
         }
     }
 
-    async fn bring(&self, reply: Reply, errand: &mut Errand<'_>) -> Result<(), Fault> {
+    async fn bring(&self, reply: Reply, errand: &mut Errand<'_>) -> Result<(), AnswerFault> {
         let session = reply.session;
         match reply.body {
             Body::Accepted => {}
             Body::Whole(text) => {
                 if !self.pass(text, session.as_ref(), errand).await {
-                    return Err(Fault::Message("it is no JSON-RPC".to_owned()));
+                    return Err(AnswerFault::Message("it is no JSON-RPC".to_owned()));
                 }
             }
             Body::Events(stream) => return self.follow(*stream, session.as_ref(), errand).await,
         }
         match errand.left.is_empty() {
             true => Ok(()),
-            false => Err(Fault::Message("it does not say what was asked for".to_owned())),
+            false => Err(AnswerFault::Message(
+                "it does not say what was asked for".to_owned(),
+            )),
         }
     }
 
@@ -141,7 +149,7 @@ impl Bridge {
         mut stream: Stream,
         session: Option<&HeaderValue>,
         errand: &mut Errand<'_>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), AnswerFault> {
         let mut resume = Resume::default();
         let mut in_vain = 0;
         loop {
@@ -155,12 +163,12 @@ impl Bridge {
                     },
                 };
                 match said {
-                    Some(Ok(Said::Message(text))) => {
+                    Some(Ok(EventContent::Message(text))) => {
                         brought |= self.pass(text, session, errand).await;
                     }
-                    Some(Ok(Said::Endpoint(_))) => {}
+                    Some(Ok(EventContent::Endpoint(_))) => {}
                     Some(Err(fault)) => break fault,
-                    None => break Fault::Ended,
+                    None => break AnswerFault::Ended,
                 }
             };
             let latest = stream.resume().clone();
@@ -171,7 +179,7 @@ impl Bridge {
             }
             in_vain = if brought { 0 } else { in_vain + 1 };
             let can_resume = errand.outline.version.is_none()
-                && matches!(ended, Fault::Ended | Fault::Unreachable(_))
+                && matches!(ended, AnswerFault::Ended | AnswerFault::Unreachable(_))
                 && in_vain <= MOST_RESUMED;
             let Some(id) = resume.id.clone().filter(|_| can_resume) else {
                 return Err(ended);
@@ -181,14 +189,19 @@ impl Bridge {
     }
 
     /// The stream, from behind the event `id` on.
-    async fn resumed(&self, id: HeaderValue, resume: &Resume, in_vain: &mut u32) -> Result<Stream, Fault> {
+    async fn resumed(
+        &self,
+        id: HeaderValue,
+        resume: &Resume,
+        in_vain: &mut u32,
+    ) -> Result<Stream, AnswerFault> {
         loop {
             sleep(resume.retry.unwrap_or(RETRY)).await;
             let session = self.session();
             let mut headers = of_session(session.version.as_ref(), session.id.as_ref());
             headers.insert(LAST_EVENT, id.clone());
             match self.wire.listen(headers).await {
-                Err(fault @ Fault::Unreachable(_)) => {
+                Err(fault @ AnswerFault::Unreachable(_)) => {
                     *in_vain += 1;
                     if *in_vain > MOST_RESUMED {
                         return Err(fault);
@@ -212,7 +225,7 @@ impl Bridge {
         let answers_ours = heard.answers.iter().flatten().any(|id| errand.left.contains(id));
         if answers_ours {
             match (&errand.outline.what, errand.outline.method.as_deref()) {
-                (What::Handshake(_), _) => self.agree(session.cloned(), &text),
+                (ClientMessageKind::Handshake(_), _) => self.agree(session.cloned(), &text),
                 (_, Some("tools/list")) if errand.outline.version.is_some() => lock(&self.tools).learn(&text),
                 _ => {}
             }

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{Bridge, ask::RETRY, lock};
-use crate::client::{Fault, LAST_EVENT, Resume, Said, Stream, heard, of_session, on_one_line};
+use crate::client::{AnswerFault, EventContent, LAST_EVENT, Resume, Stream, heard, of_session, on_one_line};
 
 /// Longest wait for a stream to open.
 const OPEN: Duration = Duration::from_secs(60);
@@ -46,8 +46,8 @@ impl Bridge {
                 }
                 // It is busy, or cannot be reached at the moment.
                 Ok(Err(
-                    Fault::Unreachable(_)
-                    | Fault::Status {
+                    AnswerFault::Unreachable(_)
+                    | AnswerFault::Status {
                         status: 429 | 500.., ..
                     },
                 ))
@@ -71,7 +71,7 @@ impl Bridge {
                 match stream.next().await {
                     Some(Ok(said)) => bridge.forward(said).await,
                     Some(Err(fault)) => break fault,
-                    None => break Fault::Ended,
+                    None => break AnswerFault::Ended,
                 }
             };
             let told = bridge.in_own_words(&cause);
@@ -83,8 +83,8 @@ impl Bridge {
         *lock(&self.listener) = Some(emptying.abort_handle());
     }
 
-    async fn forward(&self, said: Said) {
-        let Said::Message(text) = said else { return };
+    async fn forward(&self, said: EventContent) {
+        let EventContent::Message(text) = said else { return };
         let text = on_one_line(text);
         let Some(heard) = heard(&text) else {
             tracing::warn!(

@@ -17,7 +17,7 @@ use std::{
 };
 
 use mcpmon_model::{Digest, RequestId};
-use mcpmon_protocol::decode::lines::{Line, Lines};
+use mcpmon_protocol::decode::lines::{LineOutcome, Lines};
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
     sync::{mpsc, watch},
@@ -25,8 +25,11 @@ use tokio::{
     time::timeout,
 };
 
-use self::{session::Session, waiting::Waiting};
-use super::client::{Asking, Fault, Outline, ToolHeaders, Way, What, Wire, error, of_session, with_error};
+use self::{session::BridgeSession, waiting::PendingBridgeRequests};
+use super::client::{
+    AnswerFault, ClientMessage, ClientMessageKind, ServerEndpoint, ServerTransport, ToolHeaders, Wire, error,
+    of_session, with_error,
+};
 
 /// Bytes read at a time.
 const BUFFER: usize = 64 << 10;
@@ -60,7 +63,7 @@ pub enum BridgeError {
     },
     /// Nobody can be asked.
     #[error(transparent)]
-    Start(Fault),
+    Start(AnswerFault),
 }
 
 /// Hears of a certificate that is not the pinned one.
@@ -72,8 +75,8 @@ pub type Refused = dyn Fn(&Digest) + Send + Sync;
 /// # Errors
 /// Returns an error if it has to end before the client does.
 pub async fn bridge(
-    asking: Asking,
-    way: Way,
+    asking: ServerEndpoint,
+    way: ServerTransport,
     mut input: impl AsyncRead + Unpin,
     output: impl AsyncWrite + Send + Unpin + 'static,
     refused: Box<Refused>,
@@ -90,7 +93,7 @@ pub async fn bridge(
         gone,
         session: Mutex::default(),
         renewal: tokio::sync::Mutex::default(),
-        waiting: Waiting::default(),
+        waiting: PendingBridgeRequests::default(),
         tools: Mutex::default(),
         listener: Mutex::default(),
         refused,
@@ -151,16 +154,16 @@ async fn write(mut output: impl AsyncWrite + Unpin, mut lines: mpsc::Receiver<Ve
 
 struct Bridge {
     wire: Wire,
-    way: Way,
+    way: ServerTransport,
     lines: Mutex<Lines>,
     /// To the client, a line each.
     out: mpsc::Sender<Vec<u8>>,
     /// The reason why the server is gone.
     gone: watch::Sender<Option<String>>,
-    session: Mutex<Session>,
+    session: Mutex<BridgeSession>,
     /// Held by whoever settles how the server is spoken to.
     renewal: tokio::sync::Mutex<()>,
-    waiting: Waiting,
+    waiting: PendingBridgeRequests,
     tools: Mutex<ToolHeaders>,
     /// The task that reads the server's unasked messages.
     listener: Mutex<Option<AbortHandle>>,
@@ -174,12 +177,12 @@ impl Bridge {
             let line = {
                 let mut lines = lock(&self.lines);
                 match lines.next(&mut chunk) {
-                    Some(Line::Whole(line)) => {
+                    Some(LineOutcome::Whole(line)) => {
                         let line = line.to_vec();
                         lines.shrink();
                         line
                     }
-                    Some(Line::TooLong(line)) => {
+                    Some(LineOutcome::TooLong(line)) => {
                         tracing::warn!(limit = self.wire.max_message(), id = ?line.id, "a message is too long");
                         continue;
                     }
@@ -195,7 +198,7 @@ impl Bridge {
 
     /// Takes a message of the client.
     async fn take(self: &Arc<Self>, line: &[u8]) {
-        let Some(outline) = Outline::read(line, &lock(&self.tools)) else {
+        let Some(outline) = ClientMessage::read(line, &lock(&self.tools)) else {
             tracing::warn!("what came from the client is no message, and goes nowhere");
             return;
         };
@@ -203,16 +206,20 @@ impl Bridge {
             lock(&self.session).revision = Some(version.clone());
         }
         match &outline.what {
-            What::Cancelled(id) if self.waiting.abandon(id) => return,
-            What::Handshake(params) => lock(&self.session).handshake = Some(params.clone()),
-            What::Cancelled(_) | What::Ready | What::Request | What::Other | What::Batch => {}
+            ClientMessageKind::Cancelled(id) if self.waiting.abandon(id) => return,
+            ClientMessageKind::Handshake(params) => lock(&self.session).handshake = Some(params.clone()),
+            ClientMessageKind::Cancelled(_)
+            | ClientMessageKind::Ready
+            | ClientMessageKind::Request
+            | ClientMessageKind::Other
+            | ClientMessageKind::Batch => {}
         }
         let holds_up = match (&outline.what, outline.requests.is_empty()) {
-            (What::Handshake(_), _) => Some(HANDSHAKE),
+            (ClientMessageKind::Handshake(_), _) => Some(HANDSHAKE),
             (_, true) => Some(ORDER),
             (_, false) => None,
         };
-        let is_ready = outline.what == What::Ready;
+        let is_ready = outline.what == ClientMessageKind::Ready;
         let ids = outline.requests.clone();
         if !self.waiting.has_room(ids.len()) {
             for id in &ids {
@@ -246,7 +253,7 @@ impl Bridge {
     }
 
     /// An error object for a client whose request came to nothing.
-    fn in_own_words(&self, fault: &Fault) -> String {
+    fn in_own_words(&self, fault: &AnswerFault) -> String {
         error(
             OWN,
             &format!("[mcpmon] {}: {}", self.wire.address(), fault.in_own_words()),

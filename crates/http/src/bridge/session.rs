@@ -11,13 +11,13 @@ use tokio::time::timeout;
 
 use super::{Bridge, HANDSHAKE, lock};
 use crate::client::{
-    Address, Back, Body, Fault, Mailbox, Outline, agreed, of_session, on_one_line, tells_changes,
+    Address, AnswerFault, Back, Body, ClientMessage, Mailbox, agreed, of_session, on_one_line, tells_changes,
     until_answered,
 };
 
 /// The parameters agreed with the server.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Session {
+pub(super) struct BridgeSession {
     /// The revision, where there was a handshake.
     pub(super) version: Option<HeaderValue>,
     /// `Mcp-Session-Id`.
@@ -32,9 +32,9 @@ pub(super) struct Session {
     pub(super) number: u64,
 }
 
-impl Session {
+impl BridgeSession {
     /// Returns the headers of a message.
-    pub(super) fn headers(&self, outline: &Outline) -> HeaderMap {
+    pub(super) fn headers(&self, outline: &ClientMessage) -> HeaderMap {
         if outline.version.is_some() {
             return outline.headers.clone();
         }
@@ -54,7 +54,7 @@ impl Session {
 }
 
 impl Bridge {
-    pub(super) fn session(&self) -> Session {
+    pub(super) fn session(&self) -> BridgeSession {
         lock(&self.session).clone()
     }
 
@@ -68,13 +68,13 @@ impl Bridge {
 
     /// The server knows the session no more: shakes hands with it again, as the client did. `number` is that of the
     /// session that it does not know.
-    pub(super) async fn renew(self: &Arc<Self>, number: u64) -> Result<(), Fault> {
+    pub(super) async fn renew(self: &Arc<Self>, number: u64) -> Result<(), AnswerFault> {
         let _one_at_a_time = self.renewal.lock().await;
         let session = self.session();
         if session.number != number {
             return Ok(());
         }
-        let params = session.handshake.ok_or(Fault::Forgotten)?;
+        let params = session.handshake.ok_or(AnswerFault::Forgotten)?;
         let name = format!("mcpmon-renewal-{number}");
         let request = format!(r#"{{"jsonrpc":"2.0","id":"{name}","method":"initialize","params":{params}}}"#);
         let id = RequestId::Text(name.into());
@@ -82,7 +82,7 @@ impl Bridge {
             let reply = self.wire.post(HeaderMap::new(), request.into_bytes()).await?;
             let headers = of_session(None, reply.session.as_ref());
             let answer = match reply.body {
-                Body::Accepted => return Err(Fault::Forgotten),
+                Body::Accepted => return Err(AnswerFault::Forgotten),
                 Body::Whole(text) => on_one_line(text),
                 Body::Events(mut stream) => {
                     until_answered(&self.wire, &mut stream, &Back::Session(headers), &id).await?
@@ -92,12 +92,12 @@ impl Bridge {
         };
         let (session_id, answer) = match timeout(HANDSHAKE, shaking).await {
             Ok(shaken) => shaken?,
-            Err(_elapsed) => return Err(Fault::Late(HANDSHAKE.as_secs())),
+            Err(_elapsed) => return Err(AnswerFault::Late(HANDSHAKE.as_secs())),
         };
         let version = agreed(&answer).and_then(|version| HeaderValue::from_str(&version).ok());
         // The client goes on as was agreed with it.
         if version.is_none() || version != session.version {
-            return Err(Fault::Forgotten);
+            return Err(AnswerFault::Forgotten);
         }
         tracing::info!("the server knew the session no more, and has another one now");
         {
@@ -119,7 +119,7 @@ impl Bridge {
     }
 
     /// Opens the one stream of the transport of 2024-11-05, if it is not open.
-    pub(super) async fn open_mailbox(self: &Arc<Self>) -> Result<Address, Fault> {
+    pub(super) async fn open_mailbox(self: &Arc<Self>) -> Result<Address, AnswerFault> {
         let _one_at_a_time = self.renewal.lock().await;
         if let Some(endpoint) = self.session().endpoint {
             return Ok(endpoint);

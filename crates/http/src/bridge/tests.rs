@@ -16,7 +16,7 @@ use tokio::{
 
 use super::{BridgeError, bridge};
 use crate::client::{
-    Asking, Way,
+    ServerEndpoint, ServerTransport,
     tests::{Asked, Site, Told, event},
 };
 
@@ -32,11 +32,11 @@ struct Client {
 }
 
 impl Client {
-    fn new(site: &Site, way: Way) -> Self {
+    fn new(site: &Site, way: ServerTransport) -> Self {
         Self::with(site.asking(), way)
     }
 
-    fn with(asking: Asking, way: Way) -> Self {
+    fn with(asking: ServerEndpoint, way: ServerTransport) -> Self {
         let (here, there) = tokio::io::duplex(1 << 20);
         let (from, to) = tokio::io::split(here);
         let (input, output) = tokio::io::split(there);
@@ -132,7 +132,7 @@ fn shaken(asked: &Asked, session: &str) -> Told {
 #[tokio::test]
 async fn a_session_is_kept_and_ended() {
     let site = Site::new(|asked| shaken(asked, "s1")).await;
-    let mut client = Client::new(&site, Way::Http);
+    let mut client = Client::new(&site, ServerTransport::Http);
     client.shake_hands().await;
     let answer = client
         .ask(request(
@@ -184,7 +184,7 @@ async fn streaming(what: &'static str) -> (Site, Arc<Mutex<Vec<mpsc::Sender<Byte
 #[tokio::test]
 async fn what_a_server_says_unasked_comes_through_and_is_taken_up_again() {
     let (site, streams) = streaming("GET").await;
-    let mut client = Client::new(&site, Way::Http);
+    let mut client = Client::new(&site, ServerTransport::Http);
     client.shake_hands().await;
     until("a stream", || !streams.lock().unwrap().is_empty()).await;
     let first = streams.lock().unwrap().remove(0);
@@ -229,7 +229,7 @@ async fn an_answer_whose_stream_breaks_off_is_fetched() {
         },
     )
     .await;
-    let mut client = Client::new(&site, Way::Http);
+    let mut client = Client::new(&site, ServerTransport::Http);
     client.shake_hands().await;
     let answer = client.ask(request(5, "tools/call", json!({"name": "a"}))).await;
     assert_eq!(answer["result"]["content"], json!([7]));
@@ -253,7 +253,7 @@ async fn a_session_that_the_server_forgot_is_begun_anew() {
         }
     })
     .await;
-    let mut client = Client::new(&site, Way::Http);
+    let mut client = Client::new(&site, ServerTransport::Http);
     client.shake_hands().await;
     let answer = client.ask(request(1, "tools/call", json!({"name": "a"}))).await;
     assert_eq!(
@@ -294,7 +294,7 @@ async fn what_goes_wrong_is_an_answer_with_its_cause() {
         _ => Told::empty(404),
     })
     .await;
-    let mut client = Client::new(&site, Way::Http);
+    let mut client = Client::new(&site, ServerTransport::Http);
     let mut told = Vec::new();
     for (id, name) in ["login", "page", "broken", "said", "null"].iter().enumerate() {
         let answer = client.ask(request(id, "tools/call", json!({"name": name}))).await;
@@ -343,7 +343,7 @@ async fn a_request_without_a_session_is_cancelled_by_the_end_of_its_stream() {
         _ => Told::empty(400),
     })
     .await;
-    let mut client = Client::new(&site, Way::Http);
+    let mut client = Client::new(&site, ServerTransport::Http);
     let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28"});
     client.ask(request(1, "tools/list", json!({"_meta": meta}))).await;
     let call = json!({"name": "q", "arguments": {"region": "eu"}, "_meta": meta});
@@ -396,7 +396,7 @@ fn regional_call(region: &str) -> Value {
 #[tokio::test]
 async fn a_call_of_a_tool_that_was_listed_before_this_process_is_sent_as_its_list_says() {
     let site = regional(0).await;
-    let mut client = Client::new(&site, Way::Http);
+    let mut client = Client::new(&site, ServerTransport::Http);
     let answer = client.ask(request(1, "tools/call", regional_call("eu"))).await;
     assert_eq!(answer["result"]["content"], json!([]), "{answer}");
     let answer = client.ask(request(2, "tools/call", regional_call("us"))).await;
@@ -418,7 +418,7 @@ async fn the_list_that_says_how_a_call_is_sent_may_be_as_long_as_a_message() {
     let site = regional(5 << 20).await;
     let mut asking = site.asking();
     asking.max_message = 8 << 20;
-    let mut client = Client::with(asking, Way::Http);
+    let mut client = Client::with(asking, ServerTransport::Http);
     let answer = client.ask(request(1, "tools/call", regional_call("eu"))).await;
     assert_eq!(answer["result"]["content"], json!([]), "{answer}");
     client.leave().await.unwrap();
@@ -458,7 +458,7 @@ async fn mailbox() -> (Site, Arc<Mutex<Option<mpsc::Sender<Bytes>>>>) {
 #[tokio::test]
 async fn a_server_of_the_transport_before_is_found_out_and_its_end_is_the_end() {
     let (site, stream) = mailbox().await;
-    let mut client = Client::new(&site, Way::Http);
+    let mut client = Client::new(&site, ServerTransport::Http);
     let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28"});
     let refused = client
         .ask(request(0, "server/discover", json!({"_meta": meta})))
@@ -493,7 +493,7 @@ async fn a_server_of_the_transport_before_is_found_out_and_its_end_is_the_end() 
 #[tokio::test]
 async fn a_client_that_says_no_more_still_gets_its_answers() {
     let (site, streams) = streaming("tools/call").await;
-    let mut client = Client::new(&site, Way::Http);
+    let mut client = Client::new(&site, ServerTransport::Http);
     client.shake_hands().await;
     client.send(request(3, "tools/call", json!({"name": "a"}))).await;
     until("the call", || !streams.lock().unwrap().is_empty()).await;

@@ -15,13 +15,13 @@ const MOST: usize = 1024;
 
 /// Requests that wait for their answers.
 #[derive(Debug, Default)]
-pub(super) struct Waiting {
-    requests: Mutex<BTreeMap<RequestId, Request>>,
+pub(super) struct PendingBridgeRequests {
+    requests: Mutex<BTreeMap<RequestId, PendingBridgeRequest>>,
     fewer: Notify,
 }
 
 #[derive(Debug)]
-struct Request {
+struct PendingBridgeRequest {
     /// True if it is cancelled by closing its stream.
     stateless: bool,
     /// True for a stream without an end.
@@ -29,7 +29,7 @@ struct Request {
     task: AbortHandle,
 }
 
-impl Waiting {
+impl PendingBridgeRequests {
     /// Returns whether so many more may wait.
     pub(super) fn has_room(&self, more: usize) -> bool {
         lock(&self.requests).len() + more <= MOST
@@ -47,7 +47,7 @@ impl Waiting {
         let mut requests = lock(&self.requests);
         let task = start();
         requests.extend(ids.iter().map(|id| {
-            let request = Request {
+            let request = PendingBridgeRequest {
                 stateless,
                 endless,
                 task: task.abort_handle(),

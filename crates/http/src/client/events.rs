@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use hyper::header::HeaderValue;
-use mcpmon_protocol::decode::sse::{Cut, Events};
+use mcpmon_protocol::decode::sse::{Events, SseFraming};
 
-use super::{Fault, wire::broken};
+use super::{AnswerFault, wire::broken};
 use crate::chunks::Chunks;
 
 /// Longest time that a server may ask to be left alone.
@@ -37,7 +37,7 @@ pub(crate) struct Resume {
 
 /// The content of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Said {
+pub(crate) enum EventContent {
     /// A message.
     Message(Vec<u8>),
     /// `endpoint`: where messages go, in the transport of 2024-11-05.
@@ -60,7 +60,7 @@ impl Stream {
     }
 
     /// The next message; `None` at the end.
-    pub(crate) async fn next(&mut self) -> Option<Result<Said, Fault>> {
+    pub(crate) async fn next(&mut self) -> Option<Result<EventContent, AnswerFault>> {
         loop {
             match self.cut() {
                 Ok(Some(said)) => return Some(Ok(said)),
@@ -74,12 +74,12 @@ impl Stream {
         }
     }
 
-    fn cut(&mut self) -> Result<Option<Said>, Fault> {
+    fn cut(&mut self) -> Result<Option<EventContent>, AnswerFault> {
         let mut chunk = &self.rest[..];
         let mut said = None;
         while let Some(cut) = self.events.next(&mut chunk) {
-            let Cut::Event(event) = cut else {
-                return Err(Fault::TooLong(self.max_message));
+            let SseFraming::Event(event) = cut else {
+                return Err(AnswerFault::TooLong(self.max_message));
             };
             if let Some(id) = event.id.filter(|id| !id.contains(&0)) {
                 // An empty one takes the earlier one back.
@@ -92,11 +92,13 @@ impl Stream {
                 continue;
             };
             if data.len() > self.max_message {
-                return Err(Fault::TooLong(self.max_message));
+                return Err(AnswerFault::TooLong(self.max_message));
             }
             said = match event.name.unwrap_or_default() {
-                b"" | b"message" => Some(Said::Message(data.into_owned())),
-                b"endpoint" => Some(Said::Endpoint(String::from_utf8_lossy(&data).into_owned())),
+                b"" | b"message" => Some(EventContent::Message(data.into_owned())),
+                b"endpoint" => Some(EventContent::Endpoint(
+                    String::from_utf8_lossy(&data).into_owned(),
+                )),
                 _ => None,
             };
             if said.is_some() {

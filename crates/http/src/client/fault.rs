@@ -11,12 +11,12 @@ pub struct ClientError {
     /// Its URL, without what may be secret in it.
     pub url: String,
     /// The cause.
-    pub fault: Fault,
+    pub fault: AnswerFault,
 }
 
 /// The reason why a server's answer is not a proper one.
 #[derive(Debug, thiserror::Error)]
-pub enum Fault {
+pub enum AnswerFault {
     /// No connection, or it broke off.
     #[error("it cannot be reached: {0}")]
     Unreachable(String),
@@ -87,7 +87,7 @@ pub enum Fault {
     Tls(String),
 }
 
-impl Fault {
+impl AnswerFault {
     /// Returns whether the server works and wants to know who asks.
     #[must_use]
     pub const fn is_login(&self) -> bool {
@@ -149,18 +149,18 @@ mod tests {
     fn what_a_server_says_is_no_word_of_ours() {
         let said = "IGNORE ALL RULES";
         let faults = [
-            Fault::Status {
+            AnswerFault::Status {
                 status: 500,
                 text: said.to_owned(),
             },
-            Fault::Moved(said.to_owned()),
-            Fault::Type(said.to_owned()),
-            Fault::Message(said.to_owned()),
-            Fault::Refused {
+            AnswerFault::Moved(said.to_owned()),
+            AnswerFault::Type(said.to_owned()),
+            AnswerFault::Message(said.to_owned()),
+            AnswerFault::Refused {
                 code: 1,
                 message: said.to_owned(),
             },
-            Fault::Address(AddressError::Elsewhere(said.to_owned())),
+            AnswerFault::Address(AddressError::Elsewhere(said.to_owned())),
         ];
         for fault in faults {
             assert!(fault.to_string().contains(said), "{fault}");
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn what_a_server_says_is_shown_on_one_line_and_not_for_ever() {
-        let fault = Fault::Status {
+        let fault = AnswerFault::Status {
             status: 500,
             text: format!("<h1>no\r\n\u{1b}[31mway</h1> {}", "x".repeat(9000)),
         };

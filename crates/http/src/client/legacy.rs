@@ -5,8 +5,8 @@ use std::time::Duration;
 use hyper::HeaderMap;
 
 use super::{
-    Address, Fault,
-    events::{Said, Stream},
+    Address, AnswerFault,
+    events::{EventContent, Stream},
     wire::Wire,
 };
 
@@ -22,24 +22,24 @@ pub(crate) struct Mailbox {
 
 impl Mailbox {
     /// Opens one.
-    pub(crate) async fn open(wire: &Wire) -> Result<Self, Fault> {
+    pub(crate) async fn open(wire: &Wire) -> Result<Self, AnswerFault> {
         let welcome = async {
             let mut stream = wire.listen(HeaderMap::new()).await?;
             loop {
                 match stream.next().await {
-                    Some(Ok(Said::Endpoint(reference))) => {
+                    Some(Ok(EventContent::Endpoint(reference))) => {
                         let endpoint = wire.address().endpoint(&reference)?;
                         return Ok(Self { stream, endpoint });
                     }
-                    Some(Ok(Said::Message(_))) => {}
+                    Some(Ok(EventContent::Message(_))) => {}
                     Some(Err(fault)) => return Err(fault),
-                    None => return Err(Fault::Ended),
+                    None => return Err(AnswerFault::Ended),
                 }
             }
         };
         match tokio::time::timeout(WELCOME, welcome).await {
             Ok(opened) => opened,
-            Err(_elapsed) => Err(Fault::Late(WELCOME.as_secs())),
+            Err(_elapsed) => Err(AnswerFault::Late(WELCOME.as_secs())),
         }
     }
 }

@@ -14,13 +14,13 @@ use serde_json::json;
 use tokio::time::timeout;
 
 use super::{
-    Address, ClientError, Fault, Way,
-    events::{Said, Stream},
+    Address, AnswerFault, ClientError, ServerTransport,
+    events::{EventContent, Stream},
     legacy::Mailbox,
-    offer::{LISTS, List, Offer, Turn, reread},
-    outline::{META_VERSION, Outline, heard},
+    offer::{LISTS, ListMethod, RequestAndAnswer, ServerOffer, reread},
+    outline::{ClientMessage, META_VERSION, heard},
     params::ToolHeaders,
-    wire::{Asking, Body, SESSION, VERSION, Wire},
+    wire::{Body, SESSION, ServerEndpoint, VERSION, Wire},
 };
 
 /// The revision without a handshake.
@@ -50,25 +50,25 @@ pub(super) const MOST_BEFORE: usize = 1000;
 ///
 /// # Errors
 /// Returns an error if it cannot be asked, or what it says is not MCP.
-pub async fn list(asking: Asking, way: Way) -> Result<Offer, ClientError> {
+pub async fn list(asking: ServerEndpoint, way: ServerTransport) -> Result<ServerOffer, ClientError> {
     let url = asking.address.shown();
     let asked = async {
-        let mut client = Client::over(Wire::new(asking)?.bounded(MOST_BYTES), MOST_BYTES);
+        let mut client = ListClient::over(Wire::new(asking)?.bounded(MOST_BYTES), MOST_BYTES);
         let offer = client.offer(way).await;
         client.close().await;
         offer
     };
     let offer = match timeout(WHOLE, asked).await {
         Ok(offer) => offer,
-        Err(_elapsed) => Err(Fault::Late(WHOLE.as_secs())),
+        Err(_elapsed) => Err(AnswerFault::Late(WHOLE.as_secs())),
     };
     offer.map_err(|fault| ClientError { url, fault })
 }
 
 /// Asks for the list of tools, in the revision `version` without a handshake, and learns which of their arguments
 /// stand in headers. The list may be as long as a message of its server.
-pub(crate) async fn learn(wire: &Wire, version: &str) -> Result<ToolHeaders, Fault> {
-    let mut client = Client::over(wire.clone(), wire.max_message());
+pub(crate) async fn learn(wire: &Wire, version: &str) -> Result<ToolHeaders, AnswerFault> {
+    let mut client = ListClient::over(wire.clone(), wire.max_message());
     version.clone_into(&mut client.version);
     client.pages(&LISTS[0]).await?;
     let mut tools = ToolHeaders::default();
@@ -79,20 +79,20 @@ pub(crate) async fn learn(wire: &Wire, version: &str) -> Result<ToolHeaders, Fau
 }
 
 /// A conversation in which only lists are asked for.
-struct Client {
+struct ListClient {
     wire: Wire,
-    line: Line,
+    line: SettledTransport,
     /// The revision without a handshake.
     version: String,
     next: u64,
     /// Bytes of all answers, at most and so far.
     most: usize,
     read: usize,
-    turns: Vec<Turn>,
+    turns: Vec<RequestAndAnswer>,
 }
 
 /// The transport, as far as it is settled.
-enum Line {
+enum SettledTransport {
     /// Every request by itself.
     Stateless,
     /// After a handshake.
@@ -104,11 +104,11 @@ enum Line {
     Mailbox(Box<Mailbox>),
 }
 
-impl Client {
+impl ListClient {
     fn over(wire: Wire, most: usize) -> Self {
         Self {
             wire,
-            line: Line::Stateless,
+            line: SettledTransport::Stateless,
             version: STATELESS.to_owned(),
             next: 1,
             most,
@@ -117,8 +117,8 @@ impl Client {
         }
     }
 
-    async fn offer(&mut self, way: Way) -> Result<Offer, Fault> {
-        let Introduction {
+    async fn offer(&mut self, way: ServerTransport) -> Result<ServerOffer, AnswerFault> {
+        let ServerIntroduction {
             mut offer, announced, ..
         } = self.meet(way).await?;
         for (list, is_there) in LISTS.iter().zip(announced.unwrap_or_default()) {
@@ -131,16 +131,18 @@ impl Client {
     }
 
     /// Settles on a revision.
-    async fn meet(&mut self, way: Way) -> Result<Introduction, Fault> {
-        if way == Way::Http {
+    async fn meet(&mut self, way: ServerTransport) -> Result<ServerIntroduction, AnswerFault> {
+        if way == ServerTransport::Http {
             match self.ask("server/discover", json!({}), None, introduction).await {
                 Ok(mut met) if met.announced.is_some() => {
                     STATELESS.clone_into(&mut met.offer.version);
                     return Ok(met);
                 }
-                Ok(_) | Err(Fault::Refused { .. } | Fault::Status { .. } | Fault::Message(_)) => {}
+                Ok(_)
+                | Err(AnswerFault::Refused { .. } | AnswerFault::Status { .. } | AnswerFault::Message(_)) => {
+                }
                 // It takes the question for something else, or does not answer at all what it does not know.
-                Err(Fault::Type(_) | Fault::Ended | Fault::Late(_)) => {}
+                Err(AnswerFault::Type(_) | AnswerFault::Ended | AnswerFault::Late(_)) => {}
                 Err(fault) => return Err(fault),
             }
             self.turns.clear();
@@ -149,12 +151,12 @@ impl Client {
         let version = &met.offer.version;
         if !KNOWN.contains(&version.as_str()) {
             let told = version.chars().take(40).collect::<String>();
-            return Err(Fault::Message(format!(
+            return Err(AnswerFault::Message(format!(
                 "it speaks revision `{}`, which mcpmon does not know",
                 told.escape_debug()
             )));
         }
-        if let Line::Session { version: agreed, .. } = &mut self.line {
+        if let SettledTransport::Session { version: agreed, .. } = &mut self.line {
             *agreed = HeaderValue::from_str(version).ok();
         }
         self.tell(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}))
@@ -162,21 +164,21 @@ impl Client {
         Ok(met)
     }
 
-    async fn shake_hands(&mut self, way: Way) -> Result<Introduction, Fault> {
+    async fn shake_hands(&mut self, way: ServerTransport) -> Result<ServerIntroduction, AnswerFault> {
         let params = json!({
             "protocolVersion": HANDSHAKE,
             "capabilities": {},
             "clientInfo": {"name": "mcpmon", "version": env!("CARGO_PKG_VERSION")},
         });
-        if way == Way::Http {
-            self.line = Line::Session {
+        if way == ServerTransport::Http {
+            self.line = SettledTransport::Session {
                 version: None,
                 session: None,
             };
             match self.ask("initialize", params.clone(), None, introduction).await {
                 // What a server of the transport before says to a POST, as the specification has it.
                 Err(
-                    fault @ Fault::Status {
+                    fault @ AnswerFault::Status {
                         status: 400..=499, ..
                     },
                 ) => {
@@ -184,18 +186,18 @@ impl Client {
                     let Ok(mailbox) = Mailbox::open(&self.wire).await else {
                         return Err(fault);
                     };
-                    self.line = Line::Mailbox(Box::new(mailbox));
+                    self.line = SettledTransport::Mailbox(Box::new(mailbox));
                 }
                 answered => return answered,
             }
         } else {
-            self.line = Line::Mailbox(Box::new(Mailbox::open(&self.wire).await?));
+            self.line = SettledTransport::Mailbox(Box::new(Mailbox::open(&self.wire).await?));
         }
         self.ask("initialize", params, None, introduction).await
     }
 
     /// Asks for all pages of a list.
-    async fn pages(&mut self, list: &List) -> Result<(), Fault> {
+    async fn pages(&mut self, list: &ListMethod) -> Result<(), AnswerFault> {
         let (mut cursor, mut seen, mut items) = (None::<String>, BTreeSet::new(), 0);
         loop {
             let params = match &cursor {
@@ -211,21 +213,21 @@ impl Client {
             };
             let page = match self.ask(method, params, Some(list.kind), read).await {
                 // It announces a list that it does not have.
-                Err(Fault::Refused { code: -32_601, .. }) if cursor.is_none() => return Ok(()),
+                Err(AnswerFault::Refused { code: -32_601, .. }) if cursor.is_none() => return Ok(()),
                 answered => answered?,
             };
-            let missing = || Fault::Message(format!("the answer to {method} has no `{member}`"));
+            let missing = || AnswerFault::Message(format!("the answer to {method} has no `{member}`"));
             let (count, next) = page.ok_or_else(missing)?;
             items += count;
             if items > MOST_ITEMS {
-                return Err(Fault::Endless(MOST_ITEMS, member));
+                return Err(AnswerFault::Endless(MOST_ITEMS, member));
             }
             cursor = next;
             match &cursor {
                 None => return Ok(()),
                 // It leads in a circle.
                 Some(next) if !seen.insert(next.clone()) => return Ok(()),
-                Some(_) if seen.len() >= MOST_PAGES => return Err(Fault::Endless(MOST_PAGES, "pages")),
+                Some(_) if seen.len() >= MOST_PAGES => return Err(AnswerFault::Endless(MOST_PAGES, "pages")),
                 Some(_) => {}
             }
         }
@@ -238,10 +240,10 @@ impl Client {
         mut params: serde_json::Value,
         page: Option<ListKind>,
         read: impl FnOnce(Option<Value<'_>>) -> T,
-    ) -> Result<T, Fault> {
+    ) -> Result<T, AnswerFault> {
         let id = self.next;
         self.next += 1;
-        if let Line::Stateless = self.line {
+        if let SettledTransport::Stateless = self.line {
             params["_meta"] = json!({
                 META_VERSION: self.version,
                 "io.modelcontextprotocol/clientInfo": {"name": "mcpmon", "version": env!("CARGO_PKG_VERSION")},
@@ -252,21 +254,23 @@ impl Client {
         let id = RequestId::Number(id.to_string().into());
         let asked = Instant::now();
         let mut answer = match timeout(ANSWER, self.answer(&request, &id)).await {
-            Ok(Err(Fault::TooLong(most))) if most == self.most => return Err(Fault::Endless(most, "bytes")),
+            Ok(Err(AnswerFault::TooLong(most))) if most == self.most => {
+                return Err(AnswerFault::Endless(most, "bytes"));
+            }
             Ok(answer) => answer?,
-            Err(_elapsed) => return Err(Fault::Late(ANSWER.as_secs())),
+            Err(_elapsed) => return Err(AnswerFault::Late(ANSWER.as_secs())),
         };
         answer.shrink_to_fit();
         // What stands in a request may be a cursor, which is the server's.
         self.read += request.len() + answer.len();
         if self.read > self.most {
-            return Err(Fault::Endless(self.most, "bytes"));
+            return Err(AnswerFault::Endless(self.most, "bytes"));
         }
         let said = reread(&answer, |root| match refusal(root) {
             Some(fault) => Err(fault),
             None => Ok(read(root.and_then(|root| root.member("result")))),
         })?;
-        self.turns.push(Turn {
+        self.turns.push(RequestAndAnswer {
             asked,
             request,
             answer,
@@ -276,18 +280,18 @@ impl Client {
     }
 
     /// The answer to a request, on one line.
-    async fn answer(&mut self, request: &str, id: &RequestId) -> Result<Vec<u8>, Fault> {
-        if let Line::Mailbox(_) = self.line {
+    async fn answer(&mut self, request: &str, id: &RequestId) -> Result<Vec<u8>, AnswerFault> {
+        if let SettledTransport::Mailbox(_) = self.line {
             self.post(request).await?;
-            let Line::Mailbox(mailbox) = &mut self.line else {
-                return Err(Fault::Ended);
+            let SettledTransport::Mailbox(mailbox) = &mut self.line else {
+                return Err(AnswerFault::Ended);
             };
             let back = Back::Mailbox(&mailbox.endpoint);
             return until_answered(&self.wire, &mut mailbox.stream, &back, id).await;
         }
         let (headers, body) = self.post(request).await?;
         match body {
-            Body::Accepted => Err(Fault::Ended),
+            Body::Accepted => Err(AnswerFault::Ended),
             Body::Whole(text) => {
                 let answers = heard(&text).map(|heard| heard.answers).unwrap_or_default();
                 match answers
@@ -295,7 +299,7 @@ impl Client {
                     .any(|answered| answered.as_ref().is_none_or(|answered| answered == id))
                 {
                     true => Ok(on_one_line(text)),
-                    false => Err(Fault::Message("it answers something else".to_owned())),
+                    false => Err(AnswerFault::Message("it answers something else".to_owned())),
                 }
             }
             Body::Events(mut stream) => {
@@ -304,24 +308,26 @@ impl Client {
         }
     }
 
-    async fn tell(&mut self, message: &serde_json::Value) -> Result<(), Fault> {
+    async fn tell(&mut self, message: &serde_json::Value) -> Result<(), AnswerFault> {
         match timeout(ANSWER, self.post(&message.to_string())).await {
             Ok(told) => told.map(drop),
-            Err(_elapsed) => Err(Fault::Late(ANSWER.as_secs())),
+            Err(_elapsed) => Err(AnswerFault::Late(ANSWER.as_secs())),
         }
     }
 
     /// Sends a message; with which headers, and what came back.
-    async fn post(&mut self, message: &str) -> Result<(HeaderMap, Body), Fault> {
+    async fn post(&mut self, message: &str) -> Result<(HeaderMap, Body), AnswerFault> {
         let mut headers = HeaderMap::new();
         match &self.line {
-            Line::Stateless => {
-                if let Some(outline) = Outline::read(message.as_bytes(), &ToolHeaders::default()) {
+            SettledTransport::Stateless => {
+                if let Some(outline) = ClientMessage::read(message.as_bytes(), &ToolHeaders::default()) {
                     headers = outline.headers;
                 }
             }
-            Line::Session { version, session } => headers = of_session(version.as_ref(), session.as_ref()),
-            Line::Mailbox(mailbox) => {
+            SettledTransport::Session { version, session } => {
+                headers = of_session(version.as_ref(), session.as_ref())
+            }
+            SettledTransport::Mailbox(mailbox) => {
                 let message = message.as_bytes().to_vec();
                 self.wire.deliver(&mailbox.endpoint, message).await?;
                 return Ok((headers, Body::Accepted));
@@ -331,7 +337,7 @@ impl Client {
             .wire
             .post(headers.clone(), message.as_bytes().to_vec())
             .await?;
-        if let (Line::Session { session, .. }, Some(named)) = (&mut self.line, reply.session) {
+        if let (SettledTransport::Session { session, .. }, Some(named)) = (&mut self.line, reply.session) {
             headers.insert(SESSION, named.clone());
             *session = Some(named);
         }
@@ -340,7 +346,7 @@ impl Client {
 
     /// Ends the session, if there is one. Whether the server hears it does not matter.
     async fn close(&mut self) {
-        if let Line::Session {
+        if let SettledTransport::Session {
             version,
             session: Some(session),
         } = &self.line
@@ -353,37 +359,37 @@ impl Client {
 
 /// The introduction of a server.
 #[derive(Debug, Default)]
-pub(super) struct Introduction {
+pub(super) struct ServerIntroduction {
     /// With no lists yet; the revision is that of a handshake.
-    pub(super) offer: Offer,
+    pub(super) offer: ServerOffer,
     /// The lists the server announces; `None` if it announces nothing about them.
     pub(super) announced: Option<[bool; LISTS.len()]>,
 }
 
-pub(super) fn introduction(result: Option<Value<'_>>) -> Introduction {
+pub(super) fn introduction(result: Option<Value<'_>>) -> ServerIntroduction {
     let Some(result) = result else {
-        return Introduction::default();
+        return ServerIntroduction::default();
     };
     let is_object = |value: &Value<'_>| value.is_object();
     let capabilities = result.member("capabilities").filter(is_object);
-    let announces = |capabilities: Value<'_>, list: &List| {
+    let announces = |capabilities: Value<'_>, list: &ListMethod| {
         capabilities.member(list.capability).is_some_and(Value::is_object)
     };
-    Introduction {
-        offer: Offer::introduced(result),
+    ServerIntroduction {
+        offer: ServerOffer::introduced(result),
         announced: capabilities.map(|all| LISTS.each_ref().map(|list| announces(all, list))),
     }
 }
 
 /// The error that an answer is.
-pub(super) fn refusal(answer: Option<Value<'_>>) -> Option<Fault> {
+pub(super) fn refusal(answer: Option<Value<'_>>) -> Option<AnswerFault> {
     let error = answer?.member("error").filter(|error| error.is_object())?;
     let code = error.member("code").and_then(|code| code.text().parse().ok());
     let message = error
         .member("message")
         .and_then(Value::string)
         .unwrap_or_default();
-    Some(Fault::Refused {
+    Some(AnswerFault::Refused {
         code: code.unwrap_or_default(),
         message: message.chars().take(300).filter(|c| !c.is_control()).collect(),
     })
@@ -412,12 +418,14 @@ pub(crate) async fn until_answered(
     stream: &mut Stream,
     back: &Back<'_>,
     id: &RequestId,
-) -> Result<Vec<u8>, Fault> {
+) -> Result<Vec<u8>, AnswerFault> {
     for _ in 0..MOST_BEFORE {
         let Some(said) = stream.next().await else {
-            return Err(Fault::Ended);
+            return Err(AnswerFault::Ended);
         };
-        let Said::Message(text) = said? else { continue };
+        let EventContent::Message(text) = said? else {
+            continue;
+        };
         let Some(heard) = heard(&text) else { continue };
         if heard.answers.iter().flatten().any(|answered| answered == id) {
             return Ok(on_one_line(text));
@@ -435,7 +443,7 @@ pub(crate) async fn until_answered(
             }
         }
     }
-    Err(Fault::Endless(MOST_BEFORE, "messages before the answer"))
+    Err(AnswerFault::Endless(MOST_BEFORE, "messages before the answer"))
 }
 
 /// A JSON text on one line: between its tokens, the ends of lines are spaces like any other.

@@ -18,25 +18,28 @@ pub(super) mod tests;
 
 pub use self::{
     address::{Address, AddressError},
-    fault::{ClientError, Fault},
+    fault::{AnswerFault, ClientError},
     header::{Header, HeaderError},
     list::list,
-    offer::{Offer, Turn},
+    offer::{RequestAndAnswer, ServerOffer},
     pipes::list_pipes,
-    wire::Asking,
+    wire::ServerEndpoint,
 };
 pub(super) use self::{
-    events::{Resume, Said, Stream},
+    events::{EventContent, Resume, Stream},
     legacy::Mailbox,
     list::{Back, learn, of_session, on_one_line, until_answered},
-    outline::{Outline, What, agreed, error, error_of, heard, is_header_mismatch, tells_changes, with_error},
+    outline::{
+        ClientMessage, ClientMessageKind, agreed, error, error_of, heard, is_header_mismatch, tells_changes,
+        with_error,
+    },
     params::ToolHeaders,
     wire::{Body, LAST_EVENT, Reply, Wire},
 };
 
 /// The transport of a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Way {
+pub enum ServerTransport {
     /// Streamable HTTP; HTTP with server-sent events where that fails as the specification has it.
     #[default]
     Http,

@@ -6,11 +6,11 @@ use hyper::HeaderMap;
 use mcpmon_model::ListKind;
 use mcpmon_protocol::decode::json::{DEEPEST, LoneSurrogate, Scanner, Value, canonical};
 
-use super::{outline::Outline, params::ToolHeaders};
+use super::{outline::ClientMessage, params::ToolHeaders};
 
 /// One request and its answer, as they stood on the wire.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Turn {
+pub struct RequestAndAnswer {
     /// The time of the request: the answer is no older than that, however late it is read.
     pub asked: Instant,
     /// The request.
@@ -21,7 +21,7 @@ pub struct Turn {
     pub page: Option<ListKind>,
 }
 
-impl Turn {
+impl RequestAndAnswer {
     /// Has `see` see every definition of the page.
     fn definitions(&self, mut see: impl FnMut(ListKind, Value<'_>)) {
         let Some(kind) = self.page else { return };
@@ -48,7 +48,7 @@ pub(super) fn reread<T>(text: &[u8], read: impl FnOnce(Option<Value<'_>>) -> T) 
 
 /// The offer of a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Offer {
+pub struct ServerOffer {
     /// The revision that was spoken.
     pub version: String,
     /// The server's own name.
@@ -58,19 +58,19 @@ pub struct Offer {
     /// The text in which it describes itself to models.
     pub instructions: Option<String>,
     /// The answers: the introduction first, then every page.
-    pub turns: Vec<Turn>,
+    pub turns: Vec<RequestAndAnswer>,
 }
 
-impl Turn {
+impl RequestAndAnswer {
     /// Returns the headers that repeat parts of the request.
     #[must_use]
     pub fn headers(&self) -> HeaderMap {
-        let outline = Outline::read(self.request.as_bytes(), &ToolHeaders::default());
+        let outline = ClientMessage::read(self.request.as_bytes(), &ToolHeaders::default());
         outline.map(|outline| outline.headers).unwrap_or_default()
     }
 }
 
-impl Offer {
+impl ServerOffer {
     /// Has `see` see every definition, page by page: there is never more than one page in any other form than that of
     /// the wire, as what is hostile takes many times the room then.
     pub fn definitions(&self, mut see: impl FnMut(ListKind, Value<'_>)) {
@@ -103,7 +103,7 @@ impl Offer {
 
 /// A list that a server may have.
 #[derive(Debug)]
-pub(super) struct List {
+pub(super) struct ListMethod {
     pub(super) kind: ListKind,
     /// The method that asks for it.
     pub(super) method: &'static str,
@@ -114,26 +114,26 @@ pub(super) struct List {
 }
 
 /// All of them, in the order in which they are asked for.
-pub(super) const LISTS: [List; 4] = [
-    List {
+pub(super) const LISTS: [ListMethod; 4] = [
+    ListMethod {
         kind: ListKind::Tools,
         method: "tools/list",
         member: "tools",
         capability: "tools",
     },
-    List {
+    ListMethod {
         kind: ListKind::Prompts,
         method: "prompts/list",
         member: "prompts",
         capability: "prompts",
     },
-    List {
+    ListMethod {
         kind: ListKind::Resources,
         method: "resources/list",
         member: "resources",
         capability: "resources",
     },
-    List {
+    ListMethod {
         kind: ListKind::Templates,
         method: "resources/templates/list",
         member: "resourceTemplates",

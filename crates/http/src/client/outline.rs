@@ -27,7 +27,7 @@ const LONGEST_NAME: usize = 4096;
 
 /// The kind of a client's message, as far as HTTP is concerned.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum What {
+pub(crate) enum ClientMessageKind {
     /// `initialize`, with its parameters.
     Handshake(String),
     /// `notifications/initialized`.
@@ -44,8 +44,8 @@ pub(crate) enum What {
 
 /// A message of a client.
 #[derive(Clone, Debug)]
-pub(crate) struct Outline {
-    pub(crate) what: What,
+pub(crate) struct ClientMessage {
+    pub(crate) what: ClientMessageKind,
     /// The requests whose answers are awaited.
     pub(crate) requests: Vec<RequestId>,
     pub(crate) method: Option<String>,
@@ -55,7 +55,7 @@ pub(crate) struct Outline {
     pub(crate) headers: HeaderMap,
 }
 
-impl Outline {
+impl ClientMessage {
     /// Reads a message of a client; `None` where it is none.
     pub(crate) fn read(line: &[u8], tools: &ToolHeaders) -> Option<Self> {
         let mut scanner = Scanner::new(DEEPEST);
@@ -63,7 +63,7 @@ impl Outline {
         if root.kind() == ValueKind::Array {
             let envelopes = root.items().filter_map(|item| Envelope::read(item).ok());
             return Some(Self {
-                what: What::Batch,
+                what: ClientMessageKind::Batch,
                 requests: envelopes.filter_map(awaited).collect(),
                 method: None,
                 version: None,
@@ -73,7 +73,7 @@ impl Outline {
         let envelope = Envelope::read(root).ok()?;
         let Payload::Method { method, params } = &envelope.payload else {
             return Some(Self {
-                what: What::Other,
+                what: ClientMessageKind::Other,
                 requests: Vec::new(),
                 method: None,
                 version: None,
@@ -102,18 +102,18 @@ fn awaited(envelope: Envelope<'_>) -> Option<RequestId> {
     }
 }
 
-fn what(method: &str, params: Option<Value<'_>>, is_request: bool) -> What {
+fn what(method: &str, params: Option<Value<'_>>, is_request: bool) -> ClientMessageKind {
     match (method, is_request) {
-        ("initialize", true) => {
-            What::Handshake(params.map_or_else(|| "{}".to_owned(), |params| params.text().to_owned()))
-        }
-        (_, true) => What::Request,
-        ("notifications/initialized", false) => What::Ready,
+        ("initialize", true) => ClientMessageKind::Handshake(
+            params.map_or_else(|| "{}".to_owned(), |params| params.text().to_owned()),
+        ),
+        (_, true) => ClientMessageKind::Request,
+        ("notifications/initialized", false) => ClientMessageKind::Ready,
         ("notifications/cancelled", false) => {
             let id = params.and_then(|params| request_id(params.member("requestId")?));
-            id.map_or(What::Other, What::Cancelled)
+            id.map_or(ClientMessageKind::Other, ClientMessageKind::Cancelled)
         }
-        (_, false) => What::Other,
+        (_, false) => ClientMessageKind::Other,
     }
 }
 
@@ -174,7 +174,7 @@ pub(super) fn encoded(text: &str) -> HeaderValue {
 /// The requests that a server's message answers, and whether any part of it is a request that waits for a
 /// reply.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Heard {
+pub(crate) struct AnsweredByServer {
     /// Requests that it answers; `None` for an error that names none.
     pub(crate) answers: Vec<Option<RequestId>>,
     /// Requests of the server, with their methods.
@@ -182,10 +182,10 @@ pub(crate) struct Heard {
 }
 
 /// Reads a message of a server, or several in an array; `None` where it is none.
-pub(crate) fn heard(text: &[u8]) -> Option<Heard> {
+pub(crate) fn heard(text: &[u8]) -> Option<AnsweredByServer> {
     let mut scanner = Scanner::new(DEEPEST);
     let root = scanner.scan(text, LoneSurrogate::Replace).ok()?.document.root();
-    let mut heard = Heard::default();
+    let mut heard = AnsweredByServer::default();
     let mut take = |value: Value<'_>| {
         if let Ok(envelope) = Envelope::read(value) {
             match (envelope.payload, envelope.id) {
@@ -286,17 +286,17 @@ mod tests {
         RequestId::Number(id.into())
     }
 
-    fn outline(line: &str) -> Outline {
-        Outline::read(line.as_bytes(), &ToolHeaders::default()).expect("a message")
+    fn outline(line: &str) -> ClientMessage {
+        ClientMessage::read(line.as_bytes(), &ToolHeaders::default()).expect("a message")
     }
 
-    #[test_case(r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"a":1}}"# => (What::Handshake(r#"{"a":1}"#.to_owned()), 1); "handshake")]
-    #[test_case(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"# => (What::Ready, 0); "ready")]
-    #[test_case(r#"{"jsonrpc":"2.0","id":"a","method":"tools/list"}"# => (What::Request, 1); "request")]
-    #[test_case(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":12345678901234567890123}}"# => (What::Cancelled(number("12345678901234567890123")), 0); "cancelled")]
-    #[test_case(r#"{"jsonrpc":"2.0","id":1,"result":{}}"# => (What::Other, 0); "reply")]
-    #[test_case(r#"[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","method":"x"},{"jsonrpc":"2.0","id":2,"method":"ping"}]"# => (What::Batch, 2); "batch")]
-    fn messages(line: &str) -> (What, usize) {
+    #[test_case(r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"a":1}}"# => (ClientMessageKind::Handshake(r#"{"a":1}"#.to_owned()), 1); "handshake")]
+    #[test_case(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"# => (ClientMessageKind::Ready, 0); "ready")]
+    #[test_case(r#"{"jsonrpc":"2.0","id":"a","method":"tools/list"}"# => (ClientMessageKind::Request, 1); "request")]
+    #[test_case(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":12345678901234567890123}}"# => (ClientMessageKind::Cancelled(number("12345678901234567890123")), 0); "cancelled")]
+    #[test_case(r#"{"jsonrpc":"2.0","id":1,"result":{}}"# => (ClientMessageKind::Other, 0); "reply")]
+    #[test_case(r#"[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","method":"x"},{"jsonrpc":"2.0","id":2,"method":"ping"}]"# => (ClientMessageKind::Batch, 2); "batch")]
+    fn messages(line: &str) -> (ClientMessageKind, usize) {
         let outline = outline(line);
         (outline.what, outline.requests.len())
     }

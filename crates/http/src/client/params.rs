@@ -18,11 +18,11 @@ const LONGEST: usize = 4096;
 
 /// The arguments of each tool that are to be repeated in headers.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct ToolHeaders(BTreeMap<String, Vec<Place>>);
+pub(crate) struct ToolHeaders(BTreeMap<String, Vec<ArgumentPlace>>);
 
 /// An argument, by its place among the arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Place {
+struct ArgumentPlace {
     path: Vec<String>,
     header: HeaderName,
 }
@@ -66,7 +66,7 @@ impl ToolHeaders {
     /// The headers of a call.
     pub(super) fn of_call(&self, tool: &str, arguments: Value<'_>) -> Vec<(HeaderName, HeaderValue)> {
         let places = self.0.get(tool).map(Vec::as_slice).unwrap_or_default();
-        let header = |place: &Place| {
+        let header = |place: &ArgumentPlace| {
             let mut value = arguments;
             for name in &place.path {
                 value = value.member(name)?;
@@ -95,7 +95,7 @@ fn written(value: Value<'_>) -> Option<String> {
     }
 }
 
-fn find(schema: Value<'_>, path: &mut Vec<String>, places: &mut Vec<Place>) {
+fn find(schema: Value<'_>, path: &mut Vec<String>, places: &mut Vec<ArgumentPlace>) {
     let Some(properties) = schema.member("properties") else {
         return;
     };
@@ -109,7 +109,7 @@ fn find(schema: Value<'_>, path: &mut Vec<String>, places: &mut Vec<Place>) {
         if let Some(header) = header
             && places.iter().all(|place| place.header != header)
         {
-            places.push(Place {
+            places.push(ArgumentPlace {
                 path: path.clone(),
                 header,
             });

@@ -14,9 +14,11 @@ use tokio::{
 };
 
 use super::{
-    Fault,
-    list::{HANDSHAKE, Introduction, MOST_BEFORE, MOST_BYTES, MOST_ITEMS, MOST_PAGES, introduction, refusal},
-    offer::{LISTS, List, Offer, Turn, reread},
+    AnswerFault,
+    list::{
+        HANDSHAKE, MOST_BEFORE, MOST_BYTES, MOST_ITEMS, MOST_PAGES, ServerIntroduction, introduction, refusal,
+    },
+    offer::{LISTS, ListMethod, RequestAndAnswer, ServerOffer, reread},
     outline::heard,
 };
 
@@ -29,7 +31,7 @@ pub async fn list_pipes(
     answers: impl AsyncBufRead + Unpin,
     questions: impl AsyncWrite + Unpin,
     patience: Duration,
-) -> Result<Offer, Fault> {
+) -> Result<ServerOffer, AnswerFault> {
     let mut client = PipeClient {
         answers,
         questions,
@@ -48,18 +50,18 @@ struct PipeClient<R, W> {
     next: u64,
     /// Bytes of all lines so far.
     read: usize,
-    turns: Vec<Turn>,
+    turns: Vec<RequestAndAnswer>,
 }
 
 impl<R: AsyncBufRead + Unpin, W: AsyncWrite + Unpin> PipeClient<R, W> {
-    async fn offer(&mut self) -> Result<Offer, Fault> {
+    async fn offer(&mut self) -> Result<ServerOffer, AnswerFault> {
         let params = json!({
             "protocolVersion": HANDSHAKE,
             "capabilities": {},
             "clientInfo": {"name": "mcpmon", "version": env!("CARGO_PKG_VERSION")},
         });
         let met = self.ask("initialize", &params, None, introduction).await?;
-        let Introduction { mut offer, announced } = met;
+        let ServerIntroduction { mut offer, announced } = met;
         self.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}))
             .await?;
         for (list, is_there) in LISTS.iter().zip(announced.unwrap_or_default()) {
@@ -71,7 +73,7 @@ impl<R: AsyncBufRead + Unpin, W: AsyncWrite + Unpin> PipeClient<R, W> {
         Ok(offer)
     }
 
-    async fn pages(&mut self, list: &List) -> Result<(), Fault> {
+    async fn pages(&mut self, list: &ListMethod) -> Result<(), AnswerFault> {
         let (mut cursor, mut seen, mut items) = (None::<String>, BTreeSet::new(), 0);
         loop {
             let params = cursor
@@ -86,20 +88,20 @@ impl<R: AsyncBufRead + Unpin, W: AsyncWrite + Unpin> PipeClient<R, W> {
             let page: Option<(usize, Option<String>)> =
                 match self.ask(method, &params, Some(list.kind), read).await {
                     // It announces a list that it does not have.
-                    Err(Fault::Refused { code: -32_601, .. }) if cursor.is_none() => return Ok(()),
+                    Err(AnswerFault::Refused { code: -32_601, .. }) if cursor.is_none() => return Ok(()),
                     answered => answered?,
                 };
-            let missing = || Fault::Message(format!("the answer to {method} has no `{member}`"));
+            let missing = || AnswerFault::Message(format!("the answer to {method} has no `{member}`"));
             let (count, next) = page.ok_or_else(missing)?;
             items += count;
             if items > MOST_ITEMS {
-                return Err(Fault::Endless(MOST_ITEMS, member));
+                return Err(AnswerFault::Endless(MOST_ITEMS, member));
             }
             match &next {
                 None => return Ok(()),
                 // It leads in a circle.
                 Some(next) if !seen.insert(next.clone()) => return Ok(()),
-                Some(_) if seen.len() >= MOST_PAGES => return Err(Fault::Endless(MOST_PAGES, "pages")),
+                Some(_) if seen.len() >= MOST_PAGES => return Err(AnswerFault::Endless(MOST_PAGES, "pages")),
                 Some(_) => cursor = next,
             }
         }
@@ -111,7 +113,7 @@ impl<R: AsyncBufRead + Unpin, W: AsyncWrite + Unpin> PipeClient<R, W> {
         params: &serde_json::Value,
         page: Option<ListKind>,
         read: impl FnOnce(Option<Value<'_>>) -> T,
-    ) -> Result<T, Fault> {
+    ) -> Result<T, AnswerFault> {
         let number = self.next;
         self.next += 1;
         let request = json!({"jsonrpc": "2.0", "id": number, "method": method, "params": params});
@@ -120,13 +122,13 @@ impl<R: AsyncBufRead + Unpin, W: AsyncWrite + Unpin> PipeClient<R, W> {
         let id = RequestId::Number(number.to_string().into());
         let answer = match timeout(self.patience, self.answer(&id)).await {
             Ok(answer) => answer?,
-            Err(_elapsed) => return Err(Fault::Late(self.patience.as_secs())),
+            Err(_elapsed) => return Err(AnswerFault::Late(self.patience.as_secs())),
         };
         let said = reread(&answer, |root| match refusal(root) {
             Some(fault) => Err(fault),
             None => Ok(read(root.and_then(|root| root.member("result")))),
         })?;
-        self.turns.push(Turn {
+        self.turns.push(RequestAndAnswer {
             asked,
             request: request.to_string(),
             answer,
@@ -136,7 +138,7 @@ impl<R: AsyncBufRead + Unpin, W: AsyncWrite + Unpin> PipeClient<R, W> {
     }
 
     /// The answer to a request; what the server asks meanwhile is refused, for nobody is there.
-    async fn answer(&mut self, id: &RequestId) -> Result<Vec<u8>, Fault> {
+    async fn answer(&mut self, id: &RequestId) -> Result<Vec<u8>, AnswerFault> {
         for _ in 0..MOST_BEFORE {
             let line = self.line().await?;
             let Some(heard) = heard(&line) else { continue };
@@ -152,17 +154,17 @@ impl<R: AsyncBufRead + Unpin, W: AsyncWrite + Unpin> PipeClient<R, W> {
                 self.send(&reply).await?;
             }
         }
-        Err(Fault::Endless(MOST_BEFORE, "messages before the answer"))
+        Err(AnswerFault::Endless(MOST_BEFORE, "messages before the answer"))
     }
 
     /// The next line, bounded together with all before it.
-    async fn line(&mut self) -> Result<Vec<u8>, Fault> {
+    async fn line(&mut self) -> Result<Vec<u8>, AnswerFault> {
         let mut line = Vec::new();
         loop {
-            let broken = |error: std::io::Error| Fault::Unreachable(error.to_string());
+            let broken = |error: std::io::Error| AnswerFault::Unreachable(error.to_string());
             let part = self.answers.fill_buf().await.map_err(broken)?;
             if part.is_empty() {
-                return Err(Fault::Ended);
+                return Err(AnswerFault::Ended);
             }
             let end = part.iter().position(|byte| *byte == b'\n');
             let taken = end.map_or(part.len(), |end| end + 1);
@@ -170,7 +172,7 @@ impl<R: AsyncBufRead + Unpin, W: AsyncWrite + Unpin> PipeClient<R, W> {
             self.answers.consume(taken);
             self.read += taken;
             if self.read > MOST_BYTES {
-                return Err(Fault::Endless(MOST_BYTES, "bytes"));
+                return Err(AnswerFault::Endless(MOST_BYTES, "bytes"));
             }
             if end.is_some() {
                 return Ok(line);
@@ -178,7 +180,7 @@ impl<R: AsyncBufRead + Unpin, W: AsyncWrite + Unpin> PipeClient<R, W> {
         }
     }
 
-    async fn send(&mut self, message: &serde_json::Value) -> Result<(), Fault> {
+    async fn send(&mut self, message: &serde_json::Value) -> Result<(), AnswerFault> {
         let sent = async {
             self.questions
                 .write_all(format!("{message}\n").as_bytes())
@@ -189,7 +191,7 @@ impl<R: AsyncBufRead + Unpin, W: AsyncWrite + Unpin> PipeClient<R, W> {
             Ok(Ok(())) => Ok(()),
             // It has ended; what it said before is read first.
             Ok(Err(_broken)) => Ok(()),
-            Err(_elapsed) => Err(Fault::Late(self.patience.as_secs())),
+            Err(_elapsed) => Err(AnswerFault::Late(self.patience.as_secs())),
         }
     }
 }
@@ -202,7 +204,7 @@ mod tests {
     use super::*;
 
     /// Asks what answers each line that it reads with the next of these.
-    fn listed(replies: &[&str]) -> Result<Offer, Fault> {
+    fn listed(replies: &[&str]) -> Result<ServerOffer, AnswerFault> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
@@ -250,7 +252,7 @@ mod tests {
         let line = "x".repeat(MOST_BYTES + 1);
         assert!(matches!(
             listed(&[&line]),
-            Err(Fault::Endless(MOST_BYTES, "bytes"))
+            Err(AnswerFault::Endless(MOST_BYTES, "bytes"))
         ));
     }
 }

@@ -9,12 +9,12 @@ use hyper::{
 };
 use mcpmon_model::Digest;
 
-use super::{Address, Fault, Header, events::Stream};
+use super::{Address, AnswerFault, Header, events::Stream};
 use crate::{
     chunks::{Chunks, ReadError, causes},
-    coding::Coding,
-    pin::Mismatch,
-    trouble::Trouble,
+    coding::ContentCoding,
+    pin::CertificateMismatch,
+    trouble::ConnectTrouble,
     upstream::{self, Upstream},
 };
 
@@ -35,7 +35,7 @@ const EVENTS: &str = "text/event-stream";
 
 /// The way to ask a server.
 #[derive(Clone)]
-pub struct Asking {
+pub struct ServerEndpoint {
     /// The address.
     pub address: Address,
     /// The headers of every request.
@@ -46,7 +46,7 @@ pub struct Asking {
     pub max_message: usize,
 }
 
-impl fmt::Debug for Asking {
+impl fmt::Debug for ServerEndpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Asking")
             .field("address", &self.address)
@@ -59,7 +59,7 @@ impl fmt::Debug for Asking {
 #[derive(Clone, Debug)]
 pub(crate) struct Wire {
     upstream: Upstream,
-    asking: Asking,
+    asking: ServerEndpoint,
 }
 
 /// The reply.
@@ -82,8 +82,8 @@ pub(crate) enum Body {
 }
 
 impl Wire {
-    pub(crate) fn new(asking: Asking) -> Result<Self, Fault> {
-        let upstream = Upstream::pinned(asking.pin).map_err(|error| Fault::Tls(error.to_string()))?;
+    pub(crate) fn new(asking: ServerEndpoint) -> Result<Self, AnswerFault> {
+        let upstream = Upstream::pinned(asking.pin).map_err(|error| AnswerFault::Tls(error.to_string()))?;
         Ok(Self { upstream, asking })
     }
 
@@ -102,7 +102,7 @@ impl Wire {
     }
 
     /// Sends a message.
-    pub(crate) async fn post(&self, headers: HeaderMap, message: Vec<u8>) -> Result<Reply, Fault> {
+    pub(crate) async fn post(&self, headers: HeaderMap, message: Vec<u8>) -> Result<Reply, AnswerFault> {
         let mut request = self.request(Method::POST, self.address(), headers);
         request
             .headers_mut()
@@ -122,7 +122,7 @@ impl Wire {
     }
 
     /// Sends a message whose answer, if there is one, comes on another stream.
-    pub(crate) async fn deliver(&self, to: &Address, message: Vec<u8>) -> Result<(), Fault> {
+    pub(crate) async fn deliver(&self, to: &Address, message: Vec<u8>) -> Result<(), AnswerFault> {
         let mut request = self.request(Method::POST, to, HeaderMap::new());
         request
             .headers_mut()
@@ -135,7 +135,7 @@ impl Wire {
     }
 
     /// Opens a stream of what a server says unasked, or has left to say.
-    pub(crate) async fn listen(&self, headers: HeaderMap) -> Result<Stream, Fault> {
+    pub(crate) async fn listen(&self, headers: HeaderMap) -> Result<Stream, AnswerFault> {
         let mut request = self.request(Method::GET, self.address(), headers);
         request
             .headers_mut()
@@ -144,14 +144,14 @@ impl Wire {
         match response.status() {
             StatusCode::OK => match kind(response.headers()).as_str() {
                 EVENTS => self.stream(response),
-                other => Err(Fault::Type(other.to_owned())),
+                other => Err(AnswerFault::Type(other.to_owned())),
             },
             _ => Err(self.refused(response).await),
         }
     }
 
     /// Ends a session.
-    pub(crate) async fn end(&self, headers: HeaderMap) -> Result<(), Fault> {
+    pub(crate) async fn end(&self, headers: HeaderMap) -> Result<(), AnswerFault> {
         let request = self.request(Method::DELETE, &self.asking.address, headers);
         self.send(request.map(|()| upstream::whole(Vec::new()))).await?;
         Ok(())
@@ -176,14 +176,14 @@ impl Wire {
         request
     }
 
-    async fn send(&self, request: Request<upstream::Sent>) -> Result<Response<Incoming>, Fault> {
+    async fn send(&self, request: Request<upstream::Sent>) -> Result<Response<Incoming>, AnswerFault> {
         self.upstream
             .send(request)
             .await
             .map_err(|error| unreachable(&error))
     }
 
-    async fn body(&self, response: Response<Incoming>) -> Result<Body, Fault> {
+    async fn body(&self, response: Response<Incoming>) -> Result<Body, AnswerFault> {
         match kind(response.headers()).as_str() {
             JSON => {
                 let mut chunks = chunks(response)?;
@@ -191,7 +191,7 @@ impl Wire {
                 while let Some(chunk) = chunks.next().await {
                     let chunk = chunk.map_err(|error| broken(&error))?;
                     if whole.len() + chunk.len() > self.asking.max_message {
-                        return Err(Fault::TooLong(self.asking.max_message));
+                        return Err(AnswerFault::TooLong(self.asking.max_message));
                     }
                     whole.extend_from_slice(&chunk);
                 }
@@ -204,29 +204,29 @@ impl Wire {
             EVENTS => Ok(Body::Events(Box::new(self.stream(response)?))),
             // A notification is taken in with an empty 200 by some.
             "" => Ok(Body::Accepted),
-            other => Err(Fault::Type(other.to_owned())),
+            other => Err(AnswerFault::Type(other.to_owned())),
         }
     }
 
-    fn stream(&self, response: Response<Incoming>) -> Result<Stream, Fault> {
+    fn stream(&self, response: Response<Incoming>) -> Result<Stream, AnswerFault> {
         Ok(Stream::new(chunks(response)?, self.asking.max_message))
     }
 
     /// Returns the fault for a status that is no success.
-    async fn refused(&self, response: Response<Incoming>) -> Fault {
+    async fn refused(&self, response: Response<Incoming>) -> AnswerFault {
         let status = response.status();
         if matches!(
             status,
             StatusCode::UNAUTHORIZED | StatusCode::PROXY_AUTHENTICATION_REQUIRED
         ) {
-            return Fault::Login(status.as_u16());
+            return AnswerFault::Login(status.as_u16());
         }
         if status.is_redirection()
             && let Some(place) = response.headers().get(LOCATION)
         {
             let place = String::from_utf8_lossy(place.as_bytes());
             let place = place.split(['?', '#']).next().unwrap_or_default();
-            return Fault::Moved(place.chars().take(300).filter(|c| !c.is_control()).collect());
+            return AnswerFault::Moved(place.chars().take(300).filter(|c| !c.is_control()).collect());
         }
         let mut text = Vec::new();
         if let Ok(mut chunks) = chunks(response) {
@@ -237,16 +237,18 @@ impl Wire {
             }
         }
         text.truncate(REFUSAL);
-        Fault::Status {
+        AnswerFault::Status {
             status: status.as_u16(),
             text: String::from_utf8_lossy(&text).into_owned(),
         }
     }
 }
 
-fn chunks(response: Response<Incoming>) -> Result<Chunks, Fault> {
-    let coding = Coding::of(response.headers()).map_err(|error| Fault::Message(error.to_string()))?;
-    Chunks::new(response.into_body(), coding, SILENCE).map_err(|error| Fault::Message(error.to_string()))
+fn chunks(response: Response<Incoming>) -> Result<Chunks, AnswerFault> {
+    let coding =
+        ContentCoding::of(response.headers()).map_err(|error| AnswerFault::Message(error.to_string()))?;
+    Chunks::new(response.into_body(), coding, SILENCE)
+        .map_err(|error| AnswerFault::Message(error.to_string()))
 }
 
 /// The media type, in lower case and without parameters.
@@ -258,15 +260,15 @@ fn kind(headers: &HeaderMap) -> String {
     kind.trim().to_ascii_lowercase()
 }
 
-fn unreachable(error: &hyper_util::client::legacy::Error) -> Fault {
-    if let Some(mismatch) = Mismatch::behind(error) {
-        return Fault::Certificate {
+fn unreachable(error: &hyper_util::client::legacy::Error) -> AnswerFault {
+    if let Some(mismatch) = CertificateMismatch::behind(error) {
+        return AnswerFault::Certificate {
             expected: mismatch.expected,
             actual: mismatch.actual,
         };
     }
     let causes = causes(error);
-    Fault::Unreachable(match Trouble::behind(error) {
+    AnswerFault::Unreachable(match ConnectTrouble::behind(error) {
         None => format!("{error}{causes}"),
         Some(trouble) => {
             let remedy = trouble.remedy(
@@ -279,13 +281,13 @@ fn unreachable(error: &hyper_util::client::legacy::Error) -> Fault {
 }
 
 /// Returns the fault for a body that ended early.
-pub(super) fn broken(error: &ReadError) -> Fault {
+pub(super) fn broken(error: &ReadError) -> AnswerFault {
     match error {
-        ReadError::Coding(_) => Fault::Message(error.to_string()),
+        ReadError::Coding(_) => AnswerFault::Message(error.to_string()),
         ReadError::Silent(_)
         | ReadError::Slow { .. }
         | ReadError::Broken(_)
         | ReadError::TooLong(_)
-        | ReadError::NoRoom => Fault::Unreachable(error.to_string()),
+        | ReadError::NoRoom => AnswerFault::Unreachable(error.to_string()),
     }
 }

@@ -6,7 +6,9 @@ use hyper::{
     header::{CONTENT_TYPE, HeaderName, HeaderValue, WWW_AUTHENTICATE},
     http::response::Parts,
 };
-use mcpmon_protocol::filter::mcp_http::{self, Answer, Ended, Flow, Output, Waiting};
+use mcpmon_protocol::filter::mcp_http::{
+    self, Flow, HttpOutput, PendingRequests, ProxyResponse, WholeResponseHead,
+};
 
 use super::{
     call::{Call, SESSION_ID, single},
@@ -16,10 +18,10 @@ use super::{
     stream::{Judged, Talk},
 };
 use crate::{
-    body::Outgoing,
+    body::OutgoingBody,
     chunks::{Chunks, Share},
     headers,
-    shares::Part,
+    shares::QuotaPermit,
 };
 
 /// Tells those in between to hold nothing back.
@@ -33,7 +35,7 @@ const LONGEST_ID: usize = 1024;
 pub(super) enum Expected {
     /// The answer to a message.
     Answer {
-        waiting: Waiting,
+        waiting: PendingRequests,
         /// True if it is a stream that is kept open for what the server says later.
         is_kept: bool,
         /// True if it was counted as the opening of a session.
@@ -52,8 +54,8 @@ pub(super) async fn read(
     talk: Talk,
     response: Response<Incoming>,
     expected: Expected,
-    part: Part,
-) -> Result<Response<Outgoing>, Problem> {
+    part: QuotaPermit,
+) -> Result<Response<OutgoingBody>, Problem> {
     let limits = talk.call.limits;
     let (mut head, body) = response.into_parts();
     let chunks = match accept(&talk, &mut head, body, &expected) {
@@ -69,22 +71,22 @@ pub(super) async fn read(
         // What a server says to the end of a session is for nobody.
         headers::forget_bytes(&mut head.headers);
         head.headers.remove(CONTENT_TYPE);
-        return Ok(Response::from_parts(head, Outgoing::whole(Vec::new())));
+        return Ok(Response::from_parts(head, OutgoingBody::whole(Vec::new())));
     }
     let status = head.status.as_u16();
     let content_type = single(&head.headers, &CONTENT_TYPE).unwrap_or_default();
     let (reading, is_kept, place) = match expected {
         Expected::Answer { waiting, is_kept, .. } => {
-            let reading = mcp_http::Response::to_post(limits, status, content_type, waiting);
+            let reading = mcp_http::HttpResponse::to_post(limits, status, content_type, waiting);
             (reading, is_kept, None)
         }
         Expected::Places(place) => {
             let told = place.endpoint();
-            let reading = mcp_http::Response::legacy(limits, status, content_type, told);
+            let reading = mcp_http::HttpResponse::legacy(limits, status, content_type, told);
             (reading, true, Some(*place))
         }
         Expected::Unasked | Expected::Farewell => {
-            let reading = mcp_http::Response::to_get(limits, status, content_type);
+            let reading = mcp_http::HttpResponse::to_get(limits, status, content_type);
             (reading, true, None)
         }
     };
@@ -95,7 +97,7 @@ pub(super) async fn read(
     }
     head.headers.insert(BUFFERING, HeaderValue::from_static("no"));
     let judged = Judged::new(talk, chunks, reading, is_kept, place, part);
-    Ok(Response::from_parts(head, Outgoing::Mcp(Box::new(judged))))
+    Ok(Response::from_parts(head, OutgoingBody::Mcp(Box::new(judged))))
 }
 
 /// Takes in the head of an answer; its body is to be read by what comes of it.
@@ -122,8 +124,8 @@ fn accept(talk: &Talk, head: &mut Parts, body: Incoming, expected: &Expected) ->
 }
 
 /// An answer that is judged before anything of it goes on.
-async fn whole(mut hearing: Hearing, head: Parts, mut chunks: Chunks) -> Response<Outgoing> {
-    let mut out = Output::default();
+async fn whole(mut hearing: Hearing, head: Parts, mut chunks: Chunks) -> Response<OutgoingBody> {
+    let mut out = HttpOutput::default();
     let mut share = Share::default();
     let mut ticks = ticks();
     let failure = loop {
@@ -170,7 +172,7 @@ async fn whole(mut hearing: Hearing, head: Parts, mut chunks: Chunks) -> Respons
     finished(head, ended, out)
 }
 
-fn finished(mut head: Parts, ended: Ended, out: Output) -> Response<Outgoing> {
+fn finished(mut head: Parts, ended: WholeResponseHead, out: HttpOutput) -> Response<OutgoingBody> {
     head.status = StatusCode::from_u16(ended.status).unwrap_or(StatusCode::BAD_GATEWAY);
     if ended.is_ours {
         match out.to_client.is_empty() {
@@ -178,14 +180,18 @@ fn finished(mut head: Parts, ended: Ended, out: Output) -> Response<Outgoing> {
             false => drop(head.headers.insert(CONTENT_TYPE, JSON)),
         }
     }
-    Response::from_parts(head, Outgoing::whole(out.to_client))
+    Response::from_parts(head, OutgoingBody::whole(out.to_client))
 }
 
 /// Nothing comes of a server for those that wait.
-pub(super) async fn missing(talk: Talk, waiting: Waiting, problem: &Problem) -> Response<Outgoing> {
+pub(super) async fn missing(
+    talk: Talk,
+    waiting: PendingRequests,
+    problem: &Problem,
+) -> Response<OutgoingBody> {
     let mut hearing = Hearing::unheard(talk, problem.status().as_u16(), waiting);
     let mut session = hearing.talk.live.session().await;
-    let mut out = Output::default();
+    let mut out = HttpOutput::default();
     match problem.cut() {
         Some(cut) => hearing.cut(&mut session, cut, &mut out),
         None => hearing.fail(&mut session, problem.message().to_owned(), &mut out),
@@ -197,8 +203,8 @@ pub(super) async fn missing(talk: Talk, waiting: Waiting, problem: &Problem) -> 
 }
 
 /// An answer of ours.
-pub(super) fn own(answer: &Answer) -> Response<Outgoing> {
-    let mut response = Response::new(Outgoing::whole(answer.body.clone()));
+pub(super) fn own(answer: &ProxyResponse) -> Response<OutgoingBody> {
+    let mut response = Response::new(OutgoingBody::whole(answer.body.clone()));
     *response.status_mut() = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::BAD_REQUEST);
     if !answer.body.is_empty() {
         response.headers_mut().insert(CONTENT_TYPE, JSON);

@@ -9,7 +9,7 @@ use hyper::{
     header::{AUTHORIZATION, HeaderName, HeaderValue, LOCATION},
 };
 use mcpmon_model::{Denial, Incident, Timestamp};
-use mcpmon_protocol::filter::mcp_http::{Head, Limits, Resource};
+use mcpmon_protocol::filter::mcp_http::{DecodeLimits, Head, Resource};
 
 use super::{
     Caps, Crowded, NoAnswer, ServerGuard,
@@ -20,12 +20,12 @@ use super::{
     sessions::Conversation,
 };
 use crate::{
-    chunks::{Chunks, Room, causes},
-    coding::{Coding, CodingError},
+    chunks::{BodyMemory, Chunks, causes},
+    coding::{CodingError, ContentCoding},
     headers,
-    pin::Mismatch,
-    shares::{Owner, Part},
-    trouble::Trouble,
+    pin::CertificateMismatch,
+    shares::{QuotaOwner, QuotaPermit},
+    trouble::ConnectTrouble,
     upstream::{Upstream, whole},
 };
 
@@ -50,11 +50,11 @@ pub(super) struct Call {
     /// The client's URL of the server.
     pub(super) here: Here,
     /// The owner of the request.
-    pub(super) owner: Owner,
+    pub(super) owner: QuotaOwner,
     /// Memory for what is held of it.
-    pub(super) room: Room,
+    pub(super) room: BodyMemory,
     /// Bounds of what is decoded.
-    pub(super) limits: Limits,
+    pub(super) limits: DecodeLimits,
 }
 
 /// The URL at which a client reaches a server.
@@ -93,12 +93,12 @@ impl Call {
         self.proxy.caps()
     }
 
-    pub(super) const fn room(&self) -> &Room {
+    pub(super) const fn room(&self) -> &BodyMemory {
         &self.room
     }
 
     /// Room for one more request or stream, given back when dropped.
-    pub(super) fn admit(&self, kind: Kind) -> Result<Part, Problem> {
+    pub(super) fn admit(&self, kind: Kind) -> Result<QuotaPermit, Problem> {
         self.server
             .admit(kind, self.owner)
             .map_err(|too_many| self.crowded(&too_many))
@@ -239,7 +239,7 @@ impl Call {
 
     fn unreachable(&self, error: &hyper_util::client::legacy::Error) -> Problem {
         let (name, place) = (self.server.id(), self.server.shown());
-        if let Some(mismatch) = Mismatch::behind(error) {
+        if let Some(mismatch) = CertificateMismatch::behind(error) {
             let failure = NoAnswer::Certificate {
                 pinned: mismatch.expected,
                 shown: mismatch.actual,
@@ -257,7 +257,7 @@ impl Call {
         let cause = format!("{what} it{}", causes(error));
         self.failed(&NoAnswer::Unreachable { cause });
         let url = format!("the `url` of `{name}` in `mcp.servers`");
-        let remedy = match Trouble::behind(error) {
+        let remedy = match ConnectTrouble::behind(error) {
             None => format!("check the network and {url}"),
             Some(trouble) => {
                 let pin = format!("`tls_fingerprint` of `{name}` in `mcp.servers`");
@@ -275,7 +275,7 @@ impl Call {
         body: Incoming,
         silence: Duration,
     ) -> Result<Chunks, CodingError> {
-        Chunks::new(body, Coding::of(headers)?, silence)
+        Chunks::new(body, ContentCoding::of(headers)?, silence)
     }
 }
 

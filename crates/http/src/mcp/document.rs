@@ -11,7 +11,7 @@ use hyper::{
 use super::{call::Call, problem::Problem, route::Document, server::Kind};
 use crate::{
     TOKEN_HEADER,
-    body::Outgoing,
+    body::OutgoingBody,
     chunks::{Share, gather},
 };
 
@@ -20,7 +20,7 @@ const LONGEST: usize = 256 << 10;
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// Fetches a document from the first place that has it.
-pub(super) async fn fetch(call: Call, document: Document) -> Result<Response<Outgoing>, Problem> {
+pub(super) async fn fetch(call: Call, document: Document) -> Result<Response<OutgoingBody>, Problem> {
     if call.here.has_token && document != Document::ProtectedResource {
         let message = format!(
             "`{}` is not told by a path with a token in it: whoever finds there where to log in tells that path to whoever gives out tokens; use the path without, and send the token as `{TOKEN_HEADER}`",
@@ -52,7 +52,7 @@ async fn read(
     call: &Call,
     document: Document,
     response: Response<Incoming>,
-) -> Result<Response<Outgoing>, Problem> {
+) -> Result<Response<OutgoingBody>, Problem> {
     let (head, body) = response.into_parts();
     let caps = call.caps();
     let chunks = call
@@ -77,7 +77,7 @@ async fn read(
         Document::AuthorizationServer | Document::OpenidConfiguration => None,
     };
     let body = rewritten.unwrap_or(body);
-    let mut response = Response::new(Outgoing::whole(body));
+    let mut response = Response::new(OutgoingBody::whole(body));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, JSON);
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));

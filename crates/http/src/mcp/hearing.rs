@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use mcpmon_model::Denial;
-use mcpmon_protocol::filter::mcp_http::{Ended, Fault, Output, Response, Session, Waiting};
+use mcpmon_protocol::filter::mcp_http::{
+    HttpOutput, HttpResponse, HttpSession, PendingRequests, ResponseFault, WholeResponseHead,
+};
 use tokio::{
     runtime::Handle,
     time::{Instant, Interval, MissedTickBehavior, interval_at},
@@ -35,12 +37,12 @@ pub(in super::super) enum Cut {
 #[derive(Debug)]
 pub(super) struct Hearing {
     pub(super) talk: Talk,
-    pub(super) response: Response,
+    pub(super) response: HttpResponse,
     is_over: bool,
 }
 
 impl Hearing {
-    pub(super) const fn new(talk: Talk, response: Response) -> Self {
+    pub(super) const fn new(talk: Talk, response: HttpResponse) -> Self {
         Self {
             talk,
             response,
@@ -49,30 +51,42 @@ impl Hearing {
     }
 
     /// One that has not begun, for those that wait for it.
-    pub(super) fn unheard(talk: Talk, status: u16, waiting: Waiting) -> Self {
-        let response = Response::to_post(talk.call.limits, status, None, waiting);
+    pub(super) fn unheard(talk: Talk, status: u16, waiting: PendingRequests) -> Self {
+        let response = HttpResponse::to_post(talk.call.limits, status, None, waiting);
         Self::new(talk, response)
     }
 
     /// Ends the response: it came to its end.
-    pub(super) fn end(&mut self, session: &mut Session, out: &mut Output) -> Ended {
+    pub(super) fn end(&mut self, session: &mut HttpSession, out: &mut HttpOutput) -> WholeResponseHead {
         self.is_over = true;
         self.talk.end(session, &mut self.response, out)
     }
 
     /// Fails the response: it broke off, and waiting requests are answered with an error.
-    pub(super) fn fail(&mut self, session: &mut Session, cause: String, out: &mut Output) -> Ended {
+    pub(super) fn fail(
+        &mut self,
+        session: &mut HttpSession,
+        cause: String,
+        out: &mut HttpOutput,
+    ) -> WholeResponseHead {
         self.is_over = true;
         self.talk
-            .fail(session, &mut self.response, &Fault::Broken { cause }, out)
+            .fail(session, &mut self.response, &ResponseFault::Broken { cause }, out)
     }
 
     /// No more of it is heard; whoever waits is told why.
-    pub(super) fn cut(&mut self, session: &mut Session, cut: &Cut, out: &mut Output) -> Ended {
+    pub(super) fn cut(
+        &mut self,
+        session: &mut HttpSession,
+        cut: &Cut,
+        out: &mut HttpOutput,
+    ) -> WholeResponseHead {
         self.is_over = true;
         match cut {
             Cut::Halted(denial) => self.talk.turn_away(session, &mut self.response, denial, out),
-            Cut::Late => self.talk.fail(session, &mut self.response, &Fault::Late, out),
+            Cut::Late => self
+                .talk
+                .fail(session, &mut self.response, &ResponseFault::Late, out),
         }
     }
 }
@@ -90,7 +104,7 @@ impl Drop for Hearing {
         let Ok(runtime) = Handle::try_current() else {
             return;
         };
-        let nothing = Response::to_post(self.talk.call.limits, 502, None, Waiting::default());
+        let nothing = HttpResponse::to_post(self.talk.call.limits, 502, None, PendingRequests::default());
         let mut response = std::mem::replace(&mut self.response, nothing);
         let talk = self.talk.clone();
         runtime.spawn(async move {

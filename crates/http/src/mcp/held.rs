@@ -13,7 +13,7 @@ use hyper::{
     body::{Body as _, Frame},
     header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue},
 };
-use mcpmon_protocol::filter::mcp_http::{self, Posted};
+use mcpmon_protocol::filter::mcp_http::{self, PostDecision};
 use tokio::{
     runtime::Handle,
     sync::mpsc,
@@ -21,7 +21,7 @@ use tokio::{
 };
 
 use super::{HeldCallState, call::Call, post::ClientMessage, problem::Problem, stream::Talk};
-use crate::body::{Failure, Outgoing};
+use crate::body::{Failure, OutgoingBody};
 
 /// The interval at which the answer is looked for.
 const LOOK: Duration = Duration::from_millis(250);
@@ -36,7 +36,10 @@ const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 /// A client that takes streams gets one at once: it hears of progress, and nobody in between takes the connection for
 /// dead. A client of the transport of 2024-11-05 gets all answers on its stream, and sends nothing else before this
 /// request is taken.
-pub(super) async fn hold(message: ClientMessage, held_call: String) -> Result<Response<Outgoing>, Problem> {
+pub(super) async fn hold(
+    message: ClientMessage,
+    held_call: String,
+) -> Result<Response<OutgoingBody>, Problem> {
     if message.place.is_some() {
         let live = message.talk.live.clone();
         tokio::spawn(async move {
@@ -46,7 +49,7 @@ pub(super) async fn hold(message: ClientMessage, held_call: String) -> Result<Re
                 tracing::warn!(problem, "a call that a person was asked about is not sent on");
             }
         });
-        let mut accepted = Response::new(Outgoing::whole(Vec::new()));
+        let mut accepted = Response::new(OutgoingBody::whole(Vec::new()));
         *accepted.status_mut() = StatusCode::ACCEPTED;
         return Ok(accepted);
     }
@@ -63,7 +66,7 @@ pub(super) async fn hold(message: ClientMessage, held_call: String) -> Result<Re
         progress,
         state: State::Waiting(Box::pin(answer)),
     };
-    let mut response = Response::new(Outgoing::Held(Box::new(body)));
+    let mut response = Response::new(OutgoingBody::Held(Box::new(body)));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(EVENT_STREAM));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
@@ -76,16 +79,18 @@ async fn conclude(
     message: ClientMessage,
     mut held_call: String,
     mut tell: impl FnMut(String),
-) -> Result<Response<Outgoing>, Problem> {
+) -> Result<Response<OutgoingBody>, Problem> {
     loop {
         let waiting = HeldPost::new(message.talk.clone(), message.place.clone(), held_call);
         if !waiting.settle(&mut tell).await? {
             // Its client took it back, and waits for nothing.
-            return Ok(Response::new(Outgoing::whole(Vec::new())));
+            return Ok(Response::new(OutgoingBody::whole(Vec::new())));
         }
         match message.judge().await {
-            Posted::Held(next) => held_call = next,
-            posted @ (Posted::Forward(_) | Posted::Answer(_)) => return message.proceed(posted).await,
+            PostDecision::Held(next) => held_call = next,
+            posted @ (PostDecision::Forward(_) | PostDecision::Answer(_)) => {
+                return message.proceed(posted).await;
+            }
         }
     }
 }
@@ -180,11 +185,11 @@ pub(in super::super) struct HeldResponse {
 
 enum State {
     /// Nobody has answered yet, or the server has not.
-    Waiting(Pin<Box<dyn Future<Output = Response<Outgoing>> + Send>>),
+    Waiting(Pin<Box<dyn Future<Output = Response<OutgoingBody>> + Send>>),
     /// The server answers with a stream.
-    Stream(Outgoing),
+    Stream(OutgoingBody),
     /// The answer is one text, of which this came.
-    Text(Outgoing, Vec<u8>),
+    Text(OutgoingBody, Vec<u8>),
     Over,
 }
 
@@ -248,7 +253,7 @@ impl HeldResponse {
 }
 
 impl State {
-    fn of(response: Response<Outgoing>) -> Self {
+    fn of(response: Response<OutgoingBody>) -> Self {
         let (head, body) = response.into_parts();
         let kind = head
             .headers

@@ -22,7 +22,8 @@ use std::{collections::BTreeSet, fmt, sync::Arc, time::Duration};
 
 use mcpmon_model::{Denial, Digest, Incident, ListKind, ServerId, ServerType, SessionId, Timestamp};
 use mcpmon_protocol::filter::mcp_http::{
-    Ended, Fault, Flow, Limits, Output, Post, Posted, Response, Session, Unlisted,
+    DecodeLimits, Flow, HttpOutput, HttpResponse, HttpSession, Post, PostDecision, ResponseFault,
+    UnlistedTools, WholeResponseHead,
 };
 
 pub(super) use self::{hearing::TICK, held::HeldResponse, proxy::Proxy, route::route, stream::Judged};
@@ -120,34 +121,40 @@ pub trait ServerGuard: fmt::Debug + Send + Sync {
     fn post(
         &self,
         now: Timestamp,
-        session: &mut Session,
+        session: &mut HttpSession,
         post: &Post<'_>,
-        out: &mut Output,
-    ) -> Result<Posted, Unlisted>;
+        out: &mut HttpOutput,
+    ) -> Result<PostDecision, UnlistedTools>;
 
     /// Takes bytes of a response, cut anywhere.
     fn push(
         &self,
         now: Timestamp,
-        session: &mut Session,
-        response: &mut Response,
+        session: &mut HttpSession,
+        response: &mut HttpResponse,
         bytes: &[u8],
-        out: &mut Output,
+        out: &mut HttpOutput,
     ) -> Flow;
 
     /// Handles the end of a response.
-    fn end(&self, now: Timestamp, session: &mut Session, response: &mut Response, out: &mut Output) -> Ended;
+    fn end(
+        &self,
+        now: Timestamp,
+        session: &mut HttpSession,
+        response: &mut HttpResponse,
+        out: &mut HttpOutput,
+    ) -> WholeResponseHead;
 
     /// Handles a response that does not come, or not to its end. The requests that waited for it are answered with the
     /// fault, and these answers are recorded as if the server had sent them.
     fn fail(
         &self,
         now: Timestamp,
-        session: &mut Session,
-        response: &mut Response,
-        fault: &Fault,
-        out: &mut Output,
-    ) -> Ended;
+        session: &mut HttpSession,
+        response: &mut HttpResponse,
+        fault: &ResponseFault,
+        out: &mut HttpOutput,
+    ) -> WholeResponseHead;
 
     /// Returns the denial of requests without a message: a stream, the end of a session, a document.
     fn halted(&self, now: Timestamp) -> Option<Denial>;
@@ -199,7 +206,7 @@ pub struct Crowded {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
     /// Of messages; a body is no longer than one.
-    pub limits: Limits,
+    pub limits: DecodeLimits,
     /// Streams of one server that clients keep open for what it says unasked.
     pub streams: usize,
 }

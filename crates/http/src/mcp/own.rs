@@ -13,7 +13,7 @@ use hyper::{
     header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue},
 };
 use mcpmon_model::ListKind;
-use mcpmon_protocol::filter::mcp_http::{self, Flow, Listed, Output, Question, Unlisted};
+use mcpmon_protocol::filter::mcp_http::{self, Flow, HttpOutput, ListOutcome, Question, UnlistedTools};
 use tokio::{
     sync::watch,
     time::{error::Elapsed, timeout_at},
@@ -113,7 +113,7 @@ impl Drop for Asking<'_> {
 }
 
 /// Asks for the server's tools because some that are called are on no list: a client may have kept them from before.
-pub(super) async fn learn(talk: &Talk, Unlisted(tools): &Unlisted) {
+pub(super) async fn learn(talk: &Talk, UnlistedTools(tools): &UnlistedTools) {
     let call = &talk.call;
     let is_missing = || tools.iter().any(|tool| !call.guard().is_listed(tool));
     tokio::select! {
@@ -177,8 +177,8 @@ async fn pages(talk: &Talk) -> Result<(), Problem> {
         let Some(question) = question else { return Ok(()) };
         let asked = Asked { talk, question };
         match asked.page().await? {
-            Listed::Page(Some(next)) => cursor = Some(next),
-            Listed::Page(None) | Listed::Failed | Listed::Waiting => return Ok(()),
+            ListOutcome::Page(Some(next)) => cursor = Some(next),
+            ListOutcome::Page(None) | ListOutcome::Failed | ListOutcome::Waiting => return Ok(()),
         }
     }
     let (server, pages) = (call.server.id(), call.caps().own_pages);
@@ -198,7 +198,7 @@ struct Asked<'t> {
 
 impl Asked<'_> {
     /// Requests a page; it comes in the response or on a stream that the client keeps open.
-    async fn page(&self) -> Result<Listed, Problem> {
+    async fn page(&self) -> Result<ListOutcome, Problem> {
         let call = &self.talk.call;
         let mut headers = own_headers(call);
         for (name, value) in &self.question.headers {
@@ -209,18 +209,18 @@ impl Asked<'_> {
         let body = self.question.body.clone();
         let response = call.send(Method::POST, &call.uri, headers, body).await?;
         let mut listed = self.read(response).await?;
-        while listed == Listed::Waiting {
+        while listed == ListOutcome::Waiting {
             tokio::time::sleep(LOOK).await;
             listed = self.listed().await;
         }
         Ok(listed)
     }
 
-    async fn read(&self, response: Response<Incoming>) -> Result<Listed, Problem> {
+    async fn read(&self, response: Response<Incoming>) -> Result<ListOutcome, Problem> {
         let (talk, call) = (self.talk, &self.talk.call);
         let (head, body) = response.into_parts();
         let content_type = single(&head.headers, &CONTENT_TYPE).unwrap_or_default();
-        let mut reading = mcp_http::Response::to_post(
+        let mut reading = mcp_http::HttpResponse::to_post(
             call.limits,
             head.status.as_u16(),
             content_type,
@@ -230,7 +230,7 @@ impl Asked<'_> {
             .chunks(&head.headers, body, call.caps().silence)
             .map_err(|error| call.unfit(error))?;
         let mut share = Share::default();
-        let mut out = Output::default();
+        let mut out = HttpOutput::default();
         while let Some(chunk) = chunks.next().await {
             let chunk = chunk.map_err(|error| call.unfit(error))?;
             let flow = {
@@ -240,7 +240,7 @@ impl Asked<'_> {
             // Whatever else comes here was for nobody.
             out.to_client.clear();
             let listed = self.listed().await;
-            if listed != Listed::Waiting {
+            if listed != ListOutcome::Waiting {
                 return Ok(listed);
             }
             let room = call.room().cover(&mut share, reading.held());
@@ -253,7 +253,7 @@ impl Asked<'_> {
         Ok(self.listed().await)
     }
 
-    async fn listed(&self) -> Listed {
+    async fn listed(&self) -> ListOutcome {
         self.talk.live.session().await.listed(&self.question.id)
     }
 }

@@ -13,20 +13,22 @@ use super::{
     stream::Talk,
 };
 use crate::{
-    body::Outgoing,
+    body::OutgoingBody,
     chunks::{Share, gather},
     headers,
-    shares::Part,
+    shares::QuotaPermit,
 };
 use hyper::{
     HeaderMap, Method, Response, StatusCode,
     body::Incoming,
     header::{CONTENT_TYPE, HeaderName, HeaderValue},
 };
-use mcpmon_protocol::filter::mcp_http::{Forward, Output, Post, Posted, Unlisted, Waiting};
+use mcpmon_protocol::filter::mcp_http::{
+    Forward, HttpOutput, PendingRequests, Post, PostDecision, UnlistedTools,
+};
 
 /// Sends on what a client posts where its server is spoken to.
-pub(super) async fn post(call: Call, body: Incoming) -> Result<Response<Outgoing>, Problem> {
+pub(super) async fn post(call: Call, body: Incoming) -> Result<Response<OutgoingBody>, Problem> {
     let live = session(&call)?;
     send(call, live, None, body).await
 }
@@ -36,7 +38,7 @@ pub(super) async fn post_below(
     mut call: Call,
     place: &str,
     body: Incoming,
-) -> Result<Response<Outgoing>, Problem> {
+) -> Result<Response<OutgoingBody>, Problem> {
     let opened = call.proxy.sessions.find(&call.conversation, place);
     let Some(Opened {
         live,
@@ -81,7 +83,7 @@ async fn send(
     live: Arc<Live>,
     place: Option<String>,
     body: Incoming,
-) -> Result<Response<Outgoing>, Problem> {
+) -> Result<Response<OutgoingBody>, Problem> {
     if !is_json(&call.headers) {
         let message = "a message is JSON: send it as `Content-Type: application/json`";
         return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, message));
@@ -98,8 +100,8 @@ async fn send(
         part,
     };
     match message.judge().await {
-        Posted::Held(held_call) => held::hold(message, held_call).await,
-        posted @ (Posted::Forward(_) | Posted::Answer(_)) => message.proceed(posted).await,
+        PostDecision::Held(held_call) => held::hold(message, held_call).await,
+        posted @ (PostDecision::Forward(_) | PostDecision::Answer(_)) => message.proceed(posted).await,
     }
 }
 
@@ -110,14 +112,14 @@ pub(super) struct ClientMessage {
     pub(super) place: Option<String>,
     body: Vec<u8>,
     share: Share,
-    part: Part,
+    part: QuotaPermit,
 }
 
 impl ClientMessage {
     /// Has the guard judge it, with the lists that are needed.
-    pub(super) async fn judge(&self) -> Posted {
+    pub(super) async fn judge(&self) -> PostDecision {
         let talk = &self.talk;
-        let mut out = Output::default();
+        let mut out = HttpOutput::default();
         let mut needs_lists = true;
         let posted = loop {
             match judge(talk, &self.body, needs_lists, &mut out).await {
@@ -134,7 +136,7 @@ impl ClientMessage {
     }
 
     /// Sends on what is left of it, or answers it.
-    pub(super) async fn proceed(self, posted: Posted) -> Result<Response<Outgoing>, Problem> {
+    pub(super) async fn proceed(self, posted: PostDecision) -> Result<Response<OutgoingBody>, Problem> {
         let Self {
             talk,
             body,
@@ -143,9 +145,9 @@ impl ClientMessage {
             ..
         } = self;
         let forward = match posted {
-            Posted::Forward(forward) => forward,
-            Posted::Answer(answer) => return Ok(answer::own(&answer)),
-            Posted::Held(_) => unreachable!("it is held, and not sent"),
+            PostDecision::Forward(forward) => forward,
+            PostDecision::Answer(answer) => return Ok(answer::own(&answer)),
+            PostDecision::Held(_) => unreachable!("it is held, and not sent"),
         };
         let Forward {
             body: anew,
@@ -180,7 +182,12 @@ impl ClientMessage {
 }
 
 /// Has the guard judge a post.
-async fn judge(talk: &Talk, body: &[u8], needs_lists: bool, out: &mut Output) -> Result<Posted, Unlisted> {
+async fn judge(
+    talk: &Talk,
+    body: &[u8],
+    needs_lists: bool,
+    out: &mut HttpOutput,
+) -> Result<PostDecision, UnlistedTools> {
     let call = &talk.call;
     let head = call.head();
     let post = Post {
@@ -193,7 +200,7 @@ async fn judge(talk: &Talk, body: &[u8], needs_lists: bool, out: &mut Output) ->
 }
 
 /// A message on its way. Once this is dropped its client has left, and nobody waits for the answer.
-struct Underway(Option<(Talk, Waiting)>);
+struct Underway(Option<(Talk, PendingRequests)>);
 
 impl Underway {
     fn talk(&self) -> &Talk {
@@ -204,7 +211,12 @@ impl Underway {
     }
 
     /// Makes sure that there is room for the session or the stream that it opens.
-    fn admit(&self, opens_session: bool, opens_stream: bool, part: Part) -> Result<Part, Problem> {
+    fn admit(
+        &self,
+        opens_session: bool,
+        opens_stream: bool,
+        part: QuotaPermit,
+    ) -> Result<QuotaPermit, Problem> {
         let call = &self.talk().call;
         if opens_session {
             call.open()?;
@@ -218,10 +230,10 @@ impl Underway {
     /// Sends it, and waits for the head of what comes back.
     async fn send(
         &self,
-        part: Part,
+        part: QuotaPermit,
         headers: HeaderMap,
         body: Vec<u8>,
-    ) -> Result<(Response<Incoming>, Part), Problem> {
+    ) -> Result<(Response<Incoming>, QuotaPermit), Problem> {
         let call = &self.talk().call;
         let response = tokio::select! {
             biased;

@@ -7,7 +7,7 @@ use hyper::{
 use mcpmon_protocol::filter::mcp_http::error_body;
 
 use super::{hearing::Cut, server::TooMany};
-use crate::{admission::Refusal, body::Outgoing, chunks::ReadError, coding::CodingError};
+use crate::{admission::RequestRefusal, body::OutgoingBody, chunks::ReadError, coding::CodingError};
 
 /// The methods that an endpoint allows.
 const METHODS: HeaderValue = HeaderValue::from_static("GET, POST, DELETE");
@@ -46,10 +46,12 @@ impl Problem {
 
     /// A request that may not be made here. None of them is answered with 401: clients would look for somebody who
     /// gives out tokens.
-    pub(in super::super) fn of_admission(refusal: Refusal) -> Self {
+    pub(in super::super) fn of_admission(refusal: RequestRefusal) -> Self {
         let status = match refusal {
-            Refusal::Forward => StatusCode::BAD_REQUEST,
-            Refusal::Token | Refusal::Origin | Refusal::Page | Refusal::Host => StatusCode::FORBIDDEN,
+            RequestRefusal::Forward => StatusCode::BAD_REQUEST,
+            RequestRefusal::Token | RequestRefusal::Origin | RequestRefusal::Page | RequestRefusal::Host => {
+                StatusCode::FORBIDDEN
+            }
         };
         Self::new(status, refusal)
     }
@@ -93,14 +95,14 @@ impl Problem {
     }
 
     /// The answer, to no request in particular.
-    pub(in super::super) fn answer(&self) -> Response<Outgoing> {
+    pub(in super::super) fn answer(&self) -> Response<OutgoingBody> {
         let body = error_body(self.status.as_u16(), &self.message);
         self.with(self.status, body.into_bytes())
     }
 
     /// The answer with this body, which says the same to those that wait. What mcpmon itself decided is no failure of
     /// the connection: many clients look into bodies of good answers only.
-    pub(super) fn answer_with(&self, body: Vec<u8>) -> Response<Outgoing> {
+    pub(super) fn answer_with(&self, body: Vec<u8>) -> Response<OutgoingBody> {
         let status = match self.cut {
             Some(_) => StatusCode::OK,
             None => self.status,
@@ -108,8 +110,8 @@ impl Problem {
         self.with(status, body)
     }
 
-    fn with(&self, status: StatusCode, body: Vec<u8>) -> Response<Outgoing> {
-        let mut response = Response::new(Outgoing::whole(body));
+    fn with(&self, status: StatusCode, body: Vec<u8>) -> Response<OutgoingBody> {
+        let mut response = Response::new(OutgoingBody::whole(body));
         *response.status_mut() = status;
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));

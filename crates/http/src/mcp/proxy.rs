@@ -26,9 +26,9 @@ use super::{
     unasked,
 };
 use crate::{
-    admission::{self, Entry},
-    body::Outgoing,
-    chunks::Room,
+    admission::{self, ListenerEntry},
+    body::OutgoingBody,
+    chunks::BodyMemory,
     headers,
     upstream::Upstream,
 };
@@ -42,7 +42,7 @@ const MOST_NAMED: usize = 32;
 #[derive(Debug)]
 pub(in super::super) struct Proxy {
     settings: McpSettings,
-    room: Room,
+    room: BodyMemory,
     pub(super) sessions: Sessions,
     servers: Mutex<BTreeMap<ServerId, Arc<Server>>>,
     /// The proxy is to stop.
@@ -51,7 +51,11 @@ pub(in super::super) struct Proxy {
 
 impl Proxy {
     /// With nothing said yet. Streams that are kept open end once it is `stopped`.
-    pub(in super::super) fn new(settings: McpSettings, room: Room, stopped: watch::Receiver<bool>) -> Self {
+    pub(in super::super) fn new(
+        settings: McpSettings,
+        room: BodyMemory,
+        stopped: watch::Receiver<bool>,
+    ) -> Self {
         let caps = &settings.caps;
         Self {
             sessions: Sessions::new(caps.sessions, caps.session_idle, Instant::now()),
@@ -94,12 +98,12 @@ impl Proxy {
     /// are of the thread that serves the client: no other one is woken.
     pub(in super::super) async fn answer(
         self: &Arc<Self>,
-        entry: &Entry,
+        entry: &ListenerEntry,
         route: Result<Route<'_>, RouteError>,
         parts: Parts,
         body: Incoming,
         upstream: &Upstream,
-    ) -> Response<Outgoing> {
+    ) -> Response<OutgoingBody> {
         match self.forward(entry, route, parts, body, upstream).await {
             Ok(response) => response,
             Err(problem) => {
@@ -115,12 +119,12 @@ impl Proxy {
 
     async fn forward(
         self: &Arc<Self>,
-        entry: &Entry,
+        entry: &ListenerEntry,
         route: Result<Route<'_>, RouteError>,
         parts: Parts,
         body: Incoming,
         upstream: &Upstream,
-    ) -> Result<Response<Outgoing>, Problem> {
+    ) -> Result<Response<OutgoingBody>, Problem> {
         let presented = route.as_ref().ok().and_then(|route| route.token);
         let is_session = |token: &str| self.settings.servers.session(token).is_some();
         admission::admit(entry, &parts.uri, &parts.headers, presented, is_session)
@@ -217,7 +221,7 @@ impl Proxy {
     }
 
     /// Returns the session of a request, from its path.
-    fn session(&self, entry: &Entry, route: &Route<'_>) -> Result<Option<SessionId>, Problem> {
+    fn session(&self, entry: &ListenerEntry, route: &Route<'_>) -> Result<Option<SessionId>, Problem> {
         let Some(token) = route.token else {
             return Ok(None);
         };

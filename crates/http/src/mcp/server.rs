@@ -11,7 +11,7 @@ use url::Url;
 
 use super::{Caps, Remote, route::Document};
 use crate::{
-    shares::{Owner, Part, Refusals, Scarce, Shares},
+    shares::{Quota, QuotaOwner, QuotaPermit, QuotaRefusals, Scarce},
     upstream::Upstream,
 };
 
@@ -30,12 +30,12 @@ pub(super) struct Server {
     url: Url,
     /// The same, as it is asked.
     uri: Uri,
-    requests: Shares,
+    requests: Quota,
     /// Streams that are kept open at most.
     pub(super) most_streams: usize,
-    streams: Shares,
+    streams: Quota,
     openings: Mutex<Openings>,
-    refusals: Mutex<Refusals>,
+    refusals: Mutex<QuotaRefusals>,
     /// The URL the server itself names for its document.
     document: Mutex<Option<Uri>>,
 }
@@ -44,7 +44,7 @@ pub(super) struct Server {
 #[derive(Debug)]
 struct Openings {
     since: Instant,
-    counts: BTreeMap<Owner, u32>,
+    counts: BTreeMap<QuotaOwner, u32>,
 }
 
 /// The kind of a request, for limits.
@@ -71,7 +71,11 @@ pub(super) enum TooMany {
     #[error(
         "{most} sessions with `{server}` were opened within a minute, which is as many as mcpmon opens for {owner}"
     )]
-    Opened { server: String, most: u32, owner: Owner },
+    Opened {
+        server: String,
+        most: u32,
+        owner: QuotaOwner,
+    },
     /// Users who opened any within a minute.
     #[error(
         "{most} others opened a session with an MCP server within a minute, which is as many as mcpmon counts"
@@ -115,9 +119,9 @@ impl Server {
             upstream,
             url,
             uri,
-            requests: Shares::new(caps.requests),
+            requests: Quota::new(caps.requests),
             most_streams: streams,
-            streams: Shares::new(streams),
+            streams: Quota::new(streams),
             openings: Mutex::new(Openings {
                 since: Instant::now(),
                 counts: BTreeMap::new(),
@@ -194,7 +198,7 @@ impl Server {
     }
 
     /// Room for one more request or stream of `owner`, given back when dropped.
-    pub(super) fn admit(&self, kind: Kind, owner: Owner) -> Result<Part, TooMany> {
+    pub(super) fn admit(&self, kind: Kind, owner: QuotaOwner) -> Result<QuotaPermit, TooMany> {
         let shares = match kind {
             Kind::Request => &self.requests,
             Kind::Stream => &self.streams,
@@ -207,7 +211,7 @@ impl Server {
     }
 
     /// One more session is to be opened. Nobody opens so many that others may not.
-    pub(super) fn open(&self, caps: &Caps, owner: Owner) -> Result<(), TooMany> {
+    pub(super) fn open(&self, caps: &Caps, owner: QuotaOwner) -> Result<(), TooMany> {
         let mut openings = self.openings.lock().unwrap_or_else(PoisonError::into_inner);
         if openings.since.elapsed() >= MINUTE {
             *openings = Openings {
@@ -314,7 +318,7 @@ mod tests {
             ..Caps::default()
         };
         let server = server("https://a.example/mcp", &caps, 1);
-        let (one, two) = (Owner::User(1), Owner::User(2));
+        let (one, two) = (QuotaOwner::User(1), QuotaOwner::User(2));
         let held = server.admit(Kind::Request, one).unwrap();
         let refused = server.admit(Kind::Request, two).unwrap_err();
         assert_eq!(
@@ -340,7 +344,7 @@ mod tests {
             ..Caps::default()
         };
         let server = server("https://a.example/mcp", &caps, 4);
-        let (one, two) = (Owner::User(1), Owner::User(2));
+        let (one, two) = (QuotaOwner::User(1), QuotaOwner::User(2));
         for kind in [Kind::Request, Kind::Stream] {
             let _held = [server.admit(kind, one).unwrap(), server.admit(kind, one).unwrap()];
             let refused = server.admit(kind, one).unwrap_err().to_string();

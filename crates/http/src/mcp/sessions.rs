@@ -9,11 +9,11 @@ use std::{
 
 use hyper::Uri;
 use mcpmon_model::{ListKind, ServerId, Timestamp};
-use mcpmon_protocol::filter::mcp_http::{Limits, ServerKnowledge, Session};
+use mcpmon_protocol::filter::mcp_http::{DecodeLimits, HttpSession, ServerKnowledge};
 use tokio::sync::{Mutex as Turns, OwnedMutexGuard};
 
 use super::{ServerGuard, old::Aside, own::Lists, server::TooMany};
-use crate::shares::{Owner, may_take};
+use crate::shares::{QuotaOwner, may_take};
 
 /// The interval at which unused sessions are searched for.
 const SWEEP: Duration = Duration::from_secs(60);
@@ -37,7 +37,7 @@ pub(super) struct Conversation {
     /// The lists that the proxy itself asked for.
     pub(super) lists: Lists,
     news: Mutex<News>,
-    owner: Owner,
+    owner: QuotaOwner,
     used: Used,
 }
 
@@ -52,27 +52,35 @@ struct News {
 #[derive(Debug)]
 pub(super) struct Live {
     pub(super) conversation: Arc<Conversation>,
-    session: Arc<Turns<Session>>,
+    session: Arc<Turns<HttpSession>>,
     /// The output of its messages, for the stream on which all of them are answered.
     pub(super) aside: Aside,
-    owner: Owner,
+    owner: QuotaOwner,
     used: Used,
 }
 
 impl Live {
     /// One in which nothing was said yet.
-    pub(super) fn new(conversation: &Arc<Conversation>, limits: Limits, owner: Owner) -> Arc<Self> {
-        let session = Session::new(limits, conversation.learned.clone());
+    pub(super) fn new(
+        conversation: &Arc<Conversation>,
+        limits: DecodeLimits,
+        owner: QuotaOwner,
+    ) -> Arc<Self> {
+        let session = HttpSession::new(limits, conversation.learned.clone());
         Self::with(conversation, session, owner)
     }
 
     /// One of the older transport, the same.
-    pub(super) fn old(conversation: &Arc<Conversation>, limits: Limits, owner: Owner) -> Arc<Self> {
-        let session = Session::legacy(limits, conversation.learned.clone());
+    pub(super) fn old(
+        conversation: &Arc<Conversation>,
+        limits: DecodeLimits,
+        owner: QuotaOwner,
+    ) -> Arc<Self> {
+        let session = HttpSession::legacy(limits, conversation.learned.clone());
         Self::with(conversation, session, owner)
     }
 
-    fn with(conversation: &Arc<Conversation>, session: Session, owner: Owner) -> Arc<Self> {
+    fn with(conversation: &Arc<Conversation>, session: HttpSession, owner: QuotaOwner) -> Arc<Self> {
         Arc::new(Self {
             conversation: Arc::clone(conversation),
             session: Arc::new(Turns::new(session)),
@@ -84,7 +92,7 @@ impl Live {
 
     /// Locks the state of the session. The guard of a message holds it for as long as the judgement takes, so
     /// waiting for it never blocks a thread: other tasks run on it.
-    pub(super) fn session(&self) -> impl Future<Output = OwnedMutexGuard<Session>> + Send + use<> {
+    pub(super) fn session(&self) -> impl Future<Output = OwnedMutexGuard<HttpSession>> + Send + use<> {
         let session = Arc::clone(&self.session);
         async move {
             for _ in 0..LOOKS {
@@ -98,7 +106,7 @@ impl Live {
     }
 
     /// The same, if nobody else has it.
-    pub(super) fn free_session(&self) -> Option<OwnedMutexGuard<Session>> {
+    pub(super) fn free_session(&self) -> Option<OwnedMutexGuard<HttpSession>> {
         Arc::clone(&self.session).try_lock_owned().ok()
     }
 }
@@ -170,7 +178,7 @@ impl Sessions {
         &self,
         server: &ServerId,
         guard: Arc<dyn ServerGuard>,
-        owner: Owner,
+        owner: QuotaOwner,
     ) -> Result<Arc<Conversation>, TooMany> {
         let mut known = self.lock();
         let whose = whose(server, &guard);
@@ -285,8 +293,8 @@ impl Known {
 fn make_room<K: Clone + Ord, T>(
     held: &mut BTreeMap<K, T>,
     most: usize,
-    owner: Owner,
-    used: impl Fn(&T) -> (Owner, Instant),
+    owner: QuotaOwner,
+    used: impl Fn(&T) -> (QuotaOwner, Instant),
 ) -> Result<(), TooMany> {
     let own = held.iter().filter(|(_, one)| used(one).0 == owner);
     if may_take(owner, own.clone().count(), held.len(), most).is_ok() {
@@ -309,7 +317,9 @@ pub(super) mod tests {
     use std::collections::BTreeSet;
 
     use mcpmon_model::{Denial, Incident, Message, Verdict};
-    use mcpmon_protocol::filter::mcp_http::{Ended, Fault, Flow, Output, Post, Posted, Response, Unlisted};
+    use mcpmon_protocol::filter::mcp_http::{
+        Flow, HttpOutput, HttpResponse, Post, PostDecision, ResponseFault, UnlistedTools, WholeResponseHead,
+    };
 
     use super::*;
     use crate::mcp::NoAnswer;
@@ -326,20 +336,20 @@ pub(super) mod tests {
         fn post(
             &self,
             now: Timestamp,
-            session: &mut Session,
+            session: &mut HttpSession,
             post: &Post<'_>,
-            out: &mut Output,
-        ) -> Result<Posted, Unlisted> {
+            out: &mut HttpOutput,
+        ) -> Result<PostDecision, UnlistedTools> {
             session.post_listed(now, post, &mut allowed, out)
         }
 
         fn push(
             &self,
             now: Timestamp,
-            session: &mut Session,
-            response: &mut Response,
+            session: &mut HttpSession,
+            response: &mut HttpResponse,
             bytes: &[u8],
-            out: &mut Output,
+            out: &mut HttpOutput,
         ) -> Flow {
             response.push(now, session, bytes, &mut allowed, out)
         }
@@ -347,21 +357,21 @@ pub(super) mod tests {
         fn end(
             &self,
             now: Timestamp,
-            session: &mut Session,
-            response: &mut Response,
-            out: &mut Output,
-        ) -> Ended {
+            session: &mut HttpSession,
+            response: &mut HttpResponse,
+            out: &mut HttpOutput,
+        ) -> WholeResponseHead {
             response.end(now, session, &mut allowed, out)
         }
 
         fn fail(
             &self,
             _now: Timestamp,
-            session: &mut Session,
-            response: &mut Response,
-            fault: &Fault,
-            out: &mut Output,
-        ) -> Ended {
+            session: &mut HttpSession,
+            response: &mut HttpResponse,
+            fault: &ResponseFault,
+            out: &mut HttpOutput,
+        ) -> WholeResponseHead {
             response.fail(session, fault, out)
         }
 
@@ -388,8 +398,8 @@ pub(super) mod tests {
         ServerId::new("files").unwrap()
     }
 
-    const ONE: Owner = Owner::User(1);
-    const TWO: Owner = Owner::User(2);
+    const ONE: QuotaOwner = QuotaOwner::User(1);
+    const TWO: QuotaOwner = QuotaOwner::User(2);
 
     fn conversation(sessions: &Sessions, guard: &Arc<dyn ServerGuard>) -> Arc<Conversation> {
         sessions.conversation(&files(), Arc::clone(guard), ONE).unwrap()
@@ -397,7 +407,7 @@ pub(super) mod tests {
 
     fn opened(sessions: &Sessions, guard: &Arc<dyn ServerGuard>, id: &str) -> Arc<Conversation> {
         let conversation = conversation(sessions, guard);
-        let live = Live::new(&conversation, Limits::default(), ONE);
+        let live = Live::new(&conversation, DecodeLimits::default(), ONE);
         sessions.insert(id, &live, None).unwrap();
         conversation
     }
@@ -451,10 +461,10 @@ pub(super) mod tests {
         assert_eq!(held, [1, 2, 2], "the oldest made room");
         let open = |owner| sessions.conversation(&files(), Arc::new(Open::default()), owner);
         assert!(
-            open(TWO).is_ok() && open(Owner::User(3)).is_ok(),
+            open(TWO).is_ok() && open(QuotaOwner::User(3)).is_ok(),
             "there is room for others"
         );
-        assert_eq!(open(Owner::User(4)).unwrap_err(), TooMany::Known { most: 4 });
+        assert_eq!(open(QuotaOwner::User(4)).unwrap_err(), TooMany::Known { most: 4 });
         let held: Vec<usize> = guards.iter().map(Arc::strong_count).collect();
         assert_eq!(held, [1, 2, 2], "nobody lost anything to others");
     }
@@ -464,8 +474,13 @@ pub(super) mod tests {
         let sessions = Sessions::new(4, IDLE, Instant::now());
         let guard: Arc<dyn ServerGuard> = Arc::new(Open::default());
         let conversation = conversation(&sessions, &guard);
-        let open =
-            |id: &str, owner| sessions.insert(id, &Live::new(&conversation, Limits::default(), owner), None);
+        let open = |id: &str, owner| {
+            sessions.insert(
+                id,
+                &Live::new(&conversation, DecodeLimits::default(), owner),
+                None,
+            )
+        };
         let is_known = |id: &str| sessions.find(&conversation, id).is_some();
         open("oldest", TWO).unwrap();
         for id in ["one", "two", "three", "four"] {
@@ -479,8 +494,8 @@ pub(super) mod tests {
         assert_eq!(known, ["three", "four"], "its own made room");
         open("three", ONE).unwrap();
         assert!(is_known("three") && is_known("four"), "the same one needs none");
-        open("last", Owner::User(3)).unwrap();
-        assert_eq!(open("more", Owner::User(4)), Err(TooMany::Known { most: 4 }));
+        open("last", QuotaOwner::User(3)).unwrap();
+        assert_eq!(open("more", QuotaOwner::User(4)), Err(TooMany::Known { most: 4 }));
     }
 
     #[test]

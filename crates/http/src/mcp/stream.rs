@@ -9,7 +9,9 @@ use std::{
 
 use bytes::Bytes;
 use mcpmon_model::Denial;
-use mcpmon_protocol::filter::mcp_http::{Ended, Fault, Flow, Output, Response, Session};
+use mcpmon_protocol::filter::mcp_http::{
+    Flow, HttpOutput, HttpResponse, HttpSession, ResponseFault, WholeResponseHead,
+};
 use tokio::{sync::OwnedMutexGuard, time::Interval};
 
 use super::{
@@ -23,7 +25,7 @@ use super::{
 use crate::{
     body::Failure,
     chunks::{Chunks, ReadError, Share},
-    shares::Part,
+    shares::QuotaPermit,
 };
 
 /// A request of a client, and the session that it is of.
@@ -37,10 +39,10 @@ impl Talk {
     /// Takes what the server sent; what goes on is in `out`.
     pub(super) fn push(
         &self,
-        session: &mut Session,
-        response: &mut Response,
+        session: &mut HttpSession,
+        response: &mut HttpResponse,
         chunk: &[u8],
-        out: &mut Output,
+        out: &mut HttpOutput,
     ) -> Flow {
         let flow = self
             .call
@@ -51,7 +53,12 @@ impl Talk {
     }
 
     /// The server sends no more.
-    pub(super) fn end(&self, session: &mut Session, response: &mut Response, out: &mut Output) -> Ended {
+    pub(super) fn end(
+        &self,
+        session: &mut HttpSession,
+        response: &mut HttpResponse,
+        out: &mut HttpOutput,
+    ) -> WholeResponseHead {
         let ended = self.call.guard().end(self.call.now(), session, response, out);
         self.settle(out);
         ended
@@ -60,11 +67,11 @@ impl Talk {
     /// The server's answer does not come, or not to its end.
     pub(super) fn fail(
         &self,
-        session: &mut Session,
-        response: &mut Response,
-        fault: &Fault,
-        out: &mut Output,
-    ) -> Ended {
+        session: &mut HttpSession,
+        response: &mut HttpResponse,
+        fault: &ResponseFault,
+        out: &mut HttpOutput,
+    ) -> WholeResponseHead {
         let ended = self
             .call
             .guard()
@@ -74,28 +81,28 @@ impl Talk {
     }
 
     /// The client has left: it gets the rest only if it asks again.
-    pub(super) fn leave(&self, session: &mut Session, response: &mut Response) {
+    pub(super) fn leave(&self, session: &mut HttpSession, response: &mut HttpResponse) {
         let cause = "the client left".to_owned();
-        let mut out = Output::default();
-        response.fail(session, &Fault::Broken { cause }, &mut out);
+        let mut out = HttpOutput::default();
+        response.fail(session, &ResponseFault::Broken { cause }, &mut out);
         self.settle(&mut out);
     }
 
     /// The server is heard no more, for this reason.
     pub(super) fn turn_away(
         &self,
-        session: &mut Session,
-        response: &mut Response,
+        session: &mut HttpSession,
+        response: &mut HttpResponse,
         denial: &Denial,
-        out: &mut Output,
-    ) -> Ended {
+        out: &mut HttpOutput,
+    ) -> WholeResponseHead {
         let ended = response.turn_away(session, denial, out);
         self.settle(out);
         ended
     }
 
     /// Does what does not concern the client.
-    pub(super) fn settle(&self, out: &mut Output) {
+    pub(super) fn settle(&self, out: &mut HttpOutput) {
         self.call.note(&mut out.incidents);
         for message in out.to_server.drain(..) {
             own::say(&self.call, message);
@@ -105,10 +112,10 @@ impl Talk {
     /// Time passes.
     pub(super) fn tick(
         &self,
-        session: &mut Session,
-        response: &mut Response,
+        session: &mut HttpSession,
+        response: &mut HttpResponse,
         seen: Option<&mut u64>,
-        out: &mut Output,
+        out: &mut HttpOutput,
     ) -> Flow {
         let now = self.call.now();
         session.expire(now, out);
@@ -128,7 +135,7 @@ impl Talk {
 pub(in super::super) struct Judged {
     hearing: Hearing,
     share: Share,
-    out: Output,
+    out: HttpOutput,
     state: State,
     /// The next step, once the session is free.
     step: Option<Step>,
@@ -139,11 +146,11 @@ pub(in super::super) struct Judged {
     ticks: Interval,
     /// The URL of messages that are answered here.
     place: Option<Place>,
-    _part: Part,
+    _part: QuotaPermit,
 }
 
 /// Comes with the session.
-type Turn = Pin<Box<dyn Future<Output = OwnedMutexGuard<Session>> + Send>>;
+type Turn = Pin<Box<dyn Future<Output = OwnedMutexGuard<HttpSession>> + Send>>;
 
 /// The events of a stream.
 enum Step {
@@ -188,10 +195,10 @@ impl Judged {
     pub(super) fn new(
         talk: Talk,
         chunks: Chunks,
-        response: Response,
+        response: HttpResponse,
         is_kept: bool,
         place: Option<Place>,
-        part: Part,
+        part: QuotaPermit,
     ) -> Self {
         let kept = is_kept.then(|| Kept {
             seen: talk.call.conversation.changes(),
@@ -200,7 +207,7 @@ impl Judged {
         Self {
             hearing: Hearing::new(talk, response),
             share: Share::default(),
-            out: Output::default(),
+            out: HttpOutput::default(),
             state: State::Reading(Box::new(chunks)),
             step: None,
             turn: None,
@@ -274,7 +281,7 @@ impl Judged {
     }
 
     /// The session, once nobody else has it.
-    fn session(&mut self, context: &mut Context<'_>) -> Poll<OwnedMutexGuard<Session>> {
+    fn session(&mut self, context: &mut Context<'_>) -> Poll<OwnedMutexGuard<HttpSession>> {
         let live = &self.hearing.talk.live;
         if self.turn.is_none()
             && let Some(session) = live.free_session()
@@ -293,7 +300,7 @@ impl Judged {
     }
 
     /// Does what is next. What goes on is in `out`; what came of the server is returned, as it is often the same.
-    fn make(&mut self, step: Step, session: &mut Session) -> Bytes {
+    fn make(&mut self, step: Step, session: &mut HttpSession) -> Bytes {
         match step {
             Step::Came(chunk) => {
                 self.take(&chunk, session);
@@ -320,7 +327,7 @@ impl Judged {
         Bytes::new()
     }
 
-    fn take(&mut self, chunk: &[u8], session: &mut Session) {
+    fn take(&mut self, chunk: &[u8], session: &mut HttpSession) {
         let Hearing { talk, response, .. } = &mut self.hearing;
         let flow = talk.push(session, response, chunk, &mut self.out);
         if let (Some(place), Some(endpoint)) = (&mut self.place, response.endpoint())
@@ -340,7 +347,7 @@ impl Judged {
     }
 
     /// Handles the end of forwarding: later messages may be dropped.
-    fn heed(&mut self, flow: Flow, session: &mut Session) {
+    fn heed(&mut self, flow: Flow, session: &mut HttpSession) {
         if flow == Flow::Over {
             let server = self.hearing.talk.call.server.id();
             tracing::warn!(server, "a stream of an MCP server is cut off");
@@ -350,7 +357,7 @@ impl Judged {
     }
 
     /// The server should have said more.
-    fn break_off(&mut self, error: ReadError, session: &mut Session) {
+    fn break_off(&mut self, error: ReadError, session: &mut HttpSession) {
         let call = &self.hearing.talk.call;
         let server = call.server.id();
         tracing::debug!(server, %error, "a stream of an MCP server broke off");
@@ -386,13 +393,13 @@ mod tests {
 
     use hyper::{HeaderMap, Method, StatusCode};
     use mcpmon_model::{ServerId, ServerType, SessionId, Timestamp};
-    use mcpmon_protocol::filter::mcp_http::Limits;
+    use mcpmon_protocol::filter::mcp_http::DecodeLimits;
     use mcpmon_session::clock;
     use tokio::{sync::watch, time::timeout};
 
     use super::*;
     use crate::{
-        chunks::Room,
+        chunks::BodyMemory,
         client::tests::{Site, Told},
         mcp::{
             AskedServer, Bounds, Caps, Crowded, McpSettings, NotJudged, Proxy, Remote, ServerGuard, Servers,
@@ -400,7 +407,7 @@ mod tests {
             server::{Kind, Server},
             sessions::tests::Open,
         },
-        shares::Owner,
+        shares::QuotaOwner,
         upstream::Upstream,
     };
 
@@ -425,7 +432,7 @@ mod tests {
 
         fn bounds(&self) -> Bounds {
             Bounds {
-                limits: Limits::default(),
+                limits: DecodeLimits::default(),
                 streams: 1,
             }
         }
@@ -439,7 +446,7 @@ mod tests {
 
     /// A session of the older transport with the server at `url`.
     fn old(url: &str, stopped: watch::Receiver<bool>) -> Talk {
-        let owner = Owner::User(1);
+        let owner = QuotaOwner::User(1);
         let remote = Remote {
             id: ServerId::new("files").unwrap(),
             url: url.to_owned(),
@@ -448,12 +455,12 @@ mod tests {
         };
         let server = Server::new(Arc::new(remote), None, &Caps::default(), 1).unwrap();
         let settings = McpSettings::new(Arc::new(Nowhere), clock::now);
-        let room = Room::new(1 << 20);
+        let room = BodyMemory::new(1 << 20);
         let proxy = Arc::new(Proxy::new(settings, room.clone(), stopped));
         let guard: Arc<dyn ServerGuard> = Arc::new(Open::default());
         let conversation = proxy.sessions.conversation(&server.remote.id, guard, owner);
         let conversation = conversation.unwrap();
-        let live = Live::old(&conversation, Limits::default(), owner);
+        let live = Live::old(&conversation, DecodeLimits::default(), owner);
         let call = Call {
             proxy,
             upstream: Upstream::pinned(None).unwrap(),
@@ -468,7 +475,7 @@ mod tests {
             },
             owner,
             room,
-            limits: Limits::default(),
+            limits: DecodeLimits::default(),
         };
         Talk { call, live }
     }
@@ -486,7 +493,7 @@ mod tests {
             live: Arc::clone(live),
         };
         let ok = StatusCode::OK.as_u16();
-        let response = Response::legacy(call.limits, ok, Some("text/event-stream"), place.endpoint());
+        let response = HttpResponse::legacy(call.limits, ok, Some("text/event-stream"), place.endpoint());
         Judged::new(talk, chunks, response, true, Some(place), part)
     }
 

@@ -13,13 +13,13 @@ use super::{
     sessions::Live,
     stream::Talk,
 };
-use crate::body::Outgoing;
+use crate::body::OutgoingBody;
 
 /// The content type of a stream.
 const EVENTS: &str = "text/event-stream";
 
 /// Opens the stream of a session, or a session of the older transport, whose stream is all that it answers on.
-pub(super) async fn listen(call: Call, is_old: bool) -> Result<Response<Outgoing>, Problem> {
+pub(super) async fn listen(call: Call, is_old: bool) -> Result<Response<OutgoingBody>, Problem> {
     if !accepts_events(&call.headers) {
         let message = format!("a stream is opened by who asks for one: send `Accept: {EVENTS}`");
         return Err(Problem::new(StatusCode::NOT_ACCEPTABLE, message));
@@ -50,7 +50,7 @@ fn accepts_events(headers: &HeaderMap) -> bool {
 }
 
 /// Ends a session.
-pub(super) async fn delete(call: Call) -> Result<Response<Outgoing>, Problem> {
+pub(super) async fn delete(call: Call) -> Result<Response<OutgoingBody>, Problem> {
     let part = call.admit(Kind::Request)?;
     let live = session(&call)?;
     let headers = call.headers.clone();

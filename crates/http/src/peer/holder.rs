@@ -55,14 +55,14 @@ fn link(inode: u32) -> String {
 /// A process whose files are looked at again and again. While its directory is open, nothing that is read there is of
 /// another process, not even of one that was given its number.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct HeldProcess {
     directory: OwnedFd,
     process: ProcessId,
     /// Number of the file that was looked for last.
     number: u32,
 }
 
-impl Held {
+impl HeldProcess {
     /// The process that has `pid` now.
     pub(super) fn of(pid: u32) -> Option<Self> {
         let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;

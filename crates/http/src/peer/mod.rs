@@ -12,7 +12,7 @@ use std::{
 use mcpmon_model::ProcessId;
 use tokio::sync::Notify;
 
-use super::shares::Owner;
+use super::shares::QuotaOwner;
 
 /// Longest wait for whoever looks it up.
 const LOOK: Duration = Duration::from_secs(1);
@@ -30,10 +30,10 @@ pub struct Who {
 
 /// The other end of one connection. It is looked up once, when somebody asks; clones share what was found.
 #[derive(Clone, Debug, Default)]
-pub struct Peer(Arc<Shared>);
+pub struct Peer(Arc<PeerState>);
 
 #[derive(Debug, Default)]
-struct Shared {
+struct PeerState {
     who: OnceLock<Who>,
     /// The socket at the other end, which the kernel tells at once.
     socket: OnceLock<Option<diag::Socket>>,
@@ -58,9 +58,9 @@ impl Peer {
             uid,
             process: pid.and_then(holder::identify),
         };
-        Self(Arc::new(Shared {
+        Self(Arc::new(PeerState {
             who: who.into(),
-            ..Shared::default()
+            ..PeerState::default()
         }))
     }
 
@@ -96,14 +96,14 @@ impl Peer {
 
     /// Returns the owner of a request's resources: a user, if the kernel tells, else an address. It does not
     /// wait.
-    pub(super) fn owner(&self) -> Owner {
+    pub(super) fn owner(&self) -> QuotaOwner {
         let uid = match self.known() {
             Some(who) => who.uid,
             None => self.socket().map(|socket| socket.uid),
         };
         match uid {
-            Some(uid) => Owner::User(uid),
-            None => self.0.address.map_or(Owner::NOBODY, Owner::at),
+            Some(uid) => QuotaOwner::User(uid),
+            None => self.0.address.map_or(QuotaOwner::NOBODY, QuotaOwner::at),
         }
     }
 
@@ -134,15 +134,15 @@ impl Peer {
 
 /// The other ends of a listener's connections.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Peers(Arc<Known>);
+pub(super) struct Peers(Arc<PeerCache>);
 
 #[derive(Debug, Default)]
-struct Known {
+struct PeerCache {
     kernel: diag::Kernel,
     /// Those that connected before, the last one first.
     recent: Mutex<Vec<u32>>,
     /// The last one.
-    last: Mutex<Option<holder::Held>>,
+    last: Mutex<Option<holder::HeldProcess>>,
 }
 
 impl Peers {
@@ -150,10 +150,10 @@ impl Peers {
     pub(super) fn of(&self, client: SocketAddr, here: SocketAddr) -> Peer {
         let (client, here) = (canonical(client), canonical(here));
         let is_here = client.ip().is_loopback() || client.ip() == here.ip();
-        Peer(Arc::new(Shared {
+        Peer(Arc::new(PeerState {
             connection: is_here.then(|| (Connection { client, here }, self.clone())),
             address: Some(client.ip()),
-            ..Shared::default()
+            ..PeerState::default()
         }))
     }
 
@@ -174,7 +174,7 @@ impl Peers {
         let pid = self.lock().first().copied()?;
         let mut last = self.0.last.lock().unwrap_or_else(PoisonError::into_inner);
         let held = last.take().filter(|held| held.pid() == pid);
-        let mut held = held.or_else(|| holder::Held::of(pid))?;
+        let mut held = held.or_else(|| holder::HeldProcess::of(pid))?;
         // What has not got it may have ended, and its number may be another one's: that one is held anew.
         let process = held.having(socket.inode, socket.uid)?;
         *last = Some(held);
@@ -231,7 +231,7 @@ mod tests {
         let (accepted, from) = listener.accept().expect("a client");
         let peer = Peers::default().of(from, accepted.local_addr().expect("an address"));
         assert_eq!(peer.known(), None);
-        assert_eq!(peer.owner(), Owner::User(nix::unistd::getuid().as_raw()));
+        assert_eq!(peer.owner(), QuotaOwner::User(nix::unistd::getuid().as_raw()));
         assert_eq!(peer.known(), None, "its process is not looked for to tell that");
         assert_eq!(peer.who(), own());
         drop(client);

@@ -3,7 +3,7 @@
 use std::{fs, os::unix::fs::PermissionsExt as _, path::PathBuf, time::Duration};
 
 use mcpmon_session::clock;
-use mcpmon_store::{BodyKey, BodySettings, Keeper, Reader, Recorder, Settings, Side};
+use mcpmon_store::{BodyKey, BodySettings, BodySide, Keeper, Recorder, RecorderSettings, StoreReader};
 use tempfile::TempDir;
 
 use super::scene::{CHAT, END, EVENTS, JSON, PLAIN, Rules, SAID, STREAMED, Scene, answer, event};
@@ -22,7 +22,7 @@ impl Kept {
         let key = directory.path().join("key");
         fs::write(&key, [9; 32]).unwrap();
         fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
-        let recorder = Recorder::start(Settings::new(directory.path().join("mcpmon.db"))).unwrap();
+        let recorder = Recorder::start(RecorderSettings::new(directory.path().join("mcpmon.db"))).unwrap();
         let settings = BodySettings {
             key_file: Some(key.clone()),
             max_body: 1 << 20,
@@ -45,7 +45,7 @@ impl Kept {
     }
 
     /// Bodies by side, once `scene` is over; none of `secrets` is in a file of the store.
-    fn bodies(self, mut scene: Scene, secrets: &[&str]) -> Vec<(Side, String)> {
+    fn bodies(self, mut scene: Scene, secrets: &[&str]) -> Vec<(BodySide, String)> {
         scene.proxy.take().expect("it runs").stop();
         drop(scene);
         self.keeper.finish();
@@ -62,7 +62,7 @@ impl Kept {
             }
         }
         assert!(read > 4096, "the store was read");
-        let reader = Reader::open(&self.directory.path().join("mcpmon.db")).unwrap();
+        let reader = StoreReader::open(&self.directory.path().join("mcpmon.db")).unwrap();
         let key = BodyKey::at(&self.key).unwrap();
         let bodies = reader.bodies_of(clock::now(), "req-1").unwrap();
         let opened = bodies.iter().map(|body| {
@@ -84,7 +84,7 @@ fn an_answer_that_comes_whole() {
     let heard = scene.ask(CHAT, "", PLAIN).text();
     let sent = scene.provider_heard().text();
     let bodies = kept.bodies(scene, &["hello", "messages"]);
-    assert_eq!(bodies, [(Side::Request, sent), (Side::Response, heard)]);
+    assert_eq!(bodies, [(BodySide::Request, sent), (BodySide::Response, heard)]);
 }
 
 #[test]
@@ -106,7 +106,10 @@ fn a_stream_as_the_agent_got_it() {
     let bodies = kept.bodies(scene, &["blocked by policy", "chat.completion", "messages"]);
     assert_eq!(
         bodies,
-        [(Side::Request, STREAMED.to_owned()), (Side::Response, heard)]
+        [
+            (BodySide::Request, STREAMED.to_owned()),
+            (BodySide::Response, heard)
+        ]
     );
 }
 
@@ -121,5 +124,5 @@ fn an_error_of_the_provider() {
     let heard = scene.ask(CHAT, "", PLAIN);
     assert_eq!(heard.status(), "429");
     let bodies = kept.bodies(scene, &["slow down"]);
-    assert_eq!(bodies.last(), Some(&(Side::Response, heard.text())));
+    assert_eq!(bodies.last(), Some(&(BodySide::Response, heard.text())));
 }

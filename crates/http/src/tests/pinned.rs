@@ -21,8 +21,8 @@ use rustls::{
 use test_case::test_case;
 
 use crate::{
-    pin::Mismatch,
-    trouble::{ProxyError, Trouble},
+    pin::CertificateMismatch,
+    trouble::{ConnectTrouble, ProxyError},
     upstream::{Upstream, whole},
 };
 
@@ -184,11 +184,11 @@ fn another_certificate_is_refused_with_both_fingerprints() {
     let (pinned, other) = (Identity::new(), Identity::new());
     let (address, served) = serve(&other, &other, &[]);
     let error = ask(address, pinned.fingerprint(), "https").expect_err("another certificate");
-    let mismatch = Mismatch {
+    let mismatch = CertificateMismatch {
         expected: pinned.fingerprint(),
         actual: other.fingerprint(),
     };
-    assert_eq!(Mismatch::behind(&error), Some(mismatch));
+    assert_eq!(CertificateMismatch::behind(&error), Some(mismatch));
     assert_eq!(served.join().expect("it ends"), None, "nothing was said to it");
 }
 
@@ -198,7 +198,7 @@ fn a_certificate_without_its_key_proves_nothing() {
     let (address, served) = serve(&pinned, &thief, &[]);
     let error = ask(address, pinned.fingerprint(), "https").expect_err("it has no key");
     assert!(error.is_connect(), "{error:?}");
-    assert_eq!(Mismatch::behind(&error), None);
+    assert_eq!(CertificateMismatch::behind(&error), None);
     assert_eq!(served.join().expect("it ends"), None, "nothing was said to it");
 }
 
@@ -208,8 +208,8 @@ fn a_certificate_that_nobody_vouches_for_is_told_with_what_to_do() {
     let (address, served) = serve(&identity, &identity, &[]);
     let error = asked(address, None, "https").expect_err("nobody vouches for it");
     assert_eq!(served.join().expect("it ends"), None, "nothing was said to it");
-    let trouble = Trouble::behind(&error).expect("something can be done");
-    assert_eq!(trouble, Trouble::Untrusted);
+    let trouble = ConnectTrouble::behind(&error).expect("something can be done");
+    assert_eq!(trouble, ConnectTrouble::Untrusted);
     let remedy = trouble.remedy("the URL", Some("`tls_fingerprint`"));
     assert!(
         remedy.contains("`tls_fingerprint`") && remedy.contains("`SSL_CERT_FILE`"),
@@ -234,7 +234,11 @@ fn a_port_that_speaks_no_tls_is_told_as_that() {
     });
     let error = asked(address, None, "https").expect_err("that is no TLS");
     served.join().expect("it ends");
-    assert_eq!(Trouble::behind(&error), Some(Trouble::NoTls), "{error:?}");
+    assert_eq!(
+        ConnectTrouble::behind(&error),
+        Some(ConnectTrouble::NoTls),
+        "{error:?}"
+    );
 }
 
 #[test]
@@ -249,8 +253,8 @@ fn a_proxy_that_leads_nowhere_is_told_as_that() {
             .contains("the proxy http://127.0.0.1:1 that `HTTPS_PROXY`")
     );
     let wrapped = std::io::Error::other(error);
-    assert_eq!(Trouble::behind(&wrapped), Some(Trouble::Proxy));
-    assert_eq!(Trouble::behind(&std::io::Error::other("no")), None);
+    assert_eq!(ConnectTrouble::behind(&wrapped), Some(ConnectTrouble::Proxy));
+    assert_eq!(ConnectTrouble::behind(&std::io::Error::other("no")), None);
 }
 
 #[test_case("http"; "in clear")]

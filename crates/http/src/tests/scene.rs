@@ -11,12 +11,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mcpmon_model::{Denial, Exchange, OmittedCall, OmittedCalls, Redaction, SessionId, Spoken, Verdict};
-use mcpmon_protocol::filter::llm::{Fault, Judge};
+use mcpmon_model::{Denial, Exchange, LlmMention, OmittedCall, OmittedCalls, Redaction, SessionId, Verdict};
+use mcpmon_protocol::filter::llm::{ContentJudge, LlmFault};
 use mcpmon_session::clock;
 use mcpmon_store::{Keeper, KeptBodies};
 
-use crate::{Asked, ExchangeJudge, Exchanges, Peer, Provider, Running, Settings};
+use crate::{ExchangeJudge, Exchanges, HttpSettings, Peer, Provider, RequestOrigin, RunningProxy};
 
 /// Longest wait for anything that should come.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 #[derive(Debug, Default)]
 pub(super) struct Rules {
     pub(super) faults: Arc<Mutex<Vec<String>>>,
-    pub(super) asked: Arc<Mutex<Vec<Asked>>>,
+    pub(super) asked: Arc<Mutex<Vec<RequestOrigin>>>,
     pub(super) fail_closed: bool,
     pub(super) keeper: Option<Keeper>,
     pub(super) unanswered: Arc<Mutex<OmittedCalls>>,
@@ -47,7 +47,7 @@ impl Exchanges for Rules {
         !self.fail_closed
     }
 
-    fn judge(&self, asked: Asked) -> Box<dyn ExchangeJudge> {
+    fn judge(&self, asked: RequestOrigin) -> Box<dyn ExchangeJudge> {
         let exchange = Exchange {
             session: asked.session.clone(),
             uid: None,
@@ -66,9 +66,9 @@ impl Exchanges for Rules {
     }
 }
 
-impl Judge for Judging {
-    fn judge(&mut self, said: &Spoken<'_>) -> Verdict {
-        if let Spoken::Offered(tools) = said {
+impl ContentJudge for Judging {
+    fn judge(&mut self, said: &LlmMention<'_>) -> Verdict {
+        if let LlmMention::Offered(tools) = said {
             let evil = tools
                 .iter()
                 .enumerate()
@@ -79,7 +79,7 @@ impl Judge for Judging {
                 false => Verdict::Hide(evil),
             };
         }
-        let is_evil = matches!(said, Spoken::Call(intent) if intent.name.name == "evil");
+        let is_evil = matches!(said, LlmMention::Call(intent) if intent.name.name == "evil");
         match is_evil {
             true => Verdict::Block(Denial {
                 rule: "test".to_owned(),
@@ -119,7 +119,7 @@ impl ExchangeJudge for Judging {
         }
     }
 
-    fn failed(&mut self, fault: &Fault) {
+    fn failed(&mut self, fault: &LlmFault) {
         self.faults.lock().unwrap().push(fault.to_string());
     }
 }
@@ -347,11 +347,11 @@ impl Upstream {
 
 /// A proxy in front of one provider, which is each of those with a usual name.
 pub(super) struct Scene {
-    pub(super) proxy: Option<Running>,
+    pub(super) proxy: Option<RunningProxy>,
     /// Requests as the provider heard them.
     pub(super) heard: Receiver<Heard>,
     pub(super) faults: Arc<Mutex<Vec<String>>>,
-    pub(super) asked: Arc<Mutex<Vec<Asked>>>,
+    pub(super) asked: Arc<Mutex<Vec<RequestOrigin>>>,
     /// Connections that the provider took.
     pub(super) connections: Arc<Mutex<usize>>,
 }
@@ -364,7 +364,7 @@ impl Scene {
     /// With other settings, or rules.
     pub(super) fn with(
         rules: Rules,
-        adjust: impl FnOnce(&mut Settings),
+        adjust: impl FnOnce(&mut HttpSettings),
         says: impl Fn(&Heard, &mut Wire) + Send + Sync + 'static,
     ) -> Self {
         let Upstream {
@@ -374,11 +374,11 @@ impl Scene {
         } = Upstream::new(says);
         let names = ["anthropic", "gemini", "ollama", "openai"];
         let providers = names.map(|name| Provider::new(name, &url).unwrap());
-        let mut settings = Settings::new("127.0.0.1:0".parse().unwrap(), providers.to_vec());
+        let mut settings = HttpSettings::new("127.0.0.1:0".parse().unwrap(), providers.to_vec());
         settings.patience = Duration::from_secs(5);
         adjust(&mut settings);
         let (faults, asked) = (Arc::clone(&rules.faults), Arc::clone(&rules.asked));
-        let proxy = Running::start(settings, Arc::new(rules)).unwrap();
+        let proxy = RunningProxy::start(settings, Arc::new(rules)).unwrap();
         Self {
             proxy: Some(proxy),
             heard,

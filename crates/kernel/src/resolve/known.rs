@@ -11,19 +11,19 @@ use mcpmon_model::Timestamp;
 
 use super::{
     MAX_ADDRESSES,
-    lookup::{Answer, Answers},
+    lookup::{Answers, FamilyAnswer},
 };
 
 /// Addresses of a name, and what went wrong last.
 #[derive(Debug, Default)]
 pub(super) struct KnownName {
     /// By the question that found it: a mapped address comes from the other one.
-    addresses: BTreeMap<(Question, IpAddr), AddressFreshness>,
+    addresses: BTreeMap<(KnownQuestion, IpAddr), AddressFreshness>,
     failures: BTreeSet<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Question {
+enum KnownQuestion {
     A,
     Aaaa,
 }
@@ -44,11 +44,11 @@ impl KnownName {
         if !answers.any_found() {
             return;
         }
-        for (question, answer) in [(Question::A, answers.v4), (Question::Aaaa, answers.v6)] {
+        for (question, answer) in [(KnownQuestion::A, answers.v4), (KnownQuestion::Aaaa, answers.v6)] {
             match answer {
-                Answer::Found(found) => self.replace(question, &found, now, grace),
-                Answer::Nothing => self.replace(question, &[], now, grace),
-                Answer::Failed(_) => {}
+                FamilyAnswer::Found(found) => self.replace(question, &found, now, grace),
+                FamilyAnswer::Nothing => self.replace(question, &[], now, grace),
+                FamilyAnswer::Failed(_) => {}
             }
         }
         self.bound();
@@ -68,7 +68,7 @@ impl KnownName {
         Some(failures.join("; "))
     }
 
-    fn replace(&mut self, question: Question, found: &[IpAddr], now: Timestamp, grace: Duration) {
+    fn replace(&mut self, question: KnownQuestion, found: &[IpAddr], now: Timestamp, grace: Duration) {
         for ((asked, _), seen) in &mut self.addresses {
             if *asked == question && *seen == AddressFreshness::Last {
                 *seen = AddressFreshness::MissingSince(Reverse(now));

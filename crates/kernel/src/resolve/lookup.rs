@@ -20,11 +20,11 @@ use hickory_resolver::{
 };
 use mcpmon_policy::HostName;
 
-use super::Sources;
+use super::LookupSources;
 
 /// DNS servers to ask.
 #[derive(Clone, Debug)]
-pub enum Upstream {
+pub enum NameServers {
     /// Those of `/etc/resolv.conf`, with its search list.
     System,
     /// These, without a search list.
@@ -40,13 +40,13 @@ const HOSTS_MAX: u64 = 1 << 20;
 /// The answers of both address families.
 #[derive(Debug)]
 pub(super) struct Answers {
-    pub(super) v4: Answer,
-    pub(super) v6: Answer,
+    pub(super) v4: FamilyAnswer,
+    pub(super) v6: FamilyAnswer,
 }
 
 /// The answer of one address family.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Answer {
+pub(super) enum FamilyAnswer {
     /// These addresses.
     Found(Vec<IpAddr>),
     /// There are none.
@@ -63,7 +63,7 @@ pub(super) struct Lookup {
 }
 
 impl Lookup {
-    pub(super) fn new(sources: &Sources) -> Self {
+    pub(super) fn new(sources: &LookupSources) -> Self {
         Self {
             hosts: read_hosts(&sources.hosts),
             dns: resolver(&sources.upstream),
@@ -87,13 +87,13 @@ impl Lookup {
         Answers { v4, v6 }
     }
 
-    async fn ask(&self, dns: &TokioResolver, name: &HostName, record_type: RecordType) -> Answer {
+    async fn ask(&self, dns: &TokioResolver, name: &HostName, record_type: RecordType) -> FamilyAnswer {
         let answered = tokio::time::timeout(self.timeout, dns.lookup(name.as_str(), record_type)).await;
         match answered {
             Ok(Ok(lookup)) => without_sinkholes(name, addresses(&lookup)),
-            Ok(Err(error)) if error.is_no_records_found() => Answer::Nothing,
-            Ok(Err(error)) => Answer::Failed(error.to_string()),
-            Err(_) => Answer::Failed(format!("no answer within {:?}", self.timeout)),
+            Ok(Err(error)) if error.is_no_records_found() => FamilyAnswer::Nothing,
+            Ok(Err(error)) => FamilyAnswer::Failed(error.to_string()),
+            Err(_) => FamilyAnswer::Failed(format!("no answer within {:?}", self.timeout)),
         }
     }
 
@@ -102,7 +102,7 @@ impl Lookup {
         let of = |record_type| {
             let query = Query::query(name.clone(), record_type);
             let found = self.hosts.lookup_static_host(&query);
-            found.map_or(Answer::Nothing, |lookup| addresses(&lookup))
+            found.map_or(FamilyAnswer::Nothing, |lookup| addresses(&lookup))
         };
         let answers = Answers {
             v4: of(RecordType::A),
@@ -114,7 +114,7 @@ impl Lookup {
 
 impl Answers {
     fn failed(cause: &str) -> Self {
-        let failed = Answer::Failed(cause.to_owned());
+        let failed = FamilyAnswer::Failed(cause.to_owned());
         Self {
             v4: failed.clone(),
             v6: failed,
@@ -123,17 +123,17 @@ impl Answers {
 
     /// Returns whether a family has an address.
     pub(super) const fn any_found(&self) -> bool {
-        matches!(self.v4, Answer::Found(_)) || matches!(self.v6, Answer::Found(_))
+        matches!(self.v4, FamilyAnswer::Found(_)) || matches!(self.v6, FamilyAnswer::Found(_))
     }
 
     /// Returns the failures; it also counts as one if neither family has an address.
     pub(super) fn failures(&self) -> BTreeSet<String> {
-        if self.v4 == Answer::Nothing && self.v6 == Answer::Nothing {
+        if self.v4 == FamilyAnswer::Nothing && self.v6 == FamilyAnswer::Nothing {
             return BTreeSet::from(["the name has no address".to_owned()]);
         }
-        let failed = |answer: &Answer| match answer {
-            Answer::Failed(cause) => Some(cause.clone()),
-            Answer::Found(_) | Answer::Nothing => None,
+        let failed = |answer: &FamilyAnswer| match answer {
+            FamilyAnswer::Failed(cause) => Some(cause.clone()),
+            FamilyAnswer::Found(_) | FamilyAnswer::Nothing => None,
         };
         [&self.v4, &self.v6].into_iter().filter_map(failed).collect()
     }
@@ -148,10 +148,10 @@ fn read_hosts(path: &Path) -> Hosts {
     hosts
 }
 
-fn resolver(upstream: &Upstream) -> Result<TokioResolver, NetError> {
+fn resolver(upstream: &NameServers) -> Result<TokioResolver, NetError> {
     let mut builder = match upstream {
-        Upstream::System => TokioResolver::builder_tokio()?,
-        Upstream::Servers(servers) => {
+        NameServers::System => TokioResolver::builder_tokio()?,
+        NameServers::Servers(servers) => {
             let servers = servers.iter().map(name_server).collect();
             let config = ResolverConfig::from_parts(None, Vec::new(), servers);
             TokioResolver::builder_with_config(config, TokioRuntimeProvider::default())
@@ -175,30 +175,30 @@ fn name_server(address: &SocketAddr) -> NameServerConfig {
 
 /// Drops what blocking DNS servers answer with: a rule must not refuse the host's own loopback because
 /// a name was answered with it.
-fn without_sinkholes(name: &HostName, answer: Answer) -> Answer {
-    let Answer::Found(mut found) = answer else {
+fn without_sinkholes(name: &HostName, answer: FamilyAnswer) -> FamilyAnswer {
+    let FamilyAnswer::Found(mut found) = answer else {
         return answer;
     };
     if name.as_str().split('.').next_back() == Some("localhost") {
-        return Answer::Found(found);
+        return FamilyAnswer::Found(found);
     }
     let first = found.first().copied();
     found.retain(|address| !address.is_loopback() && !address.is_unspecified());
     match first {
-        Some(sinkhole) if found.is_empty() => Answer::Failed(format!(
+        Some(sinkhole) if found.is_empty() => FamilyAnswer::Failed(format!(
             "DNS answers with {sinkhole}, which is ignored: if it is meant, write the address itself"
         )),
-        Some(_) | None => Answer::Found(found),
+        Some(_) | None => FamilyAnswer::Found(found),
     }
 }
 
-fn addresses(lookup: &hickory_resolver::lookup::Lookup) -> Answer {
+fn addresses(lookup: &hickory_resolver::lookup::Lookup) -> FamilyAnswer {
     let records = lookup.answers().iter();
     let addresses: Vec<IpAddr> = records.filter_map(|record| address(&record.data)).collect();
     if addresses.is_empty() {
-        return Answer::Nothing;
+        return FamilyAnswer::Nothing;
     }
-    Answer::Found(addresses)
+    FamilyAnswer::Found(addresses)
 }
 
 fn address(data: &RData) -> Option<IpAddr> {

@@ -19,7 +19,7 @@ use std::{
 };
 
 use mcpmon_model::Timestamp;
-use mcpmon_policy::{HostName, network::table::Resolved};
+use mcpmon_policy::{HostName, network::table::ResolvedNames};
 use tokio::task::JoinSet;
 
 use self::{
@@ -27,7 +27,7 @@ use self::{
     lookup::{Answers, Lookup},
 };
 
-pub use self::lookup::Upstream;
+pub use self::lookup::NameServers;
 
 /// Addresses kept of one name, over both families.
 pub const MAX_ADDRESSES: usize = 64;
@@ -37,19 +37,19 @@ const CONCURRENCY: usize = 8;
 
 /// The sources for look-ups, and their time limits.
 #[derive(Clone, Debug)]
-pub struct Sources {
+pub struct LookupSources {
     /// DNS servers.
-    pub upstream: Upstream,
+    pub upstream: NameServers,
     /// The hosts file.
     pub hosts: PathBuf,
     /// Time for all questions about one name.
     pub timeout: Duration,
 }
 
-impl Default for Sources {
+impl Default for LookupSources {
     fn default() -> Self {
         Self {
-            upstream: Upstream::System,
+            upstream: NameServers::System,
             hosts: PathBuf::from("/etc/hosts"),
             timeout: Duration::from_secs(5),
         }
@@ -58,7 +58,7 @@ impl Default for Sources {
 
 /// The outcome of a refresh: new addresses or none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refreshed {
+pub enum RefreshOutcome {
     /// Addresses came or went.
     Changed,
     /// Nothing did.
@@ -71,21 +71,21 @@ pub enum Refreshed {
 /// An address that an answer no longer holds stays for two more intervals: rotating answers come back.
 #[derive(Debug)]
 pub struct Resolver {
-    sources: Sources,
+    sources: LookupSources,
     grace: Duration,
     known: BTreeMap<HostName, KnownName>,
-    resolved: Resolved,
+    resolved: ResolvedNames,
 }
 
 impl Resolver {
     /// A resolver to be refreshed every `interval`.
     #[must_use]
-    pub const fn new(sources: Sources, interval: Duration) -> Self {
+    pub const fn new(sources: LookupSources, interval: Duration) -> Self {
         Self {
             sources,
             grace: interval.saturating_mul(2),
             known: BTreeMap::new(),
-            resolved: Resolved::new(),
+            resolved: ResolvedNames::new(),
         }
     }
 
@@ -95,27 +95,27 @@ impl Resolver {
     }
 
     /// Asks for all `names`, and forgets any other. Dropping the future leaves everything as it was.
-    pub async fn refresh(&mut self, names: &BTreeSet<HostName>, now: Timestamp) -> Refreshed {
+    pub async fn refresh(&mut self, names: &BTreeSet<HostName>, now: Timestamp) -> RefreshOutcome {
         let answers = self.ask(names).await;
         self.known.retain(|name, _| names.contains(name));
         for (name, answers) in answers {
             let known = self.known.entry(name).or_default();
             known.learn(answers, now, self.grace);
         }
-        let mut resolved = Resolved::new();
+        let mut resolved = ResolvedNames::new();
         for (name, known) in &self.known {
             resolved.add(name, known.addresses());
         }
         if resolved == self.resolved {
-            return Refreshed::Unchanged;
+            return RefreshOutcome::Unchanged;
         }
         self.resolved = resolved;
-        Refreshed::Changed
+        RefreshOutcome::Changed
     }
 
     /// Addresses as of the last refresh.
     #[must_use]
-    pub const fn resolved(&self) -> &Resolved {
+    pub const fn resolved(&self) -> &ResolvedNames {
         &self.resolved
     }
 

@@ -14,14 +14,14 @@ pub(super) const AAAA: u16 = 28;
 
 /// The reply of a name server.
 #[derive(Clone, Debug)]
-pub(super) enum Reply {
+pub(super) enum DnsReply {
     Addresses(Vec<IpAddr>),
     NoSuchName,
     ServerFailure,
     Silence,
 }
 
-type Table = Arc<Mutex<BTreeMap<(String, u16), Reply>>>;
+type Table = Arc<Mutex<BTreeMap<(String, u16), DnsReply>>>;
 
 /// Answers until it is dropped; a name it does not know does not exist.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ impl Server {
     }
 
     /// Answers questions for the addresses of `name`: a text of addresses, by question.
-    pub(super) fn answer(&self, name: &str, a: Reply, aaaa: Reply) {
+    pub(super) fn answer(&self, name: &str, a: DnsReply, aaaa: DnsReply) {
         let mut table = self.table.lock().expect("no test panics in the table");
         table.insert((name.to_owned(), A), a);
         table.insert((name.to_owned(), AAAA), aaaa);
@@ -55,9 +55,9 @@ impl Drop for Server {
 }
 
 /// A reply with `addresses`, none of them for no record.
-pub(super) fn with(addresses: &[&str]) -> Reply {
+pub(super) fn with(addresses: &[&str]) -> DnsReply {
     let parse = |text: &&str| text.parse().expect("address");
-    Reply::Addresses(addresses.iter().map(parse).collect())
+    DnsReply::Addresses(addresses.iter().map(parse).collect())
 }
 
 async fn serve(socket: UdpSocket, table: Table) {
@@ -75,11 +75,11 @@ fn respond(query: &[u8], table: &Table) -> Option<Vec<u8>> {
     let record_type = u16::from_be_bytes([query[question_end], query[question_end + 1]]);
     let question = &query[12..question_end + 4];
     let reply = table.lock().expect("table").get(&(name, record_type)).cloned();
-    let (code, addresses) = match reply.unwrap_or(Reply::NoSuchName) {
-        Reply::Addresses(addresses) => (0, addresses),
-        Reply::ServerFailure => (2, Vec::new()),
-        Reply::NoSuchName => (3, Vec::new()),
-        Reply::Silence => return None,
+    let (code, addresses) = match reply.unwrap_or(DnsReply::NoSuchName) {
+        DnsReply::Addresses(addresses) => (0, addresses),
+        DnsReply::ServerFailure => (2, Vec::new()),
+        DnsReply::NoSuchName => (3, Vec::new()),
+        DnsReply::Silence => return None,
     };
     let count = u8::try_from(addresses.len()).expect("few addresses");
     let mut response = query[..2].to_vec();

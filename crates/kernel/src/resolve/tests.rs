@@ -1,7 +1,7 @@
 use std::{net::IpAddr, path::Path};
 
 use super::{
-    server::{Reply, Server, with},
+    server::{DnsReply, Server, with},
     *,
 };
 
@@ -13,9 +13,9 @@ async fn both_families_are_found() {
     let server = Server::start().await;
     server.answer(NAME, with(&["192.0.2.1", "192.0.2.2"]), with(&["2001:db8::1"]));
     let mut resolver = resolver(&server);
-    assert_eq!(refresh(&mut resolver, 0).await, Refreshed::Changed);
+    assert_eq!(refresh(&mut resolver, 0).await, RefreshOutcome::Changed);
     assert_eq!(found(&resolver), ["192.0.2.1", "192.0.2.2", "2001:db8::1"]);
-    assert_eq!(refresh(&mut resolver, 1).await, Refreshed::Unchanged);
+    assert_eq!(refresh(&mut resolver, 1).await, RefreshOutcome::Unchanged);
     assert_eq!(resolver.failures(), BTreeMap::new());
 }
 
@@ -25,9 +25,9 @@ async fn a_name_that_ceases_to_exist_keeps_its_addresses() {
     server.answer(NAME, with(&["192.0.2.1"]), with(&[]));
     let mut resolver = resolver(&server);
     refresh(&mut resolver, 0).await;
-    server.answer(NAME, Reply::NoSuchName, Reply::NoSuchName);
+    server.answer(NAME, DnsReply::NoSuchName, DnsReply::NoSuchName);
     for interval in [1, 2, 3, 4000] {
-        assert_eq!(refresh(&mut resolver, interval).await, Refreshed::Unchanged);
+        assert_eq!(refresh(&mut resolver, interval).await, RefreshOutcome::Unchanged);
     }
     assert_eq!(found(&resolver), ["192.0.2.1"]);
     assert_eq!(failure(&resolver), "the name has no address");
@@ -43,7 +43,7 @@ async fn a_failing_question_does_not_spend_what_the_other_one_found() {
     server.answer(NAME, with(&["192.0.2.1"]), with(&["2001:db8::1"]));
     let mut resolver = resolver(&server);
     refresh(&mut resolver, 0).await;
-    server.answer(NAME, with(&["192.0.2.1"]), Reply::ServerFailure);
+    server.answer(NAME, with(&["192.0.2.1"]), DnsReply::ServerFailure);
     refresh(&mut resolver, 1).await;
     refresh(&mut resolver, 5).await;
     assert_eq!(found(&resolver), ["192.0.2.1", "2001:db8::1"]);
@@ -63,8 +63,8 @@ async fn rotated_addresses_stay_for_two_intervals() {
     server.answer(NAME, with(&["192.0.2.2"]), with(&[]));
     refresh(&mut resolver, 1).await;
     assert_eq!(found(&resolver), ["192.0.2.1", "192.0.2.2"]);
-    assert_eq!(refresh(&mut resolver, 2).await, Refreshed::Unchanged);
-    assert_eq!(refresh(&mut resolver, 3).await, Refreshed::Changed);
+    assert_eq!(refresh(&mut resolver, 2).await, RefreshOutcome::Unchanged);
+    assert_eq!(refresh(&mut resolver, 3).await, RefreshOutcome::Changed);
     assert_eq!(found(&resolver), ["192.0.2.2"]);
 }
 
@@ -82,7 +82,7 @@ async fn an_address_that_comes_back_starts_afresh() {
         server.answer(NAME, with(&[address]), with(&[]));
         refresh(&mut resolver, interval).await;
     }
-    assert_eq!(refresh(&mut resolver, 4).await, Refreshed::Unchanged);
+    assert_eq!(refresh(&mut resolver, 4).await, RefreshOutcome::Unchanged);
     assert_eq!(found(&resolver), ["192.0.2.1", "192.0.2.2"]);
 }
 
@@ -100,7 +100,7 @@ async fn a_mapped_address_is_an_ipv4_address() {
 #[tokio::test]
 async fn a_silent_server_is_a_failure_of_the_name_and_of_no_other() {
     let server = Server::start().await;
-    server.answer(NAME, Reply::Silence, Reply::Silence);
+    server.answer(NAME, DnsReply::Silence, DnsReply::Silence);
     server.answer("other.example.com", with(&["192.0.2.2"]), with(&[]));
     let mut resolver = resolver(&server);
     resolver.sources.timeout = Duration::from_millis(500);
@@ -169,8 +169,8 @@ async fn too_many_addresses_are_cut_and_told() {
     let mut known = KnownName::default();
     let found = (0..100).map(|host| IpAddr::from([192, 0, 2, host])).collect();
     let answers = Answers {
-        v4: lookup::Answer::Found(found),
-        v6: lookup::Answer::Nothing,
+        v4: lookup::FamilyAnswer::Found(found),
+        v6: lookup::FamilyAnswer::Nothing,
     };
     known.learn(answers, at(0), INTERVAL);
     assert_eq!(known.addresses().count(), MAX_ADDRESSES);
@@ -197,25 +197,25 @@ async fn more_names_than_are_asked_at_once() {
     }
     assert_eq!(
         resolver.refresh(&BTreeSet::new(), at(1)).await,
-        Refreshed::Changed
+        RefreshOutcome::Changed
     );
-    assert_eq!(*resolver.resolved(), Resolved::new());
+    assert_eq!(*resolver.resolved(), ResolvedNames::new());
 }
 
 fn resolver(server: &Server) -> Resolver {
     Resolver::new(sources(server, Path::new("/dev/null")), INTERVAL)
 }
 
-fn sources(server: &Server, hosts: &Path) -> Sources {
-    Sources {
-        upstream: Upstream::Servers(vec![server.address]),
+fn sources(server: &Server, hosts: &Path) -> LookupSources {
+    LookupSources {
+        upstream: NameServers::Servers(vec![server.address]),
         hosts: hosts.to_owned(),
-        ..Sources::default()
+        ..LookupSources::default()
     }
 }
 
 /// Refreshes [`NAME`] after some intervals.
-async fn refresh(resolver: &mut Resolver, intervals: i64) -> Refreshed {
+async fn refresh(resolver: &mut Resolver, intervals: i64) -> RefreshOutcome {
     resolver
         .refresh(&BTreeSet::from([host(NAME)]), at(intervals))
         .await

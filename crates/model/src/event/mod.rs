@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use super::{
     Action, ApprovalState, CallOutcome, DefinitionKind, DefinitionStatus, Dialect, Digest, EventId, Evidence,
-    Finding, KillState, Layer, OrphanCause, PinState, RelatedCall, RequestId, ServerId, SessionId, Severity,
-    Subject, Timestamp,
+    Finding, InspectionSubject, KillState, Layer, OrphanCause, PinState, RelatedCall, RequestId, ServerId,
+    SessionId, Severity, Timestamp,
 };
 
 pub use fields::{ContainerRef, Direction, FieldChange, PinPart, ServerType, Transport};
@@ -257,7 +257,7 @@ event_types! {
     }
     /// Something that was inspected matched.
     Ordinary "mcp_detection": Detection {
-        subject: Subject,
+        subject: InspectionSubject,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tool_name: Option<String>,
         detection: Finding,

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 /// The imports of a source.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Imports {
+pub(super) struct NodeImports {
     /// The names in its statements and calls, as they are written.
     pub(super) names: BTreeSet<String>,
     /// True if some are imported by a name that is made when the script runs.
@@ -14,13 +14,13 @@ pub(super) struct Imports {
 
 /// A word that is followed by what is imported.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Word {
+enum ImportKeyword {
     Require,
     Import,
     From,
 }
 
-impl Imports {
+impl NodeImports {
     pub(super) fn of(source: &str) -> Self {
         let mut imports = Self::default();
         for (word, after) in words(source) {
@@ -30,11 +30,11 @@ impl Imports {
                 None => (after, false),
             };
             match (literal(argument), word) {
-                (Some(_), Word::Require) if !is_call => {}
-                (Some(_), Word::From) if is_call => {}
+                (Some(_), ImportKeyword::Require) if !is_call => {}
+                (Some(_), ImportKeyword::From) if is_call => {}
                 (Some(name), _) => _ = imports.names.insert(name.to_owned()),
-                (None, Word::Require | Word::Import) => imports.is_dynamic |= is_call,
-                (None, Word::From) => {}
+                (None, ImportKeyword::Require | ImportKeyword::Import) => imports.is_dynamic |= is_call,
+                (None, ImportKeyword::From) => {}
             }
         }
         imports
@@ -42,12 +42,12 @@ impl Imports {
 }
 
 /// Every word that may import, with what follows it.
-fn words(source: &str) -> impl Iterator<Item = (Word, &str)> {
+fn words(source: &str) -> impl Iterator<Item = (ImportKeyword, &str)> {
     let part_of_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '$');
     let known = [
-        ("require", Word::Require),
-        ("import", Word::Import),
-        ("from", Word::From),
+        ("require", ImportKeyword::Require),
+        ("import", ImportKeyword::Import),
+        ("from", ImportKeyword::From),
     ];
     known.into_iter().flat_map(move |(text, word)| {
         source.match_indices(text).filter_map(move |(at, _)| {
@@ -83,7 +83,7 @@ mod tests {
     #[test_case("import(`./${name}.js`)" => ("".to_owned(), true); "a name with a part that is made")]
     #[test_case("if (require.main === module) {} import.meta.url; Array.from('x'); required('x'); from = 'x'" => ("".to_owned(), false); "other words")]
     fn imports(source: &str) -> (String, bool) {
-        let imports = Imports::of(source);
+        let imports = NodeImports::of(source);
         let names: Vec<_> = imports.names.into_iter().collect();
         (names.join(" "), imports.is_dynamic)
     }

@@ -16,11 +16,11 @@ use std::{
 use mcpmon_model::Manifest;
 use serde_json::Value;
 
-use self::imports::Imports;
+use self::imports::NodeImports;
 use super::{
-    Setting,
-    package::{Collector, Contents, PackageError, unreadable},
-    root::{Kind, Root},
+    ServerLayout,
+    package::{Collector, DirectoryRole, PackageError, unreadable},
+    root::{EntryKind, Root},
 };
 
 const MODULES: &str = "node_modules";
@@ -67,22 +67,22 @@ fn as_file(root: &Root, path: &Path) -> Option<PathBuf> {
     });
     std::iter::once(path.to_owned())
         .chain(appended)
-        .find(|candidate| root.is(candidate, Kind::File))
+        .find(|candidate| root.is(candidate, EntryKind::File))
         .and_then(|found| root.canonical(&found).ok())
 }
 
 /// The package of a script.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Package {
+pub(super) enum NodePackage {
     /// A directory with a `package.json`.
     Directory(PathBuf),
     /// A script on its own; what it imports is looked up from where it is.
     Script(PathBuf),
 }
 
-impl Package {
+impl NodePackage {
     /// The package of the canonical path `script`.
-    pub(super) fn of(setting: &Setting<'_>, script: &Path) -> Self {
+    pub(super) fn of(setting: &ServerLayout<'_>, script: &Path) -> Self {
         let directory = script.parent().unwrap_or(script);
         if let Some(installed) = installed_package(script) {
             return Self::Directory(installed);
@@ -91,7 +91,7 @@ impl Package {
         let mut described = directory
             .ancestors()
             .take_while(|ancestor| !setting.is_too_broad(ancestor))
-            .filter(|ancestor| setting.root.is(&ancestor.join(DESCRIPTION), Kind::File));
+            .filter(|ancestor| setting.root.is(&ancestor.join(DESCRIPTION), EntryKind::File));
         let nearest = described.clone().next();
         let named = described.find(|ancestor| {
             description(setting.root, ancestor).is_some_and(|description| description.get("name").is_some())
@@ -131,7 +131,7 @@ impl Package {
                 let declaring = self
                     .root()
                     .ancestors()
-                    .find(|ancestor| collector.root().is(&ancestor.join(DESCRIPTION), Kind::File));
+                    .find(|ancestor| collector.root().is(&ancestor.join(DESCRIPTION), EntryKind::File));
                 if let Some(declaring) = declaring {
                     packages.extend(follow(&mut collector, declaring)?);
                 }
@@ -140,7 +140,7 @@ impl Package {
         };
         while let Some(package) = pending.pop() {
             if seen.insert(package.clone()) {
-                collector.add_directory(&package, Contents::Node)?;
+                collector.add_directory(&package, DirectoryRole::Node)?;
                 pending.extend(follow(&mut collector, &package)?);
             }
         }
@@ -187,7 +187,7 @@ fn collect_script(collector: &mut Collector<'_>, script: &Path) -> Result<Vec<Pa
             return Err(PackageError::TooManyFiles { limit: MAX_SOURCES });
         }
         collector.go_on()?;
-        collector.add(&file, Contents::Node)?;
+        collector.add(&file, DirectoryRole::Node)?;
         if has_extension(&file, &CLOSED) {
             continue;
         }
@@ -195,7 +195,7 @@ fn collect_script(collector: &mut Collector<'_>, script: &Path) -> Result<Vec<Pa
             is_dynamic = true;
             continue;
         };
-        let imports = Imports::of(&String::from_utf8_lossy(&content));
+        let imports = NodeImports::of(&String::from_utf8_lossy(&content));
         is_dynamic |= imports.is_dynamic;
         let directory = file.parent().unwrap_or(&file);
         for name in &imports.names {
@@ -243,10 +243,10 @@ fn importable(root: &Root, path: &Path) -> Vec<PathBuf> {
         .chain(replaced)
         .chain(appended(&path.join("index")));
     let mut found: Vec<PathBuf> = candidates
-        .filter(|candidate| root.is(candidate, Kind::File))
+        .filter(|candidate| root.is(candidate, EntryKind::File))
         .filter_map(|candidate| root.canonical(&candidate).ok())
         .collect();
-    if root.is(path, Kind::Directory) {
+    if root.is(path, EntryKind::Directory) {
         let description = path.join(DESCRIPTION);
         found.extend(root.canonical(&description));
         found.extend(entry_file(root, path));
@@ -263,8 +263,8 @@ fn has_extension(path: &Path, extensions: &[&str]) -> bool {
 fn collect_directory(collector: &mut Collector<'_>, directory: &Path) -> Result<(), PackageError> {
     for name in collector.root().names(directory).map_err(unreadable(directory))? {
         let path = directory.join(&name);
-        if has_extension(&path, &CODE) && !collector.root().is(&path, Kind::Directory) {
-            collector.add(&path, Contents::Node)?;
+        if has_extension(&path, &CODE) && !collector.root().is(&path, EntryKind::Directory) {
+            collector.add(&path, DirectoryRole::Node)?;
         }
     }
     Ok(())
@@ -324,7 +324,7 @@ fn resolve(root: &Root, package: &Path, name: &str) -> Option<PathBuf> {
         .ancestors()
         .filter(|ancestor| ancestor.file_name() != Some(OsStr::new(MODULES)))
         .map(|ancestor| ancestor.join(MODULES).join(name))
-        .find(|candidate| root.is(candidate, Kind::Directory))
+        .find(|candidate| root.is(candidate, EntryKind::Directory))
 }
 
 #[cfg(test)]

@@ -13,12 +13,12 @@ use nix::sys::stat::FileStat;
 use super::{
     Cancel,
     file::{FileError, FileHasher},
-    root::{Kind, Node, Root},
+    root::{EntryKind, FoundFile, Root},
 };
 
 /// The limits on one package with its dependencies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct PackageLimits {
     /// Files, links and special files.
     pub files: usize,
     /// Bytes of all files together.
@@ -27,7 +27,7 @@ pub struct Limits {
     pub depth: usize,
 }
 
-impl Default for Limits {
+impl Default for PackageLimits {
     fn default() -> Self {
         Self {
             files: 50_000,
@@ -40,7 +40,7 @@ impl Default for Limits {
 /// The reason why a package has no digest.
 #[derive(Debug, thiserror::Error)]
 pub enum PackageError {
-    /// Over [`Limits::files`].
+    /// Over [`PackageLimits::files`].
     #[error("the package has more than {limit} files with its dependencies")]
     TooManyFiles {
         /// The limit.
@@ -52,13 +52,13 @@ pub enum PackageError {
         /// The limit.
         limit: usize,
     },
-    /// Over [`Limits::bytes`].
+    /// Over [`PackageLimits::bytes`].
     #[error("the package has more than {limit} bytes with its dependencies")]
     TooLarge {
         /// The limit in bytes.
         limit: u64,
     },
-    /// Over [`Limits::depth`].
+    /// Over [`PackageLimits::depth`].
     #[error("{path} is more than {limit} directories deep")]
     TooDeep {
         /// The directory.
@@ -113,7 +113,7 @@ fn list(paths: &[PathBuf]) -> String {
 
 /// The role of a directory in a package, which decides what in it is not part of the package.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Contents {
+pub(super) enum DirectoryRole {
     /// A Node package: its dependencies are found by resolution, not by where they lie.
     Node,
     /// Python modules, or the checkout they are developed in.
@@ -151,7 +151,7 @@ const INSTALLATION_RECORDS: [&str; 7] = [
 /// In a directory that is a Python environment: its packages are found by their own means.
 const ENVIRONMENT_MARKER: &str = "pyvenv.cfg";
 
-impl Contents {
+impl DirectoryRole {
     /// Returns the role of a directory called `name` inside this one.
     pub(super) fn below(self, name: &OsStr) -> Self {
         let extension = Path::new(name).extension();
@@ -165,17 +165,17 @@ impl Contents {
         }
     }
 
-    fn leaves_out(self, name: &OsStr, kind: Kind) -> bool {
+    fn leaves_out(self, name: &OsStr, kind: EntryKind) -> bool {
         let listed = |names: &[&str]| names.iter().any(|listed| name == *listed);
         match (self, kind) {
-            (_, Kind::Directory) if listed(&CACHE_DIRECTORIES) => true,
-            (_, Kind::File) if name.as_bytes().ends_with(b".log") => true,
-            (Self::Node, Kind::Directory | Kind::Link) => name == "node_modules",
-            (Self::Node, Kind::File) => listed(&STATE_FILES),
-            (Self::PythonMetadata, Kind::File) => listed(&INSTALLATION_RECORDS),
-            (Self::Python | Self::PythonMetadata, Kind::Directory | Kind::Link)
-            | (Self::Python, Kind::File)
-            | (_, Kind::Pipe | Kind::Socket | Kind::Device) => false,
+            (_, EntryKind::Directory) if listed(&CACHE_DIRECTORIES) => true,
+            (_, EntryKind::File) if name.as_bytes().ends_with(b".log") => true,
+            (Self::Node, EntryKind::Directory | EntryKind::Link) => name == "node_modules",
+            (Self::Node, EntryKind::File) => listed(&STATE_FILES),
+            (Self::PythonMetadata, EntryKind::File) => listed(&INSTALLATION_RECORDS),
+            (Self::Python | Self::PythonMetadata, EntryKind::Directory | EntryKind::Link)
+            | (Self::Python, EntryKind::File)
+            | (_, EntryKind::Pipe | EntryKind::Socket | EntryKind::Device) => false,
         }
     }
 }
@@ -185,7 +185,7 @@ pub(super) struct Collector<'a> {
     root: &'a Root,
     files: &'a mut FileHasher,
     cancel: Cancel<'a>,
-    limits: Limits,
+    limits: PackageLimits,
     base: PathBuf,
     bytes: u64,
     manifest: Manifest,
@@ -196,7 +196,7 @@ impl<'a> Collector<'a> {
     pub(super) fn new(
         root: &'a Root,
         files: &'a mut FileHasher,
-        limits: Limits,
+        limits: PackageLimits,
         cancel: Cancel<'a>,
         base: PathBuf,
     ) -> Self {
@@ -227,21 +227,21 @@ impl<'a> Collector<'a> {
     }
 
     /// Adds everything below a directory.
-    pub(super) fn add_directory(&mut self, path: &Path, contents: Contents) -> Result<(), PackageError> {
+    pub(super) fn add_directory(&mut self, path: &Path, contents: DirectoryRole) -> Result<(), PackageError> {
         let node = self.root.find_link(path).map_err(unreadable(path))?;
         self.walk(&node, path, contents, 0)
     }
 
     /// Adds one entry, whatever it is, without following it; a directory with everything below.
-    pub(super) fn add(&mut self, path: &Path, contents: Contents) -> Result<(), PackageError> {
+    pub(super) fn add(&mut self, path: &Path, contents: DirectoryRole) -> Result<(), PackageError> {
         let node = self.root.find_link(path).map_err(unreadable(path))?;
         match node.kind() {
-            Kind::Directory => self.walk(&node, path, contents, 0),
-            Kind::File => self.add_file(&node, path),
-            Kind::Link => self.add_link(&node, path),
-            Kind::Pipe => self.insert(path, ManifestEntry::Special(SpecialFile::Pipe)),
-            Kind::Socket => self.insert(path, ManifestEntry::Special(SpecialFile::Socket)),
-            Kind::Device => self.insert(path, ManifestEntry::Special(SpecialFile::Device)),
+            EntryKind::Directory => self.walk(&node, path, contents, 0),
+            EntryKind::File => self.add_file(&node, path),
+            EntryKind::Link => self.add_link(&node, path),
+            EntryKind::Pipe => self.insert(path, ManifestEntry::Special(SpecialFile::Pipe)),
+            EntryKind::Socket => self.insert(path, ManifestEntry::Special(SpecialFile::Socket)),
+            EntryKind::Device => self.insert(path, ManifestEntry::Special(SpecialFile::Device)),
         }
     }
 
@@ -253,9 +253,9 @@ impl<'a> Collector<'a> {
 
     fn walk(
         &mut self,
-        node: &Node,
+        node: &FoundFile,
         path: &Path,
-        contents: Contents,
+        contents: DirectoryRole,
         depth: usize,
     ) -> Result<(), PackageError> {
         if depth > self.limits.depth {
@@ -268,34 +268,34 @@ impl<'a> Collector<'a> {
             self.go_on()?;
             let child = path.join(&name);
             let stat = node.stat_entry(&name).map_err(unreadable(&child))?;
-            let kind = Kind::of(&stat);
+            let kind = EntryKind::of(&stat);
             if contents.leaves_out(&name, kind) {
                 continue;
             }
             match kind {
-                Kind::Directory => {
+                EntryKind::Directory => {
                     let directory = node.entry(&name).map_err(unreadable(&child))?;
-                    if contents == Contents::Python
+                    if contents == DirectoryRole::Python
                         && directory.stat_entry(OsStr::new(ENVIRONMENT_MARKER)).is_ok()
                     {
                         continue;
                     }
                     self.walk(&directory, &child, contents.below(&name), depth + 1)?;
                 }
-                Kind::File => match self.files.cached(&stat) {
+                EntryKind::File => match self.files.cached(&stat) {
                     Some(digest) => self.insert_file(&child, &stat, digest)?,
                     None => self.add_file(&node.entry(&name).map_err(unreadable(&child))?, &child)?,
                 },
-                Kind::Link => self.add_link(&node.entry(&name).map_err(unreadable(&child))?, &child)?,
-                Kind::Pipe => self.insert(&child, ManifestEntry::Special(SpecialFile::Pipe))?,
-                Kind::Socket => self.insert(&child, ManifestEntry::Special(SpecialFile::Socket))?,
-                Kind::Device => self.insert(&child, ManifestEntry::Special(SpecialFile::Device))?,
+                EntryKind::Link => self.add_link(&node.entry(&name).map_err(unreadable(&child))?, &child)?,
+                EntryKind::Pipe => self.insert(&child, ManifestEntry::Special(SpecialFile::Pipe))?,
+                EntryKind::Socket => self.insert(&child, ManifestEntry::Special(SpecialFile::Socket))?,
+                EntryKind::Device => self.insert(&child, ManifestEntry::Special(SpecialFile::Device))?,
             }
         }
         Ok(())
     }
 
-    fn add_file(&mut self, node: &Node, path: &Path) -> Result<(), PackageError> {
+    fn add_file(&mut self, node: &FoundFile, path: &Path) -> Result<(), PackageError> {
         let size = u64::try_from(node.stat().st_size).unwrap_or(0);
         if self.bytes.saturating_add(size) > self.limits.bytes {
             return Err(PackageError::TooLarge {
@@ -336,7 +336,7 @@ impl<'a> Collector<'a> {
         self.insert(path, ManifestEntry::File { mode, digest })
     }
 
-    fn add_link(&mut self, node: &Node, path: &Path) -> Result<(), PackageError> {
+    fn add_link(&mut self, node: &FoundFile, path: &Path) -> Result<(), PackageError> {
         let target = node.target().map_err(unreadable(path))?;
         self.insert(path, ManifestEntry::Link(target.as_bytes().to_vec()))
     }

@@ -9,7 +9,11 @@ use crate::fixture::{Fixture, paths};
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
-fn collect(fixture: &Fixture, contents: Contents, limits: Limits) -> Result<Manifest, PackageError> {
+fn collect(
+    fixture: &Fixture,
+    contents: DirectoryRole,
+    limits: PackageLimits,
+) -> Result<Manifest, PackageError> {
     let mut files = FileHasher::default();
     let mut collector = Collector::new(fixture.root(), &mut files, limits, &|| false, PathBuf::from("/p"));
     collector.add_directory(Path::new("/p"), contents)?;
@@ -49,9 +53,9 @@ fn package() -> io::Result<Fixture> {
 #[test_case(|fixture| fs::create_dir(fixture.outside("/p/empty")) => Vec::<String>::new(); "an empty directory")]
 fn differences_are_seen_and_named(change: fn(&Fixture) -> io::Result<()>) -> Vec<String> {
     let fixture = package().expect("a temporary tree");
-    let before = collect(&fixture, Contents::Node, Limits::default()).expect("a small package");
+    let before = collect(&fixture, DirectoryRole::Node, PackageLimits::default()).expect("a small package");
     change(&fixture).expect("a change to a temporary tree");
-    let after = collect(&fixture, Contents::Node, Limits::default()).expect("a small package");
+    let after = collect(&fixture, DirectoryRole::Node, PackageLimits::default()).expect("a small package");
     let changes = Manifest::changes(&before, &after);
     assert_eq!(changes.is_empty(), before.digest() == after.digest());
     changes
@@ -63,8 +67,12 @@ fn the_order_of_creation_is_irrelevant() -> Outcome {
     let mut reversed = files;
     reversed.reverse();
     let digest = |files| {
-        collect(&Fixture::of(files)?, Contents::Node, Limits::default())
-            .map_err(Box::<dyn std::error::Error>::from)
+        collect(
+            &Fixture::of(files)?,
+            DirectoryRole::Node,
+            PackageLimits::default(),
+        )
+        .map_err(Box::<dyn std::error::Error>::from)
     };
     assert_eq!(digest(&files)?.digest(), digest(&reversed)?.digest());
     Ok(())
@@ -77,7 +85,7 @@ fn nothing_is_followed_and_nothing_special_is_opened() -> Outcome {
     fixture.link("..", "/p/up")?;
     nix::unistd::mkfifo(&fixture.outside("/p/pipe"), nix::sys::stat::Mode::S_IRWXU)?;
     let _socket = std::os::unix::net::UnixListener::bind(fixture.outside("/p/socket"))?;
-    let manifest = collect(&fixture, Contents::Node, Limits::default())?;
+    let manifest = collect(&fixture, DirectoryRole::Node, PackageLimits::default())?;
     assert_eq!(
         paths(&manifest),
         [
@@ -87,15 +95,15 @@ fn nothing_is_followed_and_nothing_special_is_opened() -> Outcome {
     Ok(())
 }
 
-#[test_case(Limits { files: 4, ..Limits::default() } => "ok"; "as many files as there are")]
-#[test_case(Limits { files: 3, ..Limits::default() } => "the package has more than 3 files with its dependencies"; "too many files")]
-#[test_case(Limits { bytes: 6, ..Limits::default() } => "ok"; "as many bytes as there are")]
-#[test_case(Limits { bytes: 5, ..Limits::default() } => "the package has more than 5 bytes with its dependencies"; "too many bytes")]
-#[test_case(Limits { depth: 1, ..Limits::default() } => "ok"; "as deep as it is")]
-#[test_case(Limits { depth: 0, ..Limits::default() } => "/p/lib is more than 0 directories deep"; "too deep")]
-fn a_limit_is_an_outcome(limits: Limits) -> String {
+#[test_case(PackageLimits { files: 4, ..PackageLimits::default() } => "ok"; "as many files as there are")]
+#[test_case(PackageLimits { files: 3, ..PackageLimits::default() } => "the package has more than 3 files with its dependencies"; "too many files")]
+#[test_case(PackageLimits { bytes: 6, ..PackageLimits::default() } => "ok"; "as many bytes as there are")]
+#[test_case(PackageLimits { bytes: 5, ..PackageLimits::default() } => "the package has more than 5 bytes with its dependencies"; "too many bytes")]
+#[test_case(PackageLimits { depth: 1, ..PackageLimits::default() } => "ok"; "as deep as it is")]
+#[test_case(PackageLimits { depth: 0, ..PackageLimits::default() } => "/p/lib is more than 0 directories deep"; "too deep")]
+fn a_limit_is_an_outcome(limits: PackageLimits) -> String {
     let fixture = package().expect("a temporary tree");
-    collect(&fixture, Contents::Node, limits).map_or_else(|error| error.to_string(), |_| "ok".to_owned())
+    collect(&fixture, DirectoryRole::Node, limits).map_or_else(|error| error.to_string(), |_| "ok".to_owned())
 }
 
 #[test]
@@ -103,13 +111,13 @@ fn a_known_file_counts_like_a_new_one() -> Outcome {
     let fixture = package()?;
     let mut files = FileHasher::default();
     for _ in 0..3 {
-        let limits = Limits {
+        let limits = PackageLimits {
             bytes: 5,
-            ..Limits::default()
+            ..PackageLimits::default()
         };
         let mut collector =
             Collector::new(fixture.root(), &mut files, limits, &|| false, PathBuf::from("/p"));
-        let result = collector.add_directory(Path::new("/p"), Contents::Node);
+        let result = collector.add_directory(Path::new("/p"), DirectoryRole::Node);
         assert!(
             matches!(result, Err(PackageError::TooLarge { limit: 5 })),
             "{result:?}"
@@ -125,11 +133,11 @@ fn cancellation_ends_it() -> Outcome {
     let mut collector = Collector::new(
         fixture.root(),
         &mut files,
-        Limits::default(),
+        PackageLimits::default(),
         &|| true,
         PathBuf::from("/p"),
     );
-    let result = collector.add_directory(Path::new("/p"), Contents::Node);
+    let result = collector.add_directory(Path::new("/p"), DirectoryRole::Node);
     assert!(matches!(result, Err(PackageError::Cancelled)), "{result:?}");
     Ok(())
 }

@@ -9,7 +9,7 @@ use std::{
 use crate::{
     Cancel,
     package::{PackageError, go_on},
-    root::{Kind, Root},
+    root::{EntryKind, Root},
 };
 
 /// Largest metadata file that is read, in bytes.
@@ -243,7 +243,7 @@ pub(super) fn path_lines<'t>(root: &Root, site: &Path, text: &'t str) -> Vec<Pat
             !line.is_empty() && !line.starts_with(['#', ' ', '\t']) && !line.starts_with("import ")
         })
         .map(|line| site.join(line))
-        .filter(|path| root.is(path, Kind::Directory))
+        .filter(|path| root.is(path, EntryKind::Directory))
         .collect()
 }
 

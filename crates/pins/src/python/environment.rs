@@ -8,8 +8,8 @@ use std::{
 };
 
 use crate::{
-    Setting,
-    root::{Kind, Root},
+    ServerLayout,
+    root::{EntryKind, Root},
 };
 
 const CONFIGURATION: &str = "pyvenv.cfg";
@@ -25,7 +25,7 @@ pub(super) struct Environment {
     /// The prefix it was installed under.
     pub(super) prefix: PathBuf,
     /// The scope: few packages or the whole system.
-    pub(super) scope: Scope,
+    pub(super) scope: EnvironmentScope,
     /// Directories that `PYTHONPATH` names, canonical. They are searched before all others, and belong to
     /// whoever set it rather than to the environment.
     pub(super) named: Vec<PathBuf>,
@@ -40,7 +40,7 @@ pub(super) struct Environment {
 
 /// The scope of an environment: it belongs to one program or to the system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Scope {
+pub(super) enum EnvironmentScope {
     /// A virtual environment: everything in it is there for one purpose.
     Virtual,
     /// An interpreter's own, shared by everything on the host.
@@ -50,7 +50,7 @@ pub(super) enum Scope {
 impl Environment {
     /// The environment of the interpreter that `setting` runs, as Python itself finds it: from the name it
     /// was started by, before links are followed. `script` may lie in a user's own directory.
-    pub(super) fn of(setting: &Setting<'_>, script: Option<&Path>) -> Self {
+    pub(super) fn of(setting: &ServerLayout<'_>, script: Option<&Path>) -> Self {
         let root = setting.root;
         let invoked = setting.invoked_as();
         let version = version_directory(&setting.executable);
@@ -70,7 +70,7 @@ impl Environment {
             let sites = distinct(root, sites);
             return Self {
                 prefix,
-                scope: Scope::Virtual,
+                scope: EnvironmentScope::Virtual,
                 named,
                 added: added(root, &sites),
                 sites,
@@ -96,7 +96,7 @@ impl Environment {
         let sites = distinct(root, sites);
         Self {
             prefix,
-            scope: Scope::System,
+            scope: EnvironmentScope::System,
             named,
             added: added(root, &sites),
             sites,
@@ -112,7 +112,7 @@ impl Environment {
     }
 }
 
-impl Setting<'_> {
+impl ServerLayout<'_> {
     /// Returns the directories in `PYTHONPATH`, relative to the working directory.
     fn module_directories(&self) -> Vec<PathBuf> {
         let entries = self.module_path.iter().flat_map(std::env::split_paths);
@@ -144,7 +144,7 @@ fn library(root: &Root, executable: &Path) -> Option<PathBuf> {
             .filter(|name| is_version_directory(name))
             .filter(|name| version.is_none_or(|version| name == version))
             .map(|name| directory.join(name))
-            .filter(|path| root.is(&path.join("os.py"), Kind::File));
+            .filter(|path| root.is(&path.join("os.py"), EntryKind::File));
         found.next()
     };
     named("lib").or_else(|| named("lib64"))
@@ -155,7 +155,7 @@ fn virtual_prefix(root: &Root, invoked: &Path) -> Option<PathBuf> {
     [Some(directory), directory.parent()]
         .into_iter()
         .flatten()
-        .find(|prefix| root.is(&prefix.join(CONFIGURATION), Kind::File))
+        .find(|prefix| root.is(&prefix.join(CONFIGURATION), EntryKind::File))
         .and_then(|prefix| root.canonical(prefix).ok())
 }
 
@@ -238,7 +238,7 @@ fn distinct(root: &Root, sites: Vec<PathBuf>) -> Vec<PathBuf> {
     let mut seen = BTreeSet::new();
     sites
         .into_iter()
-        .filter(|site| root.is(site, Kind::Directory))
+        .filter(|site| root.is(site, EntryKind::Directory))
         .filter_map(|site| root.canonical(&site).ok())
         .filter(|site| seen.insert(site.clone()))
         .collect()

@@ -8,7 +8,7 @@ use std::{
 
 use crate::{
     package::{PackageError, unreadable},
-    root::{Kind, Root},
+    root::{EntryKind, Root},
 };
 
 /// Endings of files that can be imported: source, extension, compiled without its source.
@@ -22,14 +22,14 @@ const TESTS: &str = "test";
 
 /// The modules of one directory.
 #[derive(Debug, Default)]
-pub(super) struct Local {
+pub(super) struct DirectoryModules {
     /// Files and packages by the name of their module; links with what they lead to.
     modules: BTreeMap<String, BTreeSet<PathBuf>>,
     /// Other directories: packages only where nothing else has their name.
     directories: BTreeMap<String, BTreeSet<PathBuf>>,
 }
 
-impl Local {
+impl DirectoryModules {
     /// Reads the names in `directory`.
     ///
     /// # Errors
@@ -43,13 +43,13 @@ impl Local {
                     .into_iter()
                     .flatten()
             };
-            if root.is(&path, Kind::Directory) {
+            if root.is(&path, EntryKind::Directory) {
                 let Some(module) = name.to_str().filter(|name| is_identifier(name)) else {
                     continue;
                 };
                 let is_package = PACKAGE_FILES
                     .iter()
-                    .any(|file| root.is(&path.join(file), Kind::File));
+                    .any(|file| root.is(&path.join(file), EntryKind::File));
                 let of_kind = match is_package {
                     true => &mut local.modules,
                     false => &mut local.directories,

@@ -22,14 +22,14 @@ use mcpmon_model::Manifest;
 pub(super) use self::script::without_interpreter;
 use self::{
     distribution::{Index, path_lines},
-    environment::{Environment, Scope},
+    environment::{Environment, EnvironmentScope},
     imports::{imports_dynamically, top_level_imports},
-    local::{Local, module_names},
+    local::{DirectoryModules, module_names},
 };
 use super::{
-    Cancel, Setting,
-    package::{Collector, Contents, PackageError, unreadable},
-    root::{Kind, Root},
+    Cancel, ServerLayout,
+    package::{Collector, DirectoryRole, PackageError, unreadable},
+    root::{EntryKind, Root},
 };
 
 /// Largest source file whose imports are read, in bytes.
@@ -41,7 +41,7 @@ const CUSTOMISATION: [&str; 2] = ["sitecustomize.py", "usercustomize.py"];
 
 /// The entry point that Python was told to run.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Start<'a> {
+pub(super) enum PythonEntry<'a> {
     /// A file, canonical, with its text.
     Script(&'a Path, &'a str),
     /// `-m NAME`.
@@ -50,7 +50,7 @@ pub(super) enum Start<'a> {
 
 /// A Python server's package.
 #[derive(Debug)]
-pub(super) struct Package {
+pub(super) struct PythonPackage {
     environment: Environment,
     index: Index,
     /// Directories that come before the environment's, or are added to them by `.pth` files.
@@ -58,31 +58,31 @@ pub(super) struct Package {
     root: PathBuf,
     /// The directory that file names are relative to.
     base: PathBuf,
-    parts: Parts,
+    parts: PackageParts,
 }
 
 /// The collected parts.
 #[derive(Debug, Default)]
-struct Parts {
+struct PackageParts {
     /// Distributions, with what they require.
     distributions: BTreeSet<String>,
     /// Files and directories that no distribution owns.
     loose: BTreeSet<PathBuf>,
 }
 
-impl Package {
+impl PythonPackage {
     /// The package that `start` runs.
     ///
     /// # Errors
     /// [`PackageError::NoModule`] where a module is nowhere; where the environment is too large to look through.
     pub(super) fn of(
-        setting: &Setting<'_>,
-        start: Start<'_>,
+        setting: &ServerLayout<'_>,
+        start: PythonEntry<'_>,
         cancel: Cancel<'_>,
     ) -> Result<Self, PackageError> {
         let script = match start {
-            Start::Script(path, _) => Some(path),
-            Start::Module(_) => None,
+            PythonEntry::Script(path, _) => Some(path),
+            PythonEntry::Module(_) => None,
         };
         let environment = Environment::of(setting, script);
         let index = Index::read(setting.root, environment.directories(), cancel)?;
@@ -93,12 +93,12 @@ impl Package {
             extra: Vec::new(),
             base: root.clone(),
             root,
-            parts: Parts::default(),
+            parts: PackageParts::default(),
         };
         package.add_start_up(setting.root);
         match start {
-            Start::Script(path, text) => package.add_script(setting.root, path, text)?,
-            Start::Module(name) => package.add_module(setting, name)?,
+            PythonEntry::Script(path, text) => package.add_script(setting.root, path, text)?,
+            PythonEntry::Module(name) => package.add_module(setting, name)?,
         }
         Ok(package)
     }
@@ -116,7 +116,7 @@ impl Package {
     /// Its files and those of every distribution it requires, directly or not.
     pub(super) fn collect(
         &self,
-        setting: &Setting<'_>,
+        setting: &ServerLayout<'_>,
         mut collector: Collector<'_>,
     ) -> Result<Manifest, PackageError> {
         let mut seen = BTreeSet::new();
@@ -138,7 +138,7 @@ impl Package {
                 if setting.is_too_broad(&project) {
                     return Err(PackageError::TooBroad { path: project });
                 }
-                collector.add(&project, Contents::Python)?;
+                collector.add(&project, DirectoryRole::Python)?;
             }
         }
         for path in &self.parts.loose {
@@ -171,7 +171,7 @@ impl Package {
     /// that is installed elsewhere, because Python looks there first, whoever imports it.
     fn add_script(&mut self, root: &Root, script: &Path, text: &str) -> Result<(), PackageError> {
         let directory = script.parent().unwrap_or(script).to_owned();
-        let local = Local::read(root, &directory)?;
+        let local = DirectoryModules::read(root, &directory)?;
         let imported = top_level_imports(text);
         let installed: BTreeSet<_> = imported
             .iter()
@@ -203,7 +203,7 @@ impl Package {
     fn add_local(
         &mut self,
         root: &Root,
-        local: &Local,
+        local: &DirectoryModules,
         imported: Vec<String>,
         mut is_dynamic: bool,
     ) -> Result<BTreeSet<String>, PackageError> {
@@ -259,7 +259,7 @@ impl Package {
         )
     }
 
-    fn add_module(&mut self, setting: &Setting<'_>, name: &str) -> Result<(), PackageError> {
+    fn add_module(&mut self, setting: &ServerLayout<'_>, name: &str) -> Result<(), PackageError> {
         let top = name.split('.').next().unwrap_or(name);
         let local = std::iter::once(&setting.working_directory)
             .chain(&self.environment.named)
@@ -310,8 +310,8 @@ impl Package {
             self.add_import(root, module);
         }
         match self.environment.scope {
-            Scope::Virtual => self.parts.loose.extend(self.environment.sites.iter().cloned()),
-            Scope::System => {}
+            EnvironmentScope::Virtual => self.parts.loose.extend(self.environment.sites.iter().cloned()),
+            EnvironmentScope::System => {}
         }
     }
 
@@ -350,7 +350,7 @@ fn add_existing(collector: &mut Collector<'_>, path: &Path) -> Result<(), Packag
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(unreadable(path)(error)),
     }
-    let contents = Contents::Python.below(path.file_name().unwrap_or_default());
+    let contents = DirectoryRole::Python.below(path.file_name().unwrap_or_default());
     collector.add(path, contents)
 }
 
@@ -359,15 +359,22 @@ fn module_in(root: &Root, directory: &Path, module: &str) -> Option<PathBuf> {
     let package = directory.join(module);
     let is_package = ["__init__.py", "__main__.py"]
         .iter()
-        .any(|file| root.is(&package.join(file), Kind::File));
+        .any(|file| root.is(&package.join(file), EntryKind::File));
     let found = if is_package {
         package
     } else {
         directory.join(format!("{module}.py"))
     };
-    root.is(&found, if is_package { Kind::Directory } else { Kind::File })
-        .then(|| root.canonical(&found).ok())
-        .flatten()
+    root.is(
+        &found,
+        if is_package {
+            EntryKind::Directory
+        } else {
+            EntryKind::File
+        },
+    )
+    .then(|| root.canonical(&found).ok())
+    .flatten()
 }
 
 pub(super) fn source(root: &Root, path: &Path) -> Option<String> {
@@ -377,7 +384,7 @@ pub(super) fn source(root: &Root, path: &Path) -> Option<String> {
 
 /// The imports of a module's source files.
 #[derive(Debug, Default)]
-struct Imports {
+struct PythonImports {
     /// First components of the names.
     modules: BTreeSet<String>,
     /// True if some are imported by a name that is made when the module runs.
@@ -385,8 +392,8 @@ struct Imports {
 }
 
 /// Collects the imports of a module's source files.
-fn imports_below(root: &Root, place: &Path) -> Result<Imports, PackageError> {
-    let mut imports = Imports::default();
+fn imports_below(root: &Root, place: &Path) -> Result<PythonImports, PackageError> {
+    let mut imports = PythonImports::default();
     let mut pending = vec![place.to_owned()];
     let mut seen = 0;
     while let Some(path) = pending.pop() {
@@ -414,7 +421,7 @@ fn is_source(path: &Path) -> bool {
 
 fn pending_source(root: &Root, path: &Path) -> bool {
     let kind = root.find_link(path).map(|node| node.kind());
-    matches!(kind, Ok(Kind::File) if is_source(path)) || matches!(kind, Ok(Kind::Directory))
+    matches!(kind, Ok(EntryKind::File) if is_source(path)) || matches!(kind, Ok(EntryKind::Directory))
 }
 
 #[cfg(test)]

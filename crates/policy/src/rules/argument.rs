@@ -8,11 +8,11 @@ use mcpmon_model::fold;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArgumentPath {
     written: String,
-    steps: Vec<Step>,
+    steps: Vec<PatternStep>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Step {
+enum PatternStep {
     Named { written: String, folded: String },
     Any,
 }
@@ -41,10 +41,10 @@ impl ArgumentPath {
             let name = part.trim_end_matches("[]");
             match name {
                 "" => Err(ArgumentPathError::Empty),
-                "*" => Ok(Step::Any),
+                "*" => Ok(PatternStep::Any),
                 _ if name.contains(['[', ']']) => Err(ArgumentPathError::Index),
                 _ if name.contains('*') => Err(ArgumentPathError::Wildcard),
-                _ => Ok(Step::Named {
+                _ => Ok(PatternStep::Named {
                     written: name.to_owned(),
                     folded: folded(name),
                 }),
@@ -68,7 +68,7 @@ impl ArgumentPath {
     /// a way as well.
     pub fn covers<'n>(&self, members: impl Iterator<Item = &'n str>) -> bool {
         match &*self.steps {
-            [Step::Named { folded, .. }] => members
+            [PatternStep::Named { folded, .. }] => members
                 .flat_map(|member| member.split('.'))
                 .any(|member| is_named(folded, member)),
             _ => self.leads(members),
@@ -80,8 +80,8 @@ impl ArgumentPath {
         let mut members = members.flat_map(|member| member.split('.'));
         self.steps.iter().all(|step| {
             members.next().is_some_and(|member| match step {
-                Step::Named { folded, .. } => is_named(folded, member),
-                Step::Any => true,
+                PatternStep::Named { folded, .. } => is_named(folded, member),
+                PatternStep::Any => true,
             })
         })
     }
@@ -93,8 +93,8 @@ impl ArgumentPath {
     pub fn is_at<'n>(&self, mut members: impl Iterator<Item = &'n str>) -> bool {
         self.steps.iter().all(|step| {
             members.next().is_some_and(|member| match step {
-                Step::Named { written, .. } => written == member,
-                Step::Any => true,
+                PatternStep::Named { written, .. } => written == member,
+                PatternStep::Any => true,
             })
         })
     }

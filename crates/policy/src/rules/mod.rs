@@ -146,7 +146,7 @@ pub struct UriGlob {
 /// The strictness with which a condition is read: a refusing rule takes every doubt for a match, an allowing
 /// one takes none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reading {
+pub enum ConditionReading {
     /// A value that matches in any of its meanings is a match.
     Wide,
     /// A value is a match only if every one of its meanings is.
@@ -184,15 +184,15 @@ impl Decision {
 
     /// Returns the reading of the conditions of a rule with this decision.
     #[must_use]
-    pub const fn reading(self) -> Reading {
+    pub const fn reading(self) -> ConditionReading {
         match self {
-            Self::Allow => Reading::Narrow,
-            Self::Audit | Self::Ask | Self::Block => Reading::Wide,
+            Self::Allow => ConditionReading::Narrow,
+            Self::Audit | Self::Ask | Self::Block => ConditionReading::Wide,
         }
     }
 }
 
-impl Reading {
+impl ConditionReading {
     /// Returns whether something with these meanings matches.
     pub fn holds<T>(self, meanings: impl IntoIterator<Item = T>, matches: impl FnMut(T) -> bool) -> bool {
         let mut meanings = meanings.into_iter();
@@ -212,11 +212,11 @@ impl ToolMatch {
 
     /// Returns whether `name` meets every condition.
     #[must_use]
-    pub fn matches(&self, name: &Spellings<'_>, reading: Reading) -> bool {
+    pub fn matches(&self, name: &Spellings<'_>, reading: ConditionReading) -> bool {
         let is_named = |glob: &SpellingGlob| glob.is_meant(name, reading);
         let is_found = |pattern: &Pattern| match reading {
-            Reading::Wide => name.texts().into_iter().any(|text| pattern.is_in(text)),
-            Reading::Narrow => pattern.is_in(name.written()),
+            ConditionReading::Wide => name.texts().into_iter().any(|text| pattern.is_in(text)),
+            ConditionReading::Narrow => pattern.is_in(name.written()),
         };
         self.name.as_ref().is_none_or(is_named)
             && (self.any.is_empty() || self.any.iter().any(is_named))
@@ -228,19 +228,19 @@ impl SpellingGlob {
     /// Returns whether a server of this `name` is meant. Clients name servers, and spell one name in many
     /// ways.
     #[must_use]
-    pub fn serves(&self, name: &Spellings<'_>, reading: Reading) -> bool {
+    pub fn serves(&self, name: &Spellings<'_>, reading: ConditionReading) -> bool {
         match reading {
-            Reading::Wide => self.resembles(name),
-            Reading::Narrow => self.names(name),
+            ConditionReading::Wide => self.resembles(name),
+            ConditionReading::Narrow => self.names(name),
         }
     }
 
     /// Returns whether a tool of this `name` is meant. Servers name tools: what allows one means no other.
     #[must_use]
-    pub fn is_meant(&self, name: &Spellings<'_>, reading: Reading) -> bool {
+    pub fn is_meant(&self, name: &Spellings<'_>, reading: ConditionReading) -> bool {
         match reading {
-            Reading::Wide => self.resembles(name),
-            Reading::Narrow => self.is_exactly(name),
+            ConditionReading::Wide => self.resembles(name),
+            ConditionReading::Narrow => self.is_exactly(name),
         }
     }
 }
@@ -255,10 +255,10 @@ impl ResourceRule {
     /// Returns whether it meets every condition in each of these forms.
     #[must_use]
     pub fn is_beyond_doubt(&self, forms: &[String]) -> bool {
-        self.is_met(forms, Reading::Narrow)
+        self.is_met(forms, ConditionReading::Narrow)
     }
 
-    fn is_met(&self, forms: &[String], reading: Reading) -> bool {
+    fn is_met(&self, forms: &[String], reading: ConditionReading) -> bool {
         self.uri
             .as_ref()
             .is_none_or(|glob| reading.holds(forms, |form| glob.matches(form)))
@@ -325,10 +325,10 @@ mod tests {
             any: vec![SpellingGlob::new("*_mail"), SpellingGlob::new("*_money")],
             regex: Pattern::new("^send").ok(),
         };
-        assert!(rule.matches(&name("send_mail"), Reading::Narrow));
-        assert!(!rule.matches(&name("send_note"), Reading::Narrow));
-        assert!(rule.matches(&name("Send-Mail"), Reading::Wide));
-        assert!(!rule.matches(&name("Send-Mail"), Reading::Narrow));
-        assert!(ToolMatch::default().matches(&name("anything"), Reading::Narrow));
+        assert!(rule.matches(&name("send_mail"), ConditionReading::Narrow));
+        assert!(!rule.matches(&name("send_note"), ConditionReading::Narrow));
+        assert!(rule.matches(&name("Send-Mail"), ConditionReading::Wide));
+        assert!(!rule.matches(&name("Send-Mail"), ConditionReading::Narrow));
+        assert!(ToolMatch::default().matches(&name("anything"), ConditionReading::Narrow));
     }
 }

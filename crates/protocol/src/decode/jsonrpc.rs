@@ -35,14 +35,14 @@ pub enum Payload<'t> {
         params: Option<Value<'t>>,
     },
     /// The result of a request, an object.
-    Result(Part<'t>),
+    Result(EnvelopeMember<'t>),
     /// The error in place of a result, an object with a code and a message.
-    Error(Part<'t>),
+    Error(EnvelopeMember<'t>),
 }
 
 /// A member of an envelope.
 #[derive(Clone, Copy, Debug)]
-pub struct Part<'t> {
+pub struct EnvelopeMember<'t> {
     /// The position of its name.
     pub start: usize,
     /// Its value.
@@ -51,7 +51,7 @@ pub struct Part<'t> {
 
 /// A value that is no message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Invalid {
+pub struct InvalidEnvelope {
     /// Its id, where it has one that can be read.
     pub id: Option<RequestId>,
     /// True if it has a method, so that its sender may wait for an answer.
@@ -66,10 +66,10 @@ impl<'t> Envelope<'t> {
     /// # Errors
     ///
     /// Returns an error if it is none, with its id if that could be read.
-    pub fn read(whole: Value<'t>) -> Result<Self, Invalid> {
-        let parts = Parts::of(whole);
+    pub fn read(whole: Value<'t>) -> Result<Self, InvalidEnvelope> {
+        let parts = EnvelopeMembers::of(whole);
         let id = parts.id.map(request_id);
-        let invalid = |cause| Invalid {
+        let invalid = |cause| InvalidEnvelope {
             id: id.clone().flatten().or_else(|| parts.id.and_then(whole_number)),
             has_method: parts.method.is_some(),
             cause,
@@ -123,21 +123,21 @@ impl<'t> Envelope<'t> {
 
 /// The members of an envelope, whatever they are.
 #[derive(Default)]
-struct Parts<'t> {
+struct EnvelopeMembers<'t> {
     version: Option<Value<'t>>,
     id: Option<Value<'t>>,
     method: Option<Value<'t>>,
     params: Option<Value<'t>>,
-    result: Option<Part<'t>>,
-    error: Option<Part<'t>>,
+    result: Option<EnvelopeMember<'t>>,
+    error: Option<EnvelopeMember<'t>>,
     misspelled: bool,
 }
 
-impl<'t> Parts<'t> {
+impl<'t> EnvelopeMembers<'t> {
     fn of(whole: Value<'t>) -> Self {
         let mut parts = Self::default();
         for member in whole.members() {
-            let part = Part {
+            let part = EnvelopeMember {
                 start: member.start,
                 value: member.value,
             };

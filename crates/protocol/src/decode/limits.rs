@@ -6,7 +6,7 @@ use super::json::DEEPEST;
 
 /// The bounds of what is decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct DecodeLimits {
     /// Longest line, bytes without its terminator.
     pub max_line: usize,
     /// Deepest nesting of a message; never more than [`DEEPEST`].
@@ -19,7 +19,7 @@ pub struct Limits {
     pub request_timeout: Duration,
 }
 
-impl Default for Limits {
+impl Default for DecodeLimits {
     fn default() -> Self {
         Self {
             max_line: 16 << 20,

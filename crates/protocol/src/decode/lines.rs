@@ -8,7 +8,7 @@ const KEPT: usize = 1 << 16;
 
 /// Something that ended with a line feed.
 #[derive(Debug)]
-pub enum Line<'a> {
+pub enum LineOutcome<'a> {
     /// A line, with its terminator.
     Whole(&'a [u8]),
     /// A line over the limit: what could be learnt of it without keeping it.
@@ -40,7 +40,7 @@ impl Lines {
     }
 
     /// The next line that ends in `chunk`, which is left with what follows it; `None` once the chunk is used up.
-    pub fn next<'s, 'c: 's>(&'s mut self, chunk: &mut &'c [u8]) -> Option<Line<'s>> {
+    pub fn next<'s, 'c: 's>(&'s mut self, chunk: &mut &'c [u8]) -> Option<LineOutcome<'s>> {
         self.forget_returned();
         let Some(end) = memchr::memchr(b'\n', chunk) else {
             self.keep(chunk);
@@ -51,25 +51,25 @@ impl Lines {
         *chunk = rest;
         if self.partial.is_empty() && self.skim.is_none() && end <= self.max {
             self.partial.shrink_to(KEPT);
-            return Some(Line::Whole(head));
+            return Some(LineOutcome::Whole(head));
         }
         self.keep(&head[..end]);
         if let Some(skim) = self.skim.take() {
-            return Some(Line::TooLong(skim.finish()));
+            return Some(LineOutcome::TooLong(skim.finish()));
         }
         self.partial.push(b'\n');
         self.returned = true;
-        Some(Line::Whole(&self.partial))
+        Some(LineOutcome::Whole(&self.partial))
     }
 
     /// Returns the unfinished line at the end of the stream.
-    pub fn rest(&mut self) -> Option<Line<'_>> {
+    pub fn rest(&mut self) -> Option<LineOutcome<'_>> {
         self.forget_returned();
         if let Some(skim) = self.skim.take() {
-            return Some(Line::TooLong(skim.finish()));
+            return Some(LineOutcome::TooLong(skim.finish()));
         }
         self.returned = true;
-        (!self.partial.is_empty()).then_some(Line::Whole(&self.partial))
+        (!self.partial.is_empty()).then_some(LineOutcome::Whole(&self.partial))
     }
 
     /// The longest line.
@@ -145,9 +145,9 @@ mod tests {
 
     /// The lines of a stream that comes in these chunks, and what is left at its end.
     fn lines(max: usize, chunks: &[&[u8]]) -> (Vec<Owned>, Option<Owned>) {
-        let owned = |line: Line<'_>| match line {
-            Line::Whole(line) => Some(line.to_vec()),
-            Line::TooLong(_) => None,
+        let owned = |line: LineOutcome<'_>| match line {
+            LineOutcome::Whole(line) => Some(line.to_vec()),
+            LineOutcome::TooLong(_) => None,
         };
         let mut cutter = Lines::new(max);
         let mut lines = Vec::new();
@@ -198,7 +198,10 @@ mod tests {
         assert!(cutter.kept() <= KEPT);
         let mut chunk = &b"c\n"[..];
         let line = cutter.next(&mut chunk);
-        assert!(matches!(line, Some(Line::Whole(b"bc\n"))), "what waits stays");
+        assert!(
+            matches!(line, Some(LineOutcome::Whole(b"bc\n"))),
+            "what waits stays"
+        );
         cutter.shrink();
         assert_eq!(cutter.held(), 0);
     }

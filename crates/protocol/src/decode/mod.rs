@@ -10,4 +10,4 @@ pub mod outline;
 pub mod sse;
 pub mod url;
 
-pub use limits::Limits;
+pub use limits::DecodeLimits;

@@ -17,7 +17,7 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// An event, or what stands in place of one: a comment that keeps a connection alive, a blank line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Event<'a> {
+pub struct SseEvent<'a> {
     /// All of it, as it came, with the blank line that ends it; without the byte order mark of the stream.
     pub raw: &'a [u8],
     /// `data`, its lines joined; `None` where it has none, and no reader dispatches it.
@@ -30,9 +30,9 @@ pub struct Event<'a> {
 
 /// The pieces into which a stream is cut.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Cut<'a> {
+pub enum SseFraming<'a> {
     /// An event.
-    Event(Event<'a>),
+    Event(SseEvent<'a>),
     /// An event that is longer than allowed: nothing behind it is read any more.
     TooLong,
     /// An event that is longer than allowed, and what could be learnt of it without keeping it.
@@ -93,7 +93,7 @@ impl Events {
     }
 
     /// The next event that ends in `chunk`, which is left with what follows it; `None` once the chunk is used up.
-    pub fn next<'s, 'c: 's>(&'s mut self, chunk: &mut &'c [u8]) -> Option<Cut<'s>> {
+    pub fn next<'s, 'c: 's>(&'s mut self, chunk: &mut &'c [u8]) -> Option<SseFraming<'s>> {
         self.forget_returned();
         if self.over {
             *chunk = &[];
@@ -106,20 +106,23 @@ impl Events {
             return self.too_long(head, end.is_some());
         }
         if self.partial.is_empty() && end.is_some() {
-            return Some(Cut::Event(read(head, std::mem::take(&mut self.first))));
+            return Some(SseFraming::Event(read(head, std::mem::take(&mut self.first))));
         }
         self.partial.extend_from_slice(head);
         end?;
         self.returned = true;
-        Some(Cut::Event(read(&self.partial, std::mem::take(&mut self.first))))
+        Some(SseFraming::Event(read(
+            &self.partial,
+            std::mem::take(&mut self.first),
+        )))
     }
 
     /// Goes on with an event that is longer than allowed.
-    fn too_long(&mut self, bytes: &[u8], is_end: bool) -> Option<Cut<'static>> {
+    fn too_long(&mut self, bytes: &[u8], is_end: bool) -> Option<SseFraming<'static>> {
         let partial = std::mem::take(&mut self.partial);
         if !self.skips {
             self.over = true;
-            return Some(Cut::TooLong);
+            return Some(SseFraming::TooLong);
         }
         let skim = self.skim.get_or_insert_default();
         skim.push(&partial);
@@ -127,16 +130,16 @@ impl Events {
         if !is_end {
             self.skipped = self.skipped.saturating_add(bytes.len());
             self.over = self.skipped > self.max.saturating_mul(SKIPPED);
-            return self.over.then_some(Cut::TooLong);
+            return self.over.then_some(SseFraming::TooLong);
         }
         self.skipped = 0;
         self.first = false;
         let skim = self.skim.take().unwrap_or_default();
-        Some(Cut::Skipped(skim.finish()))
+        Some(SseFraming::Skipped(skim.finish()))
     }
 
     /// Returns the unfinished event at the end of the stream: no reader dispatches it, but some look at it.
-    pub fn rest(&mut self) -> Option<Event<'_>> {
+    pub fn rest(&mut self) -> Option<SseEvent<'_>> {
         self.forget_returned();
         self.returned = true;
         (!self.partial.is_empty()).then(|| read(&self.partial, self.first))
@@ -194,12 +197,12 @@ impl Events {
     }
 }
 
-fn read(raw: &[u8], is_first: bool) -> Event<'_> {
+fn read(raw: &[u8], is_first: bool) -> SseEvent<'_> {
     let raw = match is_first {
         true => raw.strip_prefix(BYTE_ORDER_MARK).unwrap_or(raw),
         false => raw,
     };
-    let mut event = Event {
+    let mut event = SseEvent {
         raw,
         data: None,
         name: None,
@@ -245,7 +248,7 @@ pub fn is_plain(raw: &[u8]) -> bool {
             Some(line) => line.strip_suffix(b"\r").unwrap_or(line),
             None => line,
         };
-        let is_known = line.is_empty() || line.starts_with(b":") || Field::of(line).is_some();
+        let is_known = line.is_empty() || line.starts_with(b":") || SseField::of(line).is_some();
         is_known && !line.contains(&b'\r') && (line.starts_with(b"data:") || is_clean(line))
     })
 }
@@ -258,14 +261,14 @@ pub fn is_clean(line: &[u8]) -> bool {
 
 /// A field that readers know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Field {
+pub enum SseField {
     /// `data`.
     Data,
     /// `event`, `id` or `retry`.
     Other,
 }
 
-impl Field {
+impl SseField {
     /// Returns the field of a line; `None` if the line is a comment, blank, or has another name.
     #[must_use]
     pub fn of(line: &[u8]) -> Option<Self> {
@@ -325,9 +328,9 @@ mod tests {
             let mut chunk = *chunk;
             while let Some(cut) = cutter.next(&mut chunk) {
                 match cut {
-                    Cut::TooLong => events.push(("too long".to_owned(), None)),
-                    Cut::Skipped(long) => events.push((format!("skipped {:?}", long.id), None)),
-                    Cut::Event(event) => {
+                    SseFraming::TooLong => events.push(("too long".to_owned(), None)),
+                    SseFraming::Skipped(long) => events.push((format!("skipped {:?}", long.id), None)),
+                    SseFraming::Event(event) => {
                         raw.extend_from_slice(event.raw);
                         let name = event.name.map(text).unwrap_or_default();
                         events.push((name, event.data.as_deref().map(text)));
@@ -361,7 +364,7 @@ mod tests {
         let of = |stream: &str| {
             let (mut cutter, mut chunk) = (Events::new(64), stream.as_bytes());
             match cutter.next(&mut chunk) {
-                Some(Cut::Event(event)) => (event.raw.to_vec(), event.data.map(Cow::into_owned)),
+                Some(SseFraming::Event(event)) => (event.raw.to_vec(), event.data.map(Cow::into_owned)),
                 cut => panic!("{cut:?}"),
             }
         };
@@ -418,7 +421,7 @@ mod tests {
         let mut told = 0;
         for _ in 0..100 {
             let mut chunk = &b"0123456789"[..];
-            told += usize::from(matches!(cutter.next(&mut chunk), Some(Cut::TooLong)));
+            told += usize::from(matches!(cutter.next(&mut chunk), Some(SseFraming::TooLong)));
         }
         assert_eq!(told, 1, "once, and then nothing is looked at any more");
     }
@@ -433,9 +436,11 @@ mod tests {
             let mut chunk = *chunk;
             while let Some(cut) = cutter.next(&mut chunk) {
                 told.push(match cut {
-                    Cut::Event(event) => format!("{:?}", event.data.as_deref().map(<[u8]>::escape_ascii)),
-                    Cut::Skipped(long) => format!("{:?}", long.id),
-                    Cut::TooLong => "over".to_owned(),
+                    SseFraming::Event(event) => {
+                        format!("{:?}", event.data.as_deref().map(<[u8]>::escape_ascii))
+                    }
+                    SseFraming::Skipped(long) => format!("{:?}", long.id),
+                    SseFraming::TooLong => "over".to_owned(),
                 });
                 assert!(cutter.held() <= 20);
             }

@@ -2,36 +2,36 @@
 
 use super::mcp_http::head::{last, version};
 use crate::decode::{
-    Limits,
+    DecodeLimits,
     json::{LoneSurrogate, Scanner, Value, ValueKind},
     jsonrpc::{Envelope, Payload},
 };
 
 /// The tools that the messages in a body call, as far as they can be read. Nothing is decided by it.
-pub(super) fn called(limits: Limits, body: &[u8]) -> Vec<String> {
+pub(super) fn called(limits: DecodeLimits, body: &[u8]) -> Vec<String> {
     calls(limits, body).tools
 }
 
 /// Tools that are called, and the revision that this is said in, if a message tells it.
 #[derive(Debug, Default)]
-pub(super) struct Calls {
+pub(super) struct CalledTools {
     pub(super) tools: Vec<String>,
     pub(super) version: Option<String>,
 }
 
 /// The same, with what is to be known to ask the server about them.
-pub(super) fn calls(limits: Limits, body: &[u8]) -> Calls {
+pub(super) fn calls(limits: DecodeLimits, body: &[u8]) -> CalledTools {
     let mut scanner = Scanner::new(limits.max_depth);
     let Ok(scan) = scanner.scan(body, LoneSurrogate::Refuse) else {
-        return Calls::default();
+        return CalledTools::default();
     };
     let root = scan.document.root();
     match root.kind() == ValueKind::Array {
-        true => Calls {
+        true => CalledTools {
             tools: root.items().take(limits.max_batch).filter_map(tool).collect(),
             version: root.items().take(limits.max_batch).find_map(version),
         },
-        false => Calls {
+        false => CalledTools {
             tools: tool(root).into_iter().collect(),
             version: version(root),
         },
@@ -61,6 +61,6 @@ mod tests {
     #[test_case(r#"{"jsonrpc":"2.0","id":1,"method":"tools/call"}"# => Vec::<String>::new(); "a call of nothing")]
     #[test_case("{" => Vec::<String>::new(); "no JSON")]
     fn tools(body: &str) -> Vec<String> {
-        called(Limits::default(), body.as_bytes())
+        called(DecodeLimits::default(), body.as_bytes())
     }
 }

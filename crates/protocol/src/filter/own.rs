@@ -15,7 +15,7 @@ const LONGEST_CURSOR: usize = 64 << 10;
 
 /// The outcome of a list request of our own.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Listed {
+pub enum ListOutcome {
     /// Nothing yet.
     Waiting,
     /// A page, which was judged. With a cursor where another one follows.
@@ -31,7 +31,7 @@ pub(in crate::filter) struct OwnRequests {
     /// Those that wait for an answer.
     pub(in crate::filter) waiting: BTreeSet<RequestId>,
     /// The outcomes of other requests, until they are asked for.
-    came: BTreeMap<RequestId, Listed>,
+    came: BTreeMap<RequestId, ListOutcome>,
 }
 
 impl OwnRequests {
@@ -59,7 +59,7 @@ impl OwnRequests {
     }
 
     /// Returns the id and the outcome, if the message answers one of these requests.
-    pub(in crate::filter) fn hear(&self, message: &Message<'_>) -> Option<(RequestId, Listed)> {
+    pub(in crate::filter) fn hear(&self, message: &Message<'_>) -> Option<(RequestId, ListOutcome)> {
         let id = message.id.filter(|id| self.waiting.contains(*id))?;
         let Content::Server(said) = &message.content else {
             return None;
@@ -72,10 +72,12 @@ impl OwnRequests {
                     .and_then(|cursor| cursor.text());
                 cursor
                     .filter(|cursor| cursor.len() <= LONGEST_CURSOR)
-                    .map_or(Listed::Failed, |cursor| Listed::Page(Some(cursor.into_owned())))
+                    .map_or(ListOutcome::Failed, |cursor| {
+                        ListOutcome::Page(Some(cursor.into_owned()))
+                    })
             }
-            FromServer::Listing(_) => Listed::Page(None),
-            FromServer::Answer(_) | FromServer::Introduction(_) => Listed::Failed,
+            FromServer::Listing(_) => ListOutcome::Page(None),
+            FromServer::Answer(_) | FromServer::Introduction(_) => ListOutcome::Failed,
             // Requests of the server have ids of their own.
             FromServer::Ask { .. } | FromServer::ListChanged(_) | FromServer::Notice { .. } => return None,
         };
@@ -83,21 +85,21 @@ impl OwnRequests {
     }
 
     /// A question was answered.
-    pub(in crate::filter) fn answered(&mut self, (id, came): (RequestId, Listed)) {
+    pub(in crate::filter) fn answered(&mut self, (id, came): (RequestId, ListOutcome)) {
         self.waiting.remove(&id);
         self.came.insert(id, came);
     }
 
     /// Returns the outcome of a request; each is returned once.
-    pub(in crate::filter) fn listed(&mut self, dialogue: &Dialogue, id: &RequestId) -> Listed {
+    pub(in crate::filter) fn listed(&mut self, dialogue: &Dialogue, id: &RequestId) -> ListOutcome {
         if !dialogue.waits(id) {
             // Its answer was none, if it is said to wait.
             self.give_up(id);
         }
         if self.waiting.contains(id) {
-            return Listed::Waiting;
+            return ListOutcome::Waiting;
         }
-        self.came.remove(id).unwrap_or(Listed::Failed)
+        self.came.remove(id).unwrap_or(ListOutcome::Failed)
     }
 
     /// Nothing will come of a question any more, if it was one; whether it was.

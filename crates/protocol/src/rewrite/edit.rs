@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::decode::json::Value;
 
 /// Replacements in one message, from its start to its end.
-pub(super) struct Edit<'t> {
+pub(super) struct MessageEdit<'t> {
     text: &'t str,
     /// The offset of the message in the text that values give their places in.
     offset: usize,
@@ -14,7 +14,7 @@ pub(super) struct Edit<'t> {
     out: String,
 }
 
-impl<'t> Edit<'t> {
+impl<'t> MessageEdit<'t> {
     pub(super) fn of(message: Value<'t>) -> Self {
         Self {
             text: message.text(),

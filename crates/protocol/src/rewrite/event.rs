@@ -1,6 +1,6 @@
 //! Server-sent events with other data in them.
 
-use crate::decode::sse::{Field, is_clean};
+use crate::decode::sse::{SseField, is_clean};
 
 /// Appends the event `raw` with `json` in place of its data. Its name, its id and its time to wait stay, written anew;
 /// what readers could take differently does not.
@@ -11,24 +11,24 @@ pub fn event_with_data(raw: &[u8], json: &str, out: &mut Vec<u8>) {
 /// Appends what is known of the event `raw`, which has no data, or none in it: a comment, if nothing is.
 pub fn silent_event(raw: &[u8], out: &mut Vec<u8>) {
     let mut lines = raw.split(|byte| matches!(byte, b'\n' | b'\r'));
-    let has_data = lines.any(|line| Field::of(line) == Some(Field::Data));
+    let has_data = lines.any(|line| SseField::of(line) == Some(SseField::Data));
     anew(raw, has_data.then_some(""), out);
 }
 
 fn anew(raw: &[u8], mut data: Option<&str>, out: &mut Vec<u8>) {
     let start = out.len();
     for line in raw.split(|byte| matches!(byte, b'\n' | b'\r')) {
-        match Field::of(line) {
-            Some(Field::Data) => {
+        match SseField::of(line) {
+            Some(SseField::Data) => {
                 if let Some(data) = data.take() {
                     write_data(data, out);
                 }
             }
-            Some(Field::Other) if is_clean(line) => {
+            Some(SseField::Other) if is_clean(line) => {
                 out.extend_from_slice(line);
                 out.push(b'\n');
             }
-            Some(Field::Other) | None => {}
+            Some(SseField::Other) | None => {}
         }
     }
     if let Some(data) = data {

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use mcpmon_model::{Era, ListKind};
 
-use super::edit::Edit;
+use super::edit::MessageEdit;
 use crate::decode::{
     json::{Member, Value, ValueKind},
     jsonrpc::{Envelope, Payload},
@@ -21,7 +21,7 @@ pub fn without_items(envelope: &Envelope<'_>, kind: ListKind, hidden: &[usize], 
         ListKind::Resources => "resources",
         ListKind::Templates => "resourceTemplates",
     };
-    let mut edit = Edit::of(envelope.whole);
+    let mut edit = MessageEdit::of(envelope.whole);
     let mut lifetime = Lifetime::default();
     for member in result.members() {
         match (member.name, era) {
@@ -76,7 +76,7 @@ fn kept(list: Value<'_>, hidden: &[usize]) -> String {
 #[must_use]
 pub fn without_instructions(envelope: &Envelope<'_>) -> Option<String> {
     let place = with_comma(result(envelope)?, "instructions")?;
-    let mut edit = Edit::of(envelope.whole);
+    let mut edit = MessageEdit::of(envelope.whole);
     edit.replace(place, "");
     Some(edit.finish())
 }

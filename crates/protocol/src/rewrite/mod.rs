@@ -17,6 +17,6 @@ pub use event::{event, event_with_data, silent_event};
 pub use leave_out::{without_instructions, without_items};
 pub use notify::list_changed;
 pub use redact::with_redactions;
-pub use refuse::{Fault, mismatch, refusal};
+pub use refuse::{RefusalReason, mismatch, refusal};
 pub use splice::Splices;
-pub use stop::{Stopped, denied, stop};
+pub use stop::{StoppedMessage, denied, stop};

@@ -2,7 +2,7 @@
 
 use mcpmon_model::{Content, FromClient, FromServer, Redaction};
 
-use super::edit::Edit;
+use super::edit::MessageEdit;
 use crate::decode::{
     json::Value,
     jsonrpc::{Envelope, Payload},
@@ -19,7 +19,7 @@ pub fn with_redactions(
 ) -> Option<String> {
     let arguments = inspected(envelope, said)?;
     let (from, length) = (arguments.range().start, arguments.text().len());
-    let mut edit = Edit::of(envelope.whole);
+    let mut edit = MessageEdit::of(envelope.whole);
     let mut done = 0;
     for Redaction { place, text } in redactions {
         let fits = done <= place.start

@@ -9,7 +9,7 @@ const HEADER_MISMATCH: i64 = -32_020;
 
 /// The reason for a refusal, as JSON-RPC codes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum RefusalReason {
     /// The text is not JSON.
     Parse,
     /// The text is not a message, or may not be sent now.
@@ -20,7 +20,7 @@ pub enum Fault {
     Timeout,
 }
 
-impl Fault {
+impl RefusalReason {
     const fn code(self) -> i32 {
         match self {
             Self::Parse => -32_700,
@@ -33,7 +33,7 @@ impl Fault {
 
 /// An error answer; to nobody's request where the id could not be read.
 #[must_use]
-pub fn refusal(id: Option<&RequestId>, fault: Fault, cause: &str) -> String {
+pub fn refusal(id: Option<&RequestId>, fault: RefusalReason, cause: &str) -> String {
     error_answer(id, fault.code().into(), &format!("[mcpmon] {cause}"))
 }
 

@@ -1,11 +1,12 @@
 //! Replacements for messages that are stopped.
 
 use mcpmon_model::{
-    AnswerOutcome, Ask, Content, Denial, Era, FromClient, FromServer, Message, Question, RequestId,
+    AnswerOutcome, ClientRequestKind, Content, Denial, Era, FromClient, FromServer, Message, RequestId,
+    ServerRequestKind,
 };
 
 use super::{
-    edit::Edit,
+    edit::MessageEdit,
     refuse::{error_answer, error_into},
 };
 use crate::decode::{
@@ -25,7 +26,7 @@ const LONGEST_NAME: usize = 128;
 
 /// The replacement for a message, without the end of its line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Stopped {
+pub enum StoppedMessage {
     /// Its sender waits for an answer, and gets this one.
     ToSender(String),
     /// Its receiver waits for it, and gets this in its place.
@@ -36,7 +37,12 @@ pub enum Stopped {
 
 /// Builds the replacement for a message.
 #[must_use]
-pub fn stop(envelope: &Envelope<'_>, message: &Message<'_>, shape: ResultShape, denial: &Denial) -> Stopped {
+pub fn stop(
+    envelope: &Envelope<'_>,
+    message: &Message<'_>,
+    shape: ResultShape,
+    denial: &Denial,
+) -> StoppedMessage {
     match &message.content {
         Content::Client(said) => stop_client(envelope, said, message.era, denial),
         Content::Server(said) => stop_server(envelope, said, shape, message.era, denial),
@@ -49,22 +55,22 @@ pub fn denied(id: &RequestId, denial: &Denial) -> String {
     error_answer(Some(id), DENIED, &text("Request", denial))
 }
 
-fn stop_client(envelope: &Envelope<'_>, said: &FromClient<'_>, era: Era, denial: &Denial) -> Stopped {
+fn stop_client(envelope: &Envelope<'_>, said: &FromClient<'_>, era: Era, denial: &Denial) -> StoppedMessage {
     let error = |what: &str| {
         let mut answer = String::new();
         error_into(DENIED, &text(what, denial), &mut answer);
-        Stopped::ToSender(reply(envelope, "error", &answer))
+        StoppedMessage::ToSender(reply(envelope, "error", &answer))
     };
     match said {
         FromClient::Call(call) => {
             let text = text(&named("Tool", &call.tool, denial), denial);
-            Stopped::ToSender(reply(envelope, "result", &failed_call(&text, era)))
+            StoppedMessage::ToSender(reply(envelope, "result", &failed_call(&text, era)))
         }
         FromClient::Read { uri } => error(&named("Resource", uri, denial)),
         FromClient::Prompt { name, .. } => error(&named("Prompt", name, denial)),
         FromClient::Request { method, .. } => error(&named("Request", method, denial)),
-        FromClient::Reply { to, .. } => Stopped::ToReceiver(rejection(envelope, *to, "Reply", denial)),
-        FromClient::Notice { .. } => Stopped::Dropped,
+        FromClient::Reply { to, .. } => StoppedMessage::ToReceiver(rejection(envelope, *to, "Reply", denial)),
+        FromClient::Notice { .. } => StoppedMessage::Dropped,
     }
 }
 
@@ -74,22 +80,22 @@ fn stop_server(
     shape: ResultShape,
     era: Era,
     denial: &Denial,
-) -> Stopped {
+) -> StoppedMessage {
     match said {
-        FromServer::Listing(_) => Stopped::ToReceiver(as_error(envelope, "List", denial)),
-        FromServer::Introduction(_) => Stopped::ToReceiver(as_error(envelope, "Server", denial)),
+        FromServer::Listing(_) => StoppedMessage::ToReceiver(as_error(envelope, "List", denial)),
+        FromServer::Introduction(_) => StoppedMessage::ToReceiver(as_error(envelope, "Server", denial)),
         FromServer::Answer(answer) => {
             let what = match &answer.to.what {
-                Question::Call { tool: Some(tool) } => named("Result of tool", tool, denial),
-                Question::Call { tool: None } => "Result of a task".to_owned(),
-                Question::Read { uri } => named("Content of resource", uri, denial),
-                Question::Prompt { name } => named("Content of prompt", name, denial),
-                Question::List(_) => "Answer".to_owned(),
-                Question::Other { method } => named("Answer to", method, denial),
+                ClientRequestKind::Call { tool: Some(tool) } => named("Result of tool", tool, denial),
+                ClientRequestKind::Call { tool: None } => "Result of a task".to_owned(),
+                ClientRequestKind::Read { uri } => named("Content of resource", uri, denial),
+                ClientRequestKind::Prompt { name } => named("Content of prompt", name, denial),
+                ClientRequestKind::List(_) => "Answer".to_owned(),
+                ClientRequestKind::Other { method } => named("Answer to", method, denial),
             };
-            Stopped::ToReceiver(match (&answer.outcome, shape, &envelope.payload) {
+            StoppedMessage::ToReceiver(match (&answer.outcome, shape, &envelope.payload) {
                 (AnswerOutcome::Result { .. }, ResultShape::Call, Payload::Result(part)) => {
-                    let mut edit = Edit::of(envelope.whole);
+                    let mut edit = MessageEdit::of(envelope.whole);
                     edit.replace(part.value.range(), &failed_call(&text(&what, denial), era));
                     edit.finish()
                 }
@@ -100,9 +106,9 @@ fn stop_server(
         }
         FromServer::Ask { ask, method, .. } => {
             let what = named("Request", method, denial);
-            Stopped::ToSender(rejection(envelope, *ask, &what, denial))
+            StoppedMessage::ToSender(rejection(envelope, *ask, &what, denial))
         }
-        FromServer::ListChanged(_) | FromServer::Notice { .. } => Stopped::Dropped,
+        FromServer::ListChanged(_) | FromServer::Notice { .. } => StoppedMessage::Dropped,
     }
 }
 
@@ -113,11 +119,11 @@ fn reply(envelope: &Envelope<'_>, member: &str, value: &str) -> String {
 }
 
 /// Builds the client's rejection of a server request.
-fn rejection(envelope: &Envelope<'_>, ask: Ask, what: &str, denial: &Denial) -> String {
+fn rejection(envelope: &Envelope<'_>, ask: ServerRequestKind, what: &str, denial: &Denial) -> String {
     let code = match ask {
-        Ask::Elicitation => return reply(envelope, "result", "{\"action\":\"decline\"}"),
-        Ask::Sampling => SAMPLING_REJECTED,
-        Ask::Roots | Ask::Other => DENIED,
+        ServerRequestKind::Elicitation => return reply(envelope, "result", "{\"action\":\"decline\"}"),
+        ServerRequestKind::Sampling => SAMPLING_REJECTED,
+        ServerRequestKind::Roots | ServerRequestKind::Other => DENIED,
     };
     let mut error = String::new();
     error_into(code, &text(what, denial), &mut error);
@@ -129,11 +135,11 @@ fn as_error(envelope: &Envelope<'_>, what: &str, denial: &Denial) -> String {
     let (part, code) = match &envelope.payload {
         Payload::Error(part) => (*part, part.value.member("code").and_then(integer)),
         Payload::Result(part) => (*part, None),
-        Payload::Method { .. } => return rejection(envelope, Ask::Other, what, denial),
+        Payload::Method { .. } => return rejection(envelope, ServerRequestKind::Other, what, denial),
     };
     let mut error = "\"error\":".to_owned();
     error_into(code.unwrap_or(DENIED), &text(what, denial), &mut error);
-    let mut edit = Edit::of(envelope.whole);
+    let mut edit = MessageEdit::of(envelope.whole);
     edit.replace(part.start..part.value.range().end, &error);
     edit.finish()
 }

@@ -2,12 +2,12 @@
 
 use std::{path::Path, sync::Arc};
 
-use mcpmon_engine::Shared;
+use mcpmon_engine::SharedOutcome;
 use mcpmon_model::{PinKey, Recent, ServerId, SessionId, SharedCall};
 use mcpmon_policy::Policy;
-use mcpmon_store::Member;
+use mcpmon_store::SessionMember;
 
-use crate::{calls::Calls, hosted::Host, process};
+use crate::{calls::StoredCalls, hosted::DaemonServices, process};
 
 /// The name of the LLM proxy among the members of a session.
 const NAME: &str = "mcpmon-llm";
@@ -16,9 +16,9 @@ const NAME: &str = "mcpmon-llm";
 #[derive(Debug)]
 pub(super) enum CallHolder {
     /// The daemon, in this very process; the member speaks for the session.
-    Daemon(Arc<dyn Host>, Box<Member>),
+    Daemon(Arc<dyn DaemonServices>, Box<SessionMember>),
     /// The store.
-    Store(Box<Calls>),
+    Store(Box<StoredCalls>),
 }
 
 impl CallHolder {
@@ -26,14 +26,14 @@ impl CallHolder {
     pub(super) fn of(
         session: &SessionId,
         uid: u32,
-        host: Option<&Arc<dyn Host>>,
+        host: Option<&Arc<dyn DaemonServices>>,
         path: &Path,
     ) -> Option<Self> {
         let Some(host) = host else {
-            let calls = Calls::new(path.to_owned(), session.clone());
+            let calls = StoredCalls::new(path.to_owned(), session.clone());
             return Some(Self::Store(Box::new(calls)));
         };
-        let member = Member {
+        let member = SessionMember {
             session: session.clone(),
             agent: None,
             identity: PinKey {
@@ -47,14 +47,14 @@ impl CallHolder {
     }
 
     /// Checks a call beside those of all processes of the session, and counts it. The daemon goes by its own policy.
-    pub(super) fn check(&mut self, policy: &Policy, call: &SharedCall) -> Shared {
+    pub(super) fn check(&mut self, policy: &Policy, call: &SharedCall) -> SharedOutcome {
         match self {
-            Self::Daemon(host, member) => Shared::Checked(host.check(member, call.clone())),
+            Self::Daemon(host, member) => SharedOutcome::Checked(host.check(member, call.clone())),
             Self::Store(calls) => match calls.check(policy, call) {
-                Ok(checked) => Shared::Checked(checked),
+                Ok(checked) => SharedOutcome::Checked(checked),
                 Err(error) => {
                     tracing::warn!(%error, "a call is checked beside those alone that models want");
-                    Shared::Unreachable
+                    SharedOutcome::Unreachable
                 }
             },
         }

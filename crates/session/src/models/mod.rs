@@ -13,18 +13,18 @@ use std::{
     time::Duration,
 };
 
-use mcpmon_config::Loaded;
+use mcpmon_config::LoadedConfiguration;
 use mcpmon_detect::protected_paths::Places;
 use mcpmon_engine::{Judgement, Observation, StoreEffect, Tally};
 use mcpmon_model::{
-    Event, EventKind, Exchange, Halted, Layer, NO_USER, OmittedCall, Redaction, SessionId, Severity, Spoken,
-    Timestamp, Verdict,
+    Event, EventKind, Exchange, HaltedExchange, Layer, LlmMention, NO_USER, OmittedCall, Redaction,
+    SessionId, Severity, Timestamp, Verdict,
 };
 use mcpmon_policy::Policy;
-use mcpmon_store::{Entry, Generation, Reader, Recorder, StoreLocation};
+use mcpmon_store::{Generation, Recorder, StoreEntry, StoreLocation, StoreReader};
 
-use self::{holder::CallHolder, session::Session};
-use super::{Options, Policies, files, hosted::Host};
+use self::{holder::CallHolder, session::ModelSession};
+use super::{Options, Policies, files, hosted::DaemonServices};
 
 /// Sessions that are known at a time; the one that was used least lately makes room.
 const MOST_SESSIONS: usize = 256;
@@ -39,7 +39,7 @@ const COMPONENT: &str = "LLM proxy's registry";
 
 /// The key of a session: requests with the same key are judged together.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Whose {
+pub struct SessionKey {
     /// The session, where known.
     pub session: Option<SessionId>,
     /// The user, where known.
@@ -48,28 +48,28 @@ pub struct Whose {
 
 /// Judges for all sessions of one proxy. Clones share them.
 #[derive(Clone, Debug)]
-pub struct Models(Arc<Shared>);
+pub struct Models(Arc<ModelsState>);
 
 #[derive(Debug)]
-struct Shared {
+struct ModelsState {
     recorder: Recorder,
     store: StoreLocation,
     places: Places,
     generation: Mutex<Option<Generation>>,
-    reader: Mutex<Option<Reader>>,
+    reader: Mutex<Option<StoreReader>>,
     policies: Policies,
     /// The holder of sessions' calls, if that is not the store.
-    host: Option<Arc<dyn Host>>,
-    sessions: Mutex<BTreeMap<Whose, Arc<Mutex<Session>>>>,
+    host: Option<Arc<dyn DaemonServices>>,
+    sessions: Mutex<BTreeMap<SessionKey, Arc<Mutex<ModelSession>>>>,
     /// Since when the store cannot be read.
     away: Mutex<Option<Timestamp>>,
 }
 
 /// Judges one request with its response.
 #[derive(Debug)]
-pub struct ExchangeJudge {
+pub struct ModelExchangeJudge {
     models: Models,
-    session: Arc<Mutex<Session>>,
+    session: Arc<Mutex<ModelSession>>,
     exchange: Exchange,
     tally: Tally,
 }
@@ -83,13 +83,23 @@ impl Models {
     }
 
     /// The same in the daemon, which holds the calls of sessions in memory.
-    pub fn of_daemon(policies: Policies, recorder: Recorder, options: &Options, host: Arc<dyn Host>) -> Self {
+    pub fn of_daemon(
+        policies: Policies,
+        recorder: Recorder,
+        options: &Options,
+        host: Arc<dyn DaemonServices>,
+    ) -> Self {
         Self::with(policies, recorder, options, Some(host))
     }
 
-    fn with(policies: Policies, recorder: Recorder, options: &Options, host: Option<Arc<dyn Host>>) -> Self {
+    fn with(
+        policies: Policies,
+        recorder: Recorder,
+        options: &Options,
+        host: Option<Arc<dyn DaemonServices>>,
+    ) -> Self {
         let store = recorder.location().clone();
-        Self(Arc::new(Shared {
+        Self(Arc::new(ModelsState {
             places: files::places(options),
             recorder,
             store,
@@ -104,7 +114,7 @@ impl Models {
 
     /// Puts another policy in force, for exchanges that are under way too. Whatever else judges by the same policies is
     /// to be told.
-    pub fn install(&self, now: Timestamp, loaded: &Loaded) {
+    pub fn install(&self, now: Timestamp, loaded: &LoadedConfiguration) {
         self.0.policies.adopt(loaded);
         self.follow(now);
     }
@@ -169,12 +179,12 @@ impl Models {
     /// Returns the session that judges one request of `uid`, with its response. This takes a moment for a
     /// user without recent requests.
     #[must_use]
-    pub fn judge(&self, now: Timestamp, uid: Option<u32>, exchange: Exchange) -> ExchangeJudge {
-        let whose = Whose {
+    pub fn judge(&self, now: Timestamp, uid: Option<u32>, exchange: Exchange) -> ModelExchangeJudge {
+        let whose = SessionKey {
             session: exchange.session.clone(),
             uid,
         };
-        ExchangeJudge {
+        ModelExchangeJudge {
             models: self.clone(),
             session: self.session(now, whose),
             exchange,
@@ -182,7 +192,7 @@ impl Models {
         }
     }
 
-    fn session(&self, now: Timestamp, whose: Whose) -> Arc<Mutex<Session>> {
+    fn session(&self, now: Timestamp, whose: SessionKey) -> Arc<Mutex<ModelSession>> {
         // May read a file, for which nobody else waits.
         let loaded = self.0.policies.of(now, whose.uid);
         let mut sessions = lock(&self.0.sessions);
@@ -210,7 +220,7 @@ impl Models {
             let uid = whose.uid.unwrap_or(NO_USER);
             CallHolder::of(session, uid, self.0.host.as_ref(), &self.0.store.path())
         });
-        let session = Session::new(now, policy, self.0.places.clone(), whose.clone(), holder);
+        let session = ModelSession::new(now, policy, self.0.places.clone(), whose.clone(), holder);
         let session = Arc::new(Mutex::new(session));
         sessions.insert(whose, Arc::clone(&session));
         session
@@ -227,7 +237,7 @@ impl Models {
     }
 
     /// Takes in what others changed.
-    fn refresh(&self, now: Timestamp, session: &mut Session) {
+    fn refresh(&self, now: Timestamp, session: &mut ModelSession) {
         if lock(&self.0.away).is_some_and(|since| now.since(since) < RETRY) {
             return;
         }
@@ -240,7 +250,7 @@ impl Models {
         let store = self.0.store.path();
         let looked = match reader.take_if(|reader| reader.path() == store) {
             Some(current) => session.look(now, generation, reader.insert(current)),
-            None => Reader::open(&store)
+            None => StoreReader::open(&store)
                 .map_err(|error| error.to_string())
                 .and_then(|opened| session.look(now, generation, reader.insert(opened))),
         };
@@ -296,8 +306,8 @@ impl Models {
                     self.0.recorder.push_retold(retold, None);
                     continue;
                 }
-                StoreEffect::StoreDefinition(record) => Entry::Definition(*record),
-                StoreEffect::ForgetDefinition(key) => Entry::ForgetDefinition(key),
+                StoreEffect::StoreDefinition(record) => StoreEntry::Definition(*record),
+                StoreEffect::ForgetDefinition(key) => StoreEntry::ForgetDefinition(key),
                 // Told already.
                 StoreEffect::Share(_)
                 // What a model wants is not held.
@@ -314,7 +324,7 @@ impl Models {
     }
 }
 
-impl ExchangeJudge {
+impl ModelExchangeJudge {
     /// Returns whether what follows has to look into the store first, which may take a moment.
     #[must_use]
     pub fn is_behind(&self) -> bool {
@@ -323,20 +333,20 @@ impl ExchangeJudge {
 
     /// Returns whether to judge this may take a moment.
     #[must_use]
-    pub fn may_wait(&self, said: &Spoken<'_>) -> bool {
-        let is_call = matches!(said, Spoken::Call(_) | Spoken::Called { .. });
+    pub fn may_wait(&self, said: &LlmMention<'_>) -> bool {
+        let is_call = matches!(said, LlmMention::Call(_) | LlmMention::Called { .. });
         self.is_behind() || is_call && lock(&self.session).asks_store()
     }
 
     /// Judges something that has to do with tools, and records what follows from it.
-    pub fn judge(&mut self, now: Timestamp, said: &Spoken<'_>) -> Verdict {
+    pub fn judge(&mut self, now: Timestamp, said: &LlmMention<'_>) -> Verdict {
         let mut session = lock(&self.session);
         session.used = now;
         let is_behind = session.generation() != Some(self.models.generation());
         if is_behind {
             self.models.refresh(now, &mut session);
         }
-        if is_behind || matches!(said, Spoken::Call(_)) {
+        if is_behind || matches!(said, LlmMention::Call(_)) {
             session.look_around();
         }
         let mut judgement = session.observe(now, Observation::Llm(&self.exchange, said));
@@ -379,7 +389,7 @@ impl ExchangeJudge {
     }
 
     /// The request, or its answer, does not go on: that is recorded.
-    pub fn halted(&mut self, now: Timestamp, halted: &Halted) {
+    pub fn halted(&mut self, now: Timestamp, halted: &HaltedExchange) {
         let judgement = lock(&self.session).observe(now, Observation::Halted(&self.exchange, halted));
         self.models.carry_out(self.exchange.session.as_ref(), judgement);
     }

@@ -3,21 +3,21 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use mcpmon_detect::protected_paths::Places;
-use mcpmon_engine::{Judgement, Monitor, Observation, Shared, Tally, pins::PinBook};
+use mcpmon_engine::{Judgement, Monitor, Observation, SharedOutcome, Tally, pins::PinBook};
 use mcpmon_model::{
     DefinitionKey, DefinitionKind, DefinitionRecord, OmittedCalls, PinKey, Recent, Redaction, ServerId,
     ServerType, SharedCall, Timestamp,
 };
 use mcpmon_policy::{Policy, Transport, network::table::Tables};
-use mcpmon_store::{Member, QueryError, Reader, Selection};
+use mcpmon_store::{QueryError, Selection, SessionMember, StoreReader};
 
-use super::{Whose, holder::CallHolder};
+use super::{SessionKey, holder::CallHolder};
 use crate::process;
 
 /// One session.
 #[derive(Debug)]
-pub(super) struct Session {
-    whose: Whose,
+pub(super) struct ModelSession {
+    whose: SessionKey,
     monitor: Monitor,
     /// The number of changes that was looked at last; `None` before the first look.
     generation: Option<u64>,
@@ -26,7 +26,7 @@ pub(super) struct Session {
     /// Servers whose tools are registered.
     servers: BTreeSet<ServerId>,
     /// Conversations of the session that other judges see, as the store had them at the last look.
-    members: Vec<Member>,
+    members: Vec<SessionMember>,
     /// The servers of those that live, as the Monitor knows them.
     present: Vec<PinKey>,
     /// The holder of the session's calls; `None` if the session is unknown.
@@ -37,12 +37,12 @@ pub(super) struct Session {
     pub(super) unanswered: OmittedCalls,
 }
 
-impl Session {
+impl ModelSession {
     pub(super) fn new(
         now: Timestamp,
         policy: Arc<Policy>,
         places: Places,
-        whose: Whose,
+        whose: SessionKey,
         holder: Option<CallHolder>,
     ) -> Self {
         let mut monitor = Monitor::new(policy, &Tables::default(), PinBook::default());
@@ -96,10 +96,10 @@ impl Session {
     }
 
     /// Asks who holds the calls of the session.
-    pub(super) fn check(&mut self, call: &SharedCall) -> Shared {
+    pub(super) fn check(&mut self, call: &SharedCall) -> SharedOutcome {
         match &mut self.holder {
             Some(holder) => holder.check(self.monitor.policy(), call),
-            None => Shared::Unreachable,
+            None => SharedOutcome::Unreachable,
         }
     }
 
@@ -115,7 +115,12 @@ impl Session {
     }
 
     /// Takes over what the store knows, as of `generation`.
-    pub(super) fn look(&mut self, now: Timestamp, generation: u64, reader: &Reader) -> Result<(), String> {
+    pub(super) fn look(
+        &mut self,
+        now: Timestamp,
+        generation: u64,
+        reader: &StoreReader,
+    ) -> Result<(), String> {
         let found = self.found(reader).map_err(|error| error.to_string())?;
         self.generation = Some(generation);
         self.members = found.members;
@@ -134,7 +139,7 @@ impl Session {
 
     /// Returns the definitions listed by the session's servers; if they are unknown, by all servers of the
     /// user.
-    fn found(&self, reader: &Reader) -> Result<Found, QueryError> {
+    fn found(&self, reader: &StoreReader) -> Result<StoreState, QueryError> {
         let mut members: Vec<PinKey> = Vec::new();
         let conversations = match &self.whose.session {
             Some(session) => {
@@ -177,7 +182,7 @@ impl Session {
         for uid in users {
             pinned.extend(reader.pinned_servers(uid)?);
         }
-        Ok(Found {
+        Ok(StoreState {
             members: conversations,
             definitions,
             refused,
@@ -225,8 +230,8 @@ impl Session {
 }
 
 /// The state of a store.
-struct Found {
-    members: Vec<Member>,
+struct StoreState {
+    members: Vec<SessionMember>,
     definitions: Vec<DefinitionRecord>,
     refused: Vec<(DefinitionKey, String)>,
     pinned: Vec<ServerId>,

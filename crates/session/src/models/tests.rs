@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use mcpmon_config::{LocalConfig, Search, Trust, load};
 use mcpmon_model::{
     Action, Call, Content, DefinitionRecord, Dialect, Era, FromClient, FromServer, Input, Intent, Kill,
-    ListKind, Listed, Listing, Message, RawJson, RequestId, ToolName, Trace,
+    ListKind, ListedItem, Listing, Message, RawJson, RequestId, ToolName, Trace,
 };
-use mcpmon_store::{Access, Filter, Settings, Store, sample};
+use mcpmon_store::{Access, Filter, RecorderSettings, Store, sample};
 use test_case::test_case;
 
 use super::*;
-use crate::Judge;
+use crate::Session;
 
 const NOW: Timestamp = Timestamp(sample::NOON);
 
@@ -24,7 +24,7 @@ struct Home {
 impl Home {
     fn new(policy: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let recorder = Recorder::start(Settings::new(directory.path().join("mcpmon.db"))).unwrap();
+        let recorder = Recorder::start(RecorderSettings::new(directory.path().join("mcpmon.db"))).unwrap();
         let options = options(directory.path().to_owned(), policy);
         let loaded = load(&options.search, options.trust).unwrap();
         Self {
@@ -44,7 +44,7 @@ impl Home {
     /// A wrapper somewhere else lists a tool.
     fn list(&self, record: DefinitionRecord) {
         use mcpmon_store::Destination as _;
-        self.store().keep(&[Entry::Definition(record)]).unwrap();
+        self.store().keep(&[StoreEntry::Definition(record)]).unwrap();
     }
 
     /// Returns the verdict on a call that a model asks for.
@@ -59,7 +59,7 @@ impl Home {
 
     fn blocks(&self) -> Vec<(Option<String>, Action)> {
         self.models.0.recorder.flush(FLUSH).unwrap();
-        let reader = Reader::open(&self.directory.path().join("mcpmon.db")).unwrap();
+        let reader = StoreReader::open(&self.directory.path().join("mcpmon.db")).unwrap();
         let filter = Filter {
             types: vec!["mcp_tool_call_intercepted".to_owned()],
             ..Filter::default()
@@ -105,8 +105,8 @@ fn exchange(session: Option<&str>) -> Exchange {
     }
 }
 
-fn call(tool: &str) -> Spoken<'_> {
-    Spoken::Call(Intent {
+fn call(tool: &str) -> LlmMention<'_> {
+    LlmMention::Call(Intent {
         id: Some("toolu_1".into()),
         name: ToolName {
             namespace: None,
@@ -153,7 +153,7 @@ fn a_session_has_its_own_servers_and_its_events_its_name() {
     let home = Home::new(BLOCKS);
     home.list(sample::definition("files", "delete_all", TOOL));
     let options = home.options(BLOCKS);
-    let wrapper = Judge::open(NOW, options).unwrap();
+    let wrapper = Session::open(NOW, options).unwrap();
     assert!(home.is_blocked(Some("s1"), "mcp__files__delete_all"));
     assert!(home.blocks().contains(&(Some("s1".to_owned()), Action::Block)));
     drop(wrapper.close(NOW));
@@ -214,13 +214,13 @@ const fn after(milliseconds: i64) -> Timestamp {
 }
 
 /// A wrapper of the session `s1`.
-struct Wrapper(Judge);
+struct Wrapper(Session);
 
 impl Wrapper {
     fn open(home: &Home, policy: &str, server: &str) -> Self {
         let mut options = home.options(policy);
         options.conversation.identity = sample::identity(server);
-        Self(Judge::open(NOW, options).unwrap())
+        Self(Session::open(NOW, options).unwrap())
     }
 
     fn say(&mut self, at: Timestamp, content: Content<'_>) -> Verdict {
@@ -241,7 +241,7 @@ impl Wrapper {
         let definition = format!(r#"{{"name":"{tool}","description":"Does it"}}"#);
         let listing = Listing {
             kind: ListKind::Tools,
-            items: vec![Listed {
+            items: vec![ListedItem {
                 name: tool.into(),
                 definition: RawJson::trusted(&definition),
             }],

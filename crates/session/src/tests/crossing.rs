@@ -6,12 +6,13 @@ use std::sync::{
 };
 
 use mcpmon_model::{
-    Answer, AnswerOutcome, Asked, FromServer, Question, ResultKind, SharedCall, ToolCategory,
+    Answer, AnswerOutcome, AnsweredRequest, ClientRequestKind, FromServer, ResultKind, SharedCall,
+    ToolCategory,
 };
 use mcpmon_policy::CrossServerDecision;
 
 use super::*;
-use crate::calls::Calls;
+use crate::calls::StoredCalls;
 
 const BLOCK: &str = "version: 1\nmcp: {cross_server: {decision: block, burst: {enabled: false}}}\n";
 
@@ -19,7 +20,7 @@ fn later(milliseconds: i64) -> Timestamp {
     Timestamp(sample::NOON + milliseconds * 1_000_000)
 }
 
-fn use_tool(judge: &mut Judge, now: Timestamp, tool: &str, arguments: &str) -> Verdict {
+fn use_tool(judge: &mut Session, now: Timestamp, tool: &str, arguments: &str) -> Verdict {
     let id = RequestId::Number("2".into());
     let call = Call {
         tool: tool.into(),
@@ -29,12 +30,12 @@ fn use_tool(judge: &mut Judge, now: Timestamp, tool: &str, arguments: &str) -> V
     judge.message(now, &message(&id, Content::Client(FromClient::Call(call))))
 }
 
-fn answer(judge: &mut Judge, now: Timestamp, text: &str) -> Verdict {
+fn answer(judge: &mut Session, now: Timestamp, text: &str) -> Verdict {
     let id = RequestId::Number("2".into());
     let result = serde_json::json!({"content": [{"type": "text", "text": text}]}).to_string();
     let answer = Answer {
-        to: Asked {
-            what: Question::Call {
+        to: AnsweredRequest {
+            what: ClientRequestKind::Call {
                 tool: Some("read_file".into()),
             },
             at: now,
@@ -185,7 +186,7 @@ fn race(wrappers: usize, rounds: usize) {
         for wrapper in 0..wrappers {
             let (barrier, passed, policy, path) = (&barrier, &passed, &policy, &path);
             scope.spawn(move || {
-                let mut calls = Calls::new(path.clone(), SessionId::new("s1"));
+                let mut calls = StoredCalls::new(path.clone(), SessionId::new("s1"));
                 let reads = wrapper % 2 == 0;
                 for (round, passed) in passed.iter().enumerate() {
                     let call = SharedCall {
@@ -292,7 +293,7 @@ fn a_burst_cannot_be_raced() {
         for _ in 0..WRAPPERS {
             let (passed, policy, path) = (&passed, &policy, &path);
             scope.spawn(move || {
-                let mut calls = Calls::new(path.clone(), SessionId::new("s1"));
+                let mut calls = StoredCalls::new(path.clone(), SessionId::new("s1"));
                 for _ in 0..EACH {
                     let call = SharedCall {
                         at: NOW,
@@ -325,7 +326,7 @@ fn who_joins_at_the_same_time_hears_of_the_other() {
         let judge = |server: &str| {
             let mut options = home.options(server);
             options.conversation.session = Some(SessionId::new(format!("s-{round}")));
-            let mut judge = Judge::prepare(NOW, options).expect("a judge");
+            let mut judge = Session::prepare(NOW, options).expect("a judge");
             barrier.wait();
             judge.join(NOW).expect("joined");
             barrier.wait();
@@ -371,7 +372,7 @@ fn what_came_too_fast_to_be_read_is_told_as_such() {
     mail.close(NOW);
     let events = home.store();
     drop(events);
-    let told = Reader::open(&home.path("mcpmon.db")).expect("the store");
+    let told = StoreReader::open(&home.path("mcpmon.db")).expect("the store");
     let told = told.events(&Filter::default(), 10_000).expect("events");
     let told = told
         .iter()
@@ -404,7 +405,7 @@ fn a_session_without_a_root_can_be_stopped() {
     let home = Home::new("version: 1\n");
     let mut options = home.options("files");
     options.conversation.session = None;
-    let mut files = Judge::open(NOW, options).expect("a judge");
+    let mut files = Session::open(NOW, options).expect("a judge");
     assert_eq!(use_tool(&mut files, later(0), "read_file", "{}"), Verdict::Allow);
     let session = files.host.member.session.clone();
     let kill = mcpmon_model::Kill {

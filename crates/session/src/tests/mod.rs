@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 
 use mcpmon_config::LocalConfig;
 use mcpmon_model::{
-    Action, Call, Content, DefinitionKind, FromClient, Layer, ListKind, Listed, Listing, PinKey, RawJson,
+    Action, Call, Content, DefinitionKind, FromClient, Layer, ListKind, ListedItem, Listing, PinKey, RawJson,
     RequestId, ServerType, Severity, Trace,
 };
-use mcpmon_store::{Approved, Filter, Reader, Selection, StoredEvent, sample};
+use mcpmon_store::{ApprovalOutcome, Filter, Selection, StoreReader, StoredEvent, sample};
 
 use super::*;
 
@@ -47,8 +47,8 @@ impl Home {
         }
     }
 
-    fn judge(&self, server: &str) -> Judge {
-        Judge::open(NOW, self.options(server)).expect("a judge")
+    fn judge(&self, server: &str) -> Session {
+        Session::open(NOW, self.options(server)).expect("a judge")
     }
 
     fn store(&self) -> Store {
@@ -56,7 +56,7 @@ impl Home {
     }
 
     fn events(&self) -> Vec<StoredEvent> {
-        let reader = Reader::open(&self.path("mcpmon.db")).expect("the store");
+        let reader = StoreReader::open(&self.path("mcpmon.db")).expect("the store");
         reader.events(&Filter::default(), 1000).expect("events")
     }
 }
@@ -79,11 +79,11 @@ fn message<'a>(id: &'a RequestId, content: Content<'a>) -> Message<'a> {
     }
 }
 
-fn list(judge: &mut Judge, definition: &str) -> Verdict {
+fn list(judge: &mut Session, definition: &str) -> Verdict {
     let id = RequestId::Number("1".into());
     let listing = Listing {
         kind: ListKind::Tools,
-        items: vec![Listed {
+        items: vec![ListedItem {
             name: "read_file".into(),
             definition: RawJson::trusted(definition),
         }],
@@ -96,7 +96,7 @@ fn list(judge: &mut Judge, definition: &str) -> Verdict {
     judge.message(NOW, &message(&id, content))
 }
 
-fn call(judge: &mut Judge, arguments: &str) -> Verdict {
+fn call(judge: &mut Session, arguments: &str) -> Verdict {
     let id = RequestId::Number("2".into());
     let call = Call {
         tool: "read_file".into(),
@@ -167,7 +167,7 @@ fn a_change_is_blocked_in_the_next_process_until_it_is_approved_there_and_then()
         name: "read_file".to_owned(),
     };
     let approved = store.approve(&key, None, "ann").expect("the store");
-    assert!(matches!(approved, Approved::Accepted(_)), "{approved:?}");
+    assert!(matches!(approved, ApprovalOutcome::Accepted(_)), "{approved:?}");
     assert_eq!(
         call(&mut second, "{}"),
         Verdict::Allow,
@@ -237,7 +237,7 @@ fn servers_of_a_session_hear_of_each_other_and_of_their_end() {
     assert!(weather.others().is_empty());
     assert!(weather.guard.monitor().registry().lookup("read_file").is_empty());
     let ended = |home: &Home| {
-        let reader = Reader::open(&home.path("mcpmon.db")).expect("the store");
+        let reader = StoreReader::open(&home.path("mcpmon.db")).expect("the store");
         reader.sessions(1).expect("sessions")[0].ended
     };
     assert_eq!(ended(&home), None);
@@ -251,7 +251,7 @@ fn another_session_is_another() {
     let files = home.judge("files");
     let mut options = home.options("weather");
     options.conversation.session = Some(SessionId::new("s2"));
-    let weather = Judge::open(NOW, options).expect("a judge");
+    let weather = Session::open(NOW, options).expect("a judge");
     assert!(weather.others().is_empty());
     drop((files, weather));
 }
@@ -295,7 +295,7 @@ fn without_a_daemon_at_the_socket_the_users_own_store_does() {
     let home = Home::new("version: 1\n");
     let mut options = home.options("files");
     options.socket = Some(home.path("none.sock"));
-    let judge = Judge::open(NOW, options).expect("a judge");
+    let judge = Session::open(NOW, options).expect("a judge");
     judge.close(NOW);
     let degraded = |event: &StoredEvent| event.kind == "mcp_enforcement_degraded";
     assert!(!home.events().iter().any(degraded), "none was expected");
@@ -307,7 +307,7 @@ fn files_are_private() {
     let home = Home::new("version: 1\n");
     let mut options = home.options("files");
     options.db = Some(home.path("state/mcpmon/mcpmon.db"));
-    let judge = Judge::open(NOW, options).expect("a judge");
+    let judge = Session::open(NOW, options).expect("a judge");
     let mode = |path: &Path| std::fs::metadata(path).expect("there").permissions().mode() & 0o7777;
     assert_eq!(mode(&home.path("state/mcpmon")), 0o700);
     for entry in std::fs::read_dir(home.path("state/mcpmon")).expect("directory") {
@@ -339,7 +339,7 @@ fn a_refusal_names_its_event_and_no_command_that_lifts_it() {
         (Action::Block, Some("blocked_tools"))
     );
     assert_eq!(event.data["remedy"], "mcpmon policy explain blocked_tools");
-    let reader = Reader::open(&home.path("mcpmon.db")).expect("the store");
+    let reader = StoreReader::open(&home.path("mcpmon.db")).expect("the store");
     assert_eq!(reader.event(event.id).expect("a store").as_ref(), Some(event));
     assert_eq!(reader.event(uuid::Uuid::nil()).expect("a store"), None);
 }

@@ -7,26 +7,26 @@ use std::{
     sync::{Mutex, MutexGuard},
 };
 
-use mcpmon_model::{Checked, Kill, Kills};
+use mcpmon_model::{Kill, Kills, SharedCallAnswer};
 use serde_json::Value;
 use test_case::test_case;
 
 use super::*;
-use crate::protocol::{Hear, State};
+use crate::protocol::{Hear, SharedSessionState};
 
 /// A daemon that says of every session what it is told to.
 #[derive(Clone)]
 struct Daemon(Arc<Shared>);
 
 struct Shared {
-    state: Mutex<State>,
+    state: Mutex<SharedSessionState>,
     connections: Mutex<Vec<UnixStream>>,
 }
 
 impl Daemon {
     /// Listens at `socket`, with its number of changes at `generation`.
     fn listen(socket: &Path, generation: PathBuf) -> Self {
-        let state = State {
+        let state = SharedSessionState {
             policy: None,
             definitions: Vec::new(),
             refused: Vec::new(),
@@ -66,7 +66,7 @@ impl Daemon {
             let said: Value = serde_json::from_str(&line).expect("JSON");
             let heard = match said["request"].as_str().or_else(|| said["say"].as_str()) {
                 Some("wrap" | "state") => Hear::State(Box::new(self.state().clone())),
-                Some("check") => Hear::Checked(Box::<Checked>::default()),
+                Some("check") => Hear::Checked(Box::<SharedCallAnswer>::default()),
                 _ => Hear::Done,
             };
             let mut answer = serde_json::to_vec(&heard).expect("JSON");
@@ -77,7 +77,7 @@ impl Daemon {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, SharedSessionState> {
         self.0.state.lock().expect("whole")
     }
 
@@ -115,30 +115,30 @@ fn number(generation: &Path) -> u64 {
 }
 
 /// A daemon with its number of changes at `generation`, and a judge of it that has judged and recorded something.
-fn begin(home: &Home, generation: &Path) -> (Daemon, Judge) {
+fn begin(home: &Home, generation: &Path) -> (Daemon, Session) {
     std::fs::write(generation, 7_u64.to_le_bytes()).expect("a number");
     let daemon = Daemon::listen(&home.path("socket"), generation.to_owned());
     let mut options = home.options("files");
     options.socket = Some(home.path("socket"));
-    let mut judge = Judge::open(NOW, options).expect("a judge");
+    let mut judge = Session::open(NOW, options).expect("a judge");
     assert_eq!(call(&mut judge, "{}"), Verdict::Allow);
     settle(&judge);
     (daemon, judge)
 }
 
-fn settle(judge: &Judge) {
+fn settle(judge: &Session) {
     let settled = judge.host.recorder.flush(Duration::from_secs(60));
     settled.expect("it is kept");
 }
 
 /// The judge notices that the daemon is away.
-fn notice(judge: &mut Judge) {
+fn notice(judge: &mut Session) {
     judge.tick(NOW);
     assert!(!judge.host.presence.is_here());
 }
 
 /// Records an event, and reaches the daemon again before the session notices that it was away.
-fn record(judge: &mut Judge) {
+fn record(judge: &mut Session) {
     judge.host.push(sample::started("files", 2));
     settle(judge);
     assert!(judge.host.shared.is_up() && judge.host.presence.is_here());
@@ -148,7 +148,7 @@ fn record(judge: &mut Judge) {
 #[test_case("own.generation", record; "that only a record meets, and the number is elsewhere")]
 #[test_case("standby.generation", notice; "that is noticed, and the file is another at its place")]
 #[test_case("standby.generation", record; "that only a record meets, and the file is another at its place")]
-fn a_judge_hears_of_changes_after_a_restart(generation: &str, meet: fn(&mut Judge)) {
+fn a_judge_hears_of_changes_after_a_restart(generation: &str, meet: fn(&mut Session)) {
     let home = Home::new("version: 1\n");
     let before = home.path("standby.generation");
     let (daemon, mut judge) = begin(&home, &before);

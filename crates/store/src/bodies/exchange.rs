@@ -2,14 +2,14 @@
 
 use mcpmon_model::{Exchange, Timestamp};
 
-use super::{Gathered, Keeper, Label, Side};
+use super::{BodyLabel, BodySide, Keeper, PassingBody};
 
 /// The bodies of one exchange. The answer is kept when this is dropped.
 #[derive(Debug)]
 pub struct KeptBodies {
     keeper: Keeper,
     exchange: Exchange,
-    answer: Option<Gathered>,
+    answer: Option<PassingBody>,
 }
 
 impl KeptBodies {
@@ -26,20 +26,20 @@ impl KeptBodies {
     /// The request goes on with this body.
     pub fn sent(&self, now: Timestamp, body: &[u8]) {
         if !body.is_empty() {
-            self.gather(now, Side::Request).push(body);
+            self.gather(now, BodySide::Request).push(body);
         }
     }
 
     /// These bytes of the answer go on to the agent.
     pub fn answered(&mut self, now: Timestamp, bytes: &[u8]) {
         let mut answer = self.answer.take();
-        let gathered = answer.get_or_insert_with(|| self.gather(now, Side::Response));
+        let gathered = answer.get_or_insert_with(|| self.gather(now, BodySide::Response));
         gathered.push(bytes);
         self.answer = answer;
     }
 
-    fn gather(&self, now: Timestamp, side: Side) -> Gathered {
-        self.keeper.gather(Label {
+    fn gather(&self, now: Timestamp, side: BodySide) -> PassingBody {
+        self.keeper.gather(BodyLabel {
             request: self.exchange.request.to_string(),
             side,
             session: self.exchange.session.clone(),

@@ -15,8 +15,8 @@ use std::{
 use mcpmon_model::{Event, EventKind, EventType, Layer, Severity, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use super::{BodyKey, KeyError, Label, SealedBody};
-use crate::{Entry, Filter, Reader, Recorder, StoredEvent, writer::now};
+use super::{BodyKey, BodyLabel, KeyError, SealedBody};
+use crate::{Filter, Recorder, StoreEntry, StoreReader, StoredEvent, writer::now};
 
 /// Bodies that wait to be sealed.
 const QUEUE: usize = 256;
@@ -72,40 +72,40 @@ impl fmt::Display for BodyStorage {
 
 /// Has bodies sealed and kept. Clones share one thread, which ends with the last.
 #[derive(Clone, Debug)]
-pub struct Keeper(Arc<Shared>);
+pub struct Keeper(Arc<KeeperState>);
 
 #[derive(Debug)]
-struct Shared {
+struct KeeperState {
     max_body: usize,
     key: String,
-    room: Arc<Room>,
+    room: Arc<BodyCapacity>,
     queue: Mutex<Option<SyncSender<Job>>>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 /// The memory in use, and the losses for lack of it.
 #[derive(Debug)]
-struct Room {
+struct BodyCapacity {
     free: AtomicUsize,
     lost: AtomicU64,
 }
 
 /// A body to be sealed.
-type Job = (Label, Held);
+type Job = (BodyLabel, HeldBytes);
 
 /// Bytes of a body, and the room that they take.
 #[derive(Debug)]
-struct Held {
+struct HeldBytes {
     bytes: Vec<u8>,
-    room: Arc<Room>,
+    room: Arc<BodyCapacity>,
 }
 
 /// A body that goes by. It is kept when this is dropped.
 #[derive(Debug)]
-pub struct Gathered {
+pub struct PassingBody {
     keeper: Keeper,
-    label: Label,
-    held: Held,
+    label: BodyLabel,
+    held: HeldBytes,
     is_lost: bool,
 }
 
@@ -127,7 +127,7 @@ impl Keeper {
         room: usize,
     ) -> std::io::Result<Self> {
         let (sender, jobs) = sync_channel(QUEUE);
-        let room = Arc::new(Room {
+        let room = Arc::new(BodyCapacity {
             free: AtomicUsize::new(room),
             lost: AtomicU64::new(0),
         });
@@ -141,7 +141,7 @@ impl Keeper {
         let thread = std::thread::Builder::new()
             .name("bodies".to_owned())
             .spawn(move || sealer.run(&jobs))?;
-        Ok(Self(Arc::new(Shared {
+        Ok(Self(Arc::new(KeeperState {
             max_body: settings.max_body,
             key: name,
             room,
@@ -152,11 +152,11 @@ impl Keeper {
 
     /// A body of which nothing went by yet; the label's lengths are counted here.
     #[must_use]
-    pub fn gather(&self, label: Label) -> Gathered {
-        Gathered {
+    pub fn gather(&self, label: BodyLabel) -> PassingBody {
+        PassingBody {
             keeper: self.clone(),
             label,
-            held: Held {
+            held: HeldBytes {
                 bytes: Vec::new(),
                 room: Arc::clone(&self.0.room),
             },
@@ -230,7 +230,7 @@ fn was_told_degraded(store: &Path) -> bool {
         types: vec![DEGRADED.to_owned(), RESTORED.to_owned()],
         ..Filter::default()
     };
-    let told = Reader::open(store)
+    let told = StoreReader::open(store)
         .map_err(|error| error.to_string())
         .and_then(|reader| {
             let events = reader.events(&filter, LOOKED_AT);
@@ -247,7 +247,7 @@ fn was_told_degraded(store: &Path) -> bool {
         .is_some_and(|event| event.kind == DEGRADED)
 }
 
-impl Room {
+impl BodyCapacity {
     fn take(&self, bytes: usize) -> bool {
         let taken = self
             .free
@@ -262,7 +262,7 @@ impl Room {
     }
 }
 
-impl Held {
+impl HeldBytes {
     fn add(&mut self, bytes: &[u8]) -> bool {
         let fits = self.room.take(bytes.len());
         if fits {
@@ -277,13 +277,13 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for HeldBytes {
     fn drop(&mut self) {
         self.clear();
     }
 }
 
-impl Gathered {
+impl PassingBody {
     /// More of it goes by.
     pub fn push(&mut self, bytes: &[u8]) {
         self.label.length += bytes.len() as u64;
@@ -296,7 +296,7 @@ impl Gathered {
     }
 }
 
-impl Drop for Gathered {
+impl Drop for PassingBody {
     fn drop(&mut self) {
         if self.is_lost {
             return self.keeper.0.room.lose();
@@ -306,7 +306,7 @@ impl Drop for Gathered {
         let room = Arc::clone(&self.held.room);
         let held = std::mem::replace(
             &mut self.held,
-            Held {
+            HeldBytes {
                 bytes: Vec::new(),
                 room,
             },
@@ -320,12 +320,16 @@ struct Sealer {
     key: BodyKey,
     retention: Duration,
     recorder: Recorder,
-    room: Arc<Room>,
+    room: Arc<BodyCapacity>,
 }
 
 impl Sealer {
     fn run(self, jobs: &Receiver<Job>) {
-        if self.recorder.put(Entry::ShortenBodies(self.retention)).is_err() {
+        if self
+            .recorder
+            .put(StoreEntry::ShortenBodies(self.retention))
+            .is_err()
+        {
             tracing::warn!("bodies that are there may be kept longer than `llm_storage.retention`");
         }
         loop {
@@ -339,14 +343,14 @@ impl Sealer {
     }
 
     /// Its room is free again when it is on disk: where the store is slow, the next find none, and are counted.
-    fn keep(&self, label: Label, mut held: Held) {
+    fn keep(&self, label: BodyLabel, mut held: HeldBytes) {
         let kept = i64::try_from(self.retention.as_nanos()).unwrap_or(i64::MAX);
         let expires = Timestamp(label.at.0.saturating_add(kept));
         let size = held.bytes.len();
         let body = std::mem::take(&mut held.bytes);
         let sealed = SealedBody::seal(&self.key, label, expires, body);
         let outcome = sealed.map_err(|error| error.to_string()).and_then(|sealed| {
-            let entries = vec![Entry::Body(Box::new(sealed))];
+            let entries = vec![StoreEntry::Body(Box::new(sealed))];
             let kept = self.recorder.put_all(entries, PATIENCE);
             kept.map_err(|error| error.to_string())
         });

@@ -13,7 +13,7 @@ pub(super) mod table;
 mod tests;
 
 pub use exchange::KeptBodies;
-pub use keeper::{BodySettings, BodyStorage, Gathered, Keeper};
+pub use keeper::{BodySettings, BodyStorage, Keeper, PassingBody};
 pub(super) use key::secret;
 pub use key::{BodyKey, KeyError};
-pub use seal::{Label, SealedBody, Side, Unsealed};
+pub use seal::{BodyLabel, BodySide, SealedBody, UnsealError};

@@ -13,7 +13,7 @@ const VERSION: &[u8] = b"mcpmon body 1";
 
 /// The direction of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
+pub enum BodySide {
     /// To a model, as it was sent on.
     Request,
     /// To an agent, as it got it.
@@ -22,11 +22,11 @@ pub enum Side {
 
 /// Of what a body is. Stands beside it in clear, and is bound to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Label {
+pub struct BodyLabel {
     /// Id of the exchange, as in events.
     pub request: String,
     /// The direction.
-    pub side: Side,
+    pub side: BodySide,
     /// The session, where known.
     pub session: Option<SessionId>,
     /// The API.
@@ -43,7 +43,7 @@ pub struct Label {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SealedBody {
     /// Of what it is.
-    pub label: Label,
+    pub label: BodyLabel,
     /// Name of its key.
     pub key: String,
     /// The time at which it is to be removed.
@@ -54,7 +54,7 @@ pub struct SealedBody {
 
 /// The reason why a body cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unsealed {
+pub enum UnsealError {
     /// The key is another.
     #[error("it was sealed with the key {sealed}, and the one given is {given}")]
     OtherKey {
@@ -71,7 +71,7 @@ pub enum Unsealed {
     Chance,
 }
 
-impl Side {
+impl BodySide {
     /// The name in the store.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -88,7 +88,7 @@ impl Side {
     }
 }
 
-impl Label {
+impl BodyLabel {
     /// Returns whether there was more than is kept.
     #[must_use]
     pub const fn is_cut(&self) -> bool {
@@ -115,11 +115,16 @@ impl SealedBody {
     ///
     /// # Errors
     /// Returns an error if there are no random bytes.
-    pub fn seal(key: &BodyKey, label: Label, expires: Timestamp, body: Vec<u8>) -> Result<Self, Unsealed> {
+    pub fn seal(
+        key: &BodyKey,
+        label: BodyLabel,
+        expires: Timestamp,
+        body: Vec<u8>,
+    ) -> Result<Self, UnsealError> {
         let mut nonce = [0; NONCE_LEN];
         SystemRandom::new()
             .fill(&mut nonce)
-            .map_err(|_unspecified| Unsealed::Chance)?;
+            .map_err(|_unspecified| UnsealError::Chance)?;
         let mut sealed = body;
         key.key
             .seal_in_place_append_tag(
@@ -127,7 +132,7 @@ impl SealedBody {
                 Aad::from(label.bound()),
                 &mut sealed,
             )
-            .map_err(|_unspecified| Unsealed::Broken)?;
+            .map_err(|_unspecified| UnsealError::Broken)?;
         Ok(Self {
             label,
             key: key.name().to_owned(),
@@ -141,9 +146,9 @@ impl SealedBody {
     ///
     /// # Errors
     /// Returns an error if the key is another, or anything about it was changed.
-    pub fn open(&self, key: &BodyKey) -> Result<Vec<u8>, Unsealed> {
+    pub fn open(&self, key: &BodyKey) -> Result<Vec<u8>, UnsealError> {
         if self.key != key.name() {
-            return Err(Unsealed::OtherKey {
+            return Err(UnsealError::OtherKey {
                 sealed: self.key.clone(),
                 given: key.name().to_owned(),
             });
@@ -153,7 +158,7 @@ impl SealedBody {
         let opened = key
             .key
             .open_in_place(nonce, Aad::from(self.label.bound()), &mut body)
-            .map_err(|_unspecified| Unsealed::Broken)?;
+            .map_err(|_unspecified| UnsealError::Broken)?;
         let length = opened.len();
         body.truncate(length);
         Ok(body)

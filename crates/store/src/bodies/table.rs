@@ -5,7 +5,7 @@ use std::time::Duration;
 use mcpmon_model::{SessionId, Timestamp};
 use rusqlite::{Connection, Row, params};
 
-use super::{Label, SealedBody, Side};
+use super::{BodyLabel, BodySide, SealedBody};
 
 /// Bodies removed in one transaction at most: each can be large.
 const CHUNK: i64 = 64;
@@ -51,7 +51,7 @@ pub(crate) fn labels(
     connection: &Connection,
     now: Timestamp,
     limit: u32,
-) -> rusqlite::Result<Vec<(Label, String)>> {
+) -> rusqlite::Result<Vec<(BodyLabel, String)>> {
     let sql = format!("SELECT {LABEL} FROM bodies WHERE expires > ?1 ORDER BY seq DESC LIMIT ?2");
     let mut statement = connection.prepare_cached(&sql)?;
     let rows = statement.query_map(params![now.0, limit], |row| Ok((label(row)?, row.get("key")?)))?;
@@ -102,11 +102,11 @@ pub(crate) fn remove_oldest(connection: &Connection) -> rusqlite::Result<usize> 
         .execute([CHUNK])
 }
 
-fn label(row: &Row<'_>) -> rusqlite::Result<Label> {
+fn label(row: &Row<'_>) -> rusqlite::Result<BodyLabel> {
     let side: String = row.get("side")?;
-    Ok(Label {
+    Ok(BodyLabel {
         request: row.get("request")?,
-        side: Side::parse(&side).ok_or_else(|| {
+        side: BodySide::parse(&side).ok_or_else(|| {
             let unknown = format!("`{side}` is no side of an exchange");
             rusqlite::Error::FromSqlConversionFailure(1, rusqlite::types::Type::Text, unknown.into())
         })?,

@@ -6,7 +6,10 @@ use mcpmon_model::{SessionId, Timestamp};
 use test_case::test_case;
 
 use super::*;
-use crate::{Entry, Limits, Progress, Reader, Recorder, Settings, Store, sample, writer::now};
+use crate::{
+    PruneProgress, Recorder, RecorderSettings, RetentionLimits, Store, StoreEntry, StoreReader, sample,
+    writer::now,
+};
 
 const SECRET: &str = "a sentence that nobody else may read";
 
@@ -14,10 +17,10 @@ fn key() -> BodyKey {
     BodyKey::new(&[7; 32])
 }
 
-fn label() -> Label {
-    Label {
+fn label() -> BodyLabel {
+    BodyLabel {
         request: "req-1".to_owned(),
-        side: Side::Request,
+        side: BodySide::Request,
         session: Some(SessionId::new("run-1")),
         dialect: "anthropic".to_owned(),
         at: Timestamp(sample::NOON),
@@ -58,7 +61,7 @@ fn what_is_sealed_is_read_with_the_same_key_only() {
         key: other.name().to_owned(),
         ..body
     };
-    assert_eq!(renamed.open(&other), Err(Unsealed::Broken));
+    assert_eq!(renamed.open(&other), Err(UnsealError::Broken));
 }
 
 #[test]
@@ -73,7 +76,7 @@ fn no_two_seals_are_alike() {
 #[test_case(|body| body.sealed.truncate(9); "its end")]
 #[test_case(|body| body.sealed.clear(); "all of it")]
 #[test_case(|body| body.label.request = "req-2".to_owned(); "its request")]
-#[test_case(|body| body.label.side = Side::Response; "its side")]
+#[test_case(|body| body.label.side = BodySide::Response; "its side")]
 #[test_case(|body| body.label.session = None; "its session")]
 #[test_case(|body| body.label.dialect = "openai".to_owned(); "its API")]
 #[test_case(|body| body.label.at.0 += 1; "its time")]
@@ -81,7 +84,7 @@ fn no_two_seals_are_alike() {
 fn what_was_changed_is_not_read(change: fn(&mut SealedBody)) {
     let mut body = sealed();
     change(&mut body);
-    assert_eq!(body.open(&key()), Err(Unsealed::Broken));
+    assert_eq!(body.open(&key()), Err(UnsealError::Broken));
 }
 
 fn key_file(directory: &Path, bytes: &[u8], mode: u32) -> std::path::PathBuf {
@@ -134,10 +137,10 @@ fn what_is_no_key_or_no_secret_is_refused() {
 fn kept(max_body: usize, room: usize, bodies: &[&str]) -> (Vec<SealedBody>, Vec<u8>, Vec<String>) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("mcpmon.db");
-    let recorder = Recorder::start(Settings::new(&path)).unwrap();
+    let recorder = Recorder::start(RecorderSettings::new(&path)).unwrap();
     let keeper = Keeper::with(key(), &settings(max_body), recorder.clone(), room).unwrap();
     for body in bodies {
-        let mut gathered = keeper.gather(Label {
+        let mut gathered = keeper.gather(BodyLabel {
             at: now(),
             length: 0,
             kept: 0,
@@ -147,7 +150,7 @@ fn kept(max_body: usize, room: usize, bodies: &[&str]) -> (Vec<SealedBody>, Vec<
     }
     keeper.finish();
     recorder.close();
-    let reader = Reader::open(&path).unwrap();
+    let reader = StoreReader::open(&path).unwrap();
     let found = reader.bodies_of(now(), "req-1").unwrap();
     let events = reader.events(&crate::Filter::default(), 10).unwrap();
     let events = events
@@ -206,7 +209,7 @@ fn counts(store: &Store) -> (u32, u32) {
 }
 
 fn enforce(store: &mut Store, max_size: u64, now: i64) {
-    let limits = Limits {
+    let limits = RetentionLimits {
         retention: Duration::from_hours(24),
         max_size,
     };
@@ -214,29 +217,29 @@ fn enforce(store: &mut Store, max_size: u64, now: i64) {
         let uptime = crate::clock::steady(Timestamp(now));
         crate::retention::enforce(store, limits, Timestamp(now), &uptime).unwrap()
     };
-    while enforce(store).progress == Progress::More {}
+    while enforce(store).progress == PruneProgress::More {}
 }
 
 #[test]
 fn bodies_go_with_their_age_and_are_not_read_before_that() {
     let (directory, mut store) = sample::store();
-    let entries: Vec<Entry> = (0..100).map(|_| Entry::Body(Box::new(sealed()))).collect();
+    let entries: Vec<StoreEntry> = (0..100).map(|_| StoreEntry::Body(Box::new(sealed()))).collect();
     store.carry_out(&entries).unwrap();
     let end = sealed().expires;
     enforce(&mut store, u64::MAX, end.0 - 1);
     assert_eq!(counts(&store).0, 100);
-    let reader = Reader::open(&directory.path().join("mcpmon.db")).unwrap();
+    let reader = StoreReader::open(&directory.path().join("mcpmon.db")).unwrap();
     assert_eq!(reader.bodies(Timestamp(end.0 - 1), 9).unwrap().len(), 9);
     assert!(reader.bodies(end, 9).unwrap().is_empty());
     assert!(reader.bodies_of(end, "req-1").unwrap().is_empty());
     // Another retention holds for what is there, if it is shorter.
     store
-        .carry_out(&[Entry::ShortenBodies(Duration::from_hours(9))])
+        .carry_out(&[StoreEntry::ShortenBodies(Duration::from_hours(9))])
         .unwrap();
     enforce(&mut store, u64::MAX, end.0 - 1);
     assert_eq!(counts(&store).0, 100);
     store
-        .carry_out(&[Entry::ShortenBodies(Duration::from_millis(1))])
+        .carry_out(&[StoreEntry::ShortenBodies(Duration::from_millis(1))])
         .unwrap();
     enforce(&mut store, u64::MAX, sample::NOON + 1_000_000);
     assert_eq!(counts(&store).0, 0);
@@ -248,7 +251,7 @@ fn where_there_is_no_room_bodies_go_before_events() {
     sample::fill(&mut store, (2..50).map(|pid| sample::started("a", pid)));
     let large = |_| {
         let body = vec![7; 64 << 10];
-        Entry::Body(Box::new(
+        StoreEntry::Body(Box::new(
             SealedBody::seal(&key(), label(), Timestamp(i64::MAX), body).unwrap(),
         ))
     };

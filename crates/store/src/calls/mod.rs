@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::{
     Filter, StoredEvent,
-    query::{self, Position, Window},
+    query::{self, EventRange, Position},
 };
 
 const JUDGED: &str = EventType::ToolCallIntercepted.as_str();
@@ -104,7 +104,7 @@ pub(super) fn find(
     filter: &Filter,
     limit: u32,
 ) -> rusqlite::Result<Vec<CallPlaces>> {
-    let window = Window::Newest {
+    let window = EventRange::Newest {
         limit: limit.saturating_mul(3),
     };
     let matching = query::find(connection, &of_types(filter, &[JUDGED, CALLED]), window)?;
@@ -121,7 +121,7 @@ pub(super) fn find(
     // Latest first, so that they are taken from the end. Each process writes when it finds time to: what a model wanted
     // can be written behind the call that came of it.
     positions.sort_unstable_by_key(|position| std::cmp::Reverse((position.at, position.seq)));
-    let mut joined = Joined::new(match meant {
+    let mut joined = JoinedCalls::new(match meant {
         Some(_) => usize::MAX,
         None => limit as usize,
     });
@@ -163,7 +163,7 @@ fn with_answers(
         until: None,
         ..of_types(filter, &[RETURNED])
     };
-    let window = Window::After {
+    let window = EventRange::After {
         seq: first.seq,
         limit: limit.saturating_mul(3),
     };
@@ -211,7 +211,7 @@ fn companions(connection: &Connection, judged: &[Position]) -> rusqlite::Result<
         for (_, seq) in alike {
             let before = seq.saturating_sub(POSITIONS_BEFORE);
             while window.pop_front_if(|first| *first <= before).is_some() {}
-            let more = Window::After {
+            let more = EventRange::After {
                 seq: window.back().copied().unwrap_or(before),
                 limit: u32::try_from(window.len()).map_or(0, |known| MAX_NEAR.saturating_sub(known)),
             };
@@ -236,7 +236,7 @@ fn companions_of(event: StoredEvent) -> Filter {
 /// Calls put together from their events, which come in the order of time: by session, server, request id and user; an
 /// id that is used again belongs to a new call.
 #[derive(Debug)]
-struct Joined {
+struct JoinedCalls {
     /// The newest ones.
     calls: VecDeque<CallPlaces>,
     limit: usize,
@@ -245,10 +245,10 @@ struct Joined {
     /// By a hash of session, server and request id.
     open: BTreeMap<u64, Vec<Open>>,
     hashes: RandomState,
-    intents: Intents,
+    intents: UnmatchedIntents,
 }
 
-impl Joined {
+impl JoinedCalls {
     fn new(limit: usize) -> Self {
         Self {
             calls: VecDeque::new(),
@@ -256,7 +256,7 @@ impl Joined {
             left_out: 0,
             open: BTreeMap::new(),
             hashes: RandomState::new(),
-            intents: Intents::default(),
+            intents: UnmatchedIntents::default(),
         }
     }
 
@@ -386,19 +386,19 @@ fn key(event: &StoredEvent) -> [String; 3] {
 /// Each layer tells what it knows: the proxy may not know yet whose tool a name stands for, nor whose connection it
 /// answers, and each may know the session under another name. What one of them does not know does not part them.
 #[derive(Debug, Default)]
-struct Intents {
-    by_id: BTreeMap<String, VecDeque<Rc<Intent>>>,
+struct UnmatchedIntents {
+    by_id: BTreeMap<String, VecDeque<Rc<UnmatchedIntent>>>,
     /// By what the tools are to be called with.
-    by_input: BTreeMap<Option<Digest>, VecDeque<Rc<Intent>>>,
+    by_input: BTreeMap<Option<Digest>, VecDeque<Rc<UnmatchedIntent>>>,
     /// All of them, and some that were taken since, oldest first.
-    order: VecDeque<Rc<Intent>>,
+    order: VecDeque<Rc<UnmatchedIntent>>,
 }
 
 /// Calls with one id, or with the same input, that are waited for at most; the oldest make room.
 const MAX_ALIKE: usize = 256;
 
 #[derive(Debug)]
-struct Intent {
+struct UnmatchedIntent {
     /// The number of the call among all.
     number: usize,
     at: Timestamp,
@@ -411,7 +411,7 @@ struct Intent {
     input: Option<Digest>,
 }
 
-impl Intent {
+impl UnmatchedIntent {
     fn of(event: &StoredEvent, number: usize) -> Self {
         let input = text(event, "input").filter(|input| serde_json::from_str::<IgnoredAny>(input).is_ok());
         Self {
@@ -476,13 +476,13 @@ fn letters(name: &str) -> String {
     letters.flat_map(char::to_lowercase).collect()
 }
 
-impl Intents {
+impl UnmatchedIntents {
     /// A call that is wanted. One that was stopped does not come.
     fn add(&mut self, event: &StoredEvent, number: usize) {
         if event.action == Action::Block {
             return;
         }
-        let intent = Rc::new(Intent::of(event, number));
+        let intent = Rc::new(UnmatchedIntent::of(event, number));
         if self.order.len() == MAX_INTENTS
             && let Some(oldest) = self.order.pop_front()
         {
@@ -498,7 +498,7 @@ impl Intents {
     /// The one that a call comes from: by the id that both layers have, else the first of the same content that is
     /// not known to be another.
     fn take(&mut self, event: &StoredEvent) -> Option<usize> {
-        let call = Intent::of(event, 0);
+        let call = UnmatchedIntent::of(event, 0);
         let found = self.with_id(&call).or_else(|| {
             let mut same = self.by_input.get(&call.input)?.iter();
             same.find(|intent| intent.is_alike(&call))
@@ -510,14 +510,14 @@ impl Intents {
 
     /// Forgets those that waited too long by `now`: nothing comes of them any more.
     fn forget_before(&mut self, now: Timestamp) {
-        let is_late = |intent: &mut Rc<Intent>| now.0.saturating_sub(intent.at.0) > MAX_WAIT;
+        let is_late = |intent: &mut Rc<UnmatchedIntent>| now.0.saturating_sub(intent.at.0) > MAX_WAIT;
         while let Some(intent) = self.order.pop_front_if(is_late) {
             self.forget(&intent);
         }
     }
 
-    fn forget(&mut self, intent: &Intent) {
-        let is_other = |other: &Rc<Intent>| other.number != intent.number;
+    fn forget(&mut self, intent: &UnmatchedIntent) {
+        let is_other = |other: &Rc<UnmatchedIntent>| other.number != intent.number;
         if let Some(id) = &intent.id
             && let Some(same) = self.by_id.get_mut(id)
         {
@@ -536,7 +536,7 @@ impl Intents {
 
     /// The one with the call's id: some models count, and begin anew with every turn, so the last one that fits. Such
     /// an id is everybody's: within one session only it tells more than the names of tools.
-    fn with_id(&self, call: &Intent) -> Option<&Rc<Intent>> {
+    fn with_id(&self, call: &UnmatchedIntent) -> Option<&Rc<UnmatchedIntent>> {
         let same = self.by_id.get(call.id.as_ref()?)?.iter().rev();
         let mut same = same.filter(|intent| intent.may_wait_for(call) && intent.may_share_session(call));
         same.clone()
@@ -547,7 +547,7 @@ impl Intents {
     }
 }
 
-fn put(same: &mut VecDeque<Rc<Intent>>, intent: Rc<Intent>) {
+fn put(same: &mut VecDeque<Rc<UnmatchedIntent>>, intent: Rc<UnmatchedIntent>) {
     if same.len() == MAX_ALIKE {
         same.pop_front();
     }

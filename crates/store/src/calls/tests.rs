@@ -240,13 +240,13 @@ fn companions_of_many_judged_calls_are_each_found_once() {
     let (_directory, mut store) = sample::store();
     sample::fill(&mut store, events);
     let connection = &store.connection;
-    let newest = Window::Newest { limit: 4 * CALLS };
+    let newest = EventRange::Newest { limit: 4 * CALLS };
     let judged = query::find(connection, &of_types(&Filter::default(), &[JUDGED]), newest).unwrap();
     // What each has by itself.
     let mut expected = BTreeSet::new();
     for position in &judged {
         let event = query::event_at(connection, position.seq).unwrap().unwrap();
-        let window = Window::After {
+        let window = EventRange::After {
             seq: position.seq - POSITIONS_BEFORE,
             limit: MAX_NEAR,
         };

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, params_from_iter, types::Value};
 
-use super::{Destination as _, Entry, QueryError, Reader, Store, StoreError, journal, servers};
+use super::{Destination as _, QueryError, Store, StoreEntry, StoreError, StoreReader, journal, servers};
 
 /// A table of what is decided by: pins, approvals, and what persons stopped.
 struct Decisions {
@@ -96,7 +96,7 @@ impl Store {
     /// # Errors
     /// Returns an error if one cannot be read, or the other not written; then nothing is taken over.
     pub fn adopt_decisions(&mut self, other: &Path) -> Result<(), CopyError> {
-        let other = Reader::open_any_version(other)?;
+        let other = StoreReader::open_any_version(other)?;
         self.write(|to| {
             other.with(|from| {
                 for Decisions { table, .. } in &DECISIONS {
@@ -107,7 +107,7 @@ impl Store {
                     to.execute_batch(&format!(
                         "CREATE TABLE {adopted} AS SELECT * FROM {table} WHERE false"
                     ))?;
-                    let source = Source::all(from, table)?;
+                    let source = RowSource::all(from, table)?;
                     source.copy(from, to, &adopted, "INSERT", "")?;
                     source.copy(from, to, table, "INSERT OR REPLACE", "")?;
                 }
@@ -141,7 +141,7 @@ impl Store {
     /// Returns an error if the store cannot be written; then those that are left stay.
     pub fn adopt_journals(&mut self, other: &Path) -> Result<(), StoreError> {
         for orphan in journal::orphans(other) {
-            let entries: Vec<Entry> = orphan.events.iter().cloned().map(Entry::Rescued).collect();
+            let entries: Vec<StoreEntry> = orphan.events.iter().cloned().map(StoreEntry::Rescued).collect();
             self.keep(&entries)?;
             orphan.remove();
         }
@@ -178,7 +178,7 @@ impl Adoption {
     /// # Errors
     /// Returns an error if one cannot be read.
     pub fn knows_decisions(&self, store: &mut Store) -> Result<bool, CopyError> {
-        let standby = Reader::open_any_version(&self.standby)?;
+        let standby = StoreReader::open_any_version(&self.standby)?;
         let knows = store.write_outside(|to| {
             standby.with(|from| {
                 for decisions in &DECISIONS {
@@ -212,7 +212,7 @@ impl Adoption {
             }
             for (table, join) in RECORDS {
                 let join = format!("WHERE true ON CONFLICT DO {join}");
-                Source::all(from, table)?.copy(from, to, table, "INSERT", &join)?;
+                RowSource::all(from, table)?.copy(from, to, table, "INSERT", &join)?;
             }
             take_over_running(from, to)
         })
@@ -223,7 +223,7 @@ impl Adoption {
         store: &mut Store,
         more: impl FnOnce(&Connection, &Connection) -> rusqlite::Result<()>,
     ) -> Result<(), CopyError> {
-        let standby = Reader::open_any_version(&self.standby)?;
+        let standby = StoreReader::open_any_version(&self.standby)?;
         let (copied, events) = store.write(|to| {
             standby.with(|from| {
                 let (mut copied, mut events) = (self.copied, 0);
@@ -234,7 +234,7 @@ impl Adoption {
                         }
                         _ => "",
                     };
-                    let Some((source, last)) = Source::grown(from, table, counting, *copied)? else {
+                    let Some((source, last)) = RowSource::grown(from, table, counting, *copied)? else {
                         continue;
                     };
                     let count = source.copy(from, to, table, "INSERT OR IGNORE", unless)?;
@@ -303,7 +303,7 @@ impl Decisions {
         if !has_table(from, &adopted)? {
             return Ok(false);
         }
-        let Source { query, columns } = Source::all(to, self.table)?;
+        let RowSource { query, columns } = RowSource::all(to, self.table)?;
         let names = columns.join(", ");
         let mut theirs = to.prepare(&format!("{query} ORDER BY {names}"))?;
         let mut ours = from.prepare(&format!("SELECT {names} FROM {adopted} ORDER BY {names}"))?;
@@ -324,7 +324,7 @@ impl Decisions {
         let adopted = adopted(table);
         if begins_anew || !has_table(from, &adopted)? {
             // First sight may have pinned what the store has another pin for.
-            Source::all(from, table)?.copy(from, to, table, "INSERT OR IGNORE", "")?;
+            RowSource::all(from, table)?.copy(from, to, table, "INSERT OR IGNORE", "")?;
             return Ok(());
         }
         if !key.is_empty() {
@@ -342,9 +342,9 @@ impl Decisions {
                 delete.execute(params_from_iter(values(row, key.len())?))?;
             }
         }
-        let source = Source::all(from, &adopted)?;
+        let source = RowSource::all(from, &adopted)?;
         let columns = source.columns.join(", ");
-        let changed = Source {
+        let changed = RowSource {
             query: format!("SELECT {columns} FROM {table} EXCEPT SELECT {columns} FROM {adopted}"),
             ..source
         };
@@ -365,12 +365,12 @@ fn has_table(connection: &Connection, table: &str) -> rusqlite::Result<bool> {
 }
 
 /// Rows to copy.
-struct Source {
+struct RowSource {
     query: String,
     columns: Vec<String>,
 }
 
-impl Source {
+impl RowSource {
     /// Every row of `table`. A store of an earlier version may not have the table.
     fn all(from: &Connection, table: &str) -> rusqlite::Result<Self> {
         let columns = columns(from, table)?;

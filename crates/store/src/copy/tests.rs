@@ -1,7 +1,7 @@
 use mcpmon_model::{Digest, Kill, PinPart, PinState, ProcessId, SessionId, Timestamp};
 
 use super::*;
-use crate::{BinaryPin, Ending, Filter, Member, StoredEvent, Unposted, json, sample};
+use crate::{BinaryPin, Filter, LaunchEnding, SessionMember, StoredEvent, UnpostedEvents, json, sample};
 
 fn kill() -> Kill {
     Kill {
@@ -49,7 +49,7 @@ fn what_is_decided_by_goes_over_and_events_come_back_once() {
         .unwrap();
     assert_eq!(store.adopt_all(other.path()).unwrap(), 2);
     assert_eq!(store.adopt_all(other.path()).unwrap(), 0, "they are there");
-    let reader = Reader::open(store.path()).unwrap();
+    let reader = StoreReader::open(store.path()).unwrap();
     let events = reader.events(&Filter::default(), 10).unwrap();
     let pids = events
         .iter()
@@ -65,7 +65,7 @@ fn what_was_undone_meanwhile_stays_undone_and_what_nobody_touched_stays() {
         assert!(store.kill(Some(&session(name)), &kill()).unwrap());
     }
     store
-        .keep(&["reset", "held"].map(|server| Entry::PutPin(pin(server, 1))))
+        .keep(&["reset", "held"].map(|server| StoreEntry::PutPin(pin(server, 1))))
         .unwrap();
     standby.adopt_decisions(store.path()).unwrap();
     assert!(standby.lift_kill(Some(&session("lifted"))).unwrap());
@@ -76,7 +76,7 @@ fn what_was_undone_meanwhile_stays_undone_and_what_nobody_touched_stays() {
     assert_eq!(stopped(&mut standby), ["kept", "new"]);
     store.adopt_all(standby.path()).unwrap();
     assert_eq!(stopped(&mut store), ["kept", "new"]);
-    let pinned = Reader::open(store.path()).unwrap().pins().unwrap();
+    let pinned = StoreReader::open(store.path()).unwrap().pins().unwrap();
     assert_eq!(pinned, [pin("held", 1)]);
 }
 
@@ -85,7 +85,7 @@ fn what_is_recorded_while_it_is_copied_comes_once_with_what_runs() {
     let (_directory, mut store) = sample::store();
     let (_elsewhere, mut standby) = sample::store();
     sample::fill(&mut store, [sample::started("before", 2)]);
-    let body = |request: &str| Entry::Body(Box::new(sample::body(request)));
+    let body = |request: &str| StoreEntry::Body(Box::new(sample::body(request)));
     standby.keep(&[body("r1")]).unwrap();
     standby
         .record(vec![sample::started("a", 3), sample::started("b", 4)])
@@ -100,7 +100,7 @@ fn what_is_recorded_while_it_is_copied_comes_once_with_what_runs() {
     adoption.finish(&mut store).unwrap();
     assert_eq!(adoption.events, 4);
     assert_eq!(stopped(&mut store), ["s1"]);
-    let reader = Reader::open(store.path()).unwrap();
+    let reader = StoreReader::open(store.path()).unwrap();
     let events = reader.events(&Filter::default(), 10).unwrap();
     let pids = events
         .iter()
@@ -111,7 +111,7 @@ fn what_is_recorded_while_it_is_copied_comes_once_with_what_runs() {
     let launches = reader.launches(&Filter::default(), 10).unwrap();
     let running = launches
         .iter()
-        .filter(|launch| launch.ending == Ending::Running)
+        .filter(|launch| launch.ending == LaunchEnding::Running)
         .filter_map(|launch| launch.started.server_id.as_deref());
     assert_eq!(running.collect::<Vec<_>>(), ["b", "c"]);
 }
@@ -120,10 +120,10 @@ fn what_is_recorded_while_it_is_copied_comes_once_with_what_runs() {
 fn one_that_began_without_decisions_replaces_none() {
     let (_directory, mut store) = sample::store();
     let (_elsewhere, mut standby) = sample::store();
-    store.keep(&[Entry::PutPin(pin("a", 1))]).unwrap();
-    standby.keep(&[Entry::PutPin(pin("a", 2))]).unwrap();
+    store.keep(&[StoreEntry::PutPin(pin("a", 1))]).unwrap();
+    standby.keep(&[StoreEntry::PutPin(pin("a", 2))]).unwrap();
     store.adopt_all(standby.path()).unwrap();
-    let pinned = Reader::open(store.path()).unwrap().pins().unwrap();
+    let pinned = StoreReader::open(store.path()).unwrap().pins().unwrap();
     assert_eq!(pinned, [pin("a", 1)]);
 }
 
@@ -133,7 +133,7 @@ fn all_that_was_adopted_goes_into_a_store_that_begins_anew() {
     let (_elsewhere, mut standby) = sample::store();
     sample::fill(&mut store, [sample::started("a", 2)]);
     assert!(store.kill(Some(&session("s1")), &kill()).unwrap());
-    store.keep(&[Entry::PutPin(pin("a", 1))]).unwrap();
+    store.keep(&[StoreEntry::PutPin(pin("a", 1))]).unwrap();
     standby.adopt_decisions(store.path()).unwrap();
 
     let (_directory, mut anew) = sample::store();
@@ -144,7 +144,7 @@ fn all_that_was_adopted_goes_into_a_store_that_begins_anew() {
     adoption.copy_records(&mut anew).unwrap();
     adoption.finish(&mut anew).unwrap();
     assert_eq!(stopped(&mut anew), ["s1"]);
-    let pinned = Reader::open(anew.path()).unwrap().pins().unwrap();
+    let pinned = StoreReader::open(anew.path()).unwrap().pins().unwrap();
     assert_eq!(pinned, [pin("a", 1)]);
 }
 
@@ -181,8 +181,8 @@ fn a_store_whose_decisions_nobody_adopted_is_known_while_it_has_none() {
     assert!(!adoption.knows_decisions(&mut store).unwrap());
 }
 
-fn member(process: u32) -> Member {
-    Member {
+fn member(process: u32) -> SessionMember {
+    SessionMember {
         session: session("s1"),
         agent: None,
         identity: sample::identity("a"),
@@ -199,9 +199,11 @@ fn who_came_and_left_meanwhile_did_so_in_the_store_too() {
     let (_elsewhere, mut standby) = sample::store();
     store.join(Timestamp(1), &member(2)).unwrap();
     standby.join(Timestamp(3), &member(2)).unwrap();
-    standby.keep(&[Entry::Leave(Timestamp(4), member(2))]).unwrap();
+    standby
+        .keep(&[StoreEntry::Leave(Timestamp(4), member(2))])
+        .unwrap();
     store.adopt_all(standby.path()).unwrap();
-    let sessions = Reader::open(store.path()).unwrap().sessions(10).unwrap();
+    let sessions = StoreReader::open(store.path()).unwrap().sessions(10).unwrap();
     let times = sessions.iter().map(|session| (session.started, session.ended));
     assert_eq!(times.collect::<Vec<_>>(), [(Timestamp(1), Some(Timestamp(4)))]);
     assert!(store.join(Timestamp(5), &member(3)).unwrap().is_empty());
@@ -220,7 +222,7 @@ fn launches_of_a_server_that_the_store_knows_are_counted_once() {
     standby.record(later.into()).unwrap();
     for _ in 0..2 {
         store.adopt_all(standby.path()).unwrap();
-        let servers = Reader::open(store.path()).unwrap().servers().unwrap();
+        let servers = StoreReader::open(store.path()).unwrap().servers().unwrap();
         let [server] = &servers[..] else {
             panic!("{servers:?}");
         };
@@ -248,8 +250,8 @@ fn alarms_and_journals_come_back_and_an_older_store_is_read() {
     let waiting = vec![(event.id, event.timestamp)];
     standby
         .keep(&[
-            Entry::Event(event.clone()),
-            Entry::Unposted(Unposted {
+            StoreEntry::Event(event.clone()),
+            StoreEntry::Unposted(UnpostedEvents {
                 waiting,
                 claimed_until: Timestamp(0),
                 settled: Vec::new(),
@@ -264,7 +266,7 @@ fn alarms_and_journals_come_back_and_an_older_store_is_read() {
     let claimed = store.claim_unposted(Timestamp(1), 10).unwrap();
     let ids = |events: &[StoredEvent]| events.iter().map(|event| event.id).collect::<Vec<_>>();
     assert_eq!(ids(&claimed.events), [event.id]);
-    let reader = Reader::open(store.path()).unwrap();
+    let reader = StoreReader::open(store.path()).unwrap();
     let events = reader.events(&Filter::default(), 10).unwrap();
     assert_eq!(ids(&events), [event.id, rescued.id]);
 }

@@ -37,7 +37,7 @@ pub struct Selection {
 
 /// The outcome of an approval.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Approved {
+pub enum ApprovalOutcome {
     /// The definition as it is accepted now.
     Accepted(Box<DefinitionRecord>),
     /// The definition was never listed.
@@ -135,12 +135,12 @@ pub(super) fn approve(
     key: &DefinitionKey,
     hash: Option<&str>,
     by: &str,
-) -> rusqlite::Result<Approved> {
+) -> rusqlite::Result<ApprovalOutcome> {
     let Some(mut record) = get(connection, key)? else {
-        return Ok(Approved::Unknown);
+        return Ok(ApprovalOutcome::Unknown);
     };
     if hash.is_some_and(|hash| !starts_with(record.seen.hash, hash)) {
-        return Ok(Approved::Differs {
+        return Ok(ApprovalOutcome::Differs {
             seen: record.seen.hash,
         });
     }
@@ -150,7 +150,7 @@ pub(super) fn approve(
     record.pinned = Some(record.seen.clone());
     record.approved_by = Some(by.to_owned());
     record.hidden = false;
-    Ok(Approved::Accepted(Box::new(record)))
+    Ok(ApprovalOutcome::Accepted(Box::new(record)))
 }
 
 /// Refuses a definition as it was listed last, and takes its acceptance back; `false` where it never was.

@@ -114,7 +114,7 @@ fn an_approval_holds_against_a_writer_that_has_not_heard_of_it() {
         hidden: false,
         ..changed.clone()
     };
-    assert_eq!(approved, Approved::Accepted(Box::new(expected.clone())));
+    assert_eq!(approved, ApprovalOutcome::Accepted(Box::new(expected.clone())));
     put(&store.connection, &changed).unwrap();
     assert_eq!(only(&store), expected);
 }
@@ -159,20 +159,20 @@ fn an_approval_of_another_hash_changes_nothing() {
     for wrong in ["0000", "", "sha256:"] {
         assert_eq!(
             approve(&store.connection, &seen.key, Some(wrong), "ann").unwrap(),
-            Approved::Differs { seen: seen.seen.hash }
+            ApprovalOutcome::Differs { seen: seen.seen.hash }
         );
     }
     assert_eq!(only(&store).approved_by, None);
     for right in [digits.clone(), digits.to_uppercase(), seen.seen.hash.to_string()] {
         assert!(matches!(
             approve(&store.connection, &seen.key, Some(&right), "ann").unwrap(),
-            Approved::Accepted(_)
+            ApprovalOutcome::Accepted(_)
         ));
     }
     let unknown = record("write_file", "x").key;
     assert_eq!(
         approve(&store.connection, &unknown, None, "ann").unwrap(),
-        Approved::Unknown
+        ApprovalOutcome::Unknown
     );
 }
 

@@ -1,6 +1,6 @@
 //! The outlet that counts events for the metrics.
 
-use super::{Entry, Outlet, events};
+use super::{Outlet, StoreEntry, events};
 use crate::metrics::Metrics;
 
 impl Outlet for Metrics {
@@ -8,7 +8,7 @@ impl Outlet for Metrics {
         "metrics"
     }
 
-    fn tell(&mut self, entries: &[Entry], _is_stored: bool) {
+    fn tell(&mut self, entries: &[StoreEntry], _is_stored: bool) {
         self.count(events(entries));
     }
 }

@@ -9,7 +9,7 @@ use std::{
 
 use nix::fcntl::{Flock, FlockArg, OFlag};
 
-use super::{Entry, Outlet, StoredEvent, events, line};
+use super::{Outlet, StoreEntry, StoredEvent, events, line};
 
 /// Size in bytes at which the file is put aside as `FILE.1`, over the one before.
 const MAX_SIZE: u64 = 256 << 20;
@@ -88,7 +88,7 @@ impl Outlet for JsonLines {
         "jsonl file"
     }
 
-    fn tell(&mut self, entries: &[Entry], _is_stored: bool) {
+    fn tell(&mut self, entries: &[StoreEntry], _is_stored: bool) {
         self.append(events(entries));
     }
 

@@ -17,7 +17,7 @@ pub(crate) use self::otlp::Origin;
 pub use self::otlp::{OtlpSettings, OtlpSignals};
 pub(super) use self::unposted::{claim as claim_unposted, claim_end, keep as keep_unposted};
 use self::{jsonl::JsonLines, otlp::Otlp, webhook::Webhook};
-use super::{ClaimedPosts, Entry, StoredEvent, metrics::Metrics};
+use super::{ClaimedPosts, StoreEntry, StoredEvent, metrics::Metrics};
 
 /// The settings of the outlets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -49,11 +49,11 @@ trait Outlet: fmt::Debug + Send {
     fn name(&self) -> &'static str;
 
     /// Takes what was recorded; `is_stored`, where the store has it and what this outlet asked to keep. It must not wait.
-    fn tell(&mut self, entries: &[Entry], is_stored: bool);
+    fn tell(&mut self, entries: &[StoreEntry], is_stored: bool);
 
     /// Returns the entries to keep in the store together with `entries`. What is kept for later can be claimed by others
     /// from `claimed_until` on.
-    fn backlog(&mut self, _entries: &[Entry], _claimed_until: Timestamp) -> Option<Entry> {
+    fn backlog(&mut self, _entries: &[StoreEntry], _claimed_until: Timestamp) -> Option<StoreEntry> {
         None
     }
 
@@ -110,12 +110,12 @@ impl Outlets {
     }
 
     /// Tells every outlet what was recorded; `is_stored`, where the store has what they have to export later.
-    pub(super) fn tell(&mut self, entries: &[Entry], is_stored: bool) {
+    pub(super) fn tell(&mut self, entries: &[StoreEntry], is_stored: bool) {
         self.all().for_each(|outlet| outlet.tell(entries, is_stored));
     }
 
     /// Returns what the store is to keep for the outlets, together with `entries`.
-    pub(super) fn backlog(&mut self, entries: &[Entry], claimed_until: Timestamp) -> Vec<Entry> {
+    pub(super) fn backlog(&mut self, entries: &[StoreEntry], claimed_until: Timestamp) -> Vec<StoreEntry> {
         let kept = self
             .all()
             .filter_map(|outlet| outlet.backlog(entries, claimed_until));
@@ -184,26 +184,26 @@ fn lost_at(place: &str, count: u64, cause: String, now: Timestamp) -> Event {
 }
 
 /// The events among `entries`.
-fn events(entries: &[Entry]) -> impl Iterator<Item = &StoredEvent> {
+fn events(entries: &[StoreEntry]) -> impl Iterator<Item = &StoredEvent> {
     entries.iter().filter_map(|entry| match entry {
-        Entry::Event(event) | Entry::Rescued(event) => Some(event),
-        Entry::Definition(_)
-        | Entry::ForgetDefinition(_)
-        | Entry::HoldCall(..)
-        | Entry::ReleaseCall(..)
-        | Entry::Leave(..)
-        | Entry::PutPin(_)
-        | Entry::DeletePins(_)
-        | Entry::DeletePinSet(..)
-        | Entry::Declare(_)
-        | Entry::ForgetRunning
-        | Entry::Watch(_)
-        | Entry::Unposted(_)
-        | Entry::Recent(..)
-        | Entry::Unread(..)
-        | Entry::PolicyChanged
-        | Entry::Body(_)
-        | Entry::ShortenBodies(_) => None,
+        StoreEntry::Event(event) | StoreEntry::Rescued(event) => Some(event),
+        StoreEntry::Definition(_)
+        | StoreEntry::ForgetDefinition(_)
+        | StoreEntry::HoldCall(..)
+        | StoreEntry::ReleaseCall(..)
+        | StoreEntry::Leave(..)
+        | StoreEntry::PutPin(_)
+        | StoreEntry::DeletePins(_)
+        | StoreEntry::DeletePinSet(..)
+        | StoreEntry::Declare(_)
+        | StoreEntry::ForgetRunning
+        | StoreEntry::Watch(_)
+        | StoreEntry::Unposted(_)
+        | StoreEntry::Recent(..)
+        | StoreEntry::Unread(..)
+        | StoreEntry::PolicyChanged
+        | StoreEntry::Body(_)
+        | StoreEntry::ShortenBodies(_) => None,
     })
 }
 

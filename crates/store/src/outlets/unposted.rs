@@ -4,7 +4,7 @@
 use mcpmon_model::Timestamp;
 use rusqlite::{Connection, params};
 
-use super::super::{ClaimedPosts, Unposted, row};
+use super::super::{ClaimedPosts, UnpostedEvents, row};
 
 /// Events that wait at most without being claimed; the newest are kept.
 const MAX_UNCLAIMED: u32 = 10_000;
@@ -19,7 +19,7 @@ pub(crate) const fn claim_end(now: Timestamp) -> Timestamp {
 }
 
 /// Keeps which events are still to be posted, and forgets those that are settled.
-pub(crate) fn keep(connection: &Connection, unposted: &Unposted) -> rusqlite::Result<()> {
+pub(crate) fn keep(connection: &Connection, unposted: &UnpostedEvents) -> rusqlite::Result<()> {
     let mut upsert = connection.prepare_cached(
         "INSERT INTO unposted (event_id, timestamp, claimed_until) VALUES (?1, ?2, ?3) \
              ON CONFLICT (event_id) DO UPDATE SET claimed_until = excluded.claimed_until",
@@ -82,21 +82,21 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::{Destination as _, Entry, Store, StoredEvent, sample};
+    use crate::{Destination as _, Store, StoreEntry, StoredEvent, sample};
 
     const NOW: Timestamp = Timestamp(1_000_000_000_000);
 
-    fn waiting(ids: impl IntoIterator<Item = u128>, claimed_until: Timestamp) -> Entry {
+    fn waiting(ids: impl IntoIterator<Item = u128>, claimed_until: Timestamp) -> StoreEntry {
         let at = sample::denied("files").timestamp;
-        Entry::Unposted(Unposted {
+        StoreEntry::Unposted(UnpostedEvents {
             waiting: ids.into_iter().map(|id| (Uuid::from_u128(id), at)).collect(),
             claimed_until,
             settled: Vec::new(),
         })
     }
 
-    fn event(id: u128) -> Entry {
-        Entry::Event(StoredEvent::new(
+    fn event(id: u128) -> StoreEntry {
+        StoreEntry::Event(StoredEvent::new(
             Uuid::from_u128(id),
             "laptop",
             sample::denied("files"),
@@ -117,7 +117,7 @@ mod tests {
         assert_eq!(claimed(&mut store, NOW), (vec![], 0), "its process posts it");
         assert_eq!(claimed(&mut store, claim_end(NOW)), (vec![1, 2], 0), "it died");
         assert_eq!(claimed(&mut store, claim_end(NOW)), (vec![], 0), "claimed again");
-        let settled = Entry::Unposted(Unposted {
+        let settled = StoreEntry::Unposted(UnpostedEvents {
             waiting: Vec::new(),
             claimed_until: NOW,
             settled: vec![Uuid::from_u128(1)],

@@ -15,7 +15,7 @@ use std::{
 
 use mcpmon_model::{Action, Event, EventPriority, EventType, ProcessRef, RepeatedEvents, Severity};
 
-use super::{Entry, RecorderStatus, StoredEvent};
+use super::{RecorderStatus, StoreEntry, StoredEvent};
 
 /// The time after a batch at which the writer looks again, so that entries due soon need not wake it.
 pub(super) const SOON: Duration = Duration::from_millis(5);
@@ -38,20 +38,20 @@ const fn limit(priority: EventPriority, capacity: usize) -> usize {
     clippy::large_enum_variant,
     reason = "nearly all are events, and a box for each would cost more than the move"
 )]
-pub(super) enum Message {
+pub(super) enum QueueMessage {
     /// An event that gets its identity when it is written, and the process it is of unless it says so itself.
     Event(Event, Option<Arc<ProcessRef>>),
     /// The same, still to be completed.
-    Unworded(Box<Unworded>),
+    Unworded(Box<DeferredEvent>),
     /// Events that were told before, and of which process they are unless they say so themselves.
     RepeatedEvents(RepeatedEvents, Option<Arc<ProcessRef>>),
     /// An event that has it, and is in the journal.
     Kept(Box<StoredEvent>),
     /// Anything else.
-    Entry(Box<Entry>),
+    Entry(Box<StoreEntry>),
 }
 
-impl Message {
+impl QueueMessage {
     /// Returns the number of entries it counts for.
     fn count(&self) -> usize {
         match self {
@@ -62,13 +62,13 @@ impl Message {
 }
 
 /// An event to which the writer adds what takes time to find.
-pub(super) struct Unworded {
+pub(super) struct DeferredEvent {
     pub(super) event: Event,
     pub(super) process: Option<Arc<ProcessRef>>,
     pub(super) word: Box<dyn FnOnce(&mut Event) + Send>,
 }
 
-impl std::fmt::Debug for Unworded {
+impl std::fmt::Debug for DeferredEvent {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Unworded")
             .field("event", &self.event)
@@ -79,14 +79,14 @@ impl std::fmt::Debug for Unworded {
 /// The queue is full or closed; nothing was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the record's queue is full or closed; the store is not written, see `mcpmon status`")]
-pub struct Refused;
+pub struct QueueRefusal;
 
 /// The batch that the writer takes at once.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
     /// At most one batch of messages, in the order they came, events that are told once more all at once; empty when
     /// the interval passed without any.
-    pub(super) messages: Vec<Message>,
+    pub(super) messages: Vec<QueueMessage>,
     /// The number of entries, without the urgent ones.
     pub(super) count: usize,
     /// The number of urgent entries, which come first.
@@ -107,7 +107,7 @@ pub(super) struct Queue {
     capacity: usize,
     batch: usize,
     interval: Duration,
-    state: Mutex<State>,
+    state: Mutex<QueueState>,
     /// The writer waits on it.
     wake: Condvar,
     /// Those who flush wait on it.
@@ -115,13 +115,13 @@ pub(super) struct Queue {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct QueueState {
     filling: Heap,
     full: VecDeque<Heap>,
     /// The urgent messages.
-    ahead: Vec<Message>,
+    ahead: Vec<QueueMessage>,
     /// Room that was emptied.
-    spare: Option<Vec<Message>>,
+    spare: Option<Vec<QueueMessage>>,
     queued: usize,
     /// Messages ever taken in, and those of them that were written or given up.
     accepted: u64,
@@ -149,7 +149,7 @@ struct State {
 /// Messages and how many they count for.
 #[derive(Debug, Default)]
 struct Heap {
-    messages: Vec<Message>,
+    messages: Vec<QueueMessage>,
     count: usize,
 }
 
@@ -169,15 +169,15 @@ impl Queue {
     pub(super) fn push_event(&self, event: Event, process: Option<Arc<ProcessRef>>) {
         let urgent = event.action == Action::Block || event.severity >= Severity::High;
         let kind = event.kind.event_type();
-        self.take_in(Message::Event(event, process), kind, urgent);
+        self.take_in(QueueMessage::Event(event, process), kind, urgent);
     }
 
     /// Takes in an event that the writer completes, or counts it as lost.
-    pub(super) fn push_unworded(&self, unworded: Unworded) {
+    pub(super) fn push_unworded(&self, unworded: DeferredEvent) {
         let event = &unworded.event;
         let urgent = event.severity >= Severity::High;
         let kind = event.kind.event_type();
-        self.take_in(Message::Unworded(Box::new(unworded)), kind, urgent);
+        self.take_in(QueueMessage::Unworded(Box::new(unworded)), kind, urgent);
     }
 
     /// Takes in all of `retold`, or where there is no room for all as many as there is room for.
@@ -186,7 +186,7 @@ impl Queue {
         let needed = retold.count().saturating_sub(1);
         if state.has_room(limit(EventPriority::Bulk, self.capacity).saturating_sub(needed)) {
             let urgent = retold.severity() >= Severity::High;
-            return self.add(state, Message::RepeatedEvents(retold, process), urgent);
+            return self.add(state, QueueMessage::RepeatedEvents(retold, process), urgent);
         }
         drop(state);
         for event in retold.events() {
@@ -196,15 +196,19 @@ impl Queue {
 
     /// Takes in an event that is in the journal, or counts it as lost: then it is found there one day.
     pub(super) fn push_kept(&self, event: StoredEvent, kind: EventType) {
-        self.take_in(Message::Kept(Box::new(event)), kind, true);
+        self.take_in(QueueMessage::Kept(Box::new(event)), kind, true);
     }
 
     /// Takes in an event that has its identity, or counts it as lost.
     pub(super) fn push_stored(&self, event: StoredEvent, kind: EventType) {
-        self.take_in(Message::Entry(Box::new(Entry::Event(event))), kind, true);
+        self.take_in(
+            QueueMessage::Entry(Box::new(StoreEntry::Event(event))),
+            kind,
+            true,
+        );
     }
 
-    fn take_in(&self, message: Message, kind: EventType, urgent: bool) {
+    fn take_in(&self, message: QueueMessage, kind: EventType, urgent: bool) {
         let mut state = self.lock();
         if !state.has_room(limit(kind.priority(), self.capacity)) {
             *state.overflow.entry(kind.as_str()).or_default() += 1;
@@ -215,40 +219,40 @@ impl Queue {
     }
 
     /// Takes in what must not be lost unnoticed; it is written at once.
-    pub(super) fn push(&self, entry: Entry) -> Result<(), Refused> {
+    pub(super) fn push(&self, entry: StoreEntry) -> Result<(), QueueRefusal> {
         let state = self.room_for_all()?;
-        self.add(state, Message::Entry(Box::new(entry)), true);
+        self.add(state, QueueMessage::Entry(Box::new(entry)), true);
         Ok(())
     }
 
     /// The same, but written within [`SOON`], and hardly before: whoever records it has something else to do, for which
     /// the writer would be in the way. It is told only where it would look later than that.
-    pub(super) fn push_soon(&self, entry: Entry) -> Result<(), Refused> {
+    pub(super) fn push_soon(&self, entry: StoreEntry) -> Result<(), QueueRefusal> {
         let mut state = self.room_for_all()?;
         let is_late = !state.is_brisk && state.soon.is_none() && SOON < self.interval;
         if is_late {
             state.soon = Some(Instant::now() + SOON);
         }
         let sleeps = state.writer_sleeps;
-        self.add(state, Message::Entry(Box::new(entry)), false);
+        self.add(state, QueueMessage::Entry(Box::new(entry)), false);
         if is_late && sleeps {
             self.wake.notify_one();
         }
         Ok(())
     }
 
-    fn room_for_all(&self) -> Result<MutexGuard<'_, State>, Refused> {
+    fn room_for_all(&self) -> Result<MutexGuard<'_, QueueState>, QueueRefusal> {
         let state = self.lock();
         match state.has_room(self.capacity) {
             true => Ok(state),
-            false => Err(Refused),
+            false => Err(QueueRefusal),
         }
     }
 
     /// Takes in what others have to know at once: it goes ahead of what was taken in before.
-    pub(super) fn push_ahead(&self, entry: Entry) -> Result<(), Refused> {
+    pub(super) fn push_ahead(&self, entry: StoreEntry) -> Result<(), QueueRefusal> {
         let mut state = self.room_for_all()?;
-        state.ahead.push(Message::Entry(Box::new(entry)));
+        state.ahead.push(QueueMessage::Entry(Box::new(entry)));
         state.queued += 1;
         state.ahead_accepted += 1;
         self.wake_writer(state);
@@ -328,7 +332,7 @@ impl Queue {
     }
 
     /// Gives back the room of a batch, to be filled again.
-    pub(super) fn give_back(&self, room: Vec<Message>) {
+    pub(super) fn give_back(&self, room: Vec<QueueMessage>) {
         debug_assert!(room.is_empty(), "{room:?}");
         let unneeded = self.lock().spare.replace(room);
         drop(unneeded);
@@ -443,7 +447,7 @@ impl Queue {
         }
     }
 
-    fn add(&self, mut state: MutexGuard<'_, State>, message: Message, urgent: bool) {
+    fn add(&self, mut state: MutexGuard<'_, QueueState>, message: QueueMessage, urgent: bool) {
         let count = message.count();
         state.filling.messages.push(message);
         state.filling.count += count;
@@ -459,7 +463,7 @@ impl Queue {
     }
 
     /// One wake-up for each time the writer sleeps, however many urgent events there are.
-    fn wake_writer(&self, mut state: MutexGuard<'_, State>) {
+    fn wake_writer(&self, mut state: MutexGuard<'_, QueueState>) {
         if state.writer_sleeps && state.is_due() {
             state.writer_sleeps = false;
             drop(state);
@@ -467,13 +471,13 @@ impl Queue {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
         // No step of ours leaves the state half changed.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl QueueState {
     const fn has_room(&self, limit: usize) -> bool {
         !self.closed && self.queued < limit
     }

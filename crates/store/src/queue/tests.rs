@@ -33,13 +33,13 @@ fn an_urgent_event_is_due_at_once_with_what_came_before() {
 #[test]
 fn what_is_to_be_written_soon_waits_for_a_look_that_comes_soon_and_for_no_other() {
     let queue = Queue::new(100, 100, LONG);
-    assert_eq!(queue.push_soon(Entry::ForgetRunning), Ok(()));
+    assert_eq!(queue.push_soon(StoreEntry::ForgetRunning), Ok(()));
     assert_eq!(queue.take().unwrap().messages.len(), 1);
-    assert_eq!(queue.push_soon(Entry::ForgetRunning), Ok(()));
+    assert_eq!(queue.push_soon(StoreEntry::ForgetRunning), Ok(()));
     assert!(!queue.lock().is_due(), "the writer looks again soon");
     assert_eq!(queue.take().unwrap().messages.len(), 1);
     assert!(queue.take().unwrap().messages.is_empty());
-    assert_eq!(queue.push_soon(Entry::ForgetRunning), Ok(()));
+    assert_eq!(queue.push_soon(StoreEntry::ForgetRunning), Ok(()));
     assert!(!queue.lock().is_due(), "it can wait a little");
     assert_eq!(
         queue.take().unwrap().messages.len(),
@@ -57,7 +57,7 @@ fn a_writer_that_sleeps_for_long_is_told_of_what_is_to_be_written_soon() {
             thread::yield_now();
         }
         let begun = Instant::now();
-        assert_eq!(queue.push_soon(Entry::ForgetRunning), Ok(()));
+        assert_eq!(queue.push_soon(StoreEntry::ForgetRunning), Ok(()));
         assert_eq!(writer.join().unwrap(), 1);
         assert!(begun.elapsed() >= SOON, "nobody is in a hurry");
     });
@@ -161,8 +161,8 @@ fn a_flood_of_connections_leaves_room_for_the_rest() {
     }
     assert_eq!(queue.status().queued, 14);
     queue.push_event(sample::denied("a"), None);
-    assert_eq!(queue.push(Entry::ForgetRunning), Ok(()));
-    assert_eq!(queue.push(Entry::ForgetRunning), Err(Refused));
+    assert_eq!(queue.push(StoreEntry::ForgetRunning), Ok(()));
+    assert_eq!(queue.push(StoreEntry::ForgetRunning), Err(QueueRefusal));
     let overflow = queue.take().unwrap().overflow;
     assert_eq!(overflow, BTreeMap::from([("mcp_network_connection", 86)]));
 }
@@ -185,15 +185,15 @@ fn what_is_critical_finds_room_behind_any_flood() {
 #[test]
 fn a_message_that_does_not_fit_is_refused() {
     let queue = Queue::new(1, 10, LONG);
-    assert_eq!(queue.push(Entry::ForgetRunning), Ok(()));
-    assert_eq!(queue.push(Entry::ForgetRunning), Err(Refused));
+    assert_eq!(queue.push(StoreEntry::ForgetRunning), Ok(()));
+    assert_eq!(queue.push(StoreEntry::ForgetRunning), Err(QueueRefusal));
 }
 
 #[test]
 fn a_closed_queue_takes_nothing_and_ends() {
     let queue = Queue::new(10, 10, LONG);
     queue.close();
-    assert_eq!(queue.push(Entry::ForgetRunning), Err(Refused));
+    assert_eq!(queue.push(StoreEntry::ForgetRunning), Err(QueueRefusal));
     assert!(queue.take().is_none());
 }
 
@@ -206,9 +206,12 @@ fn a_flush_without_a_writer_says_what_is_left() {
 }
 
 fn names(batch: &Batch) -> Vec<&'static str> {
-    let name = |message: &Message| match message {
-        Message::Entry(_) => "entry",
-        Message::Event(..) | Message::Unworded(_) | Message::RepeatedEvents(..) | Message::Kept(_) => "event",
+    let name = |message: &QueueMessage| match message {
+        QueueMessage::Entry(_) => "entry",
+        QueueMessage::Event(..)
+        | QueueMessage::Unworded(_)
+        | QueueMessage::RepeatedEvents(..)
+        | QueueMessage::Kept(_) => "event",
     };
     batch.messages.iter().map(name).collect()
 }
@@ -217,7 +220,7 @@ fn names(batch: &Batch) -> Vec<&'static str> {
 fn what_goes_ahead_is_due_at_once_and_leaves_the_rest_its_time() {
     let queue = Queue::new(100, 100, LONG);
     queue.push_event(sample::started("a", 2), None);
-    queue.push_ahead(Entry::ForgetRunning).unwrap();
+    queue.push_ahead(StoreEntry::ForgetRunning).unwrap();
     assert!(queue.lock().is_due());
     let batch = queue.take().unwrap();
     assert_eq!((names(&batch), batch.count, batch.ahead), (vec!["entry"], 0, 1));
@@ -232,7 +235,7 @@ fn what_goes_ahead_again_and_again_does_not_hold_up_the_rest() {
     queue.push_event(sample::started("a", 2), None);
     let deadline = Instant::now() + LONG;
     loop {
-        queue.push_ahead(Entry::ForgetRunning).unwrap();
+        queue.push_ahead(StoreEntry::ForgetRunning).unwrap();
         let batch = queue.take().unwrap();
         if batch.count > 0 {
             assert_eq!((names(&batch), batch.ahead), (vec!["entry", "event"], 1));
@@ -246,7 +249,7 @@ fn what_goes_ahead_again_and_again_does_not_hold_up_the_rest() {
 fn a_flush_waits_for_what_goes_ahead_and_for_what_was_there_before() {
     let queue = Queue::new(100, 100, LONG);
     queue.push_event(sample::started("a", 2), None);
-    queue.push_ahead(Entry::ForgetRunning).unwrap();
+    queue.push_ahead(StoreEntry::ForgetRunning).unwrap();
     assert_eq!(queue.flush(Duration::ZERO), Err(2));
     queue.lock().urgent = false;
     let first = queue.take().unwrap();
@@ -254,7 +257,7 @@ fn a_flush_waits_for_what_goes_ahead_and_for_what_was_there_before() {
     assert_eq!(queue.flush(Duration::ZERO), Err(1), "the event is not there yet");
     let second = queue.take().unwrap();
     // What comes after a flush began is not waited for.
-    queue.push_ahead(Entry::ForgetRunning).unwrap();
+    queue.push_ahead(StoreEntry::ForgetRunning).unwrap();
     queue.settle(second.count, second.ahead, Outcome::Written { events: 1 });
     assert_eq!(queue.flush(Duration::ZERO), Err(1));
     let third = queue.take().unwrap();
@@ -267,7 +270,7 @@ fn of_what_goes_ahead_a_batch_is_taken_at_a_time() {
     let queue = Queue::new(100, 2, LONG);
     queue.push_event(sample::started("a", 2), None);
     for _ in 0..5 {
-        queue.push_ahead(Entry::ForgetRunning).unwrap();
+        queue.push_ahead(StoreEntry::ForgetRunning).unwrap();
     }
     let taken: Vec<_> = (0..3)
         .map(|_| queue.take().unwrap())
@@ -285,9 +288,9 @@ fn who_waits_for_a_batch_is_not_told_of_what_went_ahead() {
         events: 0,
         error: "the disk is full".to_owned(),
     };
-    queue.push_ahead(Entry::ForgetRunning).unwrap();
+    queue.push_ahead(StoreEntry::ForgetRunning).unwrap();
     let ahead = queue.take().unwrap();
-    queue.push(Entry::ForgetRunning).unwrap();
+    queue.push(StoreEntry::ForgetRunning).unwrap();
     queue.settle(ahead.count, ahead.ahead, dropped());
     assert_eq!(queue.given_up_since(0), None);
     let batch = queue.take().unwrap();

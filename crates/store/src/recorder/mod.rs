@@ -11,16 +11,16 @@ use std::{
 use mcpmon_model::{Action, Event, PinKey, ProcessRef, RepeatedEvents, ServerId};
 
 use super::{
-    Access, BinaryPin, DeclaredServer, Destination, Entry, Limits, OutletSettings, Store, StoreError,
-    StoreLocation, StoredEvent,
+    Access, BinaryPin, DeclaredServer, Destination, OutletSettings, RetentionLimits, Store, StoreEntry,
+    StoreError, StoreLocation, StoredEvent,
     journal::Journal,
-    queue::{Queue, Refused, Unworded},
-    writer::Writer,
+    queue::{DeferredEvent, Queue, QueueRefusal},
+    writer::StoreWriter,
 };
 
 /// The settings of a recorder.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub struct RecorderSettings {
     /// The location of the SQLite file.
     pub location: StoreLocation,
     /// The users who may read it.
@@ -41,7 +41,7 @@ pub struct Settings {
     pub outlets: OutletSettings,
 }
 
-impl Settings {
+impl RecorderSettings {
     /// The defaults for a store at `path`: 65,536 events wait, 1,000 a batch, 50 ms, 30 days, 1 GiB.
     #[must_use]
     pub fn new(path: impl Into<PathBuf>) -> Self {
@@ -58,8 +58,8 @@ impl Settings {
         }
     }
 
-    pub(super) fn limits(&self) -> Limits {
-        Limits {
+    pub(super) fn limits(&self) -> RetentionLimits {
+        RetentionLimits {
             retention: self.retention,
             max_size: self.location.max_size(self.max_size),
         }
@@ -91,7 +91,7 @@ impl RecorderStatus {
 /// Some of what was recorded is not in the store yet.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{remaining} records could not be written in time: {}", .cause.as_deref().unwrap_or("the writer is behind"))]
-pub struct Unsettled {
+pub struct UnstoredRest {
     /// The number of entries that remain.
     pub remaining: u64,
     /// The cause of the latest failed write.
@@ -100,13 +100,13 @@ pub struct Unsettled {
 
 /// An entry is not known to be stored.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unkept {
+pub enum EntryNotStored {
     /// The queue did not accept it.
     #[error(transparent)]
-    Refused(#[from] Refused),
+    Refused(#[from] QueueRefusal),
     /// The entry is not written yet.
     #[error(transparent)]
-    Unsettled(#[from] Unsettled),
+    Unsettled(#[from] UnstoredRest),
     /// The entry was given up.
     #[error("the store could not be written: {0}")]
     GivenUp(String),
@@ -114,13 +114,13 @@ pub enum Unkept {
 
 /// Records events and pins without making anyone wait. Clones share one writer thread, which ends with the last.
 #[derive(Clone, Debug)]
-pub struct Recorder(Arc<Shared>);
+pub struct Recorder(Arc<RecorderState>);
 
 #[derive(Debug)]
-struct Shared {
+struct RecorderState {
     queue: Arc<Queue>,
     journal: Arc<Journal>,
-    settings: Settings,
+    settings: RecorderSettings,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -129,7 +129,7 @@ impl Recorder {
     ///
     /// # Errors
     /// Returns an error if the store cannot be opened or made, or no thread can be started.
-    pub fn start(settings: Settings) -> Result<Self, StoreError> {
+    pub fn start(settings: RecorderSettings) -> Result<Self, StoreError> {
         let store = Store::open_at(&settings.location, settings.access)?;
         Self::with(Box::new(store), settings)
     }
@@ -139,7 +139,7 @@ impl Recorder {
     ///
     /// # Errors
     /// Returns an error if no thread can be started.
-    pub fn with(destination: Box<dyn Destination>, settings: Settings) -> Result<Self, StoreError> {
+    pub fn with(destination: Box<dyn Destination>, settings: RecorderSettings) -> Result<Self, StoreError> {
         let recorder = Self::new(settings);
         recorder.begin(destination)?;
         Ok(recorder)
@@ -147,8 +147,8 @@ impl Recorder {
 
     /// Takes in what is recorded, which waits until the writer [begins](Self::begin).
     #[must_use]
-    pub fn new(settings: Settings) -> Self {
-        Self(Arc::new(Shared {
+    pub fn new(settings: RecorderSettings) -> Self {
+        Self(Arc::new(RecorderState {
             queue: Arc::new(Queue::new(
                 settings.capacity,
                 settings.batch,
@@ -165,13 +165,13 @@ impl Recorder {
     /// # Errors
     /// Returns an error if no thread can be started.
     pub fn begin(&self, destination: Box<dyn Destination>) -> Result<(), StoreError> {
-        let Shared {
+        let RecorderState {
             queue,
             journal,
             settings,
             thread,
         } = &*self.0;
-        let writer = Writer::new(destination, Arc::clone(queue), Arc::clone(journal), settings);
+        let writer = StoreWriter::new(destination, Arc::clone(queue), Arc::clone(journal), settings);
         queue.await_first();
         let started = std::thread::Builder::new()
             .name("record".to_owned())
@@ -223,7 +223,7 @@ impl Recorder {
             word(&mut event);
             return self.push_of(event, process);
         }
-        self.0.queue.push_unworded(Unworded {
+        self.0.queue.push_unworded(DeferredEvent {
             event,
             process: process.cloned(),
             word: Box::new(word),
@@ -254,7 +254,7 @@ impl Recorder {
     ///
     /// # Errors
     /// Returns an error if the queue is full or closed.
-    pub fn put(&self, entry: Entry) -> Result<(), Refused> {
+    pub fn put(&self, entry: StoreEntry) -> Result<(), QueueRefusal> {
         self.0.queue.push(entry)
     }
 
@@ -262,7 +262,7 @@ impl Recorder {
     ///
     /// # Errors
     /// Returns an error if the queue is full or closed.
-    pub fn put_soon(&self, entry: Entry) -> Result<(), Refused> {
+    pub fn put_soon(&self, entry: StoreEntry) -> Result<(), QueueRefusal> {
         self.0.queue.push_soon(entry)
     }
 
@@ -271,7 +271,7 @@ impl Recorder {
     ///
     /// # Errors
     /// Returns an error if the queue is full or closed.
-    pub fn put_ahead(&self, entry: Entry) -> Result<(), Refused> {
+    pub fn put_ahead(&self, entry: StoreEntry) -> Result<(), QueueRefusal> {
         self.0.queue.push_ahead(entry)
     }
 
@@ -285,14 +285,14 @@ impl Recorder {
     ///
     /// # Errors
     /// Returns an error if some are not; those may still get there.
-    pub fn put_all(&self, entries: Vec<Entry>, timeout: Duration) -> Result<(), Unkept> {
+    pub fn put_all(&self, entries: Vec<StoreEntry>, timeout: Duration) -> Result<(), EntryNotStored> {
         let accepted = self.0.queue.accepted();
         for entry in entries {
             self.put(entry)?;
         }
         self.flush(timeout)?;
         match self.0.queue.given_up_since(accepted) {
-            Some(cause) => Err(Unkept::GivenUp(cause)),
+            Some(cause) => Err(EntryNotStored::GivenUp(cause)),
             None => Ok(()),
         }
     }
@@ -301,40 +301,40 @@ impl Recorder {
     ///
     /// # Errors
     /// Returns an error if the queue is full or closed.
-    pub fn put_pin(&self, pin: BinaryPin) -> Result<(), Refused> {
-        self.put(Entry::PutPin(pin))
+    pub fn put_pin(&self, pin: BinaryPin) -> Result<(), QueueRefusal> {
+        self.put(StoreEntry::PutPin(pin))
     }
 
     /// Removes every pin of a server.
     ///
     /// # Errors
     /// Returns an error if the queue is full or closed.
-    pub fn delete_pins(&self, server: ServerId) -> Result<(), Refused> {
-        self.put(Entry::DeletePins(server))
+    pub fn delete_pins(&self, server: ServerId) -> Result<(), QueueRefusal> {
+        self.put(StoreEntry::DeletePins(server))
     }
 
     /// Removes one set of pins.
     ///
     /// # Errors
     /// Returns an error if the queue is full or closed.
-    pub fn delete_pin_set(&self, key: PinKey, number: u32) -> Result<(), Refused> {
-        self.put(Entry::DeletePinSet(key, number))
+    pub fn delete_pin_set(&self, key: PinKey, number: u32) -> Result<(), QueueRefusal> {
+        self.put(StoreEntry::DeletePinSet(key, number))
     }
 
     /// Replaces the servers that the configuration declares.
     ///
     /// # Errors
     /// Returns an error if the queue is full or closed.
-    pub fn declare(&self, servers: Vec<DeclaredServer>) -> Result<(), Refused> {
-        self.put(Entry::Declare(servers))
+    pub fn declare(&self, servers: Vec<DeclaredServer>) -> Result<(), QueueRefusal> {
+        self.put(StoreEntry::Declare(servers))
     }
 
     /// Takes no server for running any more: what a daemon says before it looks which are.
     ///
     /// # Errors
     /// Returns an error if the queue is full or closed.
-    pub fn forget_running(&self) -> Result<(), Refused> {
-        self.put(Entry::ForgetRunning)
+    pub fn forget_running(&self) -> Result<(), QueueRefusal> {
+        self.put(StoreEntry::ForgetRunning)
     }
 
     /// Bytes that the store takes on the disk, with what is not merged into it yet.
@@ -359,8 +359,8 @@ impl Recorder {
     ///
     /// # Errors
     /// Returns an error if some of it is not.
-    pub fn flush(&self, timeout: Duration) -> Result<(), Unsettled> {
-        self.0.queue.flush(timeout).map_err(|remaining| Unsettled {
+    pub fn flush(&self, timeout: Duration) -> Result<(), UnstoredRest> {
+        self.0.queue.flush(timeout).map_err(|remaining| UnstoredRest {
             remaining,
             cause: self.status().last_error,
         })
@@ -374,7 +374,7 @@ impl Recorder {
     }
 }
 
-impl Shared {
+impl RecorderState {
     fn finish(&self) {
         self.queue.close();
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -386,7 +386,7 @@ impl Shared {
     }
 }
 
-impl Drop for Shared {
+impl Drop for RecorderState {
     fn drop(&mut self) {
         self.finish();
     }

@@ -4,19 +4,19 @@ use mcpmon_model::{Direction, PinPart, Severity, Timestamp};
 use rusqlite::Connection;
 
 use super::*;
-use crate::{Filter, Reader, StoredEvent, sample};
+use crate::{Filter, StoreReader, StoredEvent, sample};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
 struct Bench {
     _directory: tempfile::TempDir,
-    settings: Settings,
+    settings: RecorderSettings,
 }
 
 impl Bench {
     fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let mut settings = Settings::new(directory.path().join("mcpmon.db"));
+        let mut settings = RecorderSettings::new(directory.path().join("mcpmon.db"));
         settings.host = "laptop".to_owned();
         // The events of the samples are of one day in 2026, whenever the test runs.
         settings.retention = Duration::MAX;
@@ -30,8 +30,8 @@ impl Bench {
         Recorder::start(self.settings.clone()).unwrap()
     }
 
-    fn reader(&self) -> Reader {
-        Reader::open(&self.settings.location.path()).unwrap()
+    fn reader(&self) -> StoreReader {
+        StoreReader::open(&self.settings.location.path()).unwrap()
     }
 
     fn events(&self) -> Vec<StoredEvent> {
@@ -194,7 +194,7 @@ fn pins_and_declarations_go_through_the_same_writer() {
 }
 
 /// Holds the store's write lock, as another process might.
-fn locked(settings: &Settings) -> Connection {
+fn locked(settings: &RecorderSettings) -> Connection {
     let connection = Connection::open(settings.location.path()).unwrap();
     connection.execute_batch("BEGIN IMMEDIATE").unwrap();
     connection
@@ -236,10 +236,10 @@ fn a_locked_store_is_reported_and_what_does_not_fit_is_counted_and_told_when_it_
     assert_eq!(told, 7);
 }
 
-type Pruned = Result<crate::Pruned, StoreError>;
+type Pruned = Result<crate::PruneCount, StoreError>;
 
-const NOTHING_TO_PRUNE: Pruned = Ok(crate::Pruned {
-    progress: crate::Progress::Done,
+const NOTHING_TO_PRUNE: Pruned = Ok(crate::PruneCount {
+    progress: crate::PruneProgress::Done,
     aged: 0,
     oversize: 0,
     jump: None,
@@ -251,7 +251,7 @@ struct Fickle {
 }
 
 impl Destination for Fickle {
-    fn keep(&mut self, _: &[Entry]) -> Result<(), StoreError> {
+    fn keep(&mut self, _: &[StoreEntry]) -> Result<(), StoreError> {
         self.fails = !self.fails;
         match self.fails {
             true => Err(StoreError::Thread(std::io::ErrorKind::InvalidData.into())),
@@ -259,7 +259,7 @@ impl Destination for Fickle {
         }
     }
 
-    fn prune(&mut self, _: Limits, _: Timestamp) -> Pruned {
+    fn prune(&mut self, _: RetentionLimits, _: Timestamp) -> Pruned {
         NOTHING_TO_PRUNE
     }
 }
@@ -269,10 +269,10 @@ fn what_was_given_up_is_not_taken_for_kept() {
     let bench = Bench::new();
     let destination = Box::new(Fickle { fails: false });
     let recorder = Recorder::with(destination, bench.settings.clone()).unwrap();
-    let entries = || vec![Entry::PolicyChanged];
+    let entries = || vec![StoreEntry::PolicyChanged];
     assert!(matches!(
         recorder.put_all(entries(), PATIENCE),
-        Err(Unkept::GivenUp(_))
+        Err(EntryNotStored::GivenUp(_))
     ));
     assert_eq!(recorder.put_all(entries(), PATIENCE), Ok(()));
     drop(recorder);
@@ -282,11 +282,11 @@ fn what_was_given_up_is_not_taken_for_kept() {
 struct Resting(std::sync::mpsc::Sender<()>);
 
 impl Destination for Resting {
-    fn keep(&mut self, _: &[Entry]) -> Result<(), StoreError> {
+    fn keep(&mut self, _: &[StoreEntry]) -> Result<(), StoreError> {
         Ok(())
     }
 
-    fn prune(&mut self, _: Limits, _: Timestamp) -> Pruned {
+    fn prune(&mut self, _: RetentionLimits, _: Timestamp) -> Pruned {
         NOTHING_TO_PRUNE
     }
 

@@ -16,11 +16,11 @@ use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
 pub use self::error::StoreError;
 use super::{
-    Access, Answering, Approved, BinaryPin, Entry, Generation, Member, Selection, SkillPin, StoreLocation,
-    StoredEvent, bodies,
+    Access, Answering, ApprovalOutcome, BinaryPin, Generation, Selection, SessionMember, SkillPin,
+    StoreEntry, StoreLocation, StoredEvent, bodies,
     definitions::{self, Put},
     forgotten,
-    generation::Counters,
+    generation::GenerationCounters,
     held_calls, kills, locks, outlets, pins, recent, row,
     schema::{self, SchemaError},
     servers, sessions, skills, watches,
@@ -43,7 +43,7 @@ pub struct Store {
     location: StoreLocation,
     /// The path of the location when the store was opened.
     place: PathBuf,
-    generation: Counters,
+    generation: GenerationCounters,
     access: Access,
     /// Device and number of the file that is open.
     file: Option<(u64, u64)>,
@@ -75,7 +75,7 @@ impl Store {
         let before = has_moved.then(|| location.generation());
         Ok(Self {
             connection,
-            generation: Counters::open(&path, before, access)?,
+            generation: GenerationCounters::open(&path, before, access)?,
             file: file_at(&path),
             path,
             location: location.clone(),
@@ -92,7 +92,7 @@ impl Store {
     /// Returns an error if SQLite fails; then none of them is written.
     pub fn append(&mut self, events: &[StoredEvent]) -> Result<(), StoreError> {
         self.write(|transaction| {
-            let mut touched = servers::Touched::default();
+            let mut touched = servers::TouchedServers::default();
             put_events(transaction, events, &mut touched)?;
             touched.write(transaction)
         })
@@ -105,53 +105,62 @@ impl Store {
     }
 
     /// Carries `entries` out in one transaction, in their order.
-    pub(super) fn carry_out(&mut self, entries: &[Entry]) -> Result<(), StoreError> {
+    pub(super) fn carry_out(&mut self, entries: &[StoreEntry]) -> Result<(), StoreError> {
         let (mut without_room, mut news) = (None, false);
         self.write(|transaction| {
-            let mut touched = servers::Touched::default();
-            let are_events =
-                |one: &Entry, next: &Entry| matches!((one, next), (Entry::Event(_), Entry::Event(_)));
+            let mut touched = servers::TouchedServers::default();
+            let are_events = |one: &StoreEntry, next: &StoreEntry| {
+                matches!((one, next), (StoreEntry::Event(_), StoreEntry::Event(_)))
+            };
             for run in entries.chunk_by(are_events) {
-                put_events(transaction, run.iter().filter_map(Entry::event), &mut touched)?;
+                put_events(
+                    transaction,
+                    run.iter().filter_map(StoreEntry::event),
+                    &mut touched,
+                )?;
                 for entry in run {
                     match entry {
-                        Entry::Event(_) => {} // with its run
-                        Entry::Rescued(event) => {
+                        StoreEntry::Event(_) => {} // with its run
+                        StoreEntry::Rescued(event) => {
                             if !row::is_there(transaction, event)? {
                                 put_events(transaction, [event], &mut touched)?;
                             }
                         }
-                        Entry::Definition(record) => match definitions::put(transaction, record)? {
+                        StoreEntry::Definition(record) => match definitions::put(transaction, record)? {
                             Put::Known | Put::Late | Put::Forgotten => {}
                             Put::News => news = true,
                             Put::NoRoom => without_room = Some(&record.key.identity.server),
                         },
-                        Entry::ForgetDefinition(key) => {
+                        StoreEntry::ForgetDefinition(key) => {
                             definitions::forget(transaction, key)?;
                             news = true;
                         }
-                        Entry::HoldCall(process, held) => held_calls::put(transaction, *process, held)?,
-                        Entry::ReleaseCall(identity, id) => held_calls::release(transaction, identity, id)?,
-                        Entry::Recent(session, happened) => {
+                        StoreEntry::HoldCall(process, held) => held_calls::put(transaction, *process, held)?,
+                        StoreEntry::ReleaseCall(identity, id) => {
+                            held_calls::release(transaction, identity, id)?
+                        }
+                        StoreEntry::Recent(session, happened) => {
                             recent::put(transaction, session, happened)?;
                         }
-                        Entry::Unread(session, output, _) => {
+                        StoreEntry::Unread(session, output, _) => {
                             recent::put(transaction, session, &Recent::Output((**output).clone()))?;
                         }
-                        Entry::Leave(now, member) => {
+                        StoreEntry::Leave(now, member) => {
                             sessions::leave(transaction, *now, member)?;
                             news = true;
                         }
-                        Entry::PutPin(pin) => pins::put(transaction, pin)?,
-                        Entry::DeletePins(server) => drop(pins::delete(transaction, server)?),
-                        Entry::DeletePinSet(key, number) => pins::delete_set(transaction, key, *number)?,
-                        Entry::Declare(declared) => servers::declare(transaction, declared)?,
-                        Entry::ForgetRunning => servers::forget_running(transaction)?,
-                        Entry::Watch(watch) => watches::put(transaction, *watch)?,
-                        Entry::Unposted(unposted) => outlets::keep_unposted(transaction, unposted)?,
-                        Entry::PolicyChanged => news = true,
-                        Entry::Body(body) => bodies::table::put(transaction, body)?,
-                        Entry::ShortenBodies(retention) => bodies::table::shorten(transaction, *retention)?,
+                        StoreEntry::PutPin(pin) => pins::put(transaction, pin)?,
+                        StoreEntry::DeletePins(server) => drop(pins::delete(transaction, server)?),
+                        StoreEntry::DeletePinSet(key, number) => pins::delete_set(transaction, key, *number)?,
+                        StoreEntry::Declare(declared) => servers::declare(transaction, declared)?,
+                        StoreEntry::ForgetRunning => servers::forget_running(transaction)?,
+                        StoreEntry::Watch(watch) => watches::put(transaction, *watch)?,
+                        StoreEntry::Unposted(unposted) => outlets::keep_unposted(transaction, unposted)?,
+                        StoreEntry::PolicyChanged => news = true,
+                        StoreEntry::Body(body) => bodies::table::put(transaction, body)?,
+                        StoreEntry::ShortenBodies(retention) => {
+                            bodies::table::shorten(transaction, *retention)?
+                        }
                     }
                 }
             }
@@ -170,7 +179,7 @@ impl Store {
     ///
     /// # Errors
     /// Returns an error if SQLite fails.
-    pub fn join(&mut self, now: Timestamp, member: &Member) -> Result<Vec<Member>, StoreError> {
+    pub fn join(&mut self, now: Timestamp, member: &SessionMember) -> Result<Vec<SessionMember>, StoreError> {
         // A power failure ends the process that joins, too: its server need not wait for the disk to start.
         self.synchronous("OFF")?;
         let others = self.write(|transaction| {
@@ -251,7 +260,7 @@ impl Store {
         key: &DefinitionKey,
         hash: Option<&str>,
         by: &str,
-    ) -> Result<Approved, StoreError> {
+    ) -> Result<ApprovalOutcome, StoreError> {
         let approved = self.write(|transaction| definitions::approve(transaction, key, hash, by))?;
         self.tell();
         Ok(approved)
@@ -524,7 +533,7 @@ fn file_at(path: &Path) -> Option<(u64, u64)> {
 fn put_events<'e>(
     transaction: &Transaction<'_>,
     events: impl IntoIterator<Item = &'e StoredEvent>,
-    touched: &mut servers::Touched,
+    touched: &mut servers::TouchedServers,
 ) -> rusqlite::Result<()> {
     let events: Vec<&StoredEvent> = events.into_iter().collect();
     row::insert(transaction, &events, |event, seq| {

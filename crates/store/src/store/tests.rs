@@ -39,7 +39,7 @@ fn a_store_that_is_removed_while_it_is_in_use_begins_anew_and_says_so() {
     }
     sample::fill(&mut store, [sample::started("a", 3)]);
     sample::fill(&mut other, [sample::started("a", 4)]);
-    let reader = crate::Reader::open(store.path()).unwrap();
+    let reader = crate::StoreReader::open(store.path()).unwrap();
     let events = reader.events(&crate::Filter::default(), 10).unwrap();
     let pids = events
         .iter()
@@ -84,9 +84,9 @@ fn a_file_that_is_no_database_is_refused_by_name_and_kept() {
 fn every_event_of_a_batch_has_its_position_however_many_one_statement_writes() {
     let (_directory, mut store) = sample::store();
     let started = |pid| StoredEvent::new(uuid::Uuid::nil(), "laptop", sample::started("a", pid));
-    let entries = |pids: std::ops::Range<u32>| pids.map(started).map(Entry::Event);
-    let forget = std::iter::once(Entry::ForgetRunning);
-    let batch: Vec<Entry> = entries(1..24).chain(forget).chain(entries(24..57)).collect();
+    let entries = |pids: std::ops::Range<u32>| pids.map(started).map(StoreEntry::Event);
+    let forget = std::iter::once(StoreEntry::ForgetRunning);
+    let batch: Vec<StoreEntry> = entries(1..24).chain(forget).chain(entries(24..57)).collect();
     store.carry_out(&batch).unwrap();
     let rows = |select: &str| {
         let mut statement = store.connection.prepare(select).unwrap();

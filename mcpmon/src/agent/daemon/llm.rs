@@ -7,16 +7,16 @@ use std::{
 };
 
 use mcpmon_config::ProxySettings;
-use mcpmon_session::{Hosting, Policies, clock, models::Models};
-use mcpmon_store::{Recorder, Settings, StoreError};
+use mcpmon_session::{HostedParts, Policies, clock, models::Models};
+use mcpmon_store::{Recorder, RecorderSettings, StoreError};
 use tokio::sync::watch;
 
 use super::Daemon;
 use crate::agent::{
     group,
-    proxy::{Hosted, ProxyStatus, Remotes, Tokens},
-    runs::{Offered, protocol::Offer},
-    wrappers::{Kept, Wrappers},
+    proxy::{HostedProxy, ProxyStatus, RemoteServers, Tokens},
+    runs::{Offered, protocol::ProxyOffer},
+    wrappers::{HostedRecords, Wrappers},
 };
 
 /// The interval at which the start of a failed proxy is tried again.
@@ -25,23 +25,23 @@ const RETRY: Duration = Duration::from_secs(30);
 const COMPONENT: &str = "LLM proxy";
 
 /// The proxy, where there is one.
-pub(super) struct Proxy {
+pub(super) struct DaemonProxy {
     models: Models,
-    remotes: Remotes,
+    remotes: RemoteServers,
     /// Of conversations with remote servers.
     recorder: Recorder,
-    hosted: Option<Hosted>,
+    hosted: Option<HostedProxy>,
     /// The time of the last attempt to start it.
     tried: Option<Instant>,
     /// The offer to sessions.
     offer: watch::Sender<Offered>,
 }
 
-impl Proxy {
+impl DaemonProxy {
     /// The proxy in front of models and of remote servers, and what sessions are told of it.
     pub(super) fn new(
         models: Models,
-        (remotes, recorder): (Remotes, Recorder),
+        (remotes, recorder): (RemoteServers, Recorder),
     ) -> (Self, watch::Receiver<Offered>) {
         let (offer, offered) = watch::channel(None);
         let proxy = Self {
@@ -56,12 +56,12 @@ impl Proxy {
     }
 
     pub(super) fn status(&self) -> Option<ProxyStatus> {
-        self.hosted.as_ref().map(Hosted::status)
+        self.hosted.as_ref().map(HostedProxy::status)
     }
 
     /// Makes it run as `wanted` says; `None` where nothing changed, else why it does not run.
     fn follow(&mut self, wanted: Option<&ProxySettings>) -> Option<Option<String>> {
-        let is_as_wanted = |hosted: &Hosted| hosted.is_running() && Some(hosted.settings()) == wanted;
+        let is_as_wanted = |hosted: &HostedProxy| hosted.is_running() && Some(hosted.settings()) == wanted;
         let Some(wanted) = wanted else {
             self.tried = None;
             return self.hosted.take().map(|hosted| {
@@ -79,7 +79,7 @@ impl Proxy {
         }
         self.tried = Some(Instant::now());
         let (models, remotes) = (self.models.clone(), self.remotes.clone());
-        match Hosted::start(wanted, group::find(), models, remotes, None) {
+        match HostedProxy::start(wanted, group::find(), models, remotes, None) {
             Ok(hosted) => {
                 tracing::info!(listen = %hosted.status(), "the LLM proxy listens");
                 self.hosted = Some(hosted);
@@ -124,14 +124,14 @@ impl Proxy {
 pub(super) fn remotes(
     policies: Policies,
     wrappers: &Wrappers,
-    settings: Settings,
+    settings: RecorderSettings,
     host: &mcpmon_session::Options,
     tokens: Tokens,
-) -> Result<(Remotes, Recorder), StoreError> {
-    let kept = Kept(wrappers.clone());
-    let hosting = Hosting::of_daemon(Arc::new(wrappers.clone()), kept, settings, host)?;
+) -> Result<(RemoteServers, Recorder), StoreError> {
+    let kept = HostedRecords(wrappers.clone());
+    let hosting = HostedParts::of_daemon(Arc::new(wrappers.clone()), kept, settings, host)?;
     let recorder = hosting.recorder().clone();
-    let remotes = Remotes::new(policies, hosting, tokens);
+    let remotes = RemoteServers::new(policies, hosting, tokens);
     remotes.discover();
     Ok((remotes, recorder))
 }
@@ -159,7 +159,7 @@ impl Daemon {
 }
 
 /// Returns the way in which a proxy is reached from this host.
-fn offer(hosted: &Hosted) -> Offer {
+fn offer(hosted: &HostedProxy) -> ProxyOffer {
     let mut address = hosted.address();
     if address.ip().is_unspecified() {
         address.set_ip(match address.ip() {
@@ -168,7 +168,7 @@ fn offer(hosted: &Hosted) -> Offer {
         });
     }
     let providers = hosted.settings().providers.iter();
-    Offer {
+    ProxyOffer {
         address,
         providers: providers
             .map(|provider| (provider.name.clone(), provider.url.clone()))

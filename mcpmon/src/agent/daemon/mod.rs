@@ -15,7 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mcpmon_config::{ConfigError, Loaded, Reloader, Search, Trust};
+use mcpmon_config::{ConfigError, LoadedConfiguration, Reloader, Search, Trust};
 use mcpmon_engine::Monitor;
 use mcpmon_kernel::{
     addresses::InstallError,
@@ -27,12 +27,12 @@ use mcpmon_kernel::{
 use mcpmon_model::{EventKind, InstanceId, Kills, Timestamp};
 use mcpmon_policy::{
     HostName,
-    network::table::{CompileError, Numbering, Resolved, Tables},
+    network::table::{CompileError, Numbering, ResolvedNames, Tables},
 };
 use mcpmon_session::{Policies, clock, models::Models};
 use mcpmon_store::{
-    Access, DAEMON_STORE, Entry, OpenError, OutletSettings, QueryError, Recorder, Settings, Sole, SoleError,
-    Span, StoreError, StoreLocation, WATCH_INTERVAL, metrics::Metrics,
+    Access, DAEMON_STORE, OpenError, OutletSettings, QueryError, Recorder, RecorderSettings, Sole, SoleError,
+    Span, StoreEntry, StoreError, StoreLocation, WATCH_INTERVAL, metrics::Metrics,
 };
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
@@ -42,22 +42,22 @@ use tokio::{
 
 use self::{
     policy::{agent_names, enforcement, wants},
-    returning::{Returning, STORE_FILE},
-    standby::{ReturnError, Returned},
+    returning::{STORE_FILE, StoreReturn},
+    standby::{ReturnError, ReturnedStore},
 };
 use super::{
-    control::{self, Answer, Asked, ListenError, SocketFile},
+    control::{self, ControlRequest, DaemonAnswer, ListenError, SocketFile},
     declared::declare,
-    engine::{Degraded, Engine, KERNEL_STATE, Message, PATIENCE},
+    engine::{Degraded, Engine, EngineMessage, KERNEL_STATE, PATIENCE},
     group,
     handover::Handover,
     health::Health,
     metrics::{DaemonMetrics, Endpoint},
-    names::{Found, Wanted, keep_resolved},
+    names::{ResolvedTable, WantedNames, keep_resolved},
     notify::{Notifier, NotifyError},
     proxy::{Tokens, host_options},
     runs::Runs,
-    selftest::Check,
+    selftest::SelfTestCheck,
     wrappers::Wrappers,
 };
 
@@ -72,7 +72,7 @@ const HEALTH_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The options of the command line.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct DaemonOptions {
     /// The places of the policy.
     pub search: Search,
     /// The store; the policy's `record.path` or [`DEFAULT_STORE`] where unset.
@@ -128,7 +128,7 @@ pub enum DaemonError {
 ///
 /// # Errors
 /// Returns an error if a part cannot start; then what an earlier daemon left in the kernel holds, and nothing else.
-pub fn run(options: Options) -> Result<(), DaemonError> {
+pub fn run(options: DaemonOptions) -> Result<(), DaemonError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -148,27 +148,27 @@ struct Daemon {
     started: Instant,
     /// Since when the kernel programs are attached.
     watching_since: Timestamp,
-    loaded: Loaded,
+    loaded: LoadedConfiguration,
     rejected: Vec<String>,
     reloader: Reloader,
     numbering: Numbering,
-    resolved: Resolved,
+    resolved: ResolvedNames,
     failures: BTreeMap<HostName, String>,
     /// Addresses that could not be put in force, and when.
-    late: Option<(Found, Instant)>,
+    late: Option<(ResolvedTable, Instant)>,
     tables: Arc<Tables>,
     kills: Kills,
-    wanted: watch::Sender<Wanted>,
+    wanted: watch::Sender<WantedNames>,
     engine: Engine,
     recorder: Recorder,
     wrappers: Wrappers,
     runs: Runs,
-    proxy: llm::Proxy,
+    proxy: llm::DaemonProxy,
     location: StoreLocation,
     /// No other daemon has the store.
     sole: Sole,
     /// The way back to the own store, while another one stands in for it.
-    returning: Option<Returning>,
+    returning: Option<StoreReturn>,
     socket: SocketFile,
     bpffs: PathBuf,
     cgroup: PathBuf,
@@ -177,24 +177,24 @@ struct Daemon {
     /// The links that hold the kernel programs, and their state at the latest check.
     links: Links,
     link_states: Vec<LinkState>,
-    checks: Vec<Check>,
+    checks: Vec<SelfTestCheck>,
     checked_at: Option<String>,
     testing: bool,
     /// The end of the latest self-test; the daemon's start before the first.
     tested: Instant,
-    waiting: Vec<oneshot::Sender<Answer>>,
-    checked: mpsc::Sender<Vec<Check>>,
-    returned: mpsc::Sender<Result<Returned, ReturnError>>,
+    waiting: Vec<oneshot::Sender<DaemonAnswer>>,
+    checked: mpsc::Sender<Vec<SelfTestCheck>>,
+    returned: mpsc::Sender<Result<ReturnedStore, ReturnError>>,
     notifier: Option<Notifier>,
     metrics: Endpoint,
 }
 
 /// The inputs of the main task.
 struct Inputs {
-    asked: mpsc::Receiver<Asked>,
-    found: mpsc::Receiver<Found>,
-    checked: mpsc::Receiver<Vec<Check>>,
-    returned: mpsc::Receiver<Result<Returned, ReturnError>>,
+    asked: mpsc::Receiver<ControlRequest>,
+    found: mpsc::Receiver<ResolvedTable>,
+    checked: mpsc::Receiver<Vec<SelfTestCheck>>,
+    returned: mpsc::Receiver<Result<ReturnedStore, ReturnError>>,
     terminate: Signal,
     interrupt: Signal,
     hangup: Signal,
@@ -202,7 +202,7 @@ struct Inputs {
 
 impl Daemon {
     /// Needs a runtime around it: tasks are spawned and signals caught.
-    fn start(options: Options) -> Result<(Self, Inputs), DaemonError> {
+    fn start(options: DaemonOptions) -> Result<(Self, Inputs), DaemonError> {
         // Said first: without privileges everything else fails too, with less to the point.
         let missing = preflight::missing();
         if !missing.is_empty() {
@@ -218,7 +218,7 @@ impl Daemon {
             .unwrap_or_else(|| DEFAULT_STORE.into());
         let access = Access { group: group::find() };
         let directory = options.socket.parent().unwrap_or_else(|| Path::new("."));
-        let standby::Opened {
+        let standby::OpenedStore {
             location,
             writer,
             kills,
@@ -227,7 +227,7 @@ impl Daemon {
             sole,
         } = standby::open(&store, access, directory)?;
         let metrics = Metrics::default();
-        let recorder = Recorder::start(Settings {
+        let recorder = Recorder::start(RecorderSettings {
             access,
             outlets: OutletSettings {
                 metrics: Some(metrics.clone()),
@@ -236,7 +236,7 @@ impl Daemon {
             retention: record.retention,
             max_size: record.max_size,
             location: location.clone(),
-            ..Settings::new(&store)
+            ..RecorderSettings::new(&store)
         })?;
         if recorder.forget_running().is_err() {
             tracing::warn!("the store may list servers of an earlier run as running");
@@ -291,15 +291,15 @@ impl Daemon {
         let remotes = llm::remotes(
             policies,
             &wrappers,
-            Settings {
+            RecorderSettings {
                 access,
                 location: location.clone(),
-                ..Settings::new(&store)
+                ..RecorderSettings::new(&store)
             },
             &host,
             tokens.clone(),
         )?;
-        let (proxy, offered) = llm::Proxy::new(models, remotes);
+        let (proxy, offered) = llm::DaemonProxy::new(models, remotes);
         let runs = Runs::new(
             wrappers.clone(),
             tokens,
@@ -358,7 +358,7 @@ impl Daemon {
             proxy,
             location,
             sole,
-            returning: standby.clone().map(Returning::new),
+            returning: standby.clone().map(StoreReturn::new),
             socket,
             bpffs: options.bpffs,
             cgroup,
@@ -377,7 +377,7 @@ impl Daemon {
             metrics: Endpoint::new(metrics),
             loaded,
         };
-        if daemon.engine.sender.try_send(Message::Keep).is_err() {
+        if daemon.engine.sender.try_send(EngineMessage::Keep).is_err() {
             return Err(DaemonError::EngineEnded);
         }
         daemon.tell_policy();
@@ -395,8 +395,8 @@ impl Daemon {
             tokio::select! {
                 _ = inputs.terminate.recv() => return Ok(()),
                 _ = inputs.interrupt.recv() => return Ok(()),
-                _ = inputs.hangup.recv() => self.poll_policy(mcpmon_config::Asked::ByPerson).await,
-                _ = policy.tick() => self.poll_policy(mcpmon_config::Asked::ByClock).await,
+                _ = inputs.hangup.recv() => self.poll_policy(mcpmon_config::ReloadOccasion::ByPerson).await,
+                _ = policy.tick() => self.poll_policy(mcpmon_config::ReloadOccasion::ByClock).await,
                 _ = self_test.tick() => self.start_self_test(),
                 _ = watch.tick() => self.tell_watch(),
                 _ = health.tick() => {
@@ -438,7 +438,7 @@ impl Daemon {
             until: clock::now(),
         };
         // Where there is no room for it, reports say that nobody watched for a while.
-        if self.recorder.put_soon(Entry::Watch(watch)).is_err() {
+        if self.recorder.put_soon(StoreEntry::Watch(watch)).is_err() {
             tracing::warn!("the store does not hear that the host is watched");
         }
     }
@@ -477,7 +477,10 @@ impl Daemon {
     }
 
     /// Asks the engine thread and waits for its answer.
-    async fn ask<T>(&self, message: impl FnOnce(oneshot::Sender<T>) -> Message) -> Result<T, DaemonError> {
+    async fn ask<T>(
+        &self,
+        message: impl FnOnce(oneshot::Sender<T>) -> EngineMessage,
+    ) -> Result<T, DaemonError> {
         let (reply, answer) = oneshot::channel();
         let asked = async {
             self.engine.sender.send(message(reply)).await.ok()?;

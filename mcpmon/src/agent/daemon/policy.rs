@@ -8,16 +8,16 @@ use std::{
 use super::{Daemon, DaemonError};
 use crate::agent::{
     declared::declare,
-    engine::Message,
-    names::{Found, Wanted},
+    engine::EngineMessage,
+    names::{ResolvedTable, WantedNames},
 };
-use mcpmon_config::{Asked, Loaded};
+use mcpmon_config::{LoadedConfiguration, ReloadOccasion};
 use mcpmon_detect::agents::AGENT_NAMES;
 use mcpmon_kernel::addresses::Enforcement;
 use mcpmon_model::{Event, EventKind, Kills, Layer, Severity};
 use mcpmon_policy::{
     Mode,
-    network::table::{self, CompileError, Numbering, Resolved, Tables},
+    network::table::{self, CompileError, Numbering, ResolvedNames, Tables},
 };
 use mcpmon_session::clock;
 
@@ -26,7 +26,7 @@ const RETRY: Duration = Duration::from_secs(5);
 
 impl Daemon {
     /// A changed file takes effect as a whole, or not at all.
-    pub(super) async fn poll_policy(&mut self, asked: Asked) {
+    pub(super) async fn poll_policy(&mut self, asked: ReloadOccasion) {
         let Some(news) = self.reloader.poll(Instant::now(), asked) else {
             return;
         };
@@ -66,7 +66,7 @@ impl Daemon {
         self.rejected = errors;
     }
 
-    async fn adopt(&mut self, loaded: Loaded) -> Result<(), DaemonError> {
+    async fn adopt(&mut self, loaded: LoadedConfiguration) -> Result<(), DaemonError> {
         let mut loaded = loaded;
         if loaded.settings.record != self.loaded.settings.record {
             tracing::warn!("record.* changed: it takes effect when the daemon is started again");
@@ -91,7 +91,7 @@ impl Daemon {
     pub(super) async fn install(&mut self) -> Result<(), DaemonError> {
         let tables = tables(&self.loaded, &self.kills, &self.resolved, &mut self.numbering)?;
         let tables = Arc::new(tables);
-        let message = |reply| Message::Install {
+        let message = |reply| EngineMessage::Install {
             policy: Arc::clone(&self.loaded.policy),
             tables: Arc::clone(&tables),
             enforcement: enforcement(&self.loaded, &self.kills),
@@ -106,8 +106,8 @@ impl Daemon {
         Ok(())
     }
 
-    pub(super) async fn take_addresses(&mut self, found: Found) {
-        let Found { resolved, failures } = found;
+    pub(super) async fn take_addresses(&mut self, found: ResolvedTable) {
+        let ResolvedTable { resolved, failures } = found;
         self.failures = failures;
         self.late = None;
         if resolved != self.resolved {
@@ -115,7 +115,7 @@ impl Daemon {
             if let Err(error) = self.install().await {
                 let resolved = std::mem::replace(&mut self.resolved, before);
                 let failures = self.failures.clone();
-                self.late = Some((Found { resolved, failures }, Instant::now()));
+                self.late = Some((ResolvedTable { resolved, failures }, Instant::now()));
                 self.note("address lists", Some(error.to_string()));
                 return;
             }
@@ -125,7 +125,7 @@ impl Daemon {
 
     /// Tries again what could not be put in force, after a while: the names do not change for that.
     pub(super) async fn catch_up(&mut self) {
-        let is_due = |(_, since): &mut (Found, Instant)| since.elapsed() >= RETRY;
+        let is_due = |(_, since): &mut (ResolvedTable, Instant)| since.elapsed() >= RETRY;
         if let Some((found, _)) = self.late.take_if(is_due) {
             self.take_addresses(found).await;
         }
@@ -155,9 +155,9 @@ impl Daemon {
 
 /// Compiles the kernel tables, with the kill switches.
 pub(super) fn tables(
-    loaded: &Loaded,
+    loaded: &LoadedConfiguration,
     kills: &Kills,
-    resolved: &Resolved,
+    resolved: &ResolvedNames,
     numbering: &mut Numbering,
 ) -> Result<Tables, CompileError> {
     if kills.is_empty() {
@@ -168,7 +168,7 @@ pub(super) fn tables(
     Ok(tables)
 }
 
-pub(super) fn enforcement(loaded: &Loaded, kills: &Kills) -> Enforcement {
+pub(super) fn enforcement(loaded: &LoadedConfiguration, kills: &Kills) -> Enforcement {
     match (loaded.policy.mode, loaded.policy.network.enforce) {
         _ if !kills.is_empty() => Enforcement::Enforce,
         (Mode::Enforce, true) => Enforcement::Enforce,
@@ -176,14 +176,14 @@ pub(super) fn enforcement(loaded: &Loaded, kills: &Kills) -> Enforcement {
     }
 }
 
-pub(super) fn wants(loaded: &Loaded) -> Wanted {
-    Wanted {
+pub(super) fn wants(loaded: &LoadedConfiguration) -> WantedNames {
+    WantedNames {
         names: table::names(&loaded.policy),
         interval: loaded.policy.network.resolve_interval,
     }
 }
 
-pub(super) fn agent_names(loaded: &Loaded) -> Vec<String> {
+pub(super) fn agent_names(loaded: &LoadedConfiguration) -> Vec<String> {
     let built_in = AGENT_NAMES.iter().map(|name| (*name).to_owned());
     built_in
         .chain(loaded.policy.network.agents.iter().cloned())

@@ -7,14 +7,14 @@ use std::{
 
 use super::{Daemon, DaemonError, SELF_TEST_INTERVAL, policy::enforcement};
 use crate::agent::{
-    approval::{Subject, Word},
-    control::{Answer, Asked, Request},
-    engine::{Message, Snapshot},
+    approval::{ApprovalDecision, ApprovalSubject},
+    control::{ControlRequest, DaemonAnswer, DaemonRequest},
+    engine::{EngineMessage, EngineSnapshot},
     notify::Notifier,
-    selftest::{self, Check, Component},
+    selftest::{self, Component, SelfTestCheck},
     status::{NetworkStatus, PolicyStatus, RunningServer, State, Status, StoreStatus},
 };
-use mcpmon_config::Loaded;
+use mcpmon_config::LoadedConfiguration;
 use mcpmon_engine::pins::PinnedFile;
 use mcpmon_kernel::{
     addresses::Enforcement,
@@ -23,7 +23,7 @@ use mcpmon_kernel::{
 use mcpmon_model::{Kills, ServerId};
 use mcpmon_policy::{Gate, Mode, OnChange};
 use mcpmon_session::{clock, pins};
-use mcpmon_store::{Reader, json};
+use mcpmon_store::{StoreReader, json};
 
 /// The name of this component in events and `mcpmon status`.
 const KERNEL_LINKS: &str = "kernel links";
@@ -48,7 +48,7 @@ impl Daemon {
         });
     }
 
-    pub(super) fn take_checks(&mut self, checks: Vec<Check>) {
+    pub(super) fn take_checks(&mut self, checks: Vec<SelfTestCheck>) {
         let first = self.checked_at.is_none();
         self.testing = false;
         self.tested = Instant::now();
@@ -59,7 +59,7 @@ impl Daemon {
         self.note("pins", selftest::cause(&checks, Component::Pins));
         self.note("exec gate", selftest::cause(&checks, Component::ExecGate));
         for reply in self.waiting.drain(..) {
-            drop(reply.send(Answer::Checks(checks.clone())));
+            drop(reply.send(DaemonAnswer::Checks(checks.clone())));
         }
         self.checks = checks;
         if first {
@@ -110,62 +110,63 @@ impl Daemon {
         }
     }
 
-    pub(super) async fn answer(&mut self, asked: Asked) {
+    pub(super) async fn answer(&mut self, asked: ControlRequest) {
         let answer = match asked.request {
-            Request::Status => match self.status().await {
-                Ok(status) => Answer::Status(Box::new(status)),
-                Err(error) => Answer::Error(error.to_string()),
+            DaemonRequest::Status => match self.status().await {
+                Ok(status) => DaemonAnswer::Status(Box::new(status)),
+                Err(error) => DaemonAnswer::Error(error.to_string()),
             },
-            Request::SelfTest => {
+            DaemonRequest::SelfTest => {
                 self.waiting.push(asked.reply);
                 self.start_self_test();
                 return;
             }
-            Request::ResetPins { server } => self.reset_pins(server).await,
-            Request::TrustPins { server } => self.trust_pins(server).await,
-            Request::TrustExecutable { path, digest } => {
+            DaemonRequest::ResetPins { server } => self.reset_pins(server).await,
+            DaemonRequest::TrustPins { server } => self.trust_pins(server).await,
+            DaemonRequest::TrustExecutable { path, digest } => {
                 self.trust_executable(PinnedFile { path, digest }).await
             }
-            Request::Decide { subject, word } => self.decide(subject, word).await,
-            Request::AnswerCall { id, answer } => match self.wrappers.answer_call(id, answer).await {
-                Ok(subject) => Answer::Decided(vec![subject]),
-                Err(error) => Answer::Error(error),
+            DaemonRequest::Decide { subject, word } => self.decide(subject, word).await,
+            DaemonRequest::AnswerCall { id, answer } => match self.wrappers.answer_call(id, answer).await {
+                Ok(subject) => DaemonAnswer::Decided(vec![subject]),
+                Err(error) => DaemonAnswer::Error(error),
             },
-            Request::Kill { word } => self.kill(word).await,
+            DaemonRequest::Kill { word } => self.kill(word).await,
             // Handled where the connection is.
-            Request::Wrap { .. } | Request::Records { .. } | Request::Fate { .. } | Request::Run { .. } => {
-                Answer::Error("it keeps its connection".to_owned())
-            }
+            DaemonRequest::Wrap { .. }
+            | DaemonRequest::Records { .. }
+            | DaemonRequest::Fate { .. }
+            | DaemonRequest::Run { .. } => DaemonAnswer::Error("it keeps its connection".to_owned()),
         };
         // The client may have left.
         drop(asked.reply.send(answer));
     }
 
-    async fn decide(&self, subject: Subject, word: Word) -> Answer {
+    async fn decide(&self, subject: ApprovalSubject, word: ApprovalDecision) -> DaemonAnswer {
         match self.wrappers.decide(subject, word).await {
-            Ok(done) => Answer::Decided(done),
-            Err(error) => Answer::Error(error),
+            Ok(done) => DaemonAnswer::Decided(done),
+            Err(error) => DaemonAnswer::Error(error),
         }
     }
 
-    async fn reset_pins(&self, server: ServerId) -> Answer {
-        let forget = |reply| Message::ForgetPins {
+    async fn reset_pins(&self, server: ServerId) -> DaemonAnswer {
+        let forget = |reply| EngineMessage::ForgetPins {
             server: server.clone(),
             reply,
         };
         let had_pins = match self.ask(forget).await {
             Ok(had_pins) => had_pins,
-            Err(error) => return Answer::Error(error.to_string()),
+            Err(error) => return DaemonAnswer::Error(error.to_string()),
         };
         let done = had_pins.then(|| server.to_string());
         match self.recorder.delete_pins(server) {
-            Ok(()) => Answer::Decided(done.into_iter().collect()),
+            Ok(()) => DaemonAnswer::Decided(done.into_iter().collect()),
             Err(_) => not_stored(),
         }
     }
 
-    async fn trust_pins(&self, server: ServerId) -> Answer {
-        let trust = |reply| Message::TrustRefused {
+    async fn trust_pins(&self, server: ServerId) -> DaemonAnswer {
+        let trust = |reply| EngineMessage::TrustRefused {
             server: server.clone(),
             reply,
         };
@@ -174,23 +175,23 @@ impl Daemon {
                 if pins::store(&self.recorder, clock::now(), &added, pins::APPROVED).is_err() {
                     return not_stored();
                 }
-                Answer::Trusted {
+                DaemonAnswer::Trusted {
                     name: added.set.key.name,
                     uid: added.set.key.uid,
                 }
             }
-            Ok(None) => Answer::Error(format!(
+            Ok(None) => DaemonAnswer::Error(format!(
                 "`{server}` was not refused since the daemon started, or a part of it could not be hashed: start it once and see `mcpmon events --server {server}`"
             )),
-            Err(error) => Answer::Error(error.to_string()),
+            Err(error) => DaemonAnswer::Error(error.to_string()),
         }
     }
 
-    async fn trust_executable(&self, executable: PinnedFile) -> Answer {
-        let trust = |reply| Message::TrustExecutable { executable, reply };
+    async fn trust_executable(&self, executable: PinnedFile) -> DaemonAnswer {
+        let trust = |reply| EngineMessage::TrustExecutable { executable, reply };
         let added = match self.ask(trust).await {
             Ok(added) => added,
-            Err(error) => return Answer::Error(error.to_string()),
+            Err(error) => return DaemonAnswer::Error(error.to_string()),
         };
         let stored = added
             .iter()
@@ -198,11 +199,11 @@ impl Daemon {
         if stored.filter(Result::is_err).count() > 0 {
             return not_stored();
         }
-        Answer::TrustedExecutable { sets: added.len() }
+        DaemonAnswer::TrustedExecutable { sets: added.len() }
     }
 
     async fn status(&self) -> Result<Status, DaemonError> {
-        let Snapshot {
+        let EngineSnapshot {
             running,
             without_room,
             counters,
@@ -211,7 +212,7 @@ impl Daemon {
             tracked,
             coverage,
             kept,
-        } = self.ask(Message::Snapshot).await?;
+        } = self.ask(EngineMessage::Snapshot).await?;
         let store = self.recorder.status();
         let unresolved = self.tables.unresolved.iter().map(|name| {
             let cause = self.failures.get(name).map_or("not resolved yet", String::as_str);
@@ -296,7 +297,7 @@ const fn state(is_degraded: bool, is_tested: bool, enforcement: Enforcement) -> 
 
 /// Returns the time of the oldest event in the store; `None` if there is none, or it cannot be read.
 fn oldest_event(store: &Path) -> Option<String> {
-    let oldest = Reader::open(store).ok()?.oldest_event().ok()?;
+    let oldest = StoreReader::open(store).ok()?.oldest_event().ok()?;
     oldest.map(json::rfc3339)
 }
 
@@ -306,11 +307,11 @@ fn told(error: &dyn std::error::Error) -> String {
     causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
-fn not_stored() -> Answer {
-    Answer::Error("the store takes no more changes: see `mcpmon status`".to_owned())
+fn not_stored() -> DaemonAnswer {
+    DaemonAnswer::Error("the store takes no more changes: see `mcpmon status`".to_owned())
 }
 
-fn exec_gate(loaded: &Loaded) -> &'static str {
+fn exec_gate(loaded: &LoadedConfiguration) -> &'static str {
     let policy = &loaded.policy;
     let blocks = policy.pinning.enabled && policy.pinning.on_change == OnChange::Block;
     match (policy.mode, policy.exec.gate, blocks) {

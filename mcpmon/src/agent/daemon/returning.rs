@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::{
     Daemon,
-    standby::{ReturnError, Returned, Standby},
+    standby::{ReturnError, ReturnedStore, Standby},
 };
 
 /// The name of this component in events and `mcpmon status`.
@@ -17,7 +17,7 @@ const MAX_RETURN_INTERVAL: Duration = Duration::from_secs(5 * 60);
 
 /// The way back to the own store.
 #[derive(Debug)]
-pub(super) struct Returning {
+pub(super) struct StoreReturn {
     standby: Standby,
     /// The time of the last attempt.
     tried: Instant,
@@ -26,7 +26,7 @@ pub(super) struct Returning {
     is_under_way: bool,
 }
 
-impl Returning {
+impl StoreReturn {
     pub(super) fn new(standby: Standby) -> Self {
         Self {
             standby,
@@ -52,7 +52,7 @@ impl Returning {
 impl Daemon {
     /// To be called about once a second.
     pub(super) fn look_after_return(&mut self) {
-        let is_due = |returning: &&mut Returning| {
+        let is_due = |returning: &&mut StoreReturn| {
             !returning.is_under_way && returning.tried.elapsed() >= returning.interval
         };
         let Some(returning) = self.returning.as_mut().filter(is_due) else {
@@ -68,9 +68,9 @@ impl Daemon {
     }
 
     /// Handles the outcome of an attempt.
-    pub(super) fn take_returned(&mut self, returned: Result<Returned, ReturnError>) {
+    pub(super) fn take_returned(&mut self, returned: Result<ReturnedStore, ReturnError>) {
         match returned {
-            Ok(Returned { sole, events }) => {
+            Ok(ReturnedStore { sole, events }) => {
                 self.sole = sole;
                 self.returning = None;
                 tracing::info!(events, store = %self.location.path().display(), "returned to the store");
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn what_can_be_opened_and_not_filled_is_tried_less_and_less_often() {
-        let mut returning = Returning::new(Standby::default());
+        let mut returning = StoreReturn::new(Standby::default());
         let unusable = ReturnError::Unusable(DaemonError::EngineEnded);
         returning.note_failure(&unusable);
         assert_eq!(returning.interval, RETURN_INTERVAL);

@@ -11,8 +11,8 @@ use mcpmon_engine::pins::PinBook;
 use mcpmon_model::Kills;
 use mcpmon_session::pins;
 use mcpmon_store::{
-    Access, AccessError, Adoption, CopyError, Reader, SchemaError, Sole, SoleError, Store, StoreError,
-    StoreLocation,
+    Access, AccessError, Adoption, CopyError, SchemaError, Sole, SoleError, Store, StoreError, StoreLocation,
+    StoreReader,
 };
 
 use super::DaemonError;
@@ -26,7 +26,7 @@ const MAX_LOCKED: Duration = Duration::from_secs(20);
 
 /// A store that can be written, what it decides by, and what is wrong where it stands in for another.
 #[derive(Debug)]
-pub(super) struct Opened {
+pub(super) struct OpenedStore {
     pub(super) location: StoreLocation,
     pub(super) writer: Store,
     pub(super) kills: Kills,
@@ -48,7 +48,7 @@ pub(super) struct Standby {
 
 /// The daemon's own store after the return to it.
 #[derive(Debug)]
-pub(super) struct Returned {
+pub(super) struct ReturnedStore {
     pub(super) sole: Sole,
     /// Events that the standby store had.
     pub(super) events: u64,
@@ -69,7 +69,7 @@ pub(super) enum ReturnError {
 }
 
 /// Opens the store at `path`, or one in `directory` where it is full, cannot be written, or is damaged.
-pub(super) fn open(path: &Path, access: Access, directory: &Path) -> Result<Opened, DaemonError> {
+pub(super) fn open(path: &Path, access: Access, directory: &Path) -> Result<OpenedStore, DaemonError> {
     let standby = directory.join(NAME);
     let error = match unlocked(MAX_LOCKED, || usable(path, access)) {
         Ok(mut opened) => {
@@ -118,9 +118,9 @@ impl Standby {
     ///
     /// # Errors
     /// Returns an error if the own store still cannot be used, or has decisions that do not hold here.
-    pub(super) fn give_back(&self, location: &StoreLocation) -> Result<Returned, ReturnError> {
+    pub(super) fn give_back(&self, location: &StoreLocation) -> Result<ReturnedStore, ReturnError> {
         let standby = location.path();
-        let Opened { mut writer, sole, .. } = usable(&self.own, self.access)?;
+        let OpenedStore { mut writer, sole, .. } = usable(&self.own, self.access)?;
         let mut adoption = Adoption::new(&standby);
         if !adoption.knows_decisions(&mut writer)? {
             return Err(ReturnError::OtherDecisions);
@@ -132,7 +132,7 @@ impl Standby {
             tracing::error!(%error, "journals beside the standby store are taken over with the next start");
         }
         remove(&standby);
-        Ok(Returned {
+        Ok(ReturnedStore {
             sole,
             events: adoption.events,
         })
@@ -174,10 +174,10 @@ fn is_locked(error: &DaemonError) -> bool {
     matches!(error, DaemonError::Store(error) if error.is_locked())
 }
 
-fn usable(path: &Path, access: Access) -> Result<Opened, DaemonError> {
+fn usable(path: &Path, access: Access) -> Result<OpenedStore, DaemonError> {
     let sole = Sole::take(path, access)?;
     let location = StoreLocation::new(path);
-    let mut opened = Opened {
+    let mut opened = OpenedStore {
         writer: Store::open_at(&location, access)?,
         location,
         kills: Kills::default(),
@@ -217,11 +217,11 @@ fn may_stand_in(error: &DaemonError) -> bool {
     }
 }
 
-impl Opened {
+impl OpenedStore {
     /// Reads what it decides by.
     fn read(&mut self) -> Result<(), DaemonError> {
         self.kills = self.writer.kills()?;
-        self.pins = pins::from_rows(Reader::open(&self.location.path())?.pins()?);
+        self.pins = pins::from_rows(StoreReader::open(&self.location.path())?.pins()?);
         Ok(())
     }
 
@@ -259,12 +259,12 @@ fn describe(error: &dyn std::error::Error) -> String {
 #[cfg(test)]
 mod tests {
     use mcpmon_model::{Kill, Timestamp};
-    use mcpmon_store::{Filter, Generation, Recorder, Settings, sample};
+    use mcpmon_store::{Filter, Generation, Recorder, RecorderSettings, sample};
 
     use super::*;
 
     fn events(path: &Path) -> usize {
-        let reader = Reader::open(path).unwrap();
+        let reader = StoreReader::open(path).unwrap();
         reader.events(&Filter::default(), 100).unwrap().len()
     }
 
@@ -292,7 +292,7 @@ mod tests {
     }
 
     /// A store that is damaged, and what stands in for it.
-    fn damaged(directory: &Path, before: &[u8]) -> (PathBuf, Opened) {
+    fn damaged(directory: &Path, before: &[u8]) -> (PathBuf, OpenedStore) {
         let path = directory.join("state/mcpmon.db");
         let run = directory.join("run");
         fs::create_dir(&run).unwrap();
@@ -326,9 +326,9 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let (path, mut opened) = damaged(directory.path(), NO_STORE);
         let standby = opened.standby.take().unwrap();
-        let recorder = Recorder::start(Settings {
+        let recorder = Recorder::start(RecorderSettings {
             location: opened.location.clone(),
-            ..Settings::new(&path)
+            ..RecorderSettings::new(&path)
         })
         .unwrap();
         let generation = Generation::open(opened.location.generation()).unwrap();
@@ -408,7 +408,7 @@ mod tests {
     }
 
     /// A store with a kill, where no file can be made beside it for a while, and what stood in for it meanwhile.
-    fn unwritable(directory: &Path) -> (PathBuf, Opened) {
+    fn unwritable(directory: &Path) -> (PathBuf, OpenedStore) {
         let path = directory.join("state/mcpmon.db");
         let run = directory.join("run");
         fs::create_dir(&run).unwrap();

@@ -17,24 +17,24 @@ const TRACKED: usize = 1024;
 /// Connections told within the last window.
 #[derive(Debug, Default)]
 pub(super) struct Coalescer {
-    told: BTreeMap<Connection, Repeats>,
+    told: BTreeMap<ConnectionKey, Repeats>,
     /// The keys of `told`, oldest first.
-    order: VecDeque<(Instant, Connection)>,
+    order: VecDeque<(Instant, ConnectionKey)>,
 }
 
 /// The key of equal connections. The address as written is not part of it, because it can be written in any
 /// number of ways.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Connection {
+struct ConnectionKey {
     process: ProcessId,
     rule: Option<String>,
     remote: SocketAddr,
-    kind: Kind,
+    kind: RepeatKind,
     action: Action,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Kind {
+enum RepeatKind {
     Connection(Transport, Direction),
     Bypass,
 }
@@ -50,7 +50,7 @@ impl Coalescer {
     /// The event, where it is to be told now; `None` where it is counted as a repeat. Events that are no
     /// connection pass.
     pub(super) fn admit(&mut self, now: Instant, process: ProcessId, event: Event) -> Option<Event> {
-        let Some(connection) = Connection::of(process, &event) else {
+        let Some(connection) = ConnectionKey::of(process, &event) else {
             return Some(event);
         };
         if let Some(repeats) = self.told.get_mut(&connection) {
@@ -91,7 +91,7 @@ impl Coalescer {
     }
 }
 
-impl Connection {
+impl ConnectionKey {
     fn of(process: ProcessId, event: &Event) -> Option<Self> {
         let (remote, kind) = if let EventKind::NetworkConnection {
             remote_addr,
@@ -100,9 +100,9 @@ impl Connection {
             ..
         } = event.kind
         {
-            (remote_addr, Kind::Connection(protocol, direction))
+            (remote_addr, RepeatKind::Connection(protocol, direction))
         } else if let EventKind::ProxyBypass { remote_addr, .. } = event.kind {
-            (remote_addr, Kind::Bypass)
+            (remote_addr, RepeatKind::Bypass)
         } else {
             return None;
         };

@@ -21,12 +21,12 @@ const MAX_LINE: usize = 64;
 #[derive(Debug, Default)]
 pub(super) struct Descent {
     parents: Parents,
-    launches: BTreeMap<InstanceId, Launch>,
+    launches: BTreeMap<InstanceId, LaunchDescent>,
 }
 
 /// The ancestors of a serving process.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Above {
+pub(super) struct ServerAncestors {
     /// The process itself, then what is above it, as far as it could be looked up.
     pub(super) ancestors: Vec<Ancestor>,
     /// Every process from which it is known to come, itself among them, whether they live or not.
@@ -35,7 +35,7 @@ pub(super) struct Above {
 
 /// One launch.
 #[derive(Debug)]
-struct Launch {
+struct LaunchDescent {
     /// Its first process.
     first: ProcessId,
     /// The process and its ancestors when it was seen; empty if it was gone.
@@ -64,7 +64,7 @@ impl Descent {
 
     /// A process that executes launches a server.
     pub(super) fn launches(&mut self, instance: InstanceId, exec: &Exec) {
-        let launch = || Launch {
+        let launch = || LaunchDescent {
             first: exec.process,
             above: chain_at(exec),
             serving: None,
@@ -92,9 +92,9 @@ impl Descent {
     }
 
     /// Returns the ancestors of the serving process.
-    pub(super) fn above(&self, instance: InstanceId) -> Above {
+    pub(super) fn above(&self, instance: InstanceId) -> ServerAncestors {
         let Some(launch) = self.launches.get(&instance) else {
-            return Above::default();
+            return ServerAncestors::default();
         };
         let now = launch.serving.map(chain).unwrap_or_default();
         let ancestors = launch.joined(now);
@@ -106,11 +106,11 @@ impl Descent {
                 .flat_map(|process| self.parents.line(process)),
         );
         processes.extend(self.parents.line(launch.first));
-        Above { ancestors, processes }
+        ServerAncestors { ancestors, processes }
     }
 }
 
-impl Launch {
+impl LaunchDescent {
     /// Returns the current ancestors of the serving process up to the launch, and from there on the recorded
     /// ones: a process that loses its parent gets another one.
     fn joined(&self, mut now: Vec<Ancestor>) -> Vec<Ancestor> {
@@ -223,7 +223,7 @@ mod tests {
     #[test_case(&[], &[] => Vec::<u32>::new(); "nothing could be looked at")]
     #[test_case(&[], &[40, 30, 5] => vec![40, 30, 5]; "looked at only later")]
     fn what_was_above_a_launch_then_counts(then: &[u32], now: &[u32]) -> Vec<u32> {
-        let launch = Launch {
+        let launch = LaunchDescent {
             first: process(30),
             above: chain_of(then),
             serving: None,

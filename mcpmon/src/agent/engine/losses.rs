@@ -12,15 +12,15 @@ pub(super) struct Losses {
 }
 
 /// The meaning of a growing counter.
-struct Watched {
+struct WatchedCounter {
     counter: Counter,
     /// The `where` of its event.
     place: &'static str,
-    effect: Effect,
+    effect: LossEffect,
 }
 
 /// The effect of a loss on the enforcement.
-enum Effect {
+enum LossEffect {
     /// A gap in the record, nothing more.
     Record,
     /// The component does not do all it should.
@@ -29,7 +29,7 @@ enum Effect {
 
 /// A loss since the last look.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Loss {
+pub(super) struct RecentLoss {
     /// The counter of lost records.
     pub(super) counter: Counter,
     /// The event to record.
@@ -38,42 +38,42 @@ pub(super) struct Loss {
     pub(super) degrades: Option<(&'static str, &'static str)>,
 }
 
-const WATCHED: [Watched; 6] = [
-    Watched {
+const WATCHED: [WatchedCounter; 6] = [
+    WatchedCounter {
         counter: Counter::ExecLost,
         place: "kernel ring: execs",
-        effect: Effect::Component(
+        effect: LossEffect::Component(
             "exec records",
             "process starts come faster than they are read: a server may go unseen until the next scan",
         ),
     },
-    Watched {
+    WatchedCounter {
         counter: Counter::ProcessLost,
         place: "kernel ring: forks and exits",
-        effect: Effect::Record,
+        effect: LossEffect::Record,
     },
-    Watched {
+    WatchedCounter {
         counter: Counter::ConnectLost,
         place: "kernel ring: connections",
-        effect: Effect::Record,
+        effect: LossEffect::Record,
     },
-    Watched {
+    WatchedCounter {
         counter: Counter::DeniedLost,
         place: "kernel ring: refusals (the refusals themselves were carried out)",
-        effect: Effect::Record,
+        effect: LossEffect::Record,
     },
-    Watched {
+    WatchedCounter {
         counter: Counter::ProcessTableFull,
         place: "kernel process table: processes that did not fit",
-        effect: Effect::Component(
+        effect: LossEffect::Component(
             "process table",
             "more processes are tracked than the kernel's table holds: egress lists and rules of scope `agents` do not hold for the rest",
         ),
     },
-    Watched {
+    WatchedCounter {
         counter: Counter::ReadFailed,
         place: "kernel reads: what a program could not read",
-        effect: Effect::Component(
+        effect: LossEffect::Component(
             "exec records",
             "the kernel programs cannot read all they need: process starts may go unseen",
         ),
@@ -92,8 +92,8 @@ impl Losses {
     }
 
     /// Returns the losses since the last call; `count` reads a counter, `None` if it cannot be read.
-    pub(super) fn look(&mut self, now: Timestamp, count: impl Fn(Counter) -> Option<u64>) -> Vec<Loss> {
-        let grown = |watched: &Watched| {
+    pub(super) fn look(&mut self, now: Timestamp, count: impl Fn(Counter) -> Option<u64>) -> Vec<RecentLoss> {
+        let grown = |watched: &WatchedCounter| {
             let count = count(watched.counter)?;
             let last = self.last.insert(watched.counter as u32, count).unwrap_or(0);
             (count > last).then(|| watched.loss(now, count - last))
@@ -102,22 +102,22 @@ impl Losses {
     }
 }
 
-impl Watched {
-    fn loss(&self, now: Timestamp, count: u64) -> Loss {
+impl WatchedCounter {
+    fn loss(&self, now: Timestamp, count: u64) -> RecentLoss {
         let kind = EventKind::EventsLost {
             place: self.place.to_owned(),
             count,
         };
         let mut event = Event::new(now, Layer::Kernel, kind);
         let degrades = match self.effect {
-            Effect::Record => None,
-            Effect::Component(component, cause) => Some((component, cause)),
+            LossEffect::Record => None,
+            LossEffect::Component(component, cause) => Some((component, cause)),
         };
         event.severity = match degrades {
             Some(_) => Severity::High,
             None => Severity::Medium,
         };
-        Loss {
+        RecentLoss {
             counter: self.counter,
             event,
             degrades,
@@ -131,7 +131,7 @@ mod tests {
 
     use super::*;
 
-    fn look(losses: &mut Losses, counter: Counter, count: u64) -> Vec<Loss> {
+    fn look(losses: &mut Losses, counter: Counter, count: u64) -> Vec<RecentLoss> {
         losses.look(Timestamp(1), |asked| {
             Some(if asked == counter { count } else { 0 })
         })
@@ -155,7 +155,7 @@ mod tests {
     fn only_growth_is_a_loss() {
         let mut losses = Losses::default();
         const NONE: [&str; 0] = [];
-        let counts = |found: Vec<Loss>| -> Vec<String> {
+        let counts = |found: Vec<RecentLoss>| -> Vec<String> {
             found
                 .iter()
                 .map(|loss| {

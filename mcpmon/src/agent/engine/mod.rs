@@ -22,8 +22,8 @@ use std::{
 
 use mcpmon_common::{event::Counter, process::FileKey};
 use mcpmon_engine::{
-    Monitor, Observation, Proxied, Running,
-    pins::{Added, Full, PinnedFile, ServerFiles},
+    Monitor, MonitoredServer, Observation, ProxiedSession,
+    pins::{AddedSet, PinnedFile, PinsFull, ServerFiles},
 };
 use mcpmon_kernel::{
     addresses::{AddressTables, Enforcement, InstallError},
@@ -35,7 +35,7 @@ use mcpmon_kernel::{
 use mcpmon_model::{Event, EventKind, Exit, InstanceId, Kills, ProcessId, ServerId, SessionId};
 use mcpmon_policy::{
     Policy,
-    network::table::{Numbering, Resolved, Tables},
+    network::table::{Numbering, ResolvedNames, Tables},
 };
 use mcpmon_session::clock;
 use mcpmon_store::Recorder;
@@ -47,14 +47,14 @@ use self::{
     wrapped::Starts,
 };
 pub(crate) use self::{
-    questions::{FateQuestion, Question},
+    questions::{FateQuestion, WrapperQuestion},
     resume::KERNEL_STATE,
     troubles::Degraded,
 };
 use super::{
     describe::Describer,
     handover::Handover,
-    hashing::{Handed, HashQueue},
+    hashing::{HandedFiles, HashQueue},
     host,
     inbox::{Inbox, Sender, inbox},
     linked::LinkFollower,
@@ -86,7 +86,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(3);
 
 /// A message of another thread to the engine.
 #[derive(Debug)]
-pub(crate) enum Message {
+pub(crate) enum EngineMessage {
     /// Files of a serving process were hashed.
     Hashed {
         instance: InstanceId,
@@ -103,7 +103,7 @@ pub(crate) enum Message {
         agents: Vec<String>,
         kills: Kills,
         numbering: Numbering,
-        resolved: Resolved,
+        resolved: ResolvedNames,
         reply: oneshot::Sender<Result<(), InstallError>>,
     },
     /// Forget the pins of a server, and let its refused files run again.
@@ -114,23 +114,23 @@ pub(crate) enum Message {
     /// Pin the files with which a server was last refused; the answer is what is accepted now.
     TrustRefused {
         server: ServerId,
-        reply: oneshot::Sender<Option<Added>>,
+        reply: oneshot::Sender<Option<AddedSet>>,
     },
     /// Accept an executable wherever another one is pinned at its path; the answer is what is accepted now.
     TrustExecutable {
         executable: PinnedFile,
-        reply: oneshot::Sender<Vec<Added>>,
+        reply: oneshot::Sender<Vec<AddedSet>>,
     },
     /// A session has a proxy: hold its processes to its list; the answer says that they are.
     EnterSession {
-        proxied: Proxied,
+        proxied: ProxiedSession,
         group: Option<Group>,
         reply: oneshot::Sender<()>,
     },
     /// A session is over.
     SessionOver(SessionId),
     /// To be answered once every record is read that was there when it was asked.
-    AfterRecords(Question),
+    AfterRecords(WrapperQuestion),
     /// Look out for the self-test's traces; the answer says that it does.
     Probe(Probe, oneshot::Sender<()>),
     /// The request for the traces that were seen.
@@ -138,17 +138,17 @@ pub(crate) enum Message {
     /// Every part of the daemon runs: have what is in the kernel stay there from now on.
     Keep,
     /// The request for the running servers and the counters.
-    Snapshot(oneshot::Sender<Snapshot>),
+    Snapshot(oneshot::Sender<EngineSnapshot>),
     /// End. What is kept in the kernel stays.
     Stop,
 }
 
 /// The engine's state, for `status`.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Snapshot {
-    pub(crate) running: Vec<Running>,
+pub(crate) struct EngineSnapshot {
+    pub(crate) running: Vec<MonitoredServer>,
     /// For whom nothing more is pinned.
-    pub(crate) without_room: Vec<Full>,
+    pub(crate) without_room: Vec<PinsFull>,
     pub(crate) counters: Vec<(&'static str, u64)>,
     pub(crate) missing: u64,
     pub(crate) malformed: u64,
@@ -161,7 +161,7 @@ pub(crate) struct Snapshot {
 #[derive(Debug)]
 pub(crate) struct Engine {
     /// The sender of messages.
-    pub(crate) sender: Sender<Message>,
+    pub(crate) sender: Sender<EngineMessage>,
     /// The degraded components as the engine sees them.
     pub(crate) degraded: watch::Receiver<Degraded>,
     thread: JoinHandle<()>,
@@ -218,7 +218,7 @@ impl Engine {
             troubles: Troubles::default(),
             links: LinkFollower::default(),
             degraded: tell_degraded,
-            scan: Scan::done(),
+            scan: ProcessScan::done(),
             describer: Describer::default(),
             coalescer: Coalescer::default(),
             probe: None,
@@ -248,12 +248,12 @@ impl Engine {
 
     /// Ends the thread, and detaches programs that are not kept. A thread that is stuck is left to the end of the process.
     pub(crate) fn stop(self) {
-        let mut sent = self.sender.try_send(Message::Stop);
+        let mut sent = self.sender.try_send(EngineMessage::Stop);
         let deadline = Instant::now() + PATIENCE;
         while self.is_running() && Instant::now() < deadline {
             thread::sleep(Duration::from_millis(1));
             if matches!(sent, Err(TrySendError::Full(_))) {
-                sent = self.sender.try_send(Message::Stop);
+                sent = self.sender.try_send(EngineMessage::Stop);
             }
         }
         if self.is_running() {
@@ -271,7 +271,7 @@ impl Engine {
     }
 }
 
-fn run(mut core: Core, mut rings: Rings, mut inbox: Inbox<Message>) {
+fn run(mut core: Core, mut rings: Rings, mut inbox: Inbox<EngineMessage>) {
     core.beat();
     let mut next_tick = Instant::now() + TICK;
     let mut next_reconcile = Instant::now() + RECONCILE;
@@ -287,7 +287,7 @@ fn run(mut core: Core, mut rings: Rings, mut inbox: Inbox<Message>) {
         core.answer_questions(is_all);
         inbox.acknowledge();
         while let Some(message) = inbox.next() {
-            if let Message::Stop = message {
+            if let EngineMessage::Stop = message {
                 // What the kernel wrote since the records were read came before the end, too.
                 rings.drain(|record| core.record(record));
                 return core.end();
@@ -316,7 +316,7 @@ struct Core {
     wrappers: Wrappers,
     starts: Starts,
     /// Control groups of sessions with a proxy.
-    groups: Vec<(Proxied, Group)>,
+    groups: Vec<(ProxiedSession, Group)>,
     hashes: HashQueue,
     addresses: AddressTables,
     processes: ProcessTable,
@@ -329,7 +329,7 @@ struct Core {
     /// Servers that are being stopped.
     doomed: BTreeSet<InstanceId>,
     /// The files that wrappers held of processes they started, until these are hashed.
-    handed: BTreeMap<ProcessId, Handed>,
+    handed: BTreeMap<ProcessId, HandedFiles>,
     denials: Denials,
     questions: Questions,
     /// The questions about servers that are held until their files are compared.
@@ -339,7 +339,7 @@ struct Core {
     troubles: Troubles,
     links: LinkFollower,
     degraded: watch::Sender<Degraded>,
-    scan: Scan,
+    scan: ProcessScan,
     describer: Describer,
     coalescer: Coalescer,
     probe: Option<Probe>,
@@ -356,12 +356,12 @@ struct Core {
 
 /// The time of the last scan of processes, and the reason for another one, if there is one.
 #[derive(Debug)]
-struct Scan {
+struct ProcessScan {
     done: Instant,
     wanted: bool,
 }
 
-impl Scan {
+impl ProcessScan {
     fn done() -> Self {
         Self {
             done: Instant::now(),
@@ -371,9 +371,9 @@ impl Scan {
 }
 
 impl Core {
-    fn message(&mut self, message: Message, rings: &Rings) {
+    fn message(&mut self, message: EngineMessage, rings: &Rings) {
         match message {
-            Message::Hashed {
+            EngineMessage::Hashed {
                 instance,
                 attempt,
                 files,
@@ -389,7 +389,7 @@ impl Core {
                 let judgement = self.monitor.observe(now, hashed);
                 self.carry_out_about(Some(instance), judgement, None);
             }
-            Message::Install {
+            EngineMessage::Install {
                 policy,
                 tables,
                 enforcement,
@@ -421,26 +421,26 @@ impl Core {
                 }
                 answer(reply, outcome);
             }
-            Message::ForgetPins { server, reply } => {
+            EngineMessage::ForgetPins { server, reply } => {
                 let had_pins = self.monitor.forget_pins(&server);
                 self.accept_files(&server);
                 answer(reply, had_pins);
             }
-            Message::TrustRefused { server, reply } => {
+            EngineMessage::TrustRefused { server, reply } => {
                 let added = self.monitor.trust_refused(&server);
                 if added.is_some() {
                     self.accept_files(&server);
                 }
                 answer(reply, added);
             }
-            Message::TrustExecutable { executable, reply } => {
+            EngineMessage::TrustExecutable { executable, reply } => {
                 let added = self.monitor.trust_executable(&executable);
                 for added in &added {
                     self.accept_files(&added.set.key.server);
                 }
                 answer(reply, added);
             }
-            Message::EnterSession {
+            EngineMessage::EnterSession {
                 proxied,
                 group,
                 reply,
@@ -448,13 +448,13 @@ impl Core {
                 self.enter(proxied, group);
                 answer(reply, ());
             }
-            Message::SessionOver(session) => self.session_over(session),
-            Message::AfterRecords(question) => self.questions.ask(host::since_boot(), question),
-            Message::Probe(probe, ready) => {
+            EngineMessage::SessionOver(session) => self.session_over(session),
+            EngineMessage::AfterRecords(question) => self.questions.ask(host::since_boot(), question),
+            EngineMessage::Probe(probe, ready) => {
                 self.probe = Some(probe);
                 answer(ready, ());
             }
-            Message::Sightings(reply) => {
+            EngineMessage::Sightings(reply) => {
                 answer(
                     reply,
                     self.probe
@@ -462,10 +462,10 @@ impl Core {
                         .map_or_else(Sightings::default, Probe::sightings),
                 );
             }
-            Message::Keep => self.keep(),
-            Message::Snapshot(reply) => answer(
+            EngineMessage::Keep => self.keep(),
+            EngineMessage::Snapshot(reply) => answer(
                 reply,
-                Snapshot {
+                EngineSnapshot {
                     running: self.monitor.running().collect(),
                     without_room: self.monitor.without_room(),
                     counters: self.counters.all().unwrap_or_default(),
@@ -479,7 +479,7 @@ impl Core {
                     }),
                 },
             ),
-            Message::Stop => {}
+            EngineMessage::Stop => {}
         }
     }
 
@@ -507,7 +507,7 @@ impl Core {
         self.look_for_losses();
         if self.scan.wanted && self.scan.done.elapsed() >= RESCAN {
             self.scan();
-            self.scan = Scan::done();
+            self.scan = ProcessScan::done();
         }
         let now = Instant::now();
         for gap in self.attached.gaps() {
@@ -563,7 +563,7 @@ impl Core {
 
     /// Processes whose end was not told (its record was lost) are taken out.
     fn reconcile(&mut self) {
-        let running: Vec<Running> = self.monitor.running().collect();
+        let running: Vec<MonitoredServer> = self.monitor.running().collect();
         for server in running {
             for process in server
                 .members

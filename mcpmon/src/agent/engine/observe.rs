@@ -19,7 +19,7 @@ use mcpmon_session::clock;
 use mcpmon_stdio::tree::descendants;
 
 use super::{Core, MAX_HANDED};
-use crate::agent::{hashing::Handed, host};
+use crate::agent::{hashing::HandedFiles, host};
 
 /// Bytes of a running process's arguments that are read.
 const ARGUMENT_LIMIT: u64 = 64 << 10;
@@ -59,7 +59,7 @@ impl Core {
         }
     }
 
-    fn exec(&mut self, now: Timestamp, exec: &records::Exec) {
+    fn exec(&mut self, now: Timestamp, exec: &records::ExecReport) {
         let record = &exec.record;
         let process = host::process_id(record.process);
         self.describer.forget(process);
@@ -124,7 +124,7 @@ impl Core {
         };
         exec.wrapped_as = Some(server);
         if let Some(start) = start {
-            let handed = Handed {
+            let handed = HandedFiles {
                 since: Instant::now(),
                 start,
                 file: exec.file,
@@ -205,7 +205,7 @@ impl Core {
         for process in host::all() {
             // First the entry: what is settled must not be a program that it became after it was looked at.
             let seen = self.processes.get(process.pid);
-            let Some(found) = Found::look(process) else {
+            let Some(found) = ProcProcess::look(process) else {
                 continue; // a kernel thread, or gone
             };
             self.inherit_agent(&found);
@@ -221,13 +221,13 @@ impl Core {
     pub(super) fn look_at(&mut self, process: ProcessId) {
         let entry = self.processes.get(process.pid).unwrap_or_default();
         if !self.is_followed(entry)
-            && let Some(found) = Found::look(process)
+            && let Some(found) = ProcProcess::look(process)
         {
             self.judge_found(&found, entry);
         }
     }
 
-    fn judge_found(&mut self, found: &Found, entry: ProcessEntry) {
+    fn judge_found(&mut self, found: &ProcProcess, entry: ProcessEntry) {
         let linked = self.linked(found.process.pid, &found.argv);
         let mut exec = found.exec(entry, linked);
         self.claim(&mut exec);
@@ -246,7 +246,7 @@ impl Core {
     fn adopt(&mut self, launcher: u32) {
         for pid in descendants(launcher) {
             let entry = self.processes.get(pid).unwrap_or_default();
-            let Some(found) = host::identify(pid).and_then(Found::look) else {
+            let Some(found) = host::identify(pid).and_then(ProcProcess::look) else {
                 continue;
             };
             let linked = self.linked(found.process.pid, &found.argv);
@@ -264,7 +264,7 @@ impl Core {
             .filter(|(_, entry)| entry.has(ProcessEntry::FLAG_PENDING) && entry.instance == 0)
             .collect();
         for (pid, entry) in waiting {
-            if let Some(found) = host::identify(pid).and_then(Found::look) {
+            if let Some(found) = host::identify(pid).and_then(ProcProcess::look) {
                 let linked = self.linked(found.process.pid, &found.argv);
                 let judgement = self.judge_exec(clock::now(), &found.exec(entry, linked));
                 self.carry_out(judgement, Some(entry));
@@ -273,7 +273,7 @@ impl Core {
     }
 
     /// Marks a process that is an agent by its name, or by its parent.
-    fn inherit_agent(&mut self, found: &Found) {
+    fn inherit_agent(&mut self, found: &ProcProcess) {
         let of_parent = self.processes.get(found.parent.pid);
         let is_agent = self.agents.contains(&found.comm)
             || of_parent.is_some_and(|parent| parent.has(ProcessEntry::FLAG_AGENT));
@@ -292,7 +292,7 @@ impl Core {
 }
 
 /// A process as `/proc` shows it.
-struct Found {
+struct ProcProcess {
     process: ProcessId,
     parent: ProcessId,
     comm: String,
@@ -300,7 +300,7 @@ struct Found {
     uid: u32,
 }
 
-impl Found {
+impl ProcProcess {
     fn look(process: ProcessId) -> Option<Self> {
         let stat = host::stat(process.pid)?;
         let argv = host::arguments(process.pid, ARGUMENT_LIMIT);

@@ -1,6 +1,6 @@
 //! Sessions with a proxy: their processes, as far as the kernel does not know them by itself.
 
-use mcpmon_engine::{Observation, Proxied};
+use mcpmon_engine::{Observation, ProxiedSession};
 use mcpmon_model::ProcessId;
 use mcpmon_session::clock;
 
@@ -12,7 +12,7 @@ const MOST_GROUPS: usize = 256;
 
 impl Core {
     /// Holds everything that is in the session to its list. What lost its parent is found by its control group.
-    pub(super) fn enter(&mut self, proxied: Proxied, group: Option<Group>) {
+    pub(super) fn enter(&mut self, proxied: ProxiedSession, group: Option<Group>) {
         let members = group.as_ref().and_then(Group::members).unwrap_or_default();
         let root = proxied.root;
         self.groups.retain(|(known, _)| known.session != proxied.session);

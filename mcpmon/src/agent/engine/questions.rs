@@ -16,7 +16,7 @@ const MARGIN: u64 = 1_000_000;
 
 /// A question of a wrapper. The kernel's record of the process may not be read yet.
 #[derive(Debug)]
-pub(crate) enum Question {
+pub(crate) enum WrapperQuestion {
     /// This process was started by a wrapper: it is looked at, unless its start was seen.
     Wrapped(ProcessId),
     /// The question why this process must not run.
@@ -37,7 +37,7 @@ pub(crate) struct FateQuestion {
 
 /// Questions without an answer, in order.
 #[derive(Debug)]
-pub(super) struct Questions<Q = Question> {
+pub(super) struct Questions<Q = WrapperQuestion> {
     waiting: VecDeque<(u64, Q)>,
     /// The time of the latest record of a process that is read, nanoseconds since boot.
     read_until: u64,
@@ -87,8 +87,8 @@ impl Core {
     pub(super) fn answer_questions(&mut self, is_all: bool) {
         while let Some(question) = self.questions.next(is_all) {
             match question {
-                Question::Wrapped(process) => self.look_at(process),
-                Question::Fate(question) => {
+                WrapperQuestion::Wrapped(process) => self.look_at(process),
+                WrapperQuestion::Fate(question) => {
                     let judgement = self
                         .monitor
                         .observe(clock::now(), Observation::Spoke(question.process));

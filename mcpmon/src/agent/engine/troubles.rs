@@ -14,11 +14,11 @@ const QUIET: Duration = Duration::from_mins(1);
 /// Troubles of late, by component.
 #[derive(Debug, Default)]
 pub(super) struct Troubles {
-    latest: BTreeMap<String, Trouble>,
+    latest: BTreeMap<String, EngineTrouble>,
 }
 
 #[derive(Debug)]
-struct Trouble {
+struct EngineTrouble {
     cause: String,
     at: Instant,
 }
@@ -30,7 +30,7 @@ impl Troubles {
         match self.latest.get_mut(component) {
             Some(trouble) => trouble.at = now,
             None => {
-                let trouble = Trouble {
+                let trouble = EngineTrouble {
                     cause: cause.to_owned(),
                     at: now,
                 };

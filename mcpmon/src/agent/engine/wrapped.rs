@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Core,
-    descent::{Above, Descent},
+    descent::{Descent, ServerAncestors},
 };
 use crate::agent::host;
 
@@ -38,15 +38,15 @@ pub struct Coverage {
 #[derive(Debug, Default)]
 pub(super) struct Starts {
     pub(super) descent: Descent,
-    waiting: Vec<Waiting>,
+    waiting: Vec<WaitingWrapper>,
     pub(super) coverage: Coverage,
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct WaitingWrapper {
     since: Instant,
     event: Event,
-    above: Above,
+    above: ServerAncestors,
     /// Its end, if that came meanwhile: it is told after the start.
     end: Option<Event>,
 }
@@ -64,7 +64,7 @@ impl Core {
         }
     }
 
-    fn tell_start(&mut self, above: Above, event: Event) {
+    fn tell_start(&mut self, above: ServerAncestors, event: Event) {
         let event = self.of_session(event, &above);
         if self.wrappers.cover(&above.processes) {
             return self.tell_wrapped(event);
@@ -72,7 +72,7 @@ impl Core {
         if !self.wrappers.may_cover(&above.processes) {
             return self.tell_unwrapped(event, &above.ancestors);
         }
-        self.starts.waiting.push(Waiting {
+        self.starts.waiting.push(WaitingWrapper {
             since: Instant::now(),
             event,
             above,
@@ -103,7 +103,7 @@ impl Core {
         }
     }
 
-    fn tell_settled(&mut self, mut waiting: Waiting) {
+    fn tell_settled(&mut self, mut waiting: WaitingWrapper) {
         if let Some(session) = self.wrappers.session_of(&waiting.above.processes) {
             waiting.event.session_id = Some(session);
             waiting.event = self.of_session(waiting.event, &waiting.above);
@@ -118,7 +118,7 @@ impl Core {
     }
 
     /// A start with its session, which the Monitor hears too: as its wrapper says, else as its ancestors tell.
-    fn of_session(&mut self, mut event: Event, above: &Above) -> Event {
+    fn of_session(&mut self, mut event: Event, above: &ServerAncestors) -> Event {
         let told = self.wrappers.session_of(&above.processes);
         let by_root = || session(above.ancestors.get(1..)?, None, &host::boot()).map(|session| session.id);
         let Some(session) = event.session_id.take().or(told).or_else(by_root) else {
@@ -179,10 +179,11 @@ impl Starts {
         Some(event)
     }
 
-    fn of_same_process(&mut self, end: &Event) -> Option<&mut Waiting> {
+    fn of_same_process(&mut self, end: &Event) -> Option<&mut WaitingWrapper> {
         let pid = |event: &Event| event.process.as_ref().map(|process| process.pid);
         let ended = pid(end)?;
-        let is_it = |waiting: &&mut Waiting| waiting.end.is_none() && pid(&waiting.event) == Some(ended);
+        let is_it =
+            |waiting: &&mut WaitingWrapper| waiting.end.is_none() && pid(&waiting.event) == Some(ended);
         self.waiting.iter_mut().find(is_it)
     }
 }
@@ -264,10 +265,10 @@ mod tests {
 
     #[test]
     fn an_end_waits_for_its_start() {
-        let waiting = |pid| Waiting {
+        let waiting = |pid| WaitingWrapper {
             since: Instant::now(),
             event: sample::started("files", pid),
-            above: Above::default(),
+            above: ServerAncestors::default(),
             end: None,
         };
         let mut starts = Starts {

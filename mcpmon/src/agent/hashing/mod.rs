@@ -16,11 +16,11 @@ use std::{
 use mcpmon_detect::launch::{LaunchRules, Stage};
 use mcpmon_engine::pins::{LauncherFiles, Part, PinnedFile, ServerFiles, Writers};
 use mcpmon_model::{FileId, InstanceId, ProcessId};
-use mcpmon_pins::{Entry, HashError, Hasher, Launcher, Process};
+use mcpmon_pins::{EntryPoint, HashError, Hasher, Launcher, Process};
 use mcpmon_policy::variable_names;
 
 use self::fair::Fair;
-use super::{engine::Message, host, inbox::Sender, wrappers::Start};
+use super::{engine::EngineMessage, host, inbox::Sender, wrappers::ClaimedStart};
 
 /// A serving process to be hashed.
 #[derive(Clone, Debug)]
@@ -33,14 +33,14 @@ pub(super) struct HashJob {
     /// Files that were executed on the way to the process; `None` where nobody remembers.
     pub(super) launcher: Option<Vec<String>>,
     /// The files its wrapper held, for a process that ends before it is examined.
-    pub(super) handed: Option<Handed>,
+    pub(super) handed: Option<HandedFiles>,
 }
 
 /// The files a wrapper held of a process that it started.
 #[derive(Clone, Debug)]
-pub(super) struct Handed {
+pub(super) struct HandedFiles {
     pub(super) since: Instant,
-    pub(super) start: Arc<Start>,
+    pub(super) start: Arc<ClaimedStart>,
     /// The file the kernel saw executed: nothing else counts.
     pub(super) file: FileId,
     /// Its first argument.
@@ -50,12 +50,12 @@ pub(super) struct Handed {
 /// Jobs on their way to the threads. Dropping it ends them.
 #[derive(Debug)]
 pub(super) struct HashQueue {
-    shared: Arc<Shared>,
-    engine: Sender<Message>,
+    shared: Arc<HashingState>,
+    engine: Sender<EngineMessage>,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
+struct HashingState {
     jobs: Mutex<Fair<HashJob>>,
     changed: Condvar,
     stop: AtomicBool,
@@ -71,8 +71,8 @@ impl HashQueue {
     ///
     /// # Errors
     /// Returns an error if no thread can be started.
-    pub(super) fn start(engine: Sender<Message>) -> io::Result<Self> {
-        let shared = Arc::new(Shared::default());
+    pub(super) fn start(engine: Sender<EngineMessage>) -> io::Result<Self> {
+        let shared = Arc::new(HashingState::default());
         for number in 0..THREADS {
             let (shared, engine) = (Arc::clone(&shared), engine.clone());
             thread::Builder::new()
@@ -101,7 +101,8 @@ impl HashQueue {
         );
         let engine = self.engine.clone();
         // From a thread of its own: the engine calls this, and must not wait for itself.
-        let told = thread::Builder::new().spawn(move || report(&engine, &job, Looked::unknown(&cause)));
+        let told =
+            thread::Builder::new().spawn(move || report(&engine, &job, ExaminedProcess::unknown(&cause)));
         if let Err(error) = told {
             tracing::error!(%error, "a server was neither hashed nor reported");
         }
@@ -118,7 +119,7 @@ impl Drop for HashQueue {
     }
 }
 
-impl Shared {
+impl HashingState {
     fn lock(&self) -> MutexGuard<'_, Fair<HashJob>> {
         // No step leaves the queue half changed.
         self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
@@ -149,26 +150,26 @@ impl Shared {
     }
 }
 
-fn work(shared: &Shared, engine: &Sender<Message>) {
+fn work(shared: &HashingState, engine: &Sender<EngineMessage>) {
     let mut hasher = Hasher::default();
     while let Some((user, job)) = shared.next() {
         let looked = look(&mut hasher, &job, &|| shared.is_stopped());
         report(
             engine,
             &job,
-            looked.unwrap_or_else(|error| Looked::unknown(&chain(&error))),
+            looked.unwrap_or_else(|error| ExaminedProcess::unknown(&chain(&error))),
         );
         shared.done(user);
     }
 }
 
 /// The result of examining a serving process.
-struct Looked {
+struct ExaminedProcess {
     files: ServerFiles,
     environment: Vec<String>,
 }
 
-impl Looked {
+impl ExaminedProcess {
     fn unknown(cause: &str) -> Self {
         Self {
             files: unknown(Path::new(""), cause),
@@ -177,17 +178,17 @@ impl Looked {
     }
 }
 
-fn look(hasher: &mut Hasher, job: &HashJob, cancel: &dyn Fn() -> bool) -> Result<Looked, HashError> {
+fn look(hasher: &mut Hasher, job: &HashJob, cancel: &dyn Fn() -> bool) -> Result<ExaminedProcess, HashError> {
     let looked = look_at_process(hasher, job, cancel);
     match (looked, &job.handed) {
         (Err(HashError::Cancelled), _) => Err(HashError::Cancelled),
         (Err(error), Some(handed)) => {
-            let Handed {
+            let HandedFiles {
                 start, file, name, ..
             } = handed;
             let files = hasher.held(&start.program, file, name.into(), &entry(&job.stage), cancel);
             // Why the process itself could not be read is the nearer cause.
-            Ok(Looked {
+            Ok(ExaminedProcess {
                 files: files.ok().ok_or(error)?,
                 environment: variable_names(start.names.iter().map(String::as_str)),
             })
@@ -200,7 +201,7 @@ fn look_at_process(
     hasher: &mut Hasher,
     job: &HashJob,
     cancel: &dyn Fn() -> bool,
-) -> Result<Looked, HashError> {
+) -> Result<ExaminedProcess, HashError> {
     let process = Process::open(job.process.pid)?;
     if !host::is_alive(job.process) {
         return Err(HashError::Replaced { pid: job.process.pid });
@@ -221,7 +222,7 @@ fn look_at_process(
             is_known: false,
         }),
     };
-    Ok(Looked {
+    Ok(ExaminedProcess {
         files,
         environment: variable_names(variables.iter().map(String::as_str)),
     })
@@ -246,17 +247,21 @@ pub(super) fn launcher(
 }
 
 /// Returns the place of the code of a process at this stage.
-pub(super) fn entry(stage: &Stage) -> Entry {
+pub(super) fn entry(stage: &Stage) -> EntryPoint {
     match stage {
-        Stage::Script { path } | Stage::Shell { script: Some(path) } => Entry::Script(PathBuf::from(path)),
-        Stage::Module { name } => Entry::Module(name.clone()),
-        Stage::Container { image } => Entry::Image(image.clone()),
-        Stage::Program | Stage::Launcher | Stage::Shell { script: None } | Stage::Inline => Entry::Program,
+        Stage::Script { path } | Stage::Shell { script: Some(path) } => {
+            EntryPoint::Script(PathBuf::from(path))
+        }
+        Stage::Module { name } => EntryPoint::Module(name.clone()),
+        Stage::Container { image } => EntryPoint::Image(image.clone()),
+        Stage::Program | Stage::Launcher | Stage::Shell { script: None } | Stage::Inline => {
+            EntryPoint::Program
+        }
     }
 }
 
-fn report(engine: &Sender<Message>, job: &HashJob, looked: Looked) {
-    let message = Message::Hashed {
+fn report(engine: &Sender<EngineMessage>, job: &HashJob, looked: ExaminedProcess) {
+    let message = EngineMessage::Hashed {
         instance: job.instance,
         attempt: job.attempt,
         files: Box::new(looked.files),

@@ -17,7 +17,7 @@ use tokio::{
 };
 
 pub(crate) use self::state::{of_daemon, of_proxy};
-use super::control::{Answer, Asked, Request};
+use super::control::{ControlRequest, DaemonAnswer, DaemonRequest};
 
 /// The time in which the daemon tells its state. A self-test does not hold it up.
 const STATE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -37,11 +37,11 @@ pub(crate) fn now_seconds() -> u64 {
 #[derive(Clone, Debug)]
 pub(crate) struct DaemonMetrics {
     metrics: Metrics,
-    ask: mpsc::Sender<Asked>,
+    ask: mpsc::Sender<ControlRequest>,
 }
 
 impl DaemonMetrics {
-    pub(crate) const fn new(metrics: Metrics, ask: mpsc::Sender<Asked>) -> Self {
+    pub(crate) const fn new(metrics: Metrics, ask: mpsc::Sender<ControlRequest>) -> Self {
         Self { metrics, ask }
     }
 
@@ -66,8 +66,8 @@ impl DaemonMetrics {
     /// Asks for the state of now.
     async fn refresh(&self) -> Result<(), String> {
         let (reply, answer) = oneshot::channel();
-        let asked = Asked {
-            request: Request::Status,
+        let asked = ControlRequest {
+            request: DaemonRequest::Status,
             reply,
         };
         let ended = || "the daemon ends\n".to_owned();
@@ -79,7 +79,7 @@ impl DaemonMetrics {
             .await
             .map_err(|_elapsed| "the daemon does not tell its state in time\n".to_owned())?;
         let answer = answered?;
-        if let Answer::Status(status) = answer {
+        if let DaemonAnswer::Status(status) = answer {
             self.metrics.set_state(of_daemon(&status));
             return Ok(());
         }

@@ -11,7 +11,7 @@ use mcpmon_store::metrics::{
 use crate::agent::{
     metrics::now_seconds,
     proxy::ProxyStatus,
-    selftest::{Check, CheckOutcome, Component},
+    selftest::{CheckOutcome, Component, SelfTestCheck},
     status::Status,
 };
 
@@ -114,10 +114,10 @@ fn effective(status: &Status) -> Vec<(Labels, u64)> {
 }
 
 /// Returns whether something was tried and nothing failed.
-fn is_proved(checks: &[Check], component: Component) -> bool {
+fn is_proved(checks: &[SelfTestCheck], component: Component) -> bool {
     let outcomes = || checks.iter().filter(|check| check.component == component);
-    let is_passed = |check: &Check| check.outcome == CheckOutcome::Passed;
-    let is_failed = |check: &Check| matches!(check.outcome, CheckOutcome::Failed(_));
+    let is_passed = |check: &SelfTestCheck| check.outcome == CheckOutcome::Passed;
+    let is_failed = |check: &SelfTestCheck| matches!(check.outcome, CheckOutcome::Failed(_));
     outcomes().any(is_passed) && !outcomes().any(is_failed)
 }
 
@@ -133,8 +133,8 @@ fn size(length: usize) -> u64 {
 mod tests {
     use super::*;
 
-    fn check(component: Component, outcome: CheckOutcome) -> Check {
-        Check {
+    fn check(component: Component, outcome: CheckOutcome) -> SelfTestCheck {
+        SelfTestCheck {
             component,
             name: String::new(),
             outcome,

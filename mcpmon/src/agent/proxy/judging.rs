@@ -5,9 +5,11 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-use mcpmon_http::{Asked, Exchanges, Peer, Who};
-use mcpmon_model::{Exchange, ExchangeHalf, Halted, OmittedCall, Redaction, SessionId, Spoken, Verdict};
-use mcpmon_protocol::filter::llm::{Fault, Judge};
+use mcpmon_http::{Exchanges, Peer, RequestOrigin, Who};
+use mcpmon_model::{
+    Exchange, ExchangeHalf, HaltedExchange, LlmMention, OmittedCall, Redaction, SessionId, Verdict,
+};
+use mcpmon_protocol::filter::llm::{ContentJudge, LlmFault};
 use mcpmon_session::{
     clock,
     models::{self, Models},
@@ -29,8 +31,8 @@ pub(super) struct Judges {
 }
 
 #[derive(Debug)]
-struct Judging {
-    judge: models::ExchangeJudge,
+struct CallJudge {
+    judge: models::ModelExchangeJudge,
     /// The half of the exchange being read.
     half: ExchangeHalf,
     kept: Option<KeptBodies>,
@@ -48,7 +50,7 @@ impl Exchanges for Judges {
         !loaded.policy.fail_closed
     }
 
-    fn judge(&self, asked: Asked) -> Box<dyn mcpmon_http::ExchangeJudge> {
+    fn judge(&self, asked: RequestOrigin) -> Box<dyn mcpmon_http::ExchangeJudge> {
         self.asked.fetch_add(1, Ordering::Relaxed);
         let Who { uid, process } = who(&asked.peer);
         let of_process = || Some(self.callers.session(process?)?.id);
@@ -64,7 +66,7 @@ impl Exchanges for Judges {
             trace_parent: asked.trace_parent,
         };
         let keeper = self.keeper.clone();
-        Box::new(Judging {
+        Box::new(CallJudge {
             kept: keeper.map(|keeper| KeptBodies::new(keeper, exchange.clone())),
             judge: self.in_time(uid, || self.models.judge(now, uid, exchange)),
             half: ExchangeHalf::Request,
@@ -89,8 +91,8 @@ fn who(peer: &Peer) -> Who {
     }
 }
 
-impl Judge for Judging {
-    fn judge(&mut self, said: &Spoken<'_>) -> Verdict {
+impl ContentJudge for CallJudge {
+    fn judge(&mut self, said: &LlmMention<'_>) -> Verdict {
         // To look into the store takes a while, in which other streams go on.
         match self.judge.may_wait(said) {
             true => block_in_place(|| self.judge.judge(clock::now(), said)),
@@ -111,7 +113,7 @@ impl Judge for Judging {
     }
 }
 
-impl mcpmon_http::ExchangeJudge for Judging {
+impl mcpmon_http::ExchangeJudge for CallJudge {
     fn request_read(&mut self) {
         self.judge.request_read(clock::now());
     }
@@ -129,17 +131,17 @@ impl mcpmon_http::ExchangeJudge for Judging {
         }
     }
 
-    fn failed(&mut self, fault: &Fault) {
+    fn failed(&mut self, fault: &LlmFault) {
         let exchange = self.judge.exchange();
         let (dialect, request) = (exchange.dialect.as_str(), &exchange.request);
         tracing::warn!(%fault, dialect, %request, "a request to a model, or its answer, does not go on");
         let is_too_long = match fault {
             // Who blocked it has told.
-            Fault::Blocked(_) => return,
-            Fault::TooLong { .. } => true,
-            Fault::Malformed { .. } => false,
+            LlmFault::Blocked(_) => return,
+            LlmFault::TooLong { .. } => true,
+            LlmFault::Malformed { .. } => false,
         };
-        let halted = Halted {
+        let halted = HaltedExchange {
             half: self.half,
             is_too_long,
             cause: fault.to_string(),

@@ -15,8 +15,8 @@ use std::{
     },
 };
 
-use mcpmon_config::{BodyStorageSettings, Loaded, ProxySettings, Search, Trust};
-use mcpmon_http::{Provider, Running, Settings, StartError, Token, TokenError, mcp::McpSettings};
+use mcpmon_config::{BodyStorageSettings, LoadedConfiguration, ProxySettings, Search, Trust};
+use mcpmon_http::{HttpSettings, Provider, RunningProxy, StartError, Token, TokenError, mcp::McpSettings};
 use mcpmon_model::{Conversation, Layer, PinKey, ServerId, ServerType, Timestamp};
 use mcpmon_policy::ProxyMode;
 use mcpmon_session::{clock, models::Models};
@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 
 use self::judging::Judges;
 pub use self::{
-    servers::Remotes,
+    servers::RemoteServers,
     standalone::{ProxyError, Standalone, StandaloneOptions, run},
     tokens::Tokens,
 };
@@ -49,11 +49,11 @@ pub enum HostError {
 
 /// A proxy, its judges and its sessions.
 #[derive(Debug)]
-pub struct Hosted {
-    running: Running,
+pub struct HostedProxy {
+    running: RunningProxy,
     settings: ProxySettings,
     models: Models,
-    remotes: Remotes,
+    remotes: RemoteServers,
     keeper: Option<Keeper>,
     bodies: Option<BodyStorage>,
     asked: Arc<AtomicU64>,
@@ -101,7 +101,7 @@ impl fmt::Display for ProxyStatus {
     }
 }
 
-impl Hosted {
+impl HostedProxy {
     /// Starts it; `group` may use its Unix socket. `models` judges what models are asked, `remotes` what servers are.
     /// Clients present `token`, or without one what is in the settings' file, if there is one.
     ///
@@ -111,7 +111,7 @@ impl Hosted {
         settings: &ProxySettings,
         group: Option<u32>,
         models: Models,
-        remotes: Remotes,
+        remotes: RemoteServers,
         token: Option<Token>,
     ) -> Result<Self, HostError> {
         let token = match token {
@@ -122,12 +122,12 @@ impl Hosted {
             Provider::new(&provider.name, &provider.url)
                 .map_err(|_invalid| HostError::Provider(provider.name.clone()))
         });
-        let http = Settings {
+        let http = HttpSettings {
             listen_unix: settings.listen_unix.clone(),
             group,
             token,
             mcp: Some(McpSettings::new(Arc::new(remotes.clone()), clock::now)),
-            ..Settings::new(settings.listen, providers.collect::<Result<_, _>>()?)
+            ..HttpSettings::new(settings.listen, providers.collect::<Result<_, _>>()?)
         };
         let (keeper, bodies) = keeper(settings.bodies.as_ref(), &models);
         let asked = Arc::<AtomicU64>::default();
@@ -138,7 +138,7 @@ impl Hosted {
             keeper: keeper.clone(),
             asked: Arc::clone(&asked),
         });
-        let running = Running::start(http, judges)?;
+        let running = RunningProxy::start(http, judges)?;
         if let Some(bodies) = &bodies {
             bodies.tell(clock::now(), models.recorder());
         }
@@ -178,7 +178,7 @@ impl Hosted {
     }
 
     /// Puts another policy in force.
-    pub fn install(&self, now: Timestamp, loaded: &Loaded) {
+    pub fn install(&self, now: Timestamp, loaded: &LoadedConfiguration) {
         self.models.install(now, loaded);
         self.remotes.follow();
     }

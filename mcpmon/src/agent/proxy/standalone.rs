@@ -10,17 +10,19 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mcpmon_config::{ConfigError, Loaded, ProviderSettings, ProxySettings, Reloader, Search, Trust};
+use mcpmon_config::{
+    ConfigError, LoadedConfiguration, ProviderSettings, ProxySettings, Reloader, Search, Trust,
+};
 use mcpmon_http::{ScrapeError, ScrapeListener, Token};
 use mcpmon_model::{Event, EventKind, Layer, Severity};
-use mcpmon_session::{Hosting, JudgeError, Policies, clock, models::Models};
+use mcpmon_session::{HostedParts, JudgeError, Policies, clock, models::Models};
 use mcpmon_store::{Recorder, metrics::Metrics};
 use tokio::{
     signal::unix::{SignalKind, signal},
     time::{MissedTickBehavior, interval},
 };
 
-use super::{HostError, Hosted, ProxyStatus, Remotes, Tokens, host_options};
+use super::{HostError, HostedProxy, ProxyStatus, RemoteServers, Tokens, host_options};
 use crate::agent::{
     declared::declare,
     metrics::{now_seconds, of_proxy, serve_own},
@@ -79,8 +81,8 @@ pub enum ProxyError {
 /// A proxy without a daemon.
 #[derive(Debug)]
 pub struct Standalone {
-    hosted: Hosted,
-    loaded: Loaded,
+    hosted: HostedProxy,
+    loaded: LoadedConfiguration,
     reloader: Reloader,
     recorder: Recorder,
     metrics: Metrics,
@@ -106,10 +108,10 @@ impl Standalone {
         declare(&recorder, &loaded);
         let policies = Policies::of_one(loaded.clone());
         let models = Models::new(policies.clone(), recorder.clone(), &judged);
-        let hosting = Hosting::alone(recorder.clone(), &judged);
-        let remotes = Remotes::new(policies, hosting, tokens);
+        let hosting = HostedParts::alone(recorder.clone(), &judged);
+        let remotes = RemoteServers::new(policies, hosting, tokens);
         remotes.discover();
-        let hosted = Hosted::start(&settings, None, models, remotes, options.token)?;
+        let hosted = HostedProxy::start(&settings, None, models, remotes, options.token)?;
         Ok(Self {
             hosted,
             reloader: Reloader::new(search, trust, &loaded),
@@ -157,7 +159,7 @@ impl Standalone {
                     self.hosted.tick(clock::now());
                     let hash = self.loaded.hash.to_string();
                     self.metrics.set_state(of_proxy(&self.hosted.status(), &hash, self.started));
-                    if let Some(news) = self.reloader.poll(Instant::now(), mcpmon_config::Asked::ByClock) {
+                    if let Some(news) = self.reloader.poll(Instant::now(), mcpmon_config::ReloadOccasion::ByClock) {
                         self.recorder.push(adopt(&self.hosted, &mut self.loaded, news));
                         declare(&self.recorder, &self.loaded);
                     }
@@ -219,7 +221,7 @@ pub fn run(options: StandaloneOptions, tell: impl FnOnce(&ProxyStatus)) -> Resul
 }
 
 /// Builds the settings: addresses, providers and their options.
-fn settings(loaded: &Loaded, options: &StandaloneOptions) -> Result<ProxySettings, ProxyError> {
+fn settings(loaded: &LoadedConfiguration, options: &StandaloneOptions) -> Result<ProxySettings, ProxyError> {
     let mut settings = loaded.settings.proxy.clone().ok_or(ProxyError::Disabled)?;
     if let Some(listen) = options.listen {
         settings.listen = listen;
@@ -255,7 +257,11 @@ fn settings(loaded: &Loaded, options: &StandaloneOptions) -> Result<ProxySetting
 }
 
 /// A changed file takes effect as a whole, or not at all.
-fn adopt(hosted: &Hosted, loaded: &mut Loaded, news: Result<Loaded, ConfigError>) -> Event {
+fn adopt(
+    hosted: &HostedProxy,
+    loaded: &mut LoadedConfiguration,
+    news: Result<LoadedConfiguration, ConfigError>,
+) -> Event {
     match news {
         Ok(new) => {
             if new.settings != loaded.settings {

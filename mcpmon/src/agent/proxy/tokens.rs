@@ -16,10 +16,10 @@ const MOST: usize = 4096;
 
 /// Tokens of sessions. Clones share them.
 #[derive(Clone, Debug, Default)]
-pub struct Tokens(Arc<Mutex<Issued>>);
+pub struct Tokens(Arc<Mutex<IssuedToken>>);
 
 #[derive(Debug, Default)]
-struct Issued {
+struct IssuedToken {
     /// By the digest of the token: a look-up takes no longer for one that is nearly right.
     sessions: BTreeMap<Digest, Issue>,
     count: u64,
@@ -93,7 +93,7 @@ impl Tokens {
             .map(|issue| issue.uid)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Issued> {
+    fn lock(&self) -> MutexGuard<'_, IssuedToken> {
         // No step of ours leaves it half changed.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

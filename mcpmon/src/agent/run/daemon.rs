@@ -13,7 +13,7 @@ use mcpmon_session::protocol::Say;
 use tokio::io::AsyncReadExt as _;
 
 use crate::agent::{
-    control::Request,
+    control::DaemonRequest,
     runs::protocol::{MAX_LINE, Reach, RunHear, RunHello},
 };
 
@@ -26,7 +26,7 @@ const FAREWELL: Duration = Duration::from_secs(2);
 
 /// The daemon's answer to this session.
 #[derive(Debug)]
-pub(in crate::agent) enum Found {
+pub(in crate::agent) enum DaemonAvailability {
     /// The session is behind the daemon's proxy, for as long as the connection lasts.
     Behind(UnixStream, Box<Reach>),
     /// The session has a proxy of its own, which the daemon knows for as long as the connection lasts.
@@ -53,7 +53,7 @@ pub(in crate::agent) enum DaemonError {
 }
 
 /// Introduces this process to the daemon at `path`.
-pub(in crate::agent) fn introduce(path: &Path, hello: &RunHello) -> Result<Found, DaemonError> {
+pub(in crate::agent) fn introduce(path: &Path, hello: &RunHello) -> Result<DaemonAvailability, DaemonError> {
     let stream = UnixStream::connect(path).map_err(|error| {
         if error.kind() == io::ErrorKind::PermissionDenied {
             return DaemonError::Denied(path.to_owned());
@@ -67,18 +67,18 @@ pub(in crate::agent) fn introduce(path: &Path, hello: &RunHello) -> Result<Found
             false => DaemonError::Broken(error),
         }
     })?;
-    let hello = Request::Run { hello: hello.clone() };
+    let hello = DaemonRequest::Run { hello: hello.clone() };
     let heard = converse(&stream, &hello).map_err(DaemonError::Broken)?;
     match heard {
-        RunHear::Session(reach) => Ok(Found::Behind(stream, reach)),
-        RunHear::Known(_) => Ok(Found::Known(stream)),
-        RunHear::NoProxy(cause) => Ok(Found::NoProxy(cause)),
+        RunHear::Session(reach) => Ok(DaemonAvailability::Behind(stream, reach)),
+        RunHear::Known(_) => Ok(DaemonAvailability::Known(stream)),
+        RunHear::NoProxy(cause) => Ok(DaemonAvailability::NoProxy(cause)),
         RunHear::Error(cause) => Err(DaemonError::Refused(cause)),
         RunHear::Challenge(_) => Err(DaemonError::Broken(io::ErrorKind::InvalidData.into())),
     }
 }
 
-fn converse(stream: &UnixStream, hello: &Request) -> io::Result<RunHear> {
+fn converse(stream: &UnixStream, hello: &DaemonRequest) -> io::Result<RunHear> {
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     let mut heard = exchange(stream, hello)?;
@@ -105,7 +105,7 @@ pub(super) async fn stay(path: PathBuf, mut hello: RunHello, reach: Option<Reach
     if let Some(reach) = &reach {
         hello.token = Some(reach.token.clone());
     }
-    let mut told = Told::default();
+    let mut told = LastMessage::default();
     // An agent with a proxy of its own runs by now: the daemon is to know of it at once.
     let mut pause = Duration::ZERO;
     loop {
@@ -114,7 +114,7 @@ pub(super) async fn stay(path: PathBuf, mut hello: RunHello, reach: Option<Reach
             if reach.is_some() {
                 tracing::warn!("the daemon is gone: models cannot be reached until it is back");
             }
-            told = Told::default();
+            told = LastMessage::default();
         }
         kept.put(None);
         tokio::time::sleep(std::mem::replace(&mut pause, RETRY)).await;
@@ -122,8 +122,8 @@ pub(super) async fn stay(path: PathBuf, mut hello: RunHello, reach: Option<Reach
         let found = tokio::task::spawn_blocking(move || introduce(&path, &hello)).await;
         let Ok(found) = found else { return };
         match (found, &reach) {
-            (Ok(Found::Known(stream)), None) => kept.put(Some(stream)),
-            (Ok(Found::Behind(stream, new)), Some(before)) => {
+            (Ok(DaemonAvailability::Known(stream)), None) => kept.put(Some(stream)),
+            (Ok(DaemonAvailability::Behind(stream, new)), Some(before)) => {
                 if new.offer.address == before.offer.address {
                     tracing::warn!("the daemon is back, and models can be reached");
                 } else {
@@ -134,10 +134,10 @@ pub(super) async fn stay(path: PathBuf, mut hello: RunHello, reach: Option<Reach
                 }
                 kept.put(Some(stream));
             }
-            (Ok(Found::NoProxy(cause)), _) => {
+            (Ok(DaemonAvailability::NoProxy(cause)), _) => {
                 told.once(&format!("the daemon's LLM proxy is not there: {cause}"))
             }
-            (Ok(Found::Known(_) | Found::Behind(..)), _) => return,
+            (Ok(DaemonAvailability::Known(_) | DaemonAvailability::Behind(..)), _) => return,
             (Err(DaemonError::NotRunning), _) => {}
             (Err(error @ (DaemonError::Denied(_) | DaemonError::Refused(_))), _) => {
                 told.once(&format!(
@@ -152,9 +152,9 @@ pub(super) async fn stay(path: PathBuf, mut hello: RunHello, reach: Option<Reach
 
 /// The message that was shown last.
 #[derive(Debug, Default)]
-struct Told(Option<String>);
+struct LastMessage(Option<String>);
 
-impl Told {
+impl LastMessage {
     fn once(&mut self, what: &str) {
         if self.0.as_deref() != Some(what) {
             tracing::warn!("{what}");

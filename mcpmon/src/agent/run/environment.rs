@@ -57,7 +57,7 @@ const NO_PROXY: [&str; 2] = ["NO_PROXY", "no_proxy"];
 
 /// The environment and arguments an agent is started with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Start {
+pub(super) struct AgentStart {
     /// Variables to set.
     pub(super) variables: BTreeMap<&'static str, OsString>,
     /// Its arguments.
@@ -66,7 +66,7 @@ pub(super) struct Start {
 
 /// Providers that the user's own environment names: they stay what is spoken to, behind the proxy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Named {
+pub(super) struct NamedProviders {
     /// URLs of them, by name.
     pub(super) providers: BTreeMap<&'static str, String>,
     /// Those whose URL does not end as clients expect: what they add follows it at once.
@@ -75,7 +75,7 @@ pub(super) struct Named {
     pub(super) warnings: Vec<String>,
 }
 
-impl Named {
+impl NamedProviders {
     /// Those that these variables name.
     pub(super) fn of(variable: impl Fn(&str) -> Option<OsString>) -> Self {
         let mut named = Self::default();
@@ -117,16 +117,16 @@ impl Named {
 
 /// The ways an agent reaches models.
 #[derive(Clone, Debug)]
-pub(super) struct Reached {
+pub(super) struct ModelRoutes {
     /// The session's URL at the proxy.
     pub(super) base: String,
     /// URLs of the providers that the proxy has, by name.
     pub(super) providers: BTreeMap<String, String>,
 }
 
-impl Reached {
+impl ModelRoutes {
     /// Returns the URL for clients of `provider`, which expect `path` behind its host.
-    fn url(&self, named: &Named, provider: &str, path: &str) -> Option<String> {
+    fn url(&self, named: &NamedProviders, provider: &str, path: &str) -> Option<String> {
         let spoken_to = self.providers.get(provider)?;
         let is_whole = named.whole.contains(provider) && named.providers.get(provider) == Some(spoken_to);
         let path = if is_whole { "" } else { path };
@@ -135,7 +135,7 @@ impl Reached {
 
     /// Returns the URL in place of a provider in the agent's configuration; `None` if the proxy does not
     /// connect to that.
-    fn gateway(&self, named: &Named, gateway: &Gateway) -> Option<String> {
+    fn gateway(&self, named: &NamedProviders, gateway: &Gateway) -> Option<String> {
         if gateway.url.is_empty() {
             return self.openai(named);
         }
@@ -145,21 +145,21 @@ impl Reached {
     }
 
     /// Returns the URL of OpenAI's models, if they are reachable.
-    pub(super) fn openai(&self, named: &Named) -> Option<String> {
+    pub(super) fn openai(&self, named: &NamedProviders) -> Option<String> {
         self.url(named, "openai", "/v1")
     }
 }
 
 /// Returns the way to start `program` so that it connects to the proxy.
 pub(super) fn start(
-    reached: &Reached,
-    named: &Named,
+    reached: &ModelRoutes,
+    named: &NamedProviders,
     program: &OsStr,
     arguments: &[OsString],
     gateways: &[Gateway],
     variable: impl Fn(&str) -> Option<OsString>,
-) -> Start {
-    let mut start = Start::default();
+) -> AgentStart {
+    let mut start = AgentStart::default();
     for known in VARIABLES {
         if let Some(url) = reached.url(named, known.provider, known.path) {
             start.variables.insert(known.name, url.into());
@@ -200,19 +200,19 @@ mod tests {
         None
     }
 
-    fn reached(providers: &[&str]) -> Reached {
+    fn reached(providers: &[&str]) -> ModelRoutes {
         let url = |name: &&str| ((*name).to_owned(), format!("https://{name}.example"));
-        Reached {
+        ModelRoutes {
             base: BASE.to_owned(),
             providers: providers.iter().map(url).collect(),
         }
     }
 
-    fn started(program: &str, providers: &[&str]) -> Start {
+    fn started(program: &str, providers: &[&str]) -> AgentStart {
         let program = OsStr::new(program);
         start(
             &reached(providers),
-            &Named::default(),
+            &NamedProviders::default(),
             program,
             &["exec".into()],
             &[],
@@ -261,7 +261,7 @@ mod tests {
         let variable = |_: &str| given.map(OsString::from);
         let start = start(
             &reached(&ALL),
-            &Named::default(),
+            &NamedProviders::default(),
             OsStr::new("claude"),
             &[],
             &[],
@@ -278,7 +278,7 @@ mod tests {
             "OLLAMA_HOST" => Some("0.0.0.0:18100".into()),
             _ => None,
         };
-        let named = Named::of(given);
+        let named = NamedProviders::of(given);
         assert_eq!(named.warnings, [""; 0]);
         assert_eq!(
             named.providers.into_iter().collect::<Vec<_>>(),
@@ -294,8 +294,8 @@ mod tests {
     #[test_case("http://127.0.0.1:18120/foo/v1", "http://127.0.0.1:18120/foo" => "http://127.0.0.1:7/s/token/openai/v1"; "one that ends as usual")]
     #[test_case("http://127.0.0.1:18120/foo", "https://gw.example" => "http://127.0.0.1:7/s/token/openai/v1"; "another is configured")]
     fn a_path_is_what_clients_would_use_alone(given: &str, spoken_to: &str) -> String {
-        let named = Named::of(|name| (name == "OPENAI_BASE_URL").then(|| given.into()));
-        let reached = Reached {
+        let named = NamedProviders::of(|name| (name == "OPENAI_BASE_URL").then(|| given.into()));
+        let reached = ModelRoutes {
             base: BASE.to_owned(),
             providers: [("openai".to_owned(), spoken_to.to_owned())].into(),
         };
@@ -309,7 +309,7 @@ mod tests {
     #[test]
     fn what_cannot_be_used_is_said() {
         let secret = concat!("hun", "ter2");
-        let named = Named::of(|name| match name {
+        let named = NamedProviders::of(|name| match name {
             "ANTHROPIC_BASE_URL" => Some(format!("https://me:{secret}@gw.example/a").into()),
             "OPENAI_BASE_URL" => Some("no url at all".into()),
             "OPENAI_API_BASE" => Some("".into()),
@@ -327,7 +327,7 @@ mod tests {
 
     #[test]
     fn of_two_that_differ_the_first_counts() {
-        let named = Named::of(|name| match name {
+        let named = NamedProviders::of(|name| match name {
             "OPENAI_BASE_URL" => Some("https://gw.example/v1".into()),
             "OPENAI_API_BASE" => Some("https://other.example/v1".into()),
             _ => None,

@@ -29,16 +29,16 @@ pub use mcpmon_detect::session::is_name as is_session_name;
 pub(crate) use self::cgroup::GROUP_PREFIX;
 use self::{
     cgroup::OwnGroup,
-    daemon::{DaemonError, Found, Keep},
-    environment::{Named, Reached, Start},
-    gateways::{Gateway, Started},
+    daemon::{DaemonAvailability, DaemonError, Keep},
+    environment::{AgentStart, ModelRoutes, NamedProviders},
+    gateways::{AgentCircumstances, Gateway},
     shims::Shims,
 };
 pub use self::{
     gateways::GatewayError,
     shims::{
-        Inherited, InstallError, Installed, ShimError, Told, inherited, install as install_shims,
-        remove as remove_shims, run as run_shim, usual_directory as usual_shims,
+        InheritedSettings, InstallError, InstalledShims, ShimError, ShimSettings, inherited,
+        install as install_shims, remove as remove_shims, run as run_shim, usual_directory as usual_shims,
     },
 };
 use super::{
@@ -53,7 +53,7 @@ const PATH: &str = "PATH";
 
 /// The agent to run, and its policy.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct RunOptions {
     /// The places of the policy.
     pub search: Search,
     /// The store; the policy's `record.path` or the user's own where unset.
@@ -102,7 +102,7 @@ pub enum RunError {
 
 /// The report after an agent ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outcome {
+pub struct RunOutcome {
     /// The session.
     pub session: SessionId,
     /// The exit status that the agent's becomes.
@@ -115,7 +115,7 @@ pub struct Outcome {
     pub store: Option<PathBuf>,
 }
 
-impl Outcome {
+impl RunOutcome {
     /// The exit status of this process.
     #[must_use]
     pub fn exit_code(&self) -> ExitCode {
@@ -124,16 +124,16 @@ impl Outcome {
 }
 
 /// The proxy that an agent's models are behind.
-enum Proxy {
+enum AgentProxy {
     /// The daemon's.
     Daemon(Box<Reach>),
     /// One of its own, and the token of its session.
     Own(Box<Standalone>, String),
 }
 
-impl Proxy {
+impl AgentProxy {
     /// Returns the ways in which it is reached.
-    fn reached(&self) -> Reached {
+    fn reached(&self) -> ModelRoutes {
         let (address, token, providers) = match self {
             Self::Daemon(reach) => {
                 let offer = &reach.offer;
@@ -141,7 +141,7 @@ impl Proxy {
             }
             Self::Own(proxy, token) => (proxy.status().listen, token, proxy.providers()),
         };
-        Reached {
+        ModelRoutes {
             base: format!("http://{address}/s/{token}"),
             providers,
         }
@@ -152,16 +152,16 @@ impl Proxy {
 ///
 /// # Errors
 /// Returns an error if it does not start, or nothing would stand between it and its models.
-pub fn run(options: Options) -> Result<Outcome, RunError> {
+pub fn run(options: RunOptions) -> Result<RunOutcome, RunError> {
     prctl::set_name(c"mcpmon-run").map_err(|errno| RunError::Prepare(errno.into()))?;
     let name = options.name.clone().or_else(session_name);
     let directory = env::current_dir().unwrap_or_default();
-    let gateways = Started::here(&options.program, &options.arguments, &directory).gateways()?;
+    let gateways = AgentCircumstances::here(&options.program, &options.arguments, &directory).gateways()?;
     let (group, no_group) = match OwnGroup::make() {
         Ok(group) => (Some(group), None),
         Err(error) => (None, Some(chain(&error))),
     };
-    let named = Named::of(|name| env::var_os(name));
+    let named = NamedProviders::of(|name| env::var_os(name));
     for warning in &named.warnings {
         tracing::warn!("{warning}");
     }
@@ -194,8 +194,8 @@ pub fn run(options: Options) -> Result<Outcome, RunError> {
         .build()
         .map_err(RunError::Prepare)?;
     let store = match &proxy {
-        Proxy::Daemon(reach) => Some(reach.store.clone()),
-        Proxy::Own(..) => None,
+        AgentProxy::Daemon(reach) => Some(reach.store.clone()),
+        AgentProxy::Own(..) => None,
     };
     let entrance = group.as_ref().map(OwnGroup::entrance);
     let ended = runtime.block_on(served(&options, proxy, &start, entrance, hello, &keep));
@@ -203,7 +203,7 @@ pub fn run(options: Options) -> Result<Outcome, RunError> {
     runtime.shutdown_background();
     keep.leave();
     let (ended, asked) = ended?;
-    Ok(Outcome {
+    Ok(RunOutcome {
         session,
         code: child::code(ended),
         asked,
@@ -214,12 +214,12 @@ pub fn run(options: Options) -> Result<Outcome, RunError> {
 
 /// The daemon's proxy where there is one, else one of its own; and which session it is for.
 fn behind(
-    options: &Options,
-    named: &Named,
+    options: &RunOptions,
+    named: &NamedProviders,
     gateways: &[Gateway],
     hello: &RunHello,
     keep: &Keep,
-) -> Result<(Proxy, SessionId), RunError> {
+) -> Result<(AgentProxy, SessionId), RunError> {
     let session = own_session(hello.name.as_deref()).ok_or(RunError::NoSession)?;
     let unknown = |reach: &Reach| {
         let known = |gateway: &Gateway| {
@@ -230,23 +230,23 @@ fn behind(
         gateways.iter().find(|gateway| !is_known(gateway)).cloned()
     };
     match daemon::introduce(&options.socket, hello) {
-        Ok(Found::Behind(_, reach)) if unknown(&reach).is_some() => {
+        Ok(DaemonAvailability::Behind(_, reach)) if unknown(&reach).is_some() => {
             let url = unknown(&reach).map(|gateway| gateway.url).unwrap_or_default();
             tracing::warn!(
                 "the daemon's LLM proxy is not used: it does not speak to {url}, which the agent's configuration names (`proxy.providers`); the agent has one of its own, which knows only what wrappers without a daemon saw"
             );
         }
-        Ok(Found::Behind(stream, reach)) => {
+        Ok(DaemonAvailability::Behind(stream, reach)) => {
             keep.put(Some(stream));
             let session = reach.session.clone();
-            return Ok((Proxy::Daemon(reach), session));
+            return Ok((AgentProxy::Daemon(reach), session));
         }
-        Ok(Found::NoProxy(cause)) => {
+        Ok(DaemonAvailability::NoProxy(cause)) => {
             tracing::warn!(
                 "the daemon's LLM proxy is not used: {cause}; the agent has one of its own, which knows only what wrappers without a daemon saw"
             );
         }
-        Ok(Found::Known(_)) | Err(DaemonError::NotRunning) => {}
+        Ok(DaemonAvailability::Known(_)) | Err(DaemonError::NotRunning) => {}
         Err(error) => tracing::warn!(
             "{error}; the agent has an LLM proxy of its own, and what goes round it is neither reported nor refused"
         ),
@@ -275,18 +275,18 @@ fn behind(
         },
         tokens,
     )?;
-    Ok((Proxy::Own(Box::new(proxy), token), session))
+    Ok((AgentProxy::Own(Box::new(proxy), token), session))
 }
 
 /// With what the agent is started.
 fn start(
-    options: &Options,
-    reached: &Reached,
-    named: &Named,
+    options: &RunOptions,
+    reached: &ModelRoutes,
+    named: &NamedProviders,
     gateways: &[Gateway],
     name: Option<String>,
     shims: Option<&Shims>,
-) -> Start {
+) -> AgentStart {
     let variable = |name: &str| env::var_os(name);
     let mut start = environment::start(
         reached,
@@ -307,9 +307,9 @@ fn start(
 
 /// Starts the agent, and serves it to its end: how it ended, and how many requests to models a proxy of its own had.
 async fn served(
-    options: &Options,
-    proxy: Proxy,
-    start: &Start,
+    options: &RunOptions,
+    proxy: AgentProxy,
+    start: &AgentStart,
     entrance: Option<PathBuf>,
     mut hello: RunHello,
     keep: &Keep,
@@ -320,9 +320,9 @@ async fn served(
         source,
     });
     let reach = match &proxy {
-        Proxy::Daemon(reach) => Some((**reach).clone()),
+        AgentProxy::Daemon(reach) => Some((**reach).clone()),
         // This process speaks to models: what is held to the list of the session is the agent alone.
-        Proxy::Own(..) => {
+        AgentProxy::Own(..) => {
             let pid = agent.as_ref().ok().and_then(tokio::process::Child::id);
             hello.agent = pid.and_then(host::identify).map(Into::into);
             None
@@ -332,11 +332,11 @@ async fn served(
         tokio::spawn(daemon::stay(options.socket.clone(), hello, reach, keep.clone()));
     }
     match proxy {
-        Proxy::Daemon(_) => {
+        AgentProxy::Daemon(_) => {
             let ended = child::wait(agent?).await.map_err(RunError::Prepare)?;
             Ok((ended, None))
         }
-        Proxy::Own(mut proxy, _) => {
+        AgentProxy::Own(mut proxy, _) => {
             let ended = match agent {
                 Ok(agent) => proxy
                     .serve_until(child::wait(agent))
@@ -352,8 +352,8 @@ async fn served(
 }
 
 /// Launchers that wrap the servers they start; without them the agent runs all the same.
-fn shims(options: &Options, reached: &Reached, named: &Named) -> Option<Shims> {
-    let inherited = Inherited {
+fn shims(options: &RunOptions, reached: &ModelRoutes, named: &NamedProviders) -> Option<Shims> {
+    let inherited = InheritedSettings {
         openai: reached.openai(named),
         config: options.config.clone(),
         db: options.store.clone(),

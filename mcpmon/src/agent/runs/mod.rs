@@ -14,8 +14,8 @@ use std::{
 };
 
 use mcpmon_detect::session::session;
-use mcpmon_engine::Proxied;
-use mcpmon_http::shares::{Owner, Part, Shares};
+use mcpmon_engine::ProxiedSession;
+use mcpmon_http::shares::{Quota, QuotaOwner, QuotaPermit};
 use mcpmon_model::{ProcessId, SessionId};
 use mcpmon_store::StoreLocation;
 use serde::{Deserialize, Serialize};
@@ -27,13 +27,13 @@ use tokio::{
 };
 
 pub(crate) use self::group::Group;
-use self::protocol::{Offer, Reach, RunHear, RunHello};
+use self::protocol::{ProxyOffer, Reach, RunHear, RunHello};
 use super::{
-    engine::{Message, PATIENCE},
+    engine::{EngineMessage, PATIENCE},
     host,
     inbox::Sender,
     proxy::Tokens,
-    wrappers::{Refusal, Wrappers},
+    wrappers::{ServiceRefusal, Wrappers},
 };
 
 /// Sessions at a time, for the host and for one user.
@@ -43,27 +43,27 @@ const MOST_OF_USER: usize = 64;
 const STARTING: Duration = Duration::from_secs(3);
 
 /// The daemon's proxy, or why there is none; nothing while it was not tried yet.
-pub(crate) type Offered = Option<Result<Offer, String>>;
+pub(crate) type Offered = Option<Result<ProxyOffer, String>>;
 
 /// The daemon's state of sessions. Clones share it.
 #[derive(Clone, Debug)]
-pub(crate) struct Runs(Arc<Shared>);
+pub(crate) struct Runs(Arc<RunsState>);
 
 #[derive(Debug)]
-struct Shared {
+struct RunsState {
     wrappers: Wrappers,
     tokens: Tokens,
-    engine: Sender<Message>,
+    engine: Sender<EngineMessage>,
     offered: watch::Receiver<Offered>,
     store: StoreLocation,
     /// The root of the control group hierarchy.
     cgroups: PathBuf,
-    connected: Mutex<BTreeMap<u64, Connected>>,
-    places: Shares,
+    connected: Mutex<BTreeMap<u64, ConnectedRun>>,
+    places: Quota,
 }
 
 #[derive(Debug)]
-struct Connected {
+struct ConnectedRun {
     status: RunStatus,
     token: Option<String>,
 }
@@ -87,7 +87,7 @@ pub struct RunStatus {
 #[derive(Debug, thiserror::Error)]
 enum RunRefusal {
     #[error(transparent)]
-    Unverified(#[from] Refusal),
+    Unverified(#[from] ServiceRefusal),
     #[error("which session this is cannot be told: is /proc mounted?")]
     NoSession,
     #[error("the process that is named as the agent is no child of this one")]
@@ -107,12 +107,12 @@ impl Runs {
     pub(crate) fn new(
         wrappers: Wrappers,
         tokens: Tokens,
-        engine: Sender<Message>,
+        engine: Sender<EngineMessage>,
         offered: watch::Receiver<Offered>,
         store: StoreLocation,
         cgroups: PathBuf,
     ) -> Self {
-        Self(Arc::new(Shared {
+        Self(Arc::new(RunsState {
             wrappers,
             tokens,
             engine,
@@ -120,7 +120,7 @@ impl Runs {
             store,
             cgroups,
             connected: Mutex::default(),
-            places: Shares::of_each(MOST, MOST_OF_USER),
+            places: Quota::of_each(MOST, MOST_OF_USER),
         }))
     }
 
@@ -140,7 +140,7 @@ impl Runs {
                 if let Some(number) = number {
                     if let Some(session) = self.leave(number) {
                         // An engine that has ended ends no servers.
-                        let _sent = self.0.engine.send(Message::SessionOver(session)).await;
+                        let _sent = self.0.engine.send(EngineMessage::SessionOver(session)).await;
                     }
                     // Whoever left waits for the end of the connection, and looks what was recorded then.
                     self.0.wrappers.settle().await;
@@ -156,9 +156,9 @@ impl Runs {
     }
 
     /// A place for the user at the other end.
-    fn place(&self, stream: &UnixStream) -> Option<Part> {
+    fn place(&self, stream: &UnixStream) -> Option<QuotaPermit> {
         let peer = stream.peer_cred().ok()?;
-        self.0.places.take(Owner::User(peer.uid())).ok()
+        self.0.places.take(QuotaOwner::User(peer.uid())).ok()
     }
 
     /// Those that are connected.
@@ -206,8 +206,8 @@ impl Runs {
                 Err(cause) => return Ok((None, RunHear::NoProxy(cause))),
             },
         };
-        let number = self.add(Connected { status, token });
-        let proxied = Proxied {
+        let number = self.add(ConnectedRun { status, token });
+        let proxied = ProxiedSession {
             session: session.id,
             root,
             cgroup: group.as_ref().map(|group| group.id),
@@ -224,7 +224,7 @@ impl Runs {
     }
 
     /// The proxy, once it is known whether it runs.
-    async fn offer(&self) -> Result<Offer, String> {
+    async fn offer(&self) -> Result<ProxyOffer, String> {
         let mut offered = self.0.offered.clone();
         let known = timeout(STARTING, offered.wait_for(Option::is_some)).await;
         let starting = || Err("it does not run yet".to_owned());
@@ -250,9 +250,9 @@ impl Runs {
         }
     }
 
-    async fn enter(&self, proxied: Proxied, group: Option<Group>) -> Result<(), RunRefusal> {
+    async fn enter(&self, proxied: ProxiedSession, group: Option<Group>) -> Result<(), RunRefusal> {
         let (reply, entered) = oneshot::channel();
-        let message = Message::EnterSession {
+        let message = EngineMessage::EnterSession {
             proxied,
             group,
             reply,
@@ -265,7 +265,7 @@ impl Runs {
         entered.ok_or(RunRefusal::Engine)
     }
 
-    fn add(&self, run: Connected) -> u64 {
+    fn add(&self, run: ConnectedRun) -> u64 {
         let mut connected = self.lock();
         let number = connected.last_key_value().map_or(1, |(last, _)| last + 1);
         connected.insert(number, run);
@@ -288,7 +288,7 @@ impl Runs {
         (!goes_on).then(|| SessionId::new(session))
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Connected>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, ConnectedRun>> {
         // No step of ours leaves it half changed.
         self.0.connected.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf};
 
 use mcpmon_model::SessionId;
-use mcpmon_session::protocol::Started;
+use mcpmon_session::protocol::StartedProcess;
 use serde::{Deserialize, Serialize};
 
 /// Longest line of either side, bytes.
@@ -27,7 +27,7 @@ pub struct RunHello {
     pub(crate) token: Option<String>,
     /// The agent, where it runs already and the proxy is that of `mcpmon run`.
     #[serde(default)]
-    pub(crate) agent: Option<Started>,
+    pub(crate) agent: Option<StartedProcess>,
 }
 
 /// An answer of the daemon. The first is the question that wrappers get, too.
@@ -54,21 +54,21 @@ pub(crate) struct Reach {
     /// Its token.
     pub(crate) token: String,
     /// The proxy.
-    pub(crate) offer: Offer,
+    pub(crate) offer: ProxyOffer,
     /// The store it records to.
     pub(crate) store: PathBuf,
 }
 
 /// The daemon's proxy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Offer {
+pub(crate) struct ProxyOffer {
     /// The address it listens on, as reached from this host.
     pub(crate) address: SocketAddr,
     /// URLs of providers, by name.
     pub(crate) providers: BTreeMap<String, String>,
 }
 
-impl Offer {
+impl ProxyOffer {
     /// Describes the settings that do not fit an environment: a provider other than its own would otherwise
     /// be left out silently.
     pub(super) fn misfit(&self, environment: &BTreeMap<String, String>) -> Option<String> {
@@ -94,7 +94,7 @@ mod tests {
     #[test_case("openai", "https://gw.example/openai" => Some("the environment names another `openai` than it speaks to".to_owned()); "another")]
     #[test_case("ollama", "http://127.0.0.1:1" => None; "one that it does not have at all")]
     fn gateways(name: &str, url: &str) -> Option<String> {
-        let offer = Offer {
+        let offer = ProxyOffer {
             address: "127.0.0.1:8484".parse().expect("an address"),
             providers: [("openai".to_owned(), "https://api.openai.com".to_owned())].into(),
         };

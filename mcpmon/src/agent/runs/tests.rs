@@ -3,14 +3,14 @@
 use std::{path::PathBuf, process::Command, thread};
 
 use mcpmon_config::{Source, Sources};
-use mcpmon_store::{Access, Recorder, Settings, Store};
+use mcpmon_store::{Access, Recorder, RecorderSettings, Store};
 use tokio::{runtime::Runtime, sync::mpsc};
 
 use super::*;
 use crate::agent::{
     control,
     inbox::inbox,
-    run::daemon::{DaemonError, Found, introduce},
+    run::daemon::{DaemonAvailability, DaemonError, introduce},
 };
 
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -46,7 +46,7 @@ impl Host {
     fn new(offered: Result<(), &str>) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let store = directory.path().join("daemon.db");
-        let recorder = Recorder::start(Settings::new(&store)).expect("a recorder");
+        let recorder = Recorder::start(RecorderSettings::new(&store)).expect("a recorder");
         let text = Sources::of_parts(vec![(Source::EmbeddedDefault, "version: 1\n".to_owned())]);
         let text = Arc::new(text.expect("a part"));
         let opened = Store::open(&store, Access::default()).expect("a store");
@@ -58,7 +58,7 @@ impl Host {
             // Until the test ends: its process does not wait for it.
             loop {
                 while let Some(message) = inbox.next() {
-                    if let Message::EnterSession { proxied, reply, .. } = message {
+                    if let EngineMessage::EnterSession { proxied, reply, .. } = message {
                         seen.lock().expect("no panic").push(proxied.root);
                         let _told = reply.send(());
                     }
@@ -66,7 +66,7 @@ impl Host {
                 thread::sleep(Duration::from_millis(2));
             }
         });
-        let offer = offered.map_err(str::to_owned).map(|()| Offer {
+        let offer = offered.map_err(str::to_owned).map(|()| ProxyOffer {
             address: ADDRESS.parse().expect("an address"),
             providers: [("openai".to_owned(), "https://api.openai.com".to_owned())].into(),
         });
@@ -100,13 +100,13 @@ impl Host {
         }
     }
 
-    fn introduce(&self, hello: &RunHello) -> Result<Found, DaemonError> {
+    fn introduce(&self, hello: &RunHello) -> Result<DaemonAvailability, DaemonError> {
         introduce(&self.directory.path().join("daemon.sock"), hello)
     }
 
     fn behind(&self, hello: &RunHello) -> (std::os::unix::net::UnixStream, Reach) {
         match self.introduce(hello) {
-            Ok(Found::Behind(stream, reach)) => (stream, *reach),
+            Ok(DaemonAvailability::Behind(stream, reach)) => (stream, *reach),
             other => panic!("{other:?}"),
         }
     }
@@ -182,7 +182,7 @@ fn without_a_proxy_the_agent_is_known() {
     let host = Host::new(Err("it is switched off"));
     let answer = host.introduce(&RunHello::default());
     assert!(
-        matches!(&answer, Ok(Found::NoProxy(cause)) if cause == "it is switched off"),
+        matches!(&answer, Ok(DaemonAvailability::NoProxy(cause)) if cause == "it is switched off"),
         "{answer:?}"
     );
     assert_eq!(host.roots(), []);
@@ -193,7 +193,7 @@ fn without_a_proxy_the_agent_is_known() {
         ..RunHello::default()
     };
     let known = host.introduce(&of(agent));
-    assert!(matches!(known, Ok(Found::Known(_))), "{known:?}");
+    assert!(matches!(known, Ok(DaemonAvailability::Known(_))), "{known:?}");
     assert_eq!(host.roots(), [agent]);
     let other = host.introduce(&of(own()));
     assert!(
@@ -213,7 +213,7 @@ fn a_gateway_of_the_users_own_is_not_passed_over() {
     };
     let answer = host.introduce(&hello);
     assert!(
-        matches!(&answer, Ok(Found::NoProxy(cause)) if cause.contains("`openai`")),
+        matches!(&answer, Ok(DaemonAvailability::NoProxy(cause)) if cause.contains("`openai`")),
         "{answer:?}"
     );
     assert_eq!((host.roots(), host.runs.status()), (Vec::new(), Vec::new()));
@@ -240,7 +240,7 @@ fn a_user_has_so_many_sessions_however_many_come_at_once() {
     });
     let taken_in = found
         .iter()
-        .filter(|found| matches!(found, Ok(Found::Behind(..))))
+        .filter(|found| matches!(found, Ok(DaemonAvailability::Behind(..))))
         .count();
     let refused = found
         .iter()

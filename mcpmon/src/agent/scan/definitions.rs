@@ -7,14 +7,14 @@ use mcpmon_detect::{
     scan::{Scanner, Scene},
 };
 use mcpmon_model::{DefinitionKind, DefinitionRecord, Finding, RawJson};
-use mcpmon_store::{Reader, Selection};
+use mcpmon_store::{Selection, StoreReader};
 
 use super::{Definitions, Scan, ScanFinding, ScannedServer, StartPlan};
-use crate::agent::inspection::Inspected;
+use crate::agent::inspection::InspectedDefinition;
 
 impl Scan {
     /// Takes the definitions that wrappers and proxies saw.
-    pub(super) fn read_definitions(&mut self, registry: &Reader, scanner: &Scanner) {
+    pub(super) fn read_definitions(&mut self, registry: &StoreReader, scanner: &Scanner) {
         for file in &mut self.files {
             for server in &mut file.servers {
                 let selection = Selection {
@@ -44,7 +44,7 @@ impl ScannedServer {
     }
 
     /// Takes what the server listed now, in the place of what a wrapper saw before.
-    pub(super) fn take_listed(&mut self, file: &Path, listed: Result<&[Inspected], &String>) {
+    pub(super) fn take_listed(&mut self, file: &Path, listed: Result<&[InspectedDefinition], &String>) {
         let definitions = match listed {
             Ok(definitions) => definitions,
             Err(fault) => {

@@ -11,14 +11,14 @@ mod tree;
 
 use std::{collections::BTreeSet, path::PathBuf};
 
-use mcpmon_clients::{CLIENTS, Client, ConfiguredFile, Roots, Trouble, configured_files, projects_below};
-use mcpmon_config::Loaded;
+use mcpmon_clients::{CLIENTS, Client, ConfiguredFile, FileTrouble, Roots, configured_files, projects_below};
+use mcpmon_config::LoadedConfiguration;
 use mcpmon_detect::{
     inventory::{FileTraits, InventoryFinding, OfferedTool, inspect_server, shadowed_tools},
     scan::{PatternError, Scanner},
 };
 use mcpmon_model::{ServerId, Severity, Timestamp};
-use mcpmon_store::{Reader, SkillPin};
+use mcpmon_store::{SkillPin, StoreReader};
 
 pub use self::{
     outcome::{Definitions, Scan, ScanFinding, ScannedFile, ScannedServer, ScannedSkill, SkillState},
@@ -58,8 +58,8 @@ pub enum ScanError {
 /// [`ScanError`]
 pub fn read(
     options: &ScanOptions,
-    loaded: &Loaded,
-    registry: Option<&Reader>,
+    loaded: &LoadedConfiguration,
+    registry: Option<&StoreReader>,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Scan, ScanError> {
     let mut scan = Scan {
@@ -79,7 +79,7 @@ pub fn read(
     Ok(scan)
 }
 
-fn scanner(loaded: &Loaded) -> Result<Scanner, PatternError> {
+fn scanner(loaded: &LoadedConfiguration) -> Result<Scanner, PatternError> {
     let detection = &loaded.policy.inspection;
     Scanner::new(&detection.builtin, &detection.custom)
 }
@@ -106,7 +106,7 @@ fn files(
     options: &ScanOptions,
     roots: &[Roots],
     projects: &[PathBuf],
-    loaded: &Loaded,
+    loaded: &LoadedConfiguration,
     progress: &mut dyn FnMut(&str),
 ) -> Vec<ScannedFile> {
     let mut seen = BTreeSet::new();
@@ -128,7 +128,7 @@ fn files(
 }
 
 /// Judges a file; `None` where it has no server and nothing is wrong with it.
-fn scanned_file(file: ConfiguredFile, loaded: &Loaded) -> Option<ScannedFile> {
+fn scanned_file(file: ConfiguredFile, loaded: &LoadedConfiguration) -> Option<ScannedFile> {
     let traits = FileTraits {
         scope: file.scope,
         is_open: file.mode & READ_BY_OTHERS != 0,
@@ -164,7 +164,7 @@ fn scanned_file(file: ConfiguredFile, loaded: &Loaded) -> Option<ScannedFile> {
     (!scanned.servers.is_empty() || !scanned.findings.is_empty()).then_some(scanned)
 }
 
-fn unreadable(file: &ConfiguredFile, trouble: &Trouble) -> InventoryFinding {
+fn unreadable(file: &ConfiguredFile, trouble: &FileTrouble) -> InventoryFinding {
     if file.is_too_large() {
         return InventoryFinding::new("not-read-whole", trouble.to_string(), None);
     }
@@ -216,7 +216,7 @@ impl Scan {
         &mut self,
         plans: &[StartPlan],
         mode: StartMode,
-        loaded: &Loaded,
+        loaded: &LoadedConfiguration,
         progress: &mut dyn FnMut(&str),
     ) -> Result<(), InspectError> {
         for plan in plans {
@@ -243,7 +243,7 @@ impl Scan {
     pub fn judge(
         &mut self,
         options: &ScanOptions,
-        loaded: &Loaded,
+        loaded: &LoadedConfiguration,
         pins: Vec<SkillPin>,
         progress: &mut dyn FnMut(&str),
     ) -> Result<(), ScanError> {
@@ -310,7 +310,7 @@ impl Scan {
     }
 
     /// Marks what the configuration accepts.
-    fn accept_known(&mut self, loaded: &Loaded, now: Timestamp) {
+    fn accept_known(&mut self, loaded: &LoadedConfiguration, now: Timestamp) {
         let accept = |finding: &mut ScanFinding, server: &ServerId| {
             let InventoryFinding { rule, name, .. } = &finding.finding;
             finding.is_accepted |=

@@ -10,7 +10,7 @@ use std::{
 };
 
 use mcpmon_clients::{ConfiguredServer, ConfiguredTransport};
-use mcpmon_http::client::{self, Address, Asking, Header, Offer, Way, list_pipes};
+use mcpmon_http::client::{self, Address, Header, ServerEndpoint, ServerOffer, ServerTransport, list_pipes};
 use nix::{
     sys::signal::{Signal, killpg},
     unistd::Pid,
@@ -142,7 +142,7 @@ impl StartPlan {
     }
 
     /// Starts or asks the server, and lists what it offers.
-    pub(super) fn offer(&self, mode: StartMode, max_message: usize) -> Result<Offer, String> {
+    pub(super) fn offer(&self, mode: StartMode, max_message: usize) -> Result<ServerOffer, String> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
@@ -155,10 +155,10 @@ impl StartPlan {
         })
     }
 
-    async fn asked(&self, url: &str, max_message: usize) -> Result<Offer, String> {
+    async fn asked(&self, url: &str, max_message: usize) -> Result<ServerOffer, String> {
         let headers = self.headers.iter();
         let headers = headers.map(|(name, value)| Header::new(name, value));
-        let asking = Asking {
+        let asking = ServerEndpoint {
             address: Address::new(url).map_err(|error| error.to_string())?,
             headers: headers
                 .collect::<Result<_, _>>()
@@ -166,12 +166,12 @@ impl StartPlan {
             pin: None,
             max_message,
         };
-        client::list(asking, Way::Http)
+        client::list(asking, ServerTransport::Http)
             .await
             .map_err(|error| error.to_string())
     }
 
-    async fn started(&self, words: &[String], mode: StartMode) -> Result<Offer, String> {
+    async fn started(&self, words: &[String], mode: StartMode) -> Result<ServerOffer, String> {
         let mut child = self
             .command(words, mode)?
             .spawn()

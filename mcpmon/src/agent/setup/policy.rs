@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use mcpmon_clients::{Effect, FileError, replace_file};
+use mcpmon_clients::{FileError, SetupEffect, replace_file};
 use mcpmon_config::{ConfigError, EnforceEdit, Search, Source, Sources, Trust};
 use mcpmon_policy::Mode;
 
@@ -91,7 +91,7 @@ pub fn provide_policy(
     trust: Trust,
     enforce: bool,
     user: u32,
-    effect: Effect,
+    effect: SetupEffect,
 ) -> Result<PolicyReport, PolicyError> {
     let loaded = mcpmon_config::load(search, trust)?;
     let is_built_in = loaded
@@ -124,8 +124,8 @@ pub fn provide_policy(
     switch(edit, user, effect)
 }
 
-fn first_policy(path: &Path, enforces: bool, effect: Effect) -> Result<PolicyReport, PolicyError> {
-    if effect == Effect::Write {
+fn first_policy(path: &Path, enforces: bool, effect: SetupEffect) -> Result<PolicyReport, PolicyError> {
+    if effect == SetupEffect::Write {
         write_new(path, &text(enforces)).map_err(|source| PolicyError::Write {
             path: path.to_owned(),
             source,
@@ -138,8 +138,8 @@ fn first_policy(path: &Path, enforces: bool, effect: Effect) -> Result<PolicyRep
     })
 }
 
-fn switch(edit: EnforceEdit, user: u32, effect: Effect) -> Result<PolicyReport, PolicyError> {
-    if effect == Effect::Write {
+fn switch(edit: EnforceEdit, user: u32, effect: SetupEffect) -> Result<PolicyReport, PolicyError> {
+    if effect == SetupEffect::Write {
         // Comments of the untouched first policy would say of the new one that it stops nothing.
         let after = match edit.before == OBSERVE {
             true => text(true),
@@ -225,7 +225,7 @@ mod tests {
             self.search.user.clone().expect("a place")
         }
 
-        fn provide(&self, enforce: bool, effect: Effect) -> Result<PolicyReport, PolicyError> {
+        fn provide(&self, enforce: bool, effect: SetupEffect) -> Result<PolicyReport, PolicyError> {
             let user = nix::unistd::geteuid().as_raw();
             provide_policy(&self.search, Trust::Anyone, enforce, user, effect)
         }
@@ -250,14 +250,17 @@ mod tests {
     fn a_user_without_a_policy_gets_one_that_observes_once() {
         let scratch = Scratch::new();
         let written = scratch.report(false, PolicyChange::Written);
-        let preview = scratch.provide(false, Effect::Preview).expect("looked at");
+        let preview = scratch.provide(false, SetupEffect::Preview).expect("looked at");
         assert_eq!(preview, written);
         assert!(!scratch.path().exists());
-        assert_eq!(scratch.provide(false, Effect::Write).expect("written"), written);
+        assert_eq!(
+            scratch.provide(false, SetupEffect::Write).expect("written"),
+            written
+        );
         assert_eq!(scratch.mode(), Mode::Observe);
         fs::write(scratch.path(), "version: 1\n").expect("changed");
         assert_eq!(
-            scratch.provide(false, Effect::Write).expect("read"),
+            scratch.provide(false, SetupEffect::Write).expect("read"),
             scratch.report(true, PolicyChange::None),
             "a policy that enforces is left alone"
         );
@@ -268,10 +271,13 @@ mod tests {
     fn enforcement_is_there_from_the_first_run_where_it_is_asked_for() {
         let scratch = Scratch::new();
         let written = scratch.report(true, PolicyChange::Written);
-        assert_eq!(scratch.provide(true, Effect::Write).expect("written"), written);
+        assert_eq!(
+            scratch.provide(true, SetupEffect::Write).expect("written"),
+            written
+        );
         assert_eq!(scratch.mode(), Mode::Enforce);
         assert_eq!(
-            scratch.provide(false, Effect::Write).expect("read"),
+            scratch.provide(false, SetupEffect::Write).expect("read"),
             scratch.report(true, PolicyChange::None),
             "a later run without the word switches nothing off"
         );
@@ -280,20 +286,26 @@ mod tests {
     #[test]
     fn an_observing_policy_is_switched_and_keeps_its_other_lines() {
         let scratch = Scratch::new();
-        scratch.provide(false, Effect::Write).expect("written");
+        scratch.provide(false, SetupEffect::Write).expect("written");
         let enforced = scratch.report(true, PolicyChange::Enforced);
         assert_eq!(
-            scratch.provide(true, Effect::Preview).expect("looked at"),
+            scratch.provide(true, SetupEffect::Preview).expect("looked at"),
             enforced
         );
         assert_eq!(scratch.mode(), Mode::Observe, "a preview writes nothing");
-        assert_eq!(scratch.provide(true, Effect::Write).expect("switched"), enforced);
+        assert_eq!(
+            scratch.provide(true, SetupEffect::Write).expect("switched"),
+            enforced
+        );
         let text = fs::read_to_string(scratch.path()).expect("there");
         assert_eq!(text, super::text(true), "the comments are true as well");
 
         let own = "# mine\nversion: 1\nmode: observe # soft\nmcp: {blocked_tools: [echo]}\n";
         fs::write(scratch.path(), own).expect("written");
-        assert_eq!(scratch.provide(true, Effect::Write).expect("switched"), enforced);
+        assert_eq!(
+            scratch.provide(true, SetupEffect::Write).expect("switched"),
+            enforced
+        );
         let text = fs::read_to_string(scratch.path()).expect("there");
         assert_eq!(text, own.replace("observe", "enforce"));
     }
@@ -303,7 +315,7 @@ mod tests {
         let scratch = Scratch::new();
         fs::create_dir_all(scratch.directory.path().join("config/mcpmon")).expect("made");
         fs::write(scratch.path(), "version: 1\nmode: watch\n").expect("written");
-        let error = scratch.provide(true, Effect::Write).expect_err("invalid");
+        let error = scratch.provide(true, SetupEffect::Write).expect_err("invalid");
         assert!(matches!(error, PolicyError::Config(_)), "{error:?}");
         assert_eq!(
             fs::read_to_string(scratch.path()).expect("there"),
@@ -317,7 +329,7 @@ mod tests {
         let system = &scratch.search.system;
         fs::create_dir_all(system).expect("made");
         fs::write(system.join("mcpmon.yaml"), "version: 1\n").expect("written");
-        let report = scratch.provide(false, Effect::Write).expect("read");
+        let report = scratch.provide(false, SetupEffect::Write).expect("read");
         assert_eq!((report.enforces, report.change), (true, PolicyChange::None));
         assert_eq!(report.path, Some(system.join("mcpmon.yaml")));
         assert!(!scratch.path().exists());

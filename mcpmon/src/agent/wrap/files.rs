@@ -12,23 +12,23 @@ use std::{
 use mcpmon_detect::launch::{LaunchRules, Member, Stage};
 use mcpmon_model::{Part, ProcessRef, ServerFiles};
 use mcpmon_pins::{HashError, Hasher, Launcher, Plan, Process};
-use mcpmon_session::Launch;
-use mcpmon_stdio::{Program, tree::descendants};
+use mcpmon_session::StartedServer;
+use mcpmon_stdio::{OpenProgram, tree::descendants};
 
 use crate::agent::{
     hashing::{self, chain, entry, unknown},
     host,
 };
 
-use super::Options;
+use super::WrapOptions;
 
 /// Most bytes read of a process's arguments.
 const MAX_ARGUMENTS: u64 = 256 * 1024;
 
 /// The start of a server at `path`, as far as it is known before.
-pub(super) fn launch(options: &Options, path: PathBuf) -> Launch {
+pub(super) fn launch(options: &WrapOptions, path: PathBuf) -> StartedServer {
     let text = |text: &OsString| text.to_string_lossy().into_owned();
-    Launch {
+    StartedServer {
         process: ProcessRef {
             comm: path.file_name().map(|name| name.to_string_lossy().into_owned()),
             uid: Some(nix::unistd::getuid().as_raw()),
@@ -43,7 +43,7 @@ pub(super) fn launch(options: &Options, path: PathBuf) -> Launch {
 }
 
 /// The files a server is to be started from, for as long as they are to be examined.
-pub(super) struct Planned {
+pub(super) struct PlannedFiles {
     file: File,
     path: PathBuf,
     name: OsString,
@@ -91,14 +91,14 @@ fn state(path: &Path) -> Option<State> {
 /// The kind of program that is started.
 pub(super) enum Begun {
     /// The server itself.
-    Server(Planned),
+    Server(PlannedFiles),
     /// The launcher of the server, which can be measured while it runs.
     Launcher(Launcher),
 }
 
 /// Returns the kind of program that `program` starts.
-pub(super) fn begun(program: &Program, environment: &[(OsString, OsString)]) -> io::Result<Begun> {
-    Ok(match Planned::of(program, environment)? {
+pub(super) fn begun(program: &OpenProgram, environment: &[(OsString, OsString)]) -> io::Result<Begun> {
+    Ok(match PlannedFiles::of(program, environment)? {
         Some(planned) => Begun::Server(planned),
         None => Begun::Launcher(launcher(
             program,
@@ -107,9 +107,9 @@ pub(super) fn begun(program: &Program, environment: &[(OsString, OsString)]) -> 
     })
 }
 
-impl Planned {
+impl PlannedFiles {
     /// The server that `program` is, or serves; `None` for one that only starts the server.
-    fn of(program: &Program, environment: &[(OsString, OsString)]) -> io::Result<Option<Self>> {
+    fn of(program: &OpenProgram, environment: &[(OsString, OsString)]) -> io::Result<Option<Self>> {
         let arguments: Vec<_> = program
             .arguments
             .iter()
@@ -151,15 +151,15 @@ impl Planned {
 
 /// Returns the files that `program` leads to before the server runs: its scripts and itself, and the programs
 /// that a shell or prefix in it looks up.
-fn launcher(program: &Program, search_path: Option<&OsStr>) -> io::Result<Launcher> {
+fn launcher(program: &OpenProgram, search_path: Option<&OsStr>) -> io::Result<Launcher> {
     let arguments = program
         .arguments
         .iter()
         .map(|argument| argument.to_string_lossy());
     let looked_up = LaunchRules::searched(&arguments.collect::<Vec<_>>());
-    let looked_up: Vec<Program> = looked_up
+    let looked_up: Vec<OpenProgram> = looked_up
         .iter()
-        .filter_map(|name| Program::resolve(OsStr::new(name), &[], search_path).ok())
+        .filter_map(|name| OpenProgram::resolve(OsStr::new(name), &[], search_path).ok())
         .collect();
     let mut seen = BTreeSet::new();
     let files = std::iter::once(program).chain(&looked_up).flat_map(|program| {

@@ -6,7 +6,7 @@ use std::error::Error;
 use mcpmon_model::{Denial, Event, EventKind, Layer, ServerId, Severity};
 use mcpmon_policy::{Egress, Policy, ProcessAccess, SandboxMode, SandboxPolicy, Server, makes_sandbox};
 use mcpmon_session::clock;
-use mcpmon_stdio::{Domain, Program, SandboxDomain, SandboxFeature};
+use mcpmon_stdio::{Domain, OpenProgram, SandboxDomain, SandboxFeature};
 
 use super::sandbox::{self, Draft};
 
@@ -66,7 +66,7 @@ impl<'a> IsolationPolicy<'a> {
     ///
     /// # Errors
     /// Returns a denial if the server may not run without the sandbox that it was to have.
-    pub(super) fn isolate(&self, program: &Program, draft: Draft) -> Result<Isolation, Denial> {
+    pub(super) fn isolate(&self, program: &OpenProgram, draft: Draft) -> Result<Isolation, Denial> {
         // A script that makes a sandbox is run by a program that makes none.
         let scripts = program.scripts.iter().map(|(path, _)| path);
         let called = scripts
@@ -188,7 +188,7 @@ mod tests {
             ..Policy::default()
         };
         let server = ServerId::new("files").expect("an id");
-        let program = Program::resolve(program.as_ref(), &[], None).expect("a program");
+        let program = OpenProgram::resolve(program.as_ref(), &[], None).expect("a program");
         let draft = Draft {
             rules: SandboxRules {
                 files: Some(Vec::new()),

@@ -34,21 +34,21 @@ use mcpmon_protocol::{
     decode,
     filter::stdio::{Filter, OwnLists},
 };
-use mcpmon_session::{Compared, Ended, Judge, clock, files::places_of};
+use mcpmon_session::{ComparisonOutcome, LaunchEnd, Session, clock, files::places_of};
 use mcpmon_stdio::{
-    CheckStart, End, HoldUntil, Program, ProgramError, Relay, RelayError, RelayOutcome, RelayProcess, Server,
-    StartError, Verification, WrapperProcess,
+    CheckStart, HoldUntil, OpenProgram, ProcessEnd, ProgramError, Relay, RelayError, RelayOutcome,
+    RelayProcess, RunningChild, StartError, Verification, WrapperProcess,
 };
 use nix::sys::prctl;
 
-pub use self::remote::Remote;
+pub use self::remote::RemoteServer;
 use self::{
     certificates::Certificates,
     files::Begun,
     isolation::{Isolation, IsolationPolicy},
     remote::Stand,
     sandbox::{Sandboxed, TemporaryDirectory},
-    wrapped::{ConversationEnd, Wrapped},
+    wrapped::{ConversationEnd, WrappedServer},
 };
 use super::{host, linked::linked, remote::DestinationError};
 
@@ -72,7 +72,7 @@ const HASHES: &str = "hashes";
 
 /// The server to wrap, and its policy.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct WrapOptions {
     /// The places of the configuration.
     pub search: Search,
     /// The daemon's socket; without a daemon the user's own store is used.
@@ -86,7 +86,7 @@ pub struct Options {
     /// Its arguments.
     pub arguments: Vec<OsString>,
     /// A remote server, which has no program here.
-    pub remote: Option<Remote>,
+    pub remote: Option<RemoteServer>,
     /// The sandbox it starts in, unless its declaration has a stricter one.
     pub sandbox: Option<SandboxMode>,
 }
@@ -144,7 +144,7 @@ pub(super) fn is_wrapped() -> bool {
 ///
 /// # Errors
 /// [`WrapError`]; nothing is left running.
-pub fn run(options: Options) -> Result<ExitCode, WrapError> {
+pub fn run(options: WrapOptions) -> Result<ExitCode, WrapError> {
     let ancestors = host::above();
     if nested::is_wrapped(&ancestors) {
         tracing::warn!("the server is wrapped already: this wrapper steps aside");
@@ -163,18 +163,18 @@ pub fn run(options: Options) -> Result<ExitCode, WrapError> {
 }
 
 fn relay(
-    options: Options,
+    options: WrapOptions,
     ancestors: &[Ancestor],
     process: Box<RelayProcess>,
 ) -> Result<ExitCode, WrapError> {
     // Nobody else who runs as this user looks into it or takes it over.
     prctl::set_dumpable(false).map_err(|errno| WrapError::Setup(errno.into()))?;
-    let mut judge = Judge::prepare(clock::now(), judged(&options, ancestors)?)?;
+    let mut judge = Session::prepare(clock::now(), judged(&options, ancestors)?)?;
     let started = clock::now();
     let running = start(&options, &mut judge, &process);
     // While the server starts. Where it does not, that is recorded all the same.
     judge.join(clock::now())?;
-    let Running {
+    let LaunchedServer {
         server: running,
         launch,
         mut verification,
@@ -187,7 +187,7 @@ fn relay(
     };
     judge.serves(clock::now(), launch.process.clone());
     if let Some(comparison) = judge.comparison() {
-        let wait = || Checked::ByDaemon(comparison.wait());
+        let wait = || FilesChecked::ByDaemon(comparison.wait());
         verification = Some(Verification::new(
             CheckStart::WithFirstWord,
             HoldUntil::FirstMessage,
@@ -206,7 +206,7 @@ fn relay(
         // Nothing of it is still to be read.
         let _verdict = judge.started(clock::now(), &launch);
     }
-    let mut wrapped = Wrapped {
+    let mut wrapped = WrappedServer {
         judge,
         launch,
         is_told,
@@ -245,18 +245,18 @@ fn own_lists() -> OwnLists {
 }
 
 /// The result of checking a server's files.
-enum Checked {
+enum FilesChecked {
     /// The files it runs from.
     Files(Box<ServerFiles>),
     /// The daemon's answer about them.
-    ByDaemon(Compared),
+    ByDaemon(ComparisonOutcome),
 }
 
 /// A server that was started.
-struct Running {
-    server: Server,
-    launch: mcpmon_session::Launch,
-    verification: Option<Verification<Checked>>,
+struct LaunchedServer {
+    server: RunningChild,
+    launch: mcpmon_session::StartedServer,
+    verification: Option<Verification<FilesChecked>>,
     /// The reports about a remote server's certificate.
     certificates: Option<Certificates>,
     /// The events about what its isolation lacks.
@@ -266,7 +266,11 @@ struct Running {
 }
 
 /// Starts the server, if it may run.
-fn start(options: &Options, judge: &mut Judge, process: &RelayProcess) -> Result<Running, WrapError> {
+fn start(
+    options: &WrapOptions,
+    judge: &mut Session,
+    process: &RelayProcess,
+) -> Result<LaunchedServer, WrapError> {
     let server = judge.server().clone();
     let refused = |denial| WrapError::Denied {
         server: server.clone(),
@@ -278,7 +282,7 @@ fn start(options: &Options, judge: &mut Judge, process: &RelayProcess) -> Result
     }
     let mut environment = environment::passed(judge.policy(), &server);
     let search_path = environment::variable(&environment, "PATH");
-    let program = Program::resolve(&options.program, &options.arguments, search_path)?;
+    let program = OpenProgram::resolve(&options.program, &options.arguments, search_path)?;
     let (isolation, temporary) = match isolated(options, judge, &server, &program, &mut environment) {
         Ok(isolated) => isolated,
         Err(denial) => {
@@ -310,7 +314,7 @@ fn start(options: &Options, judge: &mut Judge, process: &RelayProcess) -> Result
         domain,
         events: mut degraded,
     } = isolation;
-    let mut running = Server::start(program, environment, process.mask(), domain)?;
+    let mut running = RunningChild::start(program, environment, process.mask(), domain)?;
     let unconfined = running.unconfined.take();
     degraded.extend(unconfined.map(|error| isolation::lost(&server, &error)));
     let pid = running.pid();
@@ -328,12 +332,12 @@ fn start(options: &Options, judge: &mut Judge, process: &RelayProcess) -> Result
             Begun::Server(planned) => planned.measure(&mut lock(&hasher)),
             Begun::Launcher(launcher) => files::running(&mut lock(&hasher), pid, &launcher),
         };
-        Checked::Files(Box::new(files))
+        FilesChecked::Files(Box::new(files))
     };
     let verification = judge
         .compares()
         .then(|| Verification::new(begins, holds, measure));
-    Ok(Running {
+    Ok(LaunchedServer {
         server: running,
         launch,
         verification,
@@ -345,10 +349,10 @@ fn start(options: &Options, judge: &mut Judge, process: &RelayProcess) -> Result
 
 /// Prepares the isolation that a server starts in; a temporary directory of its own is in its environment.
 fn isolated(
-    options: &Options,
-    judge: &Judge,
+    options: &WrapOptions,
+    judge: &Session,
     server: &ServerId,
-    program: &Program,
+    program: &OpenProgram,
     environment: &mut Vec<(OsString, OsString)>,
 ) -> Result<(Isolation, Option<TemporaryDirectory>), Denial> {
     let policy = judge.policy();
@@ -376,20 +380,20 @@ fn isolated(
 
 /// Starts what stands in the place of a remote server. Nothing of it is pinned but what it offers: it is this program.
 fn stand_in(
-    options: &Options,
-    remote: &Remote,
+    options: &WrapOptions,
+    remote: &RemoteServer,
     policy: &Policy,
     process: &RelayProcess,
-) -> Result<Running, WrapError> {
+) -> Result<LaunchedServer, WrapError> {
     let found = remote.destination(policy)?;
     let stand = Stand::of(remote, &found, policy.limits.max_line).map_err(WrapError::Setup)?;
     let mut launch = files::launch(options, stand.program.path.clone());
     // What is started is the server, for whoever reads of it.
     (launch.command, launch.arguments) = (found.name, Vec::new());
-    let running = Server::start(stand.program, stand.environment, process.mask(), None)?;
+    let running = RunningChild::start(stand.program, stand.environment, process.mask(), None)?;
     drop(stand.told);
     launch.process.pid = running.pid();
-    Ok(Running {
+    Ok(LaunchedServer {
         server: running,
         launch,
         verification: None,
@@ -400,7 +404,7 @@ fn stand_in(
 }
 
 /// Returns the user's own files, and the policy in force until another one is known.
-fn own_policy(options: &Options) -> (Option<mcpmon_config::Loaded>, Arc<Policy>) {
+fn own_policy(options: &WrapOptions) -> (Option<mcpmon_config::LoadedConfiguration>, Arc<Policy>) {
     let trust = Trust::for_user(nix::unistd::geteuid().as_raw());
     // A mistake in the user's own file is told by the judge, and stops nothing where a daemon rules.
     let loaded = mcpmon_config::load(&options.search, trust).ok();
@@ -413,7 +417,7 @@ fn own_policy(options: &Options) -> (Option<mcpmon_config::Loaded>, Arc<Policy>)
 }
 
 /// With what this conversation is judged. Which server it is with is known by the user's own policy.
-fn judged(options: &Options, ancestors: &[Ancestor]) -> Result<mcpmon_session::Options, WrapError> {
+fn judged(options: &WrapOptions, ancestors: &[Ancestor]) -> Result<mcpmon_session::Options, WrapError> {
     let (loaded, policy) = own_policy(options);
     let policy = &policy;
     let argv: Vec<String> = [&options.program]
@@ -476,25 +480,25 @@ fn lock(hasher: &Mutex<Hasher>) -> MutexGuard<'_, Hasher> {
     hasher.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn ended(conversation_end: Option<&ConversationEnd>) -> Ended {
+fn ended(conversation_end: Option<&ConversationEnd>) -> LaunchEnd {
     match conversation_end {
-        Some(ConversationEnd::Closed(RelayOutcome::Ended(End::Exited(code)))) => {
-            Ended::Exited(i32::from(*code))
+        Some(ConversationEnd::Closed(RelayOutcome::Ended(ProcessEnd::Exited(code)))) => {
+            LaunchEnd::Exited(i32::from(*code))
         }
-        Some(ConversationEnd::Closed(RelayOutcome::Ended(End::Killed(signal)))) => {
-            Ended::Killed(*signal as i32)
+        Some(ConversationEnd::Closed(RelayOutcome::Ended(ProcessEnd::Killed(signal)))) => {
+            LaunchEnd::Killed(*signal as i32)
         }
         Some(
             ConversationEnd::Closed(RelayOutcome::Abandoned | RelayOutcome::Unwatched)
             | ConversationEnd::Refused(..),
         )
-        | None => Ended::Unseen,
+        | None => LaunchEnd::Unseen,
     }
 }
 
 /// Bounds of what is decoded, as a policy has them.
-pub(in crate::agent) const fn limits(limits: Limits) -> decode::Limits {
-    decode::Limits {
+pub(in crate::agent) const fn limits(limits: Limits) -> decode::DecodeLimits {
+    decode::DecodeLimits {
         max_line: limits.max_line,
         max_depth: limits.max_schema_depth,
         max_batch: limits.max_batch,

@@ -2,17 +2,17 @@
 
 use mcpmon_model::{Denial, ServerId};
 use mcpmon_protocol::filter::stdio::Filter;
-use mcpmon_session::Judge;
-use mcpmon_stdio::{Client, RelayProcess};
+use mcpmon_session::Session;
+use mcpmon_stdio::{ClientSide, RelayProcess};
 
 use super::{WrapError, clock, limits};
 
 /// Answers the client of a server that was not started, where that was refused. Gives back why.
-pub(super) fn instead(error: WrapError, process: Box<RelayProcess>, judge: Judge) -> WrapError {
+pub(super) fn instead(error: WrapError, process: Box<RelayProcess>, judge: Session) -> WrapError {
     let filter = Filter::new(limits(judge.policy().limits));
     judge.close(clock::now());
     if let WrapError::Denied { server, denial } = &error {
-        match Client::of_process(process) {
+        match ClientSide::of_process(process) {
             Ok(client) => turn_away(client, filter, server, denial),
             Err(error) => tracing::warn!(%error, "the client is not answered"),
         }
@@ -21,7 +21,7 @@ pub(super) fn instead(error: WrapError, process: Box<RelayProcess>, judge: Judge
 }
 
 /// Answers whatever the client asks, until it leaves.
-pub(super) fn turn_away(client: Client, filter: Filter, server: &ServerId, denial: &Denial) {
+pub(super) fn turn_away(client: ClientSide, filter: Filter, server: &ServerId, denial: &Denial) {
     let told = Denial {
         reason: format!("the MCP server {server} may not run: {}", denial.reason),
         ..denial.clone()

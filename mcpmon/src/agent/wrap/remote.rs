@@ -12,15 +12,15 @@ use std::{
 
 use mcpmon_model::{Conversation, Digest, Layer, PinKey, ServerId, ServerType, SessionId};
 use mcpmon_policy::Policy;
-use mcpmon_stdio::Program;
+use mcpmon_stdio::OpenProgram;
 
 use super::{
-    Options, WrapError,
+    WrapError, WrapOptions,
     certificates::{Certificates, number},
 };
 use crate::agent::{
     bridge::{SETTINGS, VERB, settings},
-    remote::{Destination, DestinationError, Header, Way, destination},
+    remote::{DestinationError, Header, RemoteDestination, ServerTransport, destination},
 };
 
 /// This very program, whatever has become of its file.
@@ -30,7 +30,7 @@ const NAME: &str = "mcpmon";
 
 /// A remote server, as a user names it.
 #[derive(Clone, Debug)]
-pub struct Remote {
+pub struct RemoteServer {
     /// Its URL, or the id of a declared one.
     pub at: String,
     /// The headers of every request.
@@ -38,15 +38,15 @@ pub struct Remote {
     /// Its certificate, instead of what the policy says.
     pub pin: Option<Digest>,
     /// The transport, in place of the policy's.
-    pub way: Option<Way>,
+    pub way: Option<ServerTransport>,
 }
 
-impl Remote {
+impl RemoteServer {
     /// Returns its destination under this policy.
-    pub(super) fn destination(&self, policy: &Policy) -> Result<Destination, DestinationError> {
+    pub(super) fn destination(&self, policy: &Policy) -> Result<RemoteDestination, DestinationError> {
         let found = destination(policy, &self.at)?;
         let way = self.way.unwrap_or(found.way);
-        Destination { way, ..found }.pinning(self.pin)
+        RemoteDestination { way, ..found }.pinning(self.pin)
     }
 
     /// Returns the parties of the conversation: pins of its definitions are shared with other clients that
@@ -65,8 +65,8 @@ impl Remote {
                 uid: nix::unistd::getuid().as_raw(),
             },
             server_type: match found.way {
-                Way::Http => ServerType::Http,
-                Way::Sse => ServerType::Sse,
+                ServerTransport::Http => ServerType::Http,
+                ServerTransport::Sse => ServerType::Sse,
             },
             session,
             layer: Layer::McpHttp,
@@ -76,7 +76,7 @@ impl Remote {
 
 /// The process that is started in place of a remote server.
 pub(super) struct Stand {
-    pub(super) program: Program,
+    pub(super) program: OpenProgram,
     pub(super) environment: Vec<(OsString, OsString)>,
     /// Its reports about certificates, if one is pinned.
     pub(super) certificates: Option<Certificates>,
@@ -87,7 +87,11 @@ pub(super) struct Stand {
 impl Stand {
     /// For this destination. What this process has in its environment it may have as well: it is the same program, and
     /// proxies and certificates are named there.
-    pub(super) fn of(remote: &Remote, found: &Destination, max_message: usize) -> io::Result<Self> {
+    pub(super) fn of(
+        remote: &RemoteServer,
+        found: &RemoteDestination,
+        max_message: usize,
+    ) -> io::Result<Self> {
         let mut environment: Vec<_> = env::vars_os().filter(|(name, _)| name != SETTINGS).collect();
         let (certificates, told) = found
             .pin
@@ -98,7 +102,7 @@ impl Stand {
         environment.push((SETTINGS.into(), settings));
         let path = env::current_exe().unwrap_or_else(|_| PathBuf::from(OWN));
         Ok(Self {
-            program: Program {
+            program: OpenProgram {
                 file: File::open(OWN)?,
                 arguments: [NAME.to_owned(), VERB.to_owned(), found.address.shown()]
                     .map(OsString::from)
@@ -114,7 +118,7 @@ impl Stand {
 }
 
 /// Becomes what is wrapped: a wrapper that steps aside.
-pub(super) fn become_wrapped(options: Options, policy: &Policy) -> WrapError {
+pub(super) fn become_wrapped(options: WrapOptions, policy: &Policy) -> WrapError {
     let (program, mut command) = match &options.remote {
         None => {
             let mut command = Command::new(&options.program);

@@ -19,7 +19,7 @@ use mcpmon_engine::sandbox::{
 use mcpmon_model::{Event, EventKind, Layer, PathPattern, SandboxRules, ServerId, Severity};
 use mcpmon_policy::{Egress, SandboxMode, SandboxPolicy};
 use mcpmon_session::clock;
-use mcpmon_stdio::Program;
+use mcpmon_stdio::OpenProgram;
 use nix::unistd::mkdtemp;
 
 /// Most entries of a directory that are looked at.
@@ -52,7 +52,7 @@ pub(super) struct Draft {
 #[derive(Debug)]
 pub(super) struct Sandboxed<'a> {
     /// The program that is started.
-    pub(super) program: &'a Program,
+    pub(super) program: &'a OpenProgram,
     /// Its environment.
     pub(super) environment: &'a [(OsString, OsString)],
     /// The places of protected files.
@@ -149,13 +149,13 @@ fn make_cache(cache: &Path) {
     }
 }
 
-fn words(program: &Program) -> Vec<String> {
+fn words(program: &OpenProgram) -> Vec<String> {
     let words = program.arguments.iter();
     words.map(|word| word.to_string_lossy().into_owned()).collect()
 }
 
 /// Returns the programs that a command runs, as far as its words tell.
-fn programs(program: &Program, words: &[String]) -> Vec<String> {
+fn programs(program: &OpenProgram, words: &[String]) -> Vec<String> {
     let scripts = program.scripts.iter().map(|(path, _)| path.as_path());
     let files = scripts.chain([program.path.as_path()]);
     let files = files.map(|path| path.to_string_lossy().into_owned());
@@ -163,7 +163,7 @@ fn programs(program: &Program, words: &[String]) -> Vec<String> {
 }
 
 /// Returns the files and directories that a server is made of: its program, and the package that its script lies in.
-fn package(program: &Program, words: &[String], home: Option<&Path>) -> Vec<PathBuf> {
+fn package(program: &OpenProgram, words: &[String], home: Option<&Path>) -> Vec<PathBuf> {
     let mut found = BTreeSet::new();
     let scripts = program.scripts.iter().map(|(path, _)| path.clone());
     let interpreted = match LaunchRules::stage(words) {

@@ -1,18 +1,18 @@
 //! A wrapped server while it runs: the events of its relay go to its session, and the answers go back to the relay.
 
-use mcpmon_guard::Output;
+use mcpmon_guard::GuardOutput;
 use mcpmon_model::{Denial, ServerId, Timestamp};
 use mcpmon_protocol::filter::stdio::Filter;
-use mcpmon_session::{Ended, Judge, Launch, clock};
-use mcpmon_stdio::{Client, Relay, RelayEvent, RelayOutcome};
+use mcpmon_session::{LaunchEnd, Session, StartedServer, clock};
+use mcpmon_stdio::{ClientSide, Relay, RelayEvent, RelayOutcome};
 use mcpmon_store::RecorderStatus;
 
-use super::{Checked, WrapError, allowed, certificates::Certificates};
+use super::{FilesChecked, WrapError, allowed, certificates::Certificates};
 
 /// A server that runs, and the session that judges its conversation.
-pub(super) struct Wrapped {
-    pub(super) judge: Judge,
-    pub(super) launch: Launch,
+pub(super) struct WrappedServer {
+    pub(super) judge: Session,
+    pub(super) launch: StartedServer,
     /// Whether its start has been recorded.
     pub(super) is_told: bool,
     pub(super) certificates: Option<Certificates>,
@@ -23,17 +23,17 @@ pub(super) enum ConversationEnd {
     /// One side ended it.
     Closed(RelayOutcome),
     /// The server must not run, and was killed; its client waits for answers.
-    Refused(Denial, Box<Client>),
+    Refused(Denial, Box<ClientSide>),
 }
 
-impl Wrapped {
+impl WrappedServer {
     /// Relays until the conversation is over. No process of the server is left running then.
     pub(super) fn relay(
         &mut self,
-        mut relay: Relay<Checked>,
+        mut relay: Relay<FilesChecked>,
         filter: &mut Filter,
     ) -> Result<ConversationEnd, WrapError> {
-        let mut out = Output::default();
+        let mut out = GuardOutput::default();
         loop {
             let event = relay.next_event()?;
             let now = clock::now();
@@ -73,7 +73,7 @@ impl Wrapped {
     }
 
     /// Ends the session, and waits until its records are stored.
-    pub(super) fn end(mut self, started: Timestamp, ended: Ended) -> (ServerId, RecorderStatus) {
+    pub(super) fn end(mut self, started: Timestamp, ended: LaunchEnd) -> (ServerId, RecorderStatus) {
         let now = clock::now();
         if !self.is_told {
             // The server spoke, if at all, before its files were read. Its start can no longer be refused.
@@ -86,14 +86,14 @@ impl Wrapped {
     }
 
     /// Judges the result of the check of the server's files.
-    fn checked(&mut self, now: Timestamp, found: Checked) -> Result<(), Denial> {
+    fn checked(&mut self, now: Timestamp, found: FilesChecked) -> Result<(), Denial> {
         allowed(match found {
-            Checked::Files(files) => {
+            FilesChecked::Files(files) => {
                 self.is_told = true;
                 self.launch.files = *files;
                 self.judge.started(now, &self.launch)
             }
-            Checked::ByDaemon(compared) => self.judge.compared(now, compared),
+            FilesChecked::ByDaemon(compared) => self.judge.compared(now, compared),
         })
     }
 

@@ -9,10 +9,10 @@ use std::{
 };
 
 use mcpmon_config::{Sources, load_sources};
-use mcpmon_engine::cross_server::Window;
-use mcpmon_model::{Checked, Recent, SessionId, SharedCall, Timestamp};
+use mcpmon_engine::cross_server::CallWindow;
+use mcpmon_model::{Recent, SessionId, SharedCall, SharedCallAnswer, Timestamp};
 use mcpmon_policy::Policy;
-use mcpmon_store::Member;
+use mcpmon_store::SessionMember;
 
 use super::lock;
 
@@ -22,21 +22,21 @@ const MAX_OF_USER: usize = 128;
 
 /// Recent calls by user and key of the session, and the policy they are checked by.
 #[derive(Debug)]
-pub(super) struct Sessions {
+pub(super) struct SessionCalls {
     policy: Mutex<Arc<Policy>>,
     windows: Mutex<Windows>,
 }
 
-type Windows = BTreeMap<(u32, SessionId), Held>;
+type Windows = BTreeMap<(u32, SessionId), HeldCalls>;
 
 /// The recent calls of one session.
 #[derive(Debug, Default)]
-struct Held {
-    window: Window,
+struct HeldCalls {
+    window: CallWindow,
     used: Timestamp,
 }
 
-impl Sessions {
+impl SessionCalls {
     /// Without any session.
     pub(super) fn new(policy: &Sources) -> Self {
         let sessions = Self {
@@ -59,14 +59,14 @@ impl Sessions {
     }
 
     /// Checks a call that `member` makes now, and counts it.
-    pub(super) fn check(&self, now: Timestamp, member: &Member, call: SharedCall) -> Checked {
+    pub(super) fn check(&self, now: Timestamp, member: &SessionMember, call: SharedCall) -> SharedCallAnswer {
         let policy = Arc::clone(&lock(&self.policy));
         let call = SharedCall { at: now, ..call };
         self.with(now, member, |window| window.admit(&policy, &call).0)
     }
 
     /// Takes in what happened to `member`.
-    pub(super) fn take(&self, now: Timestamp, member: &Member, recent: Vec<Recent>) {
+    pub(super) fn take(&self, now: Timestamp, member: &SessionMember, recent: Vec<Recent>) {
         if recent.is_empty() {
             return;
         }
@@ -77,7 +77,7 @@ impl Sessions {
         });
     }
 
-    fn with<T>(&self, now: Timestamp, member: &Member, work: impl FnOnce(&mut Window) -> T) -> T {
+    fn with<T>(&self, now: Timestamp, member: &SessionMember, work: impl FnOnce(&mut CallWindow) -> T) -> T {
         let mut windows = lock(&self.windows);
         let key = (member.identity.uid, member.session.key());
         if !windows.contains_key(&key) {
@@ -138,13 +138,13 @@ mod tests {
     const NOW: Timestamp = Timestamp(sample::NOON);
     const SECOND: i64 = sample::SECOND;
 
-    fn sessions() -> Sessions {
+    fn sessions() -> SessionCalls {
         let policy = "version: 1\nmcp: {cross_server: {decision: block, burst: {enabled: false}}}\n";
         let parts = vec![(mcpmon_config::Source::EmbeddedDefault, policy.to_owned())];
-        Sessions::new(&Sources::of_parts(parts).expect("a part"))
+        SessionCalls::new(&Sources::of_parts(parts).expect("a part"))
     }
 
-    fn member(uid: u32, session: &str, server: &str) -> Member {
+    fn member(uid: u32, session: &str, server: &str) -> SessionMember {
         let mut member = sample::member(session, server, 100);
         member.identity.uid = uid;
         member
@@ -166,13 +166,13 @@ mod tests {
         }
     }
 
-    fn read(sessions: &Sessions, uid: u32, session: &str) {
+    fn read(sessions: &SessionCalls, uid: u32, session: &str) {
         let files = member(uid, session, "files");
         let checked = sessions.check(NOW, &files, call(NOW, "files", ToolCategory::Read));
         assert!(!checked.blocks());
     }
 
-    fn is_remembered(sessions: &Sessions, uid: u32, session: &str) -> bool {
+    fn is_remembered(sessions: &SessionCalls, uid: u32, session: &str) -> bool {
         let now = Timestamp(NOW.0 + SECOND);
         let mail = member(uid, session, "mail");
         let checked = sessions.check(now, &mail, call(now, "mail", ToolCategory::Send));

@@ -9,9 +9,9 @@ use mcpmon_model::{Denial, PinKey, ProcessId};
 use mcpmon_pins::{HeldProgram, PLACE_VARIABLES, Process};
 use tokio::sync::oneshot;
 
-use super::{Left, REMEMBERED, Wrappers, lock};
+use super::{LeftWrapper, REMEMBERED, Wrappers, lock};
 use crate::agent::{
-    engine::{FateQuestion, Message, Question},
+    engine::{EngineMessage, FateQuestion, WrapperQuestion},
     host,
 };
 
@@ -26,7 +26,7 @@ const MAX_HELD: usize = 64;
 
 /// The program a wrapper is about to start.
 #[derive(Debug)]
-pub(crate) struct Start {
+pub(crate) struct ClaimedStart {
     /// Its program.
     pub(crate) program: HeldProgram,
     /// Names of the variables that it gets.
@@ -36,7 +36,7 @@ pub(crate) struct Start {
 impl Wrappers {
     /// Returns the server of a process that this wrapper started, and the files it was started from, which
     /// are given once.
-    pub(crate) fn started_by(&self, wrapper: ProcessId) -> Option<(PinKey, Option<Arc<Start>>)> {
+    pub(crate) fn started_by(&self, wrapper: ProcessId) -> Option<(PinKey, Option<Arc<ClaimedStart>>)> {
         let mut connected = lock(&self.0.connected);
         let mut left = lock(&self.0.left);
         let recent = left.iter_mut().rev();
@@ -76,7 +76,7 @@ impl Wrappers {
         if !host::is_alive(wrapper) {
             return Err("it has ended".to_owned());
         }
-        let start = Some(Arc::new(Start { program, names }));
+        let start = Some(Arc::new(ClaimedStart { program, names }));
         let mut connected = lock(&self.0.connected);
         connected.get_mut(&number).ok_or("it is not connected")?.start = start;
         Ok(())
@@ -85,8 +85,8 @@ impl Wrappers {
     /// Has the engine look at a process that a wrapper started, unless its start was seen.
     pub(super) async fn look_at(&self, process: ProcessId) {
         let Some(engine) = self.0.engine.get() else { return };
-        let question = Question::Wrapped(process);
-        if engine.send(Message::AfterRecords(question)).await.is_err() {
+        let question = WrapperQuestion::Wrapped(process);
+        if engine.send(EngineMessage::AfterRecords(question)).await.is_err() {
             tracing::warn!("the engine does not hear what a wrapper started");
         }
     }
@@ -96,18 +96,18 @@ impl Wrappers {
     pub(super) async fn fate(&self, process: ProcessId, wrapper: ProcessId) -> Option<Option<Denial>> {
         let engine = self.0.engine.get()?;
         let (reply, answer) = oneshot::channel();
-        let question = Question::Fate(FateQuestion {
+        let question = WrapperQuestion::Fate(FateQuestion {
             process,
             wrapper,
             reply,
         });
-        engine.send(Message::AfterRecords(question)).await.ok()?;
+        engine.send(EngineMessage::AfterRecords(question)).await.ok()?;
         answer.await.ok()
     }
 }
 
 /// Holds no longer what those were about to start that left long ago, in number.
-pub(super) fn release_old(left: &mut MutexGuard<'_, VecDeque<Left>>) {
+pub(super) fn release_old(left: &mut MutexGuard<'_, VecDeque<LeftWrapper>>) {
     for left in left.iter_mut().rev().skip(MAX_HELD - 1) {
         left.wrapper.start = None;
     }

@@ -3,32 +3,32 @@
 
 use std::{io, time::Duration};
 
-use mcpmon_model::{Checked, Digest, Recent, SharedCall, Timestamp};
-use mcpmon_session::{clock, hosted::Host, protocol::State};
-use mcpmon_store::{Destination, Entry, Limits, Member, Pruned, StoreError};
+use mcpmon_model::{Digest, Recent, SharedCall, SharedCallAnswer, Timestamp};
+use mcpmon_session::{clock, hosted::DaemonServices, protocol::SharedSessionState};
+use mcpmon_store::{Destination, PruneCount, RetentionLimits, SessionMember, StoreEntry, StoreError};
 
 use super::{Wrappers, lock};
 
 /// The longest time for the daemon's writer.
 const FLUSH: Duration = Duration::from_secs(2);
 
-impl Host for Wrappers {
-    fn join(&self, now: Timestamp, member: &Member) -> Result<(), StoreError> {
+impl DaemonServices for Wrappers {
+    fn join(&self, now: Timestamp, member: &SessionMember) -> Result<(), StoreError> {
         lock(&self.0.store).join(now, member)?;
         lock(&self.0.hosted).push(member.clone());
         Ok(())
     }
 
-    fn look(&self, member: &Member) -> Result<State, StoreError> {
+    fn look(&self, member: &SessionMember) -> Result<SharedSessionState, StoreError> {
         let held: Digest = lock(&self.0.policy).0;
         self.state(member, Some(held))
     }
 
-    fn check(&self, member: &Member, call: SharedCall) -> Checked {
+    fn check(&self, member: &SessionMember, call: SharedCall) -> SharedCallAnswer {
         self.0.sessions.check(clock::now(), member, call)
     }
 
-    fn take(&self, member: &Member, recent: Recent) {
+    fn take(&self, member: &SessionMember, recent: Recent) {
         self.0.sessions.take(clock::now(), member, vec![recent]);
     }
 }
@@ -36,16 +36,16 @@ impl Host for Wrappers {
 /// The destination of records of conversations that the daemon judges: recent calls go to the session's
 /// state, the rest to the store.
 #[derive(Debug)]
-pub(crate) struct Kept(pub(crate) Wrappers);
+pub(crate) struct HostedRecords(pub(crate) Wrappers);
 
-impl Kept {
+impl HostedRecords {
     /// Handles entries that are not for the store, and returns the others.
-    fn sort(&self, entry: Entry) -> Option<Entry> {
+    fn sort(&self, entry: StoreEntry) -> Option<StoreEntry> {
         match &entry {
-            Entry::Recent(session, recent) => {
+            StoreEntry::Recent(session, recent) => {
                 let server = recent.server();
                 let hosted = lock(&self.0.0.hosted);
-                let is_of = |member: &&Member| {
+                let is_of = |member: &&SessionMember| {
                     member.session.is_of_same_root(session) && member.identity.server == *server
                 };
                 let member = hosted.iter().find(is_of).cloned();
@@ -56,37 +56,37 @@ impl Kept {
                 }
                 None
             }
-            Entry::Leave(_, member) => {
+            StoreEntry::Leave(_, member) => {
                 lock(&self.0.0.hosted).retain(|other| other != member);
                 Some(entry)
             }
-            Entry::Event(_)
-            | Entry::Rescued(_)
-            | Entry::Definition(_)
-            | Entry::ForgetDefinition(_)
-            | Entry::HoldCall(..)
-            | Entry::ReleaseCall(..)
-            | Entry::Unread(..)
-            | Entry::PutPin(_)
-            | Entry::DeletePins(_)
-            | Entry::DeletePinSet(..)
-            | Entry::Declare(_)
-            | Entry::ForgetRunning
-            | Entry::Watch(_)
-            | Entry::Unposted(_)
-            | Entry::PolicyChanged
-            | Entry::Body(_)
-            | Entry::ShortenBodies(_) => Some(entry),
+            StoreEntry::Event(_)
+            | StoreEntry::Rescued(_)
+            | StoreEntry::Definition(_)
+            | StoreEntry::ForgetDefinition(_)
+            | StoreEntry::HoldCall(..)
+            | StoreEntry::ReleaseCall(..)
+            | StoreEntry::Unread(..)
+            | StoreEntry::PutPin(_)
+            | StoreEntry::DeletePins(_)
+            | StoreEntry::DeletePinSet(..)
+            | StoreEntry::Declare(_)
+            | StoreEntry::ForgetRunning
+            | StoreEntry::Watch(_)
+            | StoreEntry::Unposted(_)
+            | StoreEntry::PolicyChanged
+            | StoreEntry::Body(_)
+            | StoreEntry::ShortenBodies(_) => Some(entry),
         }
     }
 }
 
-impl Destination for Kept {
-    fn prepare(&mut self, entries: Vec<Entry>) -> Vec<Entry> {
+impl Destination for HostedRecords {
+    fn prepare(&mut self, entries: Vec<StoreEntry>) -> Vec<StoreEntry> {
         entries.into_iter().filter_map(|entry| self.sort(entry)).collect()
     }
 
-    fn keep(&mut self, entries: &[Entry]) -> Result<(), StoreError> {
+    fn keep(&mut self, entries: &[StoreEntry]) -> Result<(), StoreError> {
         if entries.is_empty() {
             return Ok(()); // all of it was for the session
         }
@@ -97,7 +97,7 @@ impl Destination for Kept {
         })
     }
 
-    fn prune(&mut self, _limits: Limits, _now: Timestamp) -> Result<Pruned, StoreError> {
-        Ok(Pruned::default()) // the daemon's writer does
+    fn prune(&mut self, _limits: RetentionLimits, _now: Timestamp) -> Result<PruneCount, StoreError> {
+        Ok(PruneCount::default()) // the daemon's writer does
     }
 }

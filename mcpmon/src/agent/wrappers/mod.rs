@@ -19,17 +19,17 @@ use std::{
 };
 
 use mcpmon_config::Sources;
-use mcpmon_http::shares::{Owner, Part, Shares};
+use mcpmon_http::shares::{Quota, QuotaOwner, QuotaPermit};
 use mcpmon_model::{CallAnswer, Digest, Event, Kills, ProcessId, SessionId};
-use mcpmon_session::{Hello, clock, pins, protocol::Started};
-use mcpmon_store::{Member, Recorder, Store};
+use mcpmon_session::{Hello, clock, pins, protocol::StartedProcess};
+use mcpmon_store::{Recorder, SessionMember, Store};
 use tokio::net::UnixStream;
 
-use self::{calls::Sessions, peer::OwnProgram};
-pub(crate) use self::{claims::Start, hosted::Kept, service::Refusal};
+use self::{calls::SessionCalls, peer::OwnProgram};
+pub(crate) use self::{claims::ClaimedStart, hosted::HostedRecords, service::ServiceRefusal};
 use crate::agent::{
-    approval::{self, Subject, Word},
-    engine::Message,
+    approval::{self, ApprovalDecision, ApprovalSubject},
+    engine::EngineMessage,
     held_calls,
     inbox::Sender,
     kill,
@@ -46,48 +46,48 @@ const REMEMBERED: Duration = Duration::from_secs(120);
 
 /// The daemon's state of wrappers. Clones share it.
 #[derive(Clone, Debug)]
-pub(crate) struct Wrappers(Arc<Shared>);
+pub(crate) struct Wrappers(Arc<WrappersState>);
 
 #[derive(Debug)]
-struct Shared {
+struct WrappersState {
     own: OwnProgram,
     /// The engine, once it runs.
-    engine: OnceLock<Sender<Message>>,
+    engine: OnceLock<Sender<EngineMessage>>,
     recorder: Recorder,
     /// For what must be done before it is answered; everything else goes through the recorder.
     store: Mutex<Store>,
     policy: Mutex<(Digest, Arc<Sources>)>,
-    sessions: Sessions,
-    connected: Mutex<BTreeMap<u64, Connected>>,
+    sessions: SessionCalls,
+    connected: Mutex<BTreeMap<u64, ConnectedWrapper>>,
     /// Conversations that the daemon judges itself.
-    hosted: Mutex<Vec<Member>>,
+    hosted: Mutex<Vec<SessionMember>>,
     /// Servers of wrappers that left, latest last.
-    left: Mutex<VecDeque<Left>>,
-    places: Shares,
+    left: Mutex<VecDeque<LeftWrapper>>,
+    places: Quota,
     /// For their records: what they bring is told apart from what they ask.
-    record_places: Shares,
+    record_places: Quota,
     /// The places of connections with a question that takes time.
-    question_places: Shares,
+    question_places: Quota,
 }
 
 /// A wrapper that is connected.
 #[derive(Clone, Debug)]
-struct Connected {
-    member: Member,
+struct ConnectedWrapper {
+    member: SessionMember,
     /// True if it starts its server as a process of this host.
     starts_server: bool,
     /// The program it is about to start, until its start is seen.
-    start: Option<Arc<Start>>,
+    start: Option<Arc<ClaimedStart>>,
     /// The serving process it started.
     child: Option<ProcessId>,
 }
 
 /// A wrapper that left.
 #[derive(Clone, Debug)]
-struct Left {
+struct LeftWrapper {
     since: Instant,
     /// Numbers and starts of its processes are those of no other process, whether they live or not.
-    wrapper: Connected,
+    wrapper: ConnectedWrapper,
 }
 
 impl Wrappers {
@@ -101,24 +101,24 @@ impl Wrappers {
         hash: Digest,
         policy: Arc<Sources>,
     ) -> io::Result<Self> {
-        Ok(Self(Arc::new(Shared {
+        Ok(Self(Arc::new(WrappersState {
             own: OwnProgram::look()?,
             engine: OnceLock::new(),
             recorder,
             store: Mutex::new(store),
-            sessions: Sessions::new(&policy),
+            sessions: SessionCalls::new(&policy),
             policy: Mutex::new((hash, policy)),
             connected: Mutex::default(),
             hosted: Mutex::default(),
             left: Mutex::default(),
-            places: Shares::of_each(MAX_WRAPPERS, MAX_OF_USER),
-            record_places: Shares::of_each(MAX_WRAPPERS, MAX_OF_USER),
-            question_places: Shares::of_each(MAX_WRAPPERS, MAX_OF_USER),
+            places: Quota::of_each(MAX_WRAPPERS, MAX_OF_USER),
+            record_places: Quota::of_each(MAX_WRAPPERS, MAX_OF_USER),
+            question_places: Quota::of_each(MAX_WRAPPERS, MAX_OF_USER),
         })))
     }
 
     /// Sets the engine that receives the wrappers' statements about processes.
-    pub(crate) fn tell(&self, engine: Sender<Message>) {
+    pub(crate) fn tell(&self, engine: Sender<EngineMessage>) {
         if self.0.engine.set(engine).is_err() {
             tracing::warn!("wrappers have an engine already");
         }
@@ -130,7 +130,7 @@ impl Wrappers {
         let place = place(&self.0.places, &stream);
         match place {
             Some(_) => service::serve(self, stream, hello).await,
-            None => service::refuse(stream, &Refusal::TooMany).await,
+            None => service::refuse(stream, &ServiceRefusal::TooMany).await,
         }
     }
 
@@ -139,16 +139,16 @@ impl Wrappers {
         let place = place(&self.0.record_places, &stream);
         match place {
             Some(_) => service::serve_records(self, stream, hello).await,
-            None => service::refuse(stream, &Refusal::TooMany).await,
+            None => service::refuse(stream, &ServiceRefusal::TooMany).await,
         }
     }
 
     /// Answers a wrapper that is served why a process that it started must not run, once that is decided.
-    pub(crate) async fn serve_fate(self, stream: UnixStream, hello: Hello, process: Started) {
+    pub(crate) async fn serve_fate(self, stream: UnixStream, hello: Hello, process: StartedProcess) {
         let place = place(&self.0.question_places, &stream);
         match place {
             Some(_) => service::serve_fate(self, stream, hello, process.into()).await,
-            None => service::refuse(stream, &Refusal::TooMany).await,
+            None => service::refuse(stream, &ServiceRefusal::TooMany).await,
         }
     }
 
@@ -156,7 +156,12 @@ impl Wrappers {
     pub(crate) fn publish(&self, hash: Digest, policy: Arc<Sources>) {
         self.0.sessions.adopt(&policy);
         *lock(&self.0.policy) = (hash, policy);
-        if self.0.recorder.put(mcpmon_store::Entry::PolicyChanged).is_err() {
+        if self
+            .0
+            .recorder
+            .put(mcpmon_store::StoreEntry::PolicyChanged)
+            .is_err()
+        {
             tracing::warn!("running wrappers do not hear of the new policy");
         }
     }
@@ -165,7 +170,11 @@ impl Wrappers {
     ///
     /// # Errors
     /// Returns the obstacle, as a sentence.
-    pub(crate) async fn decide(&self, subject: Subject, word: Word) -> Result<Vec<String>, String> {
+    pub(crate) async fn decide(
+        &self,
+        subject: ApprovalSubject,
+        word: ApprovalDecision,
+    ) -> Result<Vec<String>, String> {
         let shared = Arc::clone(&self.0);
         let decided = tokio::task::spawn_blocking(move || {
             // What a wrapper said a moment ago counts.
@@ -207,7 +216,7 @@ impl Wrappers {
     ///
     /// # Errors
     /// Returns the obstacle, as a sentence.
-    pub(crate) async fn kill(&self, word: kill::Word) -> Result<(Event, Kills), String> {
+    pub(crate) async fn kill(&self, word: kill::KillOrder) -> Result<(Event, Kills), String> {
         let shared = Arc::clone(&self.0);
         let done = tokio::task::spawn_blocking(move || {
             let mut store = lock(&shared.store);
@@ -231,7 +240,8 @@ impl Wrappers {
         }
         let left = lock(&self.0.left);
         let mut left = left.iter().filter(|left| left.since.elapsed() < REMEMBERED);
-        let is_claim = |left: &&Left| left.wrapper.child.is_some_and(|child| processes.contains(&child));
+        let is_claim =
+            |left: &&LeftWrapper| left.wrapper.child.is_some_and(|child| processes.contains(&child));
         let claim = left.find(is_claim)?;
         Some(claim.wrapper.member.session.clone())
     }
@@ -256,7 +266,7 @@ impl Wrappers {
             left.pop_front();
         }
         claims::release_old(&mut left);
-        left.push_back(Left {
+        left.push_back(LeftWrapper {
             since: Instant::now(),
             wrapper,
         });
@@ -274,9 +284,9 @@ impl Wrappers {
 }
 
 /// Takes a place for the user at the other end, before anything of it is believed.
-fn place(places: &Shares, stream: &UnixStream) -> Option<Part> {
+fn place(places: &Quota, stream: &UnixStream) -> Option<QuotaPermit> {
     let peer = stream.peer_cred().ok()?;
-    places.take(Owner::User(peer.uid())).ok()
+    places.take(QuotaOwner::User(peer.uid())).ok()
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -106,13 +106,16 @@ impl OwnProgram {
 
 fn digest(file: &File) -> io::Result<Digest> {
     let mut hasher = Sha256::new();
-    io::copy(&mut io::Read::take(file, MAX_PROGRAM), &mut Hashing(&mut hasher))?;
+    io::copy(
+        &mut io::Read::take(file, MAX_PROGRAM),
+        &mut PeerHashing(&mut hasher),
+    )?;
     Ok(Digest::from_bytes(hasher.finalize().into()))
 }
 
-struct Hashing<'a>(&'a mut Sha256);
+struct PeerHashing<'a>(&'a mut Sha256);
 
-impl io::Write for Hashing<'_> {
+impl io::Write for PeerHashing<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.update(bytes);
         Ok(bytes.len())

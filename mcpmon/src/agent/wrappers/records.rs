@@ -6,7 +6,7 @@ use mcpmon_session::{
     clock,
     protocol::{Hear, Say},
 };
-use mcpmon_store::{Entry, Member, StoredEvent, json};
+use mcpmon_store::{SessionMember, StoreEntry, StoredEvent, json};
 use tokio::{io::BufReader, net::UnixStream};
 
 use super::{
@@ -18,7 +18,7 @@ use super::{
 const SHORT: usize = 8 << 10;
 
 /// Takes in what `member` has to be kept until it leaves.
-pub(super) async fn take(wrappers: &Wrappers, stream: &mut BufReader<UnixStream>, member: &Member) {
+pub(super) async fn take(wrappers: &Wrappers, stream: &mut BufReader<UnixStream>, member: &SessionMember) {
     let mut line = Vec::new();
     while next(stream, &mut line).await {
         let heard = match line.len() <= SHORT {
@@ -52,7 +52,7 @@ async fn in_the_background(
 }
 
 /// Returns the entries of a line for the store. Recent calls of the session are taken from it.
-fn read(wrappers: &Wrappers, line: &[u8], member: &Member) -> Result<Vec<Entry>, Hear> {
+fn read(wrappers: &Wrappers, line: &[u8], member: &SessionMember) -> Result<Vec<StoreEntry>, Hear> {
     let refused = |cause: &str| Hear::Error(cause.to_owned());
     let say = serde_json::from_slice::<Say>(line).map_err(|error| misunderstood(&error))?;
     let Say::Keep {
@@ -71,23 +71,25 @@ fn read(wrappers: &Wrappers, line: &[u8], member: &Member) -> Result<Vec<Entry>,
     let mut entries = Vec::with_capacity(events.len());
     let told = events
         .into_iter()
-        .map(|fields| (fields, Entry::Event as fn(StoredEvent) -> Entry));
-    let rescued = rescued.into_iter().map(|fields| (fields, Entry::Rescued as _));
+        .map(|fields| (fields, StoreEntry::Event as fn(StoredEvent) -> StoreEntry));
+    let rescued = rescued
+        .into_iter()
+        .map(|fields| (fields, StoreEntry::Rescued as _));
     for (fields, entry) in told.chain(rescued) {
         let event = json::from_json(fields).ok_or_else(|| refused("one of the events is none"))?;
         entries.push(entry(event));
     }
-    entries.extend(definitions.into_iter().map(Entry::Definition));
-    entries.extend(forget.into_iter().map(Entry::ForgetDefinition));
+    entries.extend(definitions.into_iter().map(StoreEntry::Definition));
+    entries.extend(forget.into_iter().map(StoreEntry::ForgetDefinition));
     if !held.iter().all(|call| is_held_by(call, member)) {
         return Err(refused("a wrapper holds calls of its own server"));
     }
     entries.extend(
         held.into_iter()
-            .map(|call| Entry::HoldCall(member.process, Box::new(call))),
+            .map(|call| StoreEntry::HoldCall(member.process, Box::new(call))),
     );
     let released = released.into_iter();
-    entries.extend(released.map(|id| Entry::ReleaseCall(member.identity.clone(), id)));
+    entries.extend(released.map(|id| StoreEntry::ReleaseCall(member.identity.clone(), id)));
     if !recent.iter().all(is_own) || !entries.iter().all(|entry| is_of(entry, &member.identity)) {
         return Err(refused("a wrapper speaks for its own server"));
     }
@@ -97,7 +99,7 @@ fn read(wrappers: &Wrappers, line: &[u8], member: &Member) -> Result<Vec<Entry>,
 
 /// Takes it in. What is acknowledged is in the store, and outlives this process; the wrapper keeps what is not, so that
 /// it may be kept twice and is not lost.
-fn keep(wrappers: &Wrappers, entries: Vec<Entry>) -> Hear {
+fn keep(wrappers: &Wrappers, entries: Vec<StoreEntry>) -> Hear {
     match wrappers.0.recorder.put_all(entries, FLUSH) {
         Ok(()) => Hear::Done,
         Err(unkept) => Hear::Unkept(format!("{unkept}; see `mcpmon status`")),
@@ -105,32 +107,32 @@ fn keep(wrappers: &Wrappers, entries: Vec<Entry>) -> Hear {
 }
 
 /// Returns whether a call that waits for a person is one of this wrapper.
-fn is_held_by(call: &HeldCall, member: &Member) -> bool {
+fn is_held_by(call: &HeldCall, member: &SessionMember) -> bool {
     call.identity == member.identity && call.session.as_ref() == Some(&member.session)
 }
 
 /// Returns whether a wrapper may report this entry about this server.
-fn is_of(entry: &Entry, identity: &PinKey) -> bool {
+fn is_of(entry: &StoreEntry, identity: &PinKey) -> bool {
     match entry {
-        Entry::Definition(record) => record.key.identity == *identity,
-        Entry::ForgetDefinition(key) => key.identity == *identity,
-        Entry::ReleaseCall(of, _) => of == identity,
-        Entry::HoldCall(_, call) => call.identity == *identity,
+        StoreEntry::Definition(record) => record.key.identity == *identity,
+        StoreEntry::ForgetDefinition(key) => key.identity == *identity,
+        StoreEntry::ReleaseCall(of, _) => of == identity,
+        StoreEntry::HoldCall(_, call) => call.identity == *identity,
         // Of a wrapper that was killed: it may have been that of another server.
-        Entry::Rescued(_) => true,
-        Entry::Event(event) => event.server_id.as_deref() == Some(identity.server.as_str()),
-        Entry::Leave(..)
-        | Entry::PutPin(_)
-        | Entry::DeletePins(_)
-        | Entry::DeletePinSet(..)
-        | Entry::Declare(_)
-        | Entry::Recent(..)
-        | Entry::Unread(..)
-        | Entry::ForgetRunning
-        | Entry::Watch(_)
-        | Entry::Unposted(_)
-        | Entry::PolicyChanged
-        | Entry::Body(_)
-        | Entry::ShortenBodies(_) => false,
+        StoreEntry::Rescued(_) => true,
+        StoreEntry::Event(event) => event.server_id.as_deref() == Some(identity.server.as_str()),
+        StoreEntry::Leave(..)
+        | StoreEntry::PutPin(_)
+        | StoreEntry::DeletePins(_)
+        | StoreEntry::DeletePinSet(..)
+        | StoreEntry::Declare(_)
+        | StoreEntry::Recent(..)
+        | StoreEntry::Unread(..)
+        | StoreEntry::ForgetRunning
+        | StoreEntry::Watch(_)
+        | StoreEntry::Unposted(_)
+        | StoreEntry::PolicyChanged
+        | StoreEntry::Body(_)
+        | StoreEntry::ShortenBodies(_) => false,
     }
 }

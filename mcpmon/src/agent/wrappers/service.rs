@@ -5,21 +5,21 @@ use std::{io, sync::Arc};
 use mcpmon_model::{DefinitionRecord, ProcessId, SessionId};
 use mcpmon_session::{
     Hello, clock,
-    protocol::{Hear, MAX_SAID, Say, State},
+    protocol::{Hear, MAX_SAID, Say, SharedSessionState},
     shared,
 };
-use mcpmon_store::{Entry, Member, StoreError};
+use mcpmon_store::{SessionMember, StoreEntry, StoreError};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
     net::UnixStream,
 };
 
-use super::{Connected, FLUSH, Wrappers, handshake, lock, records};
+use super::{ConnectedWrapper, FLUSH, Wrappers, handshake, lock, records};
 use crate::agent::host;
 
 /// The reason why a wrapper is not served.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Refusal {
+pub(crate) enum ServiceRefusal {
     /// The wrapper is another program.
     #[error(
         "this process does not run the daemon's own program; start it with the mcpmon that runs as the daemon"
@@ -92,9 +92,13 @@ pub(super) async fn serve_fate(wrappers: Wrappers, mut stream: UnixStream, hello
 }
 
 /// Returns the member that this connection belongs to.
-async fn recognised(wrappers: &Wrappers, stream: &mut UnixStream, hello: &Hello) -> Result<Member, Refusal> {
+async fn recognised(
+    wrappers: &Wrappers,
+    stream: &mut UnixStream,
+    hello: &Hello,
+) -> Result<SessionMember, ServiceRefusal> {
     let peer = peer_of(wrappers, stream, hello).await?;
-    let is_meant = |member: &Member| {
+    let is_meant = |member: &SessionMember| {
         let session = hello.session.as_ref();
         member.process == peer
             && member.identity == hello.identity
@@ -103,19 +107,23 @@ async fn recognised(wrappers: &Wrappers, stream: &mut UnixStream, hello: &Hello)
     let connected = lock(&wrappers.0.connected);
     let mut members = connected.values().map(|known| &known.member);
     let meant = members.find(|member| is_meant(member));
-    meant.cloned().ok_or(Refusal::NotJoined)
+    meant.cloned().ok_or(ServiceRefusal::NotJoined)
 }
 
 /// The process at the other end, which speaks for its own user.
-async fn peer_of(wrappers: &Wrappers, stream: &mut UnixStream, hello: &Hello) -> Result<ProcessId, Refusal> {
+async fn peer_of(
+    wrappers: &Wrappers,
+    stream: &mut UnixStream,
+    hello: &Hello,
+) -> Result<ProcessId, ServiceRefusal> {
     if hello.identity.uid != stream.peer_cred()?.uid() {
-        return Err(Refusal::OtherUser);
+        return Err(ServiceRefusal::OtherUser);
     }
     Ok(wrappers.verified(stream).await?.0)
 }
 
 /// Tells a wrapper why it is not served.
-pub(super) async fn refuse(stream: UnixStream, refusal: &Refusal) {
+pub(super) async fn refuse(stream: UnixStream, refusal: &ServiceRefusal) {
     tracing::warn!(%refusal, "a wrapper is refused");
     let told = answer(&mut BufReader::new(stream), &Hear::Error(refusal.to_string())).await;
     if let Err(error) = told {
@@ -127,12 +135,12 @@ async fn admit(
     wrappers: &Wrappers,
     stream: &mut UnixStream,
     hello: Hello,
-) -> Result<(u64, Member, State), Refusal> {
+) -> Result<(u64, SessionMember, SharedSessionState), ServiceRefusal> {
     let peer = peer_of(wrappers, stream, &hello).await?;
     let session = hello
         .session
         .unwrap_or_else(|| SessionId::new(format!("pid-{}", peer.pid)));
-    let member = Member {
+    let member = SessionMember {
         session,
         agent: hello.agent,
         identity: hello.identity,
@@ -142,7 +150,7 @@ async fn admit(
         .child
         .map(ProcessId::from)
         .filter(|child| is_child(*child, peer));
-    let number = wrappers.add(Connected {
+    let number = wrappers.add(ConnectedWrapper {
         member: member.clone(),
         starts_server: hello.starts_server,
         start: None,
@@ -167,7 +175,12 @@ async fn admit(
     }
 }
 
-async fn converse(wrappers: &Wrappers, stream: &mut BufReader<UnixStream>, number: u64, member: &Member) {
+async fn converse(
+    wrappers: &Wrappers,
+    stream: &mut BufReader<UnixStream>,
+    number: u64,
+    member: &SessionMember,
+) {
     let mut line = Vec::new();
     while next(stream, &mut line).await {
         let heard = match serde_json::from_slice::<Say>(&line) {
@@ -195,7 +208,7 @@ pub(super) fn misunderstood(error: &serde_json::Error) -> Hear {
     Hear::Error(format!("it is not understood: {error}"))
 }
 
-async fn hear(wrappers: &Wrappers, say: Say, number: u64, member: &Member) -> Hear {
+async fn hear(wrappers: &Wrappers, say: Say, number: u64, member: &SessionMember) -> Hear {
     match say {
         Say::Keep { .. } => Hear::Error("what is to be kept has a connection of its own".to_owned()),
         Say::Check { call } if call.server != member.identity.server || !call.is_bounded() => {
@@ -250,12 +263,12 @@ fn is_child(child: ProcessId, parent: ProcessId) -> bool {
     host::is_alive(child) && host::stat(child.pid).is_some_and(|stat| stat.parent == parent.pid)
 }
 
-fn leave(wrappers: &Wrappers, number: u64, member: Member) {
+fn leave(wrappers: &Wrappers, number: u64, member: SessionMember) {
     wrappers.remove(number);
     if wrappers
         .0
         .recorder
-        .put(Entry::Leave(clock::now(), member))
+        .put(StoreEntry::Leave(clock::now(), member))
         .is_err()
     {
         tracing::warn!("a session does not hear that a server left");
@@ -272,7 +285,7 @@ pub(super) async fn answer(stream: &mut BufReader<UnixStream>, heard: &Hear) -> 
 async fn in_the_background<T: Send + 'static>(
     wrappers: &Wrappers,
     work: impl FnOnce(&Wrappers) -> Result<T, StoreError> + Send + 'static,
-) -> Result<T, Refusal> {
+) -> Result<T, ServiceRefusal> {
     let wrappers = wrappers.clone();
     match tokio::task::spawn_blocking(move || work(&wrappers)).await {
         Ok(outcome) => Ok(outcome?),
@@ -283,14 +296,14 @@ async fn in_the_background<T: Send + 'static>(
 impl Wrappers {
     /// The process at the other end and its user, once it is certain that it runs this very program and is the one
     /// that speaks.
-    pub(crate) async fn verified(&self, stream: &mut UnixStream) -> Result<(ProcessId, u32), Refusal> {
+    pub(crate) async fn verified(&self, stream: &mut UnixStream) -> Result<(ProcessId, u32), ServiceRefusal> {
         let credentials = stream.peer_cred()?;
         let pid = credentials.pid().and_then(|pid| u32::try_from(pid).ok());
-        let peer = pid.and_then(host::identify).ok_or(Refusal::Stranger)?;
+        let peer = pid.and_then(host::identify).ok_or(ServiceRefusal::Stranger)?;
         let shared = Arc::clone(&self.0);
         let runs_ours = tokio::task::spawn_blocking(move || shared.own.is_run_by(peer)).await;
         if !runs_ours.unwrap_or(false) {
-            return Err(Refusal::Stranger);
+            return Err(ServiceRefusal::Stranger);
         }
         handshake::challenge(stream, peer).await?;
         Ok((peer, credentials.uid()))
@@ -305,7 +318,7 @@ impl Wrappers {
         }
     }
 
-    fn add(&self, wrapper: Connected) -> u64 {
+    fn add(&self, wrapper: ConnectedWrapper) -> u64 {
         let mut connected = lock(&self.0.connected);
         let number = connected.last_key_value().map_or(1, |(last, _)| last + 1);
         connected.insert(number, wrapper);
@@ -314,9 +327,9 @@ impl Wrappers {
 
     pub(super) fn state(
         &self,
-        member: &Member,
+        member: &SessionMember,
         held: Option<mcpmon_model::Digest>,
-    ) -> Result<State, StoreError> {
+    ) -> Result<SharedSessionState, StoreError> {
         // What other wrappers said a moment ago counts. Where the store is behind, what is in it has to do.
         if let Err(unsettled) = self.0.recorder.flush(FLUSH) {
             tracing::warn!(%unsettled, "a wrapper may not hear the latest");
@@ -329,7 +342,7 @@ impl Wrappers {
             let policy = lock(&self.0.policy);
             (held != Some(policy.0)).then(|| policy.1.parts().to_vec())
         };
-        let members: Vec<Member> = lock(&self.0.connected)
+        let members: Vec<SessionMember> = lock(&self.0.connected)
             .values()
             .map(|wrapper| wrapper.member.clone())
             .chain(lock(&self.0.hosted).iter().cloned())
@@ -344,7 +357,7 @@ impl Wrappers {
         for other in &others {
             of_others.extend(shared::tools(store.definitions_of(&other.identity)?));
         }
-        Ok(State {
+        Ok(SharedSessionState {
             policy,
             definitions: store.definitions_of(&member.identity)?,
             refused: store.refused(&member.identity)?,

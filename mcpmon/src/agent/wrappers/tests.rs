@@ -9,15 +9,15 @@ use std::{
 
 use mcpmon_config::{LocalConfig, Search, Trust, load_sources};
 use mcpmon_model::{
-    Call, Content, Conversation, Denial, Era, FromClient, FromServer, Layer, ListKind, Listed, Listing,
+    Call, Content, Conversation, Denial, Era, FromClient, FromServer, Layer, ListKind, ListedItem, Listing,
     Message, PinKey, ProcessRef, RawJson, RequestId, ServerId, ServerType, Timestamp, Trace, Verdict,
 };
 use mcpmon_policy::Mode;
 use mcpmon_session::{
-    Compared, Judge, Options,
+    ComparisonOutcome, Options, Session,
     protocol::{Hear, Say},
 };
-use mcpmon_store::{Access, Filter, Reader, Settings, StoredEvent, sample};
+use mcpmon_store::{Access, Filter, RecorderSettings, StoreReader, StoredEvent, sample};
 use tokio::{
     runtime::Runtime,
     sync::{mpsc, watch},
@@ -26,7 +26,7 @@ use tokio::{
 use super::*;
 use crate::agent::{
     control,
-    engine::{self, FateQuestion, Question},
+    engine::{self, FateQuestion, WrapperQuestion},
     inbox::{Inbox, inbox},
     runs::Runs,
 };
@@ -49,7 +49,7 @@ impl Host {
 
     fn at(directory: tempfile::TempDir, policy: &str) -> Self {
         let store = directory.path().join("daemon.db");
-        let recorder = Recorder::start(Settings::new(&store)).expect("recorder");
+        let recorder = Recorder::start(RecorderSettings::new(&store)).expect("recorder");
         let text = Arc::new(
             Sources::of_parts(vec![(mcpmon_config::Source::EmbeddedDefault, policy.to_owned())])
                 .expect("a part"),
@@ -113,8 +113,8 @@ impl Host {
         }
     }
 
-    fn judge(&self, server: &str) -> Judge {
-        Judge::open(NOW, self.options(server)).expect("a judge")
+    fn judge(&self, server: &str) -> Session {
+        Session::open(NOW, self.options(server)).expect("a judge")
     }
 
     /// Ends the daemon, as when it is killed: its connections break off.
@@ -126,7 +126,7 @@ impl Host {
 
     fn events(&self, store: &str) -> Vec<StoredEvent> {
         self.recorder.flush(PATIENCE).expect("written");
-        let reader = Reader::open(&self.path(store)).expect("a store");
+        let reader = StoreReader::open(&self.path(store)).expect("a store");
         reader.events(&Filter::default(), 1000).expect("events")
     }
 }
@@ -137,7 +137,7 @@ impl Drop for Host {
     }
 }
 
-fn call(judge: &mut Judge, now: Timestamp) -> Verdict {
+fn call(judge: &mut Session, now: Timestamp) -> Verdict {
     let id = RequestId::Number("1".into());
     let message = Message {
         era: Era::Handshake,
@@ -153,7 +153,7 @@ fn call(judge: &mut Judge, now: Timestamp) -> Verdict {
     judge.message(now, &message)
 }
 
-fn list(judge: &mut Judge) {
+fn list(judge: &mut Session) {
     let id = RequestId::Number("0".into());
     let message = Message {
         era: Era::Handshake,
@@ -162,7 +162,7 @@ fn list(judge: &mut Judge) {
         size: 10,
         content: Content::Server(FromServer::Listing(Listing {
             kind: ListKind::Tools,
-            items: vec![Listed {
+            items: vec![ListedItem {
                 name: "read_file".into(),
                 definition: RawJson::trusted(r#"{"name":"read_file","inputSchema":{"type":"object"}}"#),
             }],
@@ -241,7 +241,7 @@ fn nobody_speaks_for_another_user() {
     std::fs::write(host.path("none.yaml"), "version: 1\n").expect("policy");
     let mut options = host.options("files");
     options.conversation.identity.uid += 1;
-    let judge = Judge::open(NOW, options).expect("the user's own store does");
+    let judge = Session::open(NOW, options).expect("the user's own store does");
     judge.close(NOW);
     let events = host.events("own.db");
     let refused = events
@@ -338,7 +338,7 @@ fn what_is_not_in_the_daemons_store_is_not_acknowledged() {
     other.execute_batch("BEGIN IMMEDIATE").expect("nobody writes");
     assert_eq!(call(&mut judge, NOW), Verdict::Allow);
     judge.close(NOW);
-    let own = Reader::open(&host.path("own.db")).expect("the user keeps it");
+    let own = StoreReader::open(&host.path("own.db")).expect("the user keeps it");
     let kept = own.events(&Filter::default(), 1000).expect("events");
     assert!(kinds(&kept).contains(&"mcp_tool_called"), "{kept:?}");
     other.execute_batch("ROLLBACK").expect("they write again");
@@ -456,9 +456,9 @@ fn above(pid: u32) -> Vec<ProcessId> {
     ancestors.iter().map(|ancestor| ancestor.process).collect()
 }
 
-fn launch(pid: u32) -> mcpmon_session::Launch {
+fn launch(pid: u32) -> mcpmon_session::StartedServer {
     use mcpmon_model::{Part, ProcessRef, ServerFiles, Writers};
-    mcpmon_session::Launch {
+    mcpmon_session::StartedServer {
         process: ProcessRef {
             pid,
             ..ProcessRef::default()
@@ -479,7 +479,7 @@ fn launch(pid: u32) -> mcpmon_session::Launch {
     }
 }
 
-fn use_tool(judge: &mut Judge, now: Timestamp, tool: &str) -> Verdict {
+fn use_tool(judge: &mut Session, now: Timestamp, tool: &str) -> Verdict {
     let id = RequestId::Number("1".into());
     let message = Message {
         era: Era::Handshake,
@@ -535,7 +535,7 @@ fn what_was_read_before_the_second_server_came_reaches_the_daemon() {
 fn wrappers_cannot_race_past_a_rule_of_the_daemon() {
     const ROUNDS: usize = 300;
     let host = Host::new(CROSS_SERVER);
-    let mut judges: Vec<Judge> = (0..8)
+    let mut judges: Vec<Session> = (0..8)
         .map(|number| host.judge(&format!("server-{number}")))
         .collect();
     judges.iter_mut().for_each(|judge| judge.refresh(NOW));
@@ -593,7 +593,7 @@ fn who_joins_at_the_same_time_hears_of_the_other_through_the_daemon() {
             let mut options = host.options(server);
             options.conversation.session = Some(SessionId::new(format!("s-{round}")));
             barrier.wait();
-            let mut judge = Judge::open(NOW, options).expect("a judge");
+            let mut judge = Session::open(NOW, options).expect("a judge");
             barrier.wait();
             judge.refresh(NOW);
             judge
@@ -613,17 +613,18 @@ fn who_joins_at_the_same_time_hears_of_the_other_through_the_daemon() {
 
 /// A conversation that the daemon itself judges.
 struct Hosted {
-    judge: Judge,
-    hosting: mcpmon_session::Hosting,
+    judge: Session,
+    hosting: mcpmon_session::HostedParts,
 }
 
 impl Host {
     fn hosted(&self, server: &str, policy: &str) -> Hosted {
         let options = self.options(server);
-        let kept = Kept(self.wrappers.clone());
-        let settings = Settings::new(self.path("daemon.db"));
+        let kept = HostedRecords(self.wrappers.clone());
+        let settings = RecorderSettings::new(self.path("daemon.db"));
         let host = Arc::new(self.wrappers.clone());
-        let hosting = mcpmon_session::Hosting::of_daemon(host, kept, settings, &options).expect("a thread");
+        let hosting =
+            mcpmon_session::HostedParts::of_daemon(host, kept, settings, &options).expect("a thread");
         let sources = Sources::of_parts(vec![(mcpmon_config::Source::EmbeddedDefault, policy.to_owned())]);
         let loaded = load_sources(&sources.expect("a part")).expect("a policy");
         let conversation = Conversation {
@@ -631,7 +632,7 @@ impl Host {
             layer: Layer::McpHttp,
             ..options.conversation
         };
-        let judge = Judge::hosted(NOW, &hosting, &loaded, conversation, None).expect("a judge");
+        let judge = Session::hosted(NOW, &hosting, &loaded, conversation, None).expect("a judge");
         Hosted { judge, hosting }
     }
 }
@@ -696,7 +697,7 @@ fn a_word_of_root_reaches_what_the_daemon_judges_itself() {
     list(&mut notes.judge);
     notes.settle();
     let runtime = host.runtime.as_ref().expect("it runs");
-    let word = kill::Word {
+    let word = kill::KillOrder {
         session: None,
         off: false,
         by: "root".to_owned(),
@@ -714,7 +715,7 @@ struct Child(std::process::Child);
 
 impl Child {
     /// Starts one for this judge.
-    fn of(judge: &mut Judge) -> Self {
+    fn of(judge: &mut Session) -> Self {
         let child = std::process::Command::new("sleep").arg("600").spawn();
         let child = child.expect("a process");
         let process = ProcessRef {
@@ -734,10 +735,10 @@ impl Drop for Child {
 }
 
 /// Waits for the next question about a comparison.
-fn asked(inbox: &mut Inbox<engine::Message>) -> FateQuestion {
+fn asked(inbox: &mut Inbox<engine::EngineMessage>) -> FateQuestion {
     loop {
         match inbox.next() {
-            Some(engine::Message::AfterRecords(Question::Fate(question))) => return question,
+            Some(engine::EngineMessage::AfterRecords(WrapperQuestion::Fate(question))) => return question,
             Some(_) => {}
             None => std::thread::yield_now(),
         }
@@ -766,7 +767,7 @@ fn nobody_waits_for_a_comparison_but_who_asks() {
             event: None,
         };
         question.reply.send(Some(denial.clone())).expect("it waits");
-        assert_eq!(waits.join().expect("it ends"), Compared::Refused(denial));
+        assert_eq!(waits.join().expect("it ends"), ComparisonOutcome::Refused(denial));
     });
     judge.close(NOW);
     let events = host.events("daemon.db");
@@ -800,7 +801,7 @@ fn a_question_is_forgotten_where_its_wrapper_leaves() {
 fn what_nobody_compared_in_time_is_refused() {
     let host = Host::new(BLOCKING);
     let mut judge = host.judge("files");
-    let Verdict::Block(denial) = judge.compared(NOW, Compared::Late) else {
+    let Verdict::Block(denial) = judge.compared(NOW, ComparisonOutcome::Late) else {
         panic!("it may be another server")
     };
     assert_eq!(denial.rule, "mcp.version_pinning");
@@ -825,7 +826,10 @@ fn uncompared(policy: &str) -> (Verdict, Vec<StoredEvent>) {
     let comparison = judge.comparison().expect("the daemon compares");
     host.stop();
     let compared = comparison.wait();
-    assert!(matches!(compared, Compared::Unanswered(_)), "{compared:?}");
+    assert!(
+        matches!(compared, ComparisonOutcome::Unanswered(_)),
+        "{compared:?}"
+    );
     let verdict = judge.compared(NOW, compared);
     drop(child);
     judge.close(NOW);

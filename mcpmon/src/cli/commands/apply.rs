@@ -15,7 +15,7 @@ use crate::cli::{CliError, ErrorKind, Globals, Output, daemon::Socket};
 /// The commands that are carried out: they accept what one server offers, or what was found in it.
 #[derive(Debug, Parser)]
 #[command(name = "mcpmon", disable_help_flag = true, disable_help_subcommand = true)]
-struct Line {
+struct ApplyCommand {
     #[command(subcommand)]
     remedy: Remedy,
 }
@@ -38,7 +38,7 @@ impl Remedy {
         let words = shlex::split(line)?;
         // What cannot be typed is written so, and would be another name.
         let is_whole = words.iter().all(|word| !word.contains('*'));
-        let line = is_whole.then(|| Line::try_parse_from(words).ok())?;
+        let line = is_whole.then(|| ApplyCommand::try_parse_from(words).ok())?;
         Some(line?.remedy)
     }
 

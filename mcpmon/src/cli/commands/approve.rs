@@ -4,18 +4,18 @@ use std::collections::BTreeMap;
 
 use clap::{ArgGroup, Args, Subcommand};
 use mcpmon_model::{ApprovalState, CallAnswer, EventKind, HeldCall, ServerId, ServerIdError, Timestamp};
-use mcpmon_store::{Filter, Reader, Selection, StoredEvent, json, name};
+use mcpmon_store::{Filter, Selection, StoreReader, StoredEvent, json, name};
 use serde_json::{Map, Value};
 
 use super::held_calls::{self, Extent};
 use crate::{
     agent::{
-        approval::{Subject, Word},
+        approval::{ApprovalDecision, ApprovalSubject},
         held_calls::waiting,
     },
     cli::{
         CliError, ErrorKind, Globals, Output,
-        change::Place,
+        change::ChangePlace,
         daemon::Socket,
         listing,
         output::Form,
@@ -123,38 +123,38 @@ pub(in crate::cli) fn approve(
 ) -> Result<(), CliError> {
     let subject = match (&options.subject, &options.server) {
         (Some(subject), _) => parse(subject)?,
-        (None, Some(server)) => Subject {
+        (None, Some(server)) => ApprovalSubject {
             server: server.clone(),
             name: None,
         },
         (None, None) => unreachable!("clap asks for one of them"),
     };
-    let word = Word::Approve {
+    let word = ApprovalDecision::Approve {
         hash: options.hash.clone(),
     };
-    let done = Place::find(globals, &options.socket)?.decide(now, subject, word)?;
+    let done = ChangePlace::find(globals, &options.socket)?.decide(now, subject, word)?;
     told(&done, "is accepted as it is listed", output)
 }
 
 fn answer(
     one: &One,
-    word: Word,
+    word: ApprovalDecision,
     globals: &Globals,
     now: Timestamp,
     output: &mut Output<'_>,
 ) -> Result<(), CliError> {
     let what = match word {
-        Word::Approve { .. } => "is accepted as it is listed",
-        Word::Refuse => "is refused as it is listed",
-        Word::Forget => "is forgotten",
+        ApprovalDecision::Approve { .. } => "is accepted as it is listed",
+        ApprovalDecision::Refuse => "is refused as it is listed",
+        ApprovalDecision::Forget => "is forgotten",
     };
     let done = decide(&one.subject, word, globals, &one.socket, now)?;
     told(&done, what, output)
 }
 
 /// The hash of a definition as it is listed now; `None` if it is not listed, or more than one definition has the name.
-pub(super) fn listed_hash(subject: &str, reader: &Reader) -> Result<Option<String>, CliError> {
-    let Ok(Subject { server, name }) = parse(subject) else {
+pub(super) fn listed_hash(subject: &str, reader: &StoreReader) -> Result<Option<String>, CliError> {
+    let Ok(ApprovalSubject { server, name }) = parse(subject) else {
         return Ok(None);
     };
     let records = reader.definitions(&Selection {
@@ -172,18 +172,18 @@ pub(super) fn listed_hash(subject: &str, reader: &Reader) -> Result<Option<Strin
 /// carried out for.
 pub(super) fn decide(
     subject: &str,
-    word: Word,
+    word: ApprovalDecision,
     globals: &Globals,
     socket: &Socket,
     now: Timestamp,
 ) -> Result<Vec<String>, CliError> {
-    let place = Place::find(globals, socket)?;
+    let place = ChangePlace::find(globals, socket)?;
     let Some(id) = held_calls::id(subject) else {
         return place.decide(now, parse(subject)?, word);
     };
     let answer = match word {
-        Word::Approve { .. } => CallAnswer::Once,
-        Word::Refuse | Word::Forget => CallAnswer::Deny,
+        ApprovalDecision::Approve { .. } => CallAnswer::Once,
+        ApprovalDecision::Refuse | ApprovalDecision::Forget => CallAnswer::Deny,
     };
     Ok(vec![place.answer_call(now, id, answer)?])
 }
@@ -207,7 +207,13 @@ pub(in crate::cli) fn allow(
         return Err(CliError::new(ErrorKind::Usage, error)
             .with_hint("a definition is accepted as it is listed: leave the option out"));
     }
-    answer(one, Word::Approve { hash: None }, globals, now, output)
+    answer(
+        one,
+        ApprovalDecision::Approve { hash: None },
+        globals,
+        now,
+        output,
+    )
 }
 
 /// Refuses a definition, or a held call.
@@ -219,7 +225,7 @@ pub(in crate::cli) fn deny(
 ) -> Result<(), CliError> {
     match held_calls::id(&one.subject) {
         Some(id) => held_calls::deny(id, &one.socket, globals, now, output),
-        None => answer(one, Word::Refuse, globals, now, output),
+        None => answer(one, ApprovalDecision::Refuse, globals, now, output),
     }
 }
 
@@ -232,7 +238,7 @@ pub(in crate::cli) fn told(done: &[String], what: &str, output: &mut Output<'_>)
 
 pub(in crate::cli) fn list(
     only_pending: bool,
-    reader: &Reader,
+    reader: &StoreReader,
     now: Timestamp,
     output: &mut Output<'_>,
 ) -> Result<(), CliError> {
@@ -254,7 +260,7 @@ pub(in crate::cli) fn list(
 }
 
 /// The latest word on each definition and held call, oldest first.
-pub(super) fn all(reader: &Reader) -> Result<Vec<(ApprovalState, StoredEvent)>, CliError> {
+pub(super) fn all(reader: &StoreReader) -> Result<Vec<(ApprovalState, StoredEvent)>, CliError> {
     let latest = latest(told_approvals(reader)?, waiting(reader, time::now())?);
     Ok(latest
         .into_iter()
@@ -262,7 +268,7 @@ pub(super) fn all(reader: &Reader) -> Result<Vec<(ApprovalState, StoredEvent)>, 
         .collect())
 }
 
-fn told_approvals(reader: &Reader) -> Result<Vec<StoredEvent>, CliError> {
+fn told_approvals(reader: &StoreReader) -> Result<Vec<StoredEvent>, CliError> {
     let filter = Filter {
         types: vec![TYPE.to_owned()],
         ..Filter::default()
@@ -375,14 +381,14 @@ impl LatestWord {
 }
 
 /// `SERVER:TOOL`; the name of a tool may hold colons, an id may not be empty.
-pub(super) fn parse(text: &str) -> Result<Subject, CliError> {
+pub(super) fn parse(text: &str) -> Result<ApprovalSubject, CliError> {
     let wrong = |error: anyhow::Error| CliError::new(ErrorKind::Usage, error);
     let (server, item) = text.split_once(':').ok_or_else(|| {
         wrong(anyhow::anyhow!(
             "`{text}` names no definition: expected SERVER:TOOL"
         ))
     })?;
-    Ok(Subject {
+    Ok(ApprovalSubject {
         server: ServerId::new(server).map_err(|error| wrong(error.into()))?,
         name: Some(item.to_owned()),
     })

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use clap::{Args, Subcommand};
 use mcpmon_model::Timestamp;
-use mcpmon_store::{BodyKey, KeyError, Label, Reader, json::rfc3339};
+use mcpmon_store::{BodyKey, BodyLabel, KeyError, StoreReader, json::rfc3339};
 use serde_json::{Map, Value};
 
 use crate::cli::{
@@ -52,7 +52,7 @@ const TABLE: Table = Table::new(&[
 
 pub(in crate::cli) fn run(
     options: &Options,
-    reader: &Reader,
+    reader: &StoreReader,
     now: Timestamp,
     output: &mut Output<'_>,
 ) -> Result<(), CliError> {
@@ -69,7 +69,7 @@ fn no_key(error: &KeyError) -> CliError {
     CliError::new(ErrorKind::Environment, anyhow::anyhow!("{error}"))
 }
 
-fn list(reader: &Reader, now: Timestamp, limit: u32, output: &mut Output<'_>) -> Result<(), CliError> {
+fn list(reader: &StoreReader, now: Timestamp, limit: u32, output: &mut Output<'_>) -> Result<(), CliError> {
     let (labels, more) = listing::newest(limit, |limit| reader.bodies(now, limit))?;
     match output.form {
         Form::Json => labels
@@ -85,7 +85,7 @@ fn list(reader: &Reader, now: Timestamp, limit: u32, output: &mut Output<'_>) ->
 }
 
 fn show(
-    reader: &Reader,
+    reader: &StoreReader,
     now: Timestamp,
     request: &str,
     key: &BodyKey,
@@ -129,7 +129,7 @@ fn show(
     Ok(output.flush()?)
 }
 
-fn head(label: &Label) -> String {
+fn head(label: &BodyLabel) -> String {
     let cut = match label.is_cut() {
         true => format!(", cut to {}", label.kept),
         false => String::new(),
@@ -143,7 +143,7 @@ fn head(label: &Label) -> String {
     )
 }
 
-fn row(label: &Label, key: &str) -> Row {
+fn row(label: &BodyLabel, key: &str) -> Row {
     Row::new(
         Tone::Ordinary,
         [
@@ -158,7 +158,7 @@ fn row(label: &Label, key: &str) -> Row {
     )
 }
 
-fn object(label: &Label, key: &str) -> Map<String, Value> {
+fn object(label: &BodyLabel, key: &str) -> Map<String, Value> {
     let mut object = Map::new();
     let mut put = |name: &str, value: Value| drop(object.insert(name.to_owned(), value));
     put("request_id", label.request.clone().into());
@@ -180,7 +180,7 @@ fn object(label: &Label, key: &str) -> Map<String, Value> {
 mod tests {
     use std::time::Duration;
 
-    use mcpmon_store::{Entry, Recorder, SealedBody, Settings, Side};
+    use mcpmon_store::{BodySide, Recorder, RecorderSettings, SealedBody, StoreEntry};
 
     use super::*;
 
@@ -190,9 +190,9 @@ mod tests {
     fn shown(form: Form, key: &BodyKey) -> (String, Option<String>) {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("mcpmon.db");
-        let label = Label {
+        let label = BodyLabel {
             request: "req-1".to_owned(),
-            side: Side::Request,
+            side: BodySide::Request,
             session: None,
             dialect: "anthropic".to_owned(),
             at: Timestamp(AT),
@@ -201,11 +201,11 @@ mod tests {
         };
         let sealing = BodyKey::new(&[1; 32]);
         let body = SealedBody::seal(&sealing, label, Timestamp(i64::MAX), b"hello".to_vec()).unwrap();
-        let recorder = Recorder::start(Settings::new(&path)).unwrap();
-        let entries = vec![Entry::Body(Box::new(body))];
+        let recorder = Recorder::start(RecorderSettings::new(&path)).unwrap();
+        let entries = vec![StoreEntry::Body(Box::new(body))];
         recorder.put_all(entries, Duration::from_secs(10)).unwrap();
         recorder.close();
-        let reader = Reader::open(&path).unwrap();
+        let reader = StoreReader::open(&path).unwrap();
         let (mut data, mut notes) = (Vec::new(), Vec::new());
         let mut output = Output::plain(&mut data, &mut notes, form);
         let outcome = show(&reader, Timestamp(AT), "req-1", key, &mut output);

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use clap::Args;
 use mcpmon_model::{Action, Severity, Timestamp};
-use mcpmon_store::{CallPlaces, Filter, MAX_WAIT, Reader, StoredEvent, ToolCall, json};
+use mcpmon_store::{CallPlaces, Filter, MAX_WAIT, StoreReader, StoredEvent, ToolCall, json};
 use serde_json::{Map, Value};
 
 use crate::cli::{
@@ -54,7 +54,7 @@ pub(super) const TABLE: Table = Table::new(&[
 
 pub(in crate::cli) fn run(
     options: Options,
-    reader: &Reader,
+    reader: &StoreReader,
     now: Timestamp,
     output: &mut Output<'_>,
 ) -> Result<(), CliError> {
@@ -74,7 +74,7 @@ pub(in crate::cli) fn run(
     }
 }
 
-fn show(reader: &Reader, filter: &Filter, limit: u32, output: &mut Output<'_>) -> Result<(), CliError> {
+fn show(reader: &StoreReader, filter: &Filter, limit: u32, output: &mut Output<'_>) -> Result<(), CliError> {
     let (calls, more) = listing::newest(limit, |limit| reader.calls(filter, limit))?;
     print(reader, &calls, output)?;
     listing::note_extent(calls.len(), more, output)?;
@@ -82,7 +82,7 @@ fn show(reader: &Reader, filter: &Filter, limit: u32, output: &mut Output<'_>) -
 }
 
 /// The calls of one id: what the model wanted, what was called, and the connections that were made for it.
-fn trace(reader: &Reader, filter: &Filter, limit: u32, output: &mut Output<'_>) -> Result<(), CliError> {
+fn trace(reader: &StoreReader, filter: &Filter, limit: u32, output: &mut Output<'_>) -> Result<(), CliError> {
     let calls = calls_of(reader.events(filter, limit)?, |around| {
         Ok(reader.calls(around, MAX_AROUND)?)
     })?;
@@ -168,7 +168,7 @@ fn intent(event: &StoredEvent) -> String {
 }
 
 /// Returns the connections of the call's server while it ran.
-fn connections(reader: &Reader, call: &ToolCall, limit: u32) -> Result<Vec<StoredEvent>, CliError> {
+fn connections(reader: &StoreReader, call: &ToolCall, limit: u32) -> Result<Vec<StoredEvent>, CliError> {
     let Some(called) = &call.called else {
         return Ok(Vec::new());
     };
@@ -185,7 +185,7 @@ fn connections(reader: &Reader, call: &ToolCall, limit: u32) -> Result<Vec<Store
     )?)
 }
 
-fn print(reader: &Reader, calls: &[CallPlaces], output: &mut Output<'_>) -> Result<(), CliError> {
+fn print(reader: &StoreReader, calls: &[CallPlaces], output: &mut Output<'_>) -> Result<(), CliError> {
     match output.form {
         Form::Json => {
             for places in calls {
@@ -465,7 +465,7 @@ mod tests {
         });
         let (directory, mut store) = sample::store();
         sample::fill(&mut store, events);
-        let reader = Reader::open(&directory.path().join("mcpmon.db")).unwrap();
+        let reader = StoreReader::open(&directory.path().join("mcpmon.db")).unwrap();
         let filter = Filter {
             trace: Some("call_0".to_owned()),
             ..Filter::default()

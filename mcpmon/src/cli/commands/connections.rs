@@ -2,11 +2,11 @@
 
 use clap::Args;
 use mcpmon_model::{Action, Direction, EventKind, Timestamp};
-use mcpmon_store::{Filter, Reader, Span, StoredEvent};
+use mcpmon_store::{Filter, Span, StoreReader, StoredEvent};
 
 use crate::cli::{
     CliError, Output,
-    filters::{Range, Whose, parse_action},
+    filters::{ListingScope, Range, parse_action},
     listing::{self, FOLLOW_INTERVAL, Listing},
     output, summary,
     table::{Column, Row, Table},
@@ -17,7 +17,7 @@ use crate::cli::{
 #[derive(Debug, Args)]
 pub(in crate::cli) struct Options {
     #[command(flatten)]
-    whose: Whose,
+    whose: ListingScope,
     #[command(flatten)]
     range: Range,
     /// With this action: allow, audit, would_block, block
@@ -46,7 +46,7 @@ pub(super) const TYPES: [&str; 2] = ["mcp_network_connection", "mcp_proxy_bypass
 
 pub(in crate::cli) fn run(
     options: Options,
-    reader: Reader,
+    reader: StoreReader,
     now: Timestamp,
     output: &mut Output<'_>,
 ) -> Result<(), CliError> {

@@ -35,7 +35,7 @@ pub(in crate::cli) fn run(options: Options, globals: &Globals) -> Result<(), Cli
     } else {
         LocalConfig::Ignore
     };
-    let options = daemon::Options {
+    let options = daemon::DaemonOptions {
         search: Search::of_process(globals.config.clone(), local),
         store: globals.db.clone(),
         socket: options.socket,

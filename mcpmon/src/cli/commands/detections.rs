@@ -2,7 +2,7 @@
 
 use clap::Args;
 use mcpmon_model::{Action, EventKind, Severity, Timestamp};
-use mcpmon_store::{Filter, Reader, StoredEvent};
+use mcpmon_store::{Filter, StoreReader, StoredEvent};
 
 use crate::cli::{
     CliError, Output,
@@ -54,7 +54,7 @@ pub(super) const TYPE: &str = "mcp_detection";
 
 pub(in crate::cli) fn run(
     options: Options,
-    reader: &Reader,
+    reader: &StoreReader,
     now: Timestamp,
     output: &mut Output<'_>,
 ) -> Result<(), CliError> {

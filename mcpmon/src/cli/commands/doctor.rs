@@ -5,7 +5,7 @@ use mcpmon_config::{LocalConfig, Search};
 use serde_json::{Map, Value};
 
 use crate::{
-    agent::doctor::{self, Finding, Verdict},
+    agent::doctor::{self, DoctorFinding, DoctorVerdict},
     cli::{CliError, ErrorKind, Globals, Output, daemon::Socket, kernel_state::KernelState, output::Form},
 };
 
@@ -34,7 +34,7 @@ pub(in crate::cli) fn run(
     output.flush()?;
     let broken = findings
         .iter()
-        .filter(|finding| finding.verdict == Verdict::Broken)
+        .filter(|finding| finding.verdict == DoctorVerdict::Broken)
         .count();
     if broken == 0 {
         return Ok(());
@@ -45,16 +45,16 @@ pub(in crate::cli) fn run(
     ))
 }
 
-const fn word(verdict: Verdict) -> &'static str {
+const fn word(verdict: DoctorVerdict) -> &'static str {
     match verdict {
-        Verdict::Good => "ok",
-        Verdict::Degraded => "degraded",
-        Verdict::Broken => "broken",
-        Verdict::Unknown => "unknown",
+        DoctorVerdict::Good => "ok",
+        DoctorVerdict::Degraded => "degraded",
+        DoctorVerdict::Broken => "broken",
+        DoctorVerdict::Unknown => "unknown",
     }
 }
 
-fn lines(finding: &Finding) -> Vec<String> {
+fn lines(finding: &DoctorFinding) -> Vec<String> {
     let mut lines = vec![format!(
         "{:<9} {}: {}",
         word(finding.verdict),
@@ -70,7 +70,7 @@ fn lines(finding: &Finding) -> Vec<String> {
     lines
 }
 
-fn object(finding: &Finding) -> Map<String, Value> {
+fn object(finding: &DoctorFinding) -> Map<String, Value> {
     let mut object = Map::new();
     object.insert("subject".to_owned(), finding.subject.clone().into());
     object.insert("verdict".to_owned(), word(finding.verdict).into());
@@ -87,9 +87,9 @@ mod tests {
 
     #[test]
     fn a_gap_comes_with_its_remedy() {
-        let finding = Finding {
+        let finding = DoctorFinding {
             subject: "cgroup".to_owned(),
-            verdict: Verdict::Broken,
+            verdict: DoctorVerdict::Broken,
             detail: "none is mounted".to_owned(),
             remedy: Some("mount one".to_owned()),
         };

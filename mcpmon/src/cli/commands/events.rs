@@ -2,12 +2,12 @@
 
 use clap::{Args, builder::PossibleValuesParser};
 use mcpmon_model::{Action, EventType, Severity, Timestamp};
-use mcpmon_store::{Filter, Reader, StoredEvent};
+use mcpmon_store::{Filter, StoreReader, StoredEvent};
 use uuid::Uuid;
 
 use crate::cli::{
     CliError, Output,
-    filters::{Range, Whose, parse_action, parse_severity},
+    filters::{ListingScope, Range, parse_action, parse_severity},
     listing::{self, FOLLOW_INTERVAL, Listing},
     output, session,
     summary::summary_beside_server,
@@ -22,7 +22,7 @@ pub(in crate::cli) struct Options {
     #[arg(long, value_name = "ID", conflicts_with_all = ["server", "pid", "container", "since", "until", "session", "tool", "types", "action", "severity", "follow"])]
     id: Option<Uuid>,
     #[command(flatten)]
-    whose: Whose,
+    whose: ListingScope,
     #[command(flatten)]
     range: Range,
     /// Of this session
@@ -59,7 +59,7 @@ const LISTING: Listing = Listing {
 
 pub(in crate::cli) fn run(
     options: Options,
-    reader: Reader,
+    reader: StoreReader,
     now: Timestamp,
     output: &mut Output<'_>,
 ) -> Result<(), CliError> {
@@ -205,7 +205,7 @@ mod tests {
     fn a_listing_follows_until_its_reader_goes_away() {
         let (directory, mut store) = sample::store();
         sample::fill(&mut store, [sample::started("files", 10)]);
-        let reader = Reader::open(&directory.path().join("mcpmon.db")).unwrap();
+        let reader = StoreReader::open(&directory.path().join("mcpmon.db")).unwrap();
         let mut coming = vec![sample::blocked_connection(), sample::exited("files", 10, 0)];
         let (mut data, mut notes) = (Vec::new(), Vec::new());
         let mut output = Output::plain(&mut data, &mut notes, Form::Table);

@@ -2,12 +2,12 @@
 
 use clap::Args;
 use mcpmon_model::{EventKind, Timestamp};
-use mcpmon_store::{Ending, Filter, Launch, Reader, command_line, json};
+use mcpmon_store::{Filter, Launch, LaunchEnding, StoreReader, command_line, json};
 use serde_json::{Map, Value};
 
 use crate::cli::{
     CliError, Output,
-    filters::{Range, Whose},
+    filters::{ListingScope, Range},
     listing,
     output::Form,
     summary,
@@ -19,7 +19,7 @@ use crate::cli::{
 #[derive(Debug, Args)]
 pub(in crate::cli) struct Options {
     #[command(flatten)]
-    whose: Whose,
+    whose: ListingScope,
     #[command(flatten)]
     range: Range,
 }
@@ -36,7 +36,7 @@ const TABLE: Table = Table::new(&[
 
 pub(in crate::cli) fn run(
     options: Options,
-    reader: &Reader,
+    reader: &StoreReader,
     now: Timestamp,
     output: &mut Output<'_>,
 ) -> Result<(), CliError> {
@@ -46,7 +46,7 @@ pub(in crate::cli) fn run(
     show(reader, &filter, options.range.limit, output)
 }
 
-fn show(reader: &Reader, filter: &Filter, limit: u32, output: &mut Output<'_>) -> Result<(), CliError> {
+fn show(reader: &StoreReader, filter: &Filter, limit: u32, output: &mut Output<'_>) -> Result<(), CliError> {
     let (launches, more) = listing::newest(limit, |limit| reader.launches(filter, limit))?;
     match output.form {
         Form::Json => launches
@@ -92,12 +92,12 @@ fn row(launch: &Launch) -> Row {
     )
 }
 
-fn status(ending: &Ending) -> String {
+fn status(ending: &LaunchEnding) -> String {
     match (ending, ending.seen()) {
-        (Ending::Running, _) => "running".to_owned(),
-        (Ending::Exited(_), Some((exit_status, signal, _))) => summary::ending(exit_status, signal),
-        (Ending::Exited(_), None) => "ended".to_owned(),
-        (Ending::Unseen, _) => "unknown".to_owned(),
+        (LaunchEnding::Running, _) => "running".to_owned(),
+        (LaunchEnding::Exited(_), Some((exit_status, signal, _))) => summary::ending(exit_status, signal),
+        (LaunchEnding::Exited(_), None) => "ended".to_owned(),
+        (LaunchEnding::Unseen, _) => "unknown".to_owned(),
     }
 }
 
@@ -110,12 +110,12 @@ fn field(launch: &Launch, name: &str) -> String {
 fn object(launch: &Launch) -> Map<String, Value> {
     let mut object = json::to_json(&launch.started);
     let status = match &launch.ending {
-        Ending::Running => "running",
-        Ending::Exited(_) => "exited",
-        Ending::Unseen => "unknown",
+        LaunchEnding::Running => "running",
+        LaunchEnding::Exited(_) => "exited",
+        LaunchEnding::Unseen => "unknown",
     };
     object.insert("status".to_owned(), status.into());
-    if let Ending::Exited(event) = &launch.ending {
+    if let LaunchEnding::Exited(event) = &launch.ending {
         object.insert("exit".to_owned(), json::to_json(event).into());
     }
     if !launch.mismatches.is_empty() {

@@ -2,9 +2,9 @@
 
 use clap::Args;
 use jiff::civil::Date;
-use mcpmon_config::{Loaded, Outline};
+use mcpmon_config::{LoadedConfiguration, Outline};
 use mcpmon_model::{Action, Timestamp};
-use mcpmon_store::{Reader, StoredEvent, json as form};
+use mcpmon_store::{StoreReader, StoredEvent, json as form};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
@@ -40,7 +40,7 @@ pub(in crate::cli) struct Options {
 pub(in crate::cli) fn run(
     options: &Options,
     globals: &Globals,
-    reader: &Reader,
+    reader: &StoreReader,
     now: Timestamp,
     output: &mut Output<'_>,
 ) -> Result<(), CliError> {
@@ -68,7 +68,7 @@ pub(in crate::cli) fn run(
 /// All of an event with its rule and remedy, as lines that are not escaped yet; notes come first.
 pub(super) fn explained(
     id: Uuid,
-    reader: &Reader,
+    reader: &StoreReader,
     globals: &Globals,
     socket: &Socket,
 ) -> Result<Vec<String>, CliError> {
@@ -88,7 +88,7 @@ fn policy_of(
     globals: &Globals,
     socket: &Socket,
     output: &mut Output<'_>,
-) -> Result<(Loaded, Option<RuleKeys>), CliError> {
+) -> Result<(LoadedConfiguration, Option<RuleKeys>), CliError> {
     let (loaded, _) = question::policy(globals, socket, output)?;
     let rule = event.rule.as_deref();
     let rule = rule.map(|rule| rule_keys(rule, &Outline::of(&loaded)));
@@ -105,7 +105,7 @@ fn evidence(event: &StoredEvent) -> impl Iterator<Item = (&String, &Value)> {
     event.data.iter().filter(|(name, _)| *name != "remedy")
 }
 
-fn object(event: &StoredEvent, rule: Option<&RuleKeys>, loaded: &Loaded) -> Map<String, Value> {
+fn object(event: &StoredEvent, rule: Option<&RuleKeys>, loaded: &LoadedConfiguration) -> Map<String, Value> {
     let keys = |rule: &RuleKeys| -> Vec<Value> {
         let key =
             |(key, value, place): (&str, &str, &str)| json!({"key": key, "value": value, "place": place});
@@ -132,7 +132,7 @@ fn object(event: &StoredEvent, rule: Option<&RuleKeys>, loaded: &Loaded) -> Map<
     object
 }
 
-fn page(event: &StoredEvent, rule: Option<&RuleKeys>, loaded: &Loaded) -> Vec<String> {
+fn page(event: &StoredEvent, rule: Option<&RuleKeys>, loaded: &LoadedConfiguration) -> Vec<String> {
     let mut lines = vec![
         format!(
             "{}: {}",

@@ -7,14 +7,14 @@ use clap::Args;
 use mcpmon_config::{AcceptEdit, AllowedCall};
 use mcpmon_model::{CallAnswer, HeldCall, Timestamp};
 use mcpmon_policy::Suppression;
-use mcpmon_store::{Reader, json::rfc3339};
+use mcpmon_store::{StoreReader, json::rfc3339};
 use serde_json::{Map, Value, json};
 
 use crate::{
     agent::{held_calls::waiting, setup},
     cli::{
-        CliError, ErrorKind, Globals, Output, change::Place, daemon::Socket, output::Form, question, store,
-        text, time,
+        CliError, ErrorKind, Globals, Output, change::ChangePlace, daemon::Socket, output::Form, question,
+        store, text, time,
     },
 };
 
@@ -67,7 +67,7 @@ pub(super) fn allow(
     output: &mut Output<'_>,
 ) -> Result<(), CliError> {
     let id = digits(id)?;
-    let place = Place::find(globals, socket)?;
+    let place = ChangePlace::find(globals, socket)?;
     if extent.rule {
         let held = find(&store::open(globals)?, id, now)?;
         write_rule(&held, socket, globals, output)?;
@@ -91,12 +91,12 @@ pub(super) fn deny(
     output: &mut Output<'_>,
 ) -> Result<(), CliError> {
     let id = digits(id)?;
-    let subject = Place::find(globals, socket)?.answer_call(now, id, CallAnswer::Deny)?;
+    let subject = ChangePlace::find(globals, socket)?.answer_call(now, id, CallAnswer::Deny)?;
     Ok(output.note(&format!("the held call of {} is refused", text::escape(&subject)))?)
 }
 
 /// Returns the call that waits with this id.
-fn find(reader: &Reader, id: &str, now: Timestamp) -> Result<HeldCall, CliError> {
+fn find(reader: &StoreReader, id: &str, now: Timestamp) -> Result<HeldCall, CliError> {
     let mut meant = waiting(reader, now)?
         .into_iter()
         .filter(|held| held.id.starts_with(id));
@@ -180,7 +180,7 @@ fn write_rule(
 }
 
 /// A call that waits, whole, in lines that are still to be made safe to show.
-pub(super) fn shown(id: &str, reader: &Reader, now: Timestamp) -> Result<Vec<String>, CliError> {
+pub(super) fn shown(id: &str, reader: &StoreReader, now: Timestamp) -> Result<Vec<String>, CliError> {
     let as_it_is: Escape = |text| Cow::Borrowed(text);
     Ok(lines(&find(reader, digits(id)?, now)?, now, as_it_is, as_it_is))
 }
@@ -188,7 +188,7 @@ pub(super) fn shown(id: &str, reader: &Reader, now: Timestamp) -> Result<Vec<Str
 /// Shows a call that waits, whole.
 pub(in crate::cli) fn show(
     id: &str,
-    reader: &Reader,
+    reader: &StoreReader,
     now: Timestamp,
     output: &mut Output<'_>,
 ) -> Result<(), CliError> {

@@ -9,7 +9,7 @@ use mcpmon_policy::Mode;
 use crate::{
     agent::{
         hook::{HookAnswer, HookClient, MAX_INPUT_BYTES, NativeCall, record, verdict},
-        question::{self, CallArguments, Known, Outcome, Surroundings, Use},
+        question::{self, CallArguments, KnownServer, Surroundings, TriedUse, UseOutcome},
     },
     cli::{CliError, Globals, Output, daemon::Socket, question as asked},
 };
@@ -64,7 +64,7 @@ pub(in crate::cli) fn run(
         socket: options.socket.path.clone(),
         db: globals.db.clone().or_else(mcpmon_store::own_store),
     };
-    let wanted = Use::Call {
+    let wanted = TriedUse::Call {
         tool: call.tool.clone(),
         arguments: Some(arguments),
     };
@@ -73,21 +73,21 @@ pub(in crate::cli) fn run(
         &loaded,
         &surroundings,
         &client.server(),
-        &Known::default(),
+        &KnownServer::default(),
         &wanted,
     );
     let (outcome, opinion) = match verdict(&reply.opinions, loaded.policy.mode == Mode::Observe) {
-        (Outcome::Asked, asks) if !client.can_ask(&call.tool) => (Outcome::Blocked, asks),
+        (UseOutcome::Asked, asks) if !client.can_ask(&call.tool) => (UseOutcome::Blocked, asks),
         judged => judged,
     };
     let mut event = event(&call, now);
     event.action = match outcome {
-        Outcome::Allowed => Action::Allow,
+        UseOutcome::Allowed => Action::Allow,
         // Whom the client asks decides; that is not told here.
-        Outcome::Audited | Outcome::Asked => Action::Audit,
-        Outcome::WouldAsk => Action::WouldAsk,
-        Outcome::WouldBlock => Action::WouldBlock,
-        Outcome::Blocked => Action::Block,
+        UseOutcome::Audited | UseOutcome::Asked => Action::Audit,
+        UseOutcome::WouldAsk => Action::WouldAsk,
+        UseOutcome::WouldBlock => Action::WouldBlock,
+        UseOutcome::Blocked => Action::Block,
     };
     event.severity = opinion.map_or(Severity::Info, |opinion| opinion.severity);
     event.rule = opinion.map(|opinion| opinion.rule.clone());
@@ -98,10 +98,10 @@ pub(in crate::cli) fn run(
     if let Err(error) = &recorded {
         output.note(&format!("mcpmon: the call is not recorded: {error}"))?;
     }
-    if let (Outcome::Asked, Some(asks)) = (outcome, opinion) {
+    if let (UseOutcome::Asked, Some(asks)) = (outcome, opinion) {
         return say(&client.ask(asks), output);
     }
-    let stopped = opinion.filter(|_| outcome == Outcome::Blocked);
+    let stopped = opinion.filter(|_| outcome == UseOutcome::Blocked);
     let id = recorded.is_ok().then_some(id);
     say(&client.answer(stopped.map(|opinion| (opinion, id))), output)
 }

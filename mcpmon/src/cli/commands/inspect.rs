@@ -8,13 +8,13 @@ use std::{
 };
 
 use clap::Args;
-use mcpmon_config::Loaded;
+use mcpmon_config::LoadedConfiguration;
 use mcpmon_model::{DefinitionKind, Finding, Severity};
 use serde_json::{Map, Value};
 
 use crate::{
     agent::{
-        inspection::{self, Inspected, Offer, inspect, inspect_offer},
+        inspection::{self, InspectedDefinition, ServerOffer, inspect, inspect_offer},
         remote,
     },
     cli::{
@@ -63,7 +63,7 @@ const MAX_FILE: u64 = 64 << 20;
 
 pub(in crate::cli) fn run(
     options: &Options,
-    loaded: &Loaded,
+    loaded: &LoadedConfiguration,
     output: &mut Output<'_>,
 ) -> Result<(), CliError> {
     let inspected = match (&options.server, &options.file) {
@@ -97,9 +97,9 @@ pub(in crate::cli) fn run(
 fn asked(
     server: &str,
     options: &RemoteOptions,
-    loaded: &Loaded,
+    loaded: &LoadedConfiguration,
     output: &mut Output<'_>,
-) -> Result<Vec<Inspected>, CliError> {
+) -> Result<Vec<InspectedDefinition>, CliError> {
     let usage = |error: anyhow::Error| CliError::new(ErrorKind::Usage, error);
     let destination = remote::destination(&loaded.policy, server).map_err(|error| usage(error.into()))?;
     let destination = options.over(destination).map_err(|error| usage(error.into()))?;
@@ -123,7 +123,7 @@ fn asked(
 }
 
 /// Describes the server that answered, and the size of its offer.
-fn introduced(offer: &Offer, count: usize) -> String {
+fn introduced(offer: &ServerOffer, count: usize) -> String {
     let name = offer.name.as_deref().unwrap_or("a server without a name");
     let release = offer.release.as_deref().unwrap_or_default();
     let title = format!("{name} {release}");
@@ -134,7 +134,7 @@ fn introduced(offer: &Offer, count: usize) -> String {
     )
 }
 
-fn offered(definition: &Inspected) -> Row {
+fn offered(definition: &InspectedDefinition) -> Row {
     let worst = definition.findings.iter().map(|finding| finding.severity).max();
     Row::new(
         worst.map_or(Tone::Ordinary, tone),
@@ -169,7 +169,7 @@ fn read(path: &Path) -> Result<String, CliError> {
     Ok(text)
 }
 
-fn show(inspected: &[Inspected], output: &mut Output<'_>) -> Result<(), CliError> {
+fn show(inspected: &[InspectedDefinition], output: &mut Output<'_>) -> Result<(), CliError> {
     match output.form {
         Form::Json => inspected.iter().try_for_each(|tool| output.json(&object(tool)))?,
         Form::Table => {
@@ -196,7 +196,7 @@ const fn tone(severity: Severity) -> Tone {
     }
 }
 
-fn row(definition: &Inspected, finding: &Finding) -> Row {
+fn row(definition: &InspectedDefinition, finding: &Finding) -> Row {
     let text = finding.matches.first().map(|found| found.text.clone());
     let name = match definition.kind {
         DefinitionKind::Instructions => "(instructions)",
@@ -217,7 +217,7 @@ fn row(definition: &Inspected, finding: &Finding) -> Row {
     )
 }
 
-fn object(tool: &Inspected) -> Map<String, Value> {
+fn object(tool: &InspectedDefinition) -> Map<String, Value> {
     let mut object = Map::new();
     object.insert("definition".to_owned(), tool.kind.as_str().into());
     object.insert("tool_name".to_owned(), tool.name.clone().into());

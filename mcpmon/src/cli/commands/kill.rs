@@ -3,7 +3,7 @@
 use clap::{ArgGroup, Args};
 use mcpmon_model::{SessionId, Timestamp};
 
-use crate::cli::{CliError, Globals, Output, change::Place, daemon::Socket};
+use crate::cli::{CliError, Globals, Output, change::ChangePlace, daemon::Socket};
 
 /// Stop every MCP call, and every connection of MCP servers, of a session or of the host
 #[derive(Debug, Args)]
@@ -33,13 +33,13 @@ pub(in crate::cli) fn run(
         Some(session) => format!("session {}", session.as_str()),
         None => "every session".to_owned(),
     };
-    let place = Place::find(globals, &options.socket)?;
+    let place = ChangePlace::find(globals, &options.socket)?;
     place.kill(now, session.clone(), options.off)?;
     output.note(&match (options.off, &place) {
         (true, _) if session.is_none() => "every session goes on that is not stopped by its name".to_owned(),
         (true, _) => format!("{what} goes on"),
-        (false, Place::Daemon(_)) => format!("{what} is stopped: no call passes, no server connects"),
-        (false, Place::Store(_)) => format!(
+        (false, ChangePlace::Daemon(_)) => format!("{what} is stopped: no call passes, no server connects"),
+        (false, ChangePlace::Store(_)) => format!(
             "{what} is stopped: no call passes a wrapper. Without a daemon connections go on, and any process of yours can lift it"
         ),
     })?;

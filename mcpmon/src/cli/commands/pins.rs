@@ -6,18 +6,18 @@ use clap::{Args, Subcommand};
 use mcpmon_model::{
     DefinitionRecord, FieldChange, Manifest, ManifestEntry, ServerId, ServerIdError, Timestamp,
 };
-use mcpmon_store::{BinaryPin, Reader, Selection, json, name};
+use mcpmon_store::{BinaryPin, Selection, StoreReader, json, name};
 use serde_json::{Map, Value};
 
 use crate::{
     agent::{
-        approval::{self, Subject, Word},
-        control::{Answer, Request},
+        approval::{self, ApprovalDecision, ApprovalSubject},
+        control::{DaemonAnswer, DaemonRequest},
         executable,
     },
     cli::{
         CliError, ErrorKind, Globals, Output,
-        change::Place,
+        change::ChangePlace,
         commands::approve::told,
         daemon::{Socket, ask, unexpected},
         definition, listing,
@@ -120,7 +120,11 @@ const TABLE: Table = Table::new(&[
     Column::cut_start("PATH OR TOOL", 20),
 ]);
 
-pub(in crate::cli) fn list(options: &List, reader: &Reader, output: &mut Output<'_>) -> Result<(), CliError> {
+pub(in crate::cli) fn list(
+    options: &List,
+    reader: &StoreReader,
+    output: &mut Output<'_>,
+) -> Result<(), CliError> {
     let mut files = reader.pins()?;
     files.retain(|pin| {
         let wanted = options.server.as_deref();
@@ -163,7 +167,7 @@ pub(in crate::cli) fn list(options: &List, reader: &Reader, output: &mut Output<
     Ok(output.flush()?)
 }
 
-pub(in crate::cli) fn diff(one: &One, reader: &Reader, output: &mut Output<'_>) -> Result<(), CliError> {
+pub(in crate::cli) fn diff(one: &One, reader: &StoreReader, output: &mut Output<'_>) -> Result<(), CliError> {
     let records = reader.definitions(&Selection {
         server: Some(one.server.to_string()),
         item: Some(one.tool.clone()),
@@ -202,17 +206,17 @@ pub(in crate::cli) fn reset(
     now: Timestamp,
     output: &mut Output<'_>,
 ) -> Result<(), CliError> {
-    let place = Place::find(globals, &options.socket)?;
-    let subject = Subject {
+    let place = ChangePlace::find(globals, &options.socket)?;
+    let subject = ApprovalSubject {
         server: options.server.clone(),
         name: options.tool.clone(),
     };
     if options.tool.is_some() {
-        let done = place.decide(now, subject, Word::Forget)?;
+        let done = place.decide(now, subject, ApprovalDecision::Forget)?;
         return told(&done, "is judged as new when it is listed next", output);
     }
     let had_files = place.forget_files(&options.server)?;
-    match place.decide(now, subject, Word::Forget) {
+    match place.decide(now, subject, ApprovalDecision::Forget) {
         Ok(_) => {}
         // A server without definitions has files.
         Err(error) if error.kind == ErrorKind::Refused && had_files => {}
@@ -234,13 +238,13 @@ pub(in crate::cli) fn trust(
         return trust_executable(path, &options.socket.path, output);
     }
     let server = options.what.server.clone().expect("clap asks for one of the two");
-    let place = Place::find(globals, &options.socket)?;
+    let place = ChangePlace::find(globals, &options.socket)?;
     if options.tool.is_some() {
-        let subject = Subject {
+        let subject = ApprovalSubject {
             server,
             name: options.tool.clone(),
         };
-        let word = Word::Approve {
+        let word = ApprovalDecision::Approve {
             hash: options.hash.clone(),
         };
         let done = place.decide(now, subject, word)?;
@@ -255,11 +259,11 @@ pub(in crate::cli) fn trust(
 fn trust_executable(path: &Path, socket: &Path, output: &mut Output<'_>) -> Result<(), CliError> {
     let absolute = std::path::absolute(path)?;
     let file = executable::read(&absolute).map_err(|error| CliError::new(ErrorKind::Environment, error))?;
-    let request = Request::TrustExecutable {
+    let request = DaemonRequest::TrustExecutable {
         path: file.path.clone(),
         digest: file.digest,
     };
-    let Answer::TrustedExecutable { sets } = ask(socket, &request)? else {
+    let DaemonAnswer::TrustedExecutable { sets } = ask(socket, &request)? else {
         return Err(unexpected());
     };
     let (path, digest) = (file.path.display(), file.digest.short(12));

@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 use mcpmon_model::{DefinitionKind, DefinitionRecord, Severity};
-use mcpmon_store::{Reader, Selection};
+use mcpmon_store::{Selection, StoreReader};
 use serde_json::Value;
 
 use crate::cli::{
@@ -25,7 +25,7 @@ pub(in crate::cli) struct Options {
 #[derive(Debug, Subcommand)]
 pub(in crate::cli) enum Command {
     /// List everything that was ever listed, with hash, status and detections
-    List(Chosen),
+    List(ChosenDefinitions),
     /// Show one definition whole: hashes, times, who approved it, what was found, its text
     Show {
         /// SERVER:TOOL; SERVER: alone for its instructions
@@ -36,7 +36,7 @@ pub(in crate::cli) enum Command {
 
 /// The definitions to show.
 #[derive(Debug, Args)]
-pub(in crate::cli) struct Chosen {
+pub(in crate::cli) struct ChosenDefinitions {
     /// Of this server
     #[arg(long, value_name = "ID")]
     server: Option<String>,
@@ -65,8 +65,8 @@ const TOOLS: Table = Table::new(&[
     Column::cut("DESCRIPTION", 20),
 ]);
 
-impl Chosen {
-    fn load(&self, reader: &Reader) -> Result<Vec<DefinitionRecord>, CliError> {
+impl ChosenDefinitions {
+    fn load(&self, reader: &StoreReader) -> Result<Vec<DefinitionRecord>, CliError> {
         let mut records = reader.definitions(&Selection {
             server: self.server.clone(),
             item: self.tool.clone(),
@@ -80,8 +80,8 @@ impl Chosen {
 }
 
 pub(in crate::cli) fn list(
-    chosen: &Chosen,
-    reader: &Reader,
+    chosen: &ChosenDefinitions,
+    reader: &StoreReader,
     output: &mut Output<'_>,
 ) -> Result<(), CliError> {
     let records = chosen.load(reader)?;
@@ -90,8 +90,8 @@ pub(in crate::cli) fn list(
 
 /// `mcpmon tools`.
 pub(in crate::cli) fn tools(
-    chosen: &Chosen,
-    reader: &Reader,
+    chosen: &ChosenDefinitions,
+    reader: &StoreReader,
     output: &mut Output<'_>,
 ) -> Result<(), CliError> {
     let mut records = chosen.load(reader)?;
@@ -99,7 +99,11 @@ pub(in crate::cli) fn tools(
     show_all(&records, &TOOLS, tools_row, output)
 }
 
-pub(in crate::cli) fn show(subject: &str, reader: &Reader, output: &mut Output<'_>) -> Result<(), CliError> {
+pub(in crate::cli) fn show(
+    subject: &str,
+    reader: &StoreReader,
+    output: &mut Output<'_>,
+) -> Result<(), CliError> {
     for record in &named(subject, reader)? {
         match output.form {
             Form::Json => output.json(&definition::object(record))?,
@@ -110,12 +114,12 @@ pub(in crate::cli) fn show(subject: &str, reader: &Reader, output: &mut Output<'
 }
 
 /// All of a definition, as lines that are not escaped yet.
-pub(super) fn shown(subject: &str, reader: &Reader) -> Result<Vec<String>, CliError> {
+pub(super) fn shown(subject: &str, reader: &StoreReader) -> Result<Vec<String>, CliError> {
     Ok(named(subject, reader)?.iter().flat_map(whole).collect())
 }
 
 /// The definitions of a name, at least one.
-fn named(subject: &str, reader: &Reader) -> Result<Vec<DefinitionRecord>, CliError> {
+fn named(subject: &str, reader: &StoreReader) -> Result<Vec<DefinitionRecord>, CliError> {
     let (server, item) = subject.split_once(':').ok_or_else(|| {
         CliError::new(
             ErrorKind::Usage,
@@ -260,12 +264,15 @@ mod tests {
         vec![read, changed, instructions, new]
     }
 
-    fn shown(form: Form, command: impl FnOnce(&Reader, &mut Output<'_>) -> Result<(), CliError>) -> String {
+    fn shown(
+        form: Form,
+        command: impl FnOnce(&StoreReader, &mut Output<'_>) -> Result<(), CliError>,
+    ) -> String {
         scene::shown_definitions(records(), form, |reader, output| command(&reader, output))
     }
 
-    fn all() -> Chosen {
-        Chosen {
+    fn all() -> ChosenDefinitions {
+        ChosenDefinitions {
             server: None,
             tool: None,
             severity: None,
@@ -286,7 +293,7 @@ mod tests {
 
     #[test]
     fn tools_with_something_bad_in_them() {
-        let chosen = Chosen {
+        let chosen = ChosenDefinitions {
             severity: Some(Severity::High),
             ..all()
         };
@@ -333,7 +340,7 @@ mod tests {
     #[test]
     fn what_was_never_listed_says_where_to_look() {
         let (_directory, store) = sample::store();
-        let reader = Reader::open(store.path()).unwrap();
+        let reader = StoreReader::open(store.path()).unwrap();
         let (mut data, mut notes) = (Vec::new(), Vec::new());
         let mut output = Output::plain(&mut data, &mut notes, Form::Table);
         let error = show("a:b", &reader, &mut output).unwrap_err();

@@ -9,14 +9,14 @@ use std::{
 
 use clap::Args;
 use mcpmon_config::{LocalConfig, Search};
-use mcpmon_store::Reader;
+use mcpmon_store::StoreReader;
 
 use super::{proxy, report, wrap};
 use crate::{
     agent::{
         control::DEFAULT_SOCKET,
         daemon::DEFAULT_STORE,
-        run::{self, Outcome, RunError},
+        run::{self, RunError, RunOutcome},
     },
     cli::{CliError, ErrorKind, Globals, store},
 };
@@ -48,7 +48,7 @@ pub(in crate::cli) fn run(options: Options, globals: &Globals) -> Result<ExitCod
         false => LocalConfig::Ignore,
     };
     let mut command = options.command.into_iter();
-    let options = run::Options {
+    let options = run::RunOptions {
         search: Search::of_process(globals.config.clone(), local),
         store: globals.db.clone(),
         socket: options.socket,
@@ -74,10 +74,10 @@ fn name(text: &str) -> Result<String, &'static str> {
 }
 
 /// One line of what became of the session, and the command that says more.
-fn summary(outcome: &Outcome, globals: &Globals) -> String {
+fn summary(outcome: &RunOutcome, globals: &Globals) -> String {
     let session = outcome.session.as_str();
     let store = match &outcome.store {
-        Some(store) => Reader::open(store).ok(),
+        Some(store) => StoreReader::open(store).ok(),
         None => store::open(globals).ok(),
     };
     let counted = store.and_then(|store| report::line(&store, session).ok());
@@ -130,7 +130,7 @@ mod tests {
             color: Color::Never,
         };
         let told = |asked| {
-            let outcome = Outcome {
+            let outcome = RunOutcome {
                 session: SessionId::new("s1"),
                 code: 0,
                 asked,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use mcpmon_model::{Layer, ServerType, Timestamp};
-use mcpmon_store::{Reader, RunningStart, ServerSummary, StoredEvent};
+use mcpmon_store::{RunningStart, ServerSummary, StoreReader, StoredEvent};
 use serde_json::Value;
 
 use crate::{
@@ -52,7 +52,7 @@ impl SeenBy {
 
 impl RunningServers {
     /// Those that a store tells of and whose processes live.
-    pub(super) fn read(reader: &Reader) -> Result<Self, CliError> {
+    pub(super) fn read(reader: &StoreReader) -> Result<Self, CliError> {
         Ok(Self::new(&reader.running(MAX_RUNNING)?, &Processes::read()))
     }
 
@@ -179,7 +179,7 @@ mod tests {
     fn seen_by(starts: &[RunningStart]) -> SeenBy {
         let (_directory, mut store) = sample::store();
         sample::fill(&mut store, [sample::started("files", 1)]);
-        let reader = Reader::open(store.path()).unwrap();
+        let reader = StoreReader::open(store.path()).unwrap();
         let servers = reader.servers().unwrap();
         RunningServers::new(starts, &Processes::read()).seen_by(&servers[0])
     }

@@ -1,7 +1,7 @@
 //! Scenes for tests: the output of a command for a store with given events.
 
 use mcpmon_model::{DefinitionRecord, Event};
-use mcpmon_store::{Destination as _, Entry, Reader, sample};
+use mcpmon_store::{Destination as _, StoreEntry, StoreReader, sample};
 
 use crate::cli::{
     CliError, Color, Globals,
@@ -12,17 +12,17 @@ use crate::cli::{
 pub(super) fn shown(
     events: Vec<Event>,
     form: Form,
-    command: impl FnOnce(Reader, &mut Output<'_>) -> Result<(), CliError>,
+    command: impl FnOnce(StoreReader, &mut Output<'_>) -> Result<(), CliError>,
 ) -> String {
     shown_with(Vec::new(), events, form, command)
 }
 
 /// The same, with more in the store.
 pub(super) fn shown_with(
-    entries: Vec<Entry>,
+    entries: Vec<StoreEntry>,
     events: Vec<Event>,
     form: Form,
-    command: impl FnOnce(Reader, &mut Output<'_>) -> Result<(), CliError>,
+    command: impl FnOnce(StoreReader, &mut Output<'_>) -> Result<(), CliError>,
 ) -> String {
     let (directory, mut store) = sample::store();
     store.keep(&entries).unwrap();
@@ -34,10 +34,10 @@ pub(super) fn shown_with(
 pub(super) fn shown_definitions(
     records: Vec<DefinitionRecord>,
     form: Form,
-    command: impl FnOnce(Reader, &mut Output<'_>) -> Result<(), CliError>,
+    command: impl FnOnce(StoreReader, &mut Output<'_>) -> Result<(), CliError>,
 ) -> String {
     let (directory, mut store) = sample::store();
-    let entries: Vec<Entry> = records.into_iter().map(Entry::Definition).collect();
+    let entries: Vec<StoreEntry> = records.into_iter().map(StoreEntry::Definition).collect();
     store.keep(&entries).unwrap();
     of_store(&directory, form, command)
 }
@@ -51,7 +51,7 @@ pub(super) fn shown_under(
     command: impl FnOnce(&Globals, &mut Output<'_>) -> Result<u8, CliError>,
 ) -> String {
     let (directory, mut store) = sample::store();
-    let entries: Vec<Entry> = records.into_iter().map(Entry::Definition).collect();
+    let entries: Vec<StoreEntry> = records.into_iter().map(StoreEntry::Definition).collect();
     store.keep(&entries).unwrap();
     sample::fill(&mut store, events);
     let config = directory.path().join("policy.yaml");
@@ -113,9 +113,9 @@ pub(super) fn assert_documented(heading: &str, is_event: bool, shown: &str) {
 fn of_store(
     directory: &tempfile::TempDir,
     form: Form,
-    command: impl FnOnce(Reader, &mut Output<'_>) -> Result<(), CliError>,
+    command: impl FnOnce(StoreReader, &mut Output<'_>) -> Result<(), CliError>,
 ) -> String {
-    let reader = Reader::open(&directory.path().join("mcpmon.db")).unwrap();
+    let reader = StoreReader::open(&directory.path().join("mcpmon.db")).unwrap();
     let (mut data, mut notes) = (Vec::new(), Vec::new());
     command(reader, &mut Output::plain(&mut data, &mut notes, form)).unwrap();
     let [data, notes] = [data, notes].map(|bytes| String::from_utf8(bytes).unwrap());

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use mcpmon_model::{PinState, ServerType, Timestamp};
-use mcpmon_store::{Reader, ServerStatus, ServerSummary, json};
+use mcpmon_store::{ServerStatus, ServerSummary, StoreReader, json};
 use serde_json::{Map, Value};
 
 use super::running::{RunningServers, bytes, milliseconds};
@@ -38,7 +38,7 @@ const TABLE: Table = Table::new(&[
 
 pub(in crate::cli) fn run(
     options: &Options,
-    reader: &Reader,
+    reader: &StoreReader,
     now: Timestamp,
     output: &mut Output<'_>,
 ) -> Result<(), CliError> {

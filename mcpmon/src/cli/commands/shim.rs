@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 
 use crate::{
     agent::{
-        run::{InstallError, Told, install_shims, remove_shims, usual_shims},
+        run::{InstallError, ShimSettings, install_shims, remove_shims, usual_shims},
         setup::Program,
     },
     cli::{CliError, ErrorKind, Globals, Output, daemon::Socket},
@@ -24,19 +24,19 @@ enum Command {
     /// Make a directory with npx, uvx, docker and the like, as far as they are there
     Install {
         #[command(flatten)]
-        place: Place,
+        place: ShimDirectory,
         #[command(flatten)]
         socket: Socket,
     },
     /// Take that directory away
     Remove {
         #[command(flatten)]
-        place: Place,
+        place: ShimDirectory,
     },
 }
 
 #[derive(Debug, Args)]
-struct Place {
+struct ShimDirectory {
     /// The directory, instead of mcpmon/shims where programs of this user keep their data
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
@@ -57,7 +57,7 @@ pub(in crate::cli) fn run(
                     program.path
                 ))?;
             }
-            let told = Told {
+            let told = ShimSettings {
                 config: globals.config.clone(),
                 db: globals.db.clone(),
                 socket: socket.path.clone(),
@@ -82,7 +82,7 @@ pub(in crate::cli) fn run(
     Ok(output.flush()?)
 }
 
-impl Place {
+impl ShimDirectory {
     fn directory(&self) -> Result<PathBuf, CliError> {
         let given = self.dir.as_deref().map(std::path::absolute).transpose()?;
         given.or_else(usual_shims).ok_or_else(|| {

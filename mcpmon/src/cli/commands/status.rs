@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     agent::{
-        control::{Answer, Request},
+        control::{DaemonAnswer, DaemonRequest},
         selftest::CheckOutcome,
         status::{Coverage, State, Status},
     },
@@ -35,8 +35,8 @@ pub(in crate::cli) fn run(
     globals: &Globals,
     output: &mut Output<'_>,
 ) -> Result<(), CliError> {
-    let status = match ask(&options.socket.path, &Request::Status) {
-        Ok(Answer::Status(status)) => status,
+    let status = match ask(&options.socket.path, &DaemonRequest::Status) {
+        Ok(DaemonAnswer::Status(status)) => status,
         Ok(_) => return Err(unexpected()),
         Err(error) => {
             match output.form {
@@ -355,14 +355,14 @@ mod tests {
 
     use super::*;
     use crate::agent::{
-        selftest::{Check, Component},
+        selftest::{Component, SelfTestCheck},
         status::{
             KeptStatus, NetworkStatus, PolicyStatus, ProxyStatus, RunStatus, RunningServer, StoreStatus,
         },
     };
 
     fn sample() -> Status {
-        let check = |outcome| Check {
+        let check = |outcome| SelfTestCheck {
             component: Component::NetworkGate,
             name: "x".to_owned(),
             outcome,

@@ -10,7 +10,7 @@ use mcpmon_policy::SandboxMode;
 use crate::{
     agent::{
         run,
-        wrap::{self, Remote, WrapError},
+        wrap::{self, RemoteServer, WrapError},
     },
     cli::{CliError, ErrorKind, Globals, remote::RemoteOptions},
 };
@@ -62,7 +62,7 @@ pub(in crate::cli) fn run(options: Options, globals: &Globals) -> Result<ExitCod
             options.remote.refuse_without("--url")?;
             None
         }
-        Some(at) => Some(Remote {
+        Some(at) => Some(RemoteServer {
             at,
             headers: options.remote.headers()?,
             pin: options.remote.pin(),
@@ -70,7 +70,7 @@ pub(in crate::cli) fn run(options: Options, globals: &Globals) -> Result<ExitCod
         }),
     };
     let mut command = options.command.into_iter();
-    let options = wrap::Options {
+    let options = wrap::WrapOptions {
         search,
         socket: options.socket.unwrap_or(inherited.socket),
         store: globals.db.clone().or(inherited.db),

@@ -3,7 +3,7 @@
 mod tell;
 
 use mcpmon_model::Dialect;
-use mcpmon_protocol::filter::llm::{Framing, Limits};
+use mcpmon_protocol::filter::llm::{Framing, HoldLimits};
 use serde_json::{Value, json};
 
 use crate::llm_response::{Told, all, lines, none, run, some, streamed};
@@ -51,7 +51,7 @@ pub fn fuzz_llm_turn(data: &[u8]) {
             let told = |framing, text: &str| {
                 let cut = |size| {
                     run(
-                        Limits::default(),
+                        HoldLimits::default(),
                         dialect,
                         framing,
                         text.as_bytes(),
@@ -82,7 +82,14 @@ pub fn fuzz_llm_turn(data: &[u8]) {
 
 /// The calls that an agent finds.
 fn left(dialect: Dialect, framing: Framing, told: &Told) -> Vec<(String, bool)> {
-    let again = run(Limits::default(), dialect, framing, &told.out, usize::MAX, none);
+    let again = run(
+        HoldLimits::default(),
+        dialect,
+        framing,
+        &told.out,
+        usize::MAX,
+        none,
+    );
     assert_eq!(again.fault, None, "{}", told.out.escape_ascii());
     again.calls
 }

@@ -20,7 +20,7 @@ use mcpmon_common::{
     limits::ARGV_MAX,
     process::{FileKey, ProcessEntry},
 };
-use mcpmon_kernel::records::{Exec, Record};
+use mcpmon_kernel::records::{ExecReport, Record};
 use mcpmon_kernel_tests::{
     child::Child,
     lab::{Lab, agent_entry},
@@ -311,7 +311,7 @@ fn recorded(lab: &mut Lab, work: impl FnOnce(&Scratch) -> Result<Known>) -> Resu
 }
 
 /// The last record of a process against what it was made to run.
-fn compare(exec: &Exec, known: &Known) -> Result<()> {
+fn compare(exec: &ExecReport, known: &Known) -> Result<()> {
     ensure!(
         u64::from(exec.record.links) == known.links,
         "{} links, not {}",

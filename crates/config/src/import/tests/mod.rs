@@ -6,11 +6,11 @@ mod properties;
 
 use std::path::PathBuf;
 
-use super::{Foreign, Imported, Note, NoteKind, import};
-use crate::{Loaded, Source, Sources, load_sources};
+use super::{Foreign, ImportedPolicy, Note, NoteKind, import};
+use crate::{LoadedConfiguration, Source, Sources, load_sources};
 
 /// A file converted, and read as a configuration of ours.
-fn imported(from: Foreign, text: &str) -> (Imported, Loaded) {
+fn imported(from: Foreign, text: &str) -> (ImportedPolicy, LoadedConfiguration) {
     let imported = import(from, "policy.yaml", text).unwrap_or_else(|invalid| panic!("{invalid}"));
     let sources = Sources::of_parts(vec![(
         Source::File(PathBuf::from("imported.yaml")),

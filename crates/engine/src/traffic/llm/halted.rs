@@ -1,6 +1,6 @@
 //! Requests to models, and answers, that do not go on for what they are.
 
-use mcpmon_model::{Action, EventKind, Exchange, ExchangeHalf, Halted, Severity, Timestamp};
+use mcpmon_model::{Action, EventKind, Exchange, ExchangeHalf, HaltedExchange, Severity, Timestamp};
 
 use super::{super::Traffic, tell::Speaker};
 use crate::{
@@ -11,7 +11,7 @@ use crate::{
 
 impl Traffic {
     /// One did not go on: that is told, whatever the mode, for nobody could say what it holds.
-    pub(crate) fn halted(now: Timestamp, exchange: &Exchange, halted: &Halted) -> Judgement {
+    pub(crate) fn halted(now: Timestamp, exchange: &Exchange, halted: &HaltedExchange) -> Judgement {
         let (half, what) = match halted.half {
             ExchangeHalf::Request => ("request", "a request to a model"),
             ExchangeHalf::Response => ("response", "a model's answer"),

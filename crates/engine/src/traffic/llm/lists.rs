@@ -4,21 +4,21 @@ use std::{borrow::Cow, collections::BTreeMap};
 
 use mcpmon_detect::scan;
 use mcpmon_model::{
-    Action, Definition, DefinitionKind, Digest, Event, EventKind, FieldChange, Finding, Offered, RawJson,
-    ServerId, Severity, Subject, Verdict,
+    Action, Definition, DefinitionKind, Digest, Event, EventKind, FieldChange, Finding, InspectionSubject,
+    Offered, RawJson, ServerId, Severity, Verdict,
 };
 use mcpmon_policy::OnDetection;
 
 use super::{
     Traffic, keep,
-    meant::{MAX_MEANT, Meaning, Meant},
+    meant::{IntendedTool, MAX_MEANT, NameMeaning},
     tell::{Speaker, ruled},
 };
 use crate::{
-    definitions::{Entry, Offers},
+    definitions::{DefinitionEntry, Offers},
     effect::Judgement,
     names::joined,
-    rules::{self, Effect, Objection, Ruling, Scene, blocked_tools, too_much, tool_policy},
+    rules::{self, Objection, ObjectionEffect, RuleContext, Ruling, blocked_tools, too_much, tool_policy},
     traffic::{
         requests::note,
         sieve,
@@ -40,21 +40,21 @@ const RULE: &str = "tool_poisoning";
 
 /// The findings in definitions, by their hash and the generation of the rules.
 #[derive(Debug, Default)]
-pub(super) struct Inspected(BTreeMap<(u64, Digest), Vec<Finding>>);
+pub(super) struct InspectedDefinitions(BTreeMap<(u64, Digest), Vec<Finding>>);
 
 /// An item of a list.
 #[derive(Debug)]
-struct Item<'a> {
+struct LlmListItem<'a> {
     visible: String,
     /// The tools it may be; empty for an item that is not an MCP tool.
-    meant: Vec<Meant>,
+    meant: Vec<IntendedTool>,
     definition: RawJson<'a>,
     hash: Digest,
 }
 
 /// The decision about an item.
 #[derive(Debug, Default)]
-struct Listed {
+struct ItemDecision {
     ruling: Ruling,
     events: Vec<Event>,
     /// A server of which nothing may be used for it.
@@ -68,13 +68,13 @@ impl Traffic {
         for tool in tools {
             let visible = joined(&tool.name);
             let meant = match self.meaning(speaker.exchange, &visible) {
-                Meaning::Tools(mut meant) => {
+                NameMeaning::Tools(mut meant) => {
                     meant.truncate(MAX_MEANT);
                     meant
                 }
-                Meaning::Unclear | Meaning::Native => Vec::new(),
+                NameMeaning::Unclear | NameMeaning::Native => Vec::new(),
             };
-            items.push(Item::new(visible, meant, tool.definition));
+            items.push(LlmListItem::new(visible, meant, tool.definition));
         }
         self.list(speaker, &items)
     }
@@ -90,12 +90,12 @@ impl Traffic {
         for tool in tools {
             let name = joined(&tool.name);
             let meant = self.labelled(speaker, label, &name);
-            items.push(Item::new(name, meant, tool.definition));
+            items.push(LlmListItem::new(name, meant, tool.definition));
         }
         self.list(speaker, &items)
     }
 
-    fn list(&mut self, speaker: Speaker<'_>, items: &[Item<'_>]) -> Judgement {
+    fn list(&mut self, speaker: Speaker<'_>, items: &[LlmListItem<'_>]) -> Judgement {
         let mut judgement = Judgement::default();
         let mut refused: Vec<ServerId> = Vec::new();
         let mut hidden = Vec::new();
@@ -106,14 +106,14 @@ impl Traffic {
             };
             judgement.events.extend(listed.events);
             refused.extend(listed.refuses);
-            if listed.ruling.effect() == Effect::Block {
+            if listed.ruling.effect() == ObjectionEffect::Block {
                 hidden.push(position);
                 judgement
                     .events
                     .extend(self.hiding(speaker, item, &listed.ruling));
             }
         }
-        let is_refused = |item: &Item<'_>| {
+        let is_refused = |item: &LlmListItem<'_>| {
             let mut servers = item.meant.iter().map(|meant| &meant.identity.server);
             servers.any(|server| refused.contains(server))
         };
@@ -128,8 +128,8 @@ impl Traffic {
     }
 
     /// The strictest of what is said of the tools that an item can be, and of how it is described here.
-    fn tool(&mut self, speaker: Speaker<'_>, item: &Item<'_>) -> Listed {
-        let mut listed = Listed::default();
+    fn tool(&mut self, speaker: Speaker<'_>, item: &LlmListItem<'_>) -> ItemDecision {
+        let mut listed = ItemDecision::default();
         for meant in &item.meant {
             let ruling = self.list_ruling(speaker, item, meant);
             if ruling.block.is_some() || listed.ruling.block.is_none() {
@@ -182,7 +182,7 @@ impl Traffic {
         }
         if against
             .as_ref()
-            .is_some_and(|objection| objection.effect == Effect::Block)
+            .is_some_and(|objection| objection.effect == ObjectionEffect::Block)
             && self.policy.inspection.on_detection == OnDetection::Block
         {
             listed.refuses = Some(meant.identity.server.clone());
@@ -193,8 +193,8 @@ impl Traffic {
 
     /// Judges an item that is not an MCP tool's. The tools of a known client are its own matter; others are
     /// inspected, and findings are recorded.
-    fn foreign(&mut self, speaker: Speaker<'_>, item: &Item<'_>) -> Listed {
-        let mut listed = Listed::default();
+    fn foreign(&mut self, speaker: Speaker<'_>, item: &LlmListItem<'_>) -> ItemDecision {
+        let mut listed = ItemDecision::default();
         let is_own = self.client_of(speaker.exchange).is_some();
         if is_own || item.is_too_long() || !self.llm.told.is_new(&["found", &item.hash.to_string()]) {
             return listed;
@@ -205,14 +205,14 @@ impl Traffic {
     }
 
     /// Judges a listed tool by the rules.
-    fn list_ruling(&self, speaker: Speaker<'_>, item: &Item<'_>, meant: &Meant) -> Ruling {
+    fn list_ruling(&self, speaker: Speaker<'_>, item: &LlmListItem<'_>, meant: &IntendedTool) -> Ruling {
         let server = &meant.identity.server;
         let stranger = Offers::of_stranger(server, &self.policy);
         let offers = self.book.get(&meant.identity).unwrap_or(&stranger);
         let (policy, kind) = (&self.policy, DefinitionKind::Tool);
-        let mut ruling = rules::judge(&Scene {
+        let mut ruling = rules::judge(&RuleContext {
             is_listing: true,
-            ..Scene::of(policy, server, offers, kind, &meant.tool, speaker.now)
+            ..RuleContext::of(policy, server, offers, kind, &meant.tool, speaker.now)
         });
         let known_as = || {
             let (tool, visible) = (shown(&meant.tool), shown(&item.visible));
@@ -231,7 +231,7 @@ impl Traffic {
         ruling
     }
 
-    fn entry(&self, meant: &Meant) -> Option<&Entry> {
+    fn entry(&self, meant: &IntendedTool) -> Option<&DefinitionEntry> {
         self.book
             .get(&meant.identity)?
             .of(DefinitionKind::Tool)
@@ -239,7 +239,7 @@ impl Traffic {
     }
 
     /// Returns the findings in a definition.
-    fn found(&mut self, item: &Item<'_>, meant: Option<&Meant>) -> Vec<Finding> {
+    fn found(&mut self, item: &LlmListItem<'_>, meant: Option<&IntendedTool>) -> Vec<Finding> {
         if !self.policy.inspection.enabled {
             return Vec::new();
         }
@@ -273,8 +273,8 @@ impl Traffic {
         &self,
         speaker: Speaker<'_>,
         findings: &[Finding],
-        item: &Item<'_>,
-        meant: &Meant,
+        item: &LlmListItem<'_>,
+        meant: &IntendedTool,
     ) -> Option<Objection> {
         let (policy, server) = (&self.policy, &meant.identity.server);
         let is_open = |finding: &&Finding| !policy.accepts(RULE, finding, server, &meant.tool, speaker.now);
@@ -287,8 +287,8 @@ impl Traffic {
         }
         let acts = worst.severity >= policy.inspection.act_threshold;
         let effect = match policy.inspection.on_detection {
-            OnDetection::Hide | OnDetection::Block if acts => Effect::Block,
-            OnDetection::Alert | OnDetection::Hide | OnDetection::Block => Effect::Audit,
+            OnDetection::Hide | OnDetection::Block if acts => ObjectionEffect::Block,
+            OnDetection::Alert | OnDetection::Hide | OnDetection::Block => ObjectionEffect::Audit,
         };
         Some(Objection {
             rule: RULE.into(),
@@ -301,19 +301,21 @@ impl Traffic {
                 worst.category.as_str()
             ),
             remedy: Some(match effect {
-                Effect::Block => {
+                ObjectionEffect::Block => {
                     let acting = findings.iter().filter(is_open);
                     let acting = acting.filter(|finding| finding.severity >= policy.inspection.act_threshold);
                     let rules = acting.flat_map(|finding| &finding.rules).map(String::as_str);
                     accepting(rules, RULE, server.as_str(), &meant.tool)
                 }
-                Effect::Audit | Effect::Ask => command(&["detections", "--server", server.as_str()]),
+                ObjectionEffect::Audit | ObjectionEffect::Ask => {
+                    command(&["detections", "--server", server.as_str()])
+                }
             }),
         })
     }
 
     /// Builds the event that an item is left out, once for a session.
-    fn hiding(&mut self, speaker: Speaker<'_>, item: &Item<'_>, ruling: &Ruling) -> Option<Event> {
+    fn hiding(&mut self, speaker: Speaker<'_>, item: &LlmListItem<'_>, ruling: &Ruling) -> Option<Event> {
         let block = ruling.block.as_ref()?;
         let words = [
             "hidden",
@@ -339,8 +341,8 @@ impl Traffic {
     }
 }
 
-impl<'a> Item<'a> {
-    fn new(visible: String, meant: Vec<Meant>, definition: RawJson<'a>) -> Self {
+impl<'a> LlmListItem<'a> {
+    fn new(visible: String, meant: Vec<IntendedTool>, definition: RawJson<'a>) -> Self {
         Self {
             visible,
             meant,
@@ -391,7 +393,7 @@ fn shaped(definition: RawJson<'_>) -> String {
 }
 
 /// Returns whether a description says what is listed, or what is pinned: a client may hold either.
-fn describes(entry: &Entry, offered: &str) -> bool {
+fn describes(entry: &DefinitionEntry, offered: &str) -> bool {
     let record = &entry.record;
     let mut known = [Some(&record.seen), record.pinned.as_ref()].into_iter().flatten();
     known.any(|definition| says(definition, offered))
@@ -415,7 +417,13 @@ fn squashed(text: &str) -> String {
 }
 
 /// Builds the event that a tool is described to the model in other words than its server's.
-fn differs(speaker: Speaker<'_>, item: &Item<'_>, meant: &Meant, entry: &Entry, offered: &str) -> Event {
+fn differs(
+    speaker: Speaker<'_>,
+    item: &LlmListItem<'_>,
+    meant: &IntendedTool,
+    entry: &DefinitionEntry,
+    offered: &str,
+) -> Event {
     let listed = &entry.record.seen;
     let shown_text = |text: &str| text.chars().take(MAX_SHOWN).collect();
     let mut event = speaker.about(
@@ -453,14 +461,14 @@ fn differs(speaker: Speaker<'_>, item: &Item<'_>, meant: &Meant, entry: &Entry, 
 /// Builds the events about findings.
 fn detections(
     speaker: Speaker<'_>,
-    meant: Option<&Meant>,
-    item: &Item<'_>,
+    meant: Option<&IntendedTool>,
+    item: &LlmListItem<'_>,
     findings: &[Finding],
     against: Option<&Objection>,
 ) -> Vec<Event> {
     let told = findings.iter().take(sieve::MAX_TOLD).map(|finding| {
         let kind = EventKind::Detection {
-            subject: Subject::Definition,
+            subject: InspectionSubject::Definition,
             tool_name: Some(cut(meant.map_or(&*item.visible, |meant| &meant.tool), MAX_TEXT).to_owned()),
             detection: finding.clone(),
             count: 1,

@@ -7,7 +7,7 @@ use mcpmon_policy::Transport;
 
 use super::tell::Speaker;
 use crate::{
-    names::{Client, Names, guesses, joined},
+    names::{Names, NamingClient, guesses, joined},
     traffic::Traffic,
 };
 
@@ -16,9 +16,9 @@ pub(super) const MAX_MEANT: usize = 64;
 
 /// The meaning of a name.
 #[derive(Debug)]
-pub(super) enum Meaning {
+pub(super) enum NameMeaning {
     /// These tools: of more than one, the strictest ruling holds.
-    Tools(Vec<Meant>),
+    Tools(Vec<IntendedTool>),
     /// An MCP tool's name, of which neither server nor tool can be told.
     Unclear,
     /// No MCP tool: one of the agent's own.
@@ -27,7 +27,7 @@ pub(super) enum Meaning {
 
 /// A tool that is meant.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Meant {
+pub(super) struct IntendedTool {
     /// Its server.
     pub(super) identity: PinKey,
     /// Its name, as its server knows it.
@@ -38,7 +38,7 @@ pub(super) struct Meant {
 
 /// Every tool that is known, by its names, as of one moment.
 #[derive(Debug, Default)]
-pub(super) struct Known {
+pub(super) struct KnownTools {
     stamp: Option<(u64, usize)>,
     names: Names,
     servers: BTreeSet<ServerId>,
@@ -47,23 +47,23 @@ pub(super) struct Known {
 impl Traffic {
     /// Returns the meaning of `name`. Some clients ignore namespaces, so a namespace that the model gives
     /// must not hide the meaning of the name alone.
-    pub(super) fn meaning_of(&mut self, exchange: &Exchange, name: &ToolName<'_>) -> Meaning {
+    pub(super) fn meaning_of(&mut self, exchange: &Exchange, name: &ToolName<'_>) -> NameMeaning {
         let whole = joined(name);
         let meaning = self.meaning(exchange, &whole);
         if whole == name.name {
             return meaning;
         }
-        if !matches!(meaning, Meaning::Native) && !self.is_marked(&name.name) {
+        if !matches!(meaning, NameMeaning::Native) && !self.is_marked(&name.name) {
             return meaning;
         }
         match (meaning, self.meaning(exchange, &name.name)) {
-            (Meaning::Tools(mut meant), Meaning::Tools(more)) => {
+            (NameMeaning::Tools(mut meant), NameMeaning::Tools(more)) => {
                 meant.extend(more);
                 meant.sort();
                 meant.dedup();
-                Meaning::Tools(meant)
+                NameMeaning::Tools(meant)
             }
-            (meaning, Meaning::Native) => meaning,
+            (meaning, NameMeaning::Native) => meaning,
             (_, bare) => bare,
         }
     }
@@ -75,7 +75,7 @@ impl Traffic {
     }
 
     /// Returns the meaning of `name`.
-    pub(super) fn meaning(&mut self, exchange: &Exchange, name: &str) -> Meaning {
+    pub(super) fn meaning(&mut self, exchange: &Exchange, name: &str) -> NameMeaning {
         self.know_names();
         let client = self.client_of(exchange);
         let known = &self.llm.known;
@@ -88,7 +88,7 @@ impl Traffic {
             let declared = self.policy.servers.iter().map(|server| &server.id);
             let guessed = guesses(name, client, known.servers.iter().chain(declared));
             if guessed.is_empty() {
-                return Meaning::Native;
+                return NameMeaning::Native;
             }
             let named = guessed.into_iter();
             tools = named
@@ -98,16 +98,16 @@ impl Traffic {
         let meant = tools
             .into_iter()
             .flat_map(|(server, tool)| self.as_served(exchange, &server, &tool));
-        let meant: BTreeSet<Meant> = meant.take(MAX_MEANT + 1).collect();
+        let meant: BTreeSet<IntendedTool> = meant.take(MAX_MEANT + 1).collect();
         match meant.is_empty() {
-            true => Meaning::Unclear,
-            false => Meaning::Tools(meant.into_iter().collect()),
+            true => NameMeaning::Unclear,
+            false => NameMeaning::Tools(meant.into_iter().collect()),
         }
     }
 
     /// `tool` of `server`, under every identity that the server has for the session; where it has none, under every
     /// one that was seen.
-    pub(super) fn as_served(&self, exchange: &Exchange, server: &ServerId, tool: &str) -> Vec<Meant> {
+    pub(super) fn as_served(&self, exchange: &Exchange, server: &ServerId, tool: &str) -> Vec<IntendedTool> {
         let session = exchange.session.as_ref();
         let present = || self.present.identities(session, server).cloned();
         let mut identities: Vec<PinKey> = present().take(MAX_MEANT + 1).collect();
@@ -127,7 +127,7 @@ impl Traffic {
             });
         }
         let is_seen = present().next().is_some();
-        let meant = identities.into_iter().map(|identity| Meant {
+        let meant = identities.into_iter().map(|identity| IntendedTool {
             identity,
             tool: tool.to_owned(),
             is_seen,
@@ -137,8 +137,8 @@ impl Traffic {
 
     /// Returns the client that names the agent's tools. If servers and models are told different ones, it is
     /// unknown.
-    pub(super) fn client_of(&self, exchange: &Exchange) -> Option<Client> {
-        let said = exchange.agent.as_deref().and_then(Client::of_agent);
+    pub(super) fn client_of(&self, exchange: &Exchange) -> Option<NamingClient> {
+        let said = exchange.agent.as_deref().and_then(NamingClient::of_agent);
         // Without a session there can be many agents behind what servers hear.
         let heard = match exchange.session {
             Some(_) => self.companies.client(&exchange.session),
@@ -154,7 +154,7 @@ impl Traffic {
     pub(super) fn reached(
         &self,
         speaker: Speaker<'_>,
-        meant: &Meant,
+        meant: &IntendedTool,
     ) -> (Option<ServerType>, Option<String>) {
         let server = &meant.identity.server;
         let mut registered = self.registry.lookup(&meant.tool).iter();
@@ -195,7 +195,7 @@ impl Traffic {
         tools.extend(listed.map(|key| (key.identity.server.clone(), key.name.clone())));
         let mut servers: BTreeSet<ServerId> = tools.iter().map(|(server, _)| server.clone()).collect();
         servers.extend(self.book.servers().cloned());
-        self.llm.known = Known {
+        self.llm.known = KnownTools {
             stamp: Some(stamp),
             names: Names::new(tools),
             servers,

@@ -17,18 +17,18 @@ mod wanted;
 
 use std::collections::BTreeMap;
 
-use mcpmon_model::{Exchange, Spoken, Timestamp};
+use mcpmon_model::{Exchange, LlmMention, Timestamp};
 use mcpmon_policy::ProxyMode;
 
 use self::{
-    lists::Inspected,
-    meant::Known,
+    lists::InspectedDefinitions,
+    meant::KnownTools,
     remote::Remotes,
-    scanned::Scanned,
-    tell::{Speaker, Told},
+    scanned::ScannedTexts,
+    tell::{RecordedOnce, Speaker},
 };
 use super::Traffic;
-use crate::effect::{Ask, Judgement, Shared};
+use crate::effect::{Judgement, SharedOutcome, SharedQuestion};
 
 pub use self::redact::Tally;
 
@@ -36,31 +36,31 @@ pub use self::redact::Tally;
 #[derive(Debug, Default)]
 pub(super) struct Llm {
     /// Tools by the names that models use.
-    known: Known,
+    known: KnownTools,
     /// Definitions that were inspected.
-    inspected: Inspected,
+    inspected: InspectedDefinitions,
     /// The events that are recorded only once.
-    told: Told,
+    told: RecordedOnce,
     /// The servers that the labels of requests stand for.
     remotes: Remotes,
     /// Texts that were searched for secrets.
-    scanned: Scanned,
+    scanned: ScannedTexts,
 }
 
 impl Traffic {
     /// Something that has to do with tools passed between an agent and a model.
-    pub(crate) fn spoken(&mut self, now: Timestamp, exchange: &Exchange, said: &Spoken<'_>) -> Judgement {
+    pub(crate) fn spoken(&mut self, now: Timestamp, exchange: &Exchange, said: &LlmMention<'_>) -> Judgement {
         if self.policy.llm.mode == ProxyMode::Disabled {
             return Judgement::default();
         }
         let speaker = Speaker { now, exchange };
         let judgement = match said {
-            Spoken::Call(intent) => self.wanted(speaker, intent),
-            Spoken::Hosted { kind } => self.hosted(speaker, kind),
-            Spoken::Remote(remote) => self.remote(speaker, remote),
-            Spoken::Called { server, intent } => self.provider_called(speaker, server.as_deref(), intent),
-            Spoken::Offered(tools) => self.offered(speaker, tools),
-            Spoken::Listed { server, tools } => self.provider_listed(speaker, server, tools),
+            LlmMention::Call(intent) => self.wanted(speaker, intent),
+            LlmMention::Hosted { kind } => self.hosted(speaker, kind),
+            LlmMention::Remote(remote) => self.remote(speaker, remote),
+            LlmMention::Called { server, intent } => self.provider_called(speaker, server.as_deref(), intent),
+            LlmMention::Offered(tools) => self.offered(speaker, tools),
+            LlmMention::Listed { server, tools } => self.provider_listed(speaker, server, tools),
         };
         self.files.real.clear();
         self.in_mode(judgement)
@@ -73,16 +73,19 @@ impl Traffic {
         &mut self,
         now: Timestamp,
         exchange: &Exchange,
-        said: &Spoken<'_>,
-        ask: Ask,
-        shared: Shared,
+        said: &LlmMention<'_>,
+        ask: SharedQuestion,
+        shared: SharedOutcome,
     ) -> Judgement {
         let speaker = Speaker { now, exchange };
         let (intent, is_done) = match said {
-            Spoken::Call(intent) => (intent, false),
-            Spoken::Called { intent, .. } => (intent, true),
+            LlmMention::Call(intent) => (intent, false),
+            LlmMention::Called { intent, .. } => (intent, true),
             // Nothing else is asked.
-            Spoken::Offered(_) | Spoken::Remote(_) | Spoken::Hosted { .. } | Spoken::Listed { .. } => {
+            LlmMention::Offered(_)
+            | LlmMention::Remote(_)
+            | LlmMention::Hosted { .. }
+            | LlmMention::Listed { .. } => {
                 return Judgement::default();
             }
         };

@@ -5,11 +5,11 @@ use mcpmon_model::{EventKind, Intent, ServerId};
 
 use super::{
     Traffic,
-    tell::{Given, Speaker, ruled},
+    tell::{IntentInput, Speaker, ruled},
 };
 use crate::{
     effect::Judgement,
-    names::{Client, parts},
+    names::{NamingClient, parts},
     rules::{Objection, Ruling, blocked_tools, tool_policy},
     traffic::requests::{handled, note, verdict},
     wording::shown,
@@ -31,13 +31,13 @@ impl Traffic {
         }
         // What a client calls its own may be a tool of a server that nobody saw yet.
         let client = self.client_of(speaker.exchange);
-        if !client.is_some_and(Client::marks_names) {
+        if !client.is_some_and(NamingClient::marks_names) {
             note(&mut ruling, self.by_parts(name));
         }
         if !ruling.is_notable() {
             return Judgement::default();
         }
-        let given = Given::of(&intent.input);
+        let given = IntentInput::of(&intent.input);
         let arguments = given.json().map(Arguments::walk).unwrap_or_default();
         // Told without secrets, whatever is done about them elsewhere.
         let secrets = given

@@ -4,23 +4,23 @@
 use std::collections::BTreeMap;
 
 use mcpmon_detect::meaning::looks;
-use mcpmon_model::{DefinitionKind, EventKind, Exchange, Intent, Remote, ServerId, Severity};
+use mcpmon_model::{DefinitionKind, EventKind, Exchange, Intent, ProviderServer, ServerId, Severity};
 use mcpmon_policy::{
     Decision,
-    rules::{Reading, Rules, SpellingGlob, Spellings, ToolPolicy},
+    rules::{ConditionReading, Rules, SpellingGlob, Spellings, ToolPolicy},
 };
 
 use super::{
     Traffic, keep,
-    meant::Meant,
+    meant::IntendedTool,
     tell::{Speaker, ruled},
-    wanted::Wanted,
+    wanted::WantedCall,
 };
 use crate::{
     definitions::Offers,
     effect::{Judgement, StoreEffect},
     names::joined,
-    rules::{self, Effect, Objection, Ruling, Scene, Used, unknown},
+    rules::{self, Objection, ObjectionEffect, RuleContext, Ruling, UseTarget, unknown},
     traffic::{
         addresses::{address, place},
         requests::{note, too_many, verdict},
@@ -56,7 +56,7 @@ impl Remotes {
 
 impl Traffic {
     /// A request has the provider use an MCP server. Noted once for a session, stopped each time.
-    pub(super) fn remote(&mut self, speaker: Speaker<'_>, remote: &Remote<'_>) -> Judgement {
+    pub(super) fn remote(&mut self, speaker: Speaker<'_>, remote: &ProviderServer<'_>) -> Judgement {
         let place = remote.url.as_deref().map(place);
         let stands = self.stands_for(remote, place.as_ref().and_then(Option::as_ref));
         let key = (
@@ -96,7 +96,7 @@ impl Traffic {
 
     /// By which names a server is known. One that is declared has that name, wherever it is used from; a label is
     /// anybody's to choose, and counts where it is refused. Of any other both host and label count.
-    fn stands_for(&self, remote: &Remote<'_>, place: Option<&(String, u16)>) -> Stands {
+    fn stands_for(&self, remote: &ProviderServer<'_>, place: Option<&(String, u16)>) -> Stands {
         let label = server_id(&remote.label);
         let Some((host, port)) = place else {
             return Stands {
@@ -120,16 +120,16 @@ impl Traffic {
     }
 
     /// Judges the use of a server, and of each tool that may be used.
-    fn remote_ruling(&self, speaker: Speaker<'_>, server: &ServerId, remote: &Remote<'_>) -> Ruling {
+    fn remote_ruling(&self, speaker: Speaker<'_>, server: &ServerId, remote: &ProviderServer<'_>) -> Ruling {
         let stranger = Offers::of_stranger(server, &self.policy);
         let mut ruling = Ruling::default();
-        for Meant { identity, .. } in self.as_served(speaker.exchange, server, "") {
+        for IntendedTool { identity, .. } in self.as_served(speaker.exchange, server, "") {
             let offers = self.book.get(&identity).unwrap_or(&stranger);
-            let scene = Scene {
+            let scene = RuleContext {
                 policy: &self.policy,
                 server,
                 offers,
-                used: Used::Server,
+                used: UseTarget::Server,
                 now: speaker.now,
                 call: None,
                 is_listing: false,
@@ -150,7 +150,7 @@ impl Traffic {
             }
             for tool in tools.into_iter().take(most) {
                 let (policy, kind) = (&self.policy, DefinitionKind::Tool);
-                ruling = ruling.and(rules::judge(&Scene::of(
+                ruling = ruling.and(rules::judge(&RuleContext::of(
                     policy,
                     server,
                     offers,
@@ -175,7 +175,7 @@ impl Traffic {
         let mut layers = self.policy.rules.layers();
         layers.any(|rules| refuses_some(rules, &names)).then(|| Objection {
             rule: "unnamed_tools".into(),
-            effect: Effect::Block,
+            effect: ObjectionEffect::Block,
             severity: Severity::Medium,
             reason: format!(
                 "a request lets its provider use {subject}, and policy refuses some by name: the request has to name \
@@ -206,7 +206,7 @@ impl Traffic {
             return Judgement::default(); // a label always stands for something
         };
         self.given(intent, |traffic, given, arguments, secrets| {
-            let wanted = Wanted {
+            let wanted = WantedCall {
                 speaker,
                 visible: &name,
                 intent,
@@ -225,8 +225,8 @@ impl Traffic {
     /// Records that the provider called a tool, with all objections to it.
     pub(super) fn was_called(
         &self,
-        wanted: Wanted<'_>,
-        meant: &Meant,
+        wanted: WantedCall<'_>,
+        meant: &IntendedTool,
         ruling: Ruling,
         effects: Vec<StoreEffect>,
     ) -> Judgement {
@@ -240,7 +240,7 @@ impl Traffic {
     }
 
     /// `tool` of the server that a request calls `label`.
-    pub(super) fn labelled(&self, speaker: Speaker<'_>, label: &str, tool: &str) -> Vec<Meant> {
+    pub(super) fn labelled(&self, speaker: Speaker<'_>, label: &str, tool: &str) -> Vec<IntendedTool> {
         let key = (speaker.exchange.request.clone(), label.to_owned());
         let known = self
             .llm
@@ -259,7 +259,7 @@ impl Traffic {
 fn done(ruling: Ruling) -> Ruling {
     let all = ruling.block.into_iter().chain(ruling.ask).chain(ruling.audits);
     let audits = all.map(|objection| Objection {
-        effect: Effect::Audit,
+        effect: ObjectionEffect::Audit,
         reason: format!("{}; the provider called it already", objection.reason),
         ..objection
     });
@@ -271,7 +271,7 @@ fn done(ruling: Ruling) -> Ruling {
 
 /// Returns whether `rules` refuse some tool of a server by its name.
 fn refuses_some(rules: &Rules, server: &Spellings<'_>) -> bool {
-    let is_meant = |glob: &SpellingGlob| glob.is_meant(server, Reading::Wide);
+    let is_meant = |glob: &SpellingGlob| glob.is_meant(server, ConditionReading::Wide);
     let is_listed = match &rules.tools {
         ToolPolicy::None => false,
         ToolPolicy::Allowlist(_) => true,
@@ -297,7 +297,7 @@ fn server_id(name: &str) -> ServerId {
 fn unreadable(label: &str) -> Objection {
     Objection {
         rule: "remote_server".into(),
-        effect: Effect::Block,
+        effect: ObjectionEffect::Block,
         severity: Severity::Medium,
         reason: format!(
             "the address of {}, a server that a request has its provider use, can be read in more than one way: write it as https://HOST/PATH",

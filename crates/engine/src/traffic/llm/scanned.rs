@@ -15,14 +15,14 @@ const SHORTEST: usize = 128;
 
 /// The findings in the latest texts of one session.
 #[derive(Debug, Default)]
-pub(super) struct Scanned {
+pub(super) struct ScannedTexts {
     young: BTreeMap<Digest, Vec<Disclosure>>,
     old: BTreeMap<Digest, Vec<Disclosure>>,
     /// Texts and secrets in the younger half.
     size: usize,
 }
 
-impl Scanned {
+impl ScannedTexts {
     /// The secrets in `text`, as [`in_text`] finds them.
     pub(super) fn in_text(&mut self, text: &str) -> Vec<Disclosure> {
         if text.len() < SHORTEST {
@@ -67,7 +67,7 @@ mod tests {
         format!("{} export GH={token}\n", text(0))
     }
 
-    impl Scanned {
+    impl ScannedTexts {
         fn knows(&self, text: &str) -> bool {
             let digest = Digest::of(text.as_bytes());
             self.young.contains_key(&digest) || self.old.contains_key(&digest)
@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn a_text_holds_the_same_the_second_time() {
-        let mut scanned = Scanned::default();
+        let mut scanned = ScannedTexts::default();
         for (text, is_kept) in [
             (secret(), true),
             (text(1), true),
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn what_comes_again_stays_and_what_does_not_makes_room() {
-        let mut scanned = Scanned::default();
+        let mut scanned = ScannedTexts::default();
         for number in 0..4 * MOST {
             drop(scanned.in_text(&text(number)));
             drop(scanned.in_text(&secret()));
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn a_text_with_more_secrets_than_are_kept_is_searched_every_time() {
-        let mut scanned = Scanned::default();
+        let mut scanned = ScannedTexts::default();
         let digest = Digest::of(b"x");
         let found = in_text(&secret());
         scanned.keep(digest, found.iter().cycle().take(MOST).cloned().collect());

@@ -12,7 +12,7 @@ use crate::{
     traffic::tell::{MAX_TEXT, about, cut, input, objected},
 };
 
-use super::meant::Meant;
+use super::meant::IntendedTool;
 
 /// The time and the exchange of a message.
 #[derive(Clone, Copy, Debug)]
@@ -25,12 +25,12 @@ pub(super) struct Speaker<'a> {
 
 /// The events that are recorded only once.
 #[derive(Debug, Default)]
-pub(super) struct Told(BTreeSet<Digest>);
+pub(super) struct RecordedOnce(BTreeSet<Digest>);
 
 /// Things that are remembered as told; with more, all are told once more.
 const MAX_TOLD: usize = 1 << 14;
 
-impl Told {
+impl RecordedOnce {
     /// Returns whether these words are new; they are not from now on.
     pub(super) fn is_new(&mut self, words: &[&str]) -> bool {
         let mut text = String::new();
@@ -55,7 +55,7 @@ impl Speaker<'_> {
     /// The conversation that a call of `meant` is part of.
     pub(super) fn conversation(
         &self,
-        meant: &Meant,
+        meant: &IntendedTool,
         server_type: Option<mcpmon_model::ServerType>,
     ) -> Conversation {
         Conversation {
@@ -67,7 +67,7 @@ impl Speaker<'_> {
     }
 
     /// An event about a server.
-    pub(super) fn about(&self, meant: &Meant, kind: EventKind) -> Event {
+    pub(super) fn about(&self, meant: &IntendedTool, kind: EventKind) -> Event {
         about(self.now, &self.conversation(meant, None), kind)
     }
 
@@ -107,7 +107,7 @@ pub(super) fn ruled(event: &mut Event, ruling: &Ruling) {
 
 /// The input of a tool call, as JSON.
 #[derive(Debug)]
-pub(super) enum Given {
+pub(super) enum IntentInput {
     /// Nothing.
     Nothing,
     /// JSON; text that need not be JSON as a string.
@@ -116,7 +116,7 @@ pub(super) enum Given {
     Malformed,
 }
 
-impl Given {
+impl IntentInput {
     pub(super) fn of(given: &Input<'_>) -> Self {
         match given {
             Input::Json(json) => Self::Json(json.as_str().to_owned()),

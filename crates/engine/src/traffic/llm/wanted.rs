@@ -10,17 +10,17 @@ use mcpmon_model::{
 
 use super::{
     Traffic,
-    meant::{MAX_MEANT, Meaning, Meant},
-    tell::{Given, Speaker, ruled},
+    meant::{IntendedTool, MAX_MEANT, NameMeaning},
+    tell::{IntentInput, Speaker, ruled},
 };
 use crate::{
     definitions::Offers,
-    effect::{Ask, Judgement, Shared, StoreEffect},
+    effect::{Judgement, SharedOutcome, SharedQuestion, StoreEffect},
     names::joined,
-    rules::{Calling, Effect, Objection, Ruling, blocked_tools, too_much, tool_policy, unknown},
+    rules::{CallContext, Objection, ObjectionEffect, Ruling, blocked_tools, too_much, tool_policy, unknown},
     traffic::{
-        calls::{Elsewhere, Local},
-        disclosed::Disclosed,
+        calls::{Elsewhere, LocalJudgement},
+        disclosed::DisclosedSecrets,
         requests::{note, verdict},
         tell::{MAX_TEXT, Teller, cut, named},
     },
@@ -29,12 +29,12 @@ use crate::{
 
 /// A call that is wanted, read once for all tools that it can mean.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Wanted<'a> {
+pub(super) struct WantedCall<'a> {
     pub(super) speaker: Speaker<'a>,
     /// The tool, as the model knows it.
     pub(super) visible: &'a str,
     pub(super) intent: &'a Intent<'a>,
-    pub(super) given: &'a Given,
+    pub(super) given: &'a IntentInput,
     pub(super) arguments: &'a Arguments<'a>,
     pub(super) secrets: &'a [Secret],
 }
@@ -44,10 +44,10 @@ impl Traffic {
     pub(super) fn wanted(&mut self, speaker: Speaker<'_>, intent: &Intent<'_>) -> Judgement {
         let visible = joined(&intent.name);
         match self.meaning_of(speaker.exchange, &intent.name) {
-            Meaning::Native => self.native(speaker, &visible, intent),
-            Meaning::Unclear => self.unclear(speaker, &visible, intent),
-            Meaning::Tools(meant) => self.given(intent, |traffic, given, arguments, secrets| {
-                let wanted = Wanted {
+            NameMeaning::Native => self.native(speaker, &visible, intent),
+            NameMeaning::Unclear => self.unclear(speaker, &visible, intent),
+            NameMeaning::Tools(meant) => self.given(intent, |traffic, given, arguments, secrets| {
+                let wanted = WantedCall {
                     speaker,
                     visible: &visible,
                     intent,
@@ -64,9 +64,9 @@ impl Traffic {
     pub(super) fn given<T>(
         &mut self,
         intent: &Intent<'_>,
-        then: impl FnOnce(&mut Self, &Given, &Arguments<'_>, &[Secret]) -> T,
+        then: impl FnOnce(&mut Self, &IntentInput, &Arguments<'_>, &[Secret]) -> T,
     ) -> T {
-        let given = Given::of(&intent.input);
+        let given = IntentInput::of(&intent.input);
         let arguments = given.json().map(Arguments::walk).unwrap_or_default();
         let secrets = self.secrets(given.json(), &arguments);
         then(self, &given, &arguments, &secrets)
@@ -100,11 +100,12 @@ impl Traffic {
     }
 
     /// The strictest of what is said of the tools that are meant.
-    fn wanted_tool(&mut self, wanted: Wanted<'_>, meant: &[Meant]) -> Judgement {
-        let mut strictest: Option<(&Meant, Local)> = None;
+    fn wanted_tool(&mut self, wanted: WantedCall<'_>, meant: &[IntendedTool]) -> Judgement {
+        let mut strictest: Option<(&IntendedTool, LocalJudgement)> = None;
         for meant in meant.iter().take(MAX_MEANT) {
             let local = self.as_meant(wanted, meant);
-            let is_stricter = |(_, known): &(&Meant, Local)| rank(&local.ruling) > rank(&known.ruling);
+            let is_stricter =
+                |(_, known): &(&IntendedTool, LocalJudgement)| rank(&local.ruling) > rank(&known.ruling);
             if strictest.as_ref().is_none_or(is_stricter) {
                 strictest = Some((meant, local));
             }
@@ -144,13 +145,13 @@ impl Traffic {
     /// Records an intent whose name can stand for a number of others.
     fn tell_wanted(
         &self,
-        wanted: Wanted<'_>,
-        meant: &Meant,
+        wanted: WantedCall<'_>,
+        meant: &IntendedTool,
         others: usize,
-        local: Local,
+        local: LocalJudgement,
         effects: Vec<StoreEffect>,
     ) -> Judgement {
-        let Local {
+        let LocalJudgement {
             ruling, mut events, ..
         } = local;
         let mut event = self.intent_event(wanted, meant);
@@ -170,7 +171,7 @@ impl Traffic {
     }
 
     /// Judges a call as one of this tool.
-    pub(super) fn as_meant(&mut self, wanted: Wanted<'_>, meant: &Meant) -> Local {
+    pub(super) fn as_meant(&mut self, wanted: WantedCall<'_>, meant: &IntendedTool) -> LocalJudgement {
         let server = &meant.identity.server;
         let elsewhere = Elsewhere {
             stranger: &Offers::of_stranger(server, &self.policy),
@@ -190,7 +191,7 @@ impl Traffic {
             let denied = tool_policy::denied(&self.policy, Some(server), wanted.visible, known_as);
             note(&mut local.ruling, denied);
         }
-        if matches!(wanted.given, Given::Malformed) {
+        if matches!(wanted.given, IntentInput::Malformed) {
             note(&mut local.ruling, Some(malformed(&subject())));
         }
         local
@@ -202,13 +203,18 @@ impl Traffic {
     }
 
     /// Asks those who hold the calls of the session about one that no other layer sees.
-    pub(super) fn ask_of(&mut self, wanted: Wanted<'_>, meant: &Meant, local: Local) -> Judgement {
+    pub(super) fn ask_of(
+        &mut self,
+        wanted: WantedCall<'_>,
+        meant: &IntendedTool,
+        local: LocalJudgement,
+    ) -> Judgement {
         let call = self.shared_wanted(wanted, meant);
-        let ask = Ask {
+        let ask = SharedQuestion {
             call,
             wanted: Some((meant.identity.clone(), meant.tool.clone())),
             ruling: local.ruling,
-            disclosed: Disclosed::default(),
+            disclosed: DisclosedSecrets::default(),
             events: local.events,
         };
         Judgement {
@@ -222,21 +228,21 @@ impl Traffic {
         &mut self,
         speaker: Speaker<'_>,
         intent: &Intent<'_>,
-        ask: Ask,
-        shared: Shared,
+        ask: SharedQuestion,
+        shared: SharedOutcome,
         is_done: bool,
     ) -> Judgement {
         let Some((identity, tool)) = ask.wanted else {
             return Judgement::default(); // a call of a conversation
         };
-        let meant = Meant {
+        let meant = IntendedTool {
             identity,
             tool,
             is_seen: false,
         };
         let visible = joined(&intent.name);
         self.given(intent, |traffic, given, arguments, secrets| {
-            let wanted = Wanted {
+            let wanted = WantedCall {
                 speaker,
                 visible: &visible,
                 intent,
@@ -244,10 +250,10 @@ impl Traffic {
                 arguments,
                 secrets,
             };
-            let mut local = Local {
+            let mut local = LocalJudgement {
                 ruling: ask.ruling,
                 events: ask.events,
-                ..Local::default()
+                ..LocalJudgement::default()
             };
             let effects = traffic.in_call(wanted, &meant, |traffic, teller, calling| {
                 let (checked, effects) = traffic.settled(teller.conversation, &ask.call, shared);
@@ -269,7 +275,7 @@ impl Traffic {
 
     /// Checks a call that another layer will see beside those that none does: it does not know them. That layer counts
     /// it.
-    fn beside_unseen(&mut self, wanted: Wanted<'_>, meant: &Meant, local: &mut Local) {
+    fn beside_unseen(&mut self, wanted: WantedCall<'_>, meant: &IntendedTool, local: &mut LocalJudgement) {
         let shared = self.shared_wanted(wanted, meant);
         self.in_call(wanted, meant, |traffic, teller, calling| {
             let window = &mut traffic.companies.session(teller.conversation).window;
@@ -286,8 +292,8 @@ impl Traffic {
     }
 
     /// Returns the effects that announce the model's turn for calls that another layer will see.
-    fn turn_of(&self, wanted: Wanted<'_>, meant: &[Meant]) -> Vec<StoreEffect> {
-        let intent = |meant: &Meant| {
+    fn turn_of(&self, wanted: WantedCall<'_>, meant: &[IntendedTool]) -> Vec<StoreEffect> {
+        let intent = |meant: &IntendedTool| {
             let id = wanted.intent.id.as_deref();
             Recent::Intent(RecentIntent {
                 at: wanted.speaker.now,
@@ -303,7 +309,7 @@ impl Traffic {
     }
 
     /// A wanted call as others have to know it.
-    fn shared_wanted(&mut self, wanted: Wanted<'_>, meant: &Meant) -> SharedCall {
+    fn shared_wanted(&mut self, wanted: WantedCall<'_>, meant: &IntendedTool) -> SharedCall {
         let exchange = wanted.speaker.exchange;
         let server = &meant.identity.server;
         let has_others = self.present.has_others(exchange.session.as_ref(), server);
@@ -320,11 +326,11 @@ impl Traffic {
     /// The call as it would come to its server.
     fn in_call<T>(
         &mut self,
-        wanted: Wanted<'_>,
-        meant: &Meant,
-        then: impl FnOnce(&mut Self, &Teller<'_>, Calling<'_>) -> T,
+        wanted: WantedCall<'_>,
+        meant: &IntendedTool,
+        then: impl FnOnce(&mut Self, &Teller<'_>, CallContext<'_>) -> T,
     ) -> T {
-        let Wanted {
+        let WantedCall {
             speaker,
             intent,
             given,
@@ -352,7 +358,7 @@ impl Traffic {
             conversation: &conversation,
             message: &message,
         };
-        let calling = Calling {
+        let calling = CallContext {
             call: &call,
             arguments: wanted.arguments,
             secrets: wanted.secrets,
@@ -361,8 +367,8 @@ impl Traffic {
     }
 
     /// The event that a tool is wanted.
-    pub(super) fn intent_event(&self, wanted: Wanted<'_>, meant: &Meant) -> Event {
-        let Wanted { speaker, visible, .. } = wanted;
+    pub(super) fn intent_event(&self, wanted: WantedCall<'_>, meant: &IntendedTool) -> Event {
+        let WantedCall { speaker, visible, .. } = wanted;
         let mut kind = speaker.intercepted(&meant.tool, Some(wanted.intent));
         if let EventKind::ToolCallIntercepted {
             visible_name,
@@ -399,13 +405,13 @@ fn settle_ask(ruling: &mut Ruling, is_seen: bool) {
     }
     match is_seen {
         true => ruling.audits.push(Objection {
-            effect: Effect::Audit,
+            effect: ObjectionEffect::Audit,
             reason: format!("{}; a person is asked when it is called", ask.reason),
             ..ask
         }),
         false => {
             ruling.block = Some(Objection {
-                effect: Effect::Block,
+                effect: ObjectionEffect::Block,
                 reason: format!(
                     "{}; no person can be asked, for the call would not pass through mcpmon",
                     ask.reason
@@ -421,7 +427,7 @@ fn settle_ask(ruling: &mut Ruling, is_seen: bool) {
 fn malformed(subject: &str) -> Objection {
     Objection {
         rule: "malformed_arguments".into(),
-        effect: Effect::Block,
+        effect: ObjectionEffect::Block,
         severity: Severity::Medium,
         reason: format!(
             "the arguments of {subject} are no strict JSON, so no rule can look at them: send them again as JSON"

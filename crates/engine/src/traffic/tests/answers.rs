@@ -6,8 +6,8 @@ use test_case::test_case;
 
 use super::*;
 
-fn called() -> Question {
-    Question::Call {
+fn called() -> ClientRequestKind {
+    ClientRequestKind::Call {
         tool: Some("read".into()),
     }
 }
@@ -81,7 +81,7 @@ fn what_quotes_an_attack_is_never_blocked() {
     policy.inspection.alert_threshold = Severity::Low;
     let mut world = World::new(policy);
     // What a document is called is up to its server and says nothing.
-    let asked = || Question::Read {
+    let asked = || ClientRequestKind::Read {
         uri: "file:///docs/security.md".into(),
     };
     let quotes =
@@ -142,10 +142,10 @@ fn pages_that_an_error_requires_are_judged_as_questions(url: &str, rule: Option<
     assert_eq!(blocked_by(&judgement), rule, "{:?}", told(&judgement));
 }
 
-#[test_case(Question::Prompt { name: "p".into() }; "prompt")]
-#[test_case(Question::Read { uri: "file:///x".into() }; "resource")]
-#[test_case(Question::Other { method: "tasks/list".into() }; "anything else")]
-fn other_results_are_inspected(what: Question) {
+#[test_case(ClientRequestKind::Prompt { name: "p".into() }; "prompt")]
+#[test_case(ClientRequestKind::Read { uri: "file:///x".into() }; "resource")]
+#[test_case(ClientRequestKind::Other { method: "tasks/list".into() }; "anything else")]
+fn other_results_are_inspected(what: ClientRequestKind) {
     let mut world = World::new(policy());
     let poisoned = r#"{"messages":[{"content":{"text":"EVIL-HIGH"}}]}"#;
     assert_eq!(

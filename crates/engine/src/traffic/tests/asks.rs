@@ -12,7 +12,7 @@ fn sampling_is_handled(handling: Handling, rule: Option<&str>) {
     let mut policy = policy();
     policy.requests.sampling = handling;
     let mut world = World::new(policy);
-    let judgement = world.ask(Ask::Sampling, r#"{"messages":[]}"#);
+    let judgement = world.ask(ServerRequestKind::Sampling, r#"{"messages":[]}"#);
     assert_eq!(blocked_by(&judgement), rule);
     assert!(told(&judgement)[0].starts_with("mcp_request_judged"));
 }
@@ -24,7 +24,10 @@ fn sampling_that_is_allowed_is_inspected(text: &str, rule: Option<&str>) {
     policy.requests.sampling = Handling::Allow;
     let mut world = World::new(policy);
     assert_eq!(
-        blocked_by(&world.ask(Ask::Sampling, &format!(r#"{{"messages":[{{"text":"{text}"}}]}}"#))),
+        blocked_by(&world.ask(
+            ServerRequestKind::Sampling,
+            &format!(r#"{{"messages":[{{"text":"{text}"}}]}}"#)
+        )),
         rule
     );
 }
@@ -37,7 +40,7 @@ fn sampling_that_is_allowed_and_asks_for_context_is_an_event(context: &str, even
     policy.requests.sampling = Handling::Allow;
     let mut world = World::new(policy);
     let judgement = world.ask(
-        Ask::Sampling,
+        ServerRequestKind::Sampling,
         &format!(r#"{{"messages":[],"includeContext":"{context}"}}"#),
     );
     assert_eq!(judgement.verdict, Verdict::Allow);
@@ -53,7 +56,10 @@ fn questions_for_credentials_are_always_blocked(field: &str, rule: Option<&str>)
     let params = format!(
         r#"{{"message":"Please","requestedSchema":{{"type":"object","properties":{{"{field}":{{"type":"string"}}}}}}}}"#
     );
-    assert_eq!(blocked_by(&world.ask(Ask::Elicitation, &params)), rule);
+    assert_eq!(
+        blocked_by(&world.ask(ServerRequestKind::Elicitation, &params)),
+        rule
+    );
 }
 
 #[test_case("https://github.com/login", None; "a page")]
@@ -64,7 +70,10 @@ fn pages_that_mislead_are_always_blocked(url: &str, rule: Option<&str>) {
     policy.requests.elicitation = Handling::Allow;
     let mut world = World::new(policy);
     let params = format!(r#"{{"mode":"url","message":"Log in","elicitationId":"e","url":"{url}"}}"#);
-    assert_eq!(blocked_by(&world.ask(Ask::Elicitation, &params)), rule);
+    assert_eq!(
+        blocked_by(&world.ask(ServerRequestKind::Elicitation, &params)),
+        rule
+    );
 }
 
 #[test]
@@ -73,7 +82,7 @@ fn questions_can_be_blocked() {
     policy.requests.elicitation = Handling::Block;
     let mut world = World::new(policy);
     assert_eq!(
-        blocked_by(&world.ask(Ask::Elicitation, r#"{"message":"Which city?"}"#)),
+        blocked_by(&world.ask(ServerRequestKind::Elicitation, r#"{"message":"Which city?"}"#)),
         Some("elicitation")
     );
 }
@@ -81,8 +90,8 @@ fn questions_can_be_blocked() {
 #[test]
 fn other_requests_pass_in_silence() {
     let mut world = World::new(policy());
-    assert_eq!(told(&world.ask(Ask::Roots, "{}")), [""; 0]);
-    assert_eq!(told(&world.ask(Ask::Other, "{}")), [""; 0]);
+    assert_eq!(told(&world.ask(ServerRequestKind::Roots, "{}")), [""; 0]);
+    assert_eq!(told(&world.ask(ServerRequestKind::Other, "{}")), [""; 0]);
 }
 
 #[test_case("EVIL-HIGH", Some("output_poisoning"); "poisoned")]
@@ -112,7 +121,7 @@ fn what_a_task_asks_for_by_a_notification_is_judged(method: &str, rule: Option<&
 #[test]
 fn observing_stops_no_question() {
     let mut world = World::new(observing(policy()));
-    for ask in [Ask::Sampling, Ask::Elicitation] {
+    for ask in [ServerRequestKind::Sampling, ServerRequestKind::Elicitation] {
         let judgement = world.ask(
             ask,
             r#"{"message":"Your password?","requestedSchema":{"properties":{"password":{}}}}"#,

@@ -2,17 +2,17 @@
 
 use std::time::Duration;
 
-use mcpmon_model::{Checked, EventKind, Recent};
+use mcpmon_model::{EventKind, Recent, SharedCallAnswer};
 use mcpmon_policy::CrossServerDecision;
 use test_case::test_case;
 
 use super::*;
-use crate::{Shared, cross_server::Window};
+use crate::{SharedOutcome, cross_server::CallWindow};
 
 /// Several servers of one session, each with a Monitor of its own, and who holds their calls.
 struct Session {
     worlds: Vec<World>,
-    window: Window,
+    window: CallWindow,
     policy: Policy,
 }
 
@@ -25,13 +25,13 @@ impl Session {
             let others: Vec<ServerId> = all.iter().filter(|other| **other != id(name)).cloned().collect();
             world.monitor.observe(
                 world.now,
-                Observation::Joined(&world.conversation, Company::of(&others)),
+                Observation::Joined(&world.conversation, SessionPeers::of(&others)),
             );
             world
         });
         Self {
             worlds: worlds.collect(),
-            window: Window::default(),
+            window: CallWindow::default(),
             policy,
         }
     }
@@ -57,7 +57,12 @@ impl Session {
         if let Some(ask) = judgement.ask.take() {
             assert!(judgement.events.is_empty(), "nothing is said before the answer");
             let (checked, _) = self.window.admit(&self.policy, ask.call());
-            let answered = Observation::Shared(&world.conversation, &message, ask, Shared::Checked(checked));
+            let answered = Observation::Shared(
+                &world.conversation,
+                &message,
+                ask,
+                SharedOutcome::Checked(checked),
+            );
             judgement = world.monitor.observe(world.now, answered);
         }
         judgement
@@ -173,7 +178,7 @@ fn where_nobody_can_be_asked_own_rules_hold() {
     let others = [id("mail")];
     world.monitor.observe(
         world.now,
-        Observation::Joined(&world.conversation, Company::of(&others)),
+        Observation::Joined(&world.conversation, SessionPeers::of(&others)),
     );
     let mut call = || {
         let request = RequestId::Number("7".into());
@@ -194,7 +199,7 @@ fn where_nobody_can_be_asked_own_rules_hold() {
             .observe(world.now, seen)
             .ask
             .expect("there are others");
-        let answered = Observation::Shared(&world.conversation, &message, ask, Shared::Unreachable);
+        let answered = Observation::Shared(&world.conversation, &message, ask, SharedOutcome::Unreachable);
         world.monitor.observe(world.now, answered)
     };
     assert_eq!(blocked_by(&call()), None);
@@ -208,8 +213,8 @@ fn an_answer_that_stops_nothing_changes_nothing() {
     let judgement = session.call(0, 0, "read_file", "{}");
     assert_eq!(told(&judgement), ["mcp_tool_called allow"]);
     assert_eq!(
-        Checked::default(),
-        Checked {
+        SharedCallAnswer::default(),
+        SharedCallAnswer {
             crossings: Vec::new(),
             over_rate: None
         }
@@ -266,7 +271,7 @@ fn a_shadowed_name_is_told_before_a_changed_definition() {
 #[test]
 fn a_result_is_told_to_be_read_unless_it_was_withheld() {
     let mut world = World::new(policy());
-    let asked = || Question::Call {
+    let asked = || ClientRequestKind::Call {
         tool: Some("read_file".into()),
     };
     let is_told = |judgement: &Judgement| {
@@ -322,7 +327,7 @@ fn a_category_is_as_the_policy_says() {
 #[test_case(ResultKind::Complete, "search" => true; "nothing was asked for")]
 fn a_call_goes_on_with_one_that_asked_for_input(answered: ResultKind, tool: &str) -> bool {
     let mut world = World::new(policy());
-    let asked = Question::Call {
+    let asked = ClientRequestKind::Call {
         tool: Some("search".into()),
     };
     world.result(asked, r#"{"inputRequests":{}}"#, answered);

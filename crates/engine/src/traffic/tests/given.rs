@@ -18,11 +18,11 @@ fn said<'a>(kind: &str, json: &'a str) -> FromClient<'a> {
             arguments: Some(raw),
         },
         "sampled" => FromClient::Reply {
-            to: Ask::Sampling,
+            to: ServerRequestKind::Sampling,
             body: raw,
         },
         "elicited" => FromClient::Reply {
-            to: Ask::Elicitation,
+            to: ServerRequestKind::Elicitation,
             body: raw,
         },
         "resumed" => FromClient::Call(Call {

@@ -34,7 +34,7 @@ fn read() -> Content<'static> {
 
 fn sampling() -> Content<'static> {
     Content::Server(FromServer::Ask {
-        ask: Ask::Sampling,
+        ask: ServerRequestKind::Sampling,
         method: "sampling/createMessage".into(),
         params: None,
     })

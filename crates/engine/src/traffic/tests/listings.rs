@@ -232,7 +232,7 @@ fn the_same_definition_written_otherwise_is_unchanged() {
     let mut world = World::new(policy());
     let listing = |text| Listing {
         kind: ListKind::Tools,
-        items: vec![Listed {
+        items: vec![ListedItem {
             name: "read".into(),
             definition: RawJson::trusted(text),
         }],
@@ -440,7 +440,10 @@ fn a_poisoned_tool_can_block_its_server() {
         Verdict::Hide(vec![0, 1])
     );
     assert_eq!(blocked_by(&world.call("good")), Some("tool_poisoning"));
-    assert_eq!(blocked_by(&world.ask(Ask::Roots, "{}")), Some("tool_poisoning"));
+    assert_eq!(
+        blocked_by(&world.ask(ServerRequestKind::Roots, "{}")),
+        Some("tool_poisoning")
+    );
     // Not to list it any more does not help; a person's word does.
     assert_eq!(world.tools(&[("good", "fine")]).verdict, Verdict::Hide(vec![0]));
     let key = world.key("bad");

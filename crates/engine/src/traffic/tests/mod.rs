@@ -21,14 +21,14 @@ use std::{borrow::Cow, sync::Arc};
 
 use mcpmon_detect::protected_paths::RealPath;
 use mcpmon_model::{
-    Action, Answer, AnswerOutcome, Ask, Asked, Call, Category, Content, Conversation, CustomPattern,
-    DefinitionKey, DefinitionKind, Era, FromClient, FromServer, Incident, Introduction, Layer, ListKind,
-    Listed, Listing, Message, PinKey, Question, RawJson, RequestId, ResultKind, ServerId, ServerType,
-    SessionId, Severity, Timestamp, Trace, Verdict,
+    Action, Answer, AnswerOutcome, AnsweredRequest, Call, Category, ClientRequestKind, Content, Conversation,
+    CustomPattern, DefinitionKey, DefinitionKind, Era, FromClient, FromServer, Incident, Introduction, Layer,
+    ListKind, ListedItem, Listing, Message, PinKey, RawJson, RequestId, ResultKind, ServerId,
+    ServerRequestKind, ServerType, SessionId, Severity, Timestamp, Trace, Verdict,
 };
 use mcpmon_policy::{Decision, Mode, Policy, network::table::Tables};
 
-use crate::{Company, Judgement, Monitor, Observation, StoreEffect, pins::PinBook};
+use crate::{Judgement, Monitor, Observation, SessionPeers, StoreEffect, pins::PinBook};
 
 /// A Monitor, a conversation, and a clock.
 pub(super) struct World {
@@ -132,7 +132,7 @@ impl World {
             .iter()
             .map(|(name, description)| format!(r#"{{"{member}":"{name}","description":"{description}"}}"#))
             .collect();
-        let items = items.iter().zip(&texts).map(|((name, _), text)| Listed {
+        let items = items.iter().zip(&texts).map(|((name, _), text)| ListedItem {
             name: Cow::Borrowed(name),
             definition: RawJson::trusted(text),
         });
@@ -169,9 +169,9 @@ impl World {
         self.say(Content::Client(FromClient::Call(call)))
     }
 
-    pub(super) fn answer(&mut self, what: Question, outcome: AnswerOutcome<'_>) -> Judgement {
+    pub(super) fn answer(&mut self, what: ClientRequestKind, outcome: AnswerOutcome<'_>) -> Judgement {
         let answer = Answer {
-            to: Asked {
+            to: AnsweredRequest {
                 what,
                 at: Timestamp(0),
             },
@@ -180,17 +180,17 @@ impl World {
         self.say(Content::Server(FromServer::Answer(answer)))
     }
 
-    pub(super) fn result(&mut self, what: Question, result: &str, kind: ResultKind) -> Judgement {
+    pub(super) fn result(&mut self, what: ClientRequestKind, result: &str, kind: ResultKind) -> Judgement {
         let result = RawJson::trusted(result);
         self.answer(what, AnswerOutcome::Result { result, kind })
     }
 
-    pub(super) fn ask(&mut self, ask: Ask, params: &str) -> Judgement {
+    pub(super) fn ask(&mut self, ask: ServerRequestKind, params: &str) -> Judgement {
         let method = match ask {
-            Ask::Sampling => "sampling/createMessage",
-            Ask::Elicitation => "elicitation/create",
-            Ask::Roots => "roots/list",
-            Ask::Other => "ping",
+            ServerRequestKind::Sampling => "sampling/createMessage",
+            ServerRequestKind::Elicitation => "elicitation/create",
+            ServerRequestKind::Roots => "roots/list",
+            ServerRequestKind::Other => "ping",
         };
         let params = Some(RawJson::trusted(params));
         self.say(Content::Server(FromServer::Ask {

@@ -195,7 +195,7 @@ fn what_a_result_asks_for_is_judged_like_a_request() {
     policy.requests.sampling = Handling::Block;
     let mut world = World::new(policy);
     let result = r#"{"resultType":"input_required","inputRequests":{"a":{"method":"sampling/createMessage","params":{}}}}"#;
-    let question = Question::Call {
+    let question = ClientRequestKind::Call {
         tool: Some("read".into()),
     };
     let judgement = world.result(question, result, ResultKind::InputRequired);

@@ -19,7 +19,7 @@ fn list(world: &mut World, tools: &[(&str, &str)], again: bool) -> Judgement {
         .iter()
         .map(|(name, description)| format!(r#"{{"name":"{name}","description":"{description}"}}"#))
         .collect();
-    let items = tools.iter().zip(&texts).map(|((name, _), text)| Listed {
+    let items = tools.iter().zip(&texts).map(|((name, _), text)| ListedItem {
         name: Cow::Borrowed(name),
         definition: RawJson::trusted(text),
     });

@@ -87,7 +87,7 @@ fn another_finding_is_no_repeat_and_names_that_a_server_chose_tell_only_some_apa
 fn a_flood_of_poisoned_results_is_told_in_a_few_events_and_each_return_by_itself() {
     let mut world = World::new(policy());
     let result = format!(r#"{{"content":[{{"type":"text","text":"{ANOTHER}"}}]}}"#);
-    let question = || Question::Call {
+    let question = || ClientRequestKind::Call {
         tool: Some("read".into()),
     };
     let mut told = Vec::new();
@@ -110,7 +110,7 @@ fn a_flood_of_poisoned_results_is_told_in_a_few_events_and_each_return_by_itself
     // A refusal of what is read names what was found in it, each time.
     for _ in 0..5 {
         let judgement = world.result(
-            Question::Read { uri: "u:x".into() },
+            ClientRequestKind::Read { uri: "u:x".into() },
             &result,
             ResultKind::Complete,
         );

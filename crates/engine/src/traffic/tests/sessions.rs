@@ -11,7 +11,7 @@ fn joined(policy: Policy, server: &str, others: &[&str]) -> Judgement {
     let others: Vec<ServerId> = others.iter().map(|name| id(name)).collect();
     world.monitor.observe(
         world.now,
-        Observation::Joined(&world.conversation, Company::of(&others)),
+        Observation::Joined(&world.conversation, SessionPeers::of(&others)),
     )
 }
 
@@ -40,7 +40,7 @@ fn a_resemblance_is_told_once() {
     for count in [1, 0] {
         let judgement = world.monitor.observe(
             world.now,
-            Observation::Joined(&world.conversation, Company::of(&others)),
+            Observation::Joined(&world.conversation, SessionPeers::of(&others)),
         );
         assert_eq!(judgement.events.len(), count);
         let Some(event) = judgement.events.first() else {
@@ -73,7 +73,7 @@ fn pinned_servers_are_compared_with() {
     world.conversation = conversation("notes-keepar");
     let judgement = world.monitor.observe(
         world.now,
-        Observation::Joined(&world.conversation, Company::default()),
+        Observation::Joined(&world.conversation, SessionPeers::default()),
     );
     assert_eq!(judgement.events.len(), 1);
 }
@@ -99,11 +99,10 @@ fn what_another_session_still_uses_stays() {
     let mut other = one.clone();
     other.session = Some(SessionId::new("s2"));
     for conversation in [&one, &other, &one] {
-        drop(
-            world
-                .monitor
-                .observe(world.now, Observation::Joined(conversation, Company::of(&[]))),
-        );
+        drop(world.monitor.observe(
+            world.now,
+            Observation::Joined(conversation, SessionPeers::of(&[])),
+        ));
     }
     drop(world.tools(&[("read", "a")]));
     drop(world.monitor.observe(world.now, Observation::Left(&one)));

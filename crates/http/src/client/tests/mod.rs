@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use test_case::test_case;
 
 pub(crate) use self::site::{Asked, Site, Told, event};
-use super::{ClientError, Fault, Offer, Way, list};
+use super::{AnswerFault, ClientError, ServerOffer, ServerTransport, list};
 use mcpmon_model::ListKind;
 
 fn capable() -> Value {
@@ -44,7 +44,7 @@ fn shaken(asked: &Asked) -> Told {
     }
 }
 
-fn names(offer: &Offer, kind: ListKind) -> Vec<String> {
+fn names(offer: &ServerOffer, kind: ListKind) -> Vec<String> {
     let mut names = Vec::new();
     offer.definitions(|list, definition| {
         if list == kind {
@@ -58,7 +58,7 @@ fn names(offer: &Offer, kind: ListKind) -> Vec<String> {
     names
 }
 
-async fn fault(answer: impl Fn(&Asked) -> Told + Send + Sync + 'static, way: Way) -> String {
+async fn fault(answer: impl Fn(&Asked) -> Told + Send + Sync + 'static, way: ServerTransport) -> String {
     let site = Site::new(answer).await;
     match list(site.asking(), way).await {
         Ok(offer) => format!("{offer:?}"),
@@ -87,7 +87,7 @@ async fn a_server_without_sessions_is_asked_by_requests_alone() {
         }
     })
     .await;
-    let offer = list(site.asking(), Way::Http).await.unwrap();
+    let offer = list(site.asking(), ServerTransport::Http).await.unwrap();
     assert_eq!(offer.version, "2026-07-28");
     assert_eq!(
         (offer.name.as_deref(), offer.instructions.as_deref()),
@@ -111,7 +111,7 @@ async fn a_server_without_sessions_is_asked_by_requests_alone() {
 #[tokio::test]
 async fn a_server_with_sessions_is_asked_in_one_that_is_ended() {
     let site = Site::new(shaken).await;
-    let offer = list(site.asking(), Way::Http).await.unwrap();
+    let offer = list(site.asking(), ServerTransport::Http).await.unwrap();
     assert_eq!(offer.version, "2025-06-18");
     assert_eq!(names(&offer, ListKind::Tools), ["a", "b"]);
     assert!(offer.turns[0].request.contains("\"initialize\""));
@@ -153,7 +153,7 @@ async fn what_a_server_asks_before_it_answers_is_answered() {
         _ => shaken(asked),
     })
     .await;
-    let offer = list(site.asking(), Way::Http).await.unwrap();
+    let offer = list(site.asking(), ServerTransport::Http).await.unwrap();
     assert_eq!(names(&offer, ListKind::Tools), ["a"]);
     let answers: Vec<Value> = site
         .asked()
@@ -199,10 +199,10 @@ fn mailbox(endpoint: &'static str) -> impl Fn(&Asked) -> Told + Send + Sync {
     }
 }
 
-#[test_case(Way::Http; "found out")]
-#[test_case(Way::Sse; "known")]
+#[test_case(ServerTransport::Http; "found out")]
+#[test_case(ServerTransport::Sse; "known")]
 #[tokio::test]
-async fn a_server_of_the_transport_before_is_asked_by_two_ways(way: Way) {
+async fn a_server_of_the_transport_before_is_asked_by_two_ways(way: ServerTransport) {
     let site = Site::new(mailbox("/message?session=1")).await;
     let offer = list(site.asking(), way).await.unwrap();
     assert_eq!(
@@ -214,7 +214,7 @@ async fn a_server_of_the_transport_before_is_asked_by_two_ways(way: Way) {
 
 #[tokio::test]
 async fn credentials_go_to_no_other_server() {
-    let told = fault(mailbox("http://192.0.2.1/message"), Way::Sse).await;
+    let told = fault(mailbox("http://192.0.2.1/message"), ServerTransport::Sse).await;
     assert_eq!(
         told,
         "it names http://192.0.2.1/message as the place for messages, which is another server"
@@ -251,7 +251,7 @@ async fn credentials_go_to_no_other_server() {
 } => "it does not come to an end: more than 4194304 bytes".to_owned(); "bytes without an end")]
 #[tokio::test]
 async fn faults_are_told_by_their_cause(answer: fn(&Asked) -> Told) -> String {
-    fault(answer, Way::Http).await
+    fault(answer, ServerTransport::Http).await
 }
 
 /// Cursors go to and fro, and are kept too.
@@ -268,7 +268,7 @@ async fn what_is_asked_counts_as_what_is_answered() {
             }
             _ => shaken(asked),
         },
-        Way::Http,
+        ServerTransport::Http,
     );
     assert_eq!(
         cursors.await,
@@ -285,7 +285,7 @@ async fn a_message_may_be_as_long_as_all_of_them() {
     .await;
     let mut asking = site.asking();
     asking.max_message = 16 << 20;
-    let error = list(asking, Way::Http).await.unwrap_err();
+    let error = list(asking, ServerTransport::Http).await.unwrap_err();
     assert_eq!(
         error.fault.to_string(),
         "it does not come to an end: more than 4194304 bytes"
@@ -306,7 +306,7 @@ async fn what_is_said_twice_is_read_as_most_do() {
         _ => shaken(asked),
     })
     .await;
-    let offer = list(site.asking(), Way::Http).await.unwrap();
+    let offer = list(site.asking(), ServerTransport::Http).await.unwrap();
     assert_eq!(names(&offer, ListKind::Tools), ["c"]);
 }
 
@@ -317,7 +317,7 @@ async fn pages_in_a_circle_are_read_once() {
         _ => shaken(asked),
     })
     .await;
-    let offer = list(site.asking(), Way::Http).await.unwrap();
+    let offer = list(site.asking(), ServerTransport::Http).await.unwrap();
     assert_eq!(names(&offer, ListKind::Tools).len(), 2);
 }
 
@@ -325,8 +325,8 @@ async fn pages_in_a_circle_are_read_once() {
 async fn a_server_that_is_not_there_is_told() {
     let mut asking = Site::new(|_| Told::empty(200)).await.asking();
     asking.address = super::Address::new("http://127.0.0.1:1/mcp").unwrap();
-    let error = list(asking, Way::Http).await.unwrap_err();
-    assert!(matches!(error.fault, Fault::Unreachable(_)), "{error}");
+    let error = list(asking, ServerTransport::Http).await.unwrap_err();
+    assert!(matches!(error.fault, AnswerFault::Unreachable(_)), "{error}");
     assert!(
         error
             .to_string()

@@ -21,7 +21,7 @@ use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use tokio::{net::TcpListener, sync::mpsc};
 
-use crate::client::{Address, Asking};
+use crate::client::{Address, ServerEndpoint};
 
 /// A request as it came.
 #[derive(Clone, Debug)]
@@ -174,8 +174,8 @@ impl Site {
     }
 
     /// Returns the way to ask it.
-    pub(crate) fn asking(&self) -> Asking {
-        Asking {
+    pub(crate) fn asking(&self) -> ServerEndpoint {
+        ServerEndpoint {
             address: Address::new(&self.url).unwrap(),
             headers: vec!["Authorization: Bearer t".parse().unwrap()],
             pin: None,

@@ -13,14 +13,17 @@ use mcpmon_model::{
 };
 use mcpmon_protocol::filter::{
     Arbiter,
-    mcp_http::{Ended, Fault, Flow, Limits, Output, Post, Posted, Response, Session, Unlisted},
+    mcp_http::{
+        DecodeLimits, Flow, HttpOutput, HttpResponse, HttpSession, Post, PostDecision, ResponseFault,
+        UnlistedTools, WholeResponseHead,
+    },
 };
 use mcpmon_session::clock;
 use tokio::task::block_in_place;
 
 use super::super::scene::{Heard, Upstream, Wire};
 use crate::{
-    Running, Settings,
+    HttpSettings, RunningProxy,
     mcp::{
         AskedServer, Bounds, Caps, Crowded, McpSettings, NoAnswer, NotJudged, Remote, ServerGuard, Servers,
     },
@@ -130,7 +133,7 @@ impl Judging {
         }
     }
 
-    fn tell_incidents(&self, now: Timestamp, out: &mut Output) {
+    fn tell_incidents(&self, now: Timestamp, out: &mut HttpOutput) {
         for incident in out.incidents.drain(..) {
             self.incident(now, &incident);
         }
@@ -154,10 +157,10 @@ impl ServerGuard for Judging {
     fn post(
         &self,
         now: Timestamp,
-        session: &mut Session,
+        session: &mut HttpSession,
         post: &Post<'_>,
-        out: &mut Output,
-    ) -> Result<Posted, Unlisted> {
+        out: &mut HttpOutput,
+    ) -> Result<PostDecision, UnlistedTools> {
         let posted = session.post_listed(now, post, &mut JudgingArbiter(self), out);
         self.tell_incidents(now, out);
         posted
@@ -166,17 +169,23 @@ impl ServerGuard for Judging {
     fn push(
         &self,
         now: Timestamp,
-        session: &mut Session,
-        response: &mut Response,
+        session: &mut HttpSession,
+        response: &mut HttpResponse,
         bytes: &[u8],
-        out: &mut Output,
+        out: &mut HttpOutput,
     ) -> Flow {
         let flow = response.push(now, session, bytes, &mut JudgingArbiter(self), out);
         self.tell_incidents(now, out);
         flow
     }
 
-    fn end(&self, now: Timestamp, session: &mut Session, response: &mut Response, out: &mut Output) -> Ended {
+    fn end(
+        &self,
+        now: Timestamp,
+        session: &mut HttpSession,
+        response: &mut HttpResponse,
+        out: &mut HttpOutput,
+    ) -> WholeResponseHead {
         let ended = response.end(now, session, &mut JudgingArbiter(self), out);
         self.tell_incidents(now, out);
         ended
@@ -185,11 +194,11 @@ impl ServerGuard for Judging {
     fn fail(
         &self,
         _now: Timestamp,
-        session: &mut Session,
-        response: &mut Response,
-        fault: &Fault,
-        out: &mut Output,
-    ) -> Ended {
+        session: &mut HttpSession,
+        response: &mut HttpResponse,
+        fault: &ResponseFault,
+        out: &mut HttpOutput,
+    ) -> WholeResponseHead {
         response.fail(session, fault, out)
     }
 
@@ -256,18 +265,18 @@ impl Servers for Declared {
 }
 
 /// The settings that a test can change.
-pub(super) struct Adjusted(pub(super) Caps, pub(super) Bounds, pub(super) Settings);
+pub(super) struct Adjusted(pub(super) Caps, pub(super) Bounds, pub(super) HttpSettings);
 
 fn usual() -> Bounds {
     Bounds {
-        limits: Limits::default(),
+        limits: DecodeLimits::default(),
         streams: 16,
     }
 }
 
 /// A proxy with one server.
 pub(super) struct Scene {
-    pub(super) proxy: Option<Running>,
+    pub(super) proxy: Option<RunningProxy>,
     pub(super) upstream: Upstream,
     pub(super) notes: Arc<Notes>,
 }
@@ -307,7 +316,7 @@ impl Scene {
             server_type,
             tls,
         };
-        let settings = Settings::new("127.0.0.1:0".parse().unwrap(), Vec::new());
+        let settings = HttpSettings::new("127.0.0.1:0".parse().unwrap(), Vec::new());
         let mut caps = Adjusted(Caps::default(), usual(), settings);
         caps.0.head = Duration::from_secs(5);
         caps.0.silence = Duration::from_secs(5);
@@ -323,7 +332,7 @@ impl Scene {
         mcp.caps = caps.0;
         settings.mcp = Some(mcp);
         Self {
-            proxy: Some(Running::start(settings, Arc::new(Rules::default())).unwrap()),
+            proxy: Some(RunningProxy::start(settings, Arc::new(Rules::default())).unwrap()),
             upstream,
             notes,
         }

@@ -1,7 +1,7 @@
 //! The list of sessions that have a proxy: where models are, which they are to reach through it.
 
 use super::{
-    Compilation, CompileError, LIST_PROXIED, RuleKind, Verdict,
+    Compilation, CompileError, LIST_PROXIED, RuleKind, TableVerdict,
     merge::{Merge, Ranges},
 };
 use crate::{
@@ -39,15 +39,15 @@ pub(super) fn compile(bypass: &Bypass, compilation: &mut Compilation<'_>) -> Res
         }
     }
     let verdict = |Model(is_one): &Model| match (is_one, bypass.action) {
-        (false, _) => Verdict::default(),
-        (true, OnBypass::Alert) => Verdict {
+        (false, _) => TableVerdict::default(),
+        (true, OnBypass::Alert) => TableVerdict {
             watch: number,
-            ..Verdict::default()
+            ..TableVerdict::default()
         },
-        (true, OnBypass::Deny) => Verdict {
+        (true, OnBypass::Deny) => TableVerdict {
             deny_host: number,
             watch: number,
-            ..Verdict::default()
+            ..TableVerdict::default()
         },
     };
     ranges.try_each(|range, by_port| compilation.insert(LIST_PROXIED, range, by_port, verdict))
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
     use crate::{
         ModelHost, Policy,
-        network::table::{LIST_HOST, Numbering, Resolved, Tables, compile, names, refusing_names},
+        network::table::{LIST_HOST, Numbering, ResolvedNames, Tables, compile, names, refusing_names},
     };
 
     fn model(hosts: &[&str], addresses: &[&str], ports: &[u16]) -> ModelHost {
@@ -91,7 +91,7 @@ mod tests {
     }
 
     fn tables(action: OnBypass) -> Tables {
-        let mut resolved = Resolved::new();
+        let mut resolved = ResolvedNames::new();
         for (name, address) in [("api.example.com", "192.0.2.5"), ("localhost", "::1")] {
             resolved.add(&name.parse().expect("a name"), [ip(address)]);
         }
@@ -113,7 +113,7 @@ mod tests {
         assert_eq!((said.deny_host, said.watch), (0, refused.deny_host));
         assert_eq!(refused.watch, refused.deny_host);
         let everyone = deny.lookup(LIST_HOST, ip(address), port);
-        assert_eq!(everyone, Verdict::default(), "others are not concerned");
+        assert_eq!(everyone, TableVerdict::default(), "others are not concerned");
         let kind = deny.rules.get(&refused.deny_host).map(|rule| &rule.kind);
         assert_eq!(kind, (said.watch != 0).then_some(&RuleKind::Bypass));
         said.watch != 0
@@ -133,7 +133,12 @@ mod tests {
 
     #[test]
     fn without_models_there_is_no_list() {
-        let tables = compile(&Policy::default(), &Resolved::new(), &mut Numbering::default()).expect("small");
+        let tables = compile(
+            &Policy::default(),
+            &ResolvedNames::new(),
+            &mut Numbering::default(),
+        )
+        .expect("small");
         assert!(tables.v4.keys().all(|(list, ..)| *list != LIST_PROXIED));
     }
 }

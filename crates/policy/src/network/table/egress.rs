@@ -9,7 +9,7 @@ use std::{
 };
 
 use super::{
-    Compilation, CompileError, LIST_PENDING, RuleKind, Verdict,
+    Compilation, CompileError, LIST_PENDING, RuleKind, TableVerdict,
     merge::{Merge, Ranges},
 };
 use crate::{
@@ -38,14 +38,14 @@ impl Merge for Stances {
 }
 
 /// A server with an egress list that can refuse something.
-struct Restricted<'a> {
+struct RestrictedServer<'a> {
     place: usize,
     server: &'a Server,
     egress: &'a Egress,
     rule: u32,
 }
 
-impl Restricted<'_> {
+impl RestrictedServer<'_> {
     fn denies(&self, stances: &Stances) -> bool {
         match stances.0.get(&self.place) {
             Some(Stance::Deny) => true,
@@ -69,7 +69,7 @@ pub(super) fn compile(policy: &Policy, compilation: &mut Compilation<'_>) -> Res
             continue;
         };
         let kind = RuleKind::Egress(server.id.clone());
-        restricted.push(Restricted {
+        restricted.push(RestrictedServer {
             place: restricted.len(),
             server,
             egress,
@@ -90,7 +90,7 @@ const fn can_refuse(egress: &Egress) -> bool {
 /// Adds `list`, which refuses what any of `servers` refuses.
 fn add_list(
     list: u32,
-    servers: &[Restricted<'_>],
+    servers: &[RestrictedServer<'_>],
     compilation: &mut Compilation<'_>,
 ) -> Result<(), CompileError> {
     let mut ranges = Ranges::new();
@@ -119,12 +119,12 @@ fn add_list(
             }
         }
     }
-    let verdict = |stances: &Stances| Verdict {
+    let verdict = |stances: &Stances| TableVerdict {
         deny_host: servers
             .iter()
             .find(|server| server.denies(stances))
             .map_or(0, |server| server.rule),
-        ..Verdict::default()
+        ..TableVerdict::default()
     };
     ranges.try_each(|range, by_port| compilation.insert(list, range, by_port, verdict))
 }

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::{
-    Compilation, CompileError, LIST_HOST, RuleKind, Verdict,
+    Compilation, CompileError, LIST_HOST, RuleKind, TableVerdict,
     merge::{Merge, Ranges},
 };
 use crate::{Cidr, HostName, NetworkRule, Policy, RemoteHost, RuleAction, Scope, Server, Transport};
@@ -17,13 +17,13 @@ pub const CANARY: [IpAddr; 2] = [
 /// The first rule of each slot, by its place in the order of rules.
 #[derive(Clone, Debug, Default)]
 struct Slots {
-    deny_host: Option<Ranked>,
-    deny_agents: Option<Ranked>,
-    watch: Option<Ranked>,
+    deny_host: Option<RankedRange>,
+    deny_agents: Option<RankedRange>,
+    watch: Option<RankedRange>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Ranked {
+struct RankedRange {
     rank: usize,
     number: u32,
 }
@@ -41,7 +41,7 @@ impl Merge for Slots {
 }
 
 impl Slots {
-    fn of(kind: &RuleKind, ranked: Ranked) -> Self {
+    fn of(kind: &RuleKind, ranked: RankedRange) -> Self {
         let mut slots = Self::default();
         match kind {
             RuleKind::Watch | RuleKind::Server(_) | RuleKind::Bypass => slots.watch = Some(ranked),
@@ -53,9 +53,9 @@ impl Slots {
         slots
     }
 
-    fn verdict(&self) -> Verdict {
-        let number = |slot: Option<Ranked>| slot.map_or(0, |ranked| ranked.number);
-        Verdict {
+    fn verdict(&self) -> TableVerdict {
+        let number = |slot: Option<RankedRange>| slot.map_or(0, |ranked| ranked.number);
+        TableVerdict {
             deny_host: number(self.deny_host),
             deny_agents: number(self.deny_agents),
             watch: number(self.watch),
@@ -94,7 +94,7 @@ pub(super) fn compile(policy: &Policy, compilation: &mut Compilation<'_>) -> Res
         .enumerate()
     {
         let number = compilation.rule(&rule.kind, rule.name)?;
-        let statement = Slots::of(&rule.kind, Ranked { rank, number });
+        let statement = Slots::of(&rule.kind, RankedRange { rank, number });
         for range in &rule.ranges {
             ranges.say(*range, rule.ports, &statement);
         }

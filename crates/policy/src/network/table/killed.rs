@@ -7,7 +7,7 @@ use std::{
 
 use mcpmon_model::{Kills, NameGlob};
 
-use super::{CompileError, Entry, LIST_KILLED, Numbering, RuleInfo, RuleKind, Tables, Verdict};
+use super::{CompileError, LIST_KILLED, Numbering, RangeEntry, RuleInfo, RuleKind, TableVerdict, Tables};
 use crate::{Mode, Policy, RuleAction, ServerPolicy, network::OnBypass};
 
 /// Name of its rule in events.
@@ -51,10 +51,10 @@ impl Tables {
                 remote_names: BTreeMap::new(),
             },
         );
-        let refused = Entry {
-            verdict: Verdict {
+        let refused = RangeEntry {
+            verdict: TableVerdict {
                 deny_host: number,
-                ..Verdict::default()
+                ..TableVerdict::default()
             },
             ports: 0,
         };
@@ -79,7 +79,7 @@ mod tests {
             let address: IpAddr = address.parse().expect("an address");
             let verdict = tables.lookup(LIST_KILLED, address, 443);
             assert_eq!(tables.rules[&verdict.deny_host].kind, RuleKind::Kill, "{address}");
-            assert_eq!(tables.lookup(LIST_HOST, address, 443), Verdict::default());
+            assert_eq!(tables.lookup(LIST_HOST, address, 443), TableVerdict::default());
         }
     }
 }

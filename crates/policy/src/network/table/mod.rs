@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 pub use host::CANARY;
 pub use killed::under;
 pub use numbering::Numbering;
-pub use resolved::{Resolved, names, refusing_names};
+pub use resolved::{ResolvedNames, names, refusing_names};
 
 use self::merge::{ByPort, Merge};
 use crate::{Cidr, HostName, Policy, Scope};
@@ -51,11 +51,11 @@ pub const MAX_PORT_ENTRIES: usize = 1 << 17;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tables {
     /// List, first address and prefix length of IPv4 ranges.
-    pub v4: BTreeMap<(u32, Ipv4Addr, u8), Entry>,
+    pub v4: BTreeMap<(u32, Ipv4Addr, u8), RangeEntry>,
     /// List, first address and prefix length of IPv6 ranges.
-    pub v6: BTreeMap<(u32, Ipv6Addr, u8), Entry>,
+    pub v6: BTreeMap<(u32, Ipv6Addr, u8), RangeEntry>,
     /// The verdicts for single ports, by port set and port.
-    pub ports: BTreeMap<(u32, u16), Verdict>,
+    pub ports: BTreeMap<(u32, u16), TableVerdict>,
     /// Rules by their number.
     pub rules: BTreeMap<u32, RuleInfo>,
     /// List numbers of the servers whose process tree is restricted.
@@ -66,9 +66,9 @@ pub struct Tables {
 
 /// The entry for a range.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Entry {
+pub struct RangeEntry {
     /// For ports that the port set does not name.
-    pub verdict: Verdict,
+    pub verdict: TableVerdict,
     /// Port set, 0 where no port differs.
     pub ports: u32,
 }
@@ -76,7 +76,7 @@ pub struct Entry {
 /// The verdict for a destination: rule numbers, 0 for none. Egress lists use `deny_host` only,
 /// [`LIST_PROXIED`] `watch` too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Verdict {
+pub struct TableVerdict {
     /// Refused for every process the list holds for.
     pub deny_host: u32,
     /// Refused for agents and their descendants.
@@ -120,7 +120,7 @@ pub enum RuleKind {
 
 /// The processes that the tables refuse any address, besides the self-test's address.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Refusals {
+pub struct ProcessRefusals {
     /// Every process.
     pub host: bool,
     /// Agents.
@@ -170,7 +170,7 @@ pub enum CompileError {
 /// Returns an error if the kernel's tables are too small; `numbering` stays usable.
 pub fn compile(
     policy: &Policy,
-    resolved: &Resolved,
+    resolved: &ResolvedNames,
     numbering: &mut Numbering,
 ) -> Result<Tables, CompileError> {
     let mut compilation = Compilation {
@@ -198,15 +198,15 @@ pub fn compile(
 impl Tables {
     /// Returns the kernel's verdict for `address` and `port` in `list`.
     #[must_use]
-    pub fn lookup(&self, list: u32, address: IpAddr, port: u16) -> Verdict {
+    pub fn lookup(&self, list: u32, address: IpAddr, port: u16) -> TableVerdict {
         let Some(entry) = self.longest_prefix(list, address.to_canonical()) else {
-            return Verdict::default();
+            return TableVerdict::default();
         };
         let own = self.ports.get(&(entry.ports, port));
         own.copied().unwrap_or(entry.verdict)
     }
 
-    fn longest_prefix(&self, list: u32, address: IpAddr) -> Option<Entry> {
+    fn longest_prefix(&self, list: u32, address: IpAddr) -> Option<RangeEntry> {
         let longest = Cidr::host(address).prefix();
         (0..=longest).rev().find_map(|length| {
             let range = Cidr::truncated(address, length);
@@ -219,8 +219,8 @@ impl Tables {
 
     /// Returns the processes that are refused any address.
     #[must_use]
-    pub fn refusals(&self) -> Refusals {
-        let mut found = Refusals::default();
+    pub fn refusals(&self) -> ProcessRefusals {
+        let mut found = ProcessRefusals::default();
         let v4 = self.v4.iter().map(|((list, ..), entry)| (*list, entry));
         let v6 = self.v6.iter().map(|((list, ..), entry)| (*list, entry));
         // Ranges share port sets, which may be long.
@@ -251,8 +251,8 @@ impl Tables {
     }
 }
 
-impl Refusals {
-    fn note(&mut self, list: u32, verdict: &Verdict) {
+impl ProcessRefusals {
+    fn note(&mut self, list: u32, verdict: &TableVerdict) {
         let refuses = !matches!(verdict.deny_host, 0 | RULE_CANARY);
         self.host |= refuses && list == LIST_HOST;
         self.agents |= verdict.deny_agents != 0;
@@ -262,11 +262,11 @@ impl Refusals {
 
 /// Tables in the making.
 struct Compilation<'a> {
-    resolved: &'a Resolved,
+    resolved: &'a ResolvedNames,
     numbering: &'a mut Numbering,
     tables: Tables,
     /// Port sets by content: ranges with equal ones share a number.
-    port_sets: BTreeMap<Vec<(u16, Verdict)>, u32>,
+    port_sets: BTreeMap<Vec<(u16, TableVerdict)>, u32>,
 }
 
 impl<'a> Compilation<'a> {
@@ -305,12 +305,12 @@ impl<'a> Compilation<'a> {
         list: u32,
         range: Cidr,
         by_port: &ByPort<M>,
-        verdict: impl Fn(&M) -> Verdict,
+        verdict: impl Fn(&M) -> TableVerdict,
     ) -> Result<(), CompileError> {
         let any = verdict(&by_port.any);
         let ports = by_port.ports.iter().map(|(port, said)| (*port, verdict(said)));
         let differing: Vec<_> = ports.filter(|(_, own)| *own != any).collect();
-        let entry = Entry {
+        let entry = RangeEntry {
             verdict: any,
             ports: self.port_set(differing)?,
         };
@@ -328,7 +328,7 @@ impl<'a> Compilation<'a> {
     }
 
     /// The number of a port set; 0 for an empty one.
-    fn port_set(&mut self, set: Vec<(u16, Verdict)>) -> Result<u32, CompileError> {
+    fn port_set(&mut self, set: Vec<(u16, TableVerdict)>) -> Result<u32, CompileError> {
         if set.is_empty() {
             return Ok(0);
         }

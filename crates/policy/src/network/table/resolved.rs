@@ -12,9 +12,9 @@ use crate::{
 
 /// Addresses of names. IPv4-mapped addresses are kept as IPv4.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Resolved(BTreeMap<HostName, BTreeSet<IpAddr>>);
+pub struct ResolvedNames(BTreeMap<HostName, BTreeSet<IpAddr>>);
 
-impl Resolved {
+impl ResolvedNames {
     /// Nothing resolved yet.
     #[must_use]
     pub const fn new() -> Self {

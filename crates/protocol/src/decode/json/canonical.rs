@@ -10,7 +10,7 @@ use super::{
 /// a line, and halves of surrogate pairs.
 #[must_use]
 pub fn canonical(document: Document<'_>) -> String {
-    let mut writer = Writer {
+    let mut writer = CanonicalWriter {
         text: document.text(),
         at: 0,
         out: String::with_capacity(document.text().len()),
@@ -21,25 +21,25 @@ pub fn canonical(document: Document<'_>) -> String {
     writer.out
 }
 
-struct Writer<'t> {
+struct CanonicalWriter<'t> {
     text: &'t str,
     at: usize,
     out: String,
     /// One per open container: for an object, its first member.
     objects: Vec<Option<usize>>,
     /// Members of open objects, by their place in `out`.
-    members: Vec<Written>,
+    members: Vec<WrittenMember>,
 }
 
 /// A member that was written: `start..name_end` is its name with quotes.
 #[derive(Clone, Copy)]
-struct Written {
+struct WrittenMember {
     start: usize,
     name_end: usize,
     end: usize,
 }
 
-impl Writer<'_> {
+impl CanonicalWriter<'_> {
     /// Copies the next token; whether there was one.
     fn token(&mut self) -> bool {
         let Some(byte) = self.text.as_bytes().get(self.at) else {
@@ -89,7 +89,7 @@ impl Writer<'_> {
         let start = self.out.len();
         if in_object && matches!(self.out.as_bytes().last(), Some(b'{' | b',')) {
             quote_into(&string::unescape(inside), &mut self.out);
-            self.members.push(Written {
+            self.members.push(WrittenMember {
                 start,
                 name_end: self.out.len(),
                 end: start,
@@ -121,10 +121,10 @@ impl Writer<'_> {
     /// Leaves, of the members from `first` on, only the last one of each name.
     fn drop_repeated(&mut self, first: usize) {
         let members = &self.members[first..];
-        let name = |member: &Written| &self.out.as_bytes()[member.start..member.name_end];
-        let mut by_name: Vec<&Written> = members.iter().collect();
+        let name = |member: &WrittenMember| &self.out.as_bytes()[member.start..member.name_end];
+        let mut by_name: Vec<&WrittenMember> = members.iter().collect();
         by_name.sort_by(|a, b| name(a).cmp(name(b)));
-        let mut kept: Vec<Written> = by_name
+        let mut kept: Vec<WrittenMember> = by_name
             .chunk_by(|a, b| name(a) == name(b))
             .filter_map(|same| same.last().map(|last| **last))
             .collect();

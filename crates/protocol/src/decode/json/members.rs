@@ -8,11 +8,11 @@ const KEPT: usize = 1 << 14;
 
 /// Names as they are written, by their place in the line.
 #[derive(Debug)]
-pub(super) struct Names {
+pub(super) struct WrittenNames {
     places: Vec<(u32, u32)>,
 }
 
-impl Names {
+impl WrittenNames {
     pub(super) fn new() -> Self {
         Self {
             places: Vec::with_capacity(2 * FEW),

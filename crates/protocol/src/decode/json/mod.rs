@@ -15,7 +15,7 @@ mod tests;
 
 pub use canonical::canonical;
 pub use document::{Document, Items, Member, Members, Value, ValueKind};
-pub use scan::{Doubt, Form, LoneSurrogate, Scan, Scanner};
+pub use scan::{Doubt, LoneSurrogate, Scan, Scanner, TextForm};
 pub use string::{is_spelled_like, quote_into};
 
 /// Deepest nesting that can be allowed: what is deeper other readers in this program refuse.

@@ -4,7 +4,7 @@ use memchr::memmem;
 
 use super::{
     DEEPEST, Defect, Document, Malformed,
-    members::Names,
+    members::WrittenNames,
     number,
     string::{self, LINE_ENDS},
 };
@@ -24,7 +24,7 @@ const KEPT: usize = 1 << 12;
 
 /// The form of a text: either all readers understand it alike, or they might not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum TextForm {
     /// All readers understand it alike: it may pass as it came.
     Exact,
     /// Readers might understand it differently: a name occurs twice in an object, or with an escape in it; a
@@ -63,7 +63,7 @@ pub struct Scan<'t> {
     /// The text, to be walked.
     pub document: Document<'t>,
     /// The form, which decides whether the text may pass unchanged as a line of its own.
-    pub form: Form,
+    pub form: TextForm,
     /// The doubt, which decides the same for text that is not a line.
     pub doubt: Doubt,
 }
@@ -72,15 +72,15 @@ pub struct Scan<'t> {
 #[derive(Debug)]
 pub struct Scanner {
     max_depth: usize,
-    open: Vec<Open>,
-    names: Names,
+    open: Vec<OpenContainer>,
+    names: WrittenNames,
     /// First byte and end of what is long, by the first byte.
     long: Vec<(u32, u32)>,
 }
 
 /// A container whose end was not seen yet.
 #[derive(Clone, Copy, Debug)]
-struct Open {
+struct OpenContainer {
     container: Container,
     start: usize,
     first_name: usize,
@@ -101,7 +101,7 @@ impl Scanner {
         Self {
             max_depth: max_depth.min(DEEPEST),
             open: Vec::with_capacity(FEW),
-            names: Names::new(),
+            names: WrittenNames::new(),
             long: Vec::with_capacity(FEW),
         }
     }
@@ -121,7 +121,7 @@ impl Scanner {
             return Err(malformed(0, Defect::Length));
         }
         let text = str::from_utf8(line).map_err(|error| malformed(error.valid_up_to(), Defect::Utf8))?;
-        let mut run = Run {
+        let mut run = ScanState {
             scanner: self,
             bytes: line,
             at: 0,
@@ -136,9 +136,9 @@ impl Scanner {
         Ok(Scan {
             document: Document::new(text, &self.long),
             form: if doubt == Doubt::None {
-                Form::Exact
+                TextForm::Exact
             } else {
-                Form::Ambiguous
+                TextForm::Ambiguous
             },
             doubt,
         })
@@ -159,7 +159,7 @@ const fn malformed(position: usize, defect: Defect) -> Malformed {
 }
 
 /// One scan.
-struct Run<'s> {
+struct ScanState<'s> {
     scanner: &'s mut Scanner,
     bytes: &'s [u8],
     at: usize,
@@ -167,7 +167,7 @@ struct Run<'s> {
     doubt: Doubt,
 }
 
-impl Run<'_> {
+impl ScanState<'_> {
     /// The whole line: a value, and nothing after it.
     fn value(&mut self) -> Result<(), Malformed> {
         loop {
@@ -177,7 +177,7 @@ impl Run<'_> {
             }
             loop {
                 let next = self.peek();
-                let Some(&Open { container, .. }) = self.scanner.open.last() else {
+                let Some(&OpenContainer { container, .. }) = self.scanner.open.last() else {
                     return match next {
                         None => Ok(()),
                         Some(_) => Err(malformed(self.at, Defect::Trailing)),
@@ -262,7 +262,7 @@ impl Run<'_> {
         if slot.is_some() {
             self.scanner.long.push((offset(self.at), 0));
         }
-        self.scanner.open.push(Open {
+        self.scanner.open.push(OpenContainer {
             container,
             start: self.at,
             first_name: self.scanner.names.len(),
@@ -317,7 +317,7 @@ impl Run<'_> {
 
     /// The rest of a string.
     #[inline]
-    fn string(&mut self) -> Result<string::Read, Malformed> {
+    fn string(&mut self) -> Result<string::ScannedString, Malformed> {
         let read = string::read(self.bytes, self.at)?;
         if let Some(position) = read.lone_surrogate {
             match self.lone {

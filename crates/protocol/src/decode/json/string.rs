@@ -54,7 +54,7 @@ fn next_special_far(bytes: &[u8], at: usize) -> Option<usize> {
 
 /// A string that was read: `end` is just past its closing quote.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Read {
+pub(super) struct ScannedString {
     pub(super) end: usize,
     pub(super) escaped: bool,
     pub(super) lone_surrogate: Option<usize>,
@@ -64,7 +64,7 @@ pub(super) struct Read {
 
 /// Reads the string whose opening quote is just before `at`.
 #[inline]
-pub(super) fn read(bytes: &[u8], mut at: usize) -> Result<Read, Malformed> {
+pub(super) fn read(bytes: &[u8], mut at: usize) -> Result<ScannedString, Malformed> {
     let mut escaped = false;
     let (mut lone_surrogate, mut nul) = (None, None);
     loop {
@@ -76,7 +76,7 @@ pub(super) fn read(bytes: &[u8], mut at: usize) -> Result<Read, Malformed> {
         };
         match bytes[found] {
             b'"' => {
-                return Ok(Read {
+                return Ok(ScannedString {
                     end: found + 1,
                     escaped,
                     lone_surrogate,

@@ -5,11 +5,11 @@ use test_case::test_case;
 
 use super::*;
 
-fn scan(line: &[u8]) -> Result<(Form, String), Malformed> {
+fn scan(line: &[u8]) -> Result<(TextForm, String), Malformed> {
     scan_with(line, LoneSurrogate::Refuse)
 }
 
-fn scan_with(line: &[u8], lone: LoneSurrogate) -> Result<(Form, String), Malformed> {
+fn scan_with(line: &[u8], lone: LoneSurrogate) -> Result<(TextForm, String), Malformed> {
     let mut scanner = Scanner::new(127);
     let scan = scanner.scan(line, lone)?;
     Ok((scan.form, canonical(scan.document)))
@@ -24,7 +24,7 @@ fn scan_with(line: &[u8], lone: LoneSurrogate) -> Result<(Form, String), Malform
 #[test_case("1e307"; "large")]
 #[test_case("1e-999"; "too small to differ from zero")]
 fn exact(line: &str) {
-    assert_eq!(scan(line.as_bytes()).map(|(form, _)| form), Ok(Form::Exact));
+    assert_eq!(scan(line.as_bytes()).map(|(form, _)| form), Ok(TextForm::Exact));
 }
 
 #[test_case("{\r\"a\":1}", r#"{"a":1}"#; "a carriage return as white space")]
@@ -41,7 +41,10 @@ fn exact(line: &str) {
 #[test_case(r#"{"":1,"":2}"#, r#"{"":2}"#; "the empty name twice")]
 #[test_case(r#"{"a":1,"b":0,"c":0,"d":0,"e":0,"f":0,"g":0,"h":0,"i":0,"j":0,"k":0,"l":0,"m":0,"n":0,"o":0,"p":0,"a":2}"#, r#"{"b":0,"c":0,"d":0,"e":0,"f":0,"g":0,"h":0,"i":0,"j":0,"k":0,"l":0,"m":0,"n":0,"o":0,"p":0,"a":2}"#; "a name twice among many")]
 fn ambiguous(line: &str, rewritten: &str) {
-    assert_eq!(scan(line.as_bytes()), Ok((Form::Ambiguous, rewritten.to_owned())));
+    assert_eq!(
+        scan(line.as_bytes()),
+        Ok((TextForm::Ambiguous, rewritten.to_owned()))
+    );
 }
 
 #[test_case("{\"a\":\"\\n\\u0061\"}" => Doubt::None; "escapes in a text")]
@@ -116,7 +119,7 @@ fn lone_surrogates_are_replaced_where_that_is_asked_for() {
     let replaced = "{\"\u{fffd}\":\"a\u{fffd}\",\"b\":\"\\ud83d\\ude00\"}".to_owned();
     assert_eq!(
         scan_with(line, LoneSurrogate::Replace),
-        Ok((Form::Ambiguous, replaced))
+        Ok((TextForm::Ambiguous, replaced))
     );
 }
 
@@ -128,7 +131,7 @@ fn depth_is_capped(depth: usize) {
     let mut scanner = Scanner::new(depth);
     let allowed = nested(depth);
     let allowed = scanner.scan(allowed.as_bytes(), LoneSurrogate::Refuse);
-    assert_eq!(allowed.map(|scan| scan.form), Ok(Form::Exact));
+    assert_eq!(allowed.map(|scan| scan.form), Ok(TextForm::Exact));
     let deeper = nested(depth + 1);
     let refused = scanner.scan(deeper.as_bytes(), LoneSurrogate::Refuse);
     assert_eq!(
@@ -288,7 +291,7 @@ proptest! {
         let scan = scanner.scan(text.as_bytes(), LoneSurrogate::Refuse).expect("texts are JSON");
         let mut walked = String::new();
         rebuilt(scan.document.root(), &mut walked);
-        if scan.form == Form::Exact {
+        if scan.form == TextForm::Exact {
             prop_assert_eq!(canonical(scan.document), walked);
         }
     }

@@ -10,14 +10,14 @@ use crate::decode::json::Value;
 
 /// The part of a choice that holds the model's output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum ChoicePart {
     /// In a chunk of a stream.
     Delta,
     /// In a body.
     Message,
 }
 
-impl Part {
+impl ChoicePart {
     /// The name of the member.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -45,20 +45,20 @@ pub struct Choice<'t> {
     /// True if it says something to be read.
     pub has_text: bool,
     /// Calls, or fragments of some: those of `tool_calls` in order, then `function_call`.
-    pub entries: Vec<Entry<'t>>,
+    pub entries: Vec<CallFragment<'t>>,
     /// The reason why the model stopped.
     pub finish: Option<Cow<'t, str>>,
 }
 
 /// A call, or a fragment of one.
 #[derive(Clone, Debug)]
-pub struct Entry<'t> {
+pub struct CallFragment<'t> {
     /// The call it belongs to.
     pub place: CallPosition,
     /// Its id; empty where it has none.
     pub id: Cow<'t, str>,
     /// The kind of tool.
-    pub kind: Kind,
+    pub kind: ToolKind,
     /// The tool's name, or a part of it; empty where it has none.
     pub name: Cow<'t, str>,
     /// Arguments, or a part of them; empty where it has none.
@@ -80,7 +80,7 @@ pub enum CallPosition {
 
 /// The kind of tool that is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ToolKind {
     /// A function: its arguments are JSON.
     Function,
     /// A custom tool: its input is text.
@@ -93,12 +93,12 @@ pub enum Kind {
 ///
 /// # Errors
 /// Returns an error if readers could differ about the calls in it.
-pub fn choices(root: Value<'_>, part: Part) -> Result<Vec<Choice<'_>>, ApiViolation> {
+pub fn choices(root: Value<'_>, part: ChoicePart) -> Result<Vec<Choice<'_>>, ApiViolation> {
     let [choices] = fields(root, ["choices"])?;
     items(choices)?.map(|value| choice(value, part)).collect()
 }
 
-fn choice(value: Value<'_>, part: Part) -> Result<Choice<'_>, ApiViolation> {
+fn choice(value: Value<'_>, part: ChoicePart) -> Result<Choice<'_>, ApiViolation> {
     let other = part.other();
     let names = ["index", part.name(), other.name(), "finish_reason"];
     let [index, said, unexpected, finish] = fields(value, names)?;
@@ -123,22 +123,22 @@ fn choice(value: Value<'_>, part: Part) -> Result<Choice<'_>, ApiViolation> {
     Ok(choice)
 }
 
-fn entries(said: Value<'_>) -> Result<Vec<Entry<'_>>, ApiViolation> {
+fn entries(said: Value<'_>) -> Result<Vec<CallFragment<'_>>, ApiViolation> {
     let [calls, function] = fields(said, ["tool_calls", "function_call"])?;
     let calls = items(calls)?.map(entry);
     calls.chain(function.map(function_call)).collect()
 }
 
-fn entry(value: Value<'_>) -> Result<Entry<'_>, ApiViolation> {
+fn entry(value: Value<'_>) -> Result<CallFragment<'_>, ApiViolation> {
     let names = ["index", "id", "function", "custom"];
     let [index, id, function, custom] = fields(value, names)?;
     let (kind, [name, input]) = match (function, custom) {
-        (Some(function), None) => (Kind::Function, fields(function, ["name", "arguments"])?),
-        (None, Some(custom)) => (Kind::Custom, fields(custom, ["name", "input"])?),
-        (None, None) => (Kind::Unsaid, [None, None]),
+        (Some(function), None) => (ToolKind::Function, fields(function, ["name", "arguments"])?),
+        (None, Some(custom)) => (ToolKind::Custom, fields(custom, ["name", "input"])?),
+        (None, None) => (ToolKind::Unsaid, [None, None]),
         (Some(_), Some(_)) => return Err(ApiViolation("a tool call is of two kinds")),
     };
-    Ok(Entry {
+    Ok(CallFragment {
         place: count(index)?.map_or(CallPosition::Unsaid, CallPosition::At),
         id: text(id)?,
         kind,
@@ -148,12 +148,12 @@ fn entry(value: Value<'_>) -> Result<Entry<'_>, ApiViolation> {
     })
 }
 
-fn function_call(value: Value<'_>) -> Result<Entry<'_>, ApiViolation> {
+fn function_call(value: Value<'_>) -> Result<CallFragment<'_>, ApiViolation> {
     let [name, input] = fields(value, ["name", "arguments"])?;
-    Ok(Entry {
+    Ok(CallFragment {
         place: CallPosition::Function,
         id: Cow::Borrowed(""),
-        kind: Kind::Function,
+        kind: ToolKind::Function,
         name: text(name)?,
         input: text(input)?,
         value,

@@ -40,7 +40,7 @@ pub enum ArgumentsUpdate<'t> {
 
 /// A part of what a model answers with.
 #[derive(Clone, Debug)]
-pub struct Item<'t> {
+pub struct OutputItem<'t> {
     /// Its type.
     pub kind: Cow<'t, str>,
     /// Its id; empty where it has none.
@@ -148,7 +148,7 @@ pub fn output<'t>(response: Value<'t>) -> Result<impl Iterator<Item = Value<'t>>
 ///
 /// # Errors
 /// Returns an error if readers could differ about the call in it.
-pub fn item(value: Value<'_>) -> Result<Item<'_>, ApiViolation> {
+pub fn item(value: Value<'_>) -> Result<OutputItem<'_>, ApiViolation> {
     let [kind, id] = fields(value, ["type", "id"])?;
     let kind = text(kind)?;
     let what = match &*kind {
@@ -171,7 +171,7 @@ pub fn item(value: Value<'_>) -> Result<Item<'_>, ApiViolation> {
         other if is_call(value, other)? => ItemKind::Call(built_in(value, &kind)?),
         _ => ItemKind::Nothing,
     };
-    Ok(Item {
+    Ok(OutputItem {
         kind,
         id: text(id)?,
         what,

@@ -4,16 +4,16 @@ use std::collections::VecDeque;
 
 use mcpmon_model::{RequestId, Timestamp};
 
-use super::Request;
+use super::PendingClientRequest;
 
 /// Requests of one dialogue that were answered; the oldest is forgotten for a new one.
 #[derive(Debug)]
-pub(super) struct Answered {
+pub(super) struct AnsweredRequests {
     max: usize,
-    latest: VecDeque<(RequestId, Timestamp, Request)>,
+    latest: VecDeque<(RequestId, Timestamp, PendingClientRequest)>,
 }
 
-impl Answered {
+impl AnsweredRequests {
     /// None are remembered.
     pub(super) const NONE: Self = Self::new(0);
     /// The latest are.
@@ -31,7 +31,7 @@ impl Answered {
         self.max == 0
     }
 
-    pub(super) fn remember(&mut self, id: &RequestId, at: Timestamp, request: &Request) {
+    pub(super) fn remember(&mut self, id: &RequestId, at: Timestamp, request: &PendingClientRequest) {
         if self.is_none() {
             return;
         }
@@ -43,7 +43,7 @@ impl Answered {
     }
 
     /// The request with this id, if its answer can come again.
-    pub(super) fn again(&self, id: &RequestId) -> Option<(Timestamp, Request)> {
+    pub(super) fn again(&self, id: &RequestId) -> Option<(Timestamp, PendingClientRequest)> {
         let (_, at, request) = self.latest.iter().find(|(known, ..)| known == id)?;
         Some((*at, request.clone()))
     }

@@ -2,15 +2,15 @@
 
 use std::borrow::Cow;
 
-use mcpmon_model::{Call, Content, Era, FromClient, ListKind, Message, Question, RequestId, Trace};
+use mcpmon_model::{Call, ClientRequestKind, Content, Era, FromClient, ListKind, Message, RequestId, Trace};
 
 use super::{
     super::{
         json::Value,
         jsonrpc::{self, Envelope, Payload},
     },
-    Dialogue, ForwardEffect, InvalidMessage, LONGEST_NAME, Manner, Page, Purpose, Reading, Request,
-    ResultShape,
+    DecodedMessage, Dialogue, ForwardEffect, InvalidMessage, LONGEST_NAME, ListPage, Manner,
+    PendingClientRequest, Purpose, ResultShape,
     fields::{Params, meta},
     is_request, is_too_long,
 };
@@ -23,7 +23,7 @@ impl Dialogue {
         &mut self,
         era: Era,
         envelope: &'a Envelope<'a>,
-    ) -> Result<Reading<'a>, InvalidMessage> {
+    ) -> Result<DecodedMessage<'a>, InvalidMessage> {
         match (&envelope.payload, &envelope.id) {
             (Payload::Method { method, params }, Some(id)) => {
                 let objection = self.requests.objection(id);
@@ -77,7 +77,7 @@ impl Dialogue {
         envelope: &'a Envelope<'a>,
         method: &'a str,
         params: Option<Value<'a>>,
-    ) -> Result<Reading<'a>, InvalidMessage> {
+    ) -> Result<DecodedMessage<'a>, InvalidMessage> {
         let params = Params::of(params);
         let (era, trace) = meta(params.meta);
         // It exists in this era only, and a probe may tell no version.
@@ -87,7 +87,7 @@ impl Dialogue {
             era.max(told)
         };
         let (content, question, purpose) = self.meaning(method, &params)?;
-        let request = Request {
+        let request = PendingClientRequest {
             question,
             purpose,
             era,
@@ -108,29 +108,29 @@ impl Dialogue {
         &self,
         method: &'a str,
         params: &Params<'a>,
-    ) -> Result<(FromClient<'a>, Question, Purpose), InvalidMessage> {
+    ) -> Result<(FromClient<'a>, ClientRequestKind, Purpose), InvalidMessage> {
         let other = FromClient::Request {
             method: Cow::Borrowed(method),
             params: params.whole.map(Value::raw),
         };
         let list = |kind| {
             let page = match params.strict()?.cursor {
-                Some(_) => Page::Later,
-                None => Page::First,
+                Some(_) => ListPage::Later,
+                None => ListPage::First,
             };
-            Ok((Question::List(kind), Purpose::List(page)))
+            Ok((ClientRequestKind::List(kind), Purpose::List(page)))
         };
         let task = |purpose| {
             let id = params.strict()?.task_id.and_then(Value::string);
             let tool = id.and_then(|id| self.tasks.tool(&id)).map(Box::from);
-            Ok((Question::Call { tool }, purpose))
+            Ok((ClientRequestKind::Call { tool }, purpose))
         };
         let (question, purpose) = match method {
             "tools/call" => return call(params),
             "prompts/get" => return prompt(params),
             "resources/read" => {
                 let uri = params.uri()?;
-                let question = Question::Read { uri: (&*uri).into() };
+                let question = ClientRequestKind::Read { uri: (&*uri).into() };
                 return Ok((FromClient::Read { uri }, question, Purpose::Other));
             }
             // One without a resource is to nothing, and the server's to refuse in the words of its revision.
@@ -138,7 +138,7 @@ impl Dialogue {
                 let read = FromClient::Read { uri: params.uri()? };
                 return Ok((
                     read,
-                    Question::Other {
+                    ClientRequestKind::Other {
                         method: method.into(),
                     },
                     Purpose::Other,
@@ -151,13 +151,13 @@ impl Dialogue {
             "tasks/get" => task(Purpose::TaskStatus)?,
             "tasks/result" => task(Purpose::TaskResult)?,
             "initialize" | "server/discover" => (
-                Question::Other {
+                ClientRequestKind::Other {
                     method: method.into(),
                 },
                 Purpose::Introduction,
             ),
             _ => (
-                Question::Other {
+                ClientRequestKind::Other {
                     method: method.into(),
                 },
                 Purpose::Other,
@@ -173,8 +173,8 @@ fn reading<'a>(
     trace: Trace<'a>,
     content: FromClient<'a>,
     sequel: ForwardEffect,
-) -> Reading<'a> {
-    Reading {
+) -> DecodedMessage<'a> {
+    DecodedMessage {
         message: Message {
             era,
             id: envelope.id.as_ref(),
@@ -191,13 +191,13 @@ fn kept(trace: Option<&str>) -> Option<Box<str>> {
     trace.filter(|trace| trace.len() <= LONGEST_TRACE).map(Box::from)
 }
 
-fn call<'a>(params: &Params<'a>) -> Result<(FromClient<'a>, Question, Purpose), InvalidMessage> {
+fn call<'a>(params: &Params<'a>) -> Result<(FromClient<'a>, ClientRequestKind, Purpose), InvalidMessage> {
     let tool = params.name()?;
     let arguments = params.arguments;
     if arguments.is_some_and(|arguments| !arguments.is_object() && !arguments.is_null()) {
         return Err(InvalidMessage::Invalid("the arguments are not an object"));
     }
-    let question = Question::Call {
+    let question = ClientRequestKind::Call {
         tool: Some((&*tool).into()),
     };
     let manner = match params.task {
@@ -212,9 +212,9 @@ fn call<'a>(params: &Params<'a>) -> Result<(FromClient<'a>, Question, Purpose), 
     Ok((FromClient::Call(call), question, Purpose::Call(manner)))
 }
 
-fn prompt<'a>(params: &Params<'a>) -> Result<(FromClient<'a>, Question, Purpose), InvalidMessage> {
+fn prompt<'a>(params: &Params<'a>) -> Result<(FromClient<'a>, ClientRequestKind, Purpose), InvalidMessage> {
     let name = params.name()?;
-    let question = Question::Prompt {
+    let question = ClientRequestKind::Prompt {
         name: (&*name).into(),
     };
     let prompt = FromClient::Prompt {
@@ -229,7 +229,7 @@ fn notification<'a>(
     method: &'a str,
     params: Option<Value<'a>>,
     era: Era,
-) -> Result<Reading<'a>, InvalidMessage> {
+) -> Result<DecodedMessage<'a>, InvalidMessage> {
     if is_request(method) {
         return Err(InvalidMessage::Invalid("a request without an id"));
     }

@@ -10,14 +10,16 @@ mod tasks;
 
 use std::collections::BTreeSet;
 
-use mcpmon_model::{Ask, Era, ListKind, Message, Question, RequestId, Side, Timestamp};
+use mcpmon_model::{
+    ClientRequestKind, Era, ListKind, Message, RequestId, ServerRequestKind, Side, Timestamp,
+};
 
-use self::{answered::Answered, changes::Changes, pending::Pending};
+use self::{answered::AnsweredRequests, changes::Changes, pending::Pending};
 pub use self::{
     fields::{VERSION, era_of},
     tasks::Tasks,
 };
-use super::{Limits, jsonrpc::Envelope};
+use super::{DecodeLimits, jsonrpc::Envelope};
 
 /// Longest method, tool name, prompt name or URI of a request, bytes: they are kept while it waits.
 const LONGEST_NAME: usize = 8 << 10;
@@ -28,10 +30,10 @@ const LONGEST_ID: usize = 1 << 10;
 /// The requests so far, of both sides.
 #[derive(Debug)]
 pub struct Dialogue {
-    limits: Limits,
-    requests: Pending<Request>,
-    answered: Answered,
-    asks: Pending<Ask>,
+    limits: DecodeLimits,
+    requests: Pending<PendingClientRequest>,
+    answered: AnsweredRequests,
+    asks: Pending<ServerRequestKind>,
     tasks: Tasks,
     changes: Changes,
     /// Of the client's latest request: what a server says unasked is in the same.
@@ -40,7 +42,7 @@ pub struct Dialogue {
 
 /// A message that was understood.
 #[derive(Debug)]
-pub struct Reading<'a> {
+pub struct DecodedMessage<'a> {
     /// The message.
     pub message: Message<'a>,
     /// The shape the result must have, whatever is decided about the message.
@@ -64,9 +66,9 @@ pub enum ForwardEffect {
     /// Nothing.
     Nothing,
     /// The client's request waits for its answer.
-    Answer(Request),
+    Answer(PendingClientRequest),
     /// The server's request waits for its reply.
-    Reply(Ask),
+    Reply(ServerRequestKind),
     /// A request of its sender is cancelled.
     Cancelled(RequestId),
     /// A call has become a task.
@@ -84,8 +86,8 @@ pub enum ForwardEffect {
 
 /// A request of the client that waits for its answer.
 #[derive(Clone, Debug)]
-pub struct Request {
-    question: Question,
+pub struct PendingClientRequest {
+    question: ClientRequestKind,
     purpose: Purpose,
     era: Era,
     /// Ids of other layers, as in [`Trace`](mcpmon_model::Trace).
@@ -99,7 +101,7 @@ enum Purpose {
     /// `initialize`, `server/discover`.
     Introduction,
     /// A page of a list.
-    List(Page),
+    List(ListPage),
     /// `tools/call`; as a task of 2025-11-25 if that was asked for.
     Call(Manner),
     /// `tasks/result`: it is answered as the call would have been.
@@ -110,7 +112,7 @@ enum Purpose {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Page {
+enum ListPage {
     First,
     Later,
 }
@@ -135,17 +137,17 @@ pub enum InvalidMessage {
 impl Dialogue {
     /// A dialogue in which nothing was said yet.
     #[must_use]
-    pub const fn new(limits: Limits) -> Self {
-        Self::with(limits, Answered::NONE)
+    pub const fn new(limits: DecodeLimits) -> Self {
+        Self::with(limits, AnsweredRequests::NONE)
     }
 
     /// A dialogue over channels that come and go: what was said on one of them can be said again on another.
     #[must_use]
-    pub const fn with_repetitions(limits: Limits) -> Self {
-        Self::with(limits, Answered::LATEST)
+    pub const fn with_repetitions(limits: DecodeLimits) -> Self {
+        Self::with(limits, AnsweredRequests::LATEST)
     }
 
-    const fn with(limits: Limits, answered: Answered) -> Self {
+    const fn with(limits: DecodeLimits, answered: AnsweredRequests) -> Self {
         Self {
             limits,
             requests: Pending::new(limits.max_pending),
@@ -168,7 +170,7 @@ impl Dialogue {
         side: Side,
         era: Era,
         envelope: &'a Envelope<'a>,
-    ) -> Result<Reading<'a>, InvalidMessage> {
+    ) -> Result<DecodedMessage<'a>, InvalidMessage> {
         match side {
             Side::Client => self.read_client(era, envelope),
             Side::Server => self.read_server(envelope),
@@ -256,7 +258,7 @@ impl Dialogue {
     }
 }
 
-impl Request {
+impl PendingClientRequest {
     /// Returns whether it asks the same as another, so that an answer to the one is read as an answer to the
     /// other.
     fn asks_like(&self, other: &Self) -> bool {

@@ -14,13 +14,13 @@ const CANCELLED: usize = 64;
 #[derive(Debug)]
 pub(super) struct Pending<T> {
     max: usize,
-    waiting: BTreeMap<RequestId, Entry<T>>,
+    waiting: BTreeMap<RequestId, PendingRequest<T>>,
     /// Oldest first. An id here may have been answered or used again since.
     cancelled: VecDeque<RequestId>,
 }
 
 #[derive(Debug)]
-struct Entry<T> {
+struct PendingRequest<T> {
     at: Timestamp,
     cancelled: bool,
     /// Nothing more than being open is expected of it.
@@ -28,7 +28,7 @@ struct Entry<T> {
     value: T,
 }
 
-impl<T> Entry<T> {
+impl<T> PendingRequest<T> {
     fn is_late(&self, now: Timestamp, timeout: Duration) -> bool {
         !self.stands && now.since(self.at) >= timeout
     }
@@ -54,7 +54,7 @@ impl<T> Pending<T> {
 
     /// Lets a request wait that nothing was objected to.
     pub(super) fn insert(&mut self, id: RequestId, at: Timestamp, value: T) {
-        let entry = Entry {
+        let entry = PendingRequest {
             at,
             cancelled: false,
             stands: false,
@@ -135,7 +135,7 @@ impl<T> Pending<T> {
 
     /// Returns whether one has waited for `timeout`, and its sender still wants an answer.
     pub(super) fn is_late(&self, now: Timestamp, timeout: Duration, id: &RequestId) -> bool {
-        let is_late = |entry: &Entry<T>| !entry.cancelled && entry.is_late(now, timeout);
+        let is_late = |entry: &PendingRequest<T>| !entry.cancelled && entry.is_late(now, timeout);
         self.waiting.get(id).is_some_and(is_late)
     }
 

@@ -3,17 +3,17 @@
 use std::borrow::Cow;
 
 use mcpmon_model::{
-    Answer, AnswerOutcome, Ask, Asked, Content, Era, FromServer, Introduction, ListKind, Listed, Listing,
-    Message, Question, RequestId, ResultKind, Timestamp, Trace,
+    Answer, AnswerOutcome, AnsweredRequest, ClientRequestKind, Content, Era, FromServer, Introduction,
+    ListKind, ListedItem, Listing, Message, RequestId, ResultKind, ServerRequestKind, Timestamp, Trace,
 };
 
 use super::{
     super::{
         json::{Value, ValueKind},
-        jsonrpc::{self, Envelope, Part, Payload},
+        jsonrpc::{self, Envelope, EnvelopeMember, Payload},
     },
-    Dialogue, ForwardEffect, InvalidMessage, LONGEST_NAME, Manner, Page, Purpose, Reading, Request,
-    ResultShape,
+    DecodedMessage, Dialogue, ForwardEffect, InvalidMessage, LONGEST_NAME, ListPage, Manner,
+    PendingClientRequest, Purpose, ResultShape,
     changes::{ACKNOWLEDGED, acknowledged, announced},
     client::cancelled,
     fields::meta,
@@ -29,7 +29,7 @@ impl Dialogue {
     pub(super) fn read_server<'a>(
         &mut self,
         envelope: &'a Envelope<'a>,
-    ) -> Result<Reading<'a>, InvalidMessage> {
+    ) -> Result<DecodedMessage<'a>, InvalidMessage> {
         match (&envelope.payload, &envelope.id) {
             (Payload::Method { method, params }, Some(id)) => self.ask(envelope, id, method, *params),
             (Payload::Method { method, params }, None) => notification(envelope, method, *params, self.era),
@@ -48,8 +48,9 @@ impl Dialogue {
     /// If an answer with this id is the first page of a list of this kind, its request waits no longer, and
     /// the era and trace of that request are returned.
     pub fn lists(&mut self, id: &RequestId, kind: ListKind) -> Option<(Era, Trace<'static>)> {
-        let asks = |request: &Request| {
-            request.purpose == Purpose::List(Page::First) && request.question == Question::List(kind)
+        let asks = |request: &PendingClientRequest| {
+            request.purpose == Purpose::List(ListPage::First)
+                && request.question == ClientRequestKind::List(kind)
         };
         if !self.requests.value(id).is_some_and(asks) {
             return None;
@@ -60,7 +61,7 @@ impl Dialogue {
 
     /// Returns the request that an answer belongs to: one that waits, or one that was answered and may be
     /// answered again.
-    fn asked(&mut self, id: &RequestId) -> Result<(Timestamp, Request), InvalidMessage> {
+    fn asked(&mut self, id: &RequestId) -> Result<(Timestamp, PendingClientRequest), InvalidMessage> {
         let Some((at, request)) = self.requests.take(id) else {
             return self.answered.again(id).ok_or(InvalidMessage::Unasked);
         };
@@ -74,12 +75,12 @@ impl Dialogue {
         id: &RequestId,
         method: &'a str,
         params: Option<Value<'a>>,
-    ) -> Result<Reading<'a>, InvalidMessage> {
+    ) -> Result<DecodedMessage<'a>, InvalidMessage> {
         let ask = match method {
-            "sampling/createMessage" => Ask::Sampling,
-            "elicitation/create" => Ask::Elicitation,
-            "roots/list" => Ask::Roots,
-            _ => Ask::Other,
+            "sampling/createMessage" => ServerRequestKind::Sampling,
+            "elicitation/create" => ServerRequestKind::Elicitation,
+            "roots/list" => ServerRequestKind::Roots,
+            _ => ServerRequestKind::Other,
         };
         let is_repeated = !self.answered.is_none() && self.asks.value(id) == Some(&ask);
         if let Some(objection) = self.asks.objection(id)
@@ -93,7 +94,7 @@ impl Dialogue {
         // A reader that takes another spelling would show what nobody looked at.
         const QUESTION: [&str; 4] = ["mode", "url", "message", "requestedSchema"];
         let is_misspelled = |params: Value<'_>| params.pick(QUESTION).is_none();
-        if ask == Ask::Elicitation && params.is_some_and(is_misspelled) {
+        if ask == ServerRequestKind::Elicitation && params.is_some_and(is_misspelled) {
             return Err(MISSPELLED);
         }
         let (_, trace) = meta(params.and_then(|params| params.member("_meta")));
@@ -118,8 +119,8 @@ fn reading<'a>(
     trace: Trace<'a>,
     content: FromServer<'a>,
     sequel: ForwardEffect,
-) -> Reading<'a> {
-    Reading {
+) -> DecodedMessage<'a> {
+    DecodedMessage {
         message: Message {
             era,
             id: envelope.id.as_ref(),
@@ -137,7 +138,7 @@ fn notification<'a>(
     method: &'a str,
     params: Option<Value<'a>>,
     era: Era,
-) -> Result<Reading<'a>, InvalidMessage> {
+) -> Result<DecodedMessage<'a>, InvalidMessage> {
     if is_request(method) {
         return Err(InvalidMessage::Invalid("a request without an id"));
     }
@@ -158,7 +159,7 @@ fn notification<'a>(
     Ok(reading(envelope, era, trace, content, sequel))
 }
 
-fn trace<'a>(request: &mut Request) -> Trace<'a> {
+fn trace<'a>(request: &mut PendingClientRequest) -> Trace<'a> {
     let owned = |id: Box<str>| Cow::Owned(id.into_string());
     Trace {
         tool_call: request.tool_call.take().map(owned),
@@ -168,10 +169,10 @@ fn trace<'a>(request: &mut Request) -> Trace<'a> {
 
 fn error<'a>(
     envelope: &'a Envelope<'a>,
-    part: Part<'a>,
+    part: EnvelopeMember<'a>,
     at: Timestamp,
-    mut request: Request,
-) -> Result<Reading<'a>, InvalidMessage> {
+    mut request: PendingClientRequest,
+) -> Result<DecodedMessage<'a>, InvalidMessage> {
     let [code, message, _] = part.value.pick(["code", "message", "data"]).ok_or(MISSPELLED)?;
     let outcome = AnswerOutcome::Error {
         code: code.and_then(jsonrpc::integer).unwrap_or_default(),
@@ -179,7 +180,7 @@ fn error<'a>(
         error: part.value.raw(),
     };
     let trace = trace(&mut request);
-    let asked = Asked {
+    let asked = AnsweredRequest {
         what: request.question,
         at,
     };
@@ -195,13 +196,13 @@ fn error<'a>(
 
 fn result<'a>(
     envelope: &'a Envelope<'a>,
-    part: Part<'a>,
+    part: EnvelopeMember<'a>,
     at: Timestamp,
-    mut request: Request,
-) -> Result<Reading<'a>, InvalidMessage> {
+    mut request: PendingClientRequest,
+) -> Result<DecodedMessage<'a>, InvalidMessage> {
     let (result, trace) = (part.value, trace(&mut request));
     match (request.purpose, &request.question) {
-        (Purpose::List(page), Question::List(kind)) => {
+        (Purpose::List(page), ClientRequestKind::List(kind)) => {
             let listing = FromServer::Listing(listing(result, *kind, page)?);
             return Ok(reading(
                 envelope,
@@ -228,7 +229,7 @@ fn result<'a>(
     }
     let kind = kind(result, request.purpose)?;
     let sequel = match (kind, &request.question) {
-        (ResultKind::Task, Question::Call { tool: Some(tool) }) => became_task(result, tool),
+        (ResultKind::Task, ClientRequestKind::Call { tool: Some(tool) }) => became_task(result, tool),
         _ => ForwardEffect::Nothing,
     };
     let shape = match (request.purpose, kind) {
@@ -238,7 +239,7 @@ fn result<'a>(
         }
     };
     let answer = Answer {
-        to: Asked {
+        to: AnsweredRequest {
             what: request.question,
             at,
         },
@@ -247,7 +248,7 @@ fn result<'a>(
             kind,
         },
     };
-    Ok(Reading {
+    Ok(DecodedMessage {
         shape,
         ..reading(envelope, request.era, trace, FromServer::Answer(answer), sequel)
     })
@@ -284,7 +285,7 @@ fn became_task(result: Value<'_>, tool: &str) -> ForwardEffect {
         })
 }
 
-fn listing(result: Value<'_>, kind: ListKind, page: Page) -> Result<Listing<'_>, InvalidMessage> {
+fn listing(result: Value<'_>, kind: ListKind, page: ListPage) -> Result<Listing<'_>, InvalidMessage> {
     let (list, key) = match kind {
         ListKind::Tools => ("tools", "name"),
         ListKind::Prompts => ("prompts", "name"),
@@ -304,7 +305,7 @@ fn listing(result: Value<'_>, kind: ListKind, page: Page) -> Result<Listing<'_>,
         let name = name
             .and_then(Value::string)
             .ok_or(InvalidMessage::Invalid("an item of the list has no name"))?;
-        items.push(Listed {
+        items.push(ListedItem {
             name,
             definition: item.raw(),
         });
@@ -312,7 +313,7 @@ fn listing(result: Value<'_>, kind: ListKind, page: Page) -> Result<Listing<'_>,
     Ok(Listing {
         kind,
         items,
-        continued: page == Page::Later,
+        continued: page == ListPage::Later,
         more: cursor.is_some_and(|cursor| !cursor.is_null()),
         result: result.raw(),
         again: None,

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use mcpmon_model::{Input, RawJson};
 
-use super::Fault;
+use super::LlmFault;
 use crate::decode::json::{DEEPEST, Defect, Doubt, LoneSurrogate, Malformed, Scanner, canonical};
 
 /// Arguments that an API carries as text.
@@ -25,7 +25,7 @@ impl<'t> Arguments<'t> {
     ///
     /// # Errors
     /// Returns an error if it is more than mcpmon reads, but not than others can.
-    pub(super) fn read(text: &'t str) -> Result<Self, Fault> {
+    pub(super) fn read(text: &'t str) -> Result<Self, LlmFault> {
         match text.trim().is_empty() {
             true => Ok(Self::Absent),
             false => Self::json(text),
@@ -36,7 +36,7 @@ impl<'t> Arguments<'t> {
     ///
     /// # Errors
     /// As for [`Self::read`].
-    pub(super) fn json(text: &'t str) -> Result<Self, Fault> {
+    pub(super) fn json(text: &'t str) -> Result<Self, LlmFault> {
         match Scanner::new(DEEPEST).scan(text.as_bytes(), LoneSurrogate::Replace) {
             Ok(scan) if scan.doubt < Doubt::Surrogate => Ok(Self::Exact(text)),
             Ok(scan) => {
@@ -84,12 +84,12 @@ impl<'t> Arguments<'t> {
 ///
 /// # Errors
 /// Returns an error if it is no JSON.
-pub(super) fn spelled(text: &str) -> Result<String, Fault> {
+pub(super) fn spelled(text: &str) -> Result<String, LlmFault> {
     let mut scanner = Scanner::new(DEEPEST);
     let scan = scanner.scan(text.as_bytes(), LoneSurrogate::Replace);
     Ok(canonical(scan.map_err(unread)?.document))
 }
 
-fn unread(error: Malformed) -> Fault {
-    Fault::malformed(format_args!("the arguments of a tool call: {error}"))
+fn unread(error: Malformed) -> LlmFault {
+    LlmFault::malformed(format_args!("the arguments of a tool call: {error}"))
 }

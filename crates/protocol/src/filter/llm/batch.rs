@@ -2,51 +2,56 @@
 
 use mcpmon_model::Dialect;
 
-use super::{Fault, Judge, Piece, Stream, error_body, reframe::reframe, strict, whole};
+use super::{ContentJudge, LlmFault, Piece, Stream, error_body, reframe::reframe, strict, whole};
 use crate::{
-    decode::json::{Form, Value},
+    decode::json::{TextForm, Value},
     rewrite::Splices,
 };
 
 /// The reading of the answers.
 #[derive(Debug)]
-pub(super) struct Reading {
+pub(super) struct BatchReader {
     dialect: Dialect,
 }
 
-impl Reading {
+impl BatchReader {
     pub(super) const fn new(dialect: Dialect) -> Self {
         Self { dialect }
     }
 
     /// A line as it goes on; `None` for as it came.
-    fn judged(&self, line: &[u8], judge: &mut dyn Judge) -> Result<Option<String>, Fault> {
+    fn judged(&self, line: &[u8], judge: &mut dyn ContentJudge) -> Result<Option<String>, LlmFault> {
         strict::read_line(line, |document, form| {
             let mut splices = Splices::default();
             if let Some(answer) = answer(document.root())?
                 && let Some(new) = whole(self.dialect, answer.text().as_bytes(), judge)?
             {
-                let new = String::from_utf8(new).map_err(|error| Fault::Malformed {
+                let new = String::from_utf8(new).map_err(|error| LlmFault::Malformed {
                     cause: error.to_string(),
                 })?;
                 splices.put(answer.range(), new);
             }
-            let changes = form == Form::Ambiguous || !splices.is_empty();
+            let changes = form == TextForm::Ambiguous || !splices.is_empty();
             Ok(changes.then(|| splices.apply(document.text())))
         })?
     }
 }
 
 /// The answer of the model in a line, if it gave one.
-fn answer(line: Value<'_>) -> Result<Option<Value<'_>>, Fault> {
+fn answer(line: Value<'_>) -> Result<Option<Value<'_>>, LlmFault> {
     match strict::value(line, "result")? {
         Some(result) => strict::value(result, "message"),
         None => Ok(None),
     }
 }
 
-impl Stream for Reading {
-    fn piece(&mut self, piece: Piece<'_>, judge: &mut dyn Judge, out: &mut Vec<u8>) -> Result<(), Fault> {
+impl Stream for BatchReader {
+    fn piece(
+        &mut self,
+        piece: Piece<'_>,
+        judge: &mut dyn ContentJudge,
+        out: &mut Vec<u8>,
+    ) -> Result<(), LlmFault> {
         let changed = match piece.data {
             Some(data) if !strict::is_silent(data) => self.judged(data, judge)?,
             Some(_) | None => None,
@@ -58,7 +63,7 @@ impl Stream for Reading {
         Ok(())
     }
 
-    fn end(&mut self, _judge: &mut dyn Judge, _out: &mut Vec<u8>) -> Result<(), Fault> {
+    fn end(&mut self, _judge: &mut dyn ContentJudge, _out: &mut Vec<u8>) -> Result<(), LlmFault> {
         Ok(())
     }
 
@@ -66,7 +71,7 @@ impl Stream for Reading {
         0
     }
 
-    fn broken(&self, fault: &Fault, out: &mut Vec<u8>) {
+    fn broken(&self, fault: &LlmFault, out: &mut Vec<u8>) {
         out.extend_from_slice(&error_body(self.dialect, 502, &fault.to_string()));
         out.push(b'\n');
     }
@@ -74,15 +79,15 @@ impl Stream for Reading {
 
 #[cfg(test)]
 mod tests {
-    use mcpmon_model::{Denial, Dialect, Redaction, Spoken, Verdict};
+    use mcpmon_model::{Denial, Dialect, LlmMention, Redaction, Verdict};
 
-    use crate::filter::llm::{Fault, Judge, Limits, Response};
+    use crate::filter::llm::{ContentJudge, HoldLimits, LlmFault, LlmResponse};
 
     struct NoCalls(Vec<String>);
 
-    impl Judge for NoCalls {
-        fn judge(&mut self, said: &Spoken<'_>) -> Verdict {
-            let Spoken::Call(call) = said else {
+    impl ContentJudge for NoCalls {
+        fn judge(&mut self, said: &LlmMention<'_>) -> Verdict {
+            let LlmMention::Call(call) = said else {
                 return Verdict::Allow;
             };
             self.0.push(call.name.name.clone().into_owned());
@@ -99,9 +104,9 @@ mod tests {
         }
     }
 
-    fn results(lines: &str) -> (String, Vec<String>, Option<Fault>) {
+    fn results(lines: &str) -> (String, Vec<String>, Option<LlmFault>) {
         let mut judge = NoCalls(Vec::new());
-        let mut response = Response::of_batch(Dialect::Anthropic, Limits::default());
+        let mut response = LlmResponse::of_batch(Dialect::Anthropic, HoldLimits::default());
         let mut out = Vec::new();
         let fault = lines
             .as_bytes()
@@ -128,7 +133,7 @@ mod tests {
     #[test]
     fn what_cannot_be_read_does_not_go_on() {
         let (out, _, fault) = results("{\"custom_id\":\"1\"}\n{\"result\":{\"message\":\n");
-        assert!(matches!(fault, Some(Fault::Malformed { .. })));
+        assert!(matches!(fault, Some(LlmFault::Malformed { .. })));
         assert!(out.starts_with("{\"custom_id\":\"1\"}\n{\"type\":\"error\",") && out.ends_with("}\n"));
     }
 }

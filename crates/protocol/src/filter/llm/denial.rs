@@ -2,7 +2,7 @@
 
 use mcpmon_model::{Denial, Verdict};
 
-use super::Fault;
+use super::LlmFault;
 
 /// Returns the denial, if the message is to be stopped. A verdict that does not fit stops it.
 pub(super) fn denial(verdict: Verdict) -> Option<Denial> {
@@ -20,7 +20,7 @@ pub(super) fn denial(verdict: Verdict) -> Option<Denial> {
     }
 }
 
-impl From<Denial> for Fault {
+impl From<Denial> for LlmFault {
     fn from(denial: Denial) -> Self {
         Self::Blocked(denial)
     }

@@ -6,7 +6,7 @@ use crate::decode::{json::quote_into, llm::ApiViolation};
 
 /// The reason why a request or response cannot pass.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Fault {
+pub enum LlmFault {
     /// The text cannot be read strictly, and could carry a tool call.
     #[error("it cannot be read: {cause}")]
     Malformed {
@@ -32,7 +32,7 @@ fn recorded(denial: &Denial) -> String {
     })
 }
 
-impl Fault {
+impl LlmFault {
     /// Makes the fault for a malformed text with this cause.
     pub(super) fn malformed(cause: impl std::fmt::Display) -> Self {
         Self::Malformed {
@@ -60,7 +60,7 @@ impl Fault {
     }
 }
 
-impl From<ApiViolation> for Fault {
+impl From<ApiViolation> for LlmFault {
     fn from(unfit: ApiViolation) -> Self {
         Self::malformed(unfit)
     }

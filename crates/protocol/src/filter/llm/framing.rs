@@ -2,7 +2,7 @@
 
 use mcpmon_model::Dialect;
 
-use super::Fault;
+use super::LlmFault;
 
 /// The way a response is cut into pieces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ impl Framing {
         asked_stream: bool,
         status: u16,
         content_type: Option<&str>,
-    ) -> Result<Self, Fault> {
+    ) -> Result<Self, LlmFault> {
         if !(200..300).contains(&status) {
             return Ok(Self::Unread);
         }
@@ -73,9 +73,9 @@ impl ContentType {
     }
 }
 
-fn disagreement(asked: &str, content_type: Option<&str>) -> Fault {
+fn disagreement(asked: &str, content_type: Option<&str>) -> LlmFault {
     let told = content_type.unwrap_or_default();
-    Fault::malformed(format_args!(
+    LlmFault::malformed(format_args!(
         "{asked} was asked for, and the provider answered with '{told}'"
     ))
 }
@@ -86,7 +86,7 @@ mod tests {
 
     use super::{
         super::{
-            Limits,
+            HoldLimits,
             harness::{all, held, run},
         },
         *,
@@ -98,7 +98,7 @@ mod tests {
         let told = run(
             Dialect::Anthropic,
             Framing::Unread,
-            Limits::default(),
+            HoldLimits::default(),
             page.chunks(3),
             all,
         );
@@ -126,7 +126,7 @@ mod tests {
     fn framings(dialect: Dialect, asked_stream: bool, status: u16, content_type: Option<&str>) -> String {
         match Framing::of(dialect, asked_stream, status, content_type) {
             Ok(framing) => format!("{framing:?}"),
-            Err(Fault::Malformed { cause }) => cause,
+            Err(LlmFault::Malformed { cause }) => cause,
             Err(fault) => fault.to_string(),
         }
     }

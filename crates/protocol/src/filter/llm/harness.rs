@@ -1,8 +1,8 @@
 //! Runs responses through the filter and tells what came of it.
 
-use mcpmon_model::{Denial, Dialect, Input, Intent, Redaction, Spoken, Verdict};
+use mcpmon_model::{Denial, Dialect, Input, Intent, LlmMention, Redaction, Verdict};
 
-use super::{Body, Fault, Framing, Judge, Limits, Response};
+use super::{ContentJudge, Framing, HoldLimits, LlmBody, LlmFault, LlmResponse};
 
 /// The outcome of a filtered response.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -12,7 +12,7 @@ pub(super) struct FilterOutcome {
     /// The judged content.
     pub(super) said: Vec<String>,
     /// The fault that ended it, if one did.
-    pub(super) fault: Option<Fault>,
+    pub(super) fault: Option<LlmFault>,
 }
 
 impl std::fmt::Debug for FilterOutcome {
@@ -33,20 +33,20 @@ struct ByName {
     said: Vec<String>,
 }
 
-impl Judge for ByName {
-    fn judge(&mut self, said: &Spoken<'_>) -> Verdict {
+impl ContentJudge for ByName {
+    fn judge(&mut self, said: &LlmMention<'_>) -> Verdict {
         self.said.push(match said {
-            Spoken::Call(call) => format!("call {}", shown(call)),
-            Spoken::Called { server, intent } => format!("called {server:?} {}", shown(intent)),
-            other @ (Spoken::Offered(_)
-            | Spoken::Remote(_)
-            | Spoken::Hosted { .. }
-            | Spoken::Listed { .. }) => {
+            LlmMention::Call(call) => format!("call {}", shown(call)),
+            LlmMention::Called { server, intent } => format!("called {server:?} {}", shown(intent)),
+            other @ (LlmMention::Offered(_)
+            | LlmMention::Remote(_)
+            | LlmMention::Hosted { .. }
+            | LlmMention::Listed { .. }) => {
                 format!("{other:?}")
             }
         });
         match said {
-            Spoken::Call(call) | Spoken::Called { intent: call, .. }
+            LlmMention::Call(call) | LlmMention::Called { intent: call, .. }
                 if (self.is_blocked)(&call.name.name) =>
             {
                 Verdict::Block(Denial {
@@ -56,12 +56,12 @@ impl Judge for ByName {
                     event: None,
                 })
             }
-            Spoken::Offered(_)
-            | Spoken::Remote(_)
-            | Spoken::Hosted { .. }
-            | Spoken::Call(_)
-            | Spoken::Called { .. }
-            | Spoken::Listed { .. } => Verdict::Allow,
+            LlmMention::Offered(_)
+            | LlmMention::Remote(_)
+            | LlmMention::Hosted { .. }
+            | LlmMention::Call(_)
+            | LlmMention::Called { .. }
+            | LlmMention::Listed { .. } => Verdict::Allow,
         }
     }
 
@@ -101,7 +101,7 @@ pub(super) fn all(_: &str) -> bool {
 pub(super) fn run<'c>(
     dialect: Dialect,
     framing: Framing,
-    limits: Limits,
+    limits: HoldLimits,
     chunks: impl IntoIterator<Item = &'c [u8]>,
     is_blocked: fn(&str) -> bool,
 ) -> FilterOutcome {
@@ -109,7 +109,7 @@ pub(super) fn run<'c>(
         is_blocked,
         said: Vec::new(),
     };
-    let mut response = Response::new(dialect, framing, limits);
+    let mut response = LlmResponse::new(dialect, framing, limits);
     let mut out = Vec::new();
     let mut fault = None;
     for chunk in chunks {
@@ -130,7 +130,7 @@ pub(super) fn run_anyhow(
     response: &[u8],
     is_blocked: fn(&str) -> bool,
 ) -> FilterOutcome {
-    let run = |chunks: Vec<&[u8]>| run(dialect, framing, Limits::default(), chunks, is_blocked);
+    let run = |chunks: Vec<&[u8]>| run(dialect, framing, HoldLimits::default(), chunks, is_blocked);
     let told = run(vec![response]);
     assert_eq!(run(response.chunks(1).collect()), told, "a byte at a time");
     for at in 0..response.len() {
@@ -146,13 +146,13 @@ pub(super) fn held(dialect: Dialect, framing: Framing, start: &[u8]) -> usize {
         is_blocked: none,
         said: Vec::new(),
     };
-    let mut response = Response::new(dialect, framing, Limits::default());
+    let mut response = LlmResponse::new(dialect, framing, HoldLimits::default());
     response.push(start, &mut judge, &mut Vec::new()).unwrap();
     response.held()
 }
 
 /// Returns the allocated bytes that hold nothing, after all of these lines arrived.
-pub(super) fn idle(mut response: Response, lines: &[u8]) -> usize {
+pub(super) fn idle(mut response: LlmResponse, lines: &[u8]) -> usize {
     let mut judge = ByName {
         is_blocked: none,
         said: Vec::new(),
@@ -160,7 +160,7 @@ pub(super) fn idle(mut response: Response, lines: &[u8]) -> usize {
     for chunk in lines.chunks(1 << 16) {
         response.push(chunk, &mut judge, &mut Vec::new()).unwrap();
     }
-    let Body::Lines(lines, _) = &response.body else {
+    let LlmBody::Lines(lines, _) = &response.body else {
         panic!("it comes in lines: {response:?}");
     };
     lines.kept() - lines.held()

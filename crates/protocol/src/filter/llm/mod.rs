@@ -23,26 +23,26 @@ mod reframe;
 mod request;
 mod strict;
 
-use mcpmon_model::{Dialect, OmittedCall, Redaction, Spoken, Verdict};
+use mcpmon_model::{Dialect, LlmMention, OmittedCall, Redaction, Verdict};
 
 pub use self::{
-    fault::{Fault, error_body},
+    fault::{LlmFault, error_body},
     framing::Framing,
-    request::{Asked, Route, asked_by, read_batch, read_request, read_texts, route},
+    request::{ReadRequest, RequestRoute, asked_by, read_batch, read_request, read_texts, route},
 };
 use crate::{
     decode::{
-        lines::{Line, Lines},
-        sse::{Cut, Event, Events, has_hidden_line, is_plain},
+        lines::{LineOutcome, Lines},
+        sse::{Events, SseEvent, SseFraming, has_hidden_line, is_plain},
     },
     rewrite::{event_with_data, silent_event},
 };
 
 /// The judge of content: it decides whether a call passes.
-pub trait Judge {
+pub trait ContentJudge {
     /// Something that has to do with tools. [`Verdict::Hide`] is of use for lists only, [`Verdict::Redact`] for
     /// nothing here: a call's arguments are redacted where the call is made.
-    fn judge(&mut self, said: &Spoken<'_>) -> Verdict;
+    fn judge(&mut self, said: &LlmMention<'_>) -> Verdict;
 
     /// Returns the parts to be replaced in a text of the user or of a tool that is on its way to a model; the
     /// places are in the decoded text, not in the JSON literal.
@@ -59,7 +59,7 @@ pub trait Judge {
 
 /// Bounds of what is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct HoldLimits {
     /// Longest body of a request, or of a response that does not come as a stream, bytes.
     pub max_body: usize,
     /// Longest event, or line, of a stream, bytes.
@@ -68,7 +68,7 @@ pub struct Limits {
     pub max_held: usize,
 }
 
-impl Default for Limits {
+impl Default for HoldLimits {
     fn default() -> Self {
         Self {
             max_body: 64 << 20,
@@ -93,49 +93,54 @@ struct Piece<'a> {
 trait Stream: std::fmt::Debug + Send {
     /// Decides whether an event may pass at all as it came: what is not understood of it is left out
     /// afterwards.
-    fn admits(&self, _piece: Piece<'_>) -> Result<(), Fault> {
+    fn admits(&self, _piece: Piece<'_>) -> Result<(), LlmFault> {
         Ok(())
     }
 
     /// Takes the next piece; puts into `out` what goes on now.
-    fn piece(&mut self, piece: Piece<'_>, judge: &mut dyn Judge, out: &mut Vec<u8>) -> Result<(), Fault>;
+    fn piece(
+        &mut self,
+        piece: Piece<'_>,
+        judge: &mut dyn ContentJudge,
+        out: &mut Vec<u8>,
+    ) -> Result<(), LlmFault>;
 
     /// The stream is over: puts into `out` what still may go on. A call that is not whole may not.
-    fn end(&mut self, judge: &mut dyn Judge, out: &mut Vec<u8>) -> Result<(), Fault>;
+    fn end(&mut self, judge: &mut dyn ContentJudge, out: &mut Vec<u8>) -> Result<(), LlmFault>;
 
     /// Returns the number of bytes held.
     fn held(&self) -> usize;
 
     /// Writes the dialect's message for a stream that ends early because of this fault.
-    fn broken(&self, fault: &Fault, out: &mut Vec<u8>);
+    fn broken(&self, fault: &LlmFault, out: &mut Vec<u8>);
 }
 
 /// A response on its way to the agent.
 #[derive(Debug)]
-pub struct Response {
+pub struct LlmResponse {
     dialect: Dialect,
-    limits: Limits,
-    body: Body,
-    fault: Option<Fault>,
+    limits: HoldLimits,
+    body: LlmBody,
+    fault: Option<LlmFault>,
 }
 
 #[derive(Debug)]
-enum Body {
+enum LlmBody {
     Unread,
     Whole(Vec<u8>),
     Events(Events, Box<dyn Stream>),
     Lines(Lines, Box<dyn Stream>),
 }
 
-impl Response {
+impl LlmResponse {
     /// A response of which nothing came yet.
     #[must_use]
-    pub fn new(dialect: Dialect, framing: Framing, limits: Limits) -> Self {
+    pub fn new(dialect: Dialect, framing: Framing, limits: HoldLimits) -> Self {
         let body = match framing {
-            Framing::Unread => Body::Unread,
-            Framing::Whole => Body::Whole(Vec::new()),
-            Framing::Events => Body::Events(Events::new(limits.max_event), stream(dialect, limits)),
-            Framing::Lines => Body::Lines(Lines::new(limits.max_event), stream(dialect, limits)),
+            Framing::Unread => LlmBody::Unread,
+            Framing::Whole => LlmBody::Whole(Vec::new()),
+            Framing::Events => LlmBody::Events(Events::new(limits.max_event), stream(dialect, limits)),
+            Framing::Lines => LlmBody::Lines(Lines::new(limits.max_event), stream(dialect, limits)),
         };
         Self {
             dialect,
@@ -147,12 +152,12 @@ impl Response {
 
     /// The answers to a batch of requests, one a line.
     #[must_use]
-    pub fn of_batch(dialect: Dialect, limits: Limits) -> Self {
+    pub fn of_batch(dialect: Dialect, limits: HoldLimits) -> Self {
         let lines = Lines::new(limits.max_event);
         Self {
             dialect,
             limits,
-            body: Body::Lines(lines, Box::new(batch::Reading::new(dialect))),
+            body: LlmBody::Lines(lines, Box::new(batch::BatchReader::new(dialect))),
             fault: None,
         }
     }
@@ -163,24 +168,31 @@ impl Response {
     /// Returns an error if the response cannot go on. In the middle of a stream `out` has the dialect's own
     /// way of saying so, and what comes behind it is dropped; a body that was to come whole is answered with
     /// [`error_body`].
-    pub fn push(&mut self, chunk: &[u8], judge: &mut dyn Judge, out: &mut Vec<u8>) -> Result<(), Fault> {
+    pub fn push(
+        &mut self,
+        chunk: &[u8],
+        judge: &mut dyn ContentJudge,
+        out: &mut Vec<u8>,
+    ) -> Result<(), LlmFault> {
         if let Some(fault) = &self.fault {
             return Err(fault.clone());
         }
         let read = match &mut self.body {
-            Body::Unread => {
+            LlmBody::Unread => {
                 out.extend_from_slice(chunk);
                 Ok(())
             }
-            Body::Whole(body) if body.len() + chunk.len() > self.limits.max_body => Err(Fault::TooLong {
-                limit: self.limits.max_body,
-            }),
-            Body::Whole(body) => {
+            LlmBody::Whole(body) if body.len() + chunk.len() > self.limits.max_body => {
+                Err(LlmFault::TooLong {
+                    limit: self.limits.max_body,
+                })
+            }
+            LlmBody::Whole(body) => {
                 body.extend_from_slice(chunk);
                 Ok(())
             }
-            Body::Events(events, stream) => read_events(events, &mut **stream, chunk, judge, out),
-            Body::Lines(lines, stream) => read_lines(lines, &mut **stream, chunk, judge, out),
+            LlmBody::Events(events, stream) => read_events(events, &mut **stream, chunk, judge, out),
+            LlmBody::Lines(lines, stream) => read_lines(lines, &mut **stream, chunk, judge, out),
         };
         self.settle(read, out)
     }
@@ -189,24 +201,24 @@ impl Response {
     ///
     /// # Errors
     /// As for [`Self::push`].
-    pub fn finish(&mut self, judge: &mut dyn Judge, out: &mut Vec<u8>) -> Result<(), Fault> {
+    pub fn finish(&mut self, judge: &mut dyn ContentJudge, out: &mut Vec<u8>) -> Result<(), LlmFault> {
         if let Some(fault) = &self.fault {
             return Err(fault.clone());
         }
         let read = match &mut self.body {
-            Body::Unread => Ok(()),
-            Body::Whole(body) => {
+            LlmBody::Unread => Ok(()),
+            LlmBody::Whole(body) => {
                 let body = std::mem::take(body);
                 whole(self.dialect, &body, judge).map(|new| put(new.unwrap_or(body), out))
             }
-            Body::Events(events, stream) => {
+            LlmBody::Events(events, stream) => {
                 let rest = match events.rest() {
                     Some(event) => read_event(&event, &mut **stream, judge, out),
                     None => Ok(()),
                 };
                 rest.and_then(|()| stream.end(judge, out))
             }
-            Body::Lines(lines, stream) => {
+            LlmBody::Lines(lines, stream) => {
                 let rest = match lines.rest() {
                     Some(line) => read_line(line, &mut **stream, self.limits.max_event, judge, out),
                     None => Ok(()),
@@ -222,35 +234,35 @@ impl Response {
     #[must_use]
     pub fn held(&self) -> usize {
         match &self.body {
-            Body::Unread => 0,
-            Body::Whole(body) => body.len(),
-            Body::Events(events, stream) => events.held() + stream.held(),
-            Body::Lines(lines, stream) => lines.held() + stream.held(),
+            LlmBody::Unread => 0,
+            LlmBody::Whole(body) => body.len(),
+            LlmBody::Events(events, stream) => events.held() + stream.held(),
+            LlmBody::Lines(lines, stream) => lines.held() + stream.held(),
         }
     }
 
-    fn settle(&mut self, read: Result<(), Fault>, out: &mut Vec<u8>) -> Result<(), Fault> {
+    fn settle(&mut self, read: Result<(), LlmFault>, out: &mut Vec<u8>) -> Result<(), LlmFault> {
         let Err(fault) = read else {
             return Ok(());
         };
         // What went on last may be a piece whose end never came: what is said now is none of it.
         let is_open = !out.is_empty();
         match &self.body {
-            Body::Unread | Body::Whole(_) => {}
-            Body::Events(_, stream) => {
+            LlmBody::Unread | LlmBody::Whole(_) => {}
+            LlmBody::Events(_, stream) => {
                 if is_open && !is_ended(out) {
                     out.extend_from_slice(b"\n\n");
                 }
                 stream.broken(&fault, out);
             }
-            Body::Lines(_, stream) => {
+            LlmBody::Lines(_, stream) => {
                 if is_open && !out.ends_with(b"\n") {
                     out.push(b'\n');
                 }
                 stream.broken(&fault, out);
             }
         }
-        self.body = Body::Whole(Vec::new());
+        self.body = LlmBody::Whole(Vec::new());
         self.fault = Some(fault.clone());
         Err(fault)
     }
@@ -271,18 +283,18 @@ fn put(bytes: Vec<u8>, out: &mut Vec<u8>) {
     }
 }
 
-fn stream(dialect: Dialect, limits: Limits) -> Box<dyn Stream> {
+fn stream(dialect: Dialect, limits: HoldLimits) -> Box<dyn Stream> {
     match dialect {
-        Dialect::Anthropic => Box::new(anthropic::Reading::new(limits)),
-        Dialect::OpenaiChat => Box::new(openai_chat::Reading::new(limits)),
-        Dialect::OpenaiResponses => Box::new(openai_responses::Reading::new(limits)),
-        Dialect::Gemini => Box::new(gemini::Reading::new(limits)),
-        Dialect::Ollama => Box::new(ollama::Reading::new(limits)),
+        Dialect::Anthropic => Box::new(anthropic::StreamReader::new(limits)),
+        Dialect::OpenaiChat => Box::new(openai_chat::StreamReader::new(limits)),
+        Dialect::OpenaiResponses => Box::new(openai_responses::StreamReader::new(limits)),
+        Dialect::Gemini => Box::new(gemini::StreamReader::new(limits)),
+        Dialect::Ollama => Box::new(ollama::StreamReader::new(limits)),
     }
 }
 
 /// Filters a whole body; `None` if it stays as it is.
-fn whole(dialect: Dialect, body: &[u8], judge: &mut dyn Judge) -> Result<Option<Vec<u8>>, Fault> {
+fn whole(dialect: Dialect, body: &[u8], judge: &mut dyn ContentJudge) -> Result<Option<Vec<u8>>, LlmFault> {
     match dialect {
         Dialect::Anthropic => anthropic::whole(body, judge),
         Dialect::OpenaiChat => openai_chat::whole(body, judge),
@@ -292,7 +304,7 @@ fn whole(dialect: Dialect, body: &[u8], judge: &mut dyn Judge) -> Result<Option<
     }
 }
 
-fn piece<'a>(event: &'a Event<'_>) -> Piece<'a> {
+fn piece<'a>(event: &'a SseEvent<'_>) -> Piece<'a> {
     Piece {
         raw: event.raw,
         name: event.name,
@@ -304,26 +316,28 @@ fn read_events(
     events: &mut Events,
     stream: &mut dyn Stream,
     mut chunk: &[u8],
-    judge: &mut dyn Judge,
+    judge: &mut dyn ContentJudge,
     out: &mut Vec<u8>,
-) -> Result<(), Fault> {
+) -> Result<(), LlmFault> {
     while let Some(cut) = events.next(&mut chunk) {
         match cut {
-            Cut::Event(event) => read_event(&event, stream, judge, out)?,
-            Cut::TooLong | Cut::Skipped(_) => return Err(Fault::TooLong { limit: events.max() }),
+            SseFraming::Event(event) => read_event(&event, stream, judge, out)?,
+            SseFraming::TooLong | SseFraming::Skipped(_) => {
+                return Err(LlmFault::TooLong { limit: events.max() });
+            }
         }
     }
     Ok(())
 }
 
 fn read_event(
-    event: &Event<'_>,
+    event: &SseEvent<'_>,
     stream: &mut dyn Stream,
-    judge: &mut dyn Judge,
+    judge: &mut dyn ContentJudge,
     out: &mut Vec<u8>,
-) -> Result<(), Fault> {
+) -> Result<(), LlmFault> {
     if has_hidden_line(event.raw) {
-        return Err(Fault::malformed("a line of an event has another one in it"));
+        return Err(LlmFault::malformed("a line of an event has another one in it"));
     }
     stream.admits(piece(event))?;
     if is_plain(event.raw) {
@@ -342,27 +356,27 @@ fn read_lines(
     lines: &mut Lines,
     stream: &mut dyn Stream,
     mut chunk: &[u8],
-    judge: &mut dyn Judge,
+    judge: &mut dyn ContentJudge,
     out: &mut Vec<u8>,
-) -> Result<(), Fault> {
+) -> Result<(), LlmFault> {
     let limit = lines.max();
     while let Some(line) = lines.next(&mut chunk) {
         read_line(line, stream, limit, judge, out)?;
-        // What is kept for the next line is part of no [`Response::held`].
+        // What is kept for the next line is part of no [`LlmResponse::held`].
         lines.shrink();
     }
     Ok(())
 }
 
 fn read_line(
-    line: Line<'_>,
+    line: LineOutcome<'_>,
     stream: &mut dyn Stream,
     limit: usize,
-    judge: &mut dyn Judge,
+    judge: &mut dyn ContentJudge,
     out: &mut Vec<u8>,
-) -> Result<(), Fault> {
+) -> Result<(), LlmFault> {
     match line {
-        Line::Whole(line) => {
+        LineOutcome::Whole(line) => {
             let content = crate::decode::lines::content(line);
             let piece = Piece {
                 raw: line,
@@ -371,6 +385,6 @@ fn read_line(
             };
             stream.piece(piece, judge, out)
         }
-        Line::TooLong(_) => Err(Fault::TooLong { limit }),
+        LineOutcome::TooLong(_) => Err(LlmFault::TooLong { limit }),
     }
 }

@@ -1,8 +1,8 @@
 //! Functions that both APIs of `OpenAI` share.
 
-use mcpmon_model::{Denial, Intent, Spoken, Verdict};
+use mcpmon_model::{Denial, Intent, LlmMention, Verdict};
 
-use super::{Fault, Judge};
+use super::{ContentJudge, LlmFault};
 use crate::decode::json::{DEEPEST, Doubt, LoneSurrogate, Scan, Scanner, Value, canonical, quote_into};
 
 /// Most tool calls, and most answers, of one response.
@@ -11,13 +11,13 @@ pub(super) const MOST: usize = 1024;
 /// Words in place of JSON that end a stream.
 pub(super) const DONE: &[u8] = b"[DONE]";
 
-pub(super) fn malformed(cause: impl std::fmt::Display) -> Fault {
-    Fault::Malformed {
+pub(super) fn malformed(cause: impl std::fmt::Display) -> LlmFault {
+    LlmFault::Malformed {
         cause: cause.to_string(),
     }
 }
 
-pub(super) fn too_many() -> Fault {
+pub(super) fn too_many() -> LlmFault {
     malformed(format!("more than {MOST} of one kind in a response"))
 }
 
@@ -27,14 +27,14 @@ pub(super) fn scanner() -> Scanner {
 }
 
 /// Reads a text of a provider.
-pub(super) fn scan<'t>(scanner: &'t mut Scanner, text: &'t [u8]) -> Result<Scan<'t>, Fault> {
+pub(super) fn scan<'t>(scanner: &'t mut Scanner, text: &'t [u8]) -> Result<Scan<'t>, LlmFault> {
     scanner.scan(text, LoneSurrogate::Replace).map_err(malformed)
 }
 
 /// Returns the text of the denial if the call is stopped; `None` if it passes. A decision that does not fit a
 /// call stops it.
-pub(super) fn denied(judge: &mut dyn Judge, intent: Intent<'_>) -> Option<Denial> {
-    match judge.judge(&Spoken::Call(intent)) {
+pub(super) fn denied(judge: &mut dyn ContentJudge, intent: Intent<'_>) -> Option<Denial> {
+    match judge.judge(&LlmMention::Call(intent)) {
         Verdict::Allow => None,
         Verdict::Block(denial) => Some(denial),
         Verdict::Hide(_) | Verdict::StripInstructions | Verdict::Redact(_) | Verdict::Ask(_) => {
@@ -69,7 +69,7 @@ impl<'a> Raw<'a> {
 
 /// A fault as the APIs tell an error in the middle of a stream, both members of one object: what the official SDKs
 /// raise, and what an event of Responses has.
-pub(super) fn error_members(fault: &Fault) -> (String, String) {
+pub(super) fn error_members(fault: &LlmFault) -> (String, String) {
     let mut message = String::new();
     quote_into(&format!("[mcpmon] {fault}"), &mut message);
     let told = format!("\"message\":{message},\"param\":null,\"code\":\"mcpmon\"");
@@ -79,8 +79,8 @@ pub(super) fn error_members(fault: &Fault) -> (String, String) {
 /// Filters a whole body once its calls are judged; `None` if it stays as it is.
 pub(super) fn whole_body(
     body: &[u8],
-    judged: impl FnOnce(Value<'_>) -> Result<Option<String>, Fault>,
-) -> Result<Option<Vec<u8>>, Fault> {
+    judged: impl FnOnce(Value<'_>) -> Result<Option<String>, LlmFault>,
+) -> Result<Option<Vec<u8>>, LlmFault> {
     if body.trim_ascii().is_empty() {
         return Ok(None);
     }

@@ -1,10 +1,10 @@
 //! Responses of `OpenAI`'s APIs through the front door: bytes in, bytes and judged calls out.
 
-use mcpmon_model::{Denial, Dialect, Input, Redaction, Spoken, Verdict};
+use mcpmon_model::{Denial, Dialect, Input, LlmMention, Redaction, Verdict};
 
-use super::{Fault, Framing, Judge, Limits, Response};
+use super::{ContentJudge, Framing, HoldLimits, LlmFault, LlmResponse};
 
-pub(super) const LIMITS: Limits = Limits {
+pub(super) const LIMITS: HoldLimits = HoldLimits {
     max_body: 1 << 16,
     max_event: 1 << 13,
     max_held: 1 << 13,
@@ -18,21 +18,23 @@ pub(super) struct Words {
     pub(super) judged: Vec<String>,
 }
 
-impl Judge for Words {
-    fn judge(&mut self, said: &Spoken<'_>) -> Verdict {
+impl ContentJudge for Words {
+    fn judge(&mut self, said: &LlmMention<'_>) -> Verdict {
         let told = match said {
-            Spoken::Call(intent) => {
+            LlmMention::Call(intent) => {
                 let id = intent.id.as_deref().unwrap_or("-");
                 format!("{id} {}", shown(intent))
             }
-            Spoken::Called { server, intent } => {
+            LlmMention::Called { server, intent } => {
                 format!("> {} {}", server.as_deref().unwrap_or("-"), shown(intent))
             }
-            Spoken::Listed { server, tools } => {
+            LlmMention::Listed { server, tools } => {
                 let names: Vec<&str> = tools.iter().map(|tool| &*tool.name.name).collect();
                 format!("< {server} {}", names.join(","))
             }
-            other @ (Spoken::Offered(_) | Spoken::Remote(_) | Spoken::Hosted { .. }) => format!("{other:?}"),
+            other @ (LlmMention::Offered(_) | LlmMention::Remote(_) | LlmMention::Hosted { .. }) => {
+                format!("{other:?}")
+            }
         };
         let hit = self.blocked.iter().any(|word| told.contains(word));
         self.judged.push(told);
@@ -72,7 +74,7 @@ pub(super) fn denial() -> Denial {
 pub(super) struct OpenaiOutcome {
     pub(super) out: String,
     pub(super) judged: Vec<String>,
-    pub(super) fault: Option<Fault>,
+    pub(super) fault: Option<LlmFault>,
 }
 
 impl OpenaiOutcome {
@@ -99,7 +101,7 @@ pub(super) fn told<'c>(
         blocked: blocked.to_vec(),
         judged: Vec::new(),
     };
-    let mut response = Response::new(dialect, framing, LIMITS);
+    let mut response = LlmResponse::new(dialect, framing, LIMITS);
     let mut out = Vec::new();
     let mut read = Ok(());
     for chunk in chunks {

@@ -4,43 +4,46 @@ use std::borrow::Cow;
 
 use mcpmon_model::RawJson;
 
-use super::Fault;
+use super::LlmFault;
 use crate::decode::{
     json::{
-        DEEPEST, Document, Doubt, Form, LoneSurrogate, Malformed, Member, Scanner, Value, ValueKind,
+        DEEPEST, Document, Doubt, LoneSurrogate, Malformed, Member, Scanner, TextForm, Value, ValueKind,
         canonical, is_spelled_like,
     },
     sse::has_line_end,
 };
 
 /// Reads a body or an event as strict JSON. Where readers could differ on it, it is read as [`canonical`] writes it,
-/// and that is to go on in its place ([`Form::Ambiguous`]).
-pub(super) fn read<T>(text: &[u8], look: impl FnOnce(Document<'_>, Form) -> T) -> Result<T, Malformed> {
+/// and that is to go on in its place ([`TextForm::Ambiguous`]).
+pub(super) fn read<T>(text: &[u8], look: impl FnOnce(Document<'_>, TextForm) -> T) -> Result<T, Malformed> {
     read_within(Doubt::LineEnd, text, look)
 }
 
 /// The same for a line, on whose end readers can differ too.
-pub(super) fn read_line<T>(text: &[u8], look: impl FnOnce(Document<'_>, Form) -> T) -> Result<T, Malformed> {
+pub(super) fn read_line<T>(
+    text: &[u8],
+    look: impl FnOnce(Document<'_>, TextForm) -> T,
+) -> Result<T, Malformed> {
     read_within(Doubt::None, text, look)
 }
 
 fn read_within<T>(
     borne: Doubt,
     text: &[u8],
-    look: impl FnOnce(Document<'_>, Form) -> T,
+    look: impl FnOnce(Document<'_>, TextForm) -> T,
 ) -> Result<T, Malformed> {
     let mut scanner = Scanner::new(DEEPEST);
     let scan = scanner.scan(text, LoneSurrogate::Replace)?;
     if scan.doubt <= borne {
-        return Ok(look(scan.document, Form::Exact));
+        return Ok(look(scan.document, TextForm::Exact));
     }
     let anew = canonical(scan.document);
     if says_the_same(text, anew.as_bytes()) {
-        return Ok(look(scan.document, Form::Exact));
+        return Ok(look(scan.document, TextForm::Exact));
     }
     let mut scanner = Scanner::new(DEEPEST);
     let scan = scanner.scan(anew.as_bytes(), LoneSurrogate::Refuse)?;
-    Ok(look(scan.document, Form::Ambiguous))
+    Ok(look(scan.document, TextForm::Ambiguous))
 }
 
 /// Returns whether a text is `canonical` but for spaces. A name that cannot be written without an escape
@@ -80,13 +83,13 @@ pub(super) fn stands_for(name: &str, known: &str) -> bool {
 /// The member that stands for `known`, unless it is `null`.
 ///
 /// Of two that do, readers take one or the other: such an object cannot be judged.
-pub(super) fn member<'t>(object: Value<'t>, known: &'static str) -> Result<Option<Member<'t>>, Fault> {
+pub(super) fn member<'t>(object: Value<'t>, known: &'static str) -> Result<Option<Member<'t>>, LlmFault> {
     let [found] = find(object, [known]);
     found.member()
 }
 
 /// The value of the member that stands for `known`, unless it is `null`.
-pub(super) fn value<'t>(object: Value<'t>, known: &'static str) -> Result<Option<Value<'t>>, Fault> {
+pub(super) fn value<'t>(object: Value<'t>, known: &'static str) -> Result<Option<Value<'t>>, LlmFault> {
     Ok(member(object, known)?.map(|member| member.value))
 }
 
@@ -126,9 +129,9 @@ impl<'t> FoundMember<'t> {
     }
 
     /// As [`member`] tells it.
-    pub(super) fn member(self) -> Result<Option<Member<'t>>, Fault> {
+    pub(super) fn member(self) -> Result<Option<Member<'t>>, LlmFault> {
         if self.is_twice {
-            return Err(Fault::Malformed {
+            return Err(LlmFault::Malformed {
                 cause: format!("two members of one object stand for '{}'", self.known),
             });
         }
@@ -136,12 +139,12 @@ impl<'t> FoundMember<'t> {
     }
 
     /// As [`value`] tells it.
-    pub(super) fn value(self) -> Result<Option<Value<'t>>, Fault> {
+    pub(super) fn value(self) -> Result<Option<Value<'t>>, LlmFault> {
         Ok(self.member()?.map(|member| member.value))
     }
 
     /// As [`text`] tells it.
-    pub(super) fn text(self) -> Result<Option<Cow<'t, str>>, Fault> {
+    pub(super) fn text(self) -> Result<Option<Cow<'t, str>>, LlmFault> {
         Ok(self.value()?.and_then(Value::string))
     }
 }
@@ -172,7 +175,7 @@ impl<'t> Members<'t> {
 }
 
 /// Returns the value of the member `known`, if it is a string.
-pub(super) fn text<'t>(object: Value<'t>, known: &'static str) -> Result<Option<Cow<'t, str>>, Fault> {
+pub(super) fn text<'t>(object: Value<'t>, known: &'static str) -> Result<Option<Cow<'t, str>>, LlmFault> {
     Ok(value(object, known)?.and_then(Value::string))
 }
 
@@ -182,10 +185,10 @@ pub(super) fn text<'t>(object: Value<'t>, known: &'static str) -> Result<Option<
 pub(super) fn items<'t>(
     object: Value<'t>,
     known: &'static str,
-) -> Result<impl Iterator<Item = Value<'t>>, Fault> {
+) -> Result<impl Iterator<Item = Value<'t>>, LlmFault> {
     let array = value(object, known)?;
     if array.is_some_and(|array| array.kind() != ValueKind::Array) {
-        return Err(Fault::malformed(format_args!("'{known}' is no array")));
+        return Err(LlmFault::malformed(format_args!("'{known}' is no array")));
     }
     Ok(array.into_iter().flat_map(Value::items))
 }
@@ -197,7 +200,7 @@ pub(super) fn name_of(member: Member<'_>) -> String {
     name.into_owned()
 }
 
-impl From<Malformed> for Fault {
+impl From<Malformed> for LlmFault {
     fn from(malformed: Malformed) -> Self {
         Self::Malformed {
             cause: malformed.to_string(),
@@ -229,11 +232,11 @@ mod tests {
         assert!(!stands_for("messages\u{0}", "messages"));
     }
 
-    #[test_case(r#"{ "a\"b" : [1, "\\" ] }"# => Form::Exact; "a name that needs an escape")]
-    #[test_case(r#"{"a\/b":1}"# => Form::Ambiguous; "a name that needs none")]
-    #[test_case(r#"{"a\"b":1,"x":1,"x":2}"# => Form::Ambiguous; "a name that needs one, and a name twice")]
-    #[test_case(r#""\udc00""# => Form::Ambiguous; "half a surrogate pair")]
-    fn forms(text: &str) -> Form {
+    #[test_case(r#"{ "a\"b" : [1, "\\" ] }"# => TextForm::Exact; "a name that needs an escape")]
+    #[test_case(r#"{"a\/b":1}"# => TextForm::Ambiguous; "a name that needs none")]
+    #[test_case(r#"{"a\"b":1,"x":1,"x":2}"# => TextForm::Ambiguous; "a name that needs one, and a name twice")]
+    #[test_case(r#""\udc00""# => TextForm::Ambiguous; "half a surrogate pair")]
+    fn forms(text: &str) -> TextForm {
         let form = read(text.as_bytes(), |_, form| form).unwrap();
         assert_eq!(read_line(text.as_bytes(), |_, form| form), Ok(form));
         form
@@ -242,8 +245,11 @@ mod tests {
     #[test_case("{\r\"a\":1}"; "a carriage return")]
     #[test_case("[\"\u{2028}\"]"; "what ends lines for some")]
     fn what_ends_lines_matters_in_lines(text: &str) {
-        assert_eq!(read(text.as_bytes(), |_, form| form), Ok(Form::Exact));
-        assert_eq!(read_line(text.as_bytes(), |_, form| form), Ok(Form::Ambiguous));
+        assert_eq!(read(text.as_bytes(), |_, form| form), Ok(TextForm::Exact));
+        assert_eq!(
+            read_line(text.as_bytes(), |_, form| form),
+            Ok(TextForm::Ambiguous)
+        );
     }
 
     #[test]
@@ -260,7 +266,7 @@ mod tests {
         assert_eq!(text(r#"{"name":null,"x":1}"#), Ok(None));
         let fault = text(r#"{"name":"a","Name":"b"}"#);
         let cause = "two members of one object stand for 'name'".to_owned();
-        assert_eq!(fault, Err(Fault::Malformed { cause }));
+        assert_eq!(fault, Err(LlmFault::Malformed { cause }));
     }
 
     #[test]

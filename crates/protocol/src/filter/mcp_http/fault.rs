@@ -6,30 +6,30 @@ use crate::rewrite;
 #[must_use]
 pub fn error_body(status: u16, cause: &str) -> String {
     let fault = match status {
-        504 => rewrite::Fault::Timeout,
-        500.. => rewrite::Fault::Answer,
-        _ => rewrite::Fault::Request,
+        504 => rewrite::RefusalReason::Timeout,
+        500.. => rewrite::RefusalReason::Answer,
+        _ => rewrite::RefusalReason::Request,
     };
     rewrite::refusal(None, fault, cause)
 }
 
-impl Fault {
+impl ResponseFault {
     /// Returns the JSON-RPC error for the waiting side.
-    pub(super) const fn kind(&self) -> rewrite::Fault {
+    pub(super) const fn kind(&self) -> rewrite::RefusalReason {
         match self {
-            Self::Late => rewrite::Fault::Timeout,
+            Self::Late => rewrite::RefusalReason::Timeout,
             Self::TooLong { .. }
             | Self::NoMessage
             | Self::Charset
             | Self::Endpoint { .. }
-            | Self::Broken { .. } => rewrite::Fault::Answer,
+            | Self::Broken { .. } => rewrite::RefusalReason::Answer,
         }
     }
 }
 
 /// The reason why a response does not pass as it came.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Fault {
+pub enum ResponseFault {
     /// The response is longer than what is held.
     #[error("the server's answer is longer than {limit} bytes")]
     TooLong {

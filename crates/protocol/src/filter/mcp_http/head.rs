@@ -33,24 +33,24 @@ const NO_BATCHES: &str = "2025-06-18";
 /// The headers of a request that repeat parts of its body.
 #[derive(Clone, Debug, Default)]
 pub struct Head<'a> {
-    version: Field<'a>,
-    method: Field<'a>,
-    name: Field<'a>,
-    content_type: Field<'a>,
+    version: SingleHeader<'a>,
+    method: SingleHeader<'a>,
+    name: SingleHeader<'a>,
+    content_type: SingleHeader<'a>,
     /// Names behind the prefix, and values.
     params: Vec<(&'a str, &'a [u8])>,
 }
 
 /// A header that may be there once.
 #[derive(Clone, Copy, Debug, Default)]
-enum Field<'a> {
+enum SingleHeader<'a> {
     #[default]
     Missing,
     Once(&'a [u8]),
     Again,
 }
 
-impl<'a> Field<'a> {
+impl<'a> SingleHeader<'a> {
     fn add(&mut self, value: &'a [u8]) {
         *self = match self {
             Self::Missing => Self::Once(value),
@@ -109,12 +109,12 @@ impl<'a> Head<'a> {
     #[must_use]
     pub fn version(&self) -> Option<&'a str> {
         match self.version {
-            Field::Once(value)
+            SingleHeader::Once(value)
                 if value.len() <= LONGEST_VERSION && value.iter().all(u8::is_ascii_graphic) =>
             {
                 str::from_utf8(value).ok()
             }
-            Field::Missing | Field::Once(_) | Field::Again => None,
+            SingleHeader::Missing | SingleHeader::Once(_) | SingleHeader::Again => None,
         }
     }
 
@@ -155,7 +155,10 @@ impl<'a> Head<'a> {
         if batch.items().any(|item| era_told(item) == Era::Stateless) {
             return Some("there are no batches in the revision of one of its messages".to_owned());
         }
-        let is_bare = matches!((self.method, self.name), (Field::Missing, Field::Missing));
+        let is_bare = matches!(
+            (self.method, self.name),
+            (SingleHeader::Missing, SingleHeader::Missing)
+        );
         if is_bare && self.params.is_empty() {
             return None;
         }

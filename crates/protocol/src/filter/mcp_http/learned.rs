@@ -7,7 +7,8 @@ use std::{
 };
 
 use mcpmon_model::{
-    Answer, AnswerOutcome, Content, FromServer, ListKind, Listing, Message, Question, RawJson, ResultKind,
+    Answer, AnswerOutcome, ClientRequestKind, Content, FromServer, ListKind, Listing, Message, RawJson,
+    ResultKind,
 };
 
 use super::annotations::{Annotation, annotations};
@@ -21,15 +22,15 @@ const LONGEST: usize = 8 << 10;
 
 /// The knowledge shared by all sessions of one caller at one server. Clones share it.
 #[derive(Clone, Debug, Default)]
-pub struct ServerKnowledge(Arc<Mutex<Known>>);
+pub struct ServerKnowledge(Arc<Mutex<KnowledgeState>>);
 
 #[derive(Debug)]
-struct Known {
+struct KnowledgeState {
     tools: BTreeMap<Box<str>, Arc<[Annotation]>>,
     tasks: Tasks,
 }
 
-impl Default for Known {
+impl Default for KnowledgeState {
     fn default() -> Self {
         Self {
             tools: BTreeMap::new(),
@@ -69,13 +70,13 @@ impl ServerKnowledge {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Known> {
+    fn lock(&self) -> MutexGuard<'_, KnowledgeState> {
         // Every change is one insertion or removal: what a panic left is whole.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Known {
+impl KnowledgeState {
     fn tools(&mut self, listing: &Listing<'_>) {
         for item in &listing.items {
             self.tool(&item.name, item.definition);
@@ -96,7 +97,7 @@ impl Known {
 
 /// The task that a call became, and the tool that was called.
 fn became_task(answer: &Answer<'_>) -> Option<(String, Box<str>)> {
-    let Question::Call { tool: Some(tool) } = &answer.to.what else {
+    let ClientRequestKind::Call { tool: Some(tool) } = &answer.to.what else {
         return None;
     };
     let AnswerOutcome::Result {

@@ -1,6 +1,6 @@
 //! HTTP+SSE of 2024-11-05: a stream whose first event says where messages are posted.
 
-use super::Fault;
+use super::ResponseFault;
 use crate::decode::url::Url;
 
 /// The state of reading the stream of a server of this transport.
@@ -17,8 +17,8 @@ pub struct Endpoint {
 /// # Errors
 ///
 /// Returns an error if the URL is not at the server itself, or readers could differ on where it is.
-pub fn endpoint(server: &str, reference: &str) -> Result<String, Fault> {
-    let fault = |cause| Fault::Endpoint { cause };
+pub fn endpoint(server: &str, reference: &str) -> Result<String, ResponseFault> {
+    let fault = |cause| ResponseFault::Endpoint { cause };
     let server = Url::read(server).ok_or_else(|| fault("the server's own URL is none"))?;
     let reference = reference.trim_matches(' ');
     let is_plain = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'\\' | b'#');
@@ -48,7 +48,7 @@ mod tests {
     fn endpoints(reference: &str) -> String {
         match endpoint("https://a.example/sse", reference) {
             Ok(url) => url,
-            Err(Fault::Endpoint { cause }) if cause.contains("origin") => "elsewhere".to_owned(),
+            Err(ResponseFault::Endpoint { cause }) if cause.contains("origin") => "elsewhere".to_owned(),
             Err(_) => "unclear".to_owned(),
         }
     }

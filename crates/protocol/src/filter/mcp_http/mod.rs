@@ -23,23 +23,23 @@ use mcpmon_model::{Incident, Side, Timestamp};
 
 use self::post::BodyExit;
 pub use self::{
-    fault::{Fault, error_body},
+    fault::{ResponseFault, error_body},
     head::Head,
     learned::ServerKnowledge,
     legacy::{Endpoint, endpoint},
-    output::Output,
-    post::{Answer, Forward, Post, Posted, Unlisted, Waiting},
+    output::HttpOutput,
+    post::{Forward, PendingRequests, Post, PostDecision, ProxyResponse, UnlistedTools},
     question::Question,
-    response::{Ended, Flow, Response},
+    response::{Flow, HttpResponse, WholeResponseHead},
 };
-pub use super::own::Listed;
+pub use super::own::ListOutcome;
 use super::{
     called::called,
-    message::{Arbiter, Reader, Spoken},
+    message::{Arbiter, ReceivedText, TextReader},
     own::OwnRequests,
 };
 pub use crate::{
-    decode::Limits,
+    decode::DecodeLimits,
     rewrite::{event, oauth::Resource},
 };
 use crate::{
@@ -50,22 +50,22 @@ use crate::{
 /// The requests and answers of one session at one server: of one `Mcp-Session-Id`, of one stream of the
 /// earlier transport, or of one request where there are no sessions.
 #[derive(Debug)]
-pub struct Session {
-    limits: Limits,
-    reader: Reader,
+pub struct HttpSession {
+    limits: DecodeLimits,
+    reader: TextReader,
     learned: ServerKnowledge,
     own: OwnRequests,
     /// Everything is answered on one stream.
     is_legacy: bool,
 }
 
-impl Session {
+impl HttpSession {
     /// A session in which nothing was said yet. Sessions of one caller at one server share what they have `learned`.
     #[must_use]
-    pub fn new(limits: Limits, learned: ServerKnowledge) -> Self {
+    pub fn new(limits: DecodeLimits, learned: ServerKnowledge) -> Self {
         Self {
             limits,
-            reader: Reader::new(limits, Dialogue::with_repetitions(limits)),
+            reader: TextReader::new(limits, Dialogue::with_repetitions(limits)),
             learned,
             own: OwnRequests::default(),
             is_legacy: false,
@@ -74,7 +74,7 @@ impl Session {
 
     /// A session of the transport of 2024-11-05, in which all answers come on the stream it began with.
     #[must_use]
-    pub fn legacy(limits: Limits, learned: ServerKnowledge) -> Self {
+    pub fn legacy(limits: DecodeLimits, learned: ServerKnowledge) -> Self {
         Self {
             is_legacy: true,
             ..Self::new(limits, learned)
@@ -90,13 +90,13 @@ impl Session {
         now: Timestamp,
         post: &Post<'_>,
         arbiter: &mut dyn Arbiter,
-        out: &mut Output,
-    ) -> Result<Posted, Unlisted> {
+        out: &mut HttpOutput,
+    ) -> Result<PostDecision, UnlistedTools> {
         if post.needs_lists {
             let mut tools = called(self.limits, post.body);
             tools.retain(|tool| !arbiter.is_listed(tool));
             if !tools.is_empty() {
-                return Err(Unlisted(tools));
+                return Err(UnlistedTools(tools));
             }
         }
         Ok(self.post(now, post.head, post.body, arbiter, out))
@@ -110,28 +110,28 @@ impl Session {
         head: &Head<'_>,
         body: &[u8],
         arbiter: &mut dyn Arbiter,
-        out: &mut Output,
-    ) -> Posted {
+        out: &mut HttpOutput,
+    ) -> PostDecision {
         if body.len() > self.limits.max_line {
             let limit = self.limits.max_line;
             let side = Side::Client;
             out.incidents.push(Incident::TooLong { side, limit });
-            return Posted::Answer(Answer::too_long(limit));
+            return PostDecision::Answer(ProxyResponse::too_long(limit));
         }
         if lines::is_blank(body) {
             let cause = "the body is empty";
             out.incidents.push(Incident::Unparsable {
                 cause: cause.to_owned(),
             });
-            return Posted::Answer(Answer::refused(400, rewrite::Fault::Parse, cause));
+            return PostDecision::Answer(ProxyResponse::refused(400, rewrite::RefusalReason::Parse, cause));
         }
         if let Some(cause) = head.objection_to_charset() {
-            let answer = Answer::refused(415, rewrite::Fault::Request, &cause);
+            let answer = ProxyResponse::refused(415, rewrite::RefusalReason::Request, &cause);
             out.incidents.push(Incident::Unparsable { cause });
-            return Posted::Answer(answer);
+            return PostDecision::Answer(answer);
         }
         let mut exit = BodyExit::new(head, &self.learned, &self.own.waiting, &mut out.incidents);
-        let spoken = Spoken {
+        let spoken = ReceivedText {
             side: Side::Client,
             text: body,
             borne: Doubt::LineEnd,
@@ -162,33 +162,33 @@ impl Session {
     }
 
     /// Turns down what the server has waited for longer than allowed, if there is such a limit.
-    pub fn expire(&mut self, now: Timestamp, out: &mut Output) {
+    pub fn expire(&mut self, now: Timestamp, out: &mut HttpOutput) {
         for id in self.reader.dialogue.expire(now, Side::Server) {
             let cause = "no answer came in time";
             out.to_server
-                .push(refusal(Some(&id), rewrite::Fault::Timeout, cause));
+                .push(refusal(Some(&id), rewrite::RefusalReason::Timeout, cause));
         }
     }
 }
 
 /// Moves our own answers to the stream if all answers are sent there: clients do not look for one in the
 /// response to a post.
-fn on_the_stream(posted: Posted, out: &mut Output) -> Posted {
+fn on_the_stream(posted: PostDecision, out: &mut HttpOutput) -> PostDecision {
     match posted {
-        Posted::Forward(mut forward) => {
+        PostDecision::Forward(mut forward) => {
             forward.waiting.elsewhere = true;
             for answer in forward.waiting.answers.drain(..) {
                 event(&answer, &mut out.to_client);
             }
-            Posted::Forward(forward)
+            PostDecision::Forward(forward)
         }
-        Posted::Answer(answer) if answer.status == 200 => {
+        PostDecision::Answer(answer) if answer.status == 200 => {
             event(&String::from_utf8_lossy(&answer.body), &mut out.to_client);
-            Posted::Answer(Answer {
+            PostDecision::Answer(ProxyResponse {
                 status: 202,
                 body: Vec::new(),
             })
         }
-        posted @ (Posted::Answer(_) | Posted::Held(_)) => posted,
+        posted @ (PostDecision::Answer(_) | PostDecision::Held(_)) => posted,
     }
 }

@@ -4,7 +4,7 @@ use mcpmon_model::Incident;
 
 /// Bytes to be sent, messages to be posted, and what happened.
 #[derive(Debug, Default)]
-pub struct Output {
+pub struct HttpOutput {
     /// Bytes that continue the response to the client.
     pub to_client: Vec<u8>,
     /// Messages for the server that nobody has posted yet: how something it asked was turned down.

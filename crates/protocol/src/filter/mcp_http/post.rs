@@ -6,7 +6,7 @@ use mcpmon_model::{Era, Incident, RequestId, Timestamp};
 
 use super::{
     super::message::{AnswerReason, Exit, HoldPlace, MessageHandling, NonMessage},
-    Session,
+    HttpSession,
     annotations::Annotation,
     head::{Head, last},
     joined::JoinedMessages,
@@ -17,7 +17,7 @@ use crate::{
         json::Value,
         jsonrpc::{Envelope, Payload},
     },
-    rewrite::{Fault, mismatch, refusal},
+    rewrite::{RefusalReason, mismatch, refusal},
 };
 
 /// The method that opens a session.
@@ -38,17 +38,17 @@ pub struct Post<'p> {
 
 /// The tools that a post calls and that are on no list of the server. Nothing of the post was judged.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unlisted(pub Vec<String>);
+pub struct UnlistedTools(pub Vec<String>);
 
 /// The decision about a request.
 #[derive(Debug)]
-pub enum Posted {
+pub enum PostDecision {
     /// The request is forwarded.
     Forward(Forward),
     /// The request is not forwarded; this is the answer to it.
-    Answer(Answer),
+    Answer(ProxyResponse),
     /// The request is a call that is held until a person answers the question with this id. It is to be posted again
-    /// then, after [`Session::release`].
+    /// then, after [`HttpSession::release`].
     Held(String),
 }
 
@@ -60,7 +60,7 @@ pub struct Forward {
     /// Headers whose values are others than they were, each time one with this name is there, in their order.
     pub headers: Vec<(String, String)>,
     /// The state with which its response is read.
-    pub waiting: Waiting,
+    pub waiting: PendingRequests,
     /// It opens a session.
     pub opens_session: bool,
     /// Its response is a stream on which the server tells of changes.
@@ -69,7 +69,7 @@ pub struct Forward {
 
 /// A response of ours.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct ProxyResponse {
     /// Its status.
     pub status: u16,
     /// Its body, JSON; empty for none.
@@ -78,7 +78,7 @@ pub struct Answer {
 
 /// The requests that wait for a response.
 #[derive(Debug, Default)]
-pub struct Waiting {
+pub struct PendingRequests {
     /// Ids of the requests that went on.
     pub(super) asked: Vec<RequestId>,
     /// Answers that exist already and are to be part of the response.
@@ -91,29 +91,29 @@ pub struct Waiting {
     pub(super) elsewhere: bool,
 }
 
-impl Waiting {
+impl PendingRequests {
     /// Returns whether one of them has waited for its answer here for longer than allowed, if there is such a
     /// limit.
     #[must_use]
-    pub fn is_late(&self, now: Timestamp, session: &Session) -> bool {
+    pub fn is_late(&self, now: Timestamp, session: &HttpSession) -> bool {
         let dialogue = &session.reader.dialogue;
         !self.elsewhere && self.asked.iter().any(|id| dialogue.is_late(now, id))
     }
 }
 
-impl Answer {
+impl ProxyResponse {
     /// The answer to a request whose body is longer than `limit` bytes, and was not read.
     #[must_use]
     pub fn too_long(limit: usize) -> Self {
         Self::refused(
             413,
-            Fault::Request,
+            RefusalReason::Request,
             &format!("the message is longer than {limit} bytes"),
         )
     }
 
     /// The answer to a request with nobody's id in it.
-    pub(super) fn refused(status: u16, fault: Fault, cause: &str) -> Self {
+    pub(super) fn refused(status: u16, fault: RefusalReason, cause: &str) -> Self {
         Self {
             status,
             body: refusal(None, fault, cause).into_bytes(),
@@ -179,24 +179,24 @@ impl<'h> BodyExit<'h> {
     }
 
     /// Decides the body.
-    pub(super) fn posted(mut self, body: &[u8]) -> Posted {
+    pub(super) fn posted(mut self, body: &[u8]) -> PostDecision {
         self.asked.extend(self.turn.take());
         if let Some(answer) = self.mismatch {
-            return Posted::Answer(Answer {
+            return PostDecision::Answer(ProxyResponse {
                 status: 400,
                 body: answer.into_bytes(),
             });
         }
         if let Some(held_call) = self.held {
-            return Posted::Held(held_call);
+            return PostDecision::Held(held_call);
         }
         let Some(goes_on) = self.goes_on else {
             if self.is_unasked && self.head.era() == Era::Stateless {
                 // There are no answers of clients.
                 let cause = "an answer to nothing";
-                return Posted::Answer(Answer::refused(400, Fault::Request, cause));
+                return PostDecision::Answer(ProxyResponse::refused(400, RefusalReason::Request, cause));
             }
-            return Posted::Answer(answer(self.answers, self.is_batch));
+            return PostDecision::Answer(answer(self.answers, self.is_batch));
         };
         let known = self.annotations.as_deref().unwrap_or_default();
         let (body, headers) = match goes_on {
@@ -207,10 +207,10 @@ impl<'h> BodyExit<'h> {
                 (Some(anew.into_bytes()), headers)
             }
         };
-        Posted::Forward(Forward {
+        PostDecision::Forward(Forward {
             body,
             headers,
-            waiting: Waiting {
+            waiting: PendingRequests {
                 asked: self.asked,
                 answers: self.answers.into_iter().map(|(text, _)| text).collect(),
                 is_batch: self.is_batch,
@@ -253,9 +253,9 @@ impl<'h> BodyExit<'h> {
 }
 
 /// The response to a request of which nothing goes on.
-fn answer(answers: Vec<(String, AnswerReason)>, is_batch: bool) -> Answer {
+fn answer(answers: Vec<(String, AnswerReason)>, is_batch: bool) -> ProxyResponse {
     if answers.is_empty() {
-        return Answer {
+        return ProxyResponse {
             status: 202,
             body: Vec::new(),
         };
@@ -269,7 +269,7 @@ fn answer(answers: Vec<(String, AnswerReason)>, is_batch: bool) -> Answer {
     for (text, _) in answers {
         joined.add(&text);
     }
-    Answer {
+    ProxyResponse {
         status: if is_judged { 200 } else { 400 },
         body: joined.finish().into_bytes(),
     }
@@ -322,8 +322,10 @@ impl Exit for BodyExit<'_> {
         };
         // Where there are no batches, an answer is no array either.
         self.is_batch = false;
-        self.answers
-            .push((refusal(None, Fault::Request, &cause), AnswerReason::Refused));
+        self.answers.push((
+            refusal(None, RefusalReason::Request, &cause),
+            AnswerReason::Refused,
+        ));
         self.incidents.push(Incident::Unparsable { cause });
         false
     }
@@ -342,8 +344,10 @@ impl Exit for BodyExit<'_> {
         }
         if let Some(id) = id.filter(|id| self.own.contains(id)) {
             let cause = "another request with this id waits for its answer";
-            self.answers
-                .push((refusal(Some(id), Fault::Request, cause), AnswerReason::Refused));
+            self.answers.push((
+                refusal(Some(id), RefusalReason::Request, cause),
+                AnswerReason::Refused,
+            ));
             return MessageHandling::Refused;
         }
         if let (Some(id), Some(tool)) = (id, self.task_of(envelope)) {

@@ -2,13 +2,13 @@
 
 use mcpmon_model::{Era, ListKind, RequestId, Timestamp};
 
-use super::{Listed, Session, head::Head, post::Waiting};
+use super::{HttpSession, ListOutcome, head::Head, post::PendingRequests};
 use crate::filter::own::method;
 
 /// A question of our own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question {
-    /// By which [`Session::listed`] tells what came of it.
+    /// By which [`HttpSession::listed`] tells what came of it.
     pub id: RequestId,
     /// Headers it is posted with, beside those of every request to the server.
     pub headers: Vec<(&'static str, String)>,
@@ -20,16 +20,16 @@ pub struct Question {
 impl Question {
     /// Returns the state with which its response is read.
     #[must_use]
-    pub fn waiting(&self) -> Waiting {
-        Waiting {
+    pub fn waiting(&self) -> PendingRequests {
+        PendingRequests {
             asked: vec![self.id.clone()],
             elsewhere: self.elsewhere,
-            ..Waiting::default()
+            ..PendingRequests::default()
         }
     }
 }
 
-impl Session {
+impl HttpSession {
     /// Asks for a page of a list that the client did not ask for, under the revision of a request with `head`. What
     /// comes of it is judged and goes to no client; [`Self::listed`] tells.
     pub fn ask(
@@ -57,7 +57,7 @@ impl Session {
     }
 
     /// Returns the outcome of a request of our own.
-    pub fn listed(&mut self, id: &RequestId) -> Listed {
+    pub fn listed(&mut self, id: &RequestId) -> ListOutcome {
         self.own.listed(&self.reader.dialogue, id)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, ops::Range};
 
-use mcpmon_model::{Content, Digest, FromServer, ListKind, Listed, Listing, Message, RawJson, RequestId};
+use mcpmon_model::{Content, Digest, FromServer, ListKind, ListedItem, Listing, Message, RawJson, RequestId};
 
 use crate::decode::{json::Value, jsonrpc::Envelope};
 
@@ -17,12 +17,12 @@ const LONGEST_ID: usize = 15;
 #[derive(Debug, Default)]
 pub(super) struct LastList {
     is_on: bool,
-    kept: Option<Kept>,
+    kept: Option<CachedList>,
 }
 
 /// A list, and the text that it stood in.
 #[derive(Debug)]
-pub(super) struct Kept {
+pub(super) struct CachedList {
     text: Box<str>,
     id: Range<usize>,
     pub(super) kind: ListKind,
@@ -46,14 +46,14 @@ impl LastList {
             return;
         };
         if self.is_on
-            && let Some(kept) = Kept::of(envelope, listing)
+            && let Some(kept) = CachedList::of(envelope, listing)
         {
             self.kept = Some(kept);
         }
     }
 
     /// The list in `text` and the id of its answer, if it is the one that was sent last.
-    pub(super) fn find(&self, text: &[u8]) -> Option<(RequestId, &Kept)> {
+    pub(super) fn find(&self, text: &[u8]) -> Option<(RequestId, &CachedList)> {
         let kept = self.kept.as_ref()?;
         let known = kept.text.as_bytes();
         let id = text
@@ -63,7 +63,7 @@ impl LastList {
     }
 }
 
-impl Kept {
+impl CachedList {
     fn of(envelope: &Envelope<'_>, listing: &Listing<'_>) -> Option<Self> {
         let text = envelope.whole.text();
         if listing.continued || listing.more || !(SHORTEST..=LONGEST).contains(&text.len()) {
@@ -91,7 +91,7 @@ impl Kept {
     /// Returns the list.
     pub(super) fn listing(&self) -> Listing<'_> {
         let part = |range: &Range<usize>| RawJson::trusted(&self.text[range.clone()]);
-        let items = self.items.iter().map(|(name, definition)| Listed {
+        let items = self.items.iter().map(|(name, definition)| ListedItem {
             name: Cow::Borrowed(name),
             definition: part(definition),
         });

@@ -4,7 +4,7 @@ use mcpmon_model::{Content, Denial, FromServer, Message, Verdict};
 
 use crate::{
     decode::{jsonrpc::Envelope, mcp::ResultShape},
-    rewrite::{Stopped, stop, with_redactions, without_instructions, without_items},
+    rewrite::{StoppedMessage, stop, with_redactions, without_instructions, without_items},
 };
 
 /// The form in which a message passes.
@@ -15,7 +15,7 @@ pub(super) enum AppliedVerdict {
     /// The message passes without a part of it, or with another part in its place.
     Less(String),
     /// The message is stopped.
-    Stopped(Stopped),
+    Stopped(StoppedMessage),
 }
 
 /// Carries out a verdict. One that does not fit the message stops it.

@@ -9,7 +9,7 @@ mod turn;
 
 use mcpmon_model::{Denial, Incident, Message, RequestId, Verdict};
 
-pub(super) use self::reader::{Reader, Spoken};
+pub(super) use self::reader::{ReceivedText, TextReader};
 use crate::decode::{json::Value, jsonrpc::Envelope};
 
 /// Decides what becomes of the messages of a conversation. A function from a message to a verdict is an arbiter that takes

@@ -11,19 +11,19 @@ use super::{
 };
 use crate::{
     decode::{
-        Limits,
+        DecodeLimits,
         json::{Doubt, LoneSurrogate, Scanner, canonical},
         jsonrpc::Envelope,
         mcp::{Dialogue, ResultShape},
         outline::MessageOutline,
     },
-    rewrite::{Fault, Stopped, refusal},
+    rewrite::{RefusalReason, StoppedMessage, refusal},
 };
 
 /// Reads the texts of both sides of a conversation.
 #[derive(Debug)]
-pub(in crate::filter) struct Reader {
-    limits: Limits,
+pub(in crate::filter) struct TextReader {
+    limits: DecodeLimits,
     scanner: Scanner,
     /// Scans what was written anew.
     second: Scanner,
@@ -34,7 +34,7 @@ pub(in crate::filter) struct Reader {
 
 /// A text that a side said.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::filter) struct Spoken<'t> {
+pub(in crate::filter) struct ReceivedText<'t> {
     pub(in crate::filter) side: Side,
     pub(in crate::filter) text: &'t [u8],
     /// The worst that readers may differ about for it to go on as it came.
@@ -43,8 +43,8 @@ pub(in crate::filter) struct Spoken<'t> {
     pub(in crate::filter) era: Era,
 }
 
-impl Reader {
-    pub(in crate::filter) fn new(limits: Limits, dialogue: Dialogue) -> Self {
+impl TextReader {
+    pub(in crate::filter) fn new(limits: DecodeLimits, dialogue: Dialogue) -> Self {
         Self {
             limits,
             scanner: Scanner::new(limits.max_depth),
@@ -97,11 +97,13 @@ impl Reader {
         };
         match apply(&envelope, &message, ResultShape::Other, &verdict) {
             AppliedVerdict::AsIs => exit.as_it_came(),
-            AppliedVerdict::Less(text) | AppliedVerdict::Stopped(Stopped::ToReceiver(text)) => {
+            AppliedVerdict::Less(text) | AppliedVerdict::Stopped(StoppedMessage::ToReceiver(text)) => {
                 exit.instead(&text)
             }
-            AppliedVerdict::Stopped(Stopped::ToSender(text)) => exit.answer(&text, AnswerReason::Stopped),
-            AppliedVerdict::Stopped(Stopped::Dropped) => {}
+            AppliedVerdict::Stopped(StoppedMessage::ToSender(text)) => {
+                exit.answer(&text, AnswerReason::Stopped)
+            }
+            AppliedVerdict::Stopped(StoppedMessage::Dropped) => {}
         }
         true
     }
@@ -110,7 +112,7 @@ impl Reader {
     pub(in crate::filter) fn read(
         &mut self,
         now: Timestamp,
-        spoken: Spoken<'_>,
+        spoken: ReceivedText<'_>,
         arbiter: &mut dyn Arbiter,
         exit: &mut dyn Exit,
     ) {
@@ -152,7 +154,7 @@ impl Reader {
         let unread = UnreadMessage {
             side,
             outline: text,
-            fault: Fault::Request,
+            fault: RefusalReason::Request,
             cause: &cause,
         };
         unread.tell_who_waits(&mut self.dialogue, exit);
@@ -164,7 +166,7 @@ pub(super) struct UnreadMessage<'u> {
     pub(super) side: Side,
     pub(super) outline: &'u MessageOutline,
     /// The JSON-RPC error with which a request is refused.
-    pub(super) fault: Fault,
+    pub(super) fault: RefusalReason,
     pub(super) cause: &'u str,
 }
 
@@ -176,7 +178,7 @@ impl UnreadMessage<'_> {
             && dialogue.give_up(self.side, id)
         {
             exit.gave_up(id);
-            return exit.instead(&refusal(Some(id), Fault::Answer, self.cause));
+            return exit.instead(&refusal(Some(id), RefusalReason::Answer, self.cause));
         }
         let asked = self.outline.asked();
         if asked.is_some() || self.side == Side::Client {

@@ -11,18 +11,18 @@ use super::{
 };
 use crate::{
     decode::{
-        Limits,
+        DecodeLimits,
         json::{Document, Malformed, Value, ValueKind},
-        jsonrpc::{Envelope, Invalid, Payload},
-        mcp::{Dialogue, ForwardEffect, InvalidMessage, Reading},
+        jsonrpc::{Envelope, InvalidEnvelope, Payload},
+        mcp::{DecodedMessage, Dialogue, ForwardEffect, InvalidMessage},
         outline::MessageOutline,
     },
-    rewrite::{Fault, Stopped, refusal},
+    rewrite::{RefusalReason, StoppedMessage, refusal},
 };
 
 /// One text's turn.
 pub(super) struct Turn<'r> {
-    pub(super) limits: Limits,
+    pub(super) limits: DecodeLimits,
     pub(super) dialogue: &'r mut Dialogue,
     pub(super) last_list: &'r mut LastList,
     pub(super) held: &'r mut HeldMessages,
@@ -68,7 +68,7 @@ impl Turn<'_> {
             let unread = UnreadMessage {
                 side: self.side,
                 outline: &outline,
-                fault: Fault::Parse,
+                fault: RefusalReason::Parse,
                 cause: &told,
             };
             unread.tell_who_waits(self.dialogue, self.exit);
@@ -135,7 +135,7 @@ impl Turn<'_> {
             match (payload, id) {
                 (Payload::Method { .. }, Some(id)) if answered < self.limits.max_pending => {
                     answered += 1;
-                    self.refuse(Some(&id), Fault::Request, cause);
+                    self.refuse(Some(&id), RefusalReason::Request, cause);
                 }
                 (Payload::Method { .. }, Some(_)) => untold = true,
                 (Payload::Method { .. }, None) => {}
@@ -147,7 +147,7 @@ impl Turn<'_> {
         match self.side {
             Side::Client => {
                 if untold {
-                    self.refuse(None, Fault::Request, cause);
+                    self.refuse(None, RefusalReason::Request, cause);
                 }
                 let cause = cause.to_owned();
                 self.exit.incident(Incident::Unparsable { cause });
@@ -180,7 +180,7 @@ impl Turn<'_> {
                 return ForwardedMessage::Nothing;
             }
         };
-        let Reading {
+        let DecodedMessage {
             message,
             shape,
             sequel,
@@ -209,12 +209,14 @@ impl Turn<'_> {
             AppliedVerdict::Stopped(_) if admission == MessageHandling::Ours => {
                 return ForwardedMessage::Nothing;
             }
-            AppliedVerdict::Stopped(Stopped::ToReceiver(text)) => return ForwardedMessage::Instead(text),
-            AppliedVerdict::Stopped(Stopped::ToSender(text)) => {
+            AppliedVerdict::Stopped(StoppedMessage::ToReceiver(text)) => {
+                return ForwardedMessage::Instead(text);
+            }
+            AppliedVerdict::Stopped(StoppedMessage::ToSender(text)) => {
                 self.exit.answer(&text, AnswerReason::Stopped);
                 return ForwardedMessage::Nothing;
             }
-            AppliedVerdict::Stopped(Stopped::Dropped) => return ForwardedMessage::Nothing,
+            AppliedVerdict::Stopped(StoppedMessage::Dropped) => return ForwardedMessage::Nothing,
         };
         self.dialogue.went_on(self.now, self.side, envelope.id, sequel);
         match admission {
@@ -250,7 +252,7 @@ impl Turn<'_> {
     }
 
     /// A value that is no message.
-    fn invalid(&mut self, value: Value<'_>, invalid: &Invalid) {
+    fn invalid(&mut self, value: Value<'_>, invalid: &InvalidEnvelope) {
         let answers = invalid.id.as_ref().filter(|_| !invalid.has_method);
         let awaited = self.give_up(answers, invalid.cause);
         match self.side {
@@ -259,7 +261,11 @@ impl Turn<'_> {
                 self.exit.incident(Incident::Unparsable { cause });
             }
             Side::Client => {
-                self.unparsable(invalid.id.as_ref(), Fault::Request, invalid.cause.to_owned());
+                self.unparsable(
+                    invalid.id.as_ref(),
+                    RefusalReason::Request,
+                    invalid.cause.to_owned(),
+                );
             }
             Side::Server => self.exit.divert(NonMessage::Part(value.text())),
         }
@@ -270,7 +276,7 @@ impl Turn<'_> {
         let id = envelope.id.as_ref();
         match (unfit, self.side, id) {
             (InvalidMessage::Refused(cause), side, Some(id)) => {
-                self.refuse(Some(id), Fault::Request, cause);
+                self.refuse(Some(id), RefusalReason::Request, cause);
                 let id = id.clone();
                 self.exit.incident(Incident::Refused { side, id, cause });
             }
@@ -279,13 +285,13 @@ impl Turn<'_> {
                 self.exit.incident(Incident::Unasked { side, id });
             }
             (InvalidMessage::Invalid(cause) | InvalidMessage::Refused(cause), Side::Client, _) => {
-                self.unparsable(id, Fault::Request, cause.to_owned());
+                self.unparsable(id, RefusalReason::Request, cause.to_owned());
             }
             (InvalidMessage::Invalid(cause) | InvalidMessage::Refused(cause), Side::Server, _) => {
                 // Its request waits no longer: the dialogue has taken it.
                 let answers = !matches!(envelope.payload, Payload::Method { .. });
                 if answers && admission != MessageHandling::Ours {
-                    self.exit.instead(&refusal(id, Fault::Answer, cause));
+                    self.exit.instead(&refusal(id, RefusalReason::Answer, cause));
                 }
                 self.exit.divert(NonMessage::Part(envelope.whole.text()));
             }
@@ -294,13 +300,13 @@ impl Turn<'_> {
     }
 
     /// Answers the client, and notes why.
-    fn unparsable(&mut self, id: Option<&RequestId>, fault: Fault, cause: String) {
+    fn unparsable(&mut self, id: Option<&RequestId>, fault: RefusalReason, cause: String) {
         self.refuse(id, fault, &cause);
         self.exit.incident(Incident::Unparsable { cause });
     }
 
     /// Tells the sender that this cannot go on.
-    fn refuse(&mut self, id: Option<&RequestId>, fault: Fault, cause: &str) {
+    fn refuse(&mut self, id: Option<&RequestId>, fault: RefusalReason, cause: &str) {
         self.exit
             .answer(&refusal(id, fault, cause), AnswerReason::Refused);
     }
@@ -311,7 +317,8 @@ impl Turn<'_> {
             return false;
         };
         self.exit.gave_up(id);
-        self.exit.instead(&refusal(Some(id), Fault::Answer, cause));
+        self.exit
+            .instead(&refusal(Some(id), RefusalReason::Answer, cause));
         true
     }
 }

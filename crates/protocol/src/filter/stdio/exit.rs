@@ -4,7 +4,7 @@ use mcpmon_model::{Incident, RequestId, Side};
 
 use super::{
     super::message::{AnswerReason, Exit, HoldPlace, MessageHandling, NonMessage},
-    Output,
+    StdioOutput,
 };
 use crate::{
     decode::jsonrpc::{Envelope, Payload},
@@ -20,7 +20,7 @@ pub(super) struct LineExit<'o> {
     own: Option<&'o OwnRequests>,
     /// True if the next line is one of our own.
     is_own: bool,
-    out: &'o mut Output,
+    out: &'o mut StdioOutput,
 }
 
 impl<'o> LineExit<'o> {
@@ -28,7 +28,7 @@ impl<'o> LineExit<'o> {
         side: Side,
         line: &'o [u8],
         own: Option<&'o OwnRequests>,
-        out: &'o mut Output,
+        out: &'o mut StdioOutput,
     ) -> Self {
         Self {
             side,

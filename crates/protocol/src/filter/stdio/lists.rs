@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use mcpmon_model::{ListKind, RequestId, Side, Timestamp};
 
-use super::Output;
+use super::StdioOutput;
 use crate::{
-    decode::{Limits, mcp::Dialogue},
+    decode::{DecodeLimits, mcp::Dialogue},
     filter::{
         called::calls,
         message::Arbiter,
-        own::{Listed, OwnRequests},
+        own::{ListOutcome, OwnRequests},
     },
 };
 
@@ -27,17 +27,17 @@ pub struct OwnLists {
 
 /// The lists that a filter asks for itself.
 #[derive(Debug)]
-pub(super) struct Lists {
+pub(super) struct OwnListRequests {
     bounds: OwnLists,
     pub(super) own: OwnRequests,
-    asking: Option<Asking>,
+    asking: Option<ListRequest>,
     /// The time the last request ended.
     over: Option<Timestamp>,
 }
 
 /// A list that is asked for.
 #[derive(Debug)]
-struct Asking {
+struct ListRequest {
     id: RequestId,
     version: Option<String>,
     since: Timestamp,
@@ -48,7 +48,7 @@ struct Asking {
     held: Vec<u8>,
 }
 
-impl Lists {
+impl OwnListRequests {
     pub(super) fn new(bounds: OwnLists) -> Self {
         Self {
             bounds,
@@ -72,11 +72,11 @@ impl Lists {
     pub(super) fn ask_about(
         &mut self,
         now: Timestamp,
-        limits: Limits,
+        limits: DecodeLimits,
         dialogue: &mut Dialogue,
         line: &[u8],
         arbiter: &mut dyn Arbiter,
-        out: &mut Output,
+        out: &mut StdioOutput,
     ) -> bool {
         if self.over.is_some_and(|over| now.since(over) < self.bounds.pause) {
             return false;
@@ -89,7 +89,7 @@ impl Lists {
         let Some(id) = page(&mut self.own, now, dialogue, None, version.as_deref(), out) else {
             return false;
         };
-        self.asking = Some(Asking {
+        self.asking = Some(ListRequest {
             id,
             version,
             since: now,
@@ -112,19 +112,19 @@ impl Lists {
         &mut self,
         now: Timestamp,
         dialogue: &mut Dialogue,
-        out: &mut Output,
+        out: &mut StdioOutput,
     ) -> Option<Vec<u8>> {
         let asking = self.asking.as_mut()?;
         // Nobody waits until a clock that went back is where it was.
         let is_late = now < asking.since || now.since(asking.since) >= self.bounds.time;
         let may_go_on = !is_late && !asking.is_over;
         match self.own.listed(dialogue, &asking.id) {
-            Listed::Waiting if may_go_on => return None,
-            Listed::Waiting => {
+            ListOutcome::Waiting if may_go_on => return None,
+            ListOutcome::Waiting => {
                 self.own.give_up(&asking.id);
                 dialogue.give_up(Side::Server, &asking.id);
             }
-            Listed::Page(Some(cursor)) if may_go_on && asking.pages < self.bounds.pages => {
+            ListOutcome::Page(Some(cursor)) if may_go_on && asking.pages < self.bounds.pages => {
                 let (version, cursor) = (asking.version.as_deref(), Some(cursor.as_str()));
                 if let Some(id) = page(&mut self.own, now, dialogue, cursor, version, out) {
                     asking.id = id;
@@ -132,7 +132,7 @@ impl Lists {
                     return None;
                 }
             }
-            Listed::Page(_) | Listed::Failed => {}
+            ListOutcome::Page(_) | ListOutcome::Failed => {}
         }
         self.over = Some(now);
         self.asking.take().map(|asking| asking.held)
@@ -146,7 +146,7 @@ fn page(
     dialogue: &mut Dialogue,
     cursor: Option<&str>,
     version: Option<&str>,
-    out: &mut Output,
+    out: &mut StdioOutput,
 ) -> Option<RequestId> {
     let (id, body) = own.ask(now, dialogue, ListKind::Tools, cursor, version)?;
     out.forward_line(Side::Client, &body);

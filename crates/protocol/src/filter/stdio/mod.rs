@@ -11,18 +11,18 @@ mod tests;
 
 use mcpmon_model::{Denial, Era, Incident, ListKind, Message, RequestId, Side, Timestamp, Verdict};
 
-use self::{exit::LineExit, lists::Lists};
-pub use self::{lists::OwnLists, output::Output};
+use self::{exit::LineExit, lists::OwnListRequests};
+pub use self::{lists::OwnLists, output::StdioOutput};
 
-use super::message::{Arbiter, Reader, Spoken};
+use super::message::{Arbiter, ReceivedText, TextReader};
 use crate::{
     decode::{
-        Limits,
+        DecodeLimits,
         json::Doubt,
-        lines::{self, Line, Lines},
+        lines::{self, LineOutcome, Lines},
         mcp::Dialogue,
     },
-    rewrite::{Fault, denied, list_changed, refusal},
+    rewrite::{RefusalReason, denied, list_changed, refusal},
 };
 
 /// Both directions of one conversation.
@@ -30,20 +30,20 @@ use crate::{
 pub struct Filter {
     client: Lines,
     server: Lines,
-    reader: Reader,
-    limits: Limits,
+    reader: TextReader,
+    limits: DecodeLimits,
     /// Lists that are asked for here, if any are.
-    lists: Option<Lists>,
+    lists: Option<OwnListRequests>,
 }
 
 impl Filter {
     /// A conversation in which nothing was said yet.
     #[must_use]
-    pub fn new(limits: Limits) -> Self {
+    pub fn new(limits: DecodeLimits) -> Self {
         Self {
             client: Lines::new(limits.max_line),
             server: Lines::new(limits.max_line),
-            reader: Reader::new(limits, Dialogue::new(limits)).recognising_lists(),
+            reader: TextReader::new(limits, Dialogue::new(limits)).recognising_lists(),
             limits,
             lists: None,
         }
@@ -53,7 +53,7 @@ impl Filter {
     #[must_use]
     pub fn asking_itself(self, bounds: OwnLists) -> Self {
         Self {
-            lists: Some(Lists::new(bounds)),
+            lists: Some(OwnListRequests::new(bounds)),
             ..self
         }
     }
@@ -65,10 +65,10 @@ impl Filter {
         side: Side,
         chunk: &[u8],
         arbiter: &mut dyn Arbiter,
-        out: &mut Output,
+        out: &mut StdioOutput,
     ) {
         if side == Side::Client
-            && let Some(held) = self.lists.as_mut().and_then(Lists::held)
+            && let Some(held) = self.lists.as_mut().and_then(OwnListRequests::held)
         {
             return held.extend_from_slice(chunk);
         }
@@ -79,7 +79,7 @@ impl Filter {
         let mut chunk = chunk;
         while let Some(line) = lines.next(&mut chunk) {
             match line {
-                Line::Whole(line) => {
+                LineOutcome::Whole(line) => {
                     if side == Side::Client
                         && let Some(lists) = &mut self.lists
                         && lists.ask_about(now, self.limits, &mut self.reader.dialogue, line, arbiter, out)
@@ -98,7 +98,7 @@ impl Filter {
                         out,
                     );
                 }
-                Line::TooLong(line) => {
+                LineOutcome::TooLong(line) => {
                     let own = self.lists.as_ref().map(|lists| &lists.own);
                     let mut exit = LineExit::new(side, &[], own, out);
                     self.reader.too_long(side, &line, &mut exit);
@@ -113,7 +113,7 @@ impl Filter {
     /// Returns whether what the client says next waits for a list that was asked for here.
     #[must_use]
     pub fn is_asking(&self) -> bool {
-        self.lists.as_ref().is_some_and(Lists::is_asking)
+        self.lists.as_ref().is_some_and(OwnListRequests::is_asking)
     }
 
     /// Returns whether the client expects an answer to anything that it said.
@@ -123,7 +123,7 @@ impl Filter {
     }
 
     /// Goes on with what waits for a list, if that is over or takes too long.
-    pub fn go_on(&mut self, now: Timestamp, arbiter: &mut dyn Arbiter, out: &mut Output) {
+    pub fn go_on(&mut self, now: Timestamp, arbiter: &mut dyn Arbiter, out: &mut StdioOutput) {
         let held = self
             .lists
             .as_mut()
@@ -134,14 +134,14 @@ impl Filter {
     }
 
     /// `side` writes no more. A line that it did not end goes nowhere: not all readers would take it for one.
-    pub fn close(&mut self, side: Side, out: &mut Output) {
+    pub fn close(&mut self, side: Side, out: &mut StdioOutput) {
         let lines = match side {
             Side::Client => &mut self.client,
             Side::Server => &mut self.server,
         };
         match lines.rest() {
-            Some(Line::Whole(line)) => unfinished(side, line, out),
-            Some(Line::TooLong(line)) => {
+            Some(LineOutcome::Whole(line)) => unfinished(side, line, out),
+            Some(LineOutcome::TooLong(line)) => {
                 let own = self.lists.as_ref().map(|lists| &lists.own);
                 let mut exit = LineExit::new(side, &[], own, out);
                 self.reader.too_long(side, &line, &mut exit);
@@ -156,7 +156,13 @@ impl Filter {
     }
 
     /// Has a held call judged again, because there is an answer to it.
-    pub fn release(&mut self, now: Timestamp, held_call: &str, arbiter: &mut dyn Arbiter, out: &mut Output) {
+    pub fn release(
+        &mut self,
+        now: Timestamp,
+        held_call: &str,
+        arbiter: &mut dyn Arbiter,
+        out: &mut StdioOutput,
+    ) {
         let Some(held) = self.reader.held.release(held_call) else {
             return;
         };
@@ -173,14 +179,14 @@ impl Filter {
     }
 
     /// Tells the client that its held calls wait, as often as that is due.
-    pub fn tell_progress(&mut self, now: Timestamp, out: &mut Output) {
+    pub fn tell_progress(&mut self, now: Timestamp, out: &mut StdioOutput) {
         for progress in self.reader.held.progress(now) {
             out.forward_line(Side::Server, &progress);
         }
     }
 
     /// The server says nothing any more, for this reason: whatever the client waits for is answered with it.
-    pub fn turn_away(&mut self, now: Timestamp, denial: &Denial, out: &mut Output) {
+    pub fn turn_away(&mut self, now: Timestamp, denial: &Denial, out: &mut StdioOutput) {
         for id in self.reader.dialogue.abandon(Side::Client) {
             if !self.is_own(&id) {
                 out.answer(Side::Client, &denied(&id, denial));
@@ -202,7 +208,7 @@ impl Filter {
 
     /// Tells the client that a list changed because its verdicts did, if the client is told of such changes
     /// at all.
-    pub fn list_changed(&self, kind: ListKind, out: &mut Output) {
+    pub fn list_changed(&self, kind: ListKind, out: &mut StdioOutput) {
         for stream in self.reader.dialogue.listeners(kind) {
             out.forward_line(Side::Server, &list_changed(kind, stream.as_ref()));
         }
@@ -215,7 +221,7 @@ impl Filter {
     }
 
     /// Answers requests that have waited longer than allowed, if there is such a limit. Cheap when there is none.
-    pub fn expire(&mut self, now: Timestamp, out: &mut Output) {
+    pub fn expire(&mut self, now: Timestamp, out: &mut StdioOutput) {
         for side in [Side::Client, Side::Server] {
             for id in self.reader.dialogue.expire(now, side) {
                 if side == Side::Client && self.is_own(&id) {
@@ -223,7 +229,7 @@ impl Filter {
                 }
                 out.answer(
                     side,
-                    &refusal(Some(&id), Fault::Timeout, "no answer came in time"),
+                    &refusal(Some(&id), RefusalReason::Timeout, "no answer came in time"),
                 );
             }
         }
@@ -232,13 +238,13 @@ impl Filter {
 
 /// A whole line, with its terminator.
 fn read(
-    reader: &mut Reader,
-    lists: Option<&mut Lists>,
+    reader: &mut TextReader,
+    lists: Option<&mut OwnListRequests>,
     now: Timestamp,
     side: Side,
     line: &[u8],
     arbiter: &mut dyn Arbiter,
-    out: &mut Output,
+    out: &mut StdioOutput,
 ) {
     let content = lines::content(line);
     if lines::is_blank(content) {
@@ -255,7 +261,7 @@ fn read(
     {
         return;
     }
-    let spoken = Spoken {
+    let spoken = ReceivedText {
         side,
         text: content,
         borne: Doubt::None,
@@ -275,14 +281,14 @@ fn read(
 }
 
 /// Reports bytes at the end of a stream that have no end of line.
-fn unfinished(side: Side, rest: &[u8], out: &mut Output) {
+fn unfinished(side: Side, rest: &[u8], out: &mut StdioOutput) {
     if lines::is_blank(rest) {
         return;
     }
     match side {
         Side::Client => {
             let cause = "the stream ended inside a line";
-            out.answer(side, &refusal(None, Fault::Parse, cause));
+            out.answer(side, &refusal(None, RefusalReason::Parse, cause));
             let cause = cause.to_owned();
             out.incidents.push(Incident::Unparsable { cause });
         }

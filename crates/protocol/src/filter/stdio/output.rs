@@ -4,7 +4,7 @@ use mcpmon_model::{Incident, Side};
 
 /// Bytes to be written, and what happened.
 #[derive(Debug, Default)]
-pub struct Output {
+pub struct StdioOutput {
     /// For the server.
     pub to_server: Vec<u8>,
     /// For the client.
@@ -15,7 +15,7 @@ pub struct Output {
     pub incidents: Vec<Incident>,
 }
 
-impl Output {
+impl StdioOutput {
     /// Sends bytes on to the side that did not write them.
     pub(super) fn forward(&mut self, from: Side, bytes: &[u8]) {
         match from {

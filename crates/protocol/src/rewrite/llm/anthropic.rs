@@ -7,7 +7,7 @@ use std::ops::Range;
 use super::event::write_event;
 use crate::{
     decode::json::{Value, quote_into},
-    rewrite::edit::Edit,
+    rewrite::edit::MessageEdit,
 };
 
 /// The stop reason of a message in which no call is left.
@@ -27,7 +27,7 @@ pub fn with_texts(
     let reason = stop_reason.map(|reason| (reason.range(), END_TURN.to_owned()));
     let mut changes: Vec<(Range<usize>, String)> = blocks.chain(reason).collect();
     changes.sort_by_key(|(place, _)| place.start);
-    let mut edit = Edit::of(whole);
+    let mut edit = MessageEdit::of(whole);
     for (place, new) in changes {
         edit.replace(place, &new);
     }

@@ -4,7 +4,7 @@ use crate::decode::json::{Member, Value, quote_into};
 
 /// The edit of a member or an item.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Change {
+pub(super) enum MemberEdit {
     /// The item stays.
     Keep,
     /// The item is left out.
@@ -14,16 +14,16 @@ pub(super) enum Change {
 }
 
 /// An object with its members changed.
-pub(super) fn object<'t>(object: Value<'t>, mut change: impl FnMut(Member<'t>) -> Change) -> String {
+pub(super) fn object<'t>(object: Value<'t>, mut change: impl FnMut(Member<'t>) -> MemberEdit) -> String {
     let (text, offset) = (object.text(), object.range().start);
     let mut out = "{".to_owned();
     for member in object.members() {
         let start = member.start - offset;
         let value = member.value.range();
         let (written, new) = match change(member) {
-            Change::Keep => (&text[start..value.end - offset], None),
-            Change::Drop => continue,
-            Change::Set(new) => (&text[start..value.start - offset], Some(new)),
+            MemberEdit::Keep => (&text[start..value.end - offset], None),
+            MemberEdit::Drop => continue,
+            MemberEdit::Set(new) => (&text[start..value.start - offset], Some(new)),
         };
         separate(&mut out, '{');
         out.push_str(written);
@@ -34,16 +34,16 @@ pub(super) fn object<'t>(object: Value<'t>, mut change: impl FnMut(Member<'t>) -
 }
 
 /// An array with its items changed.
-pub(super) fn array<'t>(array: Value<'t>, mut change: impl FnMut(usize, Value<'t>) -> Change) -> String {
+pub(super) fn array<'t>(array: Value<'t>, mut change: impl FnMut(usize, Value<'t>) -> MemberEdit) -> String {
     let mut out = "[".to_owned();
     for (at, item) in array.items().enumerate() {
         match change(at, item) {
-            Change::Drop => {}
-            Change::Keep => {
+            MemberEdit::Drop => {}
+            MemberEdit::Keep => {
                 separate(&mut out, '[');
                 out.push_str(item.text());
             }
-            Change::Set(new) => {
+            MemberEdit::Set(new) => {
                 separate(&mut out, '[');
                 out.push_str(&new);
             }

@@ -1,9 +1,9 @@
 //! Chunks and bodies of Chat Completions without the calls that were blocked.
 
-use super::members::{Change, array, object, quoted, with_member};
+use super::members::{MemberEdit, array, object, quoted, with_member};
 use crate::decode::{
     json::{Value, ValueKind},
-    llm::openai_chat::{Kind, Part},
+    llm::openai_chat::{ChoicePart, ToolKind},
 };
 
 /// The edit of a choice.
@@ -41,44 +41,44 @@ pub enum EntryEdit {
 
 /// A chunk or body whose choices are changed, one edit for each of them; `None` where nothing is left of a chunk.
 #[must_use]
-pub fn with_edits(root: Value<'_>, part: Part, edits: &[ChoiceEdit]) -> Option<String> {
-    let mut is_left = part == Part::Message;
+pub fn with_edits(root: Value<'_>, part: ChoicePart, edits: &[ChoiceEdit]) -> Option<String> {
+    let mut is_left = part == ChoicePart::Message;
     let text = object(root, |member| match member.name {
-        "choices" => Change::Set(array(member.value, |at, value| {
+        "choices" => MemberEdit::Set(array(member.value, |at, value| {
             let Some(edit) = edits.get(at) else {
-                return Change::Keep;
+                return MemberEdit::Keep;
             };
             let (text, says_more) = choice(value, part, edit);
             is_left |= says_more;
-            Change::Set(text)
+            MemberEdit::Set(text)
         })),
         "usage" => {
             is_left |= !member.value.is_null();
-            Change::Keep
+            MemberEdit::Keep
         }
-        _ => Change::Keep,
+        _ => MemberEdit::Keep,
     });
     is_left.then_some(text)
 }
 
 /// A choice, and whether it says anything.
-fn choice(value: Value<'_>, part: Part, edit: &ChoiceEdit) -> (String, bool) {
+fn choice(value: Value<'_>, part: ChoicePart, edit: &ChoiceEdit) -> (String, bool) {
     let mut is_left = false;
     let text = object(value, |member| match member.name {
         "finish_reason" if edit.stop => {
             is_left = true;
-            Change::Set("\"stop\"".to_owned())
+            MemberEdit::Set("\"stop\"".to_owned())
         }
         "finish_reason" => {
             is_left |= !member.value.is_null();
-            Change::Keep
+            MemberEdit::Keep
         }
         name if name == part.name() && member.value.is_object() => {
             let text = message(member.value, edit);
             is_left |= text != "{}";
-            Change::Set(text)
+            MemberEdit::Set(text)
         }
-        _ => Change::Keep,
+        _ => MemberEdit::Keep,
     });
     (text, is_left)
 }
@@ -90,23 +90,23 @@ fn message(value: Value<'_>, edit: &ChoiceEdit) -> String {
         .member("tool_calls")
         .map_or(0, |calls| calls.items().count());
     let text = object(value, |member| match member.name {
-        "content" => said
-            .take()
-            .map_or(Change::Keep, |said| Change::Set(content(member.value, said))),
+        "content" => said.take().map_or(MemberEdit::Keep, |said| {
+            MemberEdit::Set(content(member.value, said))
+        }),
         "tool_calls" if calls > 0 => {
             let list = entry_list(member.value, &mut entries.by_ref().take(calls));
             if list == "[]" {
-                Change::Drop
+                MemberEdit::Drop
             } else {
-                Change::Set(list)
+                MemberEdit::Set(list)
             }
         }
         "function_call" if !member.value.is_null() => match edit.entries.get(calls) {
-            Some(EntryEdit::Drop) => Change::Drop,
-            Some(EntryEdit::Replace(new)) => Change::Set(new.clone()),
-            Some(EntryEdit::Keep | EntryEdit::Renumber(_)) | None => Change::Keep,
+            Some(EntryEdit::Drop) => MemberEdit::Drop,
+            Some(EntryEdit::Replace(new)) => MemberEdit::Set(new.clone()),
+            Some(EntryEdit::Keep | EntryEdit::Renumber(_)) | None => MemberEdit::Keep,
         },
-        _ => Change::Keep,
+        _ => MemberEdit::Keep,
     });
     match said {
         Some(said) => with_member(text, "content", &quoted(said)),
@@ -116,14 +116,14 @@ fn message(value: Value<'_>, edit: &ChoiceEdit) -> String {
 
 fn entry_list<'e>(list: Value<'_>, edits: &mut impl Iterator<Item = &'e EntryEdit>) -> String {
     array(list, |_, value| match edits.next() {
-        Some(EntryEdit::Keep) | None => Change::Keep,
-        Some(EntryEdit::Drop) => Change::Drop,
-        Some(EntryEdit::Replace(new)) => Change::Set(new.clone()),
-        Some(EntryEdit::Renumber(index)) => Change::Set(object(value, |member| {
+        Some(EntryEdit::Keep) | None => MemberEdit::Keep,
+        Some(EntryEdit::Drop) => MemberEdit::Drop,
+        Some(EntryEdit::Replace(new)) => MemberEdit::Set(new.clone()),
+        Some(EntryEdit::Renumber(index)) => MemberEdit::Set(object(value, |member| {
             if member.name == "index" {
-                Change::Set(index.to_string())
+                MemberEdit::Set(index.to_string())
             } else {
-                Change::Keep
+                MemberEdit::Keep
             }
         })),
     })
@@ -135,7 +135,7 @@ fn content(value: Value<'_>, more: &str) -> String {
         return quoted(&format!("{said}{more}"));
     }
     if value.kind() == ValueKind::Array {
-        let mut parts = array(value, |_, _| Change::Keep);
+        let mut parts = array(value, |_, _| MemberEdit::Keep);
         parts.pop();
         if parts.len() > 1 {
             parts.push(',');
@@ -153,7 +153,7 @@ pub struct WholeCall<'a> {
     /// Its id.
     pub id: &'a str,
     /// The kind of tool.
-    pub kind: Kind,
+    pub kind: ToolKind,
     /// The tool.
     pub name: &'a str,
     /// Arguments.
@@ -164,8 +164,8 @@ pub struct WholeCall<'a> {
 #[must_use]
 pub fn entry(call: WholeCall<'_>, first: Value<'_>) -> String {
     let (kind, input) = match call.kind {
-        Kind::Custom => ("custom", "input"),
-        Kind::Function | Kind::Unsaid => ("function", "arguments"),
+        ToolKind::Custom => ("custom", "input"),
+        ToolKind::Function | ToolKind::Unsaid => ("function", "arguments"),
     };
     let mut text = match call.index {
         Some(index) => format!("{{\"index\":{index},"),

@@ -2,7 +2,7 @@
 
 use mcpmon_model::{Digest, OmittedCall, OmittedToolKind};
 
-use super::members::{Change, array, object, quoted};
+use super::members::{MemberEdit, array, object, quoted};
 use crate::decode::json::Value;
 
 /// The item of a request that answers a call which was left out.
@@ -21,14 +21,14 @@ const ID_DIGITS: usize = 32;
 
 /// A message that stands in place of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Message {
+pub struct ReplacementMessage {
     /// Its id, as JSON.
     id: String,
     /// The text, as JSON.
     text: String,
 }
 
-impl Message {
+impl ReplacementMessage {
     /// In place of the item with this id at this place of a response. Providers take back messages only with ids that
     /// say so; this one is no provider's, and no other response's.
     #[must_use]
@@ -102,7 +102,7 @@ pub enum ItemEdit {
     /// The item gets these arguments.
     Arguments(String),
     /// This message stands in its place.
-    Replace(Message),
+    Replace(ReplacementMessage),
 }
 
 /// A response whose items are changed, one edit for each of them.
@@ -110,12 +110,12 @@ pub enum ItemEdit {
 pub fn with_items(response: Value<'_>, edits: &[ItemEdit]) -> String {
     object(response, |member| {
         if member.name != "output" {
-            return Change::Keep;
+            return MemberEdit::Keep;
         }
-        Change::Set(array(member.value, |at, item| match edits.get(at) {
-            Some(ItemEdit::Keep) | None => Change::Keep,
-            Some(ItemEdit::Arguments(arguments)) => Change::Set(with_arguments(item, arguments)),
-            Some(ItemEdit::Replace(message)) => Change::Set(message.item()),
+        MemberEdit::Set(array(member.value, |at, item| match edits.get(at) {
+            Some(ItemEdit::Keep) | None => MemberEdit::Keep,
+            Some(ItemEdit::Arguments(arguments)) => MemberEdit::Set(with_arguments(item, arguments)),
+            Some(ItemEdit::Replace(message)) => MemberEdit::Set(message.item()),
         }))
     })
 }
@@ -125,16 +125,16 @@ pub fn with_items(response: Value<'_>, edits: &[ItemEdit]) -> String {
 pub fn with_response(event: Value<'_>, higher: u64, response: Option<&str>) -> String {
     object(event, |member| match (member.name, response) {
         ("sequence_number", _) => later(member.value, higher),
-        ("response", Some(response)) => Change::Set(response.to_owned()),
-        _ => Change::Keep,
+        ("response", Some(response)) => MemberEdit::Set(response.to_owned()),
+        _ => MemberEdit::Keep,
     })
 }
 
 /// A number so much higher; what is no number stays.
-fn later(number: Value<'_>, higher: u64) -> Change {
+fn later(number: Value<'_>, higher: u64) -> MemberEdit {
     let number = number.text().parse::<u64>();
-    number.map_or(Change::Keep, |number| {
-        Change::Set(number.saturating_add(higher).to_string())
+    number.map_or(MemberEdit::Keep, |number| {
+        MemberEdit::Set(number.saturating_add(higher).to_string())
     })
 }
 
@@ -144,9 +144,9 @@ fn later(number: Value<'_>, higher: u64) -> Change {
 pub fn with_told(event: Value<'_>, higher: u64, arguments: &str) -> String {
     object(event, |member| match member.name {
         "sequence_number" => later(member.value, higher),
-        "item" => Change::Set(with_arguments(member.value, arguments)),
-        "delta" | "arguments" => Change::Set(quoted(arguments)),
-        _ => Change::Keep,
+        "item" => MemberEdit::Set(with_arguments(member.value, arguments)),
+        "delta" | "arguments" => MemberEdit::Set(quoted(arguments)),
+        _ => MemberEdit::Keep,
     })
 }
 
@@ -157,9 +157,9 @@ fn with_arguments(item: Value<'_>, arguments: &str) -> String {
 fn with(value: Value<'_>, name: &str, new: &str) -> String {
     object(value, |member| {
         if member.name == name {
-            Change::Set(new.to_owned())
+            MemberEdit::Set(new.to_owned())
         } else {
-            Change::Keep
+            MemberEdit::Keep
         }
     })
 }

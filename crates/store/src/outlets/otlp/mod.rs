@@ -22,7 +22,7 @@ use self::{
     exporter::Exporter,
     sender::{Sender, SenderError},
 };
-use super::{Entry, Outlet, events};
+use super::{Outlet, StoreEntry, events};
 use crate::metrics::Metrics;
 
 /// The longest time for the last events when the process ends.
@@ -116,7 +116,7 @@ impl Outlet for Otlp {
         "otlp"
     }
 
-    fn tell(&mut self, entries: &[Entry], is_stored: bool) {
+    fn tell(&mut self, entries: &[StoreEntry], is_stored: bool) {
         let count = events(entries).count();
         if count == 0 {
             return;

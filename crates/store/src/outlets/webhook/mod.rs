@@ -12,8 +12,8 @@ use mcpmon_model::{Severity, Timestamp};
 use uuid::Uuid;
 
 use super::{
-    super::{Unposted, bodies, writer::now},
-    Entry, Outlet, StoredEvent, WebhookSettings, events, line,
+    super::{UnpostedEvents, bodies, writer::now},
+    Outlet, StoreEntry, StoredEvent, WebhookSettings, events, line,
     signature::{ID, SIGNATURE, SigningKey, TIMESTAMP},
 };
 
@@ -179,17 +179,17 @@ impl Outlet for Webhook {
         "webhook"
     }
 
-    fn tell(&mut self, entries: &[Entry], is_stored: bool) {
+    fn tell(&mut self, entries: &[StoreEntry], is_stored: bool) {
         self.post(events(entries), is_stored);
     }
 
     /// Returns the changes to the events that the store keeps for the webhook.
-    fn backlog(&mut self, entries: &[Entry], claimed_until: Timestamp) -> Option<Entry> {
+    fn backlog(&mut self, entries: &[StoreEntry], claimed_until: Timestamp) -> Option<StoreEntry> {
         let (mut waiting, settled) = (self.take_left(), self.take_settled());
         let wanted = events(entries).filter(|event| self.wants(event));
         waiting.extend(wanted.map(|event| (event.id, event.timestamp)));
         let is_needed = !waiting.is_empty() || !settled.is_empty();
-        is_needed.then_some(Entry::Unposted(Unposted {
+        is_needed.then_some(StoreEntry::Unposted(UnpostedEvents {
             waiting,
             claimed_until,
             settled,

@@ -10,14 +10,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mcpmon_config::Loaded;
+use mcpmon_config::LoadedConfiguration;
 use mcpmon_guard::HttpGuard;
 use mcpmon_http::mcp::{HeldCallState, NoAnswer, ServerGuard};
 use mcpmon_model::{Denial, Event, EventKind, Incident, Layer, ListKind, Severity, Timestamp};
 use mcpmon_protocol::filter::mcp_http::{
-    Ended, Fault, Flow, Output, Post, Posted, Response, Session, Unlisted,
+    Flow, HttpOutput, HttpResponse, HttpSession, Post, PostDecision, ResponseFault, UnlistedTools,
+    WholeResponseHead,
 };
-use mcpmon_session::{Judge, OfferQueue, Policies};
+use mcpmon_session::{OfferQueue, Policies, Session};
 use tokio::task::block_in_place;
 
 use crate::agent::certificate::mismatch;
@@ -40,7 +41,7 @@ pub(super) struct PolicyOf {
 
 /// A conversation.
 #[derive(Debug)]
-pub(super) struct Conversing {
+pub(super) struct ServerConversation {
     /// URL of the server, as events show it.
     url: String,
     policy: PolicyOf,
@@ -53,28 +54,28 @@ pub(super) struct Conversing {
 
 #[derive(Debug)]
 struct Inner {
-    judge: Judge,
-    loaded: Arc<Loaded>,
+    judge: Session,
+    loaded: Arc<LoadedConfiguration>,
     /// The trouble that was told last.
-    trouble: Option<Trouble>,
+    trouble: Option<ReportedTrouble>,
 }
 
 /// A trouble of a server that was told.
 #[derive(Debug)]
-struct Trouble {
+struct ReportedTrouble {
     kind: EventKind,
     at: Timestamp,
     /// The number of messages of the server until then.
     messages: u64,
 }
 
-impl Conversing {
+impl ServerConversation {
     /// Judged by `judge` under `loaded`, and by `policy` as that changes.
     pub(super) fn new(
         now: Timestamp,
         url: String,
-        mut judge: Judge,
-        loaded: Arc<Loaded>,
+        mut judge: Session,
+        loaded: Arc<LoadedConfiguration>,
         policy: PolicyOf,
         offers: Arc<OfferQueue>,
     ) -> Self {
@@ -200,7 +201,7 @@ impl Inner {
             told.messages != messages || now.since(told.at) >= pause
         });
         if is_news {
-            self.trouble = Some(Trouble {
+            self.trouble = Some(ReportedTrouble {
                 kind: kind.clone(),
                 at: now,
                 messages,
@@ -210,37 +211,43 @@ impl Inner {
     }
 }
 
-impl Conversing {
+impl ServerConversation {
     /// Has the guard do `work` on so many bytes.
     fn guarded<T>(&self, now: Timestamp, size: usize, work: impl FnOnce(&mut HttpGuard<'_>) -> T) -> T {
         self.with(now, size, |inner| inner.judge.http(now, &self.offers, work))
     }
 }
 
-impl ServerGuard for Conversing {
+impl ServerGuard for ServerConversation {
     fn post(
         &self,
         now: Timestamp,
-        session: &mut Session,
+        session: &mut HttpSession,
         post: &Post<'_>,
-        out: &mut Output,
-    ) -> Result<Posted, Unlisted> {
+        out: &mut HttpOutput,
+    ) -> Result<PostDecision, UnlistedTools> {
         self.guarded(now, post.body.len(), |guard| guard.post(session, post, out))
     }
 
     fn push(
         &self,
         now: Timestamp,
-        session: &mut Session,
-        response: &mut Response,
+        session: &mut HttpSession,
+        response: &mut HttpResponse,
         bytes: &[u8],
-        out: &mut Output,
+        out: &mut HttpOutput,
     ) -> Flow {
         let size = response.held() + bytes.len();
         self.guarded(now, size, |guard| guard.push(session, response, bytes, out))
     }
 
-    fn end(&self, now: Timestamp, session: &mut Session, response: &mut Response, out: &mut Output) -> Ended {
+    fn end(
+        &self,
+        now: Timestamp,
+        session: &mut HttpSession,
+        response: &mut HttpResponse,
+        out: &mut HttpOutput,
+    ) -> WholeResponseHead {
         let size = response.held();
         self.guarded(now, size, |guard| guard.end(session, response, out))
     }
@@ -248,11 +255,11 @@ impl ServerGuard for Conversing {
     fn fail(
         &self,
         now: Timestamp,
-        session: &mut Session,
-        response: &mut Response,
-        fault: &Fault,
-        out: &mut Output,
-    ) -> Ended {
+        session: &mut HttpSession,
+        response: &mut HttpResponse,
+        fault: &ResponseFault,
+        out: &mut HttpOutput,
+    ) -> WholeResponseHead {
         self.guarded(now, 0, |guard| guard.fail(session, response, fault, out))
     }
 

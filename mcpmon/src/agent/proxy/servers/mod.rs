@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use mcpmon_config::Loaded;
+use mcpmon_config::LoadedConfiguration;
 use mcpmon_http::{
     Who,
     mcp::{AskedServer, Bounds, Crowded, NotJudged, Remote, ServerGuard, Servers},
@@ -21,13 +21,13 @@ use mcpmon_model::{
     Action, Conversation, Event, EventKind, Layer, NO_USER, PinKey, ServerId, SessionId, Severity, Timestamp,
 };
 use mcpmon_policy::Transport;
-use mcpmon_session::{Hosting, Judge, OfferQueue, Policies, clock};
+use mcpmon_session::{HostedParts, OfferQueue, Policies, Session, clock};
 use tokio::task::block_in_place;
 
 pub(super) use self::callers::Callers;
-use self::conversing::{Conversing, PolicyOf};
+use self::conversing::{PolicyOf, ServerConversation};
 use super::Tokens;
-use crate::agent::{discovery::Discovery, wrap};
+use crate::agent::{discovery::DiscoveryTask, wrap};
 
 /// Conversations at a time, of all users and of one.
 const MOST: usize = 1024;
@@ -43,35 +43,35 @@ const TICK: Duration = Duration::from_secs(1);
 
 /// The remote servers, and the conversations with them. Clones share them.
 #[derive(Clone, Debug)]
-pub struct Remotes(Arc<Shared>);
+pub struct RemoteServers(Arc<RemoteServersState>);
 
 #[derive(Debug)]
-struct Shared {
-    hosting: Hosting,
+struct RemoteServersState {
+    hosting: HostedParts,
     tokens: Tokens,
     callers: Arc<Callers>,
     policies: Policies,
     /// The remote servers that the host's policy declares.
     declared: RwLock<BTreeMap<ServerId, Arc<Remote>>>,
-    conversations: Mutex<BTreeMap<Whose, Arc<Conversing>>>,
+    conversations: Mutex<BTreeMap<ConversationKey, Arc<ServerConversation>>>,
     /// Held by whoever opens one, so that each is opened once.
     opening: Mutex<()>,
     offers: Arc<OfferQueue>,
-    discovery: OnceLock<Discovery>,
+    discovery: OnceLock<DiscoveryTask>,
 }
 
 /// The key of a conversation.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Whose {
+struct ConversationKey {
     identity: PinKey,
     session: Option<SessionId>,
 }
 
-impl Remotes {
+impl RemoteServers {
     /// The servers that the host's policy declares; `tokens` in paths say of which session a request is.
     #[must_use]
-    pub fn new(policies: Policies, hosting: Hosting, tokens: Tokens) -> Self {
-        let remotes = Self(Arc::new(Shared {
+    pub fn new(policies: Policies, hosting: HostedParts, tokens: Tokens) -> Self {
+        let remotes = Self(Arc::new(RemoteServersState {
             hosting,
             tokens,
             callers: Arc::default(),
@@ -160,7 +160,7 @@ impl Remotes {
     pub fn discover(&self) {
         let shared = Arc::downgrade(&self.0);
         let servers = move || Some(Arc::new(Self(shared.upgrade()?)) as Arc<dyn Servers>);
-        match Discovery::start(self.0.policies.host(), servers) {
+        match DiscoveryTask::start(self.0.policies.host(), servers) {
             Ok(discovery) => drop(self.0.discovery.set(discovery)),
             Err(error) => tracing::error!(%error, "servers are listed only when a client asks them"),
         }
@@ -177,15 +177,16 @@ impl Remotes {
     }
 
     /// Those that nobody goes on with are taken out.
-    fn retire(&self, now: Timestamp) -> Vec<Arc<Conversing>> {
+    fn retire(&self, now: Timestamp) -> Vec<Arc<ServerConversation>> {
         let mut conversations = self.conversations();
-        let is_over =
-            |conversing: &Arc<Conversing>| !is_held(conversing) && now.since(conversing.used()) >= IDLE;
+        let is_over = |conversing: &Arc<ServerConversation>| {
+            !is_held(conversing) && now.since(conversing.used()) >= IDLE
+        };
         let over = conversations.extract_if(.., |_, conversing| is_over(conversing));
         over.map(|(_, conversing)| conversing).collect()
     }
 
-    fn find(&self, now: Timestamp, whose: &Whose) -> Option<Arc<Conversing>> {
+    fn find(&self, now: Timestamp, whose: &ConversationKey) -> Option<Arc<ServerConversation>> {
         let conversing = self.conversations().get(whose).cloned()?;
         conversing.touch(now);
         Some(conversing)
@@ -195,9 +196,9 @@ impl Remotes {
         &self,
         now: Timestamp,
         remote: &Remote,
-        whose: Whose,
+        whose: ConversationKey,
         agent: Option<String>,
-    ) -> Result<Arc<Conversing>, NotJudged> {
+    ) -> Result<Arc<ServerConversation>, NotJudged> {
         let uid = whose.identity.uid;
         // A user's own file may take a while, for which nobody else waits.
         let loaded = self.0.policies.of(now, Some(uid));
@@ -212,7 +213,7 @@ impl Remotes {
             session: whose.session.clone(),
             layer: Layer::McpHttp,
         };
-        let judge = Judge::hosted(now, &self.0.hosting, &loaded, conversation, agent).map_err(|error| {
+        let judge = Session::hosted(now, &self.0.hosting, &loaded, conversation, agent).map_err(|error| {
             let id = &remote.id;
             NotJudged(format!(
                 "nobody can judge what is said to `{id}`: {error}; see `mcpmon doctor`"
@@ -224,7 +225,7 @@ impl Remotes {
             policies: self.0.policies.clone(),
             uid,
         };
-        let conversing = Conversing::new(now, url, judge, loaded, policy, offers);
+        let conversing = ServerConversation::new(now, url, judge, loaded, policy, offers);
         let conversing = Arc::new(conversing);
         self.conversations().insert(whose, Arc::clone(&conversing));
         Ok(conversing)
@@ -258,7 +259,7 @@ impl Remotes {
         Ok(())
     }
 
-    fn conversations(&self) -> MutexGuard<'_, BTreeMap<Whose, Arc<Conversing>>> {
+    fn conversations(&self) -> MutexGuard<'_, BTreeMap<ConversationKey, Arc<ServerConversation>>> {
         // No step of ours leaves it half changed.
         self.0
             .conversations
@@ -268,11 +269,11 @@ impl Remotes {
 }
 
 /// Returns whether a client's request, stream or session has it, beside the table.
-fn is_held(conversing: &Arc<Conversing>) -> bool {
+fn is_held(conversing: &Arc<ServerConversation>) -> bool {
     Arc::strong_count(conversing) > 1
 }
 
-impl Servers for Remotes {
+impl Servers for RemoteServers {
     fn session(&self, token: &str) -> Option<SessionId> {
         self.0.tokens.session(token)
     }
@@ -327,7 +328,7 @@ impl Servers for Remotes {
         };
         let of_process = process.and_then(|process| self.0.callers.session(process));
         let (found, agent) = of_process.map(|found| (found.id, found.agent)).unzip();
-        let whose = Whose {
+        let whose = ConversationKey {
             identity: PinKey {
                 server: asked.server.id.clone(),
                 name: bare(&asked.server.url).to_owned(),
@@ -346,7 +347,10 @@ impl Servers for Remotes {
 }
 
 /// The declared servers that are reached over the network; those that did not change stay the same values.
-fn remotes(loaded: &Loaded, before: &BTreeMap<ServerId, Arc<Remote>>) -> BTreeMap<ServerId, Arc<Remote>> {
+fn remotes(
+    loaded: &LoadedConfiguration,
+    before: &BTreeMap<ServerId, Arc<Remote>>,
+) -> BTreeMap<ServerId, Arc<Remote>> {
     let declared = loaded.policy.servers.iter().filter_map(|server| {
         let Transport::Remote {
             server_type,

@@ -9,10 +9,11 @@ use mcpmon_http::{
 };
 use mcpmon_model::{Digest, ListKind};
 use mcpmon_protocol::filter::mcp_http::{
-    Flow, Forward, Head, Limits, Output, Post, Posted, Response, ServerKnowledge, Session,
+    DecodeLimits, Flow, Forward, Head, HttpOutput, HttpResponse, HttpSession, Post, PostDecision,
+    ServerKnowledge,
 };
 use mcpmon_session::Options;
-use mcpmon_store::{Filter, Reader, Settings, StoredEvent};
+use mcpmon_store::{Filter, RecorderSettings, StoreReader, StoredEvent};
 use test_case::test_case;
 
 use super::*;
@@ -26,16 +27,17 @@ const CHANGED: &str = r#"{"name":"read","description":"Reads any note","inputSch
 /// A proxy as far as its judges go.
 struct Home {
     directory: PathBuf,
-    remotes: Remotes,
+    remotes: RemoteServers,
 }
 
 impl Home {
     fn at(directory: &tempfile::TempDir, policy: &str) -> Self {
         let directory = directory.path().to_owned();
-        let recorder = mcpmon_session::recorder(Settings::new(directory.join("mcpmon.db"))).expect("a store");
+        let recorder =
+            mcpmon_session::recorder(RecorderSettings::new(directory.join("mcpmon.db"))).expect("a store");
         let options = options(&directory);
-        let hosting = Hosting::alone(recorder, &options);
-        let remotes = Remotes::new(
+        let hosting = HostedParts::alone(recorder, &options);
+        let remotes = RemoteServers::new(
             Policies::of_one(loaded(&directory, policy)),
             hosting,
             Tokens::default(),
@@ -66,14 +68,14 @@ impl Home {
         self.remotes.follow();
     }
 
-    fn reader(&self) -> Reader {
+    fn reader(&self) -> StoreReader {
         self.remotes
             .0
             .hosting
             .recorder()
             .flush(PATIENCE)
             .expect("written");
-        Reader::open(&self.directory.join("mcpmon.db")).expect("the store")
+        StoreReader::open(&self.directory.join("mcpmon.db")).expect("the store")
     }
 
     fn events(&self, kind: &str) -> Vec<StoredEvent> {
@@ -98,7 +100,7 @@ fn options(directory: &std::path::Path) -> Options {
     }
 }
 
-fn loaded(directory: &std::path::Path, policy: &str) -> Loaded {
+fn loaded(directory: &std::path::Path, policy: &str) -> LoadedConfiguration {
     std::fs::write(directory.join("mcpmon.yaml"), policy).expect("written");
     let options = options(directory);
     load(&options.search, options.trust).expect("a policy")
@@ -107,7 +109,7 @@ fn loaded(directory: &std::path::Path, policy: &str) -> Loaded {
 /// A client and its server, over HTTP.
 struct Talk {
     guard: Arc<dyn ServerGuard>,
-    session: Session,
+    session: HttpSession,
     asked: u64,
 }
 
@@ -115,13 +117,13 @@ impl Talk {
     fn with(guard: &Arc<dyn ServerGuard>) -> Self {
         Self {
             guard: Arc::clone(guard),
-            session: Session::new(Limits::default(), ServerKnowledge::default()),
+            session: HttpSession::new(DecodeLimits::default(), ServerKnowledge::default()),
             asked: 0,
         }
     }
 
     /// The client posts a request.
-    fn asks(&mut self, method: &str, params: &str) -> Posted {
+    fn asks(&mut self, method: &str, params: &str) -> PostDecision {
         self.asked += 1;
         let body = format!(
             r#"{{"jsonrpc":"2.0","id":{},"method":"{method}","params":{params}}}"#,
@@ -134,27 +136,31 @@ impl Talk {
         };
         let posted = self
             .guard
-            .post(NOW, &mut self.session, &post, &mut Output::default());
+            .post(NOW, &mut self.session, &post, &mut HttpOutput::default());
         posted.expect("it needs no lists")
     }
 
     /// The server answers what was posted; the text that the client gets is returned.
     fn answers(&mut self, forward: Forward, result: &str) -> String {
         let body = format!(r#"{{"jsonrpc":"2.0","id":{},"result":{result}}}"#, self.asked);
-        let mut response =
-            Response::to_post(Limits::default(), 200, Some("application/json"), forward.waiting);
+        let mut response = HttpResponse::to_post(
+            DecodeLimits::default(),
+            200,
+            Some("application/json"),
+            forward.waiting,
+        );
         self.says(&mut response, &body)
     }
 
     /// The server says something unasked.
     fn notifies(&mut self, method: &str) {
-        let mut stream = Response::to_get(Limits::default(), 200, Some("text/event-stream"));
+        let mut stream = HttpResponse::to_get(DecodeLimits::default(), 200, Some("text/event-stream"));
         let event = format!("data: {{\"jsonrpc\":\"2.0\",\"method\":\"{method}\"}}\n\n");
         self.says(&mut stream, &event);
     }
 
-    fn says(&mut self, response: &mut Response, bytes: &str) -> String {
-        let (session, mut out) = (&mut self.session, Output::default());
+    fn says(&mut self, response: &mut HttpResponse, bytes: &str) -> String {
+        let (session, mut out) = (&mut self.session, HttpOutput::default());
         let flow = self
             .guard
             .push(NOW, session, response, bytes.as_bytes(), &mut out);
@@ -175,30 +181,30 @@ fn list(guard: &Arc<dyn ServerGuard>, definition: &str) -> bool {
     listed(guard, definition).contains(definition)
 }
 
-fn call(guard: &Arc<dyn ServerGuard>) -> Posted {
+fn call(guard: &Arc<dyn ServerGuard>) -> PostDecision {
     call_of(guard, "read", r#"{"id":7}"#)
 }
 
-fn call_of(guard: &Arc<dyn ServerGuard>, tool: &str, arguments: &str) -> Posted {
+fn call_of(guard: &Arc<dyn ServerGuard>, tool: &str, arguments: &str) -> PostDecision {
     let params = format!(r#"{{"name":"{tool}","arguments":{arguments}}}"#);
     Talk::with(guard).asks("tools/call", &params)
 }
 
-fn initialize(guard: &Arc<dyn ServerGuard>) -> Posted {
+fn initialize(guard: &Arc<dyn ServerGuard>) -> PostDecision {
     Talk::with(guard).asks("initialize", r#"{"protocolVersion":"2025-11-25"}"#)
 }
 
-fn sent(posted: Posted) -> Forward {
+fn sent(posted: PostDecision) -> Forward {
     match posted {
-        Posted::Forward(forward) => forward,
-        Posted::Answer(answer) => panic!("{}", String::from_utf8_lossy(&answer.body)),
-        Posted::Held(held_call) => panic!("it is held: {held_call}"),
+        PostDecision::Forward(forward) => forward,
+        PostDecision::Answer(answer) => panic!("{}", String::from_utf8_lossy(&answer.body)),
+        PostDecision::Held(held_call) => panic!("it is held: {held_call}"),
     }
 }
 
 /// The rule that the answer to a denied post names.
-fn rule(posted: Posted) -> Option<String> {
-    let Posted::Answer(answer) = posted else {
+fn rule(posted: PostDecision) -> Option<String> {
+    let PostDecision::Answer(answer) = posted else {
         return None;
     };
     let text = String::from_utf8(answer.body).expect("text");

@@ -4,7 +4,7 @@ use std::{ffi::OsString, path::PathBuf};
 
 use toml::{Table, Value};
 
-use super::{Gateway, GatewayError, Started, Told, read};
+use super::{AddressChannel, AgentCircumstances, Gateway, GatewayError, read};
 use crate::agent::run::codex::place;
 
 const AGENT: &str = "Codex";
@@ -24,12 +24,12 @@ const WITHOUT_URL: [&str; 1] = ["amazon-bedrock"];
 
 /// The provider that Codex asks, where that is no usual one; `None` for another program too.
 pub(super) fn gateway<V: Fn(&str) -> Option<OsString>>(
-    started: &Started<'_, V>,
+    started: &AgentCircumstances<'_, V>,
 ) -> Result<Option<Gateway>, GatewayError> {
     let Some(place) = place(started.program, started.arguments) else {
         return Ok(None);
     };
-    let words = Words::of(&started.arguments[place..]);
+    let words = CodexSettings::of(&started.arguments[place..]);
     let configuration = configuration(started, &words)?;
     let text = |name: &str| configuration.get(name).and_then(Value::as_str);
     let id = match (text("model_provider"), words.is_local) {
@@ -45,7 +45,7 @@ pub(super) fn gateway<V: Fn(&str) -> Option<OsString>>(
         .and_then(|providers| providers.get(id)?.get("base_url")?.as_str());
     if let (Some((_, port)), None) = (LOCAL.iter().find(|(local, _)| *local == id), of_provider) {
         let url = local_url(started, *port);
-        let told = Told::Variable(LOCAL_URL);
+        let told = AddressChannel::Variable(LOCAL_URL);
         return Gateway::new(AGENT, LOCAL_URL.to_owned(), id, &url, told).map(Some);
     }
     if WITHOUT_URL.contains(&id) || id.contains(['.', '"', '=']) {
@@ -62,7 +62,7 @@ pub(super) fn gateway<V: Fn(&str) -> Option<OsString>>(
     let Some(url) = url else {
         return Ok((id != USUAL).then(|| Gateway::usual(setting)));
     };
-    let told = Told::CodexSetting(setting.clone());
+    let told = AddressChannel::CodexSetting(setting.clone());
     Gateway::new(AGENT, setting, id, url, told).map(Some)
 }
 
@@ -72,13 +72,13 @@ impl Gateway {
         Self {
             name: USUAL.to_owned(),
             url: String::new(),
-            told: Told::CodexSetting(setting),
+            told: AddressChannel::CodexSetting(setting),
         }
     }
 }
 
 /// Returns the URL of models on this host.
-fn local_url<V: Fn(&str) -> Option<OsString>>(started: &Started<'_, V>, port: u16) -> String {
+fn local_url<V: Fn(&str) -> Option<OsString>>(started: &AgentCircumstances<'_, V>, port: u16) -> String {
     let given = |name: &str| {
         let value = (started.variable)(name)?.into_string().ok()?;
         (!value.is_empty()).then_some(value)
@@ -89,8 +89,8 @@ fn local_url<V: Fn(&str) -> Option<OsString>>(started: &Started<'_, V>, port: u1
 
 /// Returns its merged configuration, later parts over earlier ones.
 fn configuration<V: Fn(&str) -> Option<OsString>>(
-    started: &Started<'_, V>,
-    words: &Words,
+    started: &AgentCircumstances<'_, V>,
+    words: &CodexSettings,
 ) -> Result<Table, GatewayError> {
     let home = started.path("CODEX_HOME");
     let home = home.or_else(|| Some(started.home()?.join(".codex")));
@@ -155,14 +155,14 @@ fn set(table: &mut Table, key: &str, value: Value) {
 
 /// The settings in words of its command.
 #[derive(Debug, Default)]
-struct Words {
+struct CodexSettings {
     settings: Vec<(String, Value)>,
     profile: Option<String>,
     is_local: bool,
     local: Option<String>,
 }
 
-impl Words {
+impl CodexSettings {
     fn of(arguments: &[OsString]) -> Self {
         let mut words = Self::default();
         let mut rest = arguments.iter().map_while(|word| word.to_str());

@@ -29,12 +29,12 @@ pub(in crate::agent) struct Gateway {
     pub(super) name: String,
     /// Its URL, to which the agent adds the rest of a path.
     pub(super) url: String,
-    told: Told,
+    told: AddressChannel,
 }
 
 /// The way in which an agent learns a provider's address.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Told {
+enum AddressChannel {
     /// A setting of Codex, by a word of its command.
     CodexSetting(String),
     /// A variable.
@@ -86,7 +86,7 @@ pub enum GatewayError {
 
 /// The circumstances of an agent's start.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::agent) struct Started<'a, V> {
+pub(in crate::agent) struct AgentCircumstances<'a, V> {
     /// Its program.
     pub(in crate::agent) program: &'a OsStr,
     /// Its arguments.
@@ -97,7 +97,7 @@ pub(in crate::agent) struct Started<'a, V> {
     pub(in crate::agent) directory: &'a Path,
 }
 
-impl<'a> Started<'a, fn(&str) -> Option<OsString>> {
+impl<'a> AgentCircumstances<'a, fn(&str) -> Option<OsString>> {
     /// With the environment of this process.
     pub(in crate::agent) fn here(program: &'a OsStr, arguments: &'a [OsString], directory: &'a Path) -> Self {
         Self {
@@ -109,7 +109,7 @@ impl<'a> Started<'a, fn(&str) -> Option<OsString>> {
     }
 }
 
-impl<V: Fn(&str) -> Option<OsString>> Started<'_, V> {
+impl<V: Fn(&str) -> Option<OsString>> AgentCircumstances<'_, V> {
     /// The providers that its configuration names.
     ///
     /// # Errors
@@ -138,7 +138,7 @@ impl Gateway {
         setting: String,
         id: &str,
         url: &str,
-        told: Told,
+        told: AddressChannel,
     ) -> Result<Self, GatewayError> {
         match address::url("openai", &url.into()) {
             Ok(url) => Ok(Self {
@@ -186,11 +186,11 @@ pub(super) fn tell(
     for gateway in gateways {
         let Some(url) = url(gateway) else { continue };
         match &gateway.told {
-            Told::CodexSetting(setting) => tellings.codex.push(format!("{setting}=\"{url}\"")),
-            Told::Variable(name) => {
+            AddressChannel::CodexSetting(setting) => tellings.codex.push(format!("{setting}=\"{url}\"")),
+            AddressChannel::Variable(name) => {
                 tellings.variables.insert(name, url.into());
             }
-            Told::Opencode(provider) => opencode.push((provider.as_str(), url)),
+            AddressChannel::Opencode(provider) => opencode.push((provider.as_str(), url)),
         }
     }
     if !opencode.is_empty() {

@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::{Map, Value, json};
 
-use super::{Gateway, GatewayError, Started, Told, read};
+use super::{AddressChannel, AgentCircumstances, Gateway, GatewayError, read};
 
 const AGENT: &str = "opencode";
 /// The package that it comes in.
@@ -23,7 +23,7 @@ const OLD_FILE: &str = "config.json";
 
 /// The providers whose URL its configuration names; none for another program too.
 pub(super) fn gateways<V: Fn(&str) -> Option<OsString>>(
-    started: &Started<'_, V>,
+    started: &AgentCircumstances<'_, V>,
 ) -> Result<Vec<Gateway>, GatewayError> {
     if !is_started(started.program, started.arguments) {
         return Ok(Vec::new());
@@ -59,7 +59,7 @@ pub(super) fn gateways<V: Fn(&str) -> Option<OsString>>(
         if let Some(url) = url.filter(|url| !url.is_empty()) {
             let setting = format!("provider.{id}.options.baseURL");
             let url = substituted(url, &started.variable);
-            let told = Told::Opencode(id.clone());
+            let told = AddressChannel::Opencode(id.clone());
             gateways.push(Gateway::new(AGENT, setting, id, &url, told)?);
         }
     }
@@ -91,7 +91,7 @@ fn is_started(program: &OsStr, arguments: &[OsString]) -> bool {
 }
 
 /// Its files that can be there, the later over the earlier.
-fn files<V: Fn(&str) -> Option<OsString>>(started: &Started<'_, V>) -> Vec<PathBuf> {
+fn files<V: Fn(&str) -> Option<OsString>>(started: &AgentCircumstances<'_, V>) -> Vec<PathBuf> {
     let configuration = started.path("XDG_CONFIG_HOME");
     let configuration = configuration.or_else(|| Some(started.home()?.join(".config")));
     let configuration: Vec<PathBuf> = configuration.into_iter().map(|path| path.join(AGENT)).collect();

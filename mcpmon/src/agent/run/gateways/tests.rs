@@ -37,7 +37,7 @@ impl Home {
         let program = words.next().expect("a program");
         let arguments: Vec<OsString> = words.collect();
         let directory = self.0.path().join("work/below");
-        let started = Started {
+        let started = AgentCircumstances {
             program: &program,
             arguments: &arguments,
             variable: |name: &str| self.variable(name),

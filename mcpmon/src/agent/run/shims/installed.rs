@@ -9,11 +9,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{DEFAULT_PATH, INHERITED, Inherited, NAMES, PROGRAM, absolute, invoked};
+use super::{DEFAULT_PATH, INHERITED, InheritedSettings, NAMES, PROGRAM, absolute, invoked};
 
 /// The settings for wrappers that such launchers start.
 #[derive(Clone, Debug, Default)]
-pub struct Told {
+pub struct ShimSettings {
     /// `--config`.
     pub config: Option<PathBuf>,
     /// `--db`.
@@ -24,7 +24,7 @@ pub struct Told {
 
 /// Launchers that are in place.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Installed {
+pub struct InstalledShims {
     /// The launchers that exist.
     pub names: Vec<&'static str>,
     /// True if they are found first.
@@ -67,7 +67,11 @@ pub fn usual_directory() -> Option<PathBuf> {
 ///
 /// # Errors
 /// [`InstallError`]; nothing that is not mcpmon's was changed.
-pub fn install(directory: &Path, program: &Path, told: &Told) -> Result<Installed, InstallError> {
+pub fn install(
+    directory: &Path,
+    program: &Path,
+    told: &ShimSettings,
+) -> Result<InstalledShims, InstallError> {
     let path = env::var_os("PATH").unwrap_or_else(|| DEFAULT_PATH.into());
     install_for(directory, program, told, &path)
 }
@@ -75,15 +79,15 @@ pub fn install(directory: &Path, program: &Path, told: &Told) -> Result<Installe
 fn install_for(
     directory: &Path,
     program: &Path,
-    told: &Told,
+    told: &ShimSettings,
     path: &OsStr,
-) -> Result<Installed, InstallError> {
+) -> Result<InstalledShims, InstallError> {
     let links = links(directory, program)?;
     let failed = |source| InstallError::Change {
         path: directory.to_owned(),
         source,
     };
-    let inherited = Inherited {
+    let inherited = InheritedSettings {
         config: told.config.clone(),
         db: told.db.clone(),
         socket: told.socket.clone(),
@@ -107,7 +111,7 @@ fn install_for(
         }
     }
     let first = env::split_paths(path).find(|place| names.iter().any(|name| place.join(name).exists()));
-    Ok(Installed {
+    Ok(InstalledShims {
         names,
         is_in_front: first.as_deref() == Some(directory),
     })
@@ -192,10 +196,10 @@ mod tests {
 
     const PROGRAM: &str = "/proc/self/exe";
 
-    fn installed(shims: &Path, path: &OsStr) -> Result<Installed, InstallError> {
-        let told = Told {
+    fn installed(shims: &Path, path: &OsStr) -> Result<InstalledShims, InstallError> {
+        let told = ShimSettings {
             socket: "/run/mcpmon.sock".into(),
-            ..Told::default()
+            ..ShimSettings::default()
         };
         install_for(shims, Path::new(PROGRAM), &told, path)
     }

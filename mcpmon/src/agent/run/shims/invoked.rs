@@ -19,11 +19,11 @@ use mcpmon_config::{LocalConfig, Search, Trust};
 use mcpmon_detect::launch::{Launch, LaunchRules};
 use mcpmon_engine::{launch_rules, recognise};
 
-use super::{DEFAULT_PATH, INHERITED, Inherited, NAMES, PROGRAM};
+use super::{DEFAULT_PATH, INHERITED, InheritedSettings, NAMES, PROGRAM};
 use crate::agent::{
     run::{
         codex,
-        gateways::{self, GatewayError, Started},
+        gateways::{self, AgentCircumstances, GatewayError},
     },
     wrap::is_wrapped,
 };
@@ -107,7 +107,7 @@ fn launch(name: &'static str, first: &OsStr, arguments: &[OsString]) -> Result<I
 /// the session's proxy speaks to does not start: nothing would stand between it and its model.
 fn told_codex(name: &str, arguments: &[OsString], url: &str) -> Result<Vec<OsString>, ShimError> {
     let directory = env::current_dir().unwrap_or_default();
-    let gateways = Started::here(name.as_ref(), arguments, &directory).gateways()?;
+    let gateways = AgentCircumstances::here(name.as_ref(), arguments, &directory).gateways()?;
     if let Some(gateway) = gateways.iter().find(|gateway| !gateway.url.is_empty()) {
         return Err(ShimError::Unproxied(gateway.url.clone()));
     }
@@ -122,8 +122,8 @@ fn told_codex(name: &str, arguments: &[OsString], url: &str) -> Result<Vec<OsStr
 fn server(
     name: &str,
     arguments: &[OsString],
-    told: impl FnOnce() -> Option<Inherited>,
-) -> Option<(Launch, Inherited)> {
+    told: impl FnOnce() -> Option<InheritedSettings>,
+) -> Option<(Launch, InheritedSettings)> {
     let words = arguments.iter().map(|word| word.to_string_lossy().into_owned());
     let argv: Vec<String> = iter::once(name.to_owned()).chain(words).collect();
     // What a server is told about itself, `--help` too, says nothing: it may serve all the same.
@@ -157,7 +157,7 @@ fn server(
 }
 
 /// `mcpmon wrap` in front of the real launcher.
-fn wrapper(launch: &Launch, inherited: &Inherited, real: &Path, arguments: &[OsString]) -> Command {
+fn wrapper(launch: &Launch, inherited: &InheritedSettings, real: &Path, arguments: &[OsString]) -> Command {
     let own = fs::read_link("/proc/self/exe").ok().filter(|path| path.exists());
     let mut command = Command::new(own.unwrap_or_else(|| "/proc/self/exe".into()));
     command.arg0("mcpmon").arg("wrap");
@@ -194,7 +194,7 @@ fn candidates(name: &str, path: &OsStr) -> impl Iterator<Item = PathBuf> {
 /// Returns the settings for wrappers, found beside the launcher that was called, or its link's target, or
 /// another launcher of this program in `path`. The shell may have looked it up there, or a user may have
 /// linked to it.
-fn told(name: &str, first: &OsStr, path: &OsStr) -> Option<Inherited> {
+fn told(name: &str, first: &OsStr, path: &OsStr) -> Option<InheritedSettings> {
     let is_path = first.as_encoded_bytes().contains(&b'/');
     let called = is_path.then(|| PathBuf::from(first));
     let launchers = called.into_iter().chain(candidates(name, path));
@@ -207,7 +207,7 @@ fn told(name: &str, first: &OsStr, path: &OsStr) -> Option<Inherited> {
 /// Returns the settings of the launchers in front of `PATH`: they hold for wrappers that a client starts by
 /// themselves, too.
 #[must_use]
-pub fn inherited() -> Inherited {
+pub fn inherited() -> InheritedSettings {
     let path = env::var_os("PATH").unwrap_or_default();
     let mut names = [PROGRAM].into_iter().chain(NAMES);
     let found = names.find_map(|name| told(name, name.as_ref(), &path));
@@ -338,9 +338,9 @@ mod tests {
         symlink("/bin/cat", other.join("npx")).expect("a program");
         fs::write(broken.join(INHERITED), "{").expect("a file");
         for directory in [shims, other] {
-            let inherited = Inherited {
+            let inherited = InheritedSettings {
                 db: Some(directory.clone()),
-                ..Inherited::default()
+                ..InheritedSettings::default()
             };
             fs::write(
                 directory.join(INHERITED),
@@ -370,7 +370,7 @@ mod tests {
 
     #[test]
     fn a_wrapper_is_told_what_the_run_was_told() {
-        let inherited = Inherited {
+        let inherited = InheritedSettings {
             config: Some("/c.yaml".into()),
             db: Some("/d.db".into()),
             socket: "/s.sock".into(),

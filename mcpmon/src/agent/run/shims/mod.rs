@@ -19,7 +19,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 pub use self::{
-    installed::{InstallError, Installed, Told, install, remove, usual_directory},
+    installed::{InstallError, InstalledShims, ShimSettings, install, remove, usual_directory},
     invoked::{ShimError, inherited, run},
 };
 use super::codex;
@@ -39,7 +39,7 @@ const ATTEMPTS: u32 = 64;
 /// The settings that wrappers inherit from `mcpmon run`: clients start servers without most of their
 /// environment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Inherited {
+pub struct InheritedSettings {
     /// The configuration, where one was named.
     pub config: Option<PathBuf>,
     /// The store, where one was named.
@@ -53,7 +53,7 @@ pub struct Inherited {
     pub openai: Option<String>,
 }
 
-impl Default for Inherited {
+impl Default for InheritedSettings {
     /// Outside of `mcpmon run`.
     fn default() -> Self {
         Self {
@@ -72,7 +72,7 @@ pub(super) struct Shims(PathBuf);
 
 impl Shims {
     /// Makes one that nobody else can write to.
-    pub(super) fn make(inherited: &Inherited) -> io::Result<Self> {
+    pub(super) fn make(inherited: &InheritedSettings) -> io::Result<Self> {
         let own = fs::read_link("/proc/self/exe")?;
         let above = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
         let above = above
@@ -90,7 +90,7 @@ impl Shims {
         above: &Path,
         own: &Path,
         names: impl Iterator<Item = &'static str>,
-        inherited: &Inherited,
+        inherited: &InheritedSettings,
     ) -> io::Result<Self> {
         let pid = process::id();
         let mut taken = 0;
@@ -132,9 +132,9 @@ impl Drop for Shims {
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// The same from wherever it is read.
-fn absolute(inherited: &Inherited) -> io::Result<Inherited> {
+fn absolute(inherited: &InheritedSettings) -> io::Result<InheritedSettings> {
     let absolute = |path: &Option<PathBuf>| path.as_ref().map(std::path::absolute).transpose();
-    Ok(Inherited {
+    Ok(InheritedSettings {
         config: absolute(&inherited.config)?,
         db: absolute(&inherited.db)?,
         socket: std::path::absolute(&inherited.socket)?,
@@ -153,9 +153,9 @@ mod tests {
     fn launchers_are_there_for_as_long_as_they_are_held() {
         let above = tempfile::tempdir().expect("a directory");
         let own = Path::new("/proc/self/exe");
-        let inherited = Inherited {
+        let inherited = InheritedSettings {
             db: Some("/tmp/x.db".into()),
-            ..Inherited::default()
+            ..InheritedSettings::default()
         };
         let make = || Shims::make_in(above.path(), own, NAMES.into_iter(), &inherited);
         let (first, second) = (make().expect("the first"), make().expect("another name"));
@@ -167,7 +167,7 @@ mod tests {
         }
         let read = fs::read(first.0.join(INHERITED)).expect("written");
         assert_eq!(
-            serde_json::from_slice::<Inherited>(&read).expect("JSON"),
+            serde_json::from_slice::<InheritedSettings>(&read).expect("JSON"),
             inherited
         );
         let path = first.in_front_of(Some("/bin".into()));

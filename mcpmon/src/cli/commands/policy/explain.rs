@@ -1,12 +1,12 @@
 //! `mcpmon policy explain`: the rules in force, in their order, with the file and line each comes from.
 
 use clap::Args;
-use mcpmon_config::{Loaded, Outline, Stated};
+use mcpmon_config::{LoadedConfiguration, Outline, StatedKey};
 use mcpmon_model::Timestamp;
 use serde_json::{Map, Value, json};
 
 use crate::{
-    agent::question::{About, BESIDE, Opinion, Reply, guide},
+    agent::question::{About, BESIDE, Opinion, UseReply, guide},
     cli::{
         CliError, ErrorKind, Globals, Output,
         daemon::Socket,
@@ -84,7 +84,7 @@ struct Key {
     place: String,
 }
 
-fn rules<'r>(outline: &Outline, reply: Option<&'r Reply>) -> Vec<Rule<'r>> {
+fn rules<'r>(outline: &Outline, reply: Option<&'r UseReply>) -> Vec<Rule<'r>> {
     // Those beside the order are over more than the one use that is asked about.
     all()
         .filter(|(position, _)| position.is_some() || reply.is_none())
@@ -106,7 +106,7 @@ fn all() -> impl Iterator<Item = (Option<usize>, &'static About)> {
 }
 
 /// Returns the opinions of a rule of the program, or of rules of the configuration in its lists.
-fn said<'r>(about: &About, outline: &Outline, reply: &'r Reply) -> Vec<&'r Opinion> {
+fn said<'r>(about: &About, outline: &Outline, reply: &'r UseReply) -> Vec<&'r Opinion> {
     let is_of = |opinion: &&Opinion| match about.names {
         [] => {
             let stated = outline.rule(&opinion.rule);
@@ -197,7 +197,7 @@ fn keys(key: &str, outline: &Outline) -> Vec<Key> {
 }
 
 impl Key {
-    fn of(stated: Stated) -> Self {
+    fn of(stated: StatedKey) -> Self {
         Self {
             key: stated.key,
             value: stated.value,
@@ -274,9 +274,9 @@ impl Rule<'_> {
 
 fn page(
     rules: &[Rule<'_>],
-    asked: Option<&(Question, Reply)>,
+    asked: Option<&(Question, UseReply)>,
     outline: &Outline,
-    loaded: &Loaded,
+    loaded: &LoadedConfiguration,
 ) -> Vec<String> {
     let mut lines = Vec::new();
     match asked {
@@ -338,10 +338,15 @@ fn others(outline: &Outline) -> Vec<String> {
 }
 
 /// One rule or key, whole.
-fn one(what: &str, outline: &Outline, loaded: &Loaded, output: &mut Output<'_>) -> Result<(), CliError> {
+fn one(
+    what: &str,
+    outline: &Outline,
+    loaded: &LoadedConfiguration,
+    output: &mut Output<'_>,
+) -> Result<(), CliError> {
     let named: Vec<(Option<usize>, &About)> =
         all().filter(|(_, about)| about.names.contains(&what)).collect();
-    let stated: Vec<Stated> = match outline.rule(what) {
+    let stated: Vec<StatedKey> = match outline.rule(what) {
         Some(rule) => vec![rule],
         None if !named.is_empty() => {
             let keys = named.iter().flat_map(|(_, about)| about.keys);
@@ -393,7 +398,7 @@ fn one(what: &str, outline: &Outline, loaded: &Loaded, output: &mut Output<'_>) 
 fn one_object(
     what: &str,
     named: &[(Option<usize>, &About)],
-    stated: &[Stated],
+    stated: &[StatedKey],
     outline: &Outline,
     output: &mut Output<'_>,
 ) -> Result<(), CliError> {

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::import::write;
 use crate::{
-    agent::profile::{self, Drawn},
+    agent::profile::{self, DrawnProfile},
     cli::{CliError, ErrorKind, Globals, Output, output::Form, session, store},
 };
 
@@ -33,7 +33,7 @@ pub(in crate::cli) fn generate(
 ) -> Result<(), CliError> {
     let reader = store::open(globals)?;
     let summary = session::find(&reader, &args.session)?;
-    let Drawn { profile, is_cut } = profile::draw(&reader, &summary)?;
+    let DrawnProfile { profile, is_cut } = profile::draw(&reader, &summary)?;
     let text = profile.policy();
     check(&text)?;
     if let Some(path) = &args.output {

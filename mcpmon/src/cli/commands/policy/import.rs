@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::Context as _;
-use mcpmon_config::{Foreign, Imported, Note, NoteKind, Sources, Trust};
+use mcpmon_config::{Foreign, ImportedPolicy, Note, NoteKind, Sources, Trust};
 use serde_json::json;
 
 use super::Outcome;
@@ -79,7 +79,7 @@ pub(super) fn import(
     Ok(Outcome::Valid)
 }
 
-fn convert(from: Foreign, path: &Path) -> anyhow::Result<Imported> {
+fn convert(from: Foreign, path: &Path) -> anyhow::Result<ImportedPolicy> {
     let sources = Sources::read(path, Trust::Anyone)?;
     let (_, text) = sources.parts().first().context("a file has a text")?;
     Ok(mcpmon_config::import(from, &path.display().to_string(), text)?)
@@ -108,7 +108,12 @@ fn line(file: &Path, note: &Note) -> String {
     format!("{place}: {}: {kind}{}", note.path, note.message)
 }
 
-fn as_json(from: Foreign, file: &Path, output: Option<&Path>, imported: &Imported) -> serde_json::Value {
+fn as_json(
+    from: Foreign,
+    file: &Path,
+    output: Option<&Path>,
+    imported: &ImportedPolicy,
+) -> serde_json::Value {
     let note = |note: &Note| {
         json!({
             "path": note.path,

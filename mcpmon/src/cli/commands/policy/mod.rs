@@ -9,7 +9,7 @@ mod known_rules;
 
 use std::{io::Write, path::PathBuf};
 
-use mcpmon_config::{ConfigError, Loaded, LocalConfig, Search, Sources, Trust};
+use mcpmon_config::{ConfigError, LoadedConfiguration, LocalConfig, Search, Sources, Trust};
 use serde_json::json;
 
 pub(in crate::cli) use self::{
@@ -103,7 +103,7 @@ pub(in crate::cli) fn run(
 ///
 /// # Errors
 /// Returns an error if it cannot be used.
-pub(in crate::cli) fn in_force(globals: &Globals) -> Result<Loaded, CliError> {
+pub(in crate::cli) fn in_force(globals: &Globals) -> Result<LoadedConfiguration, CliError> {
     let search = Search::of_process(globals.config.clone(), LocalConfig::Ignore);
     let trust = Trust::for_user(nix::unistd::geteuid().as_raw());
     mcpmon_config::load(&search, trust).map_err(|error| CliError::new(ErrorKind::Usage, error))
@@ -148,7 +148,7 @@ fn check(
     Ok(outcome)
 }
 
-fn summary(loaded: &Loaded) -> String {
+fn summary(loaded: &LoadedConfiguration) -> String {
     let sources: Vec<_> = loaded.sources.iter().map(ToString::to_string).collect();
     let not_in_force: Vec<_> = loaded.not_in_force.iter().map(ToString::to_string).collect();
     let not_in_force = match &not_in_force[..] {
@@ -179,7 +179,7 @@ fn count(number: usize, thing: &str) -> String {
     }
 }
 
-fn as_json(name: &str, result: Result<Loaded, ConfigError>) -> serde_json::Value {
+fn as_json(name: &str, result: Result<LoadedConfiguration, ConfigError>) -> serde_json::Value {
     match result {
         Ok(loaded) => json!({
             "ok": true,

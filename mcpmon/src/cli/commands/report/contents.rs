@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use mcpmon_model::{Action, EventKind, EventType, Layer, Severity};
-use mcpmon_store::{Filter, Reader, SessionSummary, StoredEvent, json as form};
+use mcpmon_store::{Filter, SessionSummary, StoreReader, StoredEvent, json as form};
 use serde_json::{Map, Value, json};
 
 use super::{
-    seen::Seen,
+    seen::WatchedPart,
     stopped,
     timeline::{Timeline, TimelineEntry, ToolChange, ToolChanges},
 };
@@ -29,28 +29,28 @@ pub(super) struct Report {
     pub(super) tools_seen: BTreeSet<(String, String)>,
     pub(super) tools_changed: BTreeSet<(String, String)>,
     pub(super) detections: BTreeMap<Severity, u64>,
-    pub(super) top: Vec<Detection>,
+    pub(super) top: Vec<DetectionCount>,
     /// The number of all detections that differ, those that are left out included.
     pub(super) top_count: usize,
     pub(super) calls: BTreeMap<&'static str, u64>,
-    pub(super) blocked: Vec<Blocked>,
+    pub(super) blocked: Vec<StoppedUse>,
     /// The uses that passed because the mode is observe.
-    pub(super) would_block: Vec<Blocked>,
+    pub(super) would_block: Vec<StoppedUse>,
     pub(super) connections: BTreeMap<(String, &'static str), u64>,
     pub(super) launches: u64,
     pub(super) wrapped: u64,
-    pub(super) gaps: Vec<Gap>,
+    pub(super) gaps: Vec<EnforcementGap>,
     pub(super) timeline: Timeline,
     pub(super) tool_changes: ToolChanges,
     /// True where the session has more events than a report reads: the oldest are not in it.
     pub(super) is_truncated: bool,
     /// The part of it that a daemon watched.
-    pub(super) seen: Seen,
+    pub(super) seen: WatchedPart,
 }
 
 /// A pattern that was found, and how often.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Detection {
+pub(super) struct DetectionCount {
     pub(super) server: String,
     pub(super) tool: String,
     pub(super) pattern: String,
@@ -60,7 +60,7 @@ pub(super) struct Detection {
 
 /// A use that was stopped, or would have been.
 #[derive(Debug)]
-pub(super) struct Blocked {
+pub(super) struct StoppedUse {
     pub(super) kind: String,
     pub(super) time: String,
     pub(super) server: String,
@@ -71,13 +71,16 @@ pub(super) struct Blocked {
 
 /// A gap in the enforcement, with its time.
 #[derive(Clone, Debug)]
-pub(super) struct Gap {
+pub(super) struct EnforcementGap {
     pub(super) time: String,
     pub(super) what: String,
 }
 
 /// Events about the session's servers and host that bear no session: the kernel's, and the daemon's own.
-pub(super) fn surroundings(reader: &Reader, events: &[StoredEvent]) -> Result<Vec<StoredEvent>, CliError> {
+pub(super) fn surroundings(
+    reader: &StoreReader,
+    events: &[StoredEvent],
+) -> Result<Vec<StoredEvent>, CliError> {
     let (Some(first), Some(last)) = (events.first(), events.last()) else {
         return Ok(Vec::new());
     };
@@ -218,7 +221,7 @@ impl Report {
                 EventKind::EnforcementDegraded { .. }
                 | EventKind::EnforcementRestored { .. }
                 | EventKind::EventsLost { .. },
-            ) => self.gaps.push(Gap {
+            ) => self.gaps.push(EnforcementGap {
                 time: form::rfc3339(event.timestamp),
                 what: format!("{}: {}", event.kind, summary::summary(event)),
             }),
@@ -229,19 +232,19 @@ impl Report {
 
     /// Launches by a wrapper, in percent; `None` where none was seen, or only those by wrappers could be.
     pub(super) fn coverage(&self) -> Option<u64> {
-        (self.launches > 0 && self.seen == Seen::Whole).then(|| self.wrapped * 100 / self.launches)
+        (self.launches > 0 && self.seen == WatchedPart::Whole).then(|| self.wrapped * 100 / self.launches)
     }
 
     /// Returns the gaps in the order of time; times without a daemon come first.
-    pub(super) fn not_enforced(&self) -> Vec<Gap> {
-        let unseen = |time: String, how_long: &str| Gap {
+    pub(super) fn not_enforced(&self) -> Vec<EnforcementGap> {
+        let unseen = |time: String, how_long: &str| EnforcementGap {
             time,
             what: format!(
                 "no daemon watched {how_long}: connections, and servers that no wrapper started, were neither seen nor stopped"
             ),
         };
-        let whole =
-            (self.seen == Seen::Not).then(|| unseen(self.started.clone().unwrap_or_default(), "the session"));
+        let whole = (self.seen == WatchedPart::Not)
+            .then(|| unseen(self.started.clone().unwrap_or_default(), "the session"));
         let times = self.seen.gaps().iter();
         let times = times.map(|gap| {
             let until = format!("until {}", form::rfc3339(gap.until));
@@ -250,7 +253,7 @@ impl Report {
         let observed = self.would_block.first().map(|first| {
             let count = self.would_block.len();
             let uses = if count == 1 { "use" } else { "uses" };
-            Gap {
+            EnforcementGap {
                 time: first.time.clone(),
                 what: format!("mode observe: {count} {uses} went on that would have been blocked"),
             }
@@ -305,8 +308,8 @@ impl Report {
                 .map(|(server, tool)| json!({"server_id": server, "tool_name": tool}))
                 .collect()
         };
-        let list = |blocked: &[Blocked]| -> Vec<Value> {
-            let object = |blocked: &Blocked| {
+        let list = |blocked: &[StoppedUse]| -> Vec<Value> {
+            let object = |blocked: &StoppedUse| {
                 json!({
                     "timestamp": blocked.time,
                     "server_id": blocked.server,
@@ -318,7 +321,7 @@ impl Report {
             shown(blocked).iter().map(object).collect()
         };
         // None and none that could be seen are two things.
-        let connections = (self.seen != Seen::Not || !self.connections.is_empty()).then(|| {
+        let connections = (self.seen != WatchedPart::Not || !self.connections.is_empty()).then(|| {
             let connections = self
                 .connections
                 .iter()
@@ -382,15 +385,15 @@ impl Report {
 }
 
 /// Those of blocked uses that a report lists.
-pub(super) fn shown(blocked: &[Blocked]) -> &[Blocked] {
+pub(super) fn shown(blocked: &[StoppedUse]) -> &[StoppedUse] {
     &blocked[..blocked.len().min(MOST)]
 }
 
 /// The worst first, then the most frequent.
-fn top(found: BTreeMap<(String, String, String, Severity), u64>) -> Vec<Detection> {
-    let mut top: Vec<Detection> = found
+fn top(found: BTreeMap<(String, String, String, Severity), u64>) -> Vec<DetectionCount> {
+    let mut top: Vec<DetectionCount> = found
         .into_iter()
-        .map(|((server, tool, pattern, severity), count)| Detection {
+        .map(|((server, tool, pattern, severity), count)| DetectionCount {
             server,
             tool,
             pattern,
@@ -403,8 +406,8 @@ fn top(found: BTreeMap<(String, String, String, Severity), u64>) -> Vec<Detectio
     top
 }
 
-fn blocked(event: &StoredEvent) -> Blocked {
-    Blocked {
+fn blocked(event: &StoredEvent) -> StoppedUse {
+    StoppedUse {
         kind: event.kind.clone(),
         time: form::rfc3339(event.timestamp),
         server: event.server_id.clone().unwrap_or_default(),

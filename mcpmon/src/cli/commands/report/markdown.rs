@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use mcpmon_store::{json as form, name};
 
 use super::{
-    contents::{Blocked, MAX_ROWS, Report, shown},
-    seen::Seen,
+    contents::{MAX_ROWS, Report, StoppedUse, shown},
+    seen::WatchedPart,
     timeline::{TimelineEntry, ToolChange},
 };
 
@@ -61,7 +61,7 @@ pub(super) fn markdown(report: &Report) -> String {
 }
 
 fn sections(report: &Report) -> Vec<Section> {
-    let uses = |blocked: &Blocked| {
+    let uses = |blocked: &StoppedUse| {
         vec![
             blocked.time.clone(),
             blocked.server.clone(),
@@ -83,17 +83,17 @@ fn sections(report: &Report) -> Vec<Section> {
             "{} of {} launches wrapped ({percent} %)",
             report.wrapped, report.launches
         ),
-        (Seen::Whole, None) => "no launch seen".to_owned(),
-        (Seen::Partly(_), None) => format!(
+        (WatchedPart::Whole, None) => "no launch seen".to_owned(),
+        (WatchedPart::Partly(_), None) => format!(
             "unknown: {} of {} launches wrapped, but no daemon watched all the time",
             report.wrapped, report.launches
         ),
-        (Seen::Not, None) => "unknown: only a daemon sees servers that no wrapper started".to_owned(),
+        (WatchedPart::Not, None) => "unknown: only a daemon sees servers that no wrapper started".to_owned(),
     };
     let unseen = match report.seen {
-        Seen::Whole => "None.",
-        Seen::Partly(_) => "None while a daemon watched, which was not all the time.",
-        Seen::Not => "Not seen: only a daemon sees connections, and none watched.",
+        WatchedPart::Whole => "None.",
+        WatchedPart::Partly(_) => "None while a daemon watched, which was not all the time.",
+        WatchedPart::Not => "Not seen: only a daemon sees connections, and none watched.",
     };
     let section = |title, headers: &[&'static str], rows: Vec<Vec<String>>| Section {
         title,

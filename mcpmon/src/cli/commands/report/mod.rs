@@ -8,9 +8,9 @@ mod stopped;
 mod timeline;
 
 use clap::{Args, ValueEnum};
-use mcpmon_store::{Filter, Reader};
+use mcpmon_store::{Filter, StoreReader};
 
-use self::{contents::Report, seen::Seen};
+use self::{contents::Report, seen::WatchedPart};
 use crate::cli::{CliError, Output, output::Form, session};
 
 /// Report on a session: servers, tools, detections, calls, connections, and what was not enforced
@@ -41,7 +41,7 @@ const LIMIT: u32 = 200_000;
 
 pub(in crate::cli) fn run(
     options: &Options,
-    reader: &Reader,
+    reader: &StoreReader,
     output: &mut Output<'_>,
 ) -> Result<(), CliError> {
     let id = session::id(reader, &options.session)?;
@@ -58,7 +58,7 @@ pub(in crate::cli) fn run(
     }
     let surroundings = contents::surroundings(reader, &events)?;
     let mut report = Report::of(&id, summary.as_ref(), &events, &surroundings);
-    report.seen = Seen::of(reader, summary.as_ref(), &events)?;
+    report.seen = WatchedPart::of(reader, summary.as_ref(), &events)?;
     report.is_truncated = events.len().max(surroundings.len()) >= LIMIT as usize;
     let usual = match output.form {
         Form::Json => Format::Json,
@@ -78,7 +78,7 @@ pub(in crate::cli) fn run(
 }
 
 /// A session in a line, for who only wants to know whether to look: what was called, stopped and found in it.
-pub(in crate::cli) fn line(reader: &Reader, session: &str) -> Result<String, CliError> {
+pub(in crate::cli) fn line(reader: &StoreReader, session: &str) -> Result<String, CliError> {
     let filter = Filter {
         sessions: session::ids(reader, Some(session))?,
         ..Filter::default()

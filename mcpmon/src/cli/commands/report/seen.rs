@@ -1,12 +1,12 @@
 //! Visibility of a session: connections, and servers that no wrapper started, are seen only by a daemon.
 
-use mcpmon_store::{Reader, SessionSummary, Span, StoredEvent};
+use mcpmon_store::{SessionSummary, Span, StoreReader, StoredEvent};
 
 use crate::cli::CliError;
 
 /// The part of a session that a daemon watched.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) enum Seen {
+pub(super) enum WatchedPart {
     /// All of it.
     #[default]
     Whole,
@@ -16,9 +16,9 @@ pub(super) enum Seen {
     Not,
 }
 
-impl Seen {
+impl WatchedPart {
     pub(super) fn of(
-        reader: &Reader,
+        reader: &StoreReader,
         summary: Option<&SessionSummary>,
         events: &[StoredEvent],
     ) -> Result<Self, CliError> {

@@ -30,7 +30,7 @@ pub(super) fn things<'a>(
             let event = told[position];
             let name = name(event);
             let is_told = covers_all || names.contains(name) || (name.is_empty() && !names.is_empty());
-            if place(event) > Some(Place::Thing) && is_told {
+            if place(event) > Some(EventRelation::Thing) && is_told {
                 continue;
             }
             // What has no tool is all that its message was about.
@@ -49,7 +49,7 @@ pub(super) fn things<'a>(
 
 /// The relation of an event to a stopped use; of several events the closest one describes it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Place {
+enum EventRelation {
     /// The event describes the use.
     Thing,
     /// The event describes the use and the reason; for a result that belongs to no call it is the only one.
@@ -61,13 +61,15 @@ enum Place {
 }
 
 /// `None` where nothing was stopped there: an answer to a question of a person.
-fn place(event: &StoredEvent) -> Option<Place> {
+fn place(event: &StoredEvent) -> Option<EventRelation> {
     match event.kind.as_str() {
         "mcp_approval" | "mcp_kill" | "policy_rejected" => None,
-        "mcp_output_inspection" | "mcp_server_unwrapped" => Some(Place::Account),
-        "mcp_tool_changed" | "mcp_cross_server_blocked" | "mcp_server_binary_mismatch" => Some(Place::Cause),
-        "mcp_detection" | "mcp_tool_called" | "mcp_server_started" => Some(Place::Trace),
-        _ => Some(Place::Thing),
+        "mcp_output_inspection" | "mcp_server_unwrapped" => Some(EventRelation::Account),
+        "mcp_tool_changed" | "mcp_cross_server_blocked" | "mcp_server_binary_mismatch" => {
+            Some(EventRelation::Cause)
+        }
+        "mcp_detection" | "mcp_tool_called" | "mcp_server_started" => Some(EventRelation::Trace),
+        _ => Some(EventRelation::Thing),
     }
 }
 

@@ -6,7 +6,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use html5ever::tendril::TendrilSink as _;
 use markup5ever_rcdom::{NodeData, RcDom};
 use mcpmon_model::{Action, CallOutcome, Direction, Event, EventKind};
-use mcpmon_store::{Entry, Span, sample};
+use mcpmon_store::{Span, StoreEntry, sample};
 use sha2::{Digest as _, Sha256};
 
 use super::*;
@@ -37,7 +37,7 @@ fn watched(events: Vec<Event>, form: Form, format: Option<Format>) -> String {
     };
     let since = mcpmon_model::Timestamp(sample::NOON);
     let until = mcpmon_model::Timestamp(sample::NOON + 100 * sample::SECOND);
-    let watch = Entry::Watch(Span { since, until });
+    let watch = StoreEntry::Watch(Span { since, until });
     scene::shown_with(vec![watch], events, form, |reader, output| {
         run(&options, &reader, output)
     })
@@ -282,7 +282,7 @@ fn a_line_says_what_was_stopped() {
     let told = |events: Vec<Event>| {
         let (directory, mut store) = sample::store();
         sample::fill(&mut store, events);
-        let reader = Reader::open(&directory.path().join("mcpmon.db")).unwrap();
+        let reader = StoreReader::open(&directory.path().join("mcpmon.db")).unwrap();
         line(&reader, "s1").unwrap()
     };
     assert_eq!(
@@ -623,7 +623,7 @@ fn what_changed_in_a_tool_is_told_field_by_field() {
 #[test]
 fn a_session_that_is_not_there_is_said_to_be_none() {
     let (_directory, store) = sample::store();
-    let reader = Reader::open(store.path()).unwrap();
+    let reader = StoreReader::open(store.path()).unwrap();
     let (mut data, mut notes) = (Vec::new(), Vec::new());
     let mut output = Output::plain(&mut data, &mut notes, Form::Table);
     let options = Options {

@@ -40,7 +40,7 @@ impl Timeline {
         events.sort_by_key(|event| (Reverse(event.severity), event.timestamp, event.seq));
         events.truncate(MAX_ENTRIES);
         events.sort_by_key(|event| (event.timestamp, event.seq));
-        let mut calls = Calls::default();
+        let mut calls = TimelineCalls::default();
         let entries = events.into_iter().map(|event| TimelineEntry {
             event: event.clone(),
             call: calls.number(event),
@@ -112,7 +112,7 @@ fn shortened(text: &str) -> String {
 
 /// The calls of a session, by the ids that its layers know them by.
 #[derive(Default)]
-struct Calls<'a> {
+struct TimelineCalls<'a> {
     count: usize,
     /// By the id that the model gave the call.
     by_model: BTreeMap<&'a str, usize>,
@@ -120,7 +120,7 @@ struct Calls<'a> {
     running: BTreeMap<(&'a str, String), usize>,
 }
 
-impl<'a> Calls<'a> {
+impl<'a> TimelineCalls<'a> {
     fn number(&mut self, event: &'a StoredEvent) -> Option<usize> {
         let by_model = event.data.get("tool_call_id").and_then(Value::as_str);
         let request = event.data.get("jsonrpc_id").map(Value::to_string);

@@ -13,7 +13,7 @@ use std::{
 
 use clap::{Args, ValueEnum, builder::PossibleValuesParser};
 use mcpmon_clients::{CLIENTS, Roots};
-use mcpmon_config::Loaded;
+use mcpmon_config::LoadedConfiguration;
 use mcpmon_detect::mask::{mask_arguments, mask_text};
 use mcpmon_model::{Severity, Timestamp};
 use mcpmon_store::{Access, DAEMON_STORE, SkillPin, Store, StoreError, own_store};
@@ -79,7 +79,7 @@ fn names() -> PossibleValuesParser {
 pub(in crate::cli) fn run(
     options: &Options,
     globals: &Globals,
-    loaded: &Loaded,
+    loaded: &LoadedConfiguration,
     now: Timestamp,
     output: &mut Output<'_>,
 ) -> Result<(), CliError> {
@@ -152,7 +152,7 @@ fn start(
     scanned: &mut Scan,
     wanted: &ScanOptions,
     options: &Options,
-    loaded: &Loaded,
+    loaded: &LoadedConfiguration,
     output: &mut Output<'_>,
 ) -> Result<(), CliError> {
     let plans = scanned.start_plans(wanted);

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fs};
 
-use mcpmon_store::{Reader, sample};
+use mcpmon_store::{StoreReader, sample};
 use serde_json::Value;
 
 use super::*;
@@ -14,7 +14,7 @@ const CONFIGURATION: &str = r#"{"mcpServers": {
 }}"#;
 
 /// Scans a home with this configuration of Claude Code and a skill.
-fn scanned(reader: &Reader) -> Scan {
+fn scanned(reader: &StoreReader) -> Scan {
     let home = tempfile::tempdir().unwrap();
     fs::write(home.path().join(".claude.json"), CONFIGURATION).unwrap();
     let skill = home.path().join(".claude/skills/pdf");

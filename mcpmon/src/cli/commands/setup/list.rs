@@ -1,6 +1,6 @@
 //! `mcpmon setup --list`: the clients, their files and the state of the servers in them.
 
-use mcpmon_clients::{Client, Direction, Effect, FileReport, Outcome, Planned, Roots};
+use mcpmon_clients::{Client, Direction, FileReport, Outcome, PlannedServer, Roots, SetupEffect};
 use serde_json::{Map, Value, json};
 
 use super::{Options, chosen, projects, state, told};
@@ -31,7 +31,7 @@ pub(super) fn run(
         user,
         roots,
         direction: Direction::Unwrap,
-        effect: Effect::Preview,
+        effect: SetupEffect::Preview,
         confirmed: None,
     };
     let reports =
@@ -113,7 +113,7 @@ const fn server_state(outcome: Outcome) -> &'static str {
 }
 
 fn client_object(client: &Client, reports: &[&FileReport]) -> Map<String, Value> {
-    let server = |server: &Planned| {
+    let server = |server: &PlannedServer| {
         json!({
             "server": server.path.last(),
             "path": server.path,
@@ -164,7 +164,7 @@ mod tests {
             projects: Vec::new(),
             user: nix::unistd::geteuid().as_raw(),
             direction: Direction::Unwrap,
-            effect: Effect::Preview,
+            effect: SetupEffect::Preview,
             confirmed: None,
         };
         let reports = mcpmon_clients::run(&options).expect("read");

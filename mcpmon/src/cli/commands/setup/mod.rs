@@ -12,7 +12,8 @@ use std::{
 
 use clap::{Args, builder::PossibleValuesParser};
 use mcpmon_clients::{
-    CLIENTS, Client, Direction, Effect, FileError, FileReport, Outcome, Planned, Roots, Trouble,
+    CLIENTS, Client, Direction, FileError, FileReport, FileTrouble, Outcome, PlannedServer, Roots,
+    SetupEffect,
 };
 use mcpmon_config::{LocalConfig, Search, Trust};
 use mcpmon_detect::mask::{mask_arguments, mask_text};
@@ -85,8 +86,8 @@ pub(in crate::cli) fn run(
             roots,
             direction,
             effect: match options.dry_run || is_asked {
-                true => Effect::Preview,
-                false => Effect::Write,
+                true => SetupEffect::Preview,
+                false => SetupEffect::Write,
             },
             confirmed: None,
         },
@@ -105,7 +106,7 @@ pub(in crate::cli) fn run(
         return Ok(());
     }
     run.setup.confirmed = Some(done.digests());
-    run.setup.effect = Effect::Write;
+    run.setup.effect = SetupEffect::Write;
     let done = run.perform()?;
     // The differences were shown before the question.
     done.tell_notes(output)?;
@@ -124,7 +125,7 @@ struct SetupRun<'g> {
 /// The outcome of a run, or of its preview.
 #[derive(Debug)]
 struct SetupReport {
-    effect: Effect,
+    effect: SetupEffect,
     files: Vec<FileReport>,
     /// `None` where servers are unwrapped: the policy stays.
     policy: Option<PolicyReport>,
@@ -248,7 +249,7 @@ fn program(output: &mut Output<'_>) -> Result<String, CliError> {
 }
 
 /// The policy after this run, in enforce mode where that was asked for.
-fn policy(globals: &Globals, enforce: bool, effect: Effect) -> Result<PolicyReport, CliError> {
+fn policy(globals: &Globals, enforce: bool, effect: SetupEffect) -> Result<PolicyReport, CliError> {
     let search = Search::of_process(globals.config.clone(), LocalConfig::Ignore);
     let user = nix::unistd::geteuid().as_raw();
     provide_policy(&search, Trust::for_user(user), enforce, user, effect).map_err(|error| {
@@ -263,7 +264,7 @@ fn policy(globals: &Globals, enforce: bool, effect: Effect) -> Result<PolicyRepo
 }
 
 /// The last words of a run: whether anything is stopped from now on.
-fn tell_policy(report: &PolicyReport, effect: Effect, output: &mut Output<'_>) -> Result<(), CliError> {
+fn tell_policy(report: &PolicyReport, effect: SetupEffect, output: &mut Output<'_>) -> Result<(), CliError> {
     if output.form == Form::Json {
         output.json(&policy_object(report, effect))?;
     }
@@ -273,13 +274,13 @@ fn tell_policy(report: &PolicyReport, effect: Effect, output: &mut Output<'_>) -
     Ok(output.flush()?)
 }
 
-fn policy_object(report: &PolicyReport, effect: Effect) -> Map<String, Value> {
+fn policy_object(report: &PolicyReport, effect: SetupEffect) -> Map<String, Value> {
     let action = match report.change {
         PolicyChange::None => "none",
         PolicyChange::Written => "write",
         PolicyChange::Enforced => "enforce",
     };
-    let done = effect == Effect::Write && report.change != PolicyChange::None;
+    let done = effect == SetupEffect::Write && report.change != PolicyChange::None;
     let object = json!({
         "policy": report.path,
         "mode": if report.enforces { "enforce" } else { "observe" },
@@ -289,15 +290,15 @@ fn policy_object(report: &PolicyReport, effect: Effect) -> Map<String, Value> {
     object.as_object().cloned().unwrap_or_default()
 }
 
-fn policy_lines(report: &PolicyReport, effect: Effect) -> Vec<String> {
+fn policy_lines(report: &PolicyReport, effect: SetupEffect) -> Vec<String> {
     let path = report.path.as_ref().map(|path| path.display().to_string());
     let path = path.as_deref().unwrap_or("the built-in one");
     let change = match (report.change, effect) {
         (PolicyChange::None, _) => "the policy is",
-        (PolicyChange::Written, Effect::Write) => "wrote a first policy:",
-        (PolicyChange::Written, Effect::Preview) => "would write a first policy:",
-        (PolicyChange::Enforced, Effect::Write) => "set `mode: enforce` in",
-        (PolicyChange::Enforced, Effect::Preview) => "would set `mode: enforce` in",
+        (PolicyChange::Written, SetupEffect::Write) => "wrote a first policy:",
+        (PolicyChange::Written, SetupEffect::Preview) => "would write a first policy:",
+        (PolicyChange::Enforced, SetupEffect::Write) => "set `mode: enforce` in",
+        (PolicyChange::Enforced, SetupEffect::Preview) => "would set `mode: enforce` in",
     };
     let change = format!("{change} {path}");
     match report.enforces {
@@ -417,7 +418,7 @@ fn start(words: &[String], url: Option<&str>) -> Vec<String> {
         .collect()
 }
 
-fn objects(report: &FileReport, effect: Effect) -> Vec<Map<String, Value>> {
+fn objects(report: &FileReport, effect: SetupEffect) -> Vec<Map<String, Value>> {
     let about = |rest: Value| {
         let mut object = Map::new();
         object.insert("client".to_owned(), json!(report.client.id));
@@ -425,7 +426,7 @@ fn objects(report: &FileReport, effect: Effect) -> Vec<Map<String, Value>> {
         object.extend(rest.as_object().cloned().unwrap_or_default());
         object
     };
-    let done = effect == Effect::Write && report.trouble.is_none();
+    let done = effect == SetupEffect::Write && report.trouble.is_none();
     let mut objects: Vec<_> = report
         .servers
         .iter()
@@ -446,8 +447,8 @@ fn objects(report: &FileReport, effect: Effect) -> Vec<Map<String, Value>> {
         .collect();
     if let Some(trouble) = &report.trouble {
         let place = match trouble {
-            Trouble::Malformed(mistake) => Some((mistake.line, mistake.column)),
-            Trouble::File(_) | Trouble::Ledger(_) | Trouble::Unsure => None,
+            FileTrouble::Malformed(mistake) => Some((mistake.line, mistake.column)),
+            FileTrouble::File(_) | FileTrouble::Ledger(_) | FileTrouble::Unsure => None,
         };
         objects.push(about(json!({
             "error": told(trouble),
@@ -480,12 +481,12 @@ const fn reason(outcome: Outcome) -> Option<&'static str> {
 }
 
 /// Returns the notes on a file besides the difference.
-fn notes(report: &FileReport, effect: Effect) -> Vec<String> {
+fn notes(report: &FileReport, effect: SetupEffect) -> Vec<String> {
     let path = report.path.display();
     if let Some(trouble) = &report.trouble {
         let place = match trouble {
-            Trouble::Malformed(_) => ":",
-            Trouble::File(_) | Trouble::Ledger(_) | Trouble::Unsure => ": ",
+            FileTrouble::Malformed(_) => ":",
+            FileTrouble::File(_) | FileTrouble::Ledger(_) | FileTrouble::Unsure => ": ",
         };
         return vec![format!("{path}{place}{}; it is left as it is", told(trouble))];
     }
@@ -501,7 +502,7 @@ fn notes(report: &FileReport, effect: Effect) -> Vec<String> {
             notes.push(format!("  {}: {reason}", server.path.join(".")));
         }
     }
-    if is_changed(report) && effect == Effect::Write {
+    if is_changed(report) && effect == SetupEffect::Write {
         match (&report.backup, report.restored) {
             (_, true) => notes.push("  it is byte for byte what it was".to_owned()),
             (Some(backup), false) => notes.push(format!("  a copy from before is {}", backup.display())),
@@ -513,11 +514,11 @@ fn notes(report: &FileReport, effect: Effect) -> Vec<String> {
 }
 
 /// Counts servers by outcome: `2 wrapped, 1 wrapped already`.
-fn sum(servers: &[Planned], effect: Effect) -> String {
+fn sum(servers: &[PlannedServer], effect: SetupEffect) -> String {
     let count = |wanted: fn(Outcome) -> bool| servers.iter().filter(|server| wanted(server.outcome)).count();
     let would = match effect {
-        Effect::Write => "",
-        Effect::Preview => "to be ",
+        SetupEffect::Write => "",
+        SetupEffect::Preview => "to be ",
     };
     let parts = [
         (
@@ -557,7 +558,7 @@ fn sum(servers: &[Planned], effect: Effect) -> String {
         .join(", ")
 }
 
-fn told(trouble: &Trouble) -> String {
+fn told(trouble: &FileTrouble) -> String {
     let mut text = trouble.to_string();
     let mut cause = std::error::Error::source(trouble);
     while let Some(source) = cause {
@@ -577,8 +578,10 @@ fn failure(done: &[FileReport]) -> Result<(), CliError> {
         return Ok(());
     };
     let kind = match &first.trouble {
-        Some(Trouble::Malformed(_)) => ErrorKind::Usage,
-        Some(Trouble::File(_) | Trouble::Ledger(_) | Trouble::Unsure) | None => ErrorKind::Environment,
+        Some(FileTrouble::Malformed(_)) => ErrorKind::Usage,
+        Some(FileTrouble::File(_) | FileTrouble::Ledger(_) | FileTrouble::Unsure) | None => {
+            ErrorKind::Environment
+        }
     };
     let error = anyhow::anyhow!("{} of {} files could not be changed", failed.count(), done.len());
     Err(CliError::new(kind, error))
@@ -587,7 +590,7 @@ fn failure(done: &[FileReport]) -> Result<(), CliError> {
 fn is_roots(report: &FileReport) -> bool {
     let foreign = matches!(
         &report.trouble,
-        Some(Trouble::File(FileError::Foreign { owner: 0 }))
+        Some(FileTrouble::File(FileError::Foreign { owner: 0 }))
     );
     report.is_hosts && foreign
 }

@@ -5,7 +5,12 @@ use insta::assert_snapshot;
 use super::*;
 
 /// Returns the output on each stream for a home with these files.
-fn printed(files: &[(&str, &str)], direction: Direction, effect: Effect, form: Form) -> (String, String) {
+fn printed(
+    files: &[(&str, &str)],
+    direction: Direction,
+    effect: SetupEffect,
+    form: Form,
+) -> (String, String) {
     let home = tempfile::tempdir().expect("directory");
     for (name, text) in files {
         let path = home.path().join(name);
@@ -63,7 +68,7 @@ fn wrap() -> Direction {
 
 #[test]
 fn a_preview_shows_what_changes_and_no_secret() {
-    let (data, notes) = printed(FILES, wrap(), Effect::Preview, Form::Table);
+    let (data, notes) = printed(FILES, wrap(), SetupEffect::Preview, Form::Table);
     assert_snapshot!(data, @r#"
         --- HOME/.cursor/mcp.json
         +++ HOME/.cursor/mcp.json
@@ -93,7 +98,7 @@ fn a_url_becomes_a_command_without_its_headers() {
     let (data, notes) = printed(
         &[(".cursor/mcp.json", file)],
         direction,
-        Effect::Preview,
+        SetupEffect::Preview,
         Form::Table,
     );
     assert_snapshot!(data, @r#"
@@ -111,7 +116,7 @@ fn a_url_becomes_a_command_without_its_headers() {
 fn a_file_that_is_left_has_no_difference_and_no_question() {
     let home = tempfile::tempdir().expect("directory");
     let path = home.path().join("mcp.json");
-    let planned = Planned {
+    let planned = PlannedServer {
         path: vec!["mcpServers".to_owned(), "a".to_owned()],
         line: 1,
         outcome: Outcome::Wrap,
@@ -130,10 +135,10 @@ fn a_file_that_is_left_has_no_difference_and_no_question() {
         restored: false,
     };
     assert!(difference(&report).contains("+\"command\": \"mcpmon\""));
-    report.trouble = Some(Trouble::File(FileError::ReadOnly { path }));
+    report.trouble = Some(FileTrouble::File(FileError::ReadOnly { path }));
     assert_eq!(difference(&report), "");
     let mut done = SetupReport {
-        effect: Effect::Preview,
+        effect: SetupEffect::Preview,
         files: vec![report],
         policy: None,
     };
@@ -145,7 +150,7 @@ fn a_file_that_is_left_has_no_difference_and_no_question() {
 
 #[test]
 fn what_was_written_says_where_the_copy_is() {
-    let (_, notes) = printed(&FILES[1..], wrap(), Effect::Write, Form::Table);
+    let (_, notes) = printed(&FILES[1..], wrap(), SetupEffect::Write, Form::Table);
     assert!(
         notes.starts_with("Cursor: HOME/.cursor/mcp.json: 2 wrapped, 1 wrapped by hand"),
         "{notes}"
@@ -159,7 +164,7 @@ fn what_was_written_says_where_the_copy_is() {
 
 #[test]
 fn each_server_and_each_trouble_is_an_object() {
-    let (data, _) = printed(FILES, wrap(), Effect::Preview, Form::Json);
+    let (data, _) = printed(FILES, wrap(), SetupEffect::Preview, Form::Json);
     let objects: Vec<Value> = data
         .lines()
         .map(|line| serde_json::from_str(line).expect("JSON"))

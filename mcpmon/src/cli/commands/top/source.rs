@@ -6,12 +6,12 @@ use std::{
 };
 
 use mcpmon_model::{EventType, Timestamp};
-use mcpmon_store::{CallPlaces, Filter, Follow, Reader, StoredEvent};
+use mcpmon_store::{CallPlaces, Filter, Follow, StoreReader, StoredEvent};
 
 use super::snapshot::{Approval, Server, Snapshot};
 use crate::{
     agent::{
-        control::{self, Answer, AskError, Request},
+        control::{self, AskError, DaemonAnswer, DaemonRequest},
         resources::Usage,
     },
     cli::{
@@ -45,7 +45,7 @@ const CALLS: [&str; 3] = [
 /// The open store, and what was read from it so far.
 #[derive(Debug)]
 pub(super) struct Source {
-    reader: Reader,
+    reader: StoreReader,
     follow: Follow,
     socket: Socket,
     snapshot: Snapshot,
@@ -117,7 +117,7 @@ impl Source {
     }
 
     /// The store that is read.
-    pub(super) const fn reader(&self) -> &Reader {
+    pub(super) const fn reader(&self) -> &StoreReader {
         &self.reader
     }
 
@@ -190,15 +190,15 @@ impl Source {
             return;
         }
         self.asked = Some(Instant::now());
-        (self.snapshot.status, self.daemon_note) = match control::request(&self.socket.path, &Request::Status)
-        {
-            Ok(Answer::Status(status)) => (Some(status), None),
-            Ok(_) => (
-                None,
-                Some("the daemon is of another version: its state is unknown".to_owned()),
-            ),
-            Err(error) => (None, Some(note(&error))),
-        };
+        (self.snapshot.status, self.daemon_note) =
+            match control::request(&self.socket.path, &DaemonRequest::Status) {
+                Ok(DaemonAnswer::Status(status)) => (Some(status), None),
+                Ok(_) => (
+                    None,
+                    Some("the daemon is of another version: its state is unknown".to_owned()),
+                ),
+                Err(error) => (None, Some(note(&error))),
+            };
     }
 
     fn servers(&mut self) -> Result<Vec<Server>, CliError> {

@@ -1,7 +1,7 @@
 //! Tests of the view: states and keys in, pictures and requests out.
 
 use mcpmon_model::{ApprovalState, Direction, Event, Timestamp};
-use mcpmon_store::{Destination as _, Entry, sample};
+use mcpmon_store::{Destination as _, StoreEntry, sample};
 use ratatui::{Terminal, backend::TestBackend};
 use test_case::test_case;
 
@@ -291,7 +291,7 @@ fn the_definition_that_waits_is_the_one_that_is_answered() {
     let (directory, mut store) = sample::store();
     let record = sample::definition("files", "a", "text");
     let hash = record.seen.hash.to_string();
-    store.keep(&[Entry::Definition(record)]).unwrap();
+    store.keep(&[StoreEntry::Definition(record)]).unwrap();
     sample::fill(&mut store, events());
     let globals = Globals {
         config: None,

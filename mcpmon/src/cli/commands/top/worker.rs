@@ -16,7 +16,7 @@ use super::{
     state::{Answer, Request},
 };
 use crate::{
-    agent::approval::Word,
+    agent::approval::ApprovalDecision,
     cli::{
         CliError, Globals,
         commands::{
@@ -129,10 +129,10 @@ impl Work {
 
     fn answer(&self, answer: &Answer) -> Result<String, CliError> {
         let word = match answer.is_allowed {
-            true => Word::Approve {
+            true => ApprovalDecision::Approve {
                 hash: answer.question.hash.clone(),
             },
-            false => Word::Refuse,
+            false => ApprovalDecision::Refuse,
         };
         let done = approve::decide(
             &answer.question.subject,

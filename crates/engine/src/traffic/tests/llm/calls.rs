@@ -238,7 +238,7 @@ fn what_is_malformed_may_pass_no_rule_by() {
         ("  ", "mcp__files__read", None),
         ("{\"path\":", "Bash", None),
     ] {
-        let said = Spoken::Call(intent(name, Input::Malformed(input.into())));
+        let said = LlmMention::Call(intent(name, Input::Malformed(input.into())));
         assert_eq!(
             blocked_by(&world(policy()).spoken(None, &said)),
             blocks,
@@ -246,14 +246,14 @@ fn what_is_malformed_may_pass_no_rule_by() {
         );
     }
     let mut world = with(|policy| policy.rules.blocked_tools = vec![glob("read")]);
-    let said = Spoken::Call(intent("mcp__files__read", Input::Malformed("{".into())));
+    let said = LlmMention::Call(intent("mcp__files__read", Input::Malformed("{".into())));
     assert_eq!(blocked_by(&world.spoken(None, &said)), Some("blocked_tools"));
 }
 
 #[test]
 fn text_that_is_no_json_is_looked_at_as_it_is() {
     let text = format!("say \"{TOKEN}\"\nand go");
-    let said = Spoken::Call(intent("mcp__mail__send", Input::Text(text.into())));
+    let said = LlmMention::Call(intent("mcp__mail__send", Input::Text(text.into())));
     let judgement = world(policy()).spoken(None, &said);
     assert_eq!(blocked_by(&judgement), Some("argument_inspection"));
     assert!(!format!("{judgement:?}").contains(TOKEN));
@@ -345,7 +345,7 @@ fn the_client_narrows_what_a_name_means(agent: &str, name: &str) -> Option<Strin
 fn a_blocked_tool_is_blocked_before_anybody_listed_it(agent: Option<&str>, name: &str) -> bool {
     let mut world = with(|policy| policy.rules.blocked_tools = vec![glob("echo")]);
     let wanted = intent(name, Input::Json(RawJson::trusted("{}")));
-    blocked_by(&world.spoken(agent, &Spoken::Call(wanted))) == Some("blocked_tools")
+    blocked_by(&world.spoken(agent, &LlmMention::Call(wanted))) == Some("blocked_tools")
 }
 
 /// The same of tools that are denied for one server.
@@ -370,7 +370,7 @@ fn a_denied_tool_is_denied_before_anybody_listed_it(name: &str) -> bool {
 fn a_tool_of_a_known_server_needs_no_mark(agent: Option<&str>, name: &str) {
     let mut world = world(policy());
     let wanted = intent(name, Input::Json(RawJson::trusted("{}")));
-    let judgement = world.spoken(agent, &Spoken::Call(wanted));
+    let judgement = world.spoken(agent, &LlmMention::Call(wanted));
     let event = judgement.events.last().expect("it is told");
     assert_eq!(event.server_id, Some(id("files")));
 }
@@ -396,7 +396,7 @@ fn a_namespace_is_part_of_the_name() {
     let mut world = with(|policy| policy.rules.tools = ToolPolicy::Denylist(vec![entry("files", "read")]));
     let mut wanted = intent("read", Input::Json(RawJson::trusted("{}")));
     wanted.name.namespace = Some("mcp__files".into());
-    let judgement = world.spoken(Some("codex_cli_rs/0.169.0"), &Spoken::Call(wanted));
+    let judgement = world.spoken(Some("codex_cli_rs/0.169.0"), &LlmMention::Call(wanted));
     assert_eq!(blocked_by(&judgement), Some("tool_policy"));
 }
 
@@ -472,6 +472,6 @@ fn a_namespace_hides_no_tool(space: &'static str, name: &'static str) -> bool {
     let mut world = with(|policy| policy.rules.tools = ToolPolicy::Denylist(vec![entry("files", "read")]));
     let mut wanted = intent(name, Input::Json(RawJson::trusted("{}")));
     wanted.name.namespace = Some(space.into());
-    let judgement = world.spoken(None, &Spoken::Call(wanted));
+    let judgement = world.spoken(None, &LlmMention::Call(wanted));
     matches!(judgement.verdict, Verdict::Block(_))
 }

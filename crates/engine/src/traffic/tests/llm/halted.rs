@@ -1,6 +1,6 @@
 //! Requests and answers that do not go on for what they are.
 
-use mcpmon_model::{EventKind, ExchangeHalf, Halted};
+use mcpmon_model::{EventKind, ExchangeHalf, HaltedExchange};
 use test_case::test_case;
 
 use super::*;
@@ -10,7 +10,7 @@ use super::*;
 fn are_told(half: ExchangeHalf, is_too_long: bool) -> (String, String) {
     // Whatever the mode: it did not go on.
     let mut world = World::new(observing(policy()));
-    let halted = Halted {
+    let halted = HaltedExchange {
         half,
         is_too_long,
         cause: "x".repeat(1 << 20),
@@ -37,7 +37,7 @@ fn an_intent_is_part_of_the_trace_of_its_request() {
     let mut exchange = exchange(None);
     exchange.trace_parent = Some(TRACE.into());
     let input = Input::Json(RawJson::trusted("{}"));
-    let said = Spoken::Call(intent("mcp__files__read", input));
+    let said = LlmMention::Call(intent("mcp__files__read", input));
     let judgement = world
         .monitor
         .observe(world.now, Observation::Llm(&exchange, &said));

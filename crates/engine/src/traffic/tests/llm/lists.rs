@@ -29,7 +29,7 @@ fn openai(name: &str, description: &str) -> String {
 }
 
 fn offer(world: &mut World, agent: Option<&str>, tools: &[(&str, String)]) -> Judgement {
-    world.spoken(agent, &Spoken::Offered(offered(tools)))
+    world.spoken(agent, &LlmMention::Offered(offered(tools)))
 }
 
 #[test]
@@ -224,7 +224,7 @@ fn what_a_provider_lists_is_inspected_too() {
         ("a", anthropic("a", "EVIL-HIGH")),
         ("b", anthropic("b", "Adds two numbers")),
     ];
-    let said = Spoken::Listed {
+    let said = LlmMention::Listed {
         server: "weather".into(),
         tools: offered(&tools),
     };

@@ -7,10 +7,10 @@ mod properties;
 mod redact;
 mod remote;
 
-use mcpmon_model::{Dialect, Exchange, Input, Intent, Spoken, ToolName};
+use mcpmon_model::{Dialect, Exchange, Input, Intent, LlmMention, ToolName};
 
 use super::*;
-use crate::Shared;
+use crate::SharedOutcome;
 
 /// A request of the session that [`conversation`] belongs to.
 pub(super) fn exchange(agent: Option<&str>) -> Exchange {
@@ -36,14 +36,14 @@ pub(super) fn intent<'a>(name: &'a str, input: Input<'a>) -> Intent<'a> {
 }
 
 impl World {
-    pub(super) fn spoken(&mut self, agent: Option<&str>, said: &Spoken<'_>) -> Judgement {
+    pub(super) fn spoken(&mut self, agent: Option<&str>, said: &LlmMention<'_>) -> Judgement {
         let exchange = exchange(agent);
         let judgement = self.monitor.observe(self.now, Observation::Llm(&exchange, said));
         match judgement.ask {
             None => judgement,
             Some(ask) => {
                 assert!(judgement.events.is_empty(), "nothing is said before the answer");
-                let answered = Observation::LlmShared(&exchange, said, ask, Shared::Unreachable);
+                let answered = Observation::LlmShared(&exchange, said, ask, SharedOutcome::Unreachable);
                 self.monitor.observe(self.now, answered)
             }
         }
@@ -52,13 +52,13 @@ impl World {
     /// A model of an unknown client wants a tool called.
     pub(super) fn wants(&mut self, name: &str, arguments: &str) -> Judgement {
         let input = Input::Json(RawJson::trusted(arguments));
-        self.spoken(None, &Spoken::Call(intent(name, input)))
+        self.spoken(None, &LlmMention::Call(intent(name, input)))
     }
 
     /// The same of a client.
     pub(super) fn wants_as(&mut self, agent: &str, name: &str) -> Judgement {
         let input = Input::Json(RawJson::trusted("{}"));
-        self.spoken(Some(agent), &Spoken::Call(intent(name, input)))
+        self.spoken(Some(agent), &LlmMention::Call(intent(name, input)))
     }
 }
 
@@ -67,7 +67,7 @@ pub(super) fn world(policy: Policy) -> World {
     let mut world = World::new(policy);
     for (server, tool) in [("mail", "send"), ("files", "read")] {
         world.conversation = conversation(server);
-        let company = Company::default();
+        let company = SessionPeers::default();
         drop(
             world
                 .monitor

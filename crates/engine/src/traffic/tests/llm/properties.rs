@@ -147,7 +147,7 @@ proptest! {
         let mut world = World::new(Policy { fail_closed, ..policy() });
         drop(world.tools(&[("read", "Handles one file")]));
         for input in [Input::Text(text.as_str().into()), Input::Malformed(text.as_str().into())] {
-            let judgement = world.spoken(None, &Spoken::Call(intent(&name, input)));
+            let judgement = world.spoken(None, &LlmMention::Call(intent(&name, input)));
             let is_told = judgement.events.iter().any(|event| event.action == Action::Block);
             prop_assert_eq!(blocked_by(&judgement).is_some(), is_told);
         }

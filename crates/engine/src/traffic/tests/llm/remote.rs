@@ -1,6 +1,6 @@
 //! MCP servers, and tools, that a provider uses by itself.
 
-use mcpmon_model::{EventKind, NameGlob, Remote};
+use mcpmon_model::{EventKind, NameGlob, ProviderServer};
 use mcpmon_policy::{
     Handling, RateLimit, RemoteHost, Server, ServerPolicy, Transport,
     rules::{SpellingGlob, ToolEntry, ToolPolicy},
@@ -29,8 +29,8 @@ fn declared() -> Server {
 
 const HERE: Option<&str> = Some("https://mcp.example.com/mcp");
 
-fn remote<'a>(label: &'a str, url: Option<&'a str>, tools: Option<&[&'a str]>) -> Spoken<'a> {
-    Spoken::Remote(Remote {
+fn remote<'a>(label: &'a str, url: Option<&'a str>, tools: Option<&[&'a str]>) -> LlmMention<'a> {
+    LlmMention::Remote(ProviderServer {
         label: label.into(),
         url: url.map(Into::into),
         tools: tools.map(|tools| tools.iter().map(|tool| (*tool).into()).collect()),
@@ -44,7 +44,7 @@ fn with(edit: impl FnOnce(&mut Policy)) -> World {
     World::new(policy)
 }
 
-fn used(world: &mut World, said: &Spoken<'_>) -> Option<String> {
+fn used(world: &mut World, said: &LlmMention<'_>) -> Option<String> {
     blocked_by(&world.spoken(None, said)).map(str::to_owned)
 }
 
@@ -142,13 +142,13 @@ fn tools_of_a_provider(kind: &str, handling: Handling) -> Option<String> {
         policy.llm.native_tools = handling;
         policy.rules.blocked_tools = vec![SpellingGlob::new("code_*")];
     });
-    used(&mut world, &Spoken::Hosted { kind: kind.into() })
+    used(&mut world, &LlmMention::Hosted { kind: kind.into() })
 }
 
 #[test]
 fn a_tool_of_a_provider_is_noted_once() {
     let mut world = with(|policy| policy.llm.native_tools = Handling::Audit);
-    let said = Spoken::Hosted {
+    let said = LlmMention::Hosted {
         kind: "web_search".into(),
     };
     let noted = ["mcp_tool_call_intercepted audit native_tools"];
@@ -156,8 +156,8 @@ fn a_tool_of_a_provider_is_noted_once() {
     assert_eq!(told(&world.spoken(None, &said)), [""; 0]);
 }
 
-fn called<'a>(server: Option<&'a str>, tool: &'a str) -> Spoken<'a> {
-    Spoken::Called {
+fn called<'a>(server: Option<&'a str>, tool: &'a str) -> LlmMention<'a> {
+    LlmMention::Called {
         server: server.map(Into::into),
         intent: intent(
             tool,
@@ -206,7 +206,7 @@ fn what_a_provider_called_counts() {
             burst: 1,
         }
     });
-    let said = Spoken::Called {
+    let said = LlmMention::Called {
         server: Some("w".into()),
         intent: intent("forecast", Input::Json(RawJson::trusted("{}"))),
     };

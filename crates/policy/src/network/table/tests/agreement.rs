@@ -34,7 +34,7 @@ proptest! {
                 let egress = server.egress.as_ref().expect("every server has a list");
                 let expected = naive_egress(egress, &names, address, port).then(|| server.id.clone());
                 let list = tables.egress.get(&server.id);
-                let verdict = list.map_or_else(Verdict::default, |list| tables.lookup(*list, address, port));
+                let verdict = list.map_or_else(TableVerdict::default, |list| tables.lookup(*list, address, port));
                 prop_assert_eq!(refusing(&tables, verdict), expected.clone(), "{}", address);
                 pending = pending.or(expected);
             }
@@ -53,7 +53,7 @@ enum Slot {
 /// Kind and name of the first rule that speaks for a slot, found by trying them all.
 fn naive_host(
     policy: &Policy,
-    names: &Resolved,
+    names: &ResolvedNames,
     slot: Slot,
     address: IpAddr,
     port: u16,
@@ -111,7 +111,7 @@ fn naive_host(
     (None, "-")
 }
 
-fn naive_egress(egress: &Egress, names: &Resolved, address: IpAddr, port: u16) -> bool {
+fn naive_egress(egress: &Egress, names: &ResolvedNames, address: IpAddr, port: u16) -> bool {
     let covers = |endpoint: &Endpoint| {
         endpoint.port.is_none_or(|own| own == port)
             && match &endpoint.target {
@@ -125,7 +125,7 @@ fn naive_egress(egress: &Egress, names: &Resolved, address: IpAddr, port: u16) -
     !egress.allow.iter().any(covers) && egress.default == EgressDefault::Deny
 }
 
-fn refusing(tables: &Tables, verdict: Verdict) -> Option<ServerId> {
+fn refusing(tables: &Tables, verdict: TableVerdict) -> Option<ServerId> {
     assert_eq!((verdict.deny_agents, verdict.watch), (0, 0));
     let RuleKind::Egress(server) = &tables.rules.get(&verdict.deny_host)?.kind else {
         panic!("an egress list names a rule of another kind");

@@ -84,7 +84,7 @@ fn the_canary_is_refused_without_any_rule() {
     }
     assert_eq!(
         tables.lookup(LIST_HOST, ip("127.255.255.253"), 9),
-        Verdict::default()
+        TableVerdict::default()
     );
     assert_eq!(tables.rules.keys().copied().collect::<Vec<_>>(), [RULE_CANARY]);
     assert!(tables.egress.is_empty());
@@ -126,7 +126,7 @@ fn a_denied_server_is_refused_for_agents_only() {
         remote("files", "192.0.2.2", 443),
     ];
     policy.server_policy = ServerPolicy::Denylist(vec![NameGlob::new("wea*")]);
-    let tables = compile(&policy, &Resolved::default(), &mut Numbering::default()).expect("tables");
+    let tables = compile(&policy, &ResolvedNames::default(), &mut Numbering::default()).expect("tables");
     let kind = |address, port| {
         let verdict = tables.lookup(LIST_HOST, ip(address), port);
         assert_eq!(verdict.deny_host, 0, "{address}");
@@ -167,7 +167,7 @@ fn egress_of_default_deny(address: &str, port: u16) -> String {
 fn a_list_that_refuses_nothing_is_no_list() {
     let mut policy = policy(Vec::new());
     policy.servers = vec![restricted("s", EgressDefault::Allow, &["192.0.2.1"], &[])];
-    let tables = compile(&policy, &Resolved::default(), &mut Numbering::default()).expect("tables");
+    let tables = compile(&policy, &ResolvedNames::default(), &mut Numbering::default()).expect("tables");
     assert!(tables.egress.is_empty());
     assert!(tables.v4.keys().all(|(list, ..)| *list == LIST_HOST));
 }
@@ -181,7 +181,7 @@ fn pending_processes_get_the_strictest_union(address: &str) -> String {
         restricted("a", EgressDefault::Allow, &[], &["192.0.2.2"]),
         restricted("b", EgressDefault::Deny, &["192.0.2.1", "192.0.2.2"], &[]),
     ];
-    let tables = compile(&policy, &Resolved::default(), &mut Numbering::default()).expect("tables");
+    let tables = compile(&policy, &ResolvedNames::default(), &mut Numbering::default()).expect("tables");
     let verdict = tables.lookup(LIST_PENDING, ip(address), 443);
     name(&tables, verdict.deny_host).to_owned()
 }
@@ -195,7 +195,7 @@ fn numbers_survive_reloads() {
             .iter()
             .map(|name| restricted(name, EgressDefault::Deny, &[], &[]))
             .collect();
-        compile(&policy, &Resolved::default(), &mut numbering).expect("tables")
+        compile(&policy, &ResolvedNames::default(), &mut numbering).expect("tables")
     };
     let first = compile_with(vec![watch("a", &["192.0.2.1"], EVERYTHING)], &["x", "y"]);
     let second = compile_with(
@@ -237,7 +237,7 @@ fn ten_thousand_entries_share_one_port_set() {
 
 #[test]
 fn too_many_addresses_are_an_error_that_says_how_many() {
-    let mut names = Resolved::default();
+    let mut names = ResolvedNames::default();
     let all = (0..=u32::try_from(MAX_ENTRIES).expect("small")).map(|n| IpAddr::V4(Ipv4Addr::from_bits(n)));
     names.add(&host("big.example.com"), all);
     let mut rule = watch("big", &[], EVERYTHING);
@@ -262,7 +262,7 @@ fn too_many_ports_are_an_error_that_says_how_many() {
         watch("c", &["192.0.2.3"], &every_port),
     ];
     let policy = policy(rules.to_vec());
-    let error = compile(&policy, &Resolved::default(), &mut Numbering::default()).expect_err("full");
+    let error = compile(&policy, &ResolvedNames::default(), &mut Numbering::default()).expect_err("full");
     assert_eq!(
         error,
         CompileError::TooManyEntries {
@@ -343,7 +343,7 @@ fn policy(rules: Vec<NetworkRule>) -> Policy {
 fn compiled(rules: &[NetworkRule]) -> Tables {
     compile(
         &policy(rules.to_vec()),
-        &Resolved::default(),
+        &ResolvedNames::default(),
         &mut Numbering::default(),
     )
     .expect("tables")
@@ -404,8 +404,8 @@ fn restricted(name: &str, default: EgressDefault, allow: &[&str], deny: &[&str])
     }
 }
 
-fn resolved(pairs: &[(&str, &str)]) -> Resolved {
-    let mut resolved = Resolved::default();
+fn resolved(pairs: &[(&str, &str)]) -> ResolvedNames {
+    let mut resolved = ResolvedNames::default();
     for (name, address) in pairs {
         resolved.add(&host(name), [ip(address)]);
     }

@@ -1,8 +1,8 @@
 //! A call whose input is still being told.
 
-use mcpmon_model::{Intent, Spoken, ToolName, Verdict};
+use mcpmon_model::{Intent, LlmMention, ToolName, Verdict};
 
-use super::{Fault, Judge};
+use super::{ContentJudge, LlmFault};
 use crate::{
     decode::llm::anthropic::Call,
     filter::llm::arguments::{Arguments, spelled},
@@ -10,7 +10,7 @@ use crate::{
 
 /// A call whose block has started.
 #[derive(Debug)]
-pub(super) struct Open {
+pub(super) struct OpenCall {
     id: Option<String>,
     pub(super) name: ToolName<'static>,
     /// Input that came with the start of the block.
@@ -21,7 +21,7 @@ pub(super) struct Open {
     pub(super) is_whole: bool,
 }
 
-impl Open {
+impl OpenCall {
     pub(super) fn new(call: &Call<'_>) -> Self {
         let owned = |text: &str| text.to_owned().into();
         Self {
@@ -46,7 +46,7 @@ impl Open {
     }
 
     /// Returns the arguments of the call.
-    pub(super) fn arguments(&self) -> Result<Arguments<'_>, Fault> {
+    pub(super) fn arguments(&self) -> Result<Arguments<'_>, LlmFault> {
         match (&self.started_with, self.told.as_str()) {
             (None, "") => Ok(Arguments::Absent),
             (Some(input), "") => Ok(Arguments::Exact(input)),
@@ -57,7 +57,7 @@ impl Open {
                 if spelled(told)? == spelled(input)? {
                     Ok(arguments)
                 } else {
-                    Err(Fault::malformed("a call is told two different inputs"))
+                    Err(LlmFault::malformed("a call is told two different inputs"))
                 }
             }
         }
@@ -67,7 +67,7 @@ impl Open {
         &self,
         arguments: &Arguments<'_>,
         called_by: CalledBy<'_>,
-        judge: &mut dyn Judge,
+        judge: &mut dyn ContentJudge,
     ) -> Verdict {
         let intent = Intent {
             id: self.id.as_deref().map(Into::into),
@@ -75,8 +75,8 @@ impl Open {
             input: arguments.input(),
         };
         judge.judge(&match called_by {
-            CalledBy::Client => Spoken::Call(intent),
-            CalledBy::Provider(server) => Spoken::Called {
+            CalledBy::Client => LlmMention::Call(intent),
+            CalledBy::Provider(server) => LlmMention::Called {
                 server: server.map(Into::into),
                 intent,
             },

@@ -12,15 +12,15 @@ mod whole;
 
 use std::collections::BTreeSet;
 
-use mcpmon_model::{Dialect, Spoken, Verdict};
+use mcpmon_model::{Dialect, LlmMention, Verdict};
 
 pub(super) use self::whole::whole;
 use self::{
-    call::{CalledBy, Open},
-    waiting::Waiting,
-    whole::{Judged, is_tool_use},
+    call::{CalledBy, OpenCall},
+    waiting::PendingEvents,
+    whole::{JudgedMessage, is_tool_use},
 };
-use super::{Fault, Judge, Limits, Piece, Stream, error_body, strict};
+use super::{ContentJudge, HoldLimits, LlmFault, Piece, Stream, error_body, strict};
 use crate::{
     decode::{
         json::{DEEPEST, Doubt, LoneSurrogate, Scanner, Value, canonical},
@@ -37,28 +37,33 @@ const MAX_BLOCKS: usize = 1 << 16;
 
 /// The reading of one stream.
 #[derive(Debug)]
-pub(super) struct Reading {
+pub(super) struct StreamReader {
     scanner: Scanner,
-    content: Content,
+    content: MessageContent,
 }
 
-impl Reading {
-    pub(super) fn new(limits: Limits) -> Self {
+impl StreamReader {
+    pub(super) fn new(limits: HoldLimits) -> Self {
         Self {
             scanner: Scanner::new(DEEPEST),
-            content: Content::new(limits),
+            content: MessageContent::new(limits),
         }
     }
 }
 
-impl Stream for Reading {
-    fn piece(&mut self, piece: Piece<'_>, judge: &mut dyn Judge, out: &mut Vec<u8>) -> Result<(), Fault> {
+impl Stream for StreamReader {
+    fn piece(
+        &mut self,
+        piece: Piece<'_>,
+        judge: &mut dyn ContentJudge,
+        out: &mut Vec<u8>,
+    ) -> Result<(), LlmFault> {
         let Some(data) = piece.data.filter(|data| !is_word(data)) else {
             out.extend_from_slice(piece.raw);
             return Ok(());
         };
         let scan = self.scanner.scan(data, LoneSurrogate::Replace);
-        let scan = scan.map_err(Fault::malformed)?;
+        let scan = scan.map_err(LlmFault::malformed)?;
         if scan.doubt <= Doubt::Space {
             let event = scan.document.root();
             return self.content.read(event, piece.name, piece.raw, judge, out);
@@ -66,7 +71,7 @@ impl Stream for Reading {
         let doubt = scan.doubt;
         let anew = canonical(scan.document);
         let scan = self.scanner.scan(anew.as_bytes(), LoneSurrogate::Refuse);
-        let event = scan.map_err(Fault::malformed)?.document.root();
+        let event = scan.map_err(LlmFault::malformed)?.document.root();
         if strict::is_half(doubt, piece.raw) && is_text(event) {
             return self.content.read(event, piece.name, piece.raw, judge, out);
         }
@@ -76,18 +81,18 @@ impl Stream for Reading {
         self.content.read(event, piece.name, &raw, judge, out)
     }
 
-    fn end(&mut self, _judge: &mut dyn Judge, _out: &mut Vec<u8>) -> Result<(), Fault> {
+    fn end(&mut self, _judge: &mut dyn ContentJudge, _out: &mut Vec<u8>) -> Result<(), LlmFault> {
         if self.content.waiting.is_empty() || self.content.has_failed {
             return Ok(());
         }
-        Err(Fault::malformed("the stream ended in a tool call"))
+        Err(LlmFault::malformed("the stream ended in a tool call"))
     }
 
     fn held(&self) -> usize {
         self.content.waiting.bytes()
     }
 
-    fn broken(&self, fault: &Fault, out: &mut Vec<u8>) {
+    fn broken(&self, fault: &LlmFault, out: &mut Vec<u8>) {
         let error = error_body(Dialect::Anthropic, fault.response_status(), &fault.to_string());
         write_event(Some("error"), &String::from_utf8_lossy(&error), out);
     }
@@ -107,15 +112,15 @@ fn is_text(event: Value<'_>) -> bool {
 
 /// The content of the message, as far as it was told.
 #[derive(Debug)]
-struct Content {
-    limits: Limits,
+struct MessageContent {
+    limits: HoldLimits,
     /// Its blocks, by their index.
-    blocks: Vec<State>,
+    blocks: Vec<BlockState>,
     /// Those calls that may still be added to.
     open: BTreeSet<usize>,
     /// Bytes of their input.
     inputs: usize,
-    waiting: Waiting,
+    waiting: PendingEvents,
     /// True if its events have names; all or none do, or readers differ about which there are.
     is_named: Option<bool>,
     has_started: bool,
@@ -128,27 +133,27 @@ struct Content {
 
 /// A block.
 #[derive(Debug)]
-enum State {
+enum BlockState {
     /// Nobody executes it.
     Other,
     /// The client is to call it, and nobody judged it yet.
-    Call(Box<Open>),
+    Call(Box<OpenCall>),
     /// The provider called it, by a server or itself.
-    Called(Option<String>, Box<Open>),
+    Called(Option<String>, Box<OpenCall>),
     /// A call that goes on, or was judged too late for anything else.
     Passed,
     /// A call in whose place something else was written.
     Replaced,
 }
 
-impl Content {
-    const fn new(limits: Limits) -> Self {
+impl MessageContent {
+    const fn new(limits: HoldLimits) -> Self {
         Self {
             limits,
             blocks: Vec::new(),
             open: BTreeSet::new(),
             inputs: 0,
-            waiting: Waiting::new(),
+            waiting: PendingEvents::new(),
             is_named: None,
             has_started: false,
             has_failed: false,
@@ -163,9 +168,9 @@ impl Content {
         data: Value<'_>,
         name: Option<&[u8]>,
         raw: &[u8],
-        judge: &mut dyn Judge,
+        judge: &mut dyn ContentJudge,
         out: &mut Vec<u8>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), LlmFault> {
         let event = Event::read(data)?;
         self.named(&event, name)?;
         match event {
@@ -200,14 +205,14 @@ impl Content {
     }
 
     /// SDKs read no event without a name; others look at no name.
-    fn named(&mut self, event: &Event<'_>, name: Option<&[u8]>) -> Result<(), Fault> {
+    fn named(&mut self, event: &Event<'_>, name: Option<&[u8]>) -> Result<(), LlmFault> {
         let Some(kind) = event.name() else {
             return Ok(());
         };
         let is_named = name.is_some();
         let fits = name.is_none_or(|name| name == kind.as_bytes());
         if !fits || *self.is_named.get_or_insert(is_named) != is_named {
-            return Err(Fault::malformed("an event's name is not its type"));
+            return Err(LlmFault::malformed("an event's name is not its type"));
         }
         Ok(())
     }
@@ -217,17 +222,17 @@ impl Content {
         data: Value<'_>,
         message: Value<'_>,
         raw: &[u8],
-        judge: &mut dyn Judge,
+        judge: &mut dyn ContentJudge,
         out: &mut Vec<u8>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), LlmFault> {
         if std::mem::replace(&mut self.has_started, true) || !self.blocks.is_empty() {
-            return Err(Fault::malformed("a message starts within a message"));
+            return Err(LlmFault::malformed("a message starts within a message"));
         }
-        let judged = Judged::read(message, judge)?;
+        let judged = JudgedMessage::read(message, judge)?;
         if judged.blocks > MAX_BLOCKS {
-            return Err(Fault::malformed("too many blocks"));
+            return Err(LlmFault::malformed("too many blocks"));
         }
-        self.blocks.resize_with(judged.blocks, || State::Other);
+        self.blocks.resize_with(judged.blocks, || BlockState::Other);
         self.allowed += judged.allowed;
         self.blocked += judged.blocked.len();
         match judged.changed(data) {
@@ -242,33 +247,33 @@ impl Content {
         index: usize,
         block: Block<'_>,
         raw: &[u8],
-        judge: &mut dyn Judge,
+        judge: &mut dyn ContentJudge,
         out: &mut Vec<u8>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), LlmFault> {
         self.is_skewed |= index != self.blocks.len();
         let state = match block {
-            Block::Other => State::Other,
+            Block::Other => BlockState::Other,
             Block::Listed { server, tools } => {
-                judge.judge(&Spoken::Listed { server, tools });
-                State::Other
+                judge.judge(&LlmMention::Listed { server, tools });
+                BlockState::Other
             }
-            Block::Call(call) => State::Call(Box::new(Open::new(&call))),
+            Block::Call(call) => BlockState::Call(Box::new(OpenCall::new(&call))),
             Block::Called { server, call } => {
-                State::Called(server.map(Into::into), Box::new(Open::new(&call)))
+                BlockState::Called(server.map(Into::into), Box::new(OpenCall::new(&call)))
             }
         };
         if self.is_skewed {
             return match state {
-                State::Other => self.pass(usize::MAX, raw, out),
-                State::Call(_) | State::Called(..) | State::Passed | State::Replaced => {
-                    Err(Fault::malformed("the index of a call is not its position"))
+                BlockState::Other => self.pass(usize::MAX, raw, out),
+                BlockState::Call(_) | BlockState::Called(..) | BlockState::Passed | BlockState::Replaced => {
+                    Err(LlmFault::malformed("the index of a call is not its position"))
                 }
             };
         }
         if index == MAX_BLOCKS {
-            return Err(Fault::malformed("too many blocks"));
+            return Err(LlmFault::malformed("too many blocks"));
         }
-        if let State::Call(open) | State::Called(_, open) = &state {
+        if let BlockState::Call(open) | BlockState::Called(_, open) = &state {
             self.open.insert(index);
             self.inputs += open.size();
         }
@@ -276,17 +281,23 @@ impl Content {
         self.pass(index, raw, out)
     }
 
-    fn delta(&mut self, index: usize, delta: &Delta<'_>, raw: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
+    fn delta(
+        &mut self,
+        index: usize,
+        delta: &Delta<'_>,
+        raw: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<(), LlmFault> {
         match (self.blocks.get_mut(index), delta) {
-            (Some(State::Call(open) | State::Called(_, open)), Delta::Input(part))
+            (Some(BlockState::Call(open) | BlockState::Called(_, open)), Delta::Input(part))
                 if !open.is_whole && !self.is_skewed =>
             {
                 open.tell(part);
                 self.inputs += part.len();
             }
-            (_, Delta::Input(_)) => return Err(Fault::malformed("an input for what is no call")),
-            (Some(State::Call(_) | State::Called(..) | State::Passed), Delta::Unknown) => {
-                return Err(Fault::malformed("something unknown is added to a call"));
+            (_, Delta::Input(_)) => return Err(LlmFault::malformed("an input for what is no call")),
+            (Some(BlockState::Call(_) | BlockState::Called(..) | BlockState::Passed), Delta::Unknown) => {
+                return Err(LlmFault::malformed("something unknown is added to a call"));
             }
             (_, Delta::Text | Delta::Unknown) => {}
         }
@@ -294,11 +305,11 @@ impl Content {
     }
 
     /// Lets an event of a block go on, or wait: for the end of the call that it belongs to, or for its turn.
-    fn pass(&mut self, index: usize, raw: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
+    fn pass(&mut self, index: usize, raw: &[u8], out: &mut Vec<u8>) -> Result<(), LlmFault> {
         let waits = match self.blocks.get(index) {
-            Some(State::Replaced) => return Ok(()),
-            Some(State::Call(_)) => true,
-            Some(State::Other | State::Called(..) | State::Passed) => {
+            Some(BlockState::Replaced) => return Ok(()),
+            Some(BlockState::Call(_)) => true,
+            Some(BlockState::Other | BlockState::Called(..) | BlockState::Passed) => {
                 self.waiting.has(index) || self.is_behind(index)
             }
             None => !self.waiting.is_empty(),
@@ -309,7 +320,7 @@ impl Content {
             out.extend_from_slice(raw);
         }
         if self.waiting.bytes() + self.inputs > self.limits.max_held {
-            return Err(Fault::TooLong {
+            return Err(LlmFault::TooLong {
                 limit: self.limits.max_held,
             });
         }
@@ -322,25 +333,25 @@ impl Content {
     }
 
     /// Nothing more can come of a block. What was called already is told of.
-    fn end_block(&mut self, index: usize, judge: &mut dyn Judge) -> Result<(), Fault> {
+    fn end_block(&mut self, index: usize, judge: &mut dyn ContentJudge) -> Result<(), LlmFault> {
         if !self.open.remove(&index) {
             return Ok(());
         }
         match &mut self.blocks[index] {
-            State::Call(open) => open.is_whole = true,
-            State::Called(server, open) => {
+            BlockState::Call(open) => open.is_whole = true,
+            BlockState::Called(server, open) => {
                 let arguments = open.arguments()?;
                 open.judge(&arguments, CalledBy::Provider(server.as_deref()), judge);
                 self.inputs -= open.size();
-                self.blocks[index] = State::Passed;
+                self.blocks[index] = BlockState::Passed;
             }
-            State::Other | State::Passed | State::Replaced => {}
+            BlockState::Other | BlockState::Passed | BlockState::Replaced => {}
         }
         Ok(())
     }
 
     /// Nothing more can come of any block, whether it was said or not.
-    fn end_all(&mut self, judge: &mut dyn Judge, out: &mut Vec<u8>) -> Result<(), Fault> {
+    fn end_all(&mut self, judge: &mut dyn ContentJudge, out: &mut Vec<u8>) -> Result<(), LlmFault> {
         while let Some(index) = self.open.first() {
             self.end_block(*index, judge)?;
         }
@@ -348,13 +359,13 @@ impl Content {
     }
 
     /// Judges what is whole and lets go on what waited for that, in the order in which it came.
-    fn release(&mut self, judge: &mut dyn Judge, out: &mut Vec<u8>) -> Result<(), Fault> {
+    fn release(&mut self, judge: &mut dyn ContentJudge, out: &mut Vec<u8>) -> Result<(), LlmFault> {
         while let Some(index) = self.waiting.first() {
             match self.blocks.get(index) {
-                Some(State::Call(open)) if !open.is_whole => return Ok(()),
-                Some(State::Call(_)) => self.decide(index, judge, out)?,
-                Some(State::Replaced) => drop(self.waiting.pop()),
-                Some(State::Other | State::Called(..) | State::Passed) | None => {
+                Some(BlockState::Call(open)) if !open.is_whole => return Ok(()),
+                Some(BlockState::Call(_)) => self.decide(index, judge, out)?,
+                Some(BlockState::Replaced) => drop(self.waiting.pop()),
+                Some(BlockState::Other | BlockState::Called(..) | BlockState::Passed) | None => {
                     out.extend_from_slice(&self.waiting.pop());
                 }
             }
@@ -363,8 +374,13 @@ impl Content {
     }
 
     /// Judges the call whose start is what waits longest.
-    fn decide(&mut self, index: usize, judge: &mut dyn Judge, out: &mut Vec<u8>) -> Result<(), Fault> {
-        let State::Call(open) = std::mem::replace(&mut self.blocks[index], State::Passed) else {
+    fn decide(
+        &mut self,
+        index: usize,
+        judge: &mut dyn ContentJudge,
+        out: &mut Vec<u8>,
+    ) -> Result<(), LlmFault> {
+        let BlockState::Call(open) = std::mem::replace(&mut self.blocks[index], BlockState::Passed) else {
             return Ok(());
         };
         self.inputs -= open.size();
@@ -373,7 +389,7 @@ impl Content {
         match open.judge(&arguments, CalledBy::Client, judge) {
             Verdict::Block(denial) => {
                 self.blocked += 1;
-                self.blocks[index] = State::Replaced;
+                self.blocks[index] = BlockState::Replaced;
                 write_text_block(index, &blocked_text(&open.name, &denial), is_named, out);
             }
             Verdict::Allow
@@ -383,7 +399,7 @@ impl Content {
             | Verdict::Ask(_) => {
                 self.allowed += 1;
                 if let Some(input) = arguments.canonical() {
-                    self.blocks[index] = State::Replaced;
+                    self.blocks[index] = BlockState::Replaced;
                     out.extend_from_slice(&self.waiting.pop());
                     write_input(index, &input, is_named, out);
                 }

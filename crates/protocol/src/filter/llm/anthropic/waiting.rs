@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// Events that wait.
 #[derive(Debug)]
-pub(super) struct Waiting {
+pub(super) struct PendingEvents {
     events: VecDeque<(usize, Vec<u8>)>,
     /// The number of them by block.
     of_block: BTreeMap<usize, usize>,
     bytes: usize,
 }
 
-impl Waiting {
+impl PendingEvents {
     pub(super) const fn new() -> Self {
         Self {
             events: VecDeque::new(),

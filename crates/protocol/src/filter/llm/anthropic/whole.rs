@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use mcpmon_model::{Input, Intent, Spoken, Verdict};
+use mcpmon_model::{Input, Intent, LlmMention, Verdict};
 
-use super::{Fault, Judge};
+use super::{ContentJudge, LlmFault};
 use crate::{
     decode::{
         json::{DEEPEST, Doubt, LoneSurrogate, Scanner, Value, canonical},
@@ -14,30 +14,33 @@ use crate::{
 };
 
 /// Filters a whole body; `None` if it stays as it is.
-pub(in super::super) fn whole(body: &[u8], judge: &mut dyn Judge) -> Result<Option<Vec<u8>>, Fault> {
+pub(in super::super) fn whole(
+    body: &[u8],
+    judge: &mut dyn ContentJudge,
+) -> Result<Option<Vec<u8>>, LlmFault> {
     if body.trim_ascii().is_empty() {
         return Ok(None);
     }
     let mut scanner = Scanner::new(DEEPEST);
     let scan = scanner.scan(body, LoneSurrogate::Replace);
-    let scan = scan.map_err(Fault::malformed)?;
+    let scan = scan.map_err(LlmFault::malformed)?;
     if scan.doubt < Doubt::Surrogate {
         let root = scan.document.root();
-        let changed = Judged::read(root, judge)?.changed(root);
+        let changed = JudgedMessage::read(root, judge)?.changed(root);
         let (before, after) = (&body[..root.range().start], &body[root.range().end..]);
         return Ok(changed.map(|new| [before, new.as_bytes(), after].concat()));
     }
     let anew = canonical(scan.document);
     let mut scanner = Scanner::new(DEEPEST);
     let scan = scanner.scan(anew.as_bytes(), LoneSurrogate::Refuse);
-    let root = scan.map_err(Fault::malformed)?.document.root();
-    let changed = Judged::read(root, judge)?.changed(root);
+    let root = scan.map_err(LlmFault::malformed)?.document.root();
+    let changed = JudgedMessage::read(root, judge)?.changed(root);
     Ok(Some(changed.unwrap_or_else(|| anew.clone()).into_bytes()))
 }
 
 /// A message whose calls were judged.
 #[derive(Debug)]
-pub(super) struct Judged<'t> {
+pub(super) struct JudgedMessage<'t> {
     /// The number of blocks.
     pub(super) blocks: usize,
     /// The number of calls that pass.
@@ -47,8 +50,8 @@ pub(super) struct Judged<'t> {
     stop_reason: Option<Value<'t>>,
 }
 
-impl<'t> Judged<'t> {
-    pub(super) fn read(message: Value<'t>, judge: &mut dyn Judge) -> Result<Self, Fault> {
+impl<'t> JudgedMessage<'t> {
+    pub(super) fn read(message: Value<'t>, judge: &mut dyn ContentJudge) -> Result<Self, LlmFault> {
         let message = Message::read(message)?;
         let mut judged = Self {
             blocks: message.content.len(),
@@ -58,9 +61,9 @@ impl<'t> Judged<'t> {
         };
         for (value, block) in message.content {
             match said(block) {
-                Some(Spoken::Call(intent)) => {
+                Some(LlmMention::Call(intent)) => {
                     let name = intent.name.clone();
-                    match judge.judge(&Spoken::Call(intent)) {
+                    match judge.judge(&LlmMention::Call(intent)) {
                         Verdict::Block(denial) => {
                             judged.blocked.push((value.range(), blocked_text(&name, &denial)));
                         }
@@ -93,14 +96,14 @@ pub(super) fn is_tool_use(reason: Value<'_>) -> bool {
 }
 
 /// Returns the content of a whole block, as it is judged.
-fn said(block: Block<'_>) -> Option<Spoken<'_>> {
+fn said(block: Block<'_>) -> Option<LlmMention<'_>> {
     Some(match block {
-        Block::Call(call) => Spoken::Call(intent(call)),
-        Block::Called { server, call } => Spoken::Called {
+        Block::Call(call) => LlmMention::Call(intent(call)),
+        Block::Called { server, call } => LlmMention::Called {
             server,
             intent: intent(call),
         },
-        Block::Listed { server, tools } => Spoken::Listed { server, tools },
+        Block::Listed { server, tools } => LlmMention::Listed { server, tools },
         Block::Other => return None,
     })
 }

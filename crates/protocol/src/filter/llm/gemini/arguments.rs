@@ -6,7 +6,7 @@ use mcpmon_model::{Input, RawJson};
 
 use crate::{
     decode::json::{Value, quote_into},
-    filter::llm::{Fault, strict},
+    filter::llm::{LlmFault, strict},
 };
 
 /// Most steps of a path.
@@ -14,15 +14,15 @@ const MAX_STEPS: usize = 64;
 
 /// Arguments as far as they came.
 #[derive(Debug, Default)]
-pub(super) struct Arguments {
-    root: Node,
+pub(super) struct PartialArguments {
+    root: ArgumentNode,
     /// The written pieces that cannot be put together.
     pieces: String,
-    state: State,
+    state: ArgumentState,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum State {
+enum ArgumentState {
     /// Every reader puts them together alike.
     #[default]
     Sound,
@@ -31,7 +31,7 @@ enum State {
 }
 
 #[derive(Debug, Default)]
-enum Node {
+enum ArgumentNode {
     #[default]
     Nothing,
     Object(BTreeMap<String, Self>),
@@ -49,7 +49,7 @@ enum Step {
     Position(usize),
 }
 
-impl Arguments {
+impl PartialArguments {
     /// The whole of them at once; none, where parts are to follow.
     pub(super) fn put_whole(&mut self, arguments: Value<'_>) {
         if arguments.is_object() && arguments.members().next().is_none() {
@@ -57,46 +57,49 @@ impl Arguments {
         }
         self.pieces.push_str(arguments.text());
         self.state = match self.root {
-            Node::Nothing => self.state,
-            Node::Object(_) | Node::List(_) | Node::Text { .. } | Node::Scalar(_) => State::Unsound,
+            ArgumentNode::Nothing => self.state,
+            ArgumentNode::Object(_)
+            | ArgumentNode::List(_)
+            | ArgumentNode::Text { .. }
+            | ArgumentNode::Scalar(_) => ArgumentState::Unsound,
         };
-        self.root = Node::Scalar(arguments.text().to_owned());
+        self.root = ArgumentNode::Scalar(arguments.text().to_owned());
     }
 
     /// A part of them.
-    pub(super) fn put(&mut self, part: Value<'_>) -> Result<(), Fault> {
+    pub(super) fn put(&mut self, part: Value<'_>) -> Result<(), LlmFault> {
         self.pieces.push_str(part.text());
-        if self.state == State::Sound && self.place(part)?.is_none() {
-            self.state = State::Unsound;
+        if self.state == ArgumentState::Sound && self.place(part)?.is_none() {
+            self.state = ArgumentState::Unsound;
         }
         Ok(())
     }
 
     /// All of them.
-    pub(super) fn written(&self) -> Written {
+    pub(super) fn written(&self) -> WrittenArguments {
         match (self.state, &self.root) {
-            (State::Unsound, _) => Written::Unsound(self.pieces.clone()),
-            (State::Sound, Node::Nothing) => Written::Json("{}".to_owned()),
-            (State::Sound, root) => {
+            (ArgumentState::Unsound, _) => WrittenArguments::Unsound(self.pieces.clone()),
+            (ArgumentState::Sound, ArgumentNode::Nothing) => WrittenArguments::Json("{}".to_owned()),
+            (ArgumentState::Sound, root) => {
                 let mut json = String::new();
                 root.write(&mut json);
-                Written::Json(json)
+                WrittenArguments::Json(json)
             }
         }
     }
 
-    fn place(&mut self, part: Value<'_>) -> Result<Option<()>, Fault> {
+    fn place(&mut self, part: Value<'_>) -> Result<Option<()>, LlmFault> {
         let path = strict::text(part, "jsonPath")?;
         let is_open = strict::value(part, "willContinue")?.is_some_and(Value::is_true);
         let new = if let Some(text) = strict::text(part, "stringValue")? {
             let text = text.into_owned();
-            Node::Text { text, is_open }
+            ArgumentNode::Text { text, is_open }
         } else if let Some(value) = strict::value(part, "numberValue")? {
-            Node::Scalar(value.text().to_owned())
+            ArgumentNode::Scalar(value.text().to_owned())
         } else if let Some(value) = strict::value(part, "boolValue")? {
-            Node::Scalar(value.text().to_owned())
+            ArgumentNode::Scalar(value.text().to_owned())
         } else {
-            Node::Scalar("null".to_owned())
+            ArgumentNode::Scalar("null".to_owned())
         };
         let steps = path.and_then(|path| steps(&path));
         Ok(steps.and_then(|steps| self.root.at(steps)?.fill(new)))
@@ -105,12 +108,12 @@ impl Arguments {
 
 /// All arguments of a call, put together.
 #[derive(Debug)]
-pub(super) enum Written {
+pub(super) enum WrittenArguments {
     Json(String),
     Unsound(String),
 }
 
-impl Written {
+impl WrittenArguments {
     pub(super) fn input(&self) -> Input<'_> {
         match self {
             Self::Json(json) => Input::Json(RawJson::trusted(json)),
@@ -119,7 +122,7 @@ impl Written {
     }
 }
 
-impl Node {
+impl ArgumentNode {
     /// Returns the node at the end of these steps, and creates it if it is missing.
     fn at(&mut self, steps: Vec<Step>) -> Option<&mut Self> {
         let mut node = self;
@@ -248,14 +251,14 @@ mod tests {
     use super::*;
 
     fn put_together(parts: &str) -> String {
-        let mut arguments = Arguments::default();
+        let mut arguments = PartialArguments::default();
         let put = strict::read(parts.as_bytes(), |document, _| {
             document.root().items().try_for_each(|part| arguments.put(part))
         });
         put.unwrap().unwrap();
         match arguments.written() {
-            Written::Json(json) => json,
-            Written::Unsound(_) => "unsound".to_owned(),
+            WrittenArguments::Json(json) => json,
+            WrittenArguments::Unsound(_) => "unsound".to_owned(),
         }
     }
 

@@ -8,15 +8,15 @@ mod turn;
 
 use mcpmon_model::Dialect;
 
-use self::turn::{Decided, Group, Turn};
-use super::{Fault, Judge, Limits, Piece, Stream, error_body, reframe::reframe, strict};
-use crate::{decode::json::Form, rewrite::Splices};
+use self::turn::{ContentTurn, DecidedContent, Group};
+use super::{ContentJudge, HoldLimits, LlmFault, Piece, Stream, error_body, reframe::reframe, strict};
+use crate::{decode::json::TextForm, rewrite::Splices};
 
 /// The reading of one stream.
 #[derive(Debug)]
-pub(super) struct Reading {
-    limits: Limits,
-    turn: Turn,
+pub(super) struct StreamReader {
+    limits: HoldLimits,
+    turn: ContentTurn,
     held: Vec<HeldEvent>,
     bytes: usize,
 }
@@ -33,27 +33,27 @@ struct HeldEvent {
 #[derive(Debug)]
 struct HeldResponse {
     json: String,
-    form: Form,
+    form: TextForm,
     groups: Vec<Group>,
 }
 
-impl Reading {
-    pub(super) fn new(limits: Limits) -> Self {
+impl StreamReader {
+    pub(super) fn new(limits: HoldLimits) -> Self {
         Self {
             limits,
-            turn: Turn::default(),
+            turn: ContentTurn::default(),
             held: Vec::new(),
             bytes: 0,
         }
     }
 
     /// Notes a piece until the call is decided.
-    fn hold(&mut self, piece: Piece<'_>, said: Option<HeldResponse>) -> Result<(), Fault> {
+    fn hold(&mut self, piece: Piece<'_>, said: Option<HeldResponse>) -> Result<(), LlmFault> {
         let data = piece.data.unwrap_or_default();
         let json = said.as_ref().map_or(0, |said| said.json.len());
         self.bytes += piece.raw.len() + data.len() + json;
         if self.bytes > self.limits.max_held {
-            return Err(Fault::TooLong {
+            return Err(LlmFault::TooLong {
                 limit: self.limits.max_held,
             });
         }
@@ -66,7 +66,7 @@ impl Reading {
     }
 
     /// Decides what was said, and lets go what was held.
-    fn release(&mut self, judge: &mut dyn Judge, out: &mut Vec<u8>) -> Decided {
+    fn release(&mut self, judge: &mut dyn ContentJudge, out: &mut Vec<u8>) -> DecidedContent {
         let decided = self.turn.decide(judge);
         self.bytes = 0;
         for held in std::mem::take(&mut self.held) {
@@ -80,7 +80,13 @@ impl Reading {
         decided
     }
 
-    fn pass(&mut self, piece: Piece<'_>, said: Option<HeldResponse>, decided: &Decided, out: &mut Vec<u8>) {
+    fn pass(
+        &mut self,
+        piece: Piece<'_>,
+        said: Option<HeldResponse>,
+        decided: &DecidedContent,
+        out: &mut Vec<u8>,
+    ) {
         match said.and_then(|said| changed(said, &mut self.turn, decided)) {
             Some(json) => reframe(piece, &json, out),
             None => out.extend_from_slice(piece.raw),
@@ -89,22 +95,22 @@ impl Reading {
 }
 
 /// Returns the text of an event after its calls are decided; `None` if it is unchanged.
-fn changed(said: HeldResponse, turn: &mut Turn, decided: &Decided) -> Option<String> {
+fn changed(said: HeldResponse, turn: &mut ContentTurn, decided: &DecidedContent) -> Option<String> {
     let mut splices = Splices::default();
     for group in &said.groups {
         turn.edit(group, decided, &mut splices);
     }
     match said.form {
-        Form::Exact if splices.is_empty() => None,
-        Form::Exact | Form::Ambiguous => Some(splices.apply(&said.json)),
+        TextForm::Exact if splices.is_empty() => None,
+        TextForm::Exact | TextForm::Ambiguous => Some(splices.apply(&said.json)),
     }
 }
 
 /// Reads a JSON text; `None` where nothing in it may change.
-fn read(turn: &mut Turn, json: &[u8]) -> Result<Option<HeldResponse>, Fault> {
+fn read(turn: &mut ContentTurn, json: &[u8]) -> Result<Option<HeldResponse>, LlmFault> {
     strict::read(json, |document, form| {
         let groups = turn.read(document.root())?;
-        let may_change = form == Form::Ambiguous || !groups.is_empty();
+        let may_change = form == TextForm::Ambiguous || !groups.is_empty();
         Ok(may_change.then(|| HeldResponse {
             json: document.text().to_owned(),
             form,
@@ -113,16 +119,21 @@ fn read(turn: &mut Turn, json: &[u8]) -> Result<Option<HeldResponse>, Fault> {
     })?
 }
 
-impl Stream for Reading {
-    fn admits(&self, piece: Piece<'_>) -> Result<(), Fault> {
+impl Stream for StreamReader {
+    fn admits(&self, piece: Piece<'_>) -> Result<(), LlmFault> {
         if has_foreign_line(piece) {
             let cause = "a line of an event that is no field of one".to_owned();
-            return Err(Fault::Malformed { cause });
+            return Err(LlmFault::Malformed { cause });
         }
         Ok(())
     }
 
-    fn piece(&mut self, piece: Piece<'_>, judge: &mut dyn Judge, out: &mut Vec<u8>) -> Result<(), Fault> {
+    fn piece(
+        &mut self,
+        piece: Piece<'_>,
+        judge: &mut dyn ContentJudge,
+        out: &mut Vec<u8>,
+    ) -> Result<(), LlmFault> {
         let said = match piece.data {
             Some(data) if !strict::is_silent(data) => read(&mut self.turn, data)?,
             Some(_) | None => None,
@@ -135,7 +146,7 @@ impl Stream for Reading {
         Ok(())
     }
 
-    fn end(&mut self, _judge: &mut dyn Judge, _out: &mut Vec<u8>) -> Result<(), Fault> {
+    fn end(&mut self, _judge: &mut dyn ContentJudge, _out: &mut Vec<u8>) -> Result<(), LlmFault> {
         if self.turn.is_open() {
             return Err(unfinished());
         }
@@ -146,7 +157,7 @@ impl Stream for Reading {
         self.bytes
     }
 
-    fn broken(&self, fault: &Fault, out: &mut Vec<u8>) {
+    fn broken(&self, fault: &LlmFault, out: &mut Vec<u8>) {
         out.extend_from_slice(b"data: ");
         out.extend_from_slice(&error_body(Dialect::Gemini, 502, &fault.to_string()));
         out.extend_from_slice(b"\n\n");
@@ -154,11 +165,11 @@ impl Stream for Reading {
 }
 
 /// Filters a whole body, one response or an array of them; `None` if it stays as it is.
-pub(super) fn whole(body: &[u8], judge: &mut dyn Judge) -> Result<Option<Vec<u8>>, Fault> {
+pub(super) fn whole(body: &[u8], judge: &mut dyn ContentJudge) -> Result<Option<Vec<u8>>, LlmFault> {
     if strict::is_silent(body) {
         return Ok(None);
     }
-    let mut turn = Turn::default();
+    let mut turn = ContentTurn::default();
     let said = read(&mut turn, body)?;
     if turn.is_open() {
         return Err(unfinished());
@@ -185,8 +196,8 @@ fn has_foreign_line(piece: Piece<'_>) -> bool {
     })
 }
 
-fn unfinished() -> Fault {
-    Fault::Malformed {
+fn unfinished() -> LlmFault {
+    LlmFault::Malformed {
         cause: "the response ends inside a tool call".to_owned(),
     }
 }

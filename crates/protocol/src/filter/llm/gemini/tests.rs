@@ -157,7 +157,7 @@ fn parts_that_could_be_of_several_calls_do_not_go_on(first: &str, second: &str) 
     let parts = [first, second].map(|call| format!("{{\"functionCall\":{call}}}"));
     let told = streamed(&events(&[TEXT, &parts[0], &parts[1]]), none);
     let cause = "a tool call begins in the middle of another".to_owned();
-    assert_eq!(told.fault, Some(Fault::Malformed { cause }));
+    assert_eq!(told.fault, Some(LlmFault::Malformed { cause }));
     assert!(told.said.is_empty() && !told.text().contains("functionCall"));
 }
 
@@ -204,9 +204,9 @@ fn a_stream_that_ends_in_a_call_tells_so() {
 
 #[test]
 fn no_more_is_held_than_allowed() {
-    let limits = Limits {
+    let limits = HoldLimits {
         max_held: 2000,
-        ..Limits::default()
+        ..HoldLimits::default()
     };
     let stream = events(&[
         PARTIAL[0], PARTIAL[1], PARTIAL[1], PARTIAL[1], PARTIAL[1], PARTIAL[1], PARTIAL[2],
@@ -218,7 +218,7 @@ fn no_more_is_held_than_allowed() {
         [stream.as_bytes()],
         none,
     );
-    assert_eq!(told.fault, Some(Fault::TooLong { limit: 2000 }));
+    assert_eq!(told.fault, Some(LlmFault::TooLong { limit: 2000 }));
     assert!(!told.text().contains("evil_lights"));
 }
 
@@ -269,7 +269,7 @@ fn any_spelling_is_found(json: &str) {
 #[test_case("data: {\n\"candidates\":[]}\n\n"; "data that goes on without its name")]
 fn what_some_could_read_otherwise_does_not_go_on(stream: &str) {
     let told = streamed(stream, none);
-    assert!(matches!(told.fault, Some(Fault::Malformed { .. })));
+    assert!(matches!(told.fault, Some(LlmFault::Malformed { .. })));
     assert!(told.text().starts_with("data: {\"error\":") && !told.text().contains("candidates"));
 }
 
@@ -311,7 +311,7 @@ fn at_once(stream: &str, is_blocked: fn(&str) -> bool) -> FilterOutcome {
     run(
         Dialect::Gemini,
         Framing::Events,
-        Limits::default(),
+        HoldLimits::default(),
         [stream.as_bytes()],
         is_blocked,
     )
@@ -322,7 +322,7 @@ proptest! {
     fn chunks_do_not_matter(parts in parts(), sizes in vec(1_usize..60, 1..4)) {
         let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
         let stream = events(&parts);
-        let whole = run(Dialect::Gemini, Framing::Events, Limits::default(), [stream.as_bytes()], evil);
+        let whole = run(Dialect::Gemini, Framing::Events, HoldLimits::default(), [stream.as_bytes()], evil);
         let mut rest = stream.as_bytes();
         let mut chunks = Vec::new();
         let mut sizes = sizes.iter().cycle();
@@ -331,7 +331,7 @@ proptest! {
             chunks.push(chunk);
             rest = after;
         }
-        prop_assert_eq!(run(Dialect::Gemini, Framing::Events, Limits::default(), chunks, evil), whole);
+        prop_assert_eq!(run(Dialect::Gemini, Framing::Events, HoldLimits::default(), chunks, evil), whole);
     }
 
     #[test]
@@ -372,7 +372,7 @@ fn what_some_take_for_an_array_does_not_go_on(body: &str) {
         buffered(&body, none),
     );
     for told in [stream, whole] {
-        assert!(matches!(told.fault, Some(Fault::Malformed { .. })), "{told:?}");
+        assert!(matches!(told.fault, Some(LlmFault::Malformed { .. })), "{told:?}");
         assert!(!told.text().contains("evil"), "{told:?}");
     }
 }
@@ -383,7 +383,7 @@ fn data_that_only_some_readers_see_does_not_go_on(end: &str) {
     for field in ["", "event", "id", "retry"] {
         let hidden = events(&[EVIL]);
         let told = streamed(&format!("{}{field}: x{end}{hidden}", events(&[TEXT])), none);
-        assert!(matches!(told.fault, Some(Fault::Malformed { .. })), "{told:?}");
+        assert!(matches!(told.fault, Some(LlmFault::Malformed { .. })), "{told:?}");
         assert!(!told.text().contains("evil"), "{told:?}");
     }
 }

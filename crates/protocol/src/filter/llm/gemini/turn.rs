@@ -3,12 +3,12 @@
 
 use std::{borrow::Cow, collections::BTreeMap, ops::Range};
 
-use mcpmon_model::{Input, Intent, Spoken, ToolName};
+use mcpmon_model::{Input, Intent, LlmMention, ToolName};
 
-use super::arguments::{Arguments, Written};
+use super::arguments::{PartialArguments, WrittenArguments};
 use crate::{
     decode::json::{Value, ValueKind, quote_into},
-    filter::llm::{Fault, Judge, denial::denial, strict},
+    filter::llm::{ContentJudge, LlmFault, denial::denial, strict},
     rewrite::{Splices, llm::blocked_text},
 };
 
@@ -23,7 +23,7 @@ const CODE: &str = "codeExecution";
 
 /// The content since the last decision.
 #[derive(Debug, Default)]
-pub(super) struct Turn {
+pub(super) struct ContentTurn {
     said: Vec<TurnItem>,
     /// The calls that go on, by their candidate.
     open: BTreeMap<u64, Vec<usize>>,
@@ -44,14 +44,14 @@ enum TurnItem {
 #[derive(Debug)]
 enum Ran {
     Code(String),
-    Tool(Written),
+    Tool(WrittenArguments),
 }
 
 #[derive(Debug)]
 struct Call {
     id: Option<String>,
     name: String,
-    arguments: Arguments,
+    arguments: PartialArguments,
 }
 
 /// The parts of one candidate's content, of which some are calls or belong to one.
@@ -83,16 +83,16 @@ enum PartPosition {
 
 /// The decisions about that content: the text in place of each blocked call.
 #[derive(Debug)]
-pub(super) struct Decided(Vec<Option<String>>);
+pub(super) struct DecidedContent(Vec<Option<String>>);
 
-impl Turn {
+impl ContentTurn {
     /// Returns whether more of a call is to come.
     pub(super) fn is_open(&self) -> bool {
         self.open.values().any(|open| !open.is_empty())
     }
 
     /// Reads a response, a row of responses, or either in the wrapping of Google's Code Assist.
-    pub(super) fn read(&mut self, root: Value<'_>) -> Result<Vec<Group>, Fault> {
+    pub(super) fn read(&mut self, root: Value<'_>) -> Result<Vec<Group>, LlmFault> {
         let mut groups = Vec::new();
         match root.kind() {
             ValueKind::Array => {
@@ -106,13 +106,13 @@ impl Turn {
         Ok(groups)
     }
 
-    fn response(&mut self, root: Value<'_>, groups: &mut Vec<Group>) -> Result<(), Fault> {
+    fn response(&mut self, root: Value<'_>, groups: &mut Vec<Group>) -> Result<(), LlmFault> {
         let wrapped = strict::value(root, "response")?.filter(|value| value.is_object());
         for response in [Some(root), wrapped].into_iter().flatten() {
             for (position, candidate) in strict::items(response, "candidates")?.enumerate() {
                 if position == MAX_CANDIDATES {
                     let cause = format!("more than {MAX_CANDIDATES} candidates in one response");
-                    return Err(Fault::Malformed { cause });
+                    return Err(LlmFault::Malformed { cause });
                 }
                 self.candidate(position, candidate, groups)?;
             }
@@ -125,7 +125,7 @@ impl Turn {
         position: usize,
         candidate: Value<'_>,
         groups: &mut Vec<Group>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), LlmFault> {
         let index = strict::value(candidate, "index")?.and_then(|index| index.text().parse().ok());
         let key = index.unwrap_or(position as u64);
         if let Some(content) = strict::member(candidate, "content")? {
@@ -162,7 +162,7 @@ impl Turn {
         position: usize,
         part: Value<'_>,
         marks: &mut Vec<Mark>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), LlmFault> {
         if let Some(code) = strict::value(part, "executableCode")? {
             let text = strict::text(code, "code")?.unwrap_or_default().into_owned();
             self.said.push(TurnItem::Ran {
@@ -172,7 +172,7 @@ impl Turn {
         }
         if let Some(tool) = strict::value(part, "toolCall")? {
             let name = strict::text(tool, "toolType")?.unwrap_or_default().into_owned();
-            let mut arguments = Arguments::default();
+            let mut arguments = PartialArguments::default();
             if let Some(whole) = strict::value(tool, "args")? {
                 arguments.put_whole(whole);
             }
@@ -194,7 +194,7 @@ impl Turn {
     }
 
     /// Takes a call, or more of the one that goes on; which one it is of what was said.
-    fn call(&mut self, candidate: u64, call: Value<'_>) -> Result<(usize, PartPosition), Fault> {
+    fn call(&mut self, candidate: u64, call: Value<'_>) -> Result<(usize, PartPosition), LlmFault> {
         let name = strict::text(call, "name")?;
         let id = strict::text(call, "id")?;
         let (number, place) = match self.goes_on(candidate, name.as_deref(), id.as_deref())? {
@@ -203,7 +203,7 @@ impl Turn {
                 self.said.push(TurnItem::Call(Call {
                     id: id.map(Cow::into_owned),
                     name: name.unwrap_or_default().into_owned(),
-                    arguments: Arguments::default(),
+                    arguments: PartialArguments::default(),
                 }));
                 (self.said.len() - 1, PartPosition::First)
             }
@@ -227,7 +227,12 @@ impl Turn {
     /// Returns the call that this part continues, if it continues one. Some providers repeat name and id with
     /// every part, others only say that there is more; if the part could belong to several calls, it is a
     /// fault, because readers could attach it to either.
-    fn goes_on(&self, candidate: u64, name: Option<&str>, id: Option<&str>) -> Result<Option<usize>, Fault> {
+    fn goes_on(
+        &self,
+        candidate: u64,
+        name: Option<&str>,
+        id: Option<&str>,
+    ) -> Result<Option<usize>, LlmFault> {
         let open = self.open.get(&candidate).map_or(&[][..], Vec::as_slice);
         let call = |number: &usize| match self.said.get(*number) {
             Some(TurnItem::Call(call)) => Some((*number, call)),
@@ -248,20 +253,20 @@ impl Turn {
             None if open.is_empty() || may_begin => return Ok(None),
             Some(_) | None => {}
         }
-        Err(Fault::Malformed {
+        Err(LlmFault::Malformed {
             cause: "a tool call begins in the middle of another".to_owned(),
         })
     }
 
     /// Has everything judged that was said.
-    pub(super) fn decide(&mut self, judge: &mut dyn Judge) -> Decided {
+    pub(super) fn decide(&mut self, judge: &mut dyn ContentJudge) -> DecidedContent {
         let said = std::mem::take(&mut self.said);
         self.open.clear();
-        Decided(said.into_iter().map(|said| said.blocked(judge)).collect())
+        DecidedContent(said.into_iter().map(|said| said.blocked(judge)).collect())
     }
 
     /// Notes what changes in the parts of a response.
-    pub(super) fn edit(&mut self, group: &Group, decided: &Decided, splices: &mut Splices) {
+    pub(super) fn edit(&mut self, group: &Group, decided: &DecidedContent, splices: &mut Splices) {
         let mut gone = Vec::new();
         for mark in &group.marks {
             let place = group.parts[mark.part].clone();
@@ -305,13 +310,13 @@ impl Turn {
 
 impl TurnItem {
     /// The part in its place, if it is blocked.
-    fn blocked(self, judge: &mut dyn Judge) -> Option<String> {
+    fn blocked(self, judge: &mut dyn ContentJudge) -> Option<String> {
         match self {
             Self::Call(call) => {
                 let written = call.arguments.written();
                 let intent = intent(call.id.as_deref(), &call.name, written.input());
                 let name = intent.name.clone();
-                let denial = denial(judge.judge(&Spoken::Call(intent)))?;
+                let denial = denial(judge.judge(&LlmMention::Call(intent)))?;
                 Some(text_part(&blocked_text(&name, &denial)))
             }
             Self::Ran { name, input } => {
@@ -321,7 +326,7 @@ impl TurnItem {
                 };
                 let intent = intent(None, &name, input);
                 // It has run already: what is said of it is for the record.
-                judge.judge(&Spoken::Called { server: None, intent });
+                judge.judge(&LlmMention::Called { server: None, intent });
                 None
             }
         }

@@ -6,19 +6,21 @@ mod tests;
 
 use std::borrow::Cow;
 
-use mcpmon_model::{Dialect, Input, Intent, RawJson, Spoken, ToolName};
+use mcpmon_model::{Dialect, Input, Intent, LlmMention, RawJson, ToolName};
 
-use super::{Fault, Judge, Limits, Piece, Stream, denial::denial, error_body, reframe::reframe, strict};
+use super::{
+    ContentJudge, HoldLimits, LlmFault, Piece, Stream, denial::denial, error_body, reframe::reframe, strict,
+};
 use crate::{
-    decode::json::{DEEPEST, Document, Doubt, Form, LoneSurrogate, Member, Scanner, Value, quote_into},
+    decode::json::{DEEPEST, Document, Doubt, LoneSurrogate, Member, Scanner, TextForm, Value, quote_into},
     rewrite::{Splices, llm::blocked_text},
 };
 
 /// The reading of one stream.
 #[derive(Debug, Default)]
-pub(super) struct Reading {
+pub(super) struct StreamReader {
     spoken: Spoke,
-    calls: Calls,
+    calls: CallCounts,
 }
 
 /// Tells whether the answer has text already, from which text in place of a call is to be set apart.
@@ -31,13 +33,13 @@ enum Spoke {
 
 /// The numbers of calls that passed and of those that were blocked.
 #[derive(Clone, Copy, Debug, Default)]
-struct Calls {
+struct CallCounts {
     kept: usize,
     blocked: usize,
 }
 
-impl Reading {
-    pub(super) fn new(_limits: Limits) -> Self {
+impl StreamReader {
+    pub(super) fn new(_limits: HoldLimits) -> Self {
         Self::default()
     }
 
@@ -45,9 +47,9 @@ impl Reading {
     fn judged(
         &mut self,
         document: Document<'_>,
-        form: Form,
-        judge: &mut dyn Judge,
-    ) -> Result<Option<String>, Fault> {
+        form: TextForm,
+        judge: &mut dyn ContentJudge,
+    ) -> Result<Option<String>, LlmFault> {
         let mut splices = Splices::default();
         let root = document.root();
         if let Some(message) = strict::value(root, "message")?.filter(|message| message.is_object()) {
@@ -60,16 +62,16 @@ impl Reading {
         {
             splices.put(reason.range(), "\"stop\"");
         }
-        let changes = form == Form::Ambiguous || !splices.is_empty();
+        let changes = form == TextForm::Ambiguous || !splices.is_empty();
         Ok(changes.then(|| splices.apply(document.text())))
     }
 
     fn message(
         &mut self,
         message: Value<'_>,
-        judge: &mut dyn Judge,
+        judge: &mut dyn ContentJudge,
         splices: &mut Splices,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), LlmFault> {
         let content = message
             .members()
             .find(|member| strict::stands_for(member.name, "content"));
@@ -128,7 +130,7 @@ impl Reading {
 }
 
 /// The text in place of a call, if it is blocked.
-fn blocked_call(call: Value<'_>, judge: &mut dyn Judge) -> Result<Option<String>, Fault> {
+fn blocked_call(call: Value<'_>, judge: &mut dyn ContentJudge) -> Result<Option<String>, LlmFault> {
     let function = strict::value(call, "function")?.unwrap_or(call);
     let name = ToolName {
         namespace: None,
@@ -143,7 +145,7 @@ fn blocked_call(call: Value<'_>, judge: &mut dyn Judge) -> Result<Option<String>
         (None, Some(arguments)) => Input::Json(arguments.raw()),
         (None, None) => Input::Json(RawJson::trusted("{}")),
     };
-    let said = Spoken::Call(Intent {
+    let said = LlmMention::Call(Intent {
         id: strict::text(call, "id")?,
         name: name.clone(),
         input,
@@ -157,8 +159,13 @@ fn is_json(text: &str) -> bool {
         .is_ok_and(|scan| scan.doubt < Doubt::Surrogate)
 }
 
-impl Stream for Reading {
-    fn piece(&mut self, piece: Piece<'_>, judge: &mut dyn Judge, out: &mut Vec<u8>) -> Result<(), Fault> {
+impl Stream for StreamReader {
+    fn piece(
+        &mut self,
+        piece: Piece<'_>,
+        judge: &mut dyn ContentJudge,
+        out: &mut Vec<u8>,
+    ) -> Result<(), LlmFault> {
         let changed = match piece.data {
             Some(data) if !strict::is_silent(data) => {
                 strict::read_line(data, |document, form| self.judged(document, form, judge))??
@@ -172,7 +179,7 @@ impl Stream for Reading {
         Ok(())
     }
 
-    fn end(&mut self, _judge: &mut dyn Judge, _out: &mut Vec<u8>) -> Result<(), Fault> {
+    fn end(&mut self, _judge: &mut dyn ContentJudge, _out: &mut Vec<u8>) -> Result<(), LlmFault> {
         Ok(())
     }
 
@@ -180,18 +187,18 @@ impl Stream for Reading {
         0
     }
 
-    fn broken(&self, fault: &Fault, out: &mut Vec<u8>) {
+    fn broken(&self, fault: &LlmFault, out: &mut Vec<u8>) {
         out.extend_from_slice(&error_body(Dialect::Ollama, 502, &fault.to_string()));
         out.push(b'\n');
     }
 }
 
 /// Filters a whole body; `None` if it stays as it is.
-pub(super) fn whole(body: &[u8], judge: &mut dyn Judge) -> Result<Option<Vec<u8>>, Fault> {
+pub(super) fn whole(body: &[u8], judge: &mut dyn ContentJudge) -> Result<Option<Vec<u8>>, LlmFault> {
     if strict::is_silent(body) {
         return Ok(None);
     }
-    let mut reading = Reading::default();
+    let mut reading = StreamReader::default();
     let changed = strict::read(body, |document, form| reading.judged(document, form, judge))??;
     Ok(changed.map(String::into_bytes))
 }

@@ -4,7 +4,7 @@ use proptest::{collection::vec, prelude::*, sample::select};
 use test_case::test_case;
 
 use super::super::{
-    Framing, Response,
+    Framing, LlmResponse,
     harness::{FilterOutcome, all, evil, held, idle, none, run, run_anyhow},
 };
 use super::*;
@@ -110,7 +110,7 @@ fn a_reason_that_tells_of_calls_is_corrected_where_none_are_left() {
 #[test_case("{\"message\":{\"tool_calls\":[],\"Tool_calls\":[]}}\n"; "two spellings")]
 fn what_some_could_read_otherwise_does_not_go_on(stream: &str) {
     let told = streamed(stream, none);
-    assert!(matches!(told.fault, Some(Fault::Malformed { .. })));
+    assert!(matches!(told.fault, Some(LlmFault::Malformed { .. })));
     assert!(told.text().starts_with("{\"error\":\"[mcpmon] ") && told.text().ends_with("\"}\n"));
 }
 
@@ -138,9 +138,9 @@ fn nothing_is_held_but_the_line() {
 #[test_case(b""; "nothing behind it")]
 #[test_case(b"{"; "some of the next line behind it")]
 fn a_long_line_leaves_no_memory_that_is_not_counted(behind: &[u8]) {
-    let (dialect, limits) = (Dialect::Ollama, Limits::default());
-    let spoken = Response::new(dialect, Framing::Lines, limits);
-    for response in [spoken, Response::of_batch(dialect, limits)] {
+    let (dialect, limits) = (Dialect::Ollama, HoldLimits::default());
+    let spoken = LlmResponse::new(dialect, Framing::Lines, limits);
+    for response in [spoken, LlmResponse::of_batch(dialect, limits)] {
         let line = format!("{{\"x\":\"{}\"}}\n", "y".repeat(limits.max_event / 2));
         let kept = idle(response, &[line.as_bytes(), behind].concat());
         assert!(kept <= 1 << 16, "{kept}");
@@ -152,7 +152,7 @@ fn at_once(framing: Framing, response: &str) -> FilterOutcome {
     run(
         Dialect::Ollama,
         framing,
-        Limits::default(),
+        HoldLimits::default(),
         [response.as_bytes()],
         evil,
     )
@@ -183,6 +183,6 @@ fn calls_that_are_no_array_do_not_go_on() {
         "{\"message\":{\"tool_calls\":{\"0\":{\"function\":{\"name\":\"evil\"}}}}}\n",
         none,
     );
-    assert!(matches!(told.fault, Some(Fault::Malformed { .. })), "{told:?}");
+    assert!(matches!(told.fault, Some(LlmFault::Malformed { .. })), "{told:?}");
     assert!(!told.text().contains("evil"), "{told:?}");
 }

@@ -6,14 +6,14 @@ use super::call::{Call, CallDecision};
 use crate::{
     decode::llm::openai_chat::{CallPosition, Choice},
     filter::llm::{
-        Fault, Judge,
+        ContentJudge, LlmFault,
         openai::{MOST, too_many},
     },
 };
 
 /// The state of an answer: its text and its calls so far.
 #[derive(Debug, Default)]
-pub(super) struct Answer {
+pub(super) struct AnswerState {
     /// True once a reader knows the role of the speaker.
     pub(super) has_begun: bool,
     has_text: bool,
@@ -27,7 +27,7 @@ pub(super) struct Answer {
     is_shifted: bool,
 }
 
-impl Answer {
+impl AnswerState {
     pub(super) fn hear(&mut self, has_role: bool, has_text: bool) {
         self.has_begun |= has_role;
         self.has_text |= has_text;
@@ -39,7 +39,11 @@ impl Answer {
     }
 
     /// Decides a call.
-    pub(super) fn decide(&mut self, call: &Call, judge: &mut dyn Judge) -> Result<CallDecision, Fault> {
+    pub(super) fn decide(
+        &mut self,
+        call: &Call,
+        judge: &mut dyn ContentJudge,
+    ) -> Result<CallDecision, LlmFault> {
         if self.decided.len() >= MOST {
             return Err(too_many());
         }

@@ -7,10 +7,10 @@ use mcpmon_model::{Denial, Input, Intent, ToolName};
 use crate::{
     decode::{
         json::Value,
-        llm::openai_chat::{CallPosition, Entry, Kind},
+        llm::openai_chat::{CallFragment, CallPosition, ToolKind},
     },
     filter::llm::{
-        Fault, Judge,
+        ContentJudge, LlmFault,
         arguments::Arguments,
         openai::{denied, malformed},
     },
@@ -26,7 +26,7 @@ pub(super) struct Call {
     pub(super) answer: u64,
     pub(super) place: CallPosition,
     pub(super) id: String,
-    kind: Kind,
+    kind: ToolKind,
     name: String,
     pub(super) input: String,
     /// Every reader makes the same of its fragments.
@@ -64,7 +64,7 @@ impl Call {
             answer,
             place,
             id: String::new(),
-            kind: Kind::Unsaid,
+            kind: ToolKind::Unsaid,
             name: String::new(),
             input: String::new(),
             is_plain: !is_displaced,
@@ -76,10 +76,10 @@ impl Call {
 
     /// Takes the next fragment. Of an id that comes twice the last one counts; the parts of a name are put together
     /// unless it is the same name again.
-    pub(super) fn take(&mut self, entry: &Entry<'_>) -> Result<(), Fault> {
+    pub(super) fn take(&mut self, entry: &CallFragment<'_>) -> Result<(), LlmFault> {
         match (self.kind, entry.kind) {
-            (_, Kind::Unsaid) => {}
-            (Kind::Unsaid, kind) => self.kind = kind,
+            (_, ToolKind::Unsaid) => {}
+            (ToolKind::Unsaid, kind) => self.kind = kind,
             (known, kind) if known == kind => {}
             (_, _) => return Err(malformed("a tool call changes its kind")),
         }
@@ -98,22 +98,25 @@ impl Call {
     }
 
     /// Returns whether this is the start of another call at the same place.
-    pub(super) fn is_left_by(&self, entry: &Entry<'_>) -> bool {
+    pub(super) fn is_left_by(&self, entry: &CallFragment<'_>) -> bool {
         is_another(&self.id, entry)
     }
 
     /// Returns whether its arguments are whole, as far as one can see.
     pub(super) fn is_whole(&self) -> bool {
-        self.kind == Kind::Function && matches!(Arguments::read(&self.input), Ok(Arguments::Exact(_)))
+        self.kind == ToolKind::Function && matches!(Arguments::read(&self.input), Ok(Arguments::Exact(_)))
     }
 
     /// Returns the denial, if the call is stopped, and new arguments in place of those that readers could
     /// understand differently.
-    pub(super) fn judge(&self, judge: &mut dyn Judge) -> Result<(Option<Denial>, Option<String>), Fault> {
+    pub(super) fn judge(
+        &self,
+        judge: &mut dyn ContentJudge,
+    ) -> Result<(Option<Denial>, Option<String>), LlmFault> {
         let arguments = match self.kind {
-            Kind::Function => Some(Arguments::read(&self.input)?),
-            Kind::Custom => None,
-            Kind::Unsaid => return Err(malformed("a tool call is of no kind that is known")),
+            ToolKind::Function => Some(Arguments::read(&self.input)?),
+            ToolKind::Custom => None,
+            ToolKind::Unsaid => return Err(malformed("a tool call is of no kind that is known")),
         };
         let text = || Input::Text(Cow::Borrowed(&self.input));
         let input = arguments.as_ref().map_or_else(text, Arguments::input);
@@ -163,6 +166,6 @@ impl Call {
 }
 
 /// Returns whether a fragment starts another call than the one with this id, although it has the same place.
-pub(super) fn is_another(id: &str, entry: &Entry<'_>) -> bool {
+pub(super) fn is_another(id: &str, entry: &CallFragment<'_>) -> bool {
     !id.is_empty() && !entry.id.is_empty() && entry.id != id && !entry.name.is_empty()
 }

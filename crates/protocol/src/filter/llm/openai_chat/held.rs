@@ -5,17 +5,17 @@ use std::{collections::BTreeMap, ops::Range};
 use memchr::memmem;
 
 use super::{
-    answer::Answer,
+    answer::AnswerState,
     call::{Call, CallDecision, is_another},
     event,
 };
 use crate::{
     decode::{
         json::Value,
-        llm::openai_chat::{CallPosition, Choice, Entry, Part, choices},
+        llm::openai_chat::{CallFragment, CallPosition, Choice, ChoicePart, choices},
     },
     filter::llm::{
-        Fault, Judge,
+        ContentJudge, LlmFault,
         openai::{MOST, malformed, scan, scanner, too_many},
     },
     rewrite::llm::openai_chat::{ChoiceEdit, with_edits},
@@ -24,7 +24,7 @@ use crate::{
 /// Chunks, and the calls in them.
 #[derive(Debug, Default)]
 pub(super) struct HeldPieces {
-    chunks: Vec<Chunk>,
+    chunks: Vec<HeldChunk>,
     calls: Vec<Call>,
     /// Calls by their answer and their place in it: of several with one place the last one.
     places: BTreeMap<(u64, CallPosition), usize>,
@@ -35,7 +35,7 @@ pub(super) struct HeldPieces {
 
 /// A chunk that waits.
 #[derive(Debug)]
-pub(super) struct Chunk {
+pub(super) struct HeldChunk {
     raw: Vec<u8>,
     /// The range of its JSON.
     text: Range<usize>,
@@ -46,7 +46,7 @@ pub(super) struct Chunk {
     finishes: bool,
 }
 
-impl Chunk {
+impl HeldChunk {
     pub(super) fn new(root: Value<'_>, raw: &[u8], choices: &[Choice<'_>], calls: Vec<usize>) -> Self {
         let text = root.text();
         let start = memmem::find(raw, text.as_bytes()).expect("an event has its data in it");
@@ -70,7 +70,7 @@ impl HeldPieces {
         self.bytes
     }
 
-    pub(super) fn push(&mut self, chunk: Chunk) {
+    pub(super) fn push(&mut self, chunk: HeldChunk) {
         self.bytes += chunk.raw.len();
         self.chunks.push(chunk);
     }
@@ -98,8 +98,8 @@ impl HeldPieces {
     pub(super) fn take(
         &mut self,
         choices: &[Choice<'_>],
-        answers: &BTreeMap<u64, Answer>,
-    ) -> Result<Vec<usize>, Fault> {
+        answers: &BTreeMap<u64, AnswerState>,
+    ) -> Result<Vec<usize>, LlmFault> {
         let mut calls = Vec::new();
         for choice in choices {
             for entry in &choice.entries {
@@ -130,10 +130,10 @@ impl HeldPieces {
     /// Sends on all of it, or what stands in its place.
     pub(super) fn release(
         self,
-        answers: &mut BTreeMap<u64, Answer>,
-        judge: &mut dyn Judge,
+        answers: &mut BTreeMap<u64, AnswerState>,
+        judge: &mut dyn ContentJudge,
         out: &mut Vec<u8>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), LlmFault> {
         let mut fates = Vec::new();
         for call in &self.calls {
             let answer = answers.entry(call.answer).or_default();
@@ -156,19 +156,19 @@ impl HeldPieces {
 
     fn write(
         &self,
-        chunk: &Chunk,
+        chunk: &HeldChunk,
         fates: &[CallDecision],
         started: &mut [bool],
-        answers: &mut BTreeMap<u64, Answer>,
+        answers: &mut BTreeMap<u64, AnswerState>,
         out: &mut Vec<u8>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), LlmFault> {
         let mut scanner = scanner();
         let root = scan(&mut scanner, &chunk.raw[chunk.text.clone()])?
             .document
             .root();
         let mut calls = chunk.calls.iter();
         let mut edits = Vec::new();
-        for choice in choices(root, Part::Delta).map_err(malformed)? {
+        for choice in choices(root, ChoicePart::Delta).map_err(malformed)? {
             let answer = answers.entry(choice.index).or_default();
             let mut edit = ChoiceEdit {
                 stop: answer.stops(&choice),
@@ -186,14 +186,14 @@ impl HeldPieces {
         }
         if edits.iter().all(ChoiceEdit::is_none) {
             out.extend_from_slice(&chunk.raw);
-        } else if let Some(text) = with_edits(root, Part::Delta, &edits) {
+        } else if let Some(text) = with_edits(root, ChoicePart::Delta, &edits) {
             out.extend_from_slice(event(&text).as_bytes());
         }
         Ok(())
     }
 
     /// The call that goes on with this fragment; `None` where it begins another one.
-    fn find(&self, answer: u64, entry: &Entry<'_>) -> Option<usize> {
+    fn find(&self, answer: u64, entry: &CallFragment<'_>) -> Option<usize> {
         let at = *self.places.get(&(answer, entry.place))?;
         let call = &self.calls[at];
         let begins = match entry.place {
@@ -206,9 +206,9 @@ impl HeldPieces {
     fn begin(
         &mut self,
         answer: u64,
-        entry: &Entry<'_>,
-        answers: &BTreeMap<u64, Answer>,
-    ) -> Result<usize, Fault> {
+        entry: &CallFragment<'_>,
+        answers: &BTreeMap<u64, AnswerState>,
+    ) -> Result<usize, LlmFault> {
         if self.calls.len() >= MOST {
             return Err(too_many());
         }

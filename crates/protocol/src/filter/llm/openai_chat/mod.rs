@@ -12,26 +12,26 @@ use std::collections::BTreeMap;
 
 pub(super) use self::whole::whole;
 use self::{
-    answer::Answer,
-    held::{Chunk, HeldPieces},
+    answer::AnswerState,
+    held::{HeldChunk, HeldPieces},
 };
 use super::{
-    Fault, Judge, Limits, Piece, Stream, is_ended,
+    ContentJudge, HoldLimits, LlmFault, Piece, Stream, is_ended,
     openai::{DONE, MOST, Raw, error_members, malformed, scan, scanner, too_many},
     strict,
 };
 use crate::{
     decode::{
-        json::{Form, Scanner, Value, canonical},
-        llm::openai_chat::{Choice, Part, choices},
+        json::{Scanner, TextForm, Value, canonical},
+        llm::openai_chat::{Choice, ChoicePart, choices},
     },
     rewrite::llm::openai_chat::{ChoiceEdit, with_edits},
 };
 
 /// The reading of one stream.
 #[derive(Debug)]
-pub(super) struct Reading {
-    limits: Limits,
+pub(super) struct StreamReader {
+    limits: HoldLimits,
     scanner: Scanner,
     said: StreamState,
 }
@@ -39,12 +39,12 @@ pub(super) struct Reading {
 /// The state of the response so far.
 #[derive(Debug, Default)]
 struct StreamState {
-    answers: BTreeMap<u64, Answer>,
+    answers: BTreeMap<u64, AnswerState>,
     held: HeldPieces,
 }
 
-impl Reading {
-    pub(super) fn new(limits: Limits) -> Self {
+impl StreamReader {
+    pub(super) fn new(limits: HoldLimits) -> Self {
         Self {
             limits,
             scanner: scanner(),
@@ -53,8 +53,13 @@ impl Reading {
     }
 }
 
-impl Stream for Reading {
-    fn piece(&mut self, piece: Piece<'_>, judge: &mut dyn Judge, out: &mut Vec<u8>) -> Result<(), Fault> {
+impl Stream for StreamReader {
+    fn piece(
+        &mut self,
+        piece: Piece<'_>,
+        judge: &mut dyn ContentJudge,
+        out: &mut Vec<u8>,
+    ) -> Result<(), LlmFault> {
         let Some(data) = piece.data.filter(|data| !data.trim_ascii().is_empty()) else {
             out.extend_from_slice(piece.raw);
             return Ok(());
@@ -65,7 +70,7 @@ impl Stream for Reading {
             return Ok(());
         }
         let read = scan(&mut self.scanner, data)?;
-        if read.form == Form::Exact {
+        if read.form == TextForm::Exact {
             let raw = Raw::exact(piece.raw);
             self.said.chunk(read.document.root(), raw, judge, out)?;
         } else {
@@ -81,12 +86,12 @@ impl Stream for Reading {
         }
         let limit = self.limits.max_held;
         if self.said.held.bytes() > limit {
-            return Err(Fault::TooLong { limit });
+            return Err(LlmFault::TooLong { limit });
         }
         Ok(())
     }
 
-    fn end(&mut self, judge: &mut dyn Judge, out: &mut Vec<u8>) -> Result<(), Fault> {
+    fn end(&mut self, judge: &mut dyn ContentJudge, out: &mut Vec<u8>) -> Result<(), LlmFault> {
         self.said.release_all(judge, out)
     }
 
@@ -94,7 +99,7 @@ impl Stream for Reading {
         self.said.held.bytes()
     }
 
-    fn broken(&self, fault: &Fault, out: &mut Vec<u8>) {
+    fn broken(&self, fault: &LlmFault, out: &mut Vec<u8>) {
         let (error, _) = error_members(fault);
         out.extend_from_slice(event(&format!("{{{error}}}")).as_bytes());
     }
@@ -105,10 +110,10 @@ impl StreamState {
         &mut self,
         root: Value<'_>,
         raw: Raw<'_>,
-        judge: &mut dyn Judge,
+        judge: &mut dyn ContentJudge,
         out: &mut Vec<u8>,
-    ) -> Result<(), Fault> {
-        let choices = choices(root, Part::Delta).map_err(malformed)?;
+    ) -> Result<(), LlmFault> {
+        let choices = choices(root, ChoicePart::Delta).map_err(malformed)?;
         for choice in &choices {
             self.answers.entry(choice.index).or_default();
         }
@@ -122,7 +127,7 @@ impl StreamState {
         }
         let calls = self.held.take(&choices, &self.answers)?;
         if has_calls || self.must_wait(&choices, raw.read) {
-            self.held.push(Chunk::new(root, raw.read, &choices, calls));
+            self.held.push(HeldChunk::new(root, raw.read, &choices, calls));
         } else {
             self.pass(root, &choices, raw.unchanged, out);
         }
@@ -158,18 +163,18 @@ impl StreamState {
         }
         if edits.iter().all(ChoiceEdit::is_none) {
             out.extend_from_slice(raw);
-        } else if let Some(text) = with_edits(root, Part::Delta, &edits) {
+        } else if let Some(text) = with_edits(root, ChoicePart::Delta, &edits) {
             out.extend_from_slice(event(&text).as_bytes());
         }
     }
 
-    fn release_all(&mut self, judge: &mut dyn Judge, out: &mut Vec<u8>) -> Result<(), Fault> {
+    fn release_all(&mut self, judge: &mut dyn ContentJudge, out: &mut Vec<u8>) -> Result<(), LlmFault> {
         self.held.end_all();
         self.release(judge, out)
     }
 
     /// Sends on what is held, or what stands in its place, if every call in it is over.
-    fn release(&mut self, judge: &mut dyn Judge, out: &mut Vec<u8>) -> Result<(), Fault> {
+    fn release(&mut self, judge: &mut dyn ContentJudge, out: &mut Vec<u8>) -> Result<(), LlmFault> {
         if self.held.is_over() {
             std::mem::take(&mut self.held).release(&mut self.answers, judge, out)?;
         }

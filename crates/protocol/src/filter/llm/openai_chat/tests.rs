@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use test_case::test_case;
 
 use crate::filter::llm::{
-    Fault, Framing, Limits, Response,
+    Framing, HoldLimits, LlmFault, LlmResponse,
     openai_fixture::{LIMITS, OpenaiOutcome, Words, cut_anywhere, cuts, streamed, told, whole},
 };
 
@@ -222,7 +222,7 @@ fn what_is_allowed_goes_on_as_it_came() {
 #[test]
 fn text_goes_on_at_once() {
     let mut judge = Words::default();
-    let mut response = Response::new(CHAT, Framing::Events, LIMITS);
+    let mut response = LlmResponse::new(CHAT, Framing::Events, LIMITS);
     let mut push = |bytes: &str| {
         let mut out = Vec::new();
         response.push(bytes.as_bytes(), &mut judge, &mut out).unwrap();
@@ -248,7 +248,7 @@ fn text_goes_on_at_once() {
 #[test]
 fn a_call_goes_on_when_the_next_one_begins() {
     let mut judge = Words::default();
-    let mut response = Response::new(CHAT, Framing::Events, LIMITS);
+    let mut response = LlmResponse::new(CHAT, Framing::Events, LIMITS);
     let mut out = Vec::new();
     let first = [delta(&begin(0, "a", "f")), delta(&more(0, "{}"))].concat();
     response.push(first.as_bytes(), &mut judge, &mut out).unwrap();
@@ -339,10 +339,10 @@ fn half_a_character_goes_on_as_it_came() {
 #[test_case("data: {}\r\n\r\n" => "data: {}\r\n\r\n"; "an event")]
 #[test_case("" => ""; "nothing")]
 fn an_error_is_no_part_of_what_went_on_last(last: &str) -> String {
-    let mut response = Response::new(CHAT, Framing::Events, LIMITS);
+    let mut response = LlmResponse::new(CHAT, Framing::Events, LIMITS);
     let mut out = last.as_bytes().to_vec();
     let read = response.push(b"data: {]\n\n", &mut Words::default(), &mut out);
-    assert!(matches!(read, Err(Fault::Malformed { .. })));
+    assert!(matches!(read, Err(LlmFault::Malformed { .. })));
     let out = String::from_utf8(out).unwrap();
     let (before, _error) = out.split_at(out.find("data: {\"error\"").unwrap());
     before.to_owned()
@@ -360,7 +360,7 @@ fn an_error_is_no_part_of_what_went_on_last(last: &str) -> String {
 #[test_case("data: {\"choices\":[{\"index\":0,\"delta\":{\"tool_calls\":[{\"index\":0,\"function\":{\"arguments\":{}}}]}}]}\n\n"; "arguments that are no text")]
 fn what_is_unclear_ends_the_stream(stream: &str) {
     let told = streamed(CHAT, &[], stream);
-    assert!(matches!(told.fault, Some(Fault::Malformed { .. })), "{told:?}");
+    assert!(matches!(told.fault, Some(LlmFault::Malformed { .. })), "{told:?}");
     let events = told.events();
     assert_eq!(events.len(), 1);
     assert!(
@@ -380,7 +380,7 @@ fn a_call_that_goes_on_later_ends_the_stream() {
         delta(&more(0, "x")),
     ];
     let told = streamed(CHAT, &[], &stream.concat());
-    assert!(matches!(told.fault, Some(Fault::Malformed { .. })));
+    assert!(matches!(told.fault, Some(LlmFault::Malformed { .. })));
     assert_eq!(told.judged, ["a f {}"]);
 }
 
@@ -395,17 +395,17 @@ fn no_call_is_held_beyond_its_limit() {
     );
     assert_eq!(
         told.fault,
-        Some(Fault::TooLong {
+        Some(LlmFault::TooLong {
             limit: LIMITS.max_held
         })
     );
     assert!(!told.out.contains("tool_calls"));
-    let wide = Limits::default();
-    let mut response = Response::new(CHAT, Framing::Events, wide);
+    let wide = HoldLimits::default();
+    let mut response = LlmResponse::new(CHAT, Framing::Events, wide);
     let calls: String = (0..2000).map(|index| delta(&begin(index, "a", "f"))).collect();
     let mut out = Vec::new();
     let read = response.push(calls.as_bytes(), &mut Words::default(), &mut out);
-    assert!(matches!(read, Err(Fault::Malformed { .. })));
+    assert!(matches!(read, Err(LlmFault::Malformed { .. })));
 }
 
 /// The golden answer in one body.
@@ -476,7 +476,7 @@ fn bodies_that_cannot_be_read_are_refused() {
         "[]",
     ] {
         let told = whole(CHAT, &[], body);
-        assert!(matches!(told.fault, Some(Fault::Malformed { .. })), "{body}");
+        assert!(matches!(told.fault, Some(LlmFault::Malformed { .. })), "{body}");
         assert_eq!(told.out, "");
     }
 }

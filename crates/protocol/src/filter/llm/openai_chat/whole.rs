@@ -1,33 +1,36 @@
 //! A body that came whole.
 
 use super::{
-    answer::Answer,
+    answer::AnswerState,
     call::{Call, CallDecision},
 };
 use crate::{
     decode::{
         json::Value,
-        llm::openai_chat::{Part, choices},
+        llm::openai_chat::{ChoicePart, choices},
     },
     filter::llm::{
-        Fault, Judge,
+        ContentJudge, LlmFault,
         openai::{MOST, malformed, too_many, whole_body},
     },
     rewrite::llm::openai_chat::{ChoiceEdit, with_edits},
 };
 
 /// Filters a whole body; `None` if it stays as it is.
-pub(in crate::filter::llm) fn whole(body: &[u8], judge: &mut dyn Judge) -> Result<Option<Vec<u8>>, Fault> {
+pub(in crate::filter::llm) fn whole(
+    body: &[u8],
+    judge: &mut dyn ContentJudge,
+) -> Result<Option<Vec<u8>>, LlmFault> {
     whole_body(body, |root| judged(root, judge))
 }
 
-fn judged(root: Value<'_>, judge: &mut dyn Judge) -> Result<Option<String>, Fault> {
+fn judged(root: Value<'_>, judge: &mut dyn ContentJudge) -> Result<Option<String>, LlmFault> {
     let mut edits = Vec::new();
-    for choice in choices(root, Part::Message).map_err(malformed)? {
+    for choice in choices(root, ChoicePart::Message).map_err(malformed)? {
         if choice.entries.len() > MOST {
             return Err(too_many());
         }
-        let mut answer = Answer::default();
+        let mut answer = AnswerState::default();
         answer.hear(choice.has_role, choice.has_text);
         let mut edit = ChoiceEdit::default();
         for entry in &choice.entries {
@@ -53,5 +56,5 @@ fn judged(root: Value<'_>, judge: &mut dyn Judge) -> Result<Option<String>, Faul
     if edits.iter().all(ChoiceEdit::is_none) {
         return Ok(None);
     }
-    Ok(with_edits(root, Part::Message, &edits))
+    Ok(with_edits(root, ChoicePart::Message, &edits))
 }

@@ -5,9 +5,9 @@ use std::borrow::Cow;
 use mcpmon_model::{Digest, Input, Intent, OmittedCall, OmittedToolKind, RawJson, ToolName};
 
 use crate::{
-    decode::llm::openai_responses::{self as api, Call, CallInput, Item},
+    decode::llm::openai_responses::{self as api, Call, CallInput, OutputItem},
     filter::llm::{
-        Fault, Judge,
+        ContentJudge, LlmFault,
         arguments::Arguments,
         openai::{denied, malformed},
     },
@@ -48,7 +48,7 @@ enum With {
 }
 
 impl RequestedCall {
-    pub(super) fn new(item: &Item<'_>, call: &Call<'_>) -> Self {
+    pub(super) fn new(item: &OutputItem<'_>, call: &Call<'_>) -> Self {
         let owned = |text: &str| Cow::Owned(text.to_owned());
         Self {
             kind: item.kind.as_ref().to_owned(),
@@ -68,7 +68,7 @@ impl RequestedCall {
 
     /// Returns the digest that tells the call from others; arguments that are to be rewritten are taken as
     /// rewritten.
-    pub(super) fn digest(&self) -> Result<Digest, Fault> {
+    pub(super) fn digest(&self) -> Result<Digest, LlmFault> {
         let canonical = self.canonical()?;
         let (With::Arguments(given) | With::Text(given) | With::Json(given)) = &self.given;
         let space = self.name.namespace.as_deref();
@@ -89,13 +89,13 @@ impl RequestedCall {
     }
 
     /// The same for what the provider did: some of it has only the id of its item.
-    pub(super) fn told_digest(&self, item_id: &str) -> Result<Digest, Fault> {
+    pub(super) fn told_digest(&self, item_id: &str) -> Result<Digest, LlmFault> {
         let digest = self.digest()?;
         Ok(Digest::of(&[item_id.as_bytes(), digest.as_bytes()].concat()))
     }
 
     /// Arguments to be written in place of those that readers could differ about.
-    pub(super) fn canonical(&self) -> Result<Option<String>, Fault> {
+    pub(super) fn canonical(&self) -> Result<Option<String>, LlmFault> {
         Ok(match &self.given {
             With::Arguments(text) => Arguments::read(text)?.canonical(),
             With::Text(_) | With::Json(_) => None,
@@ -103,7 +103,7 @@ impl RequestedCall {
     }
 
     /// Hands the intent to `tell`.
-    pub(super) fn with_intent<T>(&self, tell: impl FnOnce(Intent<'_>) -> T) -> Result<T, Fault> {
+    pub(super) fn with_intent<T>(&self, tell: impl FnOnce(Intent<'_>) -> T) -> Result<T, LlmFault> {
         let arguments = match &self.given {
             With::Arguments(text) => Some(Arguments::read(text)?),
             With::Text(_) | With::Json(_) => None,
@@ -137,7 +137,7 @@ impl RequestedCall {
     }
 
     /// Returns the text in its place; `None` if it passes.
-    pub(super) fn denied(&self, judge: &mut dyn Judge) -> Result<Option<String>, Fault> {
+    pub(super) fn denied(&self, judge: &mut dyn ContentJudge) -> Result<Option<String>, LlmFault> {
         let denial = self.with_intent(|intent| denied(judge, intent))?;
         Ok(denial.map(|denial| blocked_text(&self.name, &denial)))
     }
@@ -160,7 +160,7 @@ impl RequestedCall {
 
 /// A call that is held.
 #[derive(Debug)]
-pub(super) struct Open {
+pub(super) struct OpenCall {
     pub(super) place: u64,
     /// As it began, or, where it did not, as it was done.
     pub(super) first: RequestedCall,
@@ -171,7 +171,7 @@ pub(super) struct Open {
     pub(super) is_over: bool,
 }
 
-impl Open {
+impl OpenCall {
     pub(super) const fn new(place: u64, first: RequestedCall, is_over: bool) -> Self {
         Self {
             place,
@@ -189,7 +189,7 @@ impl Open {
     }
 
     /// Takes what an event tells of its arguments.
-    pub(super) fn tell(&mut self, told: Option<&api::ArgumentsUpdate<'_>>) -> Result<CallUpdate, Fault> {
+    pub(super) fn tell(&mut self, told: Option<&api::ArgumentsUpdate<'_>>) -> Result<CallUpdate, LlmFault> {
         if self.is_over && told.is_some() {
             return Err(malformed("a tool call goes on after it was done"));
         }
@@ -209,7 +209,7 @@ impl Open {
         })
     }
 
-    pub(super) fn done(&mut self, done: RequestedCall) -> Result<(), Fault> {
+    pub(super) fn done(&mut self, done: RequestedCall) -> Result<(), LlmFault> {
         if self.is_over || done.kind != self.first.kind {
             return Err(malformed("a tool call becomes another item"));
         }

@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, ops::Range};
 use memchr::memmem;
 
 use super::{
-    Blocked, ItemState, Owner, Settled,
-    call::{CallUpdate, Open, RequestedCall},
+    BlockedCall, DecidedCalls, EventOwner, ItemState,
+    call::{CallUpdate, OpenCall, RequestedCall},
     named,
 };
 use crate::{
@@ -15,24 +15,24 @@ use crate::{
         llm::openai_responses::{self as api, Event, ItemKind, item, output},
     },
     filter::llm::{
-        Fault, Judge,
+        ContentJudge, LlmFault,
         openai::{MOST, malformed, scan, scanner, too_many},
     },
-    rewrite::llm::openai_responses::{Message, with_told},
+    rewrite::llm::openai_responses::{ReplacementMessage, with_told},
 };
 
 /// Events, and the calls that they tell of.
 #[derive(Debug, Default)]
 pub(super) struct HeldPieces {
-    events: Vec<Waiting>,
-    calls: Vec<Open>,
+    events: Vec<HeldEvent>,
+    calls: Vec<OpenCall>,
     places: BTreeMap<u64, usize>,
     bytes: usize,
 }
 
 /// An event that waits.
 #[derive(Debug)]
-pub(super) struct Waiting {
+pub(super) struct HeldEvent {
     raw: Vec<u8>,
     /// The range of its JSON.
     text: Range<usize>,
@@ -43,12 +43,12 @@ pub(super) struct Waiting {
     has_response: bool,
 }
 
-impl Waiting {
+impl HeldEvent {
     pub(super) fn new(
         root: Value<'_>,
         raw: &[u8],
         event: &Event<'_>,
-        owner: Owner,
+        owner: EventOwner,
         told: CallUpdate,
     ) -> Self {
         let text = root.text();
@@ -58,8 +58,8 @@ impl Waiting {
             text: start..start + text.len(),
             sequence: event.sequence,
             call: match owner {
-                Owner::Held(at) => Some(at),
-                Owner::Nobody | Owner::Blocked => None,
+                EventOwner::Held(at) => Some(at),
+                EventOwner::Nobody | EventOwner::Blocked => None,
             },
             told,
             has_response: event.response.is_some(),
@@ -77,7 +77,7 @@ enum CallDecision {
     /// The call was cut off, and is dropped.
     Drop,
     /// This stands in its place.
-    Replace(Message),
+    Replace(ReplacementMessage),
 }
 
 impl HeldPieces {
@@ -101,38 +101,38 @@ impl HeldPieces {
 
     /// The call whose item has this id.
     pub(super) fn with_id(&self, item_id: &str) -> Option<usize> {
-        let has_id = |call: &Open| !item_id.is_empty() && call.first.item_id == item_id;
+        let has_id = |call: &OpenCall| !item_id.is_empty() && call.first.item_id == item_id;
         self.calls.iter().position(has_id)
     }
 
-    pub(super) fn begin(&mut self, place: u64, wanted: RequestedCall) -> Result<usize, Fault> {
-        self.open(Open::new(place, wanted, false))
+    pub(super) fn begin(&mut self, place: u64, wanted: RequestedCall) -> Result<usize, LlmFault> {
+        self.open(OpenCall::new(place, wanted, false))
     }
 
     /// A call that did not begin.
-    pub(super) fn done_only(&mut self, place: u64, wanted: RequestedCall) -> Result<usize, Fault> {
-        self.open(Open::new(place, wanted, true))
+    pub(super) fn done_only(&mut self, place: u64, wanted: RequestedCall) -> Result<usize, LlmFault> {
+        self.open(OpenCall::new(place, wanted, true))
     }
 
-    pub(super) fn done(&mut self, at: usize, wanted: RequestedCall) -> Result<(), Fault> {
+    pub(super) fn done(&mut self, at: usize, wanted: RequestedCall) -> Result<(), LlmFault> {
         self.calls[at].done(wanted)
     }
 
     /// Takes what an event tells of a call's arguments.
     pub(super) fn tell(
         &mut self,
-        owner: Owner,
+        owner: EventOwner,
         told: Option<&api::ArgumentsUpdate<'_>>,
-    ) -> Result<CallUpdate, Fault> {
+    ) -> Result<CallUpdate, LlmFault> {
         match owner {
-            Owner::Held(at) => self.calls[at].tell(told),
-            Owner::Nobody if told.is_some() => Err(malformed("arguments of no tool call")),
-            Owner::Nobody | Owner::Blocked => Ok(CallUpdate::Nothing),
+            EventOwner::Held(at) => self.calls[at].tell(told),
+            EventOwner::Nobody if told.is_some() => Err(malformed("arguments of no tool call")),
+            EventOwner::Nobody | EventOwner::Blocked => Ok(CallUpdate::Nothing),
         }
     }
 
     /// Ends the calls that were not done: as the response has them, or else as they are.
-    pub(super) fn end_all(&mut self, response: Value<'_>) -> Result<(), Fault> {
+    pub(super) fn end_all(&mut self, response: Value<'_>) -> Result<(), LlmFault> {
         if self.calls.iter().all(|call| call.is_over) {
             return Ok(());
         }
@@ -152,7 +152,7 @@ impl HeldPieces {
         Ok(())
     }
 
-    pub(super) fn push(&mut self, event: Waiting) {
+    pub(super) fn push(&mut self, event: HeldEvent) {
         self.bytes += event.raw.len();
         self.events.push(event);
     }
@@ -163,7 +163,7 @@ impl HeldPieces {
             out.extend_from_slice(raw);
             return;
         }
-        self.push(Waiting {
+        self.push(HeldEvent {
             raw: raw.to_vec(),
             text: 0..0,
             sequence: None,
@@ -176,10 +176,10 @@ impl HeldPieces {
     /// Sends on all of it, or what stands in its place, without calls that are not over.
     pub(super) fn release(
         self,
-        settled: &mut Settled,
-        judge: &mut dyn Judge,
+        settled: &mut DecidedCalls,
+        judge: &mut dyn ContentJudge,
         out: &mut Vec<u8>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), LlmFault> {
         let mut fates = Vec::new();
         for call in &self.calls {
             fates.push(settled.decide(call, judge)?);
@@ -210,7 +210,7 @@ impl HeldPieces {
         Ok(())
     }
 
-    fn open(&mut self, call: Open) -> Result<usize, Fault> {
+    fn open(&mut self, call: OpenCall) -> Result<usize, LlmFault> {
         if self.calls.len() >= MOST {
             return Err(too_many());
         }
@@ -226,8 +226,8 @@ impl HeldPieces {
         &self,
         first: usize,
         call: usize,
-        message: &Message,
-        settled: &mut Settled,
+        message: &ReplacementMessage,
+        settled: &mut DecidedCalls,
         out: &mut Vec<u8>,
     ) {
         let event = &self.events[first];
@@ -248,9 +248,14 @@ impl HeldPieces {
     }
 }
 
-impl Waiting {
+impl HeldEvent {
     /// Sends it on, with what is decided in place of what a response in it says.
-    fn pass(&self, settled: &mut Settled, judge: &mut dyn Judge, out: &mut Vec<u8>) -> Result<(), Fault> {
+    fn pass(
+        &self,
+        settled: &mut DecidedCalls,
+        judge: &mut dyn ContentJudge,
+        out: &mut Vec<u8>,
+    ) -> Result<(), LlmFault> {
         let has_response = self.has_response && self.call.is_none();
         if !has_response && (settled.higher == 0 || self.sequence.is_none()) {
             out.extend_from_slice(&self.raw);
@@ -263,7 +268,7 @@ impl Waiting {
     }
 
     /// Sends it on with other arguments.
-    fn rewrite(&self, higher: u64, arguments: &str, out: &mut Vec<u8>) -> Result<(), Fault> {
+    fn rewrite(&self, higher: u64, arguments: &str, out: &mut Vec<u8>) -> Result<(), LlmFault> {
         let mut scanner = scanner();
         let root = scan(&mut scanner, &self.raw[self.text.clone()])?.document.root();
         out.extend_from_slice(named(root, &with_told(root, higher, arguments)).as_bytes());
@@ -271,9 +276,9 @@ impl Waiting {
     }
 }
 
-impl Settled {
+impl DecidedCalls {
     /// Decides a call: of all its readings the strictest counts.
-    fn decide(&mut self, call: &Open, judge: &mut dyn Judge) -> Result<CallDecision, Fault> {
+    fn decide(&mut self, call: &OpenCall, judge: &mut dyn ContentJudge) -> Result<CallDecision, LlmFault> {
         if !call.is_over {
             return Ok(CallDecision::Drop);
         }
@@ -281,8 +286,8 @@ impl Settled {
         for wanted in &readings {
             if let Some(text) = wanted.denied(judge)? {
                 self.left_out.extend(wanted.left_out(&text));
-                let message = Message::new(&self.response, &call.first.item_id, call.place, &text);
-                let blocked = Blocked {
+                let message = ReplacementMessage::new(&self.response, &call.first.item_id, call.place, &text);
+                let blocked = BlockedCall {
                     item_id: call.first.item_id.clone(),
                     call_id: wanted.call_id.clone(),
                     message: message.clone(),

@@ -14,19 +14,19 @@ use mcpmon_model::{Digest, OmittedCall};
 
 use self::{
     call::{CallUpdate, RequestedCall},
-    held::{HeldPieces, Waiting},
+    held::{HeldEvent, HeldPieces},
 };
 use super::{
-    Fault, Judge, Limits, Piece, Stream,
+    ContentJudge, HoldLimits, LlmFault, Piece, Stream,
     openai::{DONE, MOST, Raw, error_members, malformed, scan, scanner, too_many, whole_body},
     strict,
 };
 use crate::{
     decode::{
-        json::{Form, Scanner, Value, canonical},
-        llm::openai_responses::{Event, Item, ItemKind, event, item},
+        json::{Scanner, TextForm, Value, canonical},
+        llm::openai_responses::{Event, ItemKind, OutputItem, event, item},
     },
-    rewrite::llm::openai_responses::{Message, with_response},
+    rewrite::llm::openai_responses::{ReplacementMessage, with_response},
 };
 
 /// Most items of a response.
@@ -34,16 +34,16 @@ const MOST_ITEMS: usize = 4 * MOST;
 
 /// The reading of one stream.
 #[derive(Debug)]
-pub(super) struct Reading {
-    limits: Limits,
+pub(super) struct StreamReader {
+    limits: HoldLimits,
     scanner: Scanner,
     held: HeldPieces,
-    settled: Settled,
+    settled: DecidedCalls,
 }
 
 /// The decisions so far.
 #[derive(Debug, Default)]
-struct Settled {
+struct DecidedCalls {
     places: BTreeMap<u64, ItemState>,
     /// Calls that were allowed, and what the provider said that it did.
     known: BTreeSet<Digest>,
@@ -64,19 +64,19 @@ enum ItemState {
     /// The item is a call that passed.
     Allowed,
     /// The item is a call that was replaced by a message.
-    Blocked(Blocked),
+    Blocked(BlockedCall),
 }
 
 #[derive(Debug)]
-struct Blocked {
+struct BlockedCall {
     item_id: String,
     call_id: String,
-    message: Message,
+    message: ReplacementMessage,
 }
 
 /// The owner of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Owner {
+enum EventOwner {
     /// Of no call, or of one that went on.
     Nobody,
     /// Of a call that is held.
@@ -85,19 +85,24 @@ enum Owner {
     Blocked,
 }
 
-impl Reading {
-    pub(super) fn new(limits: Limits) -> Self {
+impl StreamReader {
+    pub(super) fn new(limits: HoldLimits) -> Self {
         Self {
             limits,
             scanner: scanner(),
             held: HeldPieces::default(),
-            settled: Settled::default(),
+            settled: DecidedCalls::default(),
         }
     }
 }
 
-impl Stream for Reading {
-    fn piece(&mut self, piece: Piece<'_>, judge: &mut dyn Judge, out: &mut Vec<u8>) -> Result<(), Fault> {
+impl Stream for StreamReader {
+    fn piece(
+        &mut self,
+        piece: Piece<'_>,
+        judge: &mut dyn ContentJudge,
+        out: &mut Vec<u8>,
+    ) -> Result<(), LlmFault> {
         let Some(data) = piece.data.filter(|data| !data.trim_ascii().is_empty()) else {
             out.extend_from_slice(piece.raw);
             return Ok(());
@@ -108,7 +113,7 @@ impl Stream for Reading {
             return Ok(());
         }
         let read = scan(&mut self.scanner, data)?;
-        if read.form == Form::Exact {
+        if read.form == TextForm::Exact {
             let raw = Raw::exact(piece.raw);
             take(held, settled, read.document.root(), raw, judge, out)?;
         } else {
@@ -124,12 +129,12 @@ impl Stream for Reading {
         }
         let limit = self.limits.max_held;
         if held.bytes() > limit {
-            return Err(Fault::TooLong { limit });
+            return Err(LlmFault::TooLong { limit });
         }
         Ok(())
     }
 
-    fn end(&mut self, judge: &mut dyn Judge, out: &mut Vec<u8>) -> Result<(), Fault> {
+    fn end(&mut self, judge: &mut dyn ContentJudge, out: &mut Vec<u8>) -> Result<(), LlmFault> {
         std::mem::take(&mut self.held).release(&mut self.settled, judge, out)
     }
 
@@ -137,7 +142,7 @@ impl Stream for Reading {
         self.held.bytes()
     }
 
-    fn broken(&self, fault: &Fault, out: &mut Vec<u8>) {
+    fn broken(&self, fault: &LlmFault, out: &mut Vec<u8>) {
         let (error, told) = error_members(fault);
         let event = format!("event: error\ndata: {{\"type\":\"error\",{told},{error}}}\n\n");
         out.extend_from_slice(event.as_bytes());
@@ -145,9 +150,9 @@ impl Stream for Reading {
 }
 
 /// Filters a whole body; `None` if it stays as it is.
-pub(super) fn whole(body: &[u8], judge: &mut dyn Judge) -> Result<Option<Vec<u8>>, Fault> {
+pub(super) fn whole(body: &[u8], judge: &mut dyn ContentJudge) -> Result<Option<Vec<u8>>, LlmFault> {
     whole_body(body, |root| {
-        let mut settled = Settled::default();
+        let mut settled = DecidedCalls::default();
         settled.is_of(root);
         let new = settled.response(root, judge)?;
         settled.tell_left_out(judge);
@@ -158,12 +163,12 @@ pub(super) fn whole(body: &[u8], judge: &mut dyn Judge) -> Result<Option<Vec<u8>
 /// Takes an event.
 fn take(
     held: &mut HeldPieces,
-    settled: &mut Settled,
+    settled: &mut DecidedCalls,
     root: Value<'_>,
     raw: Raw<'_>,
-    judge: &mut dyn Judge,
+    judge: &mut dyn ContentJudge,
     out: &mut Vec<u8>,
-) -> Result<(), Fault> {
+) -> Result<(), LlmFault> {
     let event = event(root).map_err(malformed)?;
     let item = event.item.map(item).transpose().map_err(malformed)?;
     let (owner, told) = match (&*event.kind, &item) {
@@ -175,7 +180,7 @@ fn take(
         }
         (
             _,
-            Some(Item {
+            Some(OutputItem {
                 what: ItemKind::Call(_),
                 ..
             }),
@@ -196,13 +201,15 @@ fn take(
         held.end_all(response)?;
     }
     match owner {
-        Owner::Blocked => {}
-        Owner::Nobody if held.is_empty() => {
+        EventOwner::Blocked => {}
+        EventOwner::Nobody if held.is_empty() => {
             let is_bare = event.response.is_none() && item.is_none();
             let raw = if is_bare { raw.unchanged } else { raw.read };
             settled.pass(root, event.response, raw, judge, out)?;
         }
-        Owner::Nobody | Owner::Held(_) => held.push(Waiting::new(root, raw.read, &event, owner, told)),
+        EventOwner::Nobody | EventOwner::Held(_) => {
+            held.push(HeldEvent::new(root, raw.read, &event, owner, told))
+        }
     }
     if held.is_over() {
         std::mem::take(held).release(settled, judge, out)?;
@@ -222,10 +229,10 @@ fn is_end(kind: &str) -> bool {
 
 fn begin(
     held: &mut HeldPieces,
-    settled: &mut Settled,
+    settled: &mut DecidedCalls,
     event: &Event<'_>,
-    item: &Item<'_>,
-) -> Result<Owner, Fault> {
+    item: &OutputItem<'_>,
+) -> Result<EventOwner, LlmFault> {
     let ItemKind::Call(call) = &item.what else {
         return settled.no_call(held, event);
     };
@@ -233,16 +240,17 @@ fn begin(
     if held.at(place).is_some() || settled.places.contains_key(&place) {
         return Err(malformed("a tool call begins where another item is"));
     }
-    held.begin(place, RequestedCall::new(item, call)).map(Owner::Held)
+    held.begin(place, RequestedCall::new(item, call))
+        .map(EventOwner::Held)
 }
 
 fn done(
     held: &mut HeldPieces,
-    settled: &mut Settled,
+    settled: &mut DecidedCalls,
     event: &Event<'_>,
-    item: &Item<'_>,
-    judge: &mut dyn Judge,
-) -> Result<Owner, Fault> {
+    item: &OutputItem<'_>,
+    judge: &mut dyn ContentJudge,
+) -> Result<EventOwner, LlmFault> {
     let ItemKind::Call(call) = &item.what else {
         settled.tell(item, judge)?;
         return settled.no_call(held, event);
@@ -251,39 +259,39 @@ fn done(
     let wanted = RequestedCall::new(item, call);
     if let Some(at) = held.at(place) {
         held.done(at, wanted)?;
-        return Ok(Owner::Held(at));
+        return Ok(EventOwner::Held(at));
     }
     match settled.places.get(&place) {
-        None => held.done_only(place, wanted).map(Owner::Held),
-        Some(ItemState::Blocked(_)) => Ok(Owner::Blocked),
-        Some(ItemState::Allowed) if settled.known.contains(&wanted.digest()?) => Ok(Owner::Nobody),
+        None => held.done_only(place, wanted).map(EventOwner::Held),
+        Some(ItemState::Blocked(_)) => Ok(EventOwner::Blocked),
+        Some(ItemState::Allowed) if settled.known.contains(&wanted.digest()?) => Ok(EventOwner::Nobody),
         Some(ItemState::Allowed | ItemState::NoCall) => Err(malformed("an item becomes another one")),
     }
 }
 
-fn place(event: &Event<'_>) -> Result<u64, Fault> {
+fn place(event: &Event<'_>) -> Result<u64, LlmFault> {
     event
         .output_index
         .ok_or_else(|| malformed("a tool call has no place in the response"))
 }
 
 /// Returns the owner of an event, by its place and by its id: readers use either.
-fn owner(held: &HeldPieces, settled: &Settled, event: &Event<'_>) -> Result<Owner, Fault> {
+fn owner(held: &HeldPieces, settled: &DecidedCalls, event: &Event<'_>) -> Result<EventOwner, LlmFault> {
     let by_place = event.output_index.and_then(|place| held.at(place));
     let by_id = held.with_id(&event.item_id);
     match (by_place, by_id) {
         (Some(at), Some(other)) if at != other => Err(malformed("an event belongs to two items")),
-        (Some(at), _) | (None, Some(at)) => Ok(Owner::Held(at)),
-        (None, None) if settled.is_blocked(event) => Ok(Owner::Blocked),
-        (None, None) => Ok(Owner::Nobody),
+        (Some(at), _) | (None, Some(at)) => Ok(EventOwner::Held(at)),
+        (None, None) if settled.is_blocked(event) => Ok(EventOwner::Blocked),
+        (None, None) => Ok(EventOwner::Nobody),
     }
 }
 
-impl Settled {
+impl DecidedCalls {
     /// Notes an item that is no call.
-    fn no_call(&mut self, held: &HeldPieces, event: &Event<'_>) -> Result<Owner, Fault> {
+    fn no_call(&mut self, held: &HeldPieces, event: &Event<'_>) -> Result<EventOwner, LlmFault> {
         let Some(place) = event.output_index else {
-            return Ok(Owner::Nobody);
+            return Ok(EventOwner::Nobody);
         };
         if held.at(place).is_some() {
             return Err(malformed("a tool call becomes another item"));
@@ -295,10 +303,10 @@ impl Settled {
                 return Err(malformed("a tool call becomes another item"));
             }
         }
-        Ok(Owner::Nobody)
+        Ok(EventOwner::Nobody)
     }
 
-    fn settle(&mut self, place: u64, what: ItemState) -> Result<(), Fault> {
+    fn settle(&mut self, place: u64, what: ItemState) -> Result<(), LlmFault> {
         if self.places.len() >= MOST_ITEMS {
             return Err(too_many());
         }
@@ -314,7 +322,7 @@ impl Settled {
     }
 
     /// Tells what was blocked, once it is known of which response.
-    fn tell_left_out(&mut self, judge: &mut dyn Judge) {
+    fn tell_left_out(&mut self, judge: &mut dyn ContentJudge) {
         if !self.response.is_empty() && !self.left_out.is_empty() {
             judge.left_out(&self.response, &std::mem::take(&mut self.left_out));
         }
@@ -335,9 +343,9 @@ impl Settled {
         root: Value<'_>,
         response: Option<Value<'_>>,
         raw: &[u8],
-        judge: &mut dyn Judge,
+        judge: &mut dyn ContentJudge,
         out: &mut Vec<u8>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), LlmFault> {
         let new = match response {
             Some(response) => self.response(response, judge)?,
             None => None,

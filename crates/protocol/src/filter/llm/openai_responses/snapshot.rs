@@ -1,27 +1,27 @@
 //! A response as it stands, with the items in it: at the end of a stream, or alone.
 
-use mcpmon_model::{Digest, Spoken};
+use mcpmon_model::{Digest, LlmMention};
 
-use super::{Blocked, ItemState, MOST_ITEMS, Settled, call::RequestedCall};
+use super::{BlockedCall, DecidedCalls, ItemState, MOST_ITEMS, call::RequestedCall};
 use crate::{
     decode::{
         json::Value,
-        llm::openai_responses::{Item, ItemKind, item, output},
+        llm::openai_responses::{ItemKind, OutputItem, item, output},
     },
     filter::llm::{
-        Fault, Judge,
+        ContentJudge, LlmFault,
         openai::{MOST, malformed, too_many},
     },
-    rewrite::llm::openai_responses::{ItemEdit, Message, with_items},
+    rewrite::llm::openai_responses::{ItemEdit, ReplacementMessage, with_items},
 };
 
-impl Settled {
+impl DecidedCalls {
     /// A response with what is decided in place of its calls; `None` where it stays as it is.
     pub(super) fn response(
         &mut self,
         response: Value<'_>,
-        judge: &mut dyn Judge,
-    ) -> Result<Option<String>, Fault> {
+        judge: &mut dyn ContentJudge,
+    ) -> Result<Option<String>, LlmFault> {
         let mut edits = Vec::new();
         let mut calls = 0;
         for (place, value) in (0..).zip(output(response).map_err(malformed)?) {
@@ -42,7 +42,12 @@ impl Settled {
     }
 
     /// Decides a call in a whole response: if it is the same call as before, the earlier decision holds.
-    fn call(&mut self, place: u64, wanted: &RequestedCall, judge: &mut dyn Judge) -> Result<ItemEdit, Fault> {
+    fn call(
+        &mut self,
+        place: u64,
+        wanted: &RequestedCall,
+        judge: &mut dyn ContentJudge,
+    ) -> Result<ItemEdit, LlmFault> {
         let digest = wanted.digest()?;
         if !self.known.contains(&digest) {
             if let Some(message) = self.message(place, wanted) {
@@ -57,9 +62,9 @@ impl Settled {
     }
 
     /// Returns the message in place of a call that was blocked before.
-    fn message(&self, place: u64, wanted: &RequestedCall) -> Option<Message> {
+    fn message(&self, place: u64, wanted: &RequestedCall) -> Option<ReplacementMessage> {
         let same = |one: &str, other: &str| !one.is_empty() && one == other;
-        let is_it = |at: u64, blocked: &Blocked| {
+        let is_it = |at: u64, blocked: &BlockedCall| {
             let has_ids = !blocked.call_id.is_empty() && !wanted.call_id.is_empty();
             same(&blocked.call_id, &wanted.call_id)
                 || same(&blocked.item_id, &wanted.item_id)
@@ -71,11 +76,16 @@ impl Settled {
         })
     }
 
-    fn block(&mut self, place: u64, wanted: &RequestedCall, text: &str) -> Result<Message, Fault> {
+    fn block(
+        &mut self,
+        place: u64,
+        wanted: &RequestedCall,
+        text: &str,
+    ) -> Result<ReplacementMessage, LlmFault> {
         self.left_out.extend(wanted.left_out(text));
-        let message = Message::new(&self.response, &wanted.item_id, place, text);
+        let message = ReplacementMessage::new(&self.response, &wanted.item_id, place, text);
         if !self.places.contains_key(&place) {
-            let blocked = Blocked {
+            let blocked = BlockedCall {
                 item_id: wanted.item_id.clone(),
                 call_id: wanted.call_id.clone(),
                 message: message.clone(),
@@ -86,7 +96,11 @@ impl Settled {
     }
 
     /// Tells what the provider did by itself, once.
-    pub(super) fn tell(&mut self, item: &Item<'_>, judge: &mut dyn Judge) -> Result<(), Fault> {
+    pub(super) fn tell(
+        &mut self,
+        item: &OutputItem<'_>,
+        judge: &mut dyn ContentJudge,
+    ) -> Result<(), LlmFault> {
         match &item.what {
             ItemKind::Called(server, call) => {
                 let wanted = RequestedCall::new(item, call);
@@ -95,7 +109,7 @@ impl Settled {
                     self.know(digest)?;
                     let server = server.clone();
                     wanted.with_intent(|intent| {
-                        judge.judge(&Spoken::Called { server, intent });
+                        judge.judge(&LlmMention::Called { server, intent });
                     })?;
                 }
             }
@@ -105,7 +119,7 @@ impl Settled {
                 let digest = Digest::of(told.join("\n").as_bytes());
                 if !self.known.contains(&digest) {
                     self.know(digest)?;
-                    judge.judge(&Spoken::Listed {
+                    judge.judge(&LlmMention::Listed {
                         server: server.clone(),
                         tools: tools.clone(),
                     });
@@ -116,7 +130,7 @@ impl Settled {
         Ok(())
     }
 
-    pub(super) fn know(&mut self, digest: Digest) -> Result<(), Fault> {
+    pub(super) fn know(&mut self, digest: Digest) -> Result<(), LlmFault> {
         if self.known.len() >= MOST_ITEMS {
             return Err(too_many());
         }

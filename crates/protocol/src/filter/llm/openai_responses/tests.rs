@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use test_case::test_case;
 
 use crate::filter::llm::{
-    Fault, Framing, Response,
+    Framing, LlmFault, LlmResponse,
     openai_fixture::{LIMITS, OpenaiOutcome, Words, cut_anywhere, cuts, streamed, told, whole},
 };
 
@@ -455,7 +455,7 @@ fn interleaved_calls_are_replaced() {
 #[test]
 fn all_but_calls_goes_on_at_once() {
     let mut judge = Words::default();
-    let mut response = Response::new(RESPONSES, Framing::Events, LIMITS);
+    let mut response = LlmResponse::new(RESPONSES, Framing::Events, LIMITS);
     let golden = golden();
     let begun = golden.find("\"function_call\"").unwrap();
     let (before, rest) = golden.split_at(golden[..begun].rfind("event: ").unwrap());
@@ -684,7 +684,7 @@ fn what_is_unclear_ends_the_stream() {
     for (name, stream) in unclear() {
         let told = streamed(RESPONSES, &[], &stream);
         assert!(
-            matches!(told.fault, Some(Fault::Malformed { .. })),
+            matches!(told.fault, Some(LlmFault::Malformed { .. })),
             "{name}: {told:?}"
         );
         let events = told.events();
@@ -723,7 +723,7 @@ fn no_call_is_held_beyond_its_limit() {
     let told = told(RESPONSES, Framing::Events, &[], [script.out.as_bytes()]);
     assert_eq!(
         told.fault,
-        Some(Fault::TooLong {
+        Some(LlmFault::TooLong {
             limit: LIMITS.max_held
         })
     );

@@ -2,18 +2,18 @@
 
 use std::borrow::Cow;
 
-use mcpmon_model::Remote;
+use mcpmon_model::ProviderServer;
 
-use super::reading::{ListId, Owner, Reading, named};
+use super::reading::{EmptyListTreatment, ListId, RequestReader, named};
 use crate::{
     decode::json::Value,
-    filter::llm::{Fault, strict},
+    filter::llm::{LlmFault, strict},
 };
 
 /// Prefixes of tool types that Anthropic describes and the agent runs.
 const RUN_BY_AGENT: [&str; 4] = ["bash_", "text_editor_", "computer_", "memory_"];
 
-pub(super) fn request(reading: &mut Reading<'_, '_>) -> Result<(), Fault> {
+pub(super) fn request(reading: &mut RequestReader<'_, '_>) -> Result<(), LlmFault> {
     let mut toolsets = Vec::new();
     if let Some((tools, list)) = reading.array("tools")? {
         for (item, tool) in tools.items().enumerate() {
@@ -44,8 +44,8 @@ fn offered<'t>(
     list: ListId,
     item: usize,
     toolsets: &mut Vec<Toolset<'t>>,
-    reading: &mut Reading<'t, '_>,
-) -> Result<(), Fault> {
+    reading: &mut RequestReader<'t, '_>,
+) -> Result<(), LlmFault> {
     let [kind, name] = strict::find(tool, ["type", "name"]);
     let kind = kind.text()?.unwrap_or(Cow::Borrowed("custom"));
     if kind == "mcp_toolset" {
@@ -60,9 +60,9 @@ fn offered<'t>(
     reading.offer(named(name), tool, list, item)
 }
 
-fn toolset(tool: Value<'_>) -> Result<Toolset<'_>, Fault> {
+fn toolset(tool: Value<'_>) -> Result<Toolset<'_>, LlmFault> {
     let server = strict::text(tool, "mcp_server_name")?.unwrap_or_default();
-    let is_off = |config: Value<'_>| -> Result<bool, Fault> {
+    let is_off = |config: Value<'_>| -> Result<bool, LlmFault> {
         Ok(strict::value(config, "enabled")?.is_some_and(|enabled| enabled.text() == "false"))
     };
     let off_by_default = match strict::value(tool, "default_config")? {
@@ -82,7 +82,7 @@ fn toolset(tool: Value<'_>) -> Result<Toolset<'_>, Fault> {
 }
 
 /// The servers of a request, each with the tools of it that may be used.
-fn servers<'t>(mut toolsets: Vec<Toolset<'t>>, reading: &mut Reading<'t, '_>) -> Result<(), Fault> {
+fn servers<'t>(mut toolsets: Vec<Toolset<'t>>, reading: &mut RequestReader<'t, '_>) -> Result<(), LlmFault> {
     let servers = reading.value("mcp_servers")?;
     for server in servers.into_iter().flat_map(Value::items) {
         let label = strict::text(server, "name")?.unwrap_or_default();
@@ -93,11 +93,11 @@ fn servers<'t>(mut toolsets: Vec<Toolset<'t>>, reading: &mut Reading<'t, '_>) ->
             (None, None) => None,
         };
         let url = strict::text(server, "url")?;
-        reading.remote(Remote { label, url, tools })?;
+        reading.remote(ProviderServer { label, url, tools })?;
     }
     for Toolset { server, tools } in toolsets {
         let (label, url) = (server, None);
-        reading.remote(Remote { label, url, tools })?;
+        reading.remote(ProviderServer { label, url, tools })?;
     }
     Ok(())
 }
@@ -108,7 +108,7 @@ pub(super) fn strings(array: Value<'_>) -> Vec<Cow<'_, str>> {
 }
 
 /// The content of a message or of a tool's result.
-fn blocks<'t>(content: Value<'t>, reading: &mut Reading<'t, '_>) -> Result<(), Fault> {
+fn blocks<'t>(content: Value<'t>, reading: &mut RequestReader<'t, '_>) -> Result<(), LlmFault> {
     reading.text(content);
     for block in content.items() {
         let [kind, text, content] = strict::find(block, ["type", "text", "content"]);
@@ -131,7 +131,7 @@ fn blocks<'t>(content: Value<'t>, reading: &mut Reading<'t, '_>) -> Result<(), F
 }
 
 /// Reads the answer of a tool.
-fn results<'t>(content: Value<'t>, reading: &mut Reading<'t, '_>) -> Result<(), Fault> {
+fn results<'t>(content: Value<'t>, reading: &mut RequestReader<'t, '_>) -> Result<(), LlmFault> {
     reading.text(content);
     for block in content.items() {
         let [kind, text] = strict::find(block, ["type", "text"]);
@@ -146,7 +146,7 @@ fn results<'t>(content: Value<'t>, reading: &mut Reading<'t, '_>) -> Result<(), 
 }
 
 /// A document that is a text; other sources are blobs, or lie elsewhere.
-fn document<'t>(block: Value<'t>, reading: &mut Reading<'t, '_>) -> Result<(), Fault> {
+fn document<'t>(block: Value<'t>, reading: &mut RequestReader<'t, '_>) -> Result<(), LlmFault> {
     reading.text_of(block, "title")?;
     reading.text_of(block, "context")?;
     let Some(source) = strict::value(block, "source")? else {
@@ -162,7 +162,7 @@ fn document<'t>(block: Value<'t>, reading: &mut Reading<'t, '_>) -> Result<(), F
     }
 }
 
-fn search_result<'t>(block: Value<'t>, reading: &mut Reading<'t, '_>) -> Result<(), Fault> {
+fn search_result<'t>(block: Value<'t>, reading: &mut RequestReader<'t, '_>) -> Result<(), LlmFault> {
     reading.text_of(block, "title")?;
     match strict::value(block, "content")? {
         Some(content) => reading.content(content, &["text"]),
@@ -171,13 +171,13 @@ fn search_result<'t>(block: Value<'t>, reading: &mut Reading<'t, '_>) -> Result<
 }
 
 /// Tools that a search found and that the model may use from here on.
-fn references<'t>(content: Value<'t>, reading: &mut Reading<'t, '_>) -> Result<(), Fault> {
+fn references<'t>(content: Value<'t>, reading: &mut RequestReader<'t, '_>) -> Result<(), LlmFault> {
     let mut list = None;
     for (item, block) in content.items().enumerate() {
         if strict::text(block, "type")?.as_deref() == Some("tool_reference") {
             let id = match list {
                 Some(id) => id,
-                None => reading.items(content, Owner::Content(content.range()))?,
+                None => reading.items(content, EmptyListTreatment::Content(content.range()))?,
             };
             list = Some(id);
             let name = strict::text(block, "tool_name")?.unwrap_or_default();

@@ -2,18 +2,18 @@
 
 use std::borrow::Cow;
 
-use mcpmon_model::Remote;
+use mcpmon_model::ProviderServer;
 
-use super::reading::{ListId, Owner, Reading, named};
+use super::reading::{EmptyListTreatment, ListId, RequestReader, named};
 use crate::{
     decode::json::Value,
-    filter::llm::{Fault, strict},
+    filter::llm::{LlmFault, strict},
 };
 
 /// Members that a request lies in: of Google's Code Assist, and of a request to count.
 const WRAPPINGS: [&str; 2] = ["request", "generateContentRequest"];
 
-pub(super) fn request<'t>(root: Value<'t>, reading: &mut Reading<'t, '_>) -> Result<(), Fault> {
+pub(super) fn request<'t>(root: Value<'t>, reading: &mut RequestReader<'t, '_>) -> Result<(), LlmFault> {
     contents(reading)?;
     for wrapping in WRAPPINGS {
         if let Some(inner) = strict::value(root, wrapping)?.filter(|inner| inner.is_object()) {
@@ -27,10 +27,10 @@ pub(super) fn request<'t>(root: Value<'t>, reading: &mut Reading<'t, '_>) -> Res
     Ok(())
 }
 
-fn contents(reading: &mut Reading<'_, '_>) -> Result<(), Fault> {
+fn contents(reading: &mut RequestReader<'_, '_>) -> Result<(), LlmFault> {
     if let Some((tools, list)) = reading.array("tools")? {
         for (item, tool) in tools.items().enumerate() {
-            let members = reading.members(tool, Owner::Item(list, item));
+            let members = reading.members(tool, EmptyListTreatment::Item(list, item));
             self::tool(tool, members, reading)?;
         }
     }
@@ -46,10 +46,10 @@ fn contents(reading: &mut Reading<'_, '_>) -> Result<(), Fault> {
 }
 
 /// One tool has members for several: functions of the agent's, and what the provider runs.
-fn tool<'t>(tool: Value<'t>, list: ListId, reading: &mut Reading<'t, '_>) -> Result<(), Fault> {
+fn tool<'t>(tool: Value<'t>, list: ListId, reading: &mut RequestReader<'t, '_>) -> Result<(), LlmFault> {
     for (position, member) in tool.members().enumerate() {
         if strict::stands_for(member.name, "functionDeclarations") {
-            let functions = reading.items(member.value, Owner::Item(list, position))?;
+            let functions = reading.items(member.value, EmptyListTreatment::Item(list, position))?;
             for (item, function) in member.value.items().enumerate() {
                 let name = strict::text(function, "name")?.unwrap_or_default();
                 reading.offer(named(name), function, functions, item)?;
@@ -65,19 +65,19 @@ fn tool<'t>(tool: Value<'t>, list: ListId, reading: &mut Reading<'t, '_>) -> Res
     Ok(())
 }
 
-fn remote(server: Value<'_>) -> Result<Remote<'_>, Fault> {
+fn remote(server: Value<'_>) -> Result<ProviderServer<'_>, LlmFault> {
     let url = match strict::value(server, "streamableHttpTransport")? {
         Some(transport) => strict::text(transport, "url")?,
         None => None,
     };
-    Ok(Remote {
+    Ok(ProviderServer {
         label: strict::text(server, "name")?.unwrap_or_default(),
         url,
         tools: None,
     })
 }
 
-pub(super) fn content<'t>(content: Value<'t>, reading: &mut Reading<'t, '_>) -> Result<(), Fault> {
+pub(super) fn content<'t>(content: Value<'t>, reading: &mut RequestReader<'t, '_>) -> Result<(), LlmFault> {
     reading.text(content);
     let parts = strict::value(content, "parts")?;
     for part in parts.into_iter().flat_map(Value::items) {
@@ -86,7 +86,7 @@ pub(super) fn content<'t>(content: Value<'t>, reading: &mut Reading<'t, '_>) -> 
     Ok(())
 }
 
-fn part<'t>(part: Value<'t>, reading: &mut Reading<'t, '_>) -> Result<(), Fault> {
+fn part<'t>(part: Value<'t>, reading: &mut RequestReader<'t, '_>) -> Result<(), LlmFault> {
     if let Some(response) = strict::value(part, "functionResponse")?
         && let Some(response) = strict::value(response, "response")?
     {

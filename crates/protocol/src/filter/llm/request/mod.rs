@@ -20,20 +20,20 @@ mod texts;
 
 use mcpmon_model::Dialect;
 
-use self::reading::Reading;
-pub use self::route::{Route, asked_by, route};
-use super::{Fault, Judge, strict};
-use crate::decode::json::{Form, Value};
+use self::reading::RequestReader;
+pub use self::route::{RequestRoute, asked_by, route};
+use super::{ContentJudge, LlmFault, strict};
+use crate::decode::json::{TextForm, Value};
 
 /// Most requests in one batch.
 const MAX_BATCH: usize = 100_000;
 
 /// The result of reading a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Asked {
+pub struct ReadRequest {
     /// The body for the provider; `None` if it is unchanged.
     pub body: Option<Vec<u8>>,
-    /// True if the response is to come as a stream. Gemini says so in the path: [`Route::Model`].
+    /// True if the response is to come as a stream. Gemini says so in the path: [`RequestRoute::Model`].
     pub stream: bool,
     /// The model. Gemini names it in the path.
     pub model: Option<String>,
@@ -45,7 +45,11 @@ pub struct Asked {
 ///
 /// # Errors
 /// Returns an error if it may not go on.
-pub fn read_request(dialect: Dialect, body: &[u8], judge: &mut dyn Judge) -> Result<Asked, Fault> {
+pub fn read_request(
+    dialect: Dialect,
+    body: &[u8],
+    judge: &mut dyn ContentJudge,
+) -> Result<ReadRequest, LlmFault> {
     read(body, judge, |root, reading, asked| {
         request(dialect, root, reading, asked)
     })
@@ -55,7 +59,7 @@ pub fn read_request(dialect: Dialect, body: &[u8], judge: &mut dyn Judge) -> Res
 ///
 /// # Errors
 /// Returns an error if it may not go on.
-pub fn read_texts(body: &[u8], judge: &mut dyn Judge) -> Result<Asked, Fault> {
+pub fn read_texts(body: &[u8], judge: &mut dyn ContentJudge) -> Result<ReadRequest, LlmFault> {
     read(body, judge, |root, reading, _| texts::request(root, reading))
 }
 
@@ -63,7 +67,11 @@ pub fn read_texts(body: &[u8], judge: &mut dyn Judge) -> Result<Asked, Fault> {
 ///
 /// # Errors
 /// Returns an error if one of them may not go on.
-pub fn read_batch(dialect: Dialect, body: &[u8], judge: &mut dyn Judge) -> Result<Asked, Fault> {
+pub fn read_batch(
+    dialect: Dialect,
+    body: &[u8],
+    judge: &mut dyn ContentJudge,
+) -> Result<ReadRequest, LlmFault> {
     read(body, judge, |root, reading, _| {
         let requests = strict::value(root, "requests")?
             .into_iter()
@@ -71,10 +79,10 @@ pub fn read_batch(dialect: Dialect, body: &[u8], judge: &mut dyn Judge) -> Resul
         for (position, item) in requests.enumerate() {
             if position == MAX_BATCH {
                 let cause = format!("more than {MAX_BATCH} requests in one batch");
-                return Err(Fault::Malformed { cause });
+                return Err(LlmFault::Malformed { cause });
             }
             if let Some(params) = strict::value(item, "params")? {
-                request(dialect, params, reading, &mut Asked::default())?;
+                request(dialect, params, reading, &mut ReadRequest::default())?;
             }
         }
         Ok(())
@@ -83,21 +91,21 @@ pub fn read_batch(dialect: Dialect, body: &[u8], judge: &mut dyn Judge) -> Resul
 
 fn read(
     body: &[u8],
-    judge: &mut dyn Judge,
-    look: impl for<'t> FnOnce(Value<'t>, &mut Reading<'t, '_>, &mut Asked) -> Result<(), Fault>,
-) -> Result<Asked, Fault> {
+    judge: &mut dyn ContentJudge,
+    look: impl for<'t> FnOnce(Value<'t>, &mut RequestReader<'t, '_>, &mut ReadRequest) -> Result<(), LlmFault>,
+) -> Result<ReadRequest, LlmFault> {
     strict::read(body, |document, form| {
         let root = document.root();
         if !root.is_object() {
             let cause = "a request is a JSON object".to_owned();
-            return Err(Fault::Malformed { cause });
+            return Err(LlmFault::Malformed { cause });
         }
-        let mut reading = Reading::new(judge);
-        let mut asked = Asked::default();
+        let mut reading = RequestReader::new(judge);
+        let mut asked = ReadRequest::default();
         look(root, &mut reading, &mut asked)?;
         let (splices, redacted) = reading.finish();
         asked.redacted = redacted;
-        if form == Form::Ambiguous || !splices.is_empty() {
+        if form == TextForm::Ambiguous || !splices.is_empty() {
             asked.body = Some(splices.apply(document.text()).into_bytes());
         }
         Ok(asked)
@@ -108,9 +116,9 @@ fn read(
 fn request<'t>(
     dialect: Dialect,
     root: Value<'t>,
-    reading: &mut Reading<'t, '_>,
-    asked: &mut Asked,
-) -> Result<(), Fault> {
+    reading: &mut RequestReader<'t, '_>,
+    asked: &mut ReadRequest,
+) -> Result<(), LlmFault> {
     reading.open(root);
     asked.model = reading.value("model")?.and_then(Value::string).map(Into::into);
     let stream = reading.value("stream")?;

@@ -1,9 +1,9 @@
 //! Ollama: `/api/chat` and `/api/generate`.
 
-use super::{openai_chat::tool_calls, openai_tools::tools, reading::Reading};
-use crate::{decode::json::Value, filter::llm::Fault};
+use super::{openai_chat::tool_calls, openai_tools::tools, reading::RequestReader};
+use crate::{decode::json::Value, filter::llm::LlmFault};
 
-pub(super) fn request(reading: &mut Reading<'_, '_>) -> Result<(), Fault> {
+pub(super) fn request(reading: &mut RequestReader<'_, '_>) -> Result<(), LlmFault> {
     if let Some((list, id)) = reading.array("tools")? {
         tools(list, id, None, reading)?;
     }

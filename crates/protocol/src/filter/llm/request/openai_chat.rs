@@ -4,14 +4,14 @@ use std::borrow::Cow;
 
 use super::{
     openai_tools::tools,
-    reading::{Reading, named},
+    reading::{RequestReader, named},
 };
 use crate::{
     decode::json::Value,
-    filter::llm::{Fault, strict},
+    filter::llm::{LlmFault, strict},
 };
 
-pub(super) fn request(reading: &mut Reading<'_, '_>) -> Result<(), Fault> {
+pub(super) fn request(reading: &mut RequestReader<'_, '_>) -> Result<(), LlmFault> {
     if let Some((list, id)) = reading.array("tools")? {
         tools(list, id, None, reading)?;
     }
@@ -40,7 +40,7 @@ pub(super) fn request(reading: &mut Reading<'_, '_>) -> Result<(), Fault> {
 }
 
 /// The calls of a message.
-fn called<'t>(message: Value<'t>, reading: &mut Reading<'t, '_>) -> Result<(), Fault> {
+fn called<'t>(message: Value<'t>, reading: &mut RequestReader<'t, '_>) -> Result<(), LlmFault> {
     if let Some(call) = strict::value(message, "function_call")? {
         reading.arguments_of(call, "arguments")?;
     }
@@ -48,7 +48,10 @@ fn called<'t>(message: Value<'t>, reading: &mut Reading<'t, '_>) -> Result<(), F
 }
 
 /// The calls of a message, as Ollama has them too.
-pub(super) fn tool_calls<'t>(message: Value<'t>, reading: &mut Reading<'t, '_>) -> Result<(), Fault> {
+pub(super) fn tool_calls<'t>(
+    message: Value<'t>,
+    reading: &mut RequestReader<'t, '_>,
+) -> Result<(), LlmFault> {
     for call in strict::value(message, "tool_calls")?
         .into_iter()
         .flat_map(Value::items)

@@ -2,18 +2,18 @@
 
 use super::{
     openai_tools::tools,
-    reading::{Owner, Reading},
+    reading::{EmptyListTreatment, RequestReader},
 };
 use crate::{
     decode::json::{Member, Value, ValueKind},
-    filter::llm::{Fault, strict},
+    filter::llm::{LlmFault, strict},
     rewrite::llm::openai_responses::answer,
 };
 
 /// Parts that are a text.
 const TEXTS: [&str; 3] = ["input_text", "output_text", "text"];
 
-pub(super) fn request(reading: &mut Reading<'_, '_>) -> Result<(), Fault> {
+pub(super) fn request(reading: &mut RequestReader<'_, '_>) -> Result<(), LlmFault> {
     if let Some((list, id)) = reading.array("tools")? {
         tools(list, id, None, reading)?;
     }
@@ -37,7 +37,7 @@ pub(super) fn request(reading: &mut Reading<'_, '_>) -> Result<(), Fault> {
 }
 
 /// Answers those calls of the response before this request which the agent never saw, as the provider demands.
-fn answer_left_out(reading: &mut Reading<'_, '_>) -> Result<(), Fault> {
+fn answer_left_out(reading: &mut RequestReader<'_, '_>) -> Result<(), LlmFault> {
     let before = reading.value("previous_response_id")?.and_then(Value::string);
     let (Some(before), Some(last)) = (before, reading.root().last().copied()) else {
         return Ok(());
@@ -86,7 +86,7 @@ fn answer_left_out(reading: &mut Reading<'_, '_>) -> Result<(), Fault> {
 }
 
 /// An item of a conversation. Those that the provider wrote itself stay as they are.
-fn item<'t>(item: Value<'t>, reading: &mut Reading<'t, '_>) -> Result<(), Fault> {
+fn item<'t>(item: Value<'t>, reading: &mut RequestReader<'t, '_>) -> Result<(), LlmFault> {
     let kind = strict::text(item, "type")?;
     match kind.as_deref().unwrap_or("message") {
         "message" => match strict::value(item, "content")? {
@@ -96,7 +96,7 @@ fn item<'t>(item: Value<'t>, reading: &mut Reading<'t, '_>) -> Result<(), Fault>
         // Codex offers its tools there.
         "additional_tools" | "tool_search_output" => match strict::value(item, "tools")? {
             Some(found) => {
-                let list = reading.items(found, Owner::Nobody)?;
+                let list = reading.items(found, EmptyListTreatment::Nobody)?;
                 tools(found, list, None, reading)
             }
             None => Ok(()),

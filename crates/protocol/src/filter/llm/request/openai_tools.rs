@@ -2,15 +2,15 @@
 
 use std::borrow::Cow;
 
-use mcpmon_model::{Remote, ToolName};
+use mcpmon_model::{ProviderServer, ToolName};
 
 use super::{
     anthropic::strings,
-    reading::{ListId, Owner, Reading},
+    reading::{EmptyListTreatment, ListId, RequestReader},
 };
 use crate::{
     decode::json::{Value, ValueKind},
-    filter::llm::{Fault, strict},
+    filter::llm::{LlmFault, strict},
 };
 
 /// Tools that `OpenAI` describes and the agent runs.
@@ -27,8 +27,8 @@ pub(super) fn tools<'t>(
     tools: Value<'t>,
     list: ListId,
     namespace: Option<&Cow<'t, str>>,
-    reading: &mut Reading<'t, '_>,
-) -> Result<(), Fault> {
+    reading: &mut RequestReader<'t, '_>,
+) -> Result<(), LlmFault> {
     for (item, tool) in tools.items().enumerate() {
         let kind = strict::text(tool, "type")?.unwrap_or(Cow::Borrowed("function"));
         let name = match &*kind {
@@ -41,7 +41,7 @@ pub(super) fn tools<'t>(
             "namespace" if namespace.is_none() => {
                 let name = strict::text(tool, "name")?.unwrap_or_default();
                 if let Some(inner) = strict::value(tool, "tools")? {
-                    let inner_list = reading.items(inner, Owner::Item(list, item))?;
+                    let inner_list = reading.items(inner, EmptyListTreatment::Item(list, item))?;
                     self::tools(inner, inner_list, Some(&name), reading)?;
                 }
                 continue;
@@ -62,7 +62,7 @@ pub(super) fn tools<'t>(
     Ok(())
 }
 
-fn is_run_by_agent(kind: &str, tool: Value<'_>) -> Result<bool, Fault> {
+fn is_run_by_agent(kind: &str, tool: Value<'_>) -> Result<bool, LlmFault> {
     Ok(match kind {
         "shell" => match strict::value(tool, "environment")? {
             Some(environment) => strict::text(environment, "type")?.is_some_and(|kind| kind == "local"),
@@ -73,14 +73,14 @@ fn is_run_by_agent(kind: &str, tool: Value<'_>) -> Result<bool, Fault> {
     })
 }
 
-fn remote(tool: Value<'_>) -> Result<Remote<'_>, Fault> {
+fn remote(tool: Value<'_>) -> Result<ProviderServer<'_>, LlmFault> {
     let allowed = strict::value(tool, "allowed_tools")?;
     let tools = match allowed {
         Some(list) if list.kind() == ValueKind::Array => Some(strings(list)),
         Some(filter) => strict::value(filter, "tool_names")?.map(strings),
         None => None,
     };
-    Ok(Remote {
+    Ok(ProviderServer {
         label: strict::text(tool, "server_label")?.unwrap_or_default(),
         url: strict::text(tool, "server_url")?,
         tools,

@@ -3,12 +3,12 @@
 
 use std::{borrow::Cow, collections::BTreeSet, ops::Range};
 
-use mcpmon_model::{Offered, OmittedCall, RawJson, Remote, Spoken, ToolName, Verdict, redacted};
+use mcpmon_model::{LlmMention, Offered, OmittedCall, ProviderServer, RawJson, ToolName, Verdict, redacted};
 
 use crate::{
     decode::json::{Member, Value, ValueKind, quote_into},
     filter::llm::{
-        Fault, Judge,
+        ContentJudge, LlmFault,
         denial::denial,
         strict::{self, FoundMember},
     },
@@ -32,14 +32,14 @@ const DEFINITION_TEXTS: [&str; 6] = [
 ];
 
 /// The reading of one request.
-pub(super) struct Reading<'t, 'j> {
-    judge: &'j mut dyn Judge,
+pub(super) struct RequestReader<'t, 'j> {
+    judge: &'j mut dyn ContentJudge,
     /// The members of the request.
     root: strict::Members<'t>,
     splices: Splices,
     redacted: usize,
-    lists: Vec<List>,
-    offers: Vec<Offer<'t>>,
+    lists: Vec<ToolList>,
+    offers: Vec<OfferedTool<'t>>,
     references: Vec<Reference<'t>>,
 }
 
@@ -49,7 +49,7 @@ pub(super) struct ListId(usize);
 
 /// The treatment of a list that loses all its items.
 #[derive(Clone, Debug)]
-pub(super) enum Owner {
+pub(super) enum EmptyListTreatment {
     /// Nothing: it stays, empty.
     Nobody,
     /// The item of another list that it is in goes with it.
@@ -58,14 +58,14 @@ pub(super) enum Owner {
     Content(Range<usize>),
 }
 
-struct List {
+struct ToolList {
     places: Vec<Range<usize>>,
     goes: Vec<bool>,
-    owner: Owner,
+    owner: EmptyListTreatment,
 }
 
 /// A tool that is offered, and where.
-struct Offer<'t> {
+struct OfferedTool<'t> {
     tool: Offered<'t>,
     list: ListId,
     item: usize,
@@ -79,8 +79,8 @@ struct Reference<'t> {
     item: usize,
 }
 
-impl<'t, 'j> Reading<'t, 'j> {
-    pub(super) fn new(judge: &'j mut dyn Judge) -> Self {
+impl<'t, 'j> RequestReader<'t, 'j> {
+    pub(super) fn new(judge: &'j mut dyn ContentJudge) -> Self {
         Self {
             judge,
             root: strict::Members::default(),
@@ -114,11 +114,11 @@ impl<'t, 'j> Reading<'t, 'j> {
         self.references.clear();
         self.root = strict::Members::of(root);
         let places = self.root.all().iter().map(place).collect();
-        self.list(places, Owner::Nobody);
+        self.list(places, EmptyListTreatment::Nobody);
     }
 
     /// The value of the member of the request that stands for `name`, unless it is `null`.
-    pub(super) fn value(&self, name: &'static str) -> Result<Option<Value<'t>>, Fault> {
+    pub(super) fn value(&self, name: &'static str) -> Result<Option<Value<'t>>, LlmFault> {
         self.root.find(name).value()
     }
 
@@ -128,28 +128,28 @@ impl<'t, 'j> Reading<'t, 'j> {
     }
 
     /// The members of an object, as a list.
-    pub(super) fn members(&mut self, object: Value<'t>, owner: Owner) -> ListId {
+    pub(super) fn members(&mut self, object: Value<'t>, owner: EmptyListTreatment) -> ListId {
         let places = object.members().map(|member| place(&member));
         self.list(places.collect(), owner)
     }
 
     /// The items of an array, as a list.
-    pub(super) fn items(&mut self, array: Value<'t>, owner: Owner) -> Result<ListId, Fault> {
+    pub(super) fn items(&mut self, array: Value<'t>, owner: EmptyListTreatment) -> Result<ListId, LlmFault> {
         if array.kind() != ValueKind::Array {
             let cause = format!("no list at byte {}", array.range().start);
-            return Err(Fault::Malformed { cause });
+            return Err(LlmFault::Malformed { cause });
         }
         Ok(self.list(array.items().map(Value::range).collect(), owner))
     }
 
-    fn list(&mut self, places: Vec<Range<usize>>, owner: Owner) -> ListId {
+    fn list(&mut self, places: Vec<Range<usize>>, owner: EmptyListTreatment) -> ListId {
         let goes = vec![false; places.len()];
-        self.lists.push(List { places, goes, owner });
+        self.lists.push(ToolList { places, goes, owner });
         ListId(self.lists.len() - 1)
     }
 
     /// An array that is a member of the request.
-    pub(super) fn array(&mut self, name: &'static str) -> Result<Option<(Value<'t>, ListId)>, Fault> {
+    pub(super) fn array(&mut self, name: &'static str) -> Result<Option<(Value<'t>, ListId)>, LlmFault> {
         let Some(array) = self.value(name)? else {
             return Ok(None);
         };
@@ -157,7 +157,10 @@ impl<'t, 'j> Reading<'t, 'j> {
         let before = members.take_while(|member| member.start < array.range().start);
         // It is the last of those that start before their value does.
         let position = before.count().saturating_sub(1);
-        Ok(Some((array, self.items(array, Owner::Item(ROOT, position))?)))
+        Ok(Some((
+            array,
+            self.items(array, EmptyListTreatment::Item(ROOT, position))?,
+        )))
     }
 
     /// A tool is offered, by this item of a list.
@@ -167,18 +170,18 @@ impl<'t, 'j> Reading<'t, 'j> {
         definition: Value<'t>,
         list: ListId,
         item: usize,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), LlmFault> {
         if !definition.is_object() {
             let cause = format!(
                 "a tool that is no JSON object at byte {}",
                 definition.range().start
             );
-            return Err(Fault::Malformed { cause });
+            return Err(LlmFault::Malformed { cause });
         }
         self.described(definition);
         let definition = definition.raw();
         let tool = Offered { name, definition };
-        self.offers.push(Offer { tool, list, item });
+        self.offers.push(OfferedTool { tool, list, item });
         Ok(())
     }
 
@@ -193,14 +196,14 @@ impl<'t, 'j> Reading<'t, 'j> {
     }
 
     /// A server that the provider is to use itself.
-    pub(super) fn remote(&mut self, remote: Remote<'t>) -> Result<(), Fault> {
-        let verdict = self.judge.judge(&Spoken::Remote(remote));
+    pub(super) fn remote(&mut self, remote: ProviderServer<'t>) -> Result<(), LlmFault> {
+        let verdict = self.judge.judge(&LlmMention::Remote(remote));
         denial(verdict).map_or(Ok(()), |denial| Err(denial.into()))
     }
 
     /// A tool that the provider is to run itself.
-    pub(super) fn hosted(&mut self, kind: Cow<'t, str>) -> Result<(), Fault> {
-        let verdict = self.judge.judge(&Spoken::Hosted { kind });
+    pub(super) fn hosted(&mut self, kind: Cow<'t, str>) -> Result<(), LlmFault> {
+        let verdict = self.judge.judge(&LlmMention::Hosted { kind });
         denial(verdict).map_or(Ok(()), |denial| Err(denial.into()))
     }
 
@@ -212,18 +215,18 @@ impl<'t, 'j> Reading<'t, 'j> {
     }
 
     /// Redacts the member that stands for `name`, where it is a string.
-    pub(super) fn text_of(&mut self, object: Value<'t>, name: &'static str) -> Result<(), Fault> {
+    pub(super) fn text_of(&mut self, object: Value<'t>, name: &'static str) -> Result<(), LlmFault> {
         let [text] = strict::find(object, [name]);
         self.found(text)
     }
 
     /// Redacts the member of the request that stands for `name`, where it is a string.
-    pub(super) fn text_of_request(&mut self, name: &'static str) -> Result<(), Fault> {
+    pub(super) fn text_of_request(&mut self, name: &'static str) -> Result<(), LlmFault> {
         self.found(self.root.find(name))
     }
 
     /// Redacts what was found, where it is a string.
-    pub(super) fn found(&mut self, text: FoundMember<'t>) -> Result<(), Fault> {
+    pub(super) fn found(&mut self, text: FoundMember<'t>) -> Result<(), LlmFault> {
         if let Some(value) = text.value()? {
             self.text(value);
         }
@@ -242,7 +245,7 @@ impl<'t, 'j> Reading<'t, 'j> {
     }
 
     /// Redacts content: a text, or parts of which those of these types have one. A part without a type has one too.
-    pub(super) fn content(&mut self, content: Value<'t>, types: &[&str]) -> Result<(), Fault> {
+    pub(super) fn content(&mut self, content: Value<'t>, types: &[&str]) -> Result<(), LlmFault> {
         self.text(content);
         for part in content.items() {
             self.text(part);
@@ -264,7 +267,7 @@ impl<'t, 'j> Reading<'t, 'j> {
     }
 
     /// The same of the member that stands for `name`, where there is one.
-    pub(super) fn arguments_of(&mut self, object: Value<'t>, name: &'static str) -> Result<(), Fault> {
+    pub(super) fn arguments_of(&mut self, object: Value<'t>, name: &'static str) -> Result<(), LlmFault> {
         if let Some(value) = strict::value(object, name)? {
             self.arguments(value);
         }
@@ -321,7 +324,7 @@ impl<'t, 'j> Reading<'t, 'j> {
     }
 
     /// Has everything judged that a request offers, and leaves out what is hidden.
-    pub(super) fn close(&mut self, root: Value<'t>) -> Result<(), Fault> {
+    pub(super) fn close(&mut self, root: Value<'t>) -> Result<(), LlmFault> {
         let references = self.resolve()?;
         let offers = std::mem::take(&mut self.offers);
         if offers.is_empty() {
@@ -331,7 +334,7 @@ impl<'t, 'j> Reading<'t, 'j> {
             .into_iter()
             .map(|offer| (offer.tool, (offer.list, offer.item)))
             .unzip();
-        let said = Spoken::Offered(tools);
+        let said = LlmMention::Offered(tools);
         let hidden = match self.judge.judge(&said) {
             Verdict::Hide(hidden) => hidden,
             verdict @ (Verdict::Allow
@@ -342,7 +345,7 @@ impl<'t, 'j> Reading<'t, 'j> {
                 return denial(verdict).map_or(Ok(()), |denial| Err(denial.into()));
             }
         };
-        let Spoken::Offered(tools) = said else {
+        let LlmMention::Offered(tools) = said else {
             return Ok(());
         };
         let mut names = BTreeSet::new();
@@ -364,7 +367,7 @@ impl<'t, 'j> Reading<'t, 'j> {
     }
 
     /// Turns names of what is offered nowhere into offers; the others.
-    fn resolve(&mut self) -> Result<Vec<Reference<'t>>, Fault> {
+    fn resolve(&mut self) -> Result<Vec<Reference<'t>>, LlmFault> {
         if self.references.is_empty() {
             return Ok(Vec::new());
         }
@@ -392,9 +395,9 @@ impl<'t, 'j> Reading<'t, 'j> {
             let list = &self.lists[at];
             let loses_all = !list.goes.is_empty() && list.goes.iter().all(|goes| *goes);
             match (loses_all, list.owner.clone()) {
-                (true, Owner::Item(owner, item)) => self.lists[owner.0].goes[item] = true,
-                (true, Owner::Content(place)) => self.splices.put(place, HIDDEN),
-                (false, _) | (true, Owner::Nobody) => {}
+                (true, EmptyListTreatment::Item(owner, item)) => self.lists[owner.0].goes[item] = true,
+                (true, EmptyListTreatment::Content(place)) => self.splices.put(place, HIDDEN),
+                (false, _) | (true, EmptyListTreatment::Nobody) => {}
             }
         }
         self.drop_choices(root, names);

@@ -11,7 +11,7 @@ use super::{
 
 /// The purpose of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Route {
+pub enum RequestRoute {
     /// An answer of a model: the request is read by [`super::read_request`], the response by [`super::super::Response`].
     Model {
         /// The API.
@@ -43,22 +43,26 @@ pub enum Route {
 /// A path that some server would take for an endpoint is taken for it, whatever stands before it and however it is
 /// spelled.
 #[must_use]
-pub fn route(method: &str, target: &str, body: &[u8]) -> Route {
+pub fn route(method: &str, target: &str, body: &[u8]) -> RequestRoute {
     let known = known(&Path::read(target));
     let has_body = !body.trim_ascii().is_empty();
     match known {
-        Some(Route::Model { .. } | Route::Count(_) | Route::Batch(_)) if !has_body => without_body(method),
-        Some(Route::Stored(dialect) | Route::Results(dialect)) if is_sure(body) => model(dialect),
-        Some(Route::Texts(_)) if !has_body => Route::Plain,
-        Some(route @ (Route::Plain | Route::Texts(_))) => match shape(body) {
+        Some(RequestRoute::Model { .. } | RequestRoute::Count(_) | RequestRoute::Batch(_)) if !has_body => {
+            without_body(method)
+        }
+        Some(RequestRoute::Stored(dialect) | RequestRoute::Results(dialect)) if is_sure(body) => {
+            model(dialect)
+        }
+        Some(RequestRoute::Texts(_)) if !has_body => RequestRoute::Plain,
+        Some(route @ (RequestRoute::Plain | RequestRoute::Texts(_))) => match shape(body) {
             BodyShape::Sure(dialect) => model(dialect),
             BodyShape::Likely(_) | BodyShape::None => route,
         },
         Some(route) => route,
         None => match shape(body) {
             BodyShape::Sure(dialect) | BodyShape::Likely(dialect) => model(dialect),
-            BodyShape::None if !has_body && is_preflight(method) => Route::Plain,
-            BodyShape::None => Route::Unknown,
+            BodyShape::None if !has_body && is_preflight(method) => RequestRoute::Plain,
+            BodyShape::None => RequestRoute::Unknown,
         },
     }
 }
@@ -67,23 +71,24 @@ pub fn route(method: &str, target: &str, body: &[u8]) -> Route {
 #[must_use]
 pub fn asked_by(target: &str) -> Option<Dialect> {
     match known(&Path::read(target))? {
-        Route::Model { dialect, .. }
-        | Route::Count(dialect)
-        | Route::Texts(dialect)
-        | Route::Batch(dialect)
-        | Route::Stored(dialect)
-        | Route::Results(dialect) => Some(dialect),
-        Route::Plain | Route::Unknown => None,
+        RequestRoute::Model { dialect, .. }
+        | RequestRoute::Count(dialect)
+        | RequestRoute::Texts(dialect)
+        | RequestRoute::Batch(dialect)
+        | RequestRoute::Stored(dialect)
+        | RequestRoute::Results(dialect) => Some(dialect),
+        RequestRoute::Plain | RequestRoute::Unknown => None,
     }
 }
 
 /// Returns the route for a path, both as written and as resolved.
-fn known(path: &Path) -> Option<Route> {
+fn known(path: &Path) -> Option<RequestRoute> {
     let as_is = endpoint(&path.as_is, path);
     match (as_is, &path.resolved) {
-        (as_is @ (Some(Route::Plain | Route::Texts(_) | Route::Unknown) | None), Some(resolved)) => {
-            endpoint(resolved, path).or(as_is)
-        }
+        (
+            as_is @ (Some(RequestRoute::Plain | RequestRoute::Texts(_) | RequestRoute::Unknown) | None),
+            Some(resolved),
+        ) => endpoint(resolved, path).or(as_is),
         (as_is, _) => as_is,
     }
 }
@@ -92,8 +97,8 @@ fn is_sure(body: &[u8]) -> bool {
     matches!(shape(body), BodyShape::Sure(_))
 }
 
-const fn model(dialect: Dialect) -> Route {
-    Route::Model {
+const fn model(dialect: Dialect) -> RequestRoute {
+    RequestRoute::Model {
         dialect,
         stream: false,
         model: None,
@@ -105,11 +110,11 @@ fn is_preflight(method: &str) -> bool {
 }
 
 /// A request to an endpoint that wants a body, without one.
-fn without_body(method: &str) -> Route {
+fn without_body(method: &str) -> RequestRoute {
     if is_preflight(method) {
-        Route::Plain
+        RequestRoute::Plain
     } else {
-        Route::Unknown
+        RequestRoute::Unknown
     }
 }
 
@@ -122,39 +127,43 @@ fn lower_case(segment: &str) -> Cow<'_, str> {
 }
 
 /// Returns the route for the end of a path.
-fn endpoint(segments: &[String], path: &Path) -> Option<Route> {
+fn endpoint(segments: &[String], path: &Path) -> Option<RequestRoute> {
     let lower: Vec<Cow<'_, str>> = segments.iter().map(|segment| lower_case(segment)).collect();
     let lower: Vec<&str> = lower.iter().map(|segment| &**segment).collect();
     if let Some(route) = verb(segments, &lower, path) {
         return Some(route);
     }
     Some(match lower.as_slice() {
-        [.., "threads", _, "messages"] => Route::Unknown,
-        [.., "chat", "completions", _, "messages"] => Route::Unknown,
+        [.., "threads", _, "messages"] => RequestRoute::Unknown,
+        [.., "chat", "completions", _, "messages"] => RequestRoute::Unknown,
         [.., "messages"] => model(Dialect::Anthropic),
-        [.., "messages", "count_tokens"] => Route::Count(Dialect::Anthropic),
-        [.., "messages", "batches"] => Route::Batch(Dialect::Anthropic),
-        [.., "messages", "batches", _, "results"] => Route::Results(Dialect::Anthropic),
+        [.., "messages", "count_tokens"] => RequestRoute::Count(Dialect::Anthropic),
+        [.., "messages", "batches"] => RequestRoute::Batch(Dialect::Anthropic),
+        [.., "messages", "batches", _, "results"] => RequestRoute::Results(Dialect::Anthropic),
         [.., "chat", "completions"] => model(Dialect::OpenaiChat),
-        [.., "chat", "completions", _] => Route::Stored(Dialect::OpenaiChat),
+        [.., "chat", "completions", _] => RequestRoute::Stored(Dialect::OpenaiChat),
         [.., "responses"] | [.., "responses", "compact"] => model(Dialect::OpenaiResponses),
-        [.., "responses", "input_tokens"] => Route::Count(Dialect::OpenaiResponses),
-        [.., "responses", _] | [.., "responses", _, "cancel"] => Route::Stored(Dialect::OpenaiResponses),
+        [.., "responses", "input_tokens"] => RequestRoute::Count(Dialect::OpenaiResponses),
+        [.., "responses", _] | [.., "responses", _, "cancel"] => {
+            RequestRoute::Stored(Dialect::OpenaiResponses)
+        }
         [.., "api", "chat" | "generate"] => model(Dialect::Ollama),
         // What they answer can hold calls, in forms that are not read here.
-        [.., "converse" | "converse-stream" | "interactions"] | [.., "interactions", _] => Route::Unknown,
-        [.., "files", _, "content"] => Route::Unknown,
-        [.., "api", "embed" | "embeddings"] => Route::Texts(Dialect::Ollama),
+        [.., "converse" | "converse-stream" | "interactions"] | [.., "interactions", _] => {
+            RequestRoute::Unknown
+        }
+        [.., "files", _, "content"] => RequestRoute::Unknown,
+        [.., "api", "embed" | "embeddings"] => RequestRoute::Texts(Dialect::Ollama),
         [.., "completions" | "embeddings" | "moderations" | "rerank"]
         | [.., "images", "generations"]
-        | [.., "audio", "speech"] => Route::Texts(Dialect::OpenaiChat),
-        _ if is_plain(&lower) => Route::Plain,
+        | [.., "audio", "speech"] => RequestRoute::Texts(Dialect::OpenaiChat),
+        _ if is_plain(&lower) => RequestRoute::Plain,
         _ => return None,
     })
 }
 
 /// Google's endpoints: a model, a colon, and what it is to do.
-fn verb(segments: &[String], lower: &[&str], path: &Path) -> Option<Route> {
+fn verb(segments: &[String], lower: &[&str], path: &Path) -> Option<RequestRoute> {
     let (name, verb) = lower.last()?.rsplit_once(':')?;
     let model = || {
         let (name, _) = segments.last()?.rsplit_once(':')?;
@@ -162,21 +171,21 @@ fn verb(segments: &[String], lower: &[&str], path: &Path) -> Option<Route> {
     };
     let is_anthropic = lower.contains(&"anthropic") || name.starts_with("claude");
     Some(match verb {
-        "generatecontent" | "streamgeneratecontent" => Route::Model {
+        "generatecontent" | "streamgeneratecontent" => RequestRoute::Model {
             dialect: Dialect::Gemini,
             stream: verb == "streamgeneratecontent" && path.asks("alt", "sse"),
             model: model(),
         },
-        "counttokens" => Route::Count(Dialect::Gemini),
-        "rawpredict" if name == "count-tokens" => Route::Count(Dialect::Anthropic),
-        "rawpredict" | "streamrawpredict" if is_anthropic => Route::Model {
+        "counttokens" => RequestRoute::Count(Dialect::Gemini),
+        "rawpredict" if name == "count-tokens" => RequestRoute::Count(Dialect::Anthropic),
+        "rawpredict" | "streamrawpredict" if is_anthropic => RequestRoute::Model {
             dialect: Dialect::Anthropic,
             stream: false,
             model: model(),
         },
-        "embedcontent" | "batchembedcontents" => Route::Texts(Dialect::Gemini),
-        "computetokens" | "predict" | "predictlongrunning" => Route::Plain,
-        "batchgeneratecontent" | "generateanswer" | "bidigeneratecontent" => Route::Unknown,
+        "embedcontent" | "batchembedcontents" => RequestRoute::Texts(Dialect::Gemini),
+        "computetokens" | "predict" | "predictlongrunning" => RequestRoute::Plain,
+        "batchgeneratecontent" | "generateanswer" | "bidigeneratecontent" => RequestRoute::Unknown,
         _ => return None,
     })
 }
@@ -222,9 +231,9 @@ mod tests {
     /// A body that some model answers.
     const CHAT: &str = r#"{"model":"m","messages":[]}"#;
 
-    fn said(route: &Route) -> String {
+    fn said(route: &RequestRoute) -> String {
         match route {
-            Route::Model {
+            RequestRoute::Model {
                 dialect,
                 stream,
                 model,
@@ -235,13 +244,13 @@ mod tests {
                     .map_or(String::new(), |model| format!(" {model}"));
                 format!("{}{model}{stream}", dialect.as_str())
             }
-            Route::Count(dialect) => format!("count {}", dialect.as_str()),
-            Route::Texts(dialect) => format!("texts {}", dialect.as_str()),
-            Route::Batch(dialect) => format!("batch {}", dialect.as_str()),
-            Route::Stored(dialect) => format!("stored {}", dialect.as_str()),
-            Route::Results(dialect) => format!("results {}", dialect.as_str()),
-            Route::Plain => "plain".to_owned(),
-            Route::Unknown => "unknown".to_owned(),
+            RequestRoute::Count(dialect) => format!("count {}", dialect.as_str()),
+            RequestRoute::Texts(dialect) => format!("texts {}", dialect.as_str()),
+            RequestRoute::Batch(dialect) => format!("batch {}", dialect.as_str()),
+            RequestRoute::Stored(dialect) => format!("stored {}", dialect.as_str()),
+            RequestRoute::Results(dialect) => format!("results {}", dialect.as_str()),
+            RequestRoute::Plain => "plain".to_owned(),
+            RequestRoute::Unknown => "unknown".to_owned(),
         }
     }
 

@@ -1,9 +1,9 @@
 //! Requests whose answers can carry no call: plain completions, embeddings, moderation, ranking, pictures, speech.
 
-use super::{gemini::content, reading::Reading};
+use super::{gemini::content, reading::RequestReader};
 use crate::{
     decode::json::Value,
-    filter::llm::{Fault, strict},
+    filter::llm::{LlmFault, strict},
 };
 
 /// Members that are texts, or lists of texts and of parts with texts.
@@ -20,7 +20,7 @@ const TEXTS: [&str; 8] = [
 /// Parts that are a text.
 const PARTS: [&str; 2] = ["text", "input_text"];
 
-pub(super) fn request<'t>(root: Value<'t>, reading: &mut Reading<'t, '_>) -> Result<(), Fault> {
+pub(super) fn request<'t>(root: Value<'t>, reading: &mut RequestReader<'t, '_>) -> Result<(), LlmFault> {
     reading.open(root);
     one(root, reading)?;
     // Gemini takes several at once.
@@ -33,7 +33,7 @@ pub(super) fn request<'t>(root: Value<'t>, reading: &mut Reading<'t, '_>) -> Res
     reading.close(root)
 }
 
-fn one<'t>(request: Value<'t>, reading: &mut Reading<'t, '_>) -> Result<(), Fault> {
+fn one<'t>(request: Value<'t>, reading: &mut RequestReader<'t, '_>) -> Result<(), LlmFault> {
     for name in TEXTS {
         if let Some(value) = strict::value(request, name)? {
             reading.content(value, &PARTS)?;

@@ -7,10 +7,10 @@ use mcpmon_model::{Incident, RequestId, Side, Timestamp};
 use super::{
     super::{
         super::message::{AnswerReason, Arbiter, Exit, MessageHandling, NonMessage},
-        Endpoint, Fault, Output, Session, endpoint,
+        Endpoint, HttpOutput, HttpSession, ResponseFault, endpoint,
     },
-    Channel, Response,
-    hearing::Hearing,
+    Channel, HttpResponse,
+    hearing::KnowledgeSinks,
     spoken,
 };
 use crate::{
@@ -18,7 +18,7 @@ use crate::{
         json::Doubt,
         jsonrpc::{Envelope, Payload},
         lines,
-        sse::{Cut, Event, Events, has_hidden_line, is_plain},
+        sse::{Events, SseEvent, SseFraming, has_hidden_line, is_plain},
     },
     rewrite::{event, event_with_data, silent_event},
 };
@@ -26,23 +26,23 @@ use crate::{
 /// An event that says nothing to anybody.
 const COMMENT: &[u8] = b":\n\n";
 
-impl Response {
+impl HttpResponse {
     /// Takes a piece of a stream.
     pub(super) fn events(
         &mut self,
         now: Timestamp,
-        session: &mut Session,
+        session: &mut HttpSession,
         events: &mut Events,
         mut chunk: &[u8],
         arbiter: &mut dyn Arbiter,
-        out: &mut Output,
-    ) -> Result<(), Fault> {
+        out: &mut HttpOutput,
+    ) -> Result<(), ResponseFault> {
         self.own_answers(out);
         while let Some(cut) = events.next(&mut chunk) {
             match cut {
-                Cut::Event(event) => self.event(now, session, &event, arbiter, out)?,
-                Cut::Skipped(long) => {
-                    let heard = Heard {
+                SseFraming::Event(event) => self.event(now, session, &event, arbiter, out)?,
+                SseFraming::Skipped(long) => {
+                    let heard = PendingAnswers {
                         asked: &mut self.waiting.asked,
                         own: &session.own.waiting,
                     };
@@ -50,9 +50,9 @@ impl Response {
                     session.reader.too_long(Side::Server, &long, &mut exit);
                     exit.close();
                 }
-                Cut::TooLong => {
+                SseFraming::TooLong => {
                     let limit = events.max();
-                    return Err(Fault::TooLong { limit });
+                    return Err(ResponseFault::TooLong { limit });
                 }
             }
         }
@@ -63,11 +63,11 @@ impl Response {
     pub(super) fn event(
         &mut self,
         now: Timestamp,
-        session: &mut Session,
-        event: &Event<'_>,
+        session: &mut HttpSession,
+        event: &SseEvent<'_>,
         arbiter: &mut dyn Arbiter,
-        out: &mut Output,
-    ) -> Result<(), Fault> {
+        out: &mut HttpOutput,
+    ) -> Result<(), ResponseFault> {
         self.can_resume |= event.id.is_some_and(|id| !id.is_empty());
         if let Channel::Legacy { told, endpoint } = &mut self.channel
             && event.name == Some(b"endpoint")
@@ -78,13 +78,13 @@ impl Response {
             pass(event, out);
             return Ok(());
         }
-        let heard = Heard {
+        let heard = PendingAnswers {
             asked: &mut self.waiting.asked,
             own: &session.own.waiting,
         };
         let data = event.data.as_deref().unwrap_or_default();
         let mut exit = EventExit::new(Some(event), heard, out);
-        let hearing = Hearing {
+        let hearing = KnowledgeSinks {
             learned: &session.learned,
             own: &session.own,
             tasks: &self.waiting.tasks,
@@ -97,7 +97,7 @@ impl Response {
     }
 
     /// Writes answers of ours to messages that were posted together with those that went on.
-    pub(super) fn own_answers(&mut self, out: &mut Output) {
+    pub(super) fn own_answers(&mut self, out: &mut HttpOutput) {
         for answer in self.waiting.answers.drain(..) {
             event(&answer, &mut out.to_client);
         }
@@ -108,20 +108,20 @@ impl Response {
 fn announce(
     told: &Endpoint,
     known: &mut Option<String>,
-    event: &Event<'_>,
-    out: &mut Output,
-) -> Result<(), Fault> {
+    event: &SseEvent<'_>,
+    out: &mut HttpOutput,
+) -> Result<(), ResponseFault> {
     let data = event.data.as_deref().unwrap_or_default();
     let reference = str::from_utf8(data).unwrap_or("\u{fffd}");
     let place = endpoint(&told.server, reference)?;
     if known.as_ref().is_some_and(|known| *known != place) {
-        return Err(Fault::Endpoint {
+        return Err(ResponseFault::Endpoint {
             cause: "it was at another one before",
         });
     }
     *known = Some(place);
     if has_hidden_line(event.raw) {
-        return Err(Fault::Endpoint {
+        return Err(ResponseFault::Endpoint {
             cause: "the event that says so is written in a way that readers take differently",
         });
     }
@@ -132,24 +132,24 @@ fn announce(
 /// An event of the server, and what is to be written because of it.
 pub(super) struct EventExit<'e> {
     /// `None` for one that was too long to be kept.
-    event: Option<&'e Event<'e>>,
+    event: Option<&'e SseEvent<'e>>,
     /// There is no line in it that some reader takes for another one.
     is_plain: bool,
     /// Something was written in its place.
     is_written: bool,
-    heard: Heard<'e>,
-    out: &'e mut Output,
+    heard: PendingAnswers<'e>,
+    out: &'e mut HttpOutput,
 }
 
 /// The context needed to tell which request waits for which answer.
-pub(super) struct Heard<'e> {
+pub(super) struct PendingAnswers<'e> {
     /// Requests that are to be answered here.
     pub(super) asked: &'e mut Vec<RequestId>,
     /// Questions of our own.
     pub(super) own: &'e BTreeSet<RequestId>,
 }
 
-impl Heard<'_> {
+impl PendingAnswers<'_> {
     /// Removes the request with this id from those that wait here.
     pub(super) fn gave_up(&mut self, id: &RequestId) {
         self.asked.retain(|asked| asked != id);
@@ -169,7 +169,11 @@ impl Heard<'_> {
 }
 
 impl<'e> EventExit<'e> {
-    pub(super) fn new(event: Option<&'e Event<'e>>, heard: Heard<'e>, out: &'e mut Output) -> Self {
+    pub(super) fn new(
+        event: Option<&'e SseEvent<'e>>,
+        heard: PendingAnswers<'e>,
+        out: &'e mut HttpOutput,
+    ) -> Self {
         Self {
             event,
             is_plain: event.is_some_and(|event| is_plain(event.raw)),
@@ -195,12 +199,12 @@ impl<'e> EventExit<'e> {
 
 /// Returns whether an event carries nothing that could be a message: a comment, an id to go on from, a time
 /// to wait.
-pub(super) fn is_silent(event: &Event<'_>) -> bool {
+pub(super) fn is_silent(event: &SseEvent<'_>) -> bool {
     event.data.as_deref().is_none_or(lines::is_blank)
 }
 
 /// Writes an event that carries nothing.
-pub(super) fn pass(event: &Event<'_>, out: &mut Output) {
+pub(super) fn pass(event: &SseEvent<'_>, out: &mut HttpOutput) {
     if is_plain(event.raw) {
         return out.to_client.extend_from_slice(event.raw);
     }

@@ -1,31 +1,31 @@
 //! Knowledge gained from the server's messages while they are judged.
 
-use mcpmon_model::{Content, FromServer, Message, Question, RequestId, Timestamp};
+use mcpmon_model::{ClientRequestKind, Content, FromServer, Message, RequestId, Timestamp};
 
 use super::super::{
-    super::message::{Arbiter, Exit, Reader, Spoken},
-    Listed, ServerKnowledge,
+    super::message::{Arbiter, Exit, ReceivedText, TextReader},
+    ListOutcome, ServerKnowledge,
 };
 use crate::filter::own::OwnRequests;
 
 /// The receivers of knowledge from the server's messages.
-pub(super) struct Hearing<'h> {
+pub(super) struct KnowledgeSinks<'h> {
     pub(super) learned: &'h ServerKnowledge,
     pub(super) own: &'h OwnRequests,
     /// Tools whose calls became the tasks that are asked for.
     pub(super) tasks: &'h [(RequestId, Box<str>)],
 }
 
-impl Hearing<'_> {
+impl KnowledgeSinks<'_> {
     /// Has a text read and judged; what came of questions of our own.
     pub(super) fn read(
         &self,
         now: Timestamp,
-        reader: &mut Reader,
-        spoken: Spoken<'_>,
+        reader: &mut TextReader,
+        spoken: ReceivedText<'_>,
         arbiter: &mut dyn Arbiter,
         exit: &mut dyn Exit,
-    ) -> Vec<(RequestId, Listed)> {
+    ) -> Vec<(RequestId, ListOutcome)> {
         let mut came = Vec::new();
         let mut hear = |message: &Message<'_>| {
             self.learned.hear(message);
@@ -44,12 +44,12 @@ impl Hearing<'_> {
         let Content::Server(FromServer::Answer(answer)) = &message.content else {
             return None;
         };
-        if answer.to.what != (Question::Call { tool: None }) {
+        if answer.to.what != (ClientRequestKind::Call { tool: None }) {
             return None;
         }
         let (_, tool) = self.tasks.iter().find(|(id, _)| Some(id) == message.id)?;
         let mut answer = answer.clone();
-        answer.to.what = Question::Call {
+        answer.to.what = ClientRequestKind::Call {
             tool: Some(tool.clone()),
         };
         Some(Message {

@@ -8,28 +8,28 @@ mod whole;
 use mcpmon_model::{Denial, Era, Incident, ListKind, RequestId, Side, Timestamp};
 
 use super::{
-    super::message::{AnswerReason, Arbiter, Exit, NonMessage, Spoken},
-    Endpoint, Fault, Output, Session,
+    super::message::{AnswerReason, Arbiter, Exit, NonMessage, ReceivedText},
+    Endpoint, HttpOutput, HttpSession, ResponseFault,
     head::is_utf8,
-    post::{Answer, Waiting},
+    post::{PendingRequests, ProxyResponse},
 };
 use crate::{
-    decode::{Limits, json::Doubt, sse::Events},
+    decode::{DecodeLimits, json::Doubt, sse::Events},
     rewrite::{denied, event, list_changed, refusal},
 };
 
 /// A response on its way to the client.
 #[derive(Debug)]
-pub struct Response {
-    limits: Limits,
+pub struct HttpResponse {
+    limits: DecodeLimits,
     status: u16,
-    waiting: Waiting,
+    waiting: PendingRequests,
     channel: Channel,
-    body: Body,
+    body: ResponseBody,
     is_stream: bool,
     /// The client can ask for what it missed: the stream has told it from where.
     can_resume: bool,
-    fault: Option<Fault>,
+    fault: Option<ResponseFault>,
 }
 
 /// The kind of channel that a response is.
@@ -48,7 +48,7 @@ enum Channel {
 }
 
 #[derive(Debug)]
-enum Body {
+enum ResponseBody {
     Events(Events),
     /// One JSON text.
     Whole(Vec<u8>),
@@ -68,7 +68,7 @@ pub enum Flow {
 
 /// The beginning of a response that is not a stream, known at its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ended {
+pub struct WholeResponseHead {
     /// Its status.
     pub status: u16,
     /// Its body is JSON of ours: whatever the server's head says of its body is no longer so.
@@ -90,61 +90,77 @@ impl Exit for Nowhere {
     fn incident(&mut self, _incident: Incident) {}
 }
 
-impl Response {
+impl HttpResponse {
     /// The response to something that was posted, with this head.
     #[must_use]
-    pub fn to_post(limits: Limits, status: u16, content_type: Option<&str>, waiting: Waiting) -> Self {
+    pub fn to_post(
+        limits: DecodeLimits,
+        status: u16,
+        content_type: Option<&str>,
+        waiting: PendingRequests,
+    ) -> Self {
         Self::new(limits, status, content_type, waiting, Channel::Post)
     }
 
     /// The response to a request without a body, with this head: a stream, or word that there is none.
     #[must_use]
-    pub fn to_get(limits: Limits, status: u16, content_type: Option<&str>) -> Self {
-        Self::new(limits, status, content_type, Waiting::default(), Channel::Stream)
+    pub fn to_get(limits: DecodeLimits, status: u16, content_type: Option<&str>) -> Self {
+        Self::new(
+            limits,
+            status,
+            content_type,
+            PendingRequests::default(),
+            Channel::Stream,
+        )
     }
 
     /// The same from a server of the transport of 2024-11-05.
     #[must_use]
-    pub fn legacy(limits: Limits, status: u16, content_type: Option<&str>, told: Endpoint) -> Self {
+    pub fn legacy(limits: DecodeLimits, status: u16, content_type: Option<&str>, told: Endpoint) -> Self {
         let endpoint = None;
         let channel = Channel::Legacy { told, endpoint };
-        Self::new(limits, status, content_type, Waiting::default(), channel)
+        Self::new(limits, status, content_type, PendingRequests::default(), channel)
     }
 
     /// The answer to something that was posted, and to which no response comes.
     #[must_use]
-    pub fn none(limits: Limits, waiting: Waiting, session: &mut Session, fault: &Fault) -> Answer {
-        let mut out = Output::default();
+    pub fn none(
+        limits: DecodeLimits,
+        waiting: PendingRequests,
+        session: &mut HttpSession,
+        fault: &ResponseFault,
+    ) -> ProxyResponse {
+        let mut out = HttpOutput::default();
         // Where answers come on another channel, only a status says here that there will be none.
         let status = if waiting.elsewhere { 502 } else { 200 };
-        let Ended { status, .. } =
+        let WholeResponseHead { status, .. } =
             Self::to_post(limits, status, None, waiting).fail(session, fault, &mut out);
-        Answer {
+        ProxyResponse {
             status,
             body: out.to_client,
         }
     }
 
     fn new(
-        limits: Limits,
+        limits: DecodeLimits,
         status: u16,
         content_type: Option<&str>,
-        mut waiting: Waiting,
+        mut waiting: PendingRequests,
         channel: Channel,
     ) -> Self {
         let essence = content_type.and_then(|value| value.split(';').next());
         let is = |name: &str| essence.is_some_and(|essence| essence.trim().eq_ignore_ascii_case(name));
         let body = if is_success(status) && is("text/event-stream") {
-            Body::Events(Events::skipping(limits.max_line))
+            ResponseBody::Events(Events::skipping(limits.max_line))
         } else if is("application/json") {
-            Body::Whole(Vec::new())
+            ResponseBody::Whole(Vec::new())
         } else {
-            Body::Text(Vec::new())
+            ResponseBody::Text(Vec::new())
         };
         if waiting.elsewhere && is_success(status) {
             waiting.asked.clear();
         }
-        let is_stream = matches!(body, Body::Events(_));
+        let is_stream = matches!(body, ResponseBody::Events(_));
         let is_readable = content_type.is_none_or(is_utf8);
         Self {
             limits,
@@ -154,7 +170,7 @@ impl Response {
             is_stream: is_stream && is_readable,
             body,
             can_resume: false,
-            fault: (!is_readable).then_some(Fault::Charset),
+            fault: (!is_readable).then_some(ResponseFault::Charset),
         }
     }
 
@@ -177,8 +193,8 @@ impl Response {
     #[must_use]
     pub const fn held(&self) -> usize {
         match &self.body {
-            Body::Events(events) => events.held(),
-            Body::Whole(body) | Body::Text(body) => body.len(),
+            ResponseBody::Events(events) => events.held(),
+            ResponseBody::Whole(body) | ResponseBody::Text(body) => body.len(),
         }
     }
 
@@ -186,42 +202,42 @@ impl Response {
     pub fn push(
         &mut self,
         now: Timestamp,
-        session: &mut Session,
+        session: &mut HttpSession,
         chunk: &[u8],
         arbiter: &mut dyn Arbiter,
-        out: &mut Output,
+        out: &mut HttpOutput,
     ) -> Flow {
         if let Some(flow) = self.gather(chunk, out) {
             return flow;
         }
-        let mut body = std::mem::replace(&mut self.body, Body::Text(Vec::new()));
+        let mut body = std::mem::replace(&mut self.body, ResponseBody::Text(Vec::new()));
         let read = match &mut body {
-            Body::Events(events) => self.events(now, session, events, chunk, arbiter, out),
-            Body::Whole(_) | Body::Text(_) => Ok(()),
+            ResponseBody::Events(events) => self.events(now, session, events, chunk, arbiter, out),
+            ResponseBody::Whole(_) | ResponseBody::Text(_) => Ok(()),
         };
         self.body = body;
         self.took(read, out)
     }
 
     /// The same without the session, where nothing is read before the end: `None` where something is.
-    pub fn gather(&mut self, chunk: &[u8], out: &mut Output) -> Option<Flow> {
+    pub fn gather(&mut self, chunk: &[u8], out: &mut HttpOutput) -> Option<Flow> {
         if self.fault.is_some() {
             return Some(Flow::Over);
         }
         let (body, limit) = match &mut self.body {
-            Body::Events(_) => return None,
-            Body::Whole(body) => (body, self.limits.max_line),
-            Body::Text(body) => (body, text::LONGEST.min(self.limits.max_line)),
+            ResponseBody::Events(_) => return None,
+            ResponseBody::Whole(body) => (body, self.limits.max_line),
+            ResponseBody::Text(body) => (body, text::LONGEST.min(self.limits.max_line)),
         };
         let kept = keep(body, chunk, limit);
         Some(self.took(kept, out))
     }
 
-    fn took(&mut self, read: Result<(), Fault>, out: &mut Output) -> Flow {
+    fn took(&mut self, read: Result<(), ResponseFault>, out: &mut HttpOutput) -> Flow {
         let Err(fault) = read else {
             return Flow::On;
         };
-        if let Fault::TooLong { limit } = fault {
+        if let ResponseFault::TooLong { limit } = fault {
             let side = Side::Server;
             out.incidents.push(Incident::TooLong { side, limit });
         }
@@ -233,15 +249,15 @@ impl Response {
     pub fn end(
         &mut self,
         now: Timestamp,
-        session: &mut Session,
+        session: &mut HttpSession,
         arbiter: &mut dyn Arbiter,
-        out: &mut Output,
-    ) -> Ended {
+        out: &mut HttpOutput,
+    ) -> WholeResponseHead {
         if let Some(fault) = self.fault.take() {
             return self.fail(session, &fault, out);
         }
-        match std::mem::replace(&mut self.body, Body::Text(Vec::new())) {
-            Body::Events(mut events) => {
+        match std::mem::replace(&mut self.body, ResponseBody::Text(Vec::new())) {
+            ResponseBody::Events(mut events) => {
                 self.own_answers(out);
                 if let Some(rest) = events.rest()
                     && let Err(fault) = self.event(now, session, &rest, arbiter, out)
@@ -251,10 +267,12 @@ impl Response {
                 self.left(session);
                 self.as_it_came()
             }
-            Body::Whole(body) => self.whole(now, session, &body, arbiter, out),
+            ResponseBody::Whole(body) => self.whole(now, session, &body, arbiter, out),
             // Some clients parse whatever comes, and so does this.
-            Body::Text(body) if text::may_be_json(&body) => self.whole(now, session, &body, arbiter, out),
-            Body::Text(body) => self.text(now, session, &body, arbiter, out),
+            ResponseBody::Text(body) if text::may_be_json(&body) => {
+                self.whole(now, session, &body, arbiter, out)
+            }
+            ResponseBody::Text(body) => self.text(now, session, &body, arbiter, out),
         }
     }
 
@@ -264,11 +282,11 @@ impl Response {
     pub fn note_failure(
         &mut self,
         now: Timestamp,
-        session: &mut Session,
-        fault: &Fault,
+        session: &mut HttpSession,
+        fault: &ResponseFault,
         arbiter: &mut dyn Arbiter,
     ) {
-        let is_resumed = self.can_resume && matches!(fault, Fault::Broken { .. });
+        let is_resumed = self.can_resume && matches!(fault, ResponseFault::Broken { .. });
         if is_resumed || matches!(self.channel, Channel::Legacy { .. }) {
             return;
         }
@@ -284,9 +302,14 @@ impl Response {
 
     /// The server's answer does not come, or not to its end: whoever still waits for it here is told. Not where the
     /// client can ask for the rest of a stream.
-    pub fn fail(&mut self, session: &mut Session, fault: &Fault, out: &mut Output) -> Ended {
+    pub fn fail(
+        &mut self,
+        session: &mut HttpSession,
+        fault: &ResponseFault,
+        out: &mut HttpOutput,
+    ) -> WholeResponseHead {
         let cause = fault.to_string();
-        let is_final = !matches!(fault, Fault::Broken { .. });
+        let is_final = !matches!(fault, ResponseFault::Broken { .. });
         if self.can_resume && !is_final {
             self.left(session);
             return self.as_it_came();
@@ -298,16 +321,21 @@ impl Response {
             (true, false) => 502,
             (true, true) | (false, _) => ended.status,
         };
-        Ended { status, ..ended }
+        WholeResponseHead { status, ..ended }
     }
 
     /// The server says nothing any more, for this reason: whatever the client waits for here is answered with it.
-    pub fn turn_away(&mut self, session: &mut Session, denial: &Denial, out: &mut Output) -> Ended {
+    pub fn turn_away(
+        &mut self,
+        session: &mut HttpSession,
+        denial: &Denial,
+        out: &mut HttpOutput,
+    ) -> WholeResponseHead {
         self.answer_all(session, out, |id| denied(id, denial))
     }
 
     /// Answers what has waited longer than allowed, if there is such a limit.
-    pub fn expire(&mut self, now: Timestamp, session: &mut Session, out: &mut Output) -> Flow {
+    pub fn expire(&mut self, now: Timestamp, session: &mut HttpSession, out: &mut HttpOutput) -> Flow {
         let dialogue = &mut session.reader.dialogue;
         let expired = match &self.channel {
             Channel::Legacy { .. } => dialogue.expire(now, Side::Client),
@@ -320,13 +348,16 @@ impl Response {
             return Flow::On;
         }
         if !self.is_stream {
-            self.fault = Some(Fault::Late);
+            self.fault = Some(ResponseFault::Late);
             return Flow::Over;
         }
-        let cause = Fault::Late.to_string();
+        let cause = ResponseFault::Late.to_string();
         self.waiting.asked.retain(|id| !expired.contains(id));
         for id in expired.iter().filter(|id| !session.own.give_up(id)) {
-            event(&refusal(Some(id), Fault::Late.kind(), &cause), &mut out.to_client);
+            event(
+                &refusal(Some(id), ResponseFault::Late.kind(), &cause),
+                &mut out.to_client,
+            );
         }
         match &self.channel {
             // It was there for the answer.
@@ -337,7 +368,7 @@ impl Response {
 
     /// Tells the client that a list changed because its verdicts did, if the client is told of such changes
     /// on this stream.
-    pub fn list_changed(&self, session: &Session, kind: ListKind, out: &mut Output) {
+    pub fn list_changed(&self, session: &HttpSession, kind: ListKind, out: &mut HttpOutput) {
         if !self.is_stream {
             return;
         }
@@ -354,15 +385,15 @@ impl Response {
         }
     }
 
-    const fn as_it_came(&self) -> Ended {
-        Ended {
+    const fn as_it_came(&self) -> WholeResponseHead {
+        WholeResponseHead {
             status: self.status,
             is_ours: false,
         }
     }
 
     /// Nobody waits here any more, as the client has gone: what it asked can still be answered on another channel.
-    pub fn left(&mut self, session: &mut Session) {
+    pub fn left(&mut self, session: &mut HttpSession) {
         for id in self.waiting.asked.drain(..) {
             if !session.own.give_up(&id) {
                 session.reader.dialogue.leave(&id);
@@ -371,7 +402,7 @@ impl Response {
     }
 
     /// Takes the requests that wait here for an answer. They wait no longer.
-    fn take_asked(&mut self, session: &mut Session) -> Vec<RequestId> {
+    fn take_asked(&mut self, session: &mut HttpSession) -> Vec<RequestId> {
         if matches!(self.channel, Channel::Legacy { .. }) {
             return session.reader.dialogue.abandon(Side::Client);
         }
@@ -385,10 +416,10 @@ impl Response {
     /// Answers everything that waits here.
     fn answer_all(
         &mut self,
-        session: &mut Session,
-        out: &mut Output,
+        session: &mut HttpSession,
+        out: &mut HttpOutput,
         answer: impl Fn(&RequestId) -> String,
-    ) -> Ended {
+    ) -> WholeResponseHead {
         let asked = self.take_asked(session);
         let asked: Vec<RequestId> = asked.into_iter().filter(|id| !session.own.give_up(id)).collect();
         let answers = asked.iter().map(answer);
@@ -405,8 +436,8 @@ impl Response {
     }
 }
 
-fn spoken(text: &[u8], borne: Doubt) -> Spoken<'_> {
-    Spoken {
+fn spoken(text: &[u8], borne: Doubt) -> ReceivedText<'_> {
+    ReceivedText {
         side: Side::Server,
         text,
         borne,
@@ -418,10 +449,10 @@ fn is_success(status: u16) -> bool {
     (200..300).contains(&status)
 }
 
-fn keep(body: &mut Vec<u8>, chunk: &[u8], limit: usize) -> Result<(), Fault> {
+fn keep(body: &mut Vec<u8>, chunk: &[u8], limit: usize) -> Result<(), ResponseFault> {
     if body.len() + chunk.len() > limit {
         *body = Vec::new();
-        return Err(Fault::TooLong { limit });
+        return Err(ResponseFault::TooLong { limit });
     }
     body.extend_from_slice(chunk);
     Ok(())

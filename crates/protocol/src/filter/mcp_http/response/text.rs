@@ -2,14 +2,14 @@
 //! message, and so it is judged as one.
 
 use mcpmon_model::{
-    Answer as Said, AnswerOutcome, Asked, Content, Era, FromServer, Message, Question, RawJson, RequestId,
-    Timestamp, Trace, Verdict,
+    Answer as Said, AnswerOutcome, AnsweredRequest, ClientRequestKind, Content, Era, FromServer, Message,
+    RawJson, RequestId, Timestamp, Trace, Verdict,
 };
 
-use super::super::{super::message::Arbiter, post::Answer};
+use super::super::{super::message::Arbiter, post::ProxyResponse};
 use crate::{
-    decode::{json::quote_into, sse::Field},
-    rewrite::{Fault, refusal},
+    decode::{json::quote_into, sse::SseField},
+    rewrite::{RefusalReason, refusal},
 };
 
 /// JSON-RPC's code for what went wrong at a server.
@@ -34,7 +34,7 @@ pub(super) fn may_be_events(text: &[u8]) -> bool {
         while let Some(rest) = MARKS.iter().find_map(|mark| line.strip_prefix(mark)) {
             line = rest;
         }
-        Field::of(line.as_bytes()) == Some(Field::Data)
+        SseField::of(line.as_bytes()) == Some(SseField::Data)
     })
 }
 
@@ -65,12 +65,12 @@ fn error(text: &[u8]) -> String {
 
 /// Judges a text that takes the place of nobody's answer: that to a notification, to the opening of a stream. What is
 /// said instead, if it may not go on.
-pub(super) fn judge(now: Timestamp, text: &[u8], arbiter: &mut dyn Arbiter) -> Option<Answer> {
+pub(super) fn judge(now: Timestamp, text: &[u8], arbiter: &mut dyn Arbiter) -> Option<ProxyResponse> {
     let error = error(text);
     let message = String::from_utf8_lossy(text);
     let answer = Said {
-        to: Asked {
-            what: Question::Other {
+        to: AnsweredRequest {
+            what: ClientRequestKind::Other {
                 method: Box::default(),
             },
             at: now,
@@ -89,14 +89,19 @@ pub(super) fn judge(now: Timestamp, text: &[u8], arbiter: &mut dyn Arbiter) -> O
         content: Content::Server(FromServer::Answer(answer)),
     };
     match arbiter.decide(&message) {
-        Verdict::Block(denial) => Some(Answer {
+        Verdict::Block(denial) => Some(ProxyResponse {
             status: 502,
-            body: refusal(None, Fault::Answer, &denial.reason).into_bytes(),
+            body: refusal(None, RefusalReason::Answer, &denial.reason).into_bytes(),
         }),
         // What is no JSON is not written anew.
-        Verdict::Redact(_) => Some(Answer {
+        Verdict::Redact(_) => Some(ProxyResponse {
             status: 502,
-            body: refusal(None, Fault::Answer, "the answer of the server holds a secret").into_bytes(),
+            body: refusal(
+                None,
+                RefusalReason::Answer,
+                "the answer of the server holds a secret",
+            )
+            .into_bytes(),
         }),
         Verdict::Allow | Verdict::Hide(_) | Verdict::StripInstructions | Verdict::Ask(_) => None,
     }

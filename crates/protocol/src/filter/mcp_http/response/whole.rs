@@ -5,12 +5,12 @@ use mcpmon_model::{Incident, RequestId, Timestamp};
 use super::{
     super::{
         super::message::{AnswerReason, Arbiter, Exit, MessageHandling, NonMessage},
-        Fault, Output, Session,
+        HttpOutput, HttpSession, ResponseFault,
         joined::JoinedMessages,
     },
-    Channel, Ended, Response,
-    events::Heard,
-    hearing::Hearing,
+    Channel, HttpResponse, WholeResponseHead,
+    events::PendingAnswers,
+    hearing::KnowledgeSinks,
     is_success, spoken, text,
 };
 use crate::{
@@ -25,27 +25,27 @@ use crate::{
 /// The status of what is answered elsewhere.
 const ACCEPTED: u16 = 202;
 
-impl Response {
+impl HttpResponse {
     /// The whole of a body that is to be JSON.
     pub(super) fn whole(
         &mut self,
         now: Timestamp,
-        session: &mut Session,
+        session: &mut HttpSession,
         body: &[u8],
         arbiter: &mut dyn Arbiter,
-        out: &mut Output,
-    ) -> Ended {
+        out: &mut HttpOutput,
+    ) -> WholeResponseHead {
         if lines::is_blank(body) {
             return self.text(now, session, body, arbiter, out);
         }
         let joined = self.joined();
         let has_own = !joined.is_empty();
-        let heard = Heard {
+        let heard = PendingAnswers {
             asked: &mut self.waiting.asked,
             own: &session.own.waiting,
         };
         let mut exit = WholeExit::new(!is_success(self.status), joined, heard, out);
-        let hearing = Hearing {
+        let hearing = KnowledgeSinks {
             learned: &session.learned,
             own: &session.own,
             tasks: &self.waiting.tasks,
@@ -69,8 +69,8 @@ impl Response {
         }
         for id in self.take_asked(session) {
             if !session.own.give_up(&id) {
-                let cause = Fault::NoMessage.to_string();
-                instead.add(&refusal(Some(&id), rewrite::Fault::Answer, &cause));
+                let cause = ResponseFault::NoMessage.to_string();
+                instead.add(&refusal(Some(&id), rewrite::RefusalReason::Answer, &cause));
             }
         }
         self.ours(instead, out)
@@ -80,11 +80,11 @@ impl Response {
     pub(super) fn text(
         &mut self,
         now: Timestamp,
-        session: &mut Session,
+        session: &mut HttpSession,
         body: &[u8],
         arbiter: &mut dyn Arbiter,
-        out: &mut Output,
-    ) -> Ended {
+        out: &mut HttpOutput,
+    ) -> WholeResponseHead {
         if is_success(self.status) && !self.waiting.answers.is_empty() {
             let joined = self.joined();
             return self.ours(joined, out);
@@ -104,14 +104,14 @@ impl Response {
             if is_success(self.status) && is_accepted && matches!(self.channel, Channel::Post) {
                 return self.ours(JoinedMessages::default(), out);
             }
-            return self.fail(session, &Fault::NoMessage, out);
+            return self.fail(session, &ResponseFault::NoMessage, out);
         }
         let asked = self.waiting.asked.clone();
         let Some(id) = asked.first() else {
             return match text::judge(now, body, arbiter) {
                 Some(answer) => {
                     out.to_client.extend_from_slice(&answer.body);
-                    Ended {
+                    WholeResponseHead {
                         status: self.status,
                         is_ours: true,
                     }
@@ -123,7 +123,7 @@ impl Response {
             };
         };
         let message = text::as_message(id, body);
-        let heard = Heard {
+        let heard = PendingAnswers {
             asked: &mut self.waiting.asked,
             own: &session.own.waiting,
         };
@@ -155,7 +155,7 @@ impl Response {
     }
 
     /// A response that is not the server's.
-    pub(super) fn ours(&self, body: JoinedMessages, out: &mut Output) -> Ended {
+    pub(super) fn ours(&self, body: JoinedMessages, out: &mut HttpOutput) -> WholeResponseHead {
         let status = match (is_success(self.status), body.is_empty()) {
             (true, false) => 200,
             (true, true) if matches!(self.channel, Channel::Post) => 202,
@@ -165,7 +165,7 @@ impl Response {
         if !body.is_empty() {
             out.to_client.extend_from_slice(body.finish().as_bytes());
         }
-        Ended {
+        WholeResponseHead {
             status,
             is_ours: true,
         }
@@ -184,16 +184,16 @@ pub(super) struct WholeExit<'e> {
     is_noise: bool,
     /// The text in its place.
     instead: JoinedMessages,
-    heard: Heard<'e>,
-    out: &'e mut Output,
+    heard: PendingAnswers<'e>,
+    out: &'e mut HttpOutput,
 }
 
 impl<'e> WholeExit<'e> {
     pub(super) fn new(
         is_error: bool,
         instead: JoinedMessages,
-        heard: Heard<'e>,
-        out: &'e mut Output,
+        heard: PendingAnswers<'e>,
+        out: &'e mut HttpOutput,
     ) -> Self {
         Self {
             is_error,

@@ -11,8 +11,8 @@ fn batch(version: Option<&str>, body: &str) -> (String, Vec<Incident>) {
         .collect();
     let (posted, incidents) = guarded().post(&head, body);
     let answers = match &posted {
-        Posted::Forward(forward) => forward.waiting.answers.join(" + "),
-        Posted::Answer(_) | Posted::Held(_) => String::new(),
+        PostDecision::Forward(forward) => forward.waiting.answers.join(" + "),
+        PostDecision::Answer(_) | PostDecision::Held(_) => String::new(),
     };
     let plus = if answers.is_empty() { "" } else { " + " };
     (format!("{}{plus}{answers}", told(&posted)), incidents)

@@ -14,8 +14,8 @@ fn check(head: &[(&str, &str)], body: &str) -> Option<String> {
     verdict(&posted, &incidents)
 }
 
-fn verdict(posted: &Posted, incidents: &[Incident]) -> Option<String> {
-    let Posted::Answer(Answer { status, body }) = posted else {
+fn verdict(posted: &PostDecision, incidents: &[Incident]) -> Option<String> {
+    let PostDecision::Answer(ProxyResponse { status, body }) = posted else {
         assert_eq!(incidents, []);
         return None;
     };
@@ -171,7 +171,7 @@ fn what_a_later_list_says_counts() {
 fn sessions_share_what_they_learnt() {
     let scene = listed(SCHEMA);
     let mut later = Scene {
-        session: Session::new(LIMITS, scene.session.learned.clone()),
+        session: HttpSession::new(LIMITS, scene.session.learned.clone()),
         judge: |_: &Message<'_>| Verdict::Allow,
     };
     let body = stateless("tools/call", r#""name":"t","arguments":{"s":"x"},"#);

@@ -6,17 +6,17 @@ use super::*;
 
 const SERVER: &str = "https://a.example/sse";
 
-fn response() -> Response {
+fn response() -> HttpResponse {
     let told = Endpoint {
         server: SERVER.to_owned(),
         announced: "/mcp/a/post/1".to_owned(),
     };
-    Response::legacy(LIMITS, 200, EVENTS, told)
+    HttpResponse::legacy(LIMITS, 200, EVENTS, told)
 }
 
 fn scene() -> Scene<impl FnMut(&Message<'_>) -> Verdict> {
     Scene {
-        session: Session::legacy(LIMITS, ServerKnowledge::default()),
+        session: HttpSession::legacy(LIMITS, ServerKnowledge::default()),
         judge: guard,
     }
 }
@@ -25,7 +25,7 @@ fn scene() -> Scene<impl FnMut(&Message<'_>) -> Verdict> {
 fn clients_post_to_us() {
     let mut scene = scene();
     let mut response = response();
-    let mut out = Output::default();
+    let mut out = HttpOutput::default();
     let (session, judge) = (&mut scene.session, &mut scene.judge);
     assert_eq!(response.endpoint(), None);
     let first = "event: endpoint\r\ndata: /messages/?session_id=x\r\n\r\n";
@@ -84,7 +84,7 @@ fn what_was_posted_is_answered_on_the_stream(content_type: Option<&str>, body: &
 #[test]
 fn what_is_blocked_is_answered_on_the_stream() {
     let mut scene = scene();
-    let mut out = Output::default();
+    let mut out = HttpOutput::default();
     let mut post = |body: &str| {
         let posted = scene
             .session
@@ -108,7 +108,12 @@ fn a_post_that_fails_says_so_by_its_status() {
     let mut scene = scene();
     let cause = "the server cannot be reached".to_owned();
     let waiting = scene.asks(call("1", "good"));
-    let answer = Response::none(LIMITS, waiting, &mut scene.session, &Fault::Broken { cause });
+    let answer = HttpResponse::none(
+        LIMITS,
+        waiting,
+        &mut scene.session,
+        &ResponseFault::Broken { cause },
+    );
     assert_eq!(answer.status, 502);
     assert!(text(&answer.body).contains("the server cannot be reached"));
 }
@@ -117,8 +122,8 @@ fn a_post_that_fails_says_so_by_its_status() {
 fn a_stream_that_breaks_answers_all_that_wait() {
     let mut scene = scene();
     let waiting = [scene.asks(call("1", "good")), scene.asks(call("2", "good"))];
-    let mut out = Output::default();
+    let mut out = HttpOutput::default();
     let cause = "gone".to_owned();
-    let _ended = response().fail(&mut scene.session, &Fault::Broken { cause }, &mut out);
+    let _ended = response().fail(&mut scene.session, &ResponseFault::Broken { cause }, &mut out);
     assert_eq!(text(&out.to_client).matches("data: ").count(), waiting.len());
 }

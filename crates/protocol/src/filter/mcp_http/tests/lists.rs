@@ -19,7 +19,7 @@ fn a_list_with_something_hidden_is_not_kept() {
         &stateless(),
         request("1", "tools/list", &format!("{{{}}}", meta(STATELESS))),
     );
-    let Posted::Forward(forward) = posted else {
+    let PostDecision::Forward(forward) = posted else {
         panic!("it is answered");
     };
     let came = scene.answered(forward.waiting, 200, JSON, &result("1", TOOLS));
@@ -37,10 +37,10 @@ fn a_list_with_something_hidden_is_not_kept() {
 /// Returns the notifications that an open response carries about a changed list.
 fn changed(
     scene: &Scene<impl FnMut(&Message<'_>) -> Verdict>,
-    response: &Response,
+    response: &HttpResponse,
     kind: ListKind,
 ) -> String {
-    let mut out = Output::default();
+    let mut out = HttpOutput::default();
     response.list_changed(&scene.session, kind, &mut out);
     text(&out.to_client)
 }
@@ -48,7 +48,7 @@ fn changed(
 #[test]
 fn in_the_earlier_era_the_stream_of_the_session_is_told() {
     let mut scene = allowed();
-    let stream = Response::to_get(LIMITS, 200, EVENTS);
+    let stream = HttpResponse::to_get(LIMITS, 200, EVENTS);
     assert_eq!(changed(&scene, &stream, ListKind::Tools), "");
     let introduction = r#"{"capabilities":{"tools":{"listChanged":true}}}"#;
     scene.exchange(
@@ -60,9 +60,9 @@ fn in_the_earlier_era_the_stream_of_the_session_is_told() {
     assert_eq!(changed(&scene, &stream, ListKind::Tools), notice);
     assert_eq!(changed(&scene, &stream, ListKind::Prompts), "");
     let waiting = scene.asks(call("1", "t"));
-    let post = Response::to_post(LIMITS, 200, EVENTS, waiting);
+    let post = HttpResponse::to_post(LIMITS, 200, EVENTS, waiting);
     assert_eq!(changed(&scene, &post, ListKind::Tools), "");
-    let none = Response::to_get(LIMITS, 405, None);
+    let none = HttpResponse::to_get(LIMITS, 405, None);
     assert_eq!(changed(&scene, &none, ListKind::Tools), "");
 }
 
@@ -78,15 +78,15 @@ fn in_the_stateless_era_whoever_listens_is_told() {
         "subscriptions/listen",
         &format!("{{{}}}", meta(STATELESS)),
     );
-    let (Posted::Forward(forward), _) = scene.post(&head, body) else {
+    let (PostDecision::Forward(forward), _) = scene.post(&head, body) else {
         panic!("it is answered");
     };
-    let mut response = Response::to_post(LIMITS, 200, EVENTS, forward.waiting);
+    let mut response = HttpResponse::to_post(LIMITS, 200, EVENTS, forward.waiting);
     assert_eq!(changed(&scene, &response, ListKind::Tools), "");
     let acknowledged = event(
         r#"{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":"L"},"notifications":{"toolsListChanged":true}}}"#,
     );
-    let mut out = Output::default();
+    let mut out = HttpOutput::default();
     let (session, judge) = (&mut scene.session, &mut scene.judge);
     assert_eq!(
         response.push(NOW, session, acknowledged.as_bytes(), judge, &mut out),
@@ -96,7 +96,7 @@ fn in_the_stateless_era_whoever_listens_is_told() {
     let notice = r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":"L"}}}"#;
     assert_eq!(changed(&scene, &response, ListKind::Tools), event(notice));
     assert_eq!(changed(&scene, &response, ListKind::Resources), "");
-    let other = Response::to_get(LIMITS, 200, EVENTS);
+    let other = HttpResponse::to_get(LIMITS, 200, EVENTS);
     assert_eq!(changed(&scene, &other, ListKind::Tools), "");
 }
 
@@ -136,19 +136,19 @@ fn what_we_ask_is_judged_and_goes_to_no_client(content_type: Option<&str>, frame
         guard(message)
     });
     let question = ask(&mut scene, None, None);
-    assert_eq!(scene.session.listed(&question.id), Listed::Waiting);
+    assert_eq!(scene.session.listed(&question.id), ListOutcome::Waiting);
     let page = framed(&result("\"mcpmon/list/1\"", TOOLS));
     let came = scene.answered(question.waiting(), 200, content_type, &page);
     assert!(!came.to_client.contains("tools"), "{came:?}");
     assert_eq!(came.incidents, []);
     assert_eq!(
         scene.session.listed(&question.id),
-        Listed::Page(Some("n".to_owned()))
+        ListOutcome::Page(Some("n".to_owned()))
     );
     let next = ask(&mut scene, None, Some("n"));
     let page = framed(&result("\"mcpmon/list/2\"", r#"{"tools":[]}"#));
     scene.answered(next.waiting(), 200, content_type, &page);
-    assert_eq!(scene.session.listed(&next.id), Listed::Page(None));
+    assert_eq!(scene.session.listed(&next.id), ListOutcome::Page(None));
     assert_eq!(judged, 2);
 }
 
@@ -163,7 +163,7 @@ fn what_comes_of_it_can_be_nothing(status: u16, content_type: Option<&str>, body
     let question = ask(&mut scene, None, None);
     let came = scene.answered(question.waiting(), status, content_type, body);
     assert!(!came.to_client.contains("mcpmon/list"), "{came:?}");
-    assert_eq!(scene.session.listed(&question.id), Listed::Failed);
+    assert_eq!(scene.session.listed(&question.id), ListOutcome::Failed);
 }
 
 #[test]
@@ -172,7 +172,7 @@ fn no_client_can_use_our_ids() {
     let question = ask(&mut scene, None, None);
     let (posted, _) = scene.post(&[], request("\"mcpmon/list/1\"", "tools/list", "{}"));
     assert!(told(&posted).starts_with("400 "), "{posted:?}");
-    assert_eq!(scene.session.listed(&question.id), Listed::Waiting);
+    assert_eq!(scene.session.listed(&question.id), ListOutcome::Waiting);
     // Nor do we use theirs.
     scene.asks(request("\"mcpmon/list/2\"", "ping", "{}"));
     assert_eq!(
@@ -186,7 +186,7 @@ fn a_client_is_not_told_what_we_are_in_a_stream_of_all() {
     let mut scene = guarded();
     let question = ask(&mut scene, None, None);
     scene.asks(call("1", "good"));
-    let stream = Response::to_get(LIMITS, 200, EVENTS);
+    let stream = HttpResponse::to_get(LIMITS, 200, EVENTS);
     let text = format!(
         "{}{}",
         event(&result("\"mcpmon/list/1\"", r#"{"tools":[]}"#)),
@@ -194,5 +194,5 @@ fn a_client_is_not_told_what_we_are_in_a_stream_of_all() {
     );
     let came = scene.comes(stream, [&text]);
     assert_eq!(came.to_client, format!(":\n\n{}", event(&result("1", "{}"))));
-    assert_eq!(scene.session.listed(&question.id), Listed::Page(None));
+    assert_eq!(scene.session.listed(&question.id), ListOutcome::Page(None));
 }

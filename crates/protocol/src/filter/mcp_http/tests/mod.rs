@@ -14,7 +14,7 @@ use mcpmon_model::{Content, Denial, FromClient, FromServer, Message, Verdict};
 
 use super::*;
 
-const LIMITS: Limits = Limits {
+const LIMITS: DecodeLimits = DecodeLimits {
     max_line: 4096,
     max_depth: 32,
     max_batch: 4,
@@ -29,7 +29,7 @@ const JSON: Option<&str> = Some("application/json");
 
 /// A session that is judged by a function.
 struct Scene<J> {
-    session: Session,
+    session: HttpSession,
     judge: J,
 }
 
@@ -46,13 +46,13 @@ struct Came {
 impl<J: FnMut(&Message<'_>) -> Verdict> Scene<J> {
     fn new(judge: J) -> Self {
         Self {
-            session: Session::new(LIMITS, ServerKnowledge::default()),
+            session: HttpSession::new(LIMITS, ServerKnowledge::default()),
             judge,
         }
     }
 
-    fn post(&mut self, head: &[(&str, &str)], body: impl AsRef<[u8]>) -> (Posted, Vec<Incident>) {
-        let mut out = Output::default();
+    fn post(&mut self, head: &[(&str, &str)], body: impl AsRef<[u8]>) -> (PostDecision, Vec<Incident>) {
+        let mut out = HttpOutput::default();
         let head = Head::of(head.iter().map(|(name, value)| (*name, value.as_bytes())));
         let posted = self
             .session
@@ -62,21 +62,21 @@ impl<J: FnMut(&Message<'_>) -> Verdict> Scene<J> {
     }
 
     /// Posts what goes on.
-    fn asks(&mut self, body: impl AsRef<[u8]>) -> Waiting {
+    fn asks(&mut self, body: impl AsRef<[u8]>) -> PendingRequests {
         match self.post(&[], body).0 {
-            Posted::Forward(forward) => forward.waiting,
-            Posted::Answer(answer) => panic!("it is answered: {}", text(&answer.body)),
-            Posted::Held(held_call) => panic!("it is held: {held_call}"),
+            PostDecision::Forward(forward) => forward.waiting,
+            PostDecision::Answer(answer) => panic!("it is answered: {}", text(&answer.body)),
+            PostDecision::Held(held_call) => panic!("it is held: {held_call}"),
         }
     }
 
     /// The response that comes in these chunks.
     fn comes<'c>(
         &mut self,
-        mut response: Response,
+        mut response: HttpResponse,
         chunks: impl IntoIterator<Item = &'c (impl AsRef<[u8]> + ?Sized + 'c)>,
     ) -> Came {
-        let mut out = Output::default();
+        let mut out = HttpOutput::default();
         for chunk in chunks {
             let flow = response.push(NOW, &mut self.session, chunk.as_ref(), &mut self.judge, &mut out);
             assert!(response.held() <= LIMITS.max_line);
@@ -94,8 +94,17 @@ impl<J: FnMut(&Message<'_>) -> Verdict> Scene<J> {
     }
 
     /// Answers a post with this response.
-    fn answered(&mut self, waiting: Waiting, status: u16, content_type: Option<&str>, body: &str) -> Came {
-        self.comes(Response::to_post(LIMITS, status, content_type, waiting), [body])
+    fn answered(
+        &mut self,
+        waiting: PendingRequests,
+        status: u16,
+        content_type: Option<&str>,
+        body: &str,
+    ) -> Came {
+        self.comes(
+            HttpResponse::to_post(LIMITS, status, content_type, waiting),
+            [body],
+        )
     }
 
     /// One request, and the answer to it.
@@ -145,9 +154,9 @@ fn denial() -> Denial {
 }
 
 /// Describes the decision about a post, in a line.
-fn told(posted: &Posted) -> String {
+fn told(posted: &PostDecision) -> String {
     match posted {
-        Posted::Forward(forward) => {
+        PostDecision::Forward(forward) => {
             let body = forward
                 .body
                 .as_deref()
@@ -156,8 +165,8 @@ fn told(posted: &Posted) -> String {
             let headers: Vec<String> = headers.map(|(name, value)| format!(" {name}: {value}")).collect();
             format!("on: {body}{}", headers.join(","))
         }
-        Posted::Answer(Answer { status, body }) => format!("{status} {}", text(body)),
-        Posted::Held(held_call) => format!("held: {held_call}"),
+        PostDecision::Answer(ProxyResponse { status, body }) => format!("{status} {}", text(body)),
+        PostDecision::Held(held_call) => format!("held: {held_call}"),
     }
 }
 

@@ -207,7 +207,7 @@ fn what_is_redacted_in_another_request_is_in_headers_too() {
 fn a_reply_is_judged_and_goes_on() {
     let mut scene = guarded();
     let ask = request("\"q\"", "elicitation/create", r#"{"message":"name?"}"#);
-    let stream = Response::to_get(LIMITS, 200, EVENTS);
+    let stream = HttpResponse::to_get(LIMITS, 200, EVENTS);
     assert_eq!(scene.comes(stream, [&event(&ask)]).to_client, event(&ask));
     let reply = result("\"q\"", r#"{"action":"accept","content":{"name":"evil"}}"#);
     let (posted, _) = scene.post(&[], reply);

@@ -47,7 +47,7 @@ fn came(stream: &[u8], sizes: &[usize], judge: fn(&Message<'_>) -> Verdict) -> C
         chunks.push(chunk);
         rest = after;
     }
-    scene.comes(Response::to_post(LIMITS, 200, EVENTS, waiting), chunks)
+    scene.comes(HttpResponse::to_post(LIMITS, 200, EVENTS, waiting), chunks)
 }
 
 proptest! {
@@ -79,10 +79,10 @@ proptest! {
     fn any_bytes_are_answered(body in vec(any::<u8>(), 0..60), status in 100..600_u16, kind in select(vec![JSON, EVENTS, None, Some("text/html")])) {
         let mut scene = allowed();
         let (posted, _) = scene.post(&[], &body);
-        let is_refused = matches!(&posted, Posted::Answer(answer) if answer.status == 400);
+        let is_refused = matches!(&posted, PostDecision::Answer(answer) if answer.status == 400);
         prop_assert!(is_refused, "{}", told(&posted));
         let waiting = scene.asks(call("1", "good"));
-        let came = scene.comes(Response::to_post(LIMITS, status, kind, waiting), [&body]);
+        let came = scene.comes(HttpResponse::to_post(LIMITS, status, kind, waiting), [&body]);
         prop_assert!(came.ended.is_some());
     }
 }

@@ -1,6 +1,6 @@
 //! Repeated messages: on another stream, after a stream broke.
 
-use mcpmon_model::{AnswerOutcome, Question, RequestId};
+use mcpmon_model::{AnswerOutcome, ClientRequestKind, RequestId};
 
 use super::*;
 
@@ -22,7 +22,7 @@ fn an_answer_can_come_on_another_stream() {
     let waiting = scene.asks(call("1", "good"));
     let came = scene.answered(waiting, 200, EVENTS, "id: a_0\ndata:\n\n");
     assert_eq!(came.to_client, "id: a_0\ndata:\n\n");
-    let stream = Response::to_get(LIMITS, 200, EVENTS);
+    let stream = HttpResponse::to_get(LIMITS, 200, EVENTS);
     let answer = format!("id: a_1\n{}", event(&result("1", "{}")));
     assert_eq!(scene.comes(stream, [&answer]).to_client, answer);
 }
@@ -41,13 +41,13 @@ fn an_answer_that_comes_again_is_judged_again_as_what_it_was() {
     let waiting = scene.asks(request("1", "resources/read", r#"{"uri":"file:///a"}"#));
     scene.answered(waiting, 200, EVENTS, &event(&result("1", r#"{"contents":[]}"#)));
     let again = event(&result("1", r#"{"contents":["evil"]}"#));
-    let came = scene.comes(Response::to_get(LIMITS, 200, EVENTS), [&again]);
+    let came = scene.comes(HttpResponse::to_get(LIMITS, 200, EVENTS), [&again]);
     assert!(
         came.to_client.contains("Content of resource 'file:///a' blocked"),
         "{came:?}"
     );
     assert_eq!(judged.len(), 3, "{judged:?}");
-    let read = Question::Read {
+    let read = ClientRequestKind::Read {
         uri: "file:///a".into(),
     };
     assert!(judged[2].starts_with(&format!("{read:?}")));
@@ -62,7 +62,7 @@ fn only_so_many_are_remembered() {
         scene.answered(asked, 200, JSON, &result(&id, "{}"));
     }
     let mut again = |id: &str| {
-        let stream = Response::to_get(LIMITS, 200, EVENTS);
+        let stream = HttpResponse::to_get(LIMITS, 200, EVENTS);
         scene.comes(stream, [&event(&result(id, "{}"))]).incidents
     };
     assert_eq!(again("299"), []);
@@ -85,7 +85,7 @@ fn what_the_server_asks_again_is_asked_again() {
             "elicitation/create",
             &format!(r#"{{"message":"{message}"}}"#),
         ));
-        scene.comes(Response::to_get(LIMITS, 200, EVENTS), [&ask])
+        scene.comes(HttpResponse::to_get(LIMITS, 200, EVENTS), [&ask])
     };
     assert!(asks("name?").to_client.contains("name?"));
     let again = asks("name?");
@@ -99,7 +99,7 @@ fn what_the_server_asks_otherwise_is_refused() {
     let mut scene = allowed();
     let mut asks = |method: &str| {
         let ask = event(&request("1", method, "{}"));
-        scene.comes(Response::to_get(LIMITS, 200, EVENTS), [&ask])
+        scene.comes(HttpResponse::to_get(LIMITS, 200, EVENTS), [&ask])
     };
     assert_eq!(asks("roots/list").incidents, []);
     let came = asks("sampling/createMessage");
@@ -120,10 +120,10 @@ fn what_the_server_asks_otherwise_is_refused() {
 fn whoever_left_can_come_back_for_the_answer() {
     let mut scene = guarded();
     let waiting = scene.asks(call("1", "good"));
-    let mut response = Response::to_post(LIMITS, 200, EVENTS, waiting);
+    let mut response = HttpResponse::to_post(LIMITS, 200, EVENTS, waiting);
     response.left(&mut scene.session);
     // Its id is free, and its answer is still known.
-    let stream = Response::to_get(LIMITS, 200, EVENTS);
+    let stream = HttpResponse::to_get(LIMITS, 200, EVENTS);
     let came = scene.comes(stream, [&event(&result("1", "{\"a\":\"evil\"}"))]);
     assert!(
         came.to_client.contains("Result of tool 'good' blocked"),
@@ -142,7 +142,7 @@ fn the_result_of_a_task_is_that_of_its_tool_in_every_session() {
     };
     let mut exchange = |body: String, answer: String| {
         let mut scene = Scene {
-            session: Session::new(LIMITS, learned.clone()),
+            session: HttpSession::new(LIMITS, learned.clone()),
             judge: &mut judge,
         };
         scene.exchange(&body, JSON, &answer)

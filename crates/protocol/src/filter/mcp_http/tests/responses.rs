@@ -132,7 +132,7 @@ fn events_are_no_text() {
         (NO_MESSAGE, Some((500, true)))
     );
     let mut scene = guarded();
-    let mut get = |status, body: &str| scene.comes(Response::to_get(LIMITS, status, None), [body]);
+    let mut get = |status, body: &str| scene.comes(HttpResponse::to_get(LIMITS, status, None), [body]);
     let refused = [
         (200, "hello", 502),
         (200, "\u{ef}\u{bb}\u{bf}data: {}", 502),
@@ -157,7 +157,7 @@ fn a_page_is_an_error_to_whoever_waits_under_the_status_of_the_server() {
         (came.to_client.as_str(), came.ended),
         (NO_MESSAGE, Some((200, true)))
     );
-    let response = Response::to_get(LIMITS, 200, Some("text/html"));
+    let response = HttpResponse::to_get(LIMITS, 200, Some("text/html"));
     let came = guarded().comes(response, [page]);
     assert_eq!((came.to_client.as_str(), came.ended), ("", Some((502, true))));
 }
@@ -165,7 +165,7 @@ fn a_page_is_an_error_to_whoever_waits_under_the_status_of_the_server() {
 #[test]
 fn a_text_to_nobody_is_judged() {
     let mut scene = guarded();
-    let mut get = |status, body: &str| scene.comes(Response::to_get(LIMITS, status, None), [body]);
+    let mut get = |status, body: &str| scene.comes(HttpResponse::to_get(LIMITS, status, None), [body]);
     assert_eq!(get(405, "Method not allowed").to_client, "Method not allowed");
     let came = get(405, "evil");
     assert_eq!(came.ended, Some((405, true)));
@@ -233,7 +233,7 @@ fn another_charset_is_refused(content_type: Option<&str>, status: u16) {
     let mut scene = allowed();
     let waiting = scene.asks(call("1", "good"));
     let content_type = format!("{}; charset=utf-7", content_type.unwrap());
-    let response = Response::to_post(LIMITS, status, Some(&content_type), waiting);
+    let response = HttpResponse::to_post(LIMITS, status, Some(&content_type), waiting);
     assert!(!response.is_stream());
     let came = scene.comes(response, [&result("1", "{}")]);
     assert_eq!(came.ended, Some((200, true)));
@@ -244,16 +244,16 @@ fn another_charset_is_refused(content_type: Option<&str>, status: u16) {
 fn where_no_response_comes_whoever_waits_is_told() {
     let mut scene = guarded();
     let cause = "the server cannot be reached".to_owned();
-    let fault = Fault::Broken { cause };
+    let fault = ResponseFault::Broken { cause };
     let waiting = scene.asks(call("1", "good"));
-    let answer = Response::none(LIMITS, waiting, &mut scene.session, &fault);
+    let answer = HttpResponse::none(LIMITS, waiting, &mut scene.session, &fault);
     assert_eq!(answer.status, 200);
     assert_eq!(
         text(&answer.body),
         r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"[mcpmon] the server cannot be reached"}}"#
     );
     let waiting = scene.asks(notification("notifications/initialized"));
-    let answer = Response::none(LIMITS, waiting, &mut scene.session, &fault);
+    let answer = HttpResponse::none(LIMITS, waiting, &mut scene.session, &fault);
     assert_eq!((answer.status, text(&answer.body)), (502, String::new()));
     let (posted, _) = scene.post(&[], call("1", "another"));
     assert_eq!(told(&posted), "on: as it came");
@@ -263,9 +263,9 @@ fn where_no_response_comes_whoever_waits_is_told() {
 fn what_came_to_nothing_is_heard_as_answered_with_an_error() {
     let mut scene = guarded();
     let cause = "the server cannot be reached".to_owned();
-    let fault = Fault::Broken { cause };
+    let fault = ResponseFault::Broken { cause };
     let waiting = scene.asks(call("1", "good"));
-    let mut response = Response::to_post(LIMITS, 502, None, waiting);
+    let mut response = HttpResponse::to_post(LIMITS, 502, None, waiting);
     let mut heard = Vec::new();
     response.note_failure(NOW, &mut scene.session, &fault, &mut |message: &Message<'_>| {
         if let (Some(id), Content::Server(FromServer::Answer(answer))) = (message.id, &message.content) {
@@ -277,7 +277,7 @@ fn what_came_to_nothing_is_heard_as_answered_with_an_error() {
         Verdict::Allow
     });
     assert_eq!(heard, [("1".to_owned(), true)]);
-    let mut out = Output::default();
+    let mut out = HttpOutput::default();
     let ended = response.fail(&mut scene.session, &fault, &mut out);
     assert_eq!(ended.status, 502);
     assert_eq!(
@@ -290,12 +290,12 @@ fn what_came_to_nothing_is_heard_as_answered_with_an_error() {
 fn whoever_waits_is_turned_away() {
     let mut scene = guarded();
     let waiting = scene.asks(call("1", "good"));
-    let mut response = Response::to_post(LIMITS, 200, JSON, waiting);
-    let mut out = Output::default();
+    let mut response = HttpResponse::to_post(LIMITS, 200, JSON, waiting);
+    let mut out = HttpOutput::default();
     let ended = response.turn_away(&mut scene.session, &denial(), &mut out);
     assert_eq!(
         ended,
-        Ended {
+        WholeResponseHead {
             status: 200,
             is_ours: true
         }
@@ -308,16 +308,16 @@ fn whoever_waits_is_turned_away() {
 
 #[test]
 fn whoever_waits_too_long_is_told() {
-    let limits = Limits {
+    let limits = DecodeLimits {
         request_timeout: std::time::Duration::from_nanos(5),
         ..LIMITS
     };
     let mut scene = allowed();
-    scene.session = Session::new(limits, ServerKnowledge::default());
+    scene.session = HttpSession::new(limits, ServerKnowledge::default());
     let (json, stream) = (scene.asks(call("1", "a")), scene.asks(call("2", "b")));
-    let mut json = Response::to_post(limits, 200, JSON, json);
-    let mut stream = Response::to_post(limits, 200, EVENTS, stream);
-    let mut out = Output::default();
+    let mut json = HttpResponse::to_post(limits, 200, JSON, json);
+    let mut stream = HttpResponse::to_post(limits, 200, EVENTS, stream);
+    let mut out = HttpOutput::default();
     for response in [&mut json, &mut stream] {
         assert_eq!(
             response.expire(Timestamp(11), &mut scene.session, &mut out),
@@ -344,7 +344,7 @@ fn whoever_waits_too_long_is_told() {
     let ended = json.end(Timestamp(12), &mut scene.session, &mut scene.judge, &mut out);
     assert_eq!(
         ended,
-        Ended {
+        WholeResponseHead {
             status: 200,
             is_ours: true
         }
@@ -357,16 +357,16 @@ fn whoever_waits_too_long_is_told() {
 
 #[test]
 fn who_waits_for_a_response_that_has_not_begun_may_be_late() {
-    let limits = Limits {
+    let limits = DecodeLimits {
         request_timeout: std::time::Duration::from_nanos(5),
         ..LIMITS
     };
     let mut scene = allowed();
-    scene.session = Session::new(limits, ServerKnowledge::default());
+    scene.session = HttpSession::new(limits, ServerKnowledge::default());
     let waiting = scene.asks(call("1", "a"));
     assert!(!waiting.is_late(Timestamp(11), &scene.session));
     assert!(waiting.is_late(Timestamp(12), &scene.session));
-    let answer = Response::none(limits, waiting, &mut scene.session, &Fault::Late);
+    let answer = HttpResponse::none(limits, waiting, &mut scene.session, &ResponseFault::Late);
     assert_eq!(
         (answer.status, text(&answer.body)),
         (

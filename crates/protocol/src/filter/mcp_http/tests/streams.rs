@@ -9,7 +9,7 @@ fn stream(stream: &str) -> Came {
     let came = |chunks: Vec<&[u8]>| {
         let mut scene = guarded();
         let waiting = scene.asks(format!("[{},{}]", call("1", "good"), call("2", "good")));
-        scene.comes(Response::to_post(LIMITS, 200, EVENTS, waiting), chunks)
+        scene.comes(HttpResponse::to_post(LIMITS, 200, EVENTS, waiting), chunks)
     };
     let bytes = stream.as_bytes();
     let whole = came(vec![bytes]);
@@ -94,7 +94,7 @@ fn an_event_that_is_too_long_is_skipped() {
     let waiting = scene.asks(format!("[{},{}]", call("1", "good"), call("2", "good")));
     let text = format!("{}{}{}", long("1"), long("7"), event(&result("2", "{}")));
     let chunks: Vec<&[u8]> = text.as_bytes().chunks(1000).collect();
-    let came = scene.comes(Response::to_post(LIMITS, 200, EVENTS, waiting), chunks);
+    let came = scene.comes(HttpResponse::to_post(LIMITS, 200, EVENTS, waiting), chunks);
     assert_eq!(
         came.to_client,
         format!(
@@ -119,7 +119,7 @@ fn a_long_question_of_the_server_is_turned_down() {
         &format!(r#"{{"a":"{}"}}"#, "x".repeat(LIMITS.max_line)),
     );
     let text = format!("{}{}", event(&ask), event(&result("1", "{}")));
-    let came = scene.comes(Response::to_post(LIMITS, 200, EVENTS, waiting), [&text]);
+    let came = scene.comes(HttpResponse::to_post(LIMITS, 200, EVENTS, waiting), [&text]);
     assert_eq!(came.to_client, format!(":\n\n{}", event(&result("1", "{}"))));
     assert_eq!(came.to_server.len(), 1);
 }
@@ -130,22 +130,22 @@ fn our_answers_come_first() {
     let waiting = scene.asks(format!("[{},{}]", call("1", "evil"), call("2", "good")));
     let ours = waiting.answers[0].clone();
     let theirs = event(&result("2", "{}"));
-    let came = scene.comes(Response::to_post(LIMITS, 200, EVENTS, waiting), [&theirs]);
+    let came = scene.comes(HttpResponse::to_post(LIMITS, 200, EVENTS, waiting), [&theirs]);
     assert_eq!(came.to_client, format!("{}{theirs}", event(&ours)));
     let waiting = scene.asks(format!("[{},{}]", call("1", "evil"), call("2", "good")));
-    let came = scene.comes(Response::to_post(LIMITS, 200, EVENTS, waiting), [""; 0]);
+    let came = scene.comes(HttpResponse::to_post(LIMITS, 200, EVENTS, waiting), [""; 0]);
     assert_eq!(came.to_client, event(&ours));
 }
 
 #[test]
 fn a_broken_stream_is_told_of_where_nobody_can_ask_for_the_rest() {
     let cause = "the server closed the connection".to_owned();
-    let fault = Fault::Broken { cause };
+    let fault = ResponseFault::Broken { cause };
     let broken = |begin: &str| {
         let mut scene = guarded();
         let waiting = scene.asks(call("1", "good"));
-        let mut response = Response::to_post(LIMITS, 200, EVENTS, waiting);
-        let mut out = Output::default();
+        let mut response = HttpResponse::to_post(LIMITS, 200, EVENTS, waiting);
+        let mut out = HttpOutput::default();
         let (session, judge) = (&mut scene.session, &mut scene.judge);
         assert_eq!(
             response.push(NOW, session, begin.as_bytes(), judge, &mut out),
@@ -165,8 +165,8 @@ fn a_broken_stream_is_told_of_where_nobody_can_ask_for_the_rest() {
 fn nothing_of_a_stream_is_held_but_the_event_that_comes() {
     let mut scene = allowed();
     let waiting = scene.asks(call("1", "good"));
-    let mut response = Response::to_post(LIMITS, 200, EVENTS, waiting);
-    let mut out = Output::default();
+    let mut response = HttpResponse::to_post(LIMITS, 200, EVENTS, waiting);
+    let mut out = HttpOutput::default();
     let (session, judge) = (&mut scene.session, &mut scene.judge);
     let mut push = |bytes: &str| {
         assert_eq!(

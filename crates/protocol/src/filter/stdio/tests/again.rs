@@ -132,7 +132,7 @@ fn verdict(number: u8) -> Verdict {
 
 /// Returns the judged form of a list, and the output.
 fn heard(conversation: &mut Filter, turn: Turn) -> (Vec<String>, Written) {
-    let (mut judged, mut out) = (Vec::new(), Output::default());
+    let (mut judged, mut out) = (Vec::new(), StdioOutput::default());
     let mut judge = |message: &Message<'_>| {
         let Some(listing) = listing(message) else {
             return Verdict::Allow;

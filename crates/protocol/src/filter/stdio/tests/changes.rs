@@ -21,7 +21,7 @@ fn heard(lines: &[&str], kind: ListKind) -> String {
             None => conversation.server(line),
         };
     }
-    let mut out = Output::default();
+    let mut out = StdioOutput::default();
     conversation.filter.list_changed(kind, &mut out);
     written(out).to_client
 }

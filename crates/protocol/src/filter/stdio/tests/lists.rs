@@ -48,8 +48,11 @@ impl Scene {
         }
     }
 
-    fn does(&mut self, act: impl FnOnce(&mut Filter, Timestamp, &mut dyn Arbiter, &mut Output)) -> Written {
-        let mut out = Output::default();
+    fn does(
+        &mut self,
+        act: impl FnOnce(&mut Filter, Timestamp, &mut dyn Arbiter, &mut StdioOutput),
+    ) -> Written {
+        let mut out = StdioOutput::default();
         let now = Timestamp(self.seconds * SECOND);
         act(&mut self.filter, now, &mut self.lists, &mut out);
         written(out)

@@ -28,7 +28,7 @@ struct Conversation<J> {
     judge: J,
 }
 
-const LIMITS: Limits = Limits {
+const LIMITS: DecodeLimits = DecodeLimits {
     max_line: 4096,
     max_depth: 32,
     max_batch: 4,
@@ -46,7 +46,7 @@ impl<J: FnMut(&Message<'_>) -> Verdict> Conversation<J> {
 
     /// One side writes this.
     fn writes(&mut self, side: Side, bytes: impl AsRef<[u8]>) -> Written {
-        let mut out = Output::default();
+        let mut out = StdioOutput::default();
         let now = Timestamp(7);
         self.filter
             .push(now, side, bytes.as_ref(), &mut self.judge, &mut out);
@@ -64,13 +64,13 @@ impl<J: FnMut(&Message<'_>) -> Verdict> Conversation<J> {
     }
 
     fn closes(&mut self, side: Side) -> Written {
-        let mut out = Output::default();
+        let mut out = StdioOutput::default();
         self.filter.close(side, &mut out);
         written(out)
     }
 }
 
-fn written(out: Output) -> Written {
+fn written(out: StdioOutput) -> Written {
     let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
     Written {
         to_server: text(&out.to_server),

@@ -57,7 +57,7 @@ fn transcript(
     judge: impl Fn(&Message<'_>) -> Verdict,
 ) -> Transcript {
     let mut filter = Filter::new(LIMITS);
-    let mut out = Output::default();
+    let mut out = StdioOutput::default();
     let mut judged = Vec::new();
     let mut sizes = sizes.iter().cycle();
     for (side, line) in said {
@@ -73,7 +73,7 @@ fn transcript(
             filter.push(Timestamp(1), *side, chunk, &mut judge, &mut out);
         }
     }
-    let Output {
+    let StdioOutput {
         to_server,
         to_client,
         noise,
@@ -96,7 +96,7 @@ fn no_evil(message: &Message<'_>) -> Verdict {
     let block = || Verdict::Block(denial());
     match &message.content {
         Content::Server(FromServer::Listing(listing)) => {
-            let evil = |item: &mcpmon_model::Listed<'_>| item.definition.as_str().contains("evil");
+            let evil = |item: &mcpmon_model::ListedItem<'_>| item.definition.as_str().contains("evil");
             let hidden = listing.items.iter().enumerate().filter(|(_, item)| evil(item));
             let hidden: Vec<usize> = hidden.map(|(position, _)| position).collect();
             // What else is in the result is not an item.

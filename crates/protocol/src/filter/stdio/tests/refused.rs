@@ -291,11 +291,11 @@ fn a_batch_of_too_many_answers_leaves_nobody_waiting() {
 
 #[test]
 fn requests_wait_as_long_as_they_may() {
-    let mut filter = Filter::new(Limits {
+    let mut filter = Filter::new(DecodeLimits {
         request_timeout: Duration::from_secs(1),
         ..LIMITS
     });
-    let mut out = Output::default();
+    let mut out = StdioOutput::default();
     let line = call("1", "x") + "\n";
     let at = |milliseconds: i64| Timestamp(milliseconds * 1_000_000);
     filter.push(
@@ -316,12 +316,12 @@ fn requests_wait_as_long_as_they_may() {
 
 #[test]
 fn what_has_a_long_name_or_id_does_not_wait() {
-    let mut filter = Filter::new(Limits::default());
+    let mut filter = Filter::new(DecodeLimits::default());
     for line in [
         call(&format!("\"{}\"", "a".repeat(1025)), "x"),
         call("1", &"a".repeat(8193)),
     ] {
-        let mut out = Output::default();
+        let mut out = StdioOutput::default();
         let line = line + "\n";
         let mut judge = |message: &Message<'_>| panic!("judged: {message:?}");
         filter.push(Timestamp(0), Side::Client, line.as_bytes(), &mut judge, &mut out);

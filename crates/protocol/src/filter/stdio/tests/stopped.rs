@@ -287,7 +287,7 @@ fn what_waits_is_answered_when_the_server_is_given_up() {
         conversation.client(&request(id, "ping", "{}"));
     }
     conversation.client(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}"#);
-    let mut out = Output::default();
+    let mut out = StdioOutput::default();
     conversation.filter.turn_away(Timestamp(8), &denial(), &mut out);
     let expected = format!(
         "{}\n{}\n",

@@ -26,7 +26,7 @@ use super::{
 use crate::{
     Access, Filter, Store, StoreError, StoreLocation, StoredEvent,
     metrics::Metrics,
-    query::{self, Window},
+    query::{self, EventRange},
     writer::now,
 };
 
@@ -199,7 +199,7 @@ impl Exporter {
         let since = self.since;
         let (from, events) = store.write_outside(|connection| {
             let from = position::read(connection, since)?;
-            let window = Window::After {
+            let window = EventRange::After {
                 seq: from,
                 limit: MAX_BATCH,
             };

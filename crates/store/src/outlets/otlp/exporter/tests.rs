@@ -9,7 +9,7 @@ use mcpmon_model::CallOutcome;
 
 use super::*;
 use crate::{
-    Recorder, Settings,
+    Recorder, RecorderSettings,
     outlets::{OutletSettings, otlp::OtlpSignals},
     sample,
 };
@@ -68,7 +68,7 @@ impl Bench {
     }
 
     fn start(&self, endpoint: &str) -> Recorder {
-        let mut settings = Settings::new(self.directory.path().join("mcpmon.db"));
+        let mut settings = RecorderSettings::new(self.directory.path().join("mcpmon.db"));
         // The events of the samples are of one day in 2026, whenever the test runs.
         settings.retention = Duration::MAX;
         settings.outlets = OutletSettings {

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::{
     super::super::{
-        Framing, Limits,
+        Framing, HoldLimits,
         harness::{FilterOutcome, all, evil, held, none, run},
     },
     script::*,
@@ -95,7 +95,7 @@ fn filter<'c>(chunks: impl IntoIterator<Item = &'c [u8]>, is_blocked: fn(&str) -
     run(
         Dialect::Anthropic,
         Framing::Events,
-        Limits::default(),
+        HoldLimits::default(),
         chunks,
         is_blocked,
     )
@@ -120,7 +120,7 @@ fn buffered(stream: &str, is_blocked: fn(&str) -> bool) -> FilterOutcome {
     run(
         Dialect::Anthropic,
         Framing::Whole,
-        Limits::default(),
+        HoldLimits::default(),
         [body.as_bytes()],
         is_blocked,
     )

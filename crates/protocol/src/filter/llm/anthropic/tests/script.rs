@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::decode::sse::{Cut, Events};
+use crate::decode::sse::{Events, SseFraming};
 
 /// An event as the API writes it.
 pub(super) fn event(data: &Value) -> String {
@@ -91,7 +91,7 @@ pub(super) fn accumulate(stream: &[u8]) -> Value {
     let mut rest = stream;
     let mut message = Value::Null;
     let mut inputs: Vec<String> = Vec::new();
-    while let Some(Cut::Event(event)) = events.next(&mut rest) {
+    while let Some(SseFraming::Event(event)) = events.next(&mut rest) {
         let Some(data) = event.data.filter(|data| data.starts_with(b"{")) else {
             continue;
         };

@@ -6,7 +6,7 @@ use test_case::test_case;
 
 use super::{
     super::super::{
-        Fault, Framing, Limits,
+        Framing, HoldLimits, LlmFault,
         harness::{FilterOutcome, all, evil, held, none, run},
     },
     script::*,
@@ -409,7 +409,7 @@ fn cause(whole: &str) -> String {
         told.text()
     );
     match told.fault {
-        Some(Fault::Malformed { cause }) => cause,
+        Some(LlmFault::Malformed { cause }) => cause,
         other => panic!("{other:?}"),
     }
 }
@@ -430,9 +430,9 @@ fn a_text_of_the_same_index_twice_passes() {
 #[test_case(uses("server_tool_use", 0, "good", &["{\"a\":\"", &"x".repeat(600), "\"}"]).concat(); "a call that happened")]
 #[test_case(call(0, "good", &[])[0].clone() + &text(1, &["x"; 8]).concat(); "what waits for a call")]
 fn what_is_held_has_an_end(blocks: String) {
-    let limits = Limits {
+    let limits = HoldLimits {
         max_held: 500,
-        ..Limits::default()
+        ..HoldLimits::default()
     };
     let whole = start() + &blocks;
     let told = run(
@@ -442,7 +442,7 @@ fn what_is_held_has_an_end(blocks: String) {
         [whole.as_bytes()],
         none,
     );
-    assert_eq!(told.fault, Some(Fault::TooLong { limit: 500 }));
+    assert_eq!(told.fault, Some(LlmFault::TooLong { limit: 500 }));
     assert!(told.text().contains("event: error\n"), "{}", told.text());
 }
 
@@ -457,7 +457,7 @@ fn blocks_have_an_end() {
     let told = run(
         Dialect::Anthropic,
         Framing::Events,
-        Limits::default(),
+        HoldLimits::default(),
         [blocks.as_bytes()],
         none,
     );

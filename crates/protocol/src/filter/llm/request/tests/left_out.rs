@@ -5,19 +5,19 @@ use serde_json::{Value, json};
 use test_case::test_case;
 
 use super::*;
-use crate::filter::llm::{Framing, Limits, Response};
+use crate::filter::llm::{Framing, HoldLimits, LlmResponse};
 
 /// Blocks calls of tools that are called `evil…`, and remembers them; hides offers of such alone.
 #[derive(Default)]
 struct Memory(OmittedCalls);
 
-impl Judge for Memory {
-    fn judge(&mut self, said: &Spoken<'_>) -> Verdict {
-        if let Spoken::Offered(tools) = said {
+impl ContentJudge for Memory {
+    fn judge(&mut self, said: &LlmMention<'_>) -> Verdict {
+        if let LlmMention::Offered(tools) = said {
             assert!(tools.iter().all(|tool| tool.name.name == "evil"));
             return Verdict::Hide((0..tools.len()).collect());
         }
-        let is_evil = matches!(said, Spoken::Call(call) if call.name.name.starts_with("evil"));
+        let is_evil = matches!(said, LlmMention::Call(call) if call.name.name.starts_with("evil"));
         match is_evil {
             true => Verdict::Block(Denial {
                 rule: "r".to_owned(),
@@ -78,7 +78,7 @@ fn responses(id: &str, output: &[Value]) -> [(Framing, String); 2] {
 /// Reads a response from which something is left out.
 fn remembered(framing: Framing, response: &str) -> Memory {
     let mut memory = Memory::default();
-    let mut reading = Response::new(Dialect::OpenaiResponses, framing, Limits::default());
+    let mut reading = LlmResponse::new(Dialect::OpenaiResponses, framing, HoldLimits::default());
     let mut out = Vec::new();
     reading.push(response.as_bytes(), &mut memory, &mut out).unwrap();
     reading.finish(&mut memory, &mut out).unwrap();

@@ -6,10 +6,10 @@ mod properties;
 mod signed;
 mod texts;
 
-use mcpmon_model::{Denial, Offered, Redaction, Spoken, Verdict};
+use mcpmon_model::{Denial, LlmMention, Offered, Redaction, Verdict};
 
 use super::*;
-use crate::filter::llm::Judge;
+use crate::filter::llm::ContentJudge;
 
 /// The secret of the tests' judge, and its replacement.
 const SECRET: &str = "hunter2";
@@ -56,8 +56,8 @@ fn full_name(tool: &Offered<'_>) -> String {
     }
 }
 
-impl Judge for Rules {
-    fn judge(&mut self, said: &Spoken<'_>) -> Verdict {
+impl ContentJudge for Rules {
+    fn judge(&mut self, said: &LlmMention<'_>) -> Verdict {
         let verdict = |blocks: bool| {
             if blocks {
                 Verdict::Block(denial())
@@ -66,7 +66,7 @@ impl Judge for Rules {
             }
         };
         let (heard, verdict) = match said {
-            Spoken::Offered(tools) => {
+            LlmMention::Offered(tools) => {
                 let names: Vec<String> = tools.iter().map(full_name).collect();
                 assert!(tools.iter().all(|tool| tool.definition.as_str().starts_with('{')));
                 let hidden = names.iter().enumerate();
@@ -79,7 +79,7 @@ impl Judge for Rules {
                 };
                 (format!("offered {}", names.join(" ")), verdict)
             }
-            Spoken::Remote(remote) => {
+            LlmMention::Remote(remote) => {
                 let url = remote.url.as_deref().unwrap_or("-");
                 let tools = remote
                     .tools
@@ -88,8 +88,10 @@ impl Judge for Rules {
                 let blocks = self.blocked.contains(&&*remote.label);
                 (format!("remote {} {url} {tools}", remote.label), verdict(blocks))
             }
-            Spoken::Hosted { kind } => (format!("hosted {kind}"), verdict(self.blocked.contains(&&**kind))),
-            Spoken::Call(_) | Spoken::Called { .. } | Spoken::Listed { .. } => {
+            LlmMention::Hosted { kind } => {
+                (format!("hosted {kind}"), verdict(self.blocked.contains(&&**kind)))
+            }
+            LlmMention::Call(_) | LlmMention::Called { .. } | LlmMention::Listed { .. } => {
                 panic!("nothing is called in a request")
             }
         };

@@ -83,8 +83,8 @@ fn blocked(dialect: Dialect, body: &str) -> String {
 #[test]
 fn a_verdict_that_does_not_fit_stops_the_request() {
     struct Odd;
-    impl Judge for Odd {
-        fn judge(&mut self, _said: &Spoken<'_>) -> Verdict {
+    impl ContentJudge for Odd {
+        fn judge(&mut self, _said: &LlmMention<'_>) -> Verdict {
             Verdict::StripInstructions
         }
 
@@ -94,7 +94,7 @@ fn a_verdict_that_does_not_fit_stops_the_request() {
     }
     let body = br#"{"tools":[{"name":"a"}]}"#;
     let fault = read_request(ANTHROPIC, body, &mut Odd).unwrap_err();
-    assert!(matches!(fault, Fault::Blocked(denial) if denial.rule == "internal"));
+    assert!(matches!(fault, LlmFault::Blocked(denial) if denial.rule == "internal"));
 }
 
 #[test_case(r#"{"model":"m","stream":true}"# => (true, true, true, false, true); "a stream")]
@@ -148,5 +148,5 @@ fn each_request_of_a_batch_is_judged() {
     insta::assert_snapshot!(String::from_utf8(asked.body.unwrap()).unwrap(), @r#"{"requests":[{"custom_id":"1","params":{"tools":[{"name":"a"}]}},{"custom_id":"2","params":{"messages":[{"content":"<PASSWORD>"}]}}]}"#);
     let blocked = r#"{"requests":[{"params":{}},{"params":{"mcp_servers":[{"name":"x"}]}}]}"#;
     let fault = read_batch(ANTHROPIC, blocked.as_bytes(), &mut Rules::blocking(&["x"]));
-    assert!(matches!(fault, Err(Fault::Blocked(_))));
+    assert!(matches!(fault, Err(LlmFault::Blocked(_))));
 }

@@ -98,8 +98,8 @@ fn bodies() -> impl Strategy<Value = String> {
 /// Allows all.
 struct Lenient;
 
-impl Judge for Lenient {
-    fn judge(&mut self, _said: &Spoken<'_>) -> Verdict {
+impl ContentJudge for Lenient {
+    fn judge(&mut self, _said: &LlmMention<'_>) -> Verdict {
         Verdict::Allow
     }
 
@@ -111,7 +111,7 @@ impl Judge for Lenient {
 proptest! {
     #[test]
     fn what_is_allowed_and_exact_is_not_touched(dialect in select(DIALECTS.to_vec()), body in bodies()) {
-        let exact = strict::read(body.as_bytes(), |_, form| form == Form::Exact).unwrap();
+        let exact = strict::read(body.as_bytes(), |_, form| form == TextForm::Exact).unwrap();
         if let Ok(asked) = read_request(dialect, body.as_bytes(), &mut Lenient) {
             prop_assert_eq!(asked.body.is_none(), exact);
         }

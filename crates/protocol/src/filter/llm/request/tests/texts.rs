@@ -16,7 +16,7 @@ fn fate(dialect: Dialect, body: &str) -> SecretOutcome {
     fate_by(body, |rules| read_request(dialect, body.as_bytes(), rules))
 }
 
-fn fate_by(body: &str, read: impl FnOnce(&mut Rules) -> Result<Asked, Fault>) -> SecretOutcome {
+fn fate_by(body: &str, read: impl FnOnce(&mut Rules) -> Result<ReadRequest, LlmFault>) -> SecretOutcome {
     assert_eq!(body.matches(SECRET).count(), 1);
     let mut rules = Rules::default();
     let asked = read(&mut rules).unwrap();
