@@ -26,7 +26,7 @@ use tokio::{
 use super::*;
 use crate::agent::{
     control,
-    engine::{self, FateQuestion, WrapperQuestion},
+    engine::{FateQuestion, WrapperQuestion},
     inbox::{Inbox, inbox},
     runs::Runs,
 };
@@ -735,10 +735,10 @@ impl Drop for Child {
 }
 
 /// Waits for the next question about a comparison.
-fn asked(inbox: &mut Inbox<engine::EngineMessage>) -> FateQuestion {
+fn asked(inbox: &mut Inbox<EngineMessage>) -> FateQuestion {
     loop {
         match inbox.next() {
-            Some(engine::EngineMessage::AfterRecords(WrapperQuestion::Fate(question))) => return question,
+            Some(EngineMessage::AfterRecords(WrapperQuestion::Fate(question))) => return question,
             Some(_) => {}
             None => std::thread::yield_now(),
         }

@@ -23,8 +23,8 @@ const BEFORE: &[&str] = &[
 /// The text before and after a choice of a rule: every string literal between the two is a rule's name.
 const CHOSEN: &[(&str, &str)] = &[
     ("let rule = match ", "};"),
-    ("const fn rule(subject: Subject)", "} }"),
-    ("(rule, action, severity, reason) = match", "Told {"),
+    ("const fn rule(subject: InspectionSubject)", "} }"),
+    ("(rule, action, severity, reason) = match", "IncidentForm {"),
     ("impl CrossServerRule {", "} }"),
     ("handled(", ")"),
 ];
