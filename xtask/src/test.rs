@@ -19,9 +19,10 @@ const ROOT_TESTS: [&str; 2] = ["mcpmon-kernel-tests", "mcpmon-e2e"];
 const RED_TEAM: &str = "mcpmon-redteam";
 
 /// Commands that the end-to-end tests start, and Debian's packages that have them.
-const USED: [(&str, &str); 8] = [
+const USED: [(&str, &str); 9] = [
     ("bash", "bash"),
     ("bwrap", "bubblewrap"),
+    ("chromium", "chromium"),
     ("node", "nodejs"),
     ("npm", "npm"),
     ("python3", "python3"),

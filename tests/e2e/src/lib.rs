@@ -7,6 +7,7 @@
     reason = "tests of the system"
 )]
 
+pub mod agents;
 pub mod background;
 pub mod client;
 pub mod collector;

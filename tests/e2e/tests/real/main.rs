@@ -7,6 +7,7 @@
 )]
 #![cfg(test)]
 
+mod asked;
 mod attacks;
 mod clients;
 mod differentials;
@@ -14,6 +15,7 @@ mod first_day;
 mod go;
 mod listings;
 mod remote;
+mod report;
 mod scan;
 mod shims;
 mod traffic;
