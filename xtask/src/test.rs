@@ -19,10 +19,11 @@ const ROOT_TESTS: [&str; 2] = ["mcpmon-kernel-tests", "mcpmon-e2e"];
 const RED_TEAM: &str = "mcpmon-redteam";
 
 /// Commands that the end-to-end tests start, and Debian's packages that have them.
-const USED: [(&str, &str); 9] = [
+const USED: [(&str, &str); 10] = [
     ("bash", "bash"),
     ("bwrap", "bubblewrap"),
     ("chromium", "chromium"),
+    ("faketime", "faketime"),
     ("node", "nodejs"),
     ("npm", "npm"),
     ("python3", "python3"),

@@ -76,9 +76,15 @@ impl StoreReader {
         fs::metadata(path).map_err(|error| OpenError::of(path, error))?;
         faccessat(AT_FDCWD, path, AccessFlags::R_OK, AtFlags::AT_EACCESS)
             .map_err(|errno| OpenError::of(path, errno.into()))?;
-        let (connection, view) = connect(path, check).map_err(|source| OpenError::Schema {
-            path: path.to_owned(),
-            source,
+        let (connection, view) = connect(path, check).map_err(|source| match source {
+            SchemaError::Empty => OpenError::Missing(path.to_owned()),
+            source @ (SchemaError::Foreign
+            | SchemaError::Newer { .. }
+            | SchemaError::Older { .. }
+            | SchemaError::Sqlite(_)) => OpenError::Schema {
+                path: path.to_owned(),
+                source,
+            },
         })?;
         Ok(Self {
             connection,
@@ -387,11 +393,11 @@ impl StoreReader {
     }
 }
 
-/// A database in WAL mode needs its `-shm` and `-wal` beside it. After a clean stop they are gone, and who may not
-/// make them again can still read the file alone: it is complete then.
 /// Checks whether a database can be read.
 type Check = fn(&Connection) -> Result<(), SchemaError>;
 
+/// A database in WAL mode needs its `-shm` and `-wal` beside it. After a clean stop they are gone, and who may not
+/// make them again can still read the file alone: it is complete then.
 fn connect(path: &Path, check: Check) -> Result<(Connection, View), SchemaError> {
     match open_live(path, check) {
         Err(SchemaError::Sqlite(error)) if needs_log(&error) && !has_log(path) => {
@@ -526,13 +532,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("empty");
         fs::write(&path, "").unwrap();
-        assert!(matches!(
-            StoreReader::open(&path),
-            Err(OpenError::Schema {
-                source: SchemaError::Foreign,
-                ..
-            })
-        ));
+        assert!(matches!(StoreReader::open(&path), Err(OpenError::Missing(_))));
     }
 
     #[test]

@@ -249,6 +249,9 @@ pub(super) const NOTABLE: &str = "((severity >= 2 OR action IN ('block', 'would_
 /// The reason why a file cannot be used as a store of this version.
 #[derive(Debug, thiserror::Error)]
 pub enum SchemaError {
+    /// A database without a table, and opened for reading only: a store that is being made.
+    #[error("it is empty")]
+    Empty,
     /// A database of another program.
     #[error("it is a SQLite database of another program")]
     Foreign,
@@ -289,7 +292,7 @@ pub(super) fn check(connection: &Connection) -> Result<(), SchemaError> {
             found,
             known: MIGRATIONS.len(),
         }),
-        None => Err(SchemaError::Foreign),
+        None => Err(SchemaError::Empty),
     }
 }
 
@@ -298,7 +301,7 @@ pub(super) fn check_ours(connection: &Connection) -> Result<(), SchemaError> {
     let moment = connection.unchecked_transaction()?;
     match version(&moment, MIGRATIONS.len())? {
         Some(_) => Ok(()),
-        None => Err(SchemaError::Foreign),
+        None => Err(SchemaError::Empty),
     }
 }
 
@@ -405,6 +408,13 @@ mod tests {
             check(&connection),
             Err(SchemaError::Older { found: 0, .. })
         ));
+    }
+
+    #[test]
+    fn a_store_that_is_being_made_is_none_of_another_program() {
+        let connection = database();
+        assert!(matches!(check(&connection), Err(SchemaError::Empty)));
+        assert!(matches!(check_ours(&connection), Err(SchemaError::Empty)));
     }
 
     #[test]

@@ -123,6 +123,13 @@ impl<'a> Output<'a> {
             .try_for_each(|line| writeln!(self.data, "{}", text::escape(line.trim_end())))
     }
 
+    /// Prints lines that were made safe to show already.
+    pub(super) fn safe(&mut self, lines: &[String]) -> io::Result<()> {
+        lines
+            .iter()
+            .try_for_each(|line| writeln!(self.data, "{}", line.trim_end()))
+    }
+
     /// Prints a page whose parts were made safe to show already.
     pub(super) fn page(&mut self, page: &str) -> io::Result<()> {
         self.data.write_all(page.as_bytes())

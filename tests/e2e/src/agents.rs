@@ -11,6 +11,8 @@ use serde_json::{Value, json};
 
 use crate::real::Real;
 
+/// The directory in which it works, in its user's home: some read all that is below theirs.
+const PROJECT: &str = "project";
 /// What a person says to an agent.
 const TASK: &str = "use the tools";
 
@@ -60,7 +62,7 @@ impl Agent {
         }
     }
 
-    /// Writes that file with the server `everything`, as a person would: with remarks where the agent reads them. Codex
+    /// Makes the directory in which it works, and writes that file with the server `everything`, as a person would: with remarks where the agent reads them. Codex
     /// and opencode find a model at a gateway by it.
     ///
     /// # Errors
@@ -103,6 +105,7 @@ impl Agent {
                 )
             }
         };
+        fs::create_dir_all(home.join(PROJECT))?;
         let file = home.join(self.file());
         fs::create_dir_all(file.parent().context("a directory")?)?;
         Ok(fs::write(file, text)?)
@@ -169,7 +172,7 @@ impl Agent {
     /// Gives a command the home of the agent's user, keys that no model looks at, and nothing to read.
     pub fn prepare(self, command: &mut Command, home: &Path) {
         command
-            .current_dir("/")
+            .current_dir(home.join(PROJECT))
             .stdin(Stdio::null())
             .env("HOME", home)
             .env("ANTHROPIC_API_KEY", "no-key-at-all")

@@ -63,8 +63,12 @@ fn stop_client(envelope: &Envelope<'_>, said: &FromClient<'_>, era: Era, denial:
     };
     match said {
         FromClient::Call(call) => {
-            let text = text(&named("Tool", &call.tool, denial), denial);
-            StoppedMessage::ToSender(reply(envelope, "result", &failed_call(&text, era)))
+            let tool = named("Tool", &call.tool, denial);
+            if era == Era::Handshake && wants_task(envelope) {
+                return error(&tool);
+            }
+            let result = failed_call(&text(&tool, denial), era);
+            StoppedMessage::ToSender(reply(envelope, "result", &result))
         }
         FromClient::Read { uri } => error(&named("Resource", uri, denial)),
         FromClient::Prompt { name, .. } => error(&named("Prompt", name, denial)),
@@ -110,6 +114,16 @@ fn stop_server(
         }
         FromServer::ListChanged(_) | FromServer::Notice { .. } => StoppedMessage::Dropped,
     }
+}
+
+/// Returns whether a call is to become a task (2025-11-25). Its client takes a task or an error, and no result of a call.
+fn wants_task(envelope: &Envelope<'_>) -> bool {
+    let Payload::Method { params, .. } = &envelope.payload else {
+        return false;
+    };
+    params
+        .as_ref()
+        .is_some_and(|params| params.member("task").is_some())
 }
 
 /// An answer to a message, with its id as it was written.

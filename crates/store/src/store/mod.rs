@@ -563,7 +563,9 @@ fn connect(path: &Path) -> Result<Connection, StoreError> {
     // Two who make a new file's log at once would wait for each other: SQLite refuses them without a look at the lock.
     let is_locked = |error: &SchemaError| match error {
         SchemaError::Sqlite(error) => error.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseBusy),
-        SchemaError::Foreign | SchemaError::Newer { .. } | SchemaError::Older { .. } => false,
+        SchemaError::Empty | SchemaError::Foreign | SchemaError::Newer { .. } | SchemaError::Older { .. } => {
+            false
+        }
     };
     let mut looks = 0;
     loop {

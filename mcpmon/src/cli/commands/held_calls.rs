@@ -1,7 +1,5 @@
 //! `mcpmon approvals show|allow|deny ID`: a person's answer to a call that is held.
 
-use std::borrow::Cow;
-
 use anyhow::anyhow;
 use clap::Args;
 use mcpmon_config::{AcceptEdit, AllowedCall};
@@ -179,10 +177,9 @@ fn write_rule(
     Ok(output.note(&format!("rule {} in {path} allows it from now on", wanted.id))?)
 }
 
-/// A call that waits, whole, in lines that are still to be made safe to show.
+/// A call that waits, whole, in lines that are safe to show.
 pub(super) fn shown(id: &str, reader: &StoreReader, now: Timestamp) -> Result<Vec<String>, CliError> {
-    let as_it_is: Escape = |text| Cow::Borrowed(text);
-    Ok(lines(&find(reader, digits(id)?, now)?, now, as_it_is, as_it_is))
+    Ok(lines(&find(reader, digits(id)?, now)?, now))
 }
 
 /// Shows a call that waits, whole.
@@ -195,7 +192,7 @@ pub(in crate::cli) fn show(
     let held = find(reader, digits(id)?, now)?;
     match output.form {
         Form::Json => output.json(&object(&held, now))?,
-        Form::Table => output.text(&lines(&held, now, text::escape, text::escape_json))?,
+        Form::Table => output.safe(&lines(&held, now))?,
     }
     Ok(output.flush()?)
 }
@@ -231,10 +228,8 @@ fn left_milliseconds(held: &HeldCall, now: Timestamp) -> u64 {
     u64::try_from(held.expires.0.saturating_sub(now.0) / 1_000_000).unwrap_or(0)
 }
 
-/// Makes a text safe to show.
-type Escape = fn(&str) -> Cow<'_, str>;
-
-fn lines(held: &HeldCall, now: Timestamp, field: Escape, json: Escape) -> Vec<String> {
+/// All of a call, as lines that are safe to show. Its arguments are JSON, whose own escapes stay what they are.
+fn lines(held: &HeldCall, now: Timestamp) -> Vec<String> {
     let session = held.session.as_ref().map_or("", |session| session.as_str());
     let fields = [
         ("Call", held.id.as_str()),
@@ -246,7 +241,7 @@ fn lines(held: &HeldCall, now: Timestamp, field: Escape, json: Escape) -> Vec<St
     ];
     let mut lines: Vec<String> = fields
         .iter()
-        .map(|(name, value)| format!("{name}: {}", field(value)))
+        .map(|(name, value)| format!("{name}: {}", text::escape(value)))
         .collect();
     lines.push(format!(
         "Waits since {} UTC, for another {}",
@@ -261,7 +256,7 @@ fn lines(held: &HeldCall, now: Timestamp, field: Escape, json: Escape) -> Vec<St
         .filter(is_same)
         .and_then(|value| serde_json::to_string_pretty(&value).ok());
     let shown = pretty.as_deref().unwrap_or(&held.arguments);
-    lines.extend(shown.lines().map(|line| format!("  {}", json(line))));
+    lines.extend(shown.lines().map(|line| format!("  {}", text::escape_json(line))));
     lines.push(String::new());
     lines.push(format!(
         "mcpmon approvals allow {0} [--once|--session|--rule], or mcpmon approvals deny {0}",

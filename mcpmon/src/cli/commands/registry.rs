@@ -12,7 +12,7 @@ use crate::cli::{
     listing,
     output::Form,
     table::{Column, Row, Table},
-    time,
+    text, time,
 };
 
 /// List what servers offer: tools, prompts, resources, instructions
@@ -107,13 +107,13 @@ pub(in crate::cli) fn show(
     for record in &named(subject, reader)? {
         match output.form {
             Form::Json => output.json(&definition::object(record))?,
-            Form::Table => output.text(&whole(record))?,
+            Form::Table => output.safe(&whole(record))?,
         }
     }
     Ok(output.flush()?)
 }
 
-/// All of a definition, as lines that are not escaped yet.
+/// All of a definition, as lines that are safe to show.
 pub(super) fn shown(subject: &str, reader: &StoreReader) -> Result<Vec<String>, CliError> {
     Ok(named(subject, reader)?.iter().flat_map(whole).collect())
 }
@@ -185,10 +185,14 @@ fn tools_row(record: &DefinitionRecord) -> Row {
     )
 }
 
+/// The definition itself is shown as JSON, whose own escapes stay what they are.
 fn whole(record: &DefinitionRecord) -> Vec<String> {
     let identity = &record.key.identity;
     let mut lines = Vec::new();
-    let mut put = |name: &str, value: String| lines.push(format!("{name:<11}{value}"));
+    let mut put = |name: &str, value: String| {
+        let line = format!("{name:<11}{value}");
+        lines.push(text::escape(&line).into_owned());
+    };
     put(
         "server",
         format!("{} ({}, user {})", identity.server, identity.name, identity.uid),
@@ -212,11 +216,11 @@ fn whole(record: &DefinitionRecord) -> Vec<String> {
     put("first seen", time::short(record.first_seen));
     put("last seen", time::short(record.last_seen));
     for finding in &*record.findings {
-        let text = finding.matches.first().map_or("", |found| found.text.as_str());
+        let found = finding.matches.first().map_or("", |found| found.text.as_str());
         put(
             "detection",
             format!(
-                "{} {} in {}: {text}",
+                "{} {} in {}: {found}",
                 finding.severity.as_str(),
                 finding.pattern,
                 finding.field
@@ -225,7 +229,7 @@ fn whole(record: &DefinitionRecord) -> Vec<String> {
     }
     let definition: Option<Value> = serde_json::from_str(&record.seen.canonical).ok();
     match definition.map(|definition| serde_json::to_string_pretty(&definition)) {
-        Some(Ok(pretty)) => lines.extend(pretty.lines().map(str::to_owned)),
+        Some(Ok(pretty)) => lines.extend(pretty.lines().map(|line| text::escape_json(line).into_owned())),
         Some(Err(_)) | None => put("definition", "too long to be kept".to_owned()),
     }
     lines

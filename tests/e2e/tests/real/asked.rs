@@ -113,8 +113,12 @@ impl Asked {
 
     /// Waits for the held call, of which neither server nor model has heard; the id by which a person answers.
     fn held(&self) -> Result<String> {
+        let starts = wait::until("a wrapper's store", || {
+            Ok(self.scene.store().exists().then_some(()))
+        });
+        starts.with_context(|| self.said().unwrap_or_default())?;
         let held = wait::until("a held call", || {
-            // Before the first wrapper has made it there is no store.
+            // While it is being made it is none yet.
             let calls = self.scene.list(&["approvals", "list", "--pending"]);
             Ok(calls.unwrap_or_default().into_iter().next())
         });

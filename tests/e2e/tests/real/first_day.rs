@@ -1,9 +1,13 @@
 //! A first day with servers that many use, under the default policy: nobody is alarmed, and nothing is missing.
 
+use std::process::Command;
+
 use anyhow::{Context as _, Result, ensure};
 use mcpmon_e2e::{
+    json::text,
     program,
     real::{Known, Origin, Real, Scene, Sdk},
+    skip,
 };
 use serde_json::Value;
 
@@ -117,5 +121,72 @@ fn what_is_stopped_is_let_through_by_the_command_of_its_event() -> Result<()> {
         let seen = real.drive(Sdk::Python, &scene, call, &wrapped)?;
         assert!(seen["calls"][0]["isError"] != true, "{mode}: {seen}");
     }
+    Ok(())
+}
+
+/// A day so many days from now, UTC.
+fn day(from_now: u32) -> Result<String> {
+    let output = Command::new("date")
+        .args(["--utc", "+%F", "--date", &format!("{from_now} days")])
+        .output()?;
+    ensure!(output.status.success(), "{output:?}");
+    Ok(String::from_utf8(output.stdout)?.trim_end().to_owned())
+}
+
+/// A command whose clock starts at this moment, UTC.
+fn at(moment: &str, command: &[String]) -> Vec<String> {
+    let clock = ["env", "TZ=UTC", "faketime", "-f"].map(str::to_owned);
+    let moment = format!("@{moment}");
+    [&clock[..], &[moment], command].concat()
+}
+
+/// A false alarm that was accepted until a day is none on that day, and one again when it is over.
+#[test]
+fn what_was_accepted_until_a_day_is_stopped_after_it() -> Result<()> {
+    let Some(real) = Real::find()? else {
+        return Ok(());
+    };
+    if Command::new("faketime").arg("--version").output().is_err() {
+        return skip::for_lack("there is no faketime: apt-get install faketime");
+    }
+    let (last, over) = (day(2)?, day(3)?);
+    let scene = Scene::new()?;
+    let policy = scene.configuration("version: 1 # mine\n")?;
+    let server = [
+        real.python("python").display().to_string(),
+        real.script("hostile.py").display().to_string(),
+        "poisoned-output".to_owned(),
+    ];
+    let wrapped = scene.wrapped("hostile", &["--config", &policy], &server)?;
+    let is_stopped = |command: &[String]| -> Result<bool> {
+        let call = r#"[["forecast", {"path": "Bergen"}]]"#;
+        let seen = real.drive(Sdk::Python, &scene, call, command)?;
+        Ok(seen["calls"][0]["isError"] == true)
+    };
+    assert!(is_stopped(&wrapped)?);
+    let events = scene.list(&["events", "--limit", "100000"])?;
+    let event = events
+        .iter()
+        .find(|event| text(event, "rule") == "output_poisoning");
+    let id = text(event.context("an event")?, "id");
+
+    let store = scene.store().display().to_string();
+    let place = ["--db", &store, "--config", &policy];
+    let apply = ["explain", id, "--apply", "--until", &last];
+    let run = program::run([&apply[..], &place].concat())?;
+    assert_eq!(run.code, Some(0), "{run:?}");
+    assert!(!is_stopped(&wrapped)?);
+    assert!(
+        !is_stopped(&at(&format!("{last} 23:50:00"), &wrapped))?,
+        "the last day counts"
+    );
+    assert!(is_stopped(&at(&format!("{over} 00:00:01"), &wrapped))?);
+
+    let mut check = vec![program::path()?.display().to_string()];
+    check.extend(["policy", "check", &policy].map(str::to_owned));
+    let check = at(&format!("{over} 00:00:01"), &check);
+    let output = Command::new(&check[0]).args(&check[1..]).output()?;
+    let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    assert!(said.contains(&format!("expired: `until: {last}`")), "{said}");
     Ok(())
 }

@@ -18,4 +18,5 @@ mod remote;
 mod report;
 mod scan;
 mod shims;
+mod tasks;
 mod traffic;

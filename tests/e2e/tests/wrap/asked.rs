@@ -95,9 +95,12 @@ fn refusal(answer: &Value) -> &str {
 #[test]
 fn a_call_waits_for_a_person_and_goes_on() -> Result<()> {
     let mut asking = Asking::start(POLICY)?;
-    asking.call(2, "pay", &json!({"to": "ann", "amount": 7}))?;
+    asking.call(2, "pay", &json!({"to": "ann\n\u{202e}bob", "amount": 7}))?;
     let held = asking.waiting(1)?.remove(0);
-    assert_eq!(text(&held, "arguments"), r#"{"amount":7,"to":"ann"}"#);
+    assert_eq!(
+        text(&held, "arguments"),
+        "{\"amount\":7,\"to\":\"ann\\n\u{202e}bob\"}"
+    );
     assert_eq!(
         (text(&held, "tool_name"), text(&held, "rule")),
         ("pay", "ask-pay")
@@ -106,7 +109,7 @@ fn a_call_waits_for_a_person_and_goes_on() -> Result<()> {
     let id = text(&held, "id");
     let shown = asking.run(&["approvals", "show", &id[..6]])?;
     assert!(
-        shown.stdout.contains("\"to\": \"ann\"") && shown.stdout.contains("it is dear"),
+        shown.stdout.contains(r#""to": "ann\n\u202ebob""#) && shown.stdout.contains("it is dear"),
         "{shown:?}"
     );
     asking.call(3, "show", &json!({}))?;

@@ -233,6 +233,8 @@ fn result<'a>(
         _ => ForwardEffect::Nothing,
     };
     let shape = match (request.purpose, kind) {
+        // A client that wanted a task takes nothing else but an error.
+        (Purpose::Call(Manner::Task), ResultKind::Task) => ResultShape::Other,
         (Purpose::Call(_) | Purpose::TaskResult, _) => ResultShape::Call,
         (Purpose::TaskStatus | Purpose::Other | Purpose::Introduction | Purpose::List(_), _) => {
             ResultShape::Other

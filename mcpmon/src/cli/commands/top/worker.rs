@@ -149,18 +149,17 @@ impl Work {
     }
 
     fn page(&self, subject: &Subject) -> Result<Vec<String>, CliError> {
-        let lines = match subject {
+        Ok(match subject {
             Subject::Event(id) => self.event(*id)?,
-            Subject::Server(id) => self.server(id)?,
-            Subject::Session(id) => self.session(id)?,
-        };
-        let lines = lines.iter().map(|line| text::escape(line).into_owned());
-        Ok(lines.collect())
+            Subject::Server(id) => escaped(&self.server(id)?),
+            Subject::Session(id) => escaped(&self.session(id)?),
+        })
     }
 
+    /// All of an event, as lines that are safe to show.
     fn event(&self, id: Uuid) -> Result<Vec<String>, CliError> {
         let reader = self.source.reader();
-        let mut lines = explain::explained(id, reader, &self.globals, &self.socket)?;
+        let mut lines = escaped(&explain::explained(id, reader, &self.globals, &self.socket)?);
         let mut approvals = self.source.snapshot().approvals.iter();
         if let Some(approval) = approvals.find(|approval| approval.event.id == id && approval.is_waiting()) {
             // What is answered is shown whole; what is forgotten by now is not there to be shown.
@@ -251,6 +250,10 @@ impl Work {
         let heading = [String::new(), "Latest events (UTC):".to_owned()];
         Ok(heading.into_iter().chain(events.iter().map(line)).collect())
     }
+}
+
+fn escaped(lines: &[String]) -> Vec<String> {
+    lines.iter().map(|line| text::escape(line).into_owned()).collect()
 }
 
 /// An error and its first remedy, in a line.

@@ -43,6 +43,20 @@ fn a_call_of_the_stateless_era_is_complete() {
     answered(&blocking(|_| true).client(&line), &result("\"x\"", &expected));
 }
 
+/// Official clients take a result that is no task for a defect of the server, and do not show it.
+#[test]
+fn a_call_that_is_to_become_a_task_gets_an_error() {
+    let line = request("1", "tools/call", r#"{"name":"slow","task":{"ttl":60000}}"#);
+    answered(
+        &blocking(|_| true).client(&line),
+        &error("1", -32_003, "Tool 'slow'"),
+    );
+    let mut conversation = blocking(from_server);
+    conversation.client(&line);
+    let written = conversation.server(&result("1", r#"{"task":{"taskId":"t","status":"working"}}"#));
+    answered(&written, &error("1", -32_003, "Result of tool 'slow'"));
+}
+
 #[test]
 fn a_name_is_quoted_and_cut() {
     let written = blocking(|_| true).client(&call("1", r#"a\"b\n"#)).to_client;
