@@ -258,11 +258,36 @@ const RUN: Options = &[
     ("--help", Idle),
 ];
 
+/// Those of `docker sandbox run` and `sbx run`.
+const SANDBOX_RUN: Options = &[
+    ("--branch", Value),
+    ("--cpus", Value),
+    ("--credentials", Value),
+    ("-e", Value),
+    ("--env", Value),
+    ("--kit", Value),
+    ("-m", Value),
+    ("--memory", Value),
+    ("--name", Value),
+    ("--pull-template", Value),
+    ("-t", Value),
+    ("--template", Value),
+    ("-v", Value),
+    ("--volume", Value),
+    ("-w", Value),
+    ("--workspace", Value),
+    ("-h", Idle),
+    ("--help", Idle),
+];
+
+/// The client of Docker's sandboxes that is nothing else.
+const SANDBOX_CLIENT: &str = "sbx";
+
 /// Returns whether `name` is a container client.
 pub(super) fn is_client(name: &str) -> bool {
     matches!(
         name,
-        "docker" | "podman" | "nerdctl" | "finch" | "docker-compose" | "podman-compose"
+        "docker" | "podman" | "nerdctl" | "finch" | "docker-compose" | "podman-compose" | SANDBOX_CLIENT
     )
 }
 
@@ -272,6 +297,8 @@ struct Run {
     is_composed: bool,
     /// True if the container is there already.
     is_entered: bool,
+    /// True if it is a sandbox for an agent, and the agent is named in the image's place.
+    is_sandbox: bool,
     /// The options of the verb.
     known: Options,
     /// The first word behind the verb.
@@ -286,7 +313,8 @@ impl Run {
         let mut is_composed = command.program().ends_with("-compose");
         let mut verb = operand(command, 1, if is_composed { COMPOSE } else { CLIENT })?;
         let group = command.word(verb);
-        if matches!(group, "container" | "compose") {
+        let is_sandbox = command.program() == SANDBOX_CLIENT || group == "sandbox";
+        if matches!(group, "container" | "compose" | "sandbox") {
             is_composed |= group == "compose";
             verb = operand(command, verb + 1, if is_composed { COMPOSE } else { CLIENT })?;
         }
@@ -295,10 +323,15 @@ impl Run {
             return None;
         }
         let is_entered = verb_name == "exec";
-        let known = if is_entered { EXEC } else { RUN };
+        let known = match (is_entered, is_sandbox) {
+            (true, _) => EXEC,
+            (false, true) => SANDBOX_RUN,
+            (false, false) => RUN,
+        };
         Some(Self {
             is_composed,
             is_entered,
+            is_sandbox,
             known,
             options: verb + 1,
             image: operand(command, verb + 1, known)?,
@@ -320,21 +353,32 @@ pub(super) fn step(command: Command<'_>) -> Step<'_> {
     let Some(Run {
         image: at,
         is_entered,
+        is_sandbox,
         ..
     }) = Run::read(&command)
     else {
         return Step::idle(command);
     };
     let image = command.words[at].clone();
+    let is_agent = is_sandbox && !is_entered;
+    let behind = &command.words[at + 1..];
+    let words = match is_agent {
+        // Directories come before the agent's arguments.
+        true => {
+            let arguments = behind.iter().skip_while(|word| word.as_ref() != "--").skip(1);
+            [&image].into_iter().chain(arguments).cloned().collect()
+        }
+        false => behind.to_vec(),
+    };
     let inside = Command {
-        words: command.words[at + 1..].to_vec(),
+        words,
         directory: None,
     };
     let stage = Stage::Container {
         image: image.clone().into_owned(),
     };
-    // The container that `exec` enters runs already: only the command counts.
-    let subject = if is_entered {
+    // The container that `exec` enters runs already, and a sandbox is called by its agent: only the command counts.
+    let subject = if is_entered || is_agent {
         Subject::Code
     } else {
         Subject::Image(image)
@@ -351,7 +395,8 @@ pub(super) fn hears(command: &Command<'_>) -> bool {
     let Some(run) = Run::read(command) else {
         return true;
     };
-    let (mut is_open, mut is_attached, mut is_detached) = (run.is_composed, false, false);
+    let is_agent = run.is_sandbox && !run.is_entered;
+    let (mut is_open, mut is_attached, mut is_detached) = (run.is_composed || is_agent, false, false);
     for (name, value) in given(command, run.options..run.image, run.known) {
         match name {
             "i" | "interactive" => is_open = !value.is_some_and(is_no),
@@ -409,6 +454,9 @@ mod tests {
     #[test_case("docker compose run notes-mcp" => true; "compose asks for no letter")]
     #[test_case("docker compose -p x -f y.yml run -T notes-mcp -d" => true; "compose without a terminal")]
     #[test_case("docker compose exec -T notes mcp-server-git" => true; "compose enters")]
+    #[test_case("docker sandbox run claude . -- mcp serve" => true; "an agent in a sandbox")]
+    #[test_case("docker sandbox exec -i box npx -y tavily-mcp" => true; "a command in a sandbox")]
+    #[test_case("docker sandbox exec box npx -y tavily-mcp" => false; "a command in a sandbox without input")]
     #[test_case("docker mcp gateway run" => true; "no container of its own")]
     #[test_case("docker run" => true; "nothing to be known")]
     #[test_case("npx -y tavily-mcp -d" => true; "no client of containers")]

@@ -32,6 +32,7 @@ pub use declared::matches_declared;
 pub use rules::LaunchRules;
 pub use serving::Member;
 pub use unpinned::{Unpinned, UnpinnedKind};
+pub use way::ScriptPath;
 
 use mcpmon_model::ServerId;
 

@@ -240,6 +240,15 @@ const SERVERS: &[(&str, &str)] = &[
     ("docker exec -i box python -m mcp_server_git", "mcp-server-git"),
     ("podman exec -l -i uvx mcp-server-git", "mcp-server-git"),
     ("docker compose -f x.yml run --rm notes-mcp", "notes-mcp"),
+    (
+        "docker sandbox exec -i -w /srv box npx -y tavily-mcp",
+        "tavily-mcp",
+    ),
+    ("sbx exec -i box uvx mcp-server-git", "mcp-server-git"),
+    (
+        "docker sandbox run --name x -t image:1 uvx /srv /doc:ro -- mcp-server-git --verbose",
+        "mcp-server-git",
+    ),
     ("docker mcp gateway run --servers a", "docker-mcp-gateway"),
     ("docker run -i=true mcp/time", "time"),
     (
@@ -502,6 +511,10 @@ const OTHERS: &[&str] = &[
     "docker compose up mcp-server",
     "docker mcp catalog ls",
     "docker inspect mcp/fetch",
+    "docker sandbox run claude /srv/mcp-server",
+    "docker sandbox run --name mcp-server claude . -- --continue",
+    "docker sandbox ls mcp-server",
+    "sbx create --template mcp/fetch claude .",
     "podman rmi mcp/fetch",
     "claude mcp add notes -- npx tavily-mcp",
     "codex mcp list",

@@ -1,12 +1,14 @@
 //! The files that a command leads to before the server runs: launchers, and scripts in front of interpreters.
 
+use std::borrow::Cow;
+
 use super::{
     LaunchRules, Stage,
     command::{Command, unversioned},
     container,
     interpreter::{self, is_shell, shell_step},
     prefix, runner,
-    target::{Step, step},
+    target::{Step, Subject, step},
 };
 
 /// Most programs that one command is taken to look up.
@@ -80,6 +82,47 @@ impl LaunchRules {
         }
         found
     }
+
+    /// Paths of the scripts that a command and the commands behind it run, and of the directories that its launchers
+    /// run them in; relative to the working directory, or to the last directory before them.
+    #[must_use]
+    pub fn scripts<S: AsRef<str>>(argv: &[S]) -> Vec<ScriptPath> {
+        let mut found = Vec::new();
+        let mut pending = vec![Command::from_argv(argv)];
+        while let Some(command) = pending.pop() {
+            let target = match step(command) {
+                Step::Runs(commands) | Step::Shell(commands) => {
+                    let free = MAX_SEARCHED.saturating_sub(pending.len());
+                    pending.extend(commands.into_iter().take(free));
+                    continue;
+                }
+                // What runs in a container lies in it.
+                Step::Is(target, _) => target,
+            };
+            let path = match (target.subject, target.stage) {
+                (Subject::File(path) | Subject::Served(path), _) => Some(path.into_owned()),
+                (_, Stage::Script { path } | Stage::Shell { script: Some(path) }) => Some(path),
+                _ => None,
+            };
+            let directory = target.directory.map(Cow::into_owned);
+            if path.is_some() || directory.is_some() {
+                found.push(ScriptPath { directory, path });
+            }
+            if found.len() == MAX_SEARCHED {
+                break;
+            }
+        }
+        found
+    }
+}
+
+/// A script as a command names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScriptPath {
+    /// The directory that a launcher was told to run it in.
+    pub directory: Option<String>,
+    /// The script; `None` where the launcher finds it in the directory.
+    pub path: Option<String>,
 }
 
 #[cfg(test)]
@@ -117,6 +160,22 @@ mod tests {
     #[test_case("npx -y pkg" => ""; "a launcher looks up by itself")]
     fn searched(line: &str) -> String {
         LaunchRules::searched(&argv(line)).join(" ")
+    }
+
+    #[test_case("node /srv/a.js" => "/srv/a.js"; "an interpreter")]
+    #[test_case("bash /srv/a.sh x" => "/srv/a.sh"; "a shell")]
+    #[test_case("env A=b timeout 5 node a.js" => "a.js"; "behind other programs")]
+    #[test_case("uv --directory /srv run server.py" => "/srv:server.py"; "in a directory")]
+    #[test_case("uv --directory /srv run mcp-server-x" => "/srv:"; "what is found in a directory")]
+    #[test_case("npx -y pkg" => ""; "a package")]
+    #[test_case("docker run -i image node /srv/a.js" => ""; "in a container")]
+    fn scripts(line: &str) -> String {
+        let scripts = LaunchRules::scripts(&argv(line)).into_iter();
+        let scripts = scripts.map(|script| {
+            let directory = script.directory.map(|directory| format!("{directory}:"));
+            directory.unwrap_or_default() + &script.path.unwrap_or_default()
+        });
+        scripts.collect::<Vec<_>>().join(" ")
     }
 
     #[test]

@@ -212,6 +212,29 @@ pub fn lookups(call: &Call<'_>, arguments: &Arguments<'_>) -> Vec<Lookup> {
         .collect()
 }
 
+/// A file that a call names.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct NamedFile {
+    /// The path, without a scheme; `~` for the home directory; otherwise as the call has it.
+    pub path: String,
+    /// The access to it.
+    pub access: Access,
+}
+
+/// Returns the files that a call names, protected or not, with the access that its words tell of.
+#[must_use]
+pub fn named_files(tool: &str, arguments: &Arguments<'_>) -> Vec<NamedFile> {
+    let uses = candidates::candidates(tool, arguments);
+    let named = uses.iter().filter_map(|one| {
+        let Lookup { address, .. } = Lookup::of(one.path.clone())?;
+        Some(NamedFile {
+            path: address,
+            access: one.access,
+        })
+    });
+    named.take(MAX_LOOKUPS).collect()
+}
+
 /// A path to be looked up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lookup {

@@ -316,6 +316,23 @@ fn resources_with_protected_files() {
 }
 
 #[test]
+fn files_are_named_with_their_access() {
+    let named = |tool: &str, arguments: &str| {
+        let found = named_files(tool, &Arguments::walk(RawJson::trusted(arguments)));
+        let found = found
+            .into_iter()
+            .map(|file| format!("{} {}", file.access.verb(), file.path));
+        found.collect::<Vec<_>>()
+    };
+    assert_eq!(named("read_file", r#"{"path":"/srv/a"}"#), ["reads /srv/a"]);
+    assert_eq!(
+        named("write_file", r#"{"path":"file:///srv/a","content":"/etc/x"}"#),
+        ["writes /srv/a"]
+    );
+    assert_eq!(named("get", r#"{"url":"https://example.com/x"}"#), [""; 0]);
+}
+
+#[test]
 fn what_is_written_is_looked_up() {
     let looked_up = |tool: &str, arguments: &str| {
         let json = RawJson::trusted(arguments);
