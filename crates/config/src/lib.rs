@@ -36,7 +36,10 @@ pub use self::{
     accept::{AcceptEdit, Acceptance, AllowedCall},
     force::{Cause, NotInForce},
     import::{Foreign, ImportedPolicy, Note, NoteKind, import},
-    lock::{CommandArgument, Profile, Provenance, SeenServer, SessionConnections, SessionStart, UsedTool},
+    lock::{
+        CommandArgument, Profile, Provenance, SeenFile, SeenServer, SessionConnections, SessionStart,
+        UsedTool,
+    },
     mistake::{ConfigurationProblem, InvalidConfiguration},
     mode::EnforceEdit,
     outline::{KeyMeaning, Outline, StatedKey},

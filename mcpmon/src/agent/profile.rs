@@ -4,12 +4,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use mcpmon_config::{
-    CommandArgument, Profile, Provenance, SeenServer, SessionConnections, SessionStart, UsedTool,
+    CommandArgument, Profile, Provenance, SeenFile, SeenServer, SessionConnections, SessionStart, UsedTool,
 };
-use mcpmon_detect::mask::MASK;
+use mcpmon_detect::{
+    arguments::Arguments,
+    mask::MASK,
+    protected_paths::{Access, Lookup, Places, Protection, named_files, protection},
+};
 use mcpmon_model::{
-    Action, DefinitionKind, DefinitionRecord, Digest, Direction, EventKind, EventType, ServerId, Severity,
-    Timestamp,
+    Action, DefinitionKind, DefinitionRecord, Digest, Direction, EventKind, EventType, Layer, RawJson,
+    ServerId, Severity, Timestamp,
 };
 use mcpmon_store::{Filter, QueryError, Selection, SessionSummary, StoreReader, StoredEvent};
 
@@ -17,6 +21,8 @@ use mcpmon_store::{Filter, QueryError, Selection, SessionSummary, StoreReader, S
 const MOST: usize = 1_000_000;
 /// Events that are held at a time.
 const BATCH: u32 = 5_000;
+/// Files of one server that are kept.
+const MAX_FILES: usize = 256;
 /// Starts of one server before the session's end that are looked at.
 const STARTS: u32 = 1;
 
@@ -202,8 +208,12 @@ struct Sketch {
     calls: BTreeMap<(Named, Option<Digest>), Provenance>,
     blocked: BTreeMap<Named, BTreeMap<Stop, Provenance>>,
     resources: BTreeMap<(String, String), Provenance>,
+    files: BTreeMap<String, NamedFiles>,
     sampling: Option<Provenance>,
 }
+
+/// Paths that calls of one server named, and whether they wrote there.
+type NamedFiles = BTreeMap<(String, bool), Provenance>;
 
 #[derive(Debug)]
 struct ListedTool {
@@ -222,6 +232,7 @@ impl Sketch {
             denied: None,
             start: None,
             connections: Vec::new(),
+            files: Vec::new(),
         });
         Some(server)
     }
@@ -254,7 +265,8 @@ impl Sketch {
                 };
                 self.listed.insert(name, listed);
             }
-            Some(EventKind::ToolCalled { tool_name, .. }) if !is_stopped(event.action) => {
+            Some(EventKind::ToolCalled { tool_name, input, .. }) if !is_stopped(event.action) => {
+                self.name_files(&server, &tool_name, input.as_deref(), event.timestamp);
                 let name = (server, tool_name);
                 let hash = self.listed.get(&name).map(|listed| listed.hash);
                 self.calls
@@ -281,6 +293,13 @@ impl Sketch {
                 }
             }
             Some(EventKind::ResourceRead { uri }) if !is_stopped(event.action) => {
+                let path = Lookup::of(uri.clone()).map(|lookup| lookup.address);
+                self.name_file(
+                    &server,
+                    path.filter(|_| uri.starts_with("file:")),
+                    false,
+                    event.timestamp,
+                );
                 let read = self.resources.entry((server, uri)).or_default();
                 read.add(Provenance::once(event.timestamp));
             }
@@ -292,6 +311,44 @@ impl Sketch {
                     .add(Provenance::once(event.timestamp));
             }
             Some(_) | None => {}
+        }
+    }
+
+    /// Notes the files that the arguments of a call name.
+    fn name_files(&mut self, server: &str, tool: &str, input: Option<&str>, at: Timestamp) {
+        // What is too long was cut when it was recorded.
+        let is_whole = |text: &&str| serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok();
+        let Some(input) = input.filter(is_whole) else {
+            return;
+        };
+        for file in named_files(tool, &Arguments::walk(RawJson::trusted(input))) {
+            let is_written = match file.access {
+                Access::Read => false,
+                Access::Write | Access::Remove => true,
+            };
+            // A file that is new or goes changes its directory.
+            let path = match is_written {
+                true => file
+                    .path
+                    .rsplit_once('/')
+                    .map(|(directory, _)| directory.to_owned()),
+                false => Some(file.path),
+            };
+            self.name_file(server, path, is_written, at);
+        }
+    }
+
+    /// Notes a file, if it is known where it lies.
+    fn name_file(&mut self, server: &str, path: Option<String>, is_written: bool, at: Timestamp) {
+        let Some(path) = path.filter(|path| is_placed(path) && !path.contains(MASK)) else {
+            return;
+        };
+        let files = self.files.entry(server.to_owned()).or_default();
+        if files.len() < MAX_FILES || files.contains_key(&(path.clone(), is_written)) {
+            files
+                .entry((path, is_written))
+                .or_default()
+                .add(Provenance::once(at));
         }
     }
 
@@ -339,8 +396,10 @@ impl Sketch {
         let [tools, blocked, listed] = [tools.collect(), blocked.collect(), listed.collect::<Vec<_>>()];
         let resources = std::mem::take(&mut self.resources).into_iter();
         let used: BTreeSet<String> = used.into_iter().map(|(server, _)| server.clone()).collect();
+        let named = std::mem::take(&mut self.files);
         let servers = self.servers.into_values().map(|server| SeenServer {
             denied: server.denied.filter(|_| !used.contains(server.id.as_str())),
+            files: files(server.start.as_ref(), named.get(server.id.as_str())),
             ..server
         });
         Profile {
@@ -355,6 +414,54 @@ impl Sketch {
             ..Profile::default()
         }
     }
+}
+
+/// Returns whether a path says where it lies: relative ones do so for the server alone.
+fn is_placed(path: &str) -> bool {
+    path.len() > 1 && path.starts_with('/') || path.starts_with("~/")
+}
+
+/// Returns the files that a server was told of, by its command and in calls, without those that lie below others.
+fn files(start: Option<&SessionStart>, named: Option<&NamedFiles>) -> Vec<SeenFile> {
+    let arguments = start.into_iter().flat_map(|start| {
+        let is_own = |path: &&str| start.files.iter().all(|(_, own, _)| own != path);
+        let texts = start.arguments.iter().filter(|argument| !argument.is_masked);
+        let values = texts.map(|argument| match argument.text.split_once('=') {
+            Some((option, value)) if option.starts_with('-') => value,
+            Some(_) | None => argument.text.as_str(),
+        });
+        let paths = values.filter(|value| is_placed(value)).filter(is_own);
+        paths.map(|path| (path.to_owned(), false, None))
+    });
+    let calls = named.into_iter().flatten();
+    let calls = calls.map(|((path, is_written), calls)| (path.clone(), *is_written, Some(*calls)));
+    let mut found: Vec<SeenFile> = Vec::new();
+    let mut candidates: Vec<_> = arguments.chain(calls).collect();
+    candidates
+        .sort_by_key(|(path, is_written, calls)| (!*is_written, path.len(), path.clone(), calls.is_some()));
+    for (path, is_written, calls) in candidates {
+        let access = if is_written { Access::Write } else { Access::Read };
+        let is_protected = matches!(
+            protection(&path, access, &Places::default(), &[]),
+            Protection::Protected(_)
+        );
+        let covers = |file: &SeenFile| !file.is_protected && is_below(&path, &file.path);
+        if is_protected || !found.iter().any(covers) {
+            found.push(SeenFile {
+                path,
+                is_written,
+                is_protected,
+                calls,
+            });
+        }
+    }
+    found
+}
+
+/// Returns whether a path is another one, or lies below it.
+fn is_below(path: &str, above: &str) -> bool {
+    path.strip_prefix(above.trim_end_matches('/'))
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 /// Describes the rules that stopped a tool.
@@ -425,5 +532,6 @@ fn started(event: &StoredEvent) -> Option<SessionStart> {
             .collect(),
         files: files.into_iter().filter_map(file).collect(),
         environment,
+        has_connections_recorded: event.layer == Layer::Kernel,
     })
 }

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use mcpmon_model::{Digest, ServerId, Timestamp};
-use mcpmon_policy::{EnvironmentRules, network::Endpoint};
+use mcpmon_policy::{EnvironmentRules, SandboxPath, makes_sandbox, network::Endpoint};
 
 use super::written::{remark, scalar};
 
@@ -50,6 +50,21 @@ pub struct SeenServer {
     pub start: Option<SessionStart>,
     /// The destinations of its processes' connections.
     pub connections: Vec<SessionConnections>,
+    /// The files that its command and its calls named.
+    pub files: Vec<SeenFile>,
+}
+
+/// A file or directory that a server was told of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SeenFile {
+    /// The path, absolute or below `~`; of a written file its directory.
+    pub path: String,
+    /// True if it was written.
+    pub is_written: bool,
+    /// True if it holds secrets or decides what runs.
+    pub is_protected: bool,
+    /// The calls that named it; `None` if the command did.
+    pub calls: Option<Provenance>,
 }
 
 /// A start of a server.
@@ -65,6 +80,8 @@ pub struct SessionStart {
     pub files: Vec<(&'static str, String, Option<Digest>)>,
     /// Names of the variables that it got; empty where that was not recorded.
     pub environment: Vec<String>,
+    /// True if the kernel would have told of its connections.
+    pub has_connections_recorded: bool,
 }
 
 /// An argument of a command line.
@@ -224,6 +241,7 @@ impl Profile {
             arguments(page, &start.arguments);
             environment(page, start);
             egress(page, &server.connections);
+            sandbox(page, server, start);
         }
     }
 
@@ -374,6 +392,68 @@ fn egress(page: &mut Page, connections: &[SessionConnections]) {
     }
     for connection in refused {
         connection.entry(page, Page::comment);
+    }
+}
+
+/// `sandbox`: the files that the server was told of, and no network where it used none.
+fn sandbox(page: &mut Page, server: &SeenServer, start: &SessionStart) {
+    if makes_sandbox(&start.command) {
+        page.remark(
+            6,
+            "It makes a sandbox of its own, and cannot start in another one.",
+        );
+        return;
+    }
+    page.remark(
+        6,
+        "Drawn from its command and its calls: which files a server opens is not recorded. Add what else it needs.",
+    );
+    page.line(6, "sandbox:");
+    page.line(8, "default: strict");
+    let (written, read): (Vec<_>, Vec<_>) = server.files.iter().partition(|file| file.is_written);
+    for (key, files) in [("read", read), ("write", written)] {
+        let (files, unnameable): (Vec<&SeenFile>, Vec<&SeenFile>) = files
+            .into_iter()
+            .partition(|file| file.path.parse::<SandboxPath>().is_ok());
+        for file in unnameable {
+            page.remark(
+                8,
+                &format!("It was told of {}, which no grant can name.", file.path),
+            );
+        }
+        if files.is_empty() {
+            continue;
+        }
+        let (kept, granted): (Vec<&SeenFile>, Vec<&SeenFile>) =
+            files.into_iter().partition(|file| file.is_protected);
+        page.list(8, key, granted.is_empty());
+        for file in granted {
+            file.entry(page, Page::line);
+        }
+        if !kept.is_empty() {
+            page.remark(10, "--- Protected files (uncomment to grant) ---");
+        }
+        for file in kept {
+            file.entry(page, Page::comment);
+        }
+    }
+    match (server.connections.is_empty(), start.has_connections_recorded) {
+        (true, true) => page.line(8, "network: off"),
+        (true, false) => page.remark(
+            8,
+            "Its connections were not recorded, which needs the daemon: it may use the network.",
+        ),
+        (false, _) => {}
+    }
+}
+
+impl SeenFile {
+    fn entry(&self, page: &mut Page, write: fn(&mut Page, usize, &str)) {
+        match self.calls {
+            Some(calls) => page.remark(10, &calls.told("call")),
+            None => page.remark(10, "Provenance: an argument of its command"),
+        }
+        write(page, 10, &format!("- {}", scalar(&self.path)));
     }
 }
 

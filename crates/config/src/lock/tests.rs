@@ -34,6 +34,7 @@ fn server(id: &str) -> SeenServer {
         denied: None,
         start: None,
         connections: Vec::new(),
+        files: Vec::new(),
     }
 }
 
@@ -50,6 +51,15 @@ fn connection(address: &str, name: Option<&str>, refused: bool) -> SessionConnec
         name: name.map(str::to_owned),
         refused,
         provenance: seen(3, 0, 2),
+    }
+}
+
+fn file(path: &str, is_written: bool, calls: Option<Provenance>) -> SeenFile {
+    SeenFile {
+        path: path.to_owned(),
+        is_written,
+        is_protected: path.starts_with("~/.ssh"),
+        calls,
     }
 }
 
@@ -78,11 +88,18 @@ fn profile() -> Profile {
                     environment: ["HOME", "NOTES_API_KEY", "NOTES_DIR", "PATH"]
                         .map(str::to_owned)
                         .into(),
+                    has_connections_recorded: true,
                 }),
                 connections: vec![
                     connection("192.0.2.7:443", Some("api.example.com"), false),
                     connection("[2001:db8::1]:443", None, false),
                     connection("203.0.113.9:80", None, true),
+                ],
+                files: vec![
+                    file("/srv/notes", false, None),
+                    file("~/.ssh/id_ed25519", false, Some(seen(1, 4, 4))),
+                    file("/srv/a*b", false, Some(seen(1, 4, 4))),
+                    file("/srv/notes/new", true, Some(seen(2, 4, 5))),
                 ],
                 ..server("notes")
             },
@@ -108,6 +125,48 @@ fn profile() -> Profile {
         resources: vec![("notes".to_owned(), "memo://a".to_owned(), seen(1, 5, 5))],
         sampling: Some(seen(1, 86_400, 2 * 86_400)),
     }
+}
+
+/// Returns what is written about the sandbox of a server that did this.
+fn sandbox(command: &str, connections: Vec<SessionConnections>, has_connections_recorded: bool) -> String {
+    let start = SessionStart {
+        at: at(0),
+        command: command.to_owned(),
+        arguments: Vec::new(),
+        files: Vec::new(),
+        environment: Vec::new(),
+        has_connections_recorded,
+    };
+    let profile = Profile {
+        servers: vec![SeenServer {
+            start: Some(start),
+            connections,
+            ..server("notes")
+        }],
+        ..Profile::default()
+    };
+    let text = profile.policy();
+    load(&text);
+    text
+}
+
+#[test]
+fn a_server_without_connections_has_no_network_where_they_would_be_known() {
+    let is_off = |text: &str| text.contains("        network: off\n");
+    assert!(is_off(&sandbox("npx", Vec::new(), true)));
+    assert!(!is_off(&sandbox("npx", Vec::new(), false)));
+    assert!(!is_off(&sandbox(
+        "npx",
+        vec![connection("192.0.2.7:443", None, false)],
+        true
+    )));
+}
+
+#[test]
+fn a_program_that_makes_a_sandbox_has_no_other() {
+    let text = sandbox("/usr/bin/bwrap", Vec::new(), true);
+    assert!(!text.contains("sandbox:\n"), "{text}");
+    assert!(text.contains("It makes a sandbox of its own"), "{text}");
 }
 
 #[test]
@@ -136,7 +195,8 @@ fn what_is_commented_can_be_uncommented() {
         "LLM",
         "Resources",
         "  notes",
-        "Its definition",
+        "Its ",
+        "Drawn",
         "Generated",
         "What was",
         "what an",
