@@ -132,6 +132,22 @@ fn a_file_is_set_up_and_undone(id: &str, path: &str, original: &str) {
     assert!(outcomes(&plan).iter().any(is_wrapped), "{:?}", outcomes(&plan));
 }
 
+#[test_case("srt")]
+#[test_case("bwrap")]
+fn a_wrapper_is_put_outside_of_a_sandbox(program: &str) {
+    let original = format!(
+        r#"{{"mcpServers": {{"search": {{"command": "{program}", "args": ["npx", "-y", "tavily-mcp"]}}}}}}"#
+    );
+    let plan = wrap(&original, form("claude-code", ".claude.json"));
+    let written = text_of(&plan);
+    let inner = format!(r#""--", "{program}", "npx", "-y", "tavily-mcp""#);
+    assert!(written.contains(&inner), "{written}");
+    assert!(
+        !written.contains(&format!(r#""command": "{program}""#)),
+        "{written}"
+    );
+}
+
 #[test]
 fn toml_keeps_its_comments_and_order() {
     assert_snapshot!(text_of(&wrap(CODEX, form("codex", "CODEX_HOME"))), @r#"
