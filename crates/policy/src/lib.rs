@@ -45,7 +45,9 @@ pub use sandbox::{
     SandboxMode, SandboxModeError, SandboxNetwork, SandboxPath, SandboxPathError, SandboxPathStart,
     SandboxPolicy,
 };
-pub use server::{Egress, EgressDefault, ProcessAccess, RemoteHost, Server, Transport, makes_sandbox};
+pub use server::{
+    Egress, EgressDefault, ProcessAccess, RemoteHost, Server, Transport, makes_sandbox, starts_container,
+};
 
 /// Everything a configuration says, checked and ready to use.
 #[derive(Clone, Debug, Default, PartialEq)]

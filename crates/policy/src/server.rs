@@ -101,6 +101,15 @@ pub fn makes_sandbox(program: &str) -> bool {
     SANDBOXES.contains(&program.rsplit('/').next().unwrap_or(program))
 }
 
+/// Clients of daemons that start containers: what they run is no process of theirs, and in no sandbox that is made for them.
+const CONTAINER_CLIENTS: [&str; 4] = ["docker", "docker-compose", "finch", "nerdctl"];
+
+/// Returns whether a program has a daemon start a container, which is in no sandbox of the program.
+#[must_use]
+pub fn starts_container(program: &str) -> bool {
+    CONTAINER_CLIENTS.contains(&program.rsplit('/').next().unwrap_or(program))
+}
+
 /// Host part of a server's URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RemoteHost {

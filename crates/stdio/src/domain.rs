@@ -158,7 +158,8 @@ impl SandboxFeature {
     }
 
     /// Returns whether a sandbox with these rules needs it.
-    const fn is_needed(self, rules: &SandboxRules) -> bool {
+    #[must_use]
+    pub const fn is_needed(self, rules: &SandboxRules) -> bool {
         match self {
             Self::Files | Self::Moves | Self::Truncation | Self::Devices | Self::AbstractSockets => {
                 rules.files.is_some()
@@ -167,6 +168,12 @@ impl SandboxFeature {
             Self::Udp => rules.is_offline,
         }
     }
+}
+
+/// Returns the version of Landlock that this kernel has; `None` where it has none, or has it switched off.
+#[must_use]
+pub fn landlock_version() -> Option<u8> {
+    sys::landlock_version()
 }
 
 /// Returns the parts of a sandbox that this kernel does not enforce.
@@ -453,5 +460,11 @@ mod tests {
         let unsupported = unsupported_features();
         let first = SandboxFeature::ALL.len() - unsupported.len();
         assert_eq!(unsupported, SandboxFeature::ALL[first..]);
+        let version = landlock_version().unwrap_or_default();
+        assert!(
+            SandboxFeature::ALL
+                .iter()
+                .all(|feature| { unsupported.contains(feature) == (feature.abi() > version) })
+        );
     }
 }

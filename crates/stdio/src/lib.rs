@@ -26,7 +26,7 @@ mod watcher;
 pub use self::{
     check::{CheckStart, HoldUntil, Verification},
     client::ClientSide,
-    domain::{Domain, DomainError, SandboxDomain, SandboxFeature, unsupported_features},
+    domain::{Domain, DomainError, SandboxDomain, SandboxFeature, landlock_version, unsupported_features},
     end::ProcessEnd,
     event::{RelayError, RelayEvent, RelayOutcome},
     program::{OpenProgram, ProgramError},

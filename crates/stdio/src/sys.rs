@@ -181,6 +181,22 @@ pub(super) fn enter_before_exec(ruleset: OwnedFd, command: &mut Command) -> &mut
     unsafe { command.pre_exec(move || enter(&ruleset).map_err(io::Error::from)) }
 }
 
+/// Returns the version of Landlock that the kernel has; `None` where it has none, or has it switched off.
+pub(super) fn landlock_version() -> Option<u8> {
+    /// `LANDLOCK_CREATE_RULESET_VERSION`
+    const VERSION: c_int = 1;
+    // SAFETY: with this flag the call takes no attributes, and makes nothing.
+    let version = unsafe {
+        libc::syscall(
+            libc::SYS_landlock_create_ruleset,
+            ptr::null::<c_void>(),
+            0_usize,
+            VERSION,
+        )
+    };
+    u8::try_from(version).ok().filter(|version| *version > 0)
+}
+
 /// Enters a Landlock domain, for good. Who may not as it is gives up rights that programs would add to its own.
 fn enter(ruleset: &OwnedFd) -> nix::Result<()> {
     match restrict(ruleset) {

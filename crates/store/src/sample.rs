@@ -89,6 +89,21 @@ pub fn started(server: &str, pid: u32) -> Event {
     )
 }
 
+pub fn sandboxed(server: &str, pid: u32, gaps: &[&str]) -> Event {
+    event(
+        server,
+        pid,
+        "npx",
+        EventKind::ServerSandboxed {
+            mode: "strict".into(),
+            network: "egress".into(),
+            enforced: true,
+            landlock: Some(7),
+            gaps: gaps.iter().map(|gap| (*gap).to_owned()).collect(),
+        },
+    )
+}
+
 pub fn orphaned(server: &str, pid: u32) -> Event {
     let mut event = event(
         server,

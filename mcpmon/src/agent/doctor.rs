@@ -2,23 +2,25 @@
 
 use std::{fs, path::Path};
 
-use mcpmon_config::{Search, Trust};
+use mcpmon_config::{ConfigError, LoadedConfiguration, Search, Trust};
 use mcpmon_kernel::{
     addresses::Enforcement,
     cgroup::CgroupRoot,
     preflight::{self, Missing},
     sensor::{Sensor, SensorError},
 };
+use mcpmon_model::SandboxRules;
 use mcpmon_policy::{
-    Policy,
+    Policy, SandboxMode, SandboxNetwork, SandboxPolicy, Transport, makes_sandbox,
     network::table::{Numbering, ResolvedNames, compile},
 };
-use mcpmon_stdio::{Domain, SandboxFeature, unsupported_features};
+use mcpmon_stdio::{Domain, SandboxFeature, landlock_version, unsupported_features};
 
 use super::{
     control::{self, AskError, DaemonAnswer, DaemonRequest},
     group, kept,
     selftest::{self, CheckOutcome, SelfTestCheck},
+    status::RunningServer,
 };
 
 /// The result of one check.
@@ -74,9 +76,14 @@ pub fn examine(search: &Search, socket: &Path, bpffs: &Path) -> Vec<DoctorFindin
     findings.push(cgroup());
     findings.push(exec_gate());
     findings.push(isolation());
-    findings.push(sandbox(&unsupported_features()));
+    let unsupported = unsupported_features();
+    findings.push(sandbox(&unsupported));
     findings.push(group_exists());
-    findings.push(configuration(search));
+    let loaded = mcpmon_config::load(search, Trust::for_user(nix::unistd::geteuid().as_raw()));
+    findings.push(configuration(&loaded));
+    if let Ok(loaded) = &loaded {
+        findings.extend(declared_sandboxes(&loaded.policy, &unsupported));
+    }
     match control::request(socket, &DaemonRequest::SelfTest) {
         Ok(DaemonAnswer::Checks(checks)) => {
             findings.push(DoctorFinding::new(
@@ -84,6 +91,9 @@ pub fn examine(search: &Search, socket: &Path, bpffs: &Path) -> Vec<DoctorFindin
                 DoctorVerdict::Good,
                 format!("answers on {}", socket.display()),
             ));
+            if let Ok(DaemonAnswer::Status(status)) = control::request(socket, &DaemonRequest::Status) {
+                findings.extend(running_sandboxes(&status.servers));
+            }
             findings.extend(checks.into_iter().map(check));
         }
         Ok(
@@ -188,14 +198,20 @@ fn sandbox(unsupported: &[SandboxFeature]) -> DoctorFinding {
         format!("{without} before Linux {kernel}")
     });
     let missing: Vec<String> = missing.collect();
+    let version =
+        landlock_version().map_or_else(String::new, |version| format!("Landlock version {version}: "));
     match unsupported {
-        [] => DoctorFinding::new(subject, DoctorVerdict::Good, "files and connections of a server can be restricted"),
+        [] => DoctorFinding::new(
+            subject,
+            DoctorVerdict::Good,
+            format!("{version}files and connections of a server can be restricted"),
+        ),
         [SandboxFeature::Udp] => DoctorFinding::new(
             subject,
             DoctorVerdict::Good,
-            format!("files and TCP connections of a server can be restricted; {}", missing.join("; ")),
+            format!("{version}files and TCP connections of a server can be restricted; {}", missing.join("; ")),
         ),
-        _ => DoctorFinding::new(subject, DoctorVerdict::Degraded, missing.join("; ")).remedy(
+        _ => DoctorFinding::new(subject, DoctorVerdict::Degraded, version + &missing.join("; ")).remedy(
             "a server's `sandbox` has what this kernel enforces: use a newer one, or `egress` with the daemon for connections",
         ),
     }
@@ -220,8 +236,8 @@ fn group_exists() -> DoctorFinding {
     }
 }
 
-fn configuration(search: &Search) -> DoctorFinding {
-    match mcpmon_config::load(search, Trust::for_user(nix::unistd::geteuid().as_raw())) {
+fn configuration(loaded: &Result<LoadedConfiguration, ConfigError>) -> DoctorFinding {
+    match loaded {
         Ok(loaded) => {
             let sources: Vec<String> = loaded.sources.iter().map(ToString::to_string).collect();
             DoctorFinding::new("configuration", DoctorVerdict::Good, sources.join(", "))
@@ -229,6 +245,78 @@ fn configuration(search: &Search) -> DoctorFinding {
         Err(error) => DoctorFinding::new("configuration", DoctorVerdict::Broken, error.to_string())
             .remedy("`mcpmon policy check` shows every mistake"),
     }
+}
+
+/// Judges the sandbox of each declared server: what this kernel would not keep it from.
+fn declared_sandboxes(policy: &Policy, unsupported: &[SandboxFeature]) -> Vec<DoctorFinding> {
+    let declared = policy.servers.iter().filter(|server| !server.sandbox.is_open());
+    declared
+        .map(|server| {
+            let SandboxPolicy { mode, network, .. } = &server.sandbox;
+            let rules = SandboxRules {
+                files: (*mode != SandboxMode::Off).then(Vec::new),
+                connect: None,
+                is_offline: *network == SandboxNetwork::Off,
+            };
+            let subject = format!("sandbox of {}", server.id);
+            let words = match network {
+                SandboxNetwork::Egress => mode.as_str().to_owned(),
+                SandboxNetwork::Off => format!("{}, no network", mode.as_str()),
+            };
+            if let Transport::Stdio { command, .. } = &server.transport
+                && makes_sandbox(command)
+            {
+                return DoctorFinding::new(
+                    &subject,
+                    DoctorVerdict::Degraded,
+                    format!("{words}: {command} makes a sandbox of its own, and cannot start in another one"),
+                )
+                .remedy("take `sandbox` out of its declaration, or start the server itself in it");
+            }
+            let gaps: Vec<String> = unsupported
+                .iter()
+                .filter(|feature| feature.is_needed(&rules))
+                .map(|feature| format!("{} (Linux {})", feature.without(), feature.kernel()))
+                .collect();
+            match gaps.is_empty() {
+                true => DoctorFinding::new(&subject, DoctorVerdict::Good, words),
+                false => DoctorFinding::new(
+                    &subject,
+                    DoctorVerdict::Degraded,
+                    format!("{words}: {}", gaps.join("; ")),
+                )
+                .remedy(
+                    "use a newer kernel; `egress` with the daemon refuses connections and UDP on this one",
+                ),
+            }
+        })
+        .collect()
+}
+
+/// Tells of the running servers that wrappers started in a sandbox.
+fn running_sandboxes(servers: &[RunningServer]) -> Vec<DoctorFinding> {
+    let sandboxed = servers
+        .iter()
+        .filter_map(|server| Some((server, server.sandbox.as_ref()?)));
+    sandboxed
+        .map(|(server, sandbox)| {
+            let verdict = match sandbox.is_whole() {
+                true => DoctorVerdict::Good,
+                false => DoctorVerdict::Degraded,
+            };
+            let gaps = sandbox.gaps.iter().map(|gap| format!("; {gap}"));
+            DoctorFinding::new(
+                "running sandbox",
+                verdict,
+                format!(
+                    "{} (pid {}): {sandbox}{}",
+                    server.server_id,
+                    server.pid,
+                    gaps.collect::<String>()
+                ),
+            )
+        })
+        .collect()
 }
 
 fn daemon(error: &AskError) -> DoctorFinding {
@@ -348,4 +436,44 @@ fn check(check: SelfTestCheck) -> DoctorFinding {
 fn chain(error: &SensorError) -> String {
     let causes = std::iter::successors(Some(error as &dyn std::error::Error), |error| error.source());
     causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}
+
+#[cfg(test)]
+mod tests {
+    use mcpmon_config::{Source, Sources, load_sources};
+
+    use super::{
+        DoctorVerdict::{Degraded, Good},
+        *,
+    };
+
+    #[test]
+    fn declared_sandboxes_are_judged_by_what_they_need() {
+        let text = "version: 1\nmcp:\n  servers:\n    - {id: files, command: npx, sandbox: {default: strict}}\n    \
+                    - {id: web, command: npx, sandbox: {network: off}}\n    \
+                    - {id: box, command: bwrap, sandbox: {default: strict}}\n    - {id: open, command: npx}\n";
+        let sources = Sources::of_parts(vec![(Source::File("a.yaml".into()), text.to_owned())]);
+        let loaded = load_sources(&sources.expect("a source")).expect("a policy");
+        let judged = |unsupported: &[SandboxFeature]| {
+            let findings = declared_sandboxes(&loaded.policy, unsupported).into_iter();
+            findings
+                .map(|finding| (finding.subject, finding.verdict))
+                .collect::<Vec<_>>()
+        };
+        let of = |names: [(&str, DoctorVerdict); 3]| {
+            names.map(|(id, verdict)| (format!("sandbox of {id}"), verdict))
+        };
+        assert_eq!(
+            judged(&[]),
+            of([("files", Good), ("web", Good), ("box", Degraded)])
+        );
+        assert_eq!(
+            judged(&[SandboxFeature::Udp]),
+            of([("files", Good), ("web", Degraded), ("box", Degraded)])
+        );
+        assert_eq!(
+            judged(&SandboxFeature::ALL),
+            of([("files", Degraded), ("web", Degraded), ("box", Degraded)])
+        );
+    }
 }

@@ -13,6 +13,7 @@ use std::{
 };
 
 use mcpmon_pins::{EntryKind, Process, Root};
+use mcpmon_policy::makes_sandbox;
 
 /// Words of a command that are looked at: its program, options, a script, and a wrapper with its own options before.
 const MAX_WORDS: usize = 16;
@@ -35,6 +36,10 @@ pub(super) fn linked(
 ) -> Vec<String> {
     let mut followed = Vec::new();
     for (position, word) in argv.iter().enumerate().take(MAX_WORDS) {
+        // What it would lead to is a script of its package, and no longer known as what makes a sandbox.
+        if makes_sandbox(word) {
+            continue;
+        }
         let path = match (word.contains('/'), position, search_path) {
             (true, ..) => Some(directory.join(word)),
             (false, 0, Some(search_path)) => found(root, directory, search_path, word),
@@ -198,6 +203,7 @@ mod tests {
     #[test_case("node /p/node_modules/@a/memory/index.js" => ""; "no link")]
     #[test_case("node /p/other" => ""; "a link elsewhere")]
     #[test_case("node /p/circle" => ""; "a circle")]
+    #[test_case("node_modules/.bin/srt -- node_modules/.bin/memory" => "node_modules/.bin/srt -- /p/node_modules/@a/memory/index.js"; "behind a sandbox")]
     fn links(line: &str) -> String {
         let directory = tempfile::tempdir().expect("a directory");
         let at = |path: &str| directory.path().join(path);
@@ -206,6 +212,7 @@ mod tests {
         fs::create_dir_all(at("p/bin")).expect("a directory");
         fs::write(at("p/node_modules/@a/memory/index.js"), "").expect("a file");
         symlink("../@a/memory/index.js", at("p/node_modules/.bin/memory")).expect("a link");
+        symlink("../@a/memory/index.js", at("p/node_modules/.bin/srt")).expect("a link");
         symlink("../node_modules/.bin/memory", at("p/bin/memory")).expect("a link");
         symlink("/p/node_modules/.bin", at("p/commands")).expect("a link");
         symlink("/p/bin", at("p/other")).expect("a link");

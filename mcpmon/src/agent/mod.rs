@@ -34,6 +34,8 @@ pub mod remote;
 pub(crate) mod resources;
 pub mod run;
 pub(crate) mod runs;
+mod sandbox;
+pub(crate) mod sandboxes;
 pub mod scan;
 pub mod selftest;
 pub mod setup;

@@ -67,12 +67,29 @@ impl Processes {
         }
     }
 
+    /// Returns whether the process that has this number lives, and had it already when its start was `recorded`.
+    pub(crate) fn lives(&self, pid: u32, recorded: Timestamp) -> bool {
+        let started = self.by_pid.get(&pid).and_then(|stat| {
+            let start = stat.start_ticks.saturating_mul(host::tick());
+            Some(i64::try_from(start).ok()?.saturating_add(self.boot_to_wall))
+        });
+        started.is_some_and(|started| started <= recorded.0.saturating_add(MAX_CLOCK_STEP))
+    }
+
+    /// A process, and what it comes from, as far as that lives.
+    pub(crate) fn line(&self, pid: u32) -> BTreeSet<u32> {
+        let mut line = BTreeSet::new();
+        let mut next = Some(pid);
+        while let Some(pid) = next.filter(|pid| line.insert(*pid)) {
+            next = self.by_pid.get(&pid).map(|stat| stat.parent);
+        }
+        line
+    }
+
     /// The usage of the process that has this number, and of its descendants; `None` if there is none, or the number
     /// was given to another process after the start was `recorded`.
     pub(crate) fn tree(&self, pid: u32, recorded: Timestamp) -> Option<Usage> {
-        let start = self.by_pid.get(&pid)?.start_ticks.saturating_mul(host::tick());
-        let started = i64::try_from(start).ok()?.saturating_add(self.boot_to_wall);
-        if started > recorded.0.saturating_add(MAX_CLOCK_STEP) {
+        if !self.lives(pid, recorded) {
             return None;
         }
         let mut usage = Usage::default();

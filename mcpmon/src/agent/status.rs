@@ -6,7 +6,7 @@ use mcpmon_model::Kills;
 use serde::{Deserialize, Serialize};
 
 use super::selftest::SelfTestCheck;
-pub use super::{engine::Coverage, proxy::ProxyStatus, runs::RunStatus};
+pub use super::{engine::Coverage, proxy::ProxyStatus, runs::RunStatus, sandboxes::SandboxStatus};
 
 /// The daemon's state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -138,6 +138,9 @@ pub struct RunningServer {
     pub serving: bool,
     /// Its processes.
     pub processes: usize,
+    /// The sandbox that a wrapper started it in.
+    #[serde(default)]
+    pub sandbox: Option<SandboxStatus>,
 }
 
 /// The store.

@@ -110,7 +110,7 @@ enum Command {
         /// The server; what is asked there comes in a variable
         url: Option<String>,
     },
-    /// Runs a server in namespaces of its own for `mcpmon scan --start`, which starts it
+    /// Runs a server in namespaces and a sandbox of its own for `mcpmon scan --start`, which starts it
     #[command(name = confined::VERB, hide = true)]
     Confined(confined::Confinement),
     /// Ends at once: the process a self-test starts, to be seen
@@ -182,7 +182,12 @@ fn run(cli: Cli) -> Result<ExitCode, CliError> {
             .map_err(|error| CliError::new(ErrorKind::Environment, error));
     }
     if let Command::Confined(confinement) = &cli.command {
-        return confined::run(confinement).map_err(|error| CliError::new(ErrorKind::Environment, error));
+        let own = confined::OwnFiles {
+            config: globals.config.clone(),
+            store: globals.db.clone(),
+        };
+        return confined::run(confinement, &own)
+            .map_err(|error| CliError::new(ErrorKind::Environment, error));
     }
     // It logs from threads of its own, which would wait for the streams.
     if let Command::Proxy(options) = cli.command {

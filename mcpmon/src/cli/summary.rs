@@ -110,6 +110,18 @@ fn describe(kind: EventKind, event: &StoredEvent) -> Option<String> {
             parent_chain,
             ..
         } => format!("{command} (started by {})", parent_chain.join(" < ")),
+        EventKind::ServerSandboxed {
+            mode,
+            network,
+            enforced,
+            gaps,
+            ..
+        } => {
+            let network = if network == "off" { ", no network" } else { "" };
+            let without = if enforced { "" } else { "without its sandbox: " };
+            let gaps = gaps.iter().map(|gap| format!("; {gap}"));
+            format!("{without}{mode}{network}{}", gaps.collect::<String>())
+        }
         EventKind::ServerOrphaned {
             client, orphaned_ms, ..
         } => {

@@ -96,8 +96,9 @@ impl Column {
 
 impl Row {
     /// Makes every cell safe to show.
-    pub(super) fn new<const N: usize>(tone: Tone, cells: [String; N]) -> Self {
-        let cells = cells.iter().map(|cell| text::escape(cell).into_owned()).collect();
+    pub(super) fn new(tone: Tone, cells: impl IntoIterator<Item = String>) -> Self {
+        let cells = cells.into_iter().map(|cell| text::escape(&cell).into_owned());
+        let cells = cells.collect();
         Self { cells, tone }
     }
 

@@ -204,6 +204,21 @@ event_types! {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         config_source: Option<String>,
     }
+    /// A wrapper started a server in a sandbox, or without the one that it was to have.
+    Ordinary "mcp_server_sandboxed": ServerSandboxed {
+        /// The files that it may use: `off`, `home-readonly`, `strict`.
+        mode: String,
+        /// The network that it may use: `egress`, `ports`, `off`.
+        network: String,
+        /// False if it runs without a sandbox.
+        enforced: bool,
+        /// The version of Landlock; `None` where there is none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        landlock: Option<u8>,
+        /// The parts that the kernel does not enforce, and grants without effect.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        gaps: Vec<String>,
+    }
     /// A server lives on after the client that started it, or after its session.
     Critical "mcp_server_orphaned": ServerOrphaned {
         cause: OrphanCause,

@@ -11,6 +11,8 @@ use crate::agent::{
     control::{ControlRequest, DaemonAnswer, DaemonRequest},
     engine::{EngineMessage, EngineSnapshot},
     notify::Notifier,
+    resources::Processes,
+    sandboxes::RunningSandboxes,
     selftest::{self, Component, SelfTestCheck},
     status::{NetworkStatus, PolicyStatus, RunningServer, State, Status, StoreStatus},
 };
@@ -214,6 +216,8 @@ impl Daemon {
             kept,
         } = self.ask(EngineMessage::Snapshot).await?;
         let store = self.recorder.status();
+        let sandboxes = sandboxes(&self.location.path());
+        let processes = Processes::read();
         let unresolved = self.tables.unresolved.iter().map(|name| {
             let cause = self.failures.get(name).map_or("not resolved yet", String::as_str);
             (name.to_string(), cause.to_owned())
@@ -247,6 +251,7 @@ impl Daemon {
                     pid: server.process.pid,
                     serving: server.serving,
                     processes: server.members.len(),
+                    sandbox: sandboxes.of(server.process.pid, &processes),
                 })
                 .collect(),
             coverage,
@@ -296,6 +301,13 @@ const fn state(is_degraded: bool, is_tested: bool, enforcement: Enforcement) -> 
 }
 
 /// Returns the time of the oldest event in the store; `None` if there is none, or it cannot be read.
+/// The sandboxes that are recorded; none where the store cannot be read, which is told elsewhere.
+fn sandboxes(store: &Path) -> RunningSandboxes {
+    let reader = StoreReader::open(store).ok();
+    let read = reader.and_then(|reader| RunningSandboxes::read(&reader).ok());
+    read.unwrap_or_default()
+}
+
 fn oldest_event(store: &Path) -> Option<String> {
     let oldest = StoreReader::open(store).ok()?.oldest_event().ok()?;
     oldest.map(json::rfc3339)

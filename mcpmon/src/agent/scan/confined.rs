@@ -1,78 +1,219 @@
 //! `mcpmon confined`: the process that a scan starts a server in. It has namespaces of its own, so that the server reaches no
-//! network, and everything that it starts ends with it.
+//! network, and everything that it starts ends with it; and the server starts in a sandbox, which leaves it no file of
+//! its user but the caches of its package manager.
 //!
 //! There are two of these processes: the first makes the namespaces, the second is the first process in them, and dies
-//! with the first one. Whatever the server left behind dies with the second.
+//! with the first one. Whatever the server left behind dies with the second. Neither has a variable of the server:
+//! those of a configuration that nobody read yet could make another program of them, or lead their sandbox astray.
 
 use std::{
-    ffi::OsString,
+    env,
+    ffi::{OsStr, OsString},
     fs, io,
-    os::unix::process::ExitStatusExt as _,
-    process::{Command, ExitCode},
+    os::unix::{
+        ffi::{OsStrExt as _, OsStringExt as _},
+        process::{CommandExt as _, ExitStatusExt as _},
+    },
+    path::PathBuf,
+    process::{Command, ExitCode, Stdio},
 };
 
+use mcpmon_config::{LocalConfig, Search};
+use mcpmon_policy::{SandboxMode, SandboxNetwork, SandboxPolicy};
+use mcpmon_session::files::places_of;
+use mcpmon_stdio::{Domain, OpenProgram};
 use nix::{
     sched::{CloneFlags, unshare},
     sys::{prctl, signal::Signal},
-    unistd::{getegid, geteuid},
+    unistd::{getegid, geteuid, setsid},
 };
+
+use crate::agent::sandbox::{Sandboxed, variable};
 
 /// The verb.
 pub const VERB: &str = "confined";
 /// Exit status where the process cannot be confined.
 pub const NOT_CONFINED: u8 = 125;
+/// The beginning of the names that a server's variables have in these processes.
+const VARIABLE_PREFIX: &[u8] = b"mcpmon-server-variable ";
 
 /// The process to be confined.
-#[derive(Clone, Debug, clap::Args)]
+#[derive(Clone, Debug, Default, clap::Args)]
 pub struct Confinement {
     /// Try whether it is possible
     #[arg(long)]
-    probe: bool,
+    pub(super) probe: bool,
     /// Be the first process of the namespaces
     #[arg(long)]
-    first: bool,
+    pub(super) first: bool,
+    /// Make no namespaces
+    #[arg(long)]
+    pub(super) here: bool,
     /// Keep the network
     #[arg(long)]
-    network: bool,
+    pub(super) network: bool,
+    /// Make no sandbox
+    #[arg(long)]
+    pub(super) open: bool,
     /// The server's program and arguments
     #[arg(last = true)]
-    words: Vec<OsString>,
+    pub(super) words: Vec<OsString>,
 }
 
-/// Runs a server in namespaces of its own.
+impl Confinement {
+    /// Returns whether this host lets a process have these namespaces.
+    pub(super) fn is_possible(network: bool) -> bool {
+        let probe = Self {
+            probe: true,
+            network,
+            ..Self::default()
+        };
+        let command = probe.command(&OwnFiles::default());
+        let status = command.and_then(|mut command| command.stderr(Stdio::null()).status());
+        status.is_ok_and(|status| status.success())
+    }
+
+    /// Returns the command that makes this process.
+    pub(super) fn command(&self, own: &OwnFiles) -> io::Result<Command> {
+        let mut command = Command::new(env::current_exe()?);
+        for (option, path) in [("--config", &own.config), ("--db", &own.store)] {
+            if let Some(path) = path {
+                command.arg(option).arg(path);
+            }
+        }
+        command.arg(VERB);
+        let options = [
+            ("--probe", self.probe),
+            ("--first", self.first),
+            ("--here", self.here),
+            ("--network", self.network),
+            ("--open", self.open),
+        ];
+        command.args(
+            options
+                .iter()
+                .filter(|(_, is_set)| *is_set)
+                .map(|(option, _)| option),
+        );
+        command.arg("--").args(&self.words);
+        Ok(command)
+    }
+}
+
+/// The files of mcpmon, which no server may use.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OwnFiles {
+    /// A configuration beside those in the usual places.
+    pub config: Option<PathBuf>,
+    /// The store.
+    pub store: Option<PathBuf>,
+}
+
+/// The reason why a server does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfineError {
+    /// No namespace, or no process.
+    #[error(transparent)]
+    System(#[from] io::Error),
+    /// There is no such program.
+    #[error(transparent)]
+    Program(#[from] mcpmon_stdio::ProgramError),
+    /// The sandbox.
+    #[error("its sandbox cannot be made")]
+    Sandbox(#[from] mcpmon_stdio::DomainError),
+    /// A person called it.
+    #[error("this is a part of `mcpmon scan --start`")]
+    NoCommand,
+}
+
+/// Names a server's variable so that it means nothing to these processes.
+pub(super) fn variable_name(name: &str) -> OsString {
+    OsString::from_vec([VARIABLE_PREFIX, name.as_bytes()].concat())
+}
+
+/// Runs a server in namespaces of its own, and in a sandbox.
 ///
 /// # Errors
 /// Returns an error if there are none, or the server does not start.
-pub fn run(confinement: &Confinement) -> io::Result<ExitCode> {
-    prctl::set_pdeathsig(Signal::SIGKILL)?;
+pub fn run(confinement: &Confinement, own: &OwnFiles) -> Result<ExitCode, ConfineError> {
+    prctl::set_pdeathsig(Signal::SIGKILL).map_err(io::Error::from)?;
     if confinement.first {
-        return repeat(&mut server(&confinement.words)?);
+        // A terminal takes commands from whoever has it.
+        setsid().map_err(io::Error::from)?;
+    }
+    if confinement.first || confinement.here {
+        return Ok(repeat(&mut server(confinement, own)?)?);
     }
     if let Err(error) = enter(confinement.network) {
         return match confinement.probe {
             true => Ok(ExitCode::from(NOT_CONFINED)),
-            false => Err(error),
+            false => Err(error.into()),
         };
     }
     if confinement.probe {
         return Ok(ExitCode::SUCCESS);
     }
-    let mut first = Command::new(std::env::current_exe()?);
-    first.args([VERB, "--first", "--"]).args(&confinement.words);
-    repeat(&mut first)
+    let first = Confinement {
+        first: true,
+        ..confinement.clone()
+    };
+    Ok(repeat(&mut first.command(own)?)?)
 }
 
-fn server(words: &[OsString]) -> io::Result<Command> {
-    let missing = || {
-        io::Error::new(
-            io::ErrorKind::InvalidInput,
-            "this is a part of `mcpmon scan --start`",
-        )
+/// Prepares the server's command, to be started in its sandbox.
+fn server(confinement: &Confinement, own: &OwnFiles) -> Result<Command, ConfineError> {
+    let (name, arguments) = confinement.words.split_first().ok_or(ConfineError::NoCommand)?;
+    let (its_own, passed): (Vec<_>, Vec<_>) =
+        env::vars_os().partition(|(name, _)| name.as_bytes().starts_with(VARIABLE_PREFIX));
+    let its_own: Vec<(OsString, OsString)> = its_own
+        .into_iter()
+        .map(|(name, value)| {
+            let name = OsStr::from_bytes(&name.as_bytes()[VARIABLE_PREFIX.len()..]);
+            (name.to_owned(), value)
+        })
+        .collect();
+    let search_path = variable(&its_own, "PATH").or_else(|| variable(&passed, "PATH"));
+    let program = OpenProgram::resolve(name, arguments, search_path)?;
+    let domain = match confinement.open {
+        true => None,
+        false => Some(domain(&program, &passed, confinement.network, own)?),
     };
-    let (program, arguments) = words.split_first().ok_or_else(missing)?;
-    let mut command = Command::new(program);
-    command.args(arguments);
+    let mut command = Command::new(&program.path);
+    if let Some((name, arguments)) = program.arguments.split_first() {
+        command.arg0(name).args(arguments);
+    }
+    command.env_clear().envs(passed).envs(its_own);
+    if let Some(domain) = domain {
+        domain.confine(&mut command);
+    }
     Ok(command)
+}
+
+/// Makes the sandbox, drawn from this user's variables: those of the server name what they like.
+fn domain(
+    program: &OpenProgram,
+    environment: &[(OsString, OsString)],
+    keeps_network: bool,
+    own: &OwnFiles,
+) -> Result<Domain, ConfineError> {
+    let search = Search::of_process(own.config.clone(), LocalConfig::Ignore);
+    let sandboxed = Sandboxed {
+        program,
+        environment,
+        temporary: None,
+        protected: &places_of(&search, own.store.as_deref(), None),
+        extra: &[],
+    };
+    let network = match keeps_network {
+        true => SandboxNetwork::Egress,
+        false => SandboxNetwork::Off,
+    };
+    let policy = SandboxPolicy {
+        mode: SandboxMode::Strict,
+        network,
+        ..SandboxPolicy::default()
+    };
+    Ok(Domain::sandboxed(&sandboxed.draw(&policy, None).rules)?.domain)
 }
 
 /// Makes the namespaces; as another user than root one of users first, in which this user stays who they are.

@@ -23,7 +23,7 @@ use mcpmon_store::{SkillPin, StoreReader};
 pub use self::{
     outcome::{Definitions, Scan, ScanFinding, ScannedFile, ScannedServer, ScannedSkill, SkillState},
     skills::skill_id,
-    started::{StartMode, StartPlan, StartTarget},
+    started::{AppliedConfinement, ConfinementGap, StartConfinement, StartPlan, StartTarget},
 };
 use super::inspection::{InspectError, inspect_offer};
 
@@ -150,6 +150,7 @@ fn scanned_file(file: ConfiguredFile, loaded: &LoadedConfiguration) -> Option<Sc
                     .collect(),
                 configured: server.clone(),
                 definitions: Definitions::Unknown,
+                started: None,
                 tools: Vec::new(),
             });
             scanned.servers = servers.collect();
@@ -214,20 +215,22 @@ impl Scan {
     /// Returns an error if a pattern of the configuration cannot be used.
     pub fn start(
         &mut self,
-        plans: &[StartPlan],
-        mode: StartMode,
+        plans: &[&StartPlan],
+        confinement: &StartConfinement,
         loaded: &LoadedConfiguration,
         progress: &mut dyn FnMut(&str),
     ) -> Result<(), InspectError> {
         for plan in plans {
             progress(&plan.name);
-            let listed = match plan.offer(mode, loaded.policy.limits.max_line) {
+            let listed = match plan.offer(confinement, loaded.policy.limits.max_line) {
                 Ok(offer) => Ok(inspect_offer(&offer, loaded)?),
                 Err(fault) => Err(fault),
             };
             for (file, server) in &plan.indexes {
                 let file = &mut self.files[*file];
-                file.servers[*server].take_listed(&file.path, listed.as_deref());
+                let server = &mut file.servers[*server];
+                server.started = plan.applied(confinement);
+                server.take_listed(&file.path, listed.as_deref());
             }
         }
         for server in self.files.iter_mut().flat_map(|file| &mut file.servers) {

@@ -7,6 +7,8 @@ use mcpmon_detect::inventory::InventoryFinding;
 use mcpmon_model::Digest;
 use mcpmon_store::SkillPin;
 
+use super::started::AppliedConfinement;
+
 /// The outcome.
 #[derive(Debug)]
 pub struct Scan {
@@ -39,6 +41,8 @@ pub struct ScannedServer {
     pub configured: ConfiguredServer,
     /// The origin of its definitions.
     pub definitions: Definitions,
+    /// The confinement in which it was started for the scan.
+    pub started: Option<AppliedConfinement>,
     /// Names of its tools, where they are known.
     pub tools: Vec<String>,
     /// Findings in it.

@@ -10,7 +10,10 @@ use std::{
 };
 
 use mcpmon_clients::{ConfiguredServer, ConfiguredTransport};
+use mcpmon_detect::launch::LaunchRules;
 use mcpmon_http::client::{self, Address, Header, ServerEndpoint, ServerOffer, ServerTransport, list_pipes};
+use mcpmon_policy::{makes_sandbox, starts_container};
+use mcpmon_stdio::{SandboxFeature, unsupported_features};
 use nix::{
     sys::signal::{Signal, killpg},
     unistd::Pid,
@@ -21,7 +24,8 @@ use tokio::{
     time::timeout,
 };
 
-use super::confined;
+use super::confined::{self, Confinement, OwnFiles};
+use crate::agent::sandbox::TemporaryDirectory;
 
 /// Longest time for one answer; the first one includes the start.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
@@ -47,6 +51,9 @@ const PASSED: [&str; 12] = [
     "XDG_DATA_HOME",
 ];
 
+/// Variables that tell package managers of a missing network: they would try for longer than anybody waits.
+const OFFLINE: [(&str, &str); 2] = [("npm_config_offline", "true"), ("UV_OFFLINE", "1")];
+
 /// A server to be started or asked, as a person is told of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StartPlan {
@@ -56,6 +63,8 @@ pub struct StartPlan {
     pub name: String,
     /// Its command or URL.
     pub target: StartTarget,
+    /// The reason why it cannot start in the sandbox.
+    pub outside: Option<String>,
     directory: PathBuf,
     env: BTreeMap<String, String>,
     headers: Vec<(String, String)>,
@@ -70,39 +79,133 @@ pub enum StartTarget {
     Url(String),
 }
 
-/// The way in which servers are started.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StartMode {
-    /// In namespaces of their own, without a network.
-    WithoutNetwork,
-    /// In namespaces of their own, with the host's network.
-    WithNetwork,
-    /// As any other process: this host allows no namespaces.
-    Unconfined,
+/// The confinement that servers are started in, as far as this host makes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StartConfinement {
+    /// True if they keep the host's network.
+    pub has_network: bool,
+    /// True if they have namespaces of their own.
+    pub has_namespaces: bool,
+    /// The parts of the sandbox that this kernel does not enforce.
+    pub unsupported: Vec<SandboxFeature>,
+    own: OwnFiles,
 }
 
-impl StartMode {
-    /// Returns the mode that this host allows.
+/// A difference between the confinement that a server should have, and has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfinementGap {
+    /// The consequence, as a sentence without a full stop.
+    pub text: String,
+    /// True if the server reads what it should not, reaches what it should not, or outlives the scan.
+    pub is_serious: bool,
+}
+
+impl StartConfinement {
+    /// Returns the confinement that this host makes. No server may use the files that are mcpmon's `own`.
     #[must_use]
-    pub fn find(with_network: bool) -> Self {
-        let probe = || {
-            let program = env::current_exe().ok()?;
-            let mut command = std::process::Command::new(program);
-            command.args([confined::VERB, "--probe"]).stderr(Stdio::null());
-            if with_network {
-                command.arg("--network");
-            }
-            command.status().ok()
-        };
-        match (probe().is_some_and(|status| status.success()), with_network) {
-            (true, false) => Self::WithoutNetwork,
-            (true, true) => Self::WithNetwork,
-            (false, _) => Self::Unconfined,
+    pub fn find(has_network: bool, own: OwnFiles) -> Self {
+        Self {
+            has_network,
+            has_namespaces: Confinement::is_possible(has_network),
+            unsupported: unsupported_features(),
+            own,
         }
+    }
+
+    /// Returns whether files are kept from the servers.
+    #[must_use]
+    pub fn has_sandbox(&self) -> bool {
+        !self.unsupported.contains(&SandboxFeature::Files)
+    }
+
+    /// Returns what is missing.
+    #[must_use]
+    pub fn gaps(&self) -> Vec<ConfinementGap> {
+        let gap = |text: String, is_serious| ConfinementGap { text, is_serious };
+        let mut gaps = Vec::new();
+        if !self.has_namespaces {
+            let network = match (
+                self.has_network,
+                self.refuses(SandboxFeature::Tcp),
+                self.refuses(SandboxFeature::Udp),
+            ) {
+                (true, ..) | (false, true, true) => "",
+                (false, true, false) => "; UDP, and DNS with it, is not restricted",
+                (false, false, _) => "; they reach THE NETWORK",
+            };
+            gaps.push(gap(
+                format!(
+                    "this host lets no process have namespaces of its own: processes of servers can outlive the scan{network}"
+                ),
+                true,
+            ));
+        }
+        if !self.has_sandbox() {
+            let text = "this kernel has no Landlock, or has it switched off: servers read and write EVERY FILE that you may";
+            gaps.push(gap(text.to_owned(), true));
+            return gaps;
+        }
+        let minor = self.unsupported.iter().filter(|feature| match feature {
+            SandboxFeature::Moves | SandboxFeature::Truncation | SandboxFeature::Devices => true,
+            // A network namespace has its own.
+            SandboxFeature::AbstractSockets => self.has_network || !self.has_namespaces,
+            SandboxFeature::Files | SandboxFeature::Tcp | SandboxFeature::Udp => false,
+        });
+        gaps.extend(minor.map(|feature| {
+            gap(
+                format!("{} (Linux {})", feature.without(), feature.kernel()),
+                false,
+            )
+        }));
+        gaps
+    }
+
+    /// Returns whether this host can keep a server from the network.
+    fn refuses_network(&self) -> bool {
+        self.has_namespaces || (self.refuses(SandboxFeature::Tcp) && self.refuses(SandboxFeature::Udp))
+    }
+
+    fn refuses(&self, feature: SandboxFeature) -> bool {
+        self.has_sandbox() && !self.unsupported.contains(&feature)
     }
 }
 
+/// The confinement that a server was started in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AppliedConfinement {
+    /// True if it started in the sandbox.
+    pub has_sandbox: bool,
+    /// True if it could reach a network.
+    pub has_network: bool,
+}
+
 impl StartPlan {
+    /// Returns whether the server would be kept from all that it should be.
+    #[must_use]
+    pub fn is_confined(&self, confinement: &StartConfinement) -> bool {
+        match self.target {
+            StartTarget::Command(_) => {
+                self.outside.is_none() && confinement.gaps().iter().all(|gap| !gap.is_serious)
+            }
+            // Nothing of it runs here.
+            StartTarget::Url(_) => true,
+        }
+    }
+
+    /// Returns the confinement that it is started in; `None` where it is asked.
+    pub(super) fn applied(&self, confinement: &StartConfinement) -> Option<AppliedConfinement> {
+        let is_inside = self.outside.is_none();
+        let has_sandbox = is_inside && confinement.has_sandbox();
+        let is_offline = is_inside && !confinement.has_network && confinement.refuses_network();
+        match self.target {
+            StartTarget::Command(_) => Some(AppliedConfinement {
+                has_sandbox,
+                has_network: !is_offline,
+            }),
+            StartTarget::Url(_) => None,
+        }
+    }
+
     /// The plan for a server, or the reason why it is not started.
     pub(super) fn new(
         index: (usize, usize),
@@ -126,6 +229,7 @@ impl StartPlan {
         Ok(Self {
             indexes: vec![index],
             name: server.name().to_owned(),
+            outside: outside(&target),
             target,
             directory: directory.to_owned(),
             env: server.env.iter().cloned().collect(),
@@ -142,14 +246,18 @@ impl StartPlan {
     }
 
     /// Starts or asks the server, and lists what it offers.
-    pub(super) fn offer(&self, mode: StartMode, max_message: usize) -> Result<ServerOffer, String> {
+    pub(super) fn offer(
+        &self,
+        confinement: &StartConfinement,
+        max_message: usize,
+    ) -> Result<ServerOffer, String> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .map_err(|error| error.to_string())?;
         runtime.block_on(async {
             match &self.target {
-                StartTarget::Command(words) => self.started(words, mode).await,
+                StartTarget::Command(words) => self.started(words, confinement).await,
                 StartTarget::Url(url) => self.asked(url, max_message).await,
             }
         })
@@ -171,11 +279,12 @@ impl StartPlan {
             .map_err(|error| error.to_string())
     }
 
-    async fn started(&self, words: &[String], mode: StartMode) -> Result<ServerOffer, String> {
-        let mut child = self
-            .command(words, mode)?
-            .spawn()
-            .map_err(|error| error.to_string())?;
+    async fn started(&self, words: &[String], confinement: &StartConfinement) -> Result<ServerOffer, String> {
+        let temporary =
+            TemporaryDirectory::new().map_err(|error| format!("it has no temporary directory: {error}"))?;
+        let mut command = self.command(words, confinement)?;
+        command.env("TMPDIR", temporary.path());
+        let mut child = command.spawn().map_err(|error| error.to_string())?;
         let pipes = (child.stdout.take(), child.stdin.take(), child.stderr.take());
         let (Some(answers), Some(questions), Some(stderr)) = pipes else {
             return Err("it has no pipes".to_owned());
@@ -197,29 +306,22 @@ impl StartPlan {
         })
     }
 
-    fn command(&self, words: &[String], mode: StartMode) -> Result<Command, String> {
-        let (program, arguments) = words.split_first().ok_or("it has no command")?;
-        let mut command = match mode {
-            StartMode::Unconfined => {
-                let mut command = Command::new(program);
-                command.args(arguments);
-                command
-            }
-            StartMode::WithoutNetwork | StartMode::WithNetwork => {
-                let own = env::current_exe().map_err(|error| error.to_string())?;
-                let mut command = Command::new(own);
-                command.arg(confined::VERB);
-                if mode == StartMode::WithNetwork {
-                    command.arg("--network");
-                }
-                command.arg("--").args(words);
-                command
-            }
+    fn command(&self, words: &[String], confinement: &StartConfinement) -> Result<Command, String> {
+        let confined = Confinement {
+            here: !confinement.has_namespaces,
+            network: confinement.has_network,
+            open: self.outside.is_some() || !confinement.has_sandbox(),
+            words: words.iter().map(Into::into).collect(),
+            ..Confinement::default()
         };
+        let command = confined.command(&confinement.own);
+        let mut command = Command::from(command.map_err(|error| error.to_string())?);
+        let its_own = self.env.iter();
         command
             .env_clear()
             .envs(PASSED.iter().filter_map(|name| Some((name, env::var_os(name)?))))
-            .envs(&self.env)
+            .envs(OFFLINE.iter().filter(|_| !confinement.has_network).copied())
+            .envs(its_own.map(|(name, value)| (confined::variable_name(name), value)))
             .current_dir(&self.directory)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -228,6 +330,23 @@ impl StartPlan {
             .kill_on_drop(true);
         Ok(command)
     }
+}
+
+/// Returns the reason why a server cannot start in the sandbox.
+fn outside(target: &StartTarget) -> Option<String> {
+    let StartTarget::Command(words) = target else {
+        return None;
+    };
+    let called = words.iter().take(1).cloned().chain(LaunchRules::searched(words));
+    called.into_iter().find_map(|program| {
+        if starts_container(&program) {
+            return Some(format!(
+                "{program} has a daemon start it, in a container with the files and the network that the command gives it"
+            ));
+        }
+        makes_sandbox(&program)
+            .then(|| format!("{program} makes a sandbox of its own, and cannot in another one"))
+    })
 }
 
 /// Returns whether a client would put something else in the place of a part of this text.
@@ -269,8 +388,6 @@ async fn end_of(mut stderr: impl AsyncRead + Unpin) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Instant;
-
     use mcpmon_clients::{client, parse_servers};
     use test_case::test_case;
 
@@ -290,44 +407,51 @@ mod tests {
         plan(server).is_ok()
     }
 
-    #[test]
-    fn a_server_is_listed_and_what_it_left_is_gone() {
-        let directory = tempfile::tempdir().unwrap();
-        let mark = directory.path().join("mark");
-        let script = format!(
-            r#"sleep 1000 & echo $! > {}; read -r l; echo '{{"jsonrpc":"2.0","id":1,"result":{{"protocolVersion":"2025-06-18","capabilities":{{"tools":{{}}}},"serverInfo":{{"name":"n","version":"1"}}}}}}'; read -r l; read -r l; echo '{{"jsonrpc":"2.0","id":2,"result":{{"tools":[{{"name":"a","description":"A."}}]}}}}'; cat"#,
-            mark.display()
-        );
-        let server = serde_json::json!({"command": "sh", "args": ["-c", script]}).to_string();
-        let offer = plan(&server)
-            .unwrap()
-            .offer(StartMode::Unconfined, 1 << 20)
-            .unwrap();
-        assert_eq!(offer.name.as_deref(), Some("n"));
-        let mut count = 0;
-        offer.definitions(|_, _| count += 1);
-        assert_eq!(count, 1);
-        let pid: i32 = std::fs::read_to_string(mark).unwrap().trim().parse().unwrap();
-        let began = Instant::now();
-        while std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z ")) {
-            assert!(
-                began.elapsed() < Duration::from_secs(30),
-                "the group was not killed"
-            );
-            std::thread::yield_now();
+    #[test_case("docker", &["run", "-i", "mcp/time"] => true; "a container")]
+    #[test_case("env", &["A=b", "/usr/bin/docker", "run", "-i", "mcp/time"] => true; "a container behind another program")]
+    #[test_case("sh", &["-c", "exec bwrap --bind / / npx -y a"] => true; "another sandbox in a line of a shell")]
+    #[test_case("npx", &["-y", "docker-mcp"] => false; "a package")]
+    #[test_case("node", &["docker"] => false; "a script")]
+    fn servers_that_start_outside_of_the_sandbox(command: &str, args: &[&str]) -> bool {
+        let server = serde_json::json!({"command": command, "args": args}).to_string();
+        plan(&server).unwrap().outside.is_some()
+    }
+
+    fn confinement(has_network: bool, has_namespaces: bool, known: usize) -> StartConfinement {
+        StartConfinement {
+            has_network,
+            has_namespaces,
+            unsupported: SandboxFeature::ALL[known..].to_vec(),
+            own: OwnFiles::default(),
         }
     }
 
-    #[test]
-    fn a_server_that_ends_says_why() {
-        let server = r#"{"command": "sh", "args": ["-c", "echo no key was given >&2; exit 3"]}"#;
-        let fault = plan(server)
-            .unwrap()
-            .offer(StartMode::Unconfined, 1 << 20)
-            .unwrap_err();
-        assert!(fault.contains("no key was given"), "{fault}");
-        let missing = plan(r#"{"command": "/nonexistent/server"}"#).unwrap();
-        let fault = missing.offer(StartMode::Unconfined, 1 << 20).unwrap_err();
-        assert!(fault.contains("No such file"), "{fault}");
+    #[test_case(false, true, 7 => (Vec::<&str>::new(), Some((true, false))); "a whole sandbox")]
+    #[test_case(true, true, 6 => (vec![], Some((true, true))); "with the network, UDP is wanted")]
+    #[test_case(false, true, 4 => (vec!["minor"], Some((true, false))); "a kernel that knows no devices")]
+    #[test_case(false, true, 0 => (vec!["serious"], Some((false, false))); "no Landlock")]
+    #[test_case(false, false, 6 => (vec!["serious"], Some((true, true))); "no namespaces, and UDP is left")]
+    #[test_case(false, false, 7 => (vec!["serious"], Some((true, false))); "no namespaces")]
+    #[test_case(false, false, 0 => (vec!["serious", "serious"], Some((false, true))); "neither")]
+    fn gaps(
+        has_network: bool,
+        has_namespaces: bool,
+        known: usize,
+    ) -> (Vec<&'static str>, Option<(bool, bool)>) {
+        let confinement = confinement(has_network, has_namespaces, known);
+        let gaps = confinement.gaps();
+        let severities = gaps
+            .iter()
+            .map(|gap| if gap.is_serious { "serious" } else { "minor" });
+        let plan = plan(r#"{"command": "x"}"#).unwrap();
+        assert_eq!(
+            plan.is_confined(&confinement),
+            gaps.iter().all(|gap| !gap.is_serious)
+        );
+        let applied = plan.applied(&confinement);
+        (
+            severities.collect(),
+            applied.map(|applied| (applied.has_sandbox, applied.has_network)),
+        )
     }
 }

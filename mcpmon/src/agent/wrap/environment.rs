@@ -21,8 +21,3 @@ pub(super) fn passed(policy: &Policy, server: &ServerId) -> Vec<(OsString, OsStr
     };
     env::vars_os().filter(|(name, _)| passes(name)).collect()
 }
-
-pub(super) fn variable<'e>(environment: &'e [(OsString, OsString)], wanted: &str) -> Option<&'e OsStr> {
-    let mut variables = environment.iter();
-    variables.find_map(|(name, value)| (name == wanted).then_some(value.as_os_str()))
-}

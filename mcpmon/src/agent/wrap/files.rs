@@ -17,7 +17,7 @@ use mcpmon_stdio::{OpenProgram, tree::descendants};
 
 use crate::agent::{
     hashing::{self, chain, entry, unknown},
-    host,
+    host, sandbox,
 };
 
 use super::WrapOptions;
@@ -100,10 +100,7 @@ pub(super) enum Begun {
 pub(super) fn begun(program: &OpenProgram, environment: &[(OsString, OsString)]) -> io::Result<Begun> {
     Ok(match PlannedFiles::of(program, environment)? {
         Some(planned) => Begun::Server(planned),
-        None => Begun::Launcher(launcher(
-            program,
-            super::environment::variable(environment, "PATH"),
-        )?),
+        None => Begun::Launcher(launcher(program, sandbox::variable(environment, "PATH"))?),
     })
 }
 

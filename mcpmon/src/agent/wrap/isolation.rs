@@ -3,12 +3,14 @@
 
 use std::error::Error;
 
-use mcpmon_model::{Denial, Event, EventKind, Layer, ServerId, Severity};
-use mcpmon_policy::{Egress, Policy, ProcessAccess, SandboxMode, SandboxPolicy, Server, makes_sandbox};
+use mcpmon_model::{Denial, Event, EventKind, Layer, ProcessRef, SandboxRules, ServerId, Severity};
+use mcpmon_policy::{
+    Egress, Policy, ProcessAccess, SandboxMode, SandboxNetwork, SandboxPolicy, Server, makes_sandbox,
+};
 use mcpmon_session::clock;
-use mcpmon_stdio::{Domain, OpenProgram, SandboxDomain, SandboxFeature};
+use mcpmon_stdio::{Domain, OpenProgram, SandboxDomain, SandboxFeature, landlock_version};
 
-use super::sandbox::{self, Draft};
+use crate::agent::sandbox::Draft;
 
 /// The rule by which a server without its sandbox does not run.
 const FAIL_CLOSED: &str = "fail_closed";
@@ -18,6 +20,8 @@ const FAIL_CLOSED: &str = "fail_closed";
 pub(super) struct Isolation {
     /// The domain, if it starts in one.
     pub(super) domain: Option<Domain>,
+    /// The sandbox, as an event tells of it; `None` where it was to have none.
+    pub(super) sandbox: Option<EventKind>,
     /// The events about what is missing from it.
     pub(super) events: Vec<Event>,
 }
@@ -66,7 +70,12 @@ impl<'a> IsolationPolicy<'a> {
     ///
     /// # Errors
     /// Returns a denial if the server may not run without the sandbox that it was to have.
-    pub(super) fn isolate(&self, program: &OpenProgram, draft: Draft) -> Result<Isolation, Denial> {
+    pub(super) fn isolate(
+        &self,
+        program: &OpenProgram,
+        sandbox: &SandboxPolicy,
+        draft: Draft,
+    ) -> Result<Isolation, Denial> {
         // A script that makes a sandbox is run by a program that makes none.
         let scripts = program.scripts.iter().map(|(path, _)| path);
         let called = scripts
@@ -76,15 +85,16 @@ impl<'a> IsolationPolicy<'a> {
         if draft.rules.is_open() {
             return Ok(self.domain(&path));
         }
+        let told = SandboxWords::new(sandbox, &draft.rules);
         if makes_sandbox(&path) {
             let cause = format!(
                 "{path} makes a sandbox of its own, and cannot in another one: its own is the only one"
             );
-            return self.without_sandbox(&path, cause);
+            return self.without_sandbox(&path, told, cause);
         }
         match Domain::sandboxed(&draft.rules) {
-            Ok(sandbox) => self.sandboxed(sandbox, draft),
-            Err(error) => self.without_sandbox(&path, error.to_string()),
+            Ok(sandbox) => self.sandboxed(sandbox, told, draft),
+            Err(error) => self.without_sandbox(&path, told, error.to_string()),
         }
     }
 
@@ -94,17 +104,22 @@ impl<'a> IsolationPolicy<'a> {
             ProcessAccess::Own => match Domain::new() {
                 Ok(domain) => Isolation {
                     domain: Some(domain),
-                    events: Vec::new(),
+                    ..Isolation::default()
                 },
                 Err(error) => Isolation {
-                    domain: None,
                     events: vec![lost(self.server, &error)],
+                    ..Isolation::default()
                 },
             },
         }
     }
 
-    fn sandboxed(&self, sandbox: SandboxDomain, draft: Draft) -> Result<Isolation, Denial> {
+    fn sandboxed(
+        &self,
+        sandbox: SandboxDomain,
+        told: SandboxWords,
+        draft: Draft,
+    ) -> Result<Isolation, Denial> {
         let SandboxDomain {
             domain,
             unenforced,
@@ -116,23 +131,26 @@ impl<'a> IsolationPolicy<'a> {
         if draft.rules.is_offline && unenforced.contains(&SandboxFeature::Tcp) {
             self.refuse(&incomplete(&unenforced))?;
         }
-        let degraded = match unenforced.as_slice() {
+        let gap = match unenforced.as_slice() {
             [] => None,
             unenforced => Some(incomplete(unenforced)),
         };
-        let causes = draft.remarks.into_iter().chain(degraded);
+        let causes: Vec<String> = draft.remarks.into_iter().chain(gap).collect();
         Ok(Isolation {
             domain: Some(domain),
+            sandbox: Some(told.event(true, causes.clone())),
             events: causes
-                .map(|cause| sandbox::degraded(self.server, cause))
+                .into_iter()
+                .map(|cause| degraded(self.server, cause))
                 .collect(),
         })
     }
 
-    fn without_sandbox(&self, program: &str, cause: String) -> Result<Isolation, Denial> {
+    fn without_sandbox(&self, program: &str, told: SandboxWords, cause: String) -> Result<Isolation, Denial> {
         self.refuse(&cause)?;
         let mut isolation = self.domain(program);
-        isolation.events.insert(0, sandbox::degraded(self.server, cause));
+        isolation.sandbox = Some(told.event(false, vec![cause.clone()]));
+        isolation.events.insert(0, degraded(self.server, cause));
         Ok(isolation)
     }
 
@@ -150,12 +168,62 @@ impl<'a> IsolationPolicy<'a> {
     }
 }
 
+/// The words for a sandbox in events.
+#[derive(Clone, Copy, Debug)]
+struct SandboxWords {
+    mode: &'static str,
+    network: &'static str,
+}
+
+impl SandboxWords {
+    const fn new(sandbox: &SandboxPolicy, rules: &SandboxRules) -> Self {
+        Self {
+            mode: sandbox.mode.as_str(),
+            network: match (sandbox.network, &rules.connect) {
+                (SandboxNetwork::Off, _) => "off",
+                (SandboxNetwork::Egress, Some(_)) => "ports",
+                (SandboxNetwork::Egress, None) => "egress",
+            },
+        }
+    }
+
+    fn event(self, enforced: bool, gaps: Vec<String>) -> EventKind {
+        EventKind::ServerSandboxed {
+            mode: self.mode.to_owned(),
+            network: self.network.to_owned(),
+            enforced,
+            landlock: landlock_version(),
+            gaps,
+        }
+    }
+}
+
 /// Words the parts of a sandbox that this kernel does not enforce.
 fn incomplete(unenforced: &[SandboxFeature]) -> String {
     let parts = unenforced
         .iter()
         .map(|feature| format!("{} (Linux {})", feature.without(), feature.kernel()));
     parts.collect::<Vec<_>>().join("; ")
+}
+
+/// Builds the event about a part of a sandbox that is missing, and reports it on standard error too.
+fn degraded(server: &ServerId, cause: String) -> Event {
+    tracing::warn!(%server, cause, "the sandbox of the server is not as it was asked for");
+    let kind = EventKind::EnforcementDegraded {
+        component: "server sandbox".to_owned(),
+        cause,
+    };
+    let mut event = Event::new(clock::now(), Layer::Stdio, kind);
+    event.severity = Severity::Medium;
+    event.reason = Some("`mcpmon doctor` tells what this kernel can keep a server from".to_owned());
+    event
+}
+
+/// Builds the event about the sandbox of a server that was started as this process.
+pub(super) fn sandboxed(kind: EventKind, process: &ProcessRef) -> Event {
+    let mut event = Event::new(clock::now(), Layer::Stdio, kind);
+    event.process = Some(process.clone());
+    event
 }
 
 /// Builds the event about a server that runs without its domain, and reports it on standard error too.
@@ -177,7 +245,6 @@ pub(super) fn lost(server: &ServerId, error: &dyn Error) -> Event {
 
 #[cfg(test)]
 mod tests {
-    use mcpmon_model::SandboxRules;
     use test_case::test_case;
 
     use super::*;
@@ -196,7 +263,11 @@ mod tests {
             },
             remarks: vec!["`~/absent` is not granted: there is no such file".to_owned()],
         };
-        IsolationPolicy::new(&policy, &server, true).isolate(&program, draft)
+        let sandbox = SandboxPolicy {
+            mode: SandboxMode::Strict,
+            ..SandboxPolicy::default()
+        };
+        IsolationPolicy::new(&policy, &server, true).isolate(&program, &sandbox, draft)
     }
 
     #[test_case(false; "recorded")]
@@ -216,6 +287,13 @@ mod tests {
         let isolation = isolated(program, false).expect("no denial");
         assert!(isolation.domain.is_none(), "{isolation:?}");
         assert_eq!(isolation.events.len(), 1, "{isolation:?}");
+        assert!(
+            matches!(
+                isolation.sandbox,
+                Some(EventKind::ServerSandboxed { enforced: false, .. })
+            ),
+            "{isolation:?}"
+        );
         let denial = isolated(program, true).expect_err("a denial");
         assert_eq!(denial.rule, "fail_closed");
     }

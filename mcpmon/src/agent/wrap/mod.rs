@@ -1,6 +1,7 @@
 //! `mcpmon wrap`: one MCP server between its client and itself. Wires configuration, judge and stdio sense.
 
 mod certificates;
+mod enclosure;
 mod environment;
 mod files;
 mod identity;
@@ -8,7 +9,6 @@ mod isolation;
 mod nested;
 mod refused;
 mod remote;
-mod sandbox;
 mod wrapped;
 
 use std::{
@@ -44,13 +44,18 @@ use nix::sys::prctl;
 pub use self::remote::RemoteServer;
 use self::{
     certificates::Certificates,
+    enclosure::Enclosure,
     files::Begun,
     isolation::{Isolation, IsolationPolicy},
     remote::Stand,
-    sandbox::{Sandboxed, TemporaryDirectory},
     wrapped::{ConversationEnd, WrappedServer},
 };
-use super::{host, linked::linked, remote::DestinationError};
+use super::{
+    host,
+    linked::linked,
+    remote::DestinationError,
+    sandbox::{self, Draft, Sandboxed, TemporaryDirectory},
+};
 
 /// Variable that names a session.
 pub(super) const SESSION: &str = "MCPMON_SESSION";
@@ -140,6 +145,12 @@ pub(super) fn is_wrapped() -> bool {
     nested::is_wrapped(&host::above())
 }
 
+/// Returns what to do about a wrapper that cannot work in the sandbox around it; `None` where there is none.
+#[must_use]
+pub fn remedy_in_sandbox() -> Option<String> {
+    Enclosure::find(&host::above()).map(|enclosure| enclosure.remedy())
+}
+
 /// Serves one client: starts the server, relays, and ends as it ends.
 ///
 /// # Errors
@@ -179,7 +190,7 @@ fn relay(
         launch,
         mut verification,
         certificates,
-        degraded,
+        told,
         temporary: _temporary,
     } = match running {
         Ok(running) => running,
@@ -194,7 +205,9 @@ fn relay(
             wait,
         ));
     }
-    for event in degraded {
+    let enclosure = Enclosure::find(ancestors).filter(|_| judge.is_without_daemon());
+    let lonely = enclosure.map(|enclosure| enclosure.without_daemon());
+    for event in told.into_iter().chain(lonely) {
         judge.tell(event);
     }
     let mut filter = Filter::new(limits(judge.policy().limits));
@@ -259,8 +272,8 @@ struct LaunchedServer {
     verification: Option<Verification<FilesChecked>>,
     /// The reports about a remote server's certificate.
     certificates: Option<Certificates>,
-    /// The events about what its isolation lacks.
-    degraded: Vec<Event>,
+    /// The events about its isolation, and what that lacks.
+    told: Vec<Event>,
     /// The temporary directory that is its own.
     temporary: Option<TemporaryDirectory>,
 }
@@ -281,7 +294,7 @@ fn start(
         return stand_in(options, remote, judge.policy(), process);
     }
     let mut environment = environment::passed(judge.policy(), &server);
-    let search_path = environment::variable(&environment, "PATH");
+    let search_path = sandbox::variable(&environment, "PATH");
     let program = OpenProgram::resolve(&options.program, &options.arguments, search_path)?;
     let (isolation, temporary) = match isolated(options, judge, &server, &program, &mut environment) {
         Ok(isolated) => isolated,
@@ -312,13 +325,15 @@ fn start(
     judge.starts(clock::now(), &program.file, &environment, &PLACE_VARIABLES);
     let Isolation {
         domain,
-        events: mut degraded,
+        sandbox,
+        events: mut told,
     } = isolation;
     let mut running = RunningChild::start(program, environment, process.mask(), domain)?;
     let unconfined = running.unconfined.take();
-    degraded.extend(unconfined.map(|error| isolation::lost(&server, &error)));
+    told.extend(unconfined.map(|error| isolation::lost(&server, &error)));
     let pid = running.pid();
     launch.process.pid = pid;
+    told.extend(sandbox.map(|kind| isolation::sandboxed(kind, &launch.process)));
     let holds = match compares_first {
         true => HoldUntil::FirstMessage,
         false => HoldUntil::Nothing,
@@ -342,7 +357,7 @@ fn start(
         launch,
         verification,
         certificates: None,
-        degraded,
+        told,
         temporary,
     })
 }
@@ -358,14 +373,16 @@ fn isolated(
     let policy = judge.policy();
     let isolation = IsolationPolicy::new(policy, server, judge.is_without_daemon());
     let (sandbox, egress) = (isolation.sandbox(options.sandbox), isolation.unenforced_egress());
-    let (draft, temporary) = match sandbox.is_open() && egress.is_none() {
-        true => Default::default(),
+    let temporary = TemporaryDirectory::for_mode(sandbox.mode);
+    let draft = match sandbox.is_open() && egress.is_none() {
+        true => Draft::default(),
         false => {
             let store = options.store.clone().or_else(mcpmon_store::own_store);
             let protected = places_of(&options.search, store.as_deref(), Some(&options.socket));
             let sandboxed = Sandboxed {
                 program,
                 environment,
+                temporary: temporary.as_ref().map(TemporaryDirectory::path),
                 protected: &protected,
                 extra: &policy.guard.extra_paths,
             };
@@ -375,7 +392,7 @@ fn isolated(
     if let Some(directory) = &temporary {
         sandbox::with_temporary(environment, directory);
     }
-    Ok((isolation.isolate(program, draft)?, temporary))
+    Ok((isolation.isolate(program, &sandbox, draft)?, temporary))
 }
 
 /// Starts what stands in the place of a remote server. Nothing of it is pinned but what it offers: it is this program.
@@ -398,7 +415,7 @@ fn stand_in(
         launch,
         verification: None,
         certificates: stand.certificates,
-        degraded: Vec::new(),
+        told: Vec::new(),
         temporary: None,
     })
 }

@@ -3,11 +3,15 @@
 use std::collections::BTreeMap;
 
 use mcpmon_model::{Layer, ServerType, Timestamp};
+use mcpmon_policy::SandboxMode;
 use mcpmon_store::{RunningStart, ServerSummary, StoreReader, StoredEvent};
 use serde_json::Value;
 
 use crate::{
-    agent::resources::{Processes, Usage},
+    agent::{
+        resources::{Processes, Usage},
+        sandboxes::{RunningSandboxes, SandboxStatus},
+    },
     cli::CliError,
 };
 
@@ -18,11 +22,12 @@ const MAX_RUNNING: u32 = 1_000;
 #[derive(Clone, Debug, Default)]
 pub(super) struct RunningServers(BTreeMap<String, RunningServer>);
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct RunningServer {
     usage: Usage,
     is_wrapped: bool,
     orphaned_since: Option<Timestamp>,
+    sandbox: Option<SandboxStatus>,
 }
 
 /// The layer through which a server is watched.
@@ -53,10 +58,15 @@ impl SeenBy {
 impl RunningServers {
     /// Those that a store tells of and whose processes live.
     pub(super) fn read(reader: &StoreReader) -> Result<Self, CliError> {
-        Ok(Self::new(&reader.running(MAX_RUNNING)?, &Processes::read()))
+        let sandboxes = RunningSandboxes::read(reader)?;
+        Ok(Self::new(
+            &reader.running(MAX_RUNNING)?,
+            &Processes::read(),
+            &sandboxes,
+        ))
     }
 
-    fn new(starts: &[RunningStart], processes: &Processes) -> Self {
+    fn new(starts: &[RunningStart], processes: &Processes, sandboxes: &RunningSandboxes) -> Self {
         let mut running: BTreeMap<String, RunningServer> = BTreeMap::new();
         for RunningStart {
             started: start,
@@ -72,6 +82,7 @@ impl RunningServers {
             };
             let by_kernel = || start.data.get("wrapped").and_then(Value::as_bool) == Some(true);
             let is_wrapped = start.layer == Layer::Stdio || by_kernel();
+            let sandbox = sandboxes.of(process.pid, processes);
             running
                 .entry(server.clone())
                 .and_modify(|running| {
@@ -79,11 +90,13 @@ impl RunningServers {
                     // Of several, the one whose messages nobody sees is what matters.
                     running.is_wrapped &= is_wrapped;
                     running.orphaned_since = earlier(running.orphaned_since, orphaned_since);
+                    running.sandbox = weaker(running.sandbox.take(), sandbox.clone());
                 })
                 .or_insert(RunningServer {
                     usage,
                     is_wrapped,
                     orphaned_since,
+                    sandbox,
                 });
         }
         Self(running)
@@ -97,6 +110,11 @@ impl RunningServers {
     /// The time since when a server has lived on after its client or session: of several processes, the first.
     pub(super) fn orphaned_since(&self, server: &str) -> Option<Timestamp> {
         self.0.get(server)?.orphaned_since
+    }
+
+    /// The sandbox that a server runs in: of several processes, the one that is kept from least.
+    pub(super) fn sandbox(&self, server: &str) -> Option<&SandboxStatus> {
+        self.0.get(server)?.sandbox.as_ref()
     }
 
     pub(super) fn seen_by(&self, server: &ServerSummary) -> SeenBy {
@@ -114,6 +132,25 @@ fn orphaned_since(orphaned: &StoredEvent) -> Timestamp {
     let milliseconds = orphaned.data.get("orphaned_ms").and_then(Value::as_i64);
     let nanoseconds = milliseconds.unwrap_or_default().saturating_mul(1_000_000);
     Timestamp(orphaned.timestamp.0.saturating_sub(nanoseconds))
+}
+
+/// Of two sandboxes, the one that keeps less from a server.
+fn weaker(one: Option<SandboxStatus>, other: Option<SandboxStatus>) -> Option<SandboxStatus> {
+    let (one, other) = (one?, other?);
+    let strength = |sandbox: &SandboxStatus| {
+        let mode: SandboxMode = sandbox.mode.parse().unwrap_or_default();
+        (
+            sandbox.enforced,
+            mode,
+            sandbox.network == "off",
+            sandbox.gaps.is_empty(),
+        )
+    };
+    Some(if strength(&other) < strength(&one) {
+        other
+    } else {
+        one
+    })
 }
 
 fn earlier(one: Option<Timestamp>, other: Option<Timestamp>) -> Option<Timestamp> {
@@ -167,7 +204,7 @@ mod tests {
             ..start(Layer::Kernel)
         };
         let since = |starts: &[RunningStart]| {
-            let running = RunningServers::new(starts, &Processes::read());
+            let running = RunningServers::new(starts, &Processes::read(), &RunningSandboxes::default());
             running
                 .orphaned_since("files")
                 .map(|since| (since.0 - sample::NOON) / sample::SECOND)
@@ -181,7 +218,7 @@ mod tests {
         sample::fill(&mut store, [sample::started("files", 1)]);
         let reader = StoreReader::open(store.path()).unwrap();
         let servers = reader.servers().unwrap();
-        RunningServers::new(starts, &Processes::read()).seen_by(&servers[0])
+        RunningServers::new(starts, &Processes::read(), &RunningSandboxes::default()).seen_by(&servers[0])
     }
 
     #[test]
@@ -197,9 +234,15 @@ mod tests {
 
     #[test]
     fn what_several_processes_use_is_added() {
-        let one = RunningServers::new(&[start(Layer::Stdio)], &Processes::read()).usage("files");
+        let one = RunningServers::new(
+            &[start(Layer::Stdio)],
+            &Processes::read(),
+            &RunningSandboxes::default(),
+        )
+        .usage("files");
         let starts = [start(Layer::Stdio), start(Layer::Stdio)];
-        let two = RunningServers::new(&starts, &Processes::read()).usage("files");
+        let two =
+            RunningServers::new(&starts, &Processes::read(), &RunningSandboxes::default()).usage("files");
         let (one, two) = (one.unwrap(), two.unwrap());
         assert!(
             two.memory > one.memory && two.processes >= 2 * one.processes,

@@ -3,7 +3,7 @@
 use clap::Args;
 use mcpmon_model::{PinState, ServerType, Timestamp};
 use mcpmon_store::{ServerStatus, ServerSummary, StoreReader, json};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json as value};
 
 use super::running::{RunningServers, bytes, milliseconds};
 use crate::{
@@ -36,6 +36,20 @@ const TABLE: Table = Table::new(&[
     Column::cut("COMMAND", 20),
 ]);
 
+/// The same where a server runs in a sandbox.
+const SANDBOX_TABLE: Table = Table::new(&[
+    Column::cut("SERVER", 16),
+    Column::whole("TYPE", 5),
+    Column::whole("STATUS", 9),
+    Column::whole("PIN", 10),
+    Column::whole("SANDBOX", 7),
+    Column::whole("MEMORY", 6),
+    Column::whole("CPU-TIME", 8),
+    Column::whole("ORPHANED", 8),
+    Column::whole("LAST-SEEN (UTC)", 15),
+    Column::cut("COMMAND", 20),
+]);
+
 pub(in crate::cli) fn run(
     options: &Options,
     reader: &StoreReader,
@@ -50,11 +64,31 @@ pub(in crate::cli) fn run(
     match output.form {
         Form::Json => servers.iter().try_for_each(|server| {
             let id = &server.server_id;
-            output.json(&object(server, running.usage(id), running.orphaned_since(id)))
+            let mut object = object(server, running.usage(id), running.orphaned_since(id));
+            if let Some(sandbox) = running.sandbox(id) {
+                object.insert("sandbox".to_owned(), value!(sandbox));
+            }
+            output.json(&object)
         })?,
         Form::Table => {
-            let rows: Vec<Row> = servers.iter().map(|server| row(server, &running, now)).collect();
-            output.table(&TABLE, &rows)?;
+            let is_sandboxed = |server: &ServerSummary| running.sandbox(&server.server_id).is_some();
+            let has_sandboxes = servers.iter().any(is_sandboxed);
+            let rows = servers
+                .iter()
+                .map(|server| row(server, &running, has_sandboxes, now));
+            let rows: Vec<Row> = rows.collect();
+            let table = if has_sandboxes { &SANDBOX_TABLE } else { &TABLE };
+            output.table(table, &rows)?;
+            for server in &servers {
+                let sandbox = running.sandbox(&server.server_id);
+                if let Some(sandbox) = sandbox.filter(|sandbox| !sandbox.is_whole()) {
+                    output.note(&format!(
+                        "* the sandbox of {}: {}",
+                        server.server_id,
+                        sandbox.gaps.join("; ")
+                    ))?;
+                }
+            }
         }
     }
     listing::note_extent(servers.len(), false, output)?;
@@ -71,24 +105,29 @@ pub(super) fn state(server: &ServerSummary) -> String {
     }
 }
 
-fn row(server: &ServerSummary, running: &RunningServers, now: Timestamp) -> Row {
+fn row(server: &ServerSummary, running: &RunningServers, has_sandboxes: bool, now: Timestamp) -> Row {
     let usage = running.usage(&server.server_id);
     let orphaned = running.orphaned_since(&server.server_id);
     let used = |value: &dyn Fn(&Usage) -> String| usage.as_ref().map_or_else(String::new, value);
-    Row::new(
-        tone(server),
-        [
-            server.server_id.clone(),
-            server.server_type.map_or("", type_name).to_owned(),
-            state(server),
-            server.pin.map_or("", pin_name).to_owned(),
-            used(&|usage| bytes(usage.memory)),
-            used(&|usage| time::span(milliseconds(usage))),
-            orphaned.map_or_else(String::new, |since| age(now, since)),
-            server.last_seen.map_or_else(String::new, time::short),
-            server.command.clone().unwrap_or_default(),
-        ],
-    )
+    let sandbox = has_sandboxes.then(|| {
+        running
+            .sandbox(&server.server_id)
+            .map_or_else(String::new, ToString::to_string)
+    });
+    let about = [
+        server.server_id.clone(),
+        server.server_type.map_or("", type_name).to_owned(),
+        state(server),
+        server.pin.map_or("", pin_name).to_owned(),
+    ];
+    let uses = [
+        used(&|usage| bytes(usage.memory)),
+        used(&|usage| time::span(milliseconds(usage))),
+        orphaned.map_or_else(String::new, |since| age(now, since)),
+        server.last_seen.map_or_else(String::new, time::short),
+        server.command.clone().unwrap_or_default(),
+    ];
+    Row::new(tone(server), about.into_iter().chain(sandbox).chain(uses))
 }
 
 pub(super) fn tone(server: &ServerSummary) -> Tone {

@@ -188,6 +188,9 @@ fn lines(status: &Status) -> Vec<String> {
         }
     }
     put("servers", servers(status));
+    for line in sandbox_gaps(status) {
+        put("", line);
+    }
     put("coverage", coverage(status));
     for cause in &status.not_pinned {
         put("", format!("first starts are not pinned: {cause}"));
@@ -281,8 +284,12 @@ fn servers(status: &Status) -> String {
         .iter()
         .map(|server| {
             let starting = if server.serving { "" } else { ", starting" };
+            let sandbox = server
+                .sandbox
+                .as_ref()
+                .map_or_else(String::new, |sandbox| format!(", sandbox {sandbox}"));
             format!(
-                "{} (pid {}, {} processes{starting})",
+                "{} (pid {}, {} processes{starting}{sandbox})",
                 server.server_id, server.pid, server.processes
             )
         })
@@ -291,6 +298,18 @@ fn servers(status: &Status) -> String {
         0 => "none running".to_owned(),
         count => format!("{count} running: {}", list.join(", ")),
     }
+}
+
+/// Describes what the sandboxes of running servers lack.
+fn sandbox_gaps(status: &Status) -> Vec<String> {
+    let sandboxed = status
+        .servers
+        .iter()
+        .filter_map(|server| Some((&server.server_id, server.sandbox.as_ref()?)));
+    let lacking = sandboxed.filter(|(_, sandbox)| !sandbox.is_whole());
+    lacking
+        .map(|(server, sandbox)| format!("* the sandbox of {server}: {}", sandbox.gaps.join("; ")))
+        .collect()
 }
 
 fn coverage(status: &Status) -> String {
@@ -357,7 +376,8 @@ mod tests {
     use crate::agent::{
         selftest::{Component, SelfTestCheck},
         status::{
-            KeptStatus, NetworkStatus, PolicyStatus, ProxyStatus, RunStatus, RunningServer, StoreStatus,
+            KeptStatus, NetworkStatus, PolicyStatus, ProxyStatus, RunStatus, RunningServer, SandboxStatus,
+            StoreStatus,
         },
     };
 
@@ -401,6 +421,12 @@ mod tests {
                 pid: 9,
                 serving: true,
                 processes: 2,
+                sandbox: Some(SandboxStatus {
+                    mode: "strict".to_owned(),
+                    network: "off".to_owned(),
+                    enforced: true,
+                    gaps: vec!["UDP, and DNS with it, is not restricted (Linux 7.2)".to_owned()],
+                }),
             }],
             coverage: Coverage { seen: 4, wrapped: 3 },
             wrappers: 2,
@@ -465,7 +491,8 @@ mod tests {
         policy     /etc/mcpmon/mcpmon.yaml
                    set, but not in force in this version: mcp.rules
                    refused: mcpmon.yaml:3:1: unknown key `netwrok`
-        servers    1 running: files (pid 9, 2 processes)
+        servers    1 running: files (pid 9, 2 processes, sandbox strict, no network *)
+                   * the sandbox of files: UDP, and DNS with it, is not restricted (Linux 7.2)
         coverage   3 of 4 starts wrapped (75%), 2 wrappers connected
                    first starts are not pinned: user 7 has 256 pinned packages
         llm proxy  http://127.0.0.1:8484, embedded, for anthropic, openai; 1 session

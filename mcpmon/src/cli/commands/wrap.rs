@@ -114,8 +114,20 @@ fn explain(error: WrapError) -> CliError {
         | WrapError::Setup(_)
         | WrapError::Execute { .. } => (ErrorKind::Environment, None),
     };
+    // A store that cannot be written may be one outside of a sandbox.
+    let enclosed = match &error {
+        WrapError::Judge(_) => wrap::remedy_in_sandbox(),
+        WrapError::Config(_)
+        | WrapError::Destination(_)
+        | WrapError::Denied { .. }
+        | WrapError::Program(_)
+        | WrapError::Start(_)
+        | WrapError::Relay(_)
+        | WrapError::Setup(_)
+        | WrapError::Execute { .. } => None,
+    };
     let told = CliError::new(kind, error);
-    match hint {
+    match enclosed.or(hint) {
         Some(hint) => told.with_hint(hint),
         None => told,
     }

@@ -13,7 +13,7 @@ use std::{
 
 use clap::{Args, ValueEnum, builder::PossibleValuesParser};
 use mcpmon_clients::{CLIENTS, Roots};
-use mcpmon_config::LoadedConfiguration;
+use mcpmon_config::{LoadedConfiguration, LocalConfig, Search};
 use mcpmon_detect::mask::{mask_arguments, mask_text};
 use mcpmon_model::{Severity, Timestamp};
 use mcpmon_store::{Access, DAEMON_STORE, SkillPin, Store, StoreError, own_store};
@@ -21,7 +21,10 @@ use mcpmon_store::{Access, DAEMON_STORE, SkillPin, Store, StoreError, own_store}
 use crate::{
     agent::{
         group,
-        scan::{self, Scan, ScanOptions, SkillState, StartMode, StartTarget, chosen_clients},
+        scan::{
+            self, Scan, ScanOptions, SkillState, StartConfinement, StartPlan, StartTarget, chosen_clients,
+            confined::OwnFiles,
+        },
     },
     cli::{
         CliError, ErrorKind, Globals, Output, commands::setup::confirm, filters::parse_severity,
@@ -50,6 +53,9 @@ pub(in crate::cli) struct Options {
     /// Start without a question
     #[arg(long, short, requires = "start")]
     yes: bool,
+    /// Start also those that this host cannot keep in the whole sandbox
+    #[arg(long, requires = "start")]
+    degraded: bool,
     /// Pin changed skills as they are now
     #[arg(long)]
     accept: bool,
@@ -101,7 +107,7 @@ pub(in crate::cli) fn run(
     };
     end_progress(output)?;
     if options.start {
-        start(&mut scanned, &wanted, options, loaded, output)?;
+        start(&mut scanned, &wanted, options, globals, loaded, output)?;
     }
     {
         let mut progress = |what: &str| report_progress(what, output);
@@ -152,6 +158,7 @@ fn start(
     scanned: &mut Scan,
     wanted: &ScanOptions,
     options: &Options,
+    globals: &Globals,
     loaded: &LoadedConfiguration,
     output: &mut Output<'_>,
 ) -> Result<(), CliError> {
@@ -160,42 +167,91 @@ fn start(
         output.note("there is no server that can be started or asked")?;
         return Ok(());
     }
-    let mode = StartMode::find(options.network);
-    output.note(match mode {
-        StartMode::WithoutNetwork => "servers start in namespaces of their own, without a network:",
-        StartMode::WithNetwork => "servers start in namespaces of their own, with the network:",
-        StartMode::Unconfined => {
-            "this host lets no process have namespaces of its own: servers start WITH THE NETWORK, as any other process:"
-        }
+    let search = Search::of_process(globals.config.clone(), LocalConfig::Ignore);
+    let own = OwnFiles {
+        config: search.explicit.or(search.variable),
+        store: globals.db.clone().or_else(own_store),
+    };
+    let confinement = StartConfinement::find(options.network, own);
+    describe(&plans, &confinement, output)?;
+    let agreed = agreed(&plans, &confinement, options, output)?;
+    {
+        let mut progress = |what: &str| report_progress(what, output);
+        scanned
+            .start(&agreed, &confinement, loaded, &mut progress)
+            .map_err(environment)?;
+    }
+    end_progress(output)?;
+    Ok(())
+}
+
+/// Says what would be started, and what it is kept from.
+fn describe(
+    plans: &[StartPlan],
+    confinement: &StartConfinement,
+    output: &mut Output<'_>,
+) -> Result<(), CliError> {
+    output.note(match confinement.has_network {
+        false => "servers start in a sandbox, without a network and without the files of your home:",
+        true => "servers start in a sandbox, with the network and without the files of your home:",
     })?;
-    for plan in &plans {
+    for plan in plans {
         let line = match &plan.target {
             StartTarget::Command(words) => mask_arguments(words).join(" "),
             StartTarget::Url(url) => format!("asks {}, over the network", mask_text(url)),
         };
         output.note(&format!("  {}: {line}", plan.name))?;
-    }
-    if !options.yes {
-        if !confirm::is_possible() {
-            let error =
-                anyhow::anyhow!("`--start` asks before it starts servers, and nobody can answer here");
-            return Err(
-                CliError::new(ErrorKind::Usage, error).with_hint("add `--yes` to start what is listed above")
-            );
-        }
-        let question = "Start and ask them?";
-        if !confirm::ask(question, "nothing was started", &mut io::stdin().lock(), output)? {
-            return Ok(());
+        if let Some(reason) = &plan.outside {
+            output.note(&format!("    NOT IN THE SANDBOX: {reason}"))?;
         }
     }
-    {
-        let mut progress = |what: &str| report_progress(what, output);
-        scanned
-            .start(&plans, mode, loaded, &mut progress)
-            .map_err(environment)?;
+    for gap in confinement.gaps() {
+        let weight = if gap.is_serious { "WARNING" } else { "note" };
+        output.note(&format!("{weight}: {}", gap.text))?;
     }
-    end_progress(output)?;
     Ok(())
+}
+
+/// Asks which of them are started. Those that are not kept from all that they should be need a consent of their own.
+fn agreed<'p>(
+    plans: &'p [StartPlan],
+    confinement: &StartConfinement,
+    options: &Options,
+    output: &mut Output<'_>,
+) -> Result<Vec<&'p StartPlan>, CliError> {
+    let (mut agreed, degraded): (Vec<_>, Vec<_>) =
+        plans.iter().partition(|plan| plan.is_confined(confinement));
+    let names = |plans: &[&StartPlan]| {
+        let names = plans.iter().map(|plan| plan.name.as_str());
+        names.collect::<Vec<_>>().join(", ")
+    };
+    if options.yes {
+        match (options.degraded, degraded.is_empty()) {
+            (true, _) => agreed.extend(degraded),
+            (false, true) => {}
+            (false, false) => output.note(&format!(
+                "not started, because they would not be in the whole sandbox: {}; `--degraded` starts them too",
+                names(&degraded)
+            ))?,
+        }
+        return Ok(agreed);
+    }
+    if !confirm::is_possible() {
+        let error = anyhow::anyhow!("`--start` asks before it starts servers, and nobody can answer here");
+        return Err(
+            CliError::new(ErrorKind::Usage, error).with_hint("add `--yes` to start what is listed above")
+        );
+    }
+    let mut ask =
+        |question: &str| confirm::ask(question, "they are not started", &mut io::stdin().lock(), output);
+    if !agreed.is_empty() && !ask("Start and ask them?")? {
+        agreed.clear();
+    }
+    let question = format!("Start what is NOT in the whole sandbox ({})?", names(&degraded));
+    if !degraded.is_empty() && ask(&question)? {
+        agreed.extend(degraded);
+    }
+    Ok(agreed)
 }
 
 fn environment(error: impl Into<anyhow::Error>) -> CliError {

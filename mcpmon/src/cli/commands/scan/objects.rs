@@ -57,6 +57,10 @@ fn server_object(file: &ScannedFile, server: &ScannedServer) -> Map<String, Valu
         "source": source,
         "definitions": definitions,
         "fault": fault,
+        "started": server.started.map(|started| json!({
+            "sandbox": started.has_sandbox,
+            "network": started.has_network,
+        })),
         "tools": server.tools,
     }))
 }

@@ -5,7 +5,9 @@ use std::{collections::BTreeMap, path::Path};
 use mcpmon_model::Severity;
 
 use crate::{
-    agent::scan::{Definitions, Scan, ScanFinding, ScannedServer, ScannedSkill, SkillState},
+    agent::scan::{
+        AppliedConfinement, Definitions, Scan, ScanFinding, ScannedServer, ScannedSkill, SkillState,
+    },
     cli::{
         CliError, Output,
         table::{Column, Row, Table, Tone},
@@ -109,7 +111,7 @@ fn server_rows(server: &ScannedServer) -> Vec<Row> {
     let definitions = match &server.definitions {
         Definitions::Unknown => "not started, and no wrapper saw its definitions".to_owned(),
         Definitions::Registry(count) => format!("not started; {count} definitions as a wrapper saw them"),
-        Definitions::Listed(count) => format!("lists {count} definitions"),
+        Definitions::Listed(count) => format!("lists {count} definitions{}", started(server)),
         Definitions::Failed(fault) => format!("its definitions are not known: {fault}"),
     };
     let state = Row::new(
@@ -128,6 +130,24 @@ fn server_rows(server: &ScannedServer) -> Vec<Row> {
         .filter(|finding| finding.finding.severity > Severity::Info);
     let found = told.map(|finding| row(configured.name(), finding));
     std::iter::once(state).chain(found).collect()
+}
+
+/// The words for the confinement in which a server was started.
+fn started(server: &ScannedServer) -> &'static str {
+    match server.started {
+        None => "",
+        Some(AppliedConfinement {
+            has_sandbox: true,
+            has_network: false,
+        }) => ", in the sandbox without a network",
+        Some(AppliedConfinement {
+            has_sandbox: true,
+            has_network: true,
+        }) => ", in the sandbox with the network",
+        Some(AppliedConfinement {
+            has_sandbox: false, ..
+        }) => ", NOT in the sandbox",
+    }
 }
 
 fn row(name: &str, found: &ScanFinding) -> Row {

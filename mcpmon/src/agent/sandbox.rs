@@ -9,16 +9,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use mcpmon_detect::{
-    launch::{LaunchRules, Stage},
-    protected_paths::Places,
-};
+use mcpmon_detect::{launch::LaunchRules, protected_paths::Places};
 use mcpmon_engine::sandbox::{
     DirectoryEntry, DirectoryListing, DrawnSandbox, SandboxPlaces, draw, package_caches,
 };
-use mcpmon_model::{Event, EventKind, Layer, PathPattern, SandboxRules, ServerId, Severity};
+use mcpmon_model::{PathPattern, SandboxRules};
 use mcpmon_policy::{Egress, SandboxMode, SandboxPolicy};
-use mcpmon_session::clock;
 use mcpmon_stdio::OpenProgram;
 use nix::unistd::mkdtemp;
 
@@ -41,36 +37,58 @@ const TEMPORARY: &str = "TMPDIR";
 
 /// The rules of a sandbox that is still to be made.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Draft {
+pub(in crate::agent) struct Draft {
     /// The rules.
-    pub(super) rules: SandboxRules,
+    pub(in crate::agent) rules: SandboxRules,
     /// Grants that have no effect.
-    pub(super) remarks: Vec<String>,
+    pub(in crate::agent) remarks: Vec<String>,
 }
 
 /// The server that a sandbox is made for.
 #[derive(Debug)]
-pub(super) struct Sandboxed<'a> {
+pub(in crate::agent) struct Sandboxed<'a> {
     /// The program that is started.
-    pub(super) program: &'a OpenProgram,
-    /// Its environment.
-    pub(super) environment: &'a [(OsString, OsString)],
+    pub(in crate::agent) program: &'a OpenProgram,
+    /// The environment that says where its home and the caches of its package manager are.
+    pub(in crate::agent) environment: &'a [(OsString, OsString)],
+    /// The directory of temporary files that is its own; without one it shares that of its environment.
+    pub(in crate::agent) temporary: Option<&'a Path>,
     /// The places of protected files.
-    pub(super) protected: &'a Places,
+    pub(in crate::agent) protected: &'a Places,
     /// Further protected files.
-    pub(super) extra: &'a [PathPattern],
+    pub(in crate::agent) extra: &'a [PathPattern],
 }
 
 /// A directory of temporary files that is removed with all that lies in it.
 #[derive(Debug)]
-pub(super) struct TemporaryDirectory(PathBuf);
+pub(in crate::agent) struct TemporaryDirectory(PathBuf);
 
 impl TemporaryDirectory {
-    fn new() -> io::Result<Self> {
+    /// Makes the directory that a server has in a sandbox which leaves it none of others; `None` where it needs none.
+    pub(in crate::agent) fn for_mode(mode: SandboxMode) -> Option<Self> {
+        match mode {
+            SandboxMode::Strict => match Self::new() {
+                Ok(directory) => Some(directory),
+                Err(error) => {
+                    tracing::warn!(%error, "the server has no temporary directory");
+                    None
+                }
+            },
+            SandboxMode::Off | SandboxMode::HomeReadonly => None,
+        }
+    }
+
+    /// Makes one.
+    pub(in crate::agent) fn new() -> io::Result<Self> {
         let template = env::temp_dir().join("mcpmon-server-XXXXXX");
         let path = mkdtemp(&template)?;
         fs::set_permissions(&path, fs::Permissions::from_mode(0o700))?;
         Ok(Self(fs::canonicalize(path)?))
+    }
+
+    /// Returns its path.
+    pub(in crate::agent) fn path(&self) -> &Path {
+        &self.0
     }
 }
 
@@ -83,18 +101,9 @@ impl Drop for TemporaryDirectory {
 }
 
 impl Sandboxed<'_> {
-    /// Draws the rules of its sandbox, with `egress`, the list that no kernel enforces. A server that may use no temporary
-    /// files of others has a directory of its own, for as long as that is kept.
-    pub(super) fn draw(
-        self,
-        sandbox: &SandboxPolicy,
-        egress: Option<&Egress>,
-    ) -> (Draft, Option<TemporaryDirectory>) {
-        let temporary = match sandbox.mode {
-            SandboxMode::Strict => own_temporary(),
-            SandboxMode::Off | SandboxMode::HomeReadonly => None,
-        };
-        let variable = |name: &str| super::environment::variable(self.environment, name).map(PathBuf::from);
+    /// Draws the rules of its sandbox, with `egress`, the list that no kernel enforces.
+    pub(in crate::agent) fn draw(self, sandbox: &SandboxPolicy, egress: Option<&Egress>) -> Draft {
+        let variable = |name: &str| variable(self.environment, name).map(PathBuf::from);
         let home = variable("HOME").filter(|home| home.is_absolute());
         let home = home.and_then(|home| fs::canonicalize(home).ok());
         let workspace = env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
@@ -111,33 +120,35 @@ impl Sandboxed<'_> {
         };
         let package = package(self.program, &words, home.as_deref());
         let shared = variable(TEMPORARY).filter(|path| path.is_absolute());
-        let temporary_path = temporary.as_ref().map(|directory| directory.0.clone()).or(shared);
+        let temporary = self.temporary.map(Path::to_owned).or(shared);
         let places = SandboxPlaces {
             home: home.as_deref(),
             workspace: &workspace,
             package: &package,
             caches: &caches,
-            temporary: temporary_path.as_deref(),
+            temporary: temporary.as_deref(),
             protected: self.protected,
             extra: self.extra,
         };
         let DrawnSandbox { rules, remarks } = draw(sandbox, egress, &places, &mut HostFiles);
-        (Draft { rules, remarks }, temporary)
+        Draft { rules, remarks }
     }
 }
 
-fn own_temporary() -> Option<TemporaryDirectory> {
-    match TemporaryDirectory::new() {
-        Ok(directory) => Some(directory),
-        Err(error) => {
-            tracing::warn!(%error, "the server has no temporary directory");
-            None
-        }
-    }
+/// Returns the value of a variable.
+pub(in crate::agent) fn variable<'e>(
+    environment: &'e [(OsString, OsString)],
+    wanted: &str,
+) -> Option<&'e OsStr> {
+    let mut variables = environment.iter();
+    variables.find_map(|(name, value)| (name == wanted).then_some(value.as_os_str()))
 }
 
 /// Tells a server of its temporary directory.
-pub(super) fn with_temporary(environment: &mut Vec<(OsString, OsString)>, directory: &TemporaryDirectory) {
+pub(in crate::agent) fn with_temporary(
+    environment: &mut Vec<(OsString, OsString)>,
+    directory: &TemporaryDirectory,
+) {
     environment.retain(|(name, _)| name != TEMPORARY);
     environment.push((TEMPORARY.into(), directory.0.clone().into()));
 }
@@ -165,17 +176,16 @@ fn programs(program: &OpenProgram, words: &[String]) -> Vec<String> {
 /// Returns the files and directories that a server is made of: its program, and the package that its script lies in.
 fn package(program: &OpenProgram, words: &[String], home: Option<&Path>) -> Vec<PathBuf> {
     let mut found = BTreeSet::new();
-    let scripts = program.scripts.iter().map(|(path, _)| path.clone());
-    let interpreted = match LaunchRules::stage(words) {
-        Stage::Script { path } => Some(PathBuf::from(path)),
-        Stage::Module { .. }
-        | Stage::Shell { .. }
-        | Stage::Launcher
-        | Stage::Program
-        | Stage::Container { .. }
-        | Stage::Inline => None,
-    };
-    for path in scripts.chain([program.path.clone()]).chain(interpreted) {
+    let interpreters = program.scripts.iter().map(|(path, _)| path.clone());
+    let mut files: Vec<PathBuf> = interpreters.chain([program.path.clone()]).collect();
+    for script in LaunchRules::scripts(words) {
+        let directory = PathBuf::from(script.directory.unwrap_or_default());
+        files.extend(script.path.map(|path| directory.join(path)));
+        // A launcher finds its project in the directory that it is told of, unless that is all of a home.
+        let directory = std::path::absolute(directory).ok();
+        found.extend(directory.filter(|directory| !is_above(directory, home)));
+    }
+    for path in files {
         let Ok(called) = std::path::absolute(&path) else {
             continue;
         };
@@ -193,17 +203,19 @@ fn package(program: &OpenProgram, words: &[String], home: Option<&Path>) -> Vec<
         .collect()
 }
 
+/// Returns whether a directory is the root or a home, or has the home in it.
+fn is_above(directory: &Path, home: Option<&Path>) -> bool {
+    directory.parent().is_none() || home.is_some_and(|home| home.starts_with(directory))
+}
+
 /// Returns a file, and what it needs of its package or installation.
 fn around(path: &Path, home: Option<&Path>) -> Vec<PathBuf> {
     let mut found = vec![path.to_owned()];
-    let is_too_much = |directory: &Path| {
-        directory.parent().is_none() || home.is_some_and(|home| home.starts_with(directory))
-    };
     let above: Vec<&Path> = path
         .ancestors()
         .skip(1)
         .take(MAX_PACKAGE_DEPTH)
-        .take_while(|directory| !is_too_much(directory))
+        .take_while(|directory| !is_above(directory, home))
         .collect();
     let has_package = |directory: &&&Path| PACKAGE_FILES.iter().any(|name| directory.join(name).exists());
     match (above.iter().find(has_package), above.first()) {
@@ -217,19 +229,6 @@ fn around(path: &Path, home: Option<&Path>) -> Vec<PathBuf> {
         (None, None) => {}
     }
     found
-}
-
-/// Builds the event about a part of a sandbox that is missing, and reports it on standard error too.
-pub(super) fn degraded(server: &ServerId, cause: String) -> Event {
-    tracing::warn!(%server, cause, "the sandbox of the server is not as it was asked for");
-    let kind = EventKind::EnforcementDegraded {
-        component: "server sandbox".to_owned(),
-        cause,
-    };
-    let mut event = Event::new(clock::now(), Layer::Stdio, kind);
-    event.severity = Severity::Medium;
-    event.reason = Some("`mcpmon doctor` tells what this kernel can keep a server from".to_owned());
-    event
 }
 
 /// This host's files.
