@@ -25,5 +25,6 @@ mod proxied;
 mod real;
 mod refusals;
 mod remote;
+mod sandboxed;
 mod usage;
 mod wrapped;

@@ -16,6 +16,7 @@ mod go;
 mod listings;
 mod remote;
 mod report;
+mod sandboxes;
 mod scan;
 mod shims;
 mod tasks;

@@ -27,6 +27,7 @@ mod refused;
 mod rules;
 mod sandbox;
 mod scan;
+mod scan_started;
 mod sessions;
 mod setup;
 mod signals;

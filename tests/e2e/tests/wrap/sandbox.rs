@@ -140,6 +140,64 @@ fn a_grant_without_effect_is_told_and_recorded() -> Result<()> {
     Ok(())
 }
 
+#[test]
+fn a_running_server_is_listed_with_its_sandbox() -> Result<()> {
+    let home = furnished()?;
+    home.configure("version: 1\nmcp: {servers: [{id: files, command: bash, sandbox: {default: strict, read: [~/absent]}}]}\n")?;
+    let mut wrapped = Wrapped::start(&mut wrap(&home, &[], "true")?)?;
+    wrapped.send(NOTICE)?;
+    wrapped.line()?;
+    let store = home.path("store.db").display().to_string();
+    let listed = || -> Result<Option<serde_json::Value>> {
+        let servers = program::run(["servers", "--json", "--db", &store])?.objects()?;
+        Ok(servers.into_iter().find(|server| server["sandbox"].is_object()))
+    };
+    let server = mcpmon_e2e::wait::until("the sandbox of the server", listed)?;
+    let sandbox = &server["sandbox"];
+    assert_eq!(sandbox["mode"], "strict", "{server}");
+    assert_eq!(sandbox["enforced"], true, "{server}");
+    let gap = "`~/absent` is not granted: there is no such file";
+    assert_eq!(sandbox["gaps"][0], gap, "{server}");
+    let shown = program::run(["servers", "--db", &store])?;
+    assert!(shown.stdout.contains("strict *"), "{shown:?}");
+    assert!(shown.stderr.contains(gap), "{shown:?}");
+    wrapped.finish()?;
+    let servers = program::run(["servers", "--json", "--db", &store])?.objects()?;
+    assert!(
+        servers.iter().all(|server| server.get("sandbox").is_none()),
+        "{servers:?}"
+    );
+    Ok(())
+}
+
+#[test]
+fn doctor_judges_declared_sandboxes() -> Result<()> {
+    let home = furnished()?;
+    home.configure(
+        "version: 1\nmcp: {servers: [{id: files, command: bash, sandbox: {default: strict}}, {id: box, command: bwrap, sandbox: {network: off}}]}\n",
+    )?;
+    let config = home.path("config/mcpmon/mcpmon.yaml").display().to_string();
+    let socket = home.path("no-daemon").display().to_string();
+    let run = program::run(["doctor", "--json", "--config", &config, "--socket", &socket])?;
+    let findings = run.objects()?;
+    let detail = |subject: &str| {
+        let finding = findings.iter().find(|finding| finding["subject"] == subject);
+        finding
+            .and_then(|finding| finding["detail"].as_str())
+            .unwrap_or_default()
+    };
+    assert!(detail("sandbox of files").starts_with("strict"), "{run:?}");
+    assert!(
+        detail("sandbox of box").contains("makes a sandbox of its own"),
+        "{run:?}"
+    );
+    assert!(
+        detail("server sandbox").starts_with("Landlock version "),
+        "{run:?}"
+    );
+    Ok(())
+}
+
 /// The components whose enforcement is recorded as degraded.
 fn components(home: &Home) -> Result<Vec<String>> {
     let store = home.path("store.db").display().to_string();
