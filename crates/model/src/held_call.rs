@@ -22,9 +22,12 @@ pub struct HeldCall {
     pub arguments: String,
     /// Digest of the canonical arguments as the server would get them. The answer is about these.
     pub arguments_hash: Digest,
-    /// The rule that asks.
+    /// The first rule that asks.
     pub rule: String,
-    /// The reason of the rule, as a sentence without a full stop.
+    /// The others that do.
+    #[serde(default)]
+    pub other_rules: Vec<String>,
+    /// The reasons of these rules, without a full stop.
     pub reason: String,
     /// The time at which the call was held.
     pub since: Timestamp,
@@ -48,6 +51,11 @@ impl HeldCall {
         now.0 >= self.expires.0 || self.since.0.saturating_sub(now.0) > patience
     }
 
+    /// Returns the rules that ask about it.
+    pub fn rules(&self) -> impl Iterator<Item = &String> {
+        std::iter::once(&self.rule).chain(&self.other_rules)
+    }
+
     /// Returns the subject of the events about it.
     #[must_use]
     pub fn subject(&self) -> String {
@@ -61,7 +69,7 @@ impl HeldCall {
 pub enum CallAnswer {
     /// This very call goes on.
     Once,
-    /// This call goes on, and so do later ones of the same tool in the same session, with any arguments.
+    /// This call goes on, and so do later ones of the same tool in the same session that the same rules ask about.
     Session,
     /// The call is refused.
     Deny,
@@ -74,6 +82,8 @@ pub struct AnsweredCall {
     pub id: String,
     /// The tool.
     pub tool: String,
+    /// The rules that asked. An answer for the session answers no others.
+    pub rules: Vec<String>,
     /// The answer.
     pub answer: CallAnswer,
     /// The person.

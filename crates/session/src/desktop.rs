@@ -87,6 +87,7 @@ mod tests {
             arguments: "{}".to_owned(),
             arguments_hash: Digest::of(b"{}"),
             rule: "ask".to_owned(),
+            other_rules: Vec::new(),
             reason: "it is dear".to_owned(),
             since: Timestamp(0),
             expires: Timestamp(1),

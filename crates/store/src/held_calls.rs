@@ -126,8 +126,13 @@ pub(super) fn answer(
         return Ok(Answering::Ambiguous);
     }
     if let Some((answer, by)) = known {
-        let tool = held.tool;
-        return Ok(Answering::Known(AnsweredCall { id, tool, answer, by }));
+        return Ok(Answering::Known(AnsweredCall {
+            id,
+            rules: held.rules().cloned().collect(),
+            tool: held.tool,
+            answer,
+            by,
+        }));
     }
     if expires <= now.0 {
         return Ok(Answering::Late);
@@ -146,7 +151,7 @@ pub(super) fn answers(
 ) -> rusqlite::Result<Vec<AnsweredCall>> {
     let rows = connection
         .prepare_cached(
-            "SELECT id, tool, answer, answered_by FROM held_calls \
+            "SELECT id, call, answer, answered_by FROM held_calls \
              WHERE answer IS NOT NULL AND session_id = ?1 AND server_id = ?2 AND name = ?3 AND uid = ?4 \
              ORDER BY since DESC LIMIT ?5",
         )?
@@ -159,9 +164,15 @@ pub(super) fn answers(
                 MAX_ANSWERS
             ],
             |row| {
-                let (id, tool) = (row.get(0)?, row.get(1)?);
+                let (id, held) = (row.get(0)?, call(row, 1)?);
                 let answered = answered(row, 2)?;
-                Ok(answered.map(|(answer, by)| AnsweredCall { id, tool, answer, by }))
+                Ok(answered.map(|(answer, by)| AnsweredCall {
+                    id,
+                    rules: held.rules().cloned().collect(),
+                    tool: held.tool,
+                    answer,
+                    by,
+                }))
             },
         )?
         .collect::<rusqlite::Result<Vec<_>>>()?;
@@ -213,6 +224,7 @@ mod tests {
             arguments: "{\"a\":1}".to_owned(),
             arguments_hash: Digest::of(b"{\"a\":1}"),
             rule: "ask".to_owned(),
+            other_rules: Vec::new(),
             reason: "it is dear".to_owned(),
             since: Timestamp(50),
             expires: Timestamp(1_000),
@@ -257,6 +269,7 @@ mod tests {
         let once = AnsweredCall {
             id: "abc1".to_owned(),
             tool: "pay".to_owned(),
+            rules: vec!["ask".to_owned()],
             answer: CallAnswer::Once,
             by: "ann".to_owned(),
         };

@@ -172,8 +172,8 @@ pub(super) use too_much::objection as too_much;
 pub(super) struct Ruling {
     /// The first objection that blocks.
     pub(super) block: Option<Objection>,
-    /// The first objection that asks, from before it.
-    pub(super) ask: Option<Objection>,
+    /// Those that ask, from before it.
+    pub(super) asks: Vec<Objection>,
     /// Those that only note, from before it.
     pub(super) audits: Vec<Objection>,
 }
@@ -190,7 +190,7 @@ impl Ruling {
         for objection in objections {
             match objection.effect {
                 ObjectionEffect::Audit => ruling.audits.push(objection),
-                ObjectionEffect::Ask => drop(ruling.ask.get_or_insert(objection)),
+                ObjectionEffect::Ask => ruling.asks.push(objection),
                 ObjectionEffect::Block => {
                     ruling.block = Some(objection);
                     break;
@@ -202,10 +202,10 @@ impl Ruling {
 
     /// Returns the effect.
     pub(super) const fn effect(&self) -> ObjectionEffect {
-        match (&self.block, &self.ask) {
+        match (&self.block, self.asks.is_empty()) {
             (Some(_), _) => ObjectionEffect::Block,
-            (None, Some(_)) => ObjectionEffect::Ask,
-            (None, None) => ObjectionEffect::Audit,
+            (None, false) => ObjectionEffect::Ask,
+            (None, true) => ObjectionEffect::Audit,
         }
     }
 
@@ -215,10 +215,11 @@ impl Ruling {
             return self;
         }
         self.block = other.block;
-        self.ask = self.ask.or(other.ask);
-        for audit in other.audits {
-            if self.audits.iter().all(|known| known.rule != audit.rule) {
-                self.audits.push(audit);
+        for (own, others) in [(&mut self.asks, other.asks), (&mut self.audits, other.audits)] {
+            for objection in others {
+                if own.iter().all(|known| known.rule != objection.rule) {
+                    own.push(objection);
+                }
             }
         }
         self
@@ -226,7 +227,9 @@ impl Ruling {
 
     /// Returns whether there is more to tell than that no rule names the use.
     pub(super) fn is_notable(&self) -> bool {
-        self.block.is_some() || self.ask.is_some() || self.audits.iter().any(|audit| audit.rule != DEFAULTS)
+        self.block.is_some()
+            || !self.asks.is_empty()
+            || self.audits.iter().any(|audit| audit.rule != DEFAULTS)
     }
 
     /// The objection that is told: the one that blocks, else the one that asks, else the worst of the others.
@@ -234,7 +237,7 @@ impl Ruling {
         // Of equally bad ones the first.
         self.block
             .as_ref()
-            .or(self.ask.as_ref())
+            .or(self.asks.first())
             .or_else(|| self.audits.iter().rev().max_by_key(|audit| audit.severity))
     }
 }

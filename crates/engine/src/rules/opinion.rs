@@ -39,7 +39,7 @@ pub(crate) fn explain(scene: &RuleContext<'_>, stopped: Option<Objection>) -> Ve
     opinions.extend(scene.policy.rules.layers().flat_map(allowing));
     // Whatever blocks first decides; else what asks first; else what allows, for the default does not hold then; else
     // what is told.
-    let (blocks, asks) = (ruling.block.as_ref(), ruling.ask.as_ref());
+    let (blocks, asks) = (ruling.block.as_ref(), ruling.asks.first());
     let deciding = opinions.iter().position(|opinion| match (blocks, asks) {
         (Some(block), _) => opinion.decision == Decision::Block && opinion.reason == block.reason,
         (None, Some(ask)) => opinion.decision == Decision::Ask && opinion.reason == ask.reason,

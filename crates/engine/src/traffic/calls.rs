@@ -476,7 +476,7 @@ fn precede(ruling: &mut Ruling, objection: Objection) {
     match objection.effect {
         ObjectionEffect::Block if !is_unknown => ruling.block = Some(objection),
         ObjectionEffect::Block => {}
-        ObjectionEffect::Ask => drop(ruling.ask.get_or_insert(objection)),
+        ObjectionEffect::Ask => ruling.asks.push(objection),
         ObjectionEffect::Audit => ruling.audits.push(objection),
     }
 }

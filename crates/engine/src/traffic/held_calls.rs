@@ -35,8 +35,8 @@ const MAX_CONTINUED: usize = 64;
 pub(super) struct HeldCalls {
     /// By id.
     held: BTreeMap<String, Held>,
-    /// Tools of which every call goes on in this session, and the persons who said so.
-    granted: BTreeMap<(PinKey, String), String>,
+    /// Tools and rules: in this session each call of the tool goes on that the rule asks about, and who said so.
+    granted: BTreeMap<(PinKey, String, String), String>,
     /// Held calls that have an answer which the transport does not know yet.
     settled: BTreeSet<String>,
     /// Tools and arguments of calls that went on after an answer, latest last.
@@ -97,6 +97,14 @@ impl HeldCalls {
         self.held.is_empty()
     }
 
+    /// Returns whether each rule that asks about a call was answered for the session.
+    fn grants(&self, call: &HeldCall) -> bool {
+        call.rules().all(|rule| {
+            let key = (call.identity.clone(), call.tool.clone(), rule.clone());
+            self.granted.contains_key(&key)
+        })
+    }
+
     /// Takes the settlement of the call that is judged again.
     fn take(&mut self, request: Option<&RequestId>, tool: &str, hash: &Digest) -> Option<Settlement> {
         let is_meant = |held: &&Held| held.settlement.is_some() && held.is(request, tool, hash);
@@ -132,7 +140,7 @@ impl Traffic {
         disclosed: &DisclosedSecrets,
         mut ruling: Ruling,
     ) -> Asked {
-        if ruling.ask.is_none() && self.held_calls.is_empty() {
+        if ruling.asks.is_empty() && self.held_calls.is_empty() {
             return Asked::Ruled(ruling);
         }
         let arguments = call.arguments.unwrap_or_else(|| RawJson::trusted("{}"));
@@ -142,24 +150,32 @@ impl Traffic {
         if ruling.block.is_some() || self.policy.mode == Mode::Observe {
             return Asked::Ruled(ruling);
         }
-        let Some(ask) = ruling.ask.take() else {
-            return Asked::Ruled(ruling);
-        };
-        let settlement = settlement.or_else(|| self.standing_answer(teller.conversation, call, &hash));
-        if let Some(settlement) = settlement {
-            if matches!(settlement, Settlement::Granted(_)) {
-                self.held_calls.note_continued(&call.tool, hash);
-            }
-            settled(&mut ruling, ask, &settlement);
-            return Asked::Ruled(ruling);
-        }
-        match self.hold(teller, call, &definition, arguments, disclosed, &ask) {
-            Ok(judgement) => Asked::Held(judgement),
-            Err(cause) => {
-                settled(&mut ruling, ask, &Settlement::Unanswerable(cause));
-                Asked::Ruled(ruling)
+        let mut open = Vec::new();
+        let mut is_granted = false;
+        for ask in std::mem::take(&mut ruling.asks) {
+            let answer = settlement.clone();
+            let answer = answer.or_else(|| self.standing_answer(teller.conversation, call, &ask.rule, &hash));
+            match answer {
+                Some(answer) => {
+                    is_granted |= matches!(answer, Settlement::Granted(_));
+                    settled(&mut ruling, ask, &answer);
+                }
+                None => open.push(ask),
             }
         }
+        if !open.is_empty() {
+            match self.hold(teller, call, &definition, arguments, disclosed, &open) {
+                Ok(judgement) => return Asked::Held(judgement),
+                Err(cause) => {
+                    let unanswerable = Settlement::Unanswerable(cause);
+                    open.drain(..)
+                        .for_each(|ask| settled(&mut ruling, ask, &unanswerable));
+                }
+            }
+        } else if is_granted && ruling.block.is_none() {
+            self.held_calls.note_continued(&call.tool, hash);
+        }
+        Asked::Ruled(ruling)
     }
 
     /// Returns the answer that was given for more than one call.
@@ -167,10 +183,11 @@ impl Traffic {
         &mut self,
         conversation: &Conversation,
         call: &Call<'_>,
+        rule: &str,
         hash: &Digest,
     ) -> Option<Settlement> {
         let identity = &conversation.identity;
-        let key = (identity.clone(), call.tool.to_string());
+        let key = (identity.clone(), call.tool.to_string(), rule.to_owned());
         if let Some(by) = self.held_calls.granted.get(&key) {
             return Some(Settlement::Granted(by.clone()));
         }
@@ -193,7 +210,7 @@ impl Traffic {
         definition: &Definition,
         arguments: RawJson<'_>,
         disclosed: &DisclosedSecrets,
-        ask: &Objection,
+        asks: &[Objection],
     ) -> Result<Judgement, &'static str> {
         let request = teller.message.id.ok_or("it waits for no answer itself")?;
         if self.held_calls.held.len() >= MAX_HELD_CALLS {
@@ -217,6 +234,8 @@ impl Traffic {
             &call.tool,
             &request.to_string(),
         ];
+        let mut rules = asks.iter().map(|ask| ask.rule.clone().into_owned());
+        let reasons: Vec<&str> = asks.iter().map(|ask| ask.reason.as_str()).collect();
         let timeout = i64::try_from(self.policy.approvals.timeout.as_nanos()).unwrap_or(i64::MAX);
         let held = HeldCall {
             id: HeldCall::id_of(&parts, &definition.hash, teller.now),
@@ -228,8 +247,9 @@ impl Traffic {
                 false => Definition::of(RawJson::trusted(&masked)).canonical.to_string(),
             },
             arguments_hash: definition.hash,
-            rule: ask.rule.clone().into_owned(),
-            reason: ask.reason.clone(),
+            rule: rules.next().unwrap_or_default(),
+            other_rules: rules.collect(),
+            reason: reasons.join("; "),
             since: teller.now,
             expires: Timestamp(teller.now.0.saturating_add(timeout)),
         };
@@ -244,7 +264,7 @@ impl Traffic {
         event.action = Action::Audit;
         because(
             &mut event,
-            &ask.reason,
+            &waiting.call.reason,
             Some(&command(&["approvals", "show", &held.id])),
         );
         let id = held.id.clone();
@@ -285,8 +305,12 @@ impl Traffic {
                     .settle(&settlement, |held| held.call.id == answered.id);
             }
             if answered.answer == CallAnswer::Session {
-                let key = (identity.clone(), answered.tool.clone());
-                if self.held_calls.granted.insert(key, answered.by.clone()).is_none() {
+                let mut is_new = false;
+                for rule in &answered.rules {
+                    let key = (identity.clone(), answered.tool.clone(), rule.clone());
+                    is_new |= self.held_calls.granted.insert(key, answered.by.clone()).is_none();
+                }
+                if is_new {
                     self.release_granted(now, identity, answered, &settlement, &mut judgement);
                 }
             }
@@ -294,7 +318,7 @@ impl Traffic {
         judgement
     }
 
-    /// Lets every other held call go on of a tool that a person lets be called in this session.
+    /// Lets every other held call go on of a tool that a person lets be called in this session, where only rules ask that were answered so.
     fn release_granted(
         &mut self,
         now: Timestamp,
@@ -303,9 +327,17 @@ impl Traffic {
         settlement: &Settlement,
         judgement: &mut Judgement,
     ) {
-        let is_meant = |held: &Held| held.call.identity == *identity && held.call.tool == answered.tool;
-        let waiting = self.held_calls.held.values();
-        for held in waiting.filter(|held| held.settlement.is_none() && is_meant(held)) {
+        let waiting = self
+            .held_calls
+            .held
+            .values()
+            .filter(|held| held.settlement.is_none());
+        let meant: BTreeSet<String> = waiting
+            .filter(|held| held.call.identity == *identity && held.call.tool == answered.tool)
+            .filter(|held| self.held_calls.grants(&held.call))
+            .map(|held| held.call.id.clone())
+            .collect();
+        for held in meant.iter().filter_map(|id| self.held_calls.held.get(id)) {
             judgement
                 .events
                 .push(held.event(now, &answered.by, ApprovalState::Granted));
@@ -313,7 +345,8 @@ impl Traffic {
                 .store_effects
                 .push(StoreEffect::ReleaseCall(held.call.id.clone()));
         }
-        self.held_calls.settle(settlement, is_meant);
+        self.held_calls
+            .settle(settlement, |held| meant.contains(&held.call.id));
     }
 
     /// Time passes: a call that nobody answered in time is answered by the policy, and so is each one while a person
@@ -444,7 +477,7 @@ fn settled(ruling: &mut Ruling, ask: Objection, settlement: &Settlement) {
         ..ask
     };
     match effect {
-        ObjectionEffect::Block => ruling.block = Some(objection),
+        ObjectionEffect::Block => drop(ruling.block.get_or_insert(objection)),
         ObjectionEffect::Audit | ObjectionEffect::Ask => ruling.audits.push(objection),
     }
 }

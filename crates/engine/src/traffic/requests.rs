@@ -290,7 +290,7 @@ pub(super) fn note(ruling: &mut Ruling, objection: Option<Objection>) {
     match objection {
         Some(objection) if ruling.block.is_none() => match objection.effect {
             ObjectionEffect::Audit => ruling.audits.push(objection),
-            ObjectionEffect::Ask => drop(ruling.ask.get_or_insert(objection)),
+            ObjectionEffect::Ask => ruling.asks.push(objection),
             ObjectionEffect::Block => ruling.block = Some(objection),
         },
         Some(_) | None => {}

@@ -43,6 +43,7 @@ impl Talk {
         let answered = AnsweredCall {
             id: id.to_owned(),
             tool: "write_file".to_owned(),
+            rules: vec!["ask".to_owned()],
             answer,
             by: "ann".to_owned(),
         };

@@ -128,18 +128,19 @@ fn write_rule(
             .with_hint("allow it with --once or --session, or write the rule by hand"));
     }
     let (loaded, search) = question::policy(globals, socket, output)?;
-    let rules = loaded.policy.rules.layers();
     let is_answerable = |rule: &str| {
-        rules
-            .into_iter()
-            .any(|rules| rules.calls.iter().any(|known| known.id == rule))
+        let mut layers = loaded.policy.rules.layers().into_iter();
+        layers.any(|rules| rules.calls.iter().any(|known| known.id == rule))
     };
-    if held.rule != "defaults" && !is_answerable(&held.rule) {
+    let unanswerable = held
+        .rules()
+        .find(|rule| *rule != "defaults" && !is_answerable(rule));
+    if let Some(rule) = unanswerable {
         let error = anyhow!(
             "what asks is `{}`, and no rule over calls answers that",
-            text::escape(&held.rule)
+            text::escape(rule)
         );
-        let hint = match held.rule.as_str() {
+        let hint = match rule.as_str() {
             "new_tool" => format!(
                 "accept the tool with `mcpmon approve {}`",
                 text::escape(&held.subject())
@@ -208,6 +209,7 @@ pub(super) fn object(held: &HeldCall, now: Timestamp) -> Map<String, Value> {
         "arguments": held.arguments,
         "arguments_sha256": held.arguments_hash.to_string(),
         "rule": held.rule,
+        "other_rules": held.other_rules,
         "reason": held.reason,
         "since": rfc3339(held.since),
         "expires": rfc3339(held.expires),
@@ -231,12 +233,14 @@ fn left_milliseconds(held: &HeldCall, now: Timestamp) -> u64 {
 /// All of a call, as lines that are safe to show. Its arguments are JSON, whose own escapes stay what they are.
 fn lines(held: &HeldCall, now: Timestamp) -> Vec<String> {
     let session = held.session.as_ref().map_or("", |session| session.as_str());
+    let rules: Vec<&str> = held.rules().map(String::as_str).collect();
+    let rules = rules.join(", ");
     let fields = [
         ("Call", held.id.as_str()),
         ("Server", held.identity.server.as_str()),
         ("Session", session),
         ("Tool", held.tool.as_str()),
-        ("Rule", held.rule.as_str()),
+        ("Rule", rules.as_str()),
         ("Reason", held.reason.as_str()),
     ];
     let mut lines: Vec<String> = fields

@@ -257,7 +257,7 @@ impl Traffic {
 
 /// A ruling over what happened already: nothing is stopped any more.
 fn done(ruling: Ruling) -> Ruling {
-    let all = ruling.block.into_iter().chain(ruling.ask).chain(ruling.audits);
+    let all = ruling.block.into_iter().chain(ruling.asks).chain(ruling.audits);
     let audits = all.map(|objection| Objection {
         effect: ObjectionEffect::Audit,
         reason: format!("{}; the provider called it already", objection.reason),

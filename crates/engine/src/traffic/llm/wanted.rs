@@ -399,28 +399,27 @@ fn rank(ruling: &Ruling) -> (bool, Option<Severity>) {
 /// A model's wish is not held: the layer that sees the call asks a person, and a call that no other layer sees is
 /// refused.
 fn settle_ask(ruling: &mut Ruling, is_seen: bool) {
-    let Some(ask) = ruling.ask.take() else { return };
+    let asks = std::mem::take(&mut ruling.asks);
     if ruling.block.is_some() {
         return;
     }
-    match is_seen {
-        true => ruling.audits.push(Objection {
+    if is_seen {
+        ruling.audits.extend(asks.into_iter().map(|ask| Objection {
             effect: ObjectionEffect::Audit,
             reason: format!("{}; a person is asked when it is called", ask.reason),
             ..ask
-        }),
-        false => {
-            ruling.block = Some(Objection {
-                effect: ObjectionEffect::Block,
-                reason: format!(
-                    "{}; no person can be asked, for the call would not pass through mcpmon",
-                    ask.reason
-                ),
-                remedy: Some(command(&["setup"])),
-                ..ask
-            });
-        }
+        }));
+        return;
     }
+    ruling.block = asks.into_iter().next().map(|ask| Objection {
+        effect: ObjectionEffect::Block,
+        reason: format!(
+            "{}; no person can be asked, for the call would not pass through mcpmon",
+            ask.reason
+        ),
+        remedy: Some(command(&["setup"])),
+        ..ask
+    });
 }
 
 /// Files are always protected, so there is always a rule over arguments that could match.

@@ -57,11 +57,17 @@ impl World {
         self.monitor.observe(self.now, observation)
     }
 
-    /// Answers a held call.
+    /// Answers a held call that the rule `ask-pay` asks about.
     fn answer_call(&mut self, id: &str, answer: CallAnswer) -> Judgement {
+        self.answer_rules(id, &["ask-pay"], answer)
+    }
+
+    /// Answers a held call.
+    fn answer_rules(&mut self, id: &str, rules: &[&str], answer: CallAnswer) -> Judgement {
         let answered = AnsweredCall {
             id: id.to_owned(),
             tool: "pay".to_owned(),
+            rules: rules.iter().map(|rule| (*rule).to_owned()).collect(),
             answer,
             by: "ann".to_owned(),
         };
@@ -164,6 +170,41 @@ fn an_answer_for_the_session_is_for_every_call_of_the_tool() {
     for (id, arguments) in [(1, ARGUMENTS), (2, "{}"), (4, r#"{"amount":9}"#)] {
         assert_eq!(world.request(id, "pay", arguments).verdict, Verdict::Allow);
     }
+}
+
+#[test]
+fn an_answer_for_the_session_answers_no_other_rule() {
+    let mut policy = asking();
+    policy.rules.limits = vec![ValueLimit {
+        id: "ask-dear".to_owned(),
+        tool: ToolMatch {
+            name: Some(SpellingGlob::new("pay")),
+            ..ToolMatch::default()
+        },
+        argument: ArgumentPath::new("amount").expect("a way"),
+        max: Some("100".parse().expect("a number")),
+        min: None,
+        decision: Decision::Ask,
+        reason: "it is a lot".to_owned(),
+    }];
+    let mut world = listed(policy);
+    let cheap = held(&world.request(1, "pay", ARGUMENTS)).id;
+    let dear = held(&world.request(2, "pay", r#"{"amount":101}"#));
+    assert_eq!(dear.rules().collect::<Vec<_>>(), ["ask-pay", "ask-dear"]);
+    world.answer_call(&cheap, CallAnswer::Session);
+    assert_eq!(world.monitor.take_settled_calls(), [cheap]);
+    assert!(
+        !world.monitor.is_settled_call(&dear.id),
+        "its limit was not answered"
+    );
+    let again = held(&world.request(3, "pay", r#"{"amount":102}"#));
+    assert_eq!(again.rules().collect::<Vec<_>>(), ["ask-dear"]);
+    world.answer_rules(&dear.id, &["ask-pay", "ask-dear"], CallAnswer::Session);
+    assert_eq!(world.monitor.take_settled_calls().len(), 2);
+    assert_eq!(
+        world.request(4, "pay", r#"{"amount":103}"#).verdict,
+        Verdict::Allow
+    );
 }
 
 #[test_case(OnTimeout::Deny, Some("ask-pay"); "deny")]
