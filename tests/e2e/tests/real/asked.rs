@@ -4,6 +4,7 @@
 use std::{
     fs::{self, File},
     net::{Ipv4Addr, SocketAddr},
+    os::unix::process::CommandExt as _,
     process::{Child, Command},
 };
 
@@ -17,6 +18,10 @@ use mcpmon_e2e::{
     wait,
 };
 use mcpmon_fake_llm::{FakeLlm, Script};
+use nix::{
+    sys::signal::{Signal, killpg},
+    unistd::Pid,
+};
 use serde_json::json;
 use test_case::test_case;
 
@@ -94,7 +99,8 @@ impl Asked {
             .env("ANTHROPIC_BASE_URL", &at)
             .env("GOOGLE_GEMINI_BASE_URL", &at)
             .stdout(File::create(self.scene.file("said"))?)
-            .stderr(File::create(self.scene.file("told"))?);
+            .stderr(File::create(self.scene.file("told"))?)
+            .process_group(0);
         Ok(Running(command.spawn()?))
     }
 
@@ -148,13 +154,14 @@ impl Asked {
     }
 }
 
-/// An agent at work. It is killed at the end.
+/// An agent at work. It is killed at the end, with what its launcher started.
 struct Running(Child);
 
 impl Drop for Running {
     /// One that has ended already is no failure.
     fn drop(&mut self) {
-        drop(self.0.kill());
+        let group = Pid::from_raw(self.0.id().cast_signed());
+        killpg(group, Signal::SIGKILL).ok();
         drop(self.0.wait());
     }
 }

@@ -46,10 +46,14 @@ function section(title, ...content) {
 
 function table(headers, rows, empty = "None.") {
   if (rows.length === 0) return element("p", {}, empty);
-  const cells = (name, row) => row.map((cell) => element(name, name === "th" ? { scope: "col" } : {}, cell));
-  const head = element("thead", {}, element("tr", {}, ...cells("th", headers)));
-  const body = element("tbody", {}, ...rows.map((row) => element("tr", {}, ...cells("td", row))));
-  return element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `table: ${headers.join(", ")}` }, element("table", {}, head, body));
+  // The roles stay where a narrow window sets each cell in a line of its own, behind the name of its column.
+  const row = (cells) => element("tr", { role: "row" }, ...cells);
+  const names = headers.map((name) => element("th", { scope: "col", role: "columnheader" }, name));
+  const cells = (values) => values.map((value, at) => element("td", { role: "cell", "data-name": headers[at] }, value));
+  const head = element("thead", { role: "rowgroup" }, row(names));
+  const body = element("tbody", { role: "rowgroup" }, ...rows.map((values) => row(cells(values))));
+  return element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `table: ${headers.join(", ")}` },
+    element("table", { role: "table" }, head, body));
 }
 
 /** The number of entries that a list leaves out; none where it leaves out nothing. */
