@@ -364,6 +364,12 @@ impl Session {
         &self.guard.conversation().identity.server
     }
 
+    /// The session that the server is in.
+    #[must_use]
+    pub const fn session_id(&self) -> Option<&SessionId> {
+        self.guard.conversation().session.as_ref()
+    }
+
     /// The session's other servers.
     #[must_use]
     pub fn others(&self) -> &[ServerId] {

@@ -19,6 +19,7 @@ mod routing;
 mod server;
 mod shebang;
 mod sink;
+mod stderr;
 mod sys;
 pub mod tree;
 mod watcher;
@@ -32,5 +33,6 @@ pub use self::{
     program::{OpenProgram, ProgramError},
     relay::Relay,
     server::{RunningChild, StartError},
+    stderr::{ServerStderr, StderrCopies, StderrCopy},
     watcher::{RelayProcess, WrapperProcess, divide},
 };

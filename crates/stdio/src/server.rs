@@ -21,10 +21,11 @@ use super::{
     domain::Domain,
     program::OpenProgram,
     sink::{Sink, set_nonblocking},
+    stderr::ServerStderr,
     sys::{self, Image, Strings},
 };
 
-/// A running server. Its standard error is this process's.
+/// A running server.
 #[derive(Debug)]
 pub struct RunningChild {
     pub(super) pid: Pid,
@@ -59,7 +60,8 @@ pub enum StartError {
 
 impl RunningChild {
     /// Executes `program` by its descriptor, with this environment, with these signals blocked, in this process's
-    /// group and, if the kernel lets it, in `domain`. It is killed when the calling thread ends.
+    /// group and, if the kernel lets it, in `domain`. It is killed when the calling thread ends. A server whose standard
+    /// error nobody reads waits for that.
     ///
     /// # Errors
     /// [`StartError`].
@@ -68,7 +70,7 @@ impl RunningChild {
         environment: impl IntoIterator<Item = (OsString, OsString)>,
         mask: SigSet,
         domain: Option<Domain>,
-    ) -> Result<Self, StartError> {
+    ) -> Result<(Self, ServerStderr), StartError> {
         let arguments = program
             .arguments
             .into_iter()
@@ -79,11 +81,13 @@ impl RunningChild {
         let pipe = || pipe2(OFlag::O_CLOEXEC).map_err(|errno| StartError::Pipes(errno.into()));
         let (its_stdin, stdin) = pipe()?;
         let (stdout, its_stdout) = pipe()?;
+        let (stderr, its_stderr) = pipe()?;
         set_nonblocking(&stdout).map_err(StartError::Pipes)?;
         let image = Image {
             file: program.file,
             stdin: its_stdin,
             stdout: its_stdout,
+            stderr: its_stderr,
             arguments: Strings::new(arguments.collect::<Result<_, _>>()?),
             environment: Strings::new(environment.collect::<Result<_, _>>()?),
             mask,
@@ -101,12 +105,13 @@ impl RunningChild {
                 },
             }
         })?;
-        Ok(Self {
+        let server = Self {
             pid,
             stdin: Sink::of_pipe(stdin).map_err(StartError::Pipes)?,
             stdout,
             unconfined: image.refused_domain.take().map(io::Error::from),
-        })
+        };
+        Ok((server, ServerStderr(stderr)))
     }
 
     /// Its process.
@@ -134,7 +139,7 @@ mod tests {
         fs::remove_file(&path)?;
         fs::copy("/bin/false", &path)?;
         let environment = [("NAME".into(), "value".into())];
-        let server = RunningChild::start(program, environment, SigSet::empty(), None)?;
+        let (server, _stderr) = RunningChild::start(program, environment, SigSet::empty(), None)?;
         let said = all(server.stdout)?;
         waitpid(server.pid, None)?;
         assert_eq!(said, "as looked at\n");
@@ -144,7 +149,8 @@ mod tests {
     #[test]
     fn it_has_the_environment_it_is_given_and_no_other() -> Result<(), Box<dyn std::error::Error>> {
         let program = OpenProgram::resolve("env".as_ref(), &[], Some("/usr/bin:/bin".as_ref()))?;
-        let server = RunningChild::start(program, [("NAME".into(), "a=b".into())], SigSet::empty(), None)?;
+        let (server, _stderr) =
+            RunningChild::start(program, [("NAME".into(), "a=b".into())], SigSet::empty(), None)?;
         let said = all(server.stdout)?;
         waitpid(server.pid, None)?;
         assert_eq!(said, "NAME=a=b\n");
@@ -170,7 +176,8 @@ mod tests {
     /// Starts a shell in a domain, which says what this script does.
     fn said_in_a_domain(script: &str) -> Result<String, Box<dyn std::error::Error>> {
         let program = OpenProgram::resolve("/bin/sh".as_ref(), &["-c".into(), script.into()], None)?;
-        let server = RunningChild::start(program, env::vars_os(), SigSet::empty(), Some(Domain::new()?))?;
+        let (server, _stderr) =
+            RunningChild::start(program, env::vars_os(), SigSet::empty(), Some(Domain::new()?))?;
         assert!(server.unconfined.is_none(), "{server:?}");
         let said = all(server.stdout)?;
         waitpid(server.pid, None)?;

@@ -24,7 +24,7 @@ use nix::{
         signal::{SigHandler, SigSet, Signal, signal},
         wait::waitpid,
     },
-    unistd::{ForkResult, Pid, dup2_stdin, dup2_stdout, fork, getppid},
+    unistd::{ForkResult, Pid, dup2_stderr, dup2_stdin, dup2_stdout, fork, getppid},
 };
 
 use super::domain::Domain;
@@ -122,6 +122,7 @@ pub(super) struct Image {
     pub(super) file: File,
     pub(super) stdin: OwnedFd,
     pub(super) stdout: OwnedFd,
+    pub(super) stderr: OwnedFd,
     pub(super) arguments: Strings,
     pub(super) environment: Strings,
     /// Signals that are blocked in it.
@@ -237,6 +238,7 @@ impl Image {
     fn prepare(&self) -> nix::Result<()> {
         dup2_stdin(&self.stdin)?;
         dup2_stdout(&self.stdout)?;
+        dup2_stderr(&self.stderr)?;
         if let Some(domain) = &self.domain
             && let Err(errno) = enter(&domain.ruleset)
         {

@@ -38,6 +38,7 @@ mod sandbox;
 pub(crate) mod sandboxes;
 pub mod scan;
 pub mod selftest;
+pub mod server_log;
 pub mod setup;
 pub mod status;
 pub mod wrap;

@@ -8,6 +8,7 @@ use std::{
 use mcpmon_store::QueryError;
 
 use super::text;
+use crate::agent::server_log::ReadError;
 
 /// A command that failed.
 #[derive(Debug)]
@@ -103,6 +104,12 @@ impl From<anyhow::Error> for CliError {
             Ok(error) => error.into(),
             Err(error) => Self::new(ErrorKind::Environment, error),
         }
+    }
+}
+
+impl From<ReadError> for CliError {
+    fn from(error: ReadError) -> Self {
+        Self::new(ErrorKind::Environment, error)
     }
 }
 

@@ -21,6 +21,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
             "connections",
             "execs",
             "bodies",
+            "logs",
             "report",
         ],
     ),
@@ -44,7 +45,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
 ];
 
 /// An example for the help of each command.
-const COMMAND_EXAMPLES: [(&str, &str); 32] = [
+const COMMAND_EXAMPLES: [(&str, &str); 33] = [
     ("setup", "mcpmon setup --dry-run"),
     ("wrap", "mcpmon wrap -- npx -y some-mcp-server"),
     ("run", "mcpmon run --session review -- claude"),
@@ -61,6 +62,7 @@ const COMMAND_EXAMPLES: [(&str, &str); 32] = [
     ("connections", "mcpmon connections --server files --follow"),
     ("execs", "mcpmon execs --since 1h"),
     ("bodies", "mcpmon bodies list"),
+    ("logs", "mcpmon logs files --follow"),
     ("report", "mcpmon report review --format html"),
     ("registry", "mcpmon registry show files:read_file"),
     ("approve", "mcpmon approve files:read_file"),

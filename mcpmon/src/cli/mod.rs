@@ -85,6 +85,7 @@ enum Command {
     Hook(commands::hook::Options),
     Inspect(inspect::Options),
     Kill(kill::Options),
+    Logs(commands::logs::Options),
     Man(man::Options),
     #[command(hide = true)]
     Mcp(mcp::Options),
@@ -220,6 +221,7 @@ fn run(cli: Cli) -> Result<ExitCode, CliError> {
         Command::Detach(options) => detach::run(&options, &mut output),
         Command::Detections(options) => detections::run(options, &store::open(globals)?, now, &mut output),
         Command::Kill(options) => kill::run(&options, globals, now, &mut output),
+        Command::Logs(options) => commands::logs::run(&options, globals, &mut output),
         Command::Man(options) => man::run(&options, help::grouped(Cli::command()), &mut output),
         Command::Mcp(options) => Err(mcp::error(&options, &Cli::command())),
         Command::Inspect(options) => inspect::run(&options, &policy::in_force(globals)?, &mut output),

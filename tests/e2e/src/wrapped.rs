@@ -2,13 +2,14 @@
 
 use std::{
     fs,
-    io::{BufRead as _, BufReader, Read as _, Write as _},
+    io::{BufRead as _, BufReader, Read, Write as _},
     os::unix::process::{CommandExt as _, ExitStatusExt as _},
     path::{Path, PathBuf},
     process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio},
+    thread,
 };
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, anyhow};
 use nix::{
     sys::signal::{Signal, kill, killpg},
     unistd::Pid,
@@ -175,20 +176,36 @@ impl Wrapped {
     /// # Errors
     /// Returns an error if it does not end.
     pub fn finish(&mut self) -> Result<(i32, String, String)> {
+        let (code, output, errors) = self.finish_bytes()?;
+        Ok((code, String::from_utf8(output)?, String::from_utf8(errors)?))
+    }
+
+    /// The same, where what is said may be no text.
+    ///
+    /// # Errors
+    /// Returns an error if it does not end.
+    pub fn finish_bytes(&mut self) -> Result<(i32, Vec<u8>, Vec<u8>)> {
         self.stdin = None;
-        let (mut output, mut errors) = (String::new(), String::new());
-        if let Some(mut stdout) = self.stdout.take() {
-            stdout.read_to_string(&mut output)?;
-        }
-        if let Some(mut stderr) = self.stderr.take() {
-            stderr.read_to_string(&mut errors)?;
-        }
+        let (stdout, stderr) = (self.stdout.take(), self.stderr.take());
+        // Both at once: a server that is not heard waits.
+        let errors = thread::spawn(|| all_of(stderr));
+        let output = all_of(stdout)?;
+        let errors = errors.join().map_err(|_| anyhow!("standard error was read"))??;
         let status = self.ended()?;
         let code = status
             .code()
             .or_else(|| status.signal().map(|signal| 128 + signal));
         Ok((code.context("a status")?, output, errors))
     }
+}
+
+/// All that comes from a pipe.
+fn all_of(pipe: Option<impl Read>) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    if let Some(mut pipe) = pipe {
+        pipe.read_to_end(&mut bytes)?;
+    }
+    Ok(bytes)
 }
 
 impl Drop for Wrapped {

@@ -30,7 +30,8 @@ pub(super) fn of_all_users(own: Roots) -> Vec<Roots> {
     all
 }
 
-fn homes(host: &Path) -> Vec<PathBuf> {
+/// Returns the homes of the users of this host.
+pub(in crate::agent) fn homes(host: &Path) -> Vec<PathBuf> {
     let users = fs::read_to_string(host.join("etc/passwd")).unwrap_or_default();
     let users = &users[..users.floor_char_boundary(MAX_PASSWD_BYTES)];
     let listed = users.lines().filter_map(|line| line.split(':').nth(5));

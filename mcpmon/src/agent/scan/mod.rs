@@ -3,7 +3,7 @@
 
 pub mod confined;
 mod definitions;
-mod homes;
+pub(in crate::agent) mod homes;
 mod outcome;
 mod skills;
 mod started;

@@ -37,7 +37,7 @@ use mcpmon_protocol::{
 use mcpmon_session::{ComparisonOutcome, LaunchEnd, Session, clock, files::places_of};
 use mcpmon_stdio::{
     CheckStart, HoldUntil, OpenProgram, ProcessEnd, ProgramError, Relay, RelayError, RelayOutcome,
-    RelayProcess, RunningChild, StartError, Verification, WrapperProcess,
+    RelayProcess, RunningChild, ServerStderr, StartError, Verification, WrapperProcess,
 };
 use nix::sys::prctl;
 
@@ -55,6 +55,7 @@ use super::{
     linked::linked,
     remote::DestinationError,
     sandbox::{self, Draft, Sandboxed, TemporaryDirectory},
+    server_log::{self, LogKeeper, ServerRun},
 };
 
 /// Variable that names a session.
@@ -191,6 +192,7 @@ fn relay(
         mut verification,
         certificates,
         told,
+        log,
         temporary: _temporary,
     } = match running {
         Ok(running) => running,
@@ -229,6 +231,7 @@ fn relay(
     let conversation_end = relay
         .map_err(WrapError::from)
         .and_then(|relay| wrapped.relay(relay, &mut filter));
+    log.finish();
     let (server, recorded) = wrapped.end(started, ended(conversation_end.as_ref().ok()));
     if recorded.lost > 0 {
         tracing::error!(
@@ -274,6 +277,7 @@ struct LaunchedServer {
     certificates: Option<Certificates>,
     /// The events about its isolation, and what that lacks.
     told: Vec<Event>,
+    log: LogKeeper,
     /// The temporary directory that is its own.
     temporary: Option<TemporaryDirectory>,
 }
@@ -291,7 +295,7 @@ fn start(
     };
     allowed(judge.admit(clock::now())).map_err(refused)?;
     if let Some(remote) = &options.remote {
-        return stand_in(options, remote, judge.policy(), process);
+        return stand_in(options, remote, judge, process);
     }
     let mut environment = environment::passed(judge.policy(), &server);
     let search_path = sandbox::variable(&environment, "PATH");
@@ -328,9 +332,10 @@ fn start(
         sandbox,
         events: mut told,
     } = isolation;
-    let mut running = RunningChild::start(program, environment, process.mask(), domain)?;
+    let (mut running, stderr) = RunningChild::start(program, environment, process.mask(), domain)?;
     let unconfined = running.unconfined.take();
     told.extend(unconfined.map(|error| isolation::lost(&server, &error)));
+    let log = logged(options, judge, running.pid(), stderr)?;
     let pid = running.pid();
     launch.process.pid = pid;
     told.extend(sandbox.map(|kind| isolation::sandboxed(kind, &launch.process)));
@@ -358,6 +363,7 @@ fn start(
         verification,
         certificates: None,
         told,
+        log,
         temporary,
     })
 }
@@ -399,16 +405,18 @@ fn isolated(
 fn stand_in(
     options: &WrapOptions,
     remote: &RemoteServer,
-    policy: &Policy,
+    judge: &Session,
     process: &RelayProcess,
 ) -> Result<LaunchedServer, WrapError> {
+    let policy = judge.policy();
     let found = remote.destination(policy)?;
     let stand = Stand::of(remote, &found, policy.limits.max_line).map_err(WrapError::Setup)?;
     let mut launch = files::launch(options, stand.program.path.clone());
     // What is started is the server, for whoever reads of it.
     (launch.command, launch.arguments) = (found.name, Vec::new());
-    let running = RunningChild::start(stand.program, stand.environment, process.mask(), None)?;
+    let (running, stderr) = RunningChild::start(stand.program, stand.environment, process.mask(), None)?;
     drop(stand.told);
+    let log = logged(options, judge, running.pid(), stderr)?;
     launch.process.pid = running.pid();
     Ok(LaunchedServer {
         server: running,
@@ -416,8 +424,27 @@ fn stand_in(
         verification: None,
         certificates: stand.certificates,
         told: Vec::new(),
+        log,
         temporary: None,
     })
+}
+
+/// Begins to pass the server's standard error on, and to keep it beside the user's store.
+fn logged(
+    options: &WrapOptions,
+    judge: &Session,
+    pid: u32,
+    stderr: ServerStderr,
+) -> Result<LogKeeper, WrapError> {
+    let store = options.store.clone().or_else(mcpmon_store::own_store);
+    let run = ServerRun {
+        server: judge.server().clone(),
+        session: judge.session_id().cloned(),
+        pid,
+        started: clock::now(),
+    };
+    let directory = store.as_deref().map(server_log::beside);
+    LogKeeper::start(stderr, directory, run).map_err(WrapError::Setup)
 }
 
 /// Returns the user's own files, and the policy in force until another one is known.

@@ -18,6 +18,7 @@ pub(super) mod held_calls;
 pub(super) mod hook;
 pub(super) mod inspect;
 pub(super) mod kill;
+pub(super) mod logs;
 pub(super) mod man;
 pub(super) mod mcp;
 pub(super) mod pins;

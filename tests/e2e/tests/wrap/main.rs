@@ -17,6 +17,7 @@ mod isolation;
 mod launchers;
 mod limits;
 mod locked;
+mod logs;
 mod pipes;
 mod policy;
 mod privacy;

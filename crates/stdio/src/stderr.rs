@@ -1,0 +1,180 @@
+//! The standard error of a server: each byte goes on to that of this process, as it is and at its reader's pace, and a copy of
+//! the latest to an observer, which nothing waits for.
+
+use std::{
+    collections::VecDeque,
+    io,
+    os::fd::{AsFd as _, OwnedFd},
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    thread,
+};
+
+use nix::{
+    errno::Errno,
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+    unistd::{read, write},
+};
+
+/// Bytes read at a time.
+const MAX_READ_BYTES: usize = 16 << 10;
+/// Bytes that wait for the observer.
+const MAX_WAITING_BYTES: usize = 256 << 10;
+/// Stack of the thread, which calls little but the kernel.
+const STACK_BYTES: usize = 64 << 10;
+
+/// The end of a pipe on which a server writes its standard error.
+#[derive(Debug)]
+pub struct ServerStderr(pub(super) OwnedFd);
+
+/// What a server wrote and the observer has not taken yet.
+#[derive(Debug)]
+pub struct StderrCopies(Arc<SharedCopies>);
+
+#[derive(Debug, Default)]
+struct SharedCopies {
+    waiting: Mutex<WaitingCopy>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct WaitingCopy {
+    skipped: u64,
+    bytes: VecDeque<u8>,
+    is_closed: bool,
+}
+
+/// A copy of what a server wrote.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct StderrCopy {
+    /// Bytes before these that the observer came too late for.
+    pub skipped: u64,
+    /// The bytes.
+    pub bytes: Vec<u8>,
+}
+
+impl ServerStderr {
+    /// Passes everything on in a thread, until no process has the other end any more.
+    ///
+    /// # Errors
+    /// Returns an error if there is no thread.
+    pub fn pass_on(self) -> io::Result<StderrCopies> {
+        let shared = Arc::new(SharedCopies::default());
+        let copies = StderrCopies(Arc::clone(&shared));
+        let named = thread::Builder::new()
+            .name("stderr".to_owned())
+            .stack_size(STACK_BYTES);
+        named.spawn(move || {
+            pass_on(&self.0, &shared);
+            shared.close();
+        })?;
+        Ok(copies)
+    }
+}
+
+impl StderrCopies {
+    /// Waits for the next copy; `None` where nothing comes any more.
+    #[must_use]
+    pub fn next_copy(&self) -> Option<StderrCopy> {
+        let is_empty = |waiting: &mut WaitingCopy| waiting.bytes.is_empty() && !waiting.is_closed;
+        let waited = self.0.changed.wait_while(self.0.lock(), is_empty);
+        let mut waiting = waited.unwrap_or_else(PoisonError::into_inner);
+        let copy = StderrCopy {
+            skipped: std::mem::take(&mut waiting.skipped),
+            bytes: std::mem::take(&mut waiting.bytes).into(),
+        };
+        (!copy.bytes.is_empty()).then_some(copy)
+    }
+}
+
+impl SharedCopies {
+    fn lock(&self) -> MutexGuard<'_, WaitingCopy> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a copy. The oldest bytes make way.
+    fn add(&self, bytes: &[u8]) {
+        let mut waiting = self.lock();
+        waiting.bytes.extend(bytes);
+        let surplus = waiting.bytes.len().saturating_sub(MAX_WAITING_BYTES);
+        waiting.bytes.drain(..surplus);
+        waiting.skipped += surplus as u64;
+        self.changed.notify_one();
+    }
+
+    fn close(&self) {
+        self.lock().is_closed = true;
+        self.changed.notify_one();
+    }
+}
+
+fn pass_on(source: &OwnedFd, copies: &SharedCopies) {
+    let mut buffer = vec![0; MAX_READ_BYTES];
+    let mut is_read = true;
+    loop {
+        let count = match read(source, &mut buffer) {
+            Ok(0) => return,
+            Ok(count) => count,
+            Err(Errno::EINTR) => continue,
+            Err(_) => return,
+        };
+        let bytes = &buffer[..count];
+        copies.add(bytes);
+        // A reader that is gone is no reason to end the server, which would be if its own pipe were closed.
+        is_read = is_read && write_all(bytes);
+    }
+}
+
+/// Writes to standard error, and returns whether it has a reader.
+fn write_all(mut bytes: &[u8]) -> bool {
+    let stderr = io::stderr();
+    while !bytes.is_empty() {
+        match write(&stderr, bytes) {
+            Ok(count) => bytes = &bytes[count..],
+            Err(Errno::EINTR) => {}
+            // A client may have made its pipe one that does not wait.
+            Err(Errno::EAGAIN) => {
+                let mut ready = [PollFd::new(stderr.as_fd(), PollFlags::POLLOUT)];
+                let _woken = poll(&mut ready, PollTimeout::NONE);
+            }
+            Err(_) => return false,
+        }
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use nix::{fcntl::OFlag, unistd::pipe2};
+
+    use super::*;
+
+    #[test]
+    fn an_observer_that_is_late_has_the_latest_and_learns_how_much_it_missed() {
+        let copies = StderrCopies(Arc::default());
+        let (first, second) = (vec![b'1'; MAX_WAITING_BYTES - 3], vec![b'2'; 10]);
+        copies.0.add(&first);
+        copies.0.add(&second);
+        let copy = copies.next_copy().unwrap();
+        assert_eq!((copy.skipped, copy.bytes.len()), (7, MAX_WAITING_BYTES));
+        assert!(copy.bytes.ends_with(&second));
+        copies.0.add(b"next");
+        copies.0.close();
+        let expected = StderrCopy {
+            skipped: 0,
+            bytes: b"next".to_vec(),
+        };
+        assert_eq!(copies.next_copy(), Some(expected));
+        assert_eq!(copies.next_copy(), None);
+    }
+
+    #[test]
+    fn the_copies_end_with_the_pipe() {
+        let (source, sink) = pipe2(OFlag::O_CLOEXEC).unwrap();
+        let copies = ServerStderr(source).pass_on().unwrap();
+        std::fs::File::from(sink).write_all(b"passed on\n").unwrap();
+        assert_eq!(copies.next_copy().unwrap().bytes, b"passed on\n");
+        assert_eq!(copies.next_copy(), None, "nothing comes after the end");
+    }
+}

@@ -1,0 +1,248 @@
+//! Lines of a server's standard error, made fit to be kept: bounded, and without secrets.
+
+use std::borrow::Cow;
+
+use mcpmon_detect::mask::{MASK, mask_json, mask_text};
+
+/// Bytes of a line that are looked at. A secret that begins within what is kept has its end here, or is left out.
+const MAX_SEEN_BYTES: usize = 16 << 10;
+/// Bytes of a line that are kept.
+const MAX_LINE_BYTES: usize = 4 << 10;
+/// Lines of a private key that are looked for after its first one.
+const MAX_KEY_LINES: u16 = 256;
+/// Characters of base64 from which on a word may be part of a key.
+const MIN_KEY_CHARACTERS: usize = 16;
+/// The first and the last line of a private key in armour, and in PuTTY's format.
+const KEYS: [(&str, &str); 2] = [("-----BEGIN ", "-----END "), ("Private-Lines:", "Private-MAC:")];
+
+/// A line that can be kept.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct SafeLine {
+    pub(super) text: String,
+    /// Whether its end is missing.
+    pub(super) is_cut: bool,
+}
+
+/// Splits bytes into lines, and replaces the secrets in them.
+#[derive(Debug, Default)]
+pub(super) struct Lines {
+    /// The beginning of a line whose end has not come.
+    begun: Vec<u8>,
+    /// Whether its first bytes are missing.
+    lacks_start: bool,
+    /// Whether bytes behind these are missing.
+    lacks_end: bool,
+    /// The end of the private key whose beginning came, and how many more lines are searched for it.
+    key: Option<(&'static str, u16)>,
+}
+
+impl Lines {
+    /// Takes the next bytes, and hands each line that is complete to `keep`.
+    pub(super) fn push(&mut self, bytes: &[u8], mut keep: impl FnMut(SafeLine)) {
+        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
+            let (piece, is_complete) = match piece.strip_suffix(b"\n") {
+                Some(piece) => (piece, true),
+                None => (piece, false),
+            };
+            let capacity = MAX_SEEN_BYTES.saturating_sub(self.begun.len());
+            self.lacks_end |= piece.len() > capacity;
+            self.begun.extend_from_slice(&piece[..piece.len().min(capacity)]);
+            if is_complete {
+                keep(self.complete());
+            }
+        }
+    }
+
+    /// Takes note of missing bytes: what had begun has no end, and what follows no beginning.
+    pub(super) fn skip(&mut self, keep: impl FnOnce(SafeLine)) {
+        self.lacks_end = true;
+        self.finish(keep);
+        (self.lacks_start, self.lacks_end) = (true, false);
+    }
+
+    /// Hands on the line that nothing ended.
+    pub(super) fn finish(&mut self, keep: impl FnOnce(SafeLine)) {
+        if !self.begun.is_empty() {
+            keep(self.complete());
+        }
+    }
+
+    fn complete(&mut self) -> SafeLine {
+        let begun = std::mem::take(&mut self.begun);
+        let (lacks_start, lacks_end) = (
+            std::mem::take(&mut self.lacks_start),
+            std::mem::take(&mut self.lacks_end),
+        );
+        let mut is_cut = lacks_start || lacks_end;
+        let text = String::from_utf8_lossy(begun.strip_suffix(b"\r").unwrap_or(&begun));
+        let text = whole_words(&text, lacks_start, lacks_end);
+        let mut masked = mask(&self.without_key(text)).into_owned();
+        if masked.len() > MAX_LINE_BYTES {
+            masked.truncate(masked.floor_char_boundary(MAX_LINE_BYTES));
+            is_cut = true;
+        }
+        SafeLine { text: masked, is_cut }
+    }
+
+    /// Takes private keys out, whose lines come one by one.
+    fn without_key<'t>(&mut self, text: &'t str) -> Cow<'t, str> {
+        if let Some((end, left)) = self.key {
+            let is_end = text.contains(end);
+            self.key = (!is_end && left > 0).then(|| (end, left.saturating_sub(1)));
+            return match is_end || has_key_material(text) {
+                true => MASK.into(),
+                false => text.into(),
+            };
+        }
+        let begins = |(begin, end): &(&'static str, &'static str)| {
+            let at = text.find(begin)?;
+            let is_private = *begin != KEYS[0].0 || text[at..].contains("PRIVATE KEY");
+            (is_private && !text[at..].contains(end)).then_some((at, *end))
+        };
+        match KEYS.iter().find_map(begins) {
+            Some((at, end)) => {
+                self.key = Some((end, MAX_KEY_LINES));
+                format!("{}{MASK}", &text[..at]).into()
+            }
+            None => text.into(),
+        }
+    }
+}
+
+/// The text without the words of which a part may be missing: what is left of a secret is not recognised.
+fn whole_words(text: &str, lacks_start: bool, lacks_end: bool) -> &str {
+    let text = match lacks_start {
+        true => text.split_once(char::is_whitespace).map_or("", |(_, rest)| rest),
+        false => text,
+    };
+    match lacks_end {
+        true => text.rsplit_once(char::is_whitespace).map_or("", |(rest, _)| rest),
+        false => text,
+    }
+}
+
+fn has_key_material(text: &str) -> bool {
+    let is_base64 = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '/' | '=');
+    text.split(|c| !is_base64(c))
+        .any(|word| word.len() >= MIN_KEY_CHARACTERS)
+}
+
+/// A line without secrets. One of JSON is written anew only where it has some.
+fn mask(text: &str) -> Cow<'_, str> {
+    match text.trim_start().starts_with(['{', '[']) {
+        true => Some(mask_json(text))
+            .filter(|masked| masked.contains(MASK))
+            .map_or(text.into(), Into::into),
+        false => mask_text(text).into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use test_case::test_case;
+
+    use super::*;
+
+    fn kept(pieces: &[&[u8]]) -> Vec<String> {
+        let (mut lines, mut kept) = (Lines::default(), Vec::new());
+        let mut keep = |line: SafeLine| {
+            let end = if line.is_cut { "…" } else { "" };
+            kept.push(line.text + end);
+        };
+        pieces.iter().for_each(|piece| lines.push(piece, &mut keep));
+        lines.finish(keep);
+        kept
+    }
+
+    #[test_case(&[b"one\ntw", b"o\r\n\nthree"] => vec!["one", "two", "", "three"]; "lines in pieces")]
+    #[test_case(&[b"\xff\x1b[31mred\n"] => vec!["\u{fffd}\u{1b}[31mred"]; "no text")]
+    #[test_case(&[b"login with --pass", b"word hunter2\n"] => vec!["login with --password ***"]; "a secret in two pieces")]
+    #[test_case(&[br#"{"msg":"up","n":1, "password":12345}"#] => vec![r#"{"msg":"up","n":1,"password":"***"}"#]; "a line of JSON with a secret")]
+    #[test_case(&[br#"{"msg": "up" }"#] => vec![r#"{"msg": "up" }"#]; "a line of JSON without one")]
+    #[test_case(&[b"[12:00] password=hunter2"] => vec!["[12:00] password=***"]; "a line that only begins like JSON")]
+    fn lines_are_kept(pieces: &[&[u8]]) -> Vec<String> {
+        kept(pieces)
+    }
+
+    #[test]
+    fn a_private_key_is_taken_out_line_by_line() {
+        let label = ["PRIVATE", "KEY"].join(" ");
+        let body = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASC";
+        let text = format!(
+            "key: -----BEGIN RSA {label}-----\n{body}\n12:00 loaded\n{body}\n-----END RSA {label}-----\n{body}x\nnext\n"
+        );
+        let kept = kept(&[text.as_bytes()]);
+        let expected = ["key: ***", "***", "12:00 loaded", "***", "***"];
+        assert_eq!(kept[..5], expected);
+        assert_eq!(kept.last().map(String::as_str), Some("next"));
+    }
+
+    #[test]
+    fn a_key_without_an_end_hides_no_more_than_its_lines() {
+        let label = ["PRIVATE", "KEY"].join(" ");
+        let mut text = format!("-----BEGIN {label}-----\n");
+        for _ in 0..=MAX_KEY_LINES {
+            text += "/usr/lib/a/file/of/a/trace\n";
+        }
+        text += "/usr/lib/a/file/of/a/trace\n";
+        let kept = kept(&[text.as_bytes()]);
+        assert_eq!(
+            kept.last().map(String::as_str),
+            Some("/usr/lib/a/file/of/a/trace")
+        );
+        assert_eq!(kept[1], MASK);
+    }
+
+    #[test]
+    fn a_secret_across_the_bound_of_a_line_is_left_out() {
+        let secret = ["ghp_", "16C7e42F292c6912E7710c838347Ae178B4a"].concat();
+        for before in [MAX_LINE_BYTES, MAX_SEEN_BYTES] {
+            for cut in [4, 12, 20, 30] {
+                let text = format!(
+                    "{} {secret} {}\n",
+                    "x ".repeat((before - cut) / 2),
+                    "y".repeat(20_000)
+                );
+                let kept = kept(&[text.as_bytes()]);
+                assert_eq!(kept.len(), 1);
+                assert!(
+                    kept[0].ends_with('…') && !kept[0].contains("ghp_"),
+                    "{}",
+                    &kept[0][kept[0].len() - 60..]
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn what_stands_beside_missing_bytes_is_cut() {
+        let (mut lines, mut kept) = (Lines::default(), Vec::new());
+        lines.push(b"a line and its sec", |_| panic!("it is not complete"));
+        lines.skip(|line| kept.push(line));
+        lines.push(b"ret end of another\nwhole\n", |line| kept.push(line));
+        let shown: Vec<_> = kept
+            .iter()
+            .map(|line| (line.text.as_str(), line.is_cut))
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                ("a line and its", true),
+                ("end of another", true),
+                ("whole", false)
+            ]
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn how_bytes_come_changes_nothing(
+            text in proptest::collection::vec(prop_oneof![Just(b'\n'), Just(b'\r'), any::<u8>()], 0..400),
+            at in 0_usize..400,
+        ) {
+            let (first, second) = text.split_at(at.min(text.len()));
+            prop_assert_eq!(kept(&[first, second]), kept(&[&text]));
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! `mcpmon logs`: what a wrapped server wrote to its standard error.
+
+use std::{collections::BTreeSet, io};
+
+use clap::Args;
+use mcpmon_model::Timestamp;
+use mcpmon_store::json::rfc3339;
+use serde_json::{Map, Value};
+
+use crate::{
+    agent::server_log::{self, LogDirectory, LogEntry, LogTail, ReadError},
+    cli::{
+        CliError, ErrorKind, Globals, Output,
+        listing::FOLLOW_INTERVAL,
+        output::{self, Form},
+        time,
+    },
+};
+
+/// Known servers and sessions that an error names.
+const MAX_NAMED: usize = 20;
+
+/// Show what a wrapped server wrote to its standard error, without secrets
+#[derive(Debug, Args)]
+pub(in crate::cli) struct Options {
+    /// The server's id
+    server: String,
+    /// Go on with what comes, also from later runs
+    #[arg(long, short)]
+    follow: bool,
+    /// The newest so many lines
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    lines: u32,
+    /// Of this session
+    #[arg(long, value_name = "ID")]
+    session: Option<String>,
+}
+
+pub(in crate::cli) fn run(
+    options: &Options,
+    globals: &Globals,
+    output: &mut Output<'_>,
+) -> Result<(), CliError> {
+    let directories = match &globals.db {
+        Some(store) => vec![LogDirectory::own(server_log::beside(store))],
+        None => server_log::directories(),
+    };
+    show(options, &directories, output, || {
+        output::wait_for(FOLLOW_INTERVAL)
+    })
+}
+
+/// Prints the newest lines, and then each new one until `wait` or the output ends it.
+fn show(
+    options: &Options,
+    directories: &[LogDirectory],
+    output: &mut Output<'_>,
+    mut wait: impl FnMut() -> io::Result<()>,
+) -> Result<(), CliError> {
+    let mut runs = chosen(options, all_runs(directories)?)?;
+    let mut entries = new_entries(&mut runs)?;
+    let surplus = entries.len().saturating_sub(options.lines as usize);
+    if surplus > 0 && !options.follow {
+        output.note(&format!(
+            "only the newest {} lines are shown: --lines N shows more",
+            options.lines
+        ))?;
+    }
+    entries.drain(..surplus);
+    let mut heading = None;
+    print(&entries, &runs, &mut heading, output)?;
+    if entries.is_empty() {
+        let runs = runs.len();
+        output.note(&format!(
+            "{} wrote nothing to standard error ({runs} runs)",
+            options.server
+        ))?;
+    }
+    while options.follow {
+        output.flush()?;
+        wait()?;
+        let later = all_runs(directories)?
+            .into_iter()
+            .filter(|run| is_chosen(options, run));
+        for run in later {
+            if !runs.iter().any(|known| known.is_same(&run)) {
+                runs.push(run);
+            }
+        }
+        let entries = new_entries(&mut runs)?;
+        print(&entries, &runs, &mut heading, output)?;
+    }
+    Ok(output.flush()?)
+}
+
+fn all_runs(directories: &[LogDirectory]) -> Result<Vec<LogTail>, ReadError> {
+    let mut all = Vec::new();
+    for directory in directories {
+        all.extend(directory.runs()?);
+    }
+    Ok(all)
+}
+
+fn is_chosen(options: &Options, run: &LogTail) -> bool {
+    let session = run.run.session.as_ref().map(mcpmon_model::SessionId::as_str);
+    run.run.server.as_str() == options.server
+        && (options.session.is_none() || options.session.as_deref() == session)
+}
+
+/// The runs that are asked for, or an error that names those that there are.
+fn chosen(options: &Options, runs: Vec<LogTail>) -> Result<Vec<LogTail>, CliError> {
+    let servers: BTreeSet<String> = runs.iter().map(|run| run.run.server.to_string()).collect();
+    let of_server = |run: &&LogTail| run.run.server.as_str() == options.server;
+    let sessions: BTreeSet<String> = runs
+        .iter()
+        .filter(of_server)
+        .filter_map(|run| Some(run.run.session.as_ref()?.as_str().to_owned()))
+        .collect();
+    let chosen: Vec<_> = runs.into_iter().filter(|run| is_chosen(options, run)).collect();
+    if !chosen.is_empty() {
+        return Ok(chosen);
+    }
+    let refused = |text: String| CliError::new(ErrorKind::Refused, anyhow::anyhow!(text));
+    let server = &options.server;
+    Err(match &options.session {
+        Some(session) if servers.contains(server) => {
+            refused(format!("there is no log of `{server}` in a session `{session}`"))
+                .with_hint(named("sessions with one", &sessions))
+        }
+        Some(_) | None => refused(format!("there is no log of a server `{server}`")).with_hint(match servers.is_empty() {
+            true => "there are no logs at all: a server has one once it was started by `mcpmon wrap`, which `mcpmon setup` puts before it".to_owned(),
+            false => named("servers with one", &servers),
+        }),
+    })
+}
+
+fn named(what: &str, names: &BTreeSet<String>) -> String {
+    let shown: Vec<_> = names.iter().take(MAX_NAMED).map(String::as_str).collect();
+    let more = match names.len().saturating_sub(MAX_NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!("{what}: {}{more}", shown.join(", "))
+}
+
+/// An entry, and which of the runs it is of.
+type EntryOfRun = (usize, LogEntry);
+
+/// What came since, of all runs, by time.
+fn new_entries(runs: &mut [LogTail]) -> Result<Vec<EntryOfRun>, ReadError> {
+    let mut entries = Vec::new();
+    for (index, run) in runs.iter_mut().enumerate() {
+        entries.extend(run.next_entries()?.into_iter().map(|entry| (index, entry)));
+    }
+    entries.sort_by_key(|(_, entry)| entry.at());
+    Ok(entries)
+}
+
+/// Prints entries; in text, a note says of which run those that follow are.
+fn print(
+    entries: &[EntryOfRun],
+    runs: &[LogTail],
+    heading: &mut Option<usize>,
+    output: &mut Output<'_>,
+) -> Result<(), CliError> {
+    for (index, entry) in entries {
+        let run = &runs[*index];
+        match output.form {
+            Form::Json => output.json(&object(run, entry))?,
+            Form::Table => {
+                if heading.replace(*index) != Some(*index) {
+                    output.flush()?;
+                    output.note(&headed(run))?;
+                }
+                output.text(&[text(entry)])?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn headed(run: &LogTail) -> String {
+    let session = run
+        .run
+        .session
+        .as_ref()
+        .map_or_else(String::new, |session| format!(", session {}", session.as_str()));
+    let state = if run.is_live() { "running" } else { "ended" };
+    format!(
+        "{}: process {}, started {}{session}, {state}",
+        run.run.server,
+        run.run.pid,
+        time::short(run.run.started)
+    )
+}
+
+fn text(entry: &LogEntry) -> String {
+    match entry {
+        LogEntry::Line { at, text, is_cut } => {
+            let end = if *is_cut { " […]" } else { "" };
+            format!("{}  {text}{end}", time::short(*at))
+        }
+        LogEntry::Skipped { at, bytes } => format!("{}  [{bytes} bytes are missing]", time::short(*at)),
+    }
+}
+
+fn object(run: &LogTail, entry: &LogEntry) -> Map<String, Value> {
+    let stamp = |at: Timestamp| Value::from(rfc3339(at));
+    let mut object = Map::new();
+    let mut put = |name: &str, value: Value| object.insert(name.to_owned(), value);
+    put("server_id", run.run.server.as_str().into());
+    if let Some(session) = &run.run.session {
+        put("session_id", session.as_str().into());
+    }
+    put("pid", run.run.pid.into());
+    put("uid", run.owner().into());
+    put("started", stamp(run.run.started));
+    put("timestamp", stamp(entry.at()));
+    match entry {
+        LogEntry::Line { text, is_cut, .. } => {
+            put("line", text.as_str().into());
+            put("cut", (*is_cut).into());
+        }
+        LogEntry::Skipped { bytes, .. } => {
+            put("missing_bytes", (*bytes).into());
+        }
+    }
+    object
+}
