@@ -192,7 +192,8 @@ fn a_client_that_does_not_read_errors_still_gets_messages() -> Result<()> {
 #[test]
 fn a_flood_passes_whole_and_is_kept_within_its_bounds() -> Result<()> {
     let home = Home::new()?;
-    let script = "head -c 20000000 /dev/zero | tr '\\0' x | fold -w 99 >&2; echo >&2; echo last >&2; exec cat";
+    let script =
+        "head -c 20000000 /dev/zero | tr '\\0' x | fold -w 99 >&2; echo >&2; echo last >&2; exec cat";
     let mut wrapped = start(&home, "notes", script)?;
     let (code, _, errors) = wrapped.finish_bytes()?;
     assert_eq!(code, 0);
