@@ -320,7 +320,10 @@ impl ConfiguredFile {
     pub fn mistake(&self) -> Option<&SyntaxMistake> {
         match &self.servers {
             Err(FileTrouble::Malformed(mistake)) => Some(mistake),
-            Ok(_) | Err(FileTrouble::File(_) | FileTrouble::Ledger(_) | FileTrouble::Unsure) => None,
+            Ok(_)
+            | Err(
+                FileTrouble::File(_) | FileTrouble::Ledger(_) | FileTrouble::Unclear(_) | FileTrouble::Unsure,
+            ) => None,
         }
     }
 

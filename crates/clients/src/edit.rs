@@ -450,7 +450,7 @@ pub(crate) fn quoted(text: &str) -> String {
 }
 
 /// The white space before a value or a name, from the last end of a line on; a space where there is none.
-fn gap_before(bytes: &[u8], at: usize) -> &str {
+pub(crate) fn gap_before(bytes: &[u8], at: usize) -> &str {
     let is_gap = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
     let start = bytes[..at]
         .iter()

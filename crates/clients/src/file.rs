@@ -132,6 +132,15 @@ impl Original {
         }
     }
 
+    /// Removes it, unless somebody else wrote to it meanwhile.
+    pub(crate) fn remove(&self, user: u32) -> Result<(), FileError> {
+        self.check_writable(user)?;
+        match Self::read(&self.path, user)?.bytes == self.bytes {
+            true => fs::remove_file(&self.path).map_err(FileError::Write),
+            false => Err(FileError::Changed),
+        }
+    }
+
     /// Puts `bytes` in its place, with the same mode and owner, unless somebody else wrote to it meanwhile.
     pub(crate) fn replace(&self, bytes: &[u8], user: u32) -> Result<(), FileError> {
         self.check_writable(user)?;
@@ -165,6 +174,31 @@ pub fn replace_file(path: &Path, before: &[u8], after: &[u8], user: u32) -> Resu
 struct Access {
     mode: u32,
     group: Option<u32>,
+}
+
+/// Makes a file that only this user may read, where there is none.
+pub(crate) fn create_private(path: &Path, bytes: &[u8], user: u32) -> Result<(), FileError> {
+    let directory = path
+        .parent()
+        .unwrap_or(path)
+        .canonicalize()
+        .map_err(FileError::Write)?;
+    if user == 0 {
+        check_way(&directory)?;
+    }
+    let owner = fs::metadata(&directory).map_err(FileError::Write)?.uid();
+    if owner != user {
+        return Err(FileError::Foreign { owner });
+    }
+    let path = directory.join(path.file_name().unwrap_or_default());
+    let access = Access {
+        mode: 0o600,
+        group: None,
+    };
+    write(&path, bytes, access, || match fs::symlink_metadata(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Ok(_) | Err(_) => Err(FileError::Changed),
+    })
 }
 
 /// Writes a file that only this user may read, whole or not at all.

@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     edit::WrappedText,
     file::{self, FileError},
+    settings::KeptSetting,
 };
 
 /// Format of the file.
@@ -38,6 +39,8 @@ pub(crate) struct Ledger {
 struct LedgerContents {
     version: u32,
     files: BTreeMap<PathBuf, ChangedFile>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    settings: BTreeMap<PathBuf, ChangedSettings>,
 }
 
 /// A file that was changed.
@@ -50,6 +53,18 @@ pub(crate) struct ChangedFile {
     /// Name of the copy beside the ledger.
     pub(crate) backup: String,
     pub(crate) servers: Vec<WrappedText>,
+}
+
+/// A file into which settings were put.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ChangedSettings {
+    pub(crate) client: String,
+    /// Digest of what it was before its first setting.
+    pub(crate) original: String,
+    /// Name of the copy beside the ledger; `None` of a file that was made.
+    pub(crate) backup: Option<String>,
+    /// What was put in, the latest last.
+    pub(crate) settings: Vec<KeptSetting>,
 }
 
 /// The reason why the ledger cannot be used.
@@ -182,15 +197,55 @@ impl Ledger {
         }
     }
 
-    /// Removes the copy of a file that is as it was.
-    pub(crate) fn remove_backup(&self, changed: &ChangedFile) -> Result<(), LedgerError> {
-        let path = self.backup(changed);
-        match fs::remove_file(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(LedgerError::Io { path, source: error })
-            }
-            Ok(()) | Err(_) => Ok(()),
+    /// Returns the record of the settings in a file.
+    pub(crate) fn get_settings(&self, path: &Path) -> Option<&ChangedSettings> {
+        self.contents.settings.get(path)
+    }
+
+    /// The files into which settings were put.
+    pub(crate) fn settings(&self) -> impl Iterator<Item = (&PathBuf, &ChangedSettings)> {
+        self.contents.settings.iter()
+    }
+
+    /// Returns the path of the copy of a file with settings.
+    pub(crate) fn settings_backup(&self, changed: &ChangedSettings) -> Option<PathBuf> {
+        changed.backup.as_ref().map(|backup| self.directory.join(backup))
+    }
+
+    /// Remembers the settings in a file.
+    pub(crate) fn set_settings(
+        &mut self,
+        path: PathBuf,
+        changed: ChangedSettings,
+    ) -> Result<(), LedgerError> {
+        self.contents.settings.insert(path, changed);
+        self.save()
+    }
+
+    /// Forgets the settings in a file.
+    pub(crate) fn forget_settings(&mut self, path: &Path) -> Result<(), LedgerError> {
+        match self.contents.settings.remove(path) {
+            Some(_) => self.save(),
+            None => Ok(()),
         }
+    }
+
+    /// Removes the copy of a file that is as it was, unless its servers have the same.
+    pub(crate) fn remove_settings_backup(&self, changed: &ChangedSettings) -> Result<(), LedgerError> {
+        let is_of_servers = |backup: &String| self.contents.files.values().any(|file| file.backup == *backup);
+        match changed.backup.as_ref().filter(|backup| !is_of_servers(backup)) {
+            Some(backup) => remove(self.directory.join(backup)),
+            None => Ok(()),
+        }
+    }
+
+    /// Removes the copy of a file that is as it was, unless its settings have the same.
+    pub(crate) fn remove_backup(&self, changed: &ChangedFile) -> Result<(), LedgerError> {
+        let mut settings = self.contents.settings.values();
+        if settings.any(|other| other.backup.as_ref() == Some(&changed.backup)) {
+            return Ok(());
+        }
+        remove(self.backup(changed))
     }
 
     fn save(&self) -> Result<(), LedgerError> {
@@ -207,6 +262,13 @@ impl Ledger {
     }
 }
 
+fn remove(path: PathBuf) -> Result<(), LedgerError> {
+    match fs::remove_file(&path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(LedgerError::Io { path, source: error }),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
 fn contents(path: &Path) -> Result<LedgerContents, LedgerError> {
     let text = match fs::read(path) {
         Ok(text) => text,
@@ -214,6 +276,7 @@ fn contents(path: &Path) -> Result<LedgerContents, LedgerError> {
             return Ok(LedgerContents {
                 version: VERSION,
                 files: BTreeMap::new(),
+                settings: BTreeMap::new(),
             });
         }
         Err(source) => {

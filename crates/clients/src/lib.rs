@@ -17,6 +17,7 @@ mod locate;
 mod plan;
 mod remote;
 mod servers;
+mod settings;
 mod setup;
 mod syntax;
 mod table;
@@ -31,8 +32,12 @@ pub use self::{
     },
     file::{FileError, replace_file},
     ledger::LedgerError,
-    locate::Roots,
+    locate::{Roots, is_present},
     plan::{Outcome, PlannedServer},
+    settings::{
+        ClientHooks, ModelAddress, PlannedSetting, SettingFormat, SettingKind, SettingOutcome, SettingReport,
+        SettingWish, installed_version, is_older, run_settings, shown_digests,
+    },
     setup::{Direction, FileReport, FileTrouble, Options, SetupEffect, project_files, run},
     syntax::{SyntaxMistake, without_comments},
     table::{

@@ -95,6 +95,24 @@ pub(crate) fn files(client: &'static Client, roots: &Roots, projects: &[PathBuf]
     found
 }
 
+/// The path of a file of settings, which stands once for a user.
+pub(crate) fn setting_path(path: &str, roots: &Roots) -> Option<PathBuf> {
+    let (start, rest) = PathStart::parse(path)?;
+    base(start, roots).map(|base| base.join(rest))
+}
+
+/// Returns whether a client has left a file or directory of its own on this host.
+#[must_use]
+pub fn is_present(client: &'static Client, roots: &Roots, projects: &[PathBuf]) -> bool {
+    let hooks = client.hooks.iter().map(|hooks| &hooks.path);
+    let mut settings = hooks.chain(client.models.iter().flat_map(|address| &address.paths));
+    let is_there = |path: &String| {
+        let path = setting_path(path, roots);
+        path.is_some_and(|path| path.parent().is_some_and(Path::is_dir))
+    };
+    settings.any(is_there) || !files(client, roots, projects).is_empty()
+}
+
 /// Lists the directories in which a client looks for skills and that exist, each with its project.
 pub(crate) fn skill_directories(
     client: &'static Client,

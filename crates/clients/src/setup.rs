@@ -68,6 +68,8 @@ pub struct FileReport {
     pub path: PathBuf,
     /// Digest of what was read; `None` where it cannot be read.
     pub digest: Option<String>,
+    /// Digest of what was written; `None` where nothing was.
+    pub written: Option<String>,
     /// Its servers, in its order.
     pub servers: Vec<PlannedServer>,
     /// True if it is the host's, and no user's.
@@ -92,6 +94,9 @@ pub enum FileTrouble {
     /// It cannot be remembered.
     #[error(transparent)]
     Ledger(#[from] LedgerError),
+    /// Nobody can tell where something belongs in it.
+    #[error("{0}")]
+    Unclear(String),
     /// The new text was read once more, and does not say what it should, or could not be undone.
     #[error("its new text would not say the same: please report this")]
     Unsure,
@@ -128,6 +133,7 @@ fn one(file: &ClientFile, options: &Options, ledger: &mut Ledger) -> Option<File
         client: file.form.client,
         path: file.path.clone(),
         digest: None,
+        written: None,
         servers: Vec::new(),
         is_hosts: file.form.file.scope == Scope::Host,
         trouble: None,
@@ -197,11 +203,14 @@ fn change(
             report.backup = Some(ledger.backup(&changed));
             // Remembered first: what is remembered and was not done is recognised by its form.
             ledger.set(file.path.clone(), changed)?;
-            Ok(original.replace(&plan.text, options.user)?)
+            original.replace(&plan.text, options.user)?;
+            report.written = Some(digest(&plan.text));
+            Ok(())
         }
         (SetupEffect::Write, Direction::Unwrap) => {
             if is_changed {
                 original.replace(&plan.text, options.user)?;
+                report.written = Some(digest(&plan.text));
             }
             if let Some(known) = known {
                 ledger.forget(&file.path)?;
@@ -264,6 +273,6 @@ pub fn project_files(clients: &[&'static Client], roots: &Roots, project: &Path)
     files.map(|file| file.path).collect()
 }
 
-fn digest(bytes: &[u8]) -> String {
+pub(crate) fn digest(bytes: &[u8]) -> String {
     Digest::of(bytes).to_string()
 }

@@ -4,6 +4,8 @@ use std::{collections::BTreeSet, sync::LazyLock};
 
 use serde::Deserialize;
 
+use crate::settings::{ClientHooks, ModelAddress};
+
 const TABLE: &str = include_str!("clients.toml");
 
 /// All clients, in the order of the table.
@@ -45,6 +47,13 @@ pub struct Client {
     /// Directories of skills, with a prefix that says where they begin.
     #[serde(default)]
     pub skills: Vec<String>,
+    /// Its hooks, where it has some that mcpmon knows.
+    pub hooks: Option<ClientHooks>,
+    /// The settings with addresses of its models.
+    #[serde(default, rename = "model")]
+    pub models: Vec<ModelAddress>,
+    /// The reason for which there are none.
+    pub no_models: Option<String>,
     /// Its configuration files.
     #[serde(rename = "file")]
     pub files: Vec<ConfigFile>,

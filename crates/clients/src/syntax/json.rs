@@ -10,7 +10,7 @@ const MAX_SERVER_DEPTH: usize = 6;
 
 /// The JSON that a client's reader takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Dialect {
+pub(crate) enum Dialect {
     /// RFC 8259.
     Strict,
     /// With `//` and `/* */`, and commas before a closing bracket.
@@ -107,7 +107,7 @@ fn unescaped(name: &str) -> String {
 }
 
 /// Blanks out comments, commas that nothing follows, and a byte order mark.
-fn plain(bytes: &[u8], dialect: Dialect) -> Result<Vec<u8>, SyntaxMistake> {
+pub(crate) fn plain(bytes: &[u8], dialect: Dialect) -> Result<Vec<u8>, SyntaxMistake> {
     let mut text = bytes.to_vec();
     if text.starts_with("\u{feff}".as_bytes()) {
         text[..3].fill(b' ');
@@ -129,7 +129,8 @@ pub fn without_comments(bytes: &[u8]) -> Result<Vec<u8>, String> {
     })
 }
 
-fn described(defect: Defect) -> String {
+/// A sentence about a defect.
+pub(crate) fn described(defect: Defect) -> String {
     if let Defect::Unexpected(byte) = defect
         && byte.is_ascii_graphic()
     {

@@ -7,6 +7,7 @@ mod yaml;
 use std::ops::Range;
 
 pub use self::json::without_comments;
+pub(crate) use self::json::{Dialect as JsonDialect, described as described_defect, plain as plain_json};
 use crate::table::Format;
 
 /// Largest TOML or YAML file, bytes: both are read whole, where of JSON only the way to the servers is.

@@ -30,6 +30,7 @@ mod sandbox;
 mod scan;
 mod scan_started;
 mod sessions;
+mod settings;
 mod setup;
 mod signals;
 mod top;

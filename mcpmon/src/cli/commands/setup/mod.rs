@@ -2,6 +2,7 @@
 
 pub(in crate::cli::commands) mod confirm;
 mod list;
+mod settings;
 #[cfg(test)]
 mod tests;
 
@@ -13,7 +14,7 @@ use std::{
 use clap::{Args, builder::PossibleValuesParser};
 use mcpmon_clients::{
     CLIENTS, Client, Direction, FileError, FileReport, FileTrouble, Outcome, PlannedServer, Roots,
-    SetupEffect,
+    SettingKind, SettingReport, SettingWish, SetupEffect, shown_digests,
 };
 use mcpmon_config::{LocalConfig, Search, Trust};
 use mcpmon_detect::mask::{mask_arguments, mask_text};
@@ -37,12 +38,19 @@ pub(in crate::cli) struct Options {
     /// The files of the project in this directory as well; may be given more than once
     #[arg(long = "project", value_name = "DIR")]
     projects: Vec<PathBuf>,
-    /// Take the wrapper away: files are, byte for byte, what they were, but for later edits
+    /// Take the wrapper away, and hooks and addresses of models: files are, byte for byte, what they were, but for later
+    /// edits. With --hooks or --llm these alone
     #[arg(long, conflicts_with = "enforce")]
     disable: bool,
     /// Let mcpmon speak to remote servers, too: it is started in the place of their URLs
     #[arg(long, conflicts_with = "disable")]
     remote: bool,
+    /// Let the clients that have hooks ask mcpmon before they run tools of their own; with --disable, take these hooks away
+    #[arg(long)]
+    hooks: bool,
+    /// Lead the clients' models through the LLM proxy, where a file of theirs can say so; with --disable, take that away
+    #[arg(long)]
+    llm: bool,
     /// Block what the policy forbids: write a first policy that enforces, or switch one that observes
     #[arg(long)]
     enforce: bool,
@@ -53,7 +61,7 @@ pub(in crate::cli) struct Options {
     #[arg(long, short, conflicts_with = "dry_run")]
     yes: bool,
     /// List the clients that are known, their files on this host, and whether their servers are wrapped
-    #[arg(long, conflicts_with_all = ["disable", "enforce", "dry_run", "yes", "remote"])]
+    #[arg(long, conflicts_with_all = ["disable", "enforce", "dry_run", "yes", "remote", "hooks", "llm"])]
     list: bool,
 }
 
@@ -76,6 +84,7 @@ pub(in crate::cli) fn run(
         false if options.remote => Direction::WrapAll(program(output)?),
         false => Direction::Wrap(program(output)?),
     };
+    let wish = wish(options, &direction, globals, output)?;
     let is_asked = !options.dry_run && !options.yes && output.form == Form::Table && confirm::is_possible();
     let mut run = SetupRun {
         setup: mcpmon_clients::Options {
@@ -93,25 +102,77 @@ pub(in crate::cli) fn run(
         },
         globals,
         enforce: options.enforce,
+        has_servers: !(options.disable && (options.hooks || options.llm)),
+        settings: wish,
+        settings_confirmed: None,
     };
     let done = run.perform()?;
     done.tell(output)?;
-    left_out(&run.setup, &done.files, output)?;
+    if run.has_servers {
+        left_out(&run.setup, &done.files, output)?;
+    }
+    if !options.disable {
+        let are_named = !options.clients.is_empty();
+        for note in settings::left_out(&run.setup, options.hooks, options.llm, are_named) {
+            output.note(&note)?;
+        }
+    }
     done.tell_policy(output)?;
     if !is_asked || !done.has_changes() {
-        return failure(&done.files);
+        return done.failure();
     }
     let refusal = "nothing was changed";
     if !confirm::ask(&done.question(), refusal, &mut std::io::stdin().lock(), output)? {
         return Ok(());
     }
     run.setup.confirmed = Some(done.digests());
+    run.settings_confirmed = Some(shown_digests(&done.settings));
     run.setup.effect = SetupEffect::Write;
     let done = run.perform()?;
     // The differences were shown before the question.
     done.tell_notes(output)?;
     done.tell_policy(output)?;
-    failure(&done.files)
+    done.failure()
+}
+
+/// What is to become of settings beside servers; `None` where nobody asked.
+fn wish(
+    options: &Options,
+    direction: &Direction,
+    globals: &Globals,
+    output: &mut Output<'_>,
+) -> Result<Option<SettingWish>, CliError> {
+    let program = match direction {
+        Direction::Wrap(program) | Direction::WrapAll(program) => program,
+        Direction::Unwrap => {
+            let named = [
+                (options.hooks, SettingKind::Hook),
+                (options.llm, SettingKind::Model),
+            ];
+            let all = !options.hooks && !options.llm;
+            let kinds = named.into_iter().filter(|(is_named, _)| *is_named || all);
+            return Ok(Some(SettingWish::Remove(kinds.map(|(_, kind)| kind).collect())));
+        }
+    };
+    if !options.hooks && !options.llm {
+        return Ok(None);
+    }
+    let hooks = options.hooks.then(|| shlex::try_quote(program)).transpose();
+    let hooks = hooks.map_err(|error| CliError::new(ErrorKind::Environment, error))?;
+    let models = match options.llm {
+        false => None,
+        true => {
+            let (url, warning) = settings::proxy_url(globals)?;
+            if let Some(warning) = warning {
+                output.note(&warning)?;
+            }
+            Some(url)
+        }
+    };
+    Ok(Some(SettingWish::Add {
+        hooks: hooks.map(std::borrow::Cow::into_owned),
+        models,
+    }))
 }
 
 /// A run over the files of clients and the policy.
@@ -120,6 +181,28 @@ struct SetupRun<'g> {
     setup: mcpmon_clients::Options,
     globals: &'g Globals,
     enforce: bool,
+    /// Whether servers are wrapped or unwrapped.
+    has_servers: bool,
+    settings: Option<SettingWish>,
+    /// Digests of the files whose settings a person has confirmed.
+    settings_confirmed: Option<BTreeMap<PathBuf, String>>,
+}
+
+/// A file, and the digest of what this run wrote to it.
+type WrittenFile<'r> = (&'r PathBuf, &'r Option<String>);
+
+/// Confirmed digests, with those of what this very run wrote.
+fn with_written(
+    confirmed: Option<BTreeMap<PathBuf, String>>,
+    written: &[WrittenFile<'_>],
+) -> Option<BTreeMap<PathBuf, String>> {
+    let written = written
+        .iter()
+        .filter_map(|(path, digest)| Some(((*path).clone(), (*digest).clone()?)));
+    confirmed.map(|mut confirmed| {
+        confirmed.extend(written);
+        confirmed
+    })
 }
 
 /// The outcome of a run, or of its preview.
@@ -127,6 +210,7 @@ struct SetupRun<'g> {
 struct SetupReport {
     effect: SetupEffect,
     files: Vec<FileReport>,
+    settings: Vec<SettingReport>,
     /// `None` where servers are unwrapped: the policy stays.
     policy: Option<PolicyReport>,
 }
@@ -138,13 +222,48 @@ impl SetupRun<'_> {
             Direction::Wrap(_) | Direction::WrapAll(_) => Some(policy(self.globals, self.enforce, effect)?),
             Direction::Unwrap => None,
         };
-        let files =
-            mcpmon_clients::run(&self.setup).map_err(|error| CliError::new(ErrorKind::Environment, error))?;
+        // What came last goes first, so that each finds what it left.
+        let (files, settings) = match self.setup.direction {
+            Direction::Wrap(_) | Direction::WrapAll(_) => {
+                let files = self.perform_servers(&[])?;
+                let written: Vec<_> = files.iter().map(|file| (&file.path, &file.written)).collect();
+                let settings = self.perform_settings(&written)?;
+                (files, settings)
+            }
+            Direction::Unwrap => {
+                let settings = self.perform_settings(&[])?;
+                let written: Vec<_> = settings.iter().map(|file| (&file.path, &file.written)).collect();
+                let files = self.perform_servers(&written)?;
+                (files, settings)
+            }
+        };
         Ok(SetupReport {
             effect,
             files,
+            settings,
             policy,
         })
+    }
+
+    fn perform_servers(&self, written: &[WrittenFile<'_>]) -> Result<Vec<FileReport>, CliError> {
+        if !self.has_servers {
+            return Ok(Vec::new());
+        }
+        let mut setup = self.setup.clone();
+        setup.confirmed = with_written(setup.confirmed, written);
+        mcpmon_clients::run(&setup).map_err(|error| CliError::new(ErrorKind::Environment, error))
+    }
+
+    fn perform_settings(&self, written: &[WrittenFile<'_>]) -> Result<Vec<SettingReport>, CliError> {
+        let Some(wish) = &self.settings else {
+            return Ok(Vec::new());
+        };
+        let setup = mcpmon_clients::Options {
+            confirmed: with_written(self.settings_confirmed.clone(), written),
+            ..self.setup.clone()
+        };
+        mcpmon_clients::run_settings(&setup, wish)
+            .map_err(|error| CliError::new(ErrorKind::Environment, error))
     }
 }
 
@@ -158,6 +277,14 @@ impl SetupReport {
                     .try_for_each(|object| output.json(object))?,
             }
         }
+        for report in &self.settings {
+            match output.form {
+                Form::Table => output.page(&settings::difference(report))?,
+                Form::Json => settings::objects(report, self.effect)
+                    .iter()
+                    .try_for_each(|object| output.json(object))?,
+            }
+        }
         self.tell_notes(output)
     }
 
@@ -167,7 +294,11 @@ impl SetupReport {
         for note in self.files.iter().flat_map(|report| notes(report, self.effect)) {
             output.note(&note)?;
         }
-        if self.files.is_empty() {
+        let settings = self.settings.iter();
+        for note in settings.flat_map(|report| settings::notes(report, self.effect)) {
+            output.note(&note)?;
+        }
+        if self.files.is_empty() && self.settings.is_empty() {
             output.note("no client's configuration file has an MCP server")?;
         }
         Ok(output.flush()?)
@@ -181,7 +312,22 @@ impl SetupReport {
     }
 
     fn changed_files(&self) -> usize {
-        self.files.iter().filter(|report| is_changed(report)).count()
+        let settings = self.settings.iter().filter(|report| report.is_changed());
+        let files = self.files.iter().filter(|report| is_changed(report));
+        let paths = files
+            .map(|report| &report.path)
+            .chain(settings.map(|report| &report.path));
+        paths.collect::<std::collections::BTreeSet<_>>().len()
+    }
+
+    /// Every file was told of; what is left is the status.
+    fn failure(&self) -> Result<(), CliError> {
+        let failed = self.settings.iter().filter_map(|report| report.trouble.as_ref());
+        failure(
+            &self.files,
+            failed.collect(),
+            self.files.len() + self.settings.len(),
+        )
     }
 
     fn changes_policy(&self) -> bool {
@@ -448,7 +594,9 @@ fn objects(report: &FileReport, effect: SetupEffect) -> Vec<Map<String, Value>> 
     if let Some(trouble) = &report.trouble {
         let place = match trouble {
             FileTrouble::Malformed(mistake) => Some((mistake.line, mistake.column)),
-            FileTrouble::File(_) | FileTrouble::Ledger(_) | FileTrouble::Unsure => None,
+            FileTrouble::File(_) | FileTrouble::Ledger(_) | FileTrouble::Unclear(_) | FileTrouble::Unsure => {
+                None
+            }
         };
         objects.push(about(json!({
             "error": told(trouble),
@@ -486,7 +634,9 @@ fn notes(report: &FileReport, effect: SetupEffect) -> Vec<String> {
     if let Some(trouble) = &report.trouble {
         let place = match trouble {
             FileTrouble::Malformed(_) => ":",
-            FileTrouble::File(_) | FileTrouble::Ledger(_) | FileTrouble::Unsure => ": ",
+            FileTrouble::File(_) | FileTrouble::Ledger(_) | FileTrouble::Unclear(_) | FileTrouble::Unsure => {
+                ": "
+            }
         };
         return vec![format!("{path}{place}{}; it is left as it is", told(trouble))];
     }
@@ -568,22 +718,20 @@ fn told(trouble: &FileTrouble) -> String {
     text
 }
 
-/// Every file was told of; what is left is the status. What only root can change is no failure of a user's.
-fn failure(done: &[FileReport]) -> Result<(), CliError> {
-    let mut failed = done
-        .iter()
-        .filter(|report| report.trouble.is_some() && !is_roots(report))
-        .peekable();
-    let Some(first) = failed.peek() else {
-        return Ok(());
+/// What only root can change is no failure of a user's.
+fn failure<'a>(
+    done: &'a [FileReport],
+    mut failed: Vec<&'a FileTrouble>,
+    count: usize,
+) -> Result<(), CliError> {
+    let of_servers = done.iter().filter(|report| !is_roots(report));
+    failed.extend(of_servers.filter_map(|report| report.trouble.as_ref()));
+    let kind = match failed.first() {
+        None => return Ok(()),
+        Some(FileTrouble::Malformed(_) | FileTrouble::Unclear(_)) => ErrorKind::Usage,
+        Some(FileTrouble::File(_) | FileTrouble::Ledger(_) | FileTrouble::Unsure) => ErrorKind::Environment,
     };
-    let kind = match &first.trouble {
-        Some(FileTrouble::Malformed(_)) => ErrorKind::Usage,
-        Some(FileTrouble::File(_) | FileTrouble::Ledger(_) | FileTrouble::Unsure) | None => {
-            ErrorKind::Environment
-        }
-    };
-    let error = anyhow::anyhow!("{} of {} files could not be changed", failed.count(), done.len());
+    let error = anyhow::anyhow!("{} of {count} files could not be changed", failed.len());
     Err(CliError::new(kind, error))
 }
 

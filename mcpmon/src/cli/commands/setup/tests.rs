@@ -34,6 +34,7 @@ fn printed(
     let done = SetupReport {
         effect,
         files: mcpmon_clients::run(&options).expect("remembered"),
+        settings: Vec::new(),
         policy: None,
     };
     let (mut data, mut said) = (Vec::new(), Vec::new());
@@ -127,6 +128,7 @@ fn a_file_that_is_left_has_no_difference_and_no_question() {
     let mut report = FileReport {
         client: &CLIENTS[0],
         path: path.clone(),
+        written: None,
         digest: Some("0".to_owned()),
         servers: vec![planned],
         is_hosts: false,

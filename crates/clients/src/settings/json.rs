@@ -1,0 +1,292 @@
+//! Changes of JSON: a value is put behind the opening bracket of what it belongs to, and taken out again.
+
+use std::ops::Range;
+
+use mcpmon_protocol::decode::json::{DEEPEST, LoneSurrogate, Scanner, Value as Node, ValueKind};
+use serde_json::Value;
+
+use super::plan::{Found, Leaf, Obstacle, Wanted};
+use crate::{
+    edit::{TextEdit, gap_before, quoted},
+    syntax::{JsonDialect, SyntaxMistake, described_defect, plain_json},
+};
+
+/// A JSON text whose bytes keep their positions without its comments.
+pub(super) struct JsonText<'b> {
+    bytes: &'b [u8],
+    plain: Vec<u8>,
+}
+
+impl<'b> JsonText<'b> {
+    pub(super) fn new(bytes: &'b [u8], dialect: JsonDialect) -> Result<Self, SyntaxMistake> {
+        let plain = plain_json(bytes, dialect)?;
+        Ok(Self { bytes, plain })
+    }
+
+    fn is_blank(&self) -> bool {
+        self.plain.iter().all(u8::is_ascii_whitespace)
+    }
+
+    /// Calls `read` with the root.
+    fn root<T>(&self, read: impl FnOnce(Node<'_>) -> Result<T, Obstacle>) -> Result<T, Obstacle> {
+        let mut scanner = Scanner::new(DEEPEST);
+        match scanner.scan(&self.plain, LoneSurrogate::Replace) {
+            Ok(scan) => read(scan.document.root()),
+            Err(malformed) => {
+                let reason = described_defect(malformed.defect);
+                Err(SyntaxMistake::at(self.bytes, malformed.position, reason).into())
+            }
+        }
+    }
+
+    /// Looks for what is wanted, or what was put in its place before.
+    pub(super) fn find(&self, wanted: &Wanted, before: Option<&str>) -> Result<Found, Obstacle> {
+        if self.is_blank() {
+            return Ok(Found::Nothing);
+        }
+        self.root(|root| {
+            let Walk::Found(value, _) = walk(root, &wanted.path)? else {
+                return Ok(Found::Nothing);
+            };
+            match &wanted.leaf {
+                Leaf::Value => Ok(match value_of(value) {
+                    value if value == parsed(&wanted.text) => Found::Wanted,
+                    value if before.is_some_and(|before| value == parsed(before)) => Found::Before,
+                    _ => Found::Other(value.text().to_owned()),
+                }),
+                Leaf::Item { words } => {
+                    if value.kind() != ValueKind::Array {
+                        return Err(Obstacle::Unclear(format!(
+                            "`{}` is no list",
+                            wanted.path.join(".")
+                        )));
+                    }
+                    let items: Vec<_> = value.items().map(value_of).collect();
+                    if items.contains(&parsed(&wanted.text)) {
+                        return Ok(Found::Wanted);
+                    }
+                    if before.is_some_and(|before| items.contains(&parsed(before))) {
+                        return Ok(Found::Before);
+                    }
+                    let ours = items.iter().find(|item| mentions(item, words));
+                    Ok(ours.map_or(Found::Nothing, |item| Found::Other(item.to_string())))
+                }
+            }
+        })
+    }
+
+    /// The change that puts in what is wanted, and the number of members that are made for it.
+    pub(super) fn insertion(&self, wanted: &Wanted) -> Result<(TextEdit, usize), Obstacle> {
+        if self.is_blank() {
+            let text = format!("{{{}}}\n", nested(&wanted.path, wanted));
+            let end = self.bytes.len();
+            return Ok((TextEdit::new(end..end, text), wanted.path.len()));
+        }
+        self.root(|root| match walk(root, &wanted.path)? {
+            Walk::Found(list, _) => Ok((self.behind_bracket(list, wanted.text.clone()), 0)),
+            Walk::Missing(inside, rest) => {
+                let element = nested(rest, wanted);
+                Ok((self.behind_bracket(inside, element), rest.len()))
+            }
+        })
+    }
+
+    fn behind_bracket(&self, container: Node<'_>, element: String) -> TextEdit {
+        let open = container.range().start + 1;
+        let rest = &self.plain[open..];
+        let first = open
+            + rest
+                .iter()
+                .position(|byte| !byte.is_ascii_whitespace())
+                .unwrap_or(rest.len());
+        let text = match self.plain.get(first) {
+            Some(b'}' | b']') | None => element,
+            Some(_) => match gap_before(self.bytes, first) {
+                gap if gap.contains('\n') => format!("{gap}{element},"),
+                gap => format!("{element},{gap}"),
+            },
+        };
+        TextEdit::new(open..open, text)
+    }
+
+    /// The change that writes the value anew.
+    pub(super) fn replacement(&self, wanted: &Wanted, before: &str) -> Result<Option<TextEdit>, Obstacle> {
+        let place = self.place(wanted, before)?;
+        Ok(place.map(|place| TextEdit::new(place.value, wanted.text.clone())))
+    }
+
+    /// The change that takes the value out of a text that was written anew since, with those of the `made` members above it
+    /// that hold nothing else.
+    pub(super) fn removal(
+        &self,
+        wanted: &Wanted,
+        before: &str,
+        made: usize,
+    ) -> Result<Option<TextEdit>, Obstacle> {
+        let Some(place) = self.place(wanted, before)? else {
+            return Ok(None);
+        };
+        let mut elements = place.elements.iter().rev();
+        let Some(mut element) = elements.next() else {
+            return Ok(None);
+        };
+        // The value itself is one of the members that were made, or an item in the last of them.
+        let above = match wanted.leaf {
+            Leaf::Value => made.saturating_sub(1),
+            Leaf::Item { .. } => made,
+        };
+        for outer in elements.take(above) {
+            if element.siblings.len() > 1 {
+                break;
+            }
+            element = outer;
+        }
+        Ok(Some(TextEdit::new(self.with_comma(element), "")))
+    }
+
+    /// An element with the comma behind it, or the one before where it is the last.
+    fn with_comma(&self, element: &Element) -> Range<usize> {
+        let Element { range, siblings } = element;
+        let at = siblings
+            .iter()
+            .position(|sibling| sibling == range)
+            .unwrap_or_default();
+        if let Some(next) = siblings.get(at + 1) {
+            return range.start..next.start;
+        }
+        let behind = self.bytes[range.end..]
+            .iter()
+            .take_while(|byte| byte.is_ascii_whitespace())
+            .count();
+        let end = match self.bytes.get(range.end + behind) {
+            Some(b',') => range.end + behind + 1,
+            Some(_) | None => range.end,
+        };
+        match at.checked_sub(1).and_then(|before| siblings.get(before)) {
+            Some(before) => before.end..end,
+            None => range.start..end,
+        }
+    }
+
+    fn place(&self, wanted: &Wanted, before: &str) -> Result<Option<PlacedSetting>, Obstacle> {
+        if self.is_blank() {
+            return Ok(None);
+        }
+        self.root(|root| {
+            let Walk::Found(value, mut elements) = walk(root, &wanted.path)? else {
+                return Ok(None);
+            };
+            let before = parsed(before);
+            if let Leaf::Value = wanted.leaf {
+                let is_it = value_of(value) == before;
+                return Ok(is_it.then(|| PlacedSetting {
+                    value: value.range(),
+                    elements,
+                }));
+            }
+            let siblings: Vec<_> = value.items().map(|item| item.range()).collect();
+            let Some(item) = value.items().find(|item| value_of(*item) == before) else {
+                return Ok(None);
+            };
+            elements.push(Element {
+                range: item.range(),
+                siblings,
+            });
+            Ok(Some(PlacedSetting {
+                value: item.range(),
+                elements,
+            }))
+        })
+    }
+}
+
+/// A setting in a text.
+struct PlacedSetting {
+    value: Range<usize>,
+    /// Members on the way to it, and itself.
+    elements: Vec<Element>,
+}
+
+/// A member or an item, among all of its container.
+struct Element {
+    range: Range<usize>,
+    siblings: Vec<Range<usize>>,
+}
+
+/// The end of a way through a document.
+enum Walk<'v, 'p> {
+    /// The value, and the members on the way.
+    Found(Node<'v>, Vec<Element>),
+    /// The object that lacks the rest of the way.
+    Missing(Node<'v>, &'p [String]),
+}
+
+fn walk<'v, 'p>(root: Node<'v>, path: &'p [String]) -> Result<Walk<'v, 'p>, Obstacle> {
+    let (mut value, mut elements) = (root, Vec::new());
+    for (depth, step) in path.iter().enumerate() {
+        if !value.is_object() {
+            let place = if depth == 0 {
+                "the file".to_owned()
+            } else {
+                format!("`{}`", path[..depth].join("."))
+            };
+            return Err(Obstacle::Unclear(format!("{place} is no object")));
+        }
+        let is_named = |name: &str| {
+            name == step
+                || serde_json::from_str::<String>(&format!("\"{name}\"")).is_ok_and(|name| name == *step)
+        };
+        let mut named = value.members().filter(|member| is_named(member.name));
+        let Some(member) = named.next() else {
+            return Ok(Walk::Missing(value, &path[depth..]));
+        };
+        if named.next().is_some() {
+            return Err(Obstacle::Unclear(format!("`{step}` stands in it twice")));
+        }
+        let range =
+            |member: mcpmon_protocol::decode::json::Member<'_>| member.start..member.value.range().end;
+        elements.push(Element {
+            range: range(member),
+            siblings: value.members().map(range).collect(),
+        });
+        value = member.value;
+    }
+    Ok(Walk::Found(value, elements))
+}
+
+/// Members within each other, and what is wanted in the last.
+fn nested(path: &[String], wanted: &Wanted) -> String {
+    let innermost = match wanted.leaf {
+        Leaf::Value => wanted.text.clone(),
+        Leaf::Item { .. } => format!("[{}]", wanted.text),
+    };
+    let Some((first, rest)) = path.split_first() else {
+        return innermost;
+    };
+    let value = rest
+        .iter()
+        .rev()
+        .fold(innermost, |value, step| format!("{{{}: {value}}}", quoted(step)));
+    format!("{}: {value}", quoted(first))
+}
+
+fn value_of(node: Node<'_>) -> Value {
+    parsed(node.text())
+}
+
+fn parsed(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_default()
+}
+
+/// Returns whether a command in this hook ends with these words.
+fn mentions(item: &Value, words: &str) -> bool {
+    match item {
+        Value::Object(members) => members.iter().any(|(name, value)| match value {
+            Value::String(text) => name == "command" && text.trim_end().ends_with(words),
+            Value::Array(_) | Value::Object(_) => mentions(value, words),
+            Value::Null | Value::Bool(_) | Value::Number(_) => false,
+        }),
+        Value::Array(items) => items.iter().any(|item| mentions(item, words)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    }
+}

@@ -1,0 +1,342 @@
+//! Plan for the settings in one file. Pure: its bytes and what the ledger knows go in, new bytes and a new record come out.
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    SettingFormat, SettingKind,
+    json::JsonText,
+    lines::{LinesText, root_text},
+};
+use crate::{
+    edit::{TextEdit, applied},
+    syntax::{JsonDialect, SyntaxMistake},
+};
+
+/// A value that a file is to have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Wanted {
+    pub(super) kind: SettingKind,
+    /// Members on the way to it; of an item, to its list.
+    pub(super) path: Vec<String>,
+    pub(super) leaf: Leaf,
+    /// The value as JSON.
+    pub(super) text: String,
+    /// A member of the root that gives it no effect.
+    pub(super) overruled_by: Option<&'static str>,
+}
+
+/// The way in which a value stands in a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Leaf {
+    /// As a member.
+    Value,
+    /// As an item of a list.
+    Item {
+        /// The last words of its command, by which one that was put there by hand is recognised.
+        words: String,
+    },
+}
+
+/// A value that was put into a file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct KeptSetting {
+    pub(super) kind: SettingKind,
+    path: Vec<String>,
+    is_item: bool,
+    /// The value as JSON.
+    text: String,
+    /// The text with it that was inserted.
+    inserted: String,
+    /// The number of members that were made for it.
+    made: usize,
+}
+
+/// What a search for a value finds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    Nothing,
+    Wanted,
+    /// What was put there before, for another address or program.
+    Before,
+    /// Another value of somebody else's.
+    Other(String),
+}
+
+/// The reason for which a file cannot be changed.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Obstacle {
+    #[error("it cannot be read")]
+    Malformed(SyntaxMistake),
+    #[error("{0}")]
+    Unclear(String),
+}
+
+impl From<SyntaxMistake> for Obstacle {
+    fn from(mistake: SyntaxMistake) -> Self {
+        Self::Malformed(mistake)
+    }
+}
+
+/// The outcome for a setting, or the reason why nothing is done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SettingOutcome {
+    /// It is to be put in.
+    Add,
+    /// It is to name this mcpmon, or this address.
+    Update,
+    /// It is to be taken out.
+    Remove,
+    /// It is there already.
+    Present,
+    /// It is not there, and shall not be.
+    Absent,
+    /// It is left alone, for this reason.
+    Left(String),
+}
+
+impl SettingOutcome {
+    /// Returns whether the file changes for it.
+    #[must_use]
+    pub const fn changes(&self) -> bool {
+        matches!(self, Self::Add | Self::Update | Self::Remove)
+    }
+}
+
+/// The plan for a setting.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlannedSetting {
+    /// Its purpose.
+    pub kind: SettingKind,
+    /// Members on the way to it.
+    pub path: Vec<String>,
+    /// The outcome.
+    pub outcome: SettingOutcome,
+    /// Its value before, as JSON, where it changes.
+    pub before: Option<String>,
+    /// Its value afterwards.
+    pub after: Option<String>,
+}
+
+/// The plan for a file.
+#[derive(Debug)]
+pub(super) struct SettingsPlan {
+    pub(super) settings: Vec<PlannedSetting>,
+    pub(super) text: Vec<u8>,
+    /// What is known of the settings that stand in it.
+    pub(super) kept: Vec<KeptSetting>,
+}
+
+/// A text in its syntax.
+enum SettingsText<'b> {
+    Json(JsonText<'b>),
+    Lines(LinesText<'b>),
+}
+
+impl<'b> SettingsText<'b> {
+    fn new(bytes: &'b [u8], format: SettingFormat) -> Result<Self, SyntaxMistake> {
+        Ok(match format {
+            SettingFormat::Json => Self::Json(JsonText::new(bytes, JsonDialect::Strict)?),
+            SettingFormat::Jsonc => Self::Json(JsonText::new(bytes, JsonDialect::Comments)?),
+            SettingFormat::Toml | SettingFormat::Env => Self::Lines(LinesText::new(bytes, format)),
+        })
+    }
+
+    fn find(&self, wanted: &Wanted, before: Option<&str>) -> Result<Found, Obstacle> {
+        match self {
+            Self::Json(text) => text.find(wanted, before),
+            Self::Lines(text) => text.find(wanted, before),
+        }
+    }
+
+    fn insertion(&self, wanted: &Wanted) -> Result<(TextEdit, usize), Obstacle> {
+        match self {
+            Self::Json(text) => text.insertion(wanted),
+            Self::Lines(text) => Ok((text.insertion(wanted), 1)),
+        }
+    }
+
+    fn replacement(&self, wanted: &Wanted, before: &str) -> Result<Option<TextEdit>, Obstacle> {
+        match self {
+            Self::Json(text) => text.replacement(wanted, before),
+            Self::Lines(text) => text.replacement(wanted, before),
+        }
+    }
+
+    fn removal(&self, wanted: &Wanted, kept: &KeptSetting) -> Result<Option<TextEdit>, Obstacle> {
+        match self {
+            Self::Json(text) => text.removal(wanted, &kept.text, kept.made),
+            Self::Lines(text) => text.removal(wanted, &kept.text),
+        }
+    }
+}
+
+/// Plans the settings that are wanted, one after the other.
+pub(super) fn add(
+    bytes: &[u8],
+    format: SettingFormat,
+    wanted: &[Wanted],
+    kept: &[KeptSetting],
+) -> Result<SettingsPlan, Obstacle> {
+    let mut plan = SettingsPlan {
+        settings: Vec::new(),
+        text: bytes.to_vec(),
+        kept: kept.to_vec(),
+    };
+    for wanted in wanted {
+        let planned = add_one(&mut plan, format, wanted)?;
+        plan.settings.push(planned);
+    }
+    Ok(plan)
+}
+
+fn add_one(
+    plan: &mut SettingsPlan,
+    format: SettingFormat,
+    wanted: &Wanted,
+) -> Result<PlannedSetting, Obstacle> {
+    let bytes = plan.text.clone();
+    let text = SettingsText::new(&bytes, format)?;
+    let at = plan.kept.iter().position(|kept| kept.is_of(wanted));
+    let before = at.map(|at| plan.kept[at].text.clone());
+    let planned = |outcome, before: Option<String>| PlannedSetting {
+        kind: wanted.kind,
+        path: wanted.path.clone(),
+        outcome,
+        before,
+        after: Some(wanted.text.clone()),
+    };
+    if let Some(member) = wanted.overruled_by
+        && let Some(value) = root_text(&bytes, member).filter(|value| value != "openai")
+    {
+        let reason = format!(
+            "`{member}` is {value:?}, whose own address holds: start it with `mcpmon run`, which follows that"
+        );
+        return Ok(planned(SettingOutcome::Left(reason), None));
+    }
+    let edit = match text.find(wanted, before.as_deref())? {
+        Found::Wanted => return Ok(planned(SettingOutcome::Present, None)),
+        Found::Before => {
+            let (Some(at), Some(before)) = (at, before) else {
+                return Ok(planned(SettingOutcome::Present, None));
+            };
+            let Some(edit) = text.replacement(wanted, &before)? else {
+                return Ok(planned(SettingOutcome::Left("it was edited".to_owned()), None));
+            };
+            let kept = &mut plan.kept[at];
+            kept.inserted = kept.inserted.replace(&kept.text, &wanted.text);
+            if format == SettingFormat::Env {
+                let bare = |text: &str| text.trim_matches('"').to_owned();
+                kept.inserted = kept.inserted.replace(&bare(&before), &bare(&wanted.text));
+            }
+            kept.text.clone_from(&wanted.text);
+            plan.text = applied(&bytes, vec![edit]);
+            return Ok(planned(SettingOutcome::Update, Some(before)));
+        }
+        Found::Other(_) if matches!(wanted.leaf, Leaf::Item { .. }) => {
+            let reason = "a hook that asks mcpmon was put there by hand".to_owned();
+            return Ok(planned(SettingOutcome::Left(reason), None));
+        }
+        Found::Other(value) => {
+            let reason = "it names another address, which the proxy may not speak to: start the client with `mcpmon run`, which follows it";
+            return Ok(planned(SettingOutcome::Left(reason.to_owned()), Some(value)));
+        }
+        Found::Nothing => text.insertion(wanted)?,
+    };
+    let (edit, made) = edit;
+    if let Some(at) = at {
+        plan.kept.remove(at);
+    }
+    plan.kept.push(KeptSetting {
+        kind: wanted.kind,
+        path: wanted.path.clone(),
+        is_item: wanted.leaf != Leaf::Value,
+        text: wanted.text.clone(),
+        inserted: edit.text.clone(),
+        made,
+    });
+    plan.text = applied(&bytes, vec![edit]);
+    Ok(planned(SettingOutcome::Add, None))
+}
+
+/// Plans the way back for the settings of these kinds that are known, the latest first.
+pub(super) fn remove(
+    bytes: &[u8],
+    format: SettingFormat,
+    kinds: &[SettingKind],
+    kept: &[KeptSetting],
+) -> Result<SettingsPlan, Obstacle> {
+    let mut plan = SettingsPlan {
+        settings: Vec::new(),
+        text: bytes.to_vec(),
+        kept: Vec::new(),
+    };
+    for kept in kept.iter().rev() {
+        if !kinds.contains(&kept.kind) {
+            plan.kept.insert(0, kept.clone());
+            continue;
+        }
+        let removed = removed(&plan.text, format, kept)?;
+        let outcome = match &removed {
+            Some(_) => SettingOutcome::Remove,
+            None => SettingOutcome::Absent,
+        };
+        if let Some(text) = removed {
+            plan.text = text;
+        }
+        plan.settings.push(PlannedSetting {
+            kind: kept.kind,
+            path: kept.path.clone(),
+            outcome,
+            before: Some(kept.text.clone()),
+            after: None,
+        });
+    }
+    plan.settings.reverse();
+    Ok(plan)
+}
+
+/// The text without a setting: without exactly what was inserted where that stands in it once, else without its value.
+fn removed(bytes: &[u8], format: SettingFormat, kept: &KeptSetting) -> Result<Option<Vec<u8>>, Obstacle> {
+    let wanted = kept.wanted();
+    let is_there = |bytes: &[u8]| -> Result<bool, Obstacle> {
+        let found = SettingsText::new(bytes, format)?.find(&wanted, None)?;
+        Ok(found == Found::Wanted)
+    };
+    if !is_there(bytes)? {
+        return Ok(None);
+    }
+    let inserted = kept.inserted.as_bytes();
+    let mut places = bytes
+        .windows(inserted.len().max(1))
+        .enumerate()
+        .filter(|(_, window)| *window == inserted);
+    if let (Some((at, _)), None) = (places.next(), places.next()) {
+        let text = applied(bytes, vec![TextEdit::new(at..at + inserted.len(), "")]);
+        if !is_there(&text).unwrap_or(true) {
+            return Ok(Some(text));
+        }
+    }
+    let edit = SettingsText::new(bytes, format)?.removal(&wanted, kept)?;
+    let text = edit.map(|edit| applied(bytes, vec![edit]));
+    Ok(text.filter(|text| !is_there(text).unwrap_or(true)))
+}
+
+impl KeptSetting {
+    fn is_of(&self, wanted: &Wanted) -> bool {
+        self.kind == wanted.kind && self.path == wanted.path
+    }
+
+    /// What was wanted when it was put in.
+    fn wanted(&self) -> Wanted {
+        Wanted {
+            kind: self.kind,
+            path: self.path.clone(),
+            leaf: match self.is_item {
+                true => Leaf::Item { words: String::new() },
+                false => Leaf::Value,
+            },
+            text: self.text.clone(),
+            overruled_by: None,
+        }
+    }
+}
