@@ -11,6 +11,7 @@ mod answer;
 mod ask;
 mod body;
 pub mod bridge;
+mod callback;
 mod chunks;
 pub mod client;
 mod coding;
@@ -39,6 +40,7 @@ use mcpmon_model::{Dialect, SessionId};
 use mcpmon_protocol::filter::llm::{ContentJudge, HoldLimits, LlmFault};
 
 pub use self::{
+    callback::{CallbackError, CallbackListener, PostAnswer, SignedPost},
     listen::{RunningProxy, StartError},
     peer::{Peer, Who},
     scrape::{ScrapeError, ScrapeListener},

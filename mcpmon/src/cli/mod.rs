@@ -194,6 +194,13 @@ fn run(cli: Cli) -> Result<ExitCode, CliError> {
     if let Command::Proxy(options) = cli.command {
         return commands::proxy::run(options, globals).map(|()| ExitCode::SUCCESS);
     }
+    // It logs as long as it runs.
+    if let Command::Approvals(approve::Approvals {
+        command: approve::Command::Listen(options),
+    }) = cli.command
+    {
+        return commands::callback::run(options, globals).map(|()| ExitCode::SUCCESS);
+    }
     // Both streams are the agent's.
     if let Command::Run(options) = cli.command {
         return commands::run::run(options, globals);
@@ -209,6 +216,7 @@ fn run(cli: Cli) -> Result<ExitCode, CliError> {
             approve::Command::Show { id } => held_calls::show(&id, &store::open(globals)?, now, &mut output),
             approve::Command::Allow(options) => approve::allow(&options, globals, now, &mut output),
             approve::Command::Deny(one) => approve::deny(&one, globals, now, &mut output),
+            approve::Command::Listen(_) => Ok(()),
         },
         Command::Approve(options) => approve::approve(&options, globals, now, &mut output),
         Command::Bodies(options) => commands::bodies::run(&options, &store::open(globals)?, now, &mut output),

@@ -14,9 +14,12 @@ use mcpmon_model::{Event, EventKind, Layer, Severity, Timestamp};
 use uuid::Uuid;
 
 pub(crate) use self::otlp::Origin;
-pub use self::otlp::{OtlpSettings, OtlpSignals};
 pub(super) use self::unposted::{claim as claim_unposted, claim_end, keep as keep_unposted};
 use self::{jsonl::JsonLines, otlp::Otlp, webhook::Webhook};
+pub use self::{
+    otlp::{OtlpSettings, OtlpSignals},
+    signature::SigningKey,
+};
 use super::{ClaimedPosts, StoreEntry, StoredEvent, metrics::Metrics};
 
 /// The settings of the outlets.

@@ -7,7 +7,10 @@ use mcpmon_model::{ApprovalState, CallAnswer, EventKind, HeldCall, ServerId, Ser
 use mcpmon_store::{Filter, Selection, StoreReader, StoredEvent, json, name};
 use serde_json::{Map, Value};
 
-use super::held_calls::{self, Extent};
+use super::{
+    callback::Listen,
+    held_calls::{self, Extent},
+};
 use crate::{
     agent::{
         approval::{ApprovalDecision, ApprovalSubject},
@@ -69,6 +72,8 @@ pub(in crate::cli) enum Command {
     Allow(Allow),
     /// Refuse a held call, or a definition: it stays hidden
     Deny(One),
+    /// Take answers to held calls as signed posts, on a loopback address
+    Listen(Listen),
 }
 
 /// The definition or the held call.

@@ -1,6 +1,12 @@
 //! Calls that wait for a person, in the user's own store.
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    io::{BufRead as _, BufReader},
+    os::unix::fs::PermissionsExt as _,
+    path::Path,
+    process::{Child, Command, Stdio},
+};
 
 use anyhow::{Context as _, Result};
 use mcpmon_e2e::{
@@ -290,5 +296,147 @@ fn answers_to_nothing_are_refused() -> Result<()> {
         assert_eq!(run.code, Some(code), "{arguments:?}: {run:?}");
         assert!(run.stderr.contains(part), "{part} in {run:?}");
     }
+    Ok(())
+}
+
+/// A listener for signed answers, ended with its test.
+struct Listener {
+    process: Child,
+    url: String,
+}
+
+impl Drop for Listener {
+    /// One that has ended already is no failure.
+    fn drop(&mut self) {
+        drop(self.process.kill());
+        drop(self.process.wait());
+    }
+}
+
+const KEY: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
+const OTHER_KEY: &str = "ff112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
+
+/// Posts a body signed with a key, so many seconds from now, and prints status and answer.
+const POST: &str = r"
+import base64, hashlib, hmac, sys, time, urllib.error, urllib.request
+url, key, body, off = sys.argv[1], bytes.fromhex(sys.argv[2]), sys.argv[3].encode(), int(sys.argv[4])
+at = str(int(time.time()) + off)
+tag = hmac.new(key, b'msg_1.' + at.encode() + b'.' + body, hashlib.sha256).digest()
+headers = {'webhook-id': 'msg_1', 'webhook-timestamp': at, 'webhook-signature': 'v1,' + base64.b64encode(tag).decode()}
+try:
+    answer = urllib.request.urlopen(urllib.request.Request(url, body, headers))
+    print(answer.status, answer.read().decode())
+except urllib.error.HTTPError as error:
+    print(error.code, error.read().decode())
+";
+
+impl Asking {
+    fn listen(&self) -> Result<Listener> {
+        let key = self.home.path("callback.key");
+        fs::write(&key, KEY)?;
+        fs::set_permissions(&key, fs::Permissions::from_mode(0o600))?;
+        let mut process = Command::new(program::path()?)
+            .args(["approvals", "listen", "--listen", "127.0.0.1:0", "--key-file"])
+            .arg(&key)
+            .arg("--db")
+            .arg(self.home.path("store.db"))
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let mut stdout = BufReader::new(process.stdout.take().context("a pipe")?);
+        wait::readable("the address", stdout.get_ref())?;
+        let mut line = String::new();
+        stdout.read_line(&mut line)?;
+        let url = line
+            .trim()
+            .strip_prefix("listening: ")
+            .context("an address")?
+            .to_owned();
+        Ok(Listener { process, url })
+    }
+}
+
+impl Listener {
+    /// The status, and what is answered.
+    fn post(&self, key: &str, body: &Value, off: i32) -> Result<(u16, Value)> {
+        let output = Command::new("python3")
+            .args(["-c", POST, &self.url, key, &body.to_string(), &off.to_string()])
+            .env_remove("http_proxy")
+            .output()?;
+        let said = String::from_utf8(output.stdout)?;
+        let (status, answer) = said
+            .trim()
+            .split_once(' ')
+            .with_context(|| String::from_utf8_lossy(&output.stderr).into_owned())?;
+        Ok((status.parse()?, serde_json::from_str(answer)?))
+    }
+}
+
+#[test]
+fn a_signed_answer_lets_this_very_call_go_on_and_is_taken_once() -> Result<()> {
+    let mut asking = Asking::start(POLICY)?;
+    asking.call(2, "pay", &json!({"to": "ann", "amount": 7}))?;
+    let held = asking.waiting(1)?.remove(0);
+    let listener = asking.listen()?;
+    let question = json!({"held_call": text(&held, "id")});
+    let (status, shown) = listener.post(KEY, &question, 0)?;
+    assert_eq!(
+        (status, text(&shown, "arguments")),
+        (200, r#"{"amount":7,"to":"ann"}"#),
+        "{shown}"
+    );
+    let answer = |word: &str| {
+        json!({
+            "held_call": shown["id"],
+            "answer": word,
+            "arguments_sha256": shown["arguments_sha256"],
+            "expires": shown["expires"],
+        })
+    };
+    let mut other = answer("once");
+    other["arguments_sha256"] = format!("sha256:{}", "0".repeat(64)).into();
+    for (key, body, off, expected) in [
+        (OTHER_KEY, answer("once"), 0, 401),
+        (KEY, answer("once"), -3600, 401),
+        (KEY, other, 0, 409),
+        (KEY, json!({"held_call": shown["id"], "answer": "once"}), 0, 409),
+        (KEY, json!({"held_call": "abcdef"}), 0, 404),
+    ] {
+        let (status, said) = listener.post(key, &body, off)?;
+        assert_eq!(status, expected, "{body}: {said}");
+    }
+    assert_eq!(asking.waiting(1)?.len(), 1, "it waits still");
+    let (status, said) = listener.post(KEY, &answer("once"), 0)?;
+    assert_eq!(status, 200, "{said}");
+    let went_on = asking.heard()?;
+    assert_eq!(went_on["result"]["content"][0]["text"], "called pay", "{went_on}");
+    let (status, said) = listener.post(KEY, &answer("once"), 0)?;
+    assert_eq!(status, 404, "{said}");
+    // The next call of the same tool is another question.
+    asking.call(3, "pay", &json!({"to": "ann", "amount": 7}))?;
+    let next = asking.waiting(1)?.remove(0);
+    assert_ne!(text(&next, "id"), text(&held, "id"));
+    let (status, said) = listener.post(KEY, &answer("once"), 0)?;
+    assert_eq!(status, 404, "{said}");
+    let (_, shown) = listener.post(KEY, &json!({"held_call": next["id"]}), 0)?;
+    let denied = json!({"held_call": next["id"], "answer": "deny", "arguments_sha256": shown["arguments_sha256"], "expires": shown["expires"]});
+    assert_eq!(listener.post(KEY, &denied, 0)?.0, 200);
+    let answered = asking.heard()?;
+    assert!(refusal(&answered).contains("pay"), "{answered}");
+    Ok(())
+}
+
+#[test]
+fn a_listener_with_a_key_that_others_read_or_an_address_that_they_reach_does_not_start() -> Result<()> {
+    let home = Home::new()?;
+    let key = home.path("callback.key").display().to_string();
+    fs::write(&key, KEY)?;
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o644))?;
+    let public = program::run(["approvals", "listen", "--key-file", &key])?;
+    assert_eq!(public.code, Some(3), "{public:?}");
+    assert!(public.stderr.contains("chmod 600"), "{public:?}");
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o600))?;
+    let open = program::run(["approvals", "listen", "--key-file", &key, "--listen", "0.0.0.0:0"])?;
+    assert_eq!(open.code, Some(2), "{open:?}");
+    assert!(open.stderr.contains("no loopback address"), "{open:?}");
     Ok(())
 }
