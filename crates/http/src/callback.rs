@@ -190,7 +190,7 @@ async fn read(request: Request<Incoming>) -> Result<SignedPost, (StatusCode, &'s
         header("webhook-signature")?,
     );
     let body = Limited::new(body, MAX_BODY_BYTES).collect().await;
-    let body = body.map_err(|_| {
+    let body = body.map_err(|_cause| {
         (
             StatusCode::PAYLOAD_TOO_LARGE,
             "the body is longer than 4 KiB, or broke off",

@@ -26,7 +26,7 @@ const STACK_BYTES: usize = 64 << 10;
 #[derive(Debug)]
 pub struct ServerStderr(pub(super) OwnedFd);
 
-/// What a server wrote and the observer has not taken yet.
+/// Bytes that a server wrote and the observer has not taken yet.
 #[derive(Debug)]
 pub struct StderrCopies(Arc<SharedCopies>);
 

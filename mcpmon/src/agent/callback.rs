@@ -86,7 +86,7 @@ fn replied(
     let refused = |status: u16, reason: &str| (status, reason.to_owned());
     // One reason for all: it says nothing to who has no key.
     let unsigned = || refused(401, "the signature does not fit, or its time is not now");
-    let seconds: i64 = post.timestamp.parse().map_err(|_| unsigned())?;
+    let seconds: i64 = post.timestamp.parse().map_err(|_not_a_number| unsigned())?;
     let is_fresh = (now.0 / 1_000_000_000 - seconds).abs() <= MAX_SKEW_SECONDS;
     if !key.verify(&post.id, seconds, &post.body, &post.signature) || !is_fresh {
         return Err(unsigned());

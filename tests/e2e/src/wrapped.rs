@@ -190,7 +190,9 @@ impl Wrapped {
         // Both at once: a server that is not heard waits.
         let errors = thread::spawn(|| all_of(stderr));
         let output = all_of(stdout)?;
-        let errors = errors.join().map_err(|_| anyhow!("standard error was read"))??;
+        let errors = errors
+            .join()
+            .map_err(|_panic| anyhow!("standard error could not be read"))??;
         let status = self.ended()?;
         let code = status
             .code()

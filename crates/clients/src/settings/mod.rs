@@ -12,7 +12,7 @@ mod run;
 #[cfg(test)]
 #[expect(clippy::disallowed_methods, reason = "I/O")]
 mod tests;
-#[expect(clippy::disallowed_methods, reason = "I/O")]
+#[expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "I/O")]
 mod version;
 
 use serde::{Deserialize, Serialize};
@@ -84,6 +84,6 @@ pub struct ModelAddress {
     pub route: String,
     /// A member of the root that gives it no effect.
     pub overruled_by: Option<String>,
-    /// What a user has to know of it.
+    /// A limit that a user has to know of.
     pub note: Option<String>,
 }

@@ -51,12 +51,12 @@ pub(crate) struct KeptSetting {
     made: usize,
 }
 
-/// What a search for a value finds.
+/// The result of a search for a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Found {
     Nothing,
     Wanted,
-    /// What was put there before, for another address or program.
+    /// The value that was put there before, for another address or program.
     Before,
     /// Another value of somebody else's.
     Other(String),
@@ -122,7 +122,7 @@ pub struct PlannedSetting {
 pub(super) struct SettingsPlan {
     pub(super) settings: Vec<PlannedSetting>,
     pub(super) text: Vec<u8>,
-    /// What is known of the settings that stand in it.
+    /// The records of the settings that stand in it.
     pub(super) kept: Vec<KeptSetting>,
 }
 
@@ -326,7 +326,7 @@ impl KeptSetting {
         self.kind == wanted.kind && self.path == wanted.path
     }
 
-    /// What was wanted when it was put in.
+    /// The value that was wanted when it was put in.
     fn wanted(&self) -> Wanted {
         Wanted {
             kind: self.kind,

@@ -19,7 +19,7 @@ use crate::{
     table::Client,
 };
 
-/// What is to become of settings.
+/// The change wanted for settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SettingWish {
     /// They are put in.
@@ -76,7 +76,7 @@ struct SettingsFile {
     path: PathBuf,
     format: SettingFormat,
     wanted: Vec<Wanted>,
-    /// What a new file begins with.
+    /// The text that a new file begins with.
     empty: String,
 }
 
@@ -145,7 +145,7 @@ fn wanted_files(
         }),
     };
     if let (Some(program), Some(hooks)) = (hooks, &client.hooks)
-        && let Some(path) = present(&[hooks.path.clone()], roots)
+        && let Some(path) = present(std::slice::from_ref(&hooks.path), roots)
     {
         let words = format!(" hook {}", hooks.name);
         let command = quoted(&format!("{program}{words}"));
@@ -352,7 +352,7 @@ fn planned(
         SettingWish::Remove(kinds) => plan::remove(bytes, file.format, kinds, kept),
     };
     let first = plan(bytes, kept).map_err(trouble)?;
-    let again = plan(&first.text, &first.kept).map_err(|_| FileTrouble::Unsure)?;
+    let again = plan(&first.text, &first.kept).map_err(|_later| FileTrouble::Unsure)?;
     let is_settled = again.text == first.text
         && first
             .settings

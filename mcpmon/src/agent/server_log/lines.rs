@@ -132,7 +132,7 @@ fn mask(text: &str) -> Cow<'_, str> {
     match text.trim_start().starts_with(['{', '[']) {
         true => Some(mask_json(text))
             .filter(|masked| masked.contains(MASK))
-            .map_or(text.into(), Into::into),
+            .map_or_else(|| text.into(), Into::into),
         false => mask_text(text).into(),
     }
 }

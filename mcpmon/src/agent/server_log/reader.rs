@@ -55,10 +55,10 @@ impl LogDirectory {
         Self { path, owner }
     }
 
-    /// Its path.
+    /// Returns whether it is that of this process's user.
     #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.path
+    pub fn is_own(&self) -> bool {
+        self.owner == nix::unistd::geteuid().as_raw()
     }
 
     /// Its runs, the oldest first.
@@ -126,7 +126,7 @@ fn run_key(path: &Path) -> Option<(i64, u32)> {
 /// One run, and how far it was read.
 #[derive(Debug)]
 pub struct LogTail {
-    /// What it is of.
+    /// The run that the log is of.
     pub run: ServerRun,
     path: PathBuf,
     owner: u32,

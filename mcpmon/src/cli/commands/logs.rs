@@ -55,7 +55,7 @@ fn show(
     options: &Options,
     directories: &[LogDirectory],
     output: &mut Output<'_>,
-    mut wait: impl FnMut() -> io::Result<()>,
+    wait: impl FnMut() -> io::Result<()>,
 ) -> Result<(), CliError> {
     let mut runs = chosen(options, all_runs(directories)?)?;
     let mut entries = new_entries(&mut runs)?;
@@ -76,13 +76,26 @@ fn show(
             options.server
         ))?;
     }
-    while options.follow {
+    match options.follow {
+        true => follow(options, directories, runs, heading, output, wait),
+        false => Ok(output.flush()?),
+    }
+}
+
+/// Prints what comes, also of runs that begin meanwhile, until `wait` or the output ends it.
+fn follow(
+    options: &Options,
+    directories: &[LogDirectory],
+    mut runs: Vec<LogTail>,
+    mut heading: Option<usize>,
+    output: &mut Output<'_>,
+    mut wait: impl FnMut() -> io::Result<()>,
+) -> Result<(), CliError> {
+    loop {
         output.flush()?;
         wait()?;
-        let later = all_runs(directories)?
-            .into_iter()
-            .filter(|run| is_chosen(options, run));
-        for run in later {
+        let later = all_runs(directories)?.into_iter();
+        for run in later.filter(|run| is_chosen(options, run)) {
             if !runs.iter().any(|known| known.is_same(&run)) {
                 runs.push(run);
             }
@@ -90,13 +103,17 @@ fn show(
         let entries = new_entries(&mut runs)?;
         print(&entries, &runs, &mut heading, output)?;
     }
-    Ok(output.flush()?)
 }
 
 fn all_runs(directories: &[LogDirectory]) -> Result<Vec<LogTail>, ReadError> {
     let mut all = Vec::new();
     for directory in directories {
-        all.extend(directory.runs()?);
+        match directory.runs() {
+            Ok(runs) => all.extend(runs),
+            // A home of another user's on a server that gives root nothing is no reason to show nothing.
+            Err(_) if !directory.is_own() => {}
+            Err(error) => return Err(error),
+        }
     }
     Ok(all)
 }
@@ -146,7 +163,7 @@ fn named(what: &str, names: &BTreeSet<String>) -> String {
 /// An entry, and which of the runs it is of.
 type EntryOfRun = (usize, LogEntry);
 
-/// What came since, of all runs, by time.
+/// The entries of all runs that came since, by time.
 fn new_entries(runs: &mut [LogTail]) -> Result<Vec<EntryOfRun>, ReadError> {
     let mut entries = Vec::new();
     for (index, run) in runs.iter_mut().enumerate() {

@@ -3,7 +3,7 @@
 use mcpmon_clients::{Client, Direction, FileReport, Outcome, PlannedServer, Roots, SetupEffect};
 use serde_json::{Map, Value, json};
 
-use super::{Options, chosen, projects, state, told};
+use super::{Options, chosen, projects, servers::told, state};
 use crate::cli::{
     CliError, ErrorKind,
     output::{Form, Output},

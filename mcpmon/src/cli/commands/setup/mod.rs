@@ -2,6 +2,7 @@
 
 pub(in crate::cli::commands) mod confirm;
 mod list;
+mod servers;
 mod settings;
 #[cfg(test)]
 mod tests;
@@ -13,11 +14,10 @@ use std::{
 
 use clap::{Args, builder::PossibleValuesParser};
 use mcpmon_clients::{
-    CLIENTS, Client, Direction, FileError, FileReport, FileTrouble, Outcome, PlannedServer, Roots,
-    SettingKind, SettingReport, SettingWish, SetupEffect, shown_digests,
+    CLIENTS, Client, Direction, FileError, FileReport, FileTrouble, Roots, SettingKind, SettingReport,
+    SettingWish, SetupEffect, shown_digests,
 };
 use mcpmon_config::{LocalConfig, Search, Trust};
-use mcpmon_detect::mask::{mask_arguments, mask_text};
 use serde_json::{Map, Value, json};
 
 use crate::{
@@ -25,7 +25,6 @@ use crate::{
     cli::{
         CliError, ErrorKind, Globals,
         output::{Form, Output},
-        text,
     },
 };
 
@@ -271,8 +270,8 @@ impl SetupReport {
     fn tell(&self, output: &mut Output<'_>) -> Result<(), CliError> {
         for report in &self.files {
             match output.form {
-                Form::Table => output.page(&difference(report))?,
-                Form::Json => objects(report, self.effect)
+                Form::Table => output.page(&servers::difference(report))?,
+                Form::Json => servers::objects(report, self.effect)
                     .iter()
                     .try_for_each(|object| output.json(object))?,
             }
@@ -291,7 +290,11 @@ impl SetupReport {
     fn tell_notes(&self, output: &mut Output<'_>) -> Result<(), CliError> {
         // The differences come first where both streams are one terminal.
         output.flush()?;
-        for note in self.files.iter().flat_map(|report| notes(report, self.effect)) {
+        for note in self
+            .files
+            .iter()
+            .flat_map(|report| servers::notes(report, self.effect))
+        {
             output.note(&note)?;
         }
         let settings = self.settings.iter();
@@ -517,208 +520,7 @@ fn left_out(
     Ok(output.flush()?)
 }
 
-/// The changed servers, as in a difference of files; without secrets, as far as these can be told. Of a file that is left
-/// there is none.
-fn difference(report: &FileReport) -> String {
-    if !is_changed(report) {
-        return String::new();
-    }
-    let mut lines = Vec::new();
-    for server in report.servers.iter().filter(|server| server.outcome.changes()) {
-        if lines.is_empty() {
-            let path = report.path.display().to_string();
-            let path = text::escape(&path);
-            lines.extend([format!("--- {path}"), format!("+++ {path}")]);
-        }
-        let name = server.path.join(".");
-        lines.push(format!("@@ line {}: {} @@", server.line, text::escape(&name)));
-        let url = server.url.as_deref();
-        lines.extend(start(&server.before, url).iter().map(|line| format!("-{line}")));
-        lines.extend(start(&server.after, url).iter().map(|line| format!("+{line}")));
-    }
-    lines.iter().map(|line| format!("{line}\n")).collect()
-}
-
-/// A command line as members, or the URL where there is none, made safe to show.
-fn start(words: &[String], url: Option<&str>) -> Vec<String> {
-    if let (true, Some(url)) = (words.is_empty(), url) {
-        let member = format!("\"url\": {}", json!(mask_text(url)));
-        return vec![text::escape_json(&member).into_owned()];
-    }
-    let literals: Vec<_> = mask_arguments(words)
-        .iter()
-        .map(|word| json!(word).to_string())
-        .collect();
-    let (command, arguments) = literals
-        .split_first()
-        .map_or(("null", &[][..]), |(command, arguments)| {
-            (command.as_str(), arguments)
-        });
-    let mut members = vec![format!("\"command\": {command}")];
-    if !arguments.is_empty() {
-        members.push(format!("\"args\": [{}]", arguments.join(", ")));
-    }
-    members
-        .iter()
-        .map(|member| text::escape_json(member).into_owned())
-        .collect()
-}
-
-fn objects(report: &FileReport, effect: SetupEffect) -> Vec<Map<String, Value>> {
-    let about = |rest: Value| {
-        let mut object = Map::new();
-        object.insert("client".to_owned(), json!(report.client.id));
-        object.insert("file".to_owned(), json!(report.path));
-        object.extend(rest.as_object().cloned().unwrap_or_default());
-        object
-    };
-    let done = effect == SetupEffect::Write && report.trouble.is_none();
-    let mut objects: Vec<_> = report
-        .servers
-        .iter()
-        .map(|server| {
-            about(json!({
-                "server": server.path.last(),
-                "path": server.path,
-                "line": server.line,
-                "action": action(server.outcome),
-                "done": done && server.outcome.changes(),
-                "reason": reason(server.outcome),
-                "url": server.url.as_deref().map(mask_text),
-                "before": mask_arguments(&server.before),
-                "after": mask_arguments(&server.after),
-                "backup": report.backup,
-            }))
-        })
-        .collect();
-    if let Some(trouble) = &report.trouble {
-        let place = match trouble {
-            FileTrouble::Malformed(mistake) => Some((mistake.line, mistake.column)),
-            FileTrouble::File(_) | FileTrouble::Ledger(_) | FileTrouble::Unclear(_) | FileTrouble::Unsure => {
-                None
-            }
-        };
-        objects.push(about(json!({
-            "error": told(trouble),
-            "line": place.map(|(line, _)| line),
-            "column": place.map(|(_, column)| column),
-        })));
-    }
-    objects
-}
-
-const fn action(outcome: Outcome) -> &'static str {
-    match outcome {
-        Outcome::Wrap => "wrap",
-        Outcome::Update => "update",
-        Outcome::Unwrap => "unwrap",
-        Outcome::Wrapped | Outcome::ByHand | Outcome::Bare | Outcome::Remote | Outcome::Unclear(_) => "none",
-    }
-}
-
-/// Returns the reason why a server is left alone.
-const fn reason(outcome: Outcome) -> Option<&'static str> {
-    match outcome {
-        Outcome::Wrap | Outcome::Update | Outcome::Unwrap => None,
-        Outcome::Wrapped => Some("wrapped already"),
-        Outcome::ByHand => Some("wrapped by hand, and left alone"),
-        Outcome::Bare => Some("not wrapped"),
-        Outcome::Remote => Some("not wrapped: it is remote; `mcpmon setup --remote` lets mcpmon speak to it"),
-        Outcome::Unclear(reason) => Some(reason),
-    }
-}
-
-/// Returns the notes on a file besides the difference.
-fn notes(report: &FileReport, effect: SetupEffect) -> Vec<String> {
-    let path = report.path.display();
-    if let Some(trouble) = &report.trouble {
-        let place = match trouble {
-            FileTrouble::Malformed(_) => ":",
-            FileTrouble::File(_) | FileTrouble::Ledger(_) | FileTrouble::Unclear(_) | FileTrouble::Unsure => {
-                ": "
-            }
-        };
-        return vec![format!("{path}{place}{}; it is left as it is", told(trouble))];
-    }
-    let mut notes = vec![format!(
-        "{}: {path}: {}",
-        report.client.name,
-        sum(&report.servers, effect)
-    )];
-    for server in &report.servers {
-        if let (Outcome::ByHand | Outcome::Remote | Outcome::Unclear(_), Some(reason)) =
-            (server.outcome, reason(server.outcome))
-        {
-            notes.push(format!("  {}: {reason}", server.path.join(".")));
-        }
-    }
-    if is_changed(report) && effect == SetupEffect::Write {
-        match (&report.backup, report.restored) {
-            (_, true) => notes.push("  it is byte for byte what it was".to_owned()),
-            (Some(backup), false) => notes.push(format!("  a copy from before is {}", backup.display())),
-            (None, false) => {}
-        }
-        notes.push(format!("  restart {} to make it hold", report.client.name));
-    }
-    notes
-}
-
-/// Counts servers by outcome: `2 wrapped, 1 wrapped already`.
-fn sum(servers: &[PlannedServer], effect: SetupEffect) -> String {
-    let count = |wanted: fn(Outcome) -> bool| servers.iter().filter(|server| wanted(server.outcome)).count();
-    let would = match effect {
-        SetupEffect::Write => "",
-        SetupEffect::Preview => "to be ",
-    };
-    let parts = [
-        (
-            count(|outcome| outcome == Outcome::Wrap),
-            format!("{would}wrapped"),
-        ),
-        (
-            count(|outcome| outcome == Outcome::Update),
-            format!("{would}pointed to this mcpmon"),
-        ),
-        (
-            count(|outcome| outcome == Outcome::Unwrap),
-            format!("{would}unwrapped"),
-        ),
-        (
-            count(|outcome| outcome == Outcome::Wrapped),
-            "wrapped already".to_owned(),
-        ),
-        (
-            count(|outcome| outcome == Outcome::ByHand),
-            "wrapped by hand".to_owned(),
-        ),
-        (
-            count(|outcome| outcome == Outcome::Bare),
-            "not wrapped".to_owned(),
-        ),
-        (count(|outcome| outcome == Outcome::Remote), "remote".to_owned()),
-        (
-            count(|outcome| matches!(outcome, Outcome::Unclear(_))),
-            "unclear".to_owned(),
-        ),
-    ];
-    let parts = parts.into_iter().filter(|(count, _)| *count > 0);
-    parts
-        .map(|(count, what)| format!("{count} {what}"))
-        .collect::<Vec<_>>()
-        .join(", ")
-}
-
-fn told(trouble: &FileTrouble) -> String {
-    let mut text = trouble.to_string();
-    let mut cause = std::error::Error::source(trouble);
-    while let Some(source) = cause {
-        text.push_str(&format!(": {source}"));
-        cause = source.source();
-    }
-    text
-}
-
-/// What only root can change is no failure of a user's.
+/// Returns an error about the files that could not be changed; one that only root can change is no failure of a user's.
 fn failure<'a>(
     done: &'a [FileReport],
     mut failed: Vec<&'a FileTrouble>,

@@ -10,7 +10,7 @@ use mcpmon_config::{LocalConfig, ProxySettings, Search, Trust};
 use mcpmon_detect::mask::mask_text;
 use serde_json::{Map, Value, json};
 
-use super::told;
+use super::servers::told;
 use crate::cli::{CliError, ErrorKind, Globals, text};
 
 /// The time a local proxy has to take a connection.

@@ -1,6 +1,7 @@
 //! Texts that a person or a script reads.
 
 use insta::assert_snapshot;
+use mcpmon_clients::{Outcome, PlannedServer};
 
 use super::*;
 
@@ -136,12 +137,13 @@ fn a_file_that_is_left_has_no_difference_and_no_question() {
         backup: None,
         restored: false,
     };
-    assert!(difference(&report).contains("+\"command\": \"mcpmon\""));
+    assert!(servers::difference(&report).contains("+\"command\": \"mcpmon\""));
     report.trouble = Some(FileTrouble::File(FileError::ReadOnly { path }));
-    assert_eq!(difference(&report), "");
+    assert_eq!(servers::difference(&report), "");
     let mut done = SetupReport {
         effect: SetupEffect::Preview,
         files: vec![report],
+        settings: Vec::new(),
         policy: None,
     };
     assert!(!done.has_changes());
