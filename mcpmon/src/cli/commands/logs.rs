@@ -244,3 +244,73 @@ fn object(run: &LogTail, entry: &LogEntry) -> Map<String, Value> {
     }
     object
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::cli::commands::scene;
+
+    const HEADER: &str = r#"{"server":"files","session":"claude-1","pid":7,"started":1795000000000000000}"#;
+    const LINES: &str = r#"{"line":{"at":1795000001000000000,"text":"up \u001b[31m"}}
+{"skipped":{"at":1795000002000000000,"bytes":12}}
+{"line":{"at":1795000003000000000,"text":"\u202ecut","is_cut":true}}
+"#;
+
+    fn shown(options: &Options, form: Form) -> (Result<(), CliError>, String, String) {
+        let directory = tempfile::tempdir().expect("directory");
+        fs::write(directory.path().join("1-7.log"), format!("{HEADER}\n{LINES}")).expect("written");
+        let directories = [LogDirectory::own(directory.path().to_owned())];
+        let (mut data, mut notes) = (Vec::new(), Vec::new());
+        let mut output = Output::plain(&mut data, &mut notes, form);
+        let ended = || Err(io::ErrorKind::BrokenPipe.into());
+        let result = show(options, &directories, &mut output, ended);
+        let text = |bytes| String::from_utf8(bytes).expect("text");
+        (result, text(data), text(notes))
+    }
+
+    fn options(server: &str, lines: u32) -> Options {
+        Options {
+            server: server.to_owned(),
+            follow: false,
+            lines,
+            session: None,
+        }
+    }
+
+    #[test]
+    fn lines_are_shown_with_what_is_missing_and_nothing_is_obeyed() {
+        let (result, data, notes) = shown(&options("files", 200), Form::Table);
+        result.expect("shown");
+        insta::assert_snapshot!(data, @r"
+        11-18 11:06:41  up \u{1b}[31m
+        11-18 11:06:42  [12 bytes are missing]
+        11-18 11:06:43  \u{202e}cut […]
+        ");
+        insta::assert_snapshot!(notes, @"files: process 7, started 11-18 11:06:40, session claude-1, ended");
+    }
+
+    #[test]
+    fn the_newest_lines_are_shown_where_there_are_more() {
+        let (result, data, notes) = shown(&options("files", 1), Form::Table);
+        result.expect("shown");
+        assert_eq!(data.lines().count(), 1, "{data}");
+        assert!(notes.starts_with("only the newest 1 lines are shown"), "{notes}");
+    }
+
+    #[test]
+    fn a_session_that_has_no_log_is_named_with_those_that_have_one() {
+        let mut options = options("files", 1);
+        options.session = Some("other".to_owned());
+        let error = shown(&options, Form::Table).0.expect_err("there is none");
+        assert_eq!(error.hints, ["sessions with one: claude-1"]);
+    }
+
+    #[test]
+    fn objects_are_as_documented() {
+        let (result, data, _) = shown(&options("files", 200), Form::Json);
+        result.expect("shown");
+        scene::assert_documented("logs", false, &data);
+    }
+}
