@@ -147,10 +147,10 @@ mod tests {
         }
 
         fn answer(&self, _held: &HeldCall, answer: CallAnswer) -> Result<(), String> {
-            match self.answers.borrow().is_empty() {
-                true => self.answers.borrow_mut().push(answer),
-                false => return Err("it was answered already".to_owned()),
+            if !self.answers.borrow().is_empty() {
+                return Err("it was answered already".to_owned());
             }
+            self.answers.borrow_mut().push(answer);
             Ok(())
         }
     }
