@@ -2,7 +2,8 @@
 //!
 //! A digest is cached under device, inode, size, modification and change time. The change time cannot be
 //! set by its owner, so an edit that puts the modification time back is still seen. What this cannot see
-//! is a store through a writable shared mapping whose page was already dirty when the file was read.
+//! is a store through a writable shared mapping whose page was already dirty when the file was read. On tmpfs such a
+//! store never changes a time: files there are read each time.
 
 use std::{
     collections::HashMap,
@@ -11,7 +12,10 @@ use std::{
 };
 
 use mcpmon_model::Digest;
-use nix::sys::stat::{FileStat, fstat};
+use nix::sys::{
+    stat::{FileStat, fstat},
+    statfs::{TMPFS_MAGIC, fstatfs},
+};
 use sha2::{Digest as _, Sha256};
 
 use super::{
@@ -120,7 +124,7 @@ impl FileHasher {
             let (digest, size) = self.read(&mut file, cancel)?;
             let after = FileStamp::of(&fstat(&file).map_err(io::Error::from)?);
             if key == after && key.size == size {
-                if key.settled(started) {
+                if key.settled(started) && !is_on_tmpfs(&file) {
                     self.cache.insert(key, digest);
                     self.kept.iter().for_each(|kept| kept.put(&key, &digest));
                 }
@@ -153,6 +157,10 @@ impl FileHasher {
             hash.update(&self.buffer[..count]);
         }
     }
+}
+
+fn is_on_tmpfs(file: &std::fs::File) -> bool {
+    fstatfs(file).is_ok_and(|system| system.filesystem_type() == TMPFS_MAGIC)
 }
 
 /// The attributes that must not change while a digest is made. Times are seconds and nanoseconds since the
@@ -278,8 +286,21 @@ mod tests {
     }
 
     #[test]
+    fn on_tmpfs_nothing_is_remembered() -> Result<(), Box<dyn std::error::Error>> {
+        let directory = tempfile::tempdir_in("/dev/shm")?;
+        let path = directory.path().join("f");
+        fs::write(&path, "abc")?;
+        settle(&path)?;
+        let mut hasher = FileHasher::default();
+        let file = node(directory.path(), "f")?;
+        assert_eq!(hasher.hash(&file, &go_on)?, Digest::of(b"abc"));
+        assert_eq!(hasher.cached(file.stat()), None);
+        Ok(())
+    }
+
+    #[test]
     fn a_settled_file_is_remembered_until_it_changes() -> Result<(), Box<dyn std::error::Error>> {
-        let directory = tempfile::tempdir()?;
+        let directory = tempfile::tempdir_in("/var/tmp")?; // on no tmpfs
         let path = directory.path().join("f");
         fs::write(&path, "abc")?;
         settle(&path)?;
