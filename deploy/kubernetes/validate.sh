@@ -20,5 +20,5 @@ fi
 
 # appArmorProfile is a field since 1.30.
 for version in 1.30 1.33 1.37; do
-    "$venv/bin/kubernetes-validate" --strict --kubernetes-version "$version" "$here"/*.yaml
+    "$venv/bin/kubernetes-validate" --strict --kubernetes-version "$version" "$here"/*.yaml "$here"/remove/*.yaml
 done
