@@ -21,6 +21,8 @@ pub enum Kind {
     Exit = 3,
     /// [`ConnectRecord`]
     Connect = 4,
+    /// [`ResumeRecord`]
+    Resume = 5,
 }
 
 /// First part of every record.
@@ -94,6 +96,8 @@ impl ExecRecord {
     pub const FLAG_KILLED: u32 = 1;
     /// The argument vector could not be read.
     pub const FLAG_ARGV_FAULT: u32 = 1 << 1;
+    /// The process is stopped before its first instruction, and waits to be judged.
+    pub const FLAG_HELD: u32 = 1 << 2;
 }
 
 /// An [`ExecRecord`] with room for the longest arguments: the scratch the kernel fills.
@@ -134,6 +138,24 @@ pub struct ExitRecord {
     pub status: u32,
     /// Explicit padding.
     pub reserved: u32,
+}
+
+/// A held process was sent `SIGCONT` by another process than the agent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct ResumeRecord {
+    /// Common part.
+    pub header: Header,
+    /// The held process.
+    pub process: ProcessKey,
+    /// Thread group that sent the signal.
+    pub sender: ProcessKey,
+    /// Real user id of the sender.
+    pub uid: u32,
+    /// Explicit padding.
+    pub reserved: u32,
+    /// Command name of the sender.
+    pub comm: [u8; COMM_LEN],
 }
 
 /// A connection, a datagram, a packet or a socket that rules are about.
@@ -231,11 +253,13 @@ pub enum Counter {
     ReadFailed,
     /// Executables refused at exec.
     ExecKilled,
+    /// Starts stopped at exec until they are judged.
+    ExecHeld,
 }
 
 impl Counter {
     /// Number of counters.
-    pub const COUNT: u32 = 12;
+    pub const COUNT: u32 = 13;
     /// Names, in index order.
     pub const NAMES: [&'static str; Self::COUNT as usize] = [
         "exec_seen",
@@ -250,6 +274,7 @@ impl Counter {
         "process_table_full",
         "read_failed",
         "exec_killed",
+        "exec_held",
     ];
 }
 
@@ -260,6 +285,7 @@ assert_layout!(ExecRecord, size 424, process at 24, parent at 40, file at 56, li
 assert_layout!(ExecBuffer, size 424 + ARGV_MAX, argv at 424);
 assert_layout!(ForkRecord, size 80, entry at 56);
 assert_layout!(ExitRecord, size 72, entry at 40, status at 64);
+assert_layout!(ResumeRecord, size 80, sender at 40, uid at 56, comm at 64);
 assert_layout!(ConnectRecord, size 144, process at 24, entry at 40, cgroup at 64, address at 80, given at 96,
     rule at 112, port at 120, comm at 128);
 pod!(
@@ -269,6 +295,7 @@ pod!(
     ExecBuffer,
     ForkRecord,
     ExitRecord,
+    ResumeRecord,
     ConnectRecord
 );
-const _: () = assert!(Counter::ExecKilled as u32 + 1 == Counter::COUNT);
+const _: () = assert!(Counter::ExecHeld as u32 + 1 == Counter::COUNT);

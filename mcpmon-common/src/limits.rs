@@ -25,3 +25,9 @@ pub const MULTIPATH_SOCKETS: u32 = 1 << 14;
 pub const AGENT_NAMES: u32 = 256;
 /// Executables refused at exec.
 pub const REFUSED_EXECUTABLES: u32 = 1 << 14;
+/// Names by which the exec gate knows starts of pinned servers.
+pub const GATE_NAMES: u32 = 1 << 14;
+/// Processes that are stopped until their files are compared; beyond, the kernel stops no further one.
+pub const HELD_PROCESSES: u32 = 1 << 13;
+/// Bytes of the argument vector in which the exec gate looks for names.
+pub const GATE_ARGV_MAX: usize = 256;

@@ -99,13 +99,20 @@ pub(crate) fn header(kind: Kind, sequence: Sequence) -> Header {
 /// Lets `fill` write a record of fixed size where it lies in the ring: all of it, for nobody clears that memory.
 #[inline(always)]
 pub(crate) fn emit<T: 'static>(ring: Ring, lost: Counter, fill: impl FnOnce(&mut MaybeUninit<T>)) {
-    match ring.map().reserve::<T>(0) {
-        Some(mut entry) => {
-            fill(&mut entry);
-            entry.submit(ring.flags(Wake::Later));
-        }
-        None => count(lost),
+    if !emit_woken(ring, Wake::Later, fill) {
+        count(lost);
     }
+}
+
+/// The same, with the reader woken as told; returns whether there was room.
+#[inline(always)]
+pub(crate) fn emit_woken<T: 'static>(ring: Ring, wake: Wake, fill: impl FnOnce(&mut MaybeUninit<T>)) -> bool {
+    let Some(mut entry) = ring.map().reserve::<T>(0) else {
+        return false;
+    };
+    fill(&mut entry);
+    entry.submit(ring.flags(wake));
+    true
 }
 
 /// Adds one to a counter.

@@ -1,4 +1,5 @@
-//! A successful exec: who, which file, which arguments; killed here if its file is refused.
+//! A successful exec: who, which file, which arguments; killed here if its file is refused, and stopped if it may be a
+//! pinned server.
 
 use aya_ebpf::{
     helpers::{
@@ -17,6 +18,7 @@ use mcpmon_common::{
 use crate::{
     emit::{Ring, Sequence, Wake, count, header},
     error::Error,
+    gate,
     maps::{self, AGENT_NAMES, EXEC_SCRATCH, PROCESSES, REFUSED, offset},
     process::kill_doomed,
     task::{self, Address, read},
@@ -42,7 +44,8 @@ pub(crate) fn try_exec(ctx: &RawTracePointContext) -> Result<(), Error> {
     let file = file_facts(bprm, record)?;
     record.flags = refuse(file);
     record.comm = bpf_get_current_comm().unwrap_or([0; 16]);
-    let (entry, wake) = track(task::current_pid(), &record.comm);
+    let pid = task::current_pid();
+    let (entry, wake) = track(pid, &record.comm);
     kill_doomed(entry);
     record.entry = entry;
     record.header = header(Kind::Exec, Sequence::Processes);
@@ -54,6 +57,13 @@ pub(crate) fn try_exec(ctx: &RawTracePointContext) -> Result<(), Error> {
     record.uid = bpf_get_current_uid_gid() as u32;
     filename(bprm, record)?;
     arguments(task, record, argv)?;
+    // Through memory, of which the verifier knows nothing: it would walk the gate once for each value.
+    record.reserved = u32::from(wake == Wake::Now);
+    let held = gate::hold(record, argv);
+    // SAFETY: a field of a live record.
+    let is_urgent = unsafe { core::ptr::read_volatile(&raw const record.reserved) } != 0;
+    record.reserved = 0;
+    let wake = if held || is_urgent { Wake::Now } else { Wake::Later };
 
     let length = size_of::<ExecRecord>() + (record.argv_copied as usize).min(ARGV_MAX);
     // SAFETY: the scratch is at least `length` bytes; the verifier checks it again.
@@ -67,6 +77,9 @@ pub(crate) fn try_exec(ctx: &RawTracePointContext) -> Result<(), Error> {
     };
     if lost < 0 {
         count(Counter::ExecLost);
+        if held {
+            gate::let_go(pid);
+        }
     }
     Ok(())
 }

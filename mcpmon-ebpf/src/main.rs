@@ -14,6 +14,7 @@ mod connect;
 mod emit;
 mod error;
 mod exec;
+mod gate;
 mod judge;
 mod maps;
 mod packet;
@@ -82,6 +83,14 @@ fn process_fork(ctx: RawTracePointContext) -> i32 {
 #[raw_tracepoint(tracepoint = "sched_process_exit")]
 fn process_exit(ctx: RawTracePointContext) -> i32 {
     if let Err(error) = process::try_exit(&ctx) {
+        count_failure(error);
+    }
+    0
+}
+
+#[raw_tracepoint(tracepoint = "signal_generate")]
+fn process_signal(ctx: RawTracePointContext) -> i32 {
+    if let Err(error) = gate::try_signal(&ctx) {
         count_failure(error);
     }
     0

@@ -9,9 +9,10 @@ use aya_ebpf::{
 };
 use mcpmon_common::{
     event::{Counter, ExecBuffer},
+    gate::{Gate, GateKey, Hold},
     limits::{
-        AGENT_NAMES as AGENT_NAMES_MAX, COMM_LEN, CONNECTION_RING, MULTIPATH_SOCKETS, NETWORK_ENTRIES,
-        PORT_ENTRIES, PROCESS_ENTRIES, PROCESS_RING, REFUSED_EXECUTABLES,
+        AGENT_NAMES as AGENT_NAMES_MAX, COMM_LEN, CONNECTION_RING, GATE_NAMES, HELD_PROCESSES,
+        MULTIPATH_SOCKETS, NETWORK_ENTRIES, PORT_ENTRIES, PROCESS_ENTRIES, PROCESS_RING, REFUSED_EXECUTABLES,
     },
     offsets::Offsets,
     process::{FileKey, ProcessEntry, SocketOwner},
@@ -21,7 +22,7 @@ use mcpmon_common::{
 
 /// Says which ABI the object was built for; the loader asks for it by name.
 #[map]
-pub(crate) static ABI_V4: Array<u32> = Array::with_max_entries(1, 0);
+pub(crate) static ABI_V5: Array<u32> = Array::with_max_entries(1, 0);
 
 #[map]
 pub(crate) static CONTROL: Array<Control> = Array::with_max_entries(1, 0);
@@ -51,6 +52,19 @@ pub(crate) static PROCESSES: HashMap<u32, ProcessEntry> = HashMap::with_max_entr
 pub(crate) static AGENT_NAMES: HashMap<[u8; COMM_LEN], u32> = HashMap::with_max_entries(AGENT_NAMES_MAX, 0);
 #[map]
 pub(crate) static REFUSED: HashMap<FileKey, u32> = HashMap::with_max_entries(REFUSED_EXECUTABLES, 0);
+
+// The exec gate: whether it is open, the names it stops, and what is stopped.
+#[map]
+pub(crate) static GATE: Array<Gate> = Array::with_max_entries(1, 0);
+#[map]
+pub(crate) static GATED: HashMap<GateKey, u32> = HashMap::with_max_entries(GATE_NAMES, 0);
+#[map]
+pub(crate) static HOLDS: HashMap<u32, Hold> = HashMap::with_max_entries(HELD_PROCESSES, 0);
+
+/// The state of a walk over arguments: hash and kind of the name so far, and whether one was found. Kept where the verifier knows nothing of it: in
+/// registers, it would walk the rest of the arguments once for each state.
+#[map]
+pub(crate) static GATE_SCRATCH: PerCpuArray<[u64; 3]> = PerCpuArray::with_max_entries(1, 0);
 
 /// The owner of each socket, stored with the socket.
 #[btf_map]

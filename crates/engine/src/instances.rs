@@ -77,6 +77,8 @@ pub(super) struct ServingProcess {
     pub(super) held: bool,
     /// Number of the hash that was ordered for it.
     pub(super) attempt: u64,
+    /// The time of that order.
+    pub(super) ordered: Timestamp,
 }
 
 impl ServingProcess {
@@ -92,6 +94,7 @@ impl ServingProcess {
             since,
             held: false,
             attempt: 0,
+            ordered: since,
         }
     }
 

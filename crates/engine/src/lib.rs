@@ -10,6 +10,7 @@ mod admission;
 pub mod cross_server;
 mod definitions;
 mod effect;
+mod gated;
 mod instances;
 mod lineage;
 mod monitor;
@@ -28,6 +29,7 @@ mod wording;
 
 pub use admission::admission;
 pub use effect::{Judgement, KernelEffect, SharedOutcome, SharedQuestion, StoreEffect};
+pub use gated::{GatedName, GatedPart};
 pub use monitor::{Former, Monitor, MonitoredServer, Observation, ProxiedSession, ServerClient};
 pub use recognise::{launch_rules, recognise, recognise_linked};
 pub use rules::{About, BESIDE, Opinion, guide, suppressible};

@@ -134,6 +134,24 @@ pub(super) fn denied_by_pin(
     event
 }
 
+/// A server was killed before anybody knew whether it is what is pinned.
+pub(super) fn denied_uncompared(
+    now: Timestamp,
+    server: &ServerId,
+    serving: &ServingProcess,
+    cause: String,
+) -> (Event, Denial) {
+    let reason = format!("`{server}` was killed: {cause}");
+    let denial = pin_denial(reason.clone(), Some("start it again".to_owned()));
+    let mut event = about(now, server, serving, EventKind::ServerDenied { cause });
+    event.action = Action::Block;
+    event.severity = Severity::Critical;
+    event.rule = Some(denial.rule.clone());
+    event.reason = Some(reason);
+    event.remedy.clone_from(&denial.remedy);
+    (event, denial)
+}
+
 /// The reason for killing a program whose file had changed.
 const REFUSED_AT_EXEC: &str = "its executable changed since it was pinned, and is refused at exec";
 

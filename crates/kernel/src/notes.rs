@@ -137,6 +137,14 @@ impl Pulse {
     /// Returns an error if the kernel refuses.
     pub fn beat(&mut self) -> Result<(), MapError> {
         let (monotonic, boot) = clocks();
-        self.beats.set(0, Heartbeat { monotonic, boot }, 0)
+        self.beat_at(Heartbeat { monotonic, boot })
+    }
+
+    /// Puts one of another time in the place of the last.
+    ///
+    /// # Errors
+    /// As [`Pulse::beat`].
+    pub fn beat_at(&mut self, beat: Heartbeat) -> Result<(), MapError> {
+        self.beats.set(0, beat, 0)
     }
 }

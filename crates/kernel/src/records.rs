@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use mcpmon_common::{
     address::Form,
-    event::{Action, ConnectRecord, ExecRecord, ExitRecord, ForkRecord, Header, Hook, Kind},
+    event::{Action, ConnectRecord, ExecRecord, ExitRecord, ForkRecord, Header, Hook, Kind, ResumeRecord},
     limits::{ARGV_MAX, FILENAME_MAX},
 };
 
@@ -19,6 +19,8 @@ pub enum Record {
     Fork(ForkRecord),
     /// A tracked process ended.
     Exit(ExitRecord),
+    /// A held process was let go on by another than the agent.
+    Resume(Resume),
     /// A connection.
     Connect(Connect),
 }
@@ -33,6 +35,15 @@ pub struct ExecReport {
     /// Path given to `execve`.
     pub filename: String,
     /// Command name.
+    pub comm: String,
+}
+
+/// A `SIGCONT` for a held process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resume {
+    /// Fixed part.
+    pub record: ResumeRecord,
+    /// Command name of the sender.
     pub comm: String,
 }
 
@@ -88,6 +99,11 @@ impl Record {
             }
             kind if kind == Kind::Fork as u16 => read_unaligned(bytes).map(Self::Fork).ok_or(short),
             kind if kind == Kind::Exit as u16 => read_unaligned(bytes).map(Self::Exit).ok_or(short),
+            kind if kind == Kind::Resume as u16 => {
+                let record: ResumeRecord = read_unaligned(bytes).ok_or(short)?;
+                let comm = text(&record.comm);
+                Ok(Self::Resume(Resume { record, comm }))
+            }
             kind if kind == Kind::Connect as u16 => Connect::parse(bytes).map(Self::Connect),
             kind => Err(RecordError::Field {
                 field: "kind",
@@ -103,6 +119,7 @@ impl Record {
             Self::Exec(exec) => &exec.record.header,
             Self::Fork(record) => &record.header,
             Self::Exit(record) => &record.header,
+            Self::Resume(resume) => &resume.record.header,
             Self::Connect(connect) => &connect.record.header,
         }
     }

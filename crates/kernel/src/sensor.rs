@@ -20,6 +20,7 @@ use super::{
     addresses::AddressTables,
     btf::{BtfError, kernel_offsets},
     cgroup::{CgroupError, CgroupRoot},
+    gate::ExecGate,
     layout::{LayoutError, NamedMaps},
     links::{Hook, Link, Links},
     notes::{Notes, Pulse},
@@ -48,6 +49,8 @@ pub struct Sensor {
     pub refused: RefusedFiles,
     /// Names of agents.
     pub agents: AgentNames,
+    /// Starts that are stopped.
+    pub gate: ExecGate,
     /// Counters.
     pub counters: Counters,
     /// Notes for the next daemon.
@@ -162,10 +165,11 @@ const fn needed(name: &'static str, hook: Hook) -> Entry {
 
 /// Every program. What the last two close is documented as open elsewhere: a kernel that refuses one is served without
 /// it, and told. Numbers are those of `enum bpf_attach_type`.
-const PROGRAMS: [Entry; 9] = [
+const PROGRAMS: [Entry; 10] = [
     needed("process_exec", Hook::Tracepoint("sched_process_exec")),
     needed("process_fork", Hook::Tracepoint("sched_process_fork")),
     needed("process_exit", Hook::Tracepoint("sched_process_exit")),
+    needed("process_signal", Hook::Tracepoint("signal_generate")),
     needed("connect4", Hook::Cgroup(10)),
     needed("connect6", Hook::Cgroup(11)),
     needed("sendmsg4", Hook::Cgroup(14)),
@@ -252,6 +256,7 @@ impl Sensor {
         let addresses = AddressTables::take(&mut ebpf)?;
         let process_table = ProcessTable::new(take(&mut ebpf, "PROCESSES", HashMap::try_from)?);
         let refused = RefusedFiles::new(take(&mut ebpf, "REFUSED", HashMap::try_from)?);
+        let gate = ExecGate::take(&mut ebpf)?;
         let counters = Counters {
             values: take(&mut ebpf, "COUNTERS", PerCpuArray::try_from)?,
         };
@@ -269,6 +274,7 @@ impl Sensor {
             processes: process_table,
             refused,
             agents,
+            gate,
             counters,
             notes,
             pulse,
@@ -279,7 +285,7 @@ impl Sensor {
 }
 
 /// Another descriptor of a map of the object.
-fn descriptor(ebpf: &Ebpf, name: &str) -> Result<OwnedFd, SensorError> {
+pub(super) fn descriptor(ebpf: &Ebpf, name: &str) -> Result<OwnedFd, SensorError> {
     let absent = || SensorError::Abi {
         what: format!("map `{name}`"),
         source: None,

@@ -65,7 +65,9 @@ pub use message::{
     FromServer, Incident, Introduction, ListKind, ListedItem, Listing, Message, NO_USER, RequestId,
     ResultKind, ServerRequestKind, Side, Trace,
 };
-pub use observation::{Checkpoint, Connection, Exec, Exit, FileId, Fork, InstanceId, Outcome, ProcessId};
+pub use observation::{
+    Checkpoint, Connection, Exec, Exit, FileId, Fork, InstanceId, Outcome, ProcessId, Resume,
+};
 pub use path::{MAX_PATH, PathMatch, PathPattern, PathPatternError, PathStart, PlainPath};
 pub use retold::RepeatedEvents;
 pub use sandbox::{FileGrant, FileRight, SandboxRules};

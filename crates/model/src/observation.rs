@@ -62,8 +62,19 @@ pub struct Exec {
     pub owner: Option<u32>,
     /// The kernel killed it before its first instruction: its file is refused.
     pub killed: bool,
+    /// The kernel stopped it before its first instruction: it may be the start of a pinned server.
+    pub held: bool,
     /// The server that a wrapper starts as this process: proof that it is one, whatever it is called.
     pub wrapped_as: Option<PinKey>,
+}
+
+/// A process that was stopped was sent `SIGCONT` by another than who stopped it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resume {
+    /// The stopped process.
+    pub process: ProcessId,
+    /// The sender, for a person to read.
+    pub by: String,
 }
 
 /// A process of a server, or one that is not judged yet, started another.

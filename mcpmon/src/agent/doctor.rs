@@ -1,6 +1,6 @@
 //! An examination of the host: everything the daemon needs, tried out.
 
-use std::{fs, path::Path};
+use std::{fs, path::Path, sync::Arc};
 
 use mcpmon_config::{ConfigError, LoadedConfiguration, Search, Trust};
 use mcpmon_kernel::{
@@ -18,7 +18,7 @@ use mcpmon_stdio::{Domain, SandboxFeature, landlock_version, unsupported_feature
 
 use super::{
     control::{self, AskError, DaemonAnswer, DaemonRequest},
-    group, kept,
+    group, kept, rungs,
     selftest::{self, CheckOutcome, SelfTestCheck},
     status::RunningServer,
 };
@@ -74,12 +74,13 @@ pub fn examine(search: &Search, socket: &Path, bpffs: &Path) -> Vec<DoctorFindin
     let missing = preflight::missing();
     let mut findings = prerequisites(&missing);
     findings.push(cgroup());
-    findings.push(exec_gate());
+    let loaded = mcpmon_config::load(search, Trust::for_user(nix::unistd::geteuid().as_raw()));
+    let policy = loaded.as_ref().map(|loaded| Arc::clone(&loaded.policy));
+    findings.push(exec_gate(&policy.unwrap_or_default()));
     findings.push(isolation());
     let unsupported = unsupported_features();
     findings.push(sandbox(&unsupported));
     findings.push(group_exists());
-    let loaded = mcpmon_config::load(search, Trust::for_user(nix::unistd::geteuid().as_raw()));
     findings.push(configuration(&loaded));
     if let Ok(loaded) = &loaded {
         findings.extend(declared_sandboxes(&loaded.policy, &unsupported));
@@ -154,17 +155,9 @@ fn cgroup() -> DoctorFinding {
 }
 
 /// Checks the ways of refusing starts on this host: the one in use, and the requirements of a stricter one.
-fn exec_gate() -> DoctorFinding {
+fn exec_gate(policy: &Policy) -> DoctorFinding {
     let lsm = fs::read_to_string("/sys/kernel/security/lsm").unwrap_or_default();
-    let unused = if lsm.split(',').any(|name| name.trim() == "bpf") {
-        "BPF LSM is active here, and not used by this version"
-    } else {
-        "BPF LSM is not active here, and not needed by this version"
-    };
-    let detail = format!(
-        "a pinned server is stopped just after exec and compared; a program known to be changed is killed at exec; {unused}"
-    );
-    DoctorFinding::new("exec gate", DoctorVerdict::Good, detail)
+    DoctorFinding::new("exec gate", DoctorVerdict::Good, rungs::rungs(policy, &lsm))
 }
 
 /// Checks that servers can be kept away from the processes of others.

@@ -89,6 +89,14 @@ impl Notifier {
         self.send("STOPPING=1")
     }
 
+    /// The daemon still works: without it for the time of `WatchdogSec=`, the service manager ends and restarts it.
+    ///
+    /// # Errors
+    /// Returns an error if the message is not taken.
+    pub fn watchdog(&self) -> Result<(), NotifyError> {
+        self.send("WATCHDOG=1")
+    }
+
     /// The line `systemctl status` shows; control characters become spaces and an overlong line is cut.
     ///
     /// # Errors
@@ -122,6 +130,8 @@ mod tests {
         let notifier = Notifier::new(Some(path.as_os_str())).expect("notifier");
         notifier.ready().expect("ready");
         assert_eq!(received(&manager), "READY=1");
+        notifier.watchdog().expect("watchdog");
+        assert_eq!(received(&manager), "WATCHDOG=1");
         notifier.stopping().expect("stopping");
         assert_eq!(received(&manager), "STOPPING=1");
     }

@@ -27,7 +27,7 @@ use mcpmon_config::{LocalConfig, Search, Trust};
 pub use error::{CliError, ErrorKind};
 pub use output::{Color, Output};
 
-use crate::agent::{bridge, probe::CANARY_COMMAND, run::run_shim, scan::confined};
+use crate::agent::{bridge, probe::CANARY_COMMAND, releaser, run::run_shim, scan::confined};
 use commands::{
     approve, calls, check, completions, connections, detach, detections, doctor, events, execs, explain,
     held_calls, inspect, kill, man, mcp, pins, policy, registry, report, servers, setup, shim, status, wrap,
@@ -114,6 +114,9 @@ enum Command {
     /// Runs a server in namespaces and a sandbox of its own for `mcpmon scan --start`, which starts it
     #[command(name = confined::VERB, hide = true)]
     Confined(confined::Confinement),
+    /// Lets go what the kernel stopped for the daemon, which starts it, once that is gone
+    #[command(name = releaser::VERB, hide = true)]
+    ReleaseHeld,
     /// Ends at once: the process a self-test starts, to be seen
     #[command(name = CANARY_COMMAND, hide = true)]
     SelfTestExec {
@@ -188,6 +191,12 @@ fn run(cli: Cli) -> Result<ExitCode, CliError> {
             store: globals.db.clone(),
         };
         return confined::run(confinement, &own)
+            .map_err(|error| CliError::new(ErrorKind::Environment, error));
+    }
+    // Its streams are tables of the kernel.
+    if let Command::ReleaseHeld = cli.command {
+        return releaser::run()
+            .map(|()| ExitCode::SUCCESS)
             .map_err(|error| CliError::new(ErrorKind::Environment, error));
     }
     // It logs from threads of its own, which would wait for the streams.
@@ -266,6 +275,7 @@ fn run(cli: Cli) -> Result<ExitCode, CliError> {
         | Command::Confined(_)
         | Command::Daemon(_)
         | Command::Proxy(_)
+        | Command::ReleaseHeld
         | Command::Run(_)
         | Command::Wrap(_)
         | Command::SelfTestExec { .. } => Ok(()),
@@ -350,7 +360,7 @@ mod tests {
             for part in ["approvals", "allow-local-config"] {
                 assert!(script.contains(part), "{shell}: no {part}");
             }
-            for hidden in [CANARY_COMMAND, bridge::VERB, confined::VERB] {
+            for hidden in [CANARY_COMMAND, bridge::VERB, confined::VERB, releaser::VERB] {
                 assert!(!script.contains(hidden), "{shell}: {hidden}");
             }
         }

@@ -4,7 +4,7 @@ use std::{
     fs,
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::{Child, Command, Stdio},
     sync::atomic::{AtomicU32, Ordering},
 };
 
@@ -16,6 +16,7 @@ const JAVASCRIPT: &str = include_str!("../fixtures/server.js");
 const PYTHON: &str = include_str!("../fixtures/server.py");
 const TOOLS: &str = include_str!("../fixtures/tools.py");
 const SHELL: &str = include_str!("../fixtures/server.sh");
+const NATIVE: &str = include_str!("../fixtures/native.c");
 /// Writes a wheel: name, module, code and path are its arguments.
 const WHEEL: &str = include_str!("../fixtures/wheel.py");
 
@@ -452,4 +453,58 @@ fn write(path: &Path, text: &str) -> Result<()> {
 fn write_program(path: &Path, text: &str) -> Result<()> {
     write(path, text)?;
     Ok(fs::set_permissions(path, fs::Permissions::from_mode(0o755))?)
+}
+
+/// A static program of its own, which writes `ran` and sends a datagram as soon as it runs.
+#[derive(Debug)]
+pub struct NativeServer {
+    /// Name of the program and id of the server.
+    pub name: String,
+    /// The program.
+    pub program: PathBuf,
+}
+
+impl NativeServer {
+    /// Compiles it below `directory`.
+    ///
+    /// # Errors
+    /// Returns an error if it cannot be compiled.
+    pub fn compile(directory: &Path) -> Result<Self> {
+        let name = name();
+        let program = directory.join(&name);
+        let source = directory.join(format!("{name}.c"));
+        write(&source, NATIVE)?;
+        let status = Command::new("cc")
+            .args(["-O1", "-static", "-o"])
+            .args([&program, &source])
+            .status()
+            .context("cannot run cc")?;
+        ensure!(status.success(), "cc ended with {status}");
+        Ok(Self { name, program })
+    }
+
+    /// Starts it; the datagram goes to this port.
+    ///
+    /// # Errors
+    /// Returns an error if it does not start.
+    pub fn start(&self, port: u16) -> Result<Child> {
+        Command::new(&self.program)
+            .arg(port.to_string())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .context("it does not start")
+    }
+
+    /// Makes the file so large that hashing it takes long.
+    ///
+    /// # Errors
+    /// Returns an error if it cannot be written.
+    pub fn inflate(&self) -> Result<()> {
+        const SIZE: u64 = 4 << 30;
+        Ok(fs::File::options()
+            .write(true)
+            .open(&self.program)?
+            .set_len(SIZE)?)
+    }
 }

@@ -1,9 +1,9 @@
 //! A loaded sensor, and what tests ask of it: put rules in force, gather records, count.
 
-use std::{collections::BTreeSet, mem, net::SocketAddr};
+use std::{collections::BTreeSet, mem, net::SocketAddr, time::Duration};
 
 use anyhow::{Context as _, Result, bail, ensure};
-use mcpmon_common::{event::Counter, process::ProcessEntry};
+use mcpmon_common::{event::Counter, process::ProcessEntry, state::Heartbeat};
 use mcpmon_kernel::{
     addresses::Enforcement,
     records::{Connect, ExecReport, Record},
@@ -13,6 +13,7 @@ use mcpmon_policy::{
     NetworkPolicy, NetworkRule, Policy, RuleAction, Scope,
     network::table::{CANARY, Numbering, ResolvedNames, Tables, compile},
 };
+use nix::time::{ClockId, clock_gettime};
 
 use crate::{
     child::Child,
@@ -138,7 +139,11 @@ impl Lab {
             self.sensor.rings.drain(|record| match &record {
                 Record::Connect(connect) if connect.record.process.pid == marker => connected = true,
                 Record::Exit(exit) if exit.process.pid == marker => ended = true,
-                Record::Exec(_) | Record::Fork(_) | Record::Exit(_) | Record::Connect(_) => {
+                Record::Exec(_)
+                | Record::Fork(_)
+                | Record::Exit(_)
+                | Record::Resume(_)
+                | Record::Connect(_) => {
                     found.extend(wanted(record));
                 }
             });
@@ -179,7 +184,7 @@ impl Lab {
     pub fn connections(&mut self) -> Result<Vec<Connect>> {
         self.records(|record| match record {
             Record::Connect(connect) => Some(connect),
-            Record::Exec(_) | Record::Fork(_) | Record::Exit(_) => None,
+            Record::Exec(_) | Record::Fork(_) | Record::Exit(_) | Record::Resume(_) => None,
         })
     }
 
@@ -190,7 +195,7 @@ impl Lab {
     pub fn execs(&mut self, pid: u32) -> Result<Vec<ExecReport>> {
         self.records(|record| match record {
             Record::Exec(exec) => (exec.record.process.pid == pid).then_some(*exec),
-            Record::Fork(_) | Record::Exit(_) | Record::Connect(_) => None,
+            Record::Fork(_) | Record::Exit(_) | Record::Resume(_) | Record::Connect(_) => None,
         })
     }
 
@@ -200,6 +205,26 @@ impl Lab {
     /// Returns an error if it cannot be read.
     pub fn count(&self, counter: Counter) -> Result<u64> {
         self.sensor.counters.get(counter).context("cannot read a counter")
+    }
+
+    /// Runs `run` as if no daemon had given a sign of life for so long.
+    ///
+    /// # Errors
+    /// Returns an error if that cannot be made so, or `run` does.
+    pub fn silent<T>(&mut self, silence: Duration, run: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        let before = |clock| -> Result<u64> {
+            let now = Duration::from(clock_gettime(clock)?);
+            let then = now.checked_sub(silence).context("the machine has just started")?;
+            Ok(then.as_nanos().try_into()?)
+        };
+        let last = Heartbeat {
+            monotonic: before(ClockId::CLOCK_MONOTONIC)?,
+            boot: before(ClockId::CLOCK_BOOTTIME)?,
+        };
+        self.sensor.pulse.beat_at(last)?;
+        let outcome = run(self);
+        self.sensor.pulse.beat_at(Heartbeat::default())?;
+        outcome
     }
 
     /// Has a workload with this entry, and its relatives, connect everywhere.

@@ -230,6 +230,7 @@ impl Monitor {
         }
         self.attempts += 1;
         serving.attempt = self.attempts;
+        serving.ordered = now;
         judgement.kernel_effects.push(KernelEffect::Hash {
             instance: number,
             process: serving.process,

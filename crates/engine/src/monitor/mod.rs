@@ -3,6 +3,7 @@
 
 mod entry;
 mod former;
+mod holding;
 mod killed;
 mod launches;
 mod observe;
@@ -35,6 +36,7 @@ use proxied::ProxiedSessions;
 
 use super::{
     effect::{Judgement, KernelEffect},
+    gated::LearnedNames,
     instances::{Instance, Instances, Phase, ServingProcess},
     lineage::Lineage,
     pins::{
@@ -57,6 +59,9 @@ pub struct Monitor {
     egress: BTreeMap<ServerId, u32>,
     instances: Instances,
     pins: PinBook,
+    learned: LearnedNames,
+    /// Pins, names or policy changed since somebody asked which names are gated.
+    gated_changed: bool,
     /// Files of servers that were refused, for an approval; the latest ones.
     refused: VecDeque<(PinKey, Pins)>,
     attempts: u64,
@@ -103,6 +108,8 @@ impl Monitor {
             egress: tables.egress.clone(),
             instances: Instances::default(),
             pins,
+            learned: LearnedNames::default(),
+            gated_changed: true,
             refused: VecDeque::new(),
             attempts: 0,
             lineage: Lineage::default(),
@@ -133,6 +140,7 @@ impl Monitor {
         if policy_changed {
             self.launches = launch_rules(&policy);
             self.policy = policy;
+            self.gated_changed = true;
         }
         for number in self.instances.numbers() {
             let renamed = policy_changed && self.rename(number);
@@ -165,6 +173,7 @@ impl Monitor {
     /// there were any, or files it was refused with.
     pub fn forget_pins(&mut self, server: &ServerId) -> bool {
         let was_refused = self.refused.iter().any(|(key, _)| key.server == *server);
+        self.gated_changed = true;
         self.pins.forget(server) || was_refused
     }
 
@@ -172,11 +181,13 @@ impl Monitor {
     pub fn trust_refused(&mut self, server: &ServerId) -> Option<AddedSet> {
         let position = self.refused.iter().position(|(key, _)| key.server == *server)?;
         let (key, pins) = self.refused.remove(position)?;
+        self.gated_changed = true;
         Some(self.pins.add(key, pins))
     }
 
     /// Accepts the file at a path as it is now, for every server that is pinned with another one there.
     pub fn trust_executable(&mut self, executable: &PinnedFile) -> Vec<AddedSet> {
+        self.gated_changed = true;
         self.pins.add_executable(executable)
     }
 
@@ -246,6 +257,12 @@ impl Monitor {
 
     /// A program was started.
     fn exec(&mut self, now: Timestamp, exec: &Exec) -> Judgement {
+        let mut judgement = self.executed(now, exec);
+        self.let_go(exec, &mut judgement);
+        judgement
+    }
+
+    fn executed(&mut self, now: Timestamp, exec: &Exec) -> Judgement {
         let known = exec
             .instance
             .filter(|number| self.instances.get(*number).is_some());
@@ -362,6 +379,7 @@ impl Monitor {
     /// Time passes: candidates that lived long enough are taken for the server.
     fn tick(&mut self, now: Timestamp) -> Judgement {
         let mut judgement = Judgement::default();
+        self.end_long_holds(now, &mut judgement);
         for number in self.instances.numbers() {
             let Some(instance) = self.instances.get_mut(number) else {
                 continue;
@@ -457,6 +475,7 @@ impl Monitor {
         let server = &key.server;
         if let Some(NewPins { pins, ground }) = verdict.store.take() {
             let added = self.pins.add(key.clone(), pins);
+            self.gated_changed = true;
             judgement
                 .kernel_effects
                 .push(KernelEffect::StorePins { added, ground });
@@ -465,6 +484,9 @@ impl Monitor {
             {
                 instance.pinned = Some(key.clone());
             }
+        }
+        if matches!(verdict.state, PinState::Match | PinState::Pinned) && self.learned.learn(key, serving) {
+            self.gated_changed = true;
         }
         if verdict.action == Action::Block {
             judgement

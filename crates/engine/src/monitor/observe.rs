@@ -4,7 +4,7 @@ use mcpmon_detect::protected_paths::{Places, RealPath};
 use mcpmon_model::{
     AnsweredCall, Call, Connection, Conversation, DefinitionKey, DefinitionRecord, Digest, Exchange, Exec,
     Exit, Fork, HaltedExchange, Incident, InstanceId, LlmMention, Message, PinKey, ProcessId, Redaction,
-    ServerId, SessionId, Timestamp,
+    Resume, ServerId, SessionId, Timestamp,
 };
 
 use super::{Monitor, orphans::ServerClient, proxied::ProxiedSession};
@@ -56,6 +56,10 @@ pub enum Observation<'a> {
     Fork(Fork),
     /// A process of a server ended.
     Exit(Exit),
+    /// A stopped process was let go on by another than who stopped it.
+    Resumed(&'a Resume),
+    /// The observer ends: what is stopped is not compared any more.
+    Ending,
     /// A process was found to have ended, whoever it was.
     Gone(ProcessId),
     /// The wrapper of a server heard its first word: one of the processes that may be the server is, and no longer has to
@@ -111,6 +115,8 @@ impl Monitor {
             Observation::Exec(exec) => self.exec(now, exec),
             Observation::Fork(fork) => self.fork(fork),
             Observation::Exit(exit) => self.exit(now, exit),
+            Observation::Resumed(resume) => self.resumed(now, resume),
+            Observation::Ending => self.ending(now),
             Observation::Gone(process) => self.ended(now, process),
             Observation::Spoke(process) => self.spoke(now, process),
             Observation::StartedBy(instance, client) => self.started_by(instance, client),

@@ -1906,3 +1906,107 @@ fn a_server_that_outlives_its_session_is_an_orphan_unless_the_session_goes_on() 
         }
     }
 }
+
+/// A start of the pinned server that the kernel stopped.
+fn held_start(world: &mut World, pid: u32) -> Judgement {
+    let exec = Exec {
+        process: process(pid),
+        parent: process(9),
+        comm: "mcp-server-git".to_owned(),
+        argv: vec!["/usr/bin/mcp-server-git".to_owned()],
+        held: true,
+        ..Exec::default()
+    };
+    world.monitor.exec(Timestamp(world.now), &exec)
+}
+
+fn pinned_world() -> World {
+    World::with_pins(Policy::default(), [(id("mcp-server-git"), pins("v1"))].into())
+}
+
+#[test]
+fn what_the_kernel_stopped_goes_on_unless_it_is_to_be_compared() {
+    let mut world = pinned_world();
+    let start = held_start(&mut world, 10);
+    let effects_of = effects(&start);
+    assert!(effects_of.contains(&"hold 10".to_owned()), "{effects_of:?}");
+    assert!(!effects_of.contains(&"release 10".to_owned()), "{effects_of:?}");
+    assert_eq!(effects(&world.hashed(FIRST, "v1")), ["release 10"]);
+
+    let other = Exec {
+        process: process(20),
+        parent: process(9),
+        argv: vec!["cat".to_owned(), "mcp-server-git".to_owned()],
+        held: true,
+        ..Exec::default()
+    };
+    assert_eq!(effects(&world.monitor.exec(Timestamp(0), &other)), ["release 20"]);
+}
+
+/// Something that ends a stop without a comparison.
+type HoldEnd<'a> = &'a dyn Fn(&mut World) -> Judgement;
+
+#[test]
+fn a_stop_that_ends_without_a_comparison_ends_the_server() {
+    let resume = |world: &mut World| {
+        let resume = mcpmon_model::Resume {
+            process: process(10),
+            by: "process 7 (`sh`) of user 1000".to_owned(),
+        };
+        world.monitor.resumed(Timestamp(world.now), &resume)
+    };
+    let late = |world: &mut World| {
+        world.now = 59 * SECOND;
+        assert_eq!(effects(&world.monitor.tick(Timestamp(world.now))), [""; 0]);
+        world.now = 60 * SECOND;
+        world.monitor.tick(Timestamp(world.now))
+    };
+    let ending = |world: &mut World| world.monitor.ending(Timestamp(world.now));
+    let ends: [(HoldEnd<'_>, &str); 3] = [
+        (&resume, "process 7"),
+        (&late, "within 60 s"),
+        (&ending, "the daemon ended"),
+    ];
+    for (end, cause) in ends {
+        let mut world = pinned_world();
+        held_start(&mut world, 10);
+        let judgement = end(&mut world);
+        assert_eq!(effects(&judgement), ["kill 1", "release 10"]);
+        assert_eq!(kinds(&judgement), ["mcp_server_denied"]);
+        assert_eq!(judgement.events[0].action, Action::Block);
+        let reason = judgement.events[0].reason.as_deref().unwrap_or_default();
+        assert!(reason.contains(cause), "{reason}");
+        assert_eq!(effects(&world.hashed(FIRST, "v1")), [""; 0], "it is over");
+        assert_eq!(kinds(&world.exit(FIRST, 10, 9)), ["mcp_server_exited"]);
+        assert_eq!(world.monitor.running().count(), 0);
+    }
+}
+
+#[test]
+fn nobody_is_refused_for_being_resumed_when_it_is_not_held() {
+    let mut world = pinned_world();
+    held_start(&mut world, 10);
+    world.hashed(FIRST, "v1");
+    let resume = mcpmon_model::Resume {
+        process: process(10),
+        by: String::new(),
+    };
+    assert_eq!(effects(&world.monitor.resumed(Timestamp(0), &resume)), [""; 0]);
+    assert_eq!(effects(&world.monitor.ending(Timestamp(0))), [""; 0]);
+}
+
+#[test]
+fn names_are_gated_while_a_difference_blocks() {
+    let mut world = pinned_world();
+    let names = |world: &mut World| {
+        let names = world.monitor.changed_gated_names()?;
+        Some(names.into_iter().map(|name| name.name).collect::<Vec<_>>())
+    };
+    assert_eq!(names(&mut world), Some(vec!["mcp-server-git".to_owned()]));
+    assert_eq!(names(&mut world), None, "nothing changed");
+    let mut alert = Policy::default();
+    alert.pinning.on_change = OnChange::Alert;
+    let tables = compile(&alert, &ResolvedNames::new(), &mut Numbering::default()).expect("small");
+    world.monitor.install(Timestamp(0), Arc::new(alert), &tables);
+    assert_eq!(names(&mut world), Some(Vec::new()));
+}

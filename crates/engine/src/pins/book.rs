@@ -91,6 +91,11 @@ impl PinBook {
         self.0.contains_key(key)
     }
 
+    /// Everything that is accepted.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&PinKey, &BTreeMap<u32, Pins>)> {
+        self.0.iter()
+    }
+
     /// Accepts `pins` for `key` from now on.
     pub fn add(&mut self, key: PinKey, pins: Pins) -> AddedSet {
         let pins = pins.with_manifest_within(Self::MAX_MANIFESTS.saturating_sub(self.manifests()));

@@ -187,6 +187,8 @@ struct Daemon {
     returned: mpsc::Sender<Result<ReturnedStore, ReturnError>>,
     notifier: Option<Notifier>,
     metrics: Endpoint,
+    /// Turns of the engine when the service manager was told of them last.
+    engine_turns: u64,
 }
 
 /// The inputs of the main task.
@@ -375,6 +377,7 @@ impl Daemon {
             returned: tell_returned,
             notifier: notifier(),
             metrics: Endpoint::new(metrics),
+            engine_turns: 0,
             loaded,
         };
         if daemon.engine.sender.try_send(EngineMessage::Keep).is_err() {
@@ -456,9 +459,18 @@ impl Daemon {
         self.look_after_return();
         self.look_after_links();
         self.look_after_self_test();
+        self.tell_progress();
         self.look_after_proxy();
         self.look_after_metrics();
         Ok(())
+    }
+
+    /// Tells the service manager that the daemon works, while its engine does. One that stands still is restarted.
+    fn tell_progress(&mut self) {
+        let turns = self.engine.turns();
+        if std::mem::replace(&mut self.engine_turns, turns) != turns {
+            self.notify(Notifier::watchdog);
+        }
     }
 
     /// Takes the engine's report on its own parts into the daemon's health.

@@ -12,18 +12,17 @@ use crate::agent::{
     engine::{EngineMessage, EngineSnapshot},
     notify::Notifier,
     resources::Processes,
+    rungs,
     sandboxes::RunningSandboxes,
     selftest::{self, Component, SelfTestCheck},
     status::{NetworkStatus, PolicyStatus, RunningServer, State, Status, StoreStatus},
 };
-use mcpmon_config::LoadedConfiguration;
 use mcpmon_engine::pins::PinnedFile;
 use mcpmon_kernel::{
     addresses::Enforcement,
     links::{Fault, LinkState, Mended},
 };
 use mcpmon_model::{Kills, ServerId};
-use mcpmon_policy::{Gate, Mode, OnChange};
 use mcpmon_session::{clock, pins};
 use mcpmon_store::{StoreReader, json};
 
@@ -242,7 +241,7 @@ impl Daemon {
             },
             checks: self.checks.clone(),
             checked_at: self.checked_at.clone(),
-            exec_gate: exec_gate(&self.loaded).to_owned(),
+            exec_gate: rungs::exec_gate(&self.loaded.policy).to_owned(),
             kills: self.kills.clone(),
             servers: running
                 .into_iter()
@@ -321,19 +320,6 @@ fn told(error: &dyn std::error::Error) -> String {
 
 fn not_stored() -> DaemonAnswer {
     DaemonAnswer::Error("the store takes no more changes: see `mcpmon status`".to_owned())
-}
-
-fn exec_gate(loaded: &LoadedConfiguration) -> &'static str {
-    let policy = &loaded.policy;
-    let blocks = policy.pinning.enabled && policy.pinning.on_change == OnChange::Block;
-    match (policy.mode, policy.exec.gate, blocks) {
-        (_, Gate::Off, _) => "off (exec.gate)",
-        (Mode::Observe, _, _) => "observing",
-        (Mode::Enforce, Gate::Auto, false) => "off (nothing blocks on change)",
-        (Mode::Enforce, Gate::Auto, true) => {
-            "pinned servers are stopped at start, compared, and killed if changed; changed programs are killed at exec"
-        }
-    }
 }
 
 /// Returns the problem if the latest self-test ended `since` ago, or none has ended since the start.

@@ -212,6 +212,7 @@ mod tests {
             links: 0,
             owner: None,
             killed: false,
+            held: false,
             wrapped_as: None,
         }
     }

@@ -74,15 +74,8 @@ impl Core {
             KernelEffect::EnterSession { process, list } => self.enter_session(process, list),
             KernelEffect::Settle { process } => self.settle(process, entry),
             KernelEffect::MarkStarter { process, instance } => self.mark_starter(process, instance),
-            KernelEffect::Hold { process } => {
-                // Where that fails, so does the kill that may follow, which says so.
-                drop(self.signal(process, Signal::SIGSTOP));
-                self.held.insert(process);
-            }
-            KernelEffect::Release { process } => {
-                drop(self.signal(process, Signal::SIGCONT));
-                self.held.remove(&process);
-            }
+            KernelEffect::Hold { process } => self.hold(process),
+            KernelEffect::Release { process } => self.release(process),
             KernelEffect::Hash {
                 instance,
                 process,
@@ -247,13 +240,6 @@ impl Core {
         }
     }
 
-    /// Nothing is compared any more: whatever is stopped for it goes on.
-    pub(super) fn release_all(&mut self) {
-        for process in std::mem::take(&mut self.held) {
-            drop(self.signal(process, Signal::SIGCONT));
-        }
-    }
-
     /// Marks who started a server, and what that already started. A starter that is marked passes the mark on
     /// by itself, so that its tree is walked once and not at every launch.
     fn mark_starter(&mut self, parent: ProcessId, instance: InstanceId) {
@@ -385,7 +371,7 @@ impl Core {
     ///
     /// # Errors
     /// Returns the reason why it could not be signalled, which degrades the daemon.
-    fn signal(&mut self, process: ProcessId, signal: Signal) -> Result<(), String> {
+    pub(super) fn signal(&mut self, process: ProcessId, signal: Signal) -> Result<(), String> {
         let Err(error) = host::signal(process, signal) else {
             return Ok(());
         };

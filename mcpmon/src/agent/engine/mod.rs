@@ -4,7 +4,9 @@ mod coalesce;
 mod denials;
 mod descent;
 mod effects;
+mod holding;
 mod losses;
+mod message;
 mod observe;
 mod proxied;
 mod questions;
@@ -15,38 +17,35 @@ mod wrapped;
 use std::{
     collections::{BTreeMap, BTreeSet},
     io,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
 
 use mcpmon_common::{event::Counter, process::FileKey};
-use mcpmon_engine::{
-    Monitor, MonitoredServer, Observation, ProxiedSession,
-    pins::{AddedSet, PinnedFile, PinsFull, ServerFiles},
-};
+use mcpmon_engine::{Monitor, MonitoredServer, Observation, ProxiedSession};
 use mcpmon_kernel::{
-    addresses::{AddressTables, Enforcement, InstallError},
+    addresses::AddressTables,
     notes::{Notes, Pulse},
     processes::{AgentNames, ProcessTable, RefusedFiles},
     rings::Rings,
     sensor::{Attached, Counters, Sensor},
 };
-use mcpmon_model::{Event, EventKind, Exit, InstanceId, Kills, ProcessId, ServerId, SessionId};
-use mcpmon_policy::{
-    Policy,
-    network::table::{Numbering, ResolvedNames, Tables},
-};
+use mcpmon_model::{Event, EventKind, Exit, InstanceId, ProcessId, ServerId};
 use mcpmon_session::clock;
 use mcpmon_store::Recorder;
 use tokio::sync::{mpsc::error::TrySendError, oneshot, watch};
 
 pub use self::wrapped::Coverage;
 use self::{
-    coalesce::Coalescer, denials::Denials, losses::Losses, questions::Questions, troubles::Troubles,
-    wrapped::Starts,
+    coalesce::Coalescer, denials::Denials, holding::Holds, losses::Losses, questions::Questions,
+    troubles::Troubles, wrapped::Starts,
 };
 pub(crate) use self::{
+    message::{EngineMessage, EngineSnapshot},
     questions::{FateQuestion, WrapperQuestion},
     resume::KERNEL_STATE,
     troubles::Degraded,
@@ -74,6 +73,9 @@ const RECONCILE: Duration = Duration::from_secs(30);
 /// with scans.
 const RESCAN: Duration = Duration::from_secs(10);
 
+/// The time for which the end waits for the comparison of servers that are stopped for it.
+const LAST_COMPARISONS: Duration = Duration::from_secs(2);
+
 /// The time for which the files a wrapper held of a process are kept for its hash: a shell is taken for the
 /// server after two seconds.
 const HANDED: Duration = Duration::from_secs(10);
@@ -84,79 +86,6 @@ const MAX_HANDED: usize = 256;
 /// it is stuck, which must not hold up others.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(3);
 
-/// A message of another thread to the engine.
-#[derive(Debug)]
-pub(crate) enum EngineMessage {
-    /// Files of a serving process were hashed.
-    Hashed {
-        instance: InstanceId,
-        attempt: u64,
-        files: Box<ServerFiles>,
-        /// Names of its variables.
-        environment: Vec<String>,
-    },
-    /// Another policy, or other addresses.
-    Install {
-        policy: Arc<Policy>,
-        tables: Arc<Tables>,
-        enforcement: Enforcement,
-        agents: Vec<String>,
-        kills: Kills,
-        numbering: Numbering,
-        resolved: ResolvedNames,
-        reply: oneshot::Sender<Result<(), InstallError>>,
-    },
-    /// Forget the pins of a server, and let its refused files run again.
-    ForgetPins {
-        server: ServerId,
-        reply: oneshot::Sender<bool>,
-    },
-    /// Pin the files with which a server was last refused; the answer is what is accepted now.
-    TrustRefused {
-        server: ServerId,
-        reply: oneshot::Sender<Option<AddedSet>>,
-    },
-    /// Accept an executable wherever another one is pinned at its path; the answer is what is accepted now.
-    TrustExecutable {
-        executable: PinnedFile,
-        reply: oneshot::Sender<Vec<AddedSet>>,
-    },
-    /// A session has a proxy: hold its processes to its list; the answer says that they are.
-    EnterSession {
-        proxied: ProxiedSession,
-        group: Option<Group>,
-        reply: oneshot::Sender<()>,
-    },
-    /// A session is over.
-    SessionOver(SessionId),
-    /// To be answered once every record is read that was there when it was asked.
-    AfterRecords(WrapperQuestion),
-    /// Look out for the self-test's traces; the answer says that it does.
-    Probe(Probe, oneshot::Sender<()>),
-    /// The request for the traces that were seen.
-    Sightings(oneshot::Sender<Sightings>),
-    /// Every part of the daemon runs: have what is in the kernel stay there from now on.
-    Keep,
-    /// The request for the running servers and the counters.
-    Snapshot(oneshot::Sender<EngineSnapshot>),
-    /// End. What is kept in the kernel stays.
-    Stop,
-}
-
-/// The engine's state, for `status`.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct EngineSnapshot {
-    pub(crate) running: Vec<MonitoredServer>,
-    /// For whom nothing more is pinned.
-    pub(crate) without_room: Vec<PinsFull>,
-    pub(crate) counters: Vec<(&'static str, u64)>,
-    pub(crate) missing: u64,
-    pub(crate) malformed: u64,
-    pub(crate) tracked: usize,
-    pub(crate) coverage: Coverage,
-    pub(crate) kept: Option<KeptStatus>,
-}
-
 /// The running thread.
 #[derive(Debug)]
 pub(crate) struct Engine {
@@ -164,6 +93,8 @@ pub(crate) struct Engine {
     pub(crate) sender: Sender<EngineMessage>,
     /// The degraded components as the engine sees them.
     pub(crate) degraded: watch::Receiver<Degraded>,
+    /// Turns of the thread's loop: while they grow, it works.
+    turns: Arc<AtomicU64>,
     thread: JoinHandle<()>,
 }
 
@@ -188,6 +119,7 @@ impl Engine {
             processes,
             refused,
             agents,
+            gate,
             counters,
             notes,
             pulse,
@@ -207,7 +139,7 @@ impl Engine {
             refused,
             refusals: BTreeMap::new(),
             agents,
-            held: BTreeSet::new(),
+            holds: Holds::new(gate),
             doomed: BTreeSet::new(),
             handed: BTreeMap::new(),
             denials: Denials::default(),
@@ -230,6 +162,8 @@ impl Engine {
             not_kept,
             handover,
         };
+        let turns = Arc::new(AtomicU64::new(0));
+        let counted = Arc::clone(&turns);
         let thread = thread::Builder::new().name("engine".to_owned()).spawn(move || {
             let stopped = std::mem::take(&mut core.handover.stopped);
             if let Some(adopted) = adopted {
@@ -237,11 +171,12 @@ impl Engine {
             }
             core.scan();
             core.restore();
-            run(core, rings, inbox);
+            run(core, rings, inbox, &counted);
         })?;
         Ok(Self {
             sender,
             degraded,
+            turns,
             thread,
         })
     }
@@ -265,17 +200,25 @@ impl Engine {
         }
     }
 
+    /// Returns the number of turns that the thread has done.
+    pub(crate) fn turns(&self) -> u64 {
+        self.turns.load(Ordering::Relaxed)
+    }
+
     /// Returns whether the thread still runs.
     pub(crate) fn is_running(&self) -> bool {
         !self.thread.is_finished()
     }
 }
 
-fn run(mut core: Core, mut rings: Rings, mut inbox: Inbox<EngineMessage>) {
+fn run(mut core: Core, mut rings: Rings, mut inbox: Inbox<EngineMessage>, turns: &AtomicU64) {
     core.beat();
     let mut next_tick = Instant::now() + TICK;
     let mut next_reconcile = Instant::now() + RECONCILE;
+    let mut ends_at = None;
     loop {
+        turns.fetch_add(1, Ordering::Relaxed);
+        core.keep_gate(Instant::now());
         if core.questions.is_empty()
             && let Err(error) = rings.wait(Some(inbox.wakes()))
         {
@@ -288,11 +231,15 @@ fn run(mut core: Core, mut rings: Rings, mut inbox: Inbox<EngineMessage>) {
         inbox.acknowledge();
         while let Some(message) = inbox.next() {
             if let EngineMessage::Stop = message {
-                // What the kernel wrote since the records were read came before the end, too.
-                rings.drain(|record| core.record(record));
-                return core.end();
+                core.holds.close();
+                ends_at.get_or_insert_with(|| Instant::now() + LAST_COMPARISONS);
             }
             core.message(message, &rings);
+        }
+        if ends_at.is_some_and(|end| !core.holds.is_any_held() || Instant::now() >= end) {
+            // What the kernel wrote since the records were read came before the end, too.
+            rings.drain(|record| core.record(record));
+            return core.end();
         }
         core.answer_compared();
         core.write_handover();
@@ -325,7 +272,7 @@ struct Core {
     refusals: BTreeMap<ServerId, Vec<FileKey>>,
     agents: AgentNames,
     /// Processes stopped until their files are compared.
-    held: BTreeSet<ProcessId>,
+    holds: Holds,
     /// Servers that are being stopped.
     doomed: BTreeSet<InstanceId>,
     /// The files that wrappers held of processes they started, until these are hashed.
@@ -500,6 +447,7 @@ impl Core {
         if !self.doomed.is_empty() {
             self.kill_doomed();
         }
+        self.look_at_holds();
         self.tell_waiting(Instant::now());
         self.handed.retain(|_, handed| handed.since.elapsed() < HANDED);
         let monitor = &self.monitor;
@@ -526,7 +474,7 @@ impl Core {
 
     /// Leaves nothing stopped and nothing untold.
     fn end(&mut self) {
-        self.release_all();
+        self.end_holds();
         self.tell_all_waiting();
         for event in self.coalescer.finish() {
             self.recorder.push(event);

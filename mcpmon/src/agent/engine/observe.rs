@@ -55,6 +55,7 @@ impl Core {
                 let judgement = self.monitor.observe(now, Observation::Exit(exit));
                 self.carry_out(judgement, None);
             }
+            Record::Resume(resume) => self.resumed(&resume),
             Record::Connect(connect) => self.connect(now, &connect),
         }
     }
@@ -86,6 +87,7 @@ impl Core {
             links: record.links,
             owner: Some(record.owner),
             killed: record.flags & ExecRecord::FLAG_KILLED != 0,
+            held: record.flags & ExecRecord::FLAG_HELD != 0,
             wrapped_as: None,
         };
         self.claim(&mut observed);
@@ -331,6 +333,7 @@ impl ProcProcess {
             links: 0,
             owner: None,
             killed: false,
+            held: false,
             wrapped_as: None,
         }
     }

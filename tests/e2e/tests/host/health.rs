@@ -66,7 +66,7 @@ fn lost_enforcement_is_mended_and_told() -> Result<()> {
     })?;
 
     // What is mended stays in the kernel like the first.
-    fs::remove_file(daemon.site.bpffs().join("v4/link_connect4"))?;
+    fs::remove_file(daemon.site.bpffs().join("v5/link_connect4"))?;
     daemon.event("the link that was not kept", |event| {
         text(event, "cause") == "another process removed `connect4` from where it is kept"
     })?;

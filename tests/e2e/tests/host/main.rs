@@ -11,6 +11,7 @@ mod access;
 mod asked;
 mod claimed;
 mod full;
+mod gate;
 mod health;
 mod kept;
 mod killed;

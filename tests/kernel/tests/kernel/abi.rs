@@ -6,25 +6,29 @@ use mcpmon_kernel::sensor::{OBJECT, Sensor, SensorError};
 use mcpmon_kernel_tests::lab::Lab;
 
 pub(crate) fn other_version(_: &mut Lab) -> Result<()> {
+    refused(&of_other_version()?, &format!("ABI_V{ABI_VERSION}"))
+}
+
+/// The object, as one of another version of the ABI.
+pub(crate) fn of_other_version() -> Result<Vec<u8>> {
     let ours = format!("ABI_V{ABI_VERSION}\0");
     let theirs = format!("ABI_V{}\0", ABI_VERSION + 1);
-    refused(
-        &replaced(ours.as_bytes(), theirs.as_bytes())?,
-        &format!("ABI_V{ABI_VERSION}"),
-    )
+    replaced(ours.as_bytes(), theirs.as_bytes())
 }
 
 pub(crate) fn other_value_size(_: &mut Lab) -> Result<()> {
+    refused(&of_other_value_size()?, "PROCESSES")
+}
+
+/// The object with a process table whose values are larger.
+pub(crate) fn of_other_value_size() -> Result<Vec<u8>> {
     // Type, key size and value size at the start of the definition of the process table.
     let definition = |value: usize| -> Result<Vec<u8>> {
         let fields = [1, u32::try_from(size_of::<u32>())?, u32::try_from(value)?];
         Ok(fields.into_iter().flat_map(u32::to_ne_bytes).collect())
     };
     let size = size_of::<ProcessEntry>();
-    refused(
-        &replaced(&definition(size)?, &definition(size + 8)?)?,
-        "PROCESSES",
-    )
+    replaced(&definition(size)?, &definition(size + 8)?)
 }
 
 pub(crate) fn untouched(_: &mut Lab) -> Result<()> {

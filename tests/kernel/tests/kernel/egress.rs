@@ -4,10 +4,11 @@ use std::{
     io::IoSlice,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket},
     os::fd::AsRawFd as _,
+    time::Duration,
 };
 
 use anyhow::{Context as _, Result, ensure};
-use mcpmon_common::{event::Action, process::ProcessEntry, watch::LIST_PENDING};
+use mcpmon_common::{event::Action, process::ProcessEntry, state::Heartbeat, watch::LIST_PENDING};
 use mcpmon_kernel::addresses::Enforcement;
 use mcpmon_kernel_tests::{
     attempt::Peer,
@@ -114,6 +115,30 @@ pub(crate) fn pending(lab: &mut Lab) -> Result<()> {
         workload.hear::<()>()?;
     }
     workload.join()
+}
+
+/// When the daemon is gone, nobody judges what is started: it is let go, unless an agent started it. What was judged keeps
+/// to its list.
+pub(crate) fn pending_in_silence(lab: &mut Lab) -> Result<()> {
+    let tables = lab.install(&policy(vec![server("all-but", all_but_9()?)?]))?;
+    let of_server = entry(list(&tables, "all-but")?);
+    let target: [SocketAddr; 1] = [(DENIED4, PORT).into()];
+    let pending = |flags| ProcessEntry {
+        flags: ProcessEntry::FLAG_PENDING | flags,
+        ..ProcessEntry::default()
+    };
+    let (of_host, of_agent) = (pending(0), pending(ProcessEntry::FLAG_AGENT));
+    let stale = Duration::from_nanos(Heartbeat::STALE_AFTER);
+    lab.silent(stale / 2, |lab| {
+        [of_host, of_agent, of_server]
+            .into_iter()
+            .try_for_each(|held| lab.hold(held, &target, &[]))
+    })?;
+    lab.silent(stale, |lab| {
+        lab.hold(of_host, &[], &target)?;
+        lab.hold(of_agent, &target, &[])?;
+        lab.hold(of_server, &target, &[])
+    })
 }
 
 /// A process that was not judged is not restricted if no server has a list.

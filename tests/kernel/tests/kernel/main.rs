@@ -12,6 +12,8 @@ mod budget;
 mod egress;
 mod exec;
 mod flood;
+mod gate;
+mod kept;
 mod membership;
 mod multipath;
 mod packets;
@@ -112,6 +114,10 @@ const TESTS: &[Test] = &[
         egress::pending,
     ),
     test(
+        "egress::who_is_not_judged_is_let_go_when_the_daemon_is_silent",
+        egress::pending_in_silence,
+    ),
+    test(
         "egress::without_lists_nobody_is_held",
         egress::pending_without_lists,
     ),
@@ -121,6 +127,10 @@ const TESTS: &[Test] = &[
     ),
     test("session::models_are_refused_to_it_alone", session::refused),
     test("session::models_are_reported_of_it_alone", session::reported),
+    test(
+        "session::models_are_let_go_when_the_daemon_is_silent",
+        session::in_silence,
+    ),
     test(
         "session::processes_not_judged_yet_are_held_to_its_list",
         session::pending,
@@ -196,6 +206,17 @@ const TESTS: &[Test] = &[
         refuse::no_output,
     ),
     test(
+        "gate::stops_programs_before_their_first_instruction",
+        gate::programs,
+    ),
+    test("gate::stops_nothing_in_silence", gate::silence),
+    test(
+        "gate::stops_interpreters_of_gated_scripts_below_agents",
+        gate::interpreters,
+    ),
+    test("gate::stops_what_is_executed_by_descriptor", gate::descriptors),
+    test("gate::who_resumes_a_server_is_told", gate::resumed),
+    test(
         "flood::refusals_are_exact_and_losses_known",
         flood::denials_exact_losses_counted,
     ),
@@ -203,6 +224,14 @@ const TESTS: &[Test] = &[
     test("abi::the_object_itself_loads_twice", abi::untouched),
     test("abi::another_version_is_refused", abi::other_version),
     test("abi::another_value_size_is_refused", abi::other_value_size),
+    test(
+        "kept::a_start_that_fails_leaves_what_was_there",
+        kept::failed_start,
+    ),
+    test(
+        "kept::another_version_holds_until_it_is_replaced",
+        kept::other_version,
+    ),
 ];
 
 const fn test(name: &'static str, run: fn(&mut Lab) -> Result<()>) -> Test {

@@ -1,9 +1,9 @@
 //! Lists of sessions: they hold beside those of servers, and while a process waits to be judged.
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, time::Duration};
 
 use anyhow::{Result, ensure};
-use mcpmon_common::{event::Action, process::ProcessEntry};
+use mcpmon_common::{event::Action, process::ProcessEntry, state::Heartbeat};
 use mcpmon_kernel_tests::{
     lab::Lab,
     netns::{ALLOWED4, DENIED4, DENIED6},
@@ -43,6 +43,15 @@ pub(crate) fn refused(lab: &mut Lab) -> Result<()> {
     let others = [(DENIED4, OTHER_PORT).into(), (ALLOWED4, PORT).into()];
     lab.hold(proxied(), &models, &others)?;
     lab.hold(ProcessEntry::default(), &[], &models)
+}
+
+/// The proxy ends with the daemon: without one for a while, models are not refused to the session any more.
+pub(crate) fn in_silence(lab: &mut Lab) -> Result<()> {
+    lab.install(&policy(OnBypass::Deny))?;
+    let models = [(DENIED4, PORT).into(), (DENIED6, PORT).into()];
+    let stale = Duration::from_nanos(Heartbeat::STALE_AFTER);
+    lab.silent(stale / 2, |lab| lab.hold(proxied(), &models, &[]))?;
+    lab.silent(stale, |lab| lab.hold(proxied(), &[], &models))
 }
 
 /// If connections are only reported, they succeed, and only those of the session are reported.

@@ -1,0 +1,235 @@
+//! Names by which the kernel knows a start of a pinned server, to stop it before its first instruction.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
+
+use mcpmon_detect::launch::{LaunchRules, Stage};
+use mcpmon_model::PinKey;
+
+use crate::{
+    instances::ServingProcess,
+    pins::{PinBook, Pins},
+};
+
+/// A name that pinned servers of a user are started by.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct GatedName {
+    /// The user.
+    pub uid: u32,
+    /// The part of the start that has the name.
+    pub part: GatedPart,
+    /// The name.
+    pub name: String,
+}
+
+/// The part of a start that has a gated name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum GatedPart {
+    /// The program, which is the server itself.
+    Program,
+    /// The interpreter or container client; alone it says nothing.
+    Interpreter,
+    /// The script, module or image among the arguments, without what stands before its last `/`.
+    Argument,
+}
+
+/// Most names of one package that were learned from its starts.
+const MAX_LEARNED: usize = 16;
+/// Bytes of a command name that the kernel keeps.
+const COMM: usize = 15;
+
+type Name = (GatedPart, String);
+
+/// The names of the starts that were accepted in this run, beside those that follow from pins: a command may be a link,
+/// whose name no pin has.
+#[derive(Debug, Default)]
+pub(super) struct LearnedNames {
+    of: BTreeMap<PinKey, BTreeSet<Name>>,
+}
+
+impl LearnedNames {
+    /// Learns from an accepted start; returns whether that is news.
+    pub(super) fn learn(&mut self, key: &PinKey, serving: &ServingProcess) -> bool {
+        let names = names_of_start(&serving.comm, &serving.stage);
+        let known = self.of.entry(key.clone()).or_default();
+        let before = known.len();
+        for name in names {
+            if known.len() < MAX_LEARNED {
+                known.insert(name);
+            }
+        }
+        known.len() > before
+    }
+
+    /// Every name of what is pinned.
+    pub(super) fn with_pins(&self, pins: &PinBook) -> BTreeSet<GatedName> {
+        let mut names = BTreeSet::new();
+        for (key, sets) in pins.iter() {
+            let pinned = sets.values().flat_map(|pins| names_of_pins(key, pins));
+            let learned = self.of.get(key).into_iter().flatten().cloned();
+            names.extend(pinned.chain(learned).map(|(part, name)| GatedName {
+                uid: key.uid,
+                part,
+                name,
+            }));
+        }
+        names
+    }
+}
+
+/// The names in a start that the kernel saw.
+fn names_of_start(comm: &str, stage: &Stage) -> Vec<Name> {
+    // What was executed by descriptor has a number for its name.
+    let is_number = comm.bytes().all(|byte| byte.is_ascii_digit());
+    let argument = match stage {
+        Stage::Program if is_number => return Vec::new(),
+        Stage::Program => return vec![(GatedPart::Program, comm.to_owned())],
+        Stage::Script { path } => path,
+        Stage::Module { name } => name,
+        Stage::Container { image } => image,
+        // They are compared when they have been alone for a while, or never.
+        Stage::Shell { .. } | Stage::Launcher | Stage::Inline => return Vec::new(),
+    };
+    let argument = last_component(argument);
+    let mut names = vec![(GatedPart::Argument, argument.to_owned())];
+    if argument.bytes().take(COMM).eq(comm.bytes()) {
+        names.push((GatedPart::Program, argument.to_owned())); // by its `#!` line
+    } else if !is_number {
+        names.push((GatedPart::Interpreter, comm.to_owned()));
+    }
+    names
+}
+
+/// The names by which pinned files are likely to be started.
+fn names_of_pins(key: &PinKey, pins: &Pins) -> Vec<Name> {
+    let executable = file_name(&pins.executable.path);
+    let name = last_component(&key.name);
+    let is_launcher = LaunchRules::is_launcher(executable);
+    let is_server = pins.script.is_none()
+        && pins.package.is_none()
+        && !is_launcher
+        && LaunchRules::stage(&[executable]) == Stage::Program;
+    let own = [executable, name];
+    if is_server {
+        return own
+            .iter()
+            .map(|name| (GatedPart::Program, (*name).to_owned()))
+            .collect();
+    }
+    let script = pins.script.as_ref().map(|script| file_name(&script.path));
+    let mut names: Vec<Name> = unversioned(executable)
+        .map(|name| (GatedPart::Interpreter, name.to_owned()))
+        .collect();
+    for name in script.into_iter().chain([name]) {
+        names.push((GatedPart::Argument, name.to_owned()));
+        if !is_launcher && (pins.package.is_some() || pins.script.is_some()) {
+            names.push((GatedPart::Program, name.to_owned())); // by its `#!` line
+        }
+    }
+    names
+}
+
+/// `python3.11`, `python3`, `python`: a command names an interpreter with more or less of its version.
+fn unversioned(name: &str) -> impl Iterator<Item = &str> {
+    std::iter::successors(Some(name), |name| {
+        let digits = name.trim_end_matches(|c: char| c.is_ascii_digit());
+        let shorter = digits.strip_suffix('.').unwrap_or(digits);
+        (shorter.len() < name.len() && !shorter.is_empty()).then_some(shorter)
+    })
+}
+
+fn file_name(path: &Path) -> &str {
+    path.file_name()
+        .and_then(|name| name.to_str())
+        .unwrap_or_default()
+}
+
+fn last_component(name: &str) -> &str {
+    name.rsplit('/').next().unwrap_or(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use mcpmon_model::{Digest, Exec, ServerId, Timestamp};
+    use test_case::test_case;
+
+    use super::*;
+    use crate::pins::PinnedFile;
+
+    fn file(path: &str) -> PinnedFile {
+        PinnedFile {
+            path: PathBuf::from(path),
+            digest: Digest::of(path.as_bytes()),
+        }
+    }
+
+    fn key(name: &str) -> PinKey {
+        PinKey {
+            server: ServerId::new("x").expect("id"),
+            name: name.to_owned(),
+            uid: 7,
+        }
+    }
+
+    fn shown(names: Vec<Name>) -> Vec<String> {
+        names
+            .into_iter()
+            .map(|(part, name)| format!("{part:?} {name}"))
+            .collect()
+    }
+
+    #[test_case("mcp-git", Stage::Program => vec!["Program mcp-git"]; "a program")]
+    #[test_case("9", Stage::Program => Vec::<String>::new(); "a program by descriptor")]
+    #[test_case("node", Stage::Script { path: "dist/index.js".to_owned() } => vec!["Argument index.js", "Interpreter node"]; "a script")]
+    #[test_case("mcp-server-of-a", Stage::Script { path: "/b/mcp-server-of-a-long-name".to_owned() } => vec!["Argument mcp-server-of-a-long-name", "Program mcp-server-of-a-long-name"]; "a script with its own interpreter")]
+    #[test_case("python3", Stage::Module { name: "mcp_git".to_owned() } => vec!["Argument mcp_git", "Interpreter python3"]; "a module")]
+    #[test_case("docker", Stage::Container { image: "mcp/time".to_owned() } => vec!["Argument time", "Interpreter docker"]; "an image")]
+    #[test_case("python3", Stage::Inline => Vec::<String>::new(); "code in an argument")]
+    fn starts_are_known_by(comm: &str, stage: Stage) -> Vec<String> {
+        shown(names_of_start(comm, &stage))
+    }
+
+    #[test_case("/o/git-real", None, "mcp-git" => vec!["Program git-real", "Program mcp-git"]; "a program by a link")]
+    #[test_case("/usr/bin/python3.11", Some("/s/server.py"), "/s/server.py" => vec!["Interpreter python3.11", "Interpreter python3", "Interpreter python", "Argument server.py", "Program server.py", "Argument server.py", "Program server.py"]; "a script")]
+    #[test_case("/usr/bin/docker", None, "mcp/time" => vec!["Interpreter docker", "Argument time"]; "an image")]
+    #[test_case("/usr/bin/node", None, "x" => vec!["Interpreter node", "Argument x"]; "an interpreter alone stops nothing by its name")]
+    fn pins_are_known_by(executable: &str, script: Option<&str>, name: &str) -> Vec<String> {
+        let pins = Pins {
+            executable: file(executable),
+            script: script.map(file),
+            package: None,
+            launcher: None,
+        };
+        shown(names_of_pins(&key(name), &pins))
+    }
+
+    #[test]
+    fn only_names_of_what_is_pinned_are_gated() {
+        let mut learned = LearnedNames::default();
+        let mut book = PinBook::default();
+        let serving = |comm: &str| ServingProcess {
+            comm: comm.to_owned(),
+            ..ServingProcess::new(&Exec::default(), Stage::Program, Timestamp::default())
+        };
+        assert!(learned.learn(&key("a"), &serving("link")));
+        assert!(!learned.learn(&key("a"), &serving("link")), "known already");
+        assert!(learned.with_pins(&book).is_empty());
+        let pins = Pins {
+            executable: file("/o/a"),
+            script: None,
+            package: None,
+            launcher: None,
+        };
+        book.add(key("a"), pins);
+        let names: Vec<_> = learned
+            .with_pins(&book)
+            .into_iter()
+            .map(|name| (name.uid, name.name))
+            .collect();
+        assert_eq!(names, [(7, "a".to_owned()), (7, "link".to_owned())]);
+    }
+}

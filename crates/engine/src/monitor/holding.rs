@@ -1,0 +1,118 @@
+//! Processes that are stopped until their files are compared: which starts the kernel stops, and what ends a stop
+//! without a comparison.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use mcpmon_model::{Exec, InstanceId, ProcessId, Resume, Timestamp};
+
+use super::Monitor;
+use crate::{
+    effect::{Judgement, KernelEffect},
+    gated::GatedName,
+    instances::Phase,
+    tell,
+};
+
+/// The longest time for which a server is stopped. Clients give up after about as long.
+const MAX_HOLD: Duration = Duration::from_secs(60);
+
+impl Monitor {
+    /// Returns the names by which the kernel is to stop starts of pinned servers; `None` where they are those of the
+    /// last call.
+    pub fn changed_gated_names(&mut self) -> Option<BTreeSet<GatedName>> {
+        if !std::mem::take(&mut self.gated_changed) {
+            return None;
+        }
+        Some(match self.may_block_starts() {
+            true => self.learned.with_pins(&self.pins),
+            false => BTreeSet::new(),
+        })
+    }
+
+    /// Lets what the kernel stopped go on, unless it has to wait for its comparison.
+    pub(super) fn let_go(&self, exec: &Exec, judgement: &mut Judgement) {
+        if exec.held && self.held_instance(exec.process).is_none() {
+            judgement.kernel_effects.push(KernelEffect::Release {
+                process: exec.process,
+            });
+        }
+    }
+
+    /// A stopped process was let go on by somebody else. A server that nobody has compared yet does not run.
+    pub(super) fn resumed(&mut self, now: Timestamp, resume: &Resume) -> Judgement {
+        let mut judgement = Judgement::default();
+        if let Some(number) = self.held_instance(resume.process) {
+            let cause = format!(
+                "{} let it go on with SIGCONT before its files were compared with its pins",
+                resume.by
+            );
+            self.refuse_held(now, number, cause, &mut judgement);
+        }
+        judgement
+    }
+
+    /// Nobody will compare anything any more.
+    pub(super) fn ending(&mut self, now: Timestamp) -> Judgement {
+        let mut judgement = Judgement::default();
+        for number in self.instances.numbers() {
+            if self.is_held(number) {
+                let cause = "the daemon ended before its files were compared with its pins".to_owned();
+                self.refuse_held(now, number, cause, &mut judgement);
+            }
+        }
+        judgement
+    }
+
+    /// Ends stops that last too long.
+    pub(super) fn end_long_holds(&mut self, now: Timestamp, judgement: &mut Judgement) {
+        for number in self.instances.numbers() {
+            let ordered = match self.instances.get(number).map(|instance| &instance.phase) {
+                Some(Phase::Hashing(serving, _)) if serving.held => serving.ordered,
+                Some(Phase::Starting(_) | Phase::Hashing(..) | Phase::Serving(_)) | None => continue,
+            };
+            if now.since(ordered) >= MAX_HOLD {
+                let cause = format!(
+                    "its files could not be compared with its pins within {} s",
+                    MAX_HOLD.as_secs()
+                );
+                self.refuse_held(now, number, cause, judgement);
+            }
+        }
+    }
+
+    fn held_instance(&self, process: ProcessId) -> Option<InstanceId> {
+        let number = self.instances.of(process)?;
+        let instance = self.instances.get(number)?;
+        let is_held = matches!(&instance.phase, Phase::Hashing(serving, _) if serving.held && serving.process == process);
+        is_held.then_some(number)
+    }
+
+    fn is_held(&self, number: InstanceId) -> bool {
+        let instance = self.instances.get(number);
+        instance.is_some_and(|instance| matches!(&instance.phase, Phase::Hashing(serving, _) if serving.held))
+    }
+
+    /// Kills a server that is stopped, without a comparison; a result that still comes says nothing any more.
+    fn refuse_held(&mut self, now: Timestamp, number: InstanceId, cause: String, judgement: &mut Judgement) {
+        let Some(instance) = self.instances.get_mut(number) else {
+            return;
+        };
+        let Phase::Hashing(serving, _) = &instance.phase else {
+            return;
+        };
+        let mut serving = serving.clone();
+        serving.held = false;
+        let (event, denial) = tell::denied_uncompared(now, &instance.server, &serving, cause);
+        judgement.events.push(event);
+        judgement.kernel_effects.extend([
+            KernelEffect::Kill {
+                instance: number,
+                denial,
+            },
+            KernelEffect::Release {
+                process: serving.process,
+            },
+        ]);
+        instance.phase = Phase::Serving(serving);
+    }
+}

@@ -1,0 +1,237 @@
+//! The exec gate: the names that the kernel stops at exec, and what is stopped.
+
+use std::{collections::BTreeSet, io, os::fd::OwnedFd, time::Duration};
+
+use aya::{
+    Ebpf,
+    maps::{Array, HashMap, Map, MapData, MapError},
+};
+use mcpmon_common::{
+    gate::{Gate, GateKey, GateKind, Hold, name_hash},
+    limits::COMM_LEN,
+};
+use nix::time::{ClockId, clock_gettime};
+
+use super::sensor::{SensorError, descriptor, take};
+
+/// A name that stops a start, of one user.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct GatedName {
+    /// The user.
+    pub uid: u32,
+    /// The part of a start that the name stands for.
+    pub kind: GateKind,
+    /// The name.
+    pub name: String,
+}
+
+/// The kernel's tables of the exec gate.
+#[expect(missing_debug_implementations, reason = "aya's typed maps have none")]
+pub struct ExecGate {
+    switch: Array<MapData, Gate>,
+    names: HashMap<MapData, GateKey, u32>,
+    holds: HashMap<MapData, u32, Hold>,
+    shared: GateDescriptors,
+}
+
+/// Descriptors of the switch and of the table of stopped processes, for another process.
+#[derive(Debug)]
+pub struct GateDescriptors {
+    /// The switch.
+    pub switch: OwnedFd,
+    /// The stopped processes.
+    pub holds: OwnedFd,
+}
+
+impl GateDescriptors {
+    /// Returns other descriptors of the same tables.
+    ///
+    /// # Errors
+    /// Returns an error if this process may open no more.
+    pub fn try_clone(&self) -> io::Result<Self> {
+        Ok(Self {
+            switch: self.switch.try_clone()?,
+            holds: self.holds.try_clone()?,
+        })
+    }
+}
+
+/// The stopped processes, as another process than the one that opens the gate sees them.
+#[expect(missing_debug_implementations, reason = "aya's typed maps have none")]
+pub struct SharedHolds {
+    switch: Array<MapData, Gate>,
+    holds: HashMap<MapData, u32, Hold>,
+}
+
+impl SharedHolds {
+    /// Takes the descriptors that [`ExecGate::share`] made.
+    ///
+    /// # Errors
+    /// Returns an error if these are other files.
+    pub fn new(descriptors: GateDescriptors) -> Result<Self, MapError> {
+        let GateDescriptors { switch, holds } = descriptors;
+        Ok(Self {
+            switch: Array::try_from(Map::Array(MapData::from_fd(switch)?))?,
+            holds: HashMap::try_from(Map::HashMap(MapData::from_fd(holds)?))?,
+        })
+    }
+
+    /// Returns for how long the gate has been closed because nobody moved its time on; `None` where it is open or was
+    /// closed by intent.
+    ///
+    /// # Errors
+    /// Returns an error if the table or the clock cannot be read.
+    pub fn silence(&self) -> io::Result<Option<Duration>> {
+        let gate = self.switch.get(&0, 0).map_err(io::Error::other)?;
+        let since = u64::try_from(since_boot()?.as_nanos()).unwrap_or(u64::MAX);
+        let is_opened = gate != Gate::default();
+        Ok(is_opened
+            .then(|| since.checked_sub(gate.open_until))
+            .flatten()
+            .map(Duration::from_nanos))
+    }
+
+    /// The kernel stops no further process.
+    ///
+    /// # Errors
+    /// Returns an error if the table cannot be written.
+    pub fn close(&mut self) -> io::Result<()> {
+        close(&mut self.switch)
+    }
+
+    /// Takes every process out that is noted as stopped: each is to be let go, or killed.
+    pub fn take(&mut self) -> Vec<Hold> {
+        let stopped: Vec<(u32, Hold)> = self.holds.iter().filter_map(Result::ok).collect();
+        for (pid, _) in &stopped {
+            // Absent where somebody else was faster.
+            drop(self.holds.remove(pid));
+        }
+        stopped.into_iter().map(|(_, hold)| hold).collect()
+    }
+}
+
+impl ExecGate {
+    pub(super) fn take(ebpf: &mut Ebpf) -> Result<Self, SensorError> {
+        let shared = GateDescriptors {
+            switch: descriptor(ebpf, "GATE")?,
+            holds: descriptor(ebpf, "HOLDS")?,
+        };
+        Ok(Self {
+            switch: take(ebpf, "GATE", Array::try_from)?,
+            names: take(ebpf, "GATED", HashMap::try_from)?,
+            holds: take(ebpf, "HOLDS", HashMap::try_from)?,
+            shared,
+        })
+    }
+
+    /// Returns descriptors by which another process sees what is stopped, see [`SharedHolds`].
+    ///
+    /// # Errors
+    /// Returns an error if this process may open no more.
+    pub fn share(&self) -> io::Result<GateDescriptors> {
+        self.shared.try_clone()
+    }
+
+    /// Lets the kernel stop processes for so long from now.
+    ///
+    /// # Errors
+    /// Returns an error if the table cannot be written; then the gate closes by itself.
+    pub fn open_for(&mut self, time: Duration) -> io::Result<()> {
+        let until = since_boot()? + time;
+        let open_until = u64::try_from(until.as_nanos()).unwrap_or(u64::MAX);
+        self.switch
+            .set(0, Gate { open_until }, 0)
+            .map_err(io::Error::other)
+    }
+
+    /// The kernel stops no further process.
+    ///
+    /// # Errors
+    /// Returns an error if the table cannot be written.
+    pub fn close(&mut self) -> io::Result<()> {
+        close(&mut self.switch)
+    }
+
+    /// Puts names in the place of those before.
+    ///
+    /// # Errors
+    /// Returns an error if there are more than the table holds; those that fit are in force.
+    pub fn replace(&mut self, names: &BTreeSet<GatedName>) -> Result<(), MapError> {
+        let wanted: BTreeSet<GateKey> = names.iter().map(key).collect();
+        let before: BTreeSet<GateKey> = self.names.keys().filter_map(Result::ok).collect();
+        for gone in before.difference(&wanted) {
+            self.names.remove(gone)?;
+        }
+        wanted
+            .difference(&before)
+            .try_for_each(|name| self.names.insert(name, 1, 0))
+    }
+
+    /// Notes that a process is stopped, which has to be compared: from now on the kernel tells who lets it go on. Returns
+    /// whether somebody did so before.
+    ///
+    /// # Errors
+    /// Returns an error if the table is full.
+    pub fn hold(&mut self, pid: u32, mut hold: Hold) -> Result<bool, MapError> {
+        let before = self.holds.get(&pid, 0).map_or(0, |hold| hold.flags);
+        hold.flags |= before;
+        self.holds.insert(pid, hold, 0)?;
+        Ok(before & Hold::FLAG_RESUMED != 0)
+    }
+
+    /// Notes that a process is not stopped any more: to be said before it is sent `SIGCONT`.
+    pub fn release(&mut self, pid: u32) {
+        // Absent where it was not noted.
+        drop(self.holds.remove(&pid));
+    }
+
+    /// Every process that is noted as stopped.
+    pub fn holds(&self) -> impl Iterator<Item = (u32, Hold)> {
+        self.holds.iter().filter_map(Result::ok)
+    }
+}
+
+fn since_boot() -> io::Result<Duration> {
+    Ok(Duration::from(clock_gettime(ClockId::CLOCK_BOOTTIME)?))
+}
+
+fn close(switch: &mut Array<MapData, Gate>) -> io::Result<()> {
+    switch.set(0, Gate::default(), 0).map_err(io::Error::other)
+}
+
+fn key(name: &GatedName) -> GateKey {
+    let bytes = name.name.as_bytes();
+    // The kernel cuts command names.
+    let kept = match name.kind {
+        GateKind::Program | GateKind::Interpreter => bytes.len().min(COMM_LEN - 1),
+        GateKind::Argument | GateKind::First => bytes.len(),
+    };
+    GateKey {
+        name: name_hash(&bytes[..kept]),
+        uid: name.uid,
+        kind: name.kind as u32,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn command_names_are_cut_as_the_kernel_cuts_them_and_arguments_are_not() {
+        let gated = |kind, name: &str| {
+            key(&GatedName {
+                uid: 7,
+                kind,
+                name: name.to_owned(),
+            })
+        };
+        let (whole, cut) = ("mcp-server-of-a-long-name", "mcp-server-of-a");
+        assert_eq!(gated(GateKind::Program, whole), gated(GateKind::Program, cut));
+        assert_ne!(gated(GateKind::Argument, whole), gated(GateKind::Argument, cut));
+        assert_ne!(gated(GateKind::Program, cut), gated(GateKind::Interpreter, cut));
+        let mut comm = [0; COMM_LEN];
+        comm[..COMM_LEN - 1].copy_from_slice(cut.as_bytes());
+        assert_eq!(gated(GateKind::Program, whole).name, name_hash(&comm));
+    }
+}

@@ -1,0 +1,179 @@
+//! The exec gate: what may be the start of a pinned server is stopped before its first instruction, and whoever lets
+//! it go on is reported.
+
+use aya_ebpf::{
+    helpers::{
+        bpf_get_current_comm, bpf_get_current_uid_gid,
+        generated::{bpf_ktime_get_boot_ns, bpf_send_signal},
+    },
+    programs::RawTracePointContext,
+};
+use mcpmon_common::{
+    event::{Counter, ExecRecord, Kind, ResumeRecord},
+    gate::{GateKey, GateKind, HASH_BASIS, Hold, hash_byte, name_hash},
+    limits::{ARGV_MAX, GATE_ARGV_MAX},
+    process::ProcessEntry,
+};
+
+use crate::{
+    emit::{Ring, Sequence, Wake, count, emit_woken, header},
+    error::Error,
+    maps::{GATE, GATE_SCRATCH, GATED, HOLDS, PROCESSES, offset, process},
+    task::{self, Address, Caller, read},
+};
+
+const SIGCONT: u32 = 18;
+const SIGSTOP: u32 = 19;
+
+/// Stops the process if it may be the start of a pinned server; returns whether it is stopped.
+#[inline(always)]
+pub(crate) fn hold(record: &mut ExecRecord, argv: &[u8; ARGV_MAX]) -> bool {
+    if record.flags & ExecRecord::FLAG_KILLED != 0 || !is_open() || !is_gated(record, argv) {
+        return false;
+    }
+    let pid = record.process.pid;
+    let hold = Hold {
+        process: record.process,
+        flags: 0,
+        reserved: 0,
+    };
+    // Without an entry nobody would find it again.
+    if HOLDS.insert(pid, hold, 0).is_err() {
+        return false;
+    }
+    // SAFETY: a helper; it signals the current process.
+    if unsafe { bpf_send_signal(SIGSTOP) } != 0 {
+        let _absent = HOLDS.remove(pid);
+        return false;
+    }
+    count(Counter::ExecHeld);
+    record.flags |= ExecRecord::FLAG_HELD;
+    true
+}
+
+/// Takes a stop back before it took effect: nobody heard of it.
+#[inline(always)]
+pub(crate) fn let_go(pid: u32) {
+    let _absent = HOLDS.remove(pid);
+    // SAFETY: a helper; it signals the current process, and takes away a stop that waits.
+    let _unneeded = unsafe { bpf_send_signal(SIGCONT) };
+}
+
+#[inline(always)]
+fn is_open() -> bool {
+    // SAFETY: a helper without arguments.
+    GATE.get(0).map_or(0, |gate| gate.open_until) > unsafe { bpf_ktime_get_boot_ns() }
+}
+
+#[inline(always)]
+fn is_gated(record: &ExecRecord, argv: &[u8; ARGV_MAX]) -> bool {
+    let name = name_hash(&record.comm);
+    if is_named(name, record.uid, GateKind::Program) {
+        return true;
+    }
+    let is_below = record.entry.instance != 0 || record.entry.has(ProcessEntry::FLAG_AGENT);
+    // Wrappers execute by descriptor: then the command name says nothing.
+    let is_candidate =
+        is_by_descriptor(record) || is_below && is_named(name, record.uid, GateKind::Interpreter);
+    is_candidate && has_gated_argument(record, argv)
+}
+
+#[inline(always)]
+fn is_by_descriptor(record: &ExecRecord) -> bool {
+    let [a, b, c, d, e, f, g, h, ..] = record.filename;
+    u64::from_ne_bytes([a, b, c, d, e, f, g, h]) == u64::from_ne_bytes(*b"/dev/fd/")
+}
+
+/// Looks up the last component of each argument.
+#[inline(always)]
+fn has_gated_argument(record: &ExecRecord, argv: &[u8; ARGV_MAX]) -> bool {
+    let Some(scan) = GATE_SCRATCH.get_ptr_mut(0) else {
+        return false;
+    };
+    // SAFETY: a per-CPU slot that no other program of ours uses.
+    unsafe { scan.write_volatile([HASH_BASIS, GateKind::First as u64, 0]) };
+    // Always to the end: the verifier would walk the rest of the program once for each way out.
+    for (at, byte) in argv.iter().take(GATE_ARGV_MAX).enumerate() {
+        // SAFETY: as above.
+        let [hash, kind, found] = unsafe { scan.read_volatile() };
+        // Read each time: what the verifier learns of its range would be another state with each byte.
+        // SAFETY: a field of a live record.
+        let copied = unsafe { core::ptr::read_volatile(&raw const record.argv_copied) } as usize;
+        let byte = if at < copied { *byte } else { b'/' };
+        let next = match byte {
+            0 if is_kind_named(hash, record.uid, kind as u32) => [HASH_BASIS, kind, 1],
+            0 => [HASH_BASIS, GateKind::Argument as u64, found],
+            b'/' => [HASH_BASIS, kind, found],
+            byte => [hash_byte(hash, byte), kind, found],
+        };
+        // SAFETY: as above.
+        unsafe { scan.write_volatile(next) };
+    }
+    // SAFETY: as above.
+    unsafe { scan.read_volatile()[2] == 1 }
+}
+
+#[inline(always)]
+fn is_named(name: u64, uid: u32, kind: GateKind) -> bool {
+    is_kind_named(name, uid, kind as u32)
+}
+
+#[inline(always)]
+fn is_kind_named(name: u64, uid: u32, kind: u32) -> bool {
+    let key = GateKey { name, uid, kind };
+    // SAFETY: entries are written by the agent only; the value is not used.
+    unsafe { GATED.get(key) }.is_some()
+}
+
+/// `signal_generate(signal, info, task, …)`: runs in the sender, when the signal has been sent.
+#[inline(always)]
+pub(crate) fn try_signal(ctx: &RawTracePointContext) -> Result<(), Error> {
+    if ctx.arg::<u64>(0) as u32 != SIGCONT {
+        return Ok(());
+    }
+    let target = ctx.arg::<u64>(2) as Address;
+    let pid = read::<u32>(target, offset!(task_tgid))?;
+    // The agent takes the entry out before it lets a process go.
+    let Some(hold) = HOLDS.get_ptr_mut(pid) else {
+        return Ok(());
+    };
+    // SAFETY: the entry stays readable until this program ends; a flag is only ever added here.
+    let hold = unsafe { &mut *hold };
+    // Nobody takes out the entry of a process that ended while no agent ran, and its number is given to others.
+    if !hold.is_of(task::key(target)?) {
+        let _absent = HOLDS.remove(pid);
+        return Ok(());
+    }
+    hold.flags |= Hold::FLAG_RESUMED;
+    if hold.flags & Hold::FLAG_SERVER != 0 {
+        doom(pid);
+    }
+    let (process, header) = (hold.process, header(Kind::Resume, Sequence::Processes));
+    let sender = task::current_key(Caller::get());
+    let comm = bpf_get_current_comm().unwrap_or([0; 16]);
+    let uid = bpf_get_current_uid_gid() as u32;
+    let told = emit_woken(Ring::Processes, Wake::Now, |slot| {
+        slot.write(ResumeRecord {
+            header,
+            process,
+            sender,
+            uid,
+            reserved: 0,
+            comm,
+        });
+    });
+    if !told {
+        count(Counter::ProcessLost);
+    }
+    Ok(())
+}
+
+/// Until the agent kills it, it may not connect, and ends where it forks or executes.
+#[inline(always)]
+fn doom(pid: u32) {
+    let mut entry = process(pid).unwrap_or_default();
+    entry.flags |= ProcessEntry::FLAG_DOOMED;
+    if PROCESSES.insert(pid, entry, 0).is_err() {
+        count(Counter::ProcessTableFull);
+    }
+}

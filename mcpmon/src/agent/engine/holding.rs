@@ -1,0 +1,256 @@
+//! The exec gate in step with the Monitor, and the processes that are stopped: nothing stays so that nobody waits for.
+
+use std::{
+    collections::BTreeSet,
+    io,
+    process::Child,
+    time::{Duration, Instant},
+};
+
+use mcpmon_common::{
+    event::ProcessKey,
+    gate::{GateKind, Hold},
+    process::ProcessEntry,
+};
+use mcpmon_engine::{GatedName, GatedPart, KernelEffect, Observation};
+use mcpmon_kernel::{
+    gate::{self, ExecGate},
+    preflight,
+    records::Resume,
+};
+use mcpmon_model::{self as model, ProcessId};
+use mcpmon_session::clock;
+use nix::sys::signal::Signal;
+
+use super::Core;
+use crate::agent::{host, releaser};
+
+/// The time for which the kernel stops starts without hearing from this thread.
+const OPEN: Duration = Duration::from_secs(2);
+/// The interval at which that time is moved on.
+const RENEWAL: Duration = Duration::from_millis(250);
+/// The component whose trouble it is that starts are not stopped.
+const COMPONENT: &str = "exec gate";
+
+/// The stopped processes, and the kernel's part in them.
+pub(super) struct Holds {
+    gate: ExecGate,
+    /// Servers stopped until their files are compared.
+    held: BTreeSet<ProcessId>,
+    /// Stopped by the kernel, and not judged when they were looked at last.
+    unjudged: BTreeSet<ProcessId>,
+    /// Whoever may not signal others could not let them go on: then the kernel stops nothing.
+    may_signal: bool,
+    renewed: Option<Instant>,
+    is_closed: bool,
+    /// The process that lets everything go when this one ends.
+    releaser: Option<Child>,
+}
+
+impl Holds {
+    pub(super) fn new(gate: ExecGate) -> Self {
+        Self {
+            gate,
+            held: BTreeSet::new(),
+            unjudged: BTreeSet::new(),
+            may_signal: preflight::can_signal_everyone(),
+            renewed: None,
+            is_closed: false,
+            releaser: None,
+        }
+    }
+
+    /// Returns whether a server waits for its comparison.
+    pub(super) fn is_any_held(&self) -> bool {
+        !self.held.is_empty()
+    }
+
+    /// From now on the kernel stops nothing.
+    pub(super) fn close(&mut self) {
+        self.is_closed = true;
+        if let Err(error) = self.gate.close() {
+            tracing::error!(%error, "the exec gate closes by itself in {} s", OPEN.as_secs());
+        }
+    }
+
+    /// Says to the kernel that somebody waits for what it stops.
+    fn renew(&mut self, now: Instant) -> io::Result<()> {
+        let is_due = self
+            .renewed
+            .is_none_or(|last| now.duration_since(last) >= RENEWAL);
+        if self.is_closed || !self.may_signal || !is_due {
+            return Ok(());
+        }
+        self.ensure_releaser()?;
+        self.gate.open_for(OPEN)?;
+        self.renewed = Some(now);
+        Ok(())
+    }
+
+    /// Starts the process that lets everything go, where there is none: without it the kernel stops nothing.
+    fn ensure_releaser(&mut self) -> io::Result<()> {
+        let runs = match &mut self.releaser {
+            Some(child) => child.try_wait()?.is_none(),
+            None => false,
+        };
+        if !runs {
+            self.releaser = Some(releaser::start(self.gate.share()?)?);
+        }
+        Ok(())
+    }
+
+    /// Notes a stop; returns whether somebody else ended it before.
+    fn note(&mut self, process: ProcessId) -> bool {
+        let hold = Hold {
+            process: ProcessKey {
+                start: process.start,
+                pid: process.pid,
+                reserved: 0,
+            },
+            flags: Hold::FLAG_SERVER,
+            reserved: 0,
+        };
+        self.held.insert(process);
+        self.gate.hold(process.pid, hold).unwrap_or_else(|error| {
+            tracing::error!(%error, pid = process.pid, "nobody is told who resumes a held process");
+            false
+        })
+    }
+
+    fn forget(&mut self, process: ProcessId) {
+        self.gate.release(process.pid);
+        self.held.remove(&process);
+    }
+}
+
+impl Core {
+    /// Keeps the kernel's gate open, and its names those of what is pinned.
+    pub(super) fn keep_gate(&mut self, now: Instant) {
+        if let Some(names) = self.monitor.changed_gated_names() {
+            let names = names.into_iter().flat_map(gated).collect();
+            if let Err(error) = self.holds.gate.replace(&names) {
+                let cause = format!(
+                    "not every name of a pinned server fits the kernel's table, and servers beyond are stopped later: {error}"
+                );
+                self.troubles.note(now, COMPONENT, &cause);
+            }
+        }
+        if let Err(error) = self.holds.renew(now) {
+            let cause = format!("the kernel cannot be told to stop starts: {error}");
+            self.troubles.note(now, COMPONENT, &cause);
+        }
+    }
+
+    /// Stops a process until its files are compared.
+    pub(super) fn hold(&mut self, process: ProcessId) {
+        let was_resumed = self.holds.note(process);
+        // Where that fails, so does the kill that may follow, which says so.
+        drop(self.signal(process, Signal::SIGSTOP));
+        if was_resumed {
+            self.observe_resume(process, "another process".to_owned());
+        }
+    }
+
+    /// Lets a stopped process go on.
+    pub(super) fn release(&mut self, process: ProcessId) {
+        self.holds.forget(process);
+        drop(self.signal(process, Signal::SIGCONT));
+    }
+
+    /// Somebody let a stopped process go on.
+    pub(super) fn resumed(&mut self, resume: &Resume) {
+        let record = &resume.record;
+        let by = format!(
+            "process {} (`{}`) of user {}",
+            record.sender.pid, resume.comm, record.uid
+        );
+        self.observe_resume(host::process_id(record.process), by);
+    }
+
+    fn observe_resume(&mut self, process: ProcessId, by: String) {
+        let resume = model::Resume { process, by };
+        let judgement = self.monitor.observe(clock::now(), Observation::Resumed(&resume));
+        let is_killed = judgement
+            .kernel_effects
+            .iter()
+            .any(|effect| matches!(effect, KernelEffect::Kill { .. }));
+        self.carry_out(judgement, None);
+        if !is_killed {
+            self.pardon(process);
+        }
+    }
+
+    /// The kernel takes a process that is resumed for one that is about to be killed; this one was let go in the same moment.
+    fn pardon(&mut self, process: ProcessId) {
+        let Some(mut entry) = self.processes.get(process.pid) else {
+            return;
+        };
+        let is_doomed = super::observe::instance(entry).is_some_and(|number| self.doomed.contains(&number));
+        if entry.has(ProcessEntry::FLAG_DOOMED) && !is_doomed {
+            entry.flags &= !ProcessEntry::FLAG_DOOMED;
+            self.set(process, entry);
+        }
+    }
+
+    /// Looks at everything that is stopped: what ended is forgotten, and what nobody has judged for a whole interval, because
+    /// its record was lost or the daemon that stopped it ended, is judged now.
+    pub(super) fn look_at_holds(&mut self) {
+        let stopped: Vec<(ProcessId, u32)> = self
+            .holds
+            .gate
+            .holds()
+            .map(|(_, hold)| (host::process_id(hold.process), hold.flags))
+            .collect();
+        self.holds.held.retain(|process| host::is_alive(*process));
+        let before = std::mem::take(&mut self.holds.unjudged);
+        for (process, flags) in stopped {
+            if !host::is_alive(process) {
+                self.holds.forget(process);
+            } else if self.holds.held.contains(&process) {
+                if flags & Hold::FLAG_RESUMED != 0 {
+                    self.observe_resume(process, "another process".to_owned());
+                }
+            } else if before.contains(&process) {
+                self.look_at(process);
+                if !self.holds.held.contains(&process) {
+                    self.release(process);
+                }
+            } else {
+                self.holds.unjudged.insert(process);
+            }
+        }
+    }
+
+    /// Nothing is compared any more: servers that wait for it are killed, and everything else goes on.
+    pub(super) fn end_holds(&mut self) {
+        let judgement = self.monitor.observe(clock::now(), Observation::Ending);
+        self.carry_out(judgement, None);
+        let stopped: Vec<ProcessId> = self
+            .holds
+            .gate
+            .holds()
+            .map(|(_, hold)| host::process_id(hold.process))
+            .chain(self.holds.held.iter().copied())
+            .collect();
+        for process in stopped {
+            self.release(process);
+        }
+    }
+}
+
+fn gated(name: GatedName) -> Vec<gate::GatedName> {
+    let GatedName { uid, part, name } = name;
+    let kinds: &[GateKind] = match part {
+        GatedPart::Program => &[GateKind::Program, GateKind::First],
+        GatedPart::Interpreter => &[GateKind::Interpreter],
+        GatedPart::Argument => &[GateKind::Argument],
+    };
+    kinds
+        .iter()
+        .map(|kind| gate::GatedName {
+            uid,
+            kind: *kind,
+            name: name.clone(),
+        })
+        .collect()
+}
