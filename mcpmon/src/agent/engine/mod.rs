@@ -228,6 +228,8 @@ fn run(mut core: Core, mut rings: Rings, mut inbox: Inbox<EngineMessage>, turns:
         core.boot_to_wall = host::boot_to_wall();
         let is_all = rings.drain(|record| core.record(record));
         core.answer_questions(is_all);
+        // Whoever is told of a server finds it again after a crash.
+        core.write_handover();
         inbox.acknowledge();
         while let Some(message) = inbox.next() {
             if let EngineMessage::Stop = message {
