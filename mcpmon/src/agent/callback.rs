@@ -168,6 +168,7 @@ mod tests {
             arguments: "{}".to_owned(),
             arguments_hash: Digest::of(b"{}"),
             rule: "ask".to_owned(),
+            other_rules: Vec::new(),
             reason: "It leaves the house".to_owned(),
             since: NOW,
             expires: Timestamp(NOW.0 + 60_000_000_000),
