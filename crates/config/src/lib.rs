@@ -41,7 +41,7 @@ pub use self::{
         UsedTool,
     },
     mistake::{ConfigurationProblem, InvalidConfiguration},
-    mode::EnforceEdit,
+    mode::{ModeEdit, mode_word},
     outline::{KeyMeaning, Outline, StatedKey},
     own::on_top,
     reload::{ReloadOccasion, Reloader},

@@ -1,4 +1,4 @@
-//! Switching an observing configuration to enforcement: the one word that has to change, and the file it is in.
+//! Switching a configuration between observing and enforcing: the word that has to change, and the file it is in.
 
 use std::path::PathBuf;
 
@@ -10,47 +10,80 @@ use super::{
     load_sources,
 };
 
-/// A configuration file with its mode switched to enforcement, not yet written.
+/// A configuration file with another mode, not yet written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EnforceEdit {
-    /// The file that sets `mode: observe`.
+pub struct ModeEdit {
+    /// The mode.
+    pub mode: Mode,
+    /// The file that sets it.
     pub path: PathBuf,
     /// The line of its mode, from 1.
     pub line: u32,
     /// The whole file as it is now.
     pub before: String,
-    /// The whole file with only the mode's value changed.
+    /// The whole file with only the mode's value changed, or a line for it added.
     pub after: String,
 }
 
-impl EnforceEdit {
-    /// The change that makes `loaded` enforce; `None` where it enforces already or its mode is in no file.
+impl ModeEdit {
+    /// The change that gives `loaded` this mode; `None` where it has it already, or no file can say so.
     #[must_use]
-    pub fn new(loaded: &LoadedConfiguration) -> Option<Self> {
-        if loaded.policy.mode == Mode::Enforce {
+    pub fn new(loaded: &LoadedConfiguration, mode: Mode) -> Option<Self> {
+        if loaded.policy.mode == mode {
             return None;
         }
         let tree = load::read(loaded.text.origins()).tree;
-        let place = tree.find(&KeyPath::root().key("mode"))?.place;
         let parts = loaded.text.parts();
-        let (Source::File(path), before) = parts.get(place.origin)? else {
+        let written = tree.find(&KeyPath::root().key("mode")).map(|node| node.place);
+        let origin = match &written {
+            Some(place) => place.origin,
+            None => parts.len().checked_sub(1)?,
+        };
+        let (Source::File(path), before) = parts.get(origin)? else {
             return None;
         };
-        let after = replaced(before, place.line, place.column, place.length)?;
+        let (line, after) = match &written {
+            Some(place) => {
+                let after = replaced(before, (place.line, place.column, place.length), mode_word(mode))?;
+                (place.line, after)
+            }
+            None => added(before, mode_word(mode))?,
+        };
         let mut changed = parts.to_vec();
-        changed[place.origin].1.clone_from(&after);
-        let enforces = |sources: Sources| load_sources(&sources).ok().map(|loaded| loaded.policy.mode);
-        (Sources::of_parts(changed).and_then(enforces) == Some(Mode::Enforce)).then(|| Self {
+        changed[origin].1.clone_from(&after);
+        let read = |sources: Sources| load_sources(&sources).ok().map(|loaded| loaded.policy.mode);
+        (Sources::of_parts(changed).and_then(read) == Some(mode)).then(|| Self {
+            mode,
             path: path.clone(),
-            line: place.line,
+            line,
             before: before.clone(),
             after,
         })
     }
 }
 
-/// `text` with the `length` characters at a line and column (both from 1) replaced by `enforce`.
-fn replaced(text: &str, line: u32, column: u32, length: u32) -> Option<String> {
+/// The value of `mode` in a configuration.
+#[must_use]
+pub const fn mode_word(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Enforce => "enforce",
+        Mode::Observe => "observe",
+    }
+}
+
+/// `text` with a line that sets the mode below it, and the number of that line from 1.
+fn added(text: &str, word: &str) -> Option<(u32, String)> {
+    let end = match text.is_empty() || text.ends_with('\n') {
+        true => "",
+        false => "\n",
+    };
+    let before = format!("{text}{end}");
+    let line = u32::try_from(before.lines().count() + 1).ok()?;
+    Some((line, format!("{before}mode: {word}\n")))
+}
+
+/// `text` with the characters at a line and column (both from 1), as many as the third number, replaced by `word`.
+fn replaced(text: &str, (line, column, length): (u32, u32, u32), word: &str) -> Option<String> {
     let index = |number: u32| usize::try_from(number).ok()?.checked_sub(1);
     let lines = text.split_inclusive('\n');
     let line_start: usize = lines.take(index(line)?).map(str::len).sum();
@@ -61,7 +94,7 @@ fn replaced(text: &str, line: u32, column: u32, length: u32) -> Option<String> {
     };
     let start = at_character(line_start, index(column)?)?;
     let end = at_character(start, usize::try_from(length).ok()?)?;
-    Some(format!("{}enforce{}", &text[..start], &text[end..]))
+    Some(format!("{}{word}{}", &text[..start], &text[end..]))
 }
 
 #[cfg(test)]
@@ -79,7 +112,20 @@ mod tests {
     fn edits(text: &str) -> Option<(u32, String)> {
         let part = (Source::File(PathBuf::from("mcpmon.yaml")), text.to_owned());
         let sources = Sources::of_parts(vec![part]).expect("a part");
-        EnforceEdit::new(&load_sources(&sources).expect("valid")).map(|edit| (edit.line, edit.after))
+        ModeEdit::new(&load_sources(&sources).expect("valid"), Mode::Enforce)
+            .map(|edit| (edit.line, edit.after))
+    }
+
+    #[test_case("version: 1\nmode: enforce # now\n" => Some((2, "version: 1\nmode: observe # now\n".to_owned())); "written")]
+    #[test_case("version: 1\n" => Some((2, "version: 1\nmode: observe\n".to_owned())); "the default")]
+    #[test_case("version: 1\nmcp: {blocked_tools: [x]}" => Some((3, "version: 1\nmcp: {blocked_tools: [x]}\nmode: observe\n".to_owned())); "without a last line end")]
+    #[test_case("{version: 1}\n" => None; "no line can be added")]
+    #[test_case("version: 1\nmode: observe\n" => None; "observes")]
+    fn loosens(text: &str) -> Option<(u32, String)> {
+        let part = (Source::File(PathBuf::from("mcpmon.yaml")), text.to_owned());
+        let sources = Sources::of_parts(vec![part]).expect("a part");
+        ModeEdit::new(&load_sources(&sources).expect("valid"), Mode::Observe)
+            .map(|edit| (edit.line, edit.after))
     }
 
     #[test]
@@ -90,7 +136,7 @@ mod tests {
             part("soft.yaml", "mode: observe\n"),
         ];
         let loaded = load_sources(&Sources::of_parts(parts).expect("parts")).expect("valid");
-        let edit = EnforceEdit::new(&loaded).expect("an edit");
+        let edit = ModeEdit::new(&loaded, Mode::Enforce).expect("an edit");
         assert_eq!(
             (edit.path.to_str(), edit.after.as_str()),
             (Some("soft.yaml"), "mode: enforce\n")

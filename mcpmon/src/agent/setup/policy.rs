@@ -1,5 +1,5 @@
 //! The policy that holds for wrapped servers after `mcpmon setup`: a first one where the user has none, and the switch
-//! from observing to enforcing.
+//! between observing and enforcing.
 
 use std::{
     fs::{self, OpenOptions},
@@ -8,7 +8,7 @@ use std::{
 };
 
 use mcpmon_clients::{FileError, SetupEffect, replace_file};
-use mcpmon_config::{ConfigError, EnforceEdit, Search, Source, Sources, Trust};
+use mcpmon_config::{ConfigError, ModeEdit, Search, Source, Sources, Trust, mode_word};
 use mcpmon_policy::Mode;
 
 /// The first policy of a user who did not ask for enforcement.
@@ -29,9 +29,11 @@ pub enum PolicyError {
         #[source]
         source: io::Error,
     },
-    /// The file that observes cannot be changed.
-    #[error("cannot set `mode: enforce` in {path}, line {line}", path = .path.display())]
-    Enforce {
+    /// The file that sets the mode cannot be changed.
+    #[error("cannot set `mode: {mode}` in {path}, line {line}", path = .path.display())]
+    Mode {
+        /// The mode that is wanted.
+        mode: &'static str,
         /// The file.
         path: PathBuf,
         /// The line of its mode, from 1.
@@ -50,10 +52,10 @@ pub enum PolicyError {
         source: FileError,
     },
     /// No file was found in which the mode could be changed.
-    #[error(
-        "the configuration observes, and its `mode` cannot be changed by a program: set `mode: enforce` in {names}"
-    )]
+    #[error("the `mode` of the configuration cannot be changed by a program: set `mode: {mode}` in {names}")]
     Unclear {
+        /// The mode that is wanted.
+        mode: &'static str,
         /// The files of the configuration.
         names: String,
     },
@@ -79,17 +81,19 @@ pub enum PolicyChange {
     Written,
     /// The policy observed, and is switched to enforcement.
     Enforced,
+    /// The policy enforced, and is switched to observing.
+    Observed,
 }
 
-/// Makes sure that there is a policy: where `search` finds only the built-in one, a first one that observes, or one that
-/// enforces where `enforce` says so. With `enforce`, one that observes is switched; nothing ever switches enforcement off.
+/// Makes sure that there is a policy: where `search` finds only the built-in one, a first one of the `wanted` mode, which
+/// observes unless told otherwise. One of another mode is switched where a mode is wanted, and stays where none is.
 ///
 /// # Errors
 /// [`PolicyError`].
 pub fn provide_policy(
     search: &Search,
     trust: Trust,
-    enforce: bool,
+    wanted: Option<Mode>,
     user: u32,
     effect: SetupEffect,
 ) -> Result<PolicyReport, PolicyError> {
@@ -99,21 +103,21 @@ pub fn provide_policy(
         .iter()
         .all(|source| *source == Source::EmbeddedDefault);
     if let (true, Some(path)) = (is_built_in, &search.user) {
-        return first_policy(path, enforce, effect);
+        return first_policy(path, wanted == Some(Mode::Enforce), effect);
     }
     let path = loaded.sources.iter().rev().find_map(|source| match source {
         Source::File(path) => Some(path.clone()),
         Source::EmbeddedDefault => None,
     });
-    let enforces = loaded.policy.mode == Mode::Enforce;
-    if enforces || !enforce {
+    let Some(mode) = wanted.filter(|wanted| loaded.policy.mode != *wanted) else {
         return Ok(PolicyReport {
             path,
-            enforces,
+            enforces: loaded.policy.mode == Mode::Enforce,
             change: PolicyChange::None,
         });
-    }
-    let edit = EnforceEdit::new(&loaded).ok_or_else(|| PolicyError::Unclear {
+    };
+    let edit = ModeEdit::new(&loaded, mode).ok_or_else(|| PolicyError::Unclear {
+        mode: mode_word(mode),
         names: loaded
             .sources
             .iter()
@@ -138,15 +142,17 @@ fn first_policy(path: &Path, enforces: bool, effect: SetupEffect) -> Result<Poli
     })
 }
 
-fn switch(edit: EnforceEdit, user: u32, effect: SetupEffect) -> Result<PolicyReport, PolicyError> {
+fn switch(edit: ModeEdit, user: u32, effect: SetupEffect) -> Result<PolicyReport, PolicyError> {
+    let enforces = edit.mode == Mode::Enforce;
     if effect == SetupEffect::Write {
-        // Comments of the untouched first policy would say of the new one that it stops nothing.
-        let after = match edit.before == OBSERVE {
-            true => text(true),
+        // Comments of an untouched first policy would say the contrary of what the new one does.
+        let after = match edit.before == text(!enforces) {
+            true => text(enforces),
             false => edit.after,
         };
         replace_file(&edit.path, edit.before.as_bytes(), after.as_bytes(), user).map_err(|source| {
-            PolicyError::Enforce {
+            PolicyError::Mode {
+                mode: mode_word(edit.mode),
                 path: edit.path.clone(),
                 line: edit.line,
                 source,
@@ -155,8 +161,11 @@ fn switch(edit: EnforceEdit, user: u32, effect: SetupEffect) -> Result<PolicyRep
     }
     Ok(PolicyReport {
         path: Some(edit.path),
-        enforces: true,
-        change: PolicyChange::Enforced,
+        enforces,
+        change: match enforces {
+            true => PolicyChange::Enforced,
+            false => PolicyChange::Observed,
+        },
     })
 }
 
@@ -226,8 +235,16 @@ mod tests {
         }
 
         fn provide(&self, enforce: bool, effect: SetupEffect) -> Result<PolicyReport, PolicyError> {
+            self.provide_mode(enforce.then_some(Mode::Enforce), effect)
+        }
+
+        fn provide_mode(
+            &self,
+            wanted: Option<Mode>,
+            effect: SetupEffect,
+        ) -> Result<PolicyReport, PolicyError> {
             let user = nix::unistd::geteuid().as_raw();
-            provide_policy(&self.search, Trust::Anyone, enforce, user, effect)
+            provide_policy(&self.search, Trust::Anyone, wanted, user, effect)
         }
 
         fn report(&self, enforces: bool, change: PolicyChange) -> PolicyReport {
@@ -308,6 +325,25 @@ mod tests {
         );
         let text = fs::read_to_string(scratch.path()).expect("there");
         assert_eq!(text, own.replace("observe", "enforce"));
+    }
+
+    #[test]
+    fn an_enforcing_policy_is_switched_back_by_the_word_alone() {
+        let scratch = Scratch::new();
+        scratch.provide(true, SetupEffect::Write).expect("written");
+        let observes = scratch.report(false, PolicyChange::Observed);
+        let switched = scratch.provide_mode(Some(Mode::Observe), SetupEffect::Write);
+        assert_eq!(switched.expect("switched"), observes);
+        let text = fs::read_to_string(scratch.path()).expect("there");
+        assert_eq!(text, OBSERVE, "the comments are true as well");
+
+        fs::write(scratch.path(), "version: 1 # mine\n").expect("written");
+        let switched = scratch.provide_mode(Some(Mode::Observe), SetupEffect::Write);
+        assert_eq!(switched.expect("switched"), observes);
+        let text = fs::read_to_string(scratch.path()).expect("there");
+        assert_eq!(text, "version: 1 # mine\nmode: observe\n");
+        let again = scratch.provide_mode(Some(Mode::Observe), SetupEffect::Write);
+        assert_eq!(again.expect("read"), scratch.report(false, PolicyChange::None));
     }
 
     #[test]

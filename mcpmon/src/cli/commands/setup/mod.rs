@@ -18,6 +18,7 @@ use mcpmon_clients::{
     SettingWish, SetupEffect, shown_digests,
 };
 use mcpmon_config::{LocalConfig, Search, Trust};
+use mcpmon_policy::Mode;
 use serde_json::{Map, Value, json};
 
 use crate::{
@@ -39,7 +40,7 @@ pub(in crate::cli) struct Options {
     projects: Vec<PathBuf>,
     /// Take the wrapper away, and hooks and addresses of models: files are, byte for byte, what they were, but for later
     /// edits. With --hooks or --llm these alone
-    #[arg(long, conflicts_with = "enforce")]
+    #[arg(long, conflicts_with_all = ["enforce", "observe"])]
     disable: bool,
     /// Let mcpmon speak to remote servers, too: it is started in the place of their URLs
     #[arg(long, conflicts_with = "disable")]
@@ -51,8 +52,11 @@ pub(in crate::cli) struct Options {
     #[arg(long)]
     llm: bool,
     /// Block what the policy forbids: write a first policy that enforces, or switch one that observes
-    #[arg(long)]
+    #[arg(long, conflicts_with = "observe")]
     enforce: bool,
+    /// Record what the policy forbids and block nothing, as a first policy does: switch one that enforces
+    #[arg(long)]
+    observe: bool,
     /// Only show what would be done
     #[arg(long)]
     dry_run: bool,
@@ -60,8 +64,19 @@ pub(in crate::cli) struct Options {
     #[arg(long, short, conflicts_with = "dry_run")]
     yes: bool,
     /// List the clients that are known, their files on this host, and whether their servers are wrapped
-    #[arg(long, conflicts_with_all = ["disable", "enforce", "dry_run", "yes", "remote", "hooks", "llm"])]
+    #[arg(long, conflicts_with_all = ["disable", "enforce", "observe", "dry_run", "yes", "remote", "hooks", "llm"])]
     list: bool,
+}
+
+impl Options {
+    /// The mode that was asked for.
+    const fn mode(&self) -> Option<Mode> {
+        match (self.enforce, self.observe) {
+            (true, _) => Some(Mode::Enforce),
+            (false, true) => Some(Mode::Observe),
+            (false, false) => None,
+        }
+    }
 }
 
 fn names() -> PossibleValuesParser {
@@ -100,7 +115,7 @@ pub(in crate::cli) fn run(
             confirmed: None,
         },
         globals,
-        enforce: options.enforce,
+        wanted: options.mode(),
         has_servers: !(options.disable && (options.hooks || options.llm)),
         settings: wish,
         settings_confirmed: None,
@@ -179,7 +194,8 @@ fn wish(
 struct SetupRun<'g> {
     setup: mcpmon_clients::Options,
     globals: &'g Globals,
-    enforce: bool,
+    /// The mode of the policy, where one was asked for.
+    wanted: Option<Mode>,
     /// Whether servers are wrapped or unwrapped.
     has_servers: bool,
     settings: Option<SettingWish>,
@@ -218,7 +234,7 @@ impl SetupRun<'_> {
     fn perform(&self) -> Result<SetupReport, CliError> {
         let effect = self.setup.effect;
         let policy = match self.setup.direction {
-            Direction::Wrap(_) | Direction::WrapAll(_) => Some(policy(self.globals, self.enforce, effect)?),
+            Direction::Wrap(_) | Direction::WrapAll(_) => Some(policy(self.globals, self.wanted, effect)?),
             Direction::Unwrap => None,
         };
         // What came last goes first, so that each finds what it left.
@@ -397,14 +413,14 @@ fn program(output: &mut Output<'_>) -> Result<String, CliError> {
     Ok(program.path)
 }
 
-/// The policy after this run, in enforce mode where that was asked for.
-fn policy(globals: &Globals, enforce: bool, effect: SetupEffect) -> Result<PolicyReport, CliError> {
+/// The policy after this run, in the mode that was asked for.
+fn policy(globals: &Globals, wanted: Option<Mode>, effect: SetupEffect) -> Result<PolicyReport, CliError> {
     let search = Search::of_process(globals.config.clone(), LocalConfig::Ignore);
     let user = nix::unistd::geteuid().as_raw();
-    provide_policy(&search, Trust::for_user(user), enforce, user, effect).map_err(|error| {
+    provide_policy(&search, Trust::for_user(user), wanted, user, effect).map_err(|error| {
         let kind = match error {
             PolicyError::Config(_) | PolicyError::Unclear { .. } => ErrorKind::Usage,
-            PolicyError::Write { .. } | PolicyError::Change { .. } | PolicyError::Enforce { .. } => {
+            PolicyError::Write { .. } | PolicyError::Change { .. } | PolicyError::Mode { .. } => {
                 ErrorKind::Environment
             }
         };
@@ -428,6 +444,7 @@ fn policy_object(report: &PolicyReport, effect: SetupEffect) -> Map<String, Valu
         PolicyChange::None => "none",
         PolicyChange::Written => "write",
         PolicyChange::Enforced => "enforce",
+        PolicyChange::Observed => "observe",
     };
     let done = effect == SetupEffect::Write && report.change != PolicyChange::None;
     let object = json!({
@@ -448,6 +465,8 @@ fn policy_lines(report: &PolicyReport, effect: SetupEffect) -> Vec<String> {
         (PolicyChange::Written, SetupEffect::Preview) => "would write a first policy:",
         (PolicyChange::Enforced, SetupEffect::Write) => "set `mode: enforce` in",
         (PolicyChange::Enforced, SetupEffect::Preview) => "would set `mode: enforce` in",
+        (PolicyChange::Observed, SetupEffect::Write) => "set `mode: observe` in",
+        (PolicyChange::Observed, SetupEffect::Preview) => "would set `mode: observe` in",
     };
     let change = format!("{change} {path}");
     match report.enforces {
