@@ -87,7 +87,7 @@ fn replied(
     // One reason for all: it says nothing to who has no key.
     let unsigned = || refused(401, "the signature does not fit, or its time is not now");
     let seconds: i64 = post.timestamp.parse().map_err(|_not_a_number| unsigned())?;
-    let is_fresh = (now.0 / 1_000_000_000 - seconds).abs() <= MAX_SKEW_SECONDS;
+    let is_fresh = (now.0 / 1_000_000_000).abs_diff(seconds) <= MAX_SKEW_SECONDS.unsigned_abs();
     if !key.verify(&post.id, seconds, &post.body, &post.signature) || !is_fresh {
         return Err(unsigned());
     }
@@ -245,6 +245,10 @@ mod tests {
             },
             SignedPost {
                 timestamp: "now".to_owned(),
+                ..good.clone()
+            },
+            SignedPost {
+                timestamp: i64::MIN.to_string(),
                 ..good.clone()
             },
             SignedPost {
