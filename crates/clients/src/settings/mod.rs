@@ -68,6 +68,8 @@ pub struct ClientHooks {
     pub since: String,
     /// The npm package that the client comes in.
     pub package: Option<String>,
+    /// A limit that a user has to know of.
+    pub note: Option<String>,
 }
 
 /// A setting with the address of a client's models.

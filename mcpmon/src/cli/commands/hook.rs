@@ -62,7 +62,11 @@ pub(in crate::cli) fn run(
     let surroundings = Surroundings {
         search,
         socket: options.socket.path.clone(),
-        db: globals.db.clone().or_else(mcpmon_store::own_store),
+        db: globals
+            .db
+            .clone()
+            .or_else(|| loaded.settings.record.path.clone())
+            .or_else(mcpmon_store::own_store),
     };
     let wanted = TriedUse::Call {
         tool: call.tool.clone(),

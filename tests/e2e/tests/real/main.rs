@@ -13,6 +13,7 @@ mod clients;
 mod differentials;
 mod first_day;
 mod go;
+mod hooked;
 mod listings;
 mod remote;
 mod report;

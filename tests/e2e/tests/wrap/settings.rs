@@ -55,8 +55,10 @@ fn json(home: &Home, path: &str) -> Result<Value> {
 
 /// Starts a hook as clients do: a command of a shell, which is told the call on standard input.
 fn hook(home: &Home, command: &str, input: &str) -> Result<Output> {
+    // Root's own store is the daemon's.
+    let command = format!("{command} --db {}", home.path("store.db").display());
     let mut hook = Command::new("/bin/sh")
-        .args(["-c", command])
+        .args(["-c", &command])
         .env("HOME", home.path("home"))
         .env("XDG_CONFIG_HOME", home.path("config"))
         .env("XDG_STATE_HOME", home.path("state"))

@@ -228,6 +228,13 @@ pub(super) fn notes(report: &SettingReport, effect: SetupEffect) -> Vec<String> 
         .iter()
         .filter(of_models)
         .filter_map(|address| address.note.as_ref());
+    let changes_hook = |setting: &PlannedSetting| {
+        let is_new = matches!(setting.outcome, SettingOutcome::Add | SettingOutcome::Update);
+        setting.kind == SettingKind::Hook && is_new
+    };
+    let of_hooks = report.settings.iter().any(changes_hook);
+    let hooks = report.client.hooks.as_ref().filter(|_| of_hooks);
+    let known = known.chain(hooks.and_then(|hooks| hooks.note.as_ref()));
     notes.extend(known.map(|note| format!("  {note}")));
     notes
 }
