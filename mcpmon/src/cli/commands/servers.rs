@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json as value};
 
 use super::running::{RunningServers, bytes, milliseconds};
 use crate::{
-    agent::resources::Usage,
+    agent::{resources::Usage, sandboxes::SandboxStatus},
     cli::{
         CliError, Output, listing,
         output::Form,
@@ -64,11 +64,12 @@ pub(in crate::cli) fn run(
     match output.form {
         Form::Json => servers.iter().try_for_each(|server| {
             let id = &server.server_id;
-            let mut object = object(server, running.usage(id), running.orphaned_since(id));
-            if let Some(sandbox) = running.sandbox(id) {
-                object.insert("sandbox".to_owned(), value!(sandbox));
-            }
-            output.json(&object)
+            output.json(&object(
+                server,
+                running.usage(id),
+                running.orphaned_since(id),
+                running.sandbox(id),
+            ))
         })?,
         Form::Table => {
             let is_sandboxed = |server: &ServerSummary| running.sandbox(&server.server_id).is_some();
@@ -147,6 +148,7 @@ pub(super) fn object(
     server: &ServerSummary,
     usage: Option<Usage>,
     orphaned: Option<Timestamp>,
+    sandbox: Option<&SandboxStatus>,
 ) -> Map<String, Value> {
     let mut object = Map::new();
     let mut put = |name: &str, value: Option<Value>| {
@@ -184,6 +186,7 @@ pub(super) fn object(
         "orphaned_since",
         orphaned.map(|since| json::rfc3339(since).into()),
     );
+    put("sandbox", sandbox.map(|sandbox| value!(sandbox)));
     put("launches", Some(server.launches.into()));
     put("last_pid", server.last_pid.map(Value::from));
     put(

@@ -1,4 +1,5 @@
-//! Servers behind npm's sandbox-runtime: what its proxy on the host connects to for a server counts as the server's.
+//! Servers in sandboxes, with a daemon: it tells of those that wrappers made, and what the proxy of npm's sandbox-runtime
+//! connects to for a server counts as the server's.
 
 use std::{
     fs,
@@ -9,12 +10,14 @@ use std::{
 
 use anyhow::{Context as _, Result};
 use mcpmon_e2e::{
+    client::Client,
     daemon::Daemon,
     host::Host,
     json::{number, text},
     program,
     real::Real,
-    servers,
+    servers::{self, ToolServer},
+    wait,
 };
 use serde_json::{Value, json};
 
@@ -27,7 +30,7 @@ token = base64.b64encode(":".join(user).encode()).decode()
 connection = socket.create_connection((proxy.hostname, proxy.port), 10)
 to = sys.argv[1]
 connection.sendall(f"CONNECT {to} HTTP/1.1\r\nHost: {to}\r\nProxy-Authorization: Basic {token}\r\n\r\n".encode())
-assert b" 200 " in connection.recv(300)
+connection.recv(300)
 sys.stdin.read()
 "#;
 
@@ -99,11 +102,12 @@ impl Drop for Running {
     }
 }
 
-fn policy() -> String {
+/// A policy with these servers.
+fn policy(servers: &str) -> String {
     let own = std::process::id();
     format!(
         "version: 1\nmcp:\n  version_pinning: {{on_change: alert}}\n  detection: {{server_patterns: \
-         [\"mcp-server-e2e{own}x*\"]}}\n"
+         [\"mcp-server-e2e{own}x*\"]}}\n  servers: [{servers}]\n"
     )
 }
 
@@ -115,7 +119,7 @@ fn a_proxy_outside_of_the_sandbox_connects_for_the_server_behind_it() -> Result<
     let Some(real) = Real::find()? else {
         return Ok(());
     };
-    let daemon = Daemon::start(&host, &policy())?;
+    let daemon = Daemon::start(&host, &policy(""))?;
     for is_wrapped in [true, false] {
         let server = Sandboxed::new(&daemon, &real)?;
         let mut command = match is_wrapped {
@@ -142,5 +146,72 @@ fn a_proxy_outside_of_the_sandbox_connects_for_the_server_behind_it() -> Result<
         assert!(files.contains(&server.name), "{files:?} {started}");
         drop(running);
     }
+    Ok(())
+}
+
+#[test]
+fn the_list_of_a_server_holds_for_the_proxy_of_its_sandbox() -> Result<()> {
+    let Some(host) = Host::take(&["python3", "node", "bwrap", "socat"])? else {
+        return Ok(());
+    };
+    let Some(real) = Real::find()? else {
+        return Ok(());
+    };
+    let daemon = Daemon::start(&host, &policy(""))?;
+    let server = Sandboxed::new(&daemon, &real)?;
+    let (name, port) = (&server.name, server.port);
+    daemon.adopt(&policy(&format!(
+        "{{id: {name}, command: {name}, egress: {{default: allow, deny: ['127.0.0.1:{port}']}}}}"
+    )))?;
+    let _running = Running::start(Command::new(&server.words[0]).args(&server.words[1..]))?;
+    let connection = server.connection(&daemon)?;
+    assert_eq!(text(&connection, "server_id"), *name, "{connection}");
+    assert_eq!(text(&connection, "action"), "block", "{connection}");
+    assert_eq!(
+        text(&connection, "rule"),
+        format!("{name}.egress"),
+        "{connection}"
+    );
+    Ok(())
+}
+
+#[test]
+fn status_and_doctor_tell_of_the_sandbox_of_a_running_server() -> Result<()> {
+    let Some(host) = Host::take(&["python3"])? else {
+        return Ok(());
+    };
+    let daemon = Daemon::start(&host, &policy(""))?;
+    let server = ToolServer::write(&daemon.site.path(""))?;
+    let name = &server.name;
+    daemon.adopt(&policy(&format!(
+        "{{id: {name}, command: {name}, sandbox: {{default: home-readonly, read: [/nonexistent]}}}}"
+    )))?;
+    let mut client = Client::start(&mut daemon.site.wrap(program::path()?, server.words()))?;
+    client.initialize()?;
+    let gap = "`/nonexistent` is not granted: there is no such file";
+    let sandbox = wait::until("the sandbox of the server", || {
+        let status = daemon.status()?;
+        let servers = status["servers"].as_array().context("servers")?;
+        let found = servers.iter().find(|server| text(server, "server_id") == name);
+        Ok(found
+            .map(|server| server["sandbox"].clone())
+            .filter(Value::is_object))
+    })?;
+    assert_eq!(text(&sandbox, "mode"), "home-readonly", "{sandbox}");
+    assert_eq!(sandbox["enforced"], true, "{sandbox}");
+    assert_eq!(sandbox["gaps"], json!([gap]), "{sandbox}");
+    let shown = daemon.site.ask(&["status"])?.stdout;
+    assert!(shown.contains("sandbox home-readonly *"), "{shown}");
+    assert!(shown.contains(gap), "{shown}");
+    let findings = daemon.site.ask(&["doctor", "--json"])?.objects()?;
+    let running = findings
+        .iter()
+        .find(|finding| text(finding, "subject") == "running sandbox");
+    let running = running.context("a finding about it")?;
+    assert_eq!(text(running, "verdict"), "degraded", "{running}");
+    assert!(text(running, "detail").contains(gap), "{running}");
+    let listed = daemon.site.list(&["servers"])?;
+    let listed = listed.iter().find(|server| text(server, "server_id") == name);
+    assert_eq!(listed.context("the server")?["sandbox"], sandbox);
     Ok(())
 }

@@ -11,7 +11,10 @@ use super::{
     rates::{Rates, SPARKLINE_SECONDS},
 };
 use crate::{
-    agent::{resources::Usage, status::Status},
+    agent::{
+        resources::Usage,
+        status::{SandboxStatus, Status},
+    },
     cli::{
         commands::{
             approve, calls, connections, detections,
@@ -82,6 +85,7 @@ pub(super) struct Server {
     pub(super) seen_by: SeenBy,
     pub(super) usage: Option<Usage>,
     pub(super) orphaned_since: Option<Timestamp>,
+    pub(super) sandbox: Option<SandboxStatus>,
     /// Share of one processor since the last look, in tenths of a percent; `None` at the first.
     pub(super) load: Option<u64>,
 }
@@ -174,6 +178,7 @@ impl Snapshot {
             seen_by,
             usage,
             orphaned_since,
+            sandbox: _,
             load,
         } = server;
         let calls = self.of_servers.tenths(&summary.server_id, self.at);
@@ -254,7 +259,12 @@ impl Snapshot {
     }
 
     fn server_object(&self, server: &Server) -> Value {
-        let mut object = servers::object(&server.summary, server.usage, server.orphaned_since);
+        let mut object = servers::object(
+            &server.summary,
+            server.usage,
+            server.orphaned_since,
+            server.sandbox.as_ref(),
+        );
         let seen_by = (server.seen_by != SeenBy::Nobody).then(|| server.seen_by.as_str());
         object.insert("seen_by".to_owned(), json!(seen_by));
         let calls = self.of_servers.tenths(&server.summary.server_id, self.at);

@@ -217,6 +217,7 @@ impl Source {
                 seen_by: running.seen_by(&summary),
                 usage,
                 orphaned_since: running.orphaned_since(id),
+                sandbox: running.sandbox(id).cloned(),
                 load,
                 summary,
             }

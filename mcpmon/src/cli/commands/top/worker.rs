@@ -192,6 +192,10 @@ impl Work {
             "seen by",
             Some(server.seen_by.as_str().to_owned()).filter(|by| !by.is_empty()),
         );
+        if let Some(sandbox) = &server.sandbox {
+            let gaps = sandbox.gaps.iter().map(|gap| format!("; {gap}"));
+            put("sandbox", Some(sandbox.to_string() + &gaps.collect::<String>()));
+        }
         put("command", summary.command.clone());
         put("starts", Some(summary.launches.to_string()));
         put("process", summary.last_pid.map(|pid| pid.to_string()));
