@@ -158,20 +158,29 @@ fn the_list_of_a_server_holds_for_the_proxy_of_its_sandbox() -> Result<()> {
         return Ok(());
     };
     let daemon = Daemon::start(&host, &policy(""))?;
-    let server = Sandboxed::new(&daemon, &real)?;
-    let (name, port) = (&server.name, server.port);
-    daemon.adopt(&policy(&format!(
-        "{{id: {name}, command: {name}, egress: {{default: allow, deny: ['127.0.0.1:{port}']}}}}"
-    )))?;
-    let _running = Running::start(Command::new(&server.words[0]).args(&server.words[1..]))?;
-    let connection = server.connection(&daemon)?;
-    assert_eq!(text(&connection, "server_id"), *name, "{connection}");
-    assert_eq!(text(&connection, "action"), "block", "{connection}");
-    assert_eq!(
-        text(&connection, "rule"),
-        format!("{name}.egress"),
-        "{connection}"
-    );
+    for (list, action) in [
+        ("default: allow, deny: ['127.0.0.1:PORT']", "block"),
+        // The ways to the proxy are on loopback, as what the test connects to is.
+        ("default: deny, allow: [127.0.0.0/8, '::1']", "allow"),
+    ] {
+        let server = Sandboxed::new(&daemon, &real)?;
+        let name = &server.name;
+        let list = list.replace("PORT", &server.port.to_string());
+        daemon.adopt(&policy(&format!(
+            "{{id: {name}, command: {name}, egress: {{{list}}}}}"
+        )))?;
+        let _running = Running::start(Command::new(&server.words[0]).args(&server.words[1..]))?;
+        let connection = server.connection(&daemon)?;
+        assert_eq!(text(&connection, "server_id"), *name, "{connection}");
+        assert_eq!(text(&connection, "action"), action, "{connection}");
+        if action == "block" {
+            assert_eq!(
+                text(&connection, "rule"),
+                format!("{name}.egress"),
+                "{connection}"
+            );
+        }
+    }
     Ok(())
 }
 
