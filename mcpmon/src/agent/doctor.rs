@@ -13,6 +13,7 @@ use mcpmon_model::SandboxRules;
 use mcpmon_policy::{
     Policy, SandboxMode, SandboxNetwork, SandboxPolicy, Transport, makes_sandbox,
     network::table::{Numbering, ResolvedNames, compile},
+    starts_container,
 };
 use mcpmon_stdio::{Domain, SandboxFeature, landlock_version, unsupported_features};
 
@@ -265,6 +266,16 @@ fn declared_sandboxes(policy: &Policy, unsupported: &[SandboxFeature]) -> Vec<Do
                     format!("{words}: {command} makes a sandbox of its own, and cannot start in another one"),
                 )
                 .remedy("take `sandbox` out of its declaration, or start the server itself in it");
+            }
+            if let Transport::Stdio { command, .. } = &server.transport
+                && starts_container(command)
+            {
+                return DoctorFinding::new(
+                    &subject,
+                    DoctorVerdict::Degraded,
+                    format!("{words}: {command} has a daemon start a container, and the sandbox holds for the client alone"),
+                )
+                .remedy("restrict the container by the options of its command");
             }
             let gaps: Vec<String> = unsupported
                 .iter()

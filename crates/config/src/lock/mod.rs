@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use mcpmon_model::{Digest, ServerId, Timestamp};
-use mcpmon_policy::{EnvironmentRules, SandboxPath, makes_sandbox, network::Endpoint};
+use mcpmon_policy::{EnvironmentRules, SandboxPath, makes_sandbox, network::Endpoint, starts_container};
 
 use super::written::{remark, scalar};
 
@@ -401,6 +401,13 @@ fn sandbox(page: &mut Page, server: &SeenServer, start: &SessionStart) {
         page.remark(
             6,
             "It makes a sandbox of its own, and cannot start in another one.",
+        );
+        return;
+    }
+    if starts_container(&start.command) {
+        page.remark(
+            6,
+            "It is a container that a daemon starts: a sandbox would hold for its client alone.",
         );
         return;
     }

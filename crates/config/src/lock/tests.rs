@@ -163,10 +163,15 @@ fn a_server_without_connections_has_no_network_where_they_would_be_known() {
 }
 
 #[test]
-fn a_program_that_makes_a_sandbox_has_no_other() {
-    let text = sandbox("/usr/bin/bwrap", Vec::new(), true);
-    assert!(!text.contains("sandbox:\n"), "{text}");
-    assert!(text.contains("It makes a sandbox of its own"), "{text}");
+fn what_cannot_be_in_a_sandbox_has_none() {
+    for (command, remark) in [
+        ("/usr/bin/bwrap", "It makes a sandbox of its own"),
+        ("docker", "It is a container that a daemon starts"),
+    ] {
+        let text = sandbox(command, Vec::new(), true);
+        assert!(!text.contains("sandbox:\n"), "{text}");
+        assert!(text.contains(remark), "{text}");
+    }
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::error::Error;
 use mcpmon_model::{Denial, Event, EventKind, Layer, ProcessRef, SandboxRules, ServerId, Severity};
 use mcpmon_policy::{
     Egress, Policy, ProcessAccess, SandboxMode, SandboxNetwork, SandboxPolicy, Server, makes_sandbox,
+    starts_container,
 };
 use mcpmon_session::clock;
 use mcpmon_stdio::{Domain, OpenProgram, SandboxDomain, SandboxFeature, landlock_version};
@@ -86,6 +87,12 @@ impl<'a> IsolationPolicy<'a> {
             return Ok(self.domain(&path));
         }
         let told = SandboxWords::new(sandbox, &draft.rules);
+        let mut draft = draft;
+        if starts_container(&path) {
+            draft.remarks.push(format!(
+                "{path} has a daemon start a container: the sandbox holds for the client alone"
+            ));
+        }
         if makes_sandbox(&path) {
             let cause = format!(
                 "{path} makes a sandbox of its own, and cannot in another one: its own is the only one"
