@@ -78,6 +78,12 @@ pub(crate) fn kept<'de, D: Deserializer<'de>>(text: D) -> Result<&'static str, D
     Ok(String::deserialize(text)?.leak())
 }
 
+/// Reads words that stand in one text.
+pub(crate) fn words<'de, D: Deserializer<'de>>(text: D) -> Result<Vec<String>, D::Error> {
+    let text = String::deserialize(text)?;
+    Ok(text.split_whitespace().map(str::to_owned).collect())
+}
+
 pub(crate) static CATEGORY: Table = Table::of(include_str!("../rules/tables/category.toml"));
 pub(crate) static LABELS: Table = Table::of(include_str!("../rules/tables/labels.toml"));
 pub(crate) static LAUNCH: Table = Table::of(include_str!("../rules/tables/launch.toml"));

@@ -5,7 +5,8 @@ use mcpmon_model::NameGlob;
 use super::{
     command::{Word, basename},
     identity::{Claim, Ground},
-    known::{More, SERVERS, SUBCOMMANDS},
+    known::SERVERS,
+    launchers::LAUNCHERS,
     pattern::{Kind, mentions_mcp},
     rules::MAX_NAME,
     runner,
@@ -78,32 +79,24 @@ fn by_ground(claim: &Claim, full: &str) -> Option<String> {
 fn subcommand<'c>(target: &Target<'_>, claims: &'c [Claim]) -> Option<(&'c Claim, String, &'static str)> {
     claims.iter().find_map(|claim| {
         let full = claim.name.full();
-        let known = SUBCOMMANDS.iter().find(|known| {
+        let known = LAUNCHERS.subcommand.iter().find(|known| {
             known
                 .programs
                 .iter()
                 .any(|program| *program == full || *program == claim.name.bare)
-                && follows(&target.arguments, known.words, known.more)
+                && follows(&target.arguments, &known.words, known.more)
         })?;
-        Some((claim, format!("{full} {}", known.words.join(" ")), known.id))
+        Some((claim, format!("{full} {}", known.words.join(" ")), &*known.id))
     })
 }
 
-fn follows(arguments: &[Word<'_>], words: &[&str], more: More) -> bool {
-    if arguments.len() < words.len()
-        || !arguments
-            .iter()
-            .zip(words)
-            .all(|(argument, word)| argument == word)
-    {
-        return false;
-    }
-    match more {
-        More::Anything => true,
-        More::Options => arguments
-            .get(words.len())
-            .is_none_or(|next| next.starts_with('-')),
-    }
+/// Returns whether the arguments are these words, with options behind them, or with anything (`more`).
+fn follows(arguments: &[Word<'_>], words: &[String], more: bool) -> bool {
+    let mut both = arguments.iter().zip(words);
+    let next = arguments.get(words.len());
+    arguments.len() >= words.len()
+        && both.all(|(argument, word)| *argument == **word)
+        && (more || next.is_none_or(|next| next.starts_with('-')))
 }
 
 /// The SDKs' own commands are servers only where they serve something, which [`Ground::Sdk`] says.

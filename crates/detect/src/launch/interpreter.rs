@@ -1,146 +1,44 @@
 //! Interpreters and virtual machines, and shells: what they are told to run.
 
+use serde::Deserialize;
+
 use super::{
     Stage,
     command::{Command, program_name},
-    options::{End, Options, Role, parse},
+    launchers::{LAUNCHERS, has},
+    options::{End, Options, parse},
     target::{Step, Subject, is_launcher},
 };
+use crate::tables;
 
 /// A program that runs a file or a module in its own process.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Interpreter {
-    names: &'static [&'static str],
+    #[serde(deserialize_with = "tables::words")]
+    names: Vec<String>,
     options: Options,
+    #[serde(default)]
     operand: Operand,
 }
 
 /// The first operand of an interpreter.
-#[derive(Clone, Copy)]
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
 enum Operand {
     /// A file.
+    #[default]
     File,
     /// A class or an assembly: a module unless it has a file's ending.
     Class,
     /// A file, which has this ending; anything else is a command of the tool.
-    FileEnding(&'static str),
+    FileEnding(String),
 }
-
-use Role::{Code, File, Idle, Module, Value};
-
-const NODE: Options = &[
-    ("-r", Value),
-    ("--require", Value),
-    ("--import", Value),
-    ("--loader", Value),
-    ("--experimental-loader", Value),
-    ("-C", Value),
-    ("--conditions", Value),
-    ("--env-file", Value),
-    ("--icu-data-dir", Value),
-    ("--title", Value),
-    ("--input-type", Value),
-    ("--watch-path", Value),
-    ("--tsconfig", Value),
-    ("-P", Value),
-    ("--project", Value),
-    ("-O", Value),
-    ("--cwd-mode", Value),
-    ("-e", Code),
-    ("--eval", Code),
-    ("-p", Code),
-    ("--print", Code),
-    ("-i", Code),
-    ("--interactive", Code),
-    ("--test", Idle),
-    ("-c", Idle),
-    ("--check", Idle),
-    ("-v", Idle),
-    ("--version", Idle),
-    ("--run", Idle),
-    ("-h", Idle),
-    ("--help", Idle),
-];
-
-const INTERPRETERS: &[Interpreter] = &[
-    Interpreter {
-        names: &["node", "nodejs", "electron"],
-        options: NODE,
-        operand: Operand::File,
-    },
-    Interpreter {
-        names: &["tsx", "ts-node", "ts-node-esm", "vite-node", "babel-node", "esr"],
-        options: NODE,
-        operand: Operand::File,
-    },
-    Interpreter {
-        names: &["python", "pythonw", "pypy", "graalpy"],
-        options: &[
-            ("-W", Value),
-            ("-X", Value),
-            ("--check-hash-based-pycs", Value),
-            ("-m", Module),
-            ("-c", Code),
-            ("-V", Idle),
-            ("--version", Idle),
-            ("-h", Idle),
-            ("--help", Idle),
-        ],
-        operand: Operand::File,
-    },
-    Interpreter {
-        names: &["ruby", "perl", "php", "lua", "luajit", "Rscript", "pwsh"],
-        options: &[
-            ("-e", Code),
-            ("-r", Value),
-            ("-I", Value),
-            ("-d", Value),
-            ("-c", Value),
-            ("-f", File),
-            ("-File", File),
-            ("-Command", Code),
-            ("-ExecutionPolicy", Value),
-            ("-M", Value),
-            ("-v", Idle),
-            ("--version", Idle),
-            ("-S", Idle),
-            ("-l", Value),
-        ],
-        operand: Operand::File,
-    },
-    Interpreter {
-        names: &["java"],
-        options: &[
-            ("-jar", File),
-            ("--module", Module),
-            ("-cp", Value),
-            ("-classpath", Value),
-            ("--class-path", Value),
-            ("--module-path", Value),
-            ("--add-modules", Value),
-            ("--add-opens", Value),
-            ("-version", Idle),
-            ("--version", Idle),
-        ],
-        operand: Operand::Class,
-    },
-    Interpreter {
-        names: &["dotnet"],
-        options: &[
-            ("--fx-version", Value),
-            ("--roll-forward", Value),
-            ("--additionalprobingpath", Value),
-            ("--info", Idle),
-            ("--version", Idle),
-        ],
-        operand: Operand::FileEnding(".dll"),
-    },
-];
 
 /// The interpreter called `name`, which has no version.
 pub(super) fn find(name: &str) -> Option<&'static Interpreter> {
-    INTERPRETERS
-        .iter()
-        .find(|interpreter| interpreter.names.contains(&name))
+    let mut interpreters = LAUNCHERS.interpreter.iter();
+    interpreters.find(|interpreter| has(&interpreter.names, name))
 }
 
 /// Returns whether `name` is a shell.
@@ -154,7 +52,7 @@ pub(super) fn is_shell(name: &str) -> bool {
 impl Interpreter {
     /// Returns the command this interpreter runs.
     pub(super) fn step<'a>(&self, command: Command<'a>) -> Step<'a> {
-        match parse(&command, 1, self.options).end {
+        match parse(&command, 1, &self.options).end {
             End::Module { name, .. } | End::File { path: name, .. } if name.is_empty() => Step::idle(command),
             // `python -m pipx run x`
             End::Module { name, rest } if is_launcher(&name) => {
@@ -180,7 +78,7 @@ impl Interpreter {
 
     /// The file that it is told to run.
     pub(super) fn script(&self, command: &Command<'_>) -> Option<String> {
-        match parse(command, 1, self.options).end {
+        match parse(command, 1, &self.options).end {
             End::Operand(at) => Some(command.word(at).to_owned()).filter(|word| word != "-"),
             End::File { path, .. } => Some(path.into_owned()),
             End::Module { .. } | End::Line { .. } | End::Code | End::Idle | End::Nothing => None,
@@ -192,10 +90,10 @@ impl Interpreter {
         if word == "-" {
             return Step::is(Subject::Code, Stage::Inline, command, usize::MAX);
         }
-        let module = match self.operand {
+        let module = match &self.operand {
             Operand::File => false,
             Operand::Class => !word.contains('/') && !word.ends_with(".java"),
-            Operand::FileEnding(ending) if !word.ends_with(ending) => return Step::idle(command),
+            Operand::FileEnding(ending) if !word.ends_with(ending.as_str()) => return Step::idle(command),
             Operand::FileEnding(_) => false,
         };
         if module {

@@ -1,11 +1,14 @@
 //! Options in front of what a program runs: which take a value, and what that value means here.
 
-use std::ops::Range;
+use std::{collections::BTreeMap, ops::Range};
+
+use serde::{Deserialize, Deserializer};
 
 use super::command::{Command, Word};
 
 /// The role of an option's value, for finding the command that is run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(super) enum Role {
     /// Something that does not matter here.
     Value,
@@ -30,7 +33,27 @@ pub(super) enum Role {
 }
 
 /// The options of a program that are not plain flags.
-pub(super) type Options = &'static [(&'static str, Role)];
+#[derive(Clone, Debug, Default)]
+pub(super) struct Options(Vec<(String, Role)>);
+
+impl Options {
+    /// Adds those that another program has as well.
+    pub(super) fn extend(&mut self, others: &Self) {
+        self.0.extend(others.0.iter().cloned());
+    }
+}
+
+/// They are read by their roles, each with its options.
+impl<'de> Deserialize<'de> for Options {
+    fn deserialize<D: Deserializer<'de>>(data: D) -> Result<Self, D::Error> {
+        let by_role: BTreeMap<Role, String> = Deserialize::deserialize(data)?;
+        let of_role = |(role, names): (Role, String)| {
+            let names = names.split_whitespace().map(str::to_owned);
+            names.map(move |name| (name, role)).collect::<Vec<_>>()
+        };
+        Ok(Self(by_role.into_iter().flat_map(of_role).collect()))
+    }
+}
 
 /// The options of a program.
 #[derive(Debug)]
@@ -63,7 +86,7 @@ pub(super) enum End<'a> {
 }
 
 /// Reads the options of `command` from word `from` on.
-pub(super) fn parse<'a>(command: &Command<'a>, from: usize, options: Options) -> Parsed<'a> {
+pub(super) fn parse<'a>(command: &Command<'a>, from: usize, options: &Options) -> Parsed<'a> {
     let mut parsed = Parsed {
         package: None,
         directory: None,
@@ -137,7 +160,7 @@ pub(super) fn parse<'a>(command: &Command<'a>, from: usize, options: Options) ->
 pub(super) fn given<'c>(
     command: &'c Command<'_>,
     within: Range<usize>,
-    options: Options,
+    options: &Options,
 ) -> Vec<(&'c str, Option<&'c str>)> {
     let mut given = Vec::new();
     let mut words = command.words.get(within).unwrap_or_default().iter();
@@ -173,12 +196,10 @@ pub(super) fn given<'c>(
 }
 
 /// The role of `word`, and where in it the value starts if the value is attached to it.
-fn look_up(word: &str, options: Options) -> Option<(Role, Option<usize>)> {
+fn look_up(word: &str, options: &Options) -> Option<(Role, Option<usize>)> {
     let role_of = |name: &str| {
-        options
-            .iter()
-            .find(|(option, _)| *option == name)
-            .map(|&(_, role)| role)
+        let known = options.0.iter().find(|(option, _)| option == name);
+        known.map(|(_, role)| *role)
     };
     if let Some(role) = role_of(word) {
         return Some((role, None));
@@ -199,6 +220,7 @@ fn look_up(word: &str, options: Options) -> Option<(Role, Option<usize>)> {
     letters.find_map(|(start, letter)| {
         let end = start + letter.len_utf8();
         let (_, role) = options
+            .0
             .iter()
             .find(|(option, _)| option.len() == 1 + letter.len_utf8() && option.ends_with(letter))?;
         Some((*role, (end < word.len()).then_some(end)))
@@ -218,19 +240,11 @@ mod tests {
 
     use super::*;
 
-    const OPTIONS: Options = &[
-        ("-W", Role::Value),
-        ("--with", Role::Value),
-        ("--from", Role::Package),
-        ("-C", Role::Directory),
-        ("-m", Role::Module),
-        ("-jar", Role::File),
-        ("-c", Role::Line),
-        ("-e", Role::Code),
-        ("--version", Role::Idle),
-        ("--bind", Role::Pair),
-        ("--overlay", Role::Triple),
-    ];
+    fn options() -> Options {
+        let text = "value = \"-W --with\"\npackage = \"--from\"\ndirectory = \"-C\"\nmodule = \"-m\"\nfile = \"-jar\"\n\
+            line = \"-c\"\ncode = \"-e\"\nidle = \"--version\"\npair = \"--bind\"\ntriple = \"--overlay\"";
+        toml::from_str(text).unwrap()
+    }
 
     fn operand(at: usize) -> End<'static> {
         End::Operand(at)
@@ -255,7 +269,7 @@ mod tests {
     #[test_case(&["x", "-q=e", "run"] => operand(2); "a flag with a value that ends like an option")]
     #[test_case(&["x", "-é", "run"] => operand(2); "not ascii")]
     fn ends(argv: &'static [&'static str]) -> End<'static> {
-        parse(&Command::from_argv(argv), 1, OPTIONS).end
+        parse(&Command::from_argv(argv), 1, &options()).end
     }
 
     #[test]
@@ -265,7 +279,7 @@ mod tests {
             "--", "-z",
         ];
         let command = Command::from_argv(&argv);
-        let given = given(&command, 1..argv.len(), OPTIONS);
+        let given = given(&command, 1..argv.len(), &options());
         let expected = [
             ("q", None),
             ("W", Some("a")),
@@ -284,7 +298,7 @@ mod tests {
     #[test]
     fn package_and_directory_are_kept() {
         let argv = ["x", "--from=pkg", "-C/srv", "run"];
-        let parsed = parse(&Command::from_argv(&argv), 1, OPTIONS);
+        let parsed = parse(&Command::from_argv(&argv), 1, &options());
         assert_eq!(parsed.package.as_deref(), Some("pkg"));
         assert_eq!(parsed.directory.as_deref(), Some("/srv"));
         assert_eq!(parsed.end, End::Operand(3));

@@ -1,25 +1,44 @@
 //! Package and project runners: npx, uvx, `npm exec`, `uv run`, `go run`.
 
+use serde::Deserialize;
+
 use super::{
     Stage,
     command::{Command, Word, program_name},
-    options::{End, Options, Parsed, Role, parse},
+    launchers::{LAUNCHERS, has},
+    options::{End, Options, Parsed, parse},
     package::Name,
-    runner_options::{NPM, UV, UVX},
     target::{Step, Subject, is_launcher},
 };
 use crate::tables::{self, WordList};
 
 /// A program that finds, perhaps fetches, and starts something by name.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Runner {
-    names: &'static [&'static str],
-    options: Options,
+    #[serde(deserialize_with = "tables::words")]
+    names: Vec<String>,
+    /// The name of options that other programs have as well.
+    #[serde(default)]
+    pub(super) shared: Option<String>,
+    #[serde(default)]
+    pub(super) options: Options,
     /// The modes selected by the words after the options; the first that fits counts.
-    modes: &'static [(&'static [&'static str], Mode)],
+    modes: Vec<Selected>,
+}
+
+/// A mode, and the words that select it.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Selected {
+    #[serde(default, deserialize_with = "tables::words")]
+    verbs: Vec<String>,
+    runs: Mode,
 }
 
 /// The mode of a runner: the kind of thing that it starts.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
 enum Mode {
     /// A package, or with a package option the command of one.
     Package,
@@ -27,231 +46,25 @@ enum Mode {
     Command,
     /// An entry of the project's script table.
     Task,
-    /// The entry with this name.
-    TaskNamed(&'static str),
+    /// The entry that is called like the verb.
+    NamedTask,
     /// A file where it looks like one, else an entry of the script table; in this very process.
     FileOrTask,
     /// The package of the package option is built first.
-    Selected,
+    Built,
     /// A file that is an MCP server, in this very process.
     Served,
 }
 
-use Mode::{FileOrTask, Selected, Served, Task, TaskNamed};
-use Role::{Code, Directory, Idle, Value};
-
-const RUNNERS: &[Runner] = &[
-    Runner {
-        names: &["npx"],
-        options: NPM,
-        modes: &[(&[], Mode::Package)],
-    },
-    Runner {
-        names: &["npm"],
-        options: NPM,
-        modes: &[
-            (&["exec"], Mode::Package),
-            (&["x"], Mode::Package),
-            (&["run"], Task),
-            (&["run-script"], Task),
-            (&["start"], TaskNamed("start")),
-            (&["create"], TaskNamed("create")),
-        ],
-    },
-    Runner {
-        names: &["bunx", "pnpx", "dnx"],
-        options: NPM,
-        modes: &[(&[], Mode::Package)],
-    },
-    Runner {
-        names: &["pnpm"],
-        options: &[
-            ("--package", Role::Package),
-            ("-C", Directory),
-            ("--dir", Directory),
-            ("--filter", Value),
-            ("-F", Value),
-            ("--reporter", Value),
-            ("--loglevel", Value),
-            ("--registry", Value),
-            ("--allow-build", Value),
-            ("-v", Idle),
-            ("--version", Idle),
-        ],
-        modes: &[
-            (&["dlx"], Mode::Package),
-            (&["exec"], Mode::Command),
-            (&["run"], Task),
-            (&[], Task),
-        ],
-    },
-    Runner {
-        names: &["yarn", "yarnpkg"],
-        options: &[
-            ("-p", Role::Package),
-            ("--package", Role::Package),
-            ("--cwd", Directory),
-            ("-v", Idle),
-            ("--version", Idle),
-        ],
-        modes: &[
-            (&["dlx"], Mode::Package),
-            (&["exec"], Mode::Command),
-            (&["run"], Task),
-            (&["workspace"], TaskNamed("workspace")),
-            (&[], Task),
-        ],
-    },
-    Runner {
-        names: &["bun"],
-        options: &[
-            ("--cwd", Directory),
-            ("-r", Value),
-            ("--preload", Value),
-            ("--require", Value),
-            ("--import", Value),
-            ("--env-file", Value),
-            ("-c", Value),
-            ("--config", Value),
-            ("-F", Value),
-            ("--filter", Value),
-            ("--tsconfig-override", Value),
-            ("-d", Value),
-            ("--define", Value),
-            ("-l", Value),
-            ("--loader", Value),
-            ("--conditions", Value),
-            ("-p", Role::Package),
-            ("--package", Role::Package),
-            ("-e", Code),
-            ("--eval", Code),
-            ("--print", Code),
-            ("-v", Idle),
-            ("--version", Idle),
-        ],
-        modes: &[(&["x"], Mode::Package), (&["run"], FileOrTask), (&[], FileOrTask)],
-    },
-    Runner {
-        names: &["deno"],
-        options: &[
-            ("-c", Value),
-            ("--config", Value),
-            ("--import-map", Value),
-            ("--env-file", Value),
-            ("--cert", Value),
-            ("--location", Value),
-            ("--preload", Value),
-            ("--seed", Value),
-            ("--lock", Value),
-            ("--cwd", Directory),
-            ("-V", Idle),
-            ("--version", Idle),
-        ],
-        modes: &[
-            (&["run"], FileOrTask),
-            (&["x"], FileOrTask),
-            (&["serve"], FileOrTask),
-            (&["task"], Task),
-            (&["eval"], TaskNamed("eval")),
-            (&[], FileOrTask),
-        ],
-    },
-    Runner {
-        names: &["uvx"],
-        options: UVX,
-        modes: &[(&[], Mode::Package)],
-    },
-    Runner {
-        names: &["uv"],
-        options: UV,
-        modes: &[
-            (&["tool", "run"], Mode::Package),
-            (&["tool", "uvx"], Mode::Package),
-            (&["run"], Mode::Command),
-        ],
-    },
-    Runner {
-        names: &["pipx"],
-        options: &[
-            ("--spec", Role::Package),
-            ("--python", Value),
-            ("--index-url", Value),
-            ("-i", Value),
-            ("--pip-args", Value),
-            ("--with", Value),
-            ("--backend", Value),
-            ("--path", Value),
-            ("--version", Idle),
-            ("-h", Idle),
-            ("--help", Idle),
-        ],
-        modes: &[(&["run"], Mode::Package)],
-    },
-    Runner {
-        names: &["go"],
-        options: &[
-            ("-C", Directory),
-            ("-tags", Value),
-            ("-ldflags", Value),
-            ("-gcflags", Value),
-            ("-mod", Value),
-            ("-modfile", Value),
-            ("-exec", Value),
-        ],
-        modes: &[(&["run"], Mode::Package)],
-    },
-    Runner {
-        names: &["cargo"],
-        options: &[
-            ("--bin", Role::Package),
-            ("--example", Role::Package),
-            ("-p", Role::Package),
-            ("--package", Role::Package),
-            ("--manifest-path", Value),
-            ("--features", Value),
-            ("-F", Value),
-            ("--target", Value),
-            ("--target-dir", Value),
-            ("--profile", Value),
-            ("-j", Value),
-            ("--config", Value),
-            ("-Z", Value),
-            ("-C", Directory),
-            ("--color", Value),
-        ],
-        modes: &[(&["run"], Selected), (&["r"], Selected)],
-    },
-    // The SDKs' own command lines: everything but `run` is for developers.
-    Runner {
-        names: &["mcp", "fastmcp"],
-        options: &[
-            ("-t", Value),
-            ("--transport", Value),
-            ("--host", Value),
-            ("-p", Value),
-            ("--port", Value),
-            ("-l", Value),
-            ("--log-level", Value),
-            ("--path", Value),
-            ("--python", Value),
-            ("--with", Value),
-            ("--with-requirements", Value),
-            ("--project", Value),
-            ("--server-spec", Value),
-        ],
-        modes: &[(&["run"], Served)],
-    },
-];
-
 /// The runner called `name`.
 pub(super) fn find(name: &str) -> Option<&'static Runner> {
-    RUNNERS.iter().find(|runner| runner.names.contains(&name))
+    LAUNCHERS.runner.iter().find(|runner| has(&runner.names, name))
 }
 
 impl Runner {
     /// Returns the command this runner starts.
-    pub(super) fn step<'a>(&self, command: Command<'a>) -> Step<'a> {
-        let before = parse(&command, 1, self.options);
+    pub(super) fn step<'a>(&'static self, command: Command<'a>) -> Step<'a> {
+        let before = parse(&command, 1, &self.options);
         let operand = match before.end {
             End::Operand(at) => at,
             End::Nothing
@@ -263,18 +76,17 @@ impl Runner {
                 return self.without_verb(before, command);
             }
         };
-        let Some((verbs, mode)) = self.modes.iter().find(|(verbs, _)| {
-            verbs
-                .iter()
-                .enumerate()
-                .all(|(index, verb)| command.word(operand + index) == *verb)
-        }) else {
+        let selects = |mode: &&Selected| {
+            let mut verbs = mode.verbs.iter().enumerate();
+            verbs.all(|(index, verb)| command.word(operand + index) == *verb)
+        };
+        let Some(mode) = self.modes.iter().find(selects) else {
             return Step::idle(command);
         };
-        let mut parsed = match verbs {
+        let mut parsed = match &*mode.verbs {
             [] => before,
             verbs => {
-                let after = parse(&command, operand + verbs.len(), self.options);
+                let after = parse(&command, operand + verbs.len(), &self.options);
                 Parsed {
                     package: after.package.or(before.package),
                     directory: after.directory.or(before.directory),
@@ -286,19 +98,21 @@ impl Runner {
             directory: parsed.directory.take().or(command.directory),
             words: command.words,
         };
-        started(*mode, parsed, command)
+        started(mode, parsed, command)
     }
 
     /// Options alone can say what to run (`npx -c LINE`, `bun -e CODE`), if no verb is needed for it.
-    fn without_verb<'a>(&self, parsed: Parsed<'a>, command: Command<'a>) -> Step<'a> {
-        match self.modes.iter().find(|(verbs, _)| verbs.is_empty()) {
-            Some((_, mode)) => started(*mode, parsed, command),
+    fn without_verb<'a>(&'static self, parsed: Parsed<'a>, command: Command<'a>) -> Step<'a> {
+        match self.modes.iter().find(|mode| mode.verbs.is_empty()) {
+            Some(mode) => started(mode, parsed, command),
             None => Step::idle(command),
         }
     }
 }
 
-fn started<'a>(mode: Mode, parsed: Parsed<'a>, command: Command<'a>) -> Step<'a> {
+fn started<'a>(selected: &'static Selected, parsed: Parsed<'a>, command: Command<'a>) -> Step<'a> {
+    let mode = selected.runs;
+    let verb = selected.verbs.last().map_or("", String::as_str);
     let at = match (parsed.end, mode) {
         (End::Operand(at), _) => at,
         (End::Line { line, .. }, _) => return Step::line(&line, &[], command.directory),
@@ -309,24 +123,24 @@ fn started<'a>(mode: Mode, parsed: Parsed<'a>, command: Command<'a>) -> Step<'a>
             return Step::is(Subject::File(path), Stage::Launcher, command, rest);
         }
         (End::Code, _) => return Step::is(Subject::Code, Stage::Inline, command, usize::MAX),
-        (End::Nothing, TaskNamed(_) | Selected) => command.words.len(),
+        (End::Nothing, Mode::NamedTask | Mode::Built) => command.words.len(),
         (End::Nothing | End::Idle, _) => return Step::idle(command),
     };
     let Some(word) = command.words.get(at).cloned().or_else(|| parsed.package.clone()) else {
         return match mode {
-            TaskNamed(name) => Step::is(Subject::Task(name.into()), Stage::Launcher, command, at),
-            Mode::Package | Mode::Command | Task | FileOrTask | Selected | Served => Step::idle(command),
+            Mode::NamedTask => Step::is(Subject::Task(verb.into()), Stage::Launcher, command, at),
+            Mode::Package | Mode::Command | Mode::Task | Mode::FileOrTask | Mode::Built | Mode::Served => Step::idle(command),
         };
     };
     match mode {
         Mode::Package => package(word, parsed.package, command, at),
         Mode::Command if is_file(&word) => Step::is(Subject::File(word), Stage::Launcher, command, at + 1),
         Mode::Command => Step::Runs(vec![command.rest(at, None)]),
-        Task => Step::is(Subject::Task(word), Stage::Launcher, command, at + 1),
-        TaskNamed(name) => Step::is(Subject::Task(name.into()), Stage::Launcher, command, at),
-        FileOrTask => file_or_task(word, command, at),
-        Served => served(&word, command, at),
-        Selected => match parsed.package {
+        Mode::Task => Step::is(Subject::Task(word), Stage::Launcher, command, at + 1),
+        Mode::NamedTask => Step::is(Subject::Task(verb.into()), Stage::Launcher, command, at),
+        Mode::FileOrTask => file_or_task(word, command, at),
+        Mode::Served => served(&word, command, at),
+        Mode::Built => match parsed.package {
             Some(spec) => Step::is(
                 Subject::Package { spec, command: None },
                 Stage::Launcher,
