@@ -322,10 +322,16 @@ impl Engine {
             Place::Output => &self.outputs,
         };
         let holding = rules.iter().filter(move |rule| rule.holds(sentences, index));
+        // In a document one signal alone, in a block of code, is an example of what people write.
+        let is_shown = move |rule: &Rule| {
+            let start = sentences[index].span.start;
+            rule.groups().len() == 1 && fences.text.len() >= MIN_DOCUMENT_BYTES && fences.enclose(start)
+        };
         holding.map(move |rule| {
             let is_mention = self.is_mention(fences, sentences, index, rule, place);
             let outcome = match (place, rule.schema, rule.outcome) {
                 _ if is_mention => Outcome::Note,
+                (Place::Output, _, Outcome::Act) if is_shown(rule) => Outcome::Alert,
                 (Place::Schema, false, Outcome::Act) => Outcome::Alert,
                 (Place::Schema, false, _) => Outcome::Note,
                 (_, _, outcome) => outcome,

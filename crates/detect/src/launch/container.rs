@@ -39,7 +39,13 @@ impl Run {
     /// `None` where nothing is run.
     fn read(command: &Command<'_>) -> Option<Self> {
         let mut is_composed = command.program().ends_with("-compose");
-        let of_client = |is_composed| shared(if is_composed { "compose" } else { "container_client" });
+        let of_client = |is_composed| {
+            shared(if is_composed {
+                "compose"
+            } else {
+                "container_client"
+            })
+        };
         let mut verb = operand(command, 1, of_client(is_composed))?;
         let group = command.word(verb);
         let is_sandbox = command.program() == SANDBOX_CLIENT || group == "sandbox";

@@ -4,9 +4,7 @@ use std::{collections::BTreeMap, sync::LazyLock};
 
 use serde::Deserialize;
 
-use super::{
-    interpreter::Interpreter, known::Subcommand, options::Options, prefix::Prefix, runner::Runner,
-};
+use super::{interpreter::Interpreter, known::Subcommand, options::Options, prefix::Prefix, runner::Runner};
 
 /// All of them.
 #[derive(Debug, Deserialize)]

@@ -129,7 +129,9 @@ fn started<'a>(selected: &'static Selected, parsed: Parsed<'a>, command: Command
     let Some(word) = command.words.get(at).cloned().or_else(|| parsed.package.clone()) else {
         return match mode {
             Mode::NamedTask => Step::is(Subject::Task(verb.into()), Stage::Launcher, command, at),
-            Mode::Package | Mode::Command | Mode::Task | Mode::FileOrTask | Mode::Built | Mode::Served => Step::idle(command),
+            Mode::Package | Mode::Command | Mode::Task | Mode::FileOrTask | Mode::Built | Mode::Served => {
+                Step::idle(command)
+            }
         };
     };
     match mode {

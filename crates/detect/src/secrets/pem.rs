@@ -29,14 +29,23 @@ pub(super) fn at(text: &str, start: usize) -> Option<Hit> {
     if !name.ends_with("PRIVATE KEY") && !name.ends_with("PRIVATE KEY BLOCK") {
         return None;
     }
-    let body = start + ARMOUR.len() + name.len() + 5;
+    let end_of_armour = start + ARMOUR.len() + name.len() + 5;
+    // Documents leave out the kind.
+    if name.contains("...") || name.contains('…') {
+        return Some(Hit::new("private_key", Severity::Low, start..end_of_armour));
+    }
+    let body = end_of_armour;
     let rest = &text[body..text.floor_char_boundary(body + LONGEST)];
     let end = rest.find("-----");
     let inside = &rest[..end.unwrap_or(rest.len())];
-    let (count, last) = key(inside);
-    let close = end
-        .filter(|end| rest[*end..].starts_with("-----END"))
-        .map_or(body + last, |end| closed(text, body + end));
+    let closing = end.filter(|end| rest[*end..].starts_with("-----END"));
+    let most = if closing.is_some() {
+        usize::MAX
+    } else {
+        MAX_BETWEEN
+    };
+    let (count, last) = key(inside, most);
+    let close = closing.map_or(body + last, |end| closed(text, body + end));
     let severity = match count {
         WHOLE.. => Severity::Critical,
         SOME.. => Severity::High,
@@ -52,10 +61,19 @@ fn closed(text: &str, end: usize) -> usize {
     near.find("-----").map_or(end + 8, |dashes| end + 8 + dashes + 5)
 }
 
-/// Characters of base64 in lines, without what programs put around them, and where the last one ends.
-fn key(inside: &str) -> (usize, usize) {
-    let (mut count, mut last, mut at) = (0, 0, 0);
+/// Most letters and digits between lines of a key that no line closes: a number, a time. With more it is the text after a
+/// marker that was only mentioned.
+const MAX_BETWEEN: usize = 24;
+
+/// Lines that stand in front of a key's own.
+const HEADERS: [&str; 4] = ["Proc-Type:", "DEK-Info:", "Version:", "Comment:"];
+
+/// Characters of base64 in lines, without what programs put around them, and where the last one ends. With more than `most`
+/// letters between, what follows is none of it.
+fn key(inside: &str, most: usize) -> (usize, usize) {
+    let (mut count, mut last, mut at, mut between) = (0, 0, 0, 0);
     for line in inside.split_inclusive(['\n', '"', '\'', '`']) {
+        let is_header = HEADERS.iter().any(|header| line.trim_start().starts_with(header));
         for word in
             line.split_inclusive(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '+' | '/' | '=')))
         {
@@ -64,6 +82,12 @@ fn key(inside: &str) -> (usize, usize) {
             if letters.len() >= SOME {
                 count += letters.len();
                 last = at + letters.len();
+                between = 0;
+            } else if !is_header {
+                between += letters.len();
+            }
+            if between > most {
+                return (count, last);
             }
             at += word.len();
         }

@@ -55,7 +55,12 @@ pub(super) fn find(shape: usize, text: &str, places: &[usize], hits: &mut Vec<Hi
                 true => Severity::Low,
                 false => shape.severity,
             };
-            let is_certain = shape.kind == "password_hash" || value::is_generated(spelled);
+            // Amazon's have letters of both cases: it may be the digest of a file.
+            let is_digest = shape.kind == "aws_credential"
+                && spelled
+                    .bytes()
+                    .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+            let is_certain = shape.kind == "password_hash" || value::is_generated(spelled) && !is_digest;
             hits.push(Hit::new(shape.kind, severity, span).only_if(is_certain));
         }
     }
