@@ -70,9 +70,11 @@ pub(super) fn names_secret_file(text: &str) -> bool {
 
 /// The literals of which every path of a secret file has one.
 static TELLING: LazyLock<Literals> = LazyLock::new(|| {
-    let names = SECRET_FILES
-        .iter()
-        .chain(SECRET_PLACES.iter().map(|(_, name)| name));
+    let names = SECRET_FILES.iter().copied().chain(
+        SECRET_PLACES
+            .iter()
+            .filter_map(|place| Some(place.split_once('/')?.1)),
+    );
     let endings = [
         ".p12",
         ".pfx",
@@ -91,7 +93,7 @@ static TELLING: LazyLock<Literals> = LazyLock::new(|| {
         "password-store",
         "keychains",
     ];
-    Literals::new(names.copied().chain(endings).chain(others))
+    Literals::new(names.chain(endings).chain(others))
 });
 
 /// Returns whether a path is that of a file that holds secrets. Public halves of keys are none.
@@ -120,7 +122,9 @@ fn is_secret_file(path: &str) -> bool {
         words.any(|word| name.ends_with(word))
     };
     SECRET_FILES.contains(&name)
-        || SECRET_PLACES.contains(&(parent, name))
+        || SECRET_PLACES
+            .iter()
+            .any(|place| place.split_once('/') == Some((parent, name)))
         || parent == ".ssh" && !PUBLIC_IN_SSH.contains(&name)
         || parent == "private-keys-v1.d"
         || (name == ".env" || name.starts_with(".env.")) && !is_template()
@@ -147,20 +151,9 @@ fn is_key_store(name: &str) -> bool {
 static SECRET_FILES: WordList = tables::LABELS.list("labels", "secret_files");
 
 /// Directory and name.
-const SECRET_PLACES: [(&str, &str); 10] = [
-    (".aws", "credentials"),
-    (".kube", "config"),
-    (".docker", "config.json"),
-    (".azure", "accesstokens.json"),
-    (".azure", "msal_token_cache.json"),
-    ("gh", "hosts.yml"),
-    ("gcloud", "credentials.db"),
-    ("etc", "shadow"),
-    ("etc", "gshadow"),
-    (".cargo", "credentials.toml"),
-];
+static SECRET_PLACES: WordList = tables::LABELS.list("labels", "secret_places");
 
-const PUBLIC_IN_SSH: [&str; 4] = ["known_hosts", "known_hosts.old", "config", "authorized_keys"];
+static PUBLIC_IN_SSH: WordList = tables::LABELS.list("labels", "public_in_ssh");
 
 /// The literals of which every name of a tool that returns secrets has one.
 static HANDED_OUT: LazyLock<Literals> =

@@ -88,6 +88,7 @@ pub(crate) static CATEGORY: Table = Table::of(include_str!("../rules/tables/cate
 pub(crate) static LABELS: Table = Table::of(include_str!("../rules/tables/labels.toml"));
 pub(crate) static LAUNCH: Table = Table::of(include_str!("../rules/tables/launch.toml"));
 pub(crate) static MEANING: Table = Table::of(include_str!("../rules/tables/meaning.toml"));
+pub(crate) static NORMALISE: Table = Table::of(include_str!("../rules/tables/normalise.toml"));
 pub(crate) static PROTECTED_PATHS: Table = Table::of(include_str!("../rules/tables/protected_paths.toml"));
 pub(crate) static SCAN: Table = Table::of(include_str!("../rules/tables/scan.toml"));
 pub(crate) static SECRETS: Table = Table::of(include_str!("../rules/tables/secrets.toml"));

@@ -13,7 +13,6 @@ use std::{
 
 use aho_corasick::{AhoCorasick, Input, MatchKind};
 use foldhash::fast::RandomState;
-use memchr::memmem::Finder;
 
 use crate::instructions::{
     classes::{Classes, MAX_CLASSES},
@@ -98,6 +97,10 @@ impl Phrase {
                     return false;
                 };
                 let rest = &text[at + gap..];
+                // Most phrases are told from others by a letter.
+                if rest.first() != word.first() && !matches!(rest.first(), Some(b'a' | b's' | b't')) {
+                    return false;
+                }
                 let found = &rest[..rest.iter().position(|byte| !is_word(byte)).unwrap_or(rest.len())];
                 at += gap + found.len();
                 if found == &**word || !may_be_left_out(found) {
@@ -113,6 +116,9 @@ impl Phrase {
                         return false;
                     };
                     let rest = &text[..=last];
+                    if rest.last() != word.last() && !matches!(rest.last(), Some(b'a' | b'e' | b'n' | b's')) {
+                        return false;
+                    }
                     let found = &rest[rest
                         .iter()
                         .rposition(|byte| !is_word(byte))
@@ -227,40 +233,54 @@ impl Words {
 /// Texts that stand for classes: those of ASCII, which are few, and others.
 #[derive(Debug)]
 struct Literals {
-    ascii: Vec<(Finder<'static>, usize)>,
-    /// Finds the first place at which one of the others stands.
+    ascii: Places,
+    others: Places,
+}
+
+/// Texts, with the classes that they stand for.
+#[derive(Debug)]
+struct Places {
+    /// Finds the first place at which one of them stands.
     first: AhoCorasick,
-    others: Vec<(String, usize)>,
+    texts: Vec<(String, usize)>,
 }
 
 impl Literals {
     fn new(texts: &[(&str, usize)]) -> Result<Self, String> {
         let (ascii, others): (Vec<_>, Vec<_>) = texts.iter().partition(|(text, _)| text.is_ascii());
-        // Of this kind the first place is found with vectors.
-        let first = AhoCorasick::builder()
-            .match_kind(MatchKind::LeftmostFirst)
-            .build(others.iter().map(|(text, _)| text));
-        let finder = |(text, class): (&str, usize)| (Finder::new(text).into_owned(), class);
         Ok(Self {
-            ascii: ascii.into_iter().map(finder).collect(),
-            first: first.map_err(|error| error.to_string())?,
-            others: others
-                .into_iter()
-                .map(|(text, class)| (text.to_owned(), class))
-                .collect(),
+            ascii: Places::new(&ascii)?,
+            others: Places::new(&others)?,
         })
     }
 
     /// Tells of each of them that stands in a text.
     fn each(&self, text: &str, mut tell: impl FnMut(Range<usize>, usize)) {
-        for (finder, class) in &self.ascii {
-            let places = finder.find_iter(text.as_bytes());
-            places.for_each(|at| tell(at..at + finder.needle().len(), *class));
+        self.ascii.each(text, &mut tell);
+        if !text.is_ascii() {
+            self.others.each(text, &mut tell);
         }
-        let mut from = if text.is_ascii() { text.len() } else { 0 };
+    }
+}
+
+impl Places {
+    fn new(texts: &[(&str, usize)]) -> Result<Self, String> {
+        // Of this kind the first place is found with vectors.
+        let first = AhoCorasick::builder()
+            .match_kind(MatchKind::LeftmostFirst)
+            .build(texts.iter().map(|(text, _)| text));
+        let owned = texts.iter().map(|(text, class)| ((*text).to_owned(), *class));
+        Ok(Self {
+            first: first.map_err(|error| error.to_string())?,
+            texts: owned.collect(),
+        })
+    }
+
+    fn each(&self, text: &str, tell: &mut impl FnMut(Range<usize>, usize)) {
+        let mut from = 0;
         while let Some(found) = self.first.find(Input::new(text).span(from..text.len())) {
             let start = found.start();
-            for (other, class) in &self.others {
+            for (other, class) in &self.texts {
                 if text[start..].starts_with(other) {
                     tell(start..start + other.len(), *class);
                 }
@@ -499,7 +519,7 @@ impl Gate {
         let mut is_blank = true;
         Runs::of(bytes).each(|event| match event {
             Event::Word { head, span } => {
-                is_blank &= tokens::is_article(&bytes[span.clone()]);
+                is_blank = is_blank && tokens::is_article(&bytes[span.clone()]);
                 if let Some(known) = self.words.find(head, &bytes[span.clone()]) {
                     seen.extend(&known.classes);
                     let phrases = known.phrases.iter().filter(|phrase| phrase.stands(bytes, &span));
@@ -548,7 +568,9 @@ impl Gate {
         let patterns = seen
             .common(&self.rarest[kind])
             .flat_map(|class| &self.patterns[kind][class]);
-        for needs in patterns.chain(&self.wordless) {
+        // None of these is a pivot.
+        let wordless = if kind == 0 { &[] } else { &*self.wordless };
+        for needs in patterns.chain(wordless) {
             if signals & needs.signal == 0 && holds(needs) {
                 signals |= needs.signal;
             }

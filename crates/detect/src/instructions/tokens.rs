@@ -399,6 +399,9 @@ impl<T: FnMut(&[Token])> Reader<'_, T> {
     }
 }
 
+/// Most words of a name that a colon follows.
+const MAX_NAME_WORDS: usize = 3;
+
 /// Returns whether a line ends a sentence before `rest`: where the next one is empty, an item of a list, a
 /// heading, or names what it describes.
 fn ends_line(rest: &[u8]) -> bool {
@@ -414,16 +417,23 @@ fn ends_line(rest: &[u8]) -> bool {
             matches!(next.get(digits), Some(b'.' | b')'))
         }
         Some(_) => {
-            let name = next
-                .iter()
-                .take_while(|byte| is_word(**byte) || **byte == b' ')
-                .count();
-            let words = next[..name]
-                .split(|byte| *byte == b' ')
-                .filter(|word| !word.is_empty())
-                .count();
-            words <= 3 && matches!(next.get(name), Some(b':'))
-                || words == 1 && matches!(next.get(name), Some(b'('))
+            let (mut words, mut is_in_word) = (0, false);
+            for byte in next {
+                match byte {
+                    b' ' => is_in_word = false,
+                    b':' => return true,
+                    b'(' => return words == 1,
+                    byte if is_word(*byte) => {
+                        words += usize::from(!is_in_word);
+                        is_in_word = true;
+                        if words > MAX_NAME_WORDS {
+                            return false;
+                        }
+                    }
+                    _ => return false,
+                }
+            }
+            false
         }
     }
 }

@@ -6,6 +6,7 @@ use super::{InventoryFinding, place_at, script};
 use crate::{
     scan::{Scanner, Scene},
     secrets,
+    tables::{self, WordList},
 };
 
 /// The kind of a text in a skill.
@@ -18,10 +19,7 @@ pub enum TextKind {
 }
 
 /// Endings of files that interpreters run.
-const SCRIPTS: [&str; 17] = [
-    "bash", "bat", "cjs", "cmd", "fish", "js", "lua", "mjs", "php", "pl", "ps1", "py", "rb", "sh", "ts",
-    "tsx", "zsh",
-];
+static SCRIPTS: WordList = tables::SCAN.list("skill", "scripts");
 /// First bytes of compiled programs: ELF, PE, Mach-O in both orders and universal, Java classes, WebAssembly.
 const PROGRAMS: [&[u8]; 8] = [
     b"\x7fELF",
@@ -34,7 +32,7 @@ const PROGRAMS: [&[u8]; 8] = [
     b"\0asm",
 ];
 /// Endings of compiled code that has no mark of its own.
-const COMPILED: [&str; 3] = ["jar", "node", "pyc"];
+static COMPILED: WordList = tables::SCAN.list("skill", "compiled");
 
 impl TextKind {
     /// The kind of a text, by the ending of its file, its first line, and whether it may be executed.

@@ -2,55 +2,10 @@
 
 use std::sync::LazyLock;
 
+use crate::tables::{self, WordList};
+
 /// Each row: the ASCII letter, then what looks like it.
-const ROWS: [&str; 46] = [
-    "aаɑαａᴀ⍺ӕ",
-    "bЬƄЪᖯʙ",
-    "cсϲᴄⅽⲥ",
-    "dԁɗⅾᴅ",
-    "eеҽєεᴇ℮ё",
-    "fƒғꜰẝ",
-    "gɡցɢ",
-    "hһհʜн",
-    "iіıιɪӏїǃ",
-    "jјϳᴊ",
-    "kкκᴋќ",
-    "lⅼʟǀ",
-    "mмⅿᴍ",
-    "nոπпɴηñ",
-    "oоοσօᴏ०০ѳ",
-    "pрρᴘ",
-    "qԛգզ",
-    "rгᴦʀ",
-    "sѕꜱʂ",
-    "tтτᴛ",
-    "uսυᴜцμ",
-    "vνѵᴠⅴ",
-    "wѡԝաᴡω",
-    "xхχⅹ",
-    "yуүγʏỿ",
-    "zᴢʐ",
-    "AАΑᎪ",
-    "BВΒᏴ",
-    "CСϹᏟⅭ",
-    "DᎠⅮ",
-    "EЕΕᎬ",
-    "GᏀԌ",
-    "HНΗᎻ",
-    "IІΙӀⅠ",
-    "JЈᎫ",
-    "KКΚᏦ",
-    "LᏞⅬ",
-    "MМΜᎷⅯ",
-    "NΝ",
-    "OОΟՕ",
-    "PРΡᏢ",
-    "SЅՏᏚ",
-    "TТΤᎢ",
-    "XХΧⅩ",
-    "YҮΥ",
-    "ZΖᏃ",
-];
+static ROWS: WordList = tables::NORMALISE.list("confusables", "rows");
 
 /// The characters that look like an ASCII letter, with the letter; ascending.
 static LOOK_ALIKES: LazyLock<Vec<(char, char)>> = LazyLock::new(|| {
@@ -58,7 +13,7 @@ static LOOK_ALIKES: LazyLock<Vec<(char, char)>> = LazyLock::new(|| {
         let letter = row.chars().next().expect("a row begins with its letter");
         row.chars().skip(1).map(move |look_alike| (look_alike, letter))
     };
-    let mut table: Vec<_> = ROWS.into_iter().flat_map(row).collect();
+    let mut table: Vec<_> = ROWS.iter().copied().flat_map(row).collect();
     table.sort_unstable();
     table
 });
@@ -89,7 +44,7 @@ mod tests {
 
     #[test]
     fn every_row_maps_other_characters_to_one_ascii_letter() {
-        for row in ROWS {
+        for row in ROWS.iter() {
             assert!(row.starts_with(|c: char| c.is_ascii_alphabetic()), "{row}");
             assert!(
                 row.chars().skip(1).all(|c| !c.is_ascii()) && row.chars().count() > 1,

@@ -196,7 +196,7 @@ fn next_run(bytes: &[u8], from: usize) -> Option<Range<usize>> {
 
 /// Returns whether a byte is a character of base64, base64url or hexadecimal.
 const fn is_encoding(byte: u8) -> bool {
-    matches!(byte, b'+' | b'-' | b'/'..=b'9' | b'A'..=b'Z' | b'_' | b'a'..=b'z')
+    SEXTETS[byte as usize] < 64
 }
 
 pub(crate) fn hexadecimal(encoded: &str) -> Option<Vec<u8>> {

@@ -61,6 +61,11 @@ impl<'a> Skeleton<'a> {
         }
     }
 
+    /// Returns whether the text is its own skeleton: ASCII, without commands for terminals.
+    pub(crate) const fn is_plain(&self) -> bool {
+        matches!(self.text, Cow::Borrowed(_))
+    }
+
     /// Returns the position in the original of the byte at `offset`.
     pub(crate) fn original(&self, offset: usize) -> usize {
         let next = self.turns.partition_point(|&(here, _)| here <= offset);

@@ -2,48 +2,16 @@
 
 use mcpmon_model::{MAX_PATH, PathStart, PlainPath};
 
+use crate::tables::{self, WordList};
+
 use super::{braces::Room, fold, places::Places};
 
 /// A path with every byte percent-encoded is three times as long.
 pub(super) const MAX_TEXT: usize = 3 * MAX_PATH;
 /// Schemes of URIs that name files.
-const SCHEMES: [&str; 6] = [
-    "file",
-    "vscode-file",
-    "vscode-remote",
-    "vscode-userdata",
-    "vscode-local",
-    "local",
-];
+static SCHEMES: WordList = tables::PROTECTED_PATHS.list("spelling", "schemes");
 /// Variables that begin a path, and what they stand for unless the host says otherwise.
-const VARIABLES: [(&str, &str); 26] = [
-    ("home", "~"),
-    ("userhome", "~"),
-    ("env:home", "~"),
-    ("env:userprofile", "~"),
-    ("userprofile", "~"),
-    ("homepath", "~"),
-    ("homedrive", "/"),
-    ("appdata", "~/appdata/roaming"),
-    ("env:appdata", "~/appdata/roaming"),
-    ("localappdata", "~/appdata/local"),
-    ("xdg_config_home", "~/.config"),
-    ("xdg_state_home", "~/.local/state"),
-    ("xdg_data_home", "~/.local/share"),
-    ("xdg_cache_home", "~/.cache"),
-    ("zdotdir", "~"),
-    ("claude_config_dir", "~/.claude"),
-    ("codex_home", "~/.codex"),
-    ("gnupghome", "~/.gnupg"),
-    ("cargo_home", "~/.cargo"),
-    ("docker_config", "~/.docker"),
-    ("kubeconfig", "~/.kube/config"),
-    ("git_config_global", "~/.gitconfig"),
-    ("npm_config_userconfig", "~/.npmrc"),
-    ("pip_config_file", "~/.config/pip/pip.conf"),
-    ("mcpmon_config", "~/.config/mcpmon/mcpmon.yaml"),
-    ("bash_env", "~/.bashrc"),
-];
+static VARIABLES: WordList = tables::PROTECTED_PATHS.list("spelling", "variables");
 
 /// The paths that `text` may name, as far as there is room for them; none for a text that no path is as long as.
 pub(super) fn paths(text: &str, places: &Places, room: &mut Room) -> Vec<PlainPath> {
@@ -147,8 +115,8 @@ fn variable(text: &str) -> Option<(Option<&'static str>, &str)> {
     } else {
         text.strip_prefix('%')?.split_once('%')?
     };
-    let mut known = VARIABLES.iter();
-    let value = known.find_map(|(known, value)| name.eq_ignore_ascii_case(known).then_some(*value));
+    let mut known = VARIABLES.iter().filter_map(|known| known.split_once('='));
+    let value = known.find_map(|(known, value)| name.eq_ignore_ascii_case(known).then_some(value));
     Some((value, rest))
 }
 

@@ -48,8 +48,11 @@ pub(super) struct Setting<'a> {
 /// Returns the matches in a text, in view of its place.
 pub(super) fn hits(text: &str, setting: &Setting<'_>) -> Vec<Hit<'static>> {
     let mut found = Vec::new();
-    unseen(text, setting, &mut found);
-    said(text, setting, 0, &mut found);
+    let skeleton = Skeleton::of(text);
+    if !skeleton.is_plain() {
+        unseen(text, setting, &mut found);
+    }
+    said(text, &skeleton, setting, 0, &mut found);
     found
 }
 
@@ -108,8 +111,13 @@ fn telling(kind: Unseen, place: Place, text: &str, span: &Range<usize>) -> Optio
 }
 
 /// Adds the matches in a text and in its decoded layers.
-fn said(text: &str, setting: &Setting<'_>, depth: usize, found: &mut Vec<Hit<'static>>) {
-    let skeleton = Skeleton::of(text);
+fn said(
+    text: &str,
+    skeleton: &Skeleton<'_>,
+    setting: &Setting<'_>,
+    depth: usize,
+    found: &mut Vec<Hit<'static>>,
+) {
     for mut hit in judged(&skeleton.text, setting) {
         hit.span = skeleton.original(hit.span.start)..skeleton.original(hit.span.end).min(text.len());
         found.push(hit);
@@ -141,7 +149,13 @@ fn decoded(layer: &Layer, setting: &Setting<'_>, depth: usize, found: &mut Vec<H
         });
     }
     let mut inner = Vec::new();
-    said(&layer.text, setting, depth, &mut inner);
+    said(
+        &layer.text,
+        &Skeleton::of(&layer.text),
+        setting,
+        depth,
+        &mut inner,
+    );
     // What is read with an escape and was found where it stands is nothing that is only decoded; elsewhere a harmless
     // hit hides no worse one.
     let around = layer.origin.start.saturating_sub(decode::AROUND)..layer.origin.end + decode::AROUND;

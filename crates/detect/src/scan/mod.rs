@@ -45,32 +45,7 @@ const MAX_WORDS: usize = 500;
 static DOCUMENTS: WordList = tables::SCAN.list("scan", "documents");
 
 /// Names of what turns against the user of a document that may tell a model what to do.
-const AGAINST_USER: [&str; 24] = [
-    "bidi_control",
-    "chat_format",
-    "concealment",
-    "consent_bypass",
-    "context_theft",
-    "credential_theft",
-    "data_beacon",
-    "deception",
-    "decode_and_follow",
-    "encoded_text",
-    "exfiltration",
-    "false_authority",
-    "false_user",
-    "hidden_text",
-    "hostile_address",
-    "instruction_override",
-    "poses_as_mcpmon",
-    "private_use_characters",
-    "protection_off",
-    "tag_characters",
-    "terminal_escape",
-    "user_overruled",
-    "variation_selectors",
-    "zero_width",
-];
+static AGAINST_USER: WordList = tables::SCAN.list("scan", "against_user");
 
 /// Looks for attacks in texts. Automata are built when they are first needed and shared by all scanners.
 pub struct Scanner {

@@ -114,32 +114,18 @@ pub(super) fn is_wordy(value: &str) -> bool {
         })
 }
 
-/// Words with or without a number beside each, and with digits for letters that look like them, as people choose passwords
-/// and make them up: `password123`, `Summer@2024`, `2Secr3tH0use`.
+/// Words with or without a number before or behind each, as people choose passwords and make them up: `password123`,
+/// `Summer@2024`, `s3cret`, `77GreenRiver`.
 pub(super) fn is_spoken(value: &str) -> bool {
     let mut parts = value
         .split(|c: char| !c.is_ascii_alphanumeric())
         .filter(|part| !part.is_empty());
     parts.all(|part| {
         let word = part.trim_matches(|c: char| c.is_ascii_digit());
-        let word: String = word.chars().map(as_letter).collect();
         let digits = word.bytes().filter(u8::is_ascii_digit).count();
         let has_vowel = word.bytes().any(|byte| b"aeiouyAEIOUY".contains(&byte));
-        digits <= 1 && has_vowel && has_vowels(&word) && !is_shuffled(&word) || part.len() <= 4
+        digits <= 1 && has_vowel && has_vowels(word) && !is_shuffled(word) || part.len() <= 4
     })
-}
-
-/// The letter that a digit is taken for.
-const fn as_letter(c: char) -> char {
-    match c {
-        '0' => 'o',
-        '1' => 'i',
-        '3' => 'e',
-        '4' => 'a',
-        '5' => 's',
-        '7' => 't',
-        other => other,
-    }
 }
 
 /// Returns whether a run of letters can be spoken: no more than five consonants in a row.
