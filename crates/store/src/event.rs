@@ -170,7 +170,7 @@ fn own_fields(kind: &EventKind, remedy: Option<String>) -> Map<String, Value> {
 
 #[cfg(test)]
 mod tests {
-    use mcpmon_model::{RelatedCall, ServerId, ToolCategory};
+    use mcpmon_model::{EventType, RelatedCall, ServerId, ToolCategory};
 
     use super::*;
     use crate::sample;
@@ -182,6 +182,17 @@ mod tests {
             let stored = StoredEvent::new(Uuid::nil(), "host", event);
             assert!(!stored.data.contains_key("type"), "{stored:?}");
             assert_eq!(stored.parse_kind(), Some(kind));
+        }
+    }
+
+    #[test]
+    fn there_is_a_sample_of_every_kind() {
+        let samples = sample::every_kind();
+        for event_type in EventType::ALL {
+            assert!(
+                samples.iter().any(|event| event.kind.event_type() == *event_type),
+                "{event_type:?}"
+            );
         }
     }
 

@@ -6,9 +6,10 @@ use std::{net::SocketAddr, sync::Arc};
 
 use mcpmon_model::{
     Action, ApprovalState, CallOutcome, Category, Definition, DefinitionKey, DefinitionKind,
-    DefinitionRecord, DefinitionStatus, Dialect, Digest, Direction, Event, EventKind, Finding,
-    InspectionSubject, Layer, Match, OrphanCause, PinKey, PinPart, PinState, ProcessId, ProcessRef,
-    RequestId, ServerId, ServerType, SessionId, Severity, TextStance, Timestamp, Transport,
+    DefinitionRecord, DefinitionStatus, Dialect, Digest, Direction, Event, EventKind, Evidence, EvidenceKind,
+    FieldChange, Finding, InspectionSubject, KillState, Layer, Match, OrphanCause, PinKey, PinPart, PinState,
+    ProcessId, ProcessRef, RelatedCall, RequestId, ServerId, ServerType, SessionId, Severity, TextStance,
+    Timestamp, ToolCategory, Transport,
 };
 use uuid::Uuid;
 
@@ -430,7 +431,91 @@ pub fn body(request: &str) -> SealedBody {
 
 /// One event of each kind there is.
 pub fn every_kind() -> Vec<Event> {
-    let kinds = [
+    let mut events = vec![
+        started("files", 100),
+        orphaned("files", 100),
+        sandboxed("files", 100, &[]),
+        exited("files", 100, 0),
+        mismatch("files", 100),
+        denied("files"),
+        blocked_connection(),
+        wanted("read_file", Some("toolu_1"), Action::Allow),
+        called("read_file", 1),
+        returned("read_file", 1, CallOutcome::Failed),
+        hidden("read_file"),
+        detected("read_file"),
+        inspected("read_file"),
+        approval("files:read_file", "user 1000", ApprovalState::Granted),
+    ];
+    events.extend(kinds_of_servers().into_iter().map(|kind| spoken("files", kind)));
+    let own = kinds_of_mcpmon().into_iter();
+    events.extend(own.map(|kind| Event::new(Timestamp(NOON), Layer::Agent, kind)));
+    events
+}
+
+/// The kinds about a server that have no function of their own here.
+fn kinds_of_servers() -> [EventKind; 6] {
+    [
+        EventKind::ServerUnwrapped {
+            command: "npx files".into(),
+            parent_chain: vec!["bash".into()],
+            matched_pattern: "npx".into(),
+            config_source: None,
+        },
+        EventKind::NameSimilarity {
+            similar_to: "filesystem".into(),
+            score: 400,
+            method: "edit".into(),
+        },
+        EventKind::ToolChanged {
+            definition: DefinitionKind::Tool,
+            tool_name: "read_file".into(),
+            previous_hash: Digest::of(b"pinned"),
+            new_hash: Some(Digest::of(b"changed")),
+            changes: vec![FieldChange {
+                field: "description".into(),
+                previous: "Reads a file".into(),
+                new: "Reads a file, and your keys".into(),
+            }],
+            renamed_from: None,
+            detections: vec![finding()],
+        },
+        EventKind::ResourceRead {
+            uri: "file:///home/me/a.txt".into(),
+        },
+        EventKind::RequestJudged {
+            method: "sampling/createMessage".into(),
+            summary: "117 bytes".into(),
+            count: 2,
+        },
+        EventKind::CrossServerBlocked {
+            blocked_tool_name: "send".into(),
+            related_calls: vec![RelatedCall {
+                timestamp: Timestamp(NOON),
+                server_id: ServerId::new("files").unwrap(),
+                tool_name: "read_file".into(),
+                request_id: Some("1".into()),
+                action: Action::Allow,
+                category: ToolCategory::Read,
+            }],
+            evidence: vec![Evidence {
+                kind: EvidenceKind::Secret,
+                server_id: ServerId::new("files").unwrap(),
+                tool_name: "read_file".into(),
+                count: 1,
+            }],
+        },
+    ]
+}
+
+/// The kinds about mcpmon itself, and about what no server of a name did.
+fn kinds_of_mcpmon() -> [EventKind; 11] {
+    [
+        EventKind::Kill {
+            scope: "host".into(),
+            by: "user 1000".into(),
+            state: KillState::Set,
+        },
         EventKind::PolicyLoaded {
             path: "/etc/mcpmon/mcpmon.yaml".into(),
             hash: Digest::of(b"policy"),
@@ -480,20 +565,5 @@ pub fn every_kind() -> Vec<Event> {
             expected: Digest::of(b"pinned"),
             actual: Digest::of(b"shown"),
         },
-    ];
-    let mut events = vec![
-        started("files", 100),
-        orphaned("files", 100),
-        exited("files", 100, 0),
-        mismatch("files", 100),
-        denied("files"),
-        blocked_connection(),
-        wanted("read_file", Some("toolu_1"), Action::Allow),
-    ];
-    events.extend(
-        kinds
-            .into_iter()
-            .map(|kind| Event::new(Timestamp(NOON), Layer::Agent, kind)),
-    );
-    events
+    ]
 }
