@@ -1,39 +1,25 @@
-//! A collector of OpenTelemetry and ClickHouse's engine, from PyPI, in `target/tools/collector`: exact versions, installed
-//! once, again when the list changes.
+//! Tools of the tests of telemetry, from PyPI: a collector of OpenTelemetry and ClickHouse's engine, and the
+//! schema of OCSF.
 
-use std::{fs, path::Path, process::Command};
+use std::path::Path;
 
 use anyhow::{Context as _, Result};
 
-use crate::shell::{self, repository, step};
+use crate::{python, shell};
 
-const LIST: &str = "tests/e2e/fixtures/telemetry/requirements.txt";
+const COLLECTOR: &str = "tests/e2e/fixtures/telemetry/requirements.txt";
+const OCSF: &str = "tests/e2e/fixtures/telemetry/ocsf-requirements.txt";
 
-/// Installs both where they are not there. Needs python3 with venv.
+/// Installs them where they are not there. Needs python3 with venv.
 pub(crate) fn install() -> Result<()> {
-    let root = shell::target().join("tools/collector");
-    let list = repository().join(LIST);
-    let wanted = fs::read_to_string(&list).with_context(|| format!("could not read {}", list.display()))?;
-    let ready = root.join("ready");
-    if fs::read_to_string(&ready).is_ok_and(|installed| installed == wanted) {
-        return Ok(());
-    }
-    step("a collector for the tests of telemetry", || {
-        if root.exists() {
-            fs::remove_dir_all(&root).with_context(|| format!("could not remove {}", root.display()))?;
-        }
-        shell::run(shell::command("python3").args(["-m", "venv"]).arg(&root))?;
-        let mut pip = Command::new(root.join("bin/pip"));
-        pip.args([
-            "install",
-            "--quiet",
-            "--disable-pip-version-check",
-            "--requirement",
-        ]);
-        shell::run(pip.arg(&list))?;
-        link_agent(&root)?;
-        fs::write(&ready, &wanted).with_context(|| format!("could not write {}", ready.display()))
-    })
+    let purpose = "a collector for the tests of telemetry";
+    python::install("collector", purpose, COLLECTOR, link_agent)?;
+    python::install(
+        "ocsf",
+        "the schema of OCSF for the tests of telemetry",
+        OCSF,
+        |_| Ok(()),
+    )
 }
 
 /// The package has the program in a directory that is named after the version of Python.

@@ -11,6 +11,7 @@ mod fuzz;
 mod packages;
 mod privilege;
 mod prometheus;
+mod python;
 mod real_servers;
 mod redteam;
 mod rules;
