@@ -46,8 +46,8 @@ pub use self::{
     own::on_top,
     reload::{ReloadOccasion, Reloader},
     settings::{
-        ActiveSettings, BodyStorageSettings, DiscoverySettings, OtlpSettings, ProviderSettings,
-        ProxySettings, RecordSettings, WebhookSettings,
+        ActiveSettings, BodyStorageSettings, DiscoverySettings, EventFormat, JsonlSettings, OtlpSettings,
+        ProviderSettings, ProxySettings, RecordSettings, WebhookSettings,
     },
     sources::{LocalConfig, Search, Source, SourceError, Sources},
     trust::{Distrust, Trust},

@@ -3,6 +3,8 @@
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use mcpmon_model::Severity;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 /// Settings that are in force in this version.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,8 +33,8 @@ pub struct DiscoverySettings {
 pub struct RecordSettings {
     /// Database file, absolute; `None` for the place that whoever runs the store usually takes.
     pub path: Option<PathBuf>,
-    /// File that every event is appended to, absolute.
-    pub jsonl: Option<PathBuf>,
+    /// The file that every event is appended to.
+    pub jsonl: Option<JsonlSettings>,
     /// The webhook to which events are posted.
     pub webhook: Option<WebhookSettings>,
     /// The OpenTelemetry collector.
@@ -41,6 +43,29 @@ pub struct RecordSettings {
     pub retention: Duration,
     /// The size limit of the database, in bytes.
     pub max_size: u64,
+}
+
+/// `record.jsonl` and what belongs to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JsonlSettings {
+    /// The file, absolute.
+    pub path: PathBuf,
+    /// The form of a line.
+    pub format: EventFormat,
+    /// Size in bytes at which the file is put aside.
+    pub max_size: u64,
+    /// Files that are kept so.
+    pub keep: u32,
+}
+
+/// The form of an event in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum EventFormat {
+    /// As docs/events.md has it.
+    Mcpmon,
+    /// The Open Cybersecurity Schema Framework.
+    Ocsf,
 }
 
 /// `record.webhook_url` and what belongs to it.

@@ -1,6 +1,6 @@
 //! Settings of recording for a process without a daemon.
 
-use mcpmon_config::RecordSettings;
+use mcpmon_config::{EventFormat, JsonlSettings, RecordSettings};
 use mcpmon_store::{OutletSettings, RecorderSettings};
 
 use super::{BATCH, JudgeError, Options};
@@ -20,11 +20,23 @@ pub fn own_settings(options: &Options, record: &RecordSettings) -> Result<Record
     })
 }
 
+fn jsonl(settings: &JsonlSettings) -> mcpmon_store::JsonlSettings {
+    mcpmon_store::JsonlSettings {
+        path: settings.path.clone(),
+        format: match settings.format {
+            EventFormat::Mcpmon => mcpmon_store::EventFormat::Mcpmon,
+            EventFormat::Ocsf => mcpmon_store::EventFormat::Ocsf,
+        },
+        max_size: settings.max_size,
+        keep: settings.keep,
+    }
+}
+
 /// Returns the outlets besides the store.
 #[must_use]
 pub fn outlets(settings: &RecordSettings) -> OutletSettings {
     OutletSettings {
-        jsonl: settings.jsonl.clone(),
+        jsonl: settings.jsonl.as_ref().map(jsonl),
         webhook: settings
             .webhook
             .as_ref()

@@ -66,7 +66,9 @@ pub use launches::{Launch, LaunchEnding, RunningStart};
 pub use location::StoreLocation;
 pub use names::{name, parse_name};
 pub use open_error::OpenError;
-pub use outlets::{OtlpSettings, OtlpSignals, OutletSettings, SigningKey, WebhookSettings};
+pub use outlets::{
+    EventFormat, JsonlSettings, OtlpSettings, OtlpSignals, OutletSettings, SigningKey, WebhookSettings,
+};
 pub use pins::{BinaryPin, REFUSED_SET};
 pub use places::{DAEMON_STORE, own_store, users_store};
 pub use query::{EventPositions, Filter};

@@ -19,6 +19,7 @@ pub mod kernel;
 pub mod mcp_proxy;
 pub mod network;
 pub mod notes_server;
+pub mod ocsf;
 pub mod program;
 pub mod prometheus;
 pub mod proxy;

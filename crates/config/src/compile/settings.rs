@@ -1,6 +1,6 @@
 //! Settings beside the policy: the store and its exports, metrics, kept bodies, listing of remote servers.
 
-use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use std::{net::SocketAddr, ops::RangeInclusive, path::PathBuf, time::Duration};
 
 use mcpmon_policy::ProxyMode;
 
@@ -8,11 +8,20 @@ use super::inspection::severity;
 use crate::{
     load::{KeyFault, KeyPath},
     raw::{self, OtlpSignal},
-    settings::{BodyStorageSettings, DiscoverySettings, OtlpSettings, RecordSettings, WebhookSettings},
+    settings::{
+        BodyStorageSettings, DiscoverySettings, EventFormat, JsonlSettings, OtlpSettings, RecordSettings,
+        WebhookSettings,
+    },
 };
 
 /// Smallest `record.max_size`: SQLite's own files take part of it.
 const SMALLEST_STORE: u64 = 1 << 20;
+
+/// Smallest `record.jsonl_max_size`.
+const SMALLEST_FILE: u64 = 64 << 10;
+
+/// Numbers that `record.jsonl_keep` may be.
+const KEPT_FILES: RangeInclusive<u32> = 1..=999;
 
 /// Compiles the `record` section.
 pub(super) fn record(raw: &raw::Record, findings: &mut Vec<KeyFault>) -> RecordSettings {
@@ -28,10 +37,11 @@ pub(super) fn record(raw: &raw::Record, findings: &mut Vec<KeyFault>) -> RecordS
         path
     };
     let path = file("path", &raw.path);
-    let jsonl = file("jsonl", &raw.jsonl);
+    let jsonl_path = file("jsonl", &raw.jsonl);
     let key_file = file("webhook_key_file", &raw.webhook_key_file);
     let headers_file = file("otlp_headers_file", &raw.otlp_headers_file);
     let ca_file = file("otlp_ca_file", &raw.otlp_ca_file);
+    let jsonl = jsonl(raw, jsonl_path, findings);
     let webhook = webhook(raw, key_file, findings);
     let otlp = otlp(raw, headers_file, ca_file, findings);
     let retention = raw.retention.0.0;
@@ -56,6 +66,31 @@ pub(super) fn record(raw: &raw::Record, findings: &mut Vec<KeyFault>) -> RecordS
         retention,
         max_size,
     }
+}
+
+/// Compiles what belongs to `record.jsonl`.
+fn jsonl(raw: &raw::Record, path: Option<PathBuf>, findings: &mut Vec<KeyFault>) -> Option<JsonlSettings> {
+    let section = KeyPath::root().key("record");
+    if path.is_none() && raw.format != EventFormat::Mcpmon {
+        let message = "no file is written that would have this form: set `jsonl` too";
+        findings.push(KeyFault::new(section.key("format"), message));
+    }
+    let max_size = raw.jsonl_max_size.0.0;
+    if max_size < SMALLEST_FILE {
+        let message = "a file would hold a few events only: expected at least `64KiB`";
+        findings.push(KeyFault::new(section.key("jsonl_max_size"), message));
+    }
+    if !KEPT_FILES.contains(&raw.jsonl_keep) {
+        let message =
+            "expected a number of files from 1 to 999, which are kept beside the one that is written to";
+        findings.push(KeyFault::new(section.key("jsonl_keep"), message));
+    }
+    Some(JsonlSettings {
+        path: path?,
+        format: raw.format,
+        max_size,
+        keep: raw.jsonl_keep,
+    })
 }
 
 /// Compiles `record.webhook_url` and the severity from which on it is told.
@@ -223,6 +258,19 @@ mod tests {
             settings,
             findings.into_iter().map(|finding| finding.message).collect(),
         )
+    }
+
+    #[test_case(r#"{"jsonl": "/e", "format": "ocsf", "jsonl_max_size": "64KiB", "jsonl_keep": 999}"# => ""; "every key of the file")]
+    #[test_case(r#"{"format": "ocsf"}"# => "no file is written that would have this form: set `jsonl` too"; "a form of no file")]
+    #[test_case(r#"{"jsonl": "/e", "jsonl_max_size": "1KiB"}"# => "a file would hold a few events only: expected at least `64KiB`"; "a small file")]
+    #[test_case(r#"{"jsonl": "/e", "jsonl_keep": 0}"# => "expected a number of files from 1 to 999, which are kept beside the one that is written to"; "no files")]
+    fn mistakes_about_the_file(section: &str) -> String {
+        let raw: raw::Config =
+            serde_json::from_str(&format!(r#"{{"record": {section}}}"#)).expect("a configuration");
+        let mut findings = Vec::new();
+        record(&raw.record, &mut findings);
+        let messages = findings.into_iter().map(|finding| finding.message);
+        messages.collect::<Vec<_>>().join("\n")
     }
 
     #[test_case("{}" => false; "by default nothing")]

@@ -10,6 +10,7 @@ use super::{
     inspection::Level,
     units::{Lapse, Size},
 };
+use crate::settings::EventFormat;
 
 /// The store and its exports.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -19,6 +20,12 @@ pub(crate) struct Record {
     pub(crate) path: String,
     /// File that every event is appended to as a line of JSON; empty for none.
     pub(crate) jsonl: String,
+    /// The form of such a line.
+    pub(crate) format: EventFormat,
+    /// The size limit of that file, beyond which it is put aside as `FILE.1`.
+    pub(crate) jsonl_max_size: Text<Size>,
+    /// The number of files that are kept so, of which the oldest goes first.
+    pub(crate) jsonl_keep: u32,
     /// The time for which events are kept.
     pub(crate) retention: Text<Lapse>,
     /// The size limit of the database; the oldest events go first.
@@ -59,6 +66,9 @@ impl Default for Record {
         Self {
             path: String::new(),
             jsonl: String::new(),
+            format: EventFormat::Mcpmon,
+            jsonl_max_size: Text(Size(256 << 20)),
+            jsonl_keep: 5,
             retention: Text(Lapse(Duration::from_secs(30 * 86_400))),
             max_size: Text(Size(1 << 30)),
             webhook_url: String::new(),

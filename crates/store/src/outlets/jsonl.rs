@@ -1,33 +1,40 @@
 //! A file of JSON lines that other programs follow, such as log shippers. Several processes may write to it.
 
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::{self, File, Metadata, OpenOptions},
     io::{self, Write as _},
-    os::unix::fs::{MetadataExt as _, OpenOptionsExt as _},
+    os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, fchown},
     path::{Path, PathBuf},
 };
 
 use nix::fcntl::{Flock, FlockArg, OFlag};
 
-use super::{Outlet, StoreEntry, StoredEvent, events, line};
+use super::{EventFormat, JsonlSettings, Outlet, StoreEntry, StoredEvent, events, line};
 
-/// Size in bytes at which the file is put aside as `FILE.1`, over the one before.
-const MAX_SIZE: u64 = 256 << 20;
+/// Most files that are kept beside the one that is written to.
+const MAX_KEPT_FILES: u32 = 999;
+
+/// The permissions of the first file.
+const NEW_FILE_MODE: u32 = 0o640;
 
 /// The file, opened for each batch: whoever rotates it finds nobody holding on to the old one.
 #[derive(Debug)]
 pub(super) struct JsonLines {
     path: PathBuf,
+    format: EventFormat,
     max_size: u64,
+    keep: u32,
     lost: u64,
     cause: Option<String>,
 }
 
 impl JsonLines {
-    pub(super) const fn new(path: PathBuf) -> Self {
+    pub(super) fn new(settings: JsonlSettings) -> Self {
         Self {
-            path,
-            max_size: MAX_SIZE,
+            path: settings.path,
+            format: settings.format,
+            max_size: settings.max_size,
+            keep: settings.keep.clamp(1, MAX_KEPT_FILES),
             lost: 0,
             cause: None,
         }
@@ -37,7 +44,7 @@ impl JsonLines {
     fn append<'a>(&mut self, events: impl Iterator<Item = &'a StoredEvent>) {
         let (mut lines, mut count) = (Vec::new(), 0);
         for event in events {
-            lines.extend(line(event));
+            lines.extend(line(event, self.format));
             count += 1;
         }
         if count == 0 {
@@ -51,21 +58,47 @@ impl JsonLines {
     }
 
     fn write(&self, lines: &[u8]) -> io::Result<()> {
-        let mut file = self.open()?;
-        if file.metadata()?.size() >= self.max_size {
-            fs::rename(&self.path, aside(&self.path))?;
-            file = self.open()?;
+        let mut file = self.open(NEW_FILE_MODE)?;
+        let size = file.metadata()?.size();
+        let mut end = size;
+        if size > 0 && size.saturating_add(lines.len() as u64) > self.max_size {
+            file = self.rotate(&file)?;
+            end = file.metadata()?.size();
         }
-        file.write_all(lines)
+        file.write_all(lines).inspect_err(|_| {
+            // A part of a line would spoil the next one, too.
+            if let Err(error) = file.set_len(end) {
+                tracing::warn!(%error, path = %self.path.display(), "a line was written in part");
+            }
+        })
+    }
+
+    /// Puts the full file aside, which is locked: `FILE.1` becomes `FILE.2` and so on, and the oldest one goes. The file
+    /// itself is renamed last: until then every other process waits for its lock, and whoever reads it goes on with
+    /// the same file under its new name. Returns the new file, with the owner and the permissions of the full one.
+    fn rotate(&self, full: &File) -> io::Result<Flock<File>> {
+        let kept = full.metadata()?;
+        for number in self.keep + 1..=MAX_KEPT_FILES {
+            if fs::remove_file(self.aside(number)).is_err() {
+                break;
+            }
+        }
+        for number in (1..self.keep).rev() {
+            rename_if_there(&self.aside(number), &self.aside(number + 1))?;
+        }
+        rename_if_there(&self.path, &self.aside(1))?;
+        let file = self.open(kept.mode() & 0o777)?;
+        give(&file, &kept);
+        Ok(file)
     }
 
     /// Opens and locks the file. Another process may have put it aside in between: then the new one is taken.
-    fn open(&self) -> io::Result<Flock<File>> {
+    fn open(&self, mode: u32) -> io::Result<Flock<File>> {
         loop {
             let file = OpenOptions::new()
                 .append(true)
                 .create(true)
-                .mode(0o640)
+                .mode(mode)
                 .custom_flags((OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits())
                 .open(&self.path)?;
             let file =
@@ -80,6 +113,36 @@ impl JsonLines {
                 return Ok(file);
             }
         }
+    }
+
+    /// Returns the path of a file that was put aside; 1 is the latest.
+    fn aside(&self, number: u32) -> PathBuf {
+        let mut name = self.path.as_os_str().to_owned();
+        name.push(format!(".{number}"));
+        name.into()
+    }
+}
+
+fn rename_if_there(from: &Path, to: &Path) -> io::Result<()> {
+    match fs::rename(from, to) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        renamed => renamed,
+    }
+}
+
+/// Gives the new file what an administrator gave the one before, as far as this process may: a shipper reads both.
+fn give(file: &File, kept: &Metadata) {
+    let given = file.metadata().and_then(|new| {
+        if (new.uid(), new.gid()) != (kept.uid(), kept.gid()) {
+            fchown(file, Some(kept.uid()), Some(kept.gid()))?;
+        }
+        if new.mode() != kept.mode() {
+            file.set_permissions(kept.permissions())?;
+        }
+        Ok(())
+    });
+    if let Err(error) = given {
+        tracing::warn!(%error, "the new file has not the owner and permissions of the one before");
     }
 }
 
@@ -98,37 +161,46 @@ impl Outlet for JsonLines {
     }
 }
 
-fn aside(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".1");
-    name.into()
-}
-
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt as _;
+    use std::{
+        io::Read as _,
+        os::unix::fs::PermissionsExt as _,
+        sync::atomic::{AtomicU32, Ordering},
+        thread,
+    };
 
     use uuid::Uuid;
 
     use super::*;
     use crate::{json, sample};
 
+    const fn settings(path: PathBuf) -> JsonlSettings {
+        JsonlSettings {
+            path,
+            format: EventFormat::Mcpmon,
+            max_size: 256 << 20,
+            keep: 5,
+        }
+    }
+
     fn event(number: u128) -> StoredEvent {
         StoredEvent::new(Uuid::from_u128(number), "laptop", sample::started("files", 2))
     }
 
+    fn event_in(line: &str) -> StoredEvent {
+        json::from_json(serde_json::from_str(line).unwrap()).unwrap()
+    }
+
     fn read(path: &Path) -> Vec<StoredEvent> {
-        let text = fs::read_to_string(path).unwrap();
-        text.lines()
-            .map(|line| json::from_json(serde_json::from_str(line).unwrap()).unwrap())
-            .collect()
+        fs::read_to_string(path).unwrap().lines().map(event_in).collect()
     }
 
     #[test]
     fn events_are_appended_as_lines_that_nobody_else_reads() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("events.jsonl");
-        let mut jsonl = JsonLines::new(path.clone());
+        let mut jsonl = JsonLines::new(settings(path.clone()));
         jsonl.append([event(1), event(2)].iter());
         jsonl.append([].iter());
         jsonl.append([event(3)].iter());
@@ -138,36 +210,129 @@ mod tests {
     }
 
     #[test]
-    fn a_full_file_is_put_aside() {
+    fn full_files_are_put_aside_and_the_oldest_one_goes() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("events.jsonl");
-        let mut jsonl = JsonLines {
+        let mut jsonl = JsonLines::new(JsonlSettings {
             max_size: 1,
-            ..JsonLines::new(path.clone())
-        };
-        for number in 1..=3 {
+            keep: 3,
+            ..settings(path.clone())
+        });
+        for number in 1..=6 {
             jsonl.append([event(number)].iter());
         }
-        assert_eq!(read(&path), [event(3)]);
-        assert_eq!(read(&aside(&path)), [event(2)]);
+        assert_eq!(read(&path), [event(6)]);
+        for (number, kept) in [(1, 5), (2, 4), (3, 3)] {
+            assert_eq!(read(&jsonl.aside(number)), [event(kept)]);
+        }
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 4);
     }
 
     #[test]
-    fn lines_of_several_writers_do_not_mix() {
+    fn fewer_files_are_kept_after_their_number_was_lowered() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("events.jsonl");
-        std::thread::scope(|scope| {
-            for writer in 0..4_u128 {
-                let path = path.clone();
+        for keep in [4, 2] {
+            let mut jsonl = JsonLines::new(JsonlSettings {
+                max_size: 1,
+                keep,
+                ..settings(path.clone())
+            });
+            for number in 1..=8 {
+                jsonl.append([event(number)].iter());
+            }
+        }
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 3);
+    }
+
+    #[test]
+    fn a_new_file_has_the_permissions_of_the_one_before() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("events.jsonl");
+        let mut jsonl = JsonLines::new(JsonlSettings {
+            max_size: 1,
+            ..settings(path.clone())
+        });
+        jsonl.append([event(1)].iter());
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o664)).unwrap();
+        jsonl.append([event(2)].iter());
+        assert_eq!(read(&path), [event(2)]);
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o664);
+    }
+
+    /// Reads as a shipper does: it goes on with the file that it has open to its end, whatever its name is by then, and
+    /// then with the next one.
+    fn follow(files: &JsonLines, mut file: File, is_over: impl Fn() -> bool) -> Vec<StoredEvent> {
+        let (mut events, mut text) = (Vec::new(), String::new());
+        loop {
+            let was_over = is_over();
+            let next = next_of(files, &file);
+            file.read_to_string(&mut text).unwrap();
+            // The last line may be there in part, while it is being written.
+            let whole = text.rfind('\n').map_or(0, |end| end + 1);
+            events.extend(text.drain(..whole).as_str().lines().map(event_in));
+            match next {
+                Some(next) => {
+                    assert_eq!(text, "", "a file ends with a whole line");
+                    file = next;
+                }
+                None if was_over => return events,
+                None => thread::yield_now(),
+            }
+        }
+    }
+
+    /// Returns the file that was begun after `file`; `None` where that is the latest, or is being renamed.
+    fn next_of(files: &JsonLines, file: &File) -> Option<File> {
+        let inode = file.metadata().unwrap().ino();
+        let is_it = |path: &Path| fs::metadata(path).is_ok_and(|named| named.ino() == inode);
+        if is_it(&files.path) {
+            return None;
+        }
+        let number = (1..MAX_KEPT_FILES).find(|number| is_it(&files.aside(*number)))?;
+        let next = match number {
+            1 => files.path.clone(),
+            _ => files.aside(number - 1),
+        };
+        let next = File::open(next).ok()?;
+        // The oldest file is renamed first: while this one has its name, so has the next.
+        is_it(&files.aside(number)).then_some(next)
+    }
+
+    #[test]
+    fn several_writers_rotate_one_file_and_who_follows_it_misses_nothing() {
+        const WRITERS: u128 = 4;
+        const EACH: u128 = 50;
+        let directory = tempfile::tempdir().unwrap();
+        let files = || {
+            JsonLines::new(JsonlSettings {
+                max_size: 2000,
+                keep: MAX_KEPT_FILES,
+                ..settings(directory.path().join("events.jsonl"))
+            })
+        };
+        // Who follows is there first: only then is the file the first one.
+        File::create(&files().path).unwrap();
+        let first = File::open(&files().path).unwrap();
+        let done = AtomicU32::new(0);
+        let mut followed = thread::scope(|scope| {
+            for writer in 0..WRITERS {
+                let (mut jsonl, done) = (files(), &done);
                 scope.spawn(move || {
-                    let mut jsonl = JsonLines::new(path);
-                    for number in 0..25 {
-                        jsonl.append([event(writer * 100 + number)].iter());
+                    for number in 0..EACH {
+                        jsonl.append([event(writer * 1000 + number)].iter());
                     }
+                    done.fetch_add(1, Ordering::SeqCst);
                 });
             }
+            follow(&files(), first, || {
+                u128::from(done.load(Ordering::SeqCst)) == WRITERS
+            })
         });
-        assert_eq!(read(&path).len(), 100);
+        assert!(files().aside(10).exists());
+        followed.sort_by_key(|event| event.id);
+        let all = (0..WRITERS).flat_map(|writer| (0..EACH).map(move |number| event(writer * 1000 + number)));
+        assert_eq!(followed, all.collect::<Vec<_>>());
     }
 
     #[test]
@@ -177,7 +342,7 @@ mod tests {
         fs::write(&target, "").unwrap();
         let path = directory.path().join("link");
         std::os::unix::fs::symlink(&target, &path).unwrap();
-        let mut jsonl = JsonLines::new(path.clone());
+        let mut jsonl = JsonLines::new(settings(path.clone()));
         jsonl.append([event(1), event(2)].iter());
         let (lost, cause) = jsonl.take_lost().unwrap();
         assert_eq!(lost, 2);

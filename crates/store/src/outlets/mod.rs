@@ -3,6 +3,7 @@
 
 mod counts;
 mod jsonl;
+mod ocsf;
 mod otlp;
 mod signature;
 mod unposted;
@@ -25,14 +26,37 @@ use super::{ClaimedPosts, StoreEntry, StoredEvent, metrics::Metrics};
 /// The settings of the outlets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OutletSettings {
-    /// File that every event is appended to.
-    pub jsonl: Option<PathBuf>,
+    /// The file that every event is appended to.
+    pub jsonl: Option<JsonlSettings>,
     /// The webhook to which events are posted.
     pub webhook: Option<WebhookSettings>,
     /// The collector that events and metrics are exported to, by the process that has the store.
     pub otlp: Option<OtlpSettings>,
     /// The metrics that count every event.
     pub metrics: Option<Metrics>,
+}
+
+/// A file of JSON lines.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JsonlSettings {
+    /// The path.
+    pub path: PathBuf,
+    /// The form of a line.
+    pub format: EventFormat,
+    /// Size in bytes at which the file is put aside as `FILE.1`.
+    pub max_size: u64,
+    /// Files that are kept so, at least 1.
+    pub keep: u32,
+}
+
+/// The form of an event in a file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EventFormat {
+    /// As docs/events.md has it.
+    #[default]
+    Mcpmon,
+    /// The Open Cybersecurity Schema Framework.
+    Ocsf,
 }
 
 /// A URL that events are posted to.
@@ -211,8 +235,12 @@ fn events(entries: &[StoreEntry]) -> impl Iterator<Item = &StoredEvent> {
 }
 
 /// One event as a line.
-fn line(event: &StoredEvent) -> Vec<u8> {
-    let mut line = serde_json::to_vec(&super::json::to_json(event)).expect("a map of JSON values serialises");
+fn line(event: &StoredEvent, format: EventFormat) -> Vec<u8> {
+    let fields = match format {
+        EventFormat::Mcpmon => super::json::to_json(event),
+        EventFormat::Ocsf => ocsf::to_ocsf(event),
+    };
+    let mut line = serde_json::to_vec(&fields).expect("a map of JSON values serialises");
     line.push(b'\n');
     line
 }

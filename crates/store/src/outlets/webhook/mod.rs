@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use super::{
     super::{UnpostedEvents, bodies, writer::now},
-    Outlet, StoreEntry, StoredEvent, WebhookSettings, events, line,
+    EventFormat, Outlet, StoreEntry, StoredEvent, WebhookSettings, events, line,
     signature::{ID, SIGNATURE, SigningKey, TIMESTAMP},
 };
 
@@ -124,7 +124,7 @@ impl Webhook {
                     state.waiting.push_back(Post {
                         id: event.id,
                         at: event.timestamp,
-                        body: line(event).into(),
+                        body: line(event, EventFormat::Mcpmon).into(),
                         is_stored,
                     });
                     continue;
