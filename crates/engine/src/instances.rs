@@ -39,8 +39,23 @@ pub(super) struct Instance {
     pub(super) ended_candidate: Option<EndedCandidate>,
     /// The pins that this launch was the first to make.
     pub(super) pinned: Option<PinKey>,
+    /// The second comparison of a process that was held for the first.
+    pub(super) second_look: Option<SecondLook>,
     /// The phase of the launch.
     pub(super) phase: Phase,
+}
+
+/// A comparison that is made again when the server has run for a while.
+#[derive(Debug)]
+pub(super) struct SecondLook {
+    /// The process that was compared.
+    pub(super) process: ProcessId,
+    /// Files that were executed on the way to it; `None` where nobody remembers.
+    pub(super) launcher: Option<Vec<String>>,
+    /// The time at which it was let go, until the comparison is ordered.
+    pub(super) let_go: Option<Timestamp>,
+    /// Number of the hash that was ordered for it; 0 before.
+    pub(super) attempt: u64,
 }
 
 /// A process that may have been the server, and has ended.
@@ -125,6 +140,7 @@ impl Instance {
             shell: None,
             ended_candidate: None,
             pinned: None,
+            second_look: None,
             phase: Phase::Starting(Vec::new()),
         }
     }
@@ -145,6 +161,7 @@ impl Instance {
             shell: None,
             ended_candidate: None,
             pinned: None,
+            second_look: None,
             phase: Phase::Starting(Vec::new()),
         }
     }

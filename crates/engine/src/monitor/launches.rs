@@ -7,7 +7,7 @@ use mcpmon_policy::{Gate, Mode, OnChange};
 use super::{Monitor, entry::is_installed_entry};
 use crate::{
     effect::{Judgement, KernelEffect},
-    instances::{Instance, MAX_INSTANCES, Phase, ServingProcess},
+    instances::{Instance, MAX_INSTANCES, Phase, SecondLook, ServingProcess},
     recognise::{recognise_linked, started_by_wrapper},
     tell,
 };
@@ -228,6 +228,7 @@ impl Monitor {
                 process: serving.process,
             });
         }
+        instance.second_look = serving.held.then(|| SecondLook::new(&serving, launcher.clone()));
         self.attempts += 1;
         serving.attempt = self.attempts;
         serving.ordered = now;

@@ -9,6 +9,7 @@ mod launches;
 mod observe;
 mod orphans;
 mod proxied;
+mod second_look;
 mod tracking;
 
 use std::{
@@ -380,6 +381,7 @@ impl Monitor {
     fn tick(&mut self, now: Timestamp) -> Judgement {
         let mut judgement = Judgement::default();
         self.end_long_holds(now, &mut judgement);
+        self.look_again(now, &mut judgement);
         for number in self.instances.numbers() {
             let Some(instance) = self.instances.get_mut(number) else {
                 continue;
@@ -408,6 +410,9 @@ impl Monitor {
         files: ServerFiles,
         environment: Vec<String>,
     ) -> Judgement {
+        if self.is_second_look(number, attempt) {
+            return self.looked_again(now, number, files);
+        }
         let mut judgement = Judgement::default();
         let Some(instance) = self.instances.get_mut(number) else {
             return judgement;
@@ -444,6 +449,8 @@ impl Monitor {
         instance.phase = Phase::Serving(serving.clone());
         if verdict.action == Action::Block {
             self.remember_refused(&key, files);
+        } else {
+            self.let_run(now, number, &serving);
         }
         self.enforce_pins(now, number, &key, &serving, verdict, &mut judgement);
         if let Some(exit) = ended {

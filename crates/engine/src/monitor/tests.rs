@@ -2010,3 +2010,60 @@ fn names_are_gated_while_a_difference_blocks() {
     world.monitor.install(Timestamp(0), Arc::new(alert), &tables);
     assert_eq!(names(&mut world), Some(Vec::new()));
 }
+
+/// A pinned server that was compared and let go, two seconds later.
+fn compared_world() -> World {
+    let mut world = pinned_world();
+    held_start(&mut world, 10);
+    assert_eq!(effects(&world.hashed(FIRST, "v1")), ["release 10"]);
+    world.now = 2 * SECOND - 1;
+    assert_eq!(effects(&world.monitor.tick(Timestamp(world.now))), [""; 0]);
+    world.now = 2 * SECOND;
+    let attempt = world.monitor.attempts;
+    world.monitor.tick(Timestamp(world.now));
+    assert_eq!(world.monitor.attempts, attempt + 1, "it is compared again");
+    world
+}
+
+#[test]
+fn a_file_that_is_changed_between_its_hash_and_its_use_is_found() {
+    let mut world = compared_world();
+    let judgement = world.hashed(FIRST, "v2");
+    assert_eq!(
+        kinds(&judgement),
+        ["mcp_server_binary_mismatch", "mcp_server_denied"]
+    );
+    assert!(
+        effects(&judgement).contains(&"kill 1".to_owned()),
+        "{judgement:?}"
+    );
+    for event in &judgement.events {
+        let reason = event.reason.as_deref().unwrap_or_default();
+        assert!(
+            reason.contains("as pinned when the server was let go"),
+            "{event:?}"
+        );
+    }
+}
+
+#[test]
+fn a_second_comparison_that_finds_nothing_is_not_told_and_is_the_last() {
+    let mut world = compared_world();
+    let judgement = world.hashed(FIRST, "v1");
+    assert_eq!((kinds(&judgement), effects(&judgement)), (Vec::new(), Vec::new()));
+    let attempts = world.monitor.attempts;
+    world.now = 60 * SECOND;
+    world.monitor.tick(Timestamp(world.now));
+    assert_eq!(world.monitor.attempts, attempts);
+}
+
+#[test]
+fn a_server_that_is_another_program_by_now_is_not_judged_by_a_second_comparison() {
+    let mut world = compared_world();
+    let ordered = world.monitor.attempts;
+    world.exec_in(Some(FIRST), 10, 9, "mcp-server-git");
+    let late = world
+        .monitor
+        .hashed(Timestamp(world.now), FIRST, ordered, files("v2"), Vec::new());
+    assert_eq!((kinds(&late), effects(&late)), (Vec::new(), Vec::new()));
+}
