@@ -237,7 +237,7 @@ impl Ruling {
         // Of equally bad ones the first.
         self.block
             .as_ref()
-            .or(self.asks.first())
+            .or_else(|| self.asks.first())
             .or_else(|| self.audits.iter().rev().max_by_key(|audit| audit.severity))
     }
 }
