@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     edit::WrappedText,
     file::{self, FileError},
-    settings::KeptSetting,
+    settings::RecordedSetting,
 };
 
 /// Format of the file.
@@ -63,8 +63,8 @@ pub(crate) struct ChangedSettings {
     pub(crate) original: String,
     /// Name of the copy beside the ledger; `None` of a file that was made.
     pub(crate) backup: Option<String>,
-    /// What was put in, the latest last.
-    pub(crate) settings: Vec<KeptSetting>,
+    /// The values that were put in, the latest last.
+    pub(crate) settings: Vec<RecordedSetting>,
 }
 
 /// The reason why the ledger cannot be used.

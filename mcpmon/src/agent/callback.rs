@@ -46,7 +46,7 @@ impl From<AnswerWord> for CallAnswer {
 }
 
 /// The calls that wait, and the place where they are answered.
-pub trait Questions {
+pub trait AnswerableCalls {
     /// The call that waits with this id.
     ///
     /// # Errors
@@ -64,7 +64,12 @@ pub trait Questions {
 }
 
 /// Answers a post.
-pub fn reply(post: &SignedPost, key: &SigningKey, now: Timestamp, questions: &impl Questions) -> PostAnswer {
+pub fn reply(
+    post: &SignedPost,
+    key: &SigningKey,
+    now: Timestamp,
+    questions: &impl AnswerableCalls,
+) -> PostAnswer {
     match replied(post, key, now, questions) {
         Ok(object) => PostAnswer {
             status: 200,
@@ -81,7 +86,7 @@ fn replied(
     post: &SignedPost,
     key: &SigningKey,
     now: Timestamp,
-    questions: &impl Questions,
+    questions: &impl AnswerableCalls,
 ) -> Result<Map<String, Value>, (u16, String)> {
     let refused = |status: u16, reason: &str| (status, reason.to_owned());
     // One reason for all: it says nothing to who has no key.
@@ -137,7 +142,7 @@ mod tests {
         answers: RefCell<Vec<CallAnswer>>,
     }
 
-    impl Questions for Waiting {
+    impl AnswerableCalls for Waiting {
         fn find(&self, id: &str) -> Result<Option<HeldCall>, String> {
             Ok(self.held.id.starts_with(id).then(|| self.held.clone()))
         }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use mcpmon_protocol::decode::json::{DEEPEST, LoneSurrogate, Scanner, Value as Node, ValueKind};
 use serde_json::Value;
 
-use super::plan::{Found, Leaf, Obstacle, Wanted};
+use super::plan::{SettingError, SettingMatch, SettingPosition, WantedSetting};
 use crate::{
     edit::{TextEdit, gap_before, quoted},
     syntax::{JsonDialect, SyntaxMistake, described_defect, plain_json},
@@ -28,7 +28,7 @@ impl<'b> JsonText<'b> {
     }
 
     /// Calls `read` with the root.
-    fn root<T>(&self, read: impl FnOnce(Node<'_>) -> Result<T, Obstacle>) -> Result<T, Obstacle> {
+    fn root<T>(&self, read: impl FnOnce(Node<'_>) -> Result<T, SettingError>) -> Result<T, SettingError> {
         let mut scanner = Scanner::new(DEEPEST);
         match scanner.scan(&self.plain, LoneSurrogate::Replace) {
             Ok(scan) => read(scan.document.root()),
@@ -40,51 +40,57 @@ impl<'b> JsonText<'b> {
     }
 
     /// Looks for what is wanted, or what was put in its place before.
-    pub(super) fn find(&self, wanted: &Wanted, before: Option<&str>) -> Result<Found, Obstacle> {
+    pub(super) fn find(
+        &self,
+        wanted: &WantedSetting,
+        before: Option<&str>,
+    ) -> Result<SettingMatch, SettingError> {
         if self.is_blank() {
-            return Ok(Found::Nothing);
+            return Ok(SettingMatch::Nothing);
         }
         self.root(|root| {
-            let Walk::Found(value, _) = walk(root, &wanted.path)? else {
-                return Ok(Found::Nothing);
+            let PathEnd::Value(value, _) = walk(root, &wanted.path)? else {
+                return Ok(SettingMatch::Nothing);
             };
             match &wanted.leaf {
-                Leaf::Value => Ok(match value_of(value) {
-                    value if value == parsed(&wanted.text) => Found::Wanted,
-                    value if before.is_some_and(|before| value == parsed(before)) => Found::Before,
-                    _ => Found::Other(value.text().to_owned()),
+                SettingPosition::Value => Ok(match value_of(value) {
+                    value if value == parsed(&wanted.text) => SettingMatch::Wanted,
+                    value if before.is_some_and(|before| value == parsed(before)) => SettingMatch::Before,
+                    _ => SettingMatch::Other(value.text().to_owned()),
                 }),
-                Leaf::Item { words } => {
+                SettingPosition::Item { words } => {
                     if value.kind() != ValueKind::Array {
-                        return Err(Obstacle::Unclear(format!(
+                        return Err(SettingError::Unclear(format!(
                             "`{}` is no list",
                             wanted.path.join(".")
                         )));
                     }
                     let items: Vec<_> = value.items().map(value_of).collect();
                     if items.contains(&parsed(&wanted.text)) {
-                        return Ok(Found::Wanted);
+                        return Ok(SettingMatch::Wanted);
                     }
                     if before.is_some_and(|before| items.contains(&parsed(before))) {
-                        return Ok(Found::Before);
+                        return Ok(SettingMatch::Before);
                     }
                     let ours = items.iter().find(|item| mentions(item, words));
-                    Ok(ours.map_or(Found::Nothing, |item| Found::Other(item.to_string())))
+                    Ok(ours.map_or(SettingMatch::Nothing, |item| {
+                        SettingMatch::Other(item.to_string())
+                    }))
                 }
             }
         })
     }
 
     /// The change that puts in what is wanted, and the number of members that are made for it.
-    pub(super) fn insertion(&self, wanted: &Wanted) -> Result<(TextEdit, usize), Obstacle> {
+    pub(super) fn insertion(&self, wanted: &WantedSetting) -> Result<(TextEdit, usize), SettingError> {
         if self.is_blank() {
             let text = format!("{{{}}}\n", nested(&wanted.path, wanted));
             let end = self.bytes.len();
             return Ok((TextEdit::new(end..end, text), wanted.path.len()));
         }
         self.root(|root| match walk(root, &wanted.path)? {
-            Walk::Found(list, _) => Ok((self.behind_bracket(list, wanted.text.clone()), 0)),
-            Walk::Missing(inside, rest) => {
+            PathEnd::Value(list, _) => Ok((self.behind_bracket(list, wanted.text.clone()), 0)),
+            PathEnd::Missing(inside, rest) => {
                 let element = nested(rest, wanted);
                 Ok((self.behind_bracket(inside, element), rest.len()))
             }
@@ -110,7 +116,11 @@ impl<'b> JsonText<'b> {
     }
 
     /// The change that writes the value anew.
-    pub(super) fn replacement(&self, wanted: &Wanted, before: &str) -> Result<Option<TextEdit>, Obstacle> {
+    pub(super) fn replacement(
+        &self,
+        wanted: &WantedSetting,
+        before: &str,
+    ) -> Result<Option<TextEdit>, SettingError> {
         let place = self.place(wanted, before)?;
         Ok(place.map(|place| TextEdit::new(place.value, wanted.text.clone())))
     }
@@ -119,10 +129,10 @@ impl<'b> JsonText<'b> {
     /// that hold nothing else.
     pub(super) fn removal(
         &self,
-        wanted: &Wanted,
+        wanted: &WantedSetting,
         before: &str,
         made: usize,
-    ) -> Result<Option<TextEdit>, Obstacle> {
+    ) -> Result<Option<TextEdit>, SettingError> {
         let Some(place) = self.place(wanted, before)? else {
             return Ok(None);
         };
@@ -132,8 +142,8 @@ impl<'b> JsonText<'b> {
         };
         // The value itself is one of the members that were made, or an item in the last of them.
         let above = match wanted.leaf {
-            Leaf::Value => made.saturating_sub(1),
-            Leaf::Item { .. } => made,
+            SettingPosition::Value => made.saturating_sub(1),
+            SettingPosition::Item { .. } => made,
         };
         for outer in elements.take(above) {
             if element.siblings.len() > 1 {
@@ -145,8 +155,8 @@ impl<'b> JsonText<'b> {
     }
 
     /// An element with the comma behind it, or the one before where it is the last.
-    fn with_comma(&self, element: &Element) -> Range<usize> {
-        let Element { range, siblings } = element;
+    fn with_comma(&self, element: &PlacedElement) -> Range<usize> {
+        let PlacedElement { range, siblings } = element;
         let at = siblings
             .iter()
             .position(|sibling| sibling == range)
@@ -168,16 +178,16 @@ impl<'b> JsonText<'b> {
         }
     }
 
-    fn place(&self, wanted: &Wanted, before: &str) -> Result<Option<PlacedSetting>, Obstacle> {
+    fn place(&self, wanted: &WantedSetting, before: &str) -> Result<Option<PlacedSetting>, SettingError> {
         if self.is_blank() {
             return Ok(None);
         }
         self.root(|root| {
-            let Walk::Found(value, mut elements) = walk(root, &wanted.path)? else {
+            let PathEnd::Value(value, mut elements) = walk(root, &wanted.path)? else {
                 return Ok(None);
             };
             let before = parsed(before);
-            if let Leaf::Value = wanted.leaf {
+            if let SettingPosition::Value = wanted.leaf {
                 let is_it = value_of(value) == before;
                 return Ok(is_it.then(|| PlacedSetting {
                     value: value.range(),
@@ -188,7 +198,7 @@ impl<'b> JsonText<'b> {
             let Some(item) = value.items().find(|item| value_of(*item) == before) else {
                 return Ok(None);
             };
-            elements.push(Element {
+            elements.push(PlacedElement {
                 range: item.range(),
                 siblings,
             });
@@ -204,24 +214,24 @@ impl<'b> JsonText<'b> {
 struct PlacedSetting {
     value: Range<usize>,
     /// Members on the way to it, and itself.
-    elements: Vec<Element>,
+    elements: Vec<PlacedElement>,
 }
 
 /// A member or an item, among all of its container.
-struct Element {
+struct PlacedElement {
     range: Range<usize>,
     siblings: Vec<Range<usize>>,
 }
 
 /// The end of a way through a document.
-enum Walk<'v, 'p> {
+enum PathEnd<'v, 'p> {
     /// The value, and the members on the way.
-    Found(Node<'v>, Vec<Element>),
+    Value(Node<'v>, Vec<PlacedElement>),
     /// The object that lacks the rest of the way.
     Missing(Node<'v>, &'p [String]),
 }
 
-fn walk<'v, 'p>(root: Node<'v>, path: &'p [String]) -> Result<Walk<'v, 'p>, Obstacle> {
+fn walk<'v, 'p>(root: Node<'v>, path: &'p [String]) -> Result<PathEnd<'v, 'p>, SettingError> {
     let (mut value, mut elements) = (root, Vec::new());
     for (depth, step) in path.iter().enumerate() {
         if !value.is_object() {
@@ -230,7 +240,7 @@ fn walk<'v, 'p>(root: Node<'v>, path: &'p [String]) -> Result<Walk<'v, 'p>, Obst
             } else {
                 format!("`{}`", path[..depth].join("."))
             };
-            return Err(Obstacle::Unclear(format!("{place} is no object")));
+            return Err(SettingError::Unclear(format!("{place} is no object")));
         }
         let is_named = |name: &str| {
             name == step
@@ -238,27 +248,27 @@ fn walk<'v, 'p>(root: Node<'v>, path: &'p [String]) -> Result<Walk<'v, 'p>, Obst
         };
         let mut named = value.members().filter(|member| is_named(member.name));
         let Some(member) = named.next() else {
-            return Ok(Walk::Missing(value, &path[depth..]));
+            return Ok(PathEnd::Missing(value, &path[depth..]));
         };
         if named.next().is_some() {
-            return Err(Obstacle::Unclear(format!("`{step}` stands in it twice")));
+            return Err(SettingError::Unclear(format!("`{step}` stands in it twice")));
         }
         let range =
             |member: mcpmon_protocol::decode::json::Member<'_>| member.start..member.value.range().end;
-        elements.push(Element {
+        elements.push(PlacedElement {
             range: range(member),
             siblings: value.members().map(range).collect(),
         });
         value = member.value;
     }
-    Ok(Walk::Found(value, elements))
+    Ok(PathEnd::Value(value, elements))
 }
 
 /// Members within each other, and what is wanted in the last.
-fn nested(path: &[String], wanted: &Wanted) -> String {
+fn nested(path: &[String], wanted: &WantedSetting) -> String {
     let innermost = match wanted.leaf {
-        Leaf::Value => wanted.text.clone(),
-        Leaf::Item { .. } => format!("[{}]", wanted.text),
+        SettingPosition::Value => wanted.text.clone(),
+        SettingPosition::Item { .. } => format!("[{}]", wanted.text),
     };
     let Some((first, rest)) = path.split_first() else {
         return innermost;

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{
     SettingFormat,
-    plan::{Found, Obstacle, Wanted},
+    plan::{SettingError, SettingMatch, WantedSetting},
 };
 use crate::{
     edit::TextEdit,
@@ -34,19 +34,23 @@ impl<'b> LinesText<'b> {
         Self { bytes, format }
     }
 
-    pub(super) fn find(self, wanted: &Wanted, before: Option<&str>) -> Result<Found, Obstacle> {
+    pub(super) fn find(
+        self,
+        wanted: &WantedSetting,
+        before: Option<&str>,
+    ) -> Result<SettingMatch, SettingError> {
         let Some(line) = self.place(wanted)? else {
-            return Ok(Found::Nothing);
+            return Ok(SettingMatch::Nothing);
         };
         let is = |text: &str| line.text.is_some() && line.text == plain(text);
         Ok(match () {
-            () if is(&wanted.text) => Found::Wanted,
-            () if before.is_some_and(is) => Found::Before,
-            () => Found::Other(String::from_utf8_lossy(&self.bytes[line.value]).into_owned()),
+            () if is(&wanted.text) => SettingMatch::Wanted,
+            () if before.is_some_and(is) => SettingMatch::Before,
+            () => SettingMatch::Other(String::from_utf8_lossy(&self.bytes[line.value]).into_owned()),
         })
     }
 
-    pub(super) fn insertion(self, wanted: &Wanted) -> TextEdit {
+    pub(super) fn insertion(self, wanted: &WantedSetting) -> TextEdit {
         let newline = match self.bytes.iter().position(|byte| *byte == b'\n') {
             Some(end) if self.bytes[..end].ends_with(b"\r") => "\r\n",
             Some(_) | None => "\n",
@@ -74,7 +78,11 @@ impl<'b> LinesText<'b> {
         }
     }
 
-    pub(super) fn replacement(self, wanted: &Wanted, before: &str) -> Result<Option<TextEdit>, Obstacle> {
+    pub(super) fn replacement(
+        self,
+        wanted: &WantedSetting,
+        before: &str,
+    ) -> Result<Option<TextEdit>, SettingError> {
         let line = self.place(wanted)?.filter(|line| line.text == plain(before));
         Ok(line.map(|line| match self.format {
             SettingFormat::Toml => TextEdit::new(line.value, wanted.text.clone()),
@@ -84,7 +92,11 @@ impl<'b> LinesText<'b> {
         }))
     }
 
-    pub(super) fn removal(self, wanted: &Wanted, before: &str) -> Result<Option<TextEdit>, Obstacle> {
+    pub(super) fn removal(
+        self,
+        wanted: &WantedSetting,
+        before: &str,
+    ) -> Result<Option<TextEdit>, SettingError> {
         let line = self.place(wanted)?.filter(|line| line.text == plain(before));
         Ok(line.map(|PlacedLine { range, .. }| {
             let start = self.bytes[..range.start]
@@ -96,7 +108,7 @@ impl<'b> LinesText<'b> {
         }))
     }
 
-    fn place(self, wanted: &Wanted) -> Result<Option<PlacedLine>, Obstacle> {
+    fn place(self, wanted: &WantedSetting) -> Result<Option<PlacedLine>, SettingError> {
         match self.format {
             SettingFormat::Toml => self.place_in_toml(name(wanted)),
             SettingFormat::Env | SettingFormat::Json | SettingFormat::Jsonc => {
@@ -105,7 +117,7 @@ impl<'b> LinesText<'b> {
         }
     }
 
-    fn place_in_toml(self, name: &str) -> Result<Option<PlacedLine>, Obstacle> {
+    fn place_in_toml(self, name: &str) -> Result<Option<PlacedLine>, SettingError> {
         let Some(root) = syntax::parse(self.bytes, Format::Toml, &[])? else {
             return Ok(None);
         };
@@ -117,7 +129,7 @@ impl<'b> LinesText<'b> {
         }))
     }
 
-    fn place_in_env(self, name: &str) -> Result<Option<PlacedLine>, Obstacle> {
+    fn place_in_env(self, name: &str) -> Result<Option<PlacedLine>, SettingError> {
         let text = str::from_utf8(self.bytes)
             .map_err(|error| SyntaxMistake::at(self.bytes, error.valid_up_to(), "this is no UTF-8"))?;
         let (mut at, mut found) = (0, None);
@@ -132,7 +144,7 @@ impl<'b> LinesText<'b> {
                 continue;
             }
             if found.is_some() {
-                return Err(Obstacle::Unclear(format!("`{name}` stands in it twice")));
+                return Err(SettingError::Unclear(format!("`{name}` stands in it twice")));
             }
             let end = start + line.trim_end().len();
             let value = right.trim().trim_matches(['"', '\'']);
@@ -146,7 +158,7 @@ impl<'b> LinesText<'b> {
     }
 }
 
-fn name(wanted: &Wanted) -> &str {
+fn name(wanted: &WantedSetting) -> &str {
     wanted.path.first().map_or("", String::as_str)
 }
 

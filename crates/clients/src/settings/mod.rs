@@ -17,7 +17,7 @@ mod version;
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use self::plan::KeptSetting;
+pub(crate) use self::plan::RecordedSetting;
 pub use self::{
     plan::{PlannedSetting, SettingOutcome},
     run::{SettingReport, SettingWish, run_settings, shown_digests},

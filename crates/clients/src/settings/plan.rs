@@ -14,11 +14,11 @@ use crate::{
 
 /// A value that a file is to have.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Wanted {
+pub(super) struct WantedSetting {
     pub(super) kind: SettingKind,
     /// Members on the way to it; of an item, to its list.
     pub(super) path: Vec<String>,
-    pub(super) leaf: Leaf,
+    pub(super) leaf: SettingPosition,
     /// The value as JSON.
     pub(super) text: String,
     /// A member of the root that gives it no effect.
@@ -27,7 +27,7 @@ pub(super) struct Wanted {
 
 /// The way in which a value stands in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Leaf {
+pub(super) enum SettingPosition {
     /// As a member.
     Value,
     /// As an item of a list.
@@ -39,7 +39,7 @@ pub(super) enum Leaf {
 
 /// A value that was put into a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct KeptSetting {
+pub(crate) struct RecordedSetting {
     pub(super) kind: SettingKind,
     path: Vec<String>,
     is_item: bool,
@@ -53,7 +53,7 @@ pub(crate) struct KeptSetting {
 
 /// The result of a search for a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum SettingMatch {
     Nothing,
     Wanted,
     /// The value that was put there before, for another address or program.
@@ -64,14 +64,14 @@ pub(super) enum Found {
 
 /// The reason for which a file cannot be changed.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Obstacle {
+pub(super) enum SettingError {
     #[error("it cannot be read")]
     Malformed(SyntaxMistake),
     #[error("{0}")]
     Unclear(String),
 }
 
-impl From<SyntaxMistake> for Obstacle {
+impl From<SyntaxMistake> for SettingError {
     fn from(mistake: SyntaxMistake) -> Self {
         Self::Malformed(mistake)
     }
@@ -123,7 +123,7 @@ pub(super) struct SettingsPlan {
     pub(super) settings: Vec<PlannedSetting>,
     pub(super) text: Vec<u8>,
     /// The records of the settings that stand in it.
-    pub(super) kept: Vec<KeptSetting>,
+    pub(super) kept: Vec<RecordedSetting>,
 }
 
 /// A text in its syntax.
@@ -141,28 +141,32 @@ impl<'b> SettingsText<'b> {
         })
     }
 
-    fn find(&self, wanted: &Wanted, before: Option<&str>) -> Result<Found, Obstacle> {
+    fn find(&self, wanted: &WantedSetting, before: Option<&str>) -> Result<SettingMatch, SettingError> {
         match self {
             Self::Json(text) => text.find(wanted, before),
             Self::Lines(text) => text.find(wanted, before),
         }
     }
 
-    fn insertion(&self, wanted: &Wanted) -> Result<(TextEdit, usize), Obstacle> {
+    fn insertion(&self, wanted: &WantedSetting) -> Result<(TextEdit, usize), SettingError> {
         match self {
             Self::Json(text) => text.insertion(wanted),
             Self::Lines(text) => Ok((text.insertion(wanted), 1)),
         }
     }
 
-    fn replacement(&self, wanted: &Wanted, before: &str) -> Result<Option<TextEdit>, Obstacle> {
+    fn replacement(&self, wanted: &WantedSetting, before: &str) -> Result<Option<TextEdit>, SettingError> {
         match self {
             Self::Json(text) => text.replacement(wanted, before),
             Self::Lines(text) => text.replacement(wanted, before),
         }
     }
 
-    fn removal(&self, wanted: &Wanted, kept: &KeptSetting) -> Result<Option<TextEdit>, Obstacle> {
+    fn removal(
+        &self,
+        wanted: &WantedSetting,
+        kept: &RecordedSetting,
+    ) -> Result<Option<TextEdit>, SettingError> {
         match self {
             Self::Json(text) => text.removal(wanted, &kept.text, kept.made),
             Self::Lines(text) => text.removal(wanted, &kept.text),
@@ -174,9 +178,9 @@ impl<'b> SettingsText<'b> {
 pub(super) fn add(
     bytes: &[u8],
     format: SettingFormat,
-    wanted: &[Wanted],
-    kept: &[KeptSetting],
-) -> Result<SettingsPlan, Obstacle> {
+    wanted: &[WantedSetting],
+    kept: &[RecordedSetting],
+) -> Result<SettingsPlan, SettingError> {
     let mut plan = SettingsPlan {
         settings: Vec::new(),
         text: bytes.to_vec(),
@@ -192,8 +196,8 @@ pub(super) fn add(
 fn add_one(
     plan: &mut SettingsPlan,
     format: SettingFormat,
-    wanted: &Wanted,
-) -> Result<PlannedSetting, Obstacle> {
+    wanted: &WantedSetting,
+) -> Result<PlannedSetting, SettingError> {
     let bytes = plan.text.clone();
     let text = SettingsText::new(&bytes, format)?;
     let at = plan.kept.iter().position(|kept| kept.is_of(wanted));
@@ -214,8 +218,8 @@ fn add_one(
         return Ok(planned(SettingOutcome::Left(reason), None));
     }
     let edit = match text.find(wanted, before.as_deref())? {
-        Found::Wanted => return Ok(planned(SettingOutcome::Present, None)),
-        Found::Before => {
+        SettingMatch::Wanted => return Ok(planned(SettingOutcome::Present, None)),
+        SettingMatch::Before => {
             let (Some(at), Some(before)) = (at, before) else {
                 return Ok(planned(SettingOutcome::Present, None));
             };
@@ -232,24 +236,24 @@ fn add_one(
             plan.text = applied(&bytes, vec![edit]);
             return Ok(planned(SettingOutcome::Update, Some(before)));
         }
-        Found::Other(_) if matches!(wanted.leaf, Leaf::Item { .. }) => {
+        SettingMatch::Other(_) if matches!(wanted.leaf, SettingPosition::Item { .. }) => {
             let reason = "a hook that asks mcpmon was put there by hand".to_owned();
             return Ok(planned(SettingOutcome::Left(reason), None));
         }
-        Found::Other(value) => {
+        SettingMatch::Other(value) => {
             let reason = "it names another address, which the proxy may not speak to: start the client with `mcpmon run`, which follows it";
             return Ok(planned(SettingOutcome::Left(reason.to_owned()), Some(value)));
         }
-        Found::Nothing => text.insertion(wanted)?,
+        SettingMatch::Nothing => text.insertion(wanted)?,
     };
     let (edit, made) = edit;
     if let Some(at) = at {
         plan.kept.remove(at);
     }
-    plan.kept.push(KeptSetting {
+    plan.kept.push(RecordedSetting {
         kind: wanted.kind,
         path: wanted.path.clone(),
-        is_item: wanted.leaf != Leaf::Value,
+        is_item: wanted.leaf != SettingPosition::Value,
         text: wanted.text.clone(),
         inserted: edit.text.clone(),
         made,
@@ -263,8 +267,8 @@ pub(super) fn remove(
     bytes: &[u8],
     format: SettingFormat,
     kinds: &[SettingKind],
-    kept: &[KeptSetting],
-) -> Result<SettingsPlan, Obstacle> {
+    kept: &[RecordedSetting],
+) -> Result<SettingsPlan, SettingError> {
     let mut plan = SettingsPlan {
         settings: Vec::new(),
         text: bytes.to_vec(),
@@ -296,11 +300,15 @@ pub(super) fn remove(
 }
 
 /// The text without a setting: without exactly what was inserted where that stands in it once, else without its value.
-fn removed(bytes: &[u8], format: SettingFormat, kept: &KeptSetting) -> Result<Option<Vec<u8>>, Obstacle> {
+fn removed(
+    bytes: &[u8],
+    format: SettingFormat,
+    kept: &RecordedSetting,
+) -> Result<Option<Vec<u8>>, SettingError> {
     let wanted = kept.wanted();
-    let is_there = |bytes: &[u8]| -> Result<bool, Obstacle> {
+    let is_there = |bytes: &[u8]| -> Result<bool, SettingError> {
         let found = SettingsText::new(bytes, format)?.find(&wanted, None)?;
-        Ok(found == Found::Wanted)
+        Ok(found == SettingMatch::Wanted)
     };
     if !is_there(bytes)? {
         return Ok(None);
@@ -321,19 +329,19 @@ fn removed(bytes: &[u8], format: SettingFormat, kept: &KeptSetting) -> Result<Op
     Ok(text.filter(|text| !is_there(text).unwrap_or(true)))
 }
 
-impl KeptSetting {
-    fn is_of(&self, wanted: &Wanted) -> bool {
+impl RecordedSetting {
+    fn is_of(&self, wanted: &WantedSetting) -> bool {
         self.kind == wanted.kind && self.path == wanted.path
     }
 
     /// The value that was wanted when it was put in.
-    fn wanted(&self) -> Wanted {
-        Wanted {
+    fn wanted(&self) -> WantedSetting {
+        WantedSetting {
             kind: self.kind,
             path: self.path.clone(),
             leaf: match self.is_item {
-                true => Leaf::Item { words: String::new() },
-                false => Leaf::Value,
+                true => SettingPosition::Item { words: String::new() },
+                false => SettingPosition::Value,
             },
             text: self.text.clone(),
             overruled_by: None,

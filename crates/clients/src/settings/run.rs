@@ -8,7 +8,10 @@ use std::{
 
 use super::{
     SettingFormat, SettingKind,
-    plan::{self, KeptSetting, Leaf, Obstacle, PlannedSetting, SettingOutcome, SettingsPlan, Wanted},
+    plan::{
+        self, PlannedSetting, RecordedSetting, SettingError, SettingOutcome, SettingPosition, SettingsPlan,
+        WantedSetting,
+    },
 };
 use crate::{
     edit::quoted,
@@ -75,7 +78,7 @@ struct SettingsFile {
     client: &'static Client,
     path: PathBuf,
     format: SettingFormat,
-    wanted: Vec<Wanted>,
+    wanted: Vec<WantedSetting>,
     /// The text that a new file begins with.
     empty: String,
 }
@@ -131,7 +134,7 @@ fn wanted_files(
     models: Option<&str>,
 ) -> Vec<SettingsFile> {
     let mut files: Vec<SettingsFile> = Vec::new();
-    let mut put = |path: PathBuf, format, wanted: Vec<Wanted>, empty: &str| match files
+    let mut put = |path: PathBuf, format, wanted: Vec<WantedSetting>, empty: &str| match files
         .iter_mut()
         .find(|file| file.path == path)
     {
@@ -156,10 +159,10 @@ fn wanted_files(
             ),
             None => format!("{{\"command\": {command}}}"),
         };
-        let wanted = hooks.events.iter().map(|event| Wanted {
+        let wanted = hooks.events.iter().map(|event| WantedSetting {
             kind: SettingKind::Hook,
             path: vec!["hooks".to_owned(), event.clone()],
-            leaf: Leaf::Item { words: words.clone() },
+            leaf: SettingPosition::Item { words: words.clone() },
             text: text.clone(),
             overruled_by: None,
         });
@@ -173,10 +176,10 @@ fn wanted_files(
         let (Some(path), Some(base)) = (present(&address.paths, roots), models) else {
             continue;
         };
-        let wanted = Wanted {
+        let wanted = WantedSetting {
             kind: SettingKind::Model,
             path: address.member.clone(),
-            leaf: Leaf::Value,
+            leaf: SettingPosition::Value,
             text: quoted(&format!("{base}{}", address.route)),
             overruled_by: address.overruled_by.as_deref(),
         };
@@ -344,10 +347,10 @@ fn change(
 fn planned(
     file: &SettingsFile,
     bytes: &[u8],
-    kept: &[KeptSetting],
+    kept: &[RecordedSetting],
     wish: &SettingWish,
 ) -> Result<SettingsPlan, FileTrouble> {
-    let plan = |bytes: &[u8], kept: &[KeptSetting]| match wish {
+    let plan = |bytes: &[u8], kept: &[RecordedSetting]| match wish {
         SettingWish::Add { .. } => plan::add(bytes, file.format, &file.wanted, kept),
         SettingWish::Remove(kinds) => plan::remove(bytes, file.format, kinds, kept),
     };
@@ -362,10 +365,10 @@ fn planned(
     is_settled.then_some(first).ok_or(FileTrouble::Unsure)
 }
 
-fn trouble(obstacle: Obstacle) -> FileTrouble {
+fn trouble(obstacle: SettingError) -> FileTrouble {
     match obstacle {
-        Obstacle::Malformed(mistake) => FileTrouble::Malformed(mistake),
-        Obstacle::Unclear(reason) => FileTrouble::Unclear(reason),
+        SettingError::Malformed(mistake) => FileTrouble::Malformed(mistake),
+        SettingError::Unclear(reason) => FileTrouble::Unclear(reason),
     }
 }
 

@@ -13,7 +13,7 @@ use mcpmon_stdio::{ServerStderr, StderrCopies};
 
 use super::{
     LogDirectory, LogEntry, ServerRun,
-    lines::{Lines, SafeLine},
+    lines::{LineSplitter, SafeLine},
     ring::RunLog,
 };
 
@@ -68,12 +68,12 @@ fn keep(directory: &std::path::Path, run: &ServerRun, copies: &StderrCopies) {
         }
     };
     LogDirectory::own(directory.to_owned()).prune(clock::now());
-    let mut kept = KeptLines {
+    let mut kept = LineRecorder {
         log: &mut log,
         at: run.started,
         lost: 0,
     };
-    let mut lines = Lines::default();
+    let mut lines = LineSplitter::default();
     while let Some(copy) = copies.next_copy() {
         // Before the search for secrets, which takes its time.
         kept.at = clock::now();
@@ -88,7 +88,7 @@ fn keep(directory: &std::path::Path, run: &ServerRun, copies: &StderrCopies) {
 }
 
 /// Lines on their way to a log.
-struct KeptLines<'l> {
+struct LineRecorder<'l> {
     log: &'l mut RunLog,
     /// The time at which the latest bytes came.
     at: Timestamp,
@@ -96,7 +96,7 @@ struct KeptLines<'l> {
     lost: u64,
 }
 
-impl KeptLines<'_> {
+impl LineRecorder<'_> {
     fn add(&mut self, line: SafeLine) {
         self.tell_lost();
         let SafeLine { text, is_cut } = line;

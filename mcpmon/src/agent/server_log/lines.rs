@@ -25,7 +25,7 @@ pub(super) struct SafeLine {
 
 /// Splits bytes into lines, and replaces the secrets in them.
 #[derive(Debug, Default)]
-pub(super) struct Lines {
+pub(super) struct LineSplitter {
     /// The beginning of a line whose end has not come.
     begun: Vec<u8>,
     /// Whether its first bytes are missing.
@@ -36,7 +36,7 @@ pub(super) struct Lines {
     key: Option<(&'static str, u16)>,
 }
 
-impl Lines {
+impl LineSplitter {
     /// Takes the next bytes, and hands each line that is complete to `keep`.
     pub(super) fn push(&mut self, bytes: &[u8], mut keep: impl FnMut(SafeLine)) {
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     fn kept(pieces: &[&[u8]]) -> Vec<String> {
-        let (mut lines, mut kept) = (Lines::default(), Vec::new());
+        let (mut lines, mut kept) = (LineSplitter::default(), Vec::new());
         let mut keep = |line: SafeLine| {
             let end = if line.is_cut { "…" } else { "" };
             kept.push(line.text + end);
@@ -176,6 +176,15 @@ mod tests {
         let expected = ["key: ***", "***", "12:00 loaded", "***", "***"];
         assert_eq!(kept[..5], expected);
         assert_eq!(kept.last().map(String::as_str), Some("next"));
+    }
+
+    #[test]
+    fn a_key_of_putty_is_taken_out() {
+        let text = "Comment: mine\nPrivate-Lines: 1\nAAAAIEiXqf3iTuBZ3uLk5Tq0\nPrivate-MAC: 00\nnext\n";
+        assert_eq!(
+            kept(&[text.as_bytes()]),
+            ["Comment: mine", MASK, MASK, MASK, "next"]
+        );
     }
 
     #[test]
@@ -217,7 +226,7 @@ mod tests {
 
     #[test]
     fn what_stands_beside_missing_bytes_is_cut() {
-        let (mut lines, mut kept) = (Lines::default(), Vec::new());
+        let (mut lines, mut kept) = (LineSplitter::default(), Vec::new());
         lines.push(b"a line and its sec", |_| panic!("it is not complete"));
         lines.skip(|line| kept.push(line));
         lines.push(b"ret end of another\nwhole\n", |line| kept.push(line));

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use super::held_calls::object;
 use crate::{
     agent::{
-        callback::{Questions, reply},
+        callback::{AnswerableCalls, reply},
         held_calls::waiting,
     },
     cli::{CliError, ErrorKind, Globals, Output, change::ChangePlace, daemon::Socket, store, time},
@@ -31,12 +31,12 @@ pub(in crate::cli) struct Listen {
 }
 
 /// The calls that wait here, as whoever runs the listener sees and answers them.
-struct OwnQuestions<'l> {
+struct StoredHeldCalls<'l> {
     globals: &'l Globals,
     socket: &'l Socket,
 }
 
-impl Questions for OwnQuestions<'_> {
+impl AnswerableCalls for StoredHeldCalls<'_> {
     fn find(&self, id: &str) -> Result<Option<HeldCall>, String> {
         let reader = store::open(self.globals).map_err(|error| format!("{:#}", error.source))?;
         let held = waiting(&reader, time::now()).map_err(|error| error.to_string())?;
@@ -90,7 +90,7 @@ pub(in crate::cli) fn run(options: Listen, globals: &Globals) -> Result<(), CliE
     }
     let (globals, socket) = (globals.clone(), options.socket);
     let answer = move |post: mcpmon_http::SignedPost| {
-        let questions = OwnQuestions {
+        let questions = StoredHeldCalls {
             globals: &globals,
             socket: &socket,
         };

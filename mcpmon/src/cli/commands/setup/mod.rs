@@ -149,7 +149,7 @@ pub(in crate::cli) fn run(
     done.failure()
 }
 
-/// What is to become of settings beside servers; `None` where nobody asked.
+/// The change wanted for settings beside servers; `None` where nobody asked.
 fn wish(
     options: &Options,
     direction: &Direction,
