@@ -129,7 +129,7 @@ fn write_rule(
     }
     let (loaded, search) = question::policy(globals, socket, output)?;
     let is_answerable = |rule: &str| {
-        let mut layers = loaded.policy.rules.layers().into_iter();
+        let mut layers = loaded.policy.rules.layers();
         layers.any(|rules| rules.calls.iter().any(|known| known.id == rule))
     };
     let unanswerable = held
