@@ -61,7 +61,7 @@ impl Upstream {
     }
 
     /// The same, or with the one server whose certificate has this fingerprint: then no authority is asked, and nothing
-    /// is said in clear. What another certificate leads to is a [`pin::Mismatch`] behind the error.
+    /// is said in clear. What another certificate leads to is a [`pin::CertificateMismatch`] behind the error.
     ///
     /// # Errors
     /// Returns an error if the host's authorities cannot be had.

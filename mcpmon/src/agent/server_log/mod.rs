@@ -1,6 +1,6 @@
 //! Logs of servers: the latest part of what each run of a wrapped server wrote to its standard error, in files of its user.
 //!
-//! A wrapper's [`LogKeeper`] splits it into lines and replaces secrets, and a [`RunLog`] keeps the latest lines on disk;
+//! A wrapper's `LogKeeper` splits it into lines and replaces secrets, and a `RunLog` keeps the latest lines on disk;
 //! [`LogDirectory`] and [`LogTail`] read them, also while they grow and as root.
 
 mod keeper;

@@ -12,7 +12,7 @@ use super::{
 /// The purpose of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RequestRoute {
-    /// An answer of a model: the request is read by [`super::read_request`], the response by [`super::super::Response`].
+    /// An answer of a model: the request is read by [`super::read_request`], the response by [`super::super::LlmResponse`].
     Model {
         /// The API.
         dialect: Dialect,
@@ -29,7 +29,7 @@ pub enum RequestRoute {
     Batch(Dialect),
     /// An answer that the provider kept: the response is as for [`Self::Model`].
     Stored(Dialect),
-    /// The answers to a batch, one a line: the response is [`super::super::Response::of_batch`].
+    /// The answers to a batch, one a line: the response is [`super::super::LlmResponse::of_batch`].
     Results(Dialect),
     /// Something that is known and can carry no call.
     Plain,
