@@ -314,11 +314,21 @@ fn removed(
         return Ok(None);
     }
     let inserted = kept.inserted.as_bytes();
+    // In a file of lines the end of a line that was put before ours is that of the line above once something follows.
+    let is_whole = |at: usize| match format {
+        SettingFormat::Json | SettingFormat::Jsonc => true,
+        SettingFormat::Toml | SettingFormat::Env => match inserted.first() {
+            Some(b'\r' | b'\n') => at + inserted.len() == bytes.len(),
+            _ => at == 0 || bytes[..at].ends_with(b"\n") || &bytes[..at] == "\u{feff}".as_bytes(),
+        },
+    };
     let mut places = bytes
         .windows(inserted.len().max(1))
         .enumerate()
         .filter(|(_, window)| *window == inserted);
-    if let (Some((at, _)), None) = (places.next(), places.next()) {
+    if let (Some((at, _)), None) = (places.next(), places.next())
+        && is_whole(at)
+    {
         let text = applied(bytes, vec![TextEdit::new(at..at + inserted.len(), "")]);
         if !is_there(&text).unwrap_or(true) {
             return Ok(Some(text));

@@ -239,7 +239,7 @@ fn change(
     ledger: &mut Ledger,
     report: &mut SettingReport,
 ) -> Result<(), FileTrouble> {
-    let known = ledger.get_settings(&file.path).cloned();
+    let mut known = ledger.get_settings(&file.path).cloned();
     let original = match Original::read(&file.path, options.user) {
         Err(FileError::Read(error)) if error.kind() == io::ErrorKind::NotFound => None,
         read => Some(read?),
@@ -248,6 +248,14 @@ fn change(
         .as_ref()
         .map_or(file.empty.as_bytes(), |original| &original.bytes);
     report.digest = original.as_ref().map(|original| digest(&original.bytes));
+    if let (Some(recorded), Some(original)) = (&known, &original)
+        && recorded.backup.is_none()
+        && matches!(wish, SettingWish::Add { .. })
+        && is_anothers(&original.bytes, file.format, &recorded.settings)?
+    {
+        // Somebody wrote the file anew that setup made: it is no longer one to be removed.
+        known = None;
+    }
     let read = report.digest.clone().unwrap_or_default();
     let is_confirmed = options
         .confirmed
@@ -341,6 +349,16 @@ fn change(
         }
     }
     Ok(())
+}
+
+/// Returns whether nothing of what was put in is left.
+fn is_anothers(bytes: &[u8], format: SettingFormat, kept: &[RecordedSetting]) -> Result<bool, FileTrouble> {
+    let plan =
+        plan::remove(bytes, format, &[SettingKind::Hook, SettingKind::Model], kept).map_err(trouble)?;
+    Ok(plan
+        .settings
+        .iter()
+        .all(|setting| setting.outcome == SettingOutcome::Absent))
 }
 
 /// The plan, which needs no further change once it is done.

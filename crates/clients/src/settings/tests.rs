@@ -159,6 +159,48 @@ fn every_shape_comes_back(client: &str, path: &str, before: &str) {
     }
 }
 
+#[test_case("A=abc", "OTHER=2\n", "A=abc\nOTHER=2\n"; "behind ours")]
+#[test_case("A=abc\n", "OTHER=2\n", "A=abc\nOTHER=2\n"; "behind a whole line")]
+fn what_was_appended_since_stays_a_line_of_its_own(before: &str, appended: &str, expected: &str) {
+    let home = Home::new(&[(".gemini/.env", before)]);
+    home.run("gemini-cli", &both());
+    let after = home.text(".gemini/.env").unwrap() + appended;
+    fs::write(home.0.path().join(".gemini/.env"), after).unwrap();
+    home.run("gemini-cli", &all());
+    assert_eq!(home.text(".gemini/.env").as_deref(), Some(expected));
+}
+
+#[test]
+fn a_changed_line_goes_as_a_whole() {
+    let home = Home::new(&[(".gemini/.env", "A=1\n")]);
+    home.run("gemini-cli", &both());
+    let after = home
+        .text(".gemini/.env")
+        .unwrap()
+        .replace("GOOGLE", "export GOOGLE")
+        + "B=2\n";
+    fs::write(home.0.path().join(".gemini/.env"), after).unwrap();
+    home.run("gemini-cli", &all());
+    assert_eq!(home.text(".gemini/.env").as_deref(), Some("A=1\nB=2\n"));
+}
+
+#[test]
+fn a_file_that_was_written_anew_is_kept_before_it_is_changed() {
+    let home = Home::new(&[]);
+    assert!(home.run("claude-code", &hooks())[0].is_made);
+    let path = home.0.path().join(".claude/settings.json");
+    fs::write(&path, "{\"env\": {\"S\": \"mine\"}}").unwrap();
+    let reports = home.run("claude-code", &hooks());
+    let backup = reports[0].backup.clone().expect("a copy from before");
+    assert_eq!(
+        fs::read_to_string(backup).unwrap(),
+        "{\"env\": {\"S\": \"mine\"}}"
+    );
+    let reports = home.run("claude-code", &all());
+    assert!(reports[0].is_restored && !reports[0].is_made, "{reports:?}");
+    assert!(path.exists());
+}
+
 #[test]
 fn a_missing_file_is_made_for_its_owner_and_removed_again() {
     let home = Home::new(&[]);
