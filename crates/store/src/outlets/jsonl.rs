@@ -62,7 +62,13 @@ impl JsonLines {
         let size = file.metadata()?.size();
         let mut end = size;
         if size > 0 && size.saturating_add(lines.len() as u64) > self.max_size {
-            file = self.rotate(&file)?;
+            match self.rotate(&file) {
+                Ok(next) => file = next,
+                // A file that is too long loses nothing.
+                Err(error) => {
+                    tracing::warn!(%error, path = %self.path.display(), "a full file cannot be put aside")
+                }
+            }
             end = file.metadata()?.size();
         }
         file.write_all(lines).inspect_err(|_| {
@@ -78,11 +84,11 @@ impl JsonLines {
     /// the same file under its new name. Returns the new file, with the owner and the permissions of the full one.
     fn rotate(&self, full: &File) -> io::Result<Flock<File>> {
         let kept = full.metadata()?;
-        for number in self.keep + 1..=MAX_KEPT_FILES {
-            if fs::remove_file(self.aside(number)).is_err() {
-                break;
-            }
-        }
+        // Where nothing can be renamed here, nothing is: the old files would be shifted away one by one.
+        let probe = self.beside("rotating");
+        drop(fs::remove_file(&probe));
+        fs::hard_link(&self.path, &probe)?;
+        fs::remove_file(&probe)?;
         for number in (1..self.keep).rev() {
             rename_if_there(&self.aside(number), &self.aside(number + 1))?;
         }
@@ -117,8 +123,12 @@ impl JsonLines {
 
     /// Returns the path of a file that was put aside; 1 is the latest.
     fn aside(&self, number: u32) -> PathBuf {
+        self.beside(&number.to_string())
+    }
+
+    fn beside(&self, end: &str) -> PathBuf {
         let mut name = self.path.as_os_str().to_owned();
-        name.push(format!(".{number}"));
+        name.push(format!(".{end}"));
         name.into()
     }
 }
@@ -229,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn fewer_files_are_kept_after_their_number_was_lowered() {
+    fn files_of_larger_numbers_are_left_alone() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("events.jsonl");
         for keep in [4, 2] {
@@ -242,7 +252,25 @@ mod tests {
                 jsonl.append([event(number)].iter());
             }
         }
-        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 3);
+        // They may be those of another program that rotates.
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 5);
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_put_aside_goes_on() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("events.jsonl");
+        let mut jsonl = JsonLines::new(JsonlSettings {
+            max_size: 1,
+            keep: 1,
+            ..settings(path.clone())
+        });
+        fs::create_dir(jsonl.aside(1)).unwrap();
+        for number in 1..=3 {
+            jsonl.append([event(number)].iter());
+        }
+        assert_eq!(read(&path), [event(1), event(2), event(3)]);
+        assert_eq!(jsonl.take_lost(), None);
     }
 
     #[test]

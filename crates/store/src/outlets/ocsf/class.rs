@@ -59,7 +59,10 @@ fn process(event: &StoredEvent, object: Object) -> Object {
         launcher.known("cmd_line", objects::command_line(event))
     });
     let actor = match launcher {
-        Some(launcher) => Object::default().with("process", launcher).into(),
+        Some(launcher) => Object::default()
+            .with("process", launcher)
+            .known("session", objects::session(event))
+            .into(),
         None => objects::actor(event),
     };
     object

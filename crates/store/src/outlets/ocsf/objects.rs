@@ -124,7 +124,7 @@ pub(super) fn caller(event: &StoredEvent) -> Value {
     caller.into()
 }
 
-fn session(event: &StoredEvent) -> Option<Value> {
+pub(super) fn session(event: &StoredEvent) -> Option<Value> {
     let session = event.session_id.as_deref()?;
     Some(json!({"uid": session}))
 }
