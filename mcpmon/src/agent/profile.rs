@@ -441,10 +441,11 @@ fn files(start: Option<&SessionStart>, named: Option<&NamedFiles>) -> Vec<SeenFi
         .sort_by_key(|(path, is_written, calls)| (!*is_written, path.len(), path.clone(), calls.is_some()));
     for (path, is_written, calls) in candidates {
         let access = if is_written { Access::Write } else { Access::Read };
-        let is_protected = matches!(
-            protection(&path, access, &Places::default(), &[]),
-            Protection::Protected(_)
-        );
+        let is_protected = calls.is_some() && holds_much_else(&path)
+            || matches!(
+                protection(&path, access, &Places::default(), &[]),
+                Protection::Protected(_)
+            );
         let covers = |file: &SeenFile| !file.is_protected && is_below(&path, &file.path);
         if is_protected || !found.iter().any(covers) {
             found.push(SeenFile {
@@ -456,6 +457,18 @@ fn files(start: Option<&SessionStart>, named: Option<&NamedFiles>) -> Vec<SeenFi
         }
     }
     found
+}
+
+/// Returns whether a directory that a call named holds much that has nothing to do with it: a home, what holds homes, and
+/// what all programs share.
+fn holds_much_else(path: &str) -> bool {
+    let mut parts = path.split('/').filter(|part| !part.is_empty() && *part != ".");
+    match (parts.next(), parts.next(), parts.next()) {
+        (None, ..) | (Some(_), None, _) => true,
+        (Some("home" | "Users"), Some(_), None) => true,
+        (Some("var"), Some("tmp"), None) => true,
+        (Some(_), Some(_), _) => false,
+    }
 }
 
 /// Returns whether a path is another one, or lies below it.

@@ -61,7 +61,7 @@ pub struct SeenFile {
     pub path: String,
     /// True if it was written.
     pub is_written: bool,
-    /// True if it holds secrets or decides what runs.
+    /// True if it holds secrets, decides what runs, or is a directory with much else in it.
     pub is_protected: bool,
     /// The calls that named it; `None` if the command did.
     pub calls: Option<Provenance>,
@@ -438,7 +438,10 @@ fn sandbox(page: &mut Page, server: &SeenServer, start: &SessionStart) {
             file.entry(page, Page::line);
         }
         if !kept.is_empty() {
-            page.remark(10, "--- Protected files (uncomment to grant) ---");
+            page.remark(
+                10,
+                "--- Protected files, and directories with much else in them (uncomment to grant) ---",
+            );
         }
         for file in kept {
             file.entry(page, Page::comment);
