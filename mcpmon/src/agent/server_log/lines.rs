@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use anstream::adapter::strip_str;
 use mcpmon_detect::mask::{MASK, mask_json, mask_text};
 
 /// Bytes of a line that are looked at. A secret that begins within what is kept has its end here, or is left out.
@@ -75,6 +76,9 @@ impl LineSplitter {
         );
         let mut is_cut = lacks_start || lacks_end;
         let text = String::from_utf8_lossy(begun.strip_suffix(b"\r").unwrap_or(&begun));
+        // The letters of a sequence that colours would stand before a secret like a part of it.
+        let text = strip_str(&text).to_string();
+        let text = without_escaped_sequences(&text);
         let text = whole_words(&text, lacks_start, lacks_end);
         let mut masked = mask(&self.without_key(text)).into_owned();
         if masked.len() > MAX_LINE_BYTES {
@@ -121,6 +125,35 @@ fn whole_words(text: &str, lacks_start: bool, lacks_end: bool) -> &str {
     }
 }
 
+/// The text without sequences of a terminal as JSON writes them in a text: `\\u001b[31m`.
+fn without_escaped_sequences(text: &str) -> Cow<'_, str> {
+    const ESCAPE_LENGTH: usize = r"\u001b[".len();
+    let mut kept = String::new();
+    let mut rest = text;
+    while let Some(at) = [r"\u001b[", r"\u001B["]
+        .iter()
+        .filter_map(|escape| rest.find(escape))
+        .min()
+    {
+        let (before, sequence) = rest.split_at(at);
+        let parameters = &sequence[ESCAPE_LENGTH..];
+        let end = parameters.find(|c: char| !matches!(c, '0'..='?' | ' '..='/'));
+        let length = match end.and_then(|end| parameters[end..].chars().next().map(|last| (end, last))) {
+            Some((end, '@'..='~')) => ESCAPE_LENGTH + end + 1,
+            Some(_) | None => ESCAPE_LENGTH,
+        };
+        // Behind an odd number of them the backslash is a character of the text.
+        let backslashes = before.bytes().rev().take_while(|byte| *byte == b'\\').count();
+        let kept_until = if backslashes % 2 == 0 { at } else { at + length };
+        kept.push_str(&rest[..kept_until]);
+        rest = &rest[at + length..];
+    }
+    match kept.is_empty() {
+        true => rest.into(),
+        false => (kept + rest).into(),
+    }
+}
+
 fn has_key_material(text: &str) -> bool {
     let is_base64 = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '/' | '=');
     text.split(|c| !is_base64(c))
@@ -156,7 +189,10 @@ mod tests {
     }
 
     #[test_case(&[b"one\ntw", b"o\r\n\nthree"] => vec!["one", "two", "", "three"]; "lines in pieces")]
-    #[test_case(&[b"\xff\x1b[31mred\n"] => vec!["\u{fffd}\u{1b}[31mred"]; "no text")]
+    #[test_case(&[b"\xff\x1b[31mred\n"] => vec!["\u{fffd}red"]; "no text")]
+    #[test_case(&[b"\x1b[36mpassword\x1b[0m=\x1b[33mhunter2hunter2\x1b[0m up\n"] => vec!["password=*** up"]; "a secret in colours")]
+    #[test_case(&[br#"{"msg":"\u001b[36mpassword\u001B[0m=\u001b[33mhunter2hunter2\u001b[39m up"}"#] => vec![r#"{"msg":"password=*** up"}"#]; "a secret in colours of JSON")]
+    #[test_case(&[br#"{"msg":"a \\u001b[0m"}"#] => vec![r#"{"msg":"a \\u001b[0m"}"#]; "a backslash in JSON")]
     #[test_case(&[b"login with --pass", b"word hunter2\n"] => vec!["login with --password ***"]; "a secret in two pieces")]
     #[test_case(&[br#"{"msg":"up","n":1, "password":12345}"#] => vec![r#"{"msg":"up","n":1,"password":"***"}"#]; "a line of JSON with a secret")]
     #[test_case(&[br#"{"msg": "up" }"#] => vec![r#"{"msg": "up" }"#]; "a line of JSON without one")]

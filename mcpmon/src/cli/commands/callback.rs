@@ -68,7 +68,7 @@ pub(in crate::cli) fn run(options: Listen, globals: &Globals) -> Result<(), CliE
     super::proxy::start_log();
     let key = SigningKey::at(&options.key_file).map_err(|error| {
         CliError::new(ErrorKind::Environment, error)
-            .with_hint("make one with `openssl rand -hex 32 > FILE && chmod 600 FILE`")
+            .with_hint("make one with `(umask 077; openssl rand -hex 32 > FILE)`")
     })?;
     let listener = CallbackListener::bind(options.listen).map_err(|error| {
         let kind = match error {
