@@ -18,10 +18,10 @@ pub struct GateKey {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u32)]
 pub enum GateKind {
-    /// Command name of a program that is a server itself: it is stopped wherever it starts.
+    /// Command name of a program that is a server and nothing else: it is stopped wherever it starts.
     Program = 0,
-    /// Command name of an interpreter or container client: it is stopped where it starts below an agent or a server, and
-    /// an argument of it is gated too.
+    /// Command name of an interpreter, a container client or a program with a subcommand that serves: it is stopped where it
+    /// starts below an agent or a server, and an argument of it is gated too.
     Interpreter = 1,
     /// The last component of an argument behind the first.
     Argument = 2,

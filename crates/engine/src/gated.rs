@@ -3,9 +3,13 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::Path,
+    sync::LazyLock,
 };
 
-use mcpmon_detect::launch::{LaunchRules, Stage};
+use mcpmon_detect::{
+    agents::is_agent,
+    launch::{LaunchRules, Stage},
+};
 use mcpmon_model::PinKey;
 
 use crate::{
@@ -27,11 +31,11 @@ pub struct GatedName {
 /// The part of a start that has a gated name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum GatedPart {
-    /// The program, which is the server itself.
+    /// The program, which is the server itself and nothing else.
     Program,
-    /// The interpreter or container client; alone it says nothing.
+    /// The interpreter, container client, or program of which a subcommand is the server; alone it says nothing.
     Interpreter,
-    /// The script, module or image among the arguments, without what stands before its last `/`.
+    /// The script, module, image or subcommand among the arguments, without what stands before its last `/`.
     Argument,
 }
 
@@ -39,6 +43,24 @@ pub enum GatedPart {
 const MAX_LEARNED: usize = 16;
 /// Bytes of a command name that the kernel keeps.
 const COMM: usize = 15;
+/// Subcommands by which programs are servers, see [`subcommand_words`].
+const SUBCOMMANDS: [&[&str]; 13] = [
+    &["--mcp"],
+    &["--mcp", "start"],
+    &["boost:mcp"],
+    &["experimental:mcp"],
+    &["mcp"],
+    &["mcp", "gateway", "run"],
+    &["mcp", "serve"],
+    &["mcp", "start"],
+    &["mcp-server"],
+    &["mcp:start"],
+    &["run-mcp-server"],
+    &["run-test-mcp-server"],
+    &["start-mcp-server"],
+];
+
+static BUILT_IN: LazyLock<LaunchRules> = LazyLock::new(LaunchRules::default);
 
 type Name = (GatedPart, String);
 
@@ -52,7 +74,7 @@ pub(super) struct LearnedNames {
 impl LearnedNames {
     /// Learns from an accepted start; returns whether that is news.
     pub(super) fn learn(&mut self, key: &PinKey, serving: &ServingProcess) -> bool {
-        let names = names_of_start(&serving.comm, &serving.stage);
+        let names = without_clients(key, names_of_start(&serving.comm, &serving.stage));
         let known = self.of.entry(key.clone()).or_default();
         let before = known.len();
         for name in names {
@@ -67,7 +89,10 @@ impl LearnedNames {
     pub(super) fn with_pins(&self, pins: &PinBook) -> BTreeSet<GatedName> {
         let mut names = BTreeSet::new();
         for (key, sets) in pins.iter() {
-            let pinned = sets.values().flat_map(|pins| names_of_pins(key, pins));
+            let pinned = sets.values().flat_map(|pins| {
+                let names = names_of_pins(key, pins);
+                without_clients(key, names)
+            });
             let learned = self.of.get(key).into_iter().flatten().cloned();
             names.extend(pinned.chain(learned).map(|(part, name)| GatedName {
                 uid: key.uid,
@@ -129,6 +154,37 @@ fn names_of_pins(key: &PinKey, pins: &Pins) -> Vec<Name> {
         }
     }
     names
+}
+
+/// The same names, none of which is that of a program that people start in a terminal for something else than the server:
+/// a shell that sees it stopped takes its terminal away. A program of which a subcommand is the server, or that is an agent
+/// too, is known by the subcommand.
+fn without_clients(key: &PinKey, names: Vec<Name>) -> Vec<Name> {
+    let words = subcommand_words(&key.name);
+    let is_client = |name: &str| !words.is_empty() || is_agent(name.get(..COMM).unwrap_or(name));
+    let mut kept: Vec<Name> = Vec::new();
+    for (part, name) in names {
+        match part {
+            GatedPart::Program if is_client(&name) => kept.push((GatedPart::Interpreter, name)),
+            GatedPart::Argument if is_client(&name) => {}
+            GatedPart::Program | GatedPart::Interpreter | GatedPart::Argument => kept.push((part, name)),
+        }
+    }
+    kept.extend(words.iter().map(|word| (GatedPart::Argument, (*word).to_owned())));
+    kept
+}
+
+/// The first words of the subcommands by which a package or program is a server that is none without them.
+fn subcommand_words(name: &str) -> BTreeSet<&'static str> {
+    let is_server = |words: &[&str]| {
+        let line = [&["npx", "--", name], words].concat();
+        BUILT_IN.detect(&line).is_some()
+    };
+    if is_server(&[]) {
+        return BTreeSet::new();
+    }
+    let subcommands = SUBCOMMANDS.iter().filter(|words| is_server(words));
+    subcommands.filter_map(|words| words.first().copied()).collect()
 }
 
 /// `python3.11`, `python3`, `python`: a command names an interpreter with more or less of its version.
@@ -198,13 +254,88 @@ mod tests {
     #[test_case("/usr/bin/docker", None, "mcp/time" => vec!["Interpreter docker", "Argument time"]; "an image")]
     #[test_case("/usr/bin/node", None, "x" => vec!["Interpreter node", "Argument x"]; "an interpreter alone stops nothing by its name")]
     fn pins_are_known_by(executable: &str, script: Option<&str>, name: &str) -> Vec<String> {
-        let pins = Pins {
+        shown(names_of_pins(&key(name), &pins(executable, script)))
+    }
+
+    fn pins(executable: &str, script: Option<&str>) -> Pins {
+        Pins {
             executable: file(executable),
             script: script.map(file),
             package: None,
             launcher: None,
+        }
+    }
+
+    #[test_case("codex", "/o/codex", None => vec!["Interpreter codex", "Interpreter codex", "Argument mcp-server"]; "codex")]
+    #[test_case("claude", "/v/2.0.1", None => vec!["Interpreter 2.0.1", "Interpreter claude", "Argument mcp"]; "claude by a link")]
+    #[test_case("goose", "/o/goose", None => vec!["Interpreter goose", "Interpreter goose", "Argument mcp"]; "goose")]
+    #[test_case("gopls", "/o/gopls", None => vec!["Interpreter gopls", "Interpreter gopls", "Argument mcp"]; "a tool that is no agent")]
+    #[test_case("docker", "/usr/bin/docker", None => vec!["Interpreter docker", "Argument mcp"]; "a container client")]
+    #[test_case("@openai/codex", "/usr/bin/node", Some("/n/bin/codex.js") => vec!["Interpreter node", "Interpreter codex.js", "Interpreter codex", "Argument mcp-server"]; "a script")]
+    #[test_case("gemini", "/o/gemini", None => vec!["Interpreter gemini", "Interpreter gemini"]; "an agent without a known subcommand")]
+    #[test_case("helper", "/o/code", None => vec!["Interpreter code", "Program helper"]; "a server in an agent's program")]
+    #[test_case("mcp-git", "/o/mcp-git", None => vec!["Program mcp-git", "Program mcp-git"]; "a server itself")]
+    #[test_case("codex-tools", "/o/codex-tools", None => vec!["Program codex-tools", "Program codex-tools"]; "a longer name than an agent's")]
+    fn clients_are_known_by_their_subcommand(
+        name: &str,
+        executable: &str,
+        script: Option<&str>,
+    ) -> Vec<String> {
+        let key = key(name);
+        shown(without_clients(
+            &key,
+            names_of_pins(&key, &pins(executable, script)),
+        ))
+    }
+
+    #[test_case("codex", "codex", Stage::Program, Some(GatedPart::Interpreter); "a client")]
+    #[test_case("mcp-git", "mcp-git", Stage::Program, Some(GatedPart::Program); "a server itself")]
+    #[test_case("@openai/codex", "node", Stage::Script { path: "/usr/bin/codex".to_owned() }, None; "a client's script")]
+    fn starts_of_clients_teach_no_program(
+        key_name: &str,
+        comm: &str,
+        stage: Stage,
+        of_name: Option<GatedPart>,
+    ) {
+        let mut learned = LearnedNames::default();
+        let serving = ServingProcess {
+            comm: comm.to_owned(),
+            ..ServingProcess::new(&Exec::default(), stage, Timestamp::default())
         };
-        shown(names_of_pins(&key(name), &pins))
+        let key = key(key_name);
+        assert!(learned.learn(&key, &serving));
+        let names = &learned.of[&key];
+        let name = last_component(key_name);
+        let part = names
+            .iter()
+            .find(|(_, known)| known == name)
+            .map(|(part, _)| *part);
+        assert_eq!(part, of_name, "{names:?}");
+        let is_by_word = names.contains(&(GatedPart::Argument, "mcp-server".to_owned()));
+        assert_eq!(is_by_word, name == "codex", "{names:?}");
+    }
+
+    #[test]
+    fn every_subcommand_of_the_launch_rules_is_looked_for() {
+        let rules = include_str!("../../detect/rules/tables/launchers.toml");
+        let value = |line: &str| line.split('"').nth(1).map(str::to_owned);
+        let mut found = 0;
+        for rule in rules.split("[[").filter(|rule| rule.starts_with("subcommand]]")) {
+            let get = |key: &str| rule.lines().find(|line| line.starts_with(key)).and_then(value);
+            let words = get("words = ").expect("words");
+            let words: Vec<&str> = words.split(' ').collect();
+            // A bridge: what it runs is the server, known by its own name.
+            if words == ["run"] {
+                continue;
+            }
+            found += 1;
+            assert!(SUBCOMMANDS.contains(&words.as_slice()), "{words:?}");
+            for program in get("programs = ").expect("programs").split(' ') {
+                let known = subcommand_words(program);
+                assert!(known.contains(words[0]), "{program} {words:?}: {known:?}");
+            }
+        }
+        assert!(found > 20, "{found}");
     }
 
     #[test]
@@ -218,13 +349,7 @@ mod tests {
         assert!(learned.learn(&key("a"), &serving("link")));
         assert!(!learned.learn(&key("a"), &serving("link")), "known already");
         assert!(learned.with_pins(&book).is_empty());
-        let pins = Pins {
-            executable: file("/o/a"),
-            script: None,
-            package: None,
-            launcher: None,
-        };
-        book.add(key("a"), pins);
+        book.add(key("a"), pins("/o/a", None));
         let names: Vec<_> = learned
             .with_pins(&book)
             .into_iter()

@@ -1,6 +1,11 @@
 //! The exec gate: the names that the kernel stops at exec, and what is stopped.
 
-use std::{collections::BTreeSet, io, os::fd::OwnedFd, time::Duration};
+use std::{
+    collections::BTreeSet,
+    io,
+    os::fd::{BorrowedFd, OwnedFd},
+    time::Duration,
+};
 
 use aya::{
     Ebpf,
@@ -12,7 +17,10 @@ use mcpmon_common::{
 };
 use nix::time::{ClockId, clock_gettime};
 
-use super::sensor::{SensorError, descriptor, take};
+use super::{
+    pinned::{PinDirectory, PinError, PinnedSet},
+    sensor::{SensorError, descriptor, take},
+};
 
 /// A name that stops a start, of one user.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -76,6 +84,21 @@ impl SharedHolds {
         })
     }
 
+    /// Takes those of every set that is pinned in a directory and made like those of this program.
+    ///
+    /// # Errors
+    /// Returns an error if the directory cannot be read.
+    pub fn pinned(directory: &PinDirectory) -> Result<Pinned, PinError> {
+        Ok(Pinned::of(directory.sets()?))
+    }
+
+    fn open(set: &PinnedSet) -> Result<Self, MapError> {
+        Ok(Self {
+            switch: Array::try_from(Map::Array(MapData::from_pin(set.map("GATE"))?))?,
+            holds: HashMap::try_from(Map::HashMap(MapData::from_pin(set.map("HOLDS"))?))?,
+        })
+    }
+
     /// Returns for how long the gate has been closed because nobody moved its time on; `None` where it is open or was
     /// closed by intent.
     ///
@@ -108,6 +131,60 @@ impl SharedHolds {
         }
         stopped.into_iter().map(|(_, hold)| hold).collect()
     }
+}
+
+/// The stopped processes of pinned sets.
+#[expect(missing_debug_implementations, reason = "aya's typed maps have none")]
+#[derive(Default)]
+pub struct Pinned {
+    /// Tables that could be opened.
+    pub holds: Vec<SharedHolds>,
+    /// The reason for each set whose tables could not.
+    pub errors: Vec<MapError>,
+}
+
+impl Pinned {
+    fn of(sets: impl IntoIterator<Item = PinnedSet>) -> Self {
+        let mut pinned = Self::default();
+        // Other versions may have no such tables.
+        let with_holds = sets.into_iter().filter(|set| set.map("HOLDS").exists());
+        for set in with_holds {
+            match SharedHolds::open(&set) {
+                Ok(holds) => pinned.holds.push(holds),
+                Err(error) => pinned.errors.push(error),
+            }
+        }
+        pinned
+    }
+}
+
+/// Notes in `holds`, the table of the set `own`, what the programs of all other sets stopped, before those are removed: nobody
+/// else would find it again.
+pub(super) fn adopt(
+    directory: &PinDirectory,
+    own: Option<&PinnedSet>,
+    holds: BorrowedFd<'_>,
+) -> Result<(), PinError> {
+    let is_other = |set: &PinnedSet| own.is_none_or(|own| !own.is(set));
+    let others = directory.sets()?.into_iter().filter(is_other);
+    let mut others = Pinned::of(others);
+    let taken = others.holds.iter_mut().map(|other| take_over(other, holds));
+    let faults = others.errors.into_iter().map(io::Error::other);
+    for error in taken.filter_map(Result::err).chain(faults) {
+        tracing::warn!(%error, "processes that an earlier daemon stopped may stay stopped: send them SIGCONT");
+    }
+    Ok(())
+}
+
+fn take_over(other: &mut SharedHolds, holds: BorrowedFd<'_>) -> io::Result<()> {
+    let holds = MapData::from_fd(holds.try_clone_to_owned()?).map_err(io::Error::other)?;
+    let mut own: HashMap<_, u32, Hold> = HashMap::try_from(Map::HashMap(holds)).map_err(io::Error::other)?;
+    let mut first = other.close();
+    for hold in other.take() {
+        let noted = own.insert(hold.process.pid, hold, 0).map_err(io::Error::other);
+        first = first.and(noted);
+    }
+    first
 }
 
 impl ExecGate {
@@ -155,16 +232,21 @@ impl ExecGate {
     /// Puts names in the place of those before.
     ///
     /// # Errors
-    /// Returns an error if there are more than the table holds; those that fit are in force.
+    /// Returns the first error, as where there are more than the table holds; those that fit are in force.
     pub fn replace(&mut self, names: &BTreeSet<GatedName>) -> Result<(), MapError> {
         let wanted: BTreeSet<GateKey> = names.iter().map(key).collect();
         let before: BTreeSet<GateKey> = self.names.keys().filter_map(Result::ok).collect();
+        let mut first = Ok(());
         for gone in before.difference(&wanted) {
-            self.names.remove(gone)?;
+            let removed = self.names.remove(gone);
+            first = first.and(removed);
         }
-        wanted
-            .difference(&before)
-            .try_for_each(|name| self.names.insert(name, 1, 0))
+        // One that does not fit takes no other's place.
+        for new in wanted.difference(&before) {
+            let inserted = self.names.insert(new, 1, 0);
+            first = first.and(inserted);
+        }
+        first
     }
 
     /// Notes that a process is stopped, which has to be compared: from now on the kernel tells who lets it go on. Returns

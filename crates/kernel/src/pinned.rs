@@ -176,6 +176,17 @@ impl PinDirectory {
         Ok(PinnedSet { path: current })
     }
 
+    /// Every set, of whatever version.
+    ///
+    /// # Errors
+    /// Returns an error if the directory cannot be read.
+    pub(super) fn sets(&self) -> Result<Vec<PinnedSet>, PinError> {
+        let set = |name| PinnedSet {
+            path: self.path.join(name),
+        };
+        Ok(sets(&self.path)?.into_iter().map(set).collect())
+    }
+
     /// Removes every set but that of this version.
     ///
     /// # Errors
@@ -277,6 +288,11 @@ impl PinnedSet {
     /// Returns whether the link of a program is pinned.
     pub(super) fn has_link(&self, program: &str) -> bool {
         self.path.join(link_name(program)).symlink_metadata().is_ok()
+    }
+
+    /// Returns whether both are the same directory.
+    pub(super) fn is(&self, other: &Self) -> bool {
+        self.path == other.path
     }
 
     /// Returns whether this is the name of its directory.

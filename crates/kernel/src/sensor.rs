@@ -20,7 +20,7 @@ use super::{
     addresses::AddressTables,
     btf::{BtfError, kernel_offsets},
     cgroup::{CgroupError, CgroupRoot},
-    gate::ExecGate,
+    gate::{self, ExecGate},
     layout::{LayoutError, NamedMaps},
     links::{Hook, Link, Links},
     notes::{Notes, Pulse},
@@ -415,6 +415,9 @@ impl Attached {
     /// Returns an error if something cannot be pinned; what others pinned holds beside this process's programs then.
     pub fn keep(&mut self) -> Result<(), PinError> {
         let Some(pins) = &self.pins else { return Ok(()) };
+        if let Some((_, holds)) = self.maps.iter().find(|(name, _)| name == "HOLDS") {
+            gate::adopt(pins, self.set.as_ref(), holds.as_fd())?;
+        }
         if self.set.is_some() {
             return pins.remove_others();
         }

@@ -14,7 +14,10 @@ use std::{
 };
 
 use mcpmon_common::gate::Hold;
-use mcpmon_kernel::gate::{GateDescriptors, SharedHolds};
+use mcpmon_kernel::{
+    gate::{GateDescriptors, SharedHolds},
+    pinned::{PinDirectory, PinError},
+};
 use nix::{
     poll::{PollFd, PollFlags, PollTimeout, poll},
     sys::signal::{SigSet, Signal},
@@ -96,5 +99,35 @@ fn release(holds: &mut SharedHolds) {
         };
         // One that cannot be signalled has ended.
         drop(host::signal(host::process_id(hold.process), signal));
+    }
+}
+
+/// Lets everything go that is noted as stopped in what is kept in a directory, before that is removed: nothing is compared
+/// any more. Returns the reasons why something may stay stopped.
+///
+/// # Errors
+/// Returns an error if the directory cannot be read.
+pub(crate) fn let_kept_go(directory: &PinDirectory) -> Result<Vec<String>, PinError> {
+    let mut kept = SharedHolds::pinned(directory)?;
+    let mut faults: Vec<String> = kept.errors.iter().map(ToString::to_string).collect();
+    let closed = kept.holds.iter_mut().filter_map(|holds| holds.close().err());
+    faults.extend(closed.map(|error| error.to_string()));
+    let_go(&mut kept.holds, &mut faults);
+    if !kept.holds.is_empty() {
+        thread::sleep(LAST_STOP);
+        let_go(&mut kept.holds, &mut faults);
+    }
+    Ok(faults)
+}
+
+fn let_go(kept: &mut [SharedHolds], faults: &mut Vec<String>) {
+    for hold in kept.iter_mut().flat_map(SharedHolds::take) {
+        let process = host::process_id(hold.process);
+        if !host::is_alive(process) {
+            continue;
+        }
+        if let Err(error) = host::signal(process, Signal::SIGCONT) {
+            faults.push(format!("process {} stays stopped: {error}", process.pid));
+        }
     }
 }

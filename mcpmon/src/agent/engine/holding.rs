@@ -39,6 +39,8 @@ pub(super) struct Holds {
     held: BTreeSet<ProcessId>,
     /// Stopped by the kernel, and not judged when they were looked at last.
     unjudged: BTreeSet<ProcessId>,
+    /// Servers that ran when they were looked at last.
+    running: BTreeSet<ProcessId>,
     /// Whoever may not signal others could not let them go on: then the kernel stops nothing.
     may_signal: bool,
     renewed: Option<Instant>,
@@ -53,6 +55,7 @@ impl Holds {
             gate,
             held: BTreeSet::new(),
             unjudged: BTreeSet::new(),
+            running: BTreeSet::new(),
             may_signal: preflight::can_signal_everyone(),
             renewed: None,
             is_closed: false,
@@ -193,7 +196,8 @@ impl Core {
     }
 
     /// Looks at everything that is stopped: what ended is forgotten, and what nobody has judged for a whole interval, because
-    /// its record was lost or the daemon that stopped it ended, is judged now.
+    /// its record was lost or the daemon that stopped it ended, is judged now. A server that runs at two looks was let go by a
+    /// tracer, of which the kernel tells nothing.
     pub(super) fn look_at_holds(&mut self) {
         let stopped: Vec<(ProcessId, u32)> = self
             .holds
@@ -203,12 +207,19 @@ impl Core {
             .collect();
         self.holds.held.retain(|process| host::is_alive(*process));
         let before = std::mem::take(&mut self.holds.unjudged);
+        let ran = std::mem::take(&mut self.holds.running);
         for (process, flags) in stopped {
             if !host::is_alive(process) {
                 self.holds.forget(process);
             } else if self.holds.held.contains(&process) {
                 if flags & Hold::FLAG_RESUMED != 0 {
                     self.observe_resume(process, "another process".to_owned());
+                } else if !runs(process) {
+                    // The usual case.
+                } else if ran.contains(&process) {
+                    self.observe_resume(process, "a tracer".to_owned());
+                } else {
+                    self.holds.running.insert(process);
                 }
             } else if before.contains(&process) {
                 self.look_at(process);
@@ -238,6 +249,24 @@ impl Core {
     }
 }
 
+/// Returns whether a process neither stands still nor is about to.
+fn runs(process: ProcessId) -> bool {
+    std::fs::read_to_string(format!("/proc/{}/status", process.pid)).is_ok_and(|status| is_running(&status))
+}
+
+fn is_running(status: &str) -> bool {
+    const STOP: u64 = 1 << (Signal::SIGSTOP as u64 - 1);
+    let values = |name: &'static str| {
+        let lines = status.lines();
+        lines.filter_map(move |line| line.strip_prefix(name)?.strip_prefix(':'))
+    };
+    let is_state = values("State").any(|state| state.trim_start().starts_with(['R', 'S', 'D']));
+    let waits = values("SigPnd")
+        .chain(values("ShdPnd"))
+        .any(|pending| u64::from_str_radix(pending.trim(), 16).is_ok_and(|pending| pending & STOP != 0));
+    is_state && !waits
+}
+
 fn gated(name: GatedName) -> Vec<gate::GatedName> {
     let GatedName { uid, part, name } = name;
     let kinds: &[GateKind] = match part {
@@ -253,4 +282,23 @@ fn gated(name: GatedName) -> Vec<gate::GatedName> {
             name: name.clone(),
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use test_case::test_case;
+
+    use super::*;
+
+    #[test_case("Name:\tState: T\nState:\tR (running)\nSigPnd:\t0000000000000000\nShdPnd:\t0000000000000000\n" => true; "runs")]
+    #[test_case("State:\tS (sleeping)\nSigPnd:\t0000000000020000\nShdPnd:\t0000000000000000\n" => true; "another signal waits")]
+    #[test_case("State:\tR (running)\nSigPnd:\t0000000000000000\nShdPnd:\t0000000000040000\n" => false; "the stop waits")]
+    #[test_case("State:\tD (disk sleep)\nSigPnd:\t0000000000040000\nShdPnd:\t0000000000000000\n" => false; "the stop of a thread waits")]
+    #[test_case("State:\tT (stopped)\nSigPnd:\t0000000000000000\nShdPnd:\t0000000000000000\n" => false; "stopped")]
+    #[test_case("State:\tt (tracing stop)\nSigPnd:\t0\nShdPnd:\t0\n" => false; "stopped by a tracer")]
+    #[test_case("State:\tZ (zombie)\n" => false; "ended")]
+    #[test_case("" => false; "nothing is known")]
+    fn a_process_runs(status: &str) -> bool {
+        is_running(status)
+    }
 }

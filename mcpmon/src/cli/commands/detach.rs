@@ -1,4 +1,4 @@
-//! `mcpmon detach`: removes what stays in the kernel after the daemon.
+//! `mcpmon detach`: removes what stays in the kernel after the daemon, and lets go on what was stopped there.
 
 use std::{
     thread,
@@ -9,7 +9,7 @@ use clap::Args;
 use mcpmon_kernel::pinned::{PinDirectory, PinError};
 
 use crate::{
-    agent::kept,
+    agent::{kept, releaser},
     cli::{CliError, ErrorKind, Output, kernel_state::KernelState},
 };
 
@@ -29,6 +29,7 @@ pub(in crate::cli) fn run(options: &Options, output: &mut Output<'_>) -> Result<
         output.text(&[format!("nothing is kept in {directory}")])?;
         return Ok(output.flush()?);
     };
+    let faults = releaser::let_kept_go(&pins).map_err(explain)?;
     pins.remove().map_err(explain)?;
     let deadline = Instant::now() + PATIENCE;
     while kept::is_refusing() && Instant::now() < deadline {
@@ -39,6 +40,11 @@ pub(in crate::cli) fn run(options: &Options, output: &mut Output<'_>) -> Result<
         true => "another daemon, with a directory of its own, goes on refusing",
     };
     output.text(&[format!("removed what was kept in {directory}: {told}")])?;
+    for fault in faults {
+        output.text(&[format!(
+            "a process may still be stopped (`kill -CONT PID` lets it go on): {fault}"
+        )])?;
+    }
     Ok(output.flush()?)
 }
 
