@@ -22,15 +22,15 @@ use tokio::{
 use super::admission;
 
 /// Connections at a time; more wait.
-const MAX_CONNECTIONS: usize = 16;
+const MAX_CONNECTIONS: usize = 64;
 /// Longest head of a request, bytes.
 const MAX_HEAD_BYTES: usize = 16 << 10;
 /// Longest body, bytes.
 const MAX_BODY_BYTES: usize = 4 << 10;
 /// The time for the head of a request.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
+const HEAD_TIMEOUT: Duration = Duration::from_secs(2);
 /// The time for a whole connection, which is one request.
-const CONNECTION_TIMEOUT: Duration = Duration::from_secs(30);
+const CONNECTION_TIMEOUT: Duration = Duration::from_secs(5);
 /// The pause after a connection could not be accepted.
 const PAUSE: Duration = Duration::from_millis(100);
 
