@@ -11,7 +11,8 @@ use std::{
 
 use mcpmon_detect::{launch::LaunchRules, protected_paths::Places};
 use mcpmon_engine::sandbox::{
-    DirectoryEntry, DirectoryListing, DrawnSandbox, SandboxPlaces, draw, package_caches,
+    DirectoryEntry, DirectoryListing, DrawnSandbox, PackageCache, SandboxPlaces, draw, holds_home,
+    package_caches,
 };
 use mcpmon_model::{PathPattern, SandboxRules};
 use mcpmon_policy::{Egress, SandboxMode, SandboxPolicy};
@@ -101,25 +102,51 @@ impl Drop for TemporaryDirectory {
 }
 
 impl Sandboxed<'_> {
-    /// Draws the rules of its sandbox, with `egress`, the list that no kernel enforces.
+    /// Draws the rules of its sandbox, with `egress`, the list that no kernel enforces. It writes the caches of its package
+    /// manager, which are made.
     pub(in crate::agent) fn draw(self, sandbox: &SandboxPolicy, egress: Option<&Egress>) -> Draft {
-        let variable = |name: &str| variable(self.environment, name).map(PathBuf::from);
-        let home = variable("HOME").filter(|home| home.is_absolute());
-        let home = home.and_then(|home| fs::canonicalize(home).ok());
-        let workspace = env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
-        let workspace = fs::canonicalize(&workspace).unwrap_or(workspace);
-        let words = words(self.program);
         let caches = match sandbox.mode {
             SandboxMode::Off => Vec::new(),
-            SandboxMode::HomeReadonly | SandboxMode::Strict => {
-                let programs = programs(self.program, &words);
-                let caches = package_caches(programs.iter().map(String::as_str), home.as_deref(), variable);
-                caches.iter().for_each(|cache| make_cache(cache));
-                caches
-            }
+            SandboxMode::HomeReadonly | SandboxMode::Strict => self.caches(),
         };
-        let package = package(self.program, &words, home.as_deref());
-        let shared = variable(TEMPORARY).filter(|path| path.is_absolute());
+        caches.iter().for_each(|cache| make_cache(&cache.path));
+        self.drawn(sandbox, egress, &caches, true)
+    }
+
+    /// Draws the rules for a server that nobody trusts yet: it writes nothing that others use, and reads the caches.
+    pub(in crate::agent) fn draw_untrusted(self, sandbox: &SandboxPolicy, caches: &[PackageCache]) -> Draft {
+        self.drawn(sandbox, None, caches, false)
+    }
+
+    /// Returns the caches of the package managers that it is started by, as far as names tell.
+    pub(in crate::agent) fn caches(&self) -> Vec<PackageCache> {
+        let programs = programs(self.program, &words(self.program));
+        let programs = programs.iter().map(String::as_str);
+        package_caches(programs, self.home().as_deref(), |name| self.variable(name))
+    }
+
+    fn variable(&self, name: &str) -> Option<PathBuf> {
+        variable(self.environment, name).map(PathBuf::from)
+    }
+
+    fn home(&self) -> Option<PathBuf> {
+        let home = self.variable("HOME").filter(|home| home.is_absolute())?;
+        fs::canonicalize(home).ok()
+    }
+
+    fn drawn(
+        &self,
+        sandbox: &SandboxPolicy,
+        egress: Option<&Egress>,
+        caches: &[PackageCache],
+        writes_shared: bool,
+    ) -> Draft {
+        let home = self.home();
+        let workspace = env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
+        let workspace = fs::canonicalize(&workspace).unwrap_or(workspace);
+        let package = package(self.program, &words(self.program), home.as_deref());
+        let caches: Vec<PathBuf> = caches.iter().map(|cache| cache.path.clone()).collect();
+        let shared = self.variable(TEMPORARY).filter(|path| path.is_absolute());
         let temporary = self.temporary.map(Path::to_owned).or(shared);
         let places = SandboxPlaces {
             home: home.as_deref(),
@@ -127,6 +154,7 @@ impl Sandboxed<'_> {
             package: &package,
             caches: &caches,
             temporary: temporary.as_deref(),
+            writes_shared,
             protected: self.protected,
             extra: self.extra,
         };
@@ -173,7 +201,8 @@ fn programs(program: &OpenProgram, words: &[String]) -> Vec<String> {
     files.chain(LaunchRules::searched(words)).collect()
 }
 
-/// Returns the files and directories that a server is made of: its program, and the package that its script lies in.
+/// Returns the files and directories that a server is made of: its program, and the package that its script lies in. Their
+/// paths have no links, and none of them holds a home.
 fn package(program: &OpenProgram, words: &[String], home: Option<&Path>) -> Vec<PathBuf> {
     let mut found = BTreeSet::new();
     let interpreters = program.scripts.iter().map(|(path, _)| path.clone());
@@ -181,31 +210,32 @@ fn package(program: &OpenProgram, words: &[String], home: Option<&Path>) -> Vec<
     for script in LaunchRules::scripts(words) {
         let directory = PathBuf::from(script.directory.unwrap_or_default());
         files.extend(script.path.map(|path| directory.join(path)));
-        // A launcher finds its project in the directory that it is told of, unless that is all of a home.
-        let directory = std::path::absolute(directory).ok();
-        found.extend(directory.filter(|directory| !is_above(directory, home)));
+        // A launcher finds its project in the directory that it is told of.
+        found.extend(std::path::absolute(directory).ok());
     }
     for path in files {
         let Ok(called) = std::path::absolute(&path) else {
             continue;
         };
         let real = fs::canonicalize(&called).ok();
-        for path in [Some(called), real].into_iter().flatten() {
+        for path in [without_links_above(&called), real].into_iter().flatten() {
             found.extend(around(&path, home));
         }
     }
-    // Rules are made of files without links.
+    // What is refused is decided by where a path leads, not by how it is written.
     found
         .iter()
         .filter_map(|path| fs::canonicalize(path).ok())
+        .filter(|path| !holds_home(path, home))
         .collect::<BTreeSet<_>>()
         .into_iter()
         .collect()
 }
 
-/// Returns whether a directory is the root or a home, or has the home in it.
-fn is_above(directory: &Path, home: Option<&Path>) -> bool {
-    directory.parent().is_none() || home.is_some_and(|home| home.starts_with(directory))
+/// Returns the path of a file, which may be a link, in its directory without links.
+fn without_links_above(path: &Path) -> Option<PathBuf> {
+    let directory = fs::canonicalize(path.parent()?).ok()?;
+    Some(directory.join(path.file_name()?))
 }
 
 /// Returns a file, and what it needs of its package or installation.
@@ -215,7 +245,7 @@ fn around(path: &Path, home: Option<&Path>) -> Vec<PathBuf> {
         .ancestors()
         .skip(1)
         .take(MAX_PACKAGE_DEPTH)
-        .take_while(|directory| !is_above(directory, home))
+        .take_while(|directory| !holds_home(directory, home))
         .collect();
     let has_package = |directory: &&&Path| PACKAGE_FILES.iter().any(|name| directory.join(name).exists());
     match (above.iter().find(has_package), above.first()) {
@@ -250,5 +280,51 @@ impl DirectoryListing for HostFiles {
 
     fn real(&mut self, path: &Path) -> Option<PathBuf> {
         fs::canonicalize(path).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use test_case::test_case;
+
+    use super::*;
+
+    /// The package of a command on a host with a home at `home` and a repository beside it, in which `link` leads to the home.
+    #[test_case(&["sh", "@/home/documents/../x.sh"] => vec!["home/x.sh"]; "two dots")]
+    #[test_case(&["env", "-C", "@/home/documents/..", "sh", "x.sh"] => vec!["home/x.sh"]; "a directory with two dots")]
+    #[test_case(&["env", "-C", "@/repo/link", "sh", "x.sh"] => vec!["home/x.sh"]; "a directory that is a link")]
+    #[test_case(&["sh", "@/repo/link/x.sh"] => vec!["home/x.sh"]; "behind a link")]
+    #[test_case(&["sh", "@/repo/linked.sh"] => vec!["home/x.sh", "repo"]; "a link to a file")]
+    #[test_case(&["sh", "@/repo/bin/y.sh"] => vec!["repo/bin", "repo/bin/y.sh"]; "a link beside its programs")]
+    #[test_case(&["uv", "--directory", "@/repo/link", "run", "x"] => Vec::<String>::new(); "a project that is a link")]
+    #[test_case(&["uv", "--directory", "@/repo", "run", "x"] => vec!["repo"]; "a project")]
+    fn no_home_is_a_package(command: &[&str]) -> Vec<String> {
+        let directory = tempfile::tempdir().expect("a directory");
+        let root = fs::canonicalize(directory.path()).expect("a directory");
+        for name in ["home/documents", "repo/bin"] {
+            fs::create_dir_all(root.join(name)).expect("a directory");
+        }
+        for name in ["home/x.sh", "home/package.json", "repo/bin/y.sh"] {
+            fs::write(root.join(name), "").expect("a file");
+        }
+        for (name, target) in [
+            ("repo/link", "home"),
+            ("repo/bin/../lib", "home"),
+            ("repo/linked.sh", "home/x.sh"),
+        ] {
+            symlink(root.join(target), root.join(name)).expect("a link");
+        }
+        let words: Vec<String> = command
+            .iter()
+            .map(|word| word.replace('@', &root.display().to_string()))
+            .collect();
+        let arguments: Vec<OsString> = words.iter().skip(1).map(OsString::from).collect();
+        let mut program = OpenProgram::resolve(OsStr::new("/bin/sh"), &arguments, None).expect("a shell");
+        program.arguments = words.iter().map(OsString::from).collect();
+        let package = package(&program, &super::words(&program), Some(&root.join("home")));
+        let below = package.iter().filter_map(|path| path.strip_prefix(&root).ok());
+        below.map(|path| path.display().to_string()).collect()
     }
 }

@@ -16,6 +16,35 @@ struct Directory {
     within: Option<(&'static str, &'static str)>,
     /// Its place below the home directory.
     at_home: &'static str,
+    /// The mirror of it that serves as well.
+    mirrored: Option<MirroredCache>,
+}
+
+/// A cache of a package manager.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PackageCache {
+    /// Its directory.
+    pub path: PathBuf,
+    /// The mirror of it that serves its package manager as well, if one does.
+    pub mirrored: Option<MirroredCache>,
+}
+
+/// A mirror of a cache: directories of its own, with links to what lies in the cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MirroredCache {
+    /// The variable that tells the package manager of it.
+    pub variable: &'static str,
+    /// The levels of directories below it that the package manager writes to.
+    pub levels: usize,
+}
+
+impl Directory {
+    const fn mirrored(self, variable: &'static str, levels: usize) -> Self {
+        Self {
+            mirrored: Some(MirroredCache { variable, levels }),
+            ..self
+        }
+    }
 }
 
 const fn at_home(at_home: &'static str) -> Directory {
@@ -27,6 +56,7 @@ const fn named(variables: &'static [&'static str], at_home: &'static str) -> Dir
         variables,
         within: None,
         at_home,
+        mirrored: None,
     }
 }
 
@@ -35,6 +65,7 @@ const fn cache(variables: &'static [&'static str], name: &'static str, at_home: 
         variables,
         within: Some(("XDG_CACHE_HOME", name)),
         at_home,
+        mirrored: None,
     }
 }
 
@@ -43,13 +74,16 @@ const fn data(variables: &'static [&'static str], name: &'static str, at_home: &
         variables,
         within: Some(("XDG_DATA_HOME", name)),
         at_home,
+        mirrored: None,
     }
 }
 
 const MANAGERS: [Manager; 8] = [
     Manager {
         programs: &["npx", "npm"],
-        directories: &[named(&["npm_config_cache", "NPM_CONFIG_CACHE"], ".npm")],
+        directories: &[
+            named(&["npm_config_cache", "NPM_CONFIG_CACHE"], ".npm").mirrored("npm_config_cache", 2)
+        ],
     },
     Manager {
         programs: &["pnpm", "pnpx"],
@@ -72,8 +106,9 @@ const MANAGERS: [Manager; 8] = [
     Manager {
         programs: &["uv", "uvx"],
         directories: &[
-            cache(&["UV_CACHE_DIR"], "uv", ".cache/uv"),
+            cache(&["UV_CACHE_DIR"], "uv", ".cache/uv").mirrored("UV_CACHE_DIR", 1),
             data(&[], "uv", ".local/share/uv"),
+            data(&["UV_TOOL_DIR"], "uv/tools", ".local/share/uv/tools").mirrored("UV_TOOL_DIR", 1),
         ],
     },
     Manager {
@@ -102,7 +137,7 @@ pub fn package_caches<'p>(
     programs: impl IntoIterator<Item = &'p str>,
     home: Option<&Path>,
     variable: impl Fn(&str) -> Option<PathBuf>,
-) -> Vec<PathBuf> {
+) -> Vec<PackageCache> {
     let directories = programs.into_iter().flat_map(|program| {
         let name = program.rsplit('/').next().unwrap_or(program);
         let managers = MANAGERS
@@ -117,7 +152,11 @@ pub fn package_caches<'p>(
             Some(variable(base)?.join(name))
         };
         let found = named.or_else(within).filter(|path| path.is_absolute());
-        found.or_else(|| home.map(|home| home.join(directory.at_home)))
+        let path = found.or_else(|| home.map(|home| home.join(directory.at_home)))?;
+        Some(PackageCache {
+            path,
+            mirrored: directory.mirrored,
+        })
     };
     directories.filter_map(place).collect()
 }
@@ -130,9 +169,9 @@ mod tests {
 
     #[test_case("/usr/bin/npx", &[] => vec!["/home/me/.npm"]; "npx")]
     #[test_case("npx", &[("npm_config_cache", "/c")] => vec!["/c"]; "npx with a variable")]
-    #[test_case("uvx", &[] => vec!["/home/me/.cache/uv", "/home/me/.local/share/uv"]; "uvx")]
-    #[test_case("uvx", &[("XDG_CACHE_HOME", "/c")] => vec!["/c/uv", "/home/me/.local/share/uv"]; "uvx with a directory of caches")]
-    #[test_case("uvx", &[("UV_CACHE_DIR", "relative")] => vec!["/home/me/.cache/uv", "/home/me/.local/share/uv"]; "a relative path")]
+    #[test_case("uvx", &[] => vec!["/home/me/.cache/uv", "/home/me/.local/share/uv", "/home/me/.local/share/uv/tools"]; "uvx")]
+    #[test_case("uvx", &[("XDG_CACHE_HOME", "/c")] => vec!["/c/uv", "/home/me/.local/share/uv", "/home/me/.local/share/uv/tools"]; "uvx with a directory of caches")]
+    #[test_case("uvx", &[("UV_CACHE_DIR", "relative")] => vec!["/home/me/.cache/uv", "/home/me/.local/share/uv", "/home/me/.local/share/uv/tools"]; "a relative path")]
     #[test_case("node", &[] => Vec::<String>::new(); "no package manager")]
     fn caches(program: &str, variables: &[(&str, &str)]) -> Vec<String> {
         let variable = |name: &str| {
@@ -140,6 +179,9 @@ mod tests {
             variables.find_map(|(known, value)| (*known == name).then(|| PathBuf::from(value)))
         };
         let caches = package_caches([program], Some(Path::new("/home/me")), variable);
-        caches.iter().map(|path| path.display().to_string()).collect()
+        caches
+            .iter()
+            .map(|cache| cache.path.display().to_string())
+            .collect()
     }
 }

@@ -19,7 +19,7 @@ use mcpmon_policy::{
     Egress, EgressDefault, SandboxMode, SandboxNetwork, SandboxPath, SandboxPathStart, SandboxPolicy,
 };
 
-pub use self::caches::package_caches;
+pub use self::caches::{MirroredCache, PackageCache, package_caches};
 
 /// Most grants of one sandbox: the kernel takes more, and nobody has so many entries beside protected files.
 const MAX_GRANTS: usize = 4096;
@@ -49,16 +49,14 @@ const SYSTEM: [&str; 18] = [
 ];
 /// Files of the system that are links on many hosts, into directories that are not granted.
 const LINKED: [&str; 3] = ["/etc/resolv.conf", "/etc/localtime", "/etc/hosts"];
-/// Devices that any program may need.
-const DEVICES: [&str; 8] = [
+/// Devices that any program may need. No terminal is one: in `/dev/pts` are those of the user, and behind `/dev/tty` is that of
+/// the client.
+const DEVICES: [&str; 5] = [
     "/dev/null",
     "/dev/zero",
     "/dev/full",
     "/dev/random",
     "/dev/urandom",
-    "/dev/tty",
-    "/dev/ptmx",
-    "/dev/pts",
 ];
 /// Memory that processes share by name.
 const SHARED_MEMORY: &str = "/dev/shm";
@@ -84,6 +82,8 @@ pub struct SandboxPlaces<'a> {
     pub caches: &'a [PathBuf],
     /// The temporary directory that it is told of.
     pub temporary: Option<&'a Path>,
+    /// True if it may write what other programs of its user use too: the caches, and memory that is shared by name.
+    pub writes_shared: bool,
     /// The places of protected files.
     pub protected: &'a Places,
     /// Further protected files.
@@ -114,6 +114,16 @@ pub struct DrawnSandbox {
     pub rules: SandboxRules,
     /// Grants of the declaration that have no effect, each as a sentence without a full stop.
     pub remarks: Vec<String>,
+}
+
+/// Returns whether a directory, given without links, is a home or has homes in it: `home`, and those in the usual places. No
+/// package is one.
+#[must_use]
+pub fn holds_home(directory: &Path, home: Option<&Path>) -> bool {
+    let is_usual = HOMES.iter().map(Path::new).any(|homes| {
+        homes.starts_with(directory) || directory.parent() == Some(homes) && homes != Path::new("/root")
+    });
+    is_usual || home.is_some_and(|home| home.starts_with(directory))
 }
 
 /// Draws the rules of a sandbox. `egress` is the list that no kernel enforces.
@@ -202,22 +212,27 @@ impl Drawing<'_> {
         for path in DEVICES {
             self.real(Path::new(path), FileRight::Device);
         }
-        self.real(Path::new(SHARED_MEMORY), FileRight::Write);
+        if self.places.writes_shared {
+            self.real(Path::new(SHARED_MEMORY), FileRight::Write);
+        }
     }
 
     /// Grants what the server is made of and what its declaration grants.
     fn declared(&mut self, sandbox: &SandboxPolicy) -> Vec<FileGrant> {
         // A script that lies among secrets takes none of them along.
         for path in self.places.package {
-            self.grant(path, FileRight::Read);
+            if !holds_home(path, self.places.home) {
+                self.grant(path, FileRight::Read);
+            }
         }
-        for path in self
-            .places
-            .caches
-            .iter()
-            .map(PathBuf::as_path)
-            .chain(self.places.temporary)
-        {
+        let on_caches = match self.places.writes_shared {
+            true => FileRight::Write,
+            false => FileRight::Read,
+        };
+        for path in self.places.caches {
+            self.real(path, on_caches);
+        }
+        if let Some(path) = self.places.temporary {
             self.real(path, FileRight::Write);
         }
         let rights = [

@@ -59,7 +59,7 @@ impl DirectoryListing for Listing {
     }
 }
 
-const HOST: [&str; 26] = [
+const HOST: [&str; 29] = [
     "/usr/bin/node",
     "/bin -> /usr/bin",
     "/etc/hosts",
@@ -68,6 +68,9 @@ const HOST: [&str; 26] = [
     "/proc/1/environ",
     "/dev/null",
     "/dev/sda",
+    "/dev/pts/0",
+    "/dev/tty",
+    "/dev/shm/x",
     "/tmp/x",
     "/srv/data/file",
     "/srv/keys -> /home/me/.ssh",
@@ -90,13 +93,23 @@ const HOST: [&str; 26] = [
 
 /// Draws the rules of a sandbox on that host.
 fn drawn(sandbox: &SandboxPolicy, egress: Option<&Egress>) -> DrawnSandbox {
+    drawn_for(sandbox, egress, true, &["/home/me/.nvm/node".into()])
+}
+
+fn drawn_for(
+    sandbox: &SandboxPolicy,
+    egress: Option<&Egress>,
+    writes_shared: bool,
+    package: &[PathBuf],
+) -> DrawnSandbox {
     let protected = Places::default().with_alias("/home/me", &[]);
     let places = SandboxPlaces {
         home: Some(Path::new("/home/me")),
         workspace: Path::new("/home/me/project"),
-        package: &["/home/me/.nvm/node".into()],
+        package,
         caches: &["/home/me/.npm".into()],
-        temporary: None,
+        temporary: Some(Path::new("/tmp/x")),
+        writes_shared,
         protected: &protected,
         extra: &[],
     };
@@ -130,6 +143,7 @@ fn right(drawn: &DrawnSandbox, path: &str) -> Option<FileRight> {
 #[test_case("/proc/1/environ" => Some(FileRight::Read); "a process, which its domain keeps apart")]
 #[test_case("/dev/null" => Some(FileRight::Device); "a device that any program may need")]
 #[test_case("/dev/sda" => None; "another device")]
+#[test_case("/dev/pts/0" => None; "a terminal")]
 #[test_case("/tmp/x" => Some(FileRight::Write); "temporary files")]
 #[test_case("/srv/data/file" => Some(FileRight::Read); "data")]
 #[test_case("/home/me/project/main.py" => Some(FileRight::Read); "a project")]
@@ -153,11 +167,50 @@ fn of_home_readonly(path: &str) -> Option<FileRight> {
 #[test_case("/home/me/.npm/_cacache" => Some(FileRight::Write); "a cache")]
 #[test_case("/home/me/project/main.py" => None; "a project")]
 #[test_case("/srv/data/file" => None; "data")]
-#[test_case("/tmp/x" => None; "temporary files of others")]
+#[test_case("/tmp/x" => Some(FileRight::Write); "its own temporary files")]
+#[test_case("/tmp/y" => None; "temporary files of others")]
+#[test_case("/dev/null" => Some(FileRight::Device); "a device that any program may need")]
+#[test_case("/dev/pts/0" => None; "a terminal")]
+#[test_case("/dev/tty" => None; "the terminal of its client")]
+#[test_case("/dev/shm/x" => Some(FileRight::Write); "shared memory")]
 #[test_case("/etc/shadow" => Some(FileRight::List); "passwords: their name alone")]
 #[test_case("/home/me/.ssh/id_ed25519" => None; "a key")]
 fn of_strict(path: &str) -> Option<FileRight> {
     right(&drawn(&sandbox(SandboxMode::Strict, &[], &[]), None), path)
+}
+
+#[test_case("/home/me/.npm/_cacache" => Some(FileRight::Read); "a cache")]
+#[test_case("/dev/shm/x" => None; "shared memory")]
+#[test_case("/tmp/x" => Some(FileRight::Write); "its own temporary files")]
+fn of_a_server_that_writes_nothing_shared(path: &str) -> Option<FileRight> {
+    let policy = sandbox(SandboxMode::Strict, &[], &[]);
+    right(&drawn_for(&policy, None, false, &[]), path)
+}
+
+#[test_case("/" => None; "everything")]
+#[test_case("/home" => None; "all homes")]
+#[test_case("/home/me" => None; "its own home")]
+#[test_case("/home/me/project" => Some(FileRight::Read); "a project")]
+fn of_a_package(package: &str) -> Option<FileRight> {
+    let policy = sandbox(SandboxMode::Strict, &[], &[]);
+    right(
+        &drawn_for(&policy, None, true, &[package.into()]),
+        "/home/me/project/main.py",
+    )
+}
+
+#[test_case("/" => true; "everything")]
+#[test_case("/home" => true; "the homes")]
+#[test_case("/home/you" => true; "the home of another user")]
+#[test_case("/root" => true; "the home of root")]
+#[test_case("/Users/you" => true; "a home in another usual place")]
+#[test_case("/data" => true; "above the home")]
+#[test_case("/data/me" => true; "the home")]
+#[test_case("/data/me/project" => false; "a project")]
+#[test_case("/root/project" => false; "a project of root")]
+#[test_case("/srv" => false; "another directory")]
+fn homes(directory: &str) -> bool {
+    holds_home(Path::new(directory), Some(Path::new("/data/me")))
 }
 
 #[test]

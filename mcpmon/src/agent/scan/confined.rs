@@ -1,6 +1,6 @@
 //! `mcpmon confined`: the process that a scan starts a server in. It has namespaces of its own, so that the server reaches no
 //! network, and everything that it starts ends with it; and the server starts in a sandbox, which leaves it no file of
-//! its user but the caches of its package manager.
+//! its user but the caches of its package manager, to be read.
 //!
 //! There are two of these processes: the first makes the namespaces, the second is the first process in them, and dies
 //! with the first one. Whatever the server left behind dies with the second. Neither has a variable of the server:
@@ -14,7 +14,7 @@ use std::{
         ffi::{OsStrExt as _, OsStringExt as _},
         process::{CommandExt as _, ExitStatusExt as _},
     },
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Command, ExitCode, Stdio},
 };
 
@@ -28,6 +28,7 @@ use nix::{
     unistd::{getegid, geteuid, setsid},
 };
 
+use super::caches::mirror;
 use crate::agent::sandbox::{Sandboxed, variable};
 
 /// The verb.
@@ -174,28 +175,32 @@ fn server(confinement: &Confinement, own: &OwnFiles) -> Result<Command, ConfineE
         .collect();
     let search_path = variable(&its_own, "PATH").or_else(|| variable(&passed, "PATH"));
     let program = OpenProgram::resolve(name, arguments, search_path)?;
-    let domain = match confinement.open {
-        true => None,
-        false => Some(domain(&program, &passed, confinement.network, own)?),
+    let (domain, told) = match confinement.open {
+        true => (None, Vec::new()),
+        false => {
+            let (domain, told) = domain(&program, &passed, confinement.network, own)?;
+            (Some(domain), told)
+        }
     };
     let mut command = Command::new(&program.path);
     if let Some((name, arguments)) = program.arguments.split_first() {
         command.arg0(name).args(arguments);
     }
-    command.env_clear().envs(passed).envs(its_own);
+    command.env_clear().envs(passed).envs(told).envs(its_own);
     if let Some(domain) = domain {
         domain.confine(&mut command);
     }
     Ok(command)
 }
 
-/// Makes the sandbox, drawn from this user's variables: those of the server name what they like.
+/// Makes the sandbox, drawn from this user's variables: those of the server name what they like. Returns the variables that
+/// tell its package manager of the caches that it may write.
 fn domain(
     program: &OpenProgram,
     environment: &[(OsString, OsString)],
     keeps_network: bool,
     own: &OwnFiles,
-) -> Result<Domain, ConfineError> {
+) -> Result<(Domain, Vec<(OsString, OsString)>), ConfineError> {
     let search = Search::of_process(own.config.clone(), LocalConfig::Ignore);
     let sandboxed = Sandboxed {
         program,
@@ -213,13 +218,19 @@ fn domain(
         network,
         ..SandboxPolicy::default()
     };
-    Ok(Domain::sandboxed(&sandboxed.draw(&policy, None).rules)?.domain)
+    let caches = sandboxed.caches();
+    let told = match variable(environment, "TMPDIR") {
+        Some(temporary) => mirror(&caches, Path::new(temporary)),
+        None => Vec::new(),
+    };
+    let rules = sandboxed.draw_untrusted(&policy, &caches).rules;
+    Ok((Domain::sandboxed(&rules)?.domain, told))
 }
 
 /// Makes the namespaces; as another user than root one of users first, in which this user stays who they are.
 fn enter(keeps_network: bool) -> io::Result<()> {
     let (user, group) = (geteuid(), getegid());
-    let mut flags = CloneFlags::CLONE_NEWPID;
+    let mut flags = CloneFlags::CLONE_NEWPID | CloneFlags::CLONE_NEWIPC;
     flags.set(CloneFlags::CLONE_NEWNET, !keeps_network);
     flags.set(CloneFlags::CLONE_NEWUSER, !user.is_root());
     unshare(flags)?;

@@ -1,6 +1,7 @@
 //! `mcpmon scan`: reads what every client is configured with, and every skill, and judges it. Nothing is started unless a
 //! person agreed, and nothing leaves the host.
 
+mod caches;
 pub mod confined;
 mod definitions;
 pub(in crate::agent) mod homes;

@@ -4,6 +4,9 @@
 use std::{
     collections::BTreeMap,
     env,
+    ffi::OsString,
+    fs,
+    os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
     process::Stdio,
     time::Duration,
@@ -11,6 +14,7 @@ use std::{
 
 use mcpmon_clients::{ConfiguredServer, ConfiguredTransport};
 use mcpmon_detect::launch::LaunchRules;
+use mcpmon_engine::sandbox::holds_home;
 use mcpmon_http::client::{self, Address, Header, ServerEndpoint, ServerOffer, ServerTransport, list_pipes};
 use mcpmon_policy::{makes_sandbox, starts_container};
 use mcpmon_stdio::{SandboxFeature, unsupported_features};
@@ -35,6 +39,10 @@ const WHOLE_TIMEOUT: Duration = Duration::from_secs(90);
 const MAX_STDERR_BYTES: usize = 4 << 10;
 /// Characters of it that are told.
 const MAX_TOLD: usize = 300;
+/// Permission bits of a program.
+const EXECUTABLE: u32 = 0o111;
+/// Permission bit of what everybody may write.
+const WRITTEN_BY_OTHERS: u32 = 0o002;
 /// Variables of this process that clients hand to servers: none of them holds a secret.
 const PASSED: [&str; 12] = [
     "HOME",
@@ -145,6 +153,9 @@ impl StartConfinement {
             gaps.push(gap(text.to_owned(), true));
             return gaps;
         }
+        let sockets = "servers can still connect to UNIX sockets that have a path and that you may use (an SSH agent, D-Bus, a \
+                       container runtime), and have such a service act for them";
+        gaps.push(gap(sockets.to_owned(), false));
         let minor = self.unsupported.iter().filter(|feature| match feature {
             SandboxFeature::Moves | SandboxFeature::Truncation | SandboxFeature::Devices => true,
             // A network namespace has its own.
@@ -226,10 +237,18 @@ impl StartPlan {
         if words.into_iter().chain(values).any(has_variable) {
             return Err("it has a variable that its client fills in");
         }
+        let own_path = server.env.iter().find(|(name, _)| name == "PATH");
+        let installed = Installed {
+            directory,
+            search_path: own_path
+                .map(|(_, value)| value.into())
+                .or_else(|| env::var_os("PATH")),
+            home: env::var_os("HOME").map(PathBuf::from),
+        };
         Ok(Self {
             indexes: vec![index],
             name: server.name().to_owned(),
-            outside: outside(&target),
+            outside: outside(&target, |program| installed.has(program)),
             target,
             directory: directory.to_owned(),
             env: server.env.iter().cloned().collect(),
@@ -332,13 +351,71 @@ impl StartPlan {
     }
 }
 
+/// The programs that the host's administrator installed, as a server's command finds them.
+struct Installed<'a> {
+    /// The directory that the server starts in.
+    directory: &'a Path,
+    search_path: Option<OsString>,
+    home: Option<PathBuf>,
+}
+
+impl Installed<'_> {
+    /// Returns whether a name leads to one. Whoever wrote a configuration can put a file of any name in a project.
+    fn has(&self, program: &str) -> bool {
+        let is_program = |path: &PathBuf| {
+            fs::metadata(path).is_ok_and(|about| about.is_file() && about.mode() & EXECUTABLE != 0)
+        };
+        let called = match program.contains('/') {
+            true => Some(self.directory.join(program)).filter(is_program),
+            false => self.search_path.as_ref().and_then(|search_path| {
+                let places = env::split_paths(search_path);
+                let mut found = places.map(|place| self.directory.join(place).join(program));
+                found.find(is_program)
+            }),
+        };
+        let is_installed = || {
+            let called = called?;
+            // A link is as good as whoever made it.
+            let link = fs::canonicalize(called.parent()?).ok()?.join(called.file_name()?);
+            let real = fs::canonicalize(&called).ok()?;
+            Some([link, real].iter().all(|path| self.is_of_root(path)))
+        };
+        is_installed().unwrap_or_default()
+    }
+
+    /// Returns whether nobody but root made a file, which lies in no project and no home.
+    fn is_of_root(&self, path: &Path) -> bool {
+        let excluded = [Some(self.directory), self.home.as_deref()];
+        let mut excluded = excluded
+            .into_iter()
+            .flatten()
+            .filter_map(|place| fs::canonicalize(place).ok());
+        let is_elsewhere = !excluded.any(|place| place.parent().is_some() && path.starts_with(place));
+        let is_of_root = |path: &Path| {
+            fs::symlink_metadata(path).is_ok_and(|about| {
+                about.uid() == 0 && (about.is_symlink() || about.mode() & WRITTEN_BY_OTHERS == 0)
+            })
+        };
+        is_elsewhere
+            && path
+                .ancestors()
+                .all(|path| is_of_root(path) && !holds_home_itself(path))
+    }
+}
+
+/// Returns whether a directory is a home in a usual place.
+fn holds_home_itself(path: &Path) -> bool {
+    path.parent().is_some() && holds_home(path, None)
+}
+
 /// Returns the reason why a server cannot start in the sandbox.
-fn outside(target: &StartTarget) -> Option<String> {
+fn outside(target: &StartTarget, is_installed: impl Fn(&str) -> bool) -> Option<String> {
     let StartTarget::Command(words) = target else {
         return None;
     };
     let called = words.iter().take(1).cloned().chain(LaunchRules::searched(words));
-    called.into_iter().find_map(|program| {
+    let named = called.filter(|program| starts_container(program) || makes_sandbox(program));
+    named.filter(|program| is_installed(program)).find_map(|program| {
         if starts_container(&program) {
             return Some(format!(
                 "{program} has a daemon start it, in a container with the files and the network that the command gives it"
@@ -388,6 +465,8 @@ async fn end_of(mut stderr: impl AsyncRead + Unpin) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use mcpmon_clients::{client, parse_servers};
     use test_case::test_case;
 
@@ -414,7 +493,32 @@ mod tests {
     #[test_case("node", &["docker"] => false; "a script")]
     fn servers_that_start_outside_of_the_sandbox(command: &str, args: &[&str]) -> bool {
         let server = serde_json::json!({"command": command, "args": args}).to_string();
-        plan(&server).unwrap().outside.is_some()
+        outside(&plan(&server).unwrap().target, |_| true).is_some()
+    }
+
+    #[test_case("/bin/sh" => true; "a program of the host")]
+    #[test_case("sh" => true; "one that is searched")]
+    #[test_case("./docker" => false; "a file of the project")]
+    #[test_case("./linked" => false; "a link of the project")]
+    #[test_case("../elsewhere/docker" => false; "a file beside the project, where everybody may write")]
+    #[test_case("absent" => false; "none")]
+    #[test_case("podman" => false; "a file of the project that the search path leads to")]
+    fn programs_of_the_host(program: &str) -> bool {
+        let directory = tempfile::tempdir().unwrap();
+        let project = directory.path().join("project");
+        for name in ["project/docker", "project/podman", "elsewhere/docker"] {
+            let path = directory.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(&path, "#!/bin/sh\n").unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        std::os::unix::fs::symlink("/bin/sh", project.join("linked")).unwrap();
+        let installed = Installed {
+            directory: &project,
+            search_path: Some(".:/usr/bin:/bin".into()),
+            home: None,
+        };
+        installed.has(program)
     }
 
     fn confinement(has_network: bool, has_namespaces: bool, known: usize) -> StartConfinement {
@@ -426,12 +530,12 @@ mod tests {
         }
     }
 
-    #[test_case(false, true, 7 => (Vec::<&str>::new(), Some((true, false))); "a whole sandbox")]
-    #[test_case(true, true, 6 => (vec![], Some((true, true))); "with the network, UDP is wanted")]
-    #[test_case(false, true, 4 => (vec!["minor"], Some((true, false))); "a kernel that knows no devices")]
+    #[test_case(false, true, 7 => (vec!["minor"], Some((true, false))); "a whole sandbox")]
+    #[test_case(true, true, 6 => (vec!["minor"], Some((true, true))); "with the network, UDP is wanted")]
+    #[test_case(false, true, 4 => (vec!["minor", "minor"], Some((true, false))); "a kernel that knows no devices")]
     #[test_case(false, true, 0 => (vec!["serious"], Some((false, false))); "no Landlock")]
-    #[test_case(false, false, 6 => (vec!["serious"], Some((true, true))); "no namespaces, and UDP is left")]
-    #[test_case(false, false, 7 => (vec!["serious"], Some((true, false))); "no namespaces")]
+    #[test_case(false, false, 6 => (vec!["serious", "minor"], Some((true, true))); "no namespaces, and UDP is left")]
+    #[test_case(false, false, 7 => (vec!["serious", "minor"], Some((true, false))); "no namespaces")]
     #[test_case(false, false, 0 => (vec!["serious", "serious"], Some((false, true))); "neither")]
     fn gaps(
         has_network: bool,

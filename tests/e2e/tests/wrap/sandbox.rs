@@ -112,6 +112,19 @@ fn a_declaration_grants_what_is_written() -> Result<()> {
     Ok(())
 }
 
+#[test_case("home-readonly")]
+#[test_case("strict")]
+fn no_terminal_is_opened(mode: &str) {
+    let run = || {
+        let home = furnished()?;
+        home.configure("version: 1\n")?;
+        let script = "for file in /dev/ptmx /dev/pts/ptmx /dev/tty; do (: < $file) && echo $file; done; ls /dev/pts; echo x > /dev/null && \
+                      echo end";
+        anyhow::Ok(said(&mut wrap(&home, &["--sandbox", mode], script)?)?.0)
+    };
+    assert_eq!(run().expect("a server"), "end");
+}
+
 #[test]
 fn a_command_line_loosens_no_declaration() -> Result<()> {
     let home = furnished()?;

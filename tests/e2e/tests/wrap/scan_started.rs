@@ -1,6 +1,12 @@
 //! Servers that `mcpmon scan --start` starts: they read no secrets, reach no network and leave nothing behind.
 
-use std::{fs, net::TcpListener, path::Path, process::Command};
+use std::{
+    fs,
+    net::TcpListener,
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use anyhow::{Context as _, Result};
 use mcpmon_e2e::{
@@ -26,7 +32,7 @@ cat > /dev/null
 /// A home with a key and a configured server that looks for it.
 struct Scanned {
     home: Home,
-    _listener: TcpListener,
+    listener: TcpListener,
 }
 
 impl Scanned {
@@ -36,24 +42,36 @@ impl Scanned {
         write(&home, "home/.ssh/id_ed25519", "key")?;
         write(&home, "home/servers/probe.sh", SERVER)?;
         fs::create_dir_all(home.path("empty"))?;
-        let users_home = home.path("home");
-        let server = json!({
-            "command": "bash",
-            "args": [home.path("home/servers/probe.sh")],
+        let scanned = Self { home, listener };
+        let probe = scanned.home.path("home/servers/probe.sh");
+        let server = scanned.server(Path::new("bash"), &[&probe.display().to_string()])?;
+        scanned.configure(&json!({"probe": server}))?;
+        Ok(scanned)
+    }
+
+    /// A configured server with the variables that the script reads.
+    fn server(&self, command: &Path, arguments: &[&str]) -> Result<Value> {
+        let users_home = self.home.path("home");
+        Ok(json!({
+            "command": command,
+            "args": arguments,
             "env": {
                 "USERS_HOME": users_home,
-                "PORT": listener.local_addr()?.port().to_string(),
+                "PORT": self.listener.local_addr()?.port().to_string(),
                 // A configuration grants itself nothing.
                 "TMPDIR": users_home,
                 "HOME": "/",
             },
-        });
-        let scanned = Self {
-            home,
-            _listener: listener,
-        };
-        scanned.configure(&json!({"probe": server}))?;
-        Ok(scanned)
+        }))
+    }
+
+    /// Writes a program of the repository.
+    fn program(&self, name: &str, script: &str) -> Result<PathBuf> {
+        let name = format!("repo/{name}");
+        write(&self.home, &name, &format!("#!/bin/bash\n{script}"))?;
+        let path = self.home.path(&name);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
+        Ok(path)
     }
 
     fn configure(&self, servers: &Value) -> Result<()> {
@@ -117,6 +135,11 @@ fn a_started_server_reads_no_key_and_reaches_no_network_and_that_is_told() -> Re
     assert!(
         run.stderr
             .contains("servers start in a sandbox, without a network and without the files of your home:"),
+        "{run:?}"
+    );
+    assert!(
+        run.stderr
+            .contains("note: servers can still connect to UNIX sockets that have a path"),
         "{run:?}"
     );
     Ok(())
@@ -188,16 +211,89 @@ fn without_namespaces_a_server_is_started_only_where_that_is_asked_for() -> Resu
 }
 
 #[test]
-fn a_container_is_not_in_the_sandbox_and_not_started() -> Result<()> {
+fn a_program_with_a_sandbox_of_its_own_is_not_started_without_a_consent_of_its_own() -> Result<()> {
     let scanned = Scanned::new()?;
-    scanned.configure(&json!({"time": {"command": "docker", "args": ["run", "-i", "--rm", "mcp/time"]}}))?;
+    scanned.configure(&json!({"time": {"command": "bwrap", "args": ["--bind", "/", "/", "true"]}}))?;
     let run = scanned.scan(None, &["--yes"])?;
     assert_eq!(server(&run)?["source"], "unknown", "{run:?}");
     for said in [
-        "NOT IN THE SANDBOX: docker has a daemon start it",
+        "NOT IN THE SANDBOX: bwrap makes a sandbox of its own",
         "sandbox: time; `--degraded`",
     ] {
         assert!(run.stderr.contains(said), "{said}: {run:?}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_file_with_the_name_of_such_a_program_starts_in_the_sandbox() -> Result<()> {
+    let scanned = Scanned::new()?;
+    for name in ["bwrap", "docker"] {
+        let program = scanned.program(name, SERVER)?;
+        scanned.configure(&json!({"probe": scanned.server(&program, &[])?}))?;
+        let run = scanned.scan(None, &["--yes"])?;
+        let server = server(&run)?;
+        assert_eq!(
+            server["tools"],
+            json!(["key_refused_net_refused_new_refused"]),
+            "{run:?}"
+        );
+        assert_eq!(server["started"]["sandbox"], true, "{name}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_file_with_the_name_of_a_package_manager_writes_no_cache() -> Result<()> {
+    let scanned = Scanned::new()?;
+    let cached = [
+        "home/.npm/_npx/1/node_modules/a/index.js",
+        "home/.cache/uv/archive-v0/1/a.py",
+    ];
+    for name in cached {
+        write(&scanned.home, name, "cached")?;
+    }
+    for name in ["npx", "uvx"] {
+        // What it could write by the caches' own paths, and by the links of their mirrors.
+        let attack = "for file in \"$USERS_HOME\"/.npm/_npx/1/node_modules/a/index.js \
+                      \"$USERS_HOME\"/.cache/uv/archive-v0/1/a.py \"$npm_config_cache\"/_npx/1/node_modules/a/index.js \
+                      \"$UV_CACHE_DIR\"/archive-v0/1/a.py; do echo x > \"$file\"; done 2> /dev/null\n\
+                      (echo x > \"$npm_config_cache$UV_CACHE_DIR/own\") 2> /dev/null && own=written\n";
+        let script = format!("{attack}{}", SERVER.replace("'_new_'$new'", "'_new_'$own'"));
+        let program = scanned.program(name, &script)?;
+        scanned.configure(&json!({"probe": scanned.server(&program, &[])?}))?;
+        let run = scanned.scan(None, &["--yes"])?;
+        assert_eq!(
+            server(&run)?["tools"],
+            json!(["key_refused_net_refused_new_written"]),
+            "its mirror is its own: {run:?}"
+        );
+        for name in cached {
+            assert_eq!(fs::read_to_string(scanned.home.path(name))?, "cached", "{name}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_home_is_no_package() -> Result<()> {
+    let scanned = Scanned::new()?;
+    write(&scanned.home, "home/documents/letter", "letter")?;
+    write(&scanned.home, "home/private", "private")?;
+    let looks = SERVER.replace(".ssh/id_ed25519", "private");
+    write(&scanned.home, "home/probe.sh", &looks)?;
+    fs::create_dir_all(scanned.home.path("repo"))?;
+    std::os::unix::fs::symlink(scanned.home.path("home"), scanned.home.path("repo/link"))?;
+    for directory in ["home/documents/..", "repo/link"] {
+        let directory = format!("{}/{directory}", scanned.home.path("").display());
+        let arguments = ["-C", &directory, "bash", "probe.sh"];
+        scanned.configure(&json!({"probe": scanned.server(Path::new("env"), &arguments)?}))?;
+        let run = scanned.scan(None, &["--yes"])?;
+        assert_eq!(
+            server(&run)?["tools"],
+            json!(["key_refused_net_refused_new_refused"]),
+            "{directory}: {run:?}"
+        );
     }
     Ok(())
 }
