@@ -207,7 +207,14 @@ fn package(program: &OpenProgram, words: &[String], home: Option<&Path>) -> Vec<
     let mut found = BTreeSet::new();
     let interpreters = program.scripts.iter().map(|(path, _)| path.clone());
     let mut files: Vec<PathBuf> = interpreters.chain([program.path.clone()]).collect();
-    for script in LaunchRules::scripts(words) {
+    // A script that stands for its program, as those of version managers do, is given the program's own words.
+    let called = program.scripts.first().map(|(path, _)| path.to_string_lossy());
+    let from = called.and_then(|called| words.iter().position(|word| *word == called));
+    let shown = from.map_or(&[][..], |from| &words[from..]);
+    for script in LaunchRules::scripts(words)
+        .into_iter()
+        .chain(LaunchRules::scripts(shown))
+    {
         let directory = PathBuf::from(script.directory.unwrap_or_default());
         files.extend(script.path.map(|path| directory.join(path)));
         // A launcher finds its project in the directory that it is told of.
@@ -254,6 +261,10 @@ fn around(path: &Path, home: Option<&Path>) -> Vec<PathBuf> {
             let installation = directory.parent().unwrap_or(directory);
             found.extend(BESIDE_BIN.iter().map(|name| installation.join(name)));
             found.push((*directory).to_owned());
+        }
+        // What a manager of versions puts on PATH starts programs that lie beside it.
+        (None, Some(directory)) if directory.file_name() == Some(OsStr::new("shims")) => {
+            found.extend(directory.parent().map(Path::to_owned));
         }
         (None, Some(directory)) => found.push((*directory).to_owned()),
         (None, None) => {}
