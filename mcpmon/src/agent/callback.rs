@@ -137,12 +137,12 @@ mod tests {
 
     const NOW: Timestamp = Timestamp(1_795_000_000_000_000_000);
 
-    struct Waiting {
+    struct OneHeldCall {
         held: HeldCall,
         answers: RefCell<Vec<CallAnswer>>,
     }
 
-    impl AnswerableCalls for Waiting {
+    impl AnswerableCalls for OneHeldCall {
         fn find(&self, id: &str) -> Result<Option<HeldCall>, String> {
             Ok(self.held.id.starts_with(id).then(|| self.held.clone()))
         }
@@ -160,7 +160,7 @@ mod tests {
         }
     }
 
-    fn waiting() -> Waiting {
+    fn waiting() -> OneHeldCall {
         let held = HeldCall {
             id: "0123456789ab".to_owned(),
             identity: PinKey {
@@ -178,7 +178,7 @@ mod tests {
             since: NOW,
             expires: Timestamp(NOW.0 + 60_000_000_000),
         };
-        Waiting {
+        OneHeldCall {
             held,
             answers: RefCell::default(),
         }
@@ -193,7 +193,7 @@ mod tests {
         }
     }
 
-    fn answer_of(waiting: &Waiting, word: &str) -> String {
+    fn answer_of(waiting: &OneHeldCall, word: &str) -> String {
         json!({
             "held_call": waiting.held.id,
             "answer": word,

@@ -33,7 +33,7 @@ const LOOK: Duration = Duration::from_secs(5);
 /// The time without a word, beyond that for which the gate is open, that is silence. A daemon that is silent at two looks
 /// counts as gone: ten seconds after its last word at the earliest, of which none were slept by the host.
 const SILENCE: Duration = Duration::from_secs(3);
-/// What a program of the kernel has begun to stop is noted within it.
+/// The time within which a stop that a program of the kernel has begun is noted.
 const LAST_STOP: Duration = Duration::from_millis(100);
 
 /// Starts it for this process. Its end of the pipe is the child's input, and closes with this process.

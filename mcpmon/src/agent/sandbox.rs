@@ -302,6 +302,41 @@ mod tests {
 
     use super::*;
 
+    #[test]
+    fn a_shim_of_a_version_manager_is_given_its_manager_and_its_script() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let root = fs::canonicalize(directory.path()).expect("a directory");
+        for name in ["manager/shims", "home/shims", "repo/bin"] {
+            fs::create_dir_all(root.join(name)).expect("a directory");
+        }
+        fs::write(root.join("repo/bin/server.py"), "").expect("a file");
+        for (shim, expected) in [
+            (
+                "manager/shims/python3",
+                vec![
+                    "manager",
+                    "manager/shims/python3",
+                    "repo/bin",
+                    "repo/bin/server.py",
+                ],
+            ),
+            (
+                "home/shims/python3",
+                vec!["home/shims/python3", "repo/bin", "repo/bin/server.py"],
+            ),
+        ] {
+            let path = root.join(shim);
+            fs::write(&path, "#!/bin/sh\n").expect("a file");
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("a mode");
+            let script = root.join("repo/bin/server.py").into_os_string();
+            let program = OpenProgram::resolve(path.as_os_str(), &[script], None).expect("a shim");
+            let package = package(&program, &super::words(&program), Some(&root.join("home")));
+            let below = package.iter().filter_map(|path| path.strip_prefix(&root).ok());
+            let below: Vec<_> = below.map(|path| path.display().to_string()).collect();
+            assert_eq!(below, expected, "{shim}");
+        }
+    }
+
     /// The package of a command on a host with a home at `home` and a repository beside it, in which `link` leads to the home.
     #[test_case(&["sh", "@/home/documents/../x.sh"] => vec!["home/x.sh"]; "two dots")]
     #[test_case(&["env", "-C", "@/home/documents/..", "sh", "x.sh"] => vec!["home/x.sh"]; "a directory with two dots")]

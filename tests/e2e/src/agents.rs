@@ -13,7 +13,7 @@ use crate::real::Real;
 
 /// The directory in which it works, in its user's home: some read all that is below theirs.
 const PROJECT: &str = "project";
-/// What a person says to an agent.
+/// The prompt that a person gives to an agent.
 const TASK: &str = "use the tools";
 
 /// An agent.

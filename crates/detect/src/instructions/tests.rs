@@ -167,7 +167,7 @@ fn read_by_the_gate(text: &str) -> Told {
     told(matches(text, &context(Place::Output, &Names::default())))
 }
 
-/// What is found in a text in lower case of which every sentence is read.
+/// Returns the findings in a text in lower case of which every sentence is read.
 fn read_whole(text: &str) -> Told {
     let nobody = Names::default();
     let context = context(Place::Output, &nobody);

@@ -40,7 +40,7 @@ pub(super) fn mirror(caches: &[PackageCache], temporary: &Path) -> Vec<(OsString
     mirrored.collect()
 }
 
-/// What a mirror may still take.
+/// The entries and bytes that a mirror may still take.
 struct Mirror {
     entries: usize,
     bytes: u64,

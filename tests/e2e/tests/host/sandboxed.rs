@@ -95,7 +95,7 @@ impl Running {
 }
 
 impl Drop for Running {
-    /// What has ended already is no failure.
+    /// A process that has ended already is no failure.
     fn drop(&mut self) {
         drop(self.0.stdin.take());
         drop(self.0.wait());

@@ -19,7 +19,7 @@ use test_case::test_case;
 
 const POLICY: &str = "mcp: {blocked_tools: [get-sum]}\n";
 
-/// How an agent finds its model.
+/// The way in which an agent finds its model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Gateway {
     /// By a variable that mcpmon sets.

@@ -28,14 +28,14 @@ use test_case::test_case;
 const RESULT: &str = "Echo: hello there";
 
 /// An agent in a home of its own, with a server that setup wraps and a rule that asks about one of its tools.
-struct Asked {
+struct AgentUnderTest {
     agent: Agent,
     scene: Scene,
     model: FakeLlm,
     words: Vec<String>,
 }
 
-impl Asked {
+impl AgentUnderTest {
     /// `None` where no agents are installed.
     fn new(agent: Agent) -> Result<Option<Self>> {
         let Some(real) = Real::find()? else {
@@ -104,7 +104,7 @@ impl Asked {
         Ok(Running(command.spawn()?))
     }
 
-    /// What it said on both streams.
+    /// Its output on both streams.
     fn said(&self) -> Result<String> {
         let said = fs::read(self.scene.file("said"))?;
         let told = fs::read(self.scene.file("told"))?;
@@ -171,7 +171,7 @@ impl Drop for Running {
 #[test_case(Agent::GeminiCli; "gemini cli")]
 #[test_case(Agent::Opencode; "opencode")]
 fn a_call_waits_for_a_person_and_the_file_comes_back(agent: Agent) -> Result<()> {
-    let Some(asked) = Asked::new(agent)? else {
+    let Some(asked) = AgentUnderTest::new(agent)? else {
         return Ok(());
     };
     if agent == Agent::ClaudeCode {
@@ -205,7 +205,7 @@ fn a_call_waits_for_a_person_and_the_file_comes_back(agent: Agent) -> Result<()>
 
 #[test]
 fn a_call_of_claude_code_is_answered_in_top() -> Result<()> {
-    let Some(asked) = Asked::new(Agent::ClaudeCode)? else {
+    let Some(asked) = AgentUnderTest::new(Agent::ClaudeCode)? else {
         return Ok(());
     };
     let mut top = Command::new(program::path()?);

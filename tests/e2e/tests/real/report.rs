@@ -61,7 +61,7 @@ fn session(home: &Home) -> Result<String> {
     Ok(text(events.last().context("a change")?, "session_id").to_owned())
 }
 
-/// What a browser says about a page; `None` where there is none.
+/// The findings of a browser about a page; `None` where there is no browser.
 fn look(page: &Path, pictures: &Path) -> Result<Option<Value>> {
     let Some(real) = Real::find()? else {
         return Ok(None);

@@ -52,7 +52,7 @@ impl Calling {
         Ok(calling)
     }
 
-    /// What the client has heard so far.
+    /// The messages that the client has received so far.
     fn heard(&self) -> Result<Vec<Value>> {
         let lines = fs::read_to_string(self.scene.file("heard"))?;
         // The last one may be half written.

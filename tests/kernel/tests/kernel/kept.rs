@@ -1,4 +1,4 @@
-//! What is pinned holds without its process: through a start that fails, and beside what another version pinned.
+//! Pinned programs hold without their process: through a start that fails, and beside those of another version.
 
 use std::{
     fs,
