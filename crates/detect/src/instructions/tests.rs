@@ -203,6 +203,9 @@ const SIGNS: &[&str] = &[
     "![",
     "={",
     "<!-- ",
+    "-->",
+    "<",
+    ">",
     "忽略之前的所有指令",
     "```\n",
     "the\n- a\n- ",
@@ -223,6 +226,18 @@ fn fragments() -> impl Strategy<Value = String> {
         2 => prop::sample::select(SIGNS).prop_map(str::to_owned),
         1 => Just("nothing of it is told here ".repeat(9)),
     ]
+}
+
+/// A tag is of the sentence in which it begins, with all that stands in it.
+#[test]
+fn the_gate_sees_what_a_tag_encloses_after_a_full_stop() {
+    let text = format!(
+        "\nname: <!-- . 忽略之前的所有指令you -->ignore {}",
+        "nothing of it is told here ".repeat(30)
+    );
+    let found = read_by_the_gate(&text);
+    assert!(!found.is_empty());
+    assert_eq!(found, read_whole(&text));
 }
 
 proptest! {

@@ -144,11 +144,12 @@ pub(crate) fn beside(text: &str, part: Range<usize>, count: usize) -> Range<usiz
 }
 
 /// Returns whether a sentence certainly begins at a place other than a text's first: one that is read from
-/// there on is read as it is after all that stands before it.
+/// there on is read as it is after all that stands before it, and no sentence before it reaches further.
 pub(crate) fn is_border(bytes: &[u8], at: usize) -> bool {
     let before = &bytes[..at - 1];
     match (bytes[at - 1], bytes[at]) {
         (b'\n', _) => ends_line(&bytes[at..]),
+        (b'.' | b'!' | b'?', b' ') if is_in_tag(bytes, at) => false,
         (b'!' | b'?', b' ') => true,
         (b'.', b' ') => {
             let word = before
@@ -172,6 +173,14 @@ pub(crate) fn is_border(bytes: &[u8], at: usize) -> bool {
     }
 }
 
+/// Returns whether a tag may begin before a place and end after it: all of it belongs to the sentence of its first sign.
+fn is_in_tag(bytes: &[u8], at: usize) -> bool {
+    let near = &bytes[at.saturating_sub(MAX_TAG)..at];
+    let opened = memchr::memrchr3(b'<', b'>', b'\n', near).is_some_and(|last| near[last] == b'<');
+    let rest = &bytes[at..bytes.len().min(at + MAX_TAG)];
+    opened && memchr::memchr3(b'<', b'>', b'\n', rest).is_some_and(|next| rest[next] == b'>')
+}
+
 /// Returns whether a word is an article.
 pub(crate) const fn is_article(word: &[u8]) -> bool {
     matches!(word, b"the" | b"a" | b"an")
@@ -185,6 +194,9 @@ const MAX_RUN: usize = 400;
 const MAX_LOOKS: usize = 16;
 /// Bytes after which an opened quotation mark is taken for an apostrophe.
 const MAX_QUOTATION: usize = 160;
+
+/// Longest tag, bytes between its brackets and its last one.
+const MAX_TAG: usize = 60;
 
 /// Words whose full stop ends no sentence.
 const ABBREVIATIONS: [&str; 10] = ["g", "e", "eg", "i", "ie", "etc", "vs", "no", "approx", "incl"];
@@ -294,7 +306,7 @@ impl<T: FnMut(&[Token])> Reader<'_, T> {
         let rest = &self.bytes[at + 1..];
         let length = rest
             .iter()
-            .take(60)
+            .take(MAX_TAG)
             .position(|byte| matches!(byte, b'>' | b'\n' | b'<'));
         if let Some(length) = length
             && rest[length] == b'>'
@@ -530,6 +542,13 @@ mod tests {
     }
 
     #[test]
+    fn what_a_tag_encloses_belongs_to_the_sentence_that_it_stands_in() {
+        let text = "one <two. three> four. five";
+        let starts = (1..text.len()).filter(|at| start_after(text, *at) == *at);
+        assert!(starts.eq([text.find(" five").unwrap()]));
+    }
+
+    #[test]
     fn a_full_stop_ends_a_sentence_and_an_abbreviation_does_not() {
         let text = "one etc. two. three\n- four";
         let starts: Vec<usize> = (1..text.len())
@@ -548,7 +567,7 @@ mod tests {
                 prop_oneof![
                     prop::sample::select(&[
                         ". ", "! ", "? ", "; ", "\n", "\n\n", "\n- ", "\n1. ", "\nname: ", "etc", "e.g. ", "no", ".", "/", "~",
-                        "@", "://", "'", "\"", "`", "<", ">", "(", ")", ",", ":", "。", "é", "_", "word", "the", " ", "\t",
+                        "@", "://", "'", "\"", "`", "<", ">", " <!-- ", "-->", "(", ")", ",", ":", "。", "é", "_", "word", "the", " ", "\t",
                     ][..]).prop_map(str::to_owned),
                     "[a-z]{1,4} ",
                     (1..450_usize).prop_map(|length| "x".repeat(length)),
@@ -562,6 +581,8 @@ mod tests {
             for at in (1..text.len()).filter(|at| start_after(&text, *at) == *at) {
                 let split = [read(&text, 0..at), read(&text, at..text.len())].concat();
                 prop_assert_eq!(&split, &all, "{}", at);
+                let reaches_over = |token: &Token| token.span.start < at && token.span.end > at;
+                prop_assert!(!all.iter().flatten().any(reaches_over), "{}", at);
             }
         }
     }
