@@ -330,7 +330,7 @@ mod tests {
             fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("a mode");
             let script = root.join("repo/bin/server.py").into_os_string();
             let program = OpenProgram::resolve(path.as_os_str(), &[script], None).expect("a shim");
-            let package = package(&program, &super::words(&program), Some(&root.join("home")));
+            let package = package(&program, &words(&program), Some(&root.join("home")));
             let below = package.iter().filter_map(|path| path.strip_prefix(&root).ok());
             let below: Vec<_> = below.map(|path| path.display().to_string()).collect();
             assert_eq!(below, expected, "{shim}");
