@@ -14,6 +14,7 @@ use mcpmon_e2e::{
     daemon::Daemon,
     host::Host,
     json::{is, number, text},
+    program,
     servers::{self, NativeServer, change},
     wait,
 };
@@ -90,8 +91,7 @@ fn until_held(daemon: &Daemon, server: &NativeServer, process: &Child) -> Result
         let is_known = servers
             .iter()
             .any(|known| text(known, "server_id") == server.name);
-        let stat = fs::read_to_string(format!("/proc/{}/stat", process.id()))?;
-        Ok((is_known && stat.contains(") T ")).then_some(()))
+        Ok((is_known && is_stopped(process)?).then_some(()))
     })
 }
 
@@ -197,6 +197,58 @@ fn a_server_that_is_held_when_the_daemon_is_killed_is_killed() -> Result<()> {
     let mut unwatched = server.start(mailbox.port()?)?;
     assert_eq!(finish(&mut unwatched)?, ("ran".to_owned(), None));
     Ok(())
+}
+
+/// Neither the daemon nor the process beside it lives: what is stopped stays so until everything is removed, which lets
+/// it go on.
+#[test]
+fn a_server_that_is_held_when_nobody_lives_goes_on_at_detach() -> Result<()> {
+    let Some(host) = Host::take(&["cc"])? else {
+        return Ok(());
+    };
+    let mut daemon = Daemon::start(&host, &policy())?;
+    let server = NativeServer::compile(&daemon.site.path(""))?;
+    let mailbox = Mailbox::open()?;
+    pin(&daemon, &server, &mailbox)?;
+    server.inflate()?;
+    let mut held = server.start(mailbox.port()?)?;
+    until_held(&daemon, &server, &held)?;
+    // It must not act between the ends of the two.
+    daemon.signal(Signal::SIGSTOP)?;
+    kill(releaser(&daemon)?, Signal::SIGKILL)?;
+    daemon.signal(Signal::SIGKILL)?;
+    daemon.ended()?;
+    let site = daemon.into_site();
+    assert!(is_stopped(&held)?, "somebody let it go");
+
+    let directory = site.bpffs().display().to_string();
+    let detached = program::run(["detach", "--bpffs", &directory])?;
+    assert_eq!(detached.code, Some(0), "{detached:?}");
+    assert!(!detached.stdout.contains("may still be stopped"), "{detached:?}");
+    assert!(!site.bpffs().exists(), "it is still there");
+    assert_eq!(finish(&mut held)?, ("ran".to_owned(), None));
+    assert_eq!(mailbox.empty()?, 1);
+    Ok(())
+}
+
+/// The process beside the daemon.
+fn releaser(daemon: &Daemon) -> Result<Pid> {
+    let of_daemon = format!("PPid:\t{}\n", daemon.pid());
+    let read = |pid: &str, file: &str| fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default();
+    let is_releaser = |pid: &String| {
+        read(pid, "cmdline").contains("release-held") && read(pid, "status").contains(&of_daemon)
+    };
+    let processes = fs::read_dir("/proc")?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let pid = processes
+        .filter(|name| name.parse::<u32>().is_ok())
+        .find(is_releaser);
+    Ok(Pid::from_raw(
+        pid.context("no process beside the daemon")?.parse()?,
+    ))
+}
+
+fn is_stopped(process: &Child) -> Result<bool> {
+    Ok(fs::read_to_string(format!("/proc/{}/stat", process.id()))?.contains(") T "))
 }
 
 #[test]
