@@ -204,6 +204,7 @@ fn event(number: u32, at: Timestamp) -> Result<Event> {
                 server_type: None,
                 given_addr: None,
                 proxied: false,
+                socket: None,
                 count: 1,
             },
             Layer::Kernel,

@@ -2,9 +2,9 @@
 
 use mcpmon_detect::launch::Stage;
 use mcpmon_model::{
-    Action, DefinitionKey, DefinitionRecord, Denial, Event, EventId, FileId, HeldCall, InstanceId, PinKey,
-    ProcessId, Recent, RecentOutput, RepeatedEvents, ServerId, SharedCall, SharedCallAnswer, Timestamp,
-    Verdict,
+    Action, ConnectionHolder, DefinitionKey, DefinitionRecord, Denial, Event, EventId, FileId, HeldCall,
+    InstanceId, OpenConnection, PinKey, ProcessId, Recent, RecentOutput, RepeatedEvents, ServerId,
+    SharedCall, SharedCallAnswer, Timestamp, Verdict,
 };
 
 use super::{
@@ -174,6 +174,20 @@ pub enum KernelEffect {
         /// The file.
         file: FileId,
     },
+    /// Cut an open connection, and report the outcome as an
+    /// [`Observation::Cut`](super::Observation::Cut).
+    Cut(Box<ConnectionCut>),
+}
+
+/// An order to cut an open connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConnectionCut {
+    /// The connection.
+    pub connection: OpenConnection,
+    /// The rule that refuses it by now.
+    pub rule: u32,
+    /// The process because of which it is refused; the first that is known where it is refused to everyone.
+    pub holder: Option<ConnectionHolder>,
 }
 
 impl KernelEffect {
@@ -190,7 +204,8 @@ impl KernelEffect {
             | Self::Hash { .. }
             | Self::StorePins { .. }
             | Self::Terminate { .. }
-            | Self::Refuse { .. } => None,
+            | Self::Refuse { .. }
+            | Self::Cut(_) => None,
         }
     }
 }

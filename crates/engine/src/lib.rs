@@ -28,9 +28,11 @@ mod ways;
 mod wording;
 
 pub use admission::admission;
-pub use effect::{Judgement, KernelEffect, SharedOutcome, SharedQuestion, StoreEffect};
+pub use effect::{ConnectionCut, Judgement, KernelEffect, SharedOutcome, SharedQuestion, StoreEffect};
 pub use gated::{GatedName, GatedPart};
-pub use monitor::{Former, Monitor, MonitoredServer, Observation, ProxiedSession, ServerClient};
+pub use monitor::{
+    Former, Monitor, MonitoredServer, Observation, ProxiedSession, ServerClient, all_of, refused_by_now,
+};
 pub use recognise::{launch_rules, recognise, recognise_linked};
 pub use rules::{About, BESIDE, Opinion, guide, suppressible};
 pub use tell::{proxied, runs_on};

@@ -1,6 +1,9 @@
 //! Rule numbers to what they mean, past lists included: records still in the rings name their rules.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    net::IpAddr,
+};
 
 use mcpmon_policy::network::table::RuleInfo;
 
@@ -37,6 +40,16 @@ impl RuleBook {
                 self.retired.push_back(number);
             }
         }
+    }
+
+    /// The name behind an address, where a current rule resolved one.
+    pub(super) fn name_of(&self, address: IpAddr) -> Option<String> {
+        let address = address.to_canonical();
+        let mut names = self
+            .current
+            .values()
+            .filter_map(|rule| rule.remote_names.get(&address));
+        names.next().map(ToString::to_string)
     }
 
     /// Returns the rule behind `number`.

@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 
 use mcpmon_detect::mask::mask_arguments;
 use mcpmon_model::{
-    Action, Checkpoint, Connection, Denial, Direction, Event, EventKind, Exec, Layer, OrphanCause, Outcome,
-    ProcessId, ProcessRef, ServerId, ServerType, Severity, Timestamp,
+    Action, Checkpoint, ClosedConnection, Connection, Denial, Direction, Event, EventKind, Exec, Layer,
+    OrphanCause, Outcome, ProcessId, ProcessRef, ServerId, ServerType, Severity, Timestamp,
 };
 use mcpmon_policy::{
     Policy, Transport,
@@ -13,8 +13,9 @@ use mcpmon_policy::{
 };
 
 use super::{
+    effect::ConnectionCut,
     instances::{Instance, ServingProcess},
-    monitor::ServerClient,
+    monitor::{RepeatedCuts, ServerClient},
     pins::{PinMismatch, PinVerdict, ServerFiles, approval, pin_denial, trusting},
 };
 
@@ -348,20 +349,8 @@ pub(super) fn connection(
     own: Option<&ServerId>,
     policy: &Policy,
 ) -> Event {
-    let remote = rule.and_then(|rule| match &rule.kind {
-        RuleKind::Server(id) | RuleKind::DeniedServer(id) => Some(id),
-        RuleKind::Watch
-        | RuleKind::Deny(_)
-        | RuleKind::Egress(_)
-        | RuleKind::Bypass
-        | RuleKind::Kill
-        | RuleKind::Canary => None,
-    });
-    let direction = match (remote, own) {
-        (Some(_), _) => Direction::AgentToServer,
-        (None, Some(_)) => Direction::ServerEgress,
-        (None, None) => Direction::Watch,
-    };
+    let remote = rule.and_then(remote_server);
+    let direction = direction(remote, own);
     let name = rule.and_then(|rule| rule.remote_names.get(&connection.address));
     let given = connection.given != connection.address;
     let remote_addr = SocketAddr::new(connection.address, connection.port);
@@ -381,6 +370,7 @@ pub(super) fn connection(
             server_type: remote.and_then(|id| server_type(policy, id)),
             given_addr: given.then(|| SocketAddr::new(connection.given, connection.port)),
             proxied: false,
+            socket: connection.socket,
             count: 1,
         },
     };
@@ -407,6 +397,94 @@ pub(super) fn connection(
             .map(|reason| format!("{reason}; the packet was dropped: no call had named this address")),
         Checkpoint::Socket => unjudged(connection),
     };
+    event
+}
+
+/// The remote server that a rule is about.
+const fn remote_server(rule: &RuleInfo) -> Option<&ServerId> {
+    match &rule.kind {
+        RuleKind::Server(id) | RuleKind::DeniedServer(id) => Some(id),
+        RuleKind::Watch
+        | RuleKind::Deny(_)
+        | RuleKind::Egress(_)
+        | RuleKind::Bypass
+        | RuleKind::Kill
+        | RuleKind::Canary => None,
+    }
+}
+
+const fn direction(remote: Option<&ServerId>, own: Option<&ServerId>) -> Direction {
+    match (remote, own) {
+        (Some(_), _) => Direction::AgentToServer,
+        (None, Some(_)) => Direction::ServerEgress,
+        (None, None) => Direction::Watch,
+    }
+}
+
+/// Connections of one process to one address that were to be cut, with the same outcome.
+pub(super) fn cut(
+    now: Timestamp,
+    cuts: &RepeatedCuts<'_>,
+    rule: Option<&RuleInfo>,
+    own: Option<&ServerId>,
+) -> Event {
+    let ConnectionCut {
+        connection, holder, ..
+    } = cuts.first;
+    let remote = rule.and_then(remote_server);
+    let name = rule.and_then(|rule| rule.remote_names.get(&connection.remote.ip().to_canonical()));
+    let kind = EventKind::ConnectionCut {
+        remote_addr: connection.remote,
+        remote_name: name.map(ToString::to_string),
+        direction: direction(remote, own),
+        protocol: connection.transport,
+        socket: (cuts.count == 1).then_some(connection.socket),
+        bytes_sent: cuts.traffic.map(|traffic| traffic.sent),
+        bytes_received: cuts.traffic.map(|traffic| traffic.received),
+        count: cuts.count,
+    };
+    let mut event = Event::new(now, Layer::Kernel, kind);
+    event.server_id = remote.or(own).cloned();
+    event.process = holder
+        .as_ref()
+        .map(|holder| process(holder.process, &holder.comm, holder.uid));
+    event.rule = rule.map(|rule| rule.name.clone());
+    let reason = rule.map(|rule| reason_of(rule, "an open connection is cut: it is refused", own));
+    event.severity = Severity::High;
+    (event.action, event.reason) = match cuts.failure {
+        None => (Action::Block, reason),
+        Some(cause) => (
+            Action::Audit,
+            Some(format!(
+                "it could not be cut and goes on, as far as its packets pass ({cause}): {}",
+                reason.unwrap_or_default()
+            )),
+        ),
+    };
+    event
+}
+
+/// A connection whose socket a process of a server closed.
+pub(super) fn closed(
+    now: Timestamp,
+    closed: &ClosedConnection,
+    name: Option<String>,
+    own: Option<&ServerId>,
+) -> Event {
+    let kind = EventKind::ConnectionClosed {
+        remote_addr: closed.remote,
+        remote_name: name,
+        protocol: closed.transport,
+        socket: Some(closed.socket),
+        established: closed.established,
+        duration_ms: u64::try_from(closed.duration.as_millis()).unwrap_or(u64::MAX),
+        bytes_sent: closed.traffic.map(|traffic| traffic.sent),
+        bytes_received: closed.traffic.map(|traffic| traffic.received),
+        count: 1,
+    };
+    let mut event = Event::new(now, Layer::Kernel, kind);
+    event.server_id = own.cloned();
+    event.process = Some(process(closed.process, &closed.comm, closed.uid));
     event
 }
 
@@ -456,8 +534,13 @@ fn reason(rule: &RuleInfo, connection: &Connection, own: Option<&ServerId>) -> O
     } else {
         verb(connection.outcome)?
     };
+    Some(reason_of(rule, verb, own))
+}
+
+/// The sentence about what a rule did, with the remedy.
+fn reason_of(rule: &RuleInfo, verb: &str, own: Option<&ServerId>) -> String {
     let name = &rule.name;
-    Some(match &rule.kind {
+    match &rule.kind {
         RuleKind::Deny(_) | RuleKind::Watch => {
             format!(
                 "{verb} by the rule `{name}` in network.deny; narrow or remove that rule to let it through"
@@ -479,7 +562,7 @@ fn reason(rule: &RuleInfo, connection: &Connection, own: Option<&ServerId>) -> O
             "{verb}: a person stopped the session; lift it with `mcpmon kill SESSION --off`, or `mcpmon kill --all --off`"
         ),
         RuleKind::Canary => format!("{verb}: this address belongs to mcpmon's self-test"),
-    })
+    }
 }
 
 fn server_type(policy: &Policy, id: &ServerId) -> Option<ServerType> {
@@ -510,6 +593,7 @@ mod tests {
             server_type: None,
             given_addr: None,
             proxied: false,
+            socket: None,
             count: 1,
         };
         let mut event = Event::new(Timestamp(0), Layer::Kernel, kind);

@@ -18,4 +18,5 @@ pub mod records;
 pub mod resolve;
 pub mod rings;
 pub mod sensor;
+pub mod sockets;
 mod sys;

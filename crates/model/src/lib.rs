@@ -66,7 +66,8 @@ pub use message::{
     ResultKind, ServerRequestKind, Side, Trace,
 };
 pub use observation::{
-    Checkpoint, Connection, Exec, Exit, FileId, Fork, InstanceId, Outcome, ProcessId, Resume,
+    Checkpoint, ClosedConnection, Connection, ConnectionHolder, ConnectionTraffic, CutOutcome, Exec, Exit,
+    FileId, Fork, InstanceId, OpenConnection, Outcome, ProcessId, Resume,
 };
 pub use path::{MAX_PATH, PathMatch, PathPattern, PathPatternError, PathStart, PlainPath};
 pub use retold::RepeatedEvents;

@@ -1,7 +1,10 @@
 //! Observations of launches, processes and connections, in the core's words. All layers build these; the
 //! Monitor judges them.
 
-use std::net::IpAddr;
+use std::{
+    net::{IpAddr, SocketAddr},
+    time::Duration,
+};
 
 use super::{PinKey, Transport};
 
@@ -124,6 +127,8 @@ pub struct Connection {
     pub transport: Transport,
     /// Its number, as IP numbers protocols.
     pub protocol: u8,
+    /// The kernel's number of the socket, where its end will be told.
+    pub socket: Option<u64>,
     /// The kernel hook that judged it.
     pub checkpoint: Checkpoint,
     /// The kernel's decision.
@@ -150,4 +155,79 @@ pub enum Outcome {
     Refused,
     /// Let it through, though a rule would have refused it.
     WouldRefuse,
+}
+
+/// A connection that is open, with the processes that hold its socket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenConnection {
+    /// The kernel's number of the socket.
+    pub socket: u64,
+    /// Address on the other side.
+    pub remote: SocketAddr,
+    /// Transport protocol.
+    pub transport: Transport,
+    /// True if the other side opened it.
+    pub is_answer: bool,
+    /// Its processes, as far as they are known.
+    pub holders: Vec<ConnectionHolder>,
+}
+
+/// A process that holds the socket of a connection, and what it is held to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConnectionHolder {
+    /// The process.
+    pub process: ProcessId,
+    /// Its command name.
+    pub comm: String,
+    /// Its real user id.
+    pub uid: u32,
+    /// Server it belongs to.
+    pub instance: Option<InstanceId>,
+    /// True if the rules for agents hold for it.
+    pub is_agent: bool,
+    /// The lists of addresses that hold for it.
+    pub lists: Vec<u32>,
+}
+
+/// The outcome of an order to cut a connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CutOutcome {
+    /// It was cut, after so much had passed; `None` where nobody counts that.
+    Cut(Option<ConnectionTraffic>),
+    /// It goes on, for this reason.
+    Failed(String),
+}
+
+/// Bytes that passed on a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ConnectionTraffic {
+    /// Bytes of payload that were sent, each once.
+    pub sent: u64,
+    /// Bytes of payload that came.
+    pub received: u64,
+}
+
+/// A process of a server closed the socket of a connection that it had asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClosedConnection {
+    /// The process that had connected.
+    pub process: ProcessId,
+    /// Its command name.
+    pub comm: String,
+    /// Its real user id.
+    pub uid: u32,
+    /// Server it belongs to.
+    pub instance: Option<InstanceId>,
+    /// The kernel's number of the socket.
+    pub socket: u64,
+    /// Address on the other side.
+    pub remote: SocketAddr,
+    /// Transport protocol.
+    pub transport: Transport,
+    /// False if the other side never answered.
+    pub established: bool,
+    /// The time since it was asked for.
+    pub duration: Duration,
+    /// Bytes that passed; `None` where nobody counts them.
+    pub traffic: Option<ConnectionTraffic>,
 }

@@ -180,6 +180,7 @@ pub fn connection(server: &str, pid: u32, remote: &str, direction: Direction) ->
             server_type: (direction == Direction::AgentToServer).then_some(ServerType::Http),
             given_addr: None,
             proxied: false,
+            socket: None,
             count: 1,
         },
     )
@@ -198,6 +199,7 @@ pub fn blocked_connection() -> Event {
             server_type: Some(ServerType::Stdio),
             given_addr: Some("[::ffff:203.0.113.9]:443".parse().unwrap()),
             proxied: false,
+            socket: None,
             count: 1,
         },
     );
@@ -454,8 +456,29 @@ pub fn every_kind() -> Vec<Event> {
 }
 
 /// The kinds about a server that have no function of their own here.
-fn kinds_of_servers() -> [EventKind; 6] {
+fn kinds_of_servers() -> [EventKind; 8] {
     [
+        EventKind::ConnectionClosed {
+            remote_addr: "203.0.113.9:443".parse().unwrap(),
+            remote_name: Some("api.example".into()),
+            protocol: Transport::Tcp,
+            socket: Some(12345),
+            established: true,
+            duration_ms: 1500,
+            bytes_sent: Some(517),
+            bytes_received: Some(4096),
+            count: 1,
+        },
+        EventKind::ConnectionCut {
+            remote_addr: "203.0.113.9:443".parse().unwrap(),
+            remote_name: None,
+            direction: Direction::ServerEgress,
+            protocol: Transport::Tcp,
+            socket: Some(12345),
+            bytes_sent: Some(517),
+            bytes_received: Some(4096),
+            count: 1,
+        },
         EventKind::ServerUnwrapped {
             command: "npx files".into(),
             parent_chain: vec!["bash".into()],

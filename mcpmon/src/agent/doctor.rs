@@ -8,6 +8,7 @@ use mcpmon_kernel::{
     cgroup::CgroupRoot,
     preflight::{self, Missing},
     sensor::{Sensor, SensorError},
+    sockets,
 };
 use mcpmon_model::SandboxRules;
 use mcpmon_policy::{
@@ -78,6 +79,7 @@ pub fn examine(search: &Search, socket: &Path, bpffs: &Path) -> Vec<DoctorFindin
     let loaded = mcpmon_config::load(search, Trust::for_user(nix::unistd::geteuid().as_raw()));
     let policy = loaded.as_ref().map(|loaded| Arc::clone(&loaded.policy));
     findings.push(exec_gate(&policy.unwrap_or_default()));
+    findings.push(open_connections());
     findings.push(isolation());
     let unsupported = unsupported_features();
     findings.push(sandbox(&unsupported));
@@ -159,6 +161,25 @@ fn cgroup() -> DoctorFinding {
 fn exec_gate(policy: &Policy) -> DoctorFinding {
     let lsm = fs::read_to_string("/sys/kernel/security/lsm").unwrap_or_default();
     DoctorFinding::new("exec gate", DoctorVerdict::Good, rungs::rungs(policy, &lsm))
+}
+
+/// Checks that connections can be cut that are open when a rule comes.
+fn open_connections() -> DoctorFinding {
+    const NAME: &str = "open connections";
+    match sockets::can_end() {
+        Ok(()) => DoctorFinding::new(
+            NAME,
+            DoctorVerdict::Good,
+            "are cut when a rule comes that refuses them",
+        ),
+        Err(error) => DoctorFinding::new(
+            NAME,
+            DoctorVerdict::Degraded,
+            format!(
+                "are not cut when a rule comes that refuses them, only their packets are dropped: {error}"
+            ),
+        ),
+    }
 }
 
 /// Checks that servers can be kept away from the processes of others.

@@ -64,6 +64,15 @@ pub(super) fn remote(name: Option<&str>, address: impl std::fmt::Display, count:
     }
 }
 
+/// The bytes that passed, where somebody counted them.
+fn traffic(sent: Option<u64>, received: Option<u64>) -> String {
+    let bytes = |count: Option<u64>| count.unwrap_or_default();
+    match (sent, received) {
+        (None, None) => String::new(),
+        _ => format!(", {} bytes sent, {} received", bytes(sent), bytes(received)),
+    }
+}
+
 #[expect(
     clippy::wildcard_enum_match_arm,
     reason = "other kinds are described by their texts"
@@ -105,6 +114,34 @@ fn describe(kind: EventKind, event: &StoredEvent) -> Option<String> {
             count,
             ..
         } => remote(remote_name.as_deref(), remote_addr, count),
+        EventKind::ConnectionClosed {
+            remote_addr,
+            remote_name,
+            established,
+            duration_ms,
+            bytes_sent,
+            bytes_received,
+            count,
+            ..
+        } => {
+            let remote = remote(remote_name.as_deref(), remote_addr, count);
+            let life = match established {
+                true => format!("after {}", time::span(duration_ms)),
+                false => format!("without an answer for {}", time::span(duration_ms)),
+            };
+            format!("{remote}: {life}{}", traffic(bytes_sent, bytes_received))
+        }
+        EventKind::ConnectionCut {
+            remote_addr,
+            remote_name,
+            bytes_sent,
+            bytes_received,
+            count,
+            ..
+        } => {
+            let remote = remote(remote_name.as_deref(), remote_addr, count);
+            format!("{remote}{}", traffic(bytes_sent, bytes_received))
+        }
         EventKind::ServerUnwrapped {
             command,
             parent_chain,

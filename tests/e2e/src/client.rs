@@ -91,7 +91,28 @@ impl Client {
     /// Returns an error if the server ends, or does not answer.
     pub fn connect(&mut self, target: SocketAddr) -> Result<String> {
         let arguments = json!({"host": target.ip().to_string(), "port": target.port()});
-        let result = self.ask("tools/call", &json!({"name": "connect", "arguments": arguments}))?;
+        self.have("connect", &arguments)
+    }
+
+    /// Lets the server connect somewhere, say `hello`, and keep the connection.
+    ///
+    /// # Errors
+    /// As [`Client::connect`].
+    pub fn keep(&mut self, target: SocketAddr) -> Result<String> {
+        let arguments = json!({"host": target.ip().to_string(), "port": target.port(), "keep": true});
+        self.have("connect", &arguments)
+    }
+
+    /// Lets the server read from the connection that it kept last, or close it; what it read, or how that went.
+    ///
+    /// # Errors
+    /// As [`Client::connect`].
+    pub fn kept(&mut self, action: &str) -> Result<String> {
+        self.have(action, &json!({}))
+    }
+
+    fn have(&mut self, tool: &str, arguments: &Value) -> Result<String> {
+        let result = self.ask("tools/call", &json!({"name": tool, "arguments": arguments}))?;
         let text = result["content"][0]["text"].as_str();
         Ok(text.context("a text")?.to_owned())
     }

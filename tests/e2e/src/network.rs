@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result};
 /// Something that listens.
 #[derive(Debug)]
 pub struct Listener {
-    _socket: TcpListener,
+    socket: TcpListener,
     address: Ipv4Addr,
     port: u16,
 }
@@ -29,10 +29,20 @@ impl Listener {
             TcpListener::bind((address, 0)).with_context(|| format!("cannot listen on {address}"))?;
         let port = socket.local_addr()?.port();
         Ok(Self {
-            _socket: socket,
+            socket,
             address,
             port,
         })
+    }
+
+    /// The next connection to it.
+    ///
+    /// # Errors
+    /// Returns an error if none can be taken.
+    pub fn accept(&self) -> Result<TcpStream> {
+        let (stream, _) = self.socket.accept()?;
+        stream.set_read_timeout(Some(crate::wait::PATIENCE))?;
+        Ok(stream)
     }
 
     /// Its address.

@@ -10,9 +10,17 @@ use std::{
 use anyhow::{Context as _, Result, ensure};
 
 /// The modules that tests use and Debian builds as modules: protocols, pairs of devices, a network file
-/// system, and a checksum that SCTP asks for by its algorithm. A kernel that lacks one, or has it built in,
-/// has no such file.
-const WANTED: [&str; 5] = ["crc32c_generic", "sctp", "l2tp_ip", "veth", "nfsv4"];
+/// system, lists of sockets, and a checksum that SCTP asks for by its algorithm. A kernel that lacks one, or has it built
+/// in, has no such file.
+const WANTED: [&str; 7] = [
+    "crc32c_generic",
+    "sctp",
+    "l2tp_ip",
+    "veth",
+    "nfsv4",
+    "tcp_diag",
+    "udp_diag",
+];
 
 /// A module to load.
 #[derive(Clone, Debug, PartialEq, Eq)]

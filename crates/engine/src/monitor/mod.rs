@@ -1,6 +1,7 @@
 //! The one front door: observations in, judgements out. Holds the compiled policy, the running servers and
 //! their pins; takes `now`, does no I/O.
 
+mod connections;
 mod entry;
 mod former;
 mod holding;
@@ -26,6 +27,8 @@ use mcpmon_model::{
 };
 use mcpmon_policy::{Admission, Gate, Mode, Policy, network::table::Tables};
 
+pub(super) use connections::RepeatedCuts;
+pub use connections::refused_by_now;
 use entry::{candidate_age, is_build_tool};
 pub use former::Former;
 use launches::settle;
@@ -34,6 +37,7 @@ use orphans::OrphanWatch;
 pub use orphans::ServerClient;
 pub use proxied::ProxiedSession;
 use proxied::ProxiedSessions;
+pub use tracking::all_of;
 
 use super::{
     effect::{Judgement, KernelEffect},

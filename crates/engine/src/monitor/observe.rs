@@ -2,14 +2,15 @@
 
 use mcpmon_detect::protected_paths::{Places, RealPath};
 use mcpmon_model::{
-    AnsweredCall, Call, Connection, Conversation, DefinitionKey, DefinitionRecord, Digest, Exchange, Exec,
-    Exit, Fork, HaltedExchange, Incident, InstanceId, LlmMention, Message, PinKey, ProcessId, Redaction,
-    Resume, ServerId, SessionId, Timestamp,
+    AnsweredCall, Call, ClosedConnection, Connection, Conversation, CutOutcome, DefinitionKey,
+    DefinitionRecord, Digest, Exchange, Exec, Exit, Fork, HaltedExchange, Incident, InstanceId, LlmMention,
+    Message, OpenConnection, PinKey, ProcessId, Redaction, Resume, ServerId, SessionId, Timestamp,
 };
+use mcpmon_policy::network::table::Tables;
 
 use super::{Monitor, orphans::ServerClient, proxied::ProxiedSession};
 use crate::{
-    effect::{Judgement, SharedOutcome, SharedQuestion},
+    effect::{ConnectionCut, Judgement, SharedOutcome, SharedQuestion},
     pins::ServerFiles,
     registry::Registry,
     rules::Opinion,
@@ -75,6 +76,12 @@ pub enum Observation<'a> {
     Proxied(ProxiedSession, Vec<ProcessId>),
     /// A connection was asked for.
     Connection(&'a Connection),
+    /// These connections are open, while these tables are in force.
+    OpenConnections(&'a Tables, &'a [OpenConnection]),
+    /// These connections were to be cut.
+    Cut(&'a [(ConnectionCut, CutOutcome)]),
+    /// A process of a server closed a connection.
+    Closed(&'a ClosedConnection),
     /// The files of a serving process were hashed.
     Hashed {
         /// Its server.
@@ -127,6 +134,9 @@ impl Monitor {
                 events: vec![self.connection(now, connection)],
                 ..Judgement::default()
             },
+            Observation::OpenConnections(tables, open) => self.open_connections(tables, open),
+            Observation::Cut(cuts) => self.cut(now, cuts),
+            Observation::Closed(closed) => self.closed(now, closed),
             Observation::Hashed {
                 instance,
                 attempt,

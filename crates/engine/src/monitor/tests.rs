@@ -3,8 +3,8 @@
 use std::{net::IpAddr, path::PathBuf};
 
 use mcpmon_model::{
-    Checkpoint, Digest, Direction, EventKind, FileId, NameGlob, OrphanCause, Outcome, PinState, Severity,
-    Transport as Protocol,
+    Checkpoint, ConnectionHolder, ConnectionTraffic, CutOutcome, Digest, Direction, EventKind, FileId,
+    NameGlob, OpenConnection, OrphanCause, Outcome, PinState, Severity, Transport as Protocol,
 };
 use mcpmon_policy::{
     Cidr, Egress, EgressDefault, Endpoint, ModelHost, NetworkRule, OnBypass, OnChange, Orphans, RuleAction,
@@ -117,6 +117,7 @@ impl World {
             port: 443,
             transport: Protocol::Tcp,
             protocol: 6,
+            socket: None,
             checkpoint: Checkpoint::Call,
             outcome,
         };
@@ -193,6 +194,7 @@ fn effects(judgement: &Judgement) -> Vec<String> {
         KernelEffect::Kill { instance, .. } => format!("kill {}", instance.0),
         KernelEffect::KillProcess { process, .. } => format!("kill process {}", process.pid),
         KernelEffect::Refuse { file, .. } => format!("refuse {}", file.inode),
+        KernelEffect::Cut(cut) => format!("cut {}", cut.connection.socket),
     };
     judgement.kernel_effects.iter().map(name).collect()
 }
@@ -956,6 +958,128 @@ fn connections_are_told_by_rule_and_origin() {
     assert_eq!(would.action, Action::WouldBlock);
 }
 
+fn open(socket: u64, remote: &str, holder: impl FnOnce(&mut ConnectionHolder)) -> OpenConnection {
+    let mut own = ConnectionHolder {
+        process: process(10),
+        comm: "server".to_owned(),
+        uid: 1000,
+        instance: None,
+        is_agent: false,
+        lists: Vec::new(),
+    };
+    holder(&mut own);
+    OpenConnection {
+        socket,
+        remote: remote.parse().expect("address"),
+        transport: Protocol::Tcp,
+        is_answer: false,
+        holders: vec![own],
+    }
+}
+
+/// Rules for everyone and for agents, and a server that reaches nothing.
+fn refusing() -> World {
+    let mut policy = Policy::default();
+    policy.network.rules = vec![
+        rule("all", RuleAction::Deny, "198.51.100.0/24"),
+        NetworkRule {
+            scope: Scope::Agents,
+            ..rule("agents", RuleAction::Deny, "192.0.2.0/24")
+        },
+    ];
+    let nothing = Egress {
+        default: EgressDefault::Deny,
+        ..Egress::default()
+    };
+    policy.servers = vec![stdio("files", "mcp-server-git", &[], Some(nothing))];
+    World::new(policy)
+}
+
+#[test]
+fn open_connections_are_cut_by_what_holds_for_their_processes() {
+    let mut world = refusing();
+    let list = world.tables.egress[&id("files")];
+    let listed = |holder: &mut ConnectionHolder| holder.lists = vec![list];
+    let mut answer = open(6, "203.0.113.1:443", listed);
+    answer.is_answer = true;
+    let mut passed = open(8, "192.0.2.1:443", |_| {});
+    passed
+        .holders
+        .extend(open(0, "192.0.2.1:443", |holder| holder.is_agent = true).holders);
+    let found = [
+        open(1, "198.51.100.1:443", |_| {}),
+        open(2, "192.0.2.1:443", |_| {}),
+        open(3, "192.0.2.1:443", |holder| holder.is_agent = true),
+        open(4, "203.0.113.1:443", listed),
+        open(5, "203.0.113.1:443", |holder| holder.is_agent = true),
+        answer,
+        open(7, "[::ffff:198.51.100.1]:443", |_| {}),
+        passed,
+    ];
+    let tables = world.tables.clone();
+    let judge = |world: &mut World| {
+        let seen = Observation::OpenConnections(&tables, &found);
+        world.monitor.observe(Timestamp(0), seen)
+    };
+    let cuts = effects(&judge(&mut world));
+    assert_eq!(cuts, ["cut 1", "cut 3", "cut 4", "cut 7", "cut 8"]);
+
+    let mut observed = (**world.monitor.policy()).clone();
+    observed.mode = Mode::Observe;
+    drop(world.monitor.install(Timestamp(0), Arc::new(observed), &tables));
+    assert_eq!(effects(&judge(&mut world)), [""; 0]);
+}
+
+#[test]
+fn cuts_are_told_as_what_happened() {
+    let mut world = refusing();
+    let found = [1, 2, 3].map(|socket| open(socket, "198.51.100.1:443", |_| {}));
+    let tables = world.tables.clone();
+    let seen = Observation::OpenConnections(&tables, &found);
+    let ordered = world.monitor.observe(Timestamp(0), seen).kernel_effects;
+    let traffic = ConnectionTraffic { sent: 5, received: 3 };
+    let outcomes = [
+        CutOutcome::Cut(Some(traffic)),
+        CutOutcome::Cut(Some(traffic)),
+        CutOutcome::Failed("not supported".to_owned()),
+    ];
+    let order = |effect| {
+        if let KernelEffect::Cut(order) = effect {
+            Some(*order)
+        } else {
+            None
+        }
+    };
+    let cuts: Vec<_> = ordered.into_iter().filter_map(order).zip(outcomes).collect();
+    let told = world
+        .monitor
+        .observe(Timestamp(0), Observation::Cut(&cuts))
+        .events;
+    let said = |event: &Event| {
+        let EventKind::ConnectionCut {
+            bytes_sent,
+            bytes_received,
+            socket,
+            count,
+            ..
+        } = event.kind
+        else {
+            panic!("a cut")
+        };
+        (event.action, socket, bytes_sent, bytes_received, count)
+    };
+    assert_eq!(
+        told.iter().map(said).collect::<Vec<_>>(),
+        [
+            (Action::Block, None, Some(10), Some(6), 2),
+            (Action::Audit, Some(3), None, None, 1),
+        ]
+    );
+    let reasons: Vec<&str> = told.iter().filter_map(|event| event.reason.as_deref()).collect();
+    assert!(reasons[0].starts_with("an open connection is cut: it is refused by the rule `all`"));
+    assert!(reasons[1].contains("could not be cut") && reasons[1].contains("not supported"));
+}
+
 fn proxied(name: &str, root: u32, cgroup: Option<u64>) -> ProxiedSession {
     ProxiedSession {
         session: SessionId::new(name),
@@ -1152,6 +1276,33 @@ fn a_server_inside_another_is_held_to_both_lists() {
         format!("track 12 as 3/{outer}"),
         "a name of its own frees it of nothing"
     );
+}
+
+#[test]
+fn a_server_deep_inside_others_is_held_to_all_their_lists() {
+    let servers = vec![
+        restricted("outer", "mcp-server-git"),
+        restricted("middle", "mcp-server-fetch"),
+        restricted("inner", "mcp-server-time"),
+    ];
+    let mut world = World::new(Policy {
+        servers,
+        ..Policy::default()
+    });
+    world.exec(10, 9, "mcp-server-git");
+    world.exec_in(Some(FIRST), 11, 10, "mcp-server-fetch");
+    let inner = world.exec_in(Some(InstanceId(2)), 12, 11, "mcp-server-time");
+    let [outer, union] = [world.tables.egress[&id("outer")], 1];
+    let held = format!("track 12 as 3/[{outer}, {union}]");
+    assert!(effects(&inner).contains(&held), "{:?}", effects(&inner));
+    for server in ["outer", "middle", "inner"] {
+        let address = "203.0.113.1".parse().expect("address");
+        let own = world
+            .tables
+            .lookup(world.tables.egress[&id(server)], address, 443);
+        let of_union = world.tables.lookup(union, address, 443);
+        assert!(own.deny_host != 0 && of_union.deny_host != 0, "{server}");
+    }
 }
 
 #[test]

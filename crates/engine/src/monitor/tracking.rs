@@ -1,7 +1,7 @@
 //! Tracking of the processes of servers, and of the egress lists that hold for them.
 
 use mcpmon_model::{InstanceId, ProcessId};
-use mcpmon_policy::network::table::LIST_KILLED;
+use mcpmon_policy::network::table::{LIST_KILLED, LIST_PENDING};
 
 use super::Monitor;
 use crate::effect::{Judgement, KernelEffect};
@@ -32,8 +32,8 @@ impl Monitor {
         }
     }
 
-    /// The lists that hold for an instance. A server inside another is held to that one's list first: it must not
-    /// reach more than what started it. Beyond two lists the innermost give way.
+    /// The lists that hold for an instance. A server inside another is held to that one's list, too: it must not reach
+    /// more than what started it.
     pub(super) fn egress_lists(&self, number: InstanceId) -> [u32; 2] {
         if self.is_stopped(number) {
             return [LIST_KILLED, 0];
@@ -42,13 +42,40 @@ impl Monitor {
             return [0; 2];
         };
         let servers = instance.inside.iter().chain([&instance.server]);
-        let mut lists: Vec<u32> = Vec::new();
-        for list in servers.filter_map(|server| self.egress.get(server)) {
-            if !lists.contains(list) {
-                lists.push(*list);
-            }
+        all_of(servers.filter_map(|server| self.egress.get(server)).copied())
+    }
+}
+
+/// Two lists that refuse all that any of these refuses. Of more than two the second is the strictest union of all lists,
+/// which may refuse more.
+#[must_use]
+pub fn all_of(lists: impl IntoIterator<Item = u32>) -> [u32; 2] {
+    let mut held: [u32; 2] = [0; 2];
+    for list in lists {
+        if list == 0 || held.contains(&list) {
+            continue;
         }
-        let mut lists = lists.into_iter();
-        [lists.next().unwrap_or(0), lists.next().unwrap_or(0)]
+        match held.iter_mut().find(|free| **free == 0) {
+            Some(free) => *free = list,
+            None => held[1] = LIST_PENDING,
+        }
+    }
+    held
+}
+
+#[cfg(test)]
+mod tests {
+    use test_case::test_case;
+
+    use super::*;
+
+    #[test_case(&[] => [0, 0]; "none")]
+    #[test_case(&[0, 4, 0] => [4, 0]; "one")]
+    #[test_case(&[4, 0, 4, 5] => [4, 5]; "the same twice")]
+    #[test_case(&[4, 5, 6] => [4, LIST_PENDING]; "of three the union of all")]
+    #[test_case(&[4, 5, 6, 5, 7] => [4, LIST_PENDING]; "of more")]
+    #[test_case(&[4, LIST_PENDING, 6] => [4, LIST_PENDING]; "with those of a forgotten server")]
+    fn two_lists_stand_for_all(lists: &[u32]) -> [u32; 2] {
+        all_of(lists.iter().copied())
     }
 }

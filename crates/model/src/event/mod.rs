@@ -191,7 +191,45 @@ event_types! {
         /// True if mcpmon itself connected, for what it judges: its proxy, or a wrapper of a remote server.
         #[serde(default, skip_serializing_if = "is_false")]
         proxied: bool,
+        /// The kernel's number of the socket, where its end will be told.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        socket: Option<u64>,
         /// The number of occurrences that this event stands for.
+        #[serde(default = "one", skip_serializing_if = "is_one")]
+        count: u64,
+    }
+    /// A process of a server closed the socket of a connection.
+    Bulk "mcp_connection_closed": ConnectionClosed {
+        remote_addr: SocketAddr,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        remote_name: Option<String>,
+        protocol: Transport,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        socket: Option<u64>,
+        /// False if the other side never answered.
+        established: bool,
+        /// Milliseconds since the connection was asked for.
+        duration_ms: u64,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        bytes_sent: Option<u64>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        bytes_received: Option<u64>,
+        #[serde(default = "one", skip_serializing_if = "is_one")]
+        count: u64,
+    }
+    /// An open connection was cut, because a rule refuses it by now.
+    Ordinary "mcp_connection_cut": ConnectionCut {
+        remote_addr: SocketAddr,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        remote_name: Option<String>,
+        direction: Direction,
+        protocol: Transport,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        socket: Option<u64>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        bytes_sent: Option<u64>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        bytes_received: Option<u64>,
         #[serde(default = "one", skip_serializing_if = "is_one")]
         count: u64,
     }

@@ -272,6 +272,7 @@ impl Daemon {
             wrappers.clone(),
             handover,
             not_kept,
+            Arc::clone(&tables),
         )
         .map_err(DaemonError::Start)?;
         wrappers.tell(engine.sender.clone());

@@ -7,7 +7,7 @@ use std::{
 
 use mcpmon_common::process::{FileKey, ProcessEntry};
 use mcpmon_detect::starter::{Ancestor, starter};
-use mcpmon_engine::{Judgement, KernelEffect, Observation, ServerClient, runs_on};
+use mcpmon_engine::{Judgement, KernelEffect, Observation, ServerClient, all_of, runs_on};
 use mcpmon_model::{FileId, Fork, InstanceId, ProcessId, ServerId, SessionId};
 use mcpmon_session::{clock, pins};
 use mcpmon_stdio::tree::descendants;
@@ -101,6 +101,7 @@ impl Core {
                     tracing::error!(%server, "a pin could not be stored; it holds until the daemon ends");
                 }
             }
+            KernelEffect::Cut(order) => self.order_cut(*order),
             KernelEffect::Terminate { instance } => return self.terminate(instance),
             KernelEffect::Kill { instance, denial } => {
                 let processes = self.starts.descent.above(instance).processes;
@@ -130,15 +131,23 @@ impl Core {
     fn track(&mut self, process: ProcessId, instance: InstanceId, egress: [u32; 2]) {
         let doomed = self.doomed.contains(&instance);
         self.has_news |= !self.handover.knows(instance);
+        let before = self.processes.get(process.pid).unwrap_or_default();
         let entry = ProcessEntry {
             instance: instance.0,
-            egress: together(self.lists_of_forgotten(process, instance), egress),
+            egress: all_of(
+                self.lists_of_forgotten(process, instance)
+                    .into_iter()
+                    .chain(egress),
+            ),
             flags: ProcessEntry::FLAG_AGENT | if doomed { ProcessEntry::FLAG_DOOMED } else { 0 },
             exec: 0,
-            session: self.processes.get(process.pid).unwrap_or_default().session,
+            session: before.session,
         };
         if !self.set(process, entry) {
             return;
+        }
+        if before.instance == entry.instance && before.egress != entry.egress {
+            self.reviews.ask(); // other lists hold for a server that runs
         }
         // What it started before the entry was there did not inherit it; what it starts now does.
         for pid in descendants(process.pid) {
@@ -426,20 +435,6 @@ impl Core {
     }
 }
 
-/// Both lists of `outer`, then those of `own`, as far as there is room.
-fn together(outer: [u32; 2], own: [u32; 2]) -> [u32; 2] {
-    let mut lists = [0; 2];
-    for list in outer.into_iter().chain(own) {
-        if list != 0
-            && !lists.contains(&list)
-            && let Some(free) = lists.iter_mut().find(|free| **free == 0)
-        {
-            *free = list;
-        }
-    }
-    lists
-}
-
 const fn file_key(id: &FileId) -> FileKey {
     FileKey {
         device: id.device,
@@ -447,21 +442,5 @@ const fn file_key(id: &FileId) -> FileKey {
         size: id.size,
         ctime: id.ctime,
         reserved: 0,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use test_case::test_case;
-
-    use super::*;
-
-    #[test_case([0, 0], [4, 5] => [4, 5]; "nothing was forgotten")]
-    #[test_case([4, 0], [0, 0] => [4, 0]; "no list of its own")]
-    #[test_case([4, 0], [5, 0] => [4, 5]; "one of each")]
-    #[test_case([4, 0], [4, 5] => [4, 5]; "the same twice")]
-    #[test_case([4, 5], [6, 0] => [4, 5]; "no room")]
-    fn lists_of_a_forgotten_server_hold(outer: [u32; 2], own: [u32; 2]) -> [u32; 2] {
-        together(outer, own)
     }
 }

@@ -3,11 +3,14 @@
 use std::sync::Arc;
 
 use mcpmon_engine::{
-    MonitoredServer, ProxiedSession,
+    ConnectionCut, MonitoredServer, ProxiedSession,
     pins::{AddedSet, PinnedFile, PinsFull, ServerFiles},
 };
-use mcpmon_kernel::addresses::{Enforcement, InstallError};
-use mcpmon_model::{InstanceId, Kills, ServerId, SessionId};
+use mcpmon_kernel::{
+    addresses::{Enforcement, InstallError},
+    sockets::SocketSurvey,
+};
+use mcpmon_model::{CutOutcome, InstanceId, Kills, ServerId, SessionId};
 use mcpmon_policy::{
     Policy,
     network::table::{Numbering, ResolvedNames, Tables},
@@ -66,6 +69,10 @@ pub(crate) enum EngineMessage {
     },
     /// A session is over.
     SessionOver(SessionId),
+    /// Open connections that rules refuse by now.
+    OpenSockets(SocketSurvey),
+    /// Connections were cut, or could not be.
+    Cut(Vec<(ConnectionCut, CutOutcome)>),
     /// To be answered once every record is read that was there when it was asked.
     AfterRecords(WrapperQuestion),
     /// Look out for the self-test's traces; the answer says that it does.

@@ -1,6 +1,7 @@
 //! The thread that owns the kernel sense and the Monitor: records in, judgements out, effects carried out.
 
 mod coalesce;
+mod connections;
 mod denials;
 mod descent;
 mod effects;
@@ -35,14 +36,15 @@ use mcpmon_kernel::{
     sensor::{Attached, Counters, Sensor},
 };
 use mcpmon_model::{Event, EventKind, Exit, InstanceId, ProcessId, ServerId};
+use mcpmon_policy::network::table::Tables;
 use mcpmon_session::clock;
 use mcpmon_store::Recorder;
 use tokio::sync::{mpsc::error::TrySendError, oneshot, watch};
 
 pub use self::wrapped::Coverage;
 use self::{
-    coalesce::Coalescer, denials::Denials, holding::Holds, losses::Losses, questions::Questions,
-    troubles::Troubles, wrapped::Starts,
+    coalesce::Coalescer, connections::ConnectionReviews, denials::Denials, holding::Holds, losses::Losses,
+    questions::Questions, troubles::Troubles, wrapped::Starts,
 };
 pub(crate) use self::{
     message::{EngineMessage, EngineSnapshot},
@@ -110,6 +112,7 @@ impl Engine {
         wrappers: Wrappers,
         handover: Handover,
         not_kept: Option<String>,
+        tables: Arc<Tables>,
     ) -> io::Result<Self> {
         let (sender, inbox) = inbox(INBOX)?;
         let hashes = HashQueue::start(sender.clone())?;
@@ -161,6 +164,8 @@ impl Engine {
             has_news: true,
             not_kept,
             handover,
+            tables,
+            reviews: ConnectionReviews::new(sender.clone()),
         };
         let turns = Arc::new(AtomicU64::new(0));
         let counted = Arc::clone(&turns);
@@ -171,6 +176,7 @@ impl Engine {
             }
             core.scan();
             core.restore();
+            core.reviews.ask();
             run(core, rings, inbox, &counted);
         })?;
         Ok(Self {
@@ -247,6 +253,7 @@ fn run(mut core: Core, mut rings: Rings, mut inbox: Inbox<EngineMessage>, turns:
         core.write_handover();
         let now = Instant::now();
         core.tell_repeats(now);
+        core.review_connections(now);
         if now >= next_tick {
             next_tick = now + TICK;
             core.tick();
@@ -301,6 +308,9 @@ struct Core {
     has_news: bool,
     /// The reason why what is in the kernel ends with this process, if it does.
     not_kept: Option<String>,
+    /// The tables in force.
+    tables: Arc<Tables>,
+    reviews: ConnectionReviews,
 }
 
 /// The time of the last scan of processes, and the reason for another one, if there is one.
@@ -364,6 +374,8 @@ impl Core {
                     self.carry_out(judgement, None);
                     let judgement = self.monitor.stop(kills);
                     self.carry_out(judgement, None);
+                    self.tables = tables;
+                    self.reviews.ask();
                     if changed {
                         self.scan(); // servers that only this policy knows may run already
                     }
@@ -398,6 +410,8 @@ impl Core {
                 answer(reply, ());
             }
             EngineMessage::SessionOver(session) => self.session_over(session),
+            EngineMessage::OpenSockets(survey) => self.open_sockets(survey),
+            EngineMessage::Cut(cuts) => self.told_cut(&cuts),
             EngineMessage::AfterRecords(question) => self.questions.ask(host::since_boot(), question),
             EngineMessage::Probe(probe, ready) => {
                 self.probe = Some(probe);

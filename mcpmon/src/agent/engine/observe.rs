@@ -175,6 +175,7 @@ impl Core {
             port: record.port,
             transport: transport(record.protocol),
             protocol: record.protocol,
+            socket: None,
             checkpoint: match connect.hook {
                 Hook::Connect | Hook::Send => Checkpoint::Call,
                 Hook::Socket => Checkpoint::Socket,

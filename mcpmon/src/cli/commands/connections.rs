@@ -42,7 +42,7 @@ pub(super) const LISTING: Listing = Listing {
 };
 
 /// The types of events that it lists.
-pub(super) const TYPES: [&str; 2] = ["mcp_network_connection", "mcp_proxy_bypass"];
+pub(super) const TYPES: [&str; 3] = ["mcp_network_connection", "mcp_connection_cut", "mcp_proxy_bypass"];
 
 pub(in crate::cli) fn run(
     options: Options,
@@ -98,6 +98,7 @@ fn row(event: &StoredEvent) -> Row {
             "bypass",
             summary::remote(remote_name.as_deref(), remote_addr, count),
         ),
+        Some(EventKind::ConnectionCut { .. }) => ("cut", summary::summary(event)),
         // Of a later version.
         Some(_) | None => ("", summary::summary(event)),
     };

@@ -10,6 +10,7 @@
 mod access;
 mod asked;
 mod claimed;
+mod cut;
 mod full;
 mod gate;
 mod health;

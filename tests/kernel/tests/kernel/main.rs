@@ -9,6 +9,7 @@
 mod abi;
 mod any_address;
 mod budget;
+mod cutting;
 mod egress;
 mod exec;
 mod flood;
@@ -184,6 +185,8 @@ const TESTS: &[Test] = &[
         "multipath::announced_addresses_are_judged_for_their_owner",
         multipath::announced_addresses,
     ),
+    test("cutting::is_possible", cutting::possible),
+    test("cutting::ends_connections_of_all_namespaces", cutting::ended),
     test(
         "membership::is_kept_when_no_memory_is_left",
         membership::under_pressure,

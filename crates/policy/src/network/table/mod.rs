@@ -8,6 +8,7 @@ mod host;
 mod killed;
 mod merge;
 mod numbering;
+mod open;
 mod resolved;
 #[cfg(test)]
 mod tests;

@@ -93,6 +93,13 @@ pub(super) const fn row_of(event_type: EventType) -> Row {
         EventType::ServerExited => row(PROCESS, (2, "Terminate"), Success, "MCP server exited"),
 
         EventType::NetworkConnection => row(NETWORK, (1, "Open"), Open, "Connection of an MCP server"),
+        EventType::ConnectionClosed => row(
+            NETWORK,
+            (2, "Close"),
+            Success,
+            "Connection of an MCP server closed",
+        ),
+        EventType::ConnectionCut => row(NETWORK, (3, "Reset"), Open, "Open connection cut"),
         EventType::ProxyBypass => row(
             NETWORK,
             (1, "Open"),

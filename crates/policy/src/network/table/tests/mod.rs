@@ -61,6 +61,30 @@ fn refusals_are_known_by_whom_they_concern(rules: &[NetworkRule]) -> (bool, bool
     (found.host, found.agents, found.lists)
 }
 
+#[test_case("203.0.113.9", false, false => "everyone"; "for everyone")]
+#[test_case("::ffff:203.0.113.9", false, false => "everyone"; "mapped")]
+#[test_case("64:ff9b::203.0.113.9", false, false => "everyone"; "through a translator")]
+#[test_case("2002:cb00:7109::1", false, false => "everyone"; "through a relay")]
+#[test_case("2003:cb00:7109::1", false, false => "-"; "its neighbour")]
+#[test_case("198.51.100.1", false, false => "-"; "of agents, by another")]
+#[test_case("198.51.100.1", true, false => "agents"; "of agents")]
+#[test_case("192.0.2.1", true, false => "-"; "of a list, by another")]
+#[test_case("192.0.2.1", false, true => "files.egress"; "of a list")]
+#[test_case("192.0.2.2", true, true => "-"; "allowed by the list")]
+#[test_case("127.255.255.254", true, false => "-"; "the self-test's address")]
+fn open_connections_are_refused_by(address: &str, is_agent: bool, is_listed: bool) -> String {
+    let mut policy = policy(vec![
+        deny("everyone", Scope::Host, &["203.0.113.0/24"], EVERYTHING),
+        deny("agents", Scope::Agents, &["198.51.100.0/24"], EVERYTHING),
+    ]);
+    policy.servers = vec![restricted("files", EgressDefault::Deny, &["192.0.2.2"], &[])];
+    let tables = compile(&policy, &ResolvedNames::default(), &mut Numbering::default()).expect("small");
+    let lists = [0, tables.egress[&id("files")]];
+    let lists = if is_listed { lists.as_slice() } else { &[] };
+    let rule = tables.refusal(ip(address), 443, is_agent, lists);
+    name(&tables, rule.unwrap_or_default()).to_owned()
+}
+
 #[test]
 fn scopes_have_slots_of_their_own() {
     let tables = compiled(&[

@@ -139,9 +139,17 @@ fn events_are_exported_once_the_collector_takes_them_and_by_the_next_process_whe
     let hear = || heard.recv_timeout(PATIENCE).unwrap();
     // The first time it refuses them.
     assert_eq!(log_names(&hear()), ["mcp_tool_called"]);
-    assert_eq!(log_names(&hear()), ["mcp_tool_called"], "what was not taken comes again");
+    assert_eq!(
+        log_names(&hear()),
+        ["mcp_tool_called"],
+        "what was not taken comes again"
+    );
     record(&recorder, [sample::returned("read_file", 1, CallOutcome::Ok)]);
-    assert_eq!(log_names(&hear()), ["mcp_tool_returned"], "what was taken comes once");
+    assert_eq!(
+        log_names(&hear()),
+        ["mcp_tool_returned"],
+        "what was taken comes once"
+    );
     assert_eq!(span_names(&hear()), ["tools/call read_file"]);
     recorder.close();
 

@@ -1,0 +1,138 @@
+//! Connections after they were asked for: those that a rule refuses by now are cut, and ends are told.
+
+use std::collections::BTreeMap;
+
+use mcpmon_model::{
+    ClosedConnection, ConnectionHolder, ConnectionTraffic, CutOutcome, OpenConnection, ProcessId, Timestamp,
+};
+use mcpmon_policy::{Mode, network::table::Tables};
+
+use super::Monitor;
+use crate::{
+    effect::{ConnectionCut, Judgement, KernelEffect},
+    tell,
+};
+
+/// Cuts with the same process, address, rule and outcome: one event tells of them.
+pub(crate) struct RepeatedCuts<'a> {
+    /// The first of them.
+    pub(crate) first: &'a ConnectionCut,
+    /// Bytes of all of them; `None` where nobody counts those.
+    pub(crate) traffic: Option<ConnectionTraffic>,
+    /// The reason for which they were not cut.
+    pub(crate) failure: Option<&'a str>,
+    /// Their number.
+    pub(crate) count: u64,
+}
+
+/// Returns the rule that refuses an open connection, and the process because of which it does. A connection that the other
+/// side opened is an answer, to which the lists of servers and sessions do not apply.
+#[must_use]
+pub fn refused_by_now<'o>(
+    tables: &Tables,
+    open: &'o OpenConnection,
+) -> Option<(u32, Option<&'o ConnectionHolder>)> {
+    let refusal =
+        |is_agent, lists: &[u32]| tables.refusal(open.remote.ip(), open.remote.port(), is_agent, lists);
+    if let Some(rule) = refusal(false, &[]) {
+        return Some((rule, open.holders.first()));
+    }
+    open.holders.iter().find_map(|holder| {
+        let lists = if open.is_answer {
+            &[]
+        } else {
+            holder.lists.as_slice()
+        };
+        refusal(holder.is_agent, lists).map(|rule| (rule, Some(holder)))
+    })
+}
+
+impl Monitor {
+    /// Returns whether refusals of addresses are carried out: they are while a person stopped something, whatever the policy
+    /// says.
+    #[must_use]
+    pub fn enforces_addresses(&self) -> bool {
+        !self.kills.is_empty() || self.policy.mode == Mode::Enforce && self.policy.network.enforce
+    }
+
+    /// Connections were found open.
+    pub(super) fn open_connections(&self, tables: &Tables, open: &[OpenConnection]) -> Judgement {
+        if !self.enforces_addresses() {
+            return Judgement::default();
+        }
+        let cut = |open: &OpenConnection| {
+            let (rule, holder) = refused_by_now(tables, open)?;
+            Some(KernelEffect::Cut(Box::new(ConnectionCut {
+                connection: open.clone(),
+                rule,
+                holder: holder.cloned(),
+            })))
+        };
+        Judgement {
+            kernel_effects: open.iter().filter_map(cut).collect(),
+            ..Judgement::default()
+        }
+    }
+
+    /// Connections were cut, or could not be.
+    pub(super) fn cut(&self, now: Timestamp, cuts: &[(ConnectionCut, CutOutcome)]) -> Judgement {
+        let mut told: BTreeMap<_, RepeatedCuts<'_>> = BTreeMap::new();
+        for (cut, outcome) in cuts {
+            let (traffic, failure) = match outcome {
+                CutOutcome::Cut(traffic) => (*traffic, None),
+                CutOutcome::Failed(cause) => (None, Some(cause.as_str())),
+            };
+            let process = cut
+                .holder
+                .as_ref()
+                .map_or_else(ProcessId::default, |holder| holder.process);
+            let cuts = told
+                .entry((cut.connection.remote, process, cut.rule, failure))
+                .or_insert_with(|| RepeatedCuts {
+                    first: cut,
+                    traffic: None,
+                    failure,
+                    count: 0,
+                });
+            cuts.count += 1;
+            cuts.traffic = together(cuts.traffic, traffic);
+        }
+        Judgement {
+            events: told
+                .values()
+                .map(|cuts| {
+                    let instance = cuts.first.holder.as_ref().and_then(|holder| holder.instance);
+                    let own = instance.and_then(|number| self.server_named(number));
+                    let mut event = tell::cut(now, cuts, self.rules.get(cuts.first.rule), own);
+                    event.session_id = instance.and_then(|number| self.sessions.get(&number)).cloned();
+                    event
+                })
+                .collect(),
+            ..Judgement::default()
+        }
+    }
+
+    /// A process of a server closed a connection.
+    pub(super) fn closed(&self, now: Timestamp, closed: &ClosedConnection) -> Judgement {
+        let own = closed.instance.and_then(|number| self.server_named(number));
+        let name = self.rules.name_of(closed.remote.ip());
+        let mut event = tell::closed(now, closed, name, own);
+        event.session_id = closed
+            .instance
+            .and_then(|number| self.sessions.get(&number))
+            .cloned();
+        Judgement {
+            events: vec![event],
+            ..Judgement::default()
+        }
+    }
+}
+
+fn together(before: Option<ConnectionTraffic>, more: Option<ConnectionTraffic>) -> Option<ConnectionTraffic> {
+    let Some(more) = more else { return before };
+    let before = before.unwrap_or_default();
+    Some(ConnectionTraffic {
+        sent: before.sent.saturating_add(more.sent),
+        received: before.received.saturating_add(more.received),
+    })
+}

@@ -1,0 +1,263 @@
+//! Open connections of the host: listed in every network namespace, with the processes that hold them, and ended.
+
+mod diag;
+mod namespaces;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs, io,
+    net::SocketAddr,
+    sync::Arc,
+    thread,
+};
+
+pub use self::diag::{Protocol, Traffic};
+use self::{
+    diag::{Family, ListedSocket, SocketLists},
+    namespaces::NetworkNamespace,
+};
+
+/// Descriptors of one process that are looked at.
+const MAX_DESCRIPTORS: usize = 1 << 16;
+/// Sockets that one look gives back.
+const MAX_FOUND: usize = 1 << 14;
+
+/// An open connection, or a datagram socket that is connected.
+#[derive(Clone, Debug)]
+pub struct OpenSocket {
+    /// The kernel's number of it, unique on this host until it reboots.
+    pub cookie: u64,
+    /// Its protocol.
+    pub protocol: Protocol,
+    /// Address on this side.
+    pub local: SocketAddr,
+    /// Address on the other side.
+    pub remote: SocketAddr,
+    /// The other side opened it: something listens at its own address.
+    pub is_answer: bool,
+    /// Those of the processes that were asked about which hold it.
+    pub holders: Vec<u32>,
+    listed: ListedSocket,
+    namespace: Arc<NetworkNamespace>,
+}
+
+/// The result of a look at all connections.
+#[derive(Debug, Default)]
+pub struct SocketSurvey {
+    /// The connections that were wanted.
+    pub sockets: Vec<OpenSocket>,
+    /// The parts of the host that could not be looked at, each with the reason.
+    pub faults: BTreeSet<String>,
+}
+
+/// The outcome of ending a connection.
+#[derive(Debug)]
+pub enum Ending {
+    /// It was ended; until then it had carried so much, where its protocol counts that.
+    Ended(Option<Traffic>),
+    /// It had ended before.
+    Gone,
+    /// It goes on.
+    Failed(io::Error),
+}
+
+/// Looks at every connection of the host, in all network namespaces in which a process lives, and finds which of these
+/// processes hold it. Gives back those that are `wanted`.
+#[must_use]
+pub fn survey(processes: &BTreeSet<u32>, wanted: impl Fn(&OpenSocket) -> bool + Send) -> SocketSurvey {
+    apart(move || {
+        let mut survey = SocketSurvey::default();
+        // Before the lists: a socket that is passed on meanwhile is found with one of the two.
+        let holders = holders(processes);
+        match NetworkNamespace::all() {
+            Ok(namespaces) => {
+                for namespace in namespaces {
+                    look_into(&namespace, &holders, &wanted, &mut survey);
+                }
+            }
+            Err(error) => drop(
+                survey
+                    .faults
+                    .insert(format!("network namespaces cannot be found: {error}")),
+            ),
+        }
+        name_others(&mut survey);
+        survey
+    })
+    .unwrap_or_else(|error| SocketSurvey {
+        sockets: Vec::new(),
+        faults: BTreeSet::from([error.to_string()]),
+    })
+}
+
+/// Ends connections, and tells for each what happened.
+#[must_use]
+pub fn end(sockets: &[OpenSocket]) -> Vec<Ending> {
+    let ended = apart(|| {
+        let mut endings = Vec::new();
+        let mut lists: BTreeMap<u64, io::Result<SocketLists>> = BTreeMap::new();
+        for socket in sockets {
+            let namespace = &socket.namespace;
+            let lists = lists
+                .entry(namespace.number)
+                .or_insert_with(|| namespace.enter().and_then(|()| SocketLists::open()));
+            endings.push(match lists {
+                Ok(lists) => end_one(lists, &socket.listed),
+                Err(error) => Ending::Failed(io::Error::other(error.to_string())),
+            });
+        }
+        endings
+    });
+    ended.unwrap_or_else(|error| {
+        let failed = |_| Ending::Failed(io::Error::other(error.to_string()));
+        sockets.iter().map(failed).collect()
+    })
+}
+
+/// Makes sure that this kernel ends connections.
+///
+/// # Errors
+/// Returns the reason why it does not, with the remedy.
+pub fn can_end() -> io::Result<()> {
+    let lists = SocketLists::open()?;
+    for protocol in [Protocol::Tcp, Protocol::Udp] {
+        lists
+            .can_destroy(protocol)
+            .map_err(|error| explain(protocol, &error))?;
+    }
+    Ok(())
+}
+
+/// In a thread of its own, which ends with the work: it may enter other namespaces.
+fn apart<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T> {
+    thread::scope(|scope| {
+        let builder = thread::Builder::new().name("sockets".to_owned());
+        let running = builder.spawn_scoped(scope, work)?;
+        running
+            .join()
+            .map_err(|_panic| io::Error::other("the look at sockets panicked"))
+    })
+}
+
+fn end_one(lists: &SocketLists, socket: &ListedSocket) -> Ending {
+    let now = match lists.again(socket) {
+        Ok(Some(now)) => now,
+        Ok(None) => return Ending::Gone,
+        Err(error) => return Ending::Failed(explain(socket.protocol, &error)),
+    };
+    match lists.destroy(&now) {
+        Ok(true) => Ending::Ended(now.traffic),
+        Ok(false) => Ending::Gone,
+        Err(error) => Ending::Failed(explain(socket.protocol, &error)),
+    }
+}
+
+fn look_into(
+    namespace: &Arc<NetworkNamespace>,
+    holders: &BTreeMap<u64, Vec<u32>>,
+    wanted: &impl Fn(&OpenSocket) -> bool,
+    survey: &mut SocketSurvey,
+) {
+    let lists = match namespace.enter().and_then(|()| SocketLists::open()) {
+        Ok(lists) => lists,
+        Err(error) => {
+            survey.faults.insert(error.to_string());
+            return;
+        }
+    };
+    let mut listening = BTreeSet::new();
+    let mut listed = Vec::new();
+    for protocol in [Protocol::Tcp, Protocol::Udp] {
+        for family in [Family::V4, Family::V6] {
+            let taken = lists.each(protocol, family, |socket| {
+                if socket.is_listening {
+                    listening.insert(socket.local.port());
+                } else if !socket.remote.ip().is_unspecified() {
+                    listed.push(socket);
+                }
+            });
+            if let Err(error) = taken {
+                survey.faults.insert(explain(protocol, &error).to_string());
+            }
+        }
+    }
+    for socket in listed {
+        let socket = OpenSocket {
+            cookie: socket.cookie,
+            protocol: socket.protocol,
+            local: socket.local,
+            remote: socket.remote,
+            is_answer: socket.protocol == Protocol::Tcp && listening.contains(&socket.local.port()),
+            holders: holders.get(&socket.inode).cloned().unwrap_or_default(),
+            listed: socket,
+            namespace: Arc::clone(namespace),
+        };
+        if !wanted(&socket) {
+            continue;
+        }
+        if survey.sockets.len() == MAX_FOUND {
+            let fault = format!(
+                "more than {MAX_FOUND} connections are refused by now; the rest goes on until the next look"
+            );
+            survey.faults.insert(fault);
+            return;
+        }
+        survey.sockets.push(socket);
+    }
+}
+
+/// Finds the processes of sockets that none of those holds which were asked about.
+fn name_others(survey: &mut SocketSurvey) {
+    let is_unknown = |socket: &OpenSocket| socket.holders.is_empty() && socket.listed.inode != 0;
+    if !survey.sockets.iter().any(is_unknown) {
+        return;
+    }
+    let processes = fs::read_dir("/proc").into_iter().flatten();
+    let numbers = processes.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    let holders = holders(&numbers.collect());
+    for socket in &mut survey.sockets {
+        if is_unknown(socket) {
+            socket.holders = holders.get(&socket.listed.inode).cloned().unwrap_or_default();
+        }
+    }
+}
+
+fn explain(protocol: Protocol, error: &io::Error) -> io::Error {
+    let name = match protocol {
+        Protocol::Tcp => "TCP",
+        Protocol::Udp => "UDP",
+    };
+    let remedy = match error.raw_os_error() {
+        Some(nix::libc::EOPNOTSUPP) => "; the kernel was built without CONFIG_INET_DIAG_DESTROY",
+        Some(nix::libc::ENOENT) => match protocol {
+            Protocol::Tcp => "; the kernel has no list of them: `modprobe tcp_diag`",
+            Protocol::Udp => "; the kernel has no list of them: `modprobe udp_diag`",
+        },
+        Some(nix::libc::EPERM) => "; the daemon needs CAP_NET_ADMIN",
+        _ => "",
+    };
+    io::Error::other(format!("{name} connections cannot be ended: {error}{remedy}"))
+}
+
+/// The sockets that processes hold, by inode.
+fn holders(processes: &BTreeSet<u32>) -> BTreeMap<u64, Vec<u32>> {
+    let mut holders: BTreeMap<u64, Vec<u32>> = BTreeMap::new();
+    for process in processes {
+        // One that has ended holds nothing.
+        let descriptors = fs::read_dir(format!("/proc/{process}/fd")).into_iter().flatten();
+        let targets = descriptors
+            .take(MAX_DESCRIPTORS)
+            .filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
+        for inode in targets.filter_map(|target| socket_inode(target.to_str()?)) {
+            let holders = holders.entry(inode).or_default();
+            if holders.last() != Some(process) {
+                holders.push(*process);
+            }
+        }
+    }
+    holders
+}
+
+fn socket_inode(target: &str) -> Option<u64> {
+    target.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
+}

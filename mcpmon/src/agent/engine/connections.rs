@@ -1,0 +1,214 @@
+//! Open connections: looked at when rules have changed, and cut where the Monitor says so.
+//!
+//! Lists of sockets are read in threads of their own, which enter the network namespaces of the host.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    mem,
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
+
+use mcpmon_common::process::ProcessEntry;
+use mcpmon_engine::{ConnectionCut, Observation, refused_by_now};
+use mcpmon_kernel::sockets::{self, Ending, OpenSocket, Protocol, SocketSurvey};
+use mcpmon_model::{ConnectionHolder, ConnectionTraffic, CutOutcome, OpenConnection, ProcessId, Transport};
+use mcpmon_policy::network::table::Tables;
+use mcpmon_session::clock;
+
+use super::{Core, EngineMessage, Sender, observe::instance};
+use crate::agent::host;
+
+/// The component that is degraded where connections cannot be cut.
+const COMPONENT: &str = "open connections";
+/// The time after which another look finds what was connected while the tables changed.
+const SECOND_LOOK: Duration = Duration::from_secs(2);
+
+/// The looks at open connections.
+#[derive(Debug)]
+pub(super) struct ConnectionReviews {
+    sender: Sender<EngineMessage>,
+    /// The times at which to look, soonest first.
+    due: Vec<Instant>,
+    /// A thread looks, or cuts.
+    is_busy: bool,
+    /// The sockets of the last look, by number, as far as they may be cut.
+    found: BTreeMap<u64, OpenSocket>,
+    /// What the Monitor ordered.
+    ordered: Vec<(ConnectionCut, OpenSocket)>,
+    /// The reason why this kernel cuts nothing.
+    incapable: Option<String>,
+}
+
+impl ConnectionReviews {
+    pub(super) fn new(sender: Sender<EngineMessage>) -> Self {
+        Self {
+            sender,
+            due: Vec::new(),
+            is_busy: false,
+            found: BTreeMap::new(),
+            ordered: Vec::new(),
+            incapable: sockets::can_end().err().map(|error| error.to_string()),
+        }
+    }
+
+    /// Rules changed, or those that hold for a process: looks soon, and once more a little later.
+    pub(super) fn ask(&mut self) {
+        let now = Instant::now();
+        self.due = vec![now, now + SECOND_LOOK];
+    }
+
+    /// Does `work` in a thread and sends what comes of it.
+    fn start(&mut self, work: impl FnOnce() -> EngineMessage + Send + 'static) {
+        let sender = self.sender.clone();
+        let started = thread::Builder::new()
+            .name("connections".to_owned())
+            // Without an engine nobody waits for it.
+            .spawn(move || {
+                let _closed = sender.send_blocking(work());
+            });
+        self.is_busy = started.is_ok();
+    }
+}
+
+impl Core {
+    /// Looks at open connections where it is time to. Nothing is looked at while nothing is refused.
+    pub(super) fn review_connections(&mut self, now: Instant) {
+        if let Some(cause) = self.reviews.incapable.clone() {
+            self.troubles.note(now, COMPONENT, &cause);
+        }
+        if self.reviews.is_busy || self.reviews.due.first().is_none_or(|due| now < *due) {
+            return;
+        }
+        self.reviews.due.remove(0);
+        if !self.monitor.enforces_addresses() || !refuse_anything(&self.tables) {
+            return;
+        }
+        let entries: BTreeMap<u32, ProcessEntry> = self.processes.iter().collect();
+        let tables = Arc::clone(&self.tables);
+        self.reviews.start(move || {
+            let processes: BTreeSet<u32> = entries.keys().copied().collect();
+            let wanted = |socket: &OpenSocket| {
+                let holder = |pid: &u32| holder(*pid, entries.get(pid).copied().unwrap_or_default());
+                refused_by_now(&tables, &open(socket, holder)).is_some()
+            };
+            EngineMessage::OpenSockets(sockets::survey(&processes, wanted))
+        });
+    }
+
+    /// Lets the Monitor judge what a look found, by the rules of now, and cuts what it orders.
+    pub(super) fn open_sockets(&mut self, survey: SocketSurvey) {
+        self.reviews.is_busy = false;
+        for fault in &survey.faults {
+            self.troubles.note(Instant::now(), COMPONENT, fault);
+        }
+        let named = |pid: &u32| {
+            let entry = self.processes.get(*pid).unwrap_or_default();
+            let mut holder = holder(*pid, entry);
+            holder.process = host::identify(*pid)?;
+            holder.comm = host::stat(*pid)?.comm;
+            holder.uid = host::uid(*pid)?;
+            Some(holder)
+        };
+        let connections: Vec<OpenConnection> = survey
+            .sockets
+            .iter()
+            .map(|socket| OpenConnection {
+                holders: socket.holders.iter().filter_map(named).collect(),
+                ..open(socket, |pid| holder(*pid, ProcessEntry::default()))
+            })
+            .collect();
+        self.reviews.found = survey
+            .sockets
+            .into_iter()
+            .map(|socket| (socket.cookie, socket))
+            .collect();
+        let tables = Arc::clone(&self.tables);
+        let seen = Observation::OpenConnections(&tables, &connections);
+        let judgement = self.monitor.observe(clock::now(), seen);
+        self.carry_out(judgement, None);
+        self.reviews.found.clear();
+        let ordered = mem::take(&mut self.reviews.ordered);
+        if !ordered.is_empty() {
+            self.reviews.start(move || EngineMessage::Cut(cut(ordered)));
+        }
+    }
+
+    /// Takes an order to cut a connection; all of one judgement are carried out together.
+    pub(super) fn order_cut(&mut self, order: ConnectionCut) {
+        if let Some(socket) = self.reviews.found.remove(&order.connection.socket) {
+            self.reviews.ordered.push((order, socket));
+        }
+    }
+
+    /// Tells what became of orders.
+    pub(super) fn told_cut(&mut self, cuts: &[(ConnectionCut, CutOutcome)]) {
+        self.reviews.is_busy = false;
+        for (_, outcome) in cuts {
+            if let CutOutcome::Failed(cause) = outcome {
+                self.troubles.note(Instant::now(), COMPONENT, cause);
+            }
+        }
+        let judgement = self.monitor.observe(clock::now(), Observation::Cut(cuts));
+        self.carry_out(judgement, None);
+    }
+}
+
+/// Cuts connections; those that had ended before are left out.
+fn cut(ordered: Vec<(ConnectionCut, OpenSocket)>) -> Vec<(ConnectionCut, CutOutcome)> {
+    let (orders, sockets): (Vec<_>, Vec<_>) = ordered.into_iter().unzip();
+    let endings = sockets::end(&sockets);
+    let outcomes = orders.into_iter().zip(endings).filter_map(|(order, ending)| {
+        let outcome = match ending {
+            Ending::Ended(traffic) => CutOutcome::Cut(traffic.map(|traffic| ConnectionTraffic {
+                sent: traffic.sent,
+                received: traffic.received,
+            })),
+            Ending::Gone => return None,
+            Ending::Failed(error) => CutOutcome::Failed(error.to_string()),
+        };
+        Some((order, outcome))
+    });
+    outcomes.collect()
+}
+
+fn open(socket: &OpenSocket, holder: impl Fn(&u32) -> ConnectionHolder) -> OpenConnection {
+    OpenConnection {
+        socket: socket.cookie,
+        remote: socket.remote,
+        transport: match socket.protocol {
+            Protocol::Tcp => Transport::Tcp,
+            Protocol::Udp => Transport::Udp,
+        },
+        is_answer: socket.is_answer,
+        holders: socket.holders.iter().map(holder).collect(),
+    }
+}
+
+/// A process with the rules that hold for it, without its names. What a process that was not judged yet is held to is let
+/// go in a moment, and cuts nothing.
+fn holder(pid: u32, entry: ProcessEntry) -> ConnectionHolder {
+    let lists = match entry.has(ProcessEntry::FLAG_PENDING) {
+        true => Vec::new(),
+        false => entry.egress.to_vec(),
+    };
+    ConnectionHolder {
+        process: ProcessId { pid, start: 0 },
+        comm: String::new(),
+        uid: 0,
+        instance: instance(entry),
+        is_agent: entry.has(ProcessEntry::FLAG_AGENT),
+        lists: lists
+            .into_iter()
+            .chain([entry.session])
+            .filter(|list| *list != 0)
+            .collect(),
+    }
+}
+
+/// Returns whether something is refused to somebody.
+fn refuse_anything(tables: &Tables) -> bool {
+    let refusals = tables.refusals();
+    refusals.host || refusals.agents || refusals.lists
+}
