@@ -35,10 +35,9 @@ impl<'a> Skeleton<'a> {
                 rest = &rest[length..];
                 continue;
             }
-            let stands = |c: char| is_ideograph(c) && !is_of_word(c);
             let kept = match c.is_ascii() {
                 true => plain_length(rest),
-                false => rest.find(|c| !stands(c)).unwrap_or(rest.len()),
+                false => rest.find(|c| !stands_for_itself(c)).unwrap_or(rest.len()),
             };
             if kept > 0 {
                 folding.turn(at);
@@ -138,10 +137,10 @@ impl Folding {
 /// Bytes of ASCII that `text` begins with, up to a command for terminals, without the letters of a word that goes on
 /// in others.
 fn plain_length(text: &str) -> usize {
-    let bytes = text.as_bytes();
-    match runs::plain_length(bytes) {
-        end if end == bytes.len() => end,
-        end => bytes[..end]
+    let end = runs::plain_length(text.as_bytes());
+    match text[end..].chars().next().is_some_and(is_of_word) {
+        false => end,
+        true => text.as_bytes()[..end]
             .iter()
             .rposition(|byte| !byte.is_ascii_alphabetic())
             .map_or(0, |last| last + 1),
@@ -162,12 +161,25 @@ fn is_of_word(c: char) -> bool {
         '\u{2010}'..='\u{2027}'
         | '\u{2190}'..='\u{23ff}'
         | '\u{2500}'..='\u{27bf}'
+        | '\u{3001}'..='\u{3004}'
+        | '\u{3041}'..='\u{3096}'
+        | '\u{30a0}'..='\u{30ff}'
         | '\u{4e00}'..='\u{9fff}'
         | '\u{ac00}'..='\u{d7a3}'
         | '\u{1f300}'..='\u{1faff}' => false,
-        '\u{c0}'..='\u{d6}' | '\u{d8}'..='\u{f6}' | '\u{f8}'..='\u{24f}' => true,
+        '\u{c0}'..='\u{d6}'
+        | '\u{d8}'..='\u{f6}'
+        | '\u{f8}'..='\u{24f}'
+        | '\u{400}'..='\u{481}'
+        | '\u{48a}'..='\u{52f}' => true,
         _ => c.is_alphabetic() && !is_ideograph(c) || raw::is_invisible(c) || is_combining_mark(c),
     }
+}
+
+/// Returns whether a character is part of no word and looks like no other one: signs and drawings of which texts are full.
+fn stands_for_itself(c: char) -> bool {
+    matches!(c, '\u{2012}'..='\u{2016}' | '\u{2018}'..='\u{2023}' | '\u{2500}'..='\u{27bf}' | '\u{1f300}'..='\u{1faff}')
+        || is_ideograph(c) && !is_of_word(c)
 }
 
 fn folds_to_ascii(c: char) -> bool {
@@ -225,6 +237,19 @@ mod tests {
             let looked_up =
                 c.is_alphabetic() && !is_ideograph(c) || raw::is_invisible(c) || is_combining_mark(c);
             assert_eq!(is_of_word(c), looked_up, "{c:?}");
+        }
+    }
+
+    #[test]
+    fn what_stands_for_itself_is_folded_to_itself() {
+        for c in ('\0'..=char::MAX).filter(|c| stands_for_itself(*c)) {
+            let mut folding = Folding {
+                text: String::new(),
+                turns: Vec::new(),
+            };
+            folding.push(0, c);
+            assert_eq!(folding.text, String::from(c), "{c:?}");
+            assert!(!is_of_word(c), "{c:?}");
         }
     }
 
