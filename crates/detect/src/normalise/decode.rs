@@ -339,23 +339,34 @@ fn is_separator(byte: u8) -> bool {
 
 /// Returns the position of the next five letters that are set apart.
 fn next_spelled(bytes: &[u8], from: usize) -> Option<usize> {
-    // One of these places is in them, and letters and gaps follow each other there.
-    let mut places = (from + STEP - 1..bytes.len()).step_by(STEP);
-    places.find_map(|at| {
-        let probe = bytes.get(at..)?.first_chunk::<PROBE>()?;
-        let [one, two, three, four] = probe;
-        let differ = |one: &u8, next: &u8| one.is_ascii_alphabetic() ^ next.is_ascii_alphabetic();
-        let alternates_here = differ(one, two) && differ(two, three) && differ(three, four);
-        let mut starts = at + 1 - STEP..=at;
-        starts.find(|start| alternates_here && alternates(bytes, *start))
-    })
+    let mut at = from;
+    while let Some(window) = bytes
+        .get(at..)
+        .and_then(|rest| rest.first_chunk::<{ BLOCK + SPELLED }>())
+    {
+        let found = || (at..at + BLOCK).find(|start| alternates(bytes, *start));
+        if may_alternate(window)
+            && let Some(found) = found()
+        {
+            return Some(found);
+        }
+        at += BLOCK;
+    }
+    (at..bytes.len()).find(|start| alternates(bytes, *start))
 }
 
 /// Bytes of the fewest letters set apart.
 const SPELLED: usize = 10;
-/// Bytes of them that are looked at first, and the distance between such looks.
-const PROBE: usize = 4;
-const STEP: usize = SPELLED - PROBE + 1;
+/// Places that are looked at together.
+const BLOCK: usize = 32;
+
+/// Returns whether letters and others may alternate from one of the first places on, without a branch for each.
+fn may_alternate(window: &[u8; BLOCK + SPELLED]) -> bool {
+    let is_letter = |at: usize| window[at].is_ascii_alphabetic();
+    let alternates = |at| is_letter(at) & !is_letter(at + 1);
+    let here = |at| alternates(at) & alternates(at + 2) & alternates(at + 4);
+    (0..BLOCK).fold(false, |any, at| any | here(at))
+}
 
 fn alternates(bytes: &[u8], start: usize) -> bool {
     bytes.get(start..start + SPELLED).is_some_and(|window| {
