@@ -59,11 +59,14 @@ pub(super) struct Gate {
     always: Set,
 }
 
+/// Different hashes of first bytes.
+const HEADS: usize = 1 << 16;
+
 /// Words, found by their first bytes.
 #[derive(Debug)]
 struct Words {
-    /// For each hash of first bytes, whether a word has it; most words of a text are told by this alone.
-    known: Box<[u64]>,
+    /// For each hash of first bytes, whether a word has it.
+    known: Box<[u64; HEADS / 64]>,
     /// Places of a table: the first bytes, and one more than the number of the word.
     slots: Vec<(u64, u16)>,
     words: Vec<Known>,
@@ -140,7 +143,7 @@ fn may_be_left_out(word: &[u8]) -> bool {
 impl Default for Words {
     fn default() -> Self {
         Self {
-            known: vec![0; (1 << Self::HASH_BITS) / 64].into(),
+            known: Box::new([0; HEADS / 64]),
             slots: vec![(0, 0); 1 << Self::SLOT_BITS],
             words: Vec::new(),
         }
@@ -148,7 +151,6 @@ impl Default for Words {
 }
 
 impl Words {
-    const HASH_BITS: u32 = 16;
     const SLOT_BITS: u32 = 13;
 
     fn hash(head: u64) -> u64 {
@@ -161,7 +163,7 @@ impl Words {
     }
 
     fn bit(hash: u64) -> (usize, u64) {
-        let place = hash >> (64 - Self::HASH_BITS);
+        let place = hash >> (64 - HEADS.trailing_zeros());
         (usize::try_from(place / 64).unwrap_or_default(), 1 << (place % 64))
     }
 
@@ -208,14 +210,24 @@ impl Words {
         Ok(())
     }
 
-    /// Returns a word that begins with these bytes.
+    /// Returns whether a word may be known that begins with these bytes: most words of a text are told by this alone.
     #[inline]
-    fn find(&self, head: u64, word: &[u8]) -> Option<&Known> {
+    fn may_know(&self, head: u64) -> bool {
         let (index, bit) = Self::bit(Self::hash(head));
-        if self.known[index] & bit == 0 {
-            return None;
-        }
-        Some(&self.words[self.number(head, word)?])
+        self.known[index] & bit != 0
+    }
+
+    /// Adds the classes of a word at a place of a text, alone and in phrases. The loop over words calls it for few of them, and
+    /// is the faster for being small.
+    #[inline(never)]
+    fn read(&self, text: &[u8], head: u64, span: &Range<usize>, seen: &mut Classes) {
+        let Some(number) = self.number(head, &text[span.clone()]) else {
+            return;
+        };
+        let known = &self.words[number];
+        seen.extend(&known.classes);
+        let phrases = known.phrases.iter().filter(|phrase| phrase.stands(text, span));
+        phrases.for_each(|phrase| seen.extend(&phrase.classes));
     }
 
     fn number(&self, head: u64, word: &[u8]) -> Option<usize> {
@@ -520,10 +532,8 @@ impl Gate {
         Runs::of(bytes).each(|event| match event {
             Event::Word { head, span } => {
                 is_blank = is_blank && tokens::is_article(&bytes[span.clone()]);
-                if let Some(known) = self.words.find(head, &bytes[span.clone()]) {
-                    seen.extend(&known.classes);
-                    let phrases = known.phrases.iter().filter(|phrase| phrase.stands(bytes, &span));
-                    phrases.for_each(|phrase| seen.extend(&phrase.classes));
+                if self.words.may_know(head) {
+                    self.words.read(bytes, head, &span, &mut seen);
                 }
             }
             Event::End { at } => {
