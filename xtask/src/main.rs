@@ -6,6 +6,7 @@ mod build_ebpf;
 mod ci;
 mod collector;
 mod demo;
+mod dist;
 mod eval;
 mod fuzz;
 mod packages;
@@ -77,6 +78,8 @@ enum Command {
     /// Measure what mcpmon costs
     #[command(subcommand)]
     Bench(bench::Bench),
+    /// Make what a release consists of: static binaries, packages, a container image, a bill of materials, checksums
+    Dist(dist::DistArgs),
     /// Run the checks of CI: format, lints, documentation, dependencies, tests
     Ci,
 }
@@ -96,6 +99,7 @@ fn main() -> ExitCode {
         Command::Redteam { options } => redteam::run(&options),
         Command::Rules => rules::run().map(|()| ExitCode::SUCCESS),
         Command::Bench(bench) => bench::run(&bench),
+        Command::Dist(args) => dist::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Ci => ci::run().map(|()| ExitCode::SUCCESS),
     };
     done.unwrap_or_else(|error| {

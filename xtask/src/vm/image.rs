@@ -101,7 +101,7 @@ fn find_image(root: &Path) -> Result<Option<Image>> {
 }
 
 /// The Debian archive this machine's own package sources name.
-fn configured_mirror() -> Result<String> {
+pub(super) fn configured_mirror() -> Result<String> {
     let listed = run(Command::new("apt-get").args(["indextargets", "--format", "$(REPO_URI)"]))?;
     debian_archive(&listed).context(
         "no Debian archive among this machine's package sources (`apt-get indextargets`); \

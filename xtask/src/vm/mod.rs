@@ -20,10 +20,13 @@ use crate::{
     shell::{self, Environment, say, step},
 };
 
+pub(crate) use self::{
+    cpio::{Archive, Member},
+    image::Image,
+};
 use self::{
     boot::Report,
-    cpio::{Archive, Member},
-    image::{Image, KERNELS, Kernel},
+    image::{KERNELS, Kernel},
 };
 
 /// Runs the kernel tests on other kernels, in QEMU under software emulation.
@@ -131,6 +134,42 @@ pub(crate) fn boot_each(args: &VmArgs, Lab { directory, program }: &Lab) -> Resu
     }
     ensure!(failed.is_empty(), "kernel tests failed on {}", failed.join(", "));
     Ok(())
+}
+
+/// The kernel that every run of the tests boots, for other machines of this kind.
+pub(crate) fn usual_image() -> Result<Image> {
+    provide_emulator()?;
+    let mirror = env::var("MCPMON_VM_MIRROR").ok();
+    image::fetch(&shell::target().join("vm"), usual_kernel()?, mirror.as_deref())
+}
+
+/// The release of Debian that this kernel is of, and an archive of it.
+pub(crate) fn usual_release() -> Result<(&'static str, String)> {
+    let mirror = env::var("MCPMON_VM_MIRROR").or_else(|_| image::configured_mirror())?;
+    Ok((usual_kernel()?.suite, mirror))
+}
+
+fn usual_kernel() -> Result<Kernel> {
+    parse_kernel(USUAL_KERNEL).map_err(anyhow::Error::msg)
+}
+
+/// Boots it with other files, and returns whether what ran there passed.
+pub(crate) fn boot_root(image: &Image, root: Root<'_>, log: &Path, limit: Duration) -> Result<bool> {
+    let mut command = boot::command(&image.kernel, root.initramfs);
+    // Of an option that is given twice the emulator takes the later one.
+    command.args(["-m", root.memory]);
+    command.args(["-append", &format!("console=ttyS0 panic=-1 oops=panic {}", root.parameters)]);
+    Ok(boot::boot(command, log, limit)?.passed())
+}
+
+/// The files of a machine, and what it is started with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Root<'a> {
+    pub(crate) initramfs: &'a Path,
+    /// Mebibytes.
+    pub(crate) memory: &'a str,
+    /// Parameters of the kernel.
+    pub(crate) parameters: &'a str,
 }
 
 /// Makes sure the emulator is there, by the script that prepares any machine for the lab.

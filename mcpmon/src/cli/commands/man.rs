@@ -1,5 +1,8 @@
-//! `mcpmon man [COMMAND]`: the manual page of mcpmon, or of one command.
+//! `mcpmon man [COMMAND]`: the manual page of mcpmon, or of one command; `--directory` writes all pages, for packages.
 
+use std::path::PathBuf;
+
+use anyhow::Context as _;
 use clap::{Args, Command};
 use clap_mangen::Man;
 
@@ -11,6 +14,9 @@ pub(in crate::cli) struct Options {
     /// The command, such as `events` or `pins trust`
     #[arg(value_name = "COMMAND")]
     command: Vec<String>,
+    /// Write the page of every command into this directory, which exists, instead
+    #[arg(long, value_name = "DIR", conflicts_with = "command")]
+    directory: Option<PathBuf>,
 }
 
 pub(in crate::cli) fn run(
@@ -18,6 +24,12 @@ pub(in crate::cli) fn run(
     mut command: Command,
     output: &mut Output<'_>,
 ) -> Result<(), CliError> {
+    if let Some(directory) = &options.directory {
+        clap_mangen::generate_to(command, directory)
+            .with_context(|| format!("cannot write the pages into {}", directory.display()))
+            .map_err(|error| CliError::new(ErrorKind::Environment, error))?;
+        return Ok(());
+    }
     // Commands have their full names only then.
     command.build();
     for name in &options.command {

@@ -1,0 +1,176 @@
+#!/bin/sh
+# Installs the files beside this script, or removes them.
+set -eu
+
+usage() {
+    cat <<'END'
+usage: install.sh [--prefix DIR] [--no-service] [--start]
+       install.sh --uninstall [--prefix DIR] [--purge]
+
+  --prefix DIR   where programs and manual pages go; /usr/local by default
+  --no-service   install no unit of systemd and no group
+  --start        start the service, now and at each boot
+  --uninstall    stop the service, take what it keeps in the kernel away, remove the files
+  --purge        with --uninstall: remove the configuration and what was recorded too
+  --help         print this
+
+DESTDIR names a directory that stands for the root of the file system; nothing is started or stopped then.
+END
+}
+
+fail() {
+    echo "install.sh: $1" >&2
+    exit "${2:-3}"
+}
+
+here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
+root=${DESTDIR:-}
+prefix=/usr/local
+service=yes
+start=no
+uninstall=no
+purge=no
+
+while [ $# -gt 0 ]; do
+    case $1 in
+        --prefix)
+            [ $# -gt 1 ] || fail "--prefix needs a directory" 2
+            prefix=${2%/}
+            shift
+            ;;
+        --no-service) service=no ;;
+        --start) start=yes ;;
+        --uninstall) uninstall=yes ;;
+        --purge) purge=yes ;;
+        --help)
+            usage
+            exit 0
+            ;;
+        *)
+            usage >&2
+            fail "there is no option $1" 2
+            ;;
+    esac
+    shift
+done
+case $prefix in
+    /usr) fail "/usr belongs to the distribution's packages: use the .deb or the .rpm, or another prefix" 2 ;;
+    /*) ;;
+    *) fail "--prefix needs an absolute path" 2 ;;
+esac
+[ "$purge" = no ] || [ "$uninstall" = yes ] || fail "--purge goes with --uninstall" 2
+[ "$start" = no ] || [ "$service" = yes ] || fail "--start does not go with --no-service" 2
+
+unit=/etc/systemd/system/mcpmon.service
+list=$prefix/share/mcpmon/installed
+
+# Whether this is the running system, and it has systemd.
+live() {
+    [ -z "$root" ] && [ -d /run/systemd/system ]
+}
+
+# Where a file of the archive goes; nothing for one that is not installed as it is.
+place() {
+    case $1 in
+        usr/lib/systemd/* | usr/lib/sysusers.d/* | etc/*) ;;
+        usr/*) echo "$prefix/${1#usr/}" ;;
+        *) fail "the archive has an unexpected file: $1" ;;
+    esac
+}
+
+# Puts a file in its place at once: whoever runs the old one keeps it.
+put() {
+    mkdir -p "$(dirname -- "$root$3")"
+    cp -- "$1" "$root$3.new"
+    chmod "$2" "$root$3.new"
+    mv -f -- "$root$3.new" "$root$3"
+}
+
+remove() {
+    [ -r "$root$list" ] || fail "nothing was installed by this script below $prefix: there is no $root$list"
+    if live && [ -e "$unit" ]; then
+        systemctl disable --now mcpmon.service
+    fi
+    # What refuses in the kernel outlives the service, and only mcpmon takes it away.
+    if [ -z "$root" ] && [ -d /sys/fs/bpf/mcpmon ]; then
+        "$prefix/bin/mcpmon" detach
+    fi
+    while read -r file; do
+        rm -f -- "$root$file"
+        # Directories that others have files in stay.
+        directory=$(dirname -- "$file")
+        while [ "$directory" != "$prefix" ] && [ "$directory" != / ] && rmdir -- "$root$directory" 2>/dev/null; do
+            directory=$(dirname -- "$directory")
+        done
+    done <"$root$list"
+    rm -f -- "$root$list"
+    rmdir -- "$root$prefix/share/mcpmon" 2>/dev/null || true
+    if live; then
+        systemctl daemon-reload
+    fi
+    if [ "$purge" = yes ]; then
+        rm -rf -- "$root/etc/mcpmon" "$root/var/lib/mcpmon" "$root/run/mcpmon"
+        echo "mcpmon is removed, with its configuration and its records"
+    else
+        echo "mcpmon is removed; /etc/mcpmon and /var/lib/mcpmon stay (--purge removes them too)"
+    fi
+}
+
+install_files() {
+    [ -r "$here/SHA256SUMS" ] || fail "there is no SHA256SUMS beside this script"
+    # Before anything is written. It tells a damaged archive; who made the archive is told by the signature of the release.
+    (cd "$here" && sha256sum --check --strict --quiet SHA256SUMS) || fail "a file differs from SHA256SUMS: nothing was installed"
+    machine=$(uname -m)
+    case $(basename -- "$here") in
+        *-"$machine"-*) ;;
+        *) [ -n "$root" ] || fail "this archive is not for $machine: $(basename -- "$here")" ;;
+    esac
+
+    mkdir -p "$root$prefix/share/mcpmon"
+    : >"$root$list.new"
+    while read -r _ file; do
+        to=$(place "$file")
+        [ -n "$to" ] || continue
+        mode=0644
+        [ "$file" != usr/bin/mcpmon ] || mode=0755
+        put "$here/$file" "$mode" "$to"
+        echo "$to" >>"$root$list.new"
+    done <"$here/SHA256SUMS"
+
+    if [ ! -e "$root/etc/mcpmon/mcpmon.yaml" ]; then
+        put "$here/etc/mcpmon/mcpmon.yaml" 0644 /etc/mcpmon/mcpmon.yaml
+    fi
+    if [ "$service" = yes ]; then
+        sed "s|^ExecStart=/usr/bin/|ExecStart=$prefix/bin/|" "$here/usr/lib/systemd/system/mcpmon.service" >"$root$list.unit"
+        put "$root$list.unit" 0644 "$unit"
+        rm -f -- "$root$list.unit"
+        echo "$unit" >>"$root$list.new"
+    fi
+    mv -f -- "$root$list.new" "$root$list"
+
+    if [ "$service" = yes ] && live; then
+        if ! getent group mcpmon >/dev/null; then
+            groupadd --system mcpmon
+        fi
+        systemctl daemon-reload
+        if [ "$start" = yes ]; then
+            systemctl enable mcpmon.service
+            systemctl restart mcpmon.service
+        else
+            systemctl try-restart mcpmon.service
+        fi
+    fi
+    echo "mcpmon is installed below $prefix"
+    if [ "$service" = yes ] && [ "$start" = no ] && live && ! systemctl is-active --quiet mcpmon.service; then
+        echo "start it with: systemctl enable --now mcpmon"
+    fi
+}
+
+if [ -z "$root" ] && [ "$(id -u)" -ne 0 ]; then
+    fail "this needs root; DESTDIR=DIR installs below a directory of yours"
+fi
+if [ "$uninstall" = yes ]; then
+    remove
+else
+    install_files
+fi

@@ -1,0 +1,7 @@
+if [ -d /run/systemd/system ]; then
+    systemctl daemon-reload || :
+    # An upgrade or a downgrade: this script is the former version's, and the files are those of the next one.
+    if [ "$1" -ge 1 ]; then
+        systemctl try-restart mcpmon.service || :
+    fi
+fi

@@ -1,0 +1,167 @@
+//! The files that every package installs, put together once.
+
+use std::{
+    fs,
+    io::Write as _,
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context as _, Result, ensure};
+use flate2::{Compression, GzBuilder};
+
+use super::build::Source;
+
+/// A file of the packages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Entry {
+    /// The place below the root, without a slash before it.
+    pub(super) path: String,
+    pub(super) kind: Kind,
+}
+
+/// What a package manager must know of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Program,
+    /// What the administrator changed stays.
+    Configuration,
+    Documentation,
+    Data,
+}
+
+impl Entry {
+    /// The permission bits.
+    pub(super) const fn mode(&self) -> u32 {
+        match self.kind {
+            Kind::Program => 0o755,
+            Kind::Configuration | Kind::Documentation | Kind::Data => 0o644,
+        }
+    }
+}
+
+/// All files, staged below one directory.
+#[derive(Debug)]
+pub(super) struct Contents {
+    pub(super) version: String,
+    /// Seconds since 1970 that every archive is dated with.
+    pub(super) date: u64,
+    /// The repository's files, for what only one of the packages has.
+    pub(super) repository: PathBuf,
+    pub(super) root: PathBuf,
+    /// By path.
+    pub(super) entries: Vec<Entry>,
+}
+
+/// Files of the repository, and where they are installed.
+const COPIED: [(&str, &str, Kind); 8] = [
+    ("deploy/systemd/mcpmon.service", "usr/lib/systemd/system/mcpmon.service", Kind::Data),
+    ("deploy/systemd/mcpmon.sysusers.conf", "usr/lib/sysusers.d/mcpmon.conf", Kind::Data),
+    ("policies/default.yaml", "etc/mcpmon/mcpmon.yaml", Kind::Configuration),
+    ("policies/observe.yaml", "usr/share/doc/mcpmon/examples/observe.yaml", Kind::Documentation),
+    ("policies/strict.yaml", "usr/share/doc/mcpmon/examples/strict.yaml", Kind::Documentation),
+    ("policies/schema.json", "usr/share/doc/mcpmon/examples/schema.json", Kind::Documentation),
+    ("SECURITY.md", "usr/share/doc/mcpmon/SECURITY.md", Kind::Documentation),
+    ("LICENSE", "usr/share/doc/mcpmon/LICENSE", Kind::Documentation),
+];
+
+/// Shells, and where each looks for what completes a command.
+const COMPLETIONS: [(&str, &str); 3] = [
+    ("bash", "usr/share/bash-completion/completions/mcpmon"),
+    ("fish", "usr/share/fish/vendor_completions.d/mcpmon.fish"),
+    ("zsh", ZSH),
+];
+
+/// The completion of zsh, which Debian keeps elsewhere.
+pub(super) const ZSH: &str = "usr/share/zsh/site-functions/_mcpmon";
+
+impl Contents {
+    /// Copies and generates every file below `root`; `runner` are the words by which the binary runs here.
+    pub(super) fn stage(
+        source: &Source,
+        runner: &[String],
+        binary: &Path,
+        bill: &Path,
+        root: &Path,
+    ) -> Result<Self> {
+        let mut staged = Self {
+            version: source.version.clone(),
+            date: source.date,
+            repository: source.directory.clone(),
+            root: root.to_owned(),
+            entries: Vec::new(),
+        };
+        staged.copy(binary, "usr/bin/mcpmon", Kind::Program)?;
+        staged.copy(bill, "usr/share/doc/mcpmon/mcpmon.cdx.json", Kind::Documentation)?;
+        for (from, to, kind) in COPIED {
+            staged.copy(&source.directory.join(from), to, kind)?;
+        }
+        let changes = read(&source.directory.join("CHANGELOG.md"))?;
+        staged.add("usr/share/doc/mcpmon/changelog.gz", &gzip(&changes)?, Kind::Documentation)?;
+        let mcpmon = |arguments: &[&str]| printed(runner, binary, arguments);
+        for (shell, path) in COMPLETIONS {
+            staged.add(path, &mcpmon(&["completions", shell])?, Kind::Data)?;
+        }
+        let pages = root.with_file_name("man");
+        super::empty(&pages)?;
+        mcpmon(&["man", "--directory", &pages.to_string_lossy()])?;
+        for page in fs::read_dir(&pages)? {
+            let page = page?;
+            let path = format!("usr/share/man/man1/{}.gz", page.file_name().display());
+            staged.add(&path, &gzip(&read(&page.path())?)?, Kind::Documentation)?;
+        }
+        staged.entries.sort_by(|one, other| one.path.cmp(&other.path));
+        Ok(staged)
+    }
+
+    fn copy(&mut self, from: &Path, path: &str, kind: Kind) -> Result<()> {
+        self.add(path, &read(from)?, kind)
+    }
+
+    fn add(&mut self, path: &str, content: &[u8], kind: Kind) -> Result<()> {
+        ensure!(!content.is_empty(), "{path} would be empty");
+        let entry = Entry {
+            path: path.to_owned(),
+            kind,
+        };
+        let file = self.root.join(path);
+        let parent = file.parent().context("a file without a directory")?;
+        fs::create_dir_all(parent).with_context(|| format!("could not create {}", parent.display()))?;
+        fs::write(&file, content).with_context(|| format!("could not write {}", file.display()))?;
+        fs::set_permissions(&file, fs::Permissions::from_mode(entry.mode()))
+            .with_context(|| format!("could not change the mode of {}", file.display()))?;
+        self.entries.push(entry);
+        Ok(())
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>> {
+    fs::read(path).with_context(|| format!("could not read {}", path.display()))
+}
+
+/// The same bytes for the same content: no name and no time.
+pub(super) fn gzip(content: &[u8]) -> Result<Vec<u8>> {
+    let mut encoder = GzBuilder::new().write(Vec::new(), Compression::best());
+    encoder.write_all(content)?;
+    Ok(encoder.finish()?)
+}
+
+/// What the binary prints.
+fn printed(runner: &[String], binary: &Path, arguments: &[&str]) -> Result<Vec<u8>> {
+    let mut words = runner.iter().map(AsRef::as_ref).chain([binary.as_os_str()]);
+    let mut command = Command::new(words.next().expect("the binary, if nothing else"));
+    let output = command
+        .args(words)
+        .args(arguments)
+        .output()
+        .with_context(|| format!("could not run {}", binary.display()))?;
+    ensure!(
+        output.status.success(),
+        "{} {} failed: {}",
+        binary.display(),
+        arguments.join(" "),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Ok(output.stdout)
+}

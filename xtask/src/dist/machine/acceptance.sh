@@ -1,0 +1,173 @@
+#!/bin/bash
+# Installs, upgrades, downgrades and removes mcpmon as a user does, in each form of package, while a loop connects to an address
+# that the policy refuses. /packages/old and /packages/new have two versions.
+set -u
+
+readonly ADDRESS=198.18.0.1 PORT=7000
+readonly FORMS=$*
+passed=0
+failed=0
+
+check() {
+    local title=$1
+    shift
+    if "$@" >/tmp/check.log 2>&1; then
+        passed=$((passed + 1))
+        echo "ok      $title"
+    else
+        failed=$((failed + 1))
+        echo "FAILED  $title: $*"
+        sed 's/^/        /' /tmp/check.log | tail -n 15
+    fi
+}
+
+# Until the command succeeds, for a time that is far longer than it takes.
+await() {
+    local deadline=$((SECONDS + 120))
+    until "$@"; do
+        if [ "$SECONDS" -ge "$deadline" ]; then
+            systemctl status --no-pager --full mcpmon 2>&1 | tail -n 15
+            return 1
+        fi
+        sleep 0.2
+    done
+}
+
+not() { ! "$@"; }
+is() { [ "$1" = "$2" ] || { echo "is \`$1\`, not \`$2\`"; return 1; }; }
+connects() { perl -MIO::Socket::INET -e 'exit(IO::Socket::INET->new(PeerAddr=>$ARGV[0],PeerPort=>$ARGV[1])?0:1)' $ADDRESS $PORT; }
+mode() { stat --format '%a %U %G' "$1"; }
+main_pid() { systemctl show --property MainPID --value mcpmon; }
+
+listen() {
+    perl -MIO::Socket::INET -e '
+        my $server = IO::Socket::INET->new(LocalAddr => $ARGV[0], LocalPort => $ARGV[1], Listen => 64) or die "listen: $!";
+        while (1) { my $one = $server->accept; close $one if $one }' $ADDRESS $PORT &
+    await connects
+}
+
+# Connects without a pause; the numbers of connections made, refused and failed otherwise go to /tmp/loop.
+start_loop() {
+    rm -f /tmp/loop
+    perl -MIO::Socket::INET -MErrno=EPERM -e '
+        my ($made, $refused, $other, $end) = (0, 0, 0, 0);
+        $SIG{TERM} = sub { $end = 1 };
+        until ($end) {
+            if (IO::Socket::INET->new(PeerAddr => $ARGV[0], PeerPort => $ARGV[1])) { $made++ }
+            elsif ($!{EPERM}) { $refused++ }
+            else { $other++ }
+            if (($made + $refused + $other) % 64 == 0 || $end) {
+                open my $file, ">", "/tmp/loop.new"; print $file "$made $refused $other\n"; close $file;
+                rename "/tmp/loop.new", "/tmp/loop";
+            }
+        }' $ADDRESS $PORT &
+    loop=$!
+    await test -s /tmp/loop
+}
+
+loop_is_beyond() { [ "$(cut -d' ' -f2 /tmp/loop)" -gt "$1" ]; }
+
+# Lets it go on for a while after what was done, and then compares.
+end_loop() {
+    local refused
+    refused=$(cut -d' ' -f2 /tmp/loop)
+    await loop_is_beyond $((refused + 256))
+    kill "$loop"
+    wait "$loop"
+    read -r made refused other </tmp/loop
+    echo "        $made connected, $refused refused, $other failed otherwise"
+    is "$made $other" "0 0"
+}
+
+# How each form of package is handled; $1 is the directory of a version.
+deb_install() { dpkg --install --force-confold "/packages/$1/"*.deb; }
+deb_remove() { dpkg --remove mcpmon; }
+deb_purge() { dpkg --purge mcpmon; }
+deb_version() { dpkg-query --show --showformat '${Version}' mcpmon; }
+rpm_install() { rpm --upgrade --oldpackage --nodeps --force-debian "/packages/$1/"*.rpm && systemctl enable --now mcpmon; }
+rpm_remove() { rpm --erase mcpmon; }
+rpm_purge() { rm -rf /var/lib/mcpmon /etc/mcpmon; }
+rpm_version() { rpm --query --queryformat '%{VERSION}-%{RELEASE}' mcpmon; }
+tar_install() {
+    rm -rf /tmp/unpacked && mkdir /tmp/unpacked && tar -xf "/packages/$1/"*.tar.gz -C /tmp/unpacked &&
+        sh /tmp/unpacked/*/install.sh --start && echo "$1" >/tmp/version
+}
+tar_remove() { sh /tmp/unpacked/*/install.sh --uninstall; }
+tar_purge() { rm -rf /var/lib/mcpmon /etc/mcpmon; }
+tar_version() { cat /tmp/version; }
+
+versions() {
+    case $1 in
+        tar) echo "old new" ;;
+        *) echo "$(cat /packages/old/version)-1 $(cat /packages/new/version)-1" ;;
+    esac
+}
+
+upgrade() {
+    local form=$1 to=$2 version=$3 title=$4 before
+    before=$(main_pid)
+    start_loop
+    check "$form: $title" "${form}_install" "$to"
+    check "$form: $title: its version" is "$("${form}_version")" "$version"
+    check "$form: $title: the service is active" await systemctl is-active --quiet mcpmon
+    check "$form: $title: the service is another process" not is "$(main_pid)" "$before"
+    check "$form: $title: no refused connection was made meanwhile" end_loop
+    check "$form: $title: what was configured is as it was" grep -q '^# changed$' /etc/mcpmon/mcpmon.yaml
+}
+
+lifecycle() {
+    local form=$1 old new program=/usr/bin/mcpmon
+    read -r old new <<<"$(versions "$form")"
+    [ "$form" != tar ] || program=/usr/local/bin/mcpmon
+    check "$form: before, the address is reached" connects
+    check "$form: install" "${form}_install" old
+    check "$form: install: its version" is "$("${form}_version")" "$old"
+    check "$form: the service becomes active" await systemctl is-active --quiet mcpmon
+    check "$form: it starts at boot" systemctl is-enabled --quiet mcpmon
+    check "$form: the service has a watchdog" is "$(systemctl show --property WatchdogUSec --value mcpmon)" 30s
+    check "$form: status" "$program" status
+    check "$form: the program's mode" is "$(mode $program)" "755 root root"
+    check "$form: the configuration's mode" is "$(mode /etc/mcpmon/mcpmon.yaml)" "644 root root"
+    check "$form: the socket's mode" is "$(mode /run/mcpmon/mcpmon.sock)" "660 root mcpmon"
+    check "$form: the socket's directory" is "$(mode /run/mcpmon)" "750 root mcpmon"
+    check "$form: the store's directory" is "$(mode /var/lib/mcpmon)" "750 root mcpmon"
+    for file in /var/lib/mcpmon/*; do
+        check "$form: others do not read $file" is "$(($(stat --format '0%a' "$file") & 7))" 0
+    done
+    check "$form: nobody else asks it" not setpriv --reuid 65534 --regid 65534 --clear-groups "$program" status
+
+    echo '# changed' >>/etc/mcpmon/mcpmon.yaml
+    mkdir -p /etc/mcpmon/conf.d
+    printf 'network:\n  deny:\n    - name: acceptance\n      cidrs: ["%s"]\n' $ADDRESS >/etc/mcpmon/conf.d/10-deny.yaml
+    check "$form: a rule takes effect" await not connects
+    upgrade "$form" new "$new" upgrade
+    upgrade "$form" old "$old" downgrade
+    start_loop
+    check "$form: the daemon is stopped" systemctl stop mcpmon
+    check "$form: and its rule goes on refusing" end_loop
+    check "$form: and is started again" systemctl start mcpmon
+    check "$form: remove" "${form}_remove"
+    check "$form: removed: the address is reached" connects
+    check "$form: removed: nothing is kept in the kernel" not test -e /sys/fs/bpf/mcpmon
+    check "$form: removed: no program" not test -e "$program"
+    check "$form: removed: no service" not systemctl cat mcpmon
+    check "$form: removed: the configuration stays" test -e /etc/mcpmon/conf.d/10-deny.yaml
+    check "$form: removed: the records stay" test -e /var/lib/mcpmon
+    check "$form: purge" "${form}_purge"
+    check "$form: purged: no records" not test -e /var/lib/mcpmon
+    rm -rf /etc/mcpmon
+    systemctl reset-failed mcpmon 2>/dev/null
+}
+
+echo "mcpmon-vm: kernel $(uname -r)"
+ip link set lo up
+ip address add $ADDRESS/32 dev lo
+listen
+for form in $FORMS; do
+    lifecycle "$form"
+done
+echo "$passed passed, $failed failed, 0 skipped"
+[ "$failed" -eq 0 ]
+echo "mcpmon-vm: exit $?"
+sync
+systemctl poweroff --force --force

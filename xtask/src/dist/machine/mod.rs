@@ -1,0 +1,119 @@
+//! The packages as their users meet them: installed, upgraded, downgraded and removed in a Debian with systemd that exists for
+//! one run.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result, ensure};
+
+use super::{Release, build, build::Source, target::Target};
+use crate::{
+    packages,
+    privilege::Privilege,
+    shell::{self, Environment, step},
+    vm,
+};
+
+/// The version of the first packages, which the real ones replace.
+const OLD: &str = "0.0.1";
+/// Far longer than it takes under software emulation beside other load.
+const LIMIT: Duration = Duration::from_secs(2400);
+/// The root is in memory, and the archive that it is unpacked from as well.
+const MEMORY: &str = "3072";
+const KERNEL_PARAMETERS: &str = "rdinit=/usr/lib/systemd/systemd systemd.show_status=0 systemd.wants=acceptance.service quiet";
+
+/// What the root has beyond the essential packages: rpm, for the other kind of package.
+const PACKAGES: &str = "systemd,systemd-sysv,init-system-helpers,iproute2,rpm";
+/// What nobody reads there.
+const LEFT_OUT: &str = "! -path './dev/*' ! -path './proc/*' ! -path './sys/*' ! -path './usr/share/doc/*' \
+                        ! -path './usr/share/locale/*' ! -path './var/lib/apt/lists/*' ! -path './var/cache/apt/*'";
+
+/// Packs the binary twice, under two versions, and lets the machine install and remove them.
+pub(super) fn test(release: &Release<'_>, directory: &Path, targets: &[Target]) -> Result<()> {
+    let target = targets.iter().find(|target| target.arch == "x86_64");
+    let target = *target.ok_or_else(|| Environment("the machine that tests packages is x86_64".to_owned()))?;
+    let directory = directory.join("machine");
+    let binary = build::binary(release.source, target, release.profile, &shell::target().join("dist/build"))?;
+    let old = Source {
+        version: OLD.to_owned(),
+        ..release.source.clone()
+    };
+    for (name, source) in [("old", &old), ("new", release.source)] {
+        let out = directory.join(name);
+        super::empty(&out)?;
+        let packed = Release { source, out: &out, ..*release };
+        packed.package(&binary, target, &directory.join("stage"))?;
+        fs::write(out.join("version"), &source.version)?;
+    }
+    let image = vm::usual_image()?;
+    let root = root(&directory)?;
+    let initramfs = directory.join("initramfs.cpio");
+    let mut archive = fs::read(&root).with_context(|| format!("could not read {}", root.display()))?;
+    archive.extend(overlay(&directory)?);
+    fs::write(&initramfs, archive).with_context(|| format!("could not write {}", initramfs.display()))?;
+    let log = directory.join("machine.log");
+    let passed = step("install, upgrade, downgrade, remove; some minutes", || {
+        let root = vm::Root {
+            initramfs: &initramfs,
+            memory: MEMORY,
+            parameters: KERNEL_PARAMETERS,
+        };
+        vm::boot_root(&image, root, &log, LIMIT)
+    })?;
+    let log_text = fs::read_to_string(&log).with_context(|| format!("could not read {}", log.display()))?;
+    let told = |line: &&str| ["ok  ", "FAILED", "    ", "mcpmon-vm"].iter().any(|begin| line.starts_with(begin)) || line.contains(" passed, ");
+    log_text.lines().filter(told).for_each(shell::print);
+    ensure!(passed, "the packages failed; all that the machine said is in {}", log.display());
+    Ok(())
+}
+
+/// The files of a Debian with systemd, as an archive that the kernel unpacks; made once, as root, for the owners of the files.
+fn root(directory: &Path) -> Result<PathBuf> {
+    let archive = directory.with_file_name("root.cpio");
+    if archive.exists() {
+        return Ok(archive);
+    }
+    let tools = [("mmdebstrap", "mmdebstrap"), ("cpio", "cpio")];
+    packages::require_commands("testing packages in a machine with systemd", &tools)?;
+    let partial = archive.with_extension("partial");
+    let pack = format!(
+        "cd \"$1\" && find . {LEFT_OUT} | cpio --create --format newc --quiet >'{}'",
+        partial.display()
+    );
+    let (suite, mirror) = vm::usual_release()?;
+    let mut debootstrap = shell::command("mmdebstrap");
+    debootstrap
+        .args(["--variant=minbase", "--format=null", "--quiet"])
+        .arg(format!("--include={PACKAGES}"))
+        .arg(format!("--customize-hook={pack}"))
+        .args([suite, "-", &mirror]);
+    step("a Debian with systemd, for the machine", || {
+        shell::run(&mut Privilege::current().elevate(debootstrap))
+    })?;
+    fs::rename(&partial, &archive).with_context(|| format!("could not create {}", archive.display()))?;
+    Ok(archive)
+}
+
+/// The packages, and what runs their test, in a second archive that is unpacked over the first.
+fn overlay(directory: &Path) -> Result<Vec<u8>> {
+    let mut archive = vm::Archive::default();
+    archive.add("packages", vm::Member::Directory);
+    let script = include_bytes!("acceptance.sh");
+    archive.add("packages/acceptance.sh", vm::Member::Program(script));
+    let unit = include_bytes!("acceptance.service");
+    archive.add("etc/systemd/system/acceptance.service", vm::Member::File(unit));
+    for version in ["old", "new"] {
+        archive.add(&format!("packages/{version}"), vm::Member::Directory);
+        for file in fs::read_dir(directory.join(version))? {
+            let file = file?;
+            let name = format!("packages/{version}/{}", file.file_name().display());
+            if [".deb", ".rpm", ".tar.gz", "version"].iter().any(|end| name.ends_with(end)) {
+                archive.add(&name, vm::Member::File(&fs::read(file.path())?));
+            }
+        }
+    }
+    Ok(archive.finish())
+}

@@ -1,0 +1,177 @@
+//! `cargo xtask dist`: all that a release consists of, in `target/dist/out`. The same commit gives the same bytes.
+
+mod build;
+mod container;
+mod contents;
+mod machine;
+mod package;
+mod sbom;
+mod sums;
+mod target;
+mod tarball;
+mod tool;
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context as _, Result, bail};
+
+use self::{build::Source, contents::Contents, target::Target};
+use crate::{
+    build_ebpf,
+    shell::{self, say, step},
+};
+
+/// Makes what a release consists of.
+#[derive(Debug, clap::Args)]
+pub(crate) struct DistArgs {
+    /// Target to build for (see --list); may be given more than once [default: both of musl]
+    #[arg(long = "target", value_name = "TRIPLE", value_parser = target::parse)]
+    targets: Vec<Target>,
+    /// List the targets that are known
+    #[arg(long)]
+    list: bool,
+    /// Cargo profile; `dev` builds quickly, and is slow and large
+    #[arg(long, value_name = "NAME", default_value = "release")]
+    profile: String,
+    /// Directory of the results [default: target/dist/out]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Secret key of minisign that signs the checksums
+    #[arg(long, value_name = "FILE", env = "MCPMON_MINISIGN_KEY")]
+    key: Option<PathBuf>,
+    /// Build a second time, elsewhere, and fail where any byte differs
+    #[arg(long)]
+    twice: bool,
+    /// Then install, upgrade, downgrade and remove each package in a machine with systemd
+    #[arg(long)]
+    test: bool,
+}
+
+/// Builds for each target, puts everything together, and tests it where that is asked for.
+pub(crate) fn run(args: &DistArgs) -> Result<()> {
+    if args.list {
+        for target in target::TARGETS {
+            shell::print(target.triple);
+        }
+        return Ok(());
+    }
+    let targets = match args.targets.as_slice() {
+        [] => &target::TARGETS[..target::USUAL],
+        named => named,
+    };
+    let directory = shell::target().join("dist");
+    let out = args.out.clone().unwrap_or_else(|| directory.join("out"));
+    let object = build_ebpf::run()?;
+    let source = Source::current(shell::repository(), &object)?;
+    let release = Release {
+        source: &source,
+        profile: &args.profile,
+        key: args.key.as_deref(),
+        out: &out,
+    };
+    let first = release.make(targets, &directory.join("build"))?;
+    if args.twice {
+        twice(args, targets, &first)?;
+    }
+    for file in &first {
+        shell::print(out.join(file).display());
+    }
+    if args.test {
+        machine::test(&release, &directory, targets)?;
+    }
+    Ok(())
+}
+
+/// How a release is made, whatever it is for.
+#[derive(Clone, Copy, Debug)]
+struct Release<'a> {
+    source: &'a Source,
+    profile: &'a str,
+    key: Option<&'a Path>,
+    out: &'a Path,
+}
+
+impl Release<'_> {
+    /// Makes everything, and returns the names of the files in the order of their checksums.
+    fn make(self, targets: &[Target], build: &Path) -> Result<Vec<String>> {
+        empty(self.out)?;
+        for target in targets {
+            let binary = step(&format!("build for {}", target.triple), || {
+                build::binary(self.source, *target, self.profile, build)
+            })?;
+            step(&format!("packages for {}", target.triple), || {
+                self.package(&binary, *target, &build.join("stage"))
+            })?;
+        }
+        let mut files = sums::write(self.out)?;
+        match self.key {
+            Some(key) => files.push(sums::sign(self.out, key, &self.source.version)?),
+            None => say("NOT SIGNED: no key was named by --key or MCPMON_MINISIGN_KEY"),
+        }
+        Ok(files)
+    }
+
+    /// Packs one binary in every form.
+    fn package(self, binary: &Path, target: Target, stage: &Path) -> Result<()> {
+        empty(stage)?;
+        let bill = self.out.join(self.file(target, "cdx.json"));
+        sbom::write(self.source, target, stage, &bill)?;
+        let contents = Contents::stage(self.source, &build::runner(target)?, binary, &bill, &stage.join("files"))?;
+        tarball::write(&contents, &self.directory(target), &self.out.join(self.file(target, "tar.gz")))?;
+        package::deb(&contents, target, &stage.join("deb"), self.out)?;
+        package::rpm(&contents, target, &stage.join("rpm"), self.out)?;
+        container::write(self.source, binary, target, &self.out.join(self.file(target, "oci.tar")))
+    }
+
+    fn directory(self, target: Target) -> String {
+        format!("mcpmon-{}-{}", self.source.version, target.triple)
+    }
+
+    fn file(self, target: Target, extension: &str) -> String {
+        format!("{}.{extension}", self.directory(target))
+    }
+}
+
+/// Makes everything again, from a copy of the repository in another directory, and compares.
+fn twice(args: &DistArgs, targets: &[Target], first: &[String]) -> Result<()> {
+    let directory = shell::target().join("dist/second");
+    let out = args.out.clone().unwrap_or_else(|| shell::target().join("dist/out"));
+    let copy = directory.join("repository");
+    empty(&copy)?;
+    let again = step("a second build, of a copy in another directory", || {
+        let object = build_ebpf::run()?;
+        let source = Source::copied(shell::repository(), &copy, &object)?;
+        Release {
+            source: &source,
+            profile: &args.profile,
+            key: args.key.as_deref(),
+            out: &directory.join("out"),
+        }
+        .make(targets, &directory.join("build"))
+    })?;
+    if again != first {
+        bail!("the second build made other files: {first:?}, then {again:?}");
+    }
+    for file in first {
+        let read = |path: PathBuf| fs::read(&path).with_context(|| format!("could not read {}", path.display()));
+        if read(out.join(file))? != read(directory.join("out").join(file))? {
+            bail!("{file} differs between two builds of the same commit");
+        }
+    }
+    say(format_args!("two builds, the same bytes: {} files", first.len()));
+    Ok(())
+}
+
+/// Makes an empty directory.
+fn empty(directory: &Path) -> Result<()> {
+    if directory.exists() {
+        fs::remove_dir_all(directory).with_context(|| format!("could not empty {}", directory.display()))?;
+    }
+    fs::create_dir_all(directory).with_context(|| format!("could not create {}", directory.display()))
+}
+
+#[cfg(test)]
+mod tests;
