@@ -147,7 +147,12 @@ fn prefixes(source: &Source, directory: &Path) -> Result<Prefixes> {
     let cargo = env::var_os("CARGO_HOME").map(PathBuf::from);
     let home = || env::var_os("HOME").map(|home| Path::new(&home).join(".cargo"));
     Ok([
-        (cargo.or_else(home).context("neither CARGO_HOME nor HOME is set")?, "/cargo"),
+        (
+            cargo
+                .or_else(home)
+                .context("neither CARGO_HOME nor HOME is set")?,
+            "/cargo",
+        ),
         (source.directory.clone(), "/mcpmon"),
         (directory.to_owned(), "/target"),
     ])
@@ -155,12 +160,18 @@ fn prefixes(source: &Source, directory: &Path) -> Result<Prefixes> {
 
 /// Lets Zig compile the libraries in C, and rustc's own linker link them with the musl that comes with Rust.
 fn c_compiler(cargo: &mut Command, target: Target, zig: &str, prefixes: &Prefixes) -> Result<()> {
-    python::install("zig", "the C compiler for other targets, below target/tools", ZIG, |_| Ok(()))?;
+    python::install(
+        "zig",
+        "the C compiler for other targets, below target/tools",
+        ZIG,
+        |_| Ok(()),
+    )?;
     let root = shell::target().join("tools/zig");
     let python = root.join("bin/python");
     let wrapper = |program: &str, text: String| {
         let path = root.join("bin").join(format!("{zig}-{program}"));
-        fs::write(&path, text).and_then(|()| fs::set_permissions(&path, fs::Permissions::from_mode(0o755)))?;
+        fs::write(&path, text)
+            .and_then(|()| fs::set_permissions(&path, fs::Permissions::from_mode(0o755)))?;
         anyhow::Ok(path)
     };
     // The crate that calls it adds Rust's name of the target, which is not one of Zig's.
@@ -173,7 +184,10 @@ fn c_compiler(cargo: &mut Command, target: Target, zig: &str, prefixes: &Prefixe
             python.display()
         ),
     )?;
-    let archiver = wrapper("ar", format!("#!/bin/sh\nexec '{}' -m ziglang ar \"$@\"\n", python.display()))?;
+    let archiver = wrapper(
+        "ar",
+        format!("#!/bin/sh\nexec '{}' -m ziglang ar \"$@\"\n", python.display()),
+    )?;
     let name = target.triple.replace('-', "_");
     let mapped = prefixes
         .iter()
@@ -190,7 +204,7 @@ fn c_compiler(cargo: &mut Command, target: Target, zig: &str, prefixes: &Prefixe
 
 /// # Errors
 /// If the binary needs a program interpreter, which an image that has nothing else lacks.
-fn is_static(binary: &Path) -> Result<()> {
+pub(super) fn is_static(binary: &Path) -> Result<()> {
     const INTERPRETER: usize = 3;
     let bytes = fs::read(binary).with_context(|| format!("could not read {}", binary.display()))?;
     let number = |at: usize, width: usize| {
@@ -201,11 +215,7 @@ fn is_static(binary: &Path) -> Result<()> {
     let (table, size, count) = (number(32, 8)?, number(54, 2)?, number(56, 2)?);
     for header in 0..count {
         let kind = number(table + header * size, 4)?;
-        ensure!(
-            kind != INTERPRETER,
-            "{} is linked dynamically",
-            binary.display()
-        );
+        ensure!(kind != INTERPRETER, "{} is linked dynamically", binary.display());
     }
     Ok(())
 }

@@ -63,7 +63,9 @@ pub(super) fn write(source: &Source, binary: &Path, target: Target, to: &Path) -
     });
     let index = json!({"schemaVersion": 2, "manifests": [manifest]});
     layout.0.add("index.json", 0o644, index.to_string().as_bytes())?;
-    layout.0.add("oci-layout", 0o644, br#"{"imageLayoutVersion":"1.0.0"}"#)?;
+    layout
+        .0
+        .add("oci-layout", 0o644, br#"{"imageLayoutVersion":"1.0.0"}"#)?;
     fs::write(to, layout.0.finish()?).with_context(|| format!("could not write {}", to.display()))
 }
 

@@ -56,13 +56,41 @@ pub(super) struct Contents {
 
 /// Files of the repository, and where they are installed.
 const COPIED: [(&str, &str, Kind); 8] = [
-    ("deploy/systemd/mcpmon.service", "usr/lib/systemd/system/mcpmon.service", Kind::Data),
-    ("deploy/systemd/mcpmon.sysusers.conf", "usr/lib/sysusers.d/mcpmon.conf", Kind::Data),
-    ("policies/default.yaml", "etc/mcpmon/mcpmon.yaml", Kind::Configuration),
-    ("policies/observe.yaml", "usr/share/doc/mcpmon/examples/observe.yaml", Kind::Documentation),
-    ("policies/strict.yaml", "usr/share/doc/mcpmon/examples/strict.yaml", Kind::Documentation),
-    ("policies/schema.json", "usr/share/doc/mcpmon/examples/schema.json", Kind::Documentation),
-    ("SECURITY.md", "usr/share/doc/mcpmon/SECURITY.md", Kind::Documentation),
+    (
+        "deploy/systemd/mcpmon.service",
+        "usr/lib/systemd/system/mcpmon.service",
+        Kind::Data,
+    ),
+    (
+        "deploy/systemd/mcpmon.sysusers.conf",
+        "usr/lib/sysusers.d/mcpmon.conf",
+        Kind::Data,
+    ),
+    (
+        "policies/default.yaml",
+        "etc/mcpmon/mcpmon.yaml",
+        Kind::Configuration,
+    ),
+    (
+        "policies/observe.yaml",
+        "usr/share/doc/mcpmon/examples/observe.yaml",
+        Kind::Documentation,
+    ),
+    (
+        "policies/strict.yaml",
+        "usr/share/doc/mcpmon/examples/strict.yaml",
+        Kind::Documentation,
+    ),
+    (
+        "policies/schema.json",
+        "usr/share/doc/mcpmon/examples/schema.json",
+        Kind::Documentation,
+    ),
+    (
+        "SECURITY.md",
+        "usr/share/doc/mcpmon/SECURITY.md",
+        Kind::Documentation,
+    ),
     ("LICENSE", "usr/share/doc/mcpmon/LICENSE", Kind::Documentation),
 ];
 
@@ -98,7 +126,11 @@ impl Contents {
             staged.copy(&source.directory.join(from), to, kind)?;
         }
         let changes = read(&source.directory.join("CHANGELOG.md"))?;
-        staged.add("usr/share/doc/mcpmon/changelog.gz", &gzip(&changes)?, Kind::Documentation)?;
+        staged.add(
+            "usr/share/doc/mcpmon/changelog.gz",
+            &gzip(&changes)?,
+            Kind::Documentation,
+        )?;
         let mcpmon = |arguments: &[&str]| printed(runner, binary, arguments);
         for (shell, path) in COMPLETIONS {
             staged.add(path, &mcpmon(&["completions", shell])?, Kind::Data)?;

@@ -7,8 +7,8 @@ mod machine;
 mod package;
 mod sbom;
 mod sums;
-mod target;
 mod tarball;
+mod target;
 mod tool;
 
 use std::{
@@ -36,6 +36,9 @@ pub(crate) struct DistArgs {
     /// Cargo profile; `dev` builds quickly, and is slow and large
     #[arg(long, value_name = "NAME", default_value = "release")]
     profile: String,
+    /// Pack this static binary of the one target that is named, instead of building one
+    #[arg(long, value_name = "FILE", requires = "targets", conflicts_with = "twice")]
+    binary: Option<PathBuf>,
     /// Directory of the results [default: target/dist/out]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -62,6 +65,9 @@ pub(crate) fn run(args: &DistArgs) -> Result<()> {
         [] => &target::TARGETS[..target::USUAL],
         named => named,
     };
+    if args.binary.is_some() && targets.len() > 1 {
+        bail!("--binary is of one target: name that one");
+    }
     let directory = shell::target().join("dist");
     let out = args.out.clone().unwrap_or_else(|| directory.join("out"));
     let object = build_ebpf::run()?;
@@ -69,10 +75,12 @@ pub(crate) fn run(args: &DistArgs) -> Result<()> {
     let release = Release {
         source: &source,
         profile: &args.profile,
+        binary: args.binary.as_deref(),
         key: args.key.as_deref(),
         out: &out,
     };
-    let first = release.make(targets, &directory.join("build"))?;
+    let build = directory.join("build");
+    let first = release.make(targets, &build)?;
     if args.twice {
         twice(args, targets, &first)?;
     }
@@ -80,7 +88,7 @@ pub(crate) fn run(args: &DistArgs) -> Result<()> {
         shell::print(out.join(file).display());
     }
     if args.test {
-        machine::test(&release, &directory, targets)?;
+        machine::test(&release, targets, &build)?;
     }
     Ok(())
 }
@@ -90,6 +98,8 @@ pub(crate) fn run(args: &DistArgs) -> Result<()> {
 struct Release<'a> {
     source: &'a Source,
     profile: &'a str,
+    /// A binary that is there already.
+    binary: Option<&'a Path>,
     key: Option<&'a Path>,
     out: &'a Path,
 }
@@ -99,9 +109,7 @@ impl Release<'_> {
     fn make(self, targets: &[Target], build: &Path) -> Result<Vec<String>> {
         empty(self.out)?;
         for target in targets {
-            let binary = step(&format!("build for {}", target.triple), || {
-                build::binary(self.source, *target, self.profile, build)
-            })?;
+            let binary = self.binary(*target, build)?;
             step(&format!("packages for {}", target.triple), || {
                 self.package(&binary, *target, &build.join("stage"))
             })?;
@@ -114,16 +122,42 @@ impl Release<'_> {
         Ok(files)
     }
 
+    /// The binary that is packed.
+    fn binary(self, target: Target, build: &Path) -> Result<PathBuf> {
+        if let Some(binary) = self.binary {
+            build::is_static(binary)?;
+            return Ok(binary.to_owned());
+        }
+        step(&format!("build for {}", target.triple), || {
+            build::binary(self.source, target, self.profile, build)
+        })
+    }
+
     /// Packs one binary in every form.
     fn package(self, binary: &Path, target: Target, stage: &Path) -> Result<()> {
         empty(stage)?;
         let bill = self.out.join(self.file(target, "cdx.json"));
         sbom::write(self.source, target, stage, &bill)?;
-        let contents = Contents::stage(self.source, &build::runner(target)?, binary, &bill, &stage.join("files"))?;
-        tarball::write(&contents, &self.directory(target), &self.out.join(self.file(target, "tar.gz")))?;
+        let contents = Contents::stage(
+            self.source,
+            &build::runner(target)?,
+            binary,
+            &bill,
+            &stage.join("files"),
+        )?;
+        tarball::write(
+            &contents,
+            &self.directory(target),
+            &self.out.join(self.file(target, "tar.gz")),
+        )?;
         package::deb(&contents, target, &stage.join("deb"), self.out)?;
         package::rpm(&contents, target, &stage.join("rpm"), self.out)?;
-        container::write(self.source, binary, target, &self.out.join(self.file(target, "oci.tar")))
+        container::write(
+            self.source,
+            binary,
+            target,
+            &self.out.join(self.file(target, "oci.tar")),
+        )
     }
 
     fn directory(self, target: Target) -> String {
@@ -138,7 +172,10 @@ impl Release<'_> {
 /// Makes everything again, from a copy of the repository in another directory, and compares.
 fn twice(args: &DistArgs, targets: &[Target], first: &[String]) -> Result<()> {
     let directory = shell::target().join("dist/second");
-    let out = args.out.clone().unwrap_or_else(|| shell::target().join("dist/out"));
+    let out = args
+        .out
+        .clone()
+        .unwrap_or_else(|| shell::target().join("dist/out"));
     let copy = directory.join("repository");
     empty(&copy)?;
     let again = step("a second build, of a copy in another directory", || {
@@ -147,6 +184,7 @@ fn twice(args: &DistArgs, targets: &[Target], first: &[String]) -> Result<()> {
         Release {
             source: &source,
             profile: &args.profile,
+            binary: None,
             key: args.key.as_deref(),
             out: &directory.join("out"),
         }
@@ -156,7 +194,8 @@ fn twice(args: &DistArgs, targets: &[Target], first: &[String]) -> Result<()> {
         bail!("the second build made other files: {first:?}, then {again:?}");
     }
     for file in first {
-        let read = |path: PathBuf| fs::read(&path).with_context(|| format!("could not read {}", path.display()));
+        let read =
+            |path: PathBuf| fs::read(&path).with_context(|| format!("could not read {}", path.display()));
         if read(out.join(file))? != read(directory.join("out").join(file))? {
             bail!("{file} differs between two builds of the same commit");
         }

@@ -28,10 +28,22 @@ pub(super) fn deb(contents: &Contents, target: Target, stage: &Path, out: &Path)
     scripts(contents, "deb", &stage.join("scripts"))?;
     let assets = contents.entries.iter().filter(|entry| entry.path != LICENSE);
     let assets = assets.map(|entry| {
-        let path = if entry.path == ZSH { DEBIAN_ZSH } else { &entry.path };
-        format!("  [{}, {}, \"{:o}\"],\n", text(&staged(contents, entry)), text(path), entry.mode())
+        let path = if entry.path == ZSH {
+            DEBIAN_ZSH
+        } else {
+            &entry.path
+        };
+        format!(
+            "  [{}, {}, \"{:o}\"],\n",
+            text(&staged(contents, entry)),
+            text(path),
+            entry.mode()
+        )
     });
-    let configuration = contents.entries.iter().filter(|entry| entry.kind == Kind::Configuration);
+    let configuration = contents
+        .entries
+        .iter()
+        .filter(|entry| entry.kind == Kind::Configuration);
     let configuration = configuration.map(|entry| text(&format!("/{}", entry.path)));
     let manifest = format!(
         "{}[package.metadata.deb]\nmaintainer = \"The mcpmon project <maintainers@mcpmon.invalid>\"\n\
@@ -48,7 +60,15 @@ pub(super) fn deb(contents: &Contents, target: Target, stage: &Path, out: &Path)
     let to = out.join(format!("mcpmon_{}-1_{}.deb", contents.version, target.debian));
     let mut command = tool(tool::DEB, "deb", contents, stage, &manifest)?;
     command
-        .args(["--no-build", "--no-strip", "--compress-type", "gz", "--target", target.triple, "--output"])
+        .args([
+            "--no-build",
+            "--no-strip",
+            "--compress-type",
+            "gz",
+            "--target",
+            target.triple,
+            "--output",
+        ])
         .arg(to);
     shell::run(&mut command)
 }

@@ -19,13 +19,22 @@ pub(super) fn write(source: &Source, target: Target, scratch: &Path, to: &Path) 
     )?;
     let mut cyclonedx = Command::new(tool);
     cyclonedx
-        .args(["cyclonedx", "--format", "json", "--spec-version", "1.5", "--no-build-deps", "--quiet"])
+        .args([
+            "cyclonedx",
+            "--format",
+            "json",
+            "--spec-version",
+            "1.5",
+            "--no-build-deps",
+            "--quiet",
+        ])
         .args(["--target", target.triple, "--override-filename", "bill"])
         .args(["--manifest-path", "mcpmon/Cargo.toml"])
         .current_dir(&copy);
     shell::run(source.date(&mut cyclonedx))?;
     let written = copy.join("mcpmon/bill.json");
-    let bill = fs::read_to_string(&written).with_context(|| format!("could not read {}", written.display()))?;
+    let bill =
+        fs::read_to_string(&written).with_context(|| format!("could not read {}", written.display()))?;
     // Crates of the workspace are named by where they lie.
     let bill = bill.replace(&copy.display().to_string(), "/mcpmon");
     fs::write(to, bill).with_context(|| format!("could not write {}", to.display()))

@@ -73,6 +73,10 @@ mod tests {
             target.variable("CARGO_TARGET_", "_LINKER"),
             "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER"
         );
-        assert!(parse("riscv64").expect_err("unknown").contains("aarch64-unknown-linux-gnu"));
+        assert!(
+            parse("riscv64")
+                .expect_err("unknown")
+                .contains("aarch64-unknown-linux-gnu")
+        );
     }
 }

@@ -69,7 +69,10 @@ impl Packed {
     /// Unpacks the tarball, and returns its directory.
     fn unpacked(&self) -> PathBuf {
         let mut tar = Command::new("tar");
-        tar.arg("-xzf").arg(self.tarball()).arg("-C").arg(self.directory.path());
+        tar.arg("-xzf")
+            .arg(self.tarball())
+            .arg("-C")
+            .arg(self.directory.path());
         assert!(tar.status().expect("tar runs").success());
         self.directory.path().join(DIRECTORY)
     }
@@ -130,7 +133,10 @@ fn packages_have_what_they_need_and_one_file_to_configure() {
     assert_eq!(kind("usr/share/man/man1/mcpmon-status.1.gz"), Kind::Documentation);
     assert_eq!(kind("usr/lib/systemd/system/mcpmon.service"), Kind::Data);
     assert_eq!(kind("usr/share/doc/mcpmon/mcpmon.cdx.json"), Kind::Documentation);
-    let configured = contents.entries.iter().filter(|entry| entry.kind == Kind::Configuration);
+    let configured = contents
+        .entries
+        .iter()
+        .filter(|entry| entry.kind == Kind::Configuration);
     assert_eq!(configured.count(), 1);
 }
 
@@ -148,10 +154,16 @@ fn the_installer_installs_and_takes_everything_back() {
         ("etc/mcpmon/mcpmon.yaml", 0o644),
         ("etc/systemd/system/mcpmon.service", 0o644),
     ] {
-        assert!(found.contains(&(path.to_owned(), mode)), "{path} {mode:o} in {found:?}");
+        assert!(
+            found.contains(&(path.to_owned(), mode)),
+            "{path} {mode:o} in {found:?}"
+        );
     }
     let unit = fs::read_to_string(root.join("etc/systemd/system/mcpmon.service")).expect("a unit");
-    assert!(unit.contains("ExecStart=/opt/mcpmon/bin/mcpmon daemon\n"), "{unit}");
+    assert!(
+        unit.contains("ExecStart=/opt/mcpmon/bin/mcpmon daemon\n"),
+        "{unit}"
+    );
 
     let policy = root.join("etc/mcpmon/mcpmon.yaml");
     fs::write(&policy, "version: 1\n").expect("changed");
@@ -164,7 +176,11 @@ fn the_installer_installs_and_takes_everything_back() {
     assert_eq!(left, ["etc/mcpmon/mcpmon.yaml"]);
     installed(&unpacked, &root, &["--prefix", "/opt/mcpmon", "--no-service"]);
     assert!(!root.join("etc/systemd/system/mcpmon.service").exists());
-    installed(&unpacked, &root, &["--uninstall", "--purge", "--prefix", "/opt/mcpmon"]);
+    installed(
+        &unpacked,
+        &root,
+        &["--uninstall", "--purge", "--prefix", "/opt/mcpmon"],
+    );
     assert_eq!(files(&root), BTreeSet::new());
 }
 

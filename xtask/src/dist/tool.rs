@@ -38,17 +38,30 @@ pub(super) const GENERATE_RPM: Tool = Tool {
 
 /// Installs it where it is not there, and returns its program.
 pub(super) fn provide(tool: Tool) -> Result<PathBuf> {
-    let Tool { name, version, options } = tool;
+    let Tool {
+        name,
+        version,
+        options,
+    } = tool;
     let root = shell::target().join(format!("tools/{name}-{version}"));
     let program = root.join("bin").join(name);
     if !program.exists() {
         let version = format!("={version}");
         let mut install = shell::cargo();
-        install.args(["install", name, "--version", &version, "--locked", "--quiet", "--debug"]);
+        install.args([
+            "install",
+            name,
+            "--version",
+            &version,
+            "--locked",
+            "--quiet",
+            "--debug",
+        ]);
         install.args(options).arg("--root").arg(&root);
-        step(&format!("install {name} under target/tools; some minutes"), || {
-            shell::run(&mut install)
-        })?;
+        step(
+            &format!("install {name} under target/tools; some minutes"),
+            || shell::run(&mut install),
+        )?;
     }
     Ok(program)
 }

@@ -20,13 +20,13 @@ use crate::{
     shell::{self, Environment, say, step},
 };
 
-pub(crate) use self::{
-    cpio::{Archive, Member},
-    image::Image,
-};
 use self::{
     boot::Report,
     image::{KERNELS, Kernel},
+};
+pub(crate) use self::{
+    cpio::{Archive, Member},
+    image::Image,
 };
 
 /// Runs the kernel tests on other kernels, in QEMU under software emulation.
@@ -158,7 +158,10 @@ pub(crate) fn boot_root(image: &Image, root: Root<'_>, log: &Path, limit: Durati
     let mut command = boot::command(&image.kernel, root.initramfs);
     // Of an option that is given twice the emulator takes the later one.
     command.args(["-m", root.memory]);
-    command.args(["-append", &format!("console=ttyS0 panic=-1 oops=panic {}", root.parameters)]);
+    command.args([
+        "-append",
+        &format!("console=ttyS0 panic=-1 oops=panic {}", root.parameters),
+    ]);
     Ok(boot::boot(command, log, limit)?.passed())
 }
 

@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::{Context as _, Result, ensure};
 
-use super::{Release, build, build::Source, target::Target};
+use super::{Release, build::Source, target::Target};
 use crate::{
     packages,
     privilege::Privilege,
@@ -23,7 +23,8 @@ const OLD: &str = "0.0.1";
 const LIMIT: Duration = Duration::from_secs(2400);
 /// The root is in memory, and the archive that it is unpacked from as well.
 const MEMORY: &str = "3072";
-const KERNEL_PARAMETERS: &str = "rdinit=/usr/lib/systemd/systemd systemd.show_status=0 systemd.wants=acceptance.service quiet";
+const KERNEL_PARAMETERS: &str =
+    "rdinit=/usr/lib/systemd/systemd systemd.show_status=0 systemd.wants=acceptance.service quiet";
 
 /// What the root has beyond the essential packages: rpm, for the other kind of package.
 const PACKAGES: &str = "systemd,systemd-sysv,init-system-helpers,iproute2,rpm";
@@ -32,11 +33,12 @@ const LEFT_OUT: &str = "! -path './dev/*' ! -path './proc/*' ! -path './sys/*' !
                         ! -path './usr/share/locale/*' ! -path './var/lib/apt/lists/*' ! -path './var/cache/apt/*'";
 
 /// Packs the binary twice, under two versions, and lets the machine install and remove them.
-pub(super) fn test(release: &Release<'_>, directory: &Path, targets: &[Target]) -> Result<()> {
+pub(super) fn test(release: &Release<'_>, targets: &[Target], build: &Path) -> Result<()> {
     let target = targets.iter().find(|target| target.arch == "x86_64");
-    let target = *target.ok_or_else(|| Environment("the machine that tests packages is x86_64".to_owned()))?;
-    let directory = directory.join("machine");
-    let binary = build::binary(release.source, target, release.profile, &shell::target().join("dist/build"))?;
+    let target =
+        *target.ok_or_else(|| Environment("the machine that tests packages is x86_64".to_owned()))?;
+    let directory = build.with_file_name("machine");
+    let binary = release.binary(target, build)?;
     let old = Source {
         version: OLD.to_owned(),
         ..release.source.clone()
@@ -44,10 +46,15 @@ pub(super) fn test(release: &Release<'_>, directory: &Path, targets: &[Target]) 
     for (name, source) in [("old", &old), ("new", release.source)] {
         let out = directory.join(name);
         super::empty(&out)?;
-        let packed = Release { source, out: &out, ..*release };
+        let packed = Release {
+            source,
+            out: &out,
+            ..*release
+        };
         packed.package(&binary, target, &directory.join("stage"))?;
         fs::write(out.join("version"), &source.version)?;
     }
+    unchanged(release, target, &binary, &directory)?;
     let image = vm::usual_image()?;
     let root = root(&directory)?;
     let initramfs = directory.join("initramfs.cpio");
@@ -64,9 +71,38 @@ pub(super) fn test(release: &Release<'_>, directory: &Path, targets: &[Target]) 
         vm::boot_root(&image, root, &log, LIMIT)
     })?;
     let log_text = fs::read_to_string(&log).with_context(|| format!("could not read {}", log.display()))?;
-    let told = |line: &&str| ["ok  ", "FAILED", "    ", "mcpmon-vm"].iter().any(|begin| line.starts_with(begin)) || line.contains(" passed, ");
+    let told = |line: &&str| {
+        let begins = ["ok  ", "FAILED", "    "]
+            .iter()
+            .any(|begin| line.starts_with(begin));
+        begins || line.contains(" passed, ")
+    };
     log_text.lines().filter(told).for_each(shell::print);
-    ensure!(passed, "the packages failed; all that the machine said is in {}", log.display());
+    ensure!(
+        passed,
+        "the packages failed; all that the machine said is in {}",
+        log.display()
+    );
+    Ok(())
+}
+
+/// Packs the same binary once more.
+///
+/// # Errors
+/// If a byte of a package differs.
+fn unchanged(release: &Release<'_>, target: Target, binary: &Path, directory: &Path) -> Result<()> {
+    let (one, other) = (directory.join("new"), directory.join("again"));
+    super::empty(&other)?;
+    let again = Release {
+        out: &other,
+        ..*release
+    };
+    again.package(binary, target, &directory.join("stage"))?;
+    for file in fs::read_dir(&other)? {
+        let name = file?.file_name();
+        let same = fs::read(one.join(&name))? == fs::read(other.join(&name))?;
+        ensure!(same, "{} differs when it is packed twice", name.display());
+    }
     Ok(())
 }
 
@@ -110,7 +146,10 @@ fn overlay(directory: &Path) -> Result<Vec<u8>> {
         for file in fs::read_dir(directory.join(version))? {
             let file = file?;
             let name = format!("packages/{version}/{}", file.file_name().display());
-            if [".deb", ".rpm", ".tar.gz", "version"].iter().any(|end| name.ends_with(end)) {
+            if [".deb", ".rpm", ".tar.gz", "version"]
+                .iter()
+                .any(|end| name.ends_with(end))
+            {
                 archive.add(&name, vm::Member::File(&fs::read(file.path())?));
             }
         }
