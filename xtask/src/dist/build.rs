@@ -18,7 +18,7 @@ use crate::{
 /// The C compiler for the libraries in C, as a package of PyPI: the same one on every machine.
 const ZIG: &str = "deploy/packages/zig.txt";
 
-/// What is built: a directory with the repository's files, and what is known of its commit.
+/// The sources: a directory with the repository's files, and what is known of its commit.
 #[derive(Clone, Debug)]
 pub(super) struct Source {
     pub(super) directory: PathBuf,

@@ -21,11 +21,11 @@ pub(super) struct Entry {
     pub(super) kind: Kind,
 }
 
-/// What a package manager must know of a file.
+/// The kinds of files that package managers tell apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Program,
-    /// What the administrator changed stays.
+    /// A file of which the administrator's changes stay.
     Configuration,
     Documentation,
     Data,
@@ -179,7 +179,7 @@ pub(super) fn gzip(content: &[u8]) -> Result<Vec<u8>> {
     Ok(encoder.finish()?)
 }
 
-/// What the binary prints.
+/// Returns the output of the binary.
 fn printed(runner: &[String], binary: &Path, arguments: &[&str]) -> Result<Vec<u8>> {
     let mut words = runner.iter().map(AsRef::as_ref).chain([binary.as_os_str()]);
     let mut command = Command::new(words.next().expect("the binary, if nothing else"));

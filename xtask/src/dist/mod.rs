@@ -93,7 +93,7 @@ pub(crate) fn run(args: &DistArgs) -> Result<()> {
     Ok(())
 }
 
-/// How a release is made, whatever it is for.
+/// All that a release is made of, and where it goes.
 #[derive(Clone, Copy, Debug)]
 struct Release<'a> {
     source: &'a Source,

@@ -104,7 +104,7 @@ pub(super) fn rpm(contents: &Contents, target: Target, stage: &Path, out: &Path)
     shell::run(&mut command)
 }
 
-/// What Debian keeps under another name, `copyright`.
+/// The licence, which Debian keeps under another name, `copyright`.
 const LICENSE: &str = "usr/share/doc/mcpmon/LICENSE";
 
 fn staged(contents: &Contents, entry: &Entry) -> String {

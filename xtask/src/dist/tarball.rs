@@ -8,7 +8,7 @@ use tar::{Builder, EntryType, Header};
 
 use super::contents::{Contents, gzip};
 
-/// What installs the files of the tarball.
+/// The script that installs the files of the tarball.
 const INSTALLER: &str = "deploy/packages/install.sh";
 
 /// The name of the list that the installer compares files with.

@@ -21,7 +21,7 @@ impl Target {
     }
 }
 
-/// How many of [`TARGETS`] are built where none is named.
+/// The number of those of [`TARGETS`] that are built where none is named.
 pub(super) const USUAL: usize = 2;
 
 /// Every target that is known. Those of glibc are linked statically too, and are for machines that cannot fetch musl's.

@@ -36,7 +36,7 @@ pub(super) const GENERATE_RPM: Tool = Tool {
     options: &[],
 };
 
-/// Installs it where it is not there, and returns its program.
+/// Installs it, with optimisation, for they compress, where it is not there, and returns its program.
 pub(super) fn provide(tool: Tool) -> Result<PathBuf> {
     let Tool {
         name,
@@ -55,7 +55,6 @@ pub(super) fn provide(tool: Tool) -> Result<PathBuf> {
             &version,
             "--locked",
             "--quiet",
-            "--debug",
         ]);
         install.args(options).arg("--root").arg(&root);
         step(

@@ -26,9 +26,9 @@ const MEMORY: &str = "3072";
 const KERNEL_PARAMETERS: &str =
     "rdinit=/usr/lib/systemd/systemd systemd.show_status=0 systemd.wants=acceptance.service quiet";
 
-/// What the root has beyond the essential packages: rpm, for the other kind of package.
+/// The packages beyond the essential ones: systemd, and rpm for the other kind of package.
 const PACKAGES: &str = "systemd,systemd-sysv,init-system-helpers,iproute2,rpm";
-/// What nobody reads there.
+/// Files that nobody reads there.
 const LEFT_OUT: &str = "! -path './dev/*' ! -path './proc/*' ! -path './sys/*' ! -path './usr/share/doc/*' \
                         ! -path './usr/share/locale/*' ! -path './var/lib/apt/lists/*' ! -path './var/cache/apt/*'";
 
