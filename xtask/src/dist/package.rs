@@ -65,6 +65,7 @@ pub(super) fn deb(contents: &Contents, target: Target, stage: &Path, out: &Path)
             "--no-strip",
             "--compress-type",
             "gz",
+            "--fast",
             "--target",
             target.triple,
             "--output",

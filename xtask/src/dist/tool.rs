@@ -48,14 +48,7 @@ pub(super) fn provide(tool: Tool) -> Result<PathBuf> {
     if !program.exists() {
         let version = format!("={version}");
         let mut install = shell::cargo();
-        install.args([
-            "install",
-            name,
-            "--version",
-            &version,
-            "--locked",
-            "--quiet",
-        ]);
+        install.args(["install", name, "--version", &version, "--locked", "--quiet"]);
         install.args(options).arg("--root").arg(&root);
         step(
             &format!("install {name} under target/tools; some minutes"),
