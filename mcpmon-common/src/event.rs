@@ -23,6 +23,8 @@ pub enum Kind {
     Connect = 4,
     /// [`ResumeRecord`]
     Resume = 5,
+    /// [`CloseRecord`]
+    Close = 6,
 }
 
 /// First part of every record.
@@ -199,6 +201,59 @@ pub struct ConnectRecord {
     pub comm: [u8; COMM_LEN],
 }
 
+/// A connection that a process of a server asked for, kept with its socket until that is closed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct OpenedConnection {
+    /// The time of the call, by the clock of [`Header::time`].
+    pub time: u64,
+    /// The process that called.
+    pub process: ProcessKey,
+    /// Address the rules were tried on, network order; IPv4 in the first four bytes.
+    pub address: [u8; 16],
+    /// Command name.
+    pub comm: [u8; COMM_LEN],
+    /// Server instance of the process.
+    pub instance: u32,
+    /// Real user id.
+    pub uid: u32,
+    /// Port, host order.
+    pub port: u16,
+    /// 4 or 6: family of `address`.
+    pub family: u8,
+    /// `IPPROTO_*` of the socket.
+    pub protocol: u8,
+    /// Explicit padding.
+    pub reserved: u32,
+}
+
+/// The last close of the socket of such a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct CloseRecord {
+    /// Common part.
+    pub header: Header,
+    /// The connection.
+    pub connection: OpenedConnection,
+    /// Socket cookie.
+    pub cookie: u64,
+    /// Bytes of payload sent, each once, and of those queued to be sent.
+    pub sent: u64,
+    /// Bytes of payload that came.
+    pub received: u64,
+    /// `FLAG_*` bits.
+    pub flags: u32,
+    /// Explicit padding.
+    pub reserved: u32,
+}
+
+impl CloseRecord {
+    /// The bytes were counted: it is a connection of TCP.
+    pub const FLAG_COUNTED: u32 = 1;
+    /// The other side had answered, or its protocol knows no answers.
+    pub const FLAG_ESTABLISHED: u32 = 1 << 1;
+}
+
 /// The kernel's action on a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -255,11 +310,15 @@ pub enum Counter {
     ExecKilled,
     /// Starts stopped at exec until they are judged.
     ExecHeld,
+    /// Connections of servers that were closed.
+    CloseSeen,
+    /// Their records lost.
+    CloseLost,
 }
 
 impl Counter {
     /// Number of counters.
-    pub const COUNT: u32 = 13;
+    pub const COUNT: u32 = 15;
     /// Names, in index order.
     pub const NAMES: [&'static str; Self::COUNT as usize] = [
         "exec_seen",
@@ -275,6 +334,8 @@ impl Counter {
         "read_failed",
         "exec_killed",
         "exec_held",
+        "close_seen",
+        "close_lost",
     ];
 }
 
@@ -288,6 +349,8 @@ assert_layout!(ExitRecord, size 72, entry at 40, status at 64);
 assert_layout!(ResumeRecord, size 80, sender at 40, uid at 56, comm at 64);
 assert_layout!(ConnectRecord, size 144, process at 24, entry at 40, cgroup at 64, address at 80, given at 96,
     rule at 112, port at 120, comm at 128);
+assert_layout!(OpenedConnection, size 72, process at 8, address at 24, comm at 40, instance at 56, port at 64);
+assert_layout!(CloseRecord, size 128, connection at 24, cookie at 96, flags at 120);
 pod!(
     Header,
     ProcessKey,
@@ -296,6 +359,8 @@ pod!(
     ForkRecord,
     ExitRecord,
     ResumeRecord,
-    ConnectRecord
+    ConnectRecord,
+    OpenedConnection,
+    CloseRecord
 );
-const _: () = assert!(Counter::ExecHeld as u32 + 1 == Counter::COUNT);
+const _: () = assert!(Counter::CloseLost as u32 + 1 == Counter::COUNT);

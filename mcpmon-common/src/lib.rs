@@ -20,7 +20,7 @@ pub mod state;
 pub mod watch;
 
 /// Version of every record and map in this crate; a loader refuses an object that states another.
-pub const ABI_VERSION: u32 = 5;
+pub const ABI_VERSION: u32 = 6;
 
 /// Asserts a type's size and the offsets of the named fields at compile time.
 macro_rules! assert_layout {

@@ -72,6 +72,20 @@ pub struct Offsets {
     pub subflow_connection: u32,
     /// `bpf_sock_addr_kern.sk`
     pub sock_addr_sk: u32,
+    /// `sock_common.skc_flags`
+    pub sock_flags: u32,
+    /// `tcp_sock.bytes_sent`
+    pub tcp_bytes_sent: u32,
+    /// `tcp_sock.bytes_retrans`
+    pub tcp_bytes_retrans: u32,
+    /// `tcp_sock.bytes_acked`
+    pub tcp_bytes_acked: u32,
+    /// `tcp_sock.bytes_received`
+    pub tcp_bytes_received: u32,
+    /// `tcp_sock.write_seq`
+    pub tcp_write_seq: u32,
+    /// `tcp_sock.snd_nxt`
+    pub tcp_snd_nxt: u32,
 }
 
 impl Offsets {
@@ -79,5 +93,5 @@ impl Offsets {
     pub const ABSENT: u32 = u32::MAX;
 }
 
-assert_layout!(Offsets, size 132, mm_arg_start at 40, sb_dev at 88, sock_max_ack_backlog at 104);
+assert_layout!(Offsets, size 160, mm_arg_start at 40, sb_dev at 88, sock_max_ack_backlog at 104);
 pod!(Offsets);

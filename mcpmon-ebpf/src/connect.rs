@@ -14,6 +14,7 @@ use crate::{
     emit::Sequence,
     judge::{Judge, Rules, Subject, Tried, name_caller, name_owner},
     maps::{control, in_force, process},
+    opened,
     socket::{self, NO_SUBFLOW},
     task::{Caller, forgotten},
 };
@@ -191,6 +192,19 @@ fn conclude(
                 }
             }
         });
+    }
+    if !refused && matches!(hook, Hook::Connect) && judge.entry.instance != 0 && asker.subflow == NO_SUBFLOW {
+        // SAFETY: the verifier checks the socket.
+        unsafe {
+            opened::note(
+                ctx,
+                asker.caller,
+                &judge.entry,
+                &address,
+                judge.port,
+                protocol as u8,
+            )
+        };
     }
     if !refused && matches!(hook, Hook::Connect) && kind == STREAM && judge.control & Control::DENY_SOME != 0
     {

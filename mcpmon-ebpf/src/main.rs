@@ -17,6 +17,7 @@ mod exec;
 mod gate;
 mod judge;
 mod maps;
+mod opened;
 mod packet;
 mod process;
 mod socket;
@@ -57,6 +58,12 @@ fn sendmsg6(ctx: SockAddrContext) -> i32 {
 #[cgroup_sock(sock_create)]
 fn sock_create(ctx: SockContext) -> i32 {
     verdict(socket::try_create(&ctx))
+}
+
+#[cgroup_sock(sock_release)]
+fn sock_release(ctx: SockContext) -> i32 {
+    opened::try_release(&ctx);
+    PROCEED
 }
 
 #[cgroup_skb(egress)]

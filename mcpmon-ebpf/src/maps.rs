@@ -3,12 +3,13 @@
 use aya_ebpf::{
     Global,
     bindings::{BPF_F_CLONE, BPF_F_NO_PREALLOC, bpf_map_type::BPF_MAP_TYPE_SK_STORAGE},
+    btf_maps::SkStorage,
     helpers::generated::bpf_ktime_get_ns,
     macros::{btf_map, map},
     maps::{Array, HashMap, LpmTrie, LruHashMap, PerCpuArray, RingBuf, lpm_trie::Key},
 };
 use mcpmon_common::{
-    event::{Counter, ExecBuffer},
+    event::{Counter, ExecBuffer, OpenedConnection},
     gate::{Gate, GateKey, Hold},
     limits::{
         AGENT_NAMES as AGENT_NAMES_MAX, COMM_LEN, CONNECTION_RING, GATE_NAMES, HELD_PROCESSES,
@@ -22,7 +23,7 @@ use mcpmon_common::{
 
 /// Says which ABI the object was built for; the loader asks for it by name.
 #[map]
-pub(crate) static ABI_V5: Array<u32> = Array::with_max_entries(1, 0);
+pub(crate) static ABI_V6: Array<u32> = Array::with_max_entries(1, 0);
 
 #[map]
 pub(crate) static CONTROL: Array<Control> = Array::with_max_entries(1, 0);
@@ -75,6 +76,10 @@ pub(crate) static SOCKET_OWNERS: ClonedStorage<SocketOwner> = ClonedStorage {
     max_entries: core::ptr::null(),
     map_flags: core::ptr::null(),
 };
+
+/// The connection that a process of a server asked for, stored with its socket. Accepted sockets inherit none.
+#[btf_map]
+pub(crate) static OPENED_CONNECTIONS: SkStorage<OpenedConnection> = SkStorage::new();
 
 /// The owners of Multipath TCP sockets by cookie: the kernel opens further subflows for them by itself, with
 /// sockets of its own.
@@ -150,6 +155,13 @@ pub(crate) static OFFSETS: Global<Offsets> = Global::new(Offsets {
     connection_ulp_data: 0,
     subflow_connection: 0,
     sock_addr_sk: 0,
+    sock_flags: 0,
+    tcp_bytes_sent: 0,
+    tcp_bytes_retrans: 0,
+    tcp_bytes_acked: 0,
+    tcp_bytes_received: 0,
+    tcp_write_seq: 0,
+    tcp_snd_nxt: 0,
 });
 
 /// Reads one field of [`OFFSETS`] without copying the rest.

@@ -78,6 +78,13 @@ pub fn offsets(bytes: &[u8]) -> Result<Offsets, BtfError> {
             .field("mptcp_subflow_context", "conn")
             .unwrap_or(Offsets::ABSENT),
         sock_addr_sk: btf.field("bpf_sock_addr_kern", "sk")?,
+        sock_flags: btf.field("sock_common", "skc_flags")?,
+        tcp_bytes_sent: btf.field("tcp_sock", "bytes_sent")?,
+        tcp_bytes_retrans: btf.field("tcp_sock", "bytes_retrans")?,
+        tcp_bytes_acked: btf.field("tcp_sock", "bytes_acked")?,
+        tcp_bytes_received: btf.field("tcp_sock", "bytes_received")?,
+        tcp_write_seq: btf.field("tcp_sock", "write_seq")?,
+        tcp_snd_nxt: btf.field("tcp_sock", "snd_nxt")?,
     })
 }
 

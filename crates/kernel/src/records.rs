@@ -4,7 +4,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use mcpmon_common::{
     address::Form,
-    event::{Action, ConnectRecord, ExecRecord, ExitRecord, ForkRecord, Header, Hook, Kind, ResumeRecord},
+    event::{
+        Action, CloseRecord, ConnectRecord, ExecRecord, ExitRecord, ForkRecord, Header, Hook, Kind,
+        ResumeRecord,
+    },
     limits::{ARGV_MAX, FILENAME_MAX},
 };
 
@@ -23,6 +26,8 @@ pub enum Record {
     Resume(Resume),
     /// A connection.
     Connect(Connect),
+    /// The last close of its socket.
+    Close(Close),
 }
 
 /// An exec with its arguments.
@@ -66,6 +71,17 @@ pub struct Connect {
     pub comm: String,
 }
 
+/// A connection of a server whose socket was closed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Close {
+    /// Fixed part.
+    pub record: CloseRecord,
+    /// Address on the other side.
+    pub address: IpAddr,
+    /// Command name of the process that had connected.
+    pub comm: String,
+}
+
 /// The reason why bytes are not a valid record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RecordError {
@@ -105,6 +121,7 @@ impl Record {
                 Ok(Self::Resume(Resume { record, comm }))
             }
             kind if kind == Kind::Connect as u16 => Connect::parse(bytes).map(Self::Connect),
+            kind if kind == Kind::Close as u16 => Close::parse(bytes).map(Self::Close),
             kind => Err(RecordError::Field {
                 field: "kind",
                 value: kind.into(),
@@ -121,6 +138,7 @@ impl Record {
             Self::Exit(record) => &record.header,
             Self::Resume(resume) => &resume.record.header,
             Self::Connect(connect) => &connect.record.header,
+            Self::Close(close) => &close.record.header,
         }
     }
 }
@@ -190,6 +208,22 @@ impl Connect {
     }
 }
 
+impl Close {
+    fn parse(bytes: &[u8]) -> Result<Self, RecordError> {
+        let record: CloseRecord = read_unaligned(bytes).ok_or(RecordError::Short { length: bytes.len() })?;
+        let connection = record.connection;
+        let unknown = RecordError::Field {
+            field: "family",
+            value: connection.family.into(),
+        };
+        Ok(Self {
+            address: address(connection.family, connection.address).ok_or(unknown)?,
+            comm: text(&connection.comm),
+            record,
+        })
+    }
+}
+
 fn address(family: u8, octets: [u8; 16]) -> Option<IpAddr> {
     match family {
         4 => Some(Ipv4Addr::new(octets[0], octets[1], octets[2], octets[3]).into()),
@@ -236,7 +270,7 @@ mod tests {
         assert_eq!(Record::parse(&[]), Err(RecordError::Short { length: 0 }));
         for length in 0..200 {
             let mut bytes = vec![0; length];
-            for kind in 0..6u8 {
+            for kind in 0..8u8 {
                 if let Some(first) = bytes.first_mut() {
                     *first = kind;
                 }

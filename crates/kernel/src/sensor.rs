@@ -163,9 +163,9 @@ const fn needed(name: &'static str, hook: Hook) -> Entry {
     }
 }
 
-/// Every program. What the last two close is documented as open elsewhere: a kernel that refuses one is served without
+/// Every program. What the last three do is documented as missing elsewhere: a kernel that refuses one is served without
 /// it, and told. Numbers are those of `enum bpf_attach_type`.
-const PROGRAMS: [Entry; 10] = [
+const PROGRAMS: [Entry; 11] = [
     needed("process_exec", Hook::Tracepoint("sched_process_exec")),
     needed("process_fork", Hook::Tracepoint("sched_process_fork")),
     needed("process_exit", Hook::Tracepoint("sched_process_exit")),
@@ -180,6 +180,14 @@ const PROGRAMS: [Entry; 10] = [
         loss: Some((
             "new sockets",
             "sockets of protocols that no hook judges (SCTP, L2TP/IP) reach refused addresses",
+        )),
+    },
+    Entry {
+        name: "sock_release",
+        hook: Hook::Cgroup(34),
+        loss: Some((
+            "closed connections",
+            "nobody tells when connections of servers end, and how many bytes they carried",
         )),
     },
     Entry {

@@ -44,16 +44,32 @@ impl Listing {
         limit: u32,
         output: &mut Output<'_>,
     ) -> Result<(), CliError> {
+        self.show_completed(reader, filter, limit, output, |_| Ok(()))
+    }
+
+    /// The same, with each event completed before it is printed, the oldest first.
+    pub(super) fn show_completed(
+        self,
+        reader: &StoreReader,
+        filter: &Filter,
+        limit: u32,
+        output: &mut Output<'_>,
+        mut complete: impl FnMut(&mut StoredEvent) -> Result<(), CliError>,
+    ) -> Result<(), CliError> {
         let mut found = reader.find(filter, limit.saturating_add(1))?;
         let more = found.keep_newest(limit);
         found.sort_by_time();
         match output.form {
-            Form::Json => reader.each(&found, |event| {
+            Form::Json => reader.each(&found, |mut event| {
+                complete(&mut event)?;
                 Ok::<_, CliError>(output.json(&json::to_json(&event))?)
             })?,
             Form::Table => {
                 let mut rows = Rows::new(&self.table, found.len(), output)?;
-                reader.each(&found, |event| rows.add((self.row)(&event), output))?;
+                reader.each(&found, |mut event| {
+                    complete(&mut event)?;
+                    rows.add((self.row)(&event), output)
+                })?;
                 rows.finish(output)?;
             }
         }

@@ -143,7 +143,8 @@ impl Lab {
                 | Record::Fork(_)
                 | Record::Exit(_)
                 | Record::Resume(_)
-                | Record::Connect(_) => {
+                | Record::Connect(_)
+                | Record::Close(_) => {
                     found.extend(wanted(record));
                 }
             });
@@ -184,7 +185,9 @@ impl Lab {
     pub fn connections(&mut self) -> Result<Vec<Connect>> {
         self.records(|record| match record {
             Record::Connect(connect) => Some(connect),
-            Record::Exec(_) | Record::Fork(_) | Record::Exit(_) | Record::Resume(_) => None,
+            Record::Exec(_) | Record::Fork(_) | Record::Exit(_) | Record::Resume(_) | Record::Close(_) => {
+                None
+            }
         })
     }
 
@@ -195,7 +198,9 @@ impl Lab {
     pub fn execs(&mut self, pid: u32) -> Result<Vec<ExecReport>> {
         self.records(|record| match record {
             Record::Exec(exec) => (exec.record.process.pid == pid).then_some(*exec),
-            Record::Fork(_) | Record::Exit(_) | Record::Resume(_) | Record::Connect(_) => None,
+            Record::Fork(_) | Record::Exit(_) | Record::Resume(_) | Record::Connect(_) | Record::Close(_) => {
+                None
+            }
         })
     }
 

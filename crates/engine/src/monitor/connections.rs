@@ -13,7 +13,7 @@ use crate::{
     tell,
 };
 
-/// Cuts with the same process, address, rule and outcome: one event tells of them.
+/// Cuts with the same process, address, protocol, rule and outcome: one event tells of them.
 pub(crate) struct RepeatedCuts<'a> {
     /// The first of them.
     pub(crate) first: &'a ConnectionCut,
@@ -87,7 +87,13 @@ impl Monitor {
                 .as_ref()
                 .map_or_else(ProcessId::default, |holder| holder.process);
             let cuts = told
-                .entry((cut.connection.remote, process, cut.rule, failure))
+                .entry((
+                    cut.connection.remote,
+                    cut.connection.transport,
+                    process,
+                    cut.rule,
+                    failure,
+                ))
                 .or_insert_with(|| RepeatedCuts {
                     first: cut,
                     traffic: None,

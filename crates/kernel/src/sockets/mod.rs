@@ -17,6 +17,8 @@ use self::{
     namespaces::NetworkNamespace,
 };
 
+/// Name of the threads that list and end sockets.
+pub const THREAD: &str = "sockets";
 /// Descriptors of one process that are looked at.
 const MAX_DESCRIPTORS: usize = 1 << 16;
 /// Sockets that one look gives back.
@@ -131,7 +133,7 @@ pub fn can_end() -> io::Result<()> {
 /// In a thread of its own, which ends with the work: it may enter other namespaces.
 fn apart<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T> {
     thread::scope(|scope| {
-        let builder = thread::Builder::new().name("sockets".to_owned());
+        let builder = thread::Builder::new().name(THREAD.to_owned());
         let running = builder.spawn_scoped(scope, work)?;
         running
             .join()
@@ -140,15 +142,20 @@ fn apart<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T> {
 }
 
 fn end_one(lists: &SocketLists, socket: &ListedSocket) -> Ending {
-    let now = match lists.again(socket) {
-        Ok(Some(now)) => now,
-        Ok(None) => return Ending::Gone,
-        Err(error) => return Ending::Failed(explain(socket.protocol, &error)),
+    let failed = |error| Ending::Failed(explain(socket.protocol, &error));
+    let traffic = match socket.protocol {
+        Protocol::Tcp => match lists.again(socket) {
+            Ok(Some(now)) => now.traffic,
+            Ok(None) => return Ending::Gone,
+            Err(error) => return failed(error),
+        },
+        // The kernel looks for one of these with its addresses exchanged, and counts nothing.
+        Protocol::Udp => None,
     };
-    match lists.destroy(&now) {
-        Ok(true) => Ending::Ended(now.traffic),
+    match lists.destroy(socket) {
+        Ok(true) => Ending::Ended(traffic),
         Ok(false) => Ending::Gone,
-        Err(error) => Ending::Failed(explain(socket.protocol, &error)),
+        Err(error) => failed(error),
     }
 }
 

@@ -8,7 +8,10 @@ use std::{
     sync::Arc,
 };
 
-use nix::sched::{CloneFlags, setns};
+use nix::{
+    errno::Errno,
+    sched::{CloneFlags, setns},
+};
 
 /// Namespaces that are looked into at most.
 const MAX_NAMESPACES: usize = 4096;
@@ -18,11 +21,13 @@ const MAX_NAMESPACES: usize = 4096;
 pub(super) struct NetworkNamespace {
     /// Inode of its file, which is its number.
     pub(super) number: u64,
+    /// It is that in which this program runs.
+    is_own: bool,
     file: File,
 }
 
 impl NetworkNamespace {
-    /// Every one in which a process lives, and the calling thread's.
+    /// Every one in which a process lives, after that of the calling thread, which has entered none.
     ///
     /// # Errors
     /// Returns an error if `/proc` cannot be read, or there are too many.
@@ -40,7 +45,8 @@ impl NetworkNamespace {
             };
             let number = file.metadata()?.ino();
             if seen.insert(number) {
-                found.push(Arc::new(Self { number, file }));
+                let is_own = found.is_empty();
+                found.push(Arc::new(Self { number, is_own, file }));
             }
             if found.len() > MAX_NAMESPACES {
                 return Err(io::Error::other(format!(
@@ -56,12 +62,17 @@ impl NetworkNamespace {
     /// # Errors
     /// Returns an error without `CAP_SYS_ADMIN`.
     pub(super) fn enter(&self) -> io::Result<()> {
-        setns(&self.file, CloneFlags::CLONE_NEWNET).map_err(|error| {
-            let number = self.number;
-            io::Error::other(format!(
-                "network namespace {number} cannot be entered: {}; the daemon needs CAP_SYS_ADMIN",
-                error.desc()
-            ))
-        })
+        match setns(&self.file, CloneFlags::CLONE_NEWNET) {
+            Ok(()) => Ok(()),
+            // Who may enter none has not left it.
+            Err(Errno::EPERM) if self.is_own => Ok(()),
+            Err(error) => {
+                let number = self.number;
+                Err(io::Error::other(format!(
+                    "network namespace {number} cannot be entered: {}; the daemon needs CAP_SYS_ADMIN",
+                    error.desc()
+                )))
+            }
+        }
     }
 }

@@ -1,8 +1,8 @@
 //! Keeps a process that repeats a connection from flooding the record: the first is told at once, its repeats
-//! become one event with a count when the window is over.
+//! become one event with a count when the window is over. So do the ends of those that were not told.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     net::SocketAddr,
     time::{Duration, Instant},
 };
@@ -14,12 +14,39 @@ const WINDOW: Duration = Duration::from_secs(1);
 /// Connections whose repeats are counted at the same time; what comes beyond is told one by one.
 const TRACKED: usize = 1024;
 
+/// Sockets of connections that no event names, as far as they are remembered. The end of a forgotten one is told by
+/// itself.
+const MAX_UNTOLD: usize = 1 << 14;
+
 /// Connections told within the last window.
 #[derive(Debug, Default)]
 pub(super) struct Coalescer {
     told: BTreeMap<ConnectionKey, Repeats>,
     /// The keys of `told`, oldest first.
     order: VecDeque<(Instant, ConnectionKey)>,
+    /// Sockets that were counted as repeats, whose ends are counted, too.
+    untold: UntoldSockets,
+}
+
+/// Sockets of connections that no event names.
+#[derive(Debug, Default)]
+struct UntoldSockets {
+    known: BTreeSet<u64>,
+    /// Those of `known`, and some that have ended, oldest first.
+    order: VecDeque<u64>,
+}
+
+impl UntoldSockets {
+    fn note(&mut self, socket: u64) {
+        if self.known.insert(socket) {
+            self.order.push_back(socket);
+        }
+        while self.order.len() > MAX_UNTOLD
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.known.remove(&oldest);
+        }
+    }
 }
 
 /// The key of equal connections. The address as written is not part of it, because it can be written in any
@@ -37,6 +64,7 @@ struct ConnectionKey {
 enum RepeatKind {
     Connection(Transport, Direction),
     Bypass,
+    Closed(Transport, bool),
 }
 
 #[derive(Debug)]
@@ -50,21 +78,28 @@ impl Coalescer {
     /// The event, where it is to be told now; `None` where it is counted as a repeat. Events that are no
     /// connection pass.
     pub(super) fn admit(&mut self, now: Instant, process: ProcessId, event: Event) -> Option<Event> {
-        let Some(connection) = ConnectionKey::of(process, &event) else {
+        let is_end = matches!(event.kind, EventKind::ConnectionClosed { .. });
+        let is_untold = socket(&event).is_some_and(|socket| self.untold.known.remove(&socket));
+        let connection = ConnectionKey::of(process, &event).filter(|_| !is_end || is_untold);
+        let Some(connection) = connection else {
             return Some(event);
         };
         if let Some(repeats) = self.told.get_mut(&connection) {
-            repeats.count += 1;
-            repeats.event = event;
+            if let Some(unnamed) = repeats.add(event) {
+                self.untold.note(unnamed);
+            }
             return None;
         }
         if self.told.len() < TRACKED {
             let repeats = Repeats {
-                count: 0,
+                count: u64::from(is_end),
                 event: event.clone(),
             };
             self.order.push_back((now, connection.clone()));
             self.told.insert(connection, repeats);
+            if is_end {
+                return None;
+            }
         }
         Some(event)
     }
@@ -103,6 +138,14 @@ impl ConnectionKey {
             (remote_addr, RepeatKind::Connection(protocol, direction))
         } else if let EventKind::ProxyBypass { remote_addr, .. } = event.kind {
             (remote_addr, RepeatKind::Bypass)
+        } else if let EventKind::ConnectionClosed {
+            remote_addr,
+            protocol,
+            established,
+            ..
+        } = event.kind
+        {
+            (remote_addr, RepeatKind::Closed(protocol, established))
         } else {
             return None;
         };
@@ -117,17 +160,63 @@ impl ConnectionKey {
 }
 
 impl Repeats {
+    /// Adds one; the socket of the one before, if that is named by no event now.
+    fn add(&mut self, mut event: Event) -> Option<u64> {
+        add_bytes(&mut event.kind, &self.event.kind);
+        let before = std::mem::replace(&mut self.event, event);
+        self.count += 1;
+        let is_connection = matches!(before.kind, EventKind::NetworkConnection { .. });
+        // The first was told by itself.
+        socket(&before).filter(|_| is_connection && self.count > 1)
+    }
+
     /// One event for all of them, with the time of the latest.
     fn told(mut self) -> Option<Event> {
         if self.count == 0 {
             return None;
         }
-        if let EventKind::NetworkConnection { count, .. } | EventKind::ProxyBypass { count, .. } =
-            &mut self.event.kind
+        if let EventKind::ConnectionClosed { socket, .. } = &mut self.event.kind {
+            // No other event tells of that connection.
+            *socket = None;
+        }
+        if let EventKind::NetworkConnection { count, .. }
+        | EventKind::ProxyBypass { count, .. }
+        | EventKind::ConnectionClosed { count, .. } = &mut self.event.kind
         {
             *count = self.count;
         }
         Some(self.event)
+    }
+}
+
+const fn socket(event: &Event) -> Option<u64> {
+    if let EventKind::NetworkConnection { socket, .. } | EventKind::ConnectionClosed { socket, .. } =
+        event.kind
+    {
+        socket
+    } else {
+        None
+    }
+}
+
+/// Adds the bytes of one end to those of another.
+fn add_bytes(kind: &mut EventKind, before: &EventKind) {
+    if let (
+        EventKind::ConnectionClosed {
+            bytes_sent,
+            bytes_received,
+            ..
+        },
+        EventKind::ConnectionClosed {
+            bytes_sent: sent,
+            bytes_received: received,
+            ..
+        },
+    ) = (kind, before)
+    {
+        for (bytes, more) in [(bytes_sent, sent), (bytes_received, received)] {
+            *bytes = bytes.map(|bytes| bytes.saturating_add(more.unwrap_or_default()));
+        }
     }
 }
 
@@ -173,6 +262,60 @@ mod tests {
                 .admit(start + WINDOW, PROCESS, to("192.0.2.1:443"))
                 .is_some()
         );
+    }
+
+    fn opened(number: u64) -> Event {
+        let mut event = to("192.0.2.1:443");
+        if let EventKind::NetworkConnection { socket, .. } = &mut event.kind {
+            *socket = Some(number);
+        }
+        event
+    }
+
+    fn closed(number: u64) -> Event {
+        let mut event = to("192.0.2.1:443");
+        event.kind = EventKind::ConnectionClosed {
+            remote_addr: "192.0.2.1:443".parse().expect("an address"),
+            remote_name: None,
+            protocol: Transport::Tcp,
+            socket: Some(number),
+            established: true,
+            duration_ms: number,
+            bytes_sent: Some(10),
+            bytes_received: Some(1),
+            count: 1,
+        };
+        event
+    }
+
+    #[test]
+    fn ends_of_what_was_told_are_told_and_others_are_counted() {
+        let start = Instant::now();
+        let mut coalescer = Coalescer::default();
+        let opened: Vec<bool> = (1..=5)
+            .map(|number| coalescer.admit(start, PROCESS, opened(number)).is_some())
+            .collect();
+        assert_eq!(opened, [true, false, false, false, false]);
+        let closed: Vec<bool> = (1..=5)
+            .map(|number| coalescer.admit(start, PROCESS, closed(number)).is_some())
+            .collect();
+        // The first and the last have events of their own that name their sockets.
+        assert_eq!(closed, [true, false, false, false, true]);
+        let told = coalescer.over(start + WINDOW);
+        let [repeats, ends] = told.as_slice() else {
+            panic!("{told:?}");
+        };
+        assert_eq!((socket(repeats), socket(ends)), (Some(5), None));
+        let EventKind::ConnectionClosed {
+            count,
+            bytes_sent,
+            bytes_received,
+            ..
+        } = ends.kind
+        else {
+            panic!("{ends:?}");
+        };
+        assert_eq!((count, bytes_sent, bytes_received), (3, Some(30), Some(3)));
     }
 
     #[test]

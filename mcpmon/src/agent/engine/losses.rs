@@ -38,7 +38,7 @@ pub(super) struct RecentLoss {
     pub(super) degrades: Option<(&'static str, &'static str)>,
 }
 
-const WATCHED: [WatchedCounter; 6] = [
+const WATCHED: [WatchedCounter; 7] = [
     WatchedCounter {
         counter: Counter::ExecLost,
         place: "kernel ring: execs",
@@ -55,6 +55,11 @@ const WATCHED: [WatchedCounter; 6] = [
     WatchedCounter {
         counter: Counter::ConnectLost,
         place: "kernel ring: connections",
+        effect: LossEffect::Record,
+    },
+    WatchedCounter {
+        counter: Counter::CloseLost,
+        place: "kernel ring: closed connections",
         effect: LossEffect::Record,
     },
     WatchedCounter {

@@ -1,18 +1,24 @@
 //! Kernel records, and processes found in `/proc`, in the words of the core.
 
-use std::time::Instant;
+use std::{
+    net::SocketAddr,
+    time::{Duration, Instant},
+};
 
 use mcpmon_common::{
-    event::{Action, ExecRecord, Hook},
+    event::{Action, CloseRecord, ExecRecord, Hook},
     process::{FileKey, ProcessEntry},
     watch::RULE_CANARY,
 };
 use mcpmon_detect::launch::LaunchRules;
 use mcpmon_engine::{Judgement, KernelEffect, Observation, proxied};
-use mcpmon_kernel::records::{self, Record};
+use mcpmon_kernel::{
+    records::{self, Record},
+    sockets,
+};
 use mcpmon_model::{
-    Checkpoint, Connection, Direction, Event, EventKind, Exec, Exit, FileId, Fork, InstanceId, Outcome,
-    ProcessId, Timestamp, Transport,
+    Checkpoint, ClosedConnection, Connection, ConnectionTraffic, Direction, Event, EventKind, Exec, Exit,
+    FileId, Fork, InstanceId, Outcome, ProcessId, Timestamp, Transport,
 };
 use mcpmon_pins::Process;
 use mcpmon_session::clock;
@@ -28,7 +34,7 @@ impl Core {
     pub(super) fn record(&mut self, record: Record) {
         let header = record.header();
         let now = self.wall(header.time);
-        if !matches!(record, Record::Connect(_)) {
+        if !matches!(record, Record::Connect(_) | Record::Close(_)) {
             self.questions.note(header.time);
         }
         match record {
@@ -57,6 +63,7 @@ impl Core {
             }
             Record::Resume(resume) => self.resumed(&resume),
             Record::Connect(connect) => self.connect(now, &connect),
+            Record::Close(close) => self.close(now, &close),
         }
     }
 
@@ -162,6 +169,11 @@ impl Core {
             }
             return;
         }
+        // A cut has the kernel say so to the other side, in this process's name; that is refused like every packet.
+        let is_of_cut = record.process.pid == std::process::id() && connect.comm == sockets::THREAD;
+        if is_of_cut && connect.hook == Hook::Packet {
+            return;
+        }
         let process = host::process_id(record.process);
         let connection = Connection {
             process,
@@ -175,7 +187,7 @@ impl Core {
             port: record.port,
             transport: transport(record.protocol),
             protocol: record.protocol,
-            socket: None,
+            socket: is_followed(connect).then_some(record.cookie),
             checkpoint: match connect.hook {
                 Hook::Connect | Hook::Send => Checkpoint::Call,
                 Hook::Socket => Checkpoint::Socket,
@@ -188,6 +200,33 @@ impl Core {
             },
         };
         let judgement = self.monitor.observe(now, Observation::Connection(&connection));
+        for event in judgement.events {
+            self.tell_connection(process, event);
+        }
+    }
+
+    /// A socket was closed whose connection was told when it was asked for.
+    fn close(&mut self, now: Timestamp, close: &records::Close) {
+        let record = &close.record;
+        let connection = &record.connection;
+        let process = host::process_id(connection.process);
+        let traffic = ConnectionTraffic {
+            sent: record.sent,
+            received: record.received,
+        };
+        let closed = ClosedConnection {
+            process,
+            comm: close.comm.clone(),
+            uid: connection.uid,
+            instance: Some(InstanceId(connection.instance)),
+            socket: record.cookie,
+            remote: SocketAddr::new(close.address, connection.port),
+            transport: transport(connection.protocol),
+            established: record.flags & CloseRecord::FLAG_ESTABLISHED != 0,
+            duration: Duration::from_nanos(record.header.time.saturating_sub(connection.time)),
+            traffic: (record.flags & CloseRecord::FLAG_COUNTED != 0).then_some(traffic),
+        };
+        let judgement = self.monitor.observe(now, Observation::Closed(&closed));
         for event in judgement.events {
             self.tell_connection(process, event);
         }
@@ -345,6 +384,12 @@ fn directory(pid: u32, argv: &[String], filename: &str) -> Option<String> {
     LaunchRules::executed_file(argv, filename).filter(|file| !file.starts_with('/'))?;
     let directory = Process::open(pid).and_then(|process| process.working_directory());
     directory.ok()?.into_os_string().into_string().ok()
+}
+
+/// Returns whether the kernel tells when the socket of a connection is closed.
+const fn is_followed(connect: &records::Connect) -> bool {
+    let passed = matches!(connect.action, Action::Allow | Action::WouldDeny);
+    passed && matches!(connect.hook, Hook::Connect) && connect.record.entry.instance != 0
 }
 
 /// Returns whether a connection goes to a declared server.

@@ -135,7 +135,7 @@ impl Recovered {
             Record::Exec(exec) => {
                 self.killed += u64::from(exec.record.flags & ExecRecord::FLAG_KILLED != 0);
             }
-            Record::Fork(_) | Record::Exit(_) | Record::Resume(_) => {}
+            Record::Fork(_) | Record::Exit(_) | Record::Resume(_) | Record::Close(_) => {}
         }
     }
 

@@ -1,8 +1,11 @@
 //! `mcpmon connections`: who connected where, and what was done about it.
 
+use std::collections::BTreeMap;
+
 use clap::Args;
 use mcpmon_model::{Action, Direction, EventKind, Timestamp};
 use mcpmon_store::{Filter, Span, StoreReader, StoredEvent};
+use serde_json::{Map, Value};
 
 use crate::cli::{
     CliError, Output,
@@ -41,6 +44,29 @@ pub(super) const LISTING: Listing = Listing {
     row,
 };
 
+/// The same with the end of each connection.
+const WITH_ENDS: Listing = Listing {
+    table: Table::new(&[
+        Column::whole("TIME (UTC)", 14),
+        Column::whole("ACTION", 11),
+        Column::whole("DIRECTION", 9),
+        Column::cut("SERVER", 10),
+        Column::cut("PROCESS", 10),
+        Column::cut("REMOTE", 30),
+        Column::whole("LASTED", 6),
+        Column::whole("BYTES", 5),
+        Column::cut("RULE", 8),
+    ]),
+    row: row_with_end,
+};
+
+/// Field of a connection for its end, in the place of the event that told that.
+const CLOSED: &str = "closed";
+/// The type of that event.
+const CLOSED_TYPE: &str = "mcp_connection_closed";
+/// Ends that are looked through at most.
+const MAX_ENDS: u32 = 1 << 20;
+
 /// The types of events that it lists.
 pub(super) const TYPES: [&str; 3] = ["mcp_network_connection", "mcp_connection_cut", "mcp_proxy_bypass"];
 
@@ -57,6 +83,10 @@ pub(in crate::cli) fn run(
     };
     options.whose.restrict(&mut filter);
     options.range.restrict(&mut filter, now);
+    if options.follow {
+        // A row that was printed takes no end.
+        filter.types.push(CLOSED_TYPE.to_owned());
+    }
     let limit = options.range.limit;
     let span = Span {
         since: filter.since.unwrap_or(Timestamp(0)),
@@ -69,14 +99,116 @@ pub(in crate::cli) fn run(
         return Ok(output.flush()?);
     }
     match options.follow {
-        true => LISTING.follow(reader, filter, limit, output, || {
+        true => WITH_ENDS.follow(reader, filter, limit, output, || {
             output::wait_for(FOLLOW_INTERVAL)
         }),
-        false => LISTING.show(&reader, &filter, limit, output),
+        false => {
+            let mut ends = ConnectionEnds::of(&reader);
+            WITH_ENDS.show_completed(&reader, &filter, limit, output, |event| ends.complete(event))
+        }
     }
 }
 
+/// Ends by the number of the socket, the oldest first.
+type EndsBySocket = BTreeMap<u64, Vec<ConnectionEnd>>;
+
+/// The end of a connection.
+struct ConnectionEnd {
+    at: Timestamp,
+    /// As JSON shows it.
+    fields: Map<String, Value>,
+}
+
+/// The ends of connections since the first that is shown.
+struct ConnectionEnds<'r> {
+    reader: &'r StoreReader,
+    known: Option<EndsBySocket>,
+}
+
+impl<'r> ConnectionEnds<'r> {
+    const fn of(reader: &'r StoreReader) -> Self {
+        Self { reader, known: None }
+    }
+
+    /// Adds its end to a connection, if that was told.
+    fn complete(&mut self, event: &mut StoredEvent) -> Result<(), CliError> {
+        let Some(socket) = event.data.get("socket").and_then(Value::as_u64) else {
+            return Ok(());
+        };
+        let known = match &mut self.known {
+            Some(known) => known,
+            None => self.known.insert(load(self.reader, event.timestamp)?),
+        };
+        let ends = known.get(&socket).map_or(&[][..], Vec::as_slice);
+        // A socket may connect again; the numbers begin anew at each boot.
+        if let Some(end) = ends.iter().find(|end| end.at >= event.timestamp) {
+            event
+                .data
+                .insert(CLOSED.to_owned(), Value::Object(end.fields.clone()));
+        }
+        Ok(())
+    }
+}
+
+fn load(reader: &StoreReader, since: Timestamp) -> Result<EndsBySocket, CliError> {
+    const KEPT: [&str; 4] = ["established", "duration_ms", "bytes_sent", "bytes_received"];
+    let filter = Filter {
+        types: vec![CLOSED_TYPE.to_owned()],
+        since: Some(since),
+        ..Filter::default()
+    };
+    let mut ends = EndsBySocket::new();
+    let mut found = reader.find(&filter, MAX_ENDS)?;
+    found.sort_by_time();
+    reader.each(&found, |event| {
+        if let Some(socket) = event.data.get("socket").and_then(Value::as_u64) {
+            let kept = KEPT.iter().filter_map(|name| {
+                let value = event.data.get(*name)?;
+                Some(((*name).to_owned(), value.clone()))
+            });
+            ends.entry(socket).or_default().push(ConnectionEnd {
+                at: event.timestamp,
+                fields: kept.collect(),
+            });
+        }
+        Ok::<_, CliError>(())
+    })?;
+    Ok(ends)
+}
+
+/// The time for which a connection was open, and the bytes sent and received; empty where that is not known.
+fn end(event: &StoredEvent) -> (String, String) {
+    let Some(closed) = event.data.get(CLOSED) else {
+        return <(String, String)>::default();
+    };
+    let number = |name: &str| closed.get(name).and_then(Value::as_u64);
+    let lasted = match closed.get("established").and_then(Value::as_bool) {
+        Some(false) => "unanswered".to_owned(),
+        _ => time::span(number("duration_ms").unwrap_or_default()),
+    };
+    let bytes = match (number("bytes_sent"), number("bytes_received")) {
+        (Some(sent), Some(received)) => format!("{sent}/{received}"),
+        _ => String::new(),
+    };
+    (lasted, bytes)
+}
+
 fn row(event: &StoredEvent) -> Row {
+    Row::new(listing::tone(event), cells(event))
+}
+
+fn row_with_end(event: &StoredEvent) -> Row {
+    let [time, action, direction, server, process, remote, rule] = cells(event);
+    let (lasted, bytes) = end(event);
+    Row::new(
+        listing::tone(event),
+        [
+            time, action, direction, server, process, remote, lasted, bytes, rule,
+        ],
+    )
+}
+
+fn cells(event: &StoredEvent) -> [String; 7] {
     let (direction, remote) = match event.parse_kind() {
         Some(EventKind::NetworkConnection {
             direction,
@@ -99,24 +231,22 @@ fn row(event: &StoredEvent) -> Row {
             summary::remote(remote_name.as_deref(), remote_addr, count),
         ),
         Some(EventKind::ConnectionCut { .. }) => ("cut", summary::summary(event)),
+        Some(EventKind::ConnectionClosed { .. }) => ("closed", summary::summary(event)),
         // Of a later version.
         Some(_) | None => ("", summary::summary(event)),
     };
     let process = event.process.as_ref().map_or_else(String::new, |process| {
         format!("{} {}", process.pid, process.comm.as_deref().unwrap_or_default())
     });
-    Row::new(
-        listing::tone(event),
-        [
-            time::short(event.timestamp),
-            event.action.as_str().to_owned(),
-            direction.to_owned(),
-            event.server_id.clone().unwrap_or_default(),
-            process,
-            remote,
-            event.rule.clone().unwrap_or_default(),
-        ],
-    )
+    [
+        time::short(event.timestamp),
+        event.action.as_str().to_owned(),
+        direction.to_owned(),
+        event.server_id.clone().unwrap_or_default(),
+        process,
+        remote,
+        event.rule.clone().unwrap_or_default(),
+    ]
 }
 
 const fn direction_name(direction: Direction) -> &'static str {
@@ -129,6 +259,7 @@ const fn direction_name(direction: Direction) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use mcpmon_model::Transport;
     use mcpmon_store::sample;
 
     use super::*;
@@ -164,6 +295,65 @@ mod tests {
         11-20 12:00:03  would_block  egress     internal-…  4194303 n…  [2001:db8:1234:5678:9abc:…  deny-ev…
         ---
         ");
+    }
+
+    #[test]
+    fn the_end_of_a_connection_stands_in_its_row() {
+        let connection = |socket: u64| {
+            let mut event = sample::connection("weather", 4242, "192.0.2.1:443", Direction::ServerEgress);
+            if let EventKind::NetworkConnection { socket: own, .. } = &mut event.kind {
+                *own = Some(socket);
+            }
+            event
+        };
+        let closed = |socket, established, bytes: Option<u64>| {
+            let mut event = connection(socket);
+            event.kind = EventKind::ConnectionClosed {
+                remote_addr: "192.0.2.1:443".parse().expect("an address"),
+                remote_name: None,
+                protocol: Transport::Tcp,
+                socket: Some(socket),
+                established,
+                duration_ms: 1500,
+                bytes_sent: bytes,
+                bytes_received: bytes.map(|bytes| 2 * bytes),
+                count: 1,
+            };
+            event
+        };
+        let events = vec![
+            sample::at(0, closed(7, true, Some(1))),
+            sample::at(1, connection(7)),
+            sample::at(2, closed(7, true, Some(517))),
+            sample::at(3, connection(8)),
+            sample::at(4, closed(8, false, Some(0))),
+            sample::at(5, connection(9)),
+            sample::at(6, closed(9, true, None)),
+            sample::at(7, connection(10)),
+        ];
+        let filter = Filter {
+            types: TYPES.map(str::to_owned).to_vec(),
+            ..Filter::default()
+        };
+        let show = |form| {
+            scene::shown(events.clone(), form, |reader, output| {
+                let mut ends = ConnectionEnds::of(&reader);
+                WITH_ENDS.show_completed(&reader, &filter, 10, output, |event| ends.complete(event))
+            })
+        };
+        insta::assert_snapshot!(show(Form::Table), @"
+        TIME (UTC)      ACTION  DIRECTION  SERVER   PROCESS    REMOTE         LASTED      BYTES     RULE
+        11-20 12:00:01  allow   egress     weather  4242 node  192.0.2.1:443  1.5s        517/1034
+        11-20 12:00:03  allow   egress     weather  4242 node  192.0.2.1:443  unanswered  0/0
+        11-20 12:00:05  allow   egress     weather  4242 node  192.0.2.1:443  1.5s
+        11-20 12:00:07  allow   egress     weather  4242 node  192.0.2.1:443
+        ---
+        ");
+        let json = show(Form::Json);
+        let whole =
+            r#""closed":{"established":true,"duration_ms":1500,"bytes_sent":517,"bytes_received":1034}"#;
+        assert_eq!(json.matches(whole).count(), 1, "{json}");
+        assert_eq!(json.matches(r#""closed":"#).count(), 3, "{json}");
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Open connections are cut when a rule comes that refuses them, and when a person stops their server.
+//! Connections after they were asked for: cut when a rule comes that refuses them or a person stops their server, and told
+//! when they end.
 
 use std::{
     io::{ErrorKind, Read as _, Write as _},
@@ -141,5 +142,43 @@ fn servers_lose_their_connections_when_a_person_stops_them() -> Result<()> {
         "{told}"
     );
     own.write_all(b"more")?;
+    Ok(())
+}
+
+/// What is kept with a socket is kept in the kernel: a later daemon tells the end.
+#[test]
+fn ends_of_connections_are_told_with_their_bytes() -> Result<()> {
+    let Some(host) = Host::take(&["python3"])? else {
+        return Ok(());
+    };
+    let mut daemon = Daemon::start(&host, &policy(""))?;
+    let server = PythonServer::write(&daemon.site.path(""))?;
+    let mut client = Client::start(&mut server.python())?;
+    client.initialize()?;
+    daemon.event_of("mcp_server_started", &server.id)?;
+    for restarts in [false, true] {
+        let listener = Listener::open()?;
+        assert_eq!(client.keep(listener.target())?, "connected");
+        let mut end = listener.accept()?;
+        end.write_all(b"bye")?;
+        assert_eq!(client.kept("read")?, "bye");
+        if restarts {
+            daemon = daemon.restart(&host)?;
+        }
+        assert_eq!(client.kept("close")?, "closed");
+        let is_of = |event: &Value, kind: &str| {
+            text(event, "type") == kind && text(event, "remote_addr") == listener.target().to_string()
+        };
+        let closed = daemon.event("its end", |event| is_of(event, "mcp_connection_closed"))?;
+        assert_eq!(text(&closed, "server_id"), server.id, "{closed}");
+        let bytes = (number(&closed, "bytes_sent"), number(&closed, "bytes_received"));
+        assert_eq!(bytes, (5, 3), "{closed}");
+        let listed = daemon.site.list(&["connections", "--server", &server.id])?;
+        let row = listed.iter().find(|row| is_of(row, "mcp_network_connection"));
+        let row = row.context("a row")?;
+        assert_eq!(row["socket"], closed["socket"], "{row}");
+        assert_eq!(row["closed"]["bytes_sent"], 5, "{row}");
+        assert_eq!(row["closed"]["duration_ms"], closed["duration_ms"], "{row}");
+    }
     Ok(())
 }

@@ -38,8 +38,8 @@ fn lost_enforcement_is_mended_and_told() -> Result<()> {
     assert_eq!(healthy.code, Some(0), "{healthy:?}");
     assert_eq!(daemon.site.ask(&["status"])?.code, Some(0));
 
-    // Four for calls, one for new sockets, one for packets.
-    assert_eq!(detach_cgroup_programs(daemon.pid())?, 6);
+    // Four for calls, one for new sockets, one for closed ones, one for packets.
+    assert_eq!(detach_cgroup_programs(daemon.pid())?, 7);
     let detached = Instant::now();
     wait::until("the enforcement", || {
         Ok((connect(listener.target())? == Attempt::Refused).then_some(()))
@@ -51,6 +51,7 @@ fn lost_enforcement_is_mended_and_told() -> Result<()> {
         "sendmsg4",
         "sendmsg6",
         "sock_create",
+        "sock_release",
         "egress",
     ] {
         for kind in ["mcp_enforcement_degraded", "mcp_enforcement_restored"] {
@@ -66,7 +67,7 @@ fn lost_enforcement_is_mended_and_told() -> Result<()> {
     })?;
 
     // What is mended stays in the kernel like the first.
-    fs::remove_file(daemon.site.bpffs().join("v5/link_connect4"))?;
+    fs::remove_file(daemon.site.bpffs().join("v6/link_connect4"))?;
     daemon.event("the link that was not kept", |event| {
         text(event, "cause") == "another process removed `connect4` from where it is kept"
     })?;

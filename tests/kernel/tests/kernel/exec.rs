@@ -176,7 +176,7 @@ pub(crate) fn failed_exec(lab: &mut Lab) -> Result<()> {
             .iter()
             .any(|(pid, _)| *pid == exec.record.process.pid)
             .then_some(exec),
-        Record::Fork(_) | Record::Exit(_) | Record::Resume(_) | Record::Connect(_) => None,
+        Record::Fork(_) | Record::Exit(_) | Record::Resume(_) | Record::Connect(_) | Record::Close(_) => None,
     })?;
     ensure!(records.is_empty(), "{records:#?}");
     Ok(())
@@ -225,7 +225,12 @@ pub(crate) fn ends(lab: &mut Lab) -> Result<()> {
         match record {
             Record::Fork(fork) if fork.entry.instance == 9 => forks.push(fork),
             Record::Exit(exit) if exit.entry.instance == 9 => exits.push(exit),
-            Record::Exec(_) | Record::Fork(_) | Record::Exit(_) | Record::Resume(_) | Record::Connect(_) => {}
+            Record::Exec(_)
+            | Record::Fork(_)
+            | Record::Exit(_)
+            | Record::Resume(_)
+            | Record::Connect(_)
+            | Record::Close(_) => {}
         }
         None::<()>
     })?;

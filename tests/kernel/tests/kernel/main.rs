@@ -9,6 +9,7 @@
 mod abi;
 mod any_address;
 mod budget;
+mod closing;
 mod cutting;
 mod egress;
 mod exec;
@@ -185,6 +186,9 @@ const TESTS: &[Test] = &[
         "multipath::announced_addresses_are_judged_for_their_owner",
         multipath::announced_addresses,
     ),
+    test("closing::streams_are_told_with_their_bytes", closing::streams),
+    test("closing::so_is_what_nobody_answers_or_counts", closing::others),
+    test("closing::connections_of_others_are_not", closing::not_told),
     test("cutting::is_possible", cutting::possible),
     test("cutting::ends_connections_of_all_namespaces", cutting::ended),
     test(
