@@ -1,0 +1,133 @@
+//! Reasons for which a bundle is refused.
+
+use mcpmon_model::Digest;
+
+use crate::{
+    MAX_BUNDLE_BYTES, MAX_FILE_BYTES,
+    key::PublicKey,
+    manifest::{FORMAT, MAX_SERIAL},
+};
+
+/// The reason why a bundle is refused, with the remedy.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BundleError {
+    /// The bundle is larger than any that is read.
+    #[error("the bundle is too large: it may have {MAX_BUNDLE_BYTES} bytes at most")]
+    TooLarge,
+    /// The end of the bundle is no signature.
+    #[error("there is no signature at its end: it is cut short, no bundle, or was not signed with `mcpmon bundle sign`")]
+    Unsigned,
+    /// The bundle to be signed has a signature.
+    #[error("it is signed already: sign the file that `mcpmon bundle build` wrote")]
+    Signed,
+    /// The key of the signature is none of those that are trusted.
+    #[error("it is signed with another key, {key}: sign it with the key of this host, or add this one to `policy.bundle` if it is yours")]
+    UnknownKey {
+        /// The key that the signature names.
+        key: PublicKey,
+    },
+    /// The signature is not that of these bytes.
+    #[error("the signature does not fit the content: it was changed after it was signed; fetch or build it anew")]
+    BadSignature,
+    /// The bytes are no archive.
+    #[error("it is no tar archive: {0}")]
+    Archive(String),
+    /// An entry of the archive is no regular file.
+    #[error("the entry `{name}` is {kind}: a bundle holds regular files only; build it with `mcpmon bundle build`")]
+    NotAFile {
+        /// The entry.
+        name: String,
+        /// The kind, with its article.
+        kind: String,
+    },
+    /// An entry of the archive leads out of it.
+    #[error("the entry `{name}` has a path: the files of a bundle have plain names; build it with `mcpmon bundle build`")]
+    Path {
+        /// The entry.
+        name: String,
+    },
+    /// An entry of the archive is none of the files that a bundle has.
+    #[error("the entry `{name}` is unknown: a bundle holds `policy.yaml`, `suppressions.yaml` and `pins.yaml`")]
+    UnknownEntry {
+        /// The entry.
+        name: String,
+    },
+    /// Two entries have one name.
+    #[error("the entry `{name}` is there twice")]
+    Twice {
+        /// The entry.
+        name: String,
+    },
+    /// A file is larger than any that is read.
+    #[error("`{name}` is too large: a file of a bundle may have {MAX_FILE_BYTES} bytes at most")]
+    FileTooLarge {
+        /// The entry.
+        name: String,
+    },
+    /// A file is no text.
+    #[error("`{name}` is no UTF-8 text")]
+    NotText {
+        /// The entry.
+        name: String,
+    },
+    /// A file is missing.
+    #[error("`{name}` is missing")]
+    Missing {
+        /// The entry.
+        name: &'static str,
+    },
+    /// The bundle is of a format of the future.
+    #[error("it has the format {format}, and this mcpmon reads {FORMAT}: update mcpmon")]
+    Format {
+        /// The format.
+        format: u64,
+    },
+    /// The manifest cannot be read.
+    #[error("manifest.json is wrong: {0}")]
+    Manifest(String),
+    /// The serial is no number that can be succeeded.
+    #[error("the serial {serial} is not from 1 to {MAX_SERIAL}")]
+    Serial {
+        /// The serial.
+        serial: u64,
+    },
+    /// A file is not what the manifest says.
+    #[error("`{name}` is not the file that manifest.json names")]
+    Digest {
+        /// The entry.
+        name: String,
+    },
+    /// The archive holds something besides what was read.
+    #[error("the archive holds more than its files: build it with `mcpmon bundle build`")]
+    NotCanonical,
+    /// The bundle is of another series.
+    #[error("it is the bundle {}, and this host takes `{wanted}` (`policy.bundle.name`)", found.as_ref().map_or_else(|| "without a name".to_owned(), |name| format!("`{name}`")))]
+    OtherName {
+        /// The name in the manifest.
+        found: Option<String>,
+        /// The name that the host takes.
+        wanted: String,
+    },
+    /// The serial is lower than the one that is in force.
+    #[error("it has the serial {serial}, and the serial {last} was in force on this host: an older bundle is never taken again; build it anew with a higher serial")]
+    Older {
+        /// The serial.
+        serial: u64,
+        /// The highest one that was accepted.
+        last: u64,
+    },
+    /// Another bundle had the same serial.
+    #[error("it has the serial {serial} of another bundle, {last}: build it anew with a higher serial")]
+    SameSerial {
+        /// The serial.
+        serial: u64,
+        /// The digest of the accepted one.
+        last: Digest,
+    },
+    /// The bundle was valid up to a time that is over.
+    #[error("it expired at {at}: build a new one")]
+    Expired {
+        /// The time, RFC 3339.
+        at: String,
+    },
+}
