@@ -3,6 +3,7 @@
 use std::io::{Cursor, Read as _};
 
 use mcpmon_model::Digest;
+use serde::{Deserialize, Serialize};
 use tar::{Archive, Builder, EntryType, Header};
 
 use crate::{
@@ -17,7 +18,8 @@ const MANIFEST: &str = "manifest.json";
 pub(crate) const END_BYTES: usize = 1024;
 
 /// The files that a bundle can hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum BundleFile {
     /// The policy; every bundle has it.
     Policy,

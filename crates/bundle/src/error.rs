@@ -15,25 +15,33 @@ pub enum BundleError {
     #[error("the bundle is too large: it may have {MAX_BUNDLE_BYTES} bytes at most")]
     TooLarge,
     /// The end of the bundle is no signature.
-    #[error("there is no signature at its end: it is cut short, no bundle, or was not signed with `mcpmon bundle sign`")]
+    #[error(
+        "there is no signature at its end: it is cut short, no bundle, or was not signed with `mcpmon bundle sign`"
+    )]
     Unsigned,
     /// The bundle to be signed has a signature.
     #[error("it is signed already: sign the file that `mcpmon bundle build` wrote")]
     Signed,
     /// The key of the signature is none of those that are trusted.
-    #[error("it is signed with another key, {key}: sign it with the key of this host, or add this one to `policy.bundle` if it is yours")]
+    #[error(
+        "it is signed with another key, {key}: sign it with the key of this host, or add this one to `policy.bundle` if it is yours"
+    )]
     UnknownKey {
         /// The key that the signature names.
         key: PublicKey,
     },
     /// The signature is not that of these bytes.
-    #[error("the signature does not fit the content: it was changed after it was signed; fetch or build it anew")]
+    #[error(
+        "the signature does not fit the content: it was changed after it was signed; fetch or build it anew"
+    )]
     BadSignature,
     /// The bytes are no archive.
     #[error("it is no tar archive: {0}")]
     Archive(String),
     /// An entry of the archive is no regular file.
-    #[error("the entry `{name}` is {kind}: a bundle holds regular files only; build it with `mcpmon bundle build`")]
+    #[error(
+        "the entry `{name}` is {kind}: a bundle holds regular files only; build it with `mcpmon bundle build`"
+    )]
     NotAFile {
         /// The entry.
         name: String,
@@ -41,13 +49,17 @@ pub enum BundleError {
         kind: String,
     },
     /// An entry of the archive leads out of it.
-    #[error("the entry `{name}` has a path: the files of a bundle have plain names; build it with `mcpmon bundle build`")]
+    #[error(
+        "the entry `{name}` has a path: the files of a bundle have plain names; build it with `mcpmon bundle build`"
+    )]
     Path {
         /// The entry.
         name: String,
     },
     /// An entry of the archive is none of the files that a bundle has.
-    #[error("the entry `{name}` is unknown: a bundle holds `policy.yaml`, `suppressions.yaml` and `pins.yaml`")]
+    #[error(
+        "the entry `{name}` is unknown: a bundle holds `policy.yaml`, `suppressions.yaml` and `pins.yaml`"
+    )]
     UnknownEntry {
         /// The entry.
         name: String,
@@ -109,7 +121,9 @@ pub enum BundleError {
         wanted: String,
     },
     /// The serial is lower than the one that is in force.
-    #[error("it has the serial {serial}, and the serial {last} was in force on this host: an older bundle is never taken again; build it anew with a higher serial")]
+    #[error(
+        "it has the serial {serial}, and the serial {last} was in force on this host: an older bundle is never taken again; build it anew with a higher serial"
+    )]
     Older {
         /// The serial.
         serial: u64,

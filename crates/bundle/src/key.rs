@@ -31,7 +31,9 @@ pub enum KeyError {
     #[error("no public key: expected `ed25519:` and 32 bytes in base64, as `mcpmon bundle keygen` prints it")]
     Public,
     /// The text is no private key.
-    #[error("no Ed25519 private key in PEM: make one with `mcpmon bundle keygen FILE` or `openssl genpkey -algorithm ed25519`")]
+    #[error(
+        "no Ed25519 private key in PEM: make one with `mcpmon bundle keygen FILE` or `openssl genpkey -algorithm ed25519`"
+    )]
     Private,
     /// The system gave no random bytes.
     #[error("the system gave no random bytes")]
@@ -63,7 +65,9 @@ impl FromStr for PublicKey {
     type Err = KeyError;
 
     fn from_str(text: &str) -> Result<Self, KeyError> {
-        let bytes = text.strip_prefix(PREFIX).and_then(|text| STANDARD.decode(text).ok());
+        let bytes = text
+            .strip_prefix(PREFIX)
+            .and_then(|text| STANDARD.decode(text).ok());
         let bytes = bytes.and_then(|bytes| bytes.try_into().ok());
         bytes.map(Self).ok_or(KeyError::Public)
     }
@@ -79,10 +83,14 @@ impl BundleKey {
     /// Returns an error if the system gives no random bytes.
     pub fn generate() -> Result<String, KeyError> {
         let mut seed = [0; KEY_BYTES];
-        SystemRandom::new().fill(&mut seed).map_err(|_| KeyError::Random)?;
+        SystemRandom::new()
+            .fill(&mut seed)
+            .map_err(|_| KeyError::Random)?;
         let der: Vec<u8> = PKCS8_START.into_iter().chain(seed).collect();
         let text = STANDARD.encode(der);
-        Ok(format!("-----BEGIN PRIVATE KEY-----\n{text}\n-----END PRIVATE KEY-----\n"))
+        Ok(format!(
+            "-----BEGIN PRIVATE KEY-----\n{text}\n-----END PRIVATE KEY-----\n"
+        ))
     }
 
     /// Reads a key in PEM.

@@ -25,7 +25,7 @@ const BLOCK_BYTES: usize = 512;
 const TRAILER_BYTES: usize = 2 * BLOCK_BYTES + END_BYTES;
 
 /// The identity of an accepted bundle.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct BundleId {
     /// Its serial.
     pub serial: u64,
@@ -166,7 +166,10 @@ pub(crate) fn trailer(key: &PublicKey, signature: &[u8; SIGNATURE_BYTES]) -> Vec
 
 /// Returns the bytes before the signature's entry, the key that it names, and the signature.
 fn split(bytes: &[u8]) -> Result<(&[u8], PublicKey, [u8; SIGNATURE_BYTES]), BundleError> {
-    let start = bytes.len().checked_sub(TRAILER_BYTES).ok_or(BundleError::Unsigned)?;
+    let start = bytes
+        .len()
+        .checked_sub(TRAILER_BYTES)
+        .ok_or(BundleError::Unsigned)?;
     let (body, end) = bytes.split_at(start);
     let parsed = signature(end).ok_or(BundleError::Unsigned)?;
     // One form only: what is not compared here could be another reader's entry.

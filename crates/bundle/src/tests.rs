@@ -56,7 +56,11 @@ fn a_signed_bundle_is_read_as_it_was_built() {
     assert_eq!(opened.key, key.public());
     assert_eq!(opened.id().serial, 7);
     assert_eq!(opened.digest, Digest::of(&bytes));
-    assert_eq!(bundle.to_tar(), self::bundle(7).to_tar(), "the same files give the same bytes");
+    assert_eq!(
+        bundle.to_tar(),
+        self::bundle(7).to_tar(),
+        "the same files give the same bytes"
+    );
     let names: Vec<&str> = bundle.files.iter().map(|(file, _)| file.name()).collect();
     assert_eq!(names, ["policy.yaml", "pins.yaml"]);
     assert_eq!(sign(&bytes, &key), Err(BundleError::Signed));
@@ -84,7 +88,10 @@ fn another_key_is_named() {
     let bytes = sign(&bundle(7).to_tar(), &theirs).unwrap();
     let refused = open(&bytes, &[ours.public()]).unwrap_err();
     assert_eq!(refused, BundleError::UnknownKey { key: theirs.public() });
-    assert!(refused.to_string().contains(&theirs.public().to_string()), "{refused}");
+    assert!(
+        refused.to_string().contains(&theirs.public().to_string()),
+        "{refused}"
+    );
     assert!(matches!(open(&bytes, &[]), Err(BundleError::UnknownKey { .. })));
     // The name of our key on their signature.
     let their_signature = theirs.sign(&bundle(7).to_tar());
@@ -211,8 +218,13 @@ fn serials_never_go_back() {
     assert_eq!(other.check_name(Some("laptops")), Ok(()));
     assert_eq!(other.check_name(None), Ok(()));
     let refused = other.check_name(Some("servers")).unwrap_err().to_string();
-    assert!(refused.contains("the bundle `laptops`, and this host takes `servers`"), "{refused}");
-    seventh.check_name(Some("laptops")).expect_err("one without a name");
+    assert!(
+        refused.contains("the bundle `laptops`, and this host takes `servers`"),
+        "{refused}"
+    );
+    seventh
+        .check_name(Some("laptops"))
+        .expect_err("one without a name");
 }
 
 #[test]
@@ -225,7 +237,10 @@ fn a_bundle_ends_with_its_time() {
     };
     let bytes = sign(&Bundle::new(manifest, files()).unwrap().to_tar(), &key).unwrap();
     let opened = open(&bytes, &[key.public()]).unwrap();
-    assert_eq!(opened.check_expiry("2026-12-31T23:59:59Z".parse().unwrap()), Ok(()));
+    assert_eq!(
+        opened.check_expiry("2026-12-31T23:59:59Z".parse().unwrap()),
+        Ok(())
+    );
     let refused = opened.check_expiry(expires.parse().unwrap()).unwrap_err();
     assert!(refused.to_string().contains(expires), "{refused}");
 }
@@ -241,8 +256,17 @@ fn keys_are_those_of_openssl() {
     );
     assert_eq!(key.public().to_string().parse(), Ok(key.public()));
     let shown = format!("{key:?}");
-    assert_eq!(shown, format!("BundleKey({})", key.public()), "no secret is shown");
-    for wrong in ["", "ed25519:", "Gb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=", "ed25519:AAAA"] {
+    assert_eq!(
+        shown,
+        format!("BundleKey({})", key.public()),
+        "no secret is shown"
+    );
+    for wrong in [
+        "",
+        "ed25519:",
+        "Gb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=",
+        "ed25519:AAAA",
+    ] {
         wrong.parse::<PublicKey>().expect_err("no key");
     }
     BundleKey::from_pem(b"secret").expect_err("no key");

@@ -122,7 +122,7 @@ impl AcceptEdit {
         });
         let path = match &parts[index].0 {
             Source::File(path) => path.clone(),
-            Source::EmbeddedDefault => otherwise,
+            Source::EmbeddedDefault | Source::Bundle { .. } => otherwise,
         };
         let before = last.map(|_| parts[index].1.clone());
         let mut policy = policy.clone();

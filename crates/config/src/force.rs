@@ -28,6 +28,8 @@ pub enum Cause {
     Needs(&'static str),
     /// The key was valid up to this day.
     Expired(Date),
+    /// A bundle is in force, which alone can have the key.
+    OfBundle,
 }
 
 impl fmt::Display for NotInForce {
@@ -35,6 +37,7 @@ impl fmt::Display for NotInForce {
         match self.cause {
             Cause::NotYet => f.write_str(&self.key),
             Cause::Needs(setting) => write!(f, "{} (needs `{setting}`)", self.key),
+            Cause::OfBundle => write!(f, "{} (taken from the bundle alone)", self.key),
             Cause::Expired(until) => write!(f, "{} (expired: `until: {until}`)", self.key),
         }
     }

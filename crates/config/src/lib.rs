@@ -6,6 +6,7 @@
 #![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "I/O")]
 
 mod accept;
+mod bundle;
 mod compile;
 mod force;
 mod home;
@@ -34,6 +35,7 @@ use schemars::transform::{RecursiveTransform, Transform as _};
 
 pub use self::{
     accept::{AcceptEdit, Acceptance, AllowedCall},
+    bundle::check_bundle,
     force::{Cause, NotInForce},
     import::{Foreign, ImportedPolicy, Note, NoteKind, import},
     lock::{
@@ -46,8 +48,8 @@ pub use self::{
     own::on_top,
     reload::{ReloadOccasion, Reloader},
     settings::{
-        ActiveSettings, BodyStorageSettings, DiscoverySettings, EventFormat, JsonlSettings, OtlpSettings,
-        ProviderSettings, ProxySettings, RecordSettings, WebhookSettings,
+        ActiveSettings, BodyStorageSettings, BundleSettings, DiscoverySettings, EventFormat, JsonlSettings,
+        OtlpSettings, ProviderSettings, ProxySettings, RecordSettings, WebhookSettings,
     },
     sources::{LocalConfig, Search, Source, SourceError, Sources},
     trust::{Distrust, Trust},
@@ -136,6 +138,9 @@ pub fn load(search: &Search, trust: Trust) -> Result<LoadedConfiguration, Config
 /// Every mistake in it.
 pub fn load_sources(sources: &Sources) -> Result<LoadedConfiguration, ConfigError> {
     let today = jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC).date();
+    if sources.bundle().is_some() {
+        return Ok(bundle::load_on_bundle(sources, today)?);
+    }
     let mut document = load::read(sources.origins());
     let compiled = compile::compile(&document.config);
     document.tell(compiled.findings);

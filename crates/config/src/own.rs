@@ -25,6 +25,19 @@ const APART: [&str; 14] = [
     "suppressions",
 ];
 
+/// Returns the paths of these keys.
+pub(super) fn apart() -> [load::KeyPath; APART.len()] {
+    let section = load::KeyPath::root().key("mcp");
+    APART.map(|key| section.key(key))
+}
+
+/// Returns whether a file states the decision that holds without a rule: what nobody wrote is no default that could stop
+/// anything.
+pub(super) fn states_default(tree: &load::Node) -> bool {
+    let defaults = load::KeyPath::root().key("mcp").key("defaults");
+    tree.find(&defaults.key("decision")).is_some()
+}
+
 /// The policy of `host`, tightened by a user's own file. Its hash stays that of the host's, which is what is compared
 /// with others.
 ///
@@ -34,18 +47,11 @@ pub fn on_top(
     host: &LoadedConfiguration,
     own: &Sources,
 ) -> Result<LoadedConfiguration, InvalidConfiguration> {
-    let section = load::KeyPath::root().key("mcp");
-    let apart = APART.map(|key| section.key(key));
-    let mut document = load::read_on_top(host.text.origins(), own.origins(), &apart);
+    let mut document = load::read_on_top(host.text.origins(), own.origins(), &apart());
     let compiled = compile::compile(&document.config);
     document.tell(compiled.findings);
     let mut policy = compiled.policy;
-    // What nobody wrote is no default that could stop anything.
-    if document
-        .tree
-        .find(&section.key("defaults").key("decision"))
-        .is_none()
-    {
+    if !states_default(&document.tree) {
         policy.rules.default = Decision::Allow;
     }
     // What the host declares need not be declared again.

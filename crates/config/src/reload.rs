@@ -5,10 +5,11 @@ use std::{
     time::{Duration, Instant},
 };
 
+use mcpmon_bundle::{BundleId, VerifiedBundle};
 use mcpmon_model::Digest;
 use mcpmon_policy::Policy;
 
-use super::{ConfigError, LoadedConfiguration, Search, Source, Trust, load_sources};
+use super::{BundleSettings, ConfigError, LoadedConfiguration, Search, Source, Sources, Trust, load_sources};
 
 /// The time a configuration that lacks rules must stay unchanged before it takes effect: one that is being
 /// written, or was cut short and is noticed, has changed by then.
@@ -31,6 +32,10 @@ pub struct Reloader {
     hash: Digest,
     /// The sources of the configuration in force, as events name them.
     path: String,
+    /// The last usable files, without those of a bundle.
+    own: Arc<Sources>,
+    /// The bundle below them that is in force.
+    bundle: Option<Arc<VerifiedBundle>>,
     /// A configuration that lacks rules, and the time since which it is unchanged.
     held: Option<(Instant, Box<LoadedConfiguration>)>,
 }
@@ -56,8 +61,35 @@ impl Reloader {
             policy: Arc::clone(&current.policy),
             hash: current.hash,
             path: current.path(),
+            own: Arc::clone(&current.text),
+            bundle: None,
             held: None,
         }
+    }
+
+    /// Composes the configuration of `bundle` with the host's own files. Nothing is in force by that:
+    /// see [`Self::take_bundle`].
+    ///
+    /// # Errors
+    /// Returns an error if the bundle cannot be used.
+    pub fn compose(&self, bundle: &VerifiedBundle) -> Result<LoadedConfiguration, ConfigError> {
+        let mut loaded = load_sources(&self.own.on_bundle(bundle))?;
+        self.compare(&mut loaded);
+        Ok(loaded)
+    }
+
+    /// Notes that `loaded`, which [`Self::compose`] returned for `bundle`, is in force. A signed bundle is whole and
+    /// meant: it needs no second look, whatever it lacks.
+    pub fn take_bundle(&mut self, bundle: VerifiedBundle, loaded: &LoadedConfiguration) {
+        self.bundle = Some(Arc::new(bundle));
+        self.held = None;
+        self.adopt(loaded);
+    }
+
+    /// Returns the bundle that is in force.
+    #[must_use]
+    pub fn bundle(&self) -> Option<BundleId> {
+        self.bundle.as_ref().map(|bundle| bundle.id())
     }
 
     /// Returns the change since the last call: a new configuration, or the reason why there is none (once for
@@ -86,11 +118,34 @@ impl Reloader {
             self.held = Some((since, Box::new(loaded)));
             return None;
         }
+        self.adopt(&loaded);
+        self.from_file = loaded.sources.iter().any(is_file);
+        self.own = Arc::new(loaded.text.without_bundle());
+        self.bundle.take_if(|_| loaded.text.bundle().is_none());
+        Some(Ok(loaded))
+    }
+
+    fn adopt(&mut self, loaded: &LoadedConfiguration) {
         self.policy = Arc::clone(&loaded.policy);
         self.hash = loaded.hash;
         self.path = loaded.path();
-        self.from_file = loaded.sources.iter().any(is_file);
-        Some(Ok(loaded))
+    }
+
+    /// Finds what `loaded` lacks of what is in force.
+    fn compare(&self, loaded: &mut LoadedConfiguration) {
+        loaded.lost = loaded.policy.losses(&self.policy);
+        loaded.switched_off = loaded.policy.switched_off(&self.policy);
+    }
+
+    /// Makes sense of the host's files, with the bundle as long as they name it and the key that signed it.
+    fn load(&self, own: &Sources) -> Result<LoadedConfiguration, ConfigError> {
+        let loaded = load_sources(own)?;
+        match &self.bundle {
+            Some(bundle) if is_wanted(bundle, loaded.settings.bundle.as_ref()) => {
+                load_sources(&own.on_bundle(bundle))
+            }
+            Some(_) | None => Ok(loaded),
+        }
     }
 
     /// Returns the file that is read, as events name it; if it is gone, the sources of the configuration in force.
@@ -127,12 +182,11 @@ impl Reloader {
             self.held = None;
             return Some(Err(ConfigError::Vanished));
         }
-        let mut result = load_sources(&sources);
+        let mut result = self.load(&sources);
         match &mut result {
             Ok(loaded) if self.held.take().is_some() && loaded.hash == self.hash => return None,
             Ok(loaded) => {
-                loaded.lost = loaded.policy.losses(&self.policy);
-                loaded.switched_off = loaded.policy.switched_off(&self.policy);
+                self.compare(loaded);
                 if !loaded.lost.is_empty() {
                     self.held = Some((now, Box::new(loaded.clone())));
                     tracing::warn!(
@@ -151,9 +205,16 @@ impl Reloader {
     }
 }
 
+/// Returns whether a host with these settings takes the bundle.
+fn is_wanted(bundle: &VerifiedBundle, settings: Option<&BundleSettings>) -> bool {
+    settings.is_some_and(|settings| {
+        settings.keys.contains(&bundle.key) && bundle.check_name(settings.name.as_deref()).is_ok()
+    })
+}
+
 const fn is_file(source: &Source) -> bool {
     match source {
         Source::File(_) => true,
-        Source::EmbeddedDefault => false,
+        Source::EmbeddedDefault | Source::Bundle { .. } => false,
     }
 }

@@ -2,6 +2,7 @@
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
+use mcpmon_bundle::PublicKey;
 use mcpmon_model::Severity;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -17,6 +18,23 @@ pub struct ActiveSettings {
     pub metrics: Option<SocketAddr>,
     /// Listing of declared remote servers.
     pub discovery: DiscoverySettings,
+    /// The bundle that the daemon takes its policy from; `None` where it has its own files only.
+    pub bundle: Option<BundleSettings>,
+}
+
+/// The `policy.bundle` section.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BundleSettings {
+    /// `https`, `file`, or `http` to this host.
+    pub url: String,
+    /// The keys, one of which signed it; at least one.
+    pub keys: Vec<PublicKey>,
+    /// The time between two looks.
+    pub interval: Duration,
+    /// The only series that is taken, where one is named.
+    pub name: Option<String>,
+    /// File with certificate authorities, absolute.
+    pub ca_file: Option<PathBuf>,
 }
 
 /// The `mcp.discovery` section.

@@ -8,6 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use mcpmon_bundle::{BundleFile, BundleId, VerifiedBundle};
 use mcpmon_model::Digest;
 use nix::fcntl::OFlag;
 use serde::{Deserialize, Serialize};
@@ -151,6 +152,23 @@ pub enum Source {
     File(PathBuf),
     /// This program.
     EmbeddedDefault,
+    /// A file of a signed bundle.
+    Bundle {
+        /// The bundle.
+        id: BundleId,
+        /// The file in it.
+        file: BundleFile,
+    },
+}
+
+impl Source {
+    /// Returns the bundle that it is a file of.
+    pub(super) const fn bundle(&self) -> Option<BundleId> {
+        match self {
+            Self::Bundle { id, .. } => Some(*id),
+            Self::File(_) | Self::EmbeddedDefault => None,
+        }
+    }
 }
 
 impl fmt::Display for Source {
@@ -158,6 +176,7 @@ impl fmt::Display for Source {
         match self {
             Self::File(path) => write!(f, "{}", path.display()),
             Self::EmbeddedDefault => f.write_str("embedded default"),
+            Self::Bundle { id, file } => write!(f, "bundle {}/{}", id.serial, file.name()),
         }
     }
 }
@@ -214,6 +233,28 @@ impl Sources {
         &self.0
     }
 
+    /// The bundle's files below these of the host. The embedded default is for hosts without a policy, and is left out.
+    #[must_use]
+    pub fn on_bundle(&self, bundle: &VerifiedBundle) -> Self {
+        let id = bundle.id();
+        let part = |(file, text): &(BundleFile, String)| (Source::Bundle { id, file: *file }, text.clone());
+        let parts = bundle.bundle.files.iter().map(part);
+        let is_written = |(source, _): &&(Source, String)| *source != Source::EmbeddedDefault;
+        Self(parts.chain(self.0.iter().filter(is_written).cloned()).collect())
+    }
+
+    /// Returns the host's files alone.
+    pub(super) fn without_bundle(&self) -> Self {
+        let own = self.0.iter().filter(|(source, _)| source.bundle().is_none());
+        Self(own.cloned().collect())
+    }
+
+    /// Returns the bundle among them.
+    #[must_use]
+    pub fn bundle(&self) -> Option<BundleId> {
+        self.names().find_map(Source::bundle)
+    }
+
     /// One file that was read elsewhere.
     pub(super) fn of_file(source: Source, text: String) -> Self {
         Self(vec![(source, text)])
@@ -227,11 +268,26 @@ impl Sources {
     }
 
     pub(super) fn origins(&self) -> Vec<Origin> {
-        let origin = |(source, text): &(Source, String)| Origin {
-            name: source.to_string(),
-            text: text.clone(),
-        };
         self.0.iter().map(origin).collect()
+    }
+
+    /// Returns the files of a bundle, and those of the host.
+    pub(super) fn bundle_and_own(&self) -> (Vec<(BundleFile, Origin)>, Vec<Origin>) {
+        let (mut bundle, mut own) = (Vec::new(), Vec::new());
+        for part in &self.0 {
+            match &part.0 {
+                Source::Bundle { file, .. } => bundle.push((*file, origin(part))),
+                Source::File(_) | Source::EmbeddedDefault => own.push(origin(part)),
+            }
+        }
+        (bundle, own)
+    }
+}
+
+fn origin((source, text): &(Source, String)) -> Origin {
+    Origin {
+        name: source.to_string(),
+        text: text.clone(),
     }
 }
 

@@ -16,6 +16,7 @@ mod environment;
 mod extent;
 mod guard;
 mod inspection;
+mod known;
 mod llm;
 mod losses;
 pub mod network;
@@ -35,6 +36,7 @@ pub use inspection::{
     Approvals, Detection, Handling, Limits, OnDetection, OnNewTool, OnOutput, OnTimeout, OutputInspection,
     Requests, Suppression,
 };
+pub use known::{KnownDefinition, KnownDefinitions, KnownStanding};
 pub use llm::{DlpMode, LlmPolicy, ProxyMode};
 pub use network::{
     Bypass, Cidr, Endpoint, HostName, ModelHost, NetworkPolicy, NetworkRule, OnBypass, RuleAction, Scope,
@@ -66,6 +68,8 @@ pub struct Policy {
     pub pinning: Pinning,
     /// Pins of tools, prompts, resources and instructions.
     pub definition_pinning: Pinning,
+    /// Definitions that are known to be good.
+    pub known: KnownDefinitions,
     /// The treatment of a definition on first use: it is pinned, or only recorded.
     pub first_use: FirstUse,
     /// Inspection of definitions.

@@ -104,6 +104,12 @@ fn restraints(policy: &Policy) -> BTreeSet<String> {
     for pattern in &policy.inspection.custom {
         add("mcp.detection.custom_patterns", &pattern.name);
     }
+    for known in policy.known.iter() {
+        add(
+            "mcp.version_pinning.known",
+            &format!("{}:{}", known.server, known.name),
+        );
+    }
     for path in &policy.guard.extra_paths {
         add("mcp.config_guard.extra_paths", &path.to_string());
     }

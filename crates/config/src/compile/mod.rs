@@ -1,9 +1,11 @@
 //! The raw mirror to [`Policy`] and [`ActiveSettings`]: what keys mean together.
 
+mod bundle;
 mod bypass;
 mod cross_server;
 mod guard;
 mod inspection;
+mod known;
 mod network;
 mod proxy;
 mod rate;
@@ -53,6 +55,7 @@ pub(super) fn compile(config: &raw::Config) -> CompiledPolicy {
             ..pinning(&config.mcp.version_pinning)
         },
         definition_pinning: pinning(&config.mcp.version_pinning),
+        known: known::known(&config.mcp.version_pinning.known, &mut findings),
         first_use: match config.mcp.registry.pin_on_first_use {
             true => FirstUse::Pin,
             false => FirstUse::Record,
@@ -87,6 +90,7 @@ pub(super) fn compile(config: &raw::Config) -> CompiledPolicy {
         record: settings::record(&config.record, &mut findings),
         metrics: settings::metrics(&config.metrics, &mut findings),
         discovery: settings::discovery(&config.mcp.discovery, &mut findings),
+        bundle: bundle::bundle(&config.policy.bundle, &mut findings),
     };
     CompiledPolicy {
         policy,

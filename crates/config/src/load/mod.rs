@@ -4,6 +4,7 @@
 //! noted, cut out, and the rest is read again, until nothing is refused. Only a syntax error ends a file early:
 //! behind it nothing is certain. `yaml` alone knows the YAML library.
 
+mod bundled;
 mod finding;
 mod merge;
 mod node;
@@ -18,6 +19,7 @@ use serde::Deserialize as _;
 
 use self::merge::overlay;
 pub(super) use self::{
+    bundled::{read_bundle, read_on_bundle},
     finding::{KeyFault, check_name},
     merge::merge,
     node::{KeyPath, ListItem, MapEntry, Node, YamlValue},
@@ -57,7 +59,7 @@ pub(super) fn read(origins: Vec<Origin>) -> LoadedDocument {
     let all = 0..origins.len();
     let mut mistakes = Mistakes::new(origins);
     let mut merged = read_all(all, &mut mistakes);
-    let config = shape(&mut merged, &mut mistakes);
+    let config = config_of(&mut merged, &mut mistakes);
     LoadedDocument {
         config,
         tree: merged,
@@ -75,7 +77,7 @@ pub(super) fn read_on_top(below: Vec<Origin>, own: Vec<Origin>, apart: &[KeyPath
         base.remove(path);
     }
     let mut merged = overlay(base, read_all(first..all, &mut mistakes));
-    let config = shape(&mut merged, &mut mistakes);
+    let config = config_of(&mut merged, &mut mistakes);
     LoadedDocument {
         config,
         tree: merged,
@@ -124,7 +126,7 @@ fn read_one(index: usize, mistakes: &mut Mistakes) -> Option<Node> {
         mistakes.push(mistake);
         return None;
     }
-    shape(&mut tree, mistakes);
+    config_of(&mut tree, mistakes);
     Some(tree)
 }
 
@@ -152,7 +154,7 @@ fn other_version(tree: &Node) -> Option<Mistake> {
 }
 
 /// Reads `tree`, cutting out what is refused until the rest can be read.
-fn shape(tree: &mut Node, mistakes: &mut Mistakes) -> Config {
+fn config_of(tree: &mut Node, mistakes: &mut Mistakes) -> Config {
     loop {
         let fault = match Config::deserialize(&*tree) {
             Ok(config) => return config,

@@ -3,6 +3,7 @@
 //! Knows shapes and formats only; what keys mean together is for `compile`. Doc comments here are the
 //! descriptions in `policies/schema.json`.
 
+mod bundle;
 mod cross_server;
 mod format;
 mod inspection;
@@ -21,12 +22,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::{
+    bundle::{PolicyBundle, PolicySource},
     cross_server::{CrossServer, ShadowTool},
     format::Text,
     inspection::{ConfigGuard, CustomPattern, Detection, Level},
     mcp::{Approvals, Discovery, Limits, Mcp, ServerGlob},
     network::{Deny, Network, Watch},
-    pinning::{RateLimits, VersionPinning},
+    pinning::{KnownDefinition, KnownKind, RateLimits, VersionPinning},
     proxy::Proxy,
     record::{Metrics, OtlpSignal, Record},
     rules::{CallMatch, ListMode, Number, ResourceMatch, ResourceRule, Rule, ToolMatch, ValueLimit},
@@ -62,6 +64,8 @@ pub(crate) struct Config {
     pub(crate) record: Record,
     /// Prometheus metrics.
     pub(crate) metrics: Metrics,
+    /// Where the daemon takes its policy from besides its own files.
+    pub(crate) policy: PolicySource,
 }
 
 impl Default for Config {
@@ -77,6 +81,7 @@ impl Default for Config {
             llm_storage: proxy::LlmStorage::default(),
             record: Record::default(),
             metrics: Metrics::default(),
+            policy: PolicySource::default(),
         }
     }
 }

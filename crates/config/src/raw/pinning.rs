@@ -2,9 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use mcpmon_model::{Digest, ServerId};
 use mcpmon_policy::OnChange;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use super::Text;
 
 /// Pins of tool definitions and of the files servers run from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -18,6 +21,42 @@ pub(crate) struct VersionPinning {
     pub(crate) auto_trust_first: bool,
     /// True if executables, scripts and packages are pinned too.
     pub(crate) pin_binary: bool,
+    /// Definitions that are known to be good: pinned and approved as they are. A name that is listed may have no other
+    /// definition.
+    pub(crate) known: Vec<KnownDefinition>,
+}
+
+/// A version of a definition that is known to be good.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct KnownDefinition {
+    /// Server id.
+    pub(crate) server: Text<ServerId>,
+    /// The kind of definition.
+    #[serde(default)]
+    pub(crate) kind: KnownKind,
+    /// Name of the tool, prompt or template, URI of the resource; empty for instructions.
+    #[serde(default)]
+    pub(crate) name: String,
+    /// The digest of the definition, as `mcpmon registry show` has it.
+    pub(crate) content_hash: Text<Digest>,
+}
+
+/// The kind of a known definition.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum KnownKind {
+    /// A tool.
+    #[default]
+    Tool,
+    /// A prompt.
+    Prompt,
+    /// A resource.
+    Resource,
+    /// A template of resources.
+    Template,
+    /// The instructions of the server.
+    Instructions,
 }
 
 impl Default for VersionPinning {
@@ -27,6 +66,7 @@ impl Default for VersionPinning {
             on_change: OnChange::default(),
             auto_trust_first: true,
             pin_binary: true,
+            known: Vec::new(),
         }
     }
 }

@@ -617,7 +617,7 @@ fn mistakes_name_their_own_file() {
 #[test]
 fn terminals_are_safe_from_keys() {
     assert_snapshot!(mistakes("\"\\e[2Jx\": 1\n"), @r#"
-    mcpmon.yaml:1:1: �[2Jx: unknown key: expected `version`, `mode`, `mcp`, `network`, `exec`, `proxy`, `dlp`, `llm_storage`, `record` or `metrics`
+    mcpmon.yaml:1:1: �[2Jx: unknown key: expected `version`, `mode`, `mcp`, `network`, `exec`, `proxy`, `dlp`, `llm_storage`, `record`, `metrics` or `policy`
        |
      1 | "\e[2Jx": 1
        | ^^^^^^^^

@@ -1,5 +1,6 @@
 //! Whole configurations: what is wrong with them as the user reads it, and what they mean.
 
+mod bundle;
 mod crossing;
 mod meaning;
 mod mistakes;

@@ -1,7 +1,7 @@
 //! Standing of a definition: its relation to its pin, and its findings.
 
 use mcpmon_model::{DefinitionRecord, Severity, Timestamp};
-use mcpmon_policy::{FirstUse, OnChange, OnDetection, Policy};
+use mcpmon_policy::{FirstUse, KnownStanding, OnChange, OnDetection, Policy};
 
 /// The standing of a definition under a policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,25 +26,30 @@ pub(crate) enum PinStanding {
     Unpinned,
     /// The definition differs from its pin.
     Changed,
+    /// The policy knows the definition to be good.
+    Known {
+        /// True if that is its pin.
+        is_pinned: bool,
+    },
+    /// The policy knows other definitions of the name only.
+    Other,
 }
 
 impl DefinitionStanding {
     /// Returns the standing of `record` at `now`.
     pub(crate) fn of(record: &DefinitionRecord, now: Timestamp, policy: &Policy) -> Self {
+        let pin = PinStanding::of(record, policy);
         let is_approved = record.approved_by.is_some()
             && record
                 .pinned
                 .as_ref()
                 .is_some_and(|pinned| pinned.hash == record.seen.hash);
-        let danger = if is_approved {
-            None
-        } else {
-            danger(record, now, policy)
+        let danger = match pin {
+            PinStanding::Known { .. } => None,
+            _ if is_approved => None,
+            _ => danger(record, now, policy),
         };
-        Self {
-            pin: PinStanding::of(record, policy),
-            danger,
-        }
+        Self { pin, danger }
     }
 
     /// Returns whether the whole server is refused for it.
@@ -67,8 +72,18 @@ impl DefinitionStanding {
 impl PinStanding {
     fn of(record: &DefinitionRecord, policy: &Policy) -> Self {
         let pinning = policy.definition_pinning;
+        let key = &record.key;
+        let known = policy
+            .known
+            .standing(&key.identity.server, key.kind, &key.name, record.seen.hash);
         match &record.pinned {
             _ if !pinning.enabled => Self::Off,
+            pinned if known == KnownStanding::Good => Self::Known {
+                is_pinned: pinned
+                    .as_ref()
+                    .is_some_and(|pinned| pinned.hash == record.seen.hash),
+            },
+            _ if known == KnownStanding::Other => Self::Other,
             Some(pinned) if pinned.hash == record.seen.hash => Self::Match,
             Some(_) => Self::Changed,
             None if pinning.auto_trust_first => Self::New,
@@ -78,14 +93,14 @@ impl PinStanding {
 
     /// Returns whether the definition is pinned now, as it is seen.
     pub(crate) fn pins(self, policy: &Policy) -> bool {
-        self == Self::New && policy.first_use == FirstUse::Pin
+        matches!(self, Self::New | Self::Known { is_pinned: false }) && policy.first_use == FirstUse::Pin
     }
 
     /// Returns the effect of the difference.
     pub(crate) const fn effect(self, policy: &Policy) -> OnChange {
         match self {
-            Self::Off | Self::Match | Self::New => OnChange::Allow,
-            Self::Unpinned | Self::Changed => policy.definition_pinning.on_change,
+            Self::Off | Self::Match | Self::New | Self::Known { .. } => OnChange::Allow,
+            Self::Unpinned | Self::Changed | Self::Other => policy.definition_pinning.on_change,
         }
     }
 }

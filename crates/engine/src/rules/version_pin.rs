@@ -4,7 +4,7 @@ use mcpmon_model::Severity;
 use mcpmon_policy::OnChange;
 
 use super::{About, Objection, ObjectionEffect, Rule, RuleContext};
-use crate::definitions::PinStanding;
+use crate::{definitions::PinStanding, wording::explaining};
 
 /// The definition differs from its pin, or has none where one is needed.
 pub(super) struct VersionPin;
@@ -40,14 +40,28 @@ impl Rule for VersionPin {
                 Severity::Medium,
                 format!("{} is not pinned, and auto_trust_first is off", scene.subject()),
             ),
-            (PinStanding::Off | PinStanding::Match | PinStanding::New, _) => return None,
+            (PinStanding::Other, _) => (
+                Severity::Critical,
+                format!(
+                    "the definition of {} is none of those that the policy knows: it is {seen}",
+                    scene.subject()
+                ),
+            ),
+            (PinStanding::Off | PinStanding::Match | PinStanding::New | PinStanding::Known { .. }, _) => {
+                return None;
+            }
+        };
+        // A person's approval is no answer to what the policy itself lists.
+        let remedy = match pin {
+            PinStanding::Other => explaining("version_pin"),
+            _ => scene.approval(),
         };
         Some(Objection {
             rule: "version_pin".into(),
             effect,
             severity,
             reason,
-            remedy: Some(scene.approval()),
+            remedy: Some(remedy),
         })
     }
 }
@@ -70,6 +84,33 @@ mod tests {
         stage.list(&[("read", "a")]);
         stage.with("read", |entry| entry.pin(None));
         stage.list(&[("read", now)]);
+        stage.judge(&VersionPin, "read")
+    }
+
+    #[test_case("a", true => None; "known")]
+    #[test_case("b", true => Some(ObjectionEffect::Block); "another one than the known")]
+    #[test_case("b", false => None; "pins are off")]
+    fn definitions_that_the_policy_knows(now: &str, enabled: bool) -> Option<ObjectionEffect> {
+        let mut policy = mcpmon_policy::Policy::default();
+        policy.definition_pinning.enabled = enabled;
+        let text = r#"{"name":"read","description":"a"}"#;
+        policy.known = mcpmon_policy::KnownDefinitions::new([mcpmon_policy::KnownDefinition {
+            server: mcpmon_model::ServerId::new("files").expect("an id"),
+            kind: mcpmon_model::DefinitionKind::Tool,
+            name: "read".to_owned(),
+            hash: mcpmon_model::Definition::of(mcpmon_model::RawJson::trusted(text)).hash,
+        }]);
+        let mut stage = Stage::new(policy);
+        stage.list(&[("read", now)]);
+        // Neither a person's approval nor what was found counts against the list.
+        stage.with("read", |entry| entry.pin(Some("user 0")));
+        stage.found("read", Severity::Critical);
+        stage.with("read", |entry| {
+            assert_eq!(
+                entry.standing.danger.is_none(),
+                now == "a" || entry.record.approved_by.is_some()
+            );
+        });
         stage.judge(&VersionPin, "read")
     }
 
