@@ -104,7 +104,8 @@ impl Bundle {
             check_entry(&name, entry.header())?;
             let mut content = Vec::new();
             entry.read_to_end(&mut content).map_err(broken)?;
-            let text = String::from_utf8(content).map_err(|_| BundleError::NotText { name: name.clone() })?;
+            let text =
+                String::from_utf8(content).map_err(|_no_text| BundleError::NotText { name: name.clone() })?;
             let is_twice = match BundleFile::named(&name) {
                 None => manifest.replace(text).is_some(),
                 Some(file) => {
@@ -138,10 +139,12 @@ fn check_entry(name: &str, header: &Header) -> Result<(), BundleError> {
     let name = name.to_owned();
     let kind = header.entry_type();
     if kind != EntryType::Regular {
-        let kind = match kind {
-            EntryType::Symlink | EntryType::Link => "a link".to_owned(),
-            EntryType::Directory => "a directory".to_owned(),
-            other => format!("of the type {:?}", char::from(other.as_byte())),
+        let kind = if matches!(kind, EntryType::Symlink | EntryType::Link) {
+            "a link".to_owned()
+        } else if kind == EntryType::Directory {
+            "a directory".to_owned()
+        } else {
+            format!("of the type {:?}", char::from(kind.as_byte()))
         };
         return Err(BundleError::NotAFile { name, kind });
     }

@@ -85,7 +85,7 @@ impl BundleKey {
         let mut seed = [0; KEY_BYTES];
         SystemRandom::new()
             .fill(&mut seed)
-            .map_err(|_| KeyError::Random)?;
+            .map_err(|_unspecified| KeyError::Random)?;
         let der: Vec<u8> = PKCS8_START.into_iter().chain(seed).collect();
         let text = STANDARD.encode(der);
         Ok(format!(
@@ -98,9 +98,9 @@ impl BundleKey {
     /// # Errors
     /// Returns an error if it is none.
     pub fn from_pem(pem: &[u8]) -> Result<Self, KeyError> {
-        let der = PrivatePkcs8KeyDer::from_pem_slice(pem).map_err(|_| KeyError::Private)?;
+        let der = PrivatePkcs8KeyDer::from_pem_slice(pem).map_err(|_no_pem| KeyError::Private)?;
         let pair = Ed25519KeyPair::from_pkcs8_maybe_unchecked(der.secret_pkcs8_der());
-        pair.map(Self).map_err(|_| KeyError::Private)
+        pair.map(Self).map_err(|_rejected| KeyError::Private)
     }
 
     /// Returns the public key to it.

@@ -87,18 +87,22 @@ impl LoadedConfiguration {
     /// Builds the event that it took effect; notable if it lacks rules, or switches enforcement off.
     #[must_use]
     pub fn event(&self, now: Timestamp) -> Event {
+        let bundle = self.text.bundle();
         let lost = || self.switched_off.iter().chain(&self.lost);
         let kind = EventKind::PolicyLoaded {
             path: self.path(),
             hash: self.hash,
             lost: lost().take(MOST_LOST).cloned().collect(),
+            bundle_serial: bundle.map(|bundle| bundle.serial),
+            bundle_digest: bundle.map(|bundle| bundle.digest),
         };
         let mut event = Event::new(now, Layer::Agent, kind);
         if lost().next().is_some() {
             event.severity = Severity::High;
             event.reason = Some(format!(
-                "{} rules and settings that were in force are so no longer; if that was not meant, put them back into the file",
-                lost().count()
+                "{} rules and settings that were in force are so no longer; if that was not meant, put them back into the {}",
+                lost().count(),
+                if bundle.is_some() { "bundle" } else { "file" }
             ));
         }
         event

@@ -543,6 +543,8 @@ fn kinds_of_mcpmon() -> [EventKind; 11] {
             path: "/etc/mcpmon/mcpmon.yaml".into(),
             hash: Digest::of(b"policy"),
             lost: Vec::new(),
+            bundle_serial: Some(7),
+            bundle_digest: Some(Digest::of(b"bundle")),
         },
         EventKind::PolicyRejected {
             path: "/etc/mcpmon/mcpmon.yaml".into(),

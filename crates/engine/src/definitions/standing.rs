@@ -44,10 +44,11 @@ impl DefinitionStanding {
                 .pinned
                 .as_ref()
                 .is_some_and(|pinned| pinned.hash == record.seen.hash);
-        let danger = match pin {
-            PinStanding::Known { .. } => None,
-            _ if is_approved => None,
-            _ => danger(record, now, policy),
+        let is_known = matches!(pin, PinStanding::Known { .. });
+        let danger = if is_approved || is_known {
+            None
+        } else {
+            danger(record, now, policy)
         };
         Self { pin, danger }
     }

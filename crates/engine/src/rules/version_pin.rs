@@ -52,9 +52,9 @@ impl Rule for VersionPin {
             }
         };
         // A person's approval is no answer to what the policy itself lists.
-        let remedy = match pin {
-            PinStanding::Other => explaining("version_pin"),
-            _ => scene.approval(),
+        let remedy = match pin == PinStanding::Other {
+            true => explaining("version_pin"),
+            false => scene.approval(),
         };
         Some(Objection {
             rule: "version_pin".into(),

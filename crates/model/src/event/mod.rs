@@ -453,6 +453,12 @@ event_types! {
         /// Rules of the policy before that this one lacks.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         lost: Vec<String>,
+        /// The serial of the signed bundle it comes from, where it does.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        bundle_serial: Option<u64>,
+        /// The digest of that bundle.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        bundle_digest: Option<Digest>,
     }
     /// A policy was refused; the one before stays in force.
     Ordinary "policy_rejected": PolicyRejected { path: String, errors: Vec<String> }

@@ -6,7 +6,7 @@ mod tallies;
 
 use std::{
     fmt,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 pub use self::table::{Metric, MetricKind, MetricUnit};
@@ -104,6 +104,7 @@ pub struct Metrics(Arc<Registry>);
 struct Registry {
     tallies: Mutex<Tallies>,
     state: Mutex<Vec<MetricFamily>>,
+    effective: Mutex<Option<bool>>,
 }
 
 impl Metrics {
@@ -116,6 +117,21 @@ impl Metrics {
     /// Replaces the values that the process adds to the counts.
     pub fn set_state(&self, families: Vec<MetricFamily>) {
         *self.0.state.lock().unwrap_or_else(PoisonError::into_inner) = families;
+    }
+
+    /// Returns whether every component of the enforcement works; `None` where the process tells nothing of it.
+    #[must_use]
+    pub fn is_enforcement_effective(&self) -> Option<bool> {
+        *self.effective()
+    }
+
+    /// Notes whether every component of the enforcement works, for whatever is exported from now on.
+    pub fn set_enforcement_effective(&self, is_effective: bool) {
+        *self.effective() = Some(is_effective);
+    }
+
+    fn effective(&self) -> MutexGuard<'_, Option<bool>> {
+        self.0.effective.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns every family with its samples.

@@ -53,6 +53,8 @@ pub(super) const FIELDS: &[Row] = &[
     ("script_sha256", "mcpmon.server.script_sha256", Form::Plain),
     ("package_sha256", "mcpmon.server.package_sha256", Form::Plain),
     ("tool_hash", "mcpmon.tool.hash", Form::Plain),
+    ("bundle_serial", "mcpmon.bundle.serial", Form::Plain),
+    ("bundle_digest", "mcpmon.bundle.digest", Form::Plain),
 ];
 
 /// Fields that are told in another way: as the record's own members, or as attributes of the resource.
@@ -77,6 +79,8 @@ pub(super) const LABELS: &[(&str, &str)] = &[
     ("verdict", "mcpmon.verdict"),
     ("rule", "mcpmon.rule.id"),
     ("digest", "mcpmon.policy.digest"),
+    ("bundle", "mcpmon.bundle.digest"),
+    ("serial", "mcpmon.bundle.serial"),
     ("version", "service.version"),
 ];
 
@@ -86,6 +90,9 @@ pub(super) const PREFIX: &str = "mcpmon.";
 pub(super) const EVENT_ID: &str = "mcpmon.event.id";
 pub(super) const EVENT_NAME: &str = "event.name";
 pub(super) const POLICY_DIGEST: &str = "mcpmon.policy.digest";
+pub(super) const BUNDLE_DIGEST: &str = "mcpmon.bundle.digest";
+pub(super) const BUNDLE_SERIAL: &str = "mcpmon.bundle.serial";
+pub(super) const ENFORCEMENT: &str = "mcpmon.enforcement.effective";
 pub(super) const METHOD: &str = "mcp.method.name";
 pub(super) const OPERATION: &str = "gen_ai.operation.name";
 pub(super) const ERROR_TYPE: &str = "error.type";

@@ -63,8 +63,8 @@ pub(super) struct Exporter {
     /// Its start.
     since: Timestamp,
     calls: Calls,
-    /// Digest of the policy in force, as the latest event tells it.
-    policy: Option<String>,
+    /// The policy in force, as the latest event tells it: attributes of the resource.
+    policy: Vec<KeyValue>,
     batch: Option<Batch>,
     /// Records in one request at most: what the collector takes.
     chunk: usize,
@@ -117,7 +117,7 @@ impl Exporter {
             store: None,
             since: now(),
             calls: Calls::default(),
-            policy: None,
+            policy: Vec::new(),
             batch: None,
             chunk: MAX_BATCH as usize,
             next_metrics: Instant::now() + LOOK,
@@ -228,8 +228,7 @@ impl Exporter {
 
     fn add(&mut self, batch: &mut Batch, event: &StoredEvent) {
         if event.kind == EventType::PolicyLoaded.as_str() {
-            let hash = event.data.get("hash").and_then(|hash| hash.as_str());
-            self.policy = hash.map(str::to_owned);
+            self.policy = policy(event);
         }
         let (ids, span) = self.calls.take(event);
         if self.settings.signals.logs {
@@ -343,10 +342,32 @@ impl Exporter {
             KeyValue::text(names::HOST, self.origin.host.clone()),
             KeyValue::text(names::OS, "linux"),
         ];
-        let policy = self.policy.clone();
-        attributes.extend(policy.map(|digest| KeyValue::text(names::POLICY_DIGEST, digest)));
+        attributes.extend(self.policy.iter().cloned());
+        let effective = self.metrics.as_ref().and_then(Metrics::is_enforcement_effective);
+        attributes.extend(
+            effective.map(|effective| {
+                KeyValue::text(names::ENFORCEMENT, if effective { "true" } else { "false" })
+            }),
+        );
         Resource { attributes }
     }
+}
+
+/// Returns the attributes of a policy that took effect.
+fn policy(event: &StoredEvent) -> Vec<KeyValue> {
+    let text = |field: &str| {
+        let value = event.data.get(field)?;
+        Some(value.as_str().map_or_else(|| value.to_string(), str::to_owned))
+    };
+    let named = [
+        (names::POLICY_DIGEST, "hash"),
+        (names::BUNDLE_DIGEST, "bundle_digest"),
+        (names::BUNDLE_SERIAL, "bundle_serial"),
+    ];
+    let known = named
+        .into_iter()
+        .filter_map(|(name, field)| Some(KeyValue::text(name, text(field)?)));
+    known.collect()
 }
 
 fn scope() -> Scope {

@@ -10,7 +10,10 @@ use mcpmon_model::CallOutcome;
 use super::*;
 use crate::{
     Recorder, RecorderSettings,
-    outlets::{OutletSettings, otlp::OtlpSignals},
+    outlets::{
+        OutletSettings,
+        otlp::{OtlpSignals, messages::AnyKind},
+    },
     sample,
 };
 
@@ -68,6 +71,10 @@ impl Bench {
     }
 
     fn start(&self, endpoint: &str) -> Recorder {
+        self.start_with(endpoint, None)
+    }
+
+    fn start_with(&self, endpoint: &str, metrics: Option<Metrics>) -> Recorder {
         let mut settings = RecorderSettings::new(self.directory.path().join("mcpmon.db"));
         // The events of the samples are of one day in 2026, whenever the test runs.
         settings.retention = Duration::MAX;
@@ -83,6 +90,7 @@ impl Bench {
                     metrics: false,
                 },
             }),
+            metrics,
             ..OutletSettings::default()
         };
         let recorder = Recorder::start(settings).unwrap();
@@ -250,4 +258,72 @@ fn what_retention_removed_first_is_counted() {
     let batch = exporter.batch.take().unwrap();
     assert_eq!((batch.from, batch.to, batch.logs.len()), (0, 5, 2));
     assert_eq!(shared.lock().lost, 3);
+}
+
+/// Attributes of the resource of a request's logs, as `name=value`.
+fn resource(heard: &Heard) -> Vec<String> {
+    assert_eq!(heard.0, "/v1/logs");
+    let logs = Logs::decode(&*heard.1).unwrap();
+    let resources = logs.resource_logs.into_iter().filter_map(|logs| logs.resource);
+    let attributes = resources.flat_map(|resource| resource.attributes);
+    let text = |value: KeyValue| match value.value.and_then(|value| value.value) {
+        Some(AnyKind::Text(text)) => format!("{}={text}", value.key),
+        other => panic!("{}: {other:?}", value.key),
+    };
+    attributes.map(text).collect()
+}
+
+#[test]
+fn the_resource_tells_which_bundle_is_in_force_and_whether_it_is_enforced() {
+    let bench = Bench::new();
+    let (endpoint, heard) = collector(vec!["200 OK"; 3]);
+    let metrics = Metrics::default();
+    let recorder = bench.start_with(&endpoint, Some(metrics.clone()));
+    let hear = || resource(&heard.recv_timeout(PATIENCE).unwrap());
+    record(&recorder, [sample::called("read_file", 1)]);
+    let before = hear();
+    assert!(
+        !before
+            .iter()
+            .any(|known| known.contains("bundle") || known.contains("enforcement")),
+        "{before:?}"
+    );
+
+    let digest = mcpmon_model::Digest::of(b"bundle");
+    let loaded = mcpmon_model::EventKind::PolicyLoaded {
+        path: "bundle 7/policy.yaml".to_owned(),
+        hash: mcpmon_model::Digest::of(b"policy"),
+        lost: Vec::new(),
+        bundle_serial: Some(7),
+        bundle_digest: Some(digest),
+    };
+    metrics.set_enforcement_effective(true);
+    record(
+        &recorder,
+        [mcpmon_model::Event::new(
+            now(),
+            mcpmon_model::Layer::Agent,
+            loaded,
+        )],
+    );
+    let after = hear();
+    for expected in [
+        format!("mcpmon.policy.digest={}", mcpmon_model::Digest::of(b"policy")),
+        format!("mcpmon.bundle.digest={digest}"),
+        "mcpmon.bundle.serial=7".to_owned(),
+        "mcpmon.enforcement.effective=true".to_owned(),
+    ] {
+        assert!(after.contains(&expected), "{expected} in {after:?}");
+    }
+    metrics.set_enforcement_effective(false);
+    record(&recorder, [sample::called("read_file", 2)]);
+    let degraded = hear();
+    assert!(
+        degraded.contains(&"mcpmon.enforcement.effective=false".to_owned()),
+        "{degraded:?}"
+    );
+    assert!(
+        degraded.contains(&format!("mcpmon.bundle.digest={digest}")),
+        "{degraded:?}"
+    );
 }
