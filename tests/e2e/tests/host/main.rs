@@ -9,6 +9,7 @@
 
 mod access;
 mod asked;
+mod bundle;
 mod claimed;
 mod cut;
 mod full;
