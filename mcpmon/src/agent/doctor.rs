@@ -22,7 +22,7 @@ use super::{
     control::{self, AskError, DaemonAnswer, DaemonRequest},
     group, kept, rungs,
     selftest::{self, CheckOutcome, SelfTestCheck},
-    status::RunningServer,
+    status::{RunningServer, Status},
 };
 
 /// The result of one check.
@@ -97,6 +97,7 @@ pub fn examine(search: &Search, socket: &Path, bpffs: &Path) -> Vec<DoctorFindin
             ));
             if let Ok(DaemonAnswer::Status(status)) = control::request(socket, &DaemonRequest::Status) {
                 findings.extend(running_sandboxes(&status.servers));
+                findings.extend(policy_bundle(&status));
             }
             findings.extend(checks.into_iter().map(check));
         }
@@ -122,6 +123,21 @@ pub fn examine(search: &Search, socket: &Path, bpffs: &Path) -> Vec<DoctorFindin
         }
     }
     findings
+}
+
+/// Checks the bundle of a host that takes one.
+fn policy_bundle(status: &Status) -> Option<DoctorFinding> {
+    let bundle = status.policy.bundle.as_ref()?;
+    let subject = "policy bundle";
+    if let Some(cause) = status.degraded.get(subject) {
+        let finding = DoctorFinding::new(subject, DoctorVerdict::Degraded, cause);
+        return Some(finding.remedy("`mcpmon bundle verify FILE --key KEY` says what a host thinks of a bundle; `systemctl reload mcpmon` asks its server at once"));
+    }
+    let detail = match bundle.serial {
+        Some(serial) => format!("serial {serial} of {}", bundle.url),
+        None => format!("{} was not asked yet", bundle.url),
+    };
+    Some(DoctorFinding::new(subject, DoctorVerdict::Good, detail))
 }
 
 fn prerequisites(missing: &[Missing]) -> Vec<DoctorFinding> {

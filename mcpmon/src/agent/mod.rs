@@ -2,6 +2,7 @@
 
 pub mod approval;
 pub mod bridge;
+pub(crate) mod bundle;
 pub mod callback;
 mod certificate;
 pub mod control;

@@ -112,6 +112,26 @@ pub struct PolicyStatus {
     pub not_in_force: Vec<String>,
     /// Mistakes of a newer version of the files, which is therefore not in force.
     pub rejected: Vec<String>,
+    /// The signed bundle it comes from; `None` where the host takes none.
+    #[serde(default)]
+    pub bundle: Option<BundleStatus>,
+}
+
+/// The signed bundle of a host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BundleStatus {
+    /// Where it comes from.
+    pub url: String,
+    /// The serial of the one in force; `None` where none is.
+    pub serial: Option<u64>,
+    /// Its digest.
+    pub digest: Option<String>,
+    /// The time at which it expires, RFC 3339.
+    pub expires: Option<String>,
+    /// The last answer of its server, RFC 3339; `None` before the first since the start.
+    pub heard_at: Option<String>,
+    /// Why the latest one is not in force.
+    pub refused: Option<String>,
 }
 
 /// Address lists.

@@ -33,6 +33,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
             "approvals",
             "pins",
             "policy",
+            "bundle",
             "check",
             "inspect",
             "scan",
@@ -45,7 +46,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
 ];
 
 /// An example for the help of each command.
-const COMMAND_EXAMPLES: [(&str, &str); 33] = [
+const COMMAND_EXAMPLES: [(&str, &str); 34] = [
     ("setup", "mcpmon setup --dry-run"),
     ("wrap", "mcpmon wrap -- npx -y some-mcp-server"),
     ("run", "mcpmon run --session review -- claude"),
@@ -69,6 +70,7 @@ const COMMAND_EXAMPLES: [(&str, &str); 33] = [
     ("approvals", "mcpmon approvals list --pending"),
     ("pins", "mcpmon pins diff --server files --tool read_file"),
     ("policy", "mcpmon policy check mcpmon.yaml"),
+    ("bundle", "mcpmon bundle verify laptops.bundle --key ed25519:…"),
     ("check", "mcpmon check --server files --tool read_file"),
     ("inspect", "mcpmon inspect tools.json"),
     ("scan", "mcpmon scan --fail-on high"),

@@ -71,6 +71,7 @@ enum Command {
     Approvals(approve::Approvals),
     Approve(approve::Approve),
     Bodies(commands::bodies::Options),
+    Bundle(commands::bundle::BundleArgs),
     Calls(calls::Options),
     Check(check::Options),
     Completions(completions::Options),
@@ -229,6 +230,7 @@ fn run(cli: Cli) -> Result<ExitCode, CliError> {
         },
         Command::Approve(options) => approve::approve(&options, globals, now, &mut output),
         Command::Bodies(options) => commands::bodies::run(&options, &store::open(globals)?, now, &mut output),
+        Command::Bundle(args) => commands::bundle::run(&args, now, &mut output),
         Command::Calls(options) => calls::run(options, &store::open(globals)?, now, &mut output),
         Command::Check(options) => {
             return check::run(&options, globals, now, &mut output).map(ExitCode::from);

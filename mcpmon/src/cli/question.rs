@@ -3,7 +3,7 @@
 use std::io::Read as _;
 
 use clap::Args;
-use mcpmon_config::{LoadedConfiguration, LocalConfig, Search, Trust};
+use mcpmon_config::{LoadedConfiguration, LocalConfig, Reloader, Search, Trust};
 use mcpmon_model::{ServerId, Timestamp};
 use mcpmon_store::{json as form, own_store};
 use serde_json::{Map, Value, json};
@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 use super::{CliError, ErrorKind, Globals, Output, daemon::Socket, store, time};
 use crate::agent::{
     control::{self, DaemonAnswer, DaemonRequest},
+    daemon::{DEFAULT_STORE, bundle},
     question::{self, CallArguments, KnownServer, Opinion, Surroundings, TriedUse, UseOutcome, UseReply},
 };
 
@@ -120,7 +121,15 @@ pub(super) fn policy(
         user: None,
         ..own
     };
-    match load(&of_host) {
+    let with_bundle = |own: LoadedConfiguration| {
+        let store = own.settings.record.path.clone();
+        let store = store.unwrap_or_else(|| DEFAULT_STORE.into());
+        let trust = Trust::for_user(nix::unistd::geteuid().as_raw());
+        let mut reloader = Reloader::new(of_host.clone(), trust, &own);
+        // Where it is not readable from here the hashes tell.
+        bundle::resume(&store, own, &mut reloader).0
+    };
+    match load(&of_host).map(with_bundle) {
         Ok(loaded) if loaded.hash.to_string() == status.policy.hash => Ok((loaded, of_host)),
         Ok(_) | Err(_) => {
             let own = Search::of_process(None, LocalConfig::Ignore);
@@ -129,8 +138,12 @@ pub(super) fn policy(
                 [] => "the embedded default".to_owned(),
                 sources => sources.join(", "),
             };
+            let remedy = match &status.policy.bundle {
+                Some(bundle) if bundle.serial.is_some() => "which only root can read: run this with `sudo`",
+                Some(_) | None => "which cannot be read from here: name it with --config FILE",
+            };
             output.note(&format!(
-                "note: the daemon decides by another policy ({sources}), which cannot be read from here: name it with --config FILE"
+                "note: the daemon decides by another policy ({sources}), {remedy}"
             ))?;
             Ok((loaded, own))
         }

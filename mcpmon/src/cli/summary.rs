@@ -246,7 +246,7 @@ fn describe(kind: EventKind, event: &StoredEvent) -> Option<String> {
             format!("{subject} {} by {by}", mcpmon_store::name(&state))
         }
         EventKind::Kill { scope, by, state } => format!("{scope} {} by {by}", mcpmon_store::name(&state)),
-        EventKind::PolicyLoaded { path, hash, lost } => match lost.as_slice() {
+        EventKind::PolicyLoaded { path, hash, lost, .. } => match lost.as_slice() {
             [] => format!("{path} {}", hash.short(12)),
             [lost] => format!("without {lost}: {path} {}", hash.short(12)),
             [lost, rest @ ..] => format!(

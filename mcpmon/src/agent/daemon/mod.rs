@@ -1,5 +1,6 @@
 //! `mcpmon daemon`: starts every part in order, keeps them in step with policy and names, stops them.
 
+pub(crate) mod bundle;
 mod kill;
 mod llm;
 mod policy;
@@ -46,6 +47,7 @@ use self::{
     standby::{ReturnError, ReturnedStore},
 };
 use super::{
+    bundle::{FetchedBundle, HostBundle, WantedBundle, keep_fetched},
     control::{self, ControlRequest, DaemonAnswer, ListenError, SocketFile},
     declared::declare,
     engine::{Degraded, Engine, EngineMessage, KERNEL_STATE, PATIENCE},
@@ -159,6 +161,8 @@ struct Daemon {
     tables: Arc<Tables>,
     kills: Kills,
     wanted: watch::Sender<WantedNames>,
+    bundle: HostBundle,
+    wanted_bundle: watch::Sender<WantedBundle>,
     engine: Engine,
     recorder: Recorder,
     wrappers: Wrappers,
@@ -187,6 +191,8 @@ struct Daemon {
     returned: mpsc::Sender<Result<ReturnedStore, ReturnError>>,
     notifier: Option<Notifier>,
     metrics: Endpoint,
+    /// Takes whether everything works, for the resource of what is exported.
+    effective: Metrics,
     /// Turns of the engine when the service manager was told of them last.
     engine_turns: u64,
 }
@@ -195,6 +201,7 @@ struct Daemon {
 struct Inputs {
     asked: mpsc::Receiver<ControlRequest>,
     found: mpsc::Receiver<ResolvedTable>,
+    fetched: mpsc::Receiver<FetchedBundle>,
     checked: mpsc::Receiver<Vec<SelfTestCheck>>,
     returned: mpsc::Receiver<Result<ReturnedStore, ReturnError>>,
     terminate: Signal,
@@ -211,13 +218,15 @@ impl Daemon {
             return Err(SensorError::Missing(missing).into());
         }
         let trust = Trust::for_user(nix::unistd::geteuid().as_raw());
-        let loaded = mcpmon_config::load(&options.search, trust)?;
+        let own = mcpmon_config::load(&options.search, trust)?;
         let (listener, socket) = control::listen(&options.socket, group::find())?;
-        let record = &loaded.settings.record;
         let store = options
             .store
-            .or_else(|| record.path.clone())
+            .or_else(|| own.settings.record.path.clone())
             .unwrap_or_else(|| DEFAULT_STORE.into());
+        let mut reloader = Reloader::new(options.search.clone(), trust, &own);
+        let (loaded, bundle) = bundle::resume(&store, own, &mut reloader);
+        let record = &loaded.settings.record;
         let access = Access { group: group::find() };
         let directory = options.socket.parent().unwrap_or_else(|| Path::new("."));
         let standby::OpenedStore {
@@ -314,6 +323,9 @@ impl Daemon {
         let (wanted, wants) = watch::channel(wants(&loaded));
         let (tell_found, found) = mpsc::channel(4);
         tokio::spawn(keep_resolved(wants, tell_found));
+        let (wanted_bundle, wants_bundle) = watch::channel(bundle::wanted(&loaded));
+        let (tell_fetched, fetched) = mpsc::channel(1);
+        tokio::spawn(keep_fetched(wants_bundle, tell_fetched));
         let (tell_checked, checked) = mpsc::channel(4);
         let (tell_returned, returned) = mpsc::channel(1);
         let (ask, asked) = mpsc::channel(16);
@@ -326,12 +338,14 @@ impl Daemon {
         let inputs = Inputs {
             asked,
             found,
+            fetched,
             checked,
             returned,
             terminate: signal(SignalKind::terminate()).map_err(DaemonError::Start)?,
             interrupt: signal(SignalKind::interrupt()).map_err(DaemonError::Start)?,
             hangup: signal(SignalKind::hangup()).map_err(DaemonError::Start)?,
         };
+        let effective = metrics.clone();
         let metrics = DaemonMetrics::new(metrics, ask);
         if loaded
             .settings
@@ -345,7 +359,7 @@ impl Daemon {
         let mut daemon = Self {
             started: Instant::now(),
             watching_since: clock::now(),
-            reloader: Reloader::new(options.search, trust, &loaded),
+            reloader,
             rejected: Vec::new(),
             numbering,
             resolved,
@@ -354,6 +368,8 @@ impl Daemon {
             tables,
             kills,
             wanted,
+            bundle,
+            wanted_bundle,
             engine,
             recorder,
             wrappers,
@@ -378,6 +394,7 @@ impl Daemon {
             returned: tell_returned,
             notifier: notifier(),
             metrics: Endpoint::new(metrics),
+            effective,
             engine_turns: 0,
             loaded,
         };
@@ -385,6 +402,7 @@ impl Daemon {
             return Err(DaemonError::EngineEnded);
         }
         daemon.tell_policy();
+        daemon.note_bundle();
         daemon.note(STORE_FILE, standby.map(|standby| standby.trouble));
         Ok((daemon, inputs))
     }
@@ -399,7 +417,10 @@ impl Daemon {
             tokio::select! {
                 _ = inputs.terminate.recv() => return Ok(()),
                 _ = inputs.interrupt.recv() => return Ok(()),
-                _ = inputs.hangup.recv() => self.poll_policy(mcpmon_config::ReloadOccasion::ByPerson).await,
+                _ = inputs.hangup.recv() => {
+                    self.poll_policy(mcpmon_config::ReloadOccasion::ByPerson).await;
+                    self.want_bundle(true);
+                }
                 _ = policy.tick() => self.poll_policy(mcpmon_config::ReloadOccasion::ByClock).await,
                 _ = self_test.tick() => self.start_self_test(),
                 _ = watch.tick() => self.tell_watch(),
@@ -408,6 +429,7 @@ impl Daemon {
                     self.catch_up().await;
                 }
                 Some(found) = inputs.found.recv() => self.take_addresses(found).await,
+                Some(fetched) = inputs.fetched.recv() => self.take_fetched(fetched).await,
                 Some(checks) = inputs.checked.recv() => self.take_checks(checks),
                 Some(returned) = inputs.returned.recv() => self.take_returned(returned),
                 Some(asked) = inputs.asked.recv() => self.answer(asked).await,
@@ -463,6 +485,7 @@ impl Daemon {
         self.tell_progress();
         self.look_after_proxy();
         self.look_after_metrics();
+        self.note_bundle();
         Ok(())
     }
 
@@ -514,6 +537,7 @@ impl Daemon {
             return;
         };
         event.reason = reason;
+        self.tell_effective();
         if let EventKind::EnforcementDegraded { cause, .. } = &event.kind {
             tracing::warn!(component, cause, "degraded");
         } else {

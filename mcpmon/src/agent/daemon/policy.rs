@@ -36,6 +36,7 @@ impl Daemon {
                 Ok(()) => {
                     self.rejected.clear();
                     self.note("policy", None);
+                    self.want_bundle(false);
                     return;
                 }
                 Err(error) => vec![error.to_string()],
@@ -66,7 +67,7 @@ impl Daemon {
         self.rejected = errors;
     }
 
-    async fn adopt(&mut self, loaded: LoadedConfiguration) -> Result<(), DaemonError> {
+    pub(super) async fn adopt(&mut self, loaded: LoadedConfiguration) -> Result<(), DaemonError> {
         let mut loaded = loaded;
         if loaded.settings.record != self.loaded.settings.record {
             tracing::warn!("record.* changed: it takes effect when the daemon is started again");

@@ -63,6 +63,7 @@ impl Daemon {
             drop(reply.send(DaemonAnswer::Checks(checks.clone())));
         }
         self.checks = checks;
+        self.tell_effective();
         if first {
             tracing::info!(state = self.state().as_str(), "self-test done");
             self.notify(Notifier::ready);
@@ -232,6 +233,7 @@ impl Daemon {
                 hash: self.loaded.hash.to_string(),
                 not_in_force: self.loaded.not_in_force.iter().map(ToString::to_string).collect(),
                 rejected: self.rejected.clone(),
+                bundle: self.bundle_status(),
             },
             network: NetworkStatus {
                 rules: self.tables.rules.len(),
@@ -277,6 +279,15 @@ impl Daemon {
             cgroup: self.cgroup.clone(),
             kept,
         })
+    }
+
+    /// Tells the exporter whether everything works, before it has the event that says so.
+    pub(super) fn tell_effective(&self) {
+        let is_effective = match self.state() {
+            State::Enforcing | State::Observing => true,
+            State::Starting | State::Degraded => false,
+        };
+        self.effective.set_enforcement_effective(is_effective);
     }
 
     fn state(&self) -> State {

@@ -12,7 +12,7 @@ use crate::agent::{
     metrics::now_seconds,
     proxy::ProxyStatus,
     selftest::{CheckOutcome, Component, SelfTestCheck},
-    status::Status,
+    status::{BundleStatus, Status},
 };
 
 type Labels = Vec<(&'static str, String)>;
@@ -58,7 +58,11 @@ pub(crate) fn of_daemon(status: &Status) -> Vec<MetricFamily> {
                 .chain(records)
                 .map(|(name, count)| (label("counter", &name), count)),
         ),
-        policy(&status.policy.hash, status.state.as_str()),
+        policy(
+            &status.policy.hash,
+            status.state.as_str(),
+            status.policy.bundle.as_ref(),
+        ),
         build(),
         MetricFamily::single(START, now_seconds().saturating_sub(status.uptime)),
         MetricFamily::labelled(SERVERS, servers),
@@ -74,7 +78,7 @@ pub(crate) fn of_daemon(status: &Status) -> Vec<MetricFamily> {
 /// seconds since the epoch.
 pub(crate) fn of_proxy(proxy: &ProxyStatus, policy_hash: &str, started: u64) -> Vec<MetricFamily> {
     vec![
-        policy(policy_hash, "proxy"),
+        policy(policy_hash, "proxy", None),
         build(),
         MetricFamily::single(START, started),
         MetricFamily::labelled(SERVERS, [(label("layer", "mcp_http"), size(proxy.servers.len()))]),
@@ -89,8 +93,18 @@ fn proxy_sessions(proxy: &ProxyStatus) -> [(Labels, u64); 2] {
     ]
 }
 
-fn policy(hash: &str, state: &str) -> MetricFamily {
-    let labels = vec![("digest", hash.to_owned()), ("state", state.to_owned())];
+fn policy(hash: &str, state: &str, bundle: Option<&BundleStatus>) -> MetricFamily {
+    let digest = bundle.and_then(|bundle| bundle.digest.clone());
+    let serial = bundle.and_then(|bundle| bundle.serial);
+    let labels = vec![
+        ("digest", hash.to_owned()),
+        ("state", state.to_owned()),
+        ("bundle", digest.unwrap_or_default()),
+        (
+            "serial",
+            serial.map_or_else(String::new, |serial| serial.to_string()),
+        ),
+    ];
     MetricFamily::labelled(POLICY, [(labels, 1)])
 }
 

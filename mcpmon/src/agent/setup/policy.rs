@@ -107,7 +107,7 @@ pub fn provide_policy(
     }
     let path = loaded.sources.iter().rev().find_map(|source| match source {
         Source::File(path) => Some(path.clone()),
-        Source::EmbeddedDefault => None,
+        Source::EmbeddedDefault | Source::Bundle { .. } => None,
     });
     let Some(mode) = wanted.filter(|wanted| loaded.policy.mode != *wanted) else {
         return Ok(PolicyReport {

@@ -3,6 +3,7 @@
 mod apply;
 pub(super) mod approve;
 pub(super) mod bodies;
+pub(super) mod bundle;
 pub(super) mod callback;
 pub(super) mod calls;
 pub(super) mod check;

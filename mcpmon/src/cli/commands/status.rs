@@ -10,7 +10,7 @@ use crate::{
     agent::{
         control::{DaemonAnswer, DaemonRequest},
         selftest::CheckOutcome,
-        status::{Coverage, State, Status},
+        status::{BundleStatus, Coverage, State, Status},
     },
     cli::{
         CliError, ErrorKind, Globals, Output,
@@ -187,6 +187,12 @@ fn lines(status: &Status) -> Vec<String> {
             put("", format!("refused: {line}"));
         }
     }
+    if let Some(bundle) = &status.policy.bundle {
+        put("bundle", bundle_line(bundle));
+        if let Some(cause) = &bundle.refused {
+            put("", format!("the latest is refused: {cause}"));
+        }
+    }
     put("servers", servers(status));
     for line in sandbox_gaps(status) {
         put("", line);
@@ -206,6 +212,19 @@ fn lines(status: &Status) -> Vec<String> {
     put("store", store(status));
     put("", stored(status));
     lines
+}
+
+fn bundle_line(bundle: &BundleStatus) -> String {
+    let heard = bundle.heard_at.as_deref().unwrap_or("not since the start");
+    let in_force = match (bundle.serial, &bundle.digest) {
+        (Some(serial), Some(digest)) => format!("serial {serial}, {digest}"),
+        _ => "none in force".to_owned(),
+    };
+    let expires = match &bundle.expires {
+        Some(at) => format!(", expires {at}"),
+        None => String::new(),
+    };
+    format!("{in_force}{expires}; {} heard {heard}", bundle.url)
 }
 
 /// Remote servers; nothing where none is declared.
@@ -402,6 +421,14 @@ mod tests {
                 hash: "sha256:00".to_owned(),
                 not_in_force: vec!["mcp.rules".to_owned()],
                 rejected: vec!["mcpmon.yaml:3:1: unknown key `netwrok`".to_owned()],
+                bundle: Some(BundleStatus {
+                    url: "https://policy.example.com/laptops.bundle".to_owned(),
+                    serial: Some(7),
+                    digest: Some("sha256:ab".to_owned()),
+                    expires: None,
+                    heard_at: Some("2026-11-26T12:00:00Z".to_owned()),
+                    refused: Some("it has the serial 6".to_owned()),
+                }),
             },
             network: NetworkStatus {
                 rules: 3,
@@ -491,6 +518,8 @@ mod tests {
         policy     /etc/mcpmon/mcpmon.yaml
                    set, but not in force in this version: mcp.rules
                    refused: mcpmon.yaml:3:1: unknown key `netwrok`
+        bundle     serial 7, sha256:ab; https://policy.example.com/laptops.bundle heard 2026-11-26T12:00:00Z
+                   the latest is refused: it has the serial 6
         servers    1 running: files (pid 9, 2 processes, sandbox strict, no network *)
                    * the sandbox of files: UDP, and DNS with it, is not restricted (Linux 7.2)
         coverage   3 of 4 starts wrapped (75%), 2 wrappers connected

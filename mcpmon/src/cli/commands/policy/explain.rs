@@ -516,7 +516,7 @@ network: {resolve_interval: 1m}
         ");
         assert_snapshot!(explained(Form::Table, &["mcp.version_pinning"]), @"
         mcp.version_pinning: Pins of tool definitions and of the files servers run from.
-        default: {enabled: true, on_change: block, auto_trust_first: true, pin_binary: true}
+        default: {enabled: true, on_change: block, auto_trust_first: true, pin_binary: true, known: []}
         ---
         exit 0
         ");
