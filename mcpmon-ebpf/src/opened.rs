@@ -126,7 +126,7 @@ fn counted(socket: Address, state: u32) -> (u64, u64, u32) {
     )
 }
 
-/// What is kept of a connection with its socket; null if there is nothing.
+/// Returns the note that is kept with a socket; null if there is none.
 ///
 /// # Safety
 /// `socket` is a socket, or the context of a program about one.

@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 
 use mcpmon_detect::mask::mask_arguments;
 use mcpmon_model::{
-    Action, Checkpoint, ClosedConnection, Connection, Denial, Direction, Event, EventKind, Exec, Layer,
-    OrphanCause, Outcome, ProcessId, ProcessRef, ServerId, ServerType, Severity, Timestamp,
+    Action, Checkpoint, Connection, Denial, Direction, Event, EventKind, Exec, Layer, OrphanCause, Outcome,
+    ProcessId, ProcessRef, ServerId, ServerType, Severity, Timestamp,
 };
 use mcpmon_policy::{
     Policy, Transport,
@@ -461,30 +461,6 @@ pub(super) fn cut(
             )),
         ),
     };
-    event
-}
-
-/// A connection whose socket a process of a server closed.
-pub(super) fn closed(
-    now: Timestamp,
-    closed: &ClosedConnection,
-    name: Option<String>,
-    own: Option<&ServerId>,
-) -> Event {
-    let kind = EventKind::ConnectionClosed {
-        remote_addr: closed.remote,
-        remote_name: name,
-        protocol: closed.transport,
-        socket: Some(closed.socket),
-        established: closed.established,
-        duration_ms: u64::try_from(closed.duration.as_millis()).unwrap_or(u64::MAX),
-        bytes_sent: closed.traffic.map(|traffic| traffic.sent),
-        bytes_received: closed.traffic.map(|traffic| traffic.received),
-        count: 1,
-    };
-    let mut event = Event::new(now, Layer::Kernel, kind);
-    event.server_id = own.cloned();
-    event.process = Some(process(closed.process, &closed.comm, closed.uid));
     event
 }
 

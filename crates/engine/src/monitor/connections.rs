@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use mcpmon_model::{
-    ClosedConnection, ConnectionHolder, ConnectionTraffic, CutOutcome, OpenConnection, ProcessId, Timestamp,
+    ClosedConnection, ConnectionHolder, ConnectionTraffic, CutOutcome, Event, EventKind, Layer,
+    OpenConnection, ProcessId, ServerId, Timestamp,
 };
 use mcpmon_policy::{Mode, network::table::Tables};
 
@@ -122,7 +123,7 @@ impl Monitor {
     pub(super) fn closed(&self, now: Timestamp, closed: &ClosedConnection) -> Judgement {
         let own = closed.instance.and_then(|number| self.server_named(number));
         let name = self.rules.name_of(closed.remote.ip());
-        let mut event = tell::closed(now, closed, name, own);
+        let mut event = told_closed(now, closed, name, own);
         event.session_id = closed
             .instance
             .and_then(|number| self.sessions.get(&number))
@@ -141,4 +142,28 @@ fn together(before: Option<ConnectionTraffic>, more: Option<ConnectionTraffic>) 
         sent: before.sent.saturating_add(more.sent),
         received: before.received.saturating_add(more.received),
     })
+}
+
+/// A connection whose socket a process of a server closed.
+fn told_closed(
+    now: Timestamp,
+    closed: &ClosedConnection,
+    name: Option<String>,
+    own: Option<&ServerId>,
+) -> Event {
+    let kind = EventKind::ConnectionClosed {
+        remote_addr: closed.remote,
+        remote_name: name,
+        protocol: closed.transport,
+        socket: Some(closed.socket),
+        established: closed.established,
+        duration_ms: u64::try_from(closed.duration.as_millis()).unwrap_or(u64::MAX),
+        bytes_sent: closed.traffic.map(|traffic| traffic.sent),
+        bytes_received: closed.traffic.map(|traffic| traffic.received),
+        count: 1,
+    };
+    let mut event = Event::new(now, Layer::Kernel, kind);
+    event.server_id = own.cloned();
+    event.process = Some(tell::process(closed.process, &closed.comm, closed.uid));
+    event
 }

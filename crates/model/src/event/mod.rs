@@ -4,19 +4,19 @@
 //! reads a clock.
 
 mod fields;
+mod serial;
 
-use std::{
-    net::SocketAddr,
-    path::{Path, PathBuf},
-};
+use std::{net::SocketAddr, path::PathBuf};
 
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 use super::{
     Action, ApprovalState, CallOutcome, DefinitionKind, DefinitionStatus, Dialect, Digest, EventId, Evidence,
     Finding, InspectionSubject, KillState, Layer, OrphanCause, PinState, RelatedCall, RequestId, ServerId,
     SessionId, Severity, Timestamp,
 };
+
+use serial::{is_false, is_one, lossy, lossy_option, one};
 
 pub use fields::{ContainerRef, Direction, FieldChange, PinPart, ServerType, Transport};
 
@@ -535,29 +535,6 @@ impl Event {
             kind,
         }
     }
-}
-
-const fn one() -> u64 {
-    1
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "what serde calls")]
-const fn is_false(flag: &bool) -> bool {
-    !*flag
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
-const fn is_one(count: &u64) -> bool {
-    *count == 1
-}
-
-/// Serialises a path with U+FFFD for bytes that are no UTF-8: a hostile file name must not cost the event.
-fn lossy<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(&path.to_string_lossy())
-}
-
-fn lossy_option<S: Serializer>(path: &Option<PathBuf>, serializer: S) -> Result<S::Ok, S::Error> {
-    path.as_deref().map(Path::to_string_lossy).serialize(serializer)
 }
 
 #[cfg(test)]
