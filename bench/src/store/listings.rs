@@ -232,6 +232,7 @@ fn event(number: u32, at: Timestamp) -> Result<Event> {
                 jsonrpc_id: request,
                 tool_call_id: id,
                 trace_parent: None,
+                origin: None,
                 input,
                 client_uid: None,
             },

@@ -7,6 +7,7 @@
 #![warn(missing_docs)]
 
 mod admission;
+mod apps;
 pub mod cross_server;
 mod definitions;
 mod effect;
@@ -22,6 +23,7 @@ pub mod registry;
 mod rulebook;
 mod rules;
 pub mod sandbox;
+mod skills;
 mod tell;
 mod traffic;
 mod ways;

@@ -66,6 +66,7 @@ impl Guard {
                 tool_call_id,
                 trace_parent,
                 input,
+                origin: _,
                 client_uid,
             } = &event.kind
             else {

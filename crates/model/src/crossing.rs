@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use super::{Action, ServerId, Timestamp};
+use super::{Action, CallOrigin, ServerId, Timestamp};
 
 /// The effect of a tool, as far as rules over several servers look at it.
 #[derive(
@@ -207,6 +207,9 @@ pub struct RecentIntent {
     pub tool_call: Option<Box<str>>,
     /// The turn of the model that wants it.
     pub turn: Box<str>,
+    /// The place where its calls are made, if not by the model: the model wants its own code run, and names no tool of a server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<CallOrigin>,
 }
 
 /// A call that was judged.
@@ -226,6 +229,9 @@ pub struct RecentCall {
     /// The turn of the model that asked for it, if a layer knew.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn: Option<Box<str>>,
+    /// The place where it was made, if not by the model itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<CallOrigin>,
     /// The action taken on the call.
     pub action: Action,
     /// Reasons why its data is sensitive.
@@ -449,6 +455,9 @@ pub struct SharedCallAnswer {
     pub crossings: Vec<CrossServerMatch>,
     /// The reason why the server's rate limit refuses the call, if it does.
     pub over_rate: Option<String>,
+    /// The place where the call was made, if not by the model itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<CallOrigin>,
 }
 
 impl SharedCallAnswer {
@@ -473,6 +482,7 @@ impl SharedCallAnswer {
             }
         }
         self.over_rate = self.over_rate.or(other.over_rate);
+        self.origin = self.origin.or(other.origin);
         self
     }
 }

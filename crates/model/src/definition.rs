@@ -18,6 +18,11 @@ pub enum DefinitionKind {
     Resource,
     /// A resource template.
     Template,
+    /// A skill that the server offers: its entry, with the manifest of its files. Its name is its URI.
+    Skill,
+    /// A page that the client shows for the server (`ui://`), as it was read: its digest, and what it asks the
+    /// client for. Its name is its URI.
+    App,
     /// The text in which a server describes itself to the model; its definition is a JSON string, its name is
     /// empty.
     Instructions,
@@ -32,6 +37,8 @@ impl DefinitionKind {
             Self::Prompt => "prompt",
             Self::Resource => "resource",
             Self::Template => "template",
+            Self::Skill => "skill",
+            Self::App => "app",
             Self::Instructions => "instructions",
         }
     }
@@ -44,6 +51,7 @@ impl From<ListKind> for DefinitionKind {
             ListKind::Prompts => Self::Prompt,
             ListKind::Resources => Self::Resource,
             ListKind::Templates => Self::Template,
+            ListKind::Skills => Self::Skill,
         }
     }
 }
@@ -55,7 +63,7 @@ pub struct DefinitionKey {
     pub identity: PinKey,
     /// The kind of definition.
     pub kind: DefinitionKind,
-    /// Its name; a resource's URI; empty for instructions.
+    /// Its name; a resource's, skill's or app's URI; empty for instructions.
     pub name: String,
 }
 

@@ -74,6 +74,8 @@ pub use retold::RepeatedEvents;
 pub use sandbox::{FileGrant, FileRight, SandboxRules};
 pub use severity::{Action, Severity};
 pub use spelling::fold;
-pub use states::{ApprovalState, CallOutcome, DefinitionStatus, KillState, OrphanCause, PinState};
+pub use states::{
+    ApprovalState, CallOrigin, CallOutcome, DefinitionStatus, KillState, OrphanCause, PinState,
+};
 pub use time::Timestamp;
 pub use verdict::{Denial, MASK, Redaction, Verdict, redacted};

@@ -249,10 +249,12 @@ pub enum ListKind {
     Resources,
     /// `resources/templates/list`.
     Templates,
+    /// `skills/list`.
+    Skills,
 }
 
 impl ListKind {
-    /// The list that offers definitions of this kind; instructions are on none.
+    /// The list that offers definitions of this kind; instructions and apps are on none.
     #[must_use]
     pub const fn of(kind: DefinitionKind) -> Option<Self> {
         match kind {
@@ -260,7 +262,8 @@ impl ListKind {
             DefinitionKind::Prompt => Some(Self::Prompts),
             DefinitionKind::Resource => Some(Self::Resources),
             DefinitionKind::Template => Some(Self::Templates),
-            DefinitionKind::Instructions => None,
+            DefinitionKind::Skill => Some(Self::Skills),
+            DefinitionKind::Instructions | DefinitionKind::App => None,
         }
     }
 }
@@ -276,6 +279,9 @@ pub struct Listing<'a> {
     pub continued: bool,
     /// True if another page follows: the result has a cursor.
     pub more: bool,
+    /// True if it is no page of the list but a part that was asked for by its URI: one skill, or one directory of
+    /// resources. What is not in it is not gone.
+    pub is_part: bool,
     /// The whole result.
     pub result: RawJson<'a>,
     /// Digest of its text, where that was read before, byte for byte.
@@ -285,7 +291,7 @@ pub struct Listing<'a> {
 /// Something a list offers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedItem<'a> {
-    /// Its name; a resource's URI, a template's URI template.
+    /// Its name; a resource's or skill's URI, a template's URI template.
     pub name: Cow<'a, str>,
     /// Its whole definition, an object.
     pub definition: RawJson<'a>,
@@ -340,6 +346,14 @@ pub enum ClientRequestKind {
     },
     /// A list. Its answer comes as [`FromServer::Listing`], unless it is an error.
     List(ListKind),
+    /// One entry of a list (`skills/get`), or one directory (`resources/directory/read`). Its answer comes as
+    /// [`FromServer::Listing`], unless it is an error.
+    Part {
+        /// The list.
+        of: ListKind,
+        /// The URI of the entry or directory.
+        uri: Box<str>,
+    },
     /// Any other method.
     Other {
         /// The method.

@@ -85,3 +85,11 @@ pub enum KillState {
     /// Lifted.
     Lifted,
 }
+
+/// The place where a call was made, if not by the model itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CallOrigin {
+    /// In code that the model wrote, which the agent runs.
+    Code,
+}

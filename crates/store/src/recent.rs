@@ -156,6 +156,7 @@ mod tests {
 
     fn call(at: i64) -> Recent {
         Recent::Call(RecentCall {
+            origin: None,
             at: Timestamp(at),
             server: ServerId::new("fs").unwrap(),
             tool: "read".to_owned(),

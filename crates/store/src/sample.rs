@@ -230,6 +230,7 @@ pub fn called(tool: &str, request: u32) -> Event {
             jsonrpc_id: request_id(request),
             tool_call_id: Some(format!("toolu_{request}")),
             trace_parent: None,
+            origin: None,
             input: Some(r#"{"path":"/home/me/a.txt"}"#.to_owned()),
             client_uid: None,
         },

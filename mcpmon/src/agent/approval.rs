@@ -145,7 +145,9 @@ fn told(now: Timestamp, key: &DefinitionKey, by: &str, state: ApprovalState) -> 
         DefinitionKind::Tool
         | DefinitionKind::Prompt
         | DefinitionKind::Resource
-        | DefinitionKind::Template => name(key),
+        | DefinitionKind::Template
+        | DefinitionKind::Skill
+        | DefinitionKind::App => name(key),
     };
     let kind = EventKind::Approval {
         subject,

@@ -101,13 +101,20 @@ pub fn inspect_offer(
     offer.definitions(|list, definition| {
         let name = match list {
             ListKind::Tools | ListKind::Prompts => "name",
-            ListKind::Resources => "uri",
+            ListKind::Resources | ListKind::Skills => "uri",
             ListKind::Templates => "uriTemplate",
         };
         inspected.push(InspectedDefinition {
             kind: list.into(),
             name: text(definition, name).unwrap_or_default(),
-            description: text(definition, "description"),
+            description: match list {
+                ListKind::Skills => definition
+                    .member("frontmatter")
+                    .and_then(|frontmatter| text(frontmatter, "description")),
+                ListKind::Tools | ListKind::Prompts | ListKind::Resources | ListKind::Templates => {
+                    text(definition, "description")
+                }
+            },
             findings: scanner.definition(definition.raw(), &scene(&own)),
         });
     });

@@ -42,6 +42,7 @@ mod sandbox;
 pub(crate) mod sandboxes;
 pub mod scan;
 pub mod selftest;
+pub(crate) mod server_card;
 pub mod server_log;
 pub mod setup;
 pub mod status;

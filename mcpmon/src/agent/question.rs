@@ -286,6 +286,7 @@ fn list(monitor: &mut Monitor, now: Timestamp, conversation: &Conversation, know
         ListKind::Prompts,
         ListKind::Resources,
         ListKind::Templates,
+        ListKind::Skills,
     ] {
         let items = texts(DefinitionKind::from(kind)).map(|record| ListedItem {
             name: record.key.name.as_str().into(),
@@ -298,6 +299,7 @@ fn list(monitor: &mut Monitor, now: Timestamp, conversation: &Conversation, know
                 items,
                 continued: false,
                 more: false,
+                is_part: false,
                 result,
                 again: None,
             }));

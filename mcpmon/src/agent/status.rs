@@ -46,6 +46,9 @@ pub struct Status {
     /// Sessions of `mcpmon run` that are connected.
     #[serde(default)]
     pub runs: Vec<RunStatus>,
+    /// Sessions whose models had code run lately: the calls in it are seen on the wire alone.
+    #[serde(default)]
+    pub code_sessions: Vec<CodeSession>,
     /// The reasons why first starts are not pinned, for each user or for the host.
     pub not_pinned: Vec<String>,
     /// Processes the kernel knows as servers' or agents'.
@@ -63,6 +66,15 @@ pub struct Status {
     /// The state that stays in the kernel when the daemon ends; `None` where nothing does.
     #[serde(default)]
     pub kept: Option<KeptStatus>,
+}
+
+/// A session whose model calls tools from code that it writes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CodeSession {
+    /// The session, as others know it.
+    pub session: String,
+    /// Its user.
+    pub uid: u32,
 }
 
 /// Everything in one word.

@@ -84,7 +84,11 @@ pub(super) fn shown_name(record: &DefinitionRecord) -> String {
     match record.key.kind {
         DefinitionKind::Tool => record.key.name.clone(),
         DefinitionKind::Instructions => "(instructions)".to_owned(),
-        DefinitionKind::Prompt | DefinitionKind::Resource | DefinitionKind::Template => {
+        DefinitionKind::Prompt
+        | DefinitionKind::Resource
+        | DefinitionKind::Template
+        | DefinitionKind::Skill
+        | DefinitionKind::App => {
             format!("{} {}", name(&record.key.kind), record.key.name)
         }
     }
@@ -95,7 +99,12 @@ pub(super) fn description(record: &DefinitionRecord) -> String {
     let definition: Option<Value> = serde_json::from_str(&record.seen.canonical).ok();
     match definition {
         Some(Value::String(instructions)) => instructions,
-        Some(definition) => definition["description"].as_str().unwrap_or_default().to_owned(),
+        Some(definition) => {
+            let own = definition["description"].as_str();
+            // A skill has it in its head.
+            let text = own.or_else(|| definition["frontmatter"]["description"].as_str());
+            text.unwrap_or_default().to_owned()
+        }
         None => String::new(),
     }
 }

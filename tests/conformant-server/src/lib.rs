@@ -11,6 +11,7 @@
     reason = "sampling, roots and logging are part of the older versions"
 )]
 
+mod apps;
 mod content;
 mod http;
 mod input;
@@ -18,6 +19,7 @@ mod lists;
 mod prompts;
 mod resources;
 mod server;
+mod skills;
 mod tools;
 
 pub use http::{Answers, ConformantServer};

@@ -6,10 +6,16 @@ use rmcp::{
 };
 use serde_json::json;
 
-use crate::content::picture;
+use crate::{apps, content::picture, skills::Edition};
 
 /// One of them.
-pub(crate) fn read(uri: &str) -> Result<ReadResourceResult, ErrorData> {
+pub(crate) fn read(uri: &str, edition: Edition) -> Result<ReadResourceResult, ErrorData> {
+    let page = || apps::page(uri, edition == Edition::Second);
+    if let Some(content) = edition.file(uri).or_else(page) {
+        return Ok(ReadResourceResult::new(vec![content])
+            .with_ttl_ms(0)
+            .with_cache_scope(CacheScope::Public));
+    }
     let content = match uri {
         "test://static-text" => {
             ResourceContents::text("This is the content of the static text resource.", uri)

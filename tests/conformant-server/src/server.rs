@@ -1,14 +1,15 @@
 //! The server: what is the same over every transport.
 
-use std::sync::{Arc, atomic::AtomicUsize};
+use std::sync::{Arc, Mutex, PoisonError, atomic::AtomicUsize};
 
 use anyhow::Result;
 use rmcp::{
     ErrorData, RoleServer, ServerHandler, ServiceExt as _,
     model::{
         CacheScope, CallToolRequestParams, CallToolResponse, CompleteRequestParams, CompleteResult,
-        CompletionInfo, GetPromptRequestParams, GetPromptResponse, Implementation, ListPromptsResult,
-        ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
+        CompletionInfo, GetPromptRequestParams, GetPromptResponse, GetSkillRequestParams, GetSkillResult,
+        Implementation, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
+        ListSkillsResult, ListToolsResult, PaginatedRequestParams, ReadResourceDirectoryRequestParams,
         ReadResourceRequestParams, ReadResourceResponse, RequestStateCodec, ServerCapabilities, ServerConfig,
         SetLevelRequestParams, SubscribeRequestParams, SubscriptionFilter, Tool, UnsubscribeRequestParams,
     },
@@ -16,7 +17,7 @@ use rmcp::{
 };
 use tokio::{runtime, sync::broadcast};
 
-use crate::{lists::LISTS, prompts, resources, tools::Call};
+use crate::{lists::LISTS, prompts, resources, skills::Edition, tools::Call};
 
 /// The time for which a list is fresh: long enough that a client keeps it.
 const FRESH_MS: u64 = 60_000;
@@ -34,6 +35,7 @@ pub(crate) struct Shared {
     pub(crate) codec: RequestStateCodec,
     /// The number of slow calls that were cancelled.
     pub(crate) cancelled: AtomicUsize,
+    edition: Mutex<Edition>,
 }
 
 /// A list that has changed.
@@ -50,7 +52,18 @@ impl Shared {
             codec: RequestStateCodec::try_new(*b"a key that no secret depends upon")
                 .expect("the key is long enough"),
             cancelled: AtomicUsize::new(0),
+            edition: Mutex::default(),
         }
+    }
+
+    /// Returns the edition of the skill that is served.
+    pub(crate) fn edition(&self) -> Edition {
+        *self.edition.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has another one served.
+    pub(crate) fn set_edition(&self, edition: Edition) {
+        *self.edition.lock().unwrap_or_else(PoisonError::into_inner) = edition;
     }
 }
 
@@ -83,6 +96,7 @@ impl ServerHandler for Server {
             .enable_prompts_list_changed()
             .enable_resources()
             .enable_resources_subscribe()
+            .enable_skills_with_directory_read()
             .enable_tools()
             .enable_tool_list_changed()
             .build();
@@ -155,7 +169,31 @@ impl ServerHandler for Server {
         request: ReadResourceRequestParams,
         _: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        resources::read(&request.uri).map(ReadResourceResponse::from)
+        resources::read(&request.uri, self.0.edition()).map(ReadResourceResponse::from)
+    }
+
+    async fn list_skills(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListSkillsResult, ErrorData> {
+        Ok(self.0.edition().list())
+    }
+
+    async fn get_skill(
+        &self,
+        request: GetSkillRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<GetSkillResult, ErrorData> {
+        self.0.edition().get(&request.uri)
+    }
+
+    async fn read_resource_directory(
+        &self,
+        request: ReadResourceDirectoryRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        Edition::directory(&request.uri)
     }
 
     async fn complete(

@@ -19,6 +19,7 @@ use crate::{
     http::Line,
     input::{self, Asked, Brought, Form, Question, is_stateless},
     server::{Change, Shared},
+    skills::Edition,
 };
 
 /// Between two messages of one call.
@@ -78,6 +79,14 @@ impl Call<'_> {
             "test_reconnection" => self.reconnect().await,
             "test_header" => text(format!("in {}", self.argument("region"))),
             "json_schema_2020_12_tool" => text(self.argument("name")),
+            "test_change_edition" => match Edition::from_name(&self.argument("edition")) {
+                Some(edition) => {
+                    self.shared.set_edition(edition);
+                    text("It is served.")
+                }
+                None => failure("no such edition"),
+            },
+            "show_clock" | "set_clock" => text("12:00"),
             "test_trigger_tool_change" => self.change(Change::Tools).await,
             "test_trigger_prompt_change" => self.change(Change::Prompts).await,
             "slow" => self.be_slow().await,

@@ -191,6 +191,7 @@ impl Engines {
             items: listed.collect(),
             continued: false,
             more: false,
+            is_part: false,
             result: RawJson::trusted("{}"),
             again: None,
         };

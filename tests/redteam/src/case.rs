@@ -91,6 +91,8 @@ pub struct Act {
     pub prompt: Option<String>,
     /// Another request of the client: `METHOD`, or `{METHOD: PARAMS}`.
     pub request: Option<BTreeMap<String, Value>>,
+    /// A request of the client with the server's whole answer.
+    pub exchange: Option<Exchange>,
     /// A request of the server: `{METHOD: PARAMS}`.
     pub ask: Option<BTreeMap<String, Value>>,
     /// The server lists these tools now.
@@ -101,6 +103,19 @@ pub struct Act {
     pub says: Option<String>,
     /// So many milliseconds pass.
     pub wait: Option<u64>,
+}
+
+/// A request, and what the server answers if it gets it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Exchange {
+    /// The method.
+    pub method: String,
+    /// Its parameters.
+    #[serde(default)]
+    pub params: Value,
+    /// The whole result.
+    pub result: Value,
 }
 
 /// A tool call, and what the server answers if it gets it.

@@ -16,7 +16,7 @@ mod play;
 mod table;
 
 pub use self::{
-    case::{Act, Base, Call, Case, Server, Step, load},
+    case::{Act, Base, Call, Case, Exchange, Server, Step, load},
     core::Core,
     live::{Live, bridge},
     outcome::Outcome,

@@ -4,7 +4,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::{Value, json};
 
 use crate::{
-    case::{Act, Call, Case, Server},
+    case::{Act, Call, Case, Exchange, Server},
     outcome::Outcome,
 };
 
@@ -187,6 +187,10 @@ impl Scene<'_> {
                 let (method, params) = request.first_key_value().context("a method")?;
                 self.request(server, method, params)
             }
+            Act {
+                exchange: Some(exchange),
+                ..
+            } => self.exchange(server, exchange),
             Act { ask: Some(ask), .. } => {
                 let (method, params) = ask.first_key_value().context("a method")?;
                 let line = json!({"jsonrpc": "2.0", "id": "asked", "method": method, "params": params});
@@ -228,6 +232,28 @@ impl Scene<'_> {
         }
         self.answers(server, id, &json!({}))?;
         Ok(became)
+    }
+
+    /// A request whose answer can be withheld, or lack a part.
+    fn exchange(&mut self, server: &str, exchange: &Exchange) -> Result<Outcome> {
+        let params = match exchange.params.is_null() {
+            true => json!({}),
+            false => exchange.params.clone(),
+        };
+        let (id, line) = self.line(&exchange.method, &params);
+        let heard = self.client(server, &line)?;
+        let became = passed(&heard.by_server, &line);
+        if became == Outcome::Block {
+            return refused(&heard, id);
+        }
+        let answer = self.answers(server, id, &exchange.result)?;
+        let answer = answer.context("a request that went on has no answer")?;
+        let result = &answer["result"];
+        Ok(match *result == exchange.result {
+            true => became,
+            false if result.is_null() => Outcome::Withhold,
+            false => Outcome::Hide,
+        })
     }
 
     fn call(&mut self, server: &str, call: &Call) -> Result<Outcome> {

@@ -27,11 +27,19 @@ impl Intents {
     /// those that were never made, because a person refused or the agent gave up, an earlier one says nothing.
     pub(super) fn turn_of(&self, server: &ServerId, tool: &str, id: Option<&str>) -> Option<Box<str>> {
         let meant = || {
-            let is_meant = |known: &&RecentIntent| known.server == *server && known.tool == tool;
+            let is_meant = |known: &&RecentIntent| {
+                known.origin.is_none() && known.server == *server && known.tool == tool
+            };
             self.0.iter().rev().filter(is_meant)
         };
         let is_named = |known: &&RecentIntent| id.is_some() && known.tool_call.as_deref() == id;
         let intent = meant().find(is_named).or_else(|| meant().next())?;
+        Some(intent.turn.clone())
+    }
+
+    /// The turn that wanted code run, if one did and is not forgotten: the latest.
+    pub(super) fn turn_of_code(&self) -> Option<Box<str>> {
+        let intent = self.0.iter().rev().find(|known| known.origin.is_some())?;
         Some(intent.turn.clone())
     }
 
@@ -41,7 +49,10 @@ impl Intents {
             call.turn = self.turn_of(&call.server, &call.tool, None);
         }
         let is_of_call = |known: &RecentIntent| {
-            call.turn.as_ref() == Some(&known.turn) && known.server == call.server && known.tool == call.tool
+            known.origin.is_none()
+                && call.turn.as_ref() == Some(&known.turn)
+                && known.server == call.server
+                && known.tool == call.tool
         };
         if let Some(position) = self.0.iter().rposition(is_of_call) {
             self.0.remove(position);
@@ -76,6 +87,7 @@ mod tests {
 
     fn intent(at: i64, tool: &str, tool_call: Option<&str>, turn: &str) -> RecentIntent {
         RecentIntent {
+            origin: None,
             at: Timestamp(at),
             server: id("files"),
             tool: tool.to_owned(),
@@ -86,6 +98,7 @@ mod tests {
 
     fn made(intents: &mut Intents, tool: &str) -> Option<Box<str>> {
         let mut call = RecentCall {
+            origin: None,
             at: Timestamp(9),
             server: id("files"),
             tool: tool.to_owned(),

@@ -100,8 +100,12 @@ impl<'a> CrossServerContext<'a> {
     /// More calls of one server than are usual. Those that were refused count: they were asked for.
     fn burst(&self, burst: Burst) -> Option<CrossServerMatch> {
         let server = &self.call.server;
-        let count = self.window.count_of(server, self.call.at, burst.window);
-        if count < usize::try_from(burst.max_calls).unwrap_or(usize::MAX) {
+        let is_many = |count: usize| count >= usize::try_from(burst.max_calls).unwrap_or(usize::MAX);
+        if !is_many(self.window.count_of(server, self.call.at, burst.window)) {
+            return None;
+        }
+        let count = self.window.count_of_intents(server, self.call.at, burst.window);
+        if !is_many(count) {
             return None;
         }
         let own = self.within(burst.window).filter(|known| known.server == *server);

@@ -274,6 +274,7 @@ fn happened() -> impl Strategy<Value = Recent> {
     let actions = prop::sample::select(&[Action::Allow, Action::Allow, Action::Block][..]);
     (calls(), actions, any::<bool>()).prop_map(|(call, action, is_call)| match is_call {
         true => Recent::Call(RecentCall {
+            origin: None,
             at: call.at,
             server: call.server,
             tool: call.tool,
@@ -317,6 +318,7 @@ fn what_gives_way_to_more_is_counted_no_longer() {
     let mut window = CallWindow::default();
     for number in 0..10_000_i64 {
         window.take(Recent::Call(RecentCall {
+            origin: None,
             at: Timestamp(number),
             server: ServerId::new(["a", "b"][usize::from(number % 3 == 0)]).expect("an id"),
             tool: "x".repeat(300),

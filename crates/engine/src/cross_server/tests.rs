@@ -1,7 +1,9 @@
 //! The seeds' cases, one by one, then what they leave open.
 
 use mcpmon_detect::{arguments::Arguments, category};
-use mcpmon_model::{Digest, Fingerprint, Recent, SensitivityLabel, ServerType, SharedCallAnswer};
+use mcpmon_model::{
+    CallOrigin, Digest, Fingerprint, Recent, RecentIntent, SensitivityLabel, ServerType, SharedCallAnswer,
+};
 use mcpmon_policy::{CrossServer, Mode};
 use proptest::prelude::*;
 use test_case::test_case;
@@ -208,6 +210,7 @@ fn calls_that_a_policy_refused_count_for_a_burst_and_are_no_reads() {
     let mut world = World::seeds();
     let refused = |seconds| {
         Recent::Call(RecentCall {
+            origin: None,
             at: at(seconds),
             server: id("a"),
             tool: "read_file".to_owned(),
@@ -364,6 +367,7 @@ fn a_window_is_bounded_whatever_comes() {
     let long: String = (0..20_000).map(|number| format!("{number} ")).collect();
     for number in 0..2000 {
         world.window.take(Recent::Call(RecentCall {
+            origin: None,
             at: at(1.0),
             server: id(&format!("s{number}")),
             tool: String::new(),
@@ -629,4 +633,84 @@ fn long_names_do_not_fill_memory() {
     }
     let bytes: usize = window.calls().map(|known| known.tool.len()).sum();
     assert!(bytes <= 1 << 19, "{bytes}");
+}
+
+/// The model wants code run; it names no tool of a server.
+fn wants_code(world: &mut World, seconds: f64, turn: &str) {
+    world.window.take(Recent::Intent(RecentIntent {
+        at: at(seconds),
+        server: id("agent"),
+        tool: "exec".to_owned(),
+        tool_call: Some("call_1".into()),
+        turn: turn.into(),
+        origin: Some(CallOrigin::Code),
+    }));
+}
+
+#[test]
+fn calls_in_code_are_those_that_nobody_wanted() {
+    let mut world = World::seeds();
+    assert_eq!(world.ask(call(0.0, "a", "read")).origin, None);
+    wants_code(&mut world, 1.0, "req_1");
+    assert_eq!(world.ask(call(1.1, "a", "read")).origin, Some(CallOrigin::Code));
+    let by_model = SharedCall {
+        tool_call: Some("toolu_1".into()),
+        ..call(1.2, "a", "read")
+    };
+    assert_eq!(world.ask(by_model).origin, None, "the model makes it");
+    world.window.take(Recent::Intent(RecentIntent {
+        at: at(1.3),
+        server: id("a"),
+        tool: "write".to_owned(),
+        tool_call: None,
+        turn: "req_2".into(),
+        origin: None,
+    }));
+    assert_eq!(
+        world.ask(call(1.4, "a", "write")).origin,
+        None,
+        "the model wants it"
+    );
+    assert_eq!(world.ask(call(1.5, "a", "write")).origin, Some(CallOrigin::Code));
+    assert!(world.window.runs_code(at(2.0)));
+    assert!(!world.window.runs_code(at(700.0)), "it is over");
+    assert_eq!(world.ask(call(700.0, "a", "read")).origin, None);
+}
+
+#[test]
+fn the_code_of_one_intent_is_one_call_for_a_burst_and_a_rate_up_to_a_bound() {
+    let mut world = World::seeds();
+    world.policy.rate_limits.default.burst = 3;
+    world.policy.rate_limits.default.per_minute = 1;
+    wants_code(&mut world, 0.0, "req_1");
+    for number in 0..100_u32 {
+        let checked = world.ask(call(0.1 + f64::from(number) / 1000.0, "a", "read"));
+        assert_eq!(checked.over_rate, None, "call {number}");
+        assert_eq!(checked.crossings, [], "call {number}");
+    }
+    // Each of the next is counted: two of a rate of three are left.
+    let over: Vec<bool> = (0..4_u32)
+        .map(|number| {
+            let checked = world.ask(call(0.3 + f64::from(number) / 1000.0, "a", "read"));
+            checked.over_rate.is_some()
+        })
+        .collect();
+    assert_eq!(over, [false, false, true, true]);
+    assert_eq!(
+        world
+            .window
+            .count_of_intents(&id("a"), at(0.4), Duration::from_secs(5)),
+        3
+    );
+}
+
+#[test]
+fn each_intent_for_code_counts() {
+    let mut world = World::seeds();
+    for turn in 0..11_u32 {
+        wants_code(&mut world, f64::from(turn) / 10.0, &format!("req_{turn}"));
+        let matched = world.say(f64::from(turn) / 10.0 + 0.05, "a", "read");
+        let is_burst = matched.iter().any(|(rule, _)| *rule == CrossServerRule::Burst);
+        assert_eq!(is_burst, turn == 10, "turn {turn}");
+    }
 }

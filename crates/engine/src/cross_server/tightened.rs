@@ -65,6 +65,7 @@ fn call(second: u8, server: &str, category: ToolCategory) -> SharedCall {
 
 fn made(call: SharedCall) -> Recent {
     Recent::Call(RecentCall {
+        origin: None,
         at: call.at,
         server: call.server,
         tool: call.tool,

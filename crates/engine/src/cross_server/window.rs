@@ -6,7 +6,7 @@ use std::{
 };
 
 use mcpmon_model::{
-    Action, Recent, RecentCall, RecentOutput, ServerId, SharedCall, SharedCallAnswer, Timestamp,
+    Action, CallOrigin, Recent, RecentCall, RecentOutput, ServerId, SharedCall, SharedCallAnswer, Timestamp,
 };
 use mcpmon_policy::{Mode, Policy, RateLimit};
 
@@ -23,6 +23,8 @@ const MAX_OUTPUTS: usize = 1024;
 const MAX_OUTPUT_BYTES: usize = 1 << 19;
 /// Names and ids of all calls together, bytes.
 const MAX_CALL_BYTES: usize = 1 << 19;
+/// Calls of a server by the code of one intent that count as one call.
+const MAX_CALLS_OF_CODE: usize = 100;
 /// Servers whose buckets are kept.
 const MAX_BUCKETS: usize = 1024;
 
@@ -60,7 +62,11 @@ impl CallWindow {
             self.intents.turn_of(&call.server, &call.tool, id)
         };
         let wanted = call.turn.is_none().then(wanted).flatten();
-        let of_turn = wanted.map(|turn| SharedCall {
+        // Where the model wants code run, its calls have neither an id nor an intent of their own.
+        let is_unasked = call.turn.is_none() && call.tool_call.is_none() && wanted.is_none();
+        let code = is_unasked.then(|| self.intents.turn_of_code()).flatten();
+        let origin = code.is_some().then_some(CallOrigin::Code);
+        let of_turn = wanted.or(code).map(|turn| SharedCall {
             turn: Some(turn),
             ..call.clone()
         });
@@ -68,8 +74,15 @@ impl CallWindow {
         let mut checked = SharedCallAnswer {
             crossings: super::judge(policy, self, call),
             over_rate: None,
+            origin,
         };
-        let limit = policy.rate_limits.of(&call.server).filter(|_| !call.resumes);
+        // One intent is counted once, however often its code calls: up to a bound, for code can loop.
+        let earlier = match origin {
+            Some(CallOrigin::Code) => self.calls_of_code(call),
+            None => 0,
+        };
+        let is_counted = !call.resumes && !(1..MAX_CALLS_OF_CODE).contains(&earlier);
+        let limit = policy.rate_limits.of(&call.server).filter(|_| is_counted);
         let taken = limit.map(|limit| rate_limit::take(self.bucket(call, limit), limit, call.at));
         let left = match taken {
             Some(Ok(left)) => Some(left),
@@ -88,6 +101,7 @@ impl CallWindow {
                 category: call.category,
                 request: call.request.clone(),
                 turn: call.turn.clone(),
+                origin,
                 action: Action::Allow,
                 labels: call.labels.clone(),
                 left,
@@ -149,6 +163,35 @@ impl CallWindow {
         let count =
             |times: &VecDeque<Timestamp>| times.len() - times.partition_point(|at| now.since(*at) > within);
         self.times.get(server).map_or(0, count)
+    }
+
+    /// The calls of a server that the code of one intent made.
+    fn calls_of_code(&self, call: &SharedCall) -> usize {
+        let is_of_code = |known: &&RecentCall| {
+            known.origin.is_some() && known.server == call.server && known.turn == call.turn
+        };
+        self.calls.iter().filter(is_of_code).count()
+    }
+
+    /// Of so many calls of a server, those that are counted: the code of one intent counts as one call.
+    pub(super) fn count_of_intents(&self, server: &ServerId, now: Timestamp, within: Duration) -> usize {
+        let count = self.count_of(server, now, within);
+        let mut of_code: BTreeMap<&Option<Box<str>>, usize> = BTreeMap::new();
+        for call in self.calls().take_while(|call| now.since(call.at) <= within) {
+            if call.origin.is_some() && call.server == *server {
+                *of_code.entry(&call.turn).or_default() += 1;
+            }
+        }
+        let repeated = of_code
+            .values()
+            .map(|count| (count - 1).min(MAX_CALLS_OF_CODE - 1));
+        count - repeated.sum::<usize>()
+    }
+
+    /// Returns whether a model of the session wanted code run that can call tools, lately.
+    pub fn runs_code(&mut self, now: Timestamp) -> bool {
+        self.intents.prune(now);
+        self.intents.turn_of_code().is_some()
     }
 
     /// Forgets what no rule reaches any more.

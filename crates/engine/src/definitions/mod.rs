@@ -38,7 +38,7 @@ pub(super) struct Offers {
     changes: u64,
 }
 
-const KINDS: usize = 5;
+const KINDS: usize = 7;
 
 impl Offers {
     /// Returns the offer of a server that was not seen.
@@ -95,6 +95,8 @@ const fn index(kind: DefinitionKind) -> usize {
         DefinitionKind::Resource => 2,
         DefinitionKind::Template => 3,
         DefinitionKind::Instructions => 4,
+        DefinitionKind::Skill => 5,
+        DefinitionKind::App => 6,
     }
 }
 

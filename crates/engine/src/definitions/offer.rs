@@ -9,6 +9,7 @@ use mcpmon_model::{
 use mcpmon_policy::Policy;
 
 use super::{DefinitionEntry, Sight, entry::Place};
+use crate::skills;
 
 /// Longest definition that is read, bytes as written.
 const MAX_DEFINITION: usize = 1 << 20;
@@ -79,6 +80,8 @@ pub(crate) struct Page<'a> {
     pub(crate) generation: u64,
     /// The policy in force.
     pub(crate) policy: &'a Policy,
+    /// True if it is a part that was asked for by its URI, and no page of the list.
+    pub(crate) is_part: bool,
 }
 
 impl Page<'_> {
@@ -109,7 +112,22 @@ impl Offer {
         self.entries.get_mut(name)
     }
 
-    pub(super) fn len(&self) -> usize {
+    /// The names of the skills whose directories a URI is in, where skills are offered.
+    pub(crate) fn names_around(&self, uri: &str) -> impl Iterator<Item = &str> {
+        let names = self.entries.keys().map(String::as_str);
+        names.filter(move |name| skills::contains(name, uri))
+    }
+
+    /// The entries of the skills whose directories a URI is in, as they were listed last.
+    pub(crate) fn around(&self, uri: &str) -> impl Iterator<Item = &str> {
+        let entries = self
+            .entries
+            .iter()
+            .filter(move |(name, _)| skills::contains(name, uri));
+        entries.map(|(_, entry)| &*entry.record.seen.canonical)
+    }
+
+    pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }
 
@@ -213,6 +231,13 @@ impl Offer {
         self.reading = Some(session.cloned());
     }
 
+    /// A part begins that was asked for by its URI: the list that was read last stays what it was.
+    pub(crate) fn begin_part(&mut self) {
+        self.beside = self.entries().map(DefinitionEntry::beside).sum();
+        self.items = 0;
+        self.round = self.round.max(1);
+    }
+
     /// Returns whether everything that is listed stands in the list that was read last, which has so many
     /// items and is whole.
     pub(crate) fn is_all_of(&self, items: usize) -> bool {
@@ -243,7 +268,7 @@ impl Offer {
             epoch: self.epoch,
         };
         if let Some(entry) = self.entries.get_mut(name) {
-            if entry.place().round == self.round {
+            if entry.place().round == self.round && !page.is_part {
                 return entry.repeated(raw, page.generation);
             }
             if self.items <= page.policy.limits.max_tools && entry.is_written(raw.as_str(), page.generation) {

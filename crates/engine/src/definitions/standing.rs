@@ -3,6 +3,8 @@
 use mcpmon_model::{DefinitionRecord, Severity, Timestamp};
 use mcpmon_policy::{FirstUse, KnownStanding, OnChange, OnDetection, Policy};
 
+use crate::skills;
+
 /// The standing of a definition under a policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DefinitionStanding {
@@ -87,7 +89,8 @@ impl PinStanding {
             _ if known == KnownStanding::Other => Self::Other,
             Some(pinned) if pinned.hash == record.seen.hash => Self::Match,
             Some(_) => Self::Changed,
-            None if pinning.auto_trust_first => Self::New,
+            // Of a dynamic skill nothing is known but its name.
+            None if pinning.auto_trust_first && !skills::is_dynamic(record) => Self::New,
             None => Self::Unpinned,
         }
     }

@@ -3,7 +3,7 @@
 use mcpmon_model::BUILT_IN;
 
 /// Rules that act upon what others find, and the kinds of what those over names, files and several servers find.
-const ACTING: [&str; 24] = [
+const ACTING: [&str; 25] = [
     "argument_inspection",
     "burst",
     "credential",
@@ -24,6 +24,7 @@ const ACTING: [&str; 24] = [
     "sampling_poisoning",
     "shadow_tool",
     "skeleton",
+    "skill_manifest",
     "suffix",
     "tool_poisoning",
     "transposition",

@@ -68,9 +68,15 @@ pub(super) fn holds(scene: &RuleContext<'_>, rules: &Rules) -> bool {
         }
         Some(DefinitionKind::Resource) => resource_rules::beyond_doubt(scene, rules).is_empty(),
         // What a template makes is judged when it is read.
-        Some(DefinitionKind::Template | DefinitionKind::Prompt | DefinitionKind::Instructions) | None => {
-            false
-        }
+        // So is what belongs to a skill or an app.
+        Some(
+            DefinitionKind::Template
+            | DefinitionKind::Prompt
+            | DefinitionKind::Instructions
+            | DefinitionKind::Skill
+            | DefinitionKind::App,
+        )
+        | None => false,
     }
 }
 

@@ -46,6 +46,7 @@ impl Stage {
             kind: DefinitionKind::Tool,
             generation: 1,
             policy: &policy,
+            is_part: false,
         };
         offer.begin(None, false);
         for (name, description) in tools {
@@ -134,6 +135,7 @@ impl Stage {
                 call: &call,
                 arguments: &walked,
                 secrets: &secrets,
+                is_by_model: false,
             }),
             ..RuleContext::of(&self.policy, server, offers, kind, tool, Timestamp(0))
         })

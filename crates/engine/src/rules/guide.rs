@@ -94,6 +94,11 @@ pub const BESIDE: &[About] = &[
         what: "a server's question to the user is let through, noted or blocked",
     },
     About {
+        names: &["app_page"],
+        keys: &[],
+        what: "a page of an app about whose content readers can differ is blocked",
+    },
+    About {
         names: &["prompts"],
         keys: &["mcp.prompts"],
         what: "the use of a prompt is let through, noted or blocked",

@@ -2,6 +2,7 @@
 //! first that blocks decides; what only notes adds up.
 
 mod accepted;
+mod app_only_tool;
 mod argument_content;
 mod blocked_resources;
 pub(super) mod blocked_tools;
@@ -20,6 +21,7 @@ mod properties;
 mod protected_files;
 mod resource_rules;
 mod server;
+pub(super) mod skill_manifest;
 mod stale;
 mod too_much;
 pub(super) mod tool_policy;
@@ -81,6 +83,8 @@ pub(super) struct CallContext<'a> {
     pub(super) arguments: &'a Arguments<'a>,
     /// The secrets in them, where arguments are inspected.
     pub(super) secrets: &'a [Secret],
+    /// True if the model makes it: it has the id of what the model wants.
+    pub(super) is_by_model: bool,
 }
 
 /// The item to be used.
@@ -146,10 +150,12 @@ const RULES: &[&dyn Rule] = &[
     &stale::StaleDefinition,
     &contradicted::Contradicted,
     &version_pin::VersionPin,
+    &skill_manifest::SkillManifest,
     &new_tool::NewTool,
     &unapproved::Unapproved,
     &poisoning::ToolPoisoning,
     &server::ServerAdmission,
+    &app_only_tool::AppOnlyTool,
     &tool_policy::ToolLists,
     &blocked_tools::BlockedTools,
     &call_rules::CallRules,
@@ -293,11 +299,15 @@ impl<'a> RuleContext<'a> {
         }
     }
 
-    /// URI, or URI template, of the resource that is used.
+    /// URI, or URI template, of the resource, skill or app that is used.
     const fn uri(&self) -> Option<&'a str> {
         match self.used {
             UseTarget::Offered {
-                kind: DefinitionKind::Resource | DefinitionKind::Template,
+                kind:
+                    DefinitionKind::Resource
+                    | DefinitionKind::Template
+                    | DefinitionKind::Skill
+                    | DefinitionKind::App,
                 name,
                 ..
             } => Some(name),

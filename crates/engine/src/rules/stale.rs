@@ -1,6 +1,6 @@
 //! A definition that may be another by now.
 
-use mcpmon_model::Severity;
+use mcpmon_model::{DefinitionKind, Severity};
 
 use super::{About, Objection, ObjectionEffect, Rule, RuleContext, UseTarget};
 use crate::wording::command;
@@ -27,7 +27,9 @@ impl Rule for StaleDefinition {
         else {
             return None;
         };
-        if scene.is_listed_elsewhere || scene.offer()?.is_fresh(entry) {
+        // A list of skills may be a part of them, and no list has apps.
+        let is_unlisted = matches!(scene.kind(), Some(DefinitionKind::Skill | DefinitionKind::App));
+        if scene.is_listed_elsewhere || scene.offer()?.is_fresh(entry) || is_unlisted && entry.is_listed() {
             return None;
         }
         let why = if entry.is_listed() {
@@ -47,7 +49,6 @@ impl Rule for StaleDefinition {
 
 #[cfg(test)]
 mod tests {
-    use mcpmon_model::DefinitionKind;
     use test_case::test_case;
 
     use super::*;

@@ -4,7 +4,7 @@ use mcpmon_model::Severity;
 use mcpmon_policy::OnChange;
 
 use super::{About, Objection, ObjectionEffect, Rule, RuleContext};
-use crate::{definitions::PinStanding, wording::explaining};
+use crate::{definitions::PinStanding, skills, wording::explaining};
 
 /// The definition differs from its pin, or has none where one is needed.
 pub(super) struct VersionPin;
@@ -34,6 +34,13 @@ impl Rule for VersionPin {
                     "the definition of {} changed: pinned {}, now {seen}",
                     scene.subject(),
                     pinned.hash.short(12)
+                ),
+            ),
+            (PinStanding::Changed | PinStanding::Unpinned, _) if skills::is_dynamic(&entry.record) => (
+                Severity::Medium,
+                format!(
+                    "{} has files that are made when they are read: nobody can know them before, so a person has to approve it",
+                    scene.subject()
                 ),
             ),
             (PinStanding::Changed | PinStanding::Unpinned, _) => (

@@ -9,11 +9,12 @@ use mcpmon_policy::Mode;
 
 use super::{
     Traffic,
-    requests::{note, verdict},
+    requests::{judged, note, verdict},
     sieve::{InspectedMessage, MAX_TOLD, sieve},
     tell::{MAX_TEXT, Teller, cut, named, objected, outcome, ruled},
 };
 use crate::{
+    apps,
     effect::Judgement,
     rules::{Objection, ObjectionEffect, Ruling},
     wording::{explaining, shown},
@@ -43,8 +44,31 @@ impl Traffic {
         {
             self.required_elicitations(teller, error, &mut ruling, &mut judgement);
         }
-        let subject = subject(&answer.to.what, &answer.outcome);
+        let subject = self.subject(teller, &answer.to.what, &answer.outcome);
         let tool = tool(&answer.to.what);
+        if let (ClientRequestKind::Read { uri }, AnswerOutcome::Result { result, .. }) =
+            (&answer.to.what, &answer.outcome)
+            && let Some(objection) = self.unverified(teller, uri, *result)
+        {
+            let mut told = Ruling::default();
+            note(&mut told, Some(objection.clone()));
+            judgement
+                .events
+                .extend(judged(teller, "resources/read", uri, &told).events);
+            note(&mut ruling, Some(objection));
+        }
+        if let (
+            ClientRequestKind::Read { uri },
+            AnswerOutcome::Result {
+                result,
+                kind: ResultKind::Complete,
+            },
+        ) = (&answer.to.what, &answer.outcome)
+            && apps::is_app(uri)
+        {
+            let objection = self.app_page(teller, uri, *result, &mut judgement);
+            note(&mut ruling, objection);
+        }
         let sieved = self.sieved(teller, answer, subject);
         judgement
             .events
@@ -92,13 +116,34 @@ impl Traffic {
         let found = match &answer.outcome {
             _ if !self.policy.outputs.enabled => Vec::new(),
             AnswerOutcome::Result { result, .. } => {
-                let mut found = self.scanner.output(*result, &source(&answer.to.what));
+                // A skill may tell a model what to do; nothing else that is read may.
+                let mut found = match subject == InspectionSubject::Definition {
+                    true => self.found_in_skill(name, *result),
+                    false => self.scanner.output(*result, &source(&answer.to.what)),
+                };
                 found.extend(self.protected_link(*result));
                 found
             }
             AnswerOutcome::Error { error, .. } => self.scanner.text(InspectionSubject::Error, *error),
         };
         sieve(teller, &self.policy, subject, name, found)
+    }
+
+    /// Returns the subject of an inspection: a file of a skill is judged as a definition.
+    fn subject(
+        &self,
+        teller: &Teller<'_>,
+        asked: &ClientRequestKind,
+        outcome: &AnswerOutcome<'_>,
+    ) -> InspectionSubject {
+        match (asked, outcome) {
+            (ClientRequestKind::Read { uri }, AnswerOutcome::Result { .. })
+                if self.is_of_skill(teller, uri) =>
+            {
+                InspectionSubject::Definition
+            }
+            _ => subject(asked, outcome),
+        }
     }
 
     /// The first item of a result that links to a protected file: its client may read that for the model.
@@ -277,7 +322,10 @@ const fn subject(asked: &ClientRequestKind, outcome: &AnswerOutcome<'_>) -> Insp
         (ClientRequestKind::Read { .. }, AnswerOutcome::Result { .. }) => InspectionSubject::Resource,
         (ClientRequestKind::Prompt { .. }, AnswerOutcome::Result { .. }) => InspectionSubject::Prompt,
         (
-            ClientRequestKind::Call { .. } | ClientRequestKind::List(_) | ClientRequestKind::Other { .. },
+            ClientRequestKind::Call { .. }
+            | ClientRequestKind::List(_)
+            | ClientRequestKind::Part { .. }
+            | ClientRequestKind::Other { .. },
             AnswerOutcome::Result { .. },
         ) => InspectionSubject::Output,
     }
@@ -293,16 +341,17 @@ fn source(asked: &ClientRequestKind) -> Source<'_> {
             tool: None,
             uri: Some(uri),
         },
-        ClientRequestKind::Prompt { .. } | ClientRequestKind::List(_) | ClientRequestKind::Other { .. } => {
-            Source::default()
-        }
+        ClientRequestKind::Prompt { .. }
+        | ClientRequestKind::List(_)
+        | ClientRequestKind::Part { .. }
+        | ClientRequestKind::Other { .. } => Source::default(),
     }
 }
 
 fn tool(asked: &ClientRequestKind) -> Option<&str> {
     match asked {
         ClientRequestKind::Call { tool } => tool.as_deref(),
-        ClientRequestKind::Read { uri } => Some(uri),
+        ClientRequestKind::Read { uri } | ClientRequestKind::Part { uri, .. } => Some(uri),
         ClientRequestKind::Prompt { name } => Some(name),
         ClientRequestKind::List(_) | ClientRequestKind::Other { .. } => None,
     }

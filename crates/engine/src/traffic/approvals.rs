@@ -219,7 +219,9 @@ fn approval(key: &DefinitionKey, by: &str, state: ApprovalState) -> EventKind {
         DefinitionKind::Tool
         | DefinitionKind::Prompt
         | DefinitionKind::Resource
-        | DefinitionKind::Template => {
+        | DefinitionKind::Template
+        | DefinitionKind::Skill
+        | DefinitionKind::App => {
             format!("{server}:{}", key.name)
         }
     };

@@ -2,7 +2,7 @@
 
 use mcpmon_detect::{arguments::Arguments, fingerprint, labels};
 use mcpmon_model::{
-    Action, Call, ClientRequestKind, Content, Conversation, CrossServerMatch, CrossServerRule,
+    Action, Call, CallOrigin, ClientRequestKind, Content, Conversation, CrossServerMatch, CrossServerRule,
     DefinitionKind, Digest, Event, EventKind, Fingerprint, FromClient, Message, PinKey, RawJson, Recent,
     RecentCall, RecentOutput, Redaction, Severity, SharedCall, SharedCallAnswer, Timestamp, Verdict,
 };
@@ -55,6 +55,7 @@ impl Traffic {
             call,
             arguments: &arguments,
             secrets: &secrets,
+            is_by_model: teller.message.trace.tool_call.is_some(),
         };
         let LocalJudgement {
             ruling,
@@ -76,12 +77,12 @@ impl Traffic {
         };
         let is_watched = self.policy.cross_server.enabled || self.policy.rate_limits.enabled;
         if !is_watched {
-            return self.tell_call(teller, call, &ruling, &disclosed, judgement);
+            return self.tell_call(teller, call, &ruling, &disclosed, None, judgement);
         }
         let shared = self.shared(teller, call, &arguments);
         if !self.goes_on(&ruling) {
             judgement.store_effects.push(refused(shared));
-            return self.tell_call(teller, call, &ruling, &disclosed, judgement);
+            return self.tell_call(teller, call, &ruling, &disclosed, None, judgement);
         }
         let ask = SharedQuestion {
             call: shared,
@@ -189,7 +190,7 @@ impl Traffic {
             ..Judgement::default()
         };
         self.note_checked(teller, call, checked, &mut ruling, &mut judgement.events);
-        self.tell_call(teller, call, &ruling, &ask.disclosed, judgement)
+        self.tell_call(teller, call, &ruling, &ask.disclosed, checked.origin, judgement)
     }
 
     /// Adds what stands against a call beside the others of its session.
@@ -346,6 +347,7 @@ impl Traffic {
             ClientRequestKind::Read { uri } => (&**uri, labels::labels_of_resource(uri)),
             ClientRequestKind::Prompt { .. }
             | ClientRequestKind::List(_)
+            | ClientRequestKind::Part { .. }
             | ClientRequestKind::Other { .. } => return None,
         };
         Some(StoreEffect::ShareResult {
@@ -371,6 +373,7 @@ impl Traffic {
         call: &Call<'_>,
         ruling: &Ruling,
         disclosed: &DisclosedSecrets,
+        origin: Option<CallOrigin>,
         mut judgement: Judgement,
     ) -> Judgement {
         let told = |kind| {
@@ -415,6 +418,7 @@ impl Traffic {
                 jsonrpc_id: id.clone(),
                 tool_call_id: tool_call_id(),
                 trace_parent: trace_parent(),
+                origin,
                 input: arguments(),
                 client_uid: teller.conversation.client_uid(),
             }));
@@ -455,6 +459,7 @@ impl Traffic {
 /// A call that was refused here was asked for all the same.
 fn refused(call: SharedCall) -> StoreEffect {
     StoreEffect::Share(Box::new(Recent::Call(RecentCall {
+        origin: None,
         at: call.at,
         server: call.server,
         tool: call.tool,

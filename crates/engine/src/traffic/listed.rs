@@ -1,5 +1,7 @@
 //! Events of what is listed: seen, changed, renamed, found, left out.
 
+use std::borrow::Cow;
+
 use mcpmon_model::{
     Action, Definition, DefinitionKind, DefinitionRecord, DefinitionStatus, Denial, Event, EventKind,
     Finding, InspectionSubject, RawJson, Severity,
@@ -11,6 +13,7 @@ use super::{
     tell::{Teller, cut, ruled},
 };
 use crate::{
+    apps,
     definitions::{DefinitionEntry, PinStanding, Sight},
     rules::Ruling,
     wording::{command, shown},
@@ -109,6 +112,10 @@ fn description(record: &DefinitionRecord) -> Option<String> {
         | DefinitionKind::Prompt
         | DefinitionKind::Resource
         | DefinitionKind::Template => record.seen.text_of("description"),
+        DefinitionKind::Skill => RawJson::trusted(&record.seen.canonical)
+            .member("frontmatter")
+            .and_then(|frontmatter| frontmatter.member("description")?.text()),
+        DefinitionKind::App => apps::demands(&record.seen).map(Cow::Owned),
     };
     text.map(|text| cut(&text, MAX_DESCRIPTION).to_owned())
 }
@@ -191,7 +198,7 @@ pub(super) fn refused(teller: &Teller<'_>, kind: DefinitionKind, sights: &[Sight
 
 const fn subject(kind: DefinitionKind) -> InspectionSubject {
     match kind {
-        DefinitionKind::Tool => InspectionSubject::Definition,
+        DefinitionKind::Tool | DefinitionKind::Skill | DefinitionKind::App => InspectionSubject::Definition,
         DefinitionKind::Prompt => InspectionSubject::Prompt,
         DefinitionKind::Resource | DefinitionKind::Template => InspectionSubject::Resource,
         DefinitionKind::Instructions => InspectionSubject::Instructions,

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use mcpmon_detect::{scan, tool_names::ToolNames};
 use mcpmon_model::{
-    Definition, DefinitionKind, Finding, Introduction, ListKind, Listing, PinKey, RawJson, Verdict,
+    Definition, DefinitionKind, Finding, Introduction, ListKind, ListedItem, Listing, PinKey, RawJson,
+    Severity, Verdict,
 };
 use mcpmon_policy::{Mode, OnNewTool};
 
@@ -12,11 +13,33 @@ use super::{Traffic, listed, tell::Teller};
 use crate::{
     definitions::{DefinitionEntry, Page, ReadList, Sight},
     effect::Judgement,
-    rules::{self, NEW_TOOL, ObjectionEffect, RuleContext, Ruling},
+    rules::{self, NEW_TOOL, Objection, ObjectionEffect, RuleContext, Ruling},
+    skills,
 };
 
 /// One item of a page: its name, and its definition as written.
 type Item<'a> = (&'a str, RawJson<'a>);
+
+/// How much of a list a page is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Extent {
+    /// The list begins with it.
+    FirstPage,
+    /// The list goes on with it.
+    LaterPage,
+    /// A part that was asked for by its URI.
+    Part,
+}
+
+/// The definitions that are read in another order than they are written in, by position: the order of a skill's files says
+/// nothing.
+fn ordered(listing: &Listing<'_>) -> Vec<Option<String>> {
+    let ordered = |item: &ListedItem<'_>| match listing.kind {
+        ListKind::Skills => skills::in_order(item.definition),
+        ListKind::Tools | ListKind::Prompts | ListKind::Resources | ListKind::Templates => None,
+    };
+    listing.items.iter().map(ordered).collect()
+}
 
 impl Traffic {
     /// One page of a list.
@@ -25,23 +48,40 @@ impl Traffic {
             return judgement;
         }
         let kind = DefinitionKind::from(listing.kind);
+        let ordered = ordered(listing);
         let items: Vec<Item<'_>> = listing
             .items
             .iter()
-            .map(|item| (&*item.name, item.definition))
+            .zip(&ordered)
+            .map(|(item, ordered)| {
+                let definition = ordered.as_deref().map_or(item.definition, RawJson::trusted);
+                (&*item.name, definition)
+            })
             .collect();
         let mut judgement = Judgement::default();
-        let hidden = self.page(teller, kind, &items, listing.continued, &mut judgement);
-        self.end(
-            teller,
-            kind,
-            identity_member(listing.kind),
-            listing.more,
-            &mut judgement,
-        );
-        if !hidden.is_empty() {
-            judgement.verdict = Verdict::Hide(hidden);
+        let extent = match (listing.is_part, listing.continued) {
+            (true, _) => Extent::Part,
+            (false, true) => Extent::LaterPage,
+            (false, false) => Extent::FirstPage,
+        };
+        let hidden = self.page(teller, kind, &items, extent, &mut judgement);
+        // A list of skills may be a part of them: what it lacks is not gone.
+        if !listing.is_part && kind != DefinitionKind::Skill {
+            self.end(
+                teller,
+                kind,
+                identity_member(listing.kind),
+                listing.more,
+                &mut judgement,
+            );
         }
+        judgement.verdict = match (hidden.is_empty(), &*listing.items) {
+            (true, _) => Verdict::Allow,
+            (false, [skill]) if listing.is_part && kind == DefinitionKind::Skill => {
+                Verdict::Block(self.objection_to_part(teller, kind, &skill.name).denial())
+            }
+            (false, _) => Verdict::Hide(hidden),
+        };
         self.note_listed(teller, listing, &judgement);
         judgement
     }
@@ -52,7 +92,7 @@ impl Traffic {
         let text = introduction.instructions.as_deref().map(Definition::of_text);
         let item = text.as_ref().map(|text| ("", RawJson::trusted(&text.canonical)));
         let mut judgement = Judgement::default();
-        let hidden = self.page(teller, kind, item.as_slice(), false, &mut judgement);
+        let hidden = self.page(teller, kind, item.as_slice(), Extent::FirstPage, &mut judgement);
         self.end(teller, kind, "", false, &mut judgement);
         if !hidden.is_empty() {
             judgement.verdict = Verdict::StripInstructions;
@@ -60,13 +100,37 @@ impl Traffic {
         judgement
     }
 
+    /// Returns the objection to an answer that is one definition, which may not be used.
+    pub(super) fn objection_to_part(
+        &self,
+        teller: &Teller<'_>,
+        kind: DefinitionKind,
+        name: &str,
+    ) -> Objection {
+        let ruling = self.scene(teller, kind, name).map(|scene| {
+            rules::judge(&RuleContext {
+                is_listing: true,
+                ..scene
+            })
+        });
+        ruling
+            .and_then(|ruling| ruling.block)
+            .unwrap_or_else(|| Objection {
+                rule: "max_tools".into(),
+                effect: ObjectionEffect::Block,
+                severity: Severity::Medium,
+                reason: format!("the {} is beyond what is inspected", kind.as_str()),
+                remedy: None,
+            })
+    }
+
     /// Reads, inspects and judges a page; returns the positions of what is left out.
-    fn page(
+    pub(super) fn page(
         &mut self,
         teller: &Teller<'_>,
         kind: DefinitionKind,
         items: &[Item<'_>],
-        continued: bool,
+        extent: Extent,
         judgement: &mut Judgement,
     ) -> Vec<usize> {
         let identity = &teller.conversation.identity;
@@ -74,13 +138,18 @@ impl Traffic {
             return Vec::new();
         };
         let offer = offers.of_mut(kind);
-        offer.begin(teller.conversation.session.as_ref(), continued);
+        let session = teller.conversation.session.as_ref();
+        match extent {
+            Extent::Part => offer.begin_part(),
+            Extent::FirstPage | Extent::LaterPage => offer.begin(session, extent == Extent::LaterPage),
+        }
         let page = Page {
             now: teller.now,
             identity,
             kind,
             generation: self.generation,
             policy: &self.policy,
+            is_part: extent == Extent::Part,
         };
         let sights: Vec<Sight> = items
             .iter()
@@ -173,9 +242,11 @@ impl Traffic {
                         findings.extend(self.scanner.definition(raw, &scene));
                         findings
                     }
-                    DefinitionKind::Prompt | DefinitionKind::Resource | DefinitionKind::Template => {
-                        self.scanner.definition(raw, &scene)
-                    }
+                    DefinitionKind::Prompt
+                    | DefinitionKind::Resource
+                    | DefinitionKind::Template
+                    | DefinitionKind::Skill
+                    | DefinitionKind::App => self.scanner.definition(raw, &scene),
                 };
                 room.keep(&mut findings);
                 (position, findings)
@@ -381,7 +452,7 @@ fn matched(finding: &Finding) -> usize {
 const fn identity_member(list: ListKind) -> &'static str {
     match list {
         ListKind::Tools | ListKind::Prompts => "name",
-        ListKind::Resources => "uri",
+        ListKind::Resources | ListKind::Skills => "uri",
         ListKind::Templates => "uriTemplate",
     }
 }

@@ -3,6 +3,7 @@
 
 mod addresses;
 mod answers;
+mod app_pages;
 mod approvals;
 mod asks;
 mod boilerplate;
@@ -24,6 +25,7 @@ mod repeats;
 mod requests;
 mod sessions;
 mod sieve;
+mod skills;
 mod tell;
 
 use std::sync::Arc;

@@ -22,7 +22,8 @@ use crate::{
 impl Traffic {
     /// A resource is to be read.
     pub(super) fn read(&self, teller: &Teller<'_>, uri: &str) -> Judgement {
-        let mut ruling = self.ruling(teller, DefinitionKind::Resource, uri);
+        let ruling = self.ruling(teller, DefinitionKind::Resource, uri);
+        let mut ruling = ruling.and(self.skill_ruling(teller, uri));
         let revealed = self.address(teller, uri, &mut ruling);
         let mut event = teller.event(EventKind::ResourceRead {
             uri: named(uri, MAX_TEXT),
@@ -69,9 +70,18 @@ impl Traffic {
         let params = params.unwrap_or(RawJson::trusted("{}"));
         match method {
             "completion/complete" => self.completion(teller, method, params),
+            "skills/get" | "resources/directory/read" => self.look_up(teller, method, params),
             "subscriptions/listen" => self.subscriptions(teller, method, params),
             _ => Judgement::default(),
         }
+    }
+
+    /// The entry of a skill, or what is in a directory, is to be looked up by its URI.
+    fn look_up(&self, teller: &Teller<'_>, method: &str, params: RawJson<'_>) -> Judgement {
+        let uri = params.member("uri").and_then(RawJson::text).unwrap_or_default();
+        let mut ruling = self.ruling(teller, DefinitionKind::Resource, &uri);
+        let revealed = self.address(teller, &uri, &mut ruling);
+        revealed.with(judged(teller, method, &uri, &ruling))
     }
 
     /// A completion, for a prompt or a resource template.
@@ -164,6 +174,7 @@ impl Traffic {
             call,
             arguments: &arguments,
             secrets: &secrets,
+            is_by_model: false,
         };
         self.explain_use(now, conversation, DefinitionKind::Tool, &call.tool, Some(calling))
     }
@@ -204,7 +215,7 @@ impl Traffic {
     }
 
     /// Judges the use of an offered item.
-    fn ruling(&self, teller: &Teller<'_>, kind: DefinitionKind, name: &str) -> Ruling {
+    pub(super) fn ruling(&self, teller: &Teller<'_>, kind: DefinitionKind, name: &str) -> Ruling {
         if let Some(stopped) = self.stopped(teller) {
             return stopped;
         }

@@ -1,7 +1,7 @@
 //! From what was found to what follows: suppressions, the threshold, and what only tells of an attack.
 
 use mcpmon_model::{Action, Event, Finding, InspectionSubject, Severity, TextStance};
-use mcpmon_policy::{OnOutput, Policy};
+use mcpmon_policy::{OnDetection, OnOutput, Policy};
 
 use super::tell::Teller;
 use crate::{
@@ -32,10 +32,10 @@ pub(super) fn sieve(
     let worst = findings
         .iter()
         .filter(|finding| finding.severity >= policy.inspection.alert_threshold)
-        .max_by_key(|finding| (effect(finding, policy), finding.severity));
+        .max_by_key(|finding| (effect(subject, finding, policy), finding.severity));
     let objection = worst.map(|finding| Objection {
         rule: rule(subject).into(),
-        effect: effect(finding, policy),
+        effect: effect(subject, finding, policy),
         severity: finding.severity,
         reason: format!(
             "{} of {server} matches {} ({})",
@@ -43,11 +43,11 @@ pub(super) fn sieve(
             shown(&finding.pattern),
             finding.category.as_str()
         ),
-        remedy: Some(match effect(finding, policy) {
+        remedy: Some(match effect(subject, finding, policy) {
             ObjectionEffect::Block => {
                 let acting = findings
                     .iter()
-                    .filter(|finding| effect(finding, policy) == ObjectionEffect::Block);
+                    .filter(|finding| effect(subject, finding, policy) == ObjectionEffect::Block);
                 let rules = acting.flat_map(|finding| &finding.rules).map(String::as_str);
                 accepting(rules, rule(subject), server.as_str(), name)
             }
@@ -61,13 +61,16 @@ pub(super) fn sieve(
 
 /// Returns the effect of a finding: one that only describes an attack, or is below the threshold for action,
 /// never blocks.
-fn effect(finding: &Finding, policy: &Policy) -> ObjectionEffect {
+fn effect(subject: InspectionSubject, finding: &Finding, policy: &Policy) -> ObjectionEffect {
     let acts = finding.severity >= policy.inspection.act_threshold;
-    match (policy.outputs.on_detection, finding.standing) {
-        (OnOutput::Block, TextStance::Asserted) if acts => ObjectionEffect::Block,
-        (OnOutput::Block | OnOutput::Alert, TextStance::Asserted | TextStance::Quoted) => {
-            ObjectionEffect::Audit
-        }
+    // A file of a skill is a part of its definition.
+    let blocks = match subject == InspectionSubject::Definition {
+        true => policy.inspection.on_detection != OnDetection::Alert,
+        false => policy.outputs.on_detection == OnOutput::Block,
+    };
+    match finding.standing {
+        TextStance::Asserted if acts && blocks => ObjectionEffect::Block,
+        TextStance::Asserted | TextStance::Quoted => ObjectionEffect::Audit,
     }
 }
 

@@ -373,7 +373,11 @@ pub(super) fn introduction(result: Option<Value<'_>>) -> ServerIntroduction {
     let is_object = |value: &Value<'_>| value.is_object();
     let capabilities = result.member("capabilities").filter(is_object);
     let announces = |capabilities: Value<'_>, list: &ListMethod| {
-        capabilities.member(list.capability).is_some_and(Value::is_object)
+        let extension = || capabilities.member("extensions")?.member(list.capability);
+        capabilities
+            .member(list.capability)
+            .or_else(extension)
+            .is_some_and(Value::is_object)
     };
     ServerIntroduction {
         offer: ServerOffer::introduced(result),

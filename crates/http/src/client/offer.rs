@@ -101,6 +101,9 @@ impl ServerOffer {
     }
 }
 
+/// The extension by which a server offers skills.
+const SKILLS: &str = "io.modelcontextprotocol/skills";
+
 /// A list that a server may have.
 #[derive(Debug)]
 pub(super) struct ListMethod {
@@ -114,7 +117,7 @@ pub(super) struct ListMethod {
 }
 
 /// All of them, in the order in which they are asked for.
-pub(super) const LISTS: [ListMethod; 4] = [
+pub(super) const LISTS: [ListMethod; 5] = [
     ListMethod {
         kind: ListKind::Tools,
         method: "tools/list",
@@ -138,5 +141,11 @@ pub(super) const LISTS: [ListMethod; 4] = [
         method: "resources/templates/list",
         member: "resourceTemplates",
         capability: "resources",
+    },
+    ListMethod {
+        kind: ListKind::Skills,
+        method: "skills/list",
+        member: "skills",
+        capability: SKILLS,
     },
 ];

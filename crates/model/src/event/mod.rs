@@ -11,9 +11,9 @@ use std::{net::SocketAddr, path::PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Action, ApprovalState, CallOutcome, DefinitionKind, DefinitionStatus, Dialect, Digest, EventId, Evidence,
-    Finding, InspectionSubject, KillState, Layer, OrphanCause, PinState, RelatedCall, RequestId, ServerId,
-    SessionId, Severity, Timestamp,
+    Action, ApprovalState, CallOrigin, CallOutcome, DefinitionKind, DefinitionStatus, Dialect, Digest,
+    EventId, Evidence, Finding, InspectionSubject, KillState, Layer, OrphanCause, PinState, RelatedCall,
+    RequestId, ServerId, SessionId, Severity, Timestamp,
 };
 
 use serial::{is_false, is_one, lossy, lossy_option, one};
@@ -360,6 +360,9 @@ event_types! {
         tool_call_id: Option<String>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         trace_parent: Option<String>,
+        /// The place where the call was made, if not by the model itself.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        origin: Option<CallOrigin>,
         /// Arguments as JSON text; masked before they leave the process.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         input: Option<String>,

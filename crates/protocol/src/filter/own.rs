@@ -126,6 +126,7 @@ pub(in crate::filter) const fn method(kind: ListKind) -> &'static str {
         ListKind::Prompts => "prompts/list",
         ListKind::Resources => "resources/list",
         ListKind::Templates => "resources/templates/list",
+        ListKind::Skills => "skills/list",
     }
 }
 

@@ -20,6 +20,7 @@ pub fn without_items(envelope: &Envelope<'_>, kind: ListKind, hidden: &[usize], 
         ListKind::Prompts => "prompts",
         ListKind::Resources => "resources",
         ListKind::Templates => "resourceTemplates",
+        ListKind::Skills => "skills",
     };
     let mut edit = MessageEdit::of(envelope.whole);
     let mut lifetime = Lifetime::default();

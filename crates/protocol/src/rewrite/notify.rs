@@ -11,6 +11,7 @@ pub fn list_changed(kind: ListKind, stream: Option<&RequestId>) -> String {
         ListKind::Tools => "tools",
         ListKind::Prompts => "prompts",
         ListKind::Resources | ListKind::Templates => "resources",
+        ListKind::Skills => "skills",
     };
     let mut notice = format!("{{\"jsonrpc\":\"2.0\",\"method\":\"notifications/{list}/list_changed\"");
     if let Some(id) = stream {

@@ -95,6 +95,7 @@ fn stop_server(
                 ClientRequestKind::Read { uri } => named("Content of resource", uri, denial),
                 ClientRequestKind::Prompt { name } => named("Content of prompt", name, denial),
                 ClientRequestKind::List(_) => "Answer".to_owned(),
+                ClientRequestKind::Part { uri, .. } => named("Answer about", uri, denial),
                 ClientRequestKind::Other { method } => named("Answer to", method, denial),
             };
             StoppedMessage::ToReceiver(match (&answer.outcome, shape, &envelope.payload) {

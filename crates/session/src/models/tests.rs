@@ -247,6 +247,7 @@ impl Wrapper {
             }],
             continued: false,
             more: false,
+            is_part: false,
             result: RawJson::trusted("{}"),
             again: None,
         };

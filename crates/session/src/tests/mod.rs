@@ -89,6 +89,7 @@ fn list(judge: &mut Session, definition: &str) -> Verdict {
         }],
         continued: false,
         more: false,
+        is_part: false,
         result: RawJson::trusted("{}"),
         again: None,
     };

@@ -259,6 +259,7 @@ impl Daemon {
             wrappers: self.wrappers.len(),
             proxy: self.proxy.status(),
             runs: self.runs.status(),
+            code_sessions: self.wrappers.sessions_with_code(),
             not_pinned: without_room.iter().map(ToString::to_string).collect(),
             tracked_processes: tracked,
             counters: counters

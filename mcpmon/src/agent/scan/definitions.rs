@@ -124,6 +124,8 @@ fn inspected(record: &DefinitionRecord, scanner: &Scanner, scene: &Scene<'_>) ->
         DefinitionKind::Tool
         | DefinitionKind::Prompt
         | DefinitionKind::Resource
-        | DefinitionKind::Template => scanner.definition(json, scene),
+        | DefinitionKind::Template
+        | DefinitionKind::Skill
+        | DefinitionKind::App => scanner.definition(json, scene),
     }
 }

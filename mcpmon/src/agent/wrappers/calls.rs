@@ -77,6 +77,15 @@ impl SessionCalls {
         });
     }
 
+    /// Returns the sessions whose models had code run lately, each with its user.
+    pub(super) fn with_code(&self, now: Timestamp) -> Vec<(u32, SessionId)> {
+        let mut windows = lock(&self.windows);
+        let with_code = windows
+            .iter_mut()
+            .filter_map(|(key, held)| held.window.runs_code(now).then(|| key.clone()));
+        with_code.collect()
+    }
+
     fn with<T>(&self, now: Timestamp, member: &SessionMember, work: impl FnOnce(&mut CallWindow) -> T) -> T {
         let mut windows = lock(&self.windows);
         let key = (member.identity.uid, member.session.key());
@@ -194,6 +203,7 @@ mod tests {
     fn what_happened_later_than_now_happened_now() {
         let sessions = sessions();
         let read = Recent::Call(RecentCall {
+            origin: None,
             at: Timestamp(i64::MAX),
             server: ServerId::new("files").expect("an id"),
             tool: "x".to_owned(),

@@ -27,6 +27,7 @@ use tokio::net::UnixStream;
 
 use self::{calls::SessionCalls, peer::OwnProgram};
 pub(crate) use self::{claims::ClaimedStart, hosted::HostedRecords, service::ServiceRefusal};
+use super::status::CodeSession;
 use crate::agent::{
     approval::{self, ApprovalDecision, ApprovalSubject},
     engine::EngineMessage,
@@ -275,6 +276,16 @@ impl Wrappers {
     /// Returns whether one of these processes runs this program, and may yet say that it is a wrapper.
     pub(crate) fn may_cover(&self, processes: &[ProcessId]) -> bool {
         processes.iter().any(|process| self.0.own.is_run_by(*process))
+    }
+
+    /// Returns the sessions whose models had code run lately that can call tools.
+    pub(crate) fn sessions_with_code(&self) -> Vec<CodeSession> {
+        let sessions = self.0.sessions.with_code(clock::now());
+        let sessions = sessions.into_iter().map(|(uid, session)| CodeSession {
+            session: session.as_str().to_owned(),
+            uid,
+        });
+        sessions.collect()
     }
 
     /// Returns the number of connected wrappers.

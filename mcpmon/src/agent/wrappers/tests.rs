@@ -168,6 +168,7 @@ fn list(judge: &mut Session) {
             }],
             continued: false,
             more: false,
+            is_part: false,
             result: RawJson::trusted("{}"),
             again: None,
         })),

@@ -16,6 +16,7 @@ use crate::{
     agent::{
         inspection::{self, InspectedDefinition, ServerOffer, inspect, inspect_offer},
         remote,
+        server_card::{CardDifference, ServerCard},
     },
     cli::{
         CliError, ErrorKind, Output,
@@ -36,6 +37,9 @@ pub(in crate::cli) struct Options {
     /// A remote server: its URL, or its id in the configuration
     #[arg(long, value_name = "URL|ID")]
     server: Option<String>,
+    /// A server card or `server.json`, to be compared with what the server offers
+    #[arg(long, value_name = "FILE", requires = "server")]
+    card: Option<PathBuf>,
     #[command(flatten)]
     remote: RemoteOptions,
     /// From which severity on findings make the command fail; that of the policy unless given
@@ -58,6 +62,12 @@ const OFFER: Table = Table::new(&[
     Column::cut("DESCRIPTION", 20),
 ]);
 
+const DIFFERENCES: Table = Table::new(&[
+    Column::cut("DIFFERS", 24),
+    Column::cut("IN THE CARD", 32),
+    Column::cut("LIVE", 32),
+]);
+
 /// Largest file, bytes.
 const MAX_FILE: u64 = 64 << 20;
 
@@ -66,8 +76,14 @@ pub(in crate::cli) fn run(
     loaded: &LoadedConfiguration,
     output: &mut Output<'_>,
 ) -> Result<(), CliError> {
+    let mut differing = 0;
     let inspected = match (&options.server, &options.file) {
-        (Some(server), _) => asked(server, &options.remote, loaded, output)?,
+        (Some(server), _) => {
+            let card = options.card.as_deref().map(card).transpose()?;
+            let (inspected, differences) = asked(server, &options.remote, card.as_ref(), loaded, output)?;
+            differing = differences;
+            inspected
+        }
         (None, file) => {
             options.remote.refuse_without("--server")?;
             let text = read(file.as_deref().unwrap_or_else(|| Path::new("-")))?;
@@ -84,8 +100,12 @@ pub(in crate::cli) fn run(
         .flat_map(|tool| &tool.findings)
         .filter(|finding| finding.severity >= threshold)
         .count();
-    match count {
-        0 => Ok(()),
+    match (count, differing) {
+        (0, 0) => Ok(()),
+        (0, _) => Err(CliError::new(
+            ErrorKind::Refused,
+            anyhow::anyhow!("the server is not what its card says, in {differing} points"),
+        )),
         _ => Err(CliError::new(
             ErrorKind::Refused,
             anyhow::anyhow!("{count} findings of severity {} or worse", threshold.as_str()),
@@ -97,14 +117,16 @@ pub(in crate::cli) fn run(
 fn asked(
     server: &str,
     options: &RemoteOptions,
+    card: Option<&ServerCard>,
     loaded: &LoadedConfiguration,
     output: &mut Output<'_>,
-) -> Result<Vec<InspectedDefinition>, CliError> {
+) -> Result<(Vec<InspectedDefinition>, usize), CliError> {
     let usage = |error: anyhow::Error| CliError::new(ErrorKind::Usage, error);
     let destination = remote::destination(&loaded.policy, server).map_err(|error| usage(error.into()))?;
     let destination = options.over(destination).map_err(|error| usage(error.into()))?;
     let headers = options.headers()?;
     let way = destination.way;
+    let url = server.contains("://").then(|| server.to_owned());
     let offer = inspection::ask(destination.asking(headers, loaded.policy.limits.max_line), way)
         .map_err(|error| {
             CliError::new(ErrorKind::Environment, error).with_hint(
@@ -119,7 +141,53 @@ fn asked(
         output.text(&[String::new()])?;
     }
     show(&inspected, output)?;
-    Ok(inspected)
+    let differences = card.map(|card| card.differences(url.as_deref(), &offer, &inspected));
+    let differences = differences.unwrap_or_default();
+    show_differences(&differences, output)?;
+    Ok((inspected, differences.len()))
+}
+
+fn card(path: &Path) -> Result<ServerCard, CliError> {
+    let card = ServerCard::parse(&read(path)?);
+    card.map_err(|error| {
+        let error = anyhow::Error::from(error).context(path.display().to_string());
+        CliError::new(ErrorKind::Usage, error)
+    })
+}
+
+fn show_differences(differences: &[CardDifference], output: &mut Output<'_>) -> Result<(), CliError> {
+    match output.form {
+        Form::Json => differences.iter().try_for_each(|difference| {
+            let object = serde_json::json!({
+                "difference": difference.subject,
+                "card": difference.card,
+                "live": difference.live,
+            });
+            let Value::Object(object) = object else {
+                unreachable!("it is an object")
+            };
+            output.json(&object)
+        })?,
+        Form::Table if differences.is_empty() => {}
+        Form::Table => {
+            let rows: Vec<Row> = differences.iter().map(differing).collect();
+            output.text(&[String::new()])?;
+            output.table(&DIFFERENCES, &rows)?;
+        }
+    }
+    Ok(output.flush()?)
+}
+
+fn differing(difference: &CardDifference) -> Row {
+    let text = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
+    Row::new(
+        Tone::Notable,
+        [
+            difference.subject.clone(),
+            text(&difference.card),
+            text(&difference.live),
+        ],
+    )
 }
 
 /// Describes the server that answered, and the size of its offer.
@@ -203,7 +271,9 @@ fn row(definition: &InspectedDefinition, finding: &Finding) -> Row {
         DefinitionKind::Tool
         | DefinitionKind::Prompt
         | DefinitionKind::Resource
-        | DefinitionKind::Template => &definition.name,
+        | DefinitionKind::Template
+        | DefinitionKind::Skill
+        | DefinitionKind::App => &definition.name,
     };
     Row::new(
         tone(finding.severity),
@@ -249,6 +319,7 @@ mod tests {
         let options = Options {
             file: Some(file),
             server: None,
+            card: None,
             remote: RemoteOptions::default(),
             threshold: None,
         };

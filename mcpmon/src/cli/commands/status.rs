@@ -10,7 +10,7 @@ use crate::{
     agent::{
         control::{DaemonAnswer, DaemonRequest},
         selftest::CheckOutcome,
-        status::{BundleStatus, Coverage, State, Status},
+        status::{BundleStatus, CodeSession, Coverage, State, Status},
     },
     cli::{
         CliError, ErrorKind, Globals, Output,
@@ -208,6 +208,9 @@ fn lines(status: &Status) -> Vec<String> {
     if !status.runs.is_empty() {
         put("sessions", runs(status));
     }
+    for session in &status.code_sessions {
+        put("code mode", code_mode(session));
+    }
     put("kernel", kernel(status));
     put("store", store(status));
     put("", stored(status));
@@ -264,6 +267,15 @@ fn runs(status: &Status) -> String {
     });
     let list: Vec<String> = list.collect();
     format!("{} behind an LLM proxy: {}", list.len(), list.join(", "))
+}
+
+/// Says what is not seen of a session whose model writes code that calls tools.
+fn code_mode(session: &CodeSession) -> String {
+    format!(
+        "session {} of user {} calls tools from code: the wire is the boundary. The wrapper and the MCP proxy judge each call, \
+         the LLM proxy sees the code alone",
+        session.session, session.uid
+    )
 }
 
 fn network(status: &Status) -> String {
@@ -468,6 +480,10 @@ mod tests {
                 servers: vec![ServerId::new("notes").expect("an id")],
                 conversations: 2,
             }),
+            code_sessions: vec![CodeSession {
+                session: "codex-1".to_owned(),
+                uid: 1000,
+            }],
             runs: vec![
                 RunStatus {
                     session: "review-1".to_owned(),
@@ -527,6 +543,7 @@ mod tests {
         llm proxy  http://127.0.0.1:8484, embedded, for anthropic, openai; 1 session
         mcp proxy  http://127.0.0.1:8484/mcp/SERVER, for notes; 2 conversations
         sessions   2 behind an LLM proxy: review-1 (pid 20, user 1000), mcpmon-run-2 (pid 30, user 0, a proxy of its own, no control group)
+        code mode  session codex-1 of user 1000 calls tools from code: the wire is the boundary. The wrapper and the MCP proxy judge each call, the LLM proxy sees the code alone
         kernel     attached at /sys/fs/cgroup: 100 execs, 0 connections that concern MCP, 2 refused, 1 records lost, 4 processes tracked
         store      /var/lib/mcpmon/mcpmon.db: 5 events written, 0 lost
                    13 MB, the oldest event of 2026-11-01T12:00:00.000000000Z

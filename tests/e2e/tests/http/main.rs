@@ -15,4 +15,5 @@ mod hostile;
 mod http2;
 mod oauth;
 mod sdks;
+mod skills;
 mod suite;

@@ -33,4 +33,5 @@ mod sessions;
 mod settings;
 mod setup;
 mod signals;
+mod skills;
 mod top;

@@ -1,19 +1,27 @@
 //! Tools that are no MCP tools: the agent's own, and the provider's.
 
 use mcpmon_detect::{arguments::Arguments, secrets};
-use mcpmon_model::{EventKind, Intent, ServerId};
+use mcpmon_model::{CallOrigin, EventKind, Intent, Recent, RecentIntent, ServerId};
 
 use super::{
     Traffic,
     tell::{IntentInput, Speaker, ruled},
 };
 use crate::{
-    effect::Judgement,
+    effect::{Judgement, StoreEffect},
     names::{NamingClient, parts},
     rules::{Objection, Ruling, blocked_tools, tool_policy},
-    traffic::requests::{handled, note, verdict},
+    traffic::{
+        requests::{handled, note, verdict},
+        tell::{MAX_TEXT, cut, named},
+    },
     wording::shown,
 };
+
+/// Tools of agents that run code which the model wrote, and from which tools of servers are called.
+const CODE_TOOLS: [&str; 4] = ["exec", "execute_code", "run_code", "code_execution"];
+/// Stands for the agent where a server is named.
+const AGENT: &str = "agent";
 
 /// The key that says what becomes of them.
 const KEY: &str = "native_tools";
@@ -34,8 +42,15 @@ impl Traffic {
         if !client.is_some_and(NamingClient::marks_names) {
             note(&mut ruling, self.by_parts(name));
         }
+        let effects = match ruling.block {
+            None => code_intent(speaker, intent).into_iter().collect(),
+            Some(_) => Vec::new(),
+        };
         if !ruling.is_notable() {
-            return Judgement::default();
+            return Judgement {
+                store_effects: effects,
+                ..Judgement::default()
+            };
         }
         let given = IntentInput::of(&intent.input);
         let arguments = given.json().map(Arguments::walk).unwrap_or_default();
@@ -48,7 +63,10 @@ impl Traffic {
         if let EventKind::ToolCallIntercepted { input, .. } = &mut kind {
             *input = given.told(&arguments, &secrets);
         }
-        tell(speaker, kind, &ruling)
+        Judgement {
+            store_effects: effects,
+            ..tell(speaker, kind, &ruling)
+        }
     }
 
     /// A request has the provider run a tool of its own. Noted once for a session, stopped each time.
@@ -94,6 +112,24 @@ impl Traffic {
         let blocked = blocked_tools::blocked(&self.policy, name, subject);
         blocked.or_else(|| tool_policy::denied(&self.policy, None, name, subject))
     }
+}
+
+/// The record that the model wants its code run: of calls that this code makes no model tells.
+fn code_intent(speaker: Speaker<'_>, intent: &Intent<'_>) -> Option<StoreEffect> {
+    let name = &*intent.name.name;
+    let tool = name.rsplit_once("__").map_or(name, |(_, tool)| tool);
+    if !CODE_TOOLS.contains(&tool) {
+        return None;
+    }
+    let recent = Recent::Intent(RecentIntent {
+        origin: Some(CallOrigin::Code),
+        at: speaker.now,
+        server: ServerId::new(AGENT).ok()?,
+        tool: named(name, MAX_TEXT),
+        tool_call: intent.id.as_deref().map(|id| cut(id, MAX_TEXT).into()),
+        turn: speaker.exchange.request.clone(),
+    });
+    Some(StoreEffect::Share(Box::new(recent)))
 }
 
 fn tell(speaker: Speaker<'_>, kind: EventKind, ruling: &Ruling) -> Judgement {

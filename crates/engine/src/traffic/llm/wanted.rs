@@ -296,6 +296,7 @@ impl Traffic {
         let intent = |meant: &IntendedTool| {
             let id = wanted.intent.id.as_deref();
             Recent::Intent(RecentIntent {
+                origin: None,
                 at: wanted.speaker.now,
                 server: meant.identity.server.clone(),
                 tool: named(&meant.tool, MAX_TEXT),
@@ -362,6 +363,7 @@ impl Traffic {
             call: &call,
             arguments: wanted.arguments,
             secrets: wanted.secrets,
+            is_by_model: intent.id.is_some(),
         };
         then(self, &teller, calling)
     }

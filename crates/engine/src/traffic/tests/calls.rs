@@ -216,7 +216,8 @@ fn an_answer_that_stops_nothing_changes_nothing() {
         SharedCallAnswer::default(),
         SharedCallAnswer {
             crossings: Vec::new(),
-            over_rate: None
+            over_rate: None,
+            origin: None,
         }
     );
 }

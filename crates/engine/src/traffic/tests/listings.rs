@@ -238,6 +238,7 @@ fn the_same_definition_written_otherwise_is_unchanged() {
         }],
         continued: false,
         more: false,
+        is_part: false,
         result: RawJson::trusted("{}"),
         again: None,
     };

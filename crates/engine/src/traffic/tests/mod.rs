@@ -2,6 +2,7 @@
 
 mod answers;
 mod approvals;
+mod apps;
 mod asks;
 mod calls;
 mod files;
@@ -16,6 +17,7 @@ mod relisted;
 mod repeats;
 mod requests;
 mod sessions;
+mod skills;
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -125,7 +127,7 @@ impl World {
     ) -> Judgement {
         let member = match kind {
             ListKind::Tools | ListKind::Prompts => "name",
-            ListKind::Resources => "uri",
+            ListKind::Resources | ListKind::Skills => "uri",
             ListKind::Templates => "uriTemplate",
         };
         let texts: Vec<String> = items
@@ -141,6 +143,7 @@ impl World {
             items: items.collect(),
             continued,
             more,
+            is_part: false,
             result: RawJson::trusted("{}"),
             again: None,
         };

@@ -29,6 +29,7 @@ fn list(world: &mut World, tools: &[(&str, &str)], again: bool) -> Judgement {
         items: items.collect(),
         continued: false,
         more: false,
+        is_part: false,
         result: RawJson::trusted(&result),
         again: again.then(|| Digest::of(result.as_bytes())),
     };
@@ -57,6 +58,7 @@ fn a_list_that_is_known_is_told_and_not_looked_at() {
         items: Vec::new(),
         continued: false,
         more: false,
+        is_part: false,
         result: RawJson::trusted("{}"),
         again: Some(digest),
     };

@@ -58,6 +58,8 @@ impl Dialogue {
         // Templates are among the resources there.
         let kind = match kind {
             ListKind::Templates => ListKind::Resources,
+            // Nothing tells of their changes.
+            ListKind::Skills => return Vec::new(),
             ListKind::Tools | ListKind::Prompts | ListKind::Resources => kind,
         };
         match self.era {

@@ -120,6 +120,10 @@ impl Dialogue {
             };
             Ok((ClientRequestKind::List(kind), Purpose::List(page)))
         };
+        let part = |of| {
+            let uri = (&*params.uri()?).into();
+            Ok((ClientRequestKind::Part { of, uri }, Purpose::Part))
+        };
         let task = |purpose| {
             let id = params.strict()?.task_id.and_then(Value::string);
             let tool = id.and_then(|id| self.tasks.tool(&id)).map(Box::from);
@@ -148,6 +152,9 @@ impl Dialogue {
             "prompts/list" => list(ListKind::Prompts)?,
             "resources/list" => list(ListKind::Resources)?,
             "resources/templates/list" => list(ListKind::Templates)?,
+            "skills/list" => list(ListKind::Skills)?,
+            "skills/get" => part(ListKind::Skills)?,
+            "resources/directory/read" => part(ListKind::Resources)?,
             "tasks/get" => task(Purpose::TaskStatus)?,
             "tasks/result" => task(Purpose::TaskResult)?,
             "initialize" | "server/discover" => (

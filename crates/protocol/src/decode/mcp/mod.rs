@@ -102,6 +102,8 @@ enum Purpose {
     Introduction,
     /// A page of a list.
     List(ListPage),
+    /// One entry of a list, or one directory of it.
+    Part,
     /// `tools/call`; as a task of 2025-11-25 if that was asked for.
     Call(Manner),
     /// `tasks/result`: it is answered as the call would have been.
@@ -268,7 +270,7 @@ impl PendingClientRequest {
 
 /// Methods of MCP that are requests; some servers run them although there is no id.
 fn is_request(method: &str) -> bool {
-    const NAMESPACES: [&str; 11] = [
+    const NAMESPACES: [&str; 12] = [
         "completion/",
         "elicitation/",
         "logging/",
@@ -277,6 +279,7 @@ fn is_request(method: &str) -> bool {
         "roots/",
         "sampling/",
         "server/",
+        "skills/",
         "subscriptions/",
         "tasks/",
         "tools/",

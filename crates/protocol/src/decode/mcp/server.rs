@@ -23,6 +23,9 @@ use super::{
 /// Most items on a page of a list. No client could use as many.
 const MOST_ITEMS: usize = 1 << 16;
 
+/// The members of a skill's entry.
+const SKILL: [&str; 3] = ["uri", "frontmatter", "resources"];
+
 const MISSPELLED: InvalidMessage = InvalidMessage::Invalid(jsonrpc::MISSPELLED);
 
 impl Dialogue {
@@ -212,6 +215,22 @@ fn result<'a>(
                 ForwardEffect::Nothing,
             ));
         }
+        (Purpose::Part, ClientRequestKind::Part { of, uri }) => {
+            let listing = FromServer::Listing(match of {
+                ListKind::Skills => skill(result, uri)?,
+                ListKind::Tools | ListKind::Prompts | ListKind::Resources | ListKind::Templates => Listing {
+                    is_part: true,
+                    ..listing(result, *of, ListPage::First)?
+                },
+            });
+            return Ok(reading(
+                envelope,
+                request.era,
+                trace,
+                listing,
+                ForwardEffect::Nothing,
+            ));
+        }
         (Purpose::Introduction, _) => {
             let introduction = FromServer::Introduction(introduction(result)?);
             return Ok(reading(
@@ -236,9 +255,10 @@ fn result<'a>(
         // A client that wanted a task takes nothing else but an error.
         (Purpose::Call(Manner::Task), ResultKind::Task) => ResultShape::Other,
         (Purpose::Call(_) | Purpose::TaskResult, _) => ResultShape::Call,
-        (Purpose::TaskStatus | Purpose::Other | Purpose::Introduction | Purpose::List(_), _) => {
-            ResultShape::Other
-        }
+        (
+            Purpose::TaskStatus | Purpose::Other | Purpose::Introduction | Purpose::List(_) | Purpose::Part,
+            _,
+        ) => ResultShape::Other,
     };
     let answer = Answer {
         to: AnsweredRequest {
@@ -293,6 +313,7 @@ fn listing(result: Value<'_>, kind: ListKind, page: ListPage) -> Result<Listing<
         ListKind::Prompts => ("prompts", "name"),
         ListKind::Resources => ("resources", "uri"),
         ListKind::Templates => ("resourceTemplates", "uriTemplate"),
+        ListKind::Skills => ("skills", "uri"),
     };
     let [list, cursor] = result.pick_of_result([list, "nextCursor"]).ok_or(MISSPELLED)?;
     let list = list
@@ -303,7 +324,13 @@ fn listing(result: Value<'_>, kind: ListKind, page: ListPage) -> Result<Listing<
         if items.len() == MOST_ITEMS {
             return Err(InvalidMessage::Invalid("the list is too long"));
         }
-        let [name] = item.pick([key]).ok_or(MISSPELLED)?;
+        let [name, ..] = match kind {
+            ListKind::Skills => item.pick(SKILL),
+            ListKind::Tools | ListKind::Prompts | ListKind::Resources | ListKind::Templates => {
+                item.pick([key]).map(|[name]| [name, None, None])
+            }
+        }
+        .ok_or(MISSPELLED)?;
         let name = name
             .and_then(Value::string)
             .ok_or(InvalidMessage::Invalid("an item of the list has no name"))?;
@@ -317,6 +344,32 @@ fn listing(result: Value<'_>, kind: ListKind, page: ListPage) -> Result<Listing<
         items,
         continued: page == ListPage::Later,
         more: cursor.is_some_and(|cursor| !cursor.is_null()),
+        is_part: false,
+        result: result.raw(),
+        again: None,
+    })
+}
+
+/// The result of `skills/get`: the entry of the skill that was asked for.
+fn skill<'a>(result: Value<'a>, asked: &str) -> Result<Listing<'a>, InvalidMessage> {
+    let [skill] = result.pick_of_result(["skill"]).ok_or(MISSPELLED)?;
+    let skill = skill.ok_or(InvalidMessage::Invalid("the skill is missing"))?;
+    let [uri, ..] = skill.pick(SKILL).ok_or(MISSPELLED)?;
+    let uri = uri
+        .and_then(Value::string)
+        .ok_or(InvalidMessage::Invalid("the skill has no URI"))?;
+    if uri != asked {
+        return Err(InvalidMessage::Invalid("the skill is another than was asked for"));
+    }
+    Ok(Listing {
+        kind: ListKind::Skills,
+        items: vec![ListedItem {
+            name: uri,
+            definition: skill.raw(),
+        }],
+        continued: false,
+        more: false,
+        is_part: true,
         result: result.raw(),
         again: None,
     })

@@ -290,7 +290,9 @@ fn name_of(method: &str) -> (Option<&'static str>, bool) {
     match method {
         "tools/call" | "prompts/get" => (Some("name"), true),
         "resources/read" => (Some("uri"), true),
-        "resources/subscribe" | "resources/unsubscribe" => (Some("uri"), false),
+        "resources/subscribe" | "resources/unsubscribe" | "resources/directory/read" | "skills/get" => {
+            (Some("uri"), false)
+        }
         "tasks/get" | "tasks/update" | "tasks/cancel" | "tasks/result" => (Some("taskId"), false),
         _ => (None, false),
     }

@@ -66,7 +66,8 @@ impl LastList {
 impl CachedList {
     fn of(envelope: &Envelope<'_>, listing: &Listing<'_>) -> Option<Self> {
         let text = envelope.whole.text();
-        if listing.continued || listing.more || !(SHORTEST..=LONGEST).contains(&text.len()) {
+        if listing.continued || listing.more || listing.is_part || !(SHORTEST..=LONGEST).contains(&text.len())
+        {
             return None;
         }
         let within = |part: &str| {
@@ -100,6 +101,7 @@ impl CachedList {
             items: items.collect(),
             continued: false,
             more: false,
+            is_part: false,
             result: part(&self.result),
             again: Some(self.digest),
         }

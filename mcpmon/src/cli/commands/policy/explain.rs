@@ -498,7 +498,7 @@ network: {resolve_interval: 1m}
         exit 0
         "#);
         assert_snapshot!(explained(Form::Table, &["blocked_tools"]), @r#"
-        blocked_tools: a tool that may never be called is blocked (number 12 of 20)
+        blocked_tools: a tool that may never be called is blocked (number 14 of 22)
 
         mcp.blocked_tools (DIR/policy.yaml:3)
           blocked_tools:

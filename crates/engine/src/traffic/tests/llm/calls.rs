@@ -475,3 +475,23 @@ fn a_namespace_hides_no_tool(space: &'static str, name: &'static str) -> bool {
     let judgement = world.spoken(None, &LlmMention::Call(wanted));
     matches!(judgement.verdict, Verdict::Block(_))
 }
+
+#[test_case("exec" => Some("req_1".to_owned()); "code mode")]
+#[test_case("code__execute_code" => Some("req_1".to_owned()); "of an extension of the agent")]
+#[test_case("shell" => None; "another tool of the agent")]
+#[test_case("execute" => None; "a longer name")]
+fn a_model_that_wants_code_run_is_noted_for_the_calls_in_it(tool: &str) -> Option<String> {
+    let mut world = world(policy());
+    let judgement = world.wants(tool, r#"{"code":"files.read()"}"#);
+    let recent = judgement.store_effects.iter().find_map(|effect| {
+        let StoreEffect::Share(recent) = effect else {
+            return None;
+        };
+        Some(&**recent)
+    });
+    let Some(Recent::Intent(intent)) = recent else {
+        return None;
+    };
+    assert_eq!(intent.origin, Some(mcpmon_model::CallOrigin::Code));
+    Some(intent.turn.to_string())
+}

@@ -56,9 +56,11 @@ fn shown(message: &Message<'_>) -> String {
                 kind,
                 continued,
                 more,
+                is_part,
                 ..
             } = listing;
-            format!("{kind:?} {names:?} continued {continued} more {more}")
+            let part = if *is_part { "part of " } else { "" };
+            format!("{part}{kind:?} {names:?} continued {continued} more {more}")
         }
         Content::Server(FromServer::Introduction(introduction)) => {
             format!(
@@ -120,6 +122,14 @@ fn what_a_client_says(lines: &[&str], expected: &[&str]) {
     "Handshake Resources [\"u:\"] continued false more false"; "resources by their URI")]
 #[test_case(r#">{"jsonrpc":"2.0","id":1,"method":"resources/templates/list"}"#, r#"<{"jsonrpc":"2.0","id":1,"result":{"resourceTemplates":[{"uriTemplate":"u:{x}"}]}}"#,
     "Handshake Templates [\"u:{x}\"] continued false more false"; "templates")]
+#[test_case(r#">{"jsonrpc":"2.0","id":1,"method":"skills/list"}"#, r#"<{"jsonrpc":"2.0","id":1,"result":{"skills":[{"uri":"skill://a/SKILL.md","frontmatter":{},"resources":"dynamic"}]}}"#,
+    "Handshake Skills [\"skill://a/SKILL.md\"] continued false more false"; "skills")]
+#[test_case(r#">{"jsonrpc":"2.0","id":1,"method":"skills/get","params":{"uri":"skill://a/SKILL.md"}}"#, r#"<{"jsonrpc":"2.0","id":1,"result":{"skill":{"uri":"skill://a/SKILL.md"}}}"#,
+    "Handshake part of Skills [\"skill://a/SKILL.md\"] continued false more false"; "a skill")]
+#[test_case(r#">{"jsonrpc":"2.0","id":1,"method":"skills/get","params":{"uri":"skill://a/SKILL.md"}}"#, r#"<{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"no"}}"#,
+    "Handshake answer to Part { of: Skills, uri: \"skill://a/SKILL.md\" }: -32602 no"; "no skill")]
+#[test_case(r#">{"jsonrpc":"2.0","id":1,"method":"resources/directory/read","params":{"uri":"skill://a"}}"#, r#"<{"jsonrpc":"2.0","id":1,"result":{"resources":[{"uri":"skill://a/b.md","name":"b.md"}]}}"#,
+    "Handshake part of Resources [\"skill://a/b.md\"] continued false more false"; "a directory")]
 #[test_case(r#">{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#, r#"<{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"no tools"}}"#,
     "Handshake answer to List(Tools): -32601 no tools"; "an error instead of a list")]
 #[test_case(r#">{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18"}}"#, r#"<{"jsonrpc":"2.0","id":1,"result":{"serverInfo":{"name":"s"},"instructions":"do"}}"#,
@@ -272,4 +282,32 @@ fn a_message_tells_its_length() {
     conversation.client(&format!("[{two}, {one}]"));
     // The third has the first one's id, and is refused.
     assert_eq!(sizes, [one.len(), two.len()]);
+}
+
+/// Answers that a less strict client would take for the skill it asked for.
+#[test_case(r#"{"skill":{"uri":"skill://b/SKILL.md"}}"#; "another skill")]
+#[test_case(r#"{"skill":{"URI":"skill://a/SKILL.md","uri":"skill://a/SKILL.md"}}"#; "two spellings of its uri")]
+#[test_case(r#"{"skill":{"uri":"skill://a/SKILL.md","Resources":"dynamic"}}"#; "another spelling of its files")]
+#[test_case(r#"{"skill":null}"#; "none")]
+#[test_case(r#"{"Skill":{"uri":"skill://a/SKILL.md"}}"#; "another spelling")]
+#[test_case("{}"; "nothing")]
+fn an_answer_that_is_not_the_skill_does_not_go_on(result: &str) {
+    let mut conversation = Conversation::new(|_: &Message<'_>| Verdict::Allow);
+    let asked = r#"{"jsonrpc":"2.0","id":1,"method":"skills/get","params":{"uri":"skill://a/SKILL.md"}}"#;
+    conversation.writes(Side::Client, format!("{asked}\n"));
+    let answer = format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{result}}}\n");
+    let written = conversation.writes(Side::Server, answer);
+    assert!(written.to_client.contains("\"error\""), "{}", written.to_client);
+    assert!(!written.to_client.contains("skill://"), "{}", written.to_client);
+}
+
+#[test_case("skills/get", "{}"; "a skill without a URI")]
+#[test_case("skills/get", r#"{"uri":"skill://a/SKILL.md","Uri":"skill://b/SKILL.md"}"#; "two spellings")]
+#[test_case("resources/directory/read", r#"{"uri":1}"#; "no text")]
+fn what_is_asked_for_by_its_uri_has_one(method: &str, params: &str) {
+    let mut conversation = Conversation::new(|_: &Message<'_>| Verdict::Allow);
+    let line = format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"{method}\",\"params\":{params}}}\n");
+    let written = conversation.writes(Side::Client, line);
+    assert!(written.to_server.is_empty(), "{}", written.to_server);
+    assert_eq!(written.incidents.len(), 1);
 }

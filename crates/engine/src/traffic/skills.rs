@@ -1,0 +1,141 @@
+//! Files of skills, as they are read: each is checked against the manifests of the skills that it belongs to, and inspected
+//! as skills on disk are.
+
+use mcpmon_detect::inventory::{InventoryFinding, TextKind, inspect_text};
+use mcpmon_model::{Category, DefinitionKind, Finding, Match, RawJson, TextStance};
+
+use super::{Traffic, tell::Teller};
+use crate::{
+    definitions::Offers,
+    rules::{Objection, Ruling, skill_manifest},
+    skills::{Skill, SkillError, contents, uri_of},
+    wording::shown,
+};
+
+/// Files of one result that are checked.
+const MAX_CONTENTS: usize = 1000;
+
+impl Traffic {
+    /// Judges the use of the skills that a file belongs to: what is hidden of them cannot be read file by file.
+    pub(super) fn skill_ruling(&self, teller: &Teller<'_>, uri: &str) -> Ruling {
+        let Some(offers) = self.book.get(&teller.conversation.identity) else {
+            return Ruling::default();
+        };
+        let names: Vec<&str> = offers.of(DefinitionKind::Skill).names_around(uri).collect();
+        names.into_iter().fold(Ruling::default(), |ruling, skill| {
+            ruling.and(self.ruling(teller, DefinitionKind::Skill, skill))
+        })
+    }
+
+    /// Returns whether a URI is that of a file of a skill.
+    pub(super) fn is_of_skill(&self, teller: &Teller<'_>, uri: &str) -> bool {
+        let offers = self.book.get(&teller.conversation.identity);
+        offers.is_some_and(|offers| {
+            offers
+                .of(DefinitionKind::Skill)
+                .names_around(uri)
+                .next()
+                .is_some()
+        })
+    }
+
+    /// Returns the objection to what was read from `uri`, if it is not what a manifest says.
+    pub(super) fn unverified(
+        &self,
+        teller: &Teller<'_>,
+        uri: &str,
+        result: RawJson<'_>,
+    ) -> Option<Objection> {
+        let scene = self.scene(teller, DefinitionKind::Resource, uri)?;
+        let error = verify(scene.offers, uri, result).err()?;
+        let subject = format!("the content of {} of {}", shown(uri), scene.server);
+        skill_manifest::objection(&scene, &subject, uri, &error)
+    }
+
+    /// Returns the findings in the texts of a skill's file.
+    pub(super) fn found_in_skill(&self, uri: &str, result: RawJson<'_>) -> Vec<Finding> {
+        let contents = result.member("contents");
+        let texts = contents.into_iter().flat_map(RawJson::items).enumerate();
+        texts
+            .take(MAX_CONTENTS)
+            .filter_map(|(position, item)| Some((position, item.member("text")?.text()?)))
+            .flat_map(|(position, text)| {
+                let kind = TextKind::new(uri, &text, false);
+                let documents = self.scanner.document(&text);
+                let field = format!("contents[{position}].text");
+                let found = inspect_text(&self.scanner, kind, &text).into_iter();
+                found
+                    .filter_map(|found| as_finding(found, &documents, &field))
+                    .collect::<Vec<_>>()
+            })
+            .collect()
+    }
+}
+
+/// Checks what was read from `uri` against the manifests of the skills that it, and each part of it, belongs to.
+fn verify(offers: &Offers, uri: &str, result: RawJson<'_>) -> Result<(), SkillError> {
+    let skills = offers.of(DefinitionKind::Skill);
+    if skills.len() == 0 {
+        return Ok(());
+    }
+    let items = || result.member("contents").into_iter().flat_map(RawJson::items);
+    let is_of_skill = |uri: &str| skills.around(uri).next().is_some();
+    let is_asked = is_of_skill(uri);
+    if !is_asked
+        && !items()
+            .take(MAX_CONTENTS)
+            .filter_map(uri_of)
+            .any(|uri| is_of_skill(&uri))
+    {
+        return Ok(());
+    }
+    let contents = contents(result)?;
+    if is_asked && contents.len() != 1 {
+        return Err(SkillError::from("a file has one content"));
+    }
+    for (told, bytes) in &contents {
+        let told = told.as_deref().unwrap_or(uri);
+        if is_asked && told != uri {
+            return Err(SkillError::from("the content says that it is another file"));
+        }
+        for entry in skills.around(told) {
+            if let Ok(skill) = Skill::parse(RawJson::trusted(entry)) {
+                skill.verify(told, bytes)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A finding of the inspection of skills as one of a message; `None` for secrets, which have a rule of their own.
+fn as_finding(found: InventoryFinding, documents: &[Finding], field: &str) -> Option<Finding> {
+    let known = documents.iter().find(|known| {
+        known.pattern == found.name && known.rules.first().unwrap_or(&known.pattern) == &found.rule
+    });
+    if let Some(known) = known {
+        return Some(Finding {
+            severity: found.severity,
+            field: field.to_owned(),
+            ..known.clone()
+        });
+    }
+    let category = match found.rule.as_str() {
+        "skill-secret" => return None,
+        "script-sends-secrets" => Category::Exfiltration,
+        "script-hides-code" => Category::HiddenInstructions,
+        _ => Category::ShellInjection,
+    };
+    Some(Finding {
+        pattern: found.name,
+        rules: vec![found.rule],
+        category,
+        severity: found.severity,
+        field: field.to_owned(),
+        matches: vec![Match {
+            text: found.message,
+            position: 0,
+            context: String::new(),
+        }],
+        standing: TextStance::Asserted,
+    })
+}
