@@ -360,7 +360,6 @@ event_types! {
         tool_call_id: Option<String>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         trace_parent: Option<String>,
-        /// The place where the call was made, if not by the model itself.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         origin: Option<CallOrigin>,
         /// Arguments as JSON text; masked before they leave the process.
