@@ -80,6 +80,8 @@ enum Command {
     Bench(bench::Bench),
     /// Make what a release consists of: static binaries, packages, a container image, a bill of materials, checksums
     Dist(dist::DistArgs),
+    /// Let many hosts send their events to one real collector: throughput, loss and memory
+    Fleet(bench::FleetOptions),
     /// Run the checks of CI: format, lints, documentation, dependencies, tests
     Ci,
 }
@@ -100,6 +102,7 @@ fn main() -> ExitCode {
         Command::Rules => rules::run().map(|()| ExitCode::SUCCESS),
         Command::Bench(bench) => bench::run(&bench),
         Command::Dist(args) => dist::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::Fleet(options) => bench::fleet(&options),
         Command::Ci => ci::run().map(|()| ExitCode::SUCCESS),
     };
     done.unwrap_or_else(|error| {

@@ -28,7 +28,7 @@ pub struct Collector {
 }
 
 impl Collector {
-    /// Starts both. Returns `None` where they are not installed, and says so.
+    /// Starts both, with a collector that prints all it receives. Returns `None` where they are not installed, and says so.
     ///
     /// # Errors
     /// Returns an error if they do not come up, or are not there and `CI=true` says that they must be.
@@ -36,6 +36,26 @@ impl Collector {
         let Some(installed) = installed()? else {
             return Ok(None);
         };
+        let printing = [
+            "--debug-log=traces",
+            "--debug-log=metrics",
+            "--debug-log=logs",
+            "--debug-log-verbosity=detailed",
+        ];
+        Self::start_with(&installed, &printing).map(Some)
+    }
+
+    /// Starts both, with a collector that prints nothing of what it receives.
+    ///
+    /// # Errors
+    /// Returns an error if they do not come up, or are not installed.
+    pub fn start_quiet() -> Result<Self> {
+        let installed = directory();
+        ensure!(installed.join("ready").exists(), "{MISSING}");
+        Self::start_with(&installed, &[])
+    }
+
+    fn start_with(installed: &Path, options: &[&str]) -> Result<Self> {
         let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let directory = TempDir::new()?;
         let address = free_address()?;
@@ -54,14 +74,13 @@ impl Collector {
             .arg(format!("--clickhouse-exporter-endpoint=http://{address}"))
             .arg(format!("--otlp-http-endpoint={http}"))
             .arg(format!("--otlp-grpc-endpoint={grpc}"))
-            .args(["--debug-log=traces", "--debug-log=metrics", "--debug-log=logs"])
-            .arg("--debug-log-verbosity=detailed");
+            .args(options);
         let rotel = Background::start(&mut command, http, directory.path().join("rotel.log"))?;
-        Ok(Some(Self {
+        Ok(Self {
             rotel,
             clickhouse,
             _directory: directory,
-        }))
+        })
     }
 
     /// Returns the endpoint, as a policy has it.
@@ -76,6 +95,12 @@ impl Collector {
         self.rotel.log()
     }
 
+    /// Returns the process of the collector, and that of the engine behind it.
+    #[must_use]
+    pub fn pids(&self) -> [u32; 2] {
+        [self.rotel.pid(), self.clickhouse.pid()]
+    }
+
     /// Returns the rows of a query in `deploy/fleet/queries`.
     ///
     /// # Errors
@@ -88,8 +113,19 @@ impl Collector {
         let parameters = parameters
             .iter()
             .map(|(name, value)| format!("param_{name}={value}"));
-        let parameters = parameters.collect::<Vec<_>>().join("&");
-        let answer = post(self.clickhouse.address, &format!("/?{parameters}"), &query)?;
+        self.ask(&parameters.collect::<Vec<_>>().join("&"), &query)
+    }
+
+    /// Returns the rows of a query that is given as text.
+    ///
+    /// # Errors
+    /// Returns an error if the engine does not answer it.
+    pub fn rows(&self, query: &str) -> Result<Vec<Value>> {
+        self.ask("", query)
+    }
+
+    fn ask(&self, parameters: &str, query: &str) -> Result<Vec<Value>> {
+        let answer = post(self.clickhouse.address, &format!("/?{parameters}"), query)?;
         answer
             .lines()
             .map(|line| Ok(serde_json::from_str(line)?))
@@ -114,16 +150,21 @@ fn post(address: SocketAddr, path: &str, body: &str) -> Result<String> {
 
 /// The Python environment with both, and the collector beside it.
 fn installed() -> Result<Option<PathBuf>> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools/collector");
+    let root = directory();
     if root.join("ready").exists() {
         return Ok(Some(root));
     }
-    let missing = "target/tools/collector is not there: `cargo xtask test` installs it";
     if env::var_os("CI").is_some_and(|value| value == "true") {
-        bail!("cannot run, and under CI it must: {missing}");
+        bail!("cannot run, and under CI it must: {MISSING}");
     }
     let thread = thread::current();
     let test = thread.name().unwrap_or("a test");
-    writeln!(io::stderr().lock(), "skipped: {test}: {missing}")?;
+    writeln!(io::stderr().lock(), "skipped: {test}: {MISSING}")?;
     Ok(None)
+}
+
+const MISSING: &str = "target/tools/collector is not there: `cargo xtask test` installs it";
+
+fn directory() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools/collector")
 }
