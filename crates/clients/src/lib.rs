@@ -35,8 +35,9 @@ pub use self::{
     locate::{Roots, is_present},
     plan::{Outcome, PlannedServer},
     settings::{
-        ClientHooks, ModelAddress, PlannedSetting, SettingFormat, SettingKind, SettingOutcome, SettingReport,
-        SettingWish, installed_version, is_older, run_settings, shown_digests,
+        ClientHooks, HookSwitch, ModelAddress, PlannedSetting, SettingFormat, SettingKind, SettingOutcome,
+        SettingReport, SettingWish, ThrownSwitch, installed_version, is_older, run_settings, shown_digests,
+        thrown_switches,
     },
     setup::{Direction, FileReport, FileTrouble, Options, SetupEffect, project_files, run},
     syntax::{SyntaxMistake, without_comments},

@@ -9,6 +9,7 @@ mod lines;
 mod plan;
 #[expect(clippy::disallowed_methods, reason = "I/O")]
 mod run;
+mod switches;
 #[cfg(test)]
 #[expect(clippy::disallowed_methods, reason = "I/O")]
 mod tests;
@@ -21,6 +22,7 @@ pub(crate) use self::plan::RecordedSetting;
 pub use self::{
     plan::{PlannedSetting, SettingOutcome},
     run::{SettingReport, SettingWish, run_settings, shown_digests},
+    switches::{ThrownSwitch, thrown_switches},
     version::{installed_version, is_older},
 };
 
@@ -68,8 +70,21 @@ pub struct ClientHooks {
     pub since: String,
     /// The npm package that the client comes in.
     pub package: Option<String>,
+    /// The members of files that turn such hooks off.
+    #[serde(default)]
+    pub switches: Vec<HookSwitch>,
     /// A limit that a user has to know of.
     pub note: Option<String>,
+}
+
+/// A member of the root of a JSON file that turns hooks off where it is true.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HookSwitch {
+    /// The file, with a prefix that says where it begins.
+    pub path: String,
+    /// The member.
+    pub member: String,
 }
 
 /// A setting with the address of a client's models.

@@ -5,7 +5,10 @@ use std::{collections::BTreeMap, fs, os::unix::fs::PermissionsExt as _, path::Pa
 use proptest::prelude::*;
 use test_case::test_case;
 
-use super::{SettingKind, SettingOutcome, SettingReport, SettingWish, run::shown_digests, run_settings};
+use super::{
+    SettingKind, SettingOutcome, SettingReport, SettingWish, run::shown_digests, run_settings,
+    thrown_switches,
+};
 use crate::{CLIENTS, FileError, FileTrouble, Options, Roots, SetupEffect, setup::Direction};
 
 struct Home(tempfile::TempDir);
@@ -87,6 +90,23 @@ fn outcomes(reports: &[SettingReport]) -> Vec<SettingOutcome> {
 
 const CLAUDE: &str =
     r#"{"matcher": "*", "hooks": [{"type": "command", "command": "/usr/bin/mcpmon hook claude-code"}]}"#;
+
+#[test_case("{\"disableAllHooks\": true}", None, &["disableAllHooks"]; "by the user")]
+#[test_case("{\"disableAllHooks\": false}", None, &[]; "not by the user")]
+#[test_case("{}", Some("{\"allowManagedHooksOnly\": true, \"disableAllHooks\": true}"), &["disableAllHooks", "allowManagedHooksOnly"]; "by the host")]
+#[test_case("{\"disableAllHooks\": ", Some("[true]"), &[]; "in what is no settings")]
+fn switches_that_turn_hooks_off_are_found(own: &str, managed: Option<&str>, expected: &[&str]) {
+    let home = Home::new(&[(".claude/settings.json", own)]);
+    if let Some(managed) = managed {
+        let directory = home.0.path().join("host/etc/claude-code");
+        fs::create_dir_all(&directory).expect("made");
+        fs::write(directory.join("managed-settings.json"), managed).expect("written");
+    }
+    let options = home.options("claude-code", SetupEffect::Preview);
+    let thrown = thrown_switches(options.clients[0], &options.roots);
+    let members: Vec<_> = thrown.iter().map(|switch| switch.member).collect();
+    assert_eq!(members, expected);
+}
 
 #[test_case("{}", r#"{"hooks": {"PreToolUse": [ITEM]}}"#; "an empty object")]
 #[test_case("", "{\"hooks\": {\"PreToolUse\": [ITEM]}}\n"; "an empty file")]

@@ -3,8 +3,8 @@
 use std::{env, net::TcpStream, time::Duration};
 
 use mcpmon_clients::{
-    Client, PlannedSetting, SettingKind, SettingOutcome, SettingReport, SetupEffect, installed_version,
-    is_older, is_present,
+    Client, PlannedSetting, SettingKind, SettingOutcome, SettingReport, SetupEffect, ThrownSwitch,
+    installed_version, is_older, is_present, thrown_switches,
 };
 use mcpmon_config::{LocalConfig, ProxySettings, Search, Trust};
 use mcpmon_detect::mask::mask_text;
@@ -61,6 +61,13 @@ pub(super) fn left_out(
     let mut notes = Vec::new();
     if hooks {
         notes.extend(clients.iter().filter_map(|client| version_note(client)));
+        let switches = |client: &&'static Client| {
+            let thrown = thrown_switches(client, &options.roots).into_iter();
+            thrown
+                .map(|switch| switch_note(client, &switch))
+                .collect::<Vec<_>>()
+        };
+        notes.extend(clients.iter().flat_map(switches));
         let without: Vec<_> = clients
             .iter()
             .filter(|client| client.hooks.is_none())
@@ -96,6 +103,16 @@ fn version_note(client: &Client) -> Option<String> {
             "{name}: its version cannot be told; hooks are there from {since} on"
         )),
     }
+}
+
+fn switch_note(client: &Client, switch: &ThrownSwitch) -> String {
+    let path = switch.path.display().to_string();
+    format!(
+        "warning: {} does not run these hooks while `{}` is true in {}",
+        client.name,
+        switch.member,
+        text::escape(&path)
+    )
 }
 
 /// The changed settings, as in a difference of files.
