@@ -43,6 +43,16 @@ pub enum KeyError {
     /// Others can read it.
     #[error("others can read {path}, so that it is no secret: `chmod 600 {path}`", path = .0.display())]
     Public(PathBuf),
+    /// Another user can replace it.
+    #[error("{path} belongs to user {owner}, who can replace it: `chown {user} {path}`", path = path.display())]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+        /// Its owner.
+        owner: u32,
+        /// The user who is to own it.
+        user: u32,
+    },
     /// Nobody to seal with it.
     #[error("cannot start the thread that seals bodies: {0}")]
     Thread(io::Error),
@@ -66,7 +76,7 @@ impl BodyKey {
     /// The key in the file at `path`.
     ///
     /// # Errors
-    /// Returns an error if others can read it, or there is no key in it.
+    /// Returns an error if others can read or replace it, or there is no key in it.
     pub fn at(path: &Path) -> Result<Self, KeyError> {
         Ok(Self::new(&secret(path)?))
     }
@@ -99,12 +109,24 @@ pub(crate) fn secret(path: &Path) -> Result<[u8; LENGTH], KeyError> {
         .custom_flags(OFlag::O_NONBLOCK.bits())
         .open(path)
         .map_err(failed)?;
-    if file.metadata().map_err(failed)?.mode() & 0o077 != 0 {
-        return Err(KeyError::Public(path.to_owned()));
+    let metadata = file.metadata().map_err(failed)?;
+    let user = nix::unistd::geteuid().as_raw();
+    if let Some(fault) = fault(path, metadata.mode(), metadata.uid(), user) {
+        return Err(fault);
     }
     let mut bytes = Vec::new();
     file.take(LONGEST_FILE).read_to_end(&mut bytes).map_err(failed)?;
     decode(&bytes).ok_or_else(|| KeyError::Form(path.to_owned()))
+}
+
+/// The reason for which a file of this mode and owner is no secret of `user`'s; root's files are everybody's.
+pub(super) fn fault(path: &Path, mode: u32, owner: u32, user: u32) -> Option<KeyError> {
+    let path = path.to_owned();
+    match mode & 0o077 {
+        0 if [0, user].contains(&owner) => None,
+        0 => Some(KeyError::Foreign { path, owner, user }),
+        _ => Some(KeyError::Public(path)),
+    }
 }
 
 /// The bytes of a key, however they are written.
