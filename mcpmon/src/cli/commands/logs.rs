@@ -1,6 +1,6 @@
 //! `mcpmon logs`: what a wrapped server wrote to its standard error.
 
-use std::{collections::BTreeSet, io};
+use std::{collections::BTreeSet, fs, io, os::unix::fs::MetadataExt as _, path::Path};
 
 use clap::Args;
 use mcpmon_model::Timestamp;
@@ -42,12 +42,18 @@ pub(in crate::cli) fn run(
     output: &mut Output<'_>,
 ) -> Result<(), CliError> {
     let directories = match &globals.db {
-        Some(store) => vec![LogDirectory::own(server_log::beside(store))],
+        Some(store) => vec![LogDirectory::of(server_log::beside(store), owner(store))],
         None => server_log::directories(),
     };
     show(options, &directories, output, || {
         output::wait_for(FOLLOW_INTERVAL)
     })
+}
+
+/// The owner of a store, whose logs stand beside it; this process's user where that cannot be told.
+fn owner(store: &Path) -> u32 {
+    let owner = fs::metadata(store).map(|metadata| metadata.uid());
+    owner.unwrap_or_else(|_| nix::unistd::geteuid().as_raw())
 }
 
 /// Prints the newest lines, and then each new one until `wait` or the output ends it.
@@ -187,7 +193,7 @@ fn print(
             Form::Table => {
                 if heading.replace(*index) != Some(*index) {
                     output.flush()?;
-                    output.note(&headed(run))?;
+                    output.note(&headed(run, nix::unistd::geteuid().as_raw()))?;
                 }
                 output.text(&[text(entry)])?;
             }
@@ -196,15 +202,20 @@ fn print(
     Ok(())
 }
 
-fn headed(run: &LogTail) -> String {
+/// The heading of a run, for a reader who sees those of other users too.
+fn headed(run: &LogTail, reader: u32) -> String {
     let session = run
         .run
         .session
         .as_ref()
         .map_or_else(String::new, |session| format!(", session {}", session.as_str()));
+    let user = match run.owner() {
+        owner if owner == reader => String::new(),
+        owner => format!(", user {owner}"),
+    };
     let state = if run.is_live() { "running" } else { "ended" };
     format!(
-        "{}: process {}, started {}{session}, {state}",
+        "{}: process {}, started {}{session}{user}, {state}",
         run.run.server,
         run.run.pid,
         time::short(run.run.started)
@@ -247,8 +258,6 @@ fn object(run: &LogTail, entry: &LogEntry) -> Map<String, Value> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
     use crate::cli::commands::scene;
 
@@ -289,6 +298,18 @@ mod tests {
         11-18 11:06:43  \u{202e}cut […]
         ");
         insta::assert_snapshot!(notes, @"files: process 7, started 11-18 11:06:40, session claude-1, ended");
+    }
+
+    #[test]
+    fn runs_of_other_users_are_told_by_user() {
+        let directory = tempfile::tempdir().expect("directory");
+        fs::write(directory.path().join("1-7.log"), format!("{HEADER}\n{LINES}")).expect("written");
+        let runs = LogDirectory::own(directory.path().to_owned())
+            .runs()
+            .expect("runs");
+        let owner = runs[0].owner();
+        assert!(!headed(&runs[0], owner).contains("user"));
+        assert!(headed(&runs[0], owner + 1).contains(&format!(", user {owner}, ended")));
     }
 
     #[test]
