@@ -47,6 +47,7 @@ pub struct Lab {
     numbering: Numbering,
     notes: Vec<String>,
     noted: BTreeSet<String>,
+    lacking: Vec<String>,
 }
 
 impl Lab {
@@ -66,6 +67,7 @@ impl Lab {
             numbering: Numbering::default(),
             notes: Vec::new(),
             noted: BTreeSet::new(),
+            lacking: Vec::new(),
         })
     }
 
@@ -115,6 +117,16 @@ impl Lab {
         if self.noted.insert(text.clone()) {
             self.notes.push(text);
         }
+    }
+
+    /// Tells what this kernel lacks of what a test tries: the same at each run of the kernel, for `docs/kernel-coverage.md`.
+    pub fn lacks(&mut self, text: impl Into<String>) {
+        self.lacking.push(text.into());
+    }
+
+    /// Returns what the kernel was found to lack since the last call.
+    pub fn take_lacking(&mut self) -> Vec<String> {
+        mem::take(&mut self.lacking)
     }
 
     /// Returns the notes since the last call.

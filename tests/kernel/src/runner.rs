@@ -113,6 +113,9 @@ fn run(tests: &[&Test], lab: &mut Lab) -> ExitCode {
         for note in lab.take_notes() {
             println!("  {}: {note}", test.name);
         }
+        for text in lab.take_lacking() {
+            println!("lacks {}: {text}", test.name);
+        }
         match outcome {
             Ok(Ok(())) => println!("test {} ... ok", test.name),
             Ok(Err(error)) => {

@@ -42,6 +42,21 @@ pub(crate) struct Report {
     pub(crate) exit: Option<i32>,
     /// Its last line.
     pub(crate) counts: Option<Counts>,
+    /// The tests that ran to their end, in their order.
+    pub(crate) tests: Vec<TestResult>,
+    /// What tests found the kernel to lack, until their own result comes.
+    pub(crate) lacking: Vec<String>,
+}
+
+/// The result of one test.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TestResult {
+    /// Its name.
+    pub(crate) name: String,
+    /// True if it passed.
+    pub(crate) passed: bool,
+    /// The parts of it that the kernel has nothing for.
+    pub(crate) lacks: Vec<String>,
 }
 
 impl Report {
@@ -54,6 +69,17 @@ impl Report {
             } else if let Some(status) = said.strip_prefix("exit ") {
                 self.exit = status.parse().ok();
             }
+        } else if let Some((_, text)) = line.strip_prefix("lacks ").and_then(|said| said.split_once(": ")) {
+            self.lacking.push(text.to_owned());
+        } else if let Some((name, result)) = line
+            .strip_prefix("test ")
+            .and_then(|said| said.split_once(" ... "))
+        {
+            self.tests.push(TestResult {
+                name: name.to_owned(),
+                passed: result == "ok",
+                lacks: std::mem::take(&mut self.lacking),
+            });
         } else if let Some(counts) = parse_counts(line) {
             self.counts = Some(counts);
         }
@@ -202,7 +228,9 @@ mod tests {
     fn a_finished_run_is_read_from_the_log() {
         let report = report(&[
             "mcpmon-vm: kernel 6.1.0-50-cloud-amd64",
+            "lacks scope: it has no such socket",
             "test scope ... ok",
+            "test egress ... FAILED: nothing came",
             "21 passed, 0 failed, 0 skipped",
             "[   12.0] noise mcpmon-vm: exit 0",
         ]);
@@ -216,6 +244,16 @@ mod tests {
             })
         );
         assert!(report.passed());
+        let result = |name: &str, passed, lacks: &[&str]| TestResult {
+            name: name.to_owned(),
+            passed,
+            lacks: lacks.iter().map(|&text| text.to_owned()).collect(),
+        };
+        let expected = [
+            result("scope", true, &["it has no such socket"]),
+            result("egress", false, &[]),
+        ];
+        assert_eq!(report.tests, expected);
     }
 
     #[test]

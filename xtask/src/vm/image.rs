@@ -21,7 +21,7 @@ pub(crate) struct Kernel {
 }
 
 /// Kernels by series, oldest first.
-pub(crate) const KERNELS: [Kernel; 3] = [
+pub(crate) const KERNELS: [Kernel; 4] = [
     Kernel {
         name: "5.10",
         suite: "bullseye",
@@ -33,6 +33,10 @@ pub(crate) const KERNELS: [Kernel; 3] = [
     Kernel {
         name: "6.12",
         suite: "trixie",
+    },
+    Kernel {
+        name: "newest",
+        suite: "forky",
     },
 ];
 

@@ -1,6 +1,7 @@
 //! `cargo xtask vm`: the kernel tests on other kernels, in machines that exist for one run.
 
 mod boot;
+mod coverage;
 mod cpio;
 mod image;
 mod modules;
@@ -22,6 +23,7 @@ use crate::{
 
 use self::{
     boot::Report,
+    coverage::Coverage,
     image::{KERNELS, Kernel},
 };
 pub(crate) use self::{
@@ -32,8 +34,8 @@ pub(crate) use self::{
 /// Runs the kernel tests on other kernels, in QEMU under software emulation.
 #[derive(Debug, clap::Args)]
 pub(crate) struct VmArgs {
-    /// Kernel series to boot (see --list); may be given more than once
-    #[arg(long = "kernel", value_name = "SERIES", default_value = USUAL_KERNEL, value_parser = parse_kernel)]
+    /// Kernels to boot (see --list)
+    #[arg(value_name = "KERNEL", default_values = USUAL_KERNELS, value_parser = parse_kernel)]
     kernels: Vec<Kernel>,
     /// List the kernels that are known
     #[arg(long)]
@@ -47,13 +49,16 @@ pub(crate) struct VmArgs {
     /// Debian archive to fetch kernels from [default: the one this machine uses]
     #[arg(long, value_name = "URL", env = "MCPMON_VM_MIRROR")]
     mirror: Option<String>,
+    /// Write what was found to docs/kernel-coverage.md
+    #[arg(long, conflicts_with = "filter")]
+    write_coverage: bool,
     /// Run only tests whose name contains this
     #[arg(last = true)]
     filter: Vec<String>,
 }
 
-/// The kernel that every run of the tests boots.
-const USUAL_KERNEL: &str = "6.1";
+/// The kernels that every run of the tests boots: the oldest, the one of most hosts, the newest.
+const USUAL_KERNELS: [&str; 3] = ["5.10", "6.1", "newest"];
 /// Far longer than a run takes under software emulation.
 const USUAL_TIMEOUT: u64 = 900;
 
@@ -61,11 +66,15 @@ impl Default for VmArgs {
     /// As the command without options.
     fn default() -> Self {
         Self {
-            kernels: parse_kernel(USUAL_KERNEL).into_iter().collect(),
+            kernels: USUAL_KERNELS
+                .into_iter()
+                .filter_map(|name| parse_kernel(name).ok())
+                .collect(),
             list: false,
             keep: false,
             timeout: USUAL_TIMEOUT,
             mirror: env::var("MCPMON_VM_MIRROR").ok(),
+            write_coverage: false,
             filter: Vec::new(),
         }
     }
@@ -92,7 +101,7 @@ fn parse_kernel(text: &str) -> Result<Kernel, String> {
 pub(crate) fn run(args: &VmArgs) -> Result<()> {
     if args.list {
         for kernel in KERNELS {
-            shell::print(format_args!("{:5} Debian {}", kernel.name, kernel.suite));
+            shell::print(format_args!("{:6} Debian {}", kernel.name, kernel.suite));
         }
         return Ok(());
     }
@@ -122,14 +131,21 @@ pub(crate) fn prepare() -> Result<Lab> {
     Ok(Lab { directory, program })
 }
 
-/// Boots each kernel asked for; an error where any of them failed.
+/// Boots each kernel asked for; an error where any of them failed, or is told otherwise in `docs/kernel-coverage.md`.
 pub(crate) fn boot_each(args: &VmArgs, Lab { directory, program }: &Lab) -> Result<()> {
+    let mut coverage = Coverage::read()?;
     let mut failed = Vec::new();
     for kernel in &args.kernels {
         let image = image::fetch(directory, *kernel, args.mirror.as_deref())
             .with_context(|| format!("cannot fetch kernel {}", kernel.name))?;
-        if !test(args, directory, *kernel, &image, program)? {
+        let report = test(args, directory, *kernel, &image, program)?;
+        if !report.passed() {
             failed.push(kernel.name);
+        } else if args.write_coverage {
+            coverage.put(*kernel, &report.tests);
+            coverage.write()?;
+        } else if args.filter.is_empty() {
+            coverage.check(*kernel, &report.tests)?;
         }
     }
     ensure!(failed.is_empty(), "kernel tests failed on {}", failed.join(", "));
@@ -247,8 +263,8 @@ fn executable(messages: &str) -> Option<PathBuf> {
     })
 }
 
-/// Boots one kernel, prints its summary, and says whether it passed.
-fn test(args: &VmArgs, lab: &Path, kernel: Kernel, image: &Image, program: &Path) -> Result<bool> {
+/// Boots one kernel, and prints its summary.
+fn test(args: &VmArgs, lab: &Path, kernel: Kernel, image: &Image, program: &Path) -> Result<Report> {
     let initramfs = lab.join(format!("{}.cpio", kernel.name));
     fs::write(&initramfs, initial_root(image, program, &args.filter)?)
         .with_context(|| format!("cannot write {}", initramfs.display()))?;
@@ -275,7 +291,7 @@ fn test(args: &VmArgs, lab: &Path, kernel: Kernel, image: &Image, program: &Path
     if !report.passed() {
         print_tail(&log)?;
     }
-    Ok(report.passed())
+    Ok(report)
 }
 
 fn summary(kernel: Kernel, report: &Report, took: Duration) -> String {

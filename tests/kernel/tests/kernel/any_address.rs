@@ -94,7 +94,7 @@ pub(crate) fn device_address_not_reached(lab: &mut Lab) -> Result<()> {
         ("127.0.0.1", ANY_MAPPED, Outcome::Refused),
     ] {
         let Some(found) = from_device(lab, listed, to)? else {
-            lab.note("not tried: the kernel has no pairs of devices");
+            lab.lacks("not tried: the kernel has no pairs of devices");
             return Ok(());
         };
         ensure!(
@@ -129,7 +129,7 @@ pub(crate) fn named_device_not_reached(lab: &mut Lab) -> Result<()> {
         let own = OF_DEVICE.to_string();
         for (listed, reached) in [(None, true), (Some(own.as_str()), false)] {
             let Some(found) = from_named_device(lab, named, listed)? else {
-                lab.note("not tried: the kernel has no pairs of devices");
+                lab.lacks("not tried: the kernel has no pairs of devices");
                 return Ok(());
             };
             ensure!(found == reached, "{named:?} with {listed:?} refused: {found}");

@@ -25,7 +25,7 @@ pub(crate) fn kept(lab: &mut Lab) -> Result<()> {
         measured.keys()
     );
     if measured.values().any(Option::is_none) {
-        lab.note("this kernel does not tell how many instructions it verified; 5.16 does");
+        lab.lacks("this kernel does not tell how many instructions it verified; 5.16 does");
         return Ok(());
     }
     let told: Vec<_> = measured

@@ -45,7 +45,7 @@ enum Rules {
 /// An announced address is judged by the rules of the process whose connection it is announced to.
 pub(crate) fn announced_addresses(lab: &mut Lab) -> Result<()> {
     if !lab.kernel.has(Protocol::Mptcp) {
-        lab.note("the kernel has no Multipath TCP");
+        lab.lacks("the kernel has no Multipath TCP");
         return Ok(());
     }
     let for_agents = || rule(RuleAction::Deny, Scope::Agents, &["127.0.9.9"], &[]).map(|rule| vec![rule]);

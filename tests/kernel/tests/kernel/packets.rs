@@ -99,7 +99,7 @@ fn routed_by(lab: &mut Lab, kind: u8, header: &[u8]) -> Result<()> {
         Ok((workload.pid(), workload.join()?))
     };
     let (_, Some(found)) = send()? else {
-        lab.note(format!("the kernel writes no routing header of type {kind}"));
+        lab.lacks(format!("the kernel writes no routing header of type {kind}"));
         return Ok(());
     };
     ensure!(found == (0, kind == 4), "type {kind}, without rules {found:?}");
@@ -407,7 +407,7 @@ pub(crate) fn raw_sockets(lab: &mut Lab) -> Result<()> {
 pub(crate) fn kernel_sockets(lab: &mut Lab) -> Result<()> {
     let known = fs::read_to_string("/proc/filesystems").context("cannot read the file systems")?;
     if !known.split_whitespace().any(|name| name == "nfs4") {
-        lab.note("the kernel has no NFS");
+        lab.lacks("the kernel has no NFS");
         return Ok(());
     }
     lab.install_rules(vec![rule(RuleAction::Deny, Scope::Agents, &["127.0.9.9"], &[])?])?;

@@ -57,7 +57,7 @@ pub(crate) fn unjudged(lab: &mut Lab) -> Result<()> {
         .map(|(_, kind, number)| (kind, number))
         .collect();
     if protocols.is_empty() {
-        lab.note("the kernel has neither SCTP nor L2TP/IP");
+        lab.lacks("the kernel has neither SCTP nor L2TP/IP");
         return Ok(());
     }
     let nobody = ProcessEntry::default();
