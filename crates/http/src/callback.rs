@@ -1,7 +1,7 @@
 //! The endpoint for signed answers: `POST` of a small body with the headers of a Standard Webhook, and nothing else. The
 //! signature is checked by whoever has the key.
 
-use std::{convert::Infallible, io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full, Limited};
@@ -9,30 +9,20 @@ use hyper::{
     HeaderMap, Method, Request, Response, StatusCode,
     body::Incoming,
     header::{CONTENT_TYPE, HeaderValue},
-    server::conn::http1,
-    service::service_fn,
-};
-use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::{
-    net::{TcpListener, TcpStream},
-    sync::Semaphore,
-    time::timeout,
 };
 
-use super::admission;
+use super::{
+    admission,
+    endpoint::{Endpoint, EndpointLimits},
+};
 
-/// Connections at a time; more wait.
-const MAX_CONNECTIONS: usize = 64;
-/// Longest head of a request, bytes.
-const MAX_HEAD_BYTES: usize = 16 << 10;
+const LIMITS: EndpointLimits = EndpointLimits {
+    connections: 64,
+    head: Duration::from_secs(2),
+    connection: Duration::from_secs(5),
+};
 /// Longest body, bytes.
 const MAX_BODY_BYTES: usize = 4 << 10;
-/// The time for the head of a request.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(2);
-/// The time for a whole connection, which is one request.
-const CONNECTION_TIMEOUT: Duration = Duration::from_secs(5);
-/// The pause after a connection could not be accepted.
-const PAUSE: Duration = Duration::from_millis(100);
 
 /// A post with what signs it, all of it as it came.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -77,10 +67,7 @@ pub enum CallbackError {
 
 /// A listener for signed answers, on a loopback address.
 #[derive(Debug)]
-pub struct CallbackListener {
-    listener: std::net::TcpListener,
-    address: SocketAddr,
-}
+pub struct CallbackListener(Endpoint);
 
 impl CallbackListener {
     /// Listens on `address`.
@@ -91,19 +78,15 @@ impl CallbackListener {
         if !address.ip().to_canonical().is_loopback() {
             return Err(CallbackError::Reachable(address));
         }
-        let bind = || {
-            let listener = std::net::TcpListener::bind(address)?;
-            listener.set_nonblocking(true)?;
-            let address = listener.local_addr()?;
-            Ok(Self { listener, address })
-        };
-        bind().map_err(|source| CallbackError::Listen { address, source })
+        Endpoint::bind(address)
+            .map(Self)
+            .map_err(|source| CallbackError::Listen { address, source })
     }
 
     /// Returns the address that it listens on.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
-        self.address
+        self.0.address()
     }
 
     /// Answers each post with what `answer` returns. Needs a runtime around it.
@@ -114,58 +97,29 @@ impl CallbackListener {
         self,
         answer: impl Fn(SignedPost) -> PostAnswer + Send + Sync + 'static,
     ) -> io::Result<()> {
-        let listener = TcpListener::from_std(self.listener)?;
-        let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         let answer = Arc::new(answer);
-        loop {
-            let permit = Arc::clone(&permits).acquire_owned().await;
-            let permit = permit.map_err(io::Error::other)?;
-            let stream = match listener.accept().await {
-                Ok((stream, _)) => stream,
-                Err(error) => {
-                    tracing::debug!(%error, "a callback could not be accepted");
-                    tokio::time::sleep(PAUSE).await;
-                    continue;
-                }
-            };
+        let respond = move |request| {
             let answer = Arc::clone(&answer);
-            tokio::spawn(async move {
-                let served = timeout(CONNECTION_TIMEOUT, connection(stream, &*answer)).await;
-                if !matches!(served, Ok(Ok(()))) {
-                    tracing::debug!(?served, "a callback broke off");
-                }
-                drop(permit);
-            });
-        }
+            async move {
+                response(match read(request).await {
+                    Ok(post) => answer(post),
+                    Err((status, message)) => PostAnswer {
+                        status: status.as_u16(),
+                        json: format!("{{\"error\":\"{message}\"}}"),
+                    },
+                })
+            }
+        };
+        self.0.serve(LIMITS, respond).await
     }
 }
 
-async fn connection(
-    stream: TcpStream,
-    answer: &(impl Fn(SignedPost) -> PostAnswer + Sync),
-) -> hyper::Result<()> {
-    let service = service_fn(|request| async {
-        let answered = match read(request).await {
-            Ok(post) => answer(post),
-            Err((status, message)) => PostAnswer {
-                status: status.as_u16(),
-                json: format!("{{\"error\":\"{message}\"}}"),
-            },
-        };
-        let mut response = Response::new(Full::new(Bytes::from(answered.json + "\n")));
-        *response.status_mut() =
-            StatusCode::from_u16(answered.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        let kind = HeaderValue::from_static("application/json");
-        response.headers_mut().insert(CONTENT_TYPE, kind);
-        Ok::<_, Infallible>(response)
-    });
-    http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_TIMEOUT)
-        .max_buf_size(MAX_HEAD_BYTES)
-        .keep_alive(false)
-        .serve_connection(TokioIo::new(stream), service)
-        .await
+fn response(answer: PostAnswer) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(Bytes::from(answer.json + "\n")));
+    *response.status_mut() = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let kind = HeaderValue::from_static("application/json");
+    response.headers_mut().insert(CONTENT_TYPE, kind);
+    response
 }
 
 async fn read(request: Request<Incoming>) -> Result<SignedPost, (StatusCode, &'static str)> {
@@ -213,7 +167,10 @@ fn only(headers: &HeaderMap, name: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::{
+        io::{AsyncReadExt as _, AsyncWriteExt as _},
+        net::TcpStream,
+    };
 
     use super::*;
 

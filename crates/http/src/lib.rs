@@ -15,6 +15,7 @@ mod callback;
 mod chunks;
 pub mod client;
 mod coding;
+mod endpoint;
 mod gate;
 mod headers;
 mod homes;

@@ -1,35 +1,24 @@
 //! The endpoint that Prometheus reads: `GET /metrics`, and nothing else.
 
-use std::{convert::Infallible, future::Future, io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{future::Future, io, net::SocketAddr, time::Duration};
 
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::{
     Method, Request, Response, StatusCode,
-    body::Incoming,
     header::{ALLOW, CONTENT_TYPE, HeaderValue},
-    server::conn::http1,
-    service::service_fn,
-};
-use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::{
-    net::{TcpListener, TcpStream},
-    sync::Semaphore,
-    time::timeout,
 };
 
-use super::admission;
+use super::{
+    admission,
+    endpoint::{Endpoint, EndpointLimits},
+};
 
-/// Connections at a time; more wait.
-const MAX_CONNECTIONS: usize = 16;
-/// Longest head of a request, bytes.
-const MAX_HEAD_BYTES: usize = 16 << 10;
-/// The time for the head of a request.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
-/// The time for a whole connection, which is one request.
-const CONNECTION_TIMEOUT: Duration = Duration::from_secs(30);
-/// The pause after a connection could not be accepted.
-const PAUSE: Duration = Duration::from_millis(100);
+const LIMITS: EndpointLimits = EndpointLimits {
+    connections: 16,
+    head: Duration::from_secs(5),
+    connection: Duration::from_secs(30),
+};
 /// The format of the answer.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -46,10 +35,7 @@ pub struct ScrapeError {
 
 /// A listener for Prometheus.
 #[derive(Debug)]
-pub struct ScrapeListener {
-    listener: std::net::TcpListener,
-    address: SocketAddr,
-}
+pub struct ScrapeListener(Endpoint);
 
 impl ScrapeListener {
     /// Listens on `address`.
@@ -57,19 +43,15 @@ impl ScrapeListener {
     /// # Errors
     /// Returns an error if that is not possible.
     pub fn bind(address: SocketAddr) -> Result<Self, ScrapeError> {
-        let bind = || {
-            let listener = std::net::TcpListener::bind(address)?;
-            listener.set_nonblocking(true)?;
-            let address = listener.local_addr()?;
-            Ok(Self { listener, address })
-        };
-        bind().map_err(|source| ScrapeError { address, source })
+        Endpoint::bind(address)
+            .map(Self)
+            .map_err(|source| ScrapeError { address, source })
     }
 
     /// Returns the address that it listens on.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
-        self.address
+        self.0.address()
     }
 
     /// Answers each request with what `render` returns, or with its error. Needs a runtime around it.
@@ -81,69 +63,35 @@ impl ScrapeListener {
         F: Fn() -> R + Clone + Send + Sync + 'static,
         R: Future<Output = Result<String, String>> + Send + 'static,
     {
-        let is_loopback = self.address.ip().to_canonical().is_loopback();
-        let listener = TcpListener::from_std(self.listener)?;
-        let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-        loop {
-            let permit = Arc::clone(&room).acquire_owned().await;
-            let permit = permit.map_err(io::Error::other)?;
-            let stream = match listener.accept().await {
-                Ok((stream, _)) => stream,
-                Err(error) => {
-                    tracing::debug!(%error, "a scrape could not be accepted");
-                    tokio::time::sleep(PAUSE).await;
-                    continue;
-                }
-            };
+        let is_loopback = self.address().ip().to_canonical().is_loopback();
+        let answer = move |request: Request<_>| {
+            let refused = refusal(&request, is_loopback);
             let render = render.clone();
-            tokio::spawn(async move {
-                let served = timeout(CONNECTION_TIMEOUT, connection(stream, is_loopback, render)).await;
-                match served {
-                    Ok(Err(error)) => tracing::debug!(%error, "a scrape broke off"),
-                    Err(_elapsed) => tracing::debug!("a scrape took too long"),
-                    Ok(Ok(())) => {}
+            async move {
+                match refused {
+                    Some((status, message)) => text(status, message.into()),
+                    None => metrics(render().await),
                 }
-                drop(permit);
-            });
-        }
+            }
+        };
+        self.0.serve(LIMITS, answer).await
     }
 }
 
-async fn connection<F, R>(stream: TcpStream, is_loopback: bool, render: F) -> hyper::Result<()>
-where
-    F: Fn() -> R,
-    R: Future<Output = Result<String, String>>,
-{
-    let answer = service_fn(|request: Request<Incoming>| {
-        let refused = refusal(&request, is_loopback);
-        let render = &render;
-        async move {
-            let response = match refused {
-                Some((status, message)) => text(status, message.into()),
-                None => match render().await {
-                    Ok(metrics) => {
-                        let mut response = text(StatusCode::OK, metrics);
-                        let format = HeaderValue::from_static(OPEN_METRICS);
-                        response.headers_mut().insert(CONTENT_TYPE, format);
-                        response
-                    }
-                    Err(cause) => text(StatusCode::SERVICE_UNAVAILABLE, cause),
-                },
-            };
-            Ok::<_, Infallible>(response)
+fn metrics(rendered: Result<String, String>) -> Response<Full<Bytes>> {
+    match rendered {
+        Ok(metrics) => {
+            let mut response = text(StatusCode::OK, metrics);
+            let format = HeaderValue::from_static(OPEN_METRICS);
+            response.headers_mut().insert(CONTENT_TYPE, format);
+            response
         }
-    });
-    http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_TIMEOUT)
-        .max_buf_size(MAX_HEAD_BYTES)
-        .keep_alive(false)
-        .serve_connection(TokioIo::new(stream), answer)
-        .await
+        Err(cause) => text(StatusCode::SERVICE_UNAVAILABLE, cause),
+    }
 }
 
 /// Returns why a request gets no metrics.
-fn refusal(request: &Request<Incoming>, is_loopback: bool) -> Option<(StatusCode, &'static str)> {
+fn refusal<B>(request: &Request<B>, is_loopback: bool) -> Option<(StatusCode, &'static str)> {
     if admission::is_of_page(request.headers(), is_loopback) {
         return Some((StatusCode::FORBIDDEN, "requests of web pages are refused\n"));
     }
@@ -172,7 +120,10 @@ fn text(status: StatusCode, body: String) -> Response<Full<Bytes>> {
 
 #[cfg(test)]
 mod tests {
-    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::{
+        io::{AsyncReadExt as _, AsyncWriteExt as _},
+        net::TcpStream,
+    };
 
     use super::*;
 

@@ -59,26 +59,19 @@ pub enum StoreEntry {
 impl StoreEntry {
     /// The event, where it is one that is new.
     pub(super) const fn event(&self) -> Option<&StoredEvent> {
-        match self {
-            Self::Event(event) => Some(event),
-            Self::Rescued(_)
-            | Self::Definition(_)
-            | Self::ForgetDefinition(_)
-            | Self::HoldCall(..)
-            | Self::ReleaseCall(..)
-            | Self::Recent(..)
-            | Self::Unread(..)
-            | Self::Leave(..)
-            | Self::PutPin(_)
-            | Self::DeletePins(_)
-            | Self::DeletePinSet(..)
-            | Self::Declare(_)
-            | Self::ForgetRunning
-            | Self::Watch(_)
-            | Self::Unposted(_)
-            | Self::PolicyChanged
-            | Self::Body(_)
-            | Self::ShortenBodies(_) => None,
+        if let Self::Event(event) = self {
+            Some(event)
+        } else {
+            None
+        }
+    }
+
+    /// The event, where it is one, new or rescued.
+    pub(super) const fn any_event(&self) -> Option<&StoredEvent> {
+        if let Self::Event(event) | Self::Rescued(event) = self {
+            Some(event)
+        } else {
+            None
         }
     }
 }

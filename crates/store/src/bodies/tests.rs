@@ -108,7 +108,7 @@ fn a_key_is_read_however_it_is_written() {
 
 #[test]
 fn a_key_of_another_user_is_refused_and_one_of_root_is_not() {
-    let fault = |owner, user| super::key::fault(Path::new("/etc/bodies.key"), 0o600, owner, user);
+    let fault = |owner, user| key::fault(Path::new("/etc/bodies.key"), 0o600, owner, user);
     assert!(fault(1000, 1000).is_none() && fault(0, 1000).is_none());
     for user in [0, 1000] {
         let error = fault(1001, user).unwrap().to_string();

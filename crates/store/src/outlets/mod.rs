@@ -212,26 +212,7 @@ fn lost_at(place: &str, count: u64, cause: String, now: Timestamp) -> Event {
 
 /// The events among `entries`.
 fn events(entries: &[StoreEntry]) -> impl Iterator<Item = &StoredEvent> {
-    entries.iter().filter_map(|entry| match entry {
-        StoreEntry::Event(event) | StoreEntry::Rescued(event) => Some(event),
-        StoreEntry::Definition(_)
-        | StoreEntry::ForgetDefinition(_)
-        | StoreEntry::HoldCall(..)
-        | StoreEntry::ReleaseCall(..)
-        | StoreEntry::Leave(..)
-        | StoreEntry::PutPin(_)
-        | StoreEntry::DeletePins(_)
-        | StoreEntry::DeletePinSet(..)
-        | StoreEntry::Declare(_)
-        | StoreEntry::ForgetRunning
-        | StoreEntry::Watch(_)
-        | StoreEntry::Unposted(_)
-        | StoreEntry::Recent(..)
-        | StoreEntry::Unread(..)
-        | StoreEntry::PolicyChanged
-        | StoreEntry::Body(_)
-        | StoreEntry::ShortenBodies(_) => None,
-    })
+    entries.iter().filter_map(StoreEntry::any_event)
 }
 
 /// One event as a line.

@@ -41,43 +41,24 @@ pub(crate) struct HostedRecords(pub(crate) Wrappers);
 impl HostedRecords {
     /// Handles entries that are not for the store, and returns the others.
     fn sort(&self, entry: StoreEntry) -> Option<StoreEntry> {
-        match &entry {
-            StoreEntry::Recent(session, recent) => {
-                let server = recent.server();
-                let hosted = lock(&self.0.0.hosted);
-                let is_of = |member: &&SessionMember| {
-                    member.session.is_of_same_root(session) && member.identity.server == *server
-                };
-                let member = hosted.iter().find(is_of).cloned();
-                drop(hosted);
-                if let Some(member) = member {
-                    let recent = vec![(**recent).clone()];
-                    self.0.0.sessions.take(clock::now(), &member, recent);
-                }
-                None
+        if let StoreEntry::Recent(session, recent) = &entry {
+            let server = recent.server();
+            let hosted = lock(&self.0.0.hosted);
+            let is_of = |member: &&SessionMember| {
+                member.session.is_of_same_root(session) && member.identity.server == *server
+            };
+            let member = hosted.iter().find(is_of).cloned();
+            drop(hosted);
+            if let Some(member) = member {
+                let recent = vec![(**recent).clone()];
+                self.0.0.sessions.take(clock::now(), &member, recent);
             }
-            StoreEntry::Leave(_, member) => {
-                lock(&self.0.0.hosted).retain(|other| other != member);
-                Some(entry)
-            }
-            StoreEntry::Event(_)
-            | StoreEntry::Rescued(_)
-            | StoreEntry::Definition(_)
-            | StoreEntry::ForgetDefinition(_)
-            | StoreEntry::HoldCall(..)
-            | StoreEntry::ReleaseCall(..)
-            | StoreEntry::Unread(..)
-            | StoreEntry::PutPin(_)
-            | StoreEntry::DeletePins(_)
-            | StoreEntry::DeletePinSet(..)
-            | StoreEntry::Declare(_)
-            | StoreEntry::ForgetRunning
-            | StoreEntry::Watch(_)
-            | StoreEntry::Unposted(_)
-            | StoreEntry::PolicyChanged
-            | StoreEntry::Body(_)
-            | StoreEntry::ShortenBodies(_) => Some(entry),
+            return None;
         }
+        if let StoreEntry::Leave(_, member) = &entry {
+            lock(&self.0.0.hosted).retain(|other| other != member);
+        }
+        Some(entry)
     }
 }
 
