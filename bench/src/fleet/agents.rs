@@ -115,9 +115,9 @@ impl Agent {
         let call = count / 2;
         let (layer, kind) = if count < servers {
             (Layer::Kernel, started(SERVERS[usize::try_from(count)?]))
-        } else if count % (2 * CALLS_PER_CONNECTION) == 0 {
+        } else if count.is_multiple_of(2 * CALLS_PER_CONNECTION) {
             (Layer::Kernel, connected()?)
-        } else if count % 2 == 0 {
+        } else if count.is_multiple_of(2) {
             (Layer::Stdio, called(call))
         } else {
             (Layer::Stdio, returned(call))

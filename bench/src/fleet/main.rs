@@ -3,7 +3,6 @@
 
 #![expect(
     clippy::disallowed_methods,
-    clippy::disallowed_types,
     reason = "starts programs, and looks at the clock"
 )]
 
