@@ -186,5 +186,6 @@ fn connected() -> Result<EventKind> {
         given_addr: None,
         proxied: false,
         count: 1,
+        socket: None,
     })
 }
