@@ -44,7 +44,7 @@ pub(crate) struct Report {
     pub(crate) counts: Option<Counts>,
     /// The tests that ran to their end, in their order.
     pub(crate) tests: Vec<TestResult>,
-    /// What tests found the kernel to lack, until their own result comes.
+    /// The parts that a test found the kernel to lack, until its own result comes.
     pub(crate) lacking: Vec<String>,
 }
 
