@@ -1,6 +1,9 @@
-//! The container image: the binary and nothing else, as an archive of an OCI layout.
+//! The container image: the binary and the certificate authorities that its proxies trust, as an archive of an OCI layout.
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Context as _, Result};
 use jiff::Timestamp;
@@ -12,15 +15,28 @@ use super::{
     tarball::{Archive, hexadecimal},
     target::Target,
 };
+use crate::shell::Environment;
 
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 const CONFIGURATION: &str = "application/vnd.oci.image.config.v1+json";
 const LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
 
+/// The authorities of this machine, where distributions keep them.
+const AUTHORITIES: &str = "etc/ssl/certs/ca-certificates.crt";
+
 /// Writes it for `podman load`, `docker load` and `ctr images import`.
 pub(super) fn write(source: &Source, binary: &Path, target: Target, to: &Path) -> Result<()> {
     let mut root = Archive::new(source.date);
     root.add("usr/bin/mcpmon", 0o755, &fs::read(binary)?)?;
+    let authorities =
+        std::env::var_os("CA_BUNDLE").map_or_else(|| Path::new("/").join(AUTHORITIES), PathBuf::from);
+    let authorities = fs::read(&authorities).map_err(|error| {
+        let path = authorities.display();
+        Environment(format!(
+            "no certificate authorities at {path}: {error}; CA_BUNDLE names another file"
+        ))
+    })?;
+    root.add(AUTHORITIES, 0o644, &authorities)?;
     let root = root.finish()?;
     let date = i64::try_from(source.date).context("a date out of range")?;
     let created = Timestamp::from_second(date)?.to_string();

@@ -48,7 +48,7 @@ pub(super) fn deb(contents: &Contents, target: Target, stage: &Path, out: &Path)
     let manifest = format!(
         "{}[package.metadata.deb]\nmaintainer = \"The mcpmon project <maintainers@mcpmon.invalid>\"\n\
          copyright = \"The mcpmon project\"\nlicense-file = [{}, \"0\"]\nsection = \"admin\"\npriority = \"optional\"\n\
-         depends = \"init-system-helpers, systemd | systemd-standalone-sysusers\"\nextended-description = {}\n\
+         depends = \"ca-certificates, init-system-helpers, systemd | systemd-standalone-sysusers\"\nextended-description = {}\n\
          maintainer-scripts = \"scripts\"\nconf-files = [{}]\nassets = [\n{}]\n\n\
          [package.metadata.deb.systemd-units]\nunit-name = \"mcpmon\"\nrestart-after-upgrade = true\nstop-on-upgrade = false\n",
         package(contents),
@@ -94,7 +94,7 @@ pub(super) fn rpm(contents: &Contents, target: Target, stage: &Path, out: &Path)
         "{}[package.metadata.generate-rpm]\nsummary = {}\nrelease = \"1\"\nauto-req = \"no\"\n\
          post_install_script = \"scripts/post.sh\"\npre_uninstall_script = \"scripts/preun.sh\"\n\
          post_uninstall_script = \"scripts/postun.sh\"\nassets = [\n{}]\n\n\
-         [package.metadata.generate-rpm.requires]\nsystemd = \"*\"\n",
+         [package.metadata.generate-rpm.requires]\nca-certificates = \"*\"\nsystemd = \"*\"\n",
         package(contents),
         text(SUMMARY),
         assets.collect::<String>(),

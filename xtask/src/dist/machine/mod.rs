@@ -26,8 +26,8 @@ const MEMORY: &str = "3072";
 const KERNEL_PARAMETERS: &str =
     "rdinit=/usr/lib/systemd/systemd systemd.show_status=0 systemd.wants=acceptance.service quiet";
 
-/// The packages beyond the essential ones: systemd, and rpm for the other kind of package.
-const PACKAGES: &str = "systemd,systemd-sysv,init-system-helpers,iproute2,rpm";
+/// The packages beyond the essential ones: those that mcpmon's depend on, and rpm for the other kind of package.
+const PACKAGES: &str = "systemd,systemd-sysv,init-system-helpers,iproute2,rpm,ca-certificates";
 /// Files that nobody reads there.
 const LEFT_OUT: &str = "! -path './dev/*' ! -path './proc/*' ! -path './sys/*' ! -path './usr/share/doc/*' \
                         ! -path './usr/share/locale/*' ! -path './var/lib/apt/lists/*' ! -path './var/cache/apt/*'";
