@@ -158,6 +158,7 @@ fn called(number: u64) -> EventKind {
         jsonrpc_id: RequestId::Number(number.to_string().into()),
         tool_call_id: None,
         trace_parent: None,
+        origin: None,
         input: Some(format!(
             r#"{{"path":"/home/dev/project/src/module_{number}.rs"}}"#
         )),
