@@ -121,7 +121,10 @@ impl Lab {
 
     /// Tells what this kernel lacks of what a test tries: the same at each run of the kernel, for `docs/kernel-coverage.md`.
     pub fn lacks(&mut self, text: impl Into<String>) {
-        self.lacking.push(text.into());
+        let text = text.into();
+        if !self.lacking.contains(&text) {
+            self.lacking.push(text);
+        }
     }
 
     /// Returns what the kernel was found to lack since the last call.

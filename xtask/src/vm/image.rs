@@ -54,6 +54,9 @@ pub(crate) struct Image {
 /// Meta package that depends on the newest kernel of a release for virtual machines.
 const KERNEL_PACKAGE: &str = "linux-image-cloud-amd64";
 
+/// Beginnings of the packages that hold the kernel and its modules where its image package holds neither.
+const PARTS: [&str; 2] = ["linux-binary-", "linux-modules-"];
+
 /// The image of `kernel`, from `cache` where it was unpacked before, else downloaded from `mirror`.
 pub(crate) fn fetch(cache: &Path, kernel: Kernel, mirror: Option<&str>) -> Result<Image> {
     let unpacked = cache.join(kernel.name);
@@ -71,34 +74,53 @@ pub(crate) fn fetch(cache: &Path, kernel: Kernel, mirror: Option<&str>) -> Resul
         fs::remove_dir_all(&partial).with_context(|| format!("cannot remove {}", partial.display()))?;
     }
     fs::create_dir_all(&partial).with_context(|| format!("cannot create {}", partial.display()))?;
-    for package in [package.as_str(), "busybox-static"] {
+    for package in apt
+        .kernel_parts(&package)?
+        .iter()
+        .map(String::as_str)
+        .chain(["busybox-static"])
+    {
         apt.download(package, &partial)?;
     }
     fs::rename(&partial, &unpacked).with_context(|| format!("cannot create {}", unpacked.display()))?;
-    find_image(&unpacked)?
-        .with_context(|| format!("{package} has no /boot/vmlinuz-*, or there is no busybox"))
+    find_image(&unpacked)?.with_context(|| format!("{package} has no kernel, or there is no busybox"))
 }
 
 /// The kernel, its modules and busybox below an unpacked tree.
 fn find_image(root: &Path) -> Result<Option<Image>> {
-    let boot = root.join("boot");
     // Debian releases before 13 keep programs in /bin, later ones in /usr/bin.
     let busybox = ["usr/bin/busybox", "bin/busybox"].map(|path| root.join(path));
     let Some(busybox) = busybox.into_iter().find(|path| path.is_file()) else {
         return Ok(None);
     };
-    if !boot.is_dir() {
+    let Some(kernel) = find_kernel(root)? else {
         return Ok(None);
-    }
-    for entry in fs::read_dir(&boot).with_context(|| format!("cannot list {}", boot.display()))? {
-        let entry = entry.with_context(|| format!("cannot list {}", boot.display()))?;
-        if entry.file_name().to_string_lossy().starts_with("vmlinuz-") {
-            let kernel = entry.path();
-            return Ok(Some(Image {
-                kernel,
-                busybox,
-                modules: modules::wanted(root)?,
-            }));
+    };
+    Ok(Some(Image {
+        kernel,
+        busybox,
+        modules: modules::wanted(root)?,
+    }))
+}
+
+/// The compressed kernel: /boot/vmlinuz-VERSION, from Debian 14 on /usr/lib/modules/VERSION/vmlinuz.
+fn find_kernel(root: &Path) -> Result<Option<PathBuf>> {
+    for (directory, file) in [("boot", None), ("usr/lib/modules", Some("vmlinuz"))] {
+        let directory = root.join(directory);
+        if !directory.is_dir() {
+            continue;
+        }
+        let listed = || format!("cannot list {}", directory.display());
+        for entry in fs::read_dir(&directory).with_context(listed)? {
+            let entry = entry.with_context(listed)?;
+            let kernel = match file {
+                Some(file) => entry.path().join(file),
+                None if entry.file_name().to_string_lossy().starts_with("vmlinuz-") => entry.path(),
+                None => continue,
+            };
+            if kernel.is_file() {
+                return Ok(Some(kernel));
+            }
         }
     }
     Ok(None)
@@ -176,10 +198,26 @@ impl Apt {
     }
 
     fn newest_kernel(&self) -> Result<String> {
+        let listed = self.dependencies(KERNEL_PACKAGE)?;
+        let image = listed.iter().find(|package| package.starts_with("linux-image-"));
+        image
+            .cloned()
+            .with_context(|| format!("{KERNEL_PACKAGE} names no kernel package: {listed:?}"))
+    }
+
+    /// The packages that a kernel's files are in: itself, and since Debian 14 those that it depends on.
+    fn kernel_parts(&self, package: &str) -> Result<Vec<String>> {
+        let mut parts = self.dependencies(package)?;
+        parts.retain(|package| PARTS.iter().any(|part| package.starts_with(part)));
+        parts.insert(0, package.to_owned());
+        Ok(parts)
+    }
+
+    fn dependencies(&self, package: &str) -> Result<Vec<String>> {
         let listed = run(self
             .command("apt-cache")
-            .args(["depends", "--important", KERNEL_PACKAGE]))?;
-        dependency(&listed).with_context(|| format!("{KERNEL_PACKAGE} names no kernel package:\n{listed}"))
+            .args(["depends", "--important", package]))?;
+        Ok(dependencies(&listed))
     }
 
     fn download(&self, package: &str, into: &Path) -> Result<()> {
@@ -200,13 +238,13 @@ impl Apt {
     }
 }
 
-/// The kernel image package in the answer of `apt-cache depends`.
-fn dependency(listed: &str) -> Option<String> {
+/// The packages in the answer of `apt-cache depends`.
+fn dependencies(listed: &str) -> Vec<String> {
     listed
         .lines()
         .filter_map(|line| line.trim().strip_prefix("Depends: "))
-        .find(|package| package.starts_with("linux-image-"))
         .map(str::to_owned)
+        .collect()
 }
 
 /// Runs a command and gives its output; an error carries what it said.
@@ -240,16 +278,13 @@ mod tests {
     }
 
     #[test]
-    fn the_concrete_kernel_package_is_read_from_the_meta_package() {
+    fn dependencies_are_read_in_their_order() {
         let listed =
             "linux-image-cloud-amd64\n  Depends: linux-base\n  Depends: linux-image-6.1.0-50-cloud-amd64\n";
         assert_eq!(
-            dependency(listed).as_deref(),
-            Some("linux-image-6.1.0-50-cloud-amd64")
+            dependencies(listed),
+            ["linux-base", "linux-image-6.1.0-50-cloud-amd64"]
         );
-        assert_eq!(
-            dependency("linux-image-cloud-amd64\n  Depends: linux-base\n"),
-            None
-        );
+        assert!(dependencies("linux-image-cloud-amd64\n").is_empty());
     }
 }

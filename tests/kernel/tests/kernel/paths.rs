@@ -125,7 +125,7 @@ fn refused(lab: &mut Lab, space: Space, rule: NetworkRule) -> Result<()> {
                 reported(path, &records, Action::Deny, rule)?;
             }
             Coverage::Open(gap) => {
-                lab.lacks(format!("{path:?}: {gap}"));
+                lab.lacks(format!("{:?}: {gap}", path.means));
                 ensure!(
                     trial.listed == Outcome::Reached,
                     "{path:?} is a gap no longer: {trial:?}"
@@ -150,7 +150,7 @@ fn supported(lab: &mut Lab, path: Path, trial: &Trial) -> Result<bool> {
     match path.coverage(&lab.kernel) {
         Coverage::Closed | Coverage::Dropped | Coverage::Open(_) => Ok(true),
         Coverage::Absent(why) => {
-            lab.lacks(format!("{path:?}: {why}"));
+            lab.lacks(format!("{:?}: {why}", path.means));
             let absent = |outcome| matches!(outcome, Outcome::Unsupported(_));
             ensure!(
                 absent(trial.listed) && absent(trial.unlisted),
