@@ -59,6 +59,8 @@ pub(super) struct Place {
     pub(super) round: u64,
     /// The number of list changes announced by then.
     pub(super) epoch: u64,
+    /// The number of parts that had begun by then.
+    pub(super) part: u64,
 }
 
 /// The state of the approval of a definition.

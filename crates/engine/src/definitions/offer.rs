@@ -31,6 +31,8 @@ pub(crate) struct Offer {
     round: u64,
     /// The number of announced changes of the list.
     epoch: u64,
+    /// Parts that have begun.
+    part: u64,
     /// The number of items so far.
     items: usize,
     /// The session whose list is read, from its first page on; `None` between lists, and if pages are
@@ -235,6 +237,7 @@ impl Offer {
     pub(crate) fn begin_part(&mut self) {
         self.beside = self.entries().map(DefinitionEntry::beside).sum();
         self.items = 0;
+        self.part += 1;
         self.round = self.round.max(1);
     }
 
@@ -253,6 +256,7 @@ impl Offer {
         let place = Place {
             round: self.round,
             epoch: self.epoch,
+            part: self.part,
         };
         for entry in self.entries.values_mut().filter(|entry| entry.is_listed()) {
             entry.seen_at(place, now);
@@ -266,9 +270,11 @@ impl Offer {
         let place = Place {
             round: self.round,
             epoch: self.epoch,
+            part: self.part,
         };
         if let Some(entry) = self.entries.get_mut(name) {
-            if entry.place().round == self.round && !page.is_part {
+            let is_of_same = !page.is_part || entry.place().part == self.part;
+            if entry.place().round == self.round && is_of_same {
                 return entry.repeated(raw, page.generation);
             }
             if self.items <= page.policy.limits.max_tools && entry.is_written(raw.as_str(), page.generation) {

@@ -46,9 +46,10 @@ impl Traffic {
         }
         let subject = self.subject(teller, &answer.to.what, &answer.outcome);
         let tool = tool(&answer.to.what);
-        if let (ClientRequestKind::Read { uri }, AnswerOutcome::Result { result, .. }) =
+        if let (ClientRequestKind::Read { uri }, AnswerOutcome::Result { result, kind }) =
             (&answer.to.what, &answer.outcome)
-            && let Some(objection) = self.unverified(teller, uri, *result)
+            && (*kind == ResultKind::Complete || names_contents(*result))
+            && let Some(objection) = self.read_objection(teller, uri, *result)
         {
             let mut told = Ruling::default();
             note(&mut told, Some(objection.clone()));
@@ -57,13 +58,9 @@ impl Traffic {
                 .extend(judged(teller, "resources/read", uri, &told).events);
             note(&mut ruling, Some(objection));
         }
-        if let (
-            ClientRequestKind::Read { uri },
-            AnswerOutcome::Result {
-                result,
-                kind: ResultKind::Complete,
-            },
-        ) = (&answer.to.what, &answer.outcome)
+        if let (ClientRequestKind::Read { uri }, AnswerOutcome::Result { result, kind }) =
+            (&answer.to.what, &answer.outcome)
+            && (*kind == ResultKind::Complete || names_contents(*result))
             && apps::is_app(uri)
         {
             let objection = self.app_page(teller, uri, *result, &mut judgement);
@@ -104,6 +101,13 @@ impl Traffic {
             judgement.verdict = Verdict::Redact(leaked.redactions);
         }
         judgement
+    }
+
+    /// Returns the objection to what was read: its skill is not to be used by now, or says otherwise.
+    fn read_objection(&self, teller: &Teller<'_>, uri: &str, result: RawJson<'_>) -> Option<Objection> {
+        // The skill may have changed since it was asked for.
+        let of_skill = self.skill_ruling(teller, uri).block;
+        of_skill.or_else(|| self.unverified(teller, uri, result))
     }
 
     fn sieved(
@@ -355,4 +359,12 @@ fn tool(asked: &ClientRequestKind) -> Option<&str> {
         ClientRequestKind::Prompt { name } => Some(name),
         ClientRequestKind::List(_) | ClientRequestKind::Other { .. } => None,
     }
+}
+
+/// Returns whether a result has contents, in any spelling that a reader may take for the member: a client may use them whatever
+/// else the result says of itself.
+fn names_contents(result: RawJson<'_>) -> bool {
+    result
+        .members()
+        .any(|(name, _)| name.eq_ignore_ascii_case("contents"))
 }

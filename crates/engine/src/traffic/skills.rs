@@ -12,8 +12,8 @@ use crate::{
     wording::shown,
 };
 
-/// Files of one result that are checked.
-const MAX_CONTENTS: usize = 1000;
+/// Most contents of one result, where a server offers skills: a file has one.
+const MAX_CONTENTS: usize = 256;
 
 impl Traffic {
     /// Judges the use of the skills that a file belongs to: what is hidden of them cannot be read file by file.
@@ -54,15 +54,15 @@ impl Traffic {
 
     /// Returns the findings in the texts of a skill's file.
     pub(super) fn found_in_skill(&self, uri: &str, result: RawJson<'_>) -> Vec<Finding> {
-        let contents = result.member("contents");
-        let texts = contents.into_iter().flat_map(RawJson::items).enumerate();
-        texts
+        // What readers can differ about is not delivered.
+        let contents = contents(result).unwrap_or_default().into_iter().enumerate();
+        contents
             .take(MAX_CONTENTS)
-            .filter_map(|(position, item)| Some((position, item.member("text")?.text()?)))
-            .flat_map(|(position, text)| {
+            .flat_map(|(position, (_, bytes))| {
+                let text = String::from_utf8_lossy(&bytes);
                 let kind = TextKind::new(uri, &text, false);
                 let documents = self.scanner.document(&text);
-                let field = format!("contents[{position}].text");
+                let field = format!("contents[{position}]");
                 let found = inspect_text(&self.scanner, kind, &text).into_iter();
                 found
                     .filter_map(|found| as_finding(found, &documents, &field))
@@ -79,14 +79,12 @@ fn verify(offers: &Offers, uri: &str, result: RawJson<'_>) -> Result<(), SkillEr
         return Ok(());
     }
     let items = || result.member("contents").into_iter().flat_map(RawJson::items);
+    if items().nth(MAX_CONTENTS).is_some() {
+        return Err(SkillError::from("there are too many contents to look at"));
+    }
     let is_of_skill = |uri: &str| skills.around(uri).next().is_some();
     let is_asked = is_of_skill(uri);
-    if !is_asked
-        && !items()
-            .take(MAX_CONTENTS)
-            .filter_map(uri_of)
-            .any(|uri| is_of_skill(&uri))
-    {
+    if !is_asked && !items().filter_map(uri_of).any(|uri| is_of_skill(&uri)) {
         return Ok(());
     }
     let contents = contents(result)?;
@@ -99,9 +97,7 @@ fn verify(offers: &Offers, uri: &str, result: RawJson<'_>) -> Result<(), SkillEr
             return Err(SkillError::from("the content says that it is another file"));
         }
         for entry in skills.around(told) {
-            if let Ok(skill) = Skill::parse(RawJson::trusted(entry)) {
-                skill.verify(told, bytes)?;
-            }
+            Skill::parse(RawJson::trusted(entry))?.verify(told, bytes)?;
         }
     }
     Ok(())

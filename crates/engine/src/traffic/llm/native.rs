@@ -117,7 +117,8 @@ impl Traffic {
 /// The record that the model wants its code run: of calls that this code makes no model tells.
 fn code_intent(speaker: Speaker<'_>, intent: &Intent<'_>) -> Option<StoreEffect> {
     let name = &*intent.name.name;
-    let tool = name.rsplit_once("__").map_or(name, |(_, tool)| tool);
+    // Goose names its own extension so; any other `server__tool` is a server's, which is no code of the agent's.
+    let tool = name.strip_prefix("code__").unwrap_or(name);
     if !CODE_TOOLS.contains(&tool) {
         return None;
     }
