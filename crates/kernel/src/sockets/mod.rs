@@ -6,7 +6,7 @@ mod namespaces;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs, io,
-    net::SocketAddr,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     sync::Arc,
     thread,
 };
@@ -14,7 +14,7 @@ use std::{
 pub use self::diag::{Protocol, Traffic};
 use self::{
     diag::{Family, ListedSocket, SocketLists},
-    namespaces::NetworkNamespace,
+    namespaces::{MAX_NAMESPACES, NetworkNamespace},
 };
 
 /// Name of the threads that list and end sockets.
@@ -71,10 +71,16 @@ pub fn survey(processes: &BTreeSet<u32>, wanted: impl Fn(&OpenSocket) -> bool + 
         let mut survey = SocketSurvey::default();
         // Before the lists: a socket that is passed on meanwhile is found with one of the two.
         let holders = holders(processes);
-        match NetworkNamespace::all() {
-            Ok(namespaces) => {
+        match NetworkNamespace::all(processes) {
+            Ok((namespaces, is_cut)) => {
                 for namespace in namespaces {
                     look_into(&namespace, &holders, &wanted, &mut survey);
+                }
+                if is_cut {
+                    let fault = format!(
+                        "there are more than {MAX_NAMESPACES} network namespaces: the rest is not looked into"
+                    );
+                    survey.faults.insert(fault);
                 }
             }
             Err(error) => drop(
@@ -178,7 +184,7 @@ fn look_into(
         for family in [Family::V4, Family::V6] {
             let taken = lists.each(protocol, family, |socket| {
                 if socket.is_listening {
-                    listening.insert(socket.local.port());
+                    listening.insert(canonical(socket.local));
                 } else if !socket.remote.ip().is_unspecified() {
                     listed.push(socket);
                 }
@@ -194,7 +200,7 @@ fn look_into(
             protocol: socket.protocol,
             local: socket.local,
             remote: socket.remote,
-            is_answer: socket.protocol == Protocol::Tcp && listening.contains(&socket.local.port()),
+            is_answer: socket.protocol == Protocol::Tcp && is_listened_at(&listening, socket.local),
             holders: holders.get(&socket.inode).cloned().unwrap_or_default(),
             listed: socket,
             namespace: Arc::clone(namespace),
@@ -211,6 +217,17 @@ fn look_into(
         }
         survey.sockets.push(socket);
     }
+}
+
+fn canonical(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip().to_canonical(), address.port())
+}
+
+/// Returns whether something listens at an address, or at all addresses.
+fn is_listened_at(listening: &BTreeSet<SocketAddr>, local: SocketAddr) -> bool {
+    let unspecified: [IpAddr; 2] = [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()];
+    let at = |ip| listening.contains(&SocketAddr::new(ip, local.port()));
+    at(local.ip().to_canonical()) || unspecified.into_iter().any(at)
 }
 
 /// Finds the processes of sockets that none of those holds which were asked about.
@@ -267,4 +284,28 @@ fn holders(processes: &BTreeSet<u32>) -> BTreeMap<u64, Vec<u32>> {
 
 fn socket_inode(target: &str) -> Option<u64> {
     target.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_of_an_address_that_is_listened_at() {
+        let listening: BTreeSet<SocketAddr> = ["127.0.0.2:80", "0.0.0.0:81", "[::]:82"]
+            .into_iter()
+            .map(|address| canonical(address.parse().expect("an address")))
+            .collect();
+        for (local, expected) in [
+            ("127.0.0.2:80", true),
+            ("[::ffff:127.0.0.2]:80", true),
+            ("10.0.0.5:80", false),
+            ("10.0.0.5:81", true),
+            ("10.0.0.5:82", true),
+            ("10.0.0.5:83", false),
+        ] {
+            let local = local.parse().expect("an address");
+            assert_eq!(is_listened_at(&listening, local), expected, "{local}");
+        }
+    }
 }

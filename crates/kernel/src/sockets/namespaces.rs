@@ -14,7 +14,7 @@ use nix::{
 };
 
 /// Namespaces that are looked into at most.
-const MAX_NAMESPACES: usize = 4096;
+pub(super) const MAX_NAMESPACES: usize = 4096;
 
 /// A network namespace, kept alive while this is.
 #[derive(Debug)]
@@ -27,34 +27,35 @@ pub(super) struct NetworkNamespace {
 }
 
 impl NetworkNamespace {
-    /// Every one in which a process lives, after that of the calling thread, which has entered none.
+    /// Every one in which a process lives, after that of the calling thread, which has entered none, and those of the processes
+    /// `first`; and whether there are more than are looked into.
     ///
     /// # Errors
-    /// Returns an error if `/proc` cannot be read, or there are too many.
-    pub(super) fn all() -> io::Result<Vec<Arc<Self>>> {
+    /// Returns an error if `/proc` cannot be read.
+    pub(super) fn all(first: &BTreeSet<u32>) -> io::Result<(Vec<Arc<Self>>, bool)> {
         let mut seen = BTreeSet::new();
         let mut found = Vec::new();
         let processes = fs::read_dir("/proc")?.filter_map(|entry| {
             let name = entry.ok()?.file_name().into_string().ok()?;
             name.bytes().all(|byte| byte.is_ascii_digit()).then_some(name)
         });
-        for process in std::iter::once("thread-self".to_owned()).chain(processes) {
+        let own = std::iter::once("thread-self".to_owned());
+        for process in own.chain(first.iter().map(u32::to_string)).chain(processes) {
             // One that has ended meanwhile is in none.
             let Ok(file) = File::open(format!("/proc/{process}/ns/net")) else {
                 continue;
             };
             let number = file.metadata()?.ino();
-            if seen.insert(number) {
-                let is_own = found.is_empty();
-                found.push(Arc::new(Self { number, is_own, file }));
+            if !seen.insert(number) {
+                continue;
             }
-            if found.len() > MAX_NAMESPACES {
-                return Err(io::Error::other(format!(
-                    "there are more than {MAX_NAMESPACES} network namespaces"
-                )));
+            if found.len() == MAX_NAMESPACES {
+                return Ok((found, true));
             }
+            let is_own = found.is_empty();
+            found.push(Arc::new(Self { number, is_own, file }));
         }
-        Ok(found)
+        Ok((found, false))
     }
 
     /// Moves the calling thread into it.

@@ -24,6 +24,10 @@ use crate::agent::host;
 const COMPONENT: &str = "open connections";
 /// The time after which another look finds what was connected while the tables changed.
 const SECOND_LOOK: Duration = Duration::from_secs(2);
+/// The time after which a look, or a cut, that failed in part is made again.
+const RETRY: Duration = Duration::from_secs(45);
+/// Holders of one connection that are named; a program may pass it on to any number.
+const MAX_HOLDERS: usize = 8;
 
 /// The looks at open connections.
 #[derive(Debug)]
@@ -59,8 +63,13 @@ impl ConnectionReviews {
         self.due = vec![now, now + SECOND_LOOK];
     }
 
-    /// Does `work` in a thread and sends what comes of it.
-    fn start(&mut self, work: impl FnOnce() -> EngineMessage + Send + 'static) {
+    /// Looks again later, as this time something failed.
+    fn retry(&mut self, now: Instant) {
+        self.due.push(now + RETRY);
+    }
+
+    /// Does `work` in a thread and sends what comes of it; returns whether there is one.
+    fn start(&mut self, work: impl FnOnce() -> EngineMessage + Send + 'static) -> bool {
         let sender = self.sender.clone();
         let started = thread::Builder::new()
             .name("connections".to_owned())
@@ -69,6 +78,7 @@ impl ConnectionReviews {
                 let _closed = sender.send_blocking(work());
             });
         self.is_busy = started.is_ok();
+        self.is_busy
     }
 }
 
@@ -87,35 +97,61 @@ impl Core {
         }
         let entries: BTreeMap<u32, ProcessEntry> = self.processes.iter().collect();
         let tables = Arc::clone(&self.tables);
-        self.reviews.start(move || {
+        let started = self.reviews.start(move || {
             let processes: BTreeSet<u32> = entries.keys().copied().collect();
             let wanted = |socket: &OpenSocket| {
                 let holder = |pid: &u32| holder(*pid, entries.get(pid).copied().unwrap_or_default());
                 refused_by_now(&tables, &open(socket, holder)).is_some()
             };
-            EngineMessage::OpenSockets(sockets::survey(&processes, wanted))
+            let mut survey = sockets::survey(&processes, wanted);
+            for socket in &mut survey.sockets {
+                let alone = |pid: u32| {
+                    let holder = holder(pid, entries.get(&pid).copied().unwrap_or_default());
+                    let open = OpenConnection {
+                        holders: vec![holder],
+                        ..open(socket, |pid| self::holder(*pid, ProcessEntry::default()))
+                    };
+                    refused_by_now(&tables, &open).is_some()
+                };
+                let kept = few(&socket.holders, alone);
+                socket.holders = kept;
+            }
+            EngineMessage::OpenSockets(survey)
         });
+        if !started {
+            self.troubles
+                .note(now, COMPONENT, "no thread can be started to look at them");
+            self.reviews.retry(now);
+        }
     }
 
     /// Lets the Monitor judge what a look found, by the rules of now, and cuts what it orders.
     pub(super) fn open_sockets(&mut self, survey: SocketSurvey) {
         self.reviews.is_busy = false;
+        let now = Instant::now();
         for fault in &survey.faults {
-            self.troubles.note(Instant::now(), COMPONENT, fault);
+            self.troubles.note(now, COMPONENT, fault);
         }
-        let named = |pid: &u32| {
-            let entry = self.processes.get(*pid).unwrap_or_default();
-            let mut holder = holder(*pid, entry);
-            holder.process = host::identify(*pid)?;
-            holder.comm = host::stat(*pid)?.comm;
-            holder.uid = host::uid(*pid)?;
-            Some(holder)
+        if !survey.faults.is_empty() {
+            self.reviews.retry(now);
+        }
+        let mut known = BTreeMap::new();
+        let mut named = |pid: &u32| -> Option<ConnectionHolder> {
+            let name = || {
+                let entry = self.processes.get(*pid).unwrap_or_default();
+                let mut holder = holder(*pid, entry);
+                holder.process = host::identify(*pid)?;
+                holder.comm = host::stat(*pid)?.comm;
+                holder.uid = host::uid(*pid)?;
+                Some(holder)
+            };
+            known.entry(*pid).or_insert_with(name).clone()
         };
         let connections: Vec<OpenConnection> = survey
             .sockets
             .iter()
             .map(|socket| OpenConnection {
-                holders: socket.holders.iter().filter_map(named).collect(),
+                holders: socket.holders.iter().filter_map(&mut named).collect(),
                 ..open(socket, |pid| holder(*pid, ProcessEntry::default()))
             })
             .collect();
@@ -130,8 +166,10 @@ impl Core {
         self.carry_out(judgement, None);
         self.reviews.found.clear();
         let ordered = mem::take(&mut self.reviews.ordered);
-        if !ordered.is_empty() {
-            self.reviews.start(move || EngineMessage::Cut(cut(ordered)));
+        if !ordered.is_empty() && !self.reviews.start(move || EngineMessage::Cut(cut(ordered))) {
+            self.troubles
+                .note(now, COMPONENT, "no thread can be started to cut them");
+            self.reviews.retry(now);
         }
     }
 
@@ -145,10 +183,18 @@ impl Core {
     /// Tells what became of orders.
     pub(super) fn told_cut(&mut self, cuts: &[(ConnectionCut, CutOutcome)]) {
         self.reviews.is_busy = false;
-        for (_, outcome) in cuts {
-            if let CutOutcome::Failed(cause) = outcome {
-                self.troubles.note(Instant::now(), COMPONENT, cause);
-            }
+        let now = Instant::now();
+        let failed = cuts.iter().filter_map(|(_, outcome)| match outcome {
+            CutOutcome::Failed(cause) => Some(cause),
+            CutOutcome::Cut(_) => None,
+        });
+        let mut has_failed = false;
+        for cause in failed {
+            self.troubles.note(now, COMPONENT, cause);
+            has_failed = true;
+        }
+        if has_failed {
+            self.reviews.retry(now);
         }
         let judgement = self.monitor.observe(clock::now(), Observation::Cut(cuts));
         self.carry_out(judgement, None);
@@ -207,8 +253,36 @@ fn holder(pid: u32, entry: ProcessEntry) -> ConnectionHolder {
     }
 }
 
+/// Returns at most [`MAX_HOLDERS`] of these processes, with the first for which `is_reason` holds in front.
+fn few(holders: &[u32], is_reason: impl Fn(u32) -> bool) -> Vec<u32> {
+    let mut few: Vec<u32> = holders.iter().copied().take(MAX_HOLDERS).collect();
+    let beyond = holders.iter().skip(MAX_HOLDERS);
+    if holders.len() > MAX_HOLDERS
+        && !few.iter().any(|pid| is_reason(*pid))
+        && let Some(reason) = beyond.copied().find(|pid| is_reason(*pid))
+    {
+        few[0] = reason;
+    }
+    few
+}
+
 /// Returns whether something is refused to somebody.
 fn refuse_anything(tables: &Tables) -> bool {
     let refusals = tables.refusals();
     refusals.host || refusals.agents || refusals.lists
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_holders_are_named_and_the_one_that_matters_among_them() {
+        let many: Vec<u32> = (1..=100).collect();
+        assert_eq!(few(&many[..3], |_| false), [1, 2, 3]);
+        assert_eq!(few(&many, |_| false), many[..MAX_HOLDERS]);
+        assert_eq!(few(&many, |pid| pid == 2), many[..MAX_HOLDERS]);
+        let found = few(&many, |pid| pid == 77);
+        assert!(found.contains(&77) && found.len() == MAX_HOLDERS, "{found:?}");
+    }
 }
