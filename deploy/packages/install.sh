@@ -1,6 +1,8 @@
 #!/bin/sh
 # Installs the files beside this script, or removes them.
 set -eu
+# Others read the configuration, whatever the umask of who installs.
+umask 022
 
 usage() {
     cat <<'END'

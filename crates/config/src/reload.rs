@@ -82,8 +82,19 @@ impl Reloader {
     /// meant: it needs no second look, whatever it lacks.
     pub fn take_bundle(&mut self, bundle: VerifiedBundle, loaded: &LoadedConfiguration) {
         self.bundle = Some(Arc::new(bundle));
-        self.held = None;
+        if self.held.take().is_some() {
+            // A change of the host's own files that was held back is read again, on this bundle.
+            self.seen = self.hash;
+        }
         self.adopt(loaded);
+    }
+
+    /// Returns whether the host's own files, as they are being looked at a second time, want this bundle no more: another key,
+    /// or none.
+    #[must_use]
+    pub fn is_being_dropped(&self, bundle: &VerifiedBundle) -> bool {
+        let held = self.held.as_ref();
+        held.is_some_and(|(_, held)| !is_wanted(bundle, held.settings.bundle.as_ref()))
     }
 
     /// Returns the bundle that is in force.

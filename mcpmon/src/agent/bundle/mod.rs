@@ -30,6 +30,8 @@ const MAX_MISSED: u32 = 3;
 pub(crate) struct WantedBundle {
     pub(crate) settings: Option<BundleSettings>,
     pub(crate) asked: u64,
+    /// The latest was refused: it is to come again, even where the server has no other.
+    pub(crate) afresh: bool,
 }
 
 /// The result of one fetch.
@@ -46,24 +48,32 @@ pub(crate) async fn keep_fetched(
     found: mpsc::Sender<FetchedBundle>,
 ) {
     // The name by which a server knows what it sent last, and the settings it was asked with.
-    let mut known: Option<(BundleSettings, String)> = None;
+    let mut known: Option<(WantedBundle, String)> = None;
     loop {
-        let settings = wanted.borrow_and_update().settings.clone();
-        let Some(settings) = settings else {
+        let want = wanted.borrow_and_update().clone();
+        let Some(settings) = want.settings.clone() else {
             known = None;
             match wanted.changed().await {
                 Ok(()) => continue,
                 Err(_) => return,
             }
         };
-        let tag = known.take().filter(|(of, _)| *of == settings).map(|(_, tag)| tag);
+        let tag = known.take().filter(|(of, _)| *of == want).map(|(_, tag)| tag);
         let (asked, before) = (settings.clone(), tag.clone());
         let outcome = fetched(move || fetch::fetch(&asked, before.as_deref())).await;
         let tag = match &outcome {
             FetchOutcome::Fetched { tag, .. } => tag.clone(),
             FetchOutcome::Unchanged | FetchOutcome::Failed(_) => tag,
         };
-        known = tag.map(|tag| (settings.clone(), tag));
+        known = tag.map(|tag| {
+            (
+                WantedBundle {
+                    afresh: false,
+                    ..want
+                },
+                tag,
+            )
+        });
         let url = settings.url.clone();
         if found.send(FetchedBundle { url, outcome }).await.is_err() {
             return;
@@ -112,6 +122,8 @@ pub(crate) struct HostBundle {
     refused: Option<String>,
     /// Why the one in force is not kept.
     not_kept: Option<String>,
+    /// The one in force, where it is not kept.
+    unkept: Option<(Vec<u8>, BundleId)>,
     /// Why the server is not heard.
     silent: Option<String>,
 }
@@ -132,6 +144,7 @@ impl HostBundle {
             heard_at: None,
             refused: None,
             not_kept: None,
+            unkept: None,
             silent: None,
         };
         let kept = match settings {
@@ -197,6 +210,9 @@ impl HostBundle {
         self.heard = Instant::now();
         self.heard_at = Some(jiff::Timestamp::now());
         self.silent = None;
+        if let Some((bytes, id)) = self.unkept.take() {
+            self.keep(&bytes, id);
+        }
     }
 
     /// Notes that the server did not answer, which matters after a while, and at once where no bundle is in force.
@@ -239,6 +255,7 @@ impl HostBundle {
     /// Keeps it for the next start.
     pub(crate) fn keep(&mut self, bytes: &[u8], id: BundleId) {
         let kept = self.directory.keep(bytes, id);
+        self.unkept = kept.is_err().then(|| (bytes.to_vec(), id));
         self.not_kept = kept.err().map(|error| {
             format!(
                 "{}; after a restart the host is without it until it is fetched again",

@@ -60,6 +60,7 @@ pub(super) fn wanted(loaded: &LoadedConfiguration) -> WantedBundle {
     WantedBundle {
         settings: loaded.settings.bundle.clone(),
         asked: 0,
+        afresh: false,
     }
 }
 
@@ -101,6 +102,12 @@ impl Daemon {
                 self.take_bundle(&bytes, &settings).await;
             }
         }
+        // The next look is not to hear that nothing changed: what was refused for a reason that passes is judged again.
+        let afresh = self.bundle.refused().is_some();
+        self.wanted_bundle.send_if_modified(|wanted| {
+            wanted.afresh = afresh;
+            false
+        });
         self.note_bundle();
     }
 
@@ -117,6 +124,10 @@ impl Daemon {
     }
 
     async fn adopt_bundle(&mut self, bundle: VerifiedBundle) -> Result<mcpmon_bundle::BundleId, Vec<String>> {
+        if self.reloader.is_being_dropped(&bundle) {
+            let cause = "the host's own file was changed and does not take bundles of this key any more";
+            return Err(vec![cause.to_owned()]);
+        }
         let loaded = self
             .reloader
             .compose(&bundle)
