@@ -267,3 +267,37 @@ fn a_bundle_is_in_force_until_the_file_names_it_no_more() {
     );
     assert_eq!(reloader.bundle(), None);
 }
+
+/// The host's file drops the key of a bundle; before the second look at it another bundle of that key arrives.
+#[test]
+fn a_bundle_does_not_undo_a_change_that_is_looked_at_twice() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("mcpmon.yaml");
+    let search = Search {
+        explicit: Some(path.clone()),
+        variable: None,
+        local: None,
+        user: None,
+        system: directory.path().to_owned(),
+    };
+    fs::write(&path, host("")).expect("written");
+    let own = load(&search, Trust::Anyone).expect("valid");
+    let mut reloader = Reloader::new(search, Trust::Anyone, &own);
+    let seventh = bundle(7, &[(BundleFile::Policy, POLICY)]);
+    let loaded = reloader.compose(&seventh).expect("valid");
+    reloader.take_bundle(seventh.clone(), &loaded);
+    assert!(!reloader.is_being_dropped(&seventh));
+
+    fs::write(&path, "version: 1\n").expect("written");
+    assert!(reloader.poll(Instant::now(), ReloadOccasion::ByClock).is_none());
+    assert!(reloader.is_being_dropped(&bundle(8, &[(BundleFile::Policy, POLICY)])));
+
+    // Whoever takes one all the same does not lose the change.
+    let eighth = bundle(8, &[(BundleFile::Policy, POLICY)]);
+    let loaded = reloader.compose(&eighth).expect("valid");
+    reloader.take_bundle(eighth, &loaded);
+    let changed = reloader.poll(Instant::now(), ReloadOccasion::ByPerson);
+    let changed = changed.expect("the change is read again").expect("valid");
+    assert_eq!(changed.text.bundle(), None);
+    assert_eq!(reloader.bundle(), None);
+}
