@@ -16,7 +16,7 @@ const HEAD: &str = "\
 # What holds on which kernel
 
 Every kernel test, on every kernel of the lab; `cargo xtask vm KERNEL… --write-coverage` writes this page, and CI compares it
-with what it finds on the oldest kernel, on 6.1 and on the newest of Debian's next release. *Yes* is a test that passed; behind it stands
+with what it finds on the oldest kernel and on 6.1. `newest` is the kernel of Debian's next release. *Yes* is a test that passed; behind it stands
 what the kernel has nothing for, so that the test could not try it there, or what is open on it. [kernel.md](kernel.md)
 explains the ways that are tried, [SECURITY.md](../SECURITY.md#limits) what the open ones mean.
 ";
