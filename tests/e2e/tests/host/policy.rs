@@ -141,7 +141,7 @@ fn an_end_by_signal_leaves_the_kernel_enforcing_until_it_is_told_otherwise() -> 
     let shown = site.ask(&["status", "--bpffs", &bpffs])?;
     assert_eq!(shown.code, Some(3), "{shown:?}");
     for told in [
-        "10 programs of mcpmon",
+        "11 programs of mcpmon",
         "since 20",
         "self-test's address is refused",
     ] {
@@ -152,7 +152,7 @@ fn an_end_by_signal_leaves_the_kernel_enforcing_until_it_is_told_otherwise() -> 
     assert_eq!(objects[0]["refusing"], true, "{shown:?}");
     let examined = site.ask(&["doctor", "--bpffs", &bpffs])?;
     assert!(
-        examined.stdout.contains("ok        kernel state: 10 programs"),
+        examined.stdout.contains("ok        kernel state: 11 programs"),
         "{examined:?}"
     );
 
