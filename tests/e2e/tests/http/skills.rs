@@ -13,7 +13,7 @@ use crate::sdks::ANY;
 
 const NOTES: &str = "skill://notes/SKILL.md";
 const GUIDE: &str = "skill://notes/guide.md";
-const POLICY: &str = "version: 1\nmcp:\n  mode: enforce\n";
+const POLICY: &str = "version: 1\nmode: enforce\nmcp:\n  fail_closed: false\n";
 
 /// Asks in the stateless era; the answer, which can be an event.
 fn ask(proxy: &McpProxy, method: &str, params: &Value) -> Result<Value> {
