@@ -103,8 +103,18 @@ pub(in crate::cli) fn run(
             output::wait_for(FOLLOW_INTERVAL)
         }),
         false => {
+            let told = Filter {
+                types: vec![CLOSED_TYPE.to_owned()],
+                since: filter.since,
+                ..Filter::default()
+            };
+            // Two columns without anything in them would only narrow the others.
+            let listing = match reader.find(&told, 1)?.is_empty() {
+                true => LISTING,
+                false => WITH_ENDS,
+            };
             let mut ends = ConnectionEnds::of(&reader);
-            WITH_ENDS.show_completed(&reader, &filter, limit, output, |event| ends.complete(event))
+            listing.show_completed(&reader, &filter, limit, output, |event| ends.complete(event))
         }
     }
 }
