@@ -39,7 +39,7 @@ pub(super) struct ConnectionReviews {
     is_busy: bool,
     /// The sockets of the last look, by number, as far as they may be cut.
     found: BTreeMap<u64, OpenSocket>,
-    /// What the Monitor ordered.
+    /// The cuts that the Monitor ordered.
     ordered: Vec<(ConnectionCut, OpenSocket)>,
     /// The reason why this kernel cuts nothing.
     incapable: Option<String>,
@@ -63,9 +63,11 @@ impl ConnectionReviews {
         self.due = vec![now, now + SECOND_LOOK];
     }
 
-    /// Looks again later, as this time something failed.
+    /// Looks again later, as this time something failed; where a look is due anyhow, that is the one.
     fn retry(&mut self, now: Instant) {
-        self.due.push(now + RETRY);
+        if self.due.is_empty() {
+            self.due.push(now + RETRY);
+        }
     }
 
     /// Does `work` in a thread and sends what comes of it; returns whether there is one.
@@ -193,7 +195,8 @@ impl Core {
             self.troubles.note(now, COMPONENT, cause);
             has_failed = true;
         }
-        if has_failed {
+        // A kernel that cuts nothing would be told of the same connections for ever.
+        if has_failed && self.reviews.incapable.is_none() {
             self.reviews.retry(now);
         }
         let judgement = self.monitor.observe(clock::now(), Observation::Cut(cuts));
@@ -275,6 +278,21 @@ fn refuse_anything(tables: &Tables) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn failures_of_one_review_lead_to_one_more_look() {
+        let (sender, _inbox) = crate::agent::inbox::inbox(1).expect("an inbox");
+        let mut reviews = ConnectionReviews::new(sender);
+        let now = Instant::now();
+        for _ in 0..3 {
+            reviews.retry(now);
+        }
+        assert_eq!(reviews.due, [now + RETRY]);
+        reviews.ask();
+        assert_eq!(reviews.due.len(), 2, "a change does not wait for it");
+        reviews.retry(now);
+        assert_eq!(reviews.due.len(), 2);
+    }
 
     #[test]
     fn few_holders_are_named_and_the_one_that_matters_among_them() {
