@@ -1,6 +1,6 @@
 //! A policy from a signed bundle, with a host's own files.
 
-use std::{fs, time::Instant};
+use std::{fs, path::Path, time::Instant};
 
 use insta::assert_snapshot;
 use mcpmon_bundle::{Bundle, BundleFile, BundleKey, FORMAT, Manifest, VerifiedBundle, sign};
@@ -196,20 +196,25 @@ fn urls_of_bundles(url: &str) {
     );
 }
 
+/// Follows a host's own file at `path`, which it writes.
+fn follow(path: &Path) -> Reloader {
+    let search = Search {
+        explicit: Some(path.to_owned()),
+        variable: None,
+        local: None,
+        user: None,
+        system: path.parent().expect("a directory").to_owned(),
+    };
+    fs::write(path, host("")).expect("written");
+    let own = load(&search, Trust::Anyone).expect("valid");
+    Reloader::new(search, Trust::Anyone, &own)
+}
+
 #[test]
 fn a_bundle_is_in_force_until_the_file_names_it_no_more() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("mcpmon.yaml");
-    let search = Search {
-        explicit: Some(path.clone()),
-        variable: None,
-        local: None,
-        user: None,
-        system: directory.path().to_owned(),
-    };
-    fs::write(&path, host("")).expect("written");
-    let own = load(&search, Trust::Anyone).expect("valid");
-    let mut reloader = Reloader::new(search, Trust::Anyone, &own);
+    let mut reloader = follow(&path);
     let poll = |reloader: &mut Reloader| reloader.poll(Instant::now(), ReloadOccasion::ByClock);
 
     let seventh = bundle(7, &[(BundleFile::Policy, POLICY)]);
@@ -273,16 +278,7 @@ fn a_bundle_is_in_force_until_the_file_names_it_no_more() {
 fn a_bundle_does_not_undo_a_change_that_is_looked_at_twice() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("mcpmon.yaml");
-    let search = Search {
-        explicit: Some(path.clone()),
-        variable: None,
-        local: None,
-        user: None,
-        system: directory.path().to_owned(),
-    };
-    fs::write(&path, host("")).expect("written");
-    let own = load(&search, Trust::Anyone).expect("valid");
-    let mut reloader = Reloader::new(search, Trust::Anyone, &own);
+    let mut reloader = follow(&path);
     let seventh = bundle(7, &[(BundleFile::Policy, POLICY)]);
     let loaded = reloader.compose(&seventh).expect("valid");
     reloader.take_bundle(seventh.clone(), &loaded);

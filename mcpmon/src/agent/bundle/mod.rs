@@ -107,7 +107,7 @@ fn jittered(interval: Duration, random: u64) -> Duration {
     interval.mul_f64(part.mul_add(0.2, 0.9))
 }
 
-/// What this host knows of its bundles.
+/// The state of this host's bundle: the one in force, the latest answer of the server, and what went wrong.
 #[derive(Debug)]
 pub(crate) struct HostBundle {
     directory: BundleDirectory,
@@ -269,6 +269,7 @@ impl HostBundle {
         self.refused = None;
         self.silent = None;
         self.expires = None;
+        self.unkept = None;
     }
 
     /// Returns what is not as it should be.

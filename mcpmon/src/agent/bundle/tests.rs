@@ -1,4 +1,4 @@
-//! What a host takes across restarts, and what it hears.
+//! Bundles across restarts, and answers of servers.
 
 use std::{
     fs,
@@ -124,6 +124,24 @@ fn the_last_good_bundle_and_its_serial_outlive_the_daemon() {
     assert_eq!(kept, Ok(None));
     scene.take(&mut host, 7).unwrap_err();
     scene.take(&mut host, 8).unwrap();
+}
+
+#[test]
+fn a_bundle_that_could_not_be_kept_is_kept_when_the_server_is_heard_again() {
+    let scene = Scene::new();
+    let (mut host, _) = scene.start();
+    fs::write(scene.path(), "no directory").unwrap();
+    scene.take(&mut host, 7).unwrap();
+    let trouble = host.trouble(now()).expect("it is not kept");
+    assert!(
+        trouble.contains("after a restart the host is without it"),
+        "{trouble}"
+    );
+    fs::remove_file(scene.path()).unwrap();
+    host.heard();
+    assert_eq!(host.trouble(now()), None);
+    let (_, kept) = scene.start();
+    assert_eq!(kept.unwrap().expect("kept").id().serial, 7);
 }
 
 #[test]
@@ -282,6 +300,37 @@ fn a_server_is_asked_for_news_only() {
             .contains("if-none-match: \"one\""),
         "{requests:?}"
     );
+}
+
+#[tokio::test]
+async fn what_was_refused_is_asked_for_as_if_it_were_new() {
+    let (url, served) = server(vec![
+        answer("200 OK", "etag: \"one\"\r\n", b"bundle"),
+        answer("200 OK", "etag: \"one\"\r\n", b"bundle"),
+        answer("304 Not Modified", "", b""),
+    ]);
+    let (want, wanted) = watch::channel(WantedBundle {
+        settings: Some(settings(&url, &[])),
+        ..WantedBundle::default()
+    });
+    let (tell, mut told) = mpsc::channel(1);
+    let fetching = tokio::spawn(keep_fetched(wanted, tell));
+    for afresh in [true, false] {
+        let fetched = told.recv().await.expect("an answer");
+        assert!(
+            matches!(fetched.outcome, FetchOutcome::Fetched { .. }),
+            "{fetched:?}"
+        );
+        want.send_modify(|wanted| wanted.afresh = afresh);
+    }
+    let fetched = told.recv().await.expect("an answer");
+    assert_eq!(fetched.outcome, FetchOutcome::Unchanged);
+    drop(want);
+    fetching.await.unwrap();
+    let requests = served.join().unwrap();
+    let names_one = |request: &String| request.to_ascii_lowercase().contains("if-none-match");
+    let named: Vec<bool> = requests.iter().map(names_one).collect();
+    assert_eq!(named, [false, false, true], "{requests:?}");
 }
 
 #[test_case("302 Found", "location: http://169.254.169.254/x?y\r\n", "points to http://169.254.169.254/x, and redirects are not followed"; "elsewhere")]
