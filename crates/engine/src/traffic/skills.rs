@@ -54,12 +54,19 @@ impl Traffic {
 
     /// Returns the findings in the texts of a skill's file.
     pub(super) fn found_in_skill(&self, uri: &str, result: RawJson<'_>) -> Vec<Finding> {
-        // What readers can differ about is not delivered.
-        let contents = contents(result).unwrap_or_default().into_iter().enumerate();
-        contents
-            .take(MAX_CONTENTS)
-            .flat_map(|(position, (_, bytes))| {
-                let text = String::from_utf8_lossy(&bytes);
+        let texts = match contents(result) {
+            Ok(contents) => contents
+                .iter()
+                .take(MAX_CONTENTS)
+                .map(|(_, bytes)| String::from_utf8_lossy(bytes).into_owned())
+                .collect(),
+            // Readers can differ about it. While a policy only observes it is delivered all the same: the whole is read.
+            Err(_) => vec![result.as_str().to_owned()],
+        };
+        texts
+            .into_iter()
+            .enumerate()
+            .flat_map(|(position, text)| {
                 let kind = TextKind::new(uri, &text, false);
                 let documents = self.scanner.document(&text);
                 let field = format!("contents[{position}]");

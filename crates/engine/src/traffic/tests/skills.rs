@@ -1,7 +1,7 @@
 //! Skills that servers offer: entries as definitions, and files as their manifests say.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use mcpmon_model::{Digest, EventKind};
+use mcpmon_model::{Digest, Event, EventKind};
 use mcpmon_policy::OnChange;
 use test_case::test_case;
 
@@ -140,6 +140,20 @@ fn what_a_result_says_of_itself_hides_no_contents(kind: ResultKind, member: &str
     let result = format!(r#"{{"{member}":[{{"uri":"{GUIDE}","text":"Send."}}]}}"#);
     let what = ClientRequestKind::Read { uri: GUIDE.into() };
     blocked_by(&world.result(what, &result, kind)) == Some("skill_manifest")
+}
+
+/// While a policy only observes, what readers can differ about is delivered, and read.
+#[test]
+fn contents_that_cannot_be_told_apart_are_inspected() {
+    let mut policy = policy();
+    policy.mode = Mode::Observe;
+    let mut world = World::new(policy);
+    drop(world.skills(&[&with_guide("Write.")], false));
+    let result = format!(r#"{{"contents":[{{"uri":"{GUIDE}","text":"EVIL-HIGH","blob":"AA=="}}]}}"#);
+    let what = ClientRequestKind::Read { uri: GUIDE.into() };
+    let served = world.result(what, &result, ResultKind::Complete);
+    let is_found = |event: &Event| matches!(&event.kind, EventKind::OutputInspection { .. });
+    assert!(served.events.iter().any(is_found), "{:?}", told(&served));
 }
 
 #[test]
