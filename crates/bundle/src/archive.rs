@@ -53,7 +53,7 @@ impl BundleFile {
 /// A bundle without its signature.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bundle {
-    /// What it says of itself.
+    /// The description of itself: serial, name, times, and the digests of its files.
     pub manifest: Manifest,
     /// Its files, each once, in the order of [`BundleFile::ALL`].
     pub files: Vec<(BundleFile, String)>,

@@ -1,4 +1,4 @@
-//! What a host takes, and what it refuses.
+//! Bundles that a host takes, and those that it refuses.
 
 use mcpmon_model::Digest;
 use tar::{Builder, EntryType, Header};

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Text, units::Lapse};
 
-/// Where the daemon takes its policy from besides its own files.
+/// The sources of the policy besides the host's own files.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct PolicySource {

@@ -64,7 +64,7 @@ pub(crate) struct Config {
     pub(crate) record: Record,
     /// Prometheus metrics.
     pub(crate) metrics: Metrics,
-    /// Where the daemon takes its policy from besides its own files.
+    /// The sources of the policy besides the host's own files.
     pub(crate) policy: PolicySource,
 }
 

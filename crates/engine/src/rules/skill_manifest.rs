@@ -8,7 +8,7 @@ use crate::{
     wording::{command, shown},
 };
 
-/// What the server says of a skill and what it serves must be one: a client may load neither otherwise.
+/// Blocks skills whose entry is no manifest, and files that differ from the manifest: a client may load neither.
 pub(super) struct SkillManifest;
 
 /// Its name in events.

@@ -33,7 +33,7 @@ pub(super) fn verify(entry: RawJson<'_>, file: &[u8]) -> Result<(), SkillError> 
     }
 }
 
-/// What stands between the first two lines of three dashes.
+/// Returns the text between the first two lines of three dashes.
 fn head(text: &str) -> Option<&str> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let rest = text.strip_prefix("---")?;

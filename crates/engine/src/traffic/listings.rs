@@ -20,7 +20,7 @@ use crate::{
 /// One item of a page: its name, and its definition as written.
 type Item<'a> = (&'a str, RawJson<'a>);
 
-/// How much of a list a page is.
+/// The extent of a page within its list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Extent {
     /// The list begins with it.
