@@ -5,7 +5,7 @@ use hyper::{
     header::{CONNECTION, CONTENT_TYPE, HeaderValue, UPGRADE},
 };
 use mcpmon_model::Dialect;
-use mcpmon_protocol::filter::llm::{LlmFault, error_body};
+use mcpmon_protocol::llm::{LlmFault, error_body};
 
 use super::{body::OutgoingBody, chunks::ReadError};
 

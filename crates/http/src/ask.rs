@@ -2,7 +2,7 @@
 
 use hyper::{Method, Uri, header::CONTENT_TYPE, http::response};
 use mcpmon_model::Dialect;
-use mcpmon_protocol::filter::llm::{
+use mcpmon_protocol::llm::{
     Framing, HoldLimits, LlmResponse, RequestRoute, read_batch, read_request, read_texts, route,
 };
 

@@ -9,7 +9,7 @@ use std::{
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
-use mcpmon_protocol::filter::llm::LlmResponse;
+use mcpmon_protocol::llm::LlmResponse;
 
 use super::{
     ExchangeJudge,

@@ -38,7 +38,7 @@ mod tests;
 use std::{fmt, net::SocketAddr, path::PathBuf, time::Duration};
 
 use mcpmon_model::{Dialect, SessionId};
-use mcpmon_protocol::filter::llm::{ContentJudge, HoldLimits, LlmFault};
+use mcpmon_protocol::llm::{ContentJudge, HoldLimits, LlmFault};
 
 pub use self::{
     callback::{CallbackError, CallbackListener, PostAnswer, SignedPost},

@@ -10,7 +10,7 @@ use hyper::{
     http::{request::Parts, response},
 };
 use mcpmon_model::{Dialect, SessionId};
-use mcpmon_protocol::filter::llm::{self, Framing, HoldLimits, RequestRoute};
+use mcpmon_protocol::llm::{self, Framing, HoldLimits, RequestRoute};
 use tokio::task::block_in_place;
 
 use super::{

@@ -1,4 +1,5 @@
-//! Bytes to messages ([`decode`]) and back ([`rewrite`]), and both with a decision between for one transport ([`filter`]).
+//! Bytes to messages ([`decode`]) and back ([`rewrite`]), and both with a decision between for one transport ([`filter`]); the APIs of
+//! models do all three, a folder for each ([`llm`]).
 //!
 //! Pure: no clock, file, socket, environment, task, log or randomness.
 
@@ -7,4 +8,5 @@
 
 pub mod decode;
 pub mod filter;
+pub mod llm;
 pub mod rewrite;

@@ -1,7 +1,7 @@
 //! The filter of model responses: what it lets go on holds no call that was not judged, however it is cut.
 
 use mcpmon_model::{Denial, Dialect, Input, Intent, LlmMention, Redaction, Verdict};
-use mcpmon_protocol::filter::llm::{ContentJudge, Framing, HoldLimits, LlmFault, LlmResponse};
+use mcpmon_protocol::llm::{ContentJudge, Framing, HoldLimits, LlmFault, LlmResponse};
 
 const LIMITS: HoldLimits = HoldLimits {
     max_body: 4096,

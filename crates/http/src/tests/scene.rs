@@ -12,7 +12,7 @@ use std::{
 };
 
 use mcpmon_model::{Denial, Exchange, LlmMention, OmittedCall, OmittedCalls, Redaction, SessionId, Verdict};
-use mcpmon_protocol::filter::llm::{ContentJudge, LlmFault};
+use mcpmon_protocol::llm::{ContentJudge, LlmFault};
 use mcpmon_session::clock;
 use mcpmon_store::{Keeper, KeptBodies};
 

@@ -4,7 +4,6 @@ pub mod json;
 pub mod jsonrpc;
 mod limits;
 pub mod lines;
-pub mod llm;
 pub mod mcp;
 pub mod outline;
 pub mod sse;

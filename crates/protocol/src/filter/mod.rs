@@ -1,7 +1,6 @@
 //! Decode, judge and rewrite for one transport, as one function over chunks of bytes.
 
 mod called;
-pub mod llm;
 pub mod mcp_http;
 mod message;
 mod own;

@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::decode::json::Value;
 
 /// Replacements in one message, from its start to its end.
-pub(super) struct MessageEdit<'t> {
+pub(crate) struct MessageEdit<'t> {
     text: &'t str,
     /// The offset of the message in the text that values give their places in.
     offset: usize,
@@ -15,7 +15,7 @@ pub(super) struct MessageEdit<'t> {
 }
 
 impl<'t> MessageEdit<'t> {
-    pub(super) fn of(message: Value<'t>) -> Self {
+    pub(crate) fn of(message: Value<'t>) -> Self {
         Self {
             text: message.text(),
             offset: message.range().start,
@@ -25,14 +25,14 @@ impl<'t> MessageEdit<'t> {
     }
 
     /// Puts `new` in place of what stands at `place`, which is behind all places so far.
-    pub(super) fn replace(&mut self, place: Range<usize>, new: &str) {
+    pub(crate) fn replace(&mut self, place: Range<usize>, new: &str) {
         self.out
             .push_str(&self.text[self.done..place.start - self.offset]);
         self.out.push_str(new);
         self.done = place.end - self.offset;
     }
 
-    pub(super) fn finish(mut self) -> String {
+    pub(crate) fn finish(mut self) -> String {
         self.out.push_str(&self.text[self.done..]);
         self.out
     }

@@ -2,16 +2,15 @@
 //!
 //! Only what a verdict changes is written anew; every other byte of a message stays, ids and numbers first of all.
 
-mod edit;
+pub(crate) mod edit;
 mod event;
 mod leave_out;
-pub mod llm;
 mod notify;
 pub mod oauth;
 mod redact;
 mod refuse;
 mod splice;
-mod stop;
+pub(crate) mod stop;
 
 pub use event::{event, event_with_data, silent_event};
 pub use leave_out::{without_instructions, without_items};

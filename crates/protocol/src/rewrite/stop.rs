@@ -174,7 +174,7 @@ fn failed_call(text: &str, era: Era) -> String {
 
 /// Builds the text for something that was stopped: the reason, the rule and the recorded event. The remedy is
 /// for a person, while a model reads this: `mcpmon explain` shows it.
-pub(super) fn text(what: &str, denial: &Denial) -> String {
+pub(crate) fn text(what: &str, denial: &Denial) -> String {
     let Denial {
         rule,
         reason,
@@ -200,7 +200,7 @@ fn named(what: &str, name: &str, denial: &Denial) -> String {
 }
 
 /// A name as far as it is repeated.
-pub(super) fn shown(name: &str) -> &str {
+pub(crate) fn shown(name: &str) -> &str {
     name.char_indices()
         .nth(LONGEST_NAME)
         .map_or(name, |(end, _)| &name[..end])

@@ -9,7 +9,7 @@ use mcpmon_http::{Exchanges, Peer, RequestOrigin, Who};
 use mcpmon_model::{
     Exchange, ExchangeHalf, HaltedExchange, LlmMention, OmittedCall, Redaction, SessionId, Verdict,
 };
-use mcpmon_protocol::filter::llm::{ContentJudge, LlmFault};
+use mcpmon_protocol::llm::{ContentJudge, LlmFault};
 use mcpmon_session::{
     clock,
     models::{self, Models},

@@ -3,7 +3,7 @@
 mod tell;
 
 use mcpmon_model::Dialect;
-use mcpmon_protocol::filter::llm::{Framing, HoldLimits};
+use mcpmon_protocol::llm::{Framing, HoldLimits};
 use serde_json::{Value, json};
 
 use crate::llm_response::{Told, all, lines, none, run, some, streamed};

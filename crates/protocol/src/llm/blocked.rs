@@ -1,0 +1,55 @@
+//! The text that stands in place of a tool call.
+
+use mcpmon_model::{Denial, ToolName};
+
+use crate::rewrite::stop::{self};
+
+/// Builds the text the model reads in place of a blocked call. Names and reasons come from untrusted sources:
+/// the caller quotes the text when it puts it into JSON.
+pub(super) fn blocked_text(name: &ToolName<'_>, denial: &Denial) -> String {
+    let tool = match &name.namespace {
+        Some(namespace) => format!("Tool '{}/{}'", stop::shown(namespace), stop::shown(&name.name)),
+        None => format!("Tool '{}'", stop::shown(&name.name)),
+    };
+    stop::text(&tool, denial)
+}
+
+#[cfg(test)]
+mod tests {
+    use mcpmon_model::EventId;
+    use test_case::test_case;
+
+    use super::*;
+
+    #[test_case(None, "read", None => "[mcpmon] Tool 'read' blocked by policy: it is \"denied\" (rule tool_denied)."; "a name")]
+    #[test_case(Some("mcp__files"), "read", None => "[mcpmon] Tool 'mcp__files/read' blocked by policy: it is \"denied\" (rule tool_denied)."; "in a namespace")]
+    #[test_case(None, "a'\"\n", Some(7) => "[mcpmon] Tool 'a'\"\n' blocked by policy: it is \"denied\" (rule tool_denied, event 00000000-0000-0000-0000-000000000007). The user can look it up with: mcpmon explain 00000000-0000-0000-0000-000000000007"; "recorded")]
+    fn texts(namespace: Option<&'static str>, name: &'static str, event: Option<u128>) -> String {
+        let name = ToolName {
+            namespace: namespace.map(Into::into),
+            name: name.into(),
+        };
+        let denial = Denial {
+            rule: "tool_denied".to_owned(),
+            reason: "it is \"denied\"".to_owned(),
+            remedy: Some("mcpmon approve files:read".to_owned()),
+            event: event.map(|number| EventId(number.to_be_bytes())),
+        };
+        blocked_text(&name, &denial)
+    }
+
+    #[test]
+    fn long_names_are_cut() {
+        let name = ToolName {
+            namespace: Some("n".repeat(1 << 20).into()),
+            name: "\u{e9}".repeat(1 << 20).into(),
+        };
+        let denial = Denial {
+            rule: String::new(),
+            reason: String::new(),
+            remedy: None,
+            event: None,
+        };
+        assert!(blocked_text(&name, &denial).chars().count() < 320);
+    }
+}
