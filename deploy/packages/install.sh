@@ -3,6 +3,8 @@
 set -eu
 # Others read the configuration, whatever the umask of who installs.
 umask 022
+LC_ALL=C
+export LC_ALL
 
 usage() {
     cat <<'END'
@@ -57,6 +59,9 @@ while [ $# -gt 0 ]; do
 done
 case $prefix in
     /usr) fail "/usr belongs to the distribution's packages: use the .deb or the .rpm, or another prefix" 2 ;;
+    # The unit names it, and systemd reads more characters than these as something else.
+    *[!A-Za-z0-9/._+-]*) fail "--prefix may have letters, digits and / . _ + - only: $prefix" 2 ;;
+    */ | *//* | */./* | */../* | */. | */..) fail "--prefix needs a path without empty parts, . and .. : $prefix" 2 ;;
     /*) ;;
     *) fail "--prefix needs an absolute path" 2 ;;
 esac
@@ -64,6 +69,7 @@ esac
 [ "$start" = no ] || [ "$service" = yes ] || fail "--start does not go with --no-service" 2
 
 unit=/etc/systemd/system/mcpmon.service
+packaged=/usr/lib/systemd/system/mcpmon.service
 list=$prefix/share/mcpmon/installed
 
 # Whether this is the running system, and it has systemd.
@@ -88,24 +94,40 @@ put() {
     mv -f -- "$root$3.new" "$root$3"
 }
 
+# Removes a file, and the directories above it that nobody else has files in.
+discard() {
+    rm -f -- "$root$1"
+    directory=$(dirname -- "$1")
+    while [ "$directory" != "$prefix" ] && [ "$directory" != / ] && rmdir -- "$root$directory" 2>/dev/null; do
+        directory=$(dirname -- "$directory")
+    done
+}
+
+# Whether the service is there, and runs the program of another prefix.
+is_foreign() {
+    [ -e "$root$unit" ] && ! grep -q -x -F "ExecStart=$prefix/bin/mcpmon daemon" "$root$unit"
+}
+
 remove() {
     [ -r "$root$list" ] || fail "nothing was installed by this script below $prefix: there is no $root$list"
-    if live && [ -e "$unit" ]; then
+    foreign=no
+    if is_foreign; then
+        [ "$purge" = no ] || fail "$unit runs the program of another prefix: nothing is purged, and nothing was removed"
+        foreign=yes
+        echo "$unit runs the program of another prefix: the service stays"
+    fi
+    if [ "$foreign" = no ] && live && [ -e "$unit" ]; then
         systemctl disable --now mcpmon.service
     fi
     # What refuses in the kernel outlives the service, and only mcpmon takes it away.
-    if [ -z "$root" ] && [ -d /sys/fs/bpf/mcpmon ]; then
+    if [ "$foreign" = no ] && [ -z "$root" ] && [ -d /sys/fs/bpf/mcpmon ]; then
         "$prefix/bin/mcpmon" detach
     fi
     while read -r file; do
-        rm -f -- "$root$file"
-        # Directories that others have files in stay.
-        directory=$(dirname -- "$file")
-        while [ "$directory" != "$prefix" ] && [ "$directory" != / ] && rmdir -- "$root$directory" 2>/dev/null; do
-            directory=$(dirname -- "$directory")
-        done
+        [ "$foreign" = no ] || [ "$file" != "$unit" ] || continue
+        discard "$file"
     done <"$root$list"
-    rm -f -- "$root$list"
+    rm -f -- "$root$list" "$root$list.new"
     rmdir -- "$root$prefix/share/mcpmon" 2>/dev/null || true
     if live; then
         systemctl daemon-reload
@@ -118,6 +140,31 @@ remove() {
     fi
 }
 
+# Writes what this version installs to the new list.
+name_files() {
+    mkdir -p "$root$prefix/share/mcpmon"
+    while read -r _ file; do
+        to=$(place "$file")
+        [ -z "$to" ] || echo "$to"
+    done <"$here/SHA256SUMS" >"$root$list.new"
+    # A service that an earlier version installed stays where this one is to install none.
+    if [ "$service" = yes ] || grep -q -s -x -F "$unit" "$root$list"; then
+        echo "$unit" >>"$root$list.new"
+    fi
+    # Named before they are there: the removal, and the next version, know of an installation that was interrupted.
+    [ -e "$root$list" ] || : >"$root$list"
+    sort -u -- "$root$list" "$root$list.new" >"$root$list.all"
+    mv -f -- "$root$list.all" "$root$list"
+}
+
+# Removes what an earlier version installed and this one does not.
+discard_former() {
+    while read -r file; do
+        grep -q -x -F -- "$file" "$root$list.new" || discard "$file"
+    done <"$root$list"
+    mv -f -- "$root$list.new" "$root$list"
+}
+
 install_files() {
     [ -r "$here/SHA256SUMS" ] || fail "there is no SHA256SUMS beside this script"
     # Before anything is written. It tells a damaged archive; who made the archive is told by the signature of the release.
@@ -128,15 +175,17 @@ install_files() {
         *) [ -n "$root" ] || fail "this archive is not for $machine: $(basename -- "$here")" ;;
     esac
 
-    mkdir -p "$root$prefix/share/mcpmon"
-    : >"$root$list.new"
+    if [ "$service" = yes ] && [ -e "$root$packaged" ]; then
+        fail "a package of the distribution's kind is installed ($packaged): remove it first, or use --no-service"
+    fi
+
+    name_files
     while read -r _ file; do
         to=$(place "$file")
         [ -n "$to" ] || continue
         mode=0644
         [ "$file" != usr/bin/mcpmon ] || mode=0755
         put "$here/$file" "$mode" "$to"
-        echo "$to" >>"$root$list.new"
     done <"$here/SHA256SUMS"
 
     if [ ! -e "$root/etc/mcpmon/mcpmon.yaml" ]; then
@@ -146,9 +195,8 @@ install_files() {
         sed "s|^ExecStart=/usr/bin/|ExecStart=$prefix/bin/|" "$here/usr/lib/systemd/system/mcpmon.service" >"$root$list.unit"
         put "$root$list.unit" 0644 "$unit"
         rm -f -- "$root$list.unit"
-        echo "$unit" >>"$root$list.new"
     fi
-    mv -f -- "$root$list.new" "$root$list"
+    discard_former
 
     if [ "$service" = yes ] && live; then
         if ! getent group mcpmon >/dev/null; then

@@ -37,6 +37,13 @@ pub(crate) fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| repository().join("target"), PathBuf::from)
 }
 
+/// The directory of Cargo, where the sources of all crates lie.
+pub(crate) fn cargo_home() -> Result<PathBuf> {
+    let named = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = || std::env::var_os("HOME").map(|home| Path::new(&home).join(".cargo"));
+    named.or_else(home).context("neither CARGO_HOME nor HOME is set")
+}
+
 /// Returns whether this is a continuous-integration run, where what cannot run fails.
 pub(crate) fn is_ci() -> bool {
     std::env::var_os("CI").is_some_and(|value| !value.is_empty() && value != "false" && value != "0")

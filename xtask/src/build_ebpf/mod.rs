@@ -47,12 +47,45 @@ pub(crate) fn run() -> Result<PathBuf> {
         return Ok(object);
     }
     let toolchain = prepare::toolchain()?;
-    let built = step("build the kernel programs", || build(&toolchain))?;
+    let built = step("build the kernel programs", || {
+        build(&toolchain, Tree::repository())
+    })?;
     fs::create_dir_all(object.with_file_name(""))
         .with_context(|| format!("could not create {}", object.display()))?;
     fs::copy(&built, &object).with_context(|| format!("could not copy {}", built.display()))?;
     stamp::write(&object, &inputs, &toolchain.compiler.bin)?;
     Ok(object)
+}
+
+/// Builds those of a copy of the repository, all of them, with results in another directory.
+pub(crate) fn anew(copy: &Path, directory: &Path) -> Result<PathBuf> {
+    if std::env::var_os(PREBUILT).is_some() {
+        return run();
+    }
+    let tree = Tree {
+        sources: copy,
+        results: directory.to_owned(),
+    };
+    let toolchain = prepare::toolchain()?;
+    step("build the kernel programs of the copy", || {
+        build(&toolchain, tree)
+    })
+}
+
+/// The sources of the kernel programs, and the directory of what is built from them.
+#[derive(Clone, Debug)]
+struct Tree<'a> {
+    sources: &'a Path,
+    results: PathBuf,
+}
+
+impl Tree<'static> {
+    fn repository() -> Self {
+        Self {
+            sources: shell::repository(),
+            results: shell::target().join("bpf-build"),
+        }
+    }
 }
 
 /// Checks the kernel programs with the compiler that builds them; warnings are errors.
@@ -61,26 +94,32 @@ pub(crate) fn clippy() -> Result<()> {
     prepare::clippy(&toolchain.compiler)?;
     let mut clippy = shell::command(toolchain.compiler.bin.join("cargo-clippy"));
     clippy.arg("clippy");
-    shell::run(configure(&mut clippy, &toolchain).args(["--", "--deny", "warnings"]))
+    configure(&mut clippy, &toolchain, &Tree::repository())?;
+    shell::run(clippy.args(["--", "--deny", "warnings"]))
 }
 
-fn build(toolchain: &Toolchain) -> Result<PathBuf> {
+fn build(toolchain: &Toolchain, tree: Tree<'_>) -> Result<PathBuf> {
     let mut cargo = shell::command(toolchain.compiler.bin.join("cargo"));
     cargo.arg("build");
-    shell::run(configure(&mut cargo, toolchain))?;
-    let built = build_directory().join(TARGET).join("bpf/mcpmon-ebpf");
+    configure(&mut cargo, toolchain, &tree)?;
+    shell::run(&mut cargo)?;
+    let built = tree.results.join(TARGET).join("bpf/mcpmon-ebpf");
     check(&built)?;
     Ok(built)
 }
 
-/// The options of every Cargo command on the eBPF crate. What is unstable holds for this one child only.
-fn configure<'a>(cargo: &'a mut Command, Toolchain { compiler, linker }: &Toolchain) -> &'a mut Command {
+/// The options of every Cargo command on the eBPF crate, without the directories of this machine in the result. What is unstable
+/// holds for this one child only.
+fn configure(cargo: &mut Command, Toolchain { compiler, linker }: &Toolchain, tree: &Tree<'_>) -> Result<()> {
+    let remap = |from: &Path, to: &str| format!("--remap-path-prefix={}={to}", from.display());
     let flags = [
         format!("--cfg=bpf_target_arch=\"{}\"", std::env::consts::ARCH),
         "-Cdebuginfo=2".to_owned(),
         "-Clink-arg=--btf".to_owned(),
         format!("-Clinker={}", prepare::linker_path(*linker).display()),
-        format!("--remap-path-prefix={}=.", shell::repository().display()),
+        remap(&shell::cargo_home()?, "/cargo"),
+        remap(&compiler.bin.with_file_name(""), "/rust/"),
+        remap(tree.sources, "."),
     ];
     if linker.source == LlvmSource::Compiler {
         cargo.env("LD_LIBRARY_PATH", compiler.bin.with_file_name("lib"));
@@ -96,18 +135,16 @@ fn configure<'a>(cargo: &'a mut Command, Toolchain { compiler, linker }: &Toolch
             TARGET,
         ])
         .args(["-Z", "build-std=core", "--target-dir"])
-        .arg(build_directory())
+        .arg(&tree.results)
+        .current_dir(tree.sources)
         .env("CARGO", compiler.bin.join("cargo"))
         .env("RUSTC", compiler.bin.join("rustc"))
         .env("RUSTC_BOOTSTRAP", "1")
         .env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}"))
         .env_remove("RUSTC_WRAPPER")
         .env_remove("RUSTC_WORKSPACE_WRAPPER")
-        .env_remove("RUSTUP_TOOLCHAIN")
-}
-
-fn build_directory() -> PathBuf {
-    shell::target().join("bpf-build")
+        .env_remove("RUSTUP_TOOLCHAIN");
+    Ok(())
 }
 
 fn check(object: &Path) -> Result<()> {

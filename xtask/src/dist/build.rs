@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result, ensure};
 
 use super::{target::Target, tool};
 use crate::{
-    packages, python,
+    build_ebpf, packages, python,
     shell::{self, Environment, say},
 };
 
@@ -38,15 +38,15 @@ impl Source {
         Self::at(repository, repository, object)
     }
 
-    /// A copy of its last commit.
-    pub(super) fn copied(repository: &Path, copy: &Path, object: &Path) -> Result<Self> {
+    /// A copy of its last commit, with kernel programs that are built from the copy into `results`.
+    pub(super) fn copied(repository: &Path, copy: &Path, results: &Path) -> Result<Self> {
         shell::run(
             Command::new("git")
                 .args(["clone", "--quiet", "--no-hardlinks"])
                 .arg(repository)
                 .arg(copy),
         )?;
-        Self::at(repository, copy, object)
+        Self::at(repository, copy, &build_ebpf::anew(copy, results)?)
     }
 
     fn at(repository: &Path, directory: &Path, object: &Path) -> Result<Self> {
@@ -144,15 +144,8 @@ fn flags(target: Target, prefixes: &Prefixes) -> Vec<String> {
 }
 
 fn prefixes(source: &Source, directory: &Path) -> Result<Prefixes> {
-    let cargo = env::var_os("CARGO_HOME").map(PathBuf::from);
-    let home = || env::var_os("HOME").map(|home| Path::new(&home).join(".cargo"));
     Ok([
-        (
-            cargo
-                .or_else(home)
-                .context("neither CARGO_HOME nor HOME is set")?,
-            "/cargo",
-        ),
+        (shell::cargo_home()?, "/cargo"),
         (source.directory.clone(), "/mcpmon"),
         (directory.to_owned(), "/target"),
     ])

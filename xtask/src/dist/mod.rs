@@ -179,8 +179,7 @@ fn twice(args: &DistArgs, targets: &[Target], first: &[String]) -> Result<()> {
     let copy = directory.join("repository");
     empty(&copy)?;
     let again = step("a second build, of a copy in another directory", || {
-        let object = build_ebpf::run()?;
-        let source = Source::copied(shell::repository(), &copy, &object)?;
+        let source = Source::copied(shell::repository(), &copy, &directory.join("bpf"))?;
         Release {
             source: &source,
             profile: &args.profile,

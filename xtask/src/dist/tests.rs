@@ -184,6 +184,89 @@ fn the_installer_installs_and_takes_everything_back() {
     assert_eq!(files(&root), BTreeSet::new());
 }
 
+/// Adds a file to an unpacked tarball, as if its version had it.
+fn add(unpacked: &Path, path: &str) {
+    let content = b"of that version";
+    let file = unpacked.join(path);
+    fs::create_dir_all(file.parent().expect("a directory")).expect("a directory");
+    fs::write(&file, content).expect("a file");
+    let list = unpacked.join("SHA256SUMS");
+    let sums = fs::read_to_string(&list).expect("sums");
+    let sum = format!("{}  {path}\n", tarball::hexadecimal(content));
+    fs::write(&list, sums + &sum).expect("sums");
+}
+
+#[test]
+fn what_only_a_former_version_had_goes_with_the_next_one() {
+    let (former, next) = (packed(), packed());
+    let root = next.directory.path().join("root");
+    let next = next.unpacked();
+    installed(&next, &root, &[]);
+    let expected = files(&root);
+
+    let former = former.unpacked();
+    add(&former, "usr/share/man/man7/former.7");
+    installed(&former, &root, &[]);
+    assert_eq!(files(&root).len(), expected.len() + 1);
+    installed(&next, &root, &["--no-service"]);
+    assert_eq!(files(&root), expected, "the service stays as it was");
+    assert!(!root.join("usr/local/share/man/man7").exists());
+}
+
+#[test]
+fn an_interrupted_installation_is_removed_whole() {
+    let packed = packed();
+    let unpacked = packed.unpacked();
+    let root = packed.directory.path().join("root");
+    // A file in the place of the last directory: the installation ends there.
+    let in_the_way = root.join("usr/local/share/zsh");
+    fs::create_dir_all(in_the_way.parent().expect("a directory")).expect("a directory");
+    fs::write(&in_the_way, "").expect("a file");
+    assert!(!install(&unpacked, &root, &[]).status.success());
+    assert!(root.join("usr/local/bin/mcpmon").exists());
+    installed(&unpacked, &root, &["--uninstall", "--purge"]);
+    let left: Vec<_> = files(&root).into_iter().map(|(path, _)| path).collect();
+    assert_eq!(left, ["usr/local/share/zsh"]);
+}
+
+#[test]
+fn a_service_of_another_prefix_stays_when_one_is_removed() {
+    let packed = packed();
+    let unpacked = packed.unpacked();
+    let root = packed.directory.path().join("root");
+    let unit = root.join("etc/systemd/system/mcpmon.service");
+    installed(&unpacked, &root, &["--prefix", "/opt/one"]);
+    installed(&unpacked, &root, &["--prefix", "/opt/other"]);
+    let purged = install(
+        &unpacked,
+        &root,
+        &["--uninstall", "--purge", "--prefix", "/opt/one"],
+    );
+    assert_eq!(purged.status.code(), Some(3), "{purged:?}");
+    installed(&unpacked, &root, &["--uninstall", "--prefix", "/opt/one"]);
+    assert!(!root.join("opt/one/bin").exists());
+    assert!(unit.exists() && root.join("opt/other/bin/mcpmon").exists());
+    installed(
+        &unpacked,
+        &root,
+        &["--uninstall", "--purge", "--prefix", "/opt/other"],
+    );
+    assert_eq!(files(&root), BTreeSet::new());
+}
+
+#[test]
+fn the_installer_leaves_a_package_its_service() {
+    let packed = packed();
+    let unpacked = packed.unpacked();
+    let root = packed.directory.path().join("root");
+    let of_package = root.join("usr/lib/systemd/system/mcpmon.service");
+    fs::create_dir_all(of_package.parent().expect("a directory")).expect("a directory");
+    fs::write(&of_package, "").expect("a unit");
+    assert_eq!(install(&unpacked, &root, &[]).status.code(), Some(3));
+    assert_eq!(files(&root).len(), 1, "nothing was installed");
+    installed(&unpacked, &root, &["--no-service"]);
+}
+
 #[test]
 fn a_changed_file_is_not_installed() {
     let packed = packed();
@@ -207,6 +290,13 @@ fn the_installer_refuses_what_it_does_not_understand() {
         (&["--prefix"], 2),
         (&["--prefix", "relative"], 2),
         (&["--prefix", "/usr"], 2),
+        (&["--prefix", "/usr//"], 2),
+        (&["--prefix", "/opt/../usr"], 2),
+        (&["--prefix", "/opt/a b"], 2),
+        (&["--prefix", "/opt/a&b"], 2),
+        (&["--prefix", "/opt/a|b"], 2),
+        (&["--prefix", "/opt/%h"], 2),
+        (&["--prefix", "/opt/a\nb"], 2),
         (&["--purge"], 2),
         (&["--start", "--no-service"], 2),
         (&["--uninstall"], 3),
