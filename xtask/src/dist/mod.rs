@@ -51,6 +51,10 @@ pub(crate) struct DistArgs {
     /// Then install, upgrade, downgrade and remove each package in a machine with systemd
     #[arg(long)]
     test: bool,
+    /// Static binary of a former release that the test upgrades from, and goes back to [default: the same one, packed under an older
+    /// version]
+    #[arg(long, value_name = "FILE", requires = "test")]
+    former: Option<PathBuf>,
 }
 
 /// Builds for each target, puts everything together, and tests it where that is asked for.
@@ -88,7 +92,7 @@ pub(crate) fn run(args: &DistArgs) -> Result<()> {
         shell::print(out.join(file).display());
     }
     if args.test {
-        machine::test(&release, targets, &build)?;
+        machine::test(&release, targets, &build, args.former.as_deref())?;
     }
     Ok(())
 }

@@ -9,7 +9,11 @@ use std::{
 
 use anyhow::{Context as _, Result, ensure};
 
-use super::{Release, build::Source, target::Target};
+use super::{
+    Release,
+    build::{self, Source},
+    target::Target,
+};
 use crate::{
     packages,
     privilege::Privilege,
@@ -32,8 +36,14 @@ const PACKAGES: &str = "systemd,systemd-sysv,init-system-helpers,iproute2,rpm,ca
 const LEFT_OUT: &str = "! -path './dev/*' ! -path './proc/*' ! -path './sys/*' ! -path './usr/share/doc/*' \
                         ! -path './usr/share/locale/*' ! -path './var/lib/apt/lists/*' ! -path './var/cache/apt/*'";
 
-/// Packs the binary twice, under two versions, and lets the machine install and remove them.
-pub(super) fn test(release: &Release<'_>, targets: &[Target], build: &Path) -> Result<()> {
+/// Packs the binary twice, under two versions, or that of a former release and this one, and lets the machine install and remove
+/// them.
+pub(super) fn test(
+    release: &Release<'_>,
+    targets: &[Target],
+    build: &Path,
+    former: Option<&Path>,
+) -> Result<()> {
     let target = targets.iter().find(|target| target.arch == "x86_64");
     let target =
         *target.ok_or_else(|| Environment("the machine that tests packages is x86_64".to_owned()))?;
@@ -43,7 +53,9 @@ pub(super) fn test(release: &Release<'_>, targets: &[Target], build: &Path) -> R
         version: OLD.to_owned(),
         ..release.source.clone()
     };
-    for (name, source) in [("old", &old), ("new", release.source)] {
+    let former = former.unwrap_or(&binary);
+    build::is_static(former)?;
+    for (name, source, binary) in [("old", &old, former), ("new", release.source, &binary)] {
         let out = directory.join(name);
         super::empty(&out)?;
         let packed = Release {
@@ -51,7 +63,7 @@ pub(super) fn test(release: &Release<'_>, targets: &[Target], build: &Path) -> R
             out: &out,
             ..*release
         };
-        packed.package(&binary, target, &directory.join("stage"))?;
+        packed.package(binary, target, &directory.join("stage"))?;
         fs::write(out.join("version"), &source.version)?;
     }
     unchanged(release, target, &binary, &directory)?;
