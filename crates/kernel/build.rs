@@ -1,4 +1,4 @@
-//! Embeds the kernel object, built beforehand: a release needs no eBPF toolchain.
+//! Embeds the kernel objects, built beforehand: a release needs no eBPF toolchain.
 
 #![expect(clippy::disallowed_methods, reason = "build script")]
 
@@ -8,13 +8,17 @@ fn main() {
     println!("cargo::rerun-if-env-changed=MCPMON_BPF_OBJECT");
     let built = || manifest_directory().join("../../target/bpf/mcpmon-ebpf");
     let object = env::var_os("MCPMON_BPF_OBJECT").map_or_else(built, PathBuf::from);
-    println!("cargo::rerun-if-changed={}", object.display());
-    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")).join("mcpmon-ebpf");
-    if let Err(error) = fs::copy(&object, out) {
-        println!(
-            "cargo::error=no kernel object at {}: {error}; build it with `cargo xtask build-ebpf`, or name one with MCPMON_BPF_OBJECT",
-            object.display()
-        );
+    // That of the tap lies beside it.
+    let tap = object.with_file_name("mcpmon-tap");
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
+    for (object, name) in [(object, "mcpmon-ebpf"), (tap, "mcpmon-tap")] {
+        println!("cargo::rerun-if-changed={}", object.display());
+        if let Err(error) = fs::copy(&object, out.join(name)) {
+            println!(
+                "cargo::error=no kernel object at {}: {error}; build it with `cargo xtask build-ebpf`, or name one with MCPMON_BPF_OBJECT",
+                object.display()
+            );
+        }
     }
 }
 

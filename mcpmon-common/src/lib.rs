@@ -17,6 +17,7 @@ pub mod limits;
 pub mod offsets;
 pub mod process;
 pub mod state;
+pub mod tap;
 pub mod watch;
 
 /// Version of every record and map in this crate; a loader refuses an object that states another.

@@ -3,7 +3,7 @@
 //! rustc emits no CO-RE relocations, so the loader patches offsets instead. Format:
 //! <https://docs.kernel.org/bpf/btf.html>.
 
-use mcpmon_common::offsets::Offsets;
+use mcpmon_common::{offsets::Offsets, tap::TapOffsets};
 
 /// The file in which the kernel publishes its own type information.
 pub const KERNEL_BTF: &str = "/sys/kernel/btf/vmlinux";
@@ -88,9 +88,43 @@ pub fn offsets(bytes: &[u8]) -> Result<Offsets, BtfError> {
     })
 }
 
+/// Offsets of the tap for the running kernel.
+///
+/// # Errors
+/// Returns an error if the kernel has no BTF, or lacks a field.
+pub fn kernel_tap_offsets() -> Result<TapOffsets, BtfError> {
+    tap_offsets(&std::fs::read(KERNEL_BTF).map_err(BtfError::Read)?)
+}
+
+fn tap_offsets(bytes: &[u8]) -> Result<TapOffsets, BtfError> {
+    let btf = Btf::parse(bytes)?;
+    // Before 5.14 the kind is a word, whose lowest bit is the direction and whose second one was another flag.
+    let (iter_kind, kind_mask) = match btf.field("iov_iter", "iter_type") {
+        Ok(byte) => (byte, 0xff),
+        Err(_) => (btf.field("iov_iter", "type")?, !0b11),
+    };
+    Ok(TapOffsets {
+        task_tgid: btf.field("task_struct", "tgid")?,
+        task_signal: btf.field("task_struct", "signal")?,
+        signal_live: btf.field("signal_struct", "live")?,
+        kiocb_file: btf.field("kiocb", "ki_filp")?,
+        socket_file: btf.field("socket", "file")?,
+        file_inode: btf.field("file", "f_inode")?,
+        inode_ino: btf.field("inode", "i_ino")?,
+        msghdr_iter: btf.field("msghdr", "msg_iter")?,
+        iter_kind,
+        iter_offset: btf.field("iov_iter", "iov_offset")?,
+        iter_iov: btf.either("iov_iter", "__iov", "iov")?,
+        kind_mask,
+        kind_iovec: btf.value("iter_type", "ITER_IOVEC")?,
+        kind_ubuf: btf.value("iter_type", "ITER_UBUF").unwrap_or(Offsets::ABSENT),
+    })
+}
+
 const MAGIC: u16 = 0xeb9f;
 const KIND_STRUCT: u32 = 4;
 const KIND_UNION: u32 = 5;
+const KIND_ENUM: u32 = 6;
 const KIND_TYPEDEF: u32 = 8;
 /// Anonymous structures nest a few levels in the kernel; deeper is malformed or hostile.
 const MAX_DEPTH: u32 = 16;
@@ -162,7 +196,7 @@ impl<'a> Btf<'a> {
                 1 | 14 | 17 => 4,
                 3 => 12,
                 KIND_STRUCT | KIND_UNION | 15 | 19 => count * 12,
-                6 | 13 => count * 8,
+                KIND_ENUM | 13 => count * 8,
                 _ => return Err(BtfError::Malformed("unknown kind of type")),
             };
             let Some((data, behind)) = rest.get(12..).and_then(|data| data.split_at_checked(extra)) else {
@@ -187,6 +221,20 @@ impl<'a> Btf<'a> {
     /// Byte offset of a field, looked for in every structure of that name and in its anonymous members.
     fn field(&self, structure: &'static str, field: &'static str) -> Result<u32, BtfError> {
         self.bit(structure, field).map(|bits| bits / 8)
+    }
+
+    /// A value of an enumeration.
+    fn value(&self, enumeration: &'static str, name: &'static str) -> Result<u32, BtfError> {
+        self.types
+            .iter()
+            .filter(|t| t.kind() == KIND_ENUM && self.name(t.name) == enumeration.as_bytes())
+            .flat_map(|t| t.data.chunks_exact(8))
+            .find(|value| word(value, 0).is_some_and(|found| self.name(found) == name.as_bytes()))
+            .and_then(|value| word(value, 4))
+            .ok_or(BtfError::Missing {
+                structure: enumeration,
+                field: name,
+            })
     }
 
     /// Offset in bits of a field, which may be a bit field, looked for as by [`Btf::field`].
@@ -365,5 +413,8 @@ mod tests {
             offsets.task_tgid > 0 && offsets.mm_arg_end == offsets.mm_arg_start + 8,
             "{offsets:?}"
         );
+        let tap = kernel_tap_offsets().expect("offsets of the tap");
+        assert_eq!(tap.task_tgid, offsets.task_tgid);
+        assert_ne!(tap.kind_iovec, tap.kind_ubuf, "{tap:?}");
     }
 }

@@ -20,3 +20,4 @@ pub mod rings;
 pub mod sensor;
 pub mod sockets;
 mod sys;
+pub mod tap;

@@ -1,7 +1,8 @@
 //! `cargo xtask build-ebpf`: prepares whatever the build of the kernel programs needs, and builds them.
 //!
-//! The object lands in `target/bpf/mcpmon-ebpf`, where `mcpmon/build.rs` looks for it. Nothing is done where the
-//! sources and the compiler are those of the last build, or where `MCPMON_BPF_OBJECT` names a prebuilt object.
+//! The object lands in `target/bpf/mcpmon-ebpf`, where `crates/kernel/build.rs` looks for it, and that of the tap beside it.
+//! Nothing is done where the sources and the compiler are those of the last build, or where `MCPMON_BPF_OBJECT` names a
+//! prebuilt object.
 
 mod object;
 mod plan;
@@ -25,6 +26,9 @@ const TARGET: &str = "bpfel-unknown-none";
 /// Names a prebuilt object, which is used instead of building one.
 const PREBUILT: &str = "MCPMON_BPF_OBJECT";
 
+/// The name of the object of the tap, which lies beside the other one.
+const TAP: &str = "mcpmon-tap";
+
 /// Makes sure that there is an up-to-date object, and returns where it is.
 pub(crate) fn run() -> Result<PathBuf> {
     if let Some(prebuilt) = std::env::var_os(PREBUILT).map(PathBuf::from) {
@@ -32,14 +36,15 @@ pub(crate) fn run() -> Result<PathBuf> {
             "using the kernel programs in {}, as {PREBUILT} says",
             prebuilt.display()
         ));
-        return match check(&prebuilt) {
+        return match check_both(&prebuilt) {
             Ok(()) => Ok(prebuilt),
             Err(error) => Err(Environment(format!("{PREBUILT}: {error:#}")).into()),
         };
     }
     let object = shell::repository().join("target/bpf/mcpmon-ebpf");
     let inputs = stamp::inputs(shell::repository())?;
-    if object.exists() && stamp::is_current(&object, &inputs) {
+    let are_there = object.exists() && object.with_file_name(TAP).exists();
+    if are_there && stamp::is_current(&object, &inputs) {
         say(format_args!(
             "the kernel programs are up to date: {}",
             object.display()
@@ -52,7 +57,12 @@ pub(crate) fn run() -> Result<PathBuf> {
     })?;
     fs::create_dir_all(object.with_file_name(""))
         .with_context(|| format!("could not create {}", object.display()))?;
-    fs::copy(&built, &object).with_context(|| format!("could not copy {}", built.display()))?;
+    for (built, object) in [
+        (built.clone(), object.clone()),
+        (built.with_file_name(TAP), object.with_file_name(TAP)),
+    ] {
+        fs::copy(&built, &object).with_context(|| format!("could not copy {}", built.display()))?;
+    }
     stamp::write(&object, &inputs, &toolchain.compiler.bin)?;
     Ok(object)
 }
@@ -104,7 +114,7 @@ fn build(toolchain: &Toolchain, tree: Tree<'_>) -> Result<PathBuf> {
     configure(&mut cargo, toolchain, &tree)?;
     shell::run(&mut cargo)?;
     let built = tree.results.join(TARGET).join("bpf/mcpmon-ebpf");
-    check(&built)?;
+    check_both(&built)?;
     Ok(built)
 }
 
@@ -145,6 +155,11 @@ fn configure(cargo: &mut Command, Toolchain { compiler, linker }: &Toolchain, tr
         .env_remove("RUSTC_WORKSPACE_WRAPPER")
         .env_remove("RUSTUP_TOOLCHAIN");
     Ok(())
+}
+
+fn check_both(object: &Path) -> Result<()> {
+    check(object)?;
+    check(&object.with_file_name(TAP))
 }
 
 fn check(object: &Path) -> Result<()> {

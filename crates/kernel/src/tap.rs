@@ -1,0 +1,390 @@
+//! The tap: what servers read from their standard input and write to their standard output, copied by programs of an object
+//! of its own. Nothing is pinned: dropping [`TapRing`] detaches everything.
+
+use std::{
+    collections::BTreeSet,
+    fmt, fs, io,
+    os::{
+        fd::{AsFd as _, AsRawFd as _},
+        unix::fs::{FileTypeExt as _, MetadataExt as _},
+    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use aya::{
+    Btf, Ebpf, EbpfLoader,
+    maps::{HashMap, MapData, MapError, RingBuf},
+    programs::{Program, ProgramError},
+};
+use mcpmon_common::tap::{TapCount, TapEntry, TapRecord, TapStream};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+use super::{
+    btf::{BtfError, KERNEL_BTF, kernel_tap_offsets},
+    preflight,
+    sensor::{SensorError, take},
+    sys,
+};
+
+/// The object this binary was built with.
+static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/mcpmon-tap"));
+
+/// The programs at the end of a function of the kernel, with the names that it had since 5.10.
+const AT_EXIT: [(&str, &[&str]); 4] = [
+    ("tap_pipe_read", &["anon_pipe_read", "pipe_read"]),
+    ("tap_pipe_write", &["anon_pipe_write", "pipe_write"]),
+    ("tap_unix_read", &["unix_stream_recvmsg"]),
+    ("tap_unix_write", &["unix_stream_sendmsg"]),
+];
+/// The programs at tracepoints.
+const AT_TRACEPOINTS: [(&str, &str); 2] = [
+    ("tap_fork", "sched_process_fork"),
+    ("tap_exit", "sched_process_exit"),
+];
+
+/// The reason why nothing can be tapped.
+#[derive(Debug, thiserror::Error)]
+pub enum TapError {
+    /// Kernel type information.
+    #[error(transparent)]
+    Btf(#[from] BtfError),
+    /// The same, as the loader reads it.
+    #[error("failed to read the functions of the kernel in {KERNEL_BTF}")]
+    Functions(#[source] aya::BtfError),
+    /// The object cannot be loaded at all.
+    #[error("failed to load the programs of the tap")]
+    Load(#[source] aya::EbpfError),
+    /// A map is missing.
+    #[error(transparent)]
+    Map(#[from] SensorError),
+    /// One program was refused.
+    #[error("failed to {step} the program `{program}` of the tap: this kernel may be built without what it needs")]
+    Program {
+        /// Its name.
+        program: &'static str,
+        /// `load` or `attach`.
+        step: &'static str,
+        /// The kernel's answer.
+        #[source]
+        source: Box<ProgramError>,
+    },
+}
+
+/// The side of a server that bytes went through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TapSide {
+    /// The server read them.
+    Input,
+    /// The server wrote them.
+    Output,
+}
+
+impl TapSide {
+    const fn stream(self, instance: u32) -> TapStream {
+        let side = match self {
+            Self::Input => TapStream::INPUT,
+            Self::Output => TapStream::OUTPUT,
+        };
+        TapStream { instance, side }
+    }
+}
+
+/// A part of what one call read or wrote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TapPart<'r> {
+    /// Number of the server instance.
+    pub instance: u32,
+    /// Its side.
+    pub side: TapSide,
+    /// The thread that called.
+    pub thread: u32,
+    /// Bytes of this side that were lost until then.
+    pub lost: u64,
+    /// True if this is the last part of the call.
+    pub is_last: bool,
+    /// The bytes.
+    pub bytes: &'r [u8],
+}
+
+impl<'r> TapPart<'r> {
+    /// A part from the bytes of a record; `None` where they are none.
+    fn parse(record: &'r [u8]) -> Option<Self> {
+        let head: TapRecord = sys::read_unaligned(record)?;
+        let bytes = record.get(size_of::<TapRecord>()..)?;
+        Some(Self {
+            instance: head.instance,
+            side: match head.side {
+                TapStream::INPUT => TapSide::Input,
+                TapStream::OUTPUT => TapSide::Output,
+                _ => return None,
+            },
+            thread: head.thread,
+            lost: head.lost,
+            is_last: head.remaining == 0,
+            bytes: bytes.get(..head.length as usize)?,
+        })
+    }
+}
+
+/// The pipes or sockets that are a process's standard input and output, by their inodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StandardStreams {
+    input: u64,
+    output: u64,
+}
+
+impl StandardStreams {
+    /// Those of a living process; `None` where it is gone, or where either is a terminal, a file or nothing.
+    #[must_use]
+    pub fn of(pid: u32) -> Option<Self> {
+        let inode = |descriptor: u32| {
+            let metadata = fs::metadata(format!("/proc/{pid}/fd/{descriptor}")).ok()?;
+            let kind = metadata.file_type();
+            (kind.is_fifo() || kind.is_socket()).then(|| metadata.ino())
+        };
+        Some(Self {
+            input: inode(0)?,
+            output: inode(1)?,
+        })
+    }
+}
+
+/// The ring of copies, with the attached programs.
+pub struct TapRing {
+    ring: RingBuf<MapData>,
+    ebpf: Ebpf,
+    malformed: u64,
+}
+
+impl fmt::Debug for TapRing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TapRing").finish_non_exhaustive()
+    }
+}
+
+/// The processes that are tapped. Clones share them.
+#[derive(Clone)]
+pub struct TappedProcesses(Arc<Mutex<Tables>>);
+
+struct Tables {
+    entries: HashMap<MapData, u32, TapEntry>,
+    counts: HashMap<MapData, TapStream, TapCount>,
+}
+
+impl fmt::Debug for TappedProcesses {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TappedProcesses").finish_non_exhaustive()
+    }
+}
+
+/// Loads and attaches the programs. Nothing is tapped yet.
+///
+/// # Errors
+/// Returns an error if the kernel has no functions to attach to, or refuses a program.
+pub fn start() -> Result<(TapRing, TappedProcesses), TapError> {
+    preflight::raise_memory_limit();
+    let offsets = kernel_tap_offsets()?;
+    let mut loader = EbpfLoader::new();
+    loader.override_global("TAP_OFFSETS", &offsets, true);
+    let mut ebpf = loader.load(OBJECT).map_err(TapError::Load)?;
+    let ring = take(&mut ebpf, "TAP_RECORDS", RingBuf::try_from)?;
+    let tables = Tables {
+        entries: take(&mut ebpf, "TAP_ENTRIES", HashMap::try_from)?,
+        counts: take(&mut ebpf, "TAP_COUNTS", HashMap::try_from)?,
+    };
+    attach(&mut ebpf)?;
+    let ring = TapRing {
+        ring,
+        ebpf,
+        malformed: 0,
+    };
+    Ok((ring, TappedProcesses(Arc::new(Mutex::new(tables)))))
+}
+
+fn attach(ebpf: &mut Ebpf) -> Result<(), TapError> {
+    let kernel = Btf::from_sys_fs().map_err(TapError::Functions)?;
+    for (name, functions) in AT_EXIT {
+        let mut loaded = Err(ProgramError::UnexpectedProgramType);
+        for function in functions {
+            let Some(Program::FExit(program)) = ebpf.program_mut(name) else {
+                break;
+            };
+            loaded = program.load(function, &kernel);
+            // Where the kernel knows no such function, it has another name.
+            if !matches!(loaded, Err(ProgramError::Btf(_))) {
+                break;
+            }
+        }
+        loaded.map_err(|source| failed(name, "load", source))?;
+        let attached = match ebpf.program_mut(name) {
+            Some(Program::FExit(program)) => program.attach().map(drop),
+            _ => Err(ProgramError::UnexpectedProgramType),
+        };
+        attached.map_err(|source| failed(name, "attach", source))?;
+    }
+    for (name, tracepoint) in AT_TRACEPOINTS {
+        let Some(Program::RawTracePoint(program)) = ebpf.program_mut(name) else {
+            return Err(failed(name, "load", ProgramError::UnexpectedProgramType));
+        };
+        program.load().map_err(|source| failed(name, "load", source))?;
+        let attached = program.attach(tracepoint).map(drop);
+        attached.map_err(|source| failed(name, "attach", source))?;
+    }
+    Ok(())
+}
+
+fn failed(program: &'static str, step: &'static str, source: ProgramError) -> TapError {
+    TapError::Program {
+        program,
+        step,
+        source: Box::new(source),
+    }
+}
+
+impl TapRing {
+    /// Waits until there is much to read, at most for `timeout`.
+    ///
+    /// # Errors
+    /// Returns an error if poll(2) fails for another reason than a signal.
+    pub fn wait(&self, timeout: Duration) -> io::Result<()> {
+        let mut ring = [PollFd::new(self.ring.as_fd(), PollFlags::POLLIN)];
+        let timeout = PollTimeout::try_from(timeout).unwrap_or(PollTimeout::ZERO);
+        match poll(&mut ring, timeout) {
+            Ok(_) | Err(nix::errno::Errno::EINTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Hands over at most `limit` of the parts that are there; returns whether those were all.
+    pub fn drain(&mut self, limit: usize, mut take: impl FnMut(TapPart<'_>)) -> bool {
+        for _ in 0..limit {
+            let Some(record) = self.ring.next() else { return true };
+            match TapPart::parse(&record) {
+                Some(part) => take(part),
+                None => self.malformed += 1,
+            }
+        }
+        false
+    }
+
+    /// Reads and writes that no program saw: it was interrupted on the same processor by another one of its kind. Zero
+    /// where the kernel does not count them (before 5.12).
+    #[must_use]
+    pub fn missed(&self) -> u64 {
+        let missed = |name: &str| {
+            let program = self.ebpf.program(name)?.fd().ok()?;
+            let path = format!("/proc/self/fdinfo/{}", program.as_fd().as_raw_fd());
+            counted(&fs::read_to_string(path).ok()?)
+        };
+        AT_EXIT.iter().filter_map(|(name, _)| missed(name)).sum()
+    }
+
+    /// Records that could not be parsed.
+    #[must_use]
+    pub const fn malformed(&self) -> u64 {
+        self.malformed
+    }
+}
+
+/// The number of runs that were left out, as the description of a program's descriptor tells it.
+fn counted(description: &str) -> Option<u64> {
+    let mut lines = description.lines();
+    lines.find_map(|line| line.strip_prefix("recursion_misses:")?.trim().parse().ok())
+}
+
+impl TappedProcesses {
+    /// Taps processes of a server, and what they start from now on.
+    ///
+    /// # Errors
+    /// Returns an error if the kernel's tables have no room.
+    pub fn tap(&self, instance: u32, streams: StandardStreams, pids: &[u32]) -> Result<(), MapError> {
+        /// Keeps what is counted already.
+        const BPF_NOEXIST: u64 = 1;
+        let mut tables = self.tables();
+        for side in [TapSide::Input, TapSide::Output] {
+            let stream = side.stream(instance);
+            if tables.counts.get(&stream, 0).is_err() {
+                tables.counts.insert(stream, TapCount::default(), BPF_NOEXIST)?;
+            }
+        }
+        let entry = TapEntry {
+            input: streams.input,
+            output: streams.output,
+            instance,
+            reserved: 0,
+        };
+        pids.iter()
+            .try_for_each(|pid| tables.entries.insert(pid, entry, 0))
+    }
+
+    /// Taps a server no longer.
+    pub fn release(&self, instance: u32) {
+        let mut tables = self.tables();
+        let mut of_it = BTreeSet::new();
+        for (pid, entry) in tables.entries.iter().flatten() {
+            if entry.instance == instance {
+                of_it.insert(pid);
+            }
+        }
+        for pid in of_it {
+            // The process may have ended in between.
+            drop(tables.entries.remove(&pid));
+        }
+        for side in [TapSide::Input, TapSide::Output] {
+            drop(tables.counts.remove(&side.stream(instance)));
+        }
+    }
+
+    /// Returns the bytes that went through one side of a server, and those of them that were not copied.
+    #[must_use]
+    pub fn counted(&self, instance: u32, side: TapSide) -> (u64, u64) {
+        let count = self.tables().counts.get(&side.stream(instance), 0);
+        count.map_or((0, 0), |count| (count.bytes, count.lost))
+    }
+
+    fn tables(&self) -> MutexGuard<'_, Tables> {
+        // No step of ours leaves them half changed.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use test_case::test_case;
+
+    use super::*;
+
+    fn record(side: u32, length: u32, remaining: u32, bytes: &[u8]) -> Vec<u8> {
+        let words = [7_u64, 3].map(u64::to_ne_bytes).concat();
+        let rest = [5, side, 11, length, remaining, 0].map(u32::to_ne_bytes).concat();
+        [words, rest, bytes.to_vec()].concat()
+    }
+
+    #[test]
+    fn a_part_is_what_its_record_says() {
+        let bytes = record(TapStream::OUTPUT, 2, 0, b"ab\0\0");
+        let part = TapPart::parse(&bytes).expect("a part");
+        assert_eq!((part.instance, part.thread, part.lost), (5, 11, 3));
+        assert_eq!((part.side, part.is_last, part.bytes), (TapSide::Output, true, &b"ab"[..]));
+    }
+
+    #[test_case(&record(9, 2, 0, b"ab"); "no side")]
+    #[test_case(&record(0, 3, 0, b"ab"); "longer than it is")]
+    #[test_case(&record(0, u32::MAX, 0, b""); "much longer")]
+    #[test_case(&record(0, 0, 0, b"")[..39]; "cut")]
+    fn what_is_no_record_is_none(bytes: &[u8]) {
+        assert_eq!(TapPart::parse(bytes), None);
+    }
+
+    #[test_case("prog_type:\t26\nrecursion_misses:\t12\n" => Some(12); "counted")]
+    #[test_case("prog_type:\t26\n" => None; "not told")]
+    fn misses(description: &str) -> Option<u64> {
+        counted(description)
+    }
+
+    #[test]
+    fn files_and_terminals_are_no_streams() {
+        assert_eq!(StandardStreams::of(u32::MAX), None, "nobody");
+    }
+}
