@@ -15,12 +15,10 @@ pub const TAP_SMALL: usize = 512;
 pub const TAP_MEDIUM: usize = 4 << 10;
 /// See [`TAP_SMALL`].
 pub const TAP_LARGE: usize = 16 << 10;
-/// Parts of one read or write that are copied; the rest is counted as lost.
+/// Steps of one copy: parts that are copied, and buffers that are gone through. The rest is counted as lost.
 pub const TAP_PARTS: u32 = 64;
-/// Buffers of one `readv` or `writev` that are looked back through.
-pub const TAP_SEGMENTS: u32 = 64;
 
-/// Offsets of kernel structures that the tap needs, and numbers of an enumeration that moved.
+/// Offsets of kernel structures that the tap needs, and numbers that differ between architectures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct TapOffsets {
@@ -30,31 +28,33 @@ pub struct TapOffsets {
     pub task_signal: u32,
     /// `signal_struct.live`
     pub signal_live: u32,
-    /// `kiocb.ki_filp`
-    pub kiocb_file: u32,
-    /// `socket.file`
-    pub socket_file: u32,
+    /// `task_struct.files`
+    pub task_files: u32,
+    /// `files_struct.fdt`
+    pub files_table: u32,
+    /// `fdtable.fd`
+    pub table_files: u32,
+    /// `fdtable.max_fds`
+    pub table_size: u32,
     /// `file.f_inode`
     pub file_inode: u32,
     /// `inode.i_ino`
     pub inode_ino: u32,
-    /// `msghdr.msg_iter`
-    pub msghdr_iter: u32,
-    /// `iov_iter.iter_type`, a byte (`type`, a word with other bits beside, before 5.14)
-    pub iter_kind: u32,
-    /// `iov_iter.iov_offset`
-    pub iter_offset: u32,
-    /// `iov_iter.__iov` (`iov` before 6.4); `ubuf` lies there too.
-    pub iter_iov: u32,
-    /// Bits of the kind that count.
-    pub kind_mask: u32,
-    /// `ITER_IOVEC`
-    pub kind_iovec: u32,
-    /// `ITER_UBUF`; [`Offsets::ABSENT`](crate::offsets::Offsets::ABSENT) before 6.0.
-    pub kind_ubuf: u32,
+    /// The number of the system call in `pt_regs`, a word.
+    pub call: u32,
+    /// Its first four arguments in `pt_regs`, as they are when it ends.
+    pub arguments: [u32; 4],
+    /// `pt_regs.cs`; [`Offsets::ABSENT`](crate::offsets::Offsets::ABSENT) where there is none.
+    pub mode: u32,
+    /// The value of that half word for programs of 64 bits; calls of others have other numbers.
+    pub mode_of_64_bits: u32,
+    /// `read`, `readv`, `recvfrom`, `recvmsg`
+    pub reads: [u32; 4],
+    /// `write`, `writev`, `sendto`, `sendmsg`
+    pub writes: [u32; 4],
 }
 
-assert_layout!(TapOffsets, size 56, kind_ubuf at 52);
+assert_layout!(TapOffsets, size 96, call at 36, reads at 64, writes at 80);
 
 /// The entry of a process of a tapped server, keyed by thread group id. Children inherit it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -126,4 +126,19 @@ pub struct TapRecord {
 }
 
 assert_layout!(TapRecord, size 40, remaining at 32);
-pod!(TapOffsets, TapEntry, TapStream, TapCount, TapRecord);
+/// The state of one copy: a place in the caller's buffers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct TapPlace {
+    /// Address of the next byte.
+    pub address: u64,
+    /// Bytes of the same buffer from there.
+    pub left: u64,
+    /// The `struct iovec` of the next buffer; zero where there is none.
+    pub next: u64,
+    /// Bytes of the call from there.
+    pub remaining: u64,
+}
+
+assert_layout!(TapPlace, size 32, remaining at 24);
+pod!(TapOffsets, TapEntry, TapStream, TapCount, TapRecord, TapPlace);

@@ -4,6 +4,7 @@
 //! <https://docs.kernel.org/bpf/btf.html>.
 
 use mcpmon_common::{offsets::Offsets, tap::TapOffsets};
+use nix::libc;
 
 /// The file in which the kernel publishes its own type information.
 pub const KERNEL_BTF: &str = "/sys/kernel/btf/vmlinux";
@@ -98,33 +99,45 @@ pub fn kernel_tap_offsets() -> Result<TapOffsets, BtfError> {
 
 fn tap_offsets(bytes: &[u8]) -> Result<TapOffsets, BtfError> {
     let btf = Btf::parse(bytes)?;
-    // Before 5.14 the kind is a word, whose lowest bit is the direction and whose second one was another flag.
-    let (iter_kind, kind_mask) = match btf.field("iov_iter", "iter_type") {
-        Ok(byte) => (byte, 0xff),
-        Err(_) => (btf.field("iov_iter", "type")?, !0b11),
-    };
+    let number = |call: libc::c_long| u32::try_from(call).unwrap_or(u32::MAX);
+    let (call, arguments, mode) = btf.registers()?;
     Ok(TapOffsets {
         task_tgid: btf.field("task_struct", "tgid")?,
         task_signal: btf.field("task_struct", "signal")?,
         signal_live: btf.field("signal_struct", "live")?,
-        kiocb_file: btf.field("kiocb", "ki_filp")?,
-        socket_file: btf.field("socket", "file")?,
+        task_files: btf.field("task_struct", "files")?,
+        files_table: btf.field("files_struct", "fdt")?,
+        table_files: btf.field("fdtable", "fd")?,
+        table_size: btf.field("fdtable", "max_fds")?,
         file_inode: btf.field("file", "f_inode")?,
         inode_ino: btf.field("inode", "i_ino")?,
-        msghdr_iter: btf.field("msghdr", "msg_iter")?,
-        iter_kind,
-        iter_offset: btf.field("iov_iter", "iov_offset")?,
-        iter_iov: btf.either("iov_iter", "__iov", "iov")?,
-        kind_mask,
-        kind_iovec: btf.value("iter_type", "ITER_IOVEC")?,
-        kind_ubuf: btf.value("iter_type", "ITER_UBUF").unwrap_or(Offsets::ABSENT),
+        call,
+        arguments,
+        mode,
+        mode_of_64_bits: USER_CS,
+        reads: [
+            libc::SYS_read,
+            libc::SYS_readv,
+            libc::SYS_recvfrom,
+            libc::SYS_recvmsg,
+        ]
+        .map(number),
+        writes: [
+            libc::SYS_write,
+            libc::SYS_writev,
+            libc::SYS_sendto,
+            libc::SYS_sendmsg,
+        ]
+        .map(number),
     })
 }
+
+/// The code segment of programs of 64 bits on x86-64 (`__USER_CS`).
+const USER_CS: u32 = 0x33;
 
 const MAGIC: u16 = 0xeb9f;
 const KIND_STRUCT: u32 = 4;
 const KIND_UNION: u32 = 5;
-const KIND_ENUM: u32 = 6;
 const KIND_TYPEDEF: u32 = 8;
 /// Anonymous structures nest a few levels in the kernel; deeper is malformed or hostile.
 const MAX_DEPTH: u32 = 16;
@@ -196,7 +209,7 @@ impl<'a> Btf<'a> {
                 1 | 14 | 17 => 4,
                 3 => 12,
                 KIND_STRUCT | KIND_UNION | 15 | 19 => count * 12,
-                KIND_ENUM | 13 => count * 8,
+                6 | 13 => count * 8,
                 _ => return Err(BtfError::Malformed("unknown kind of type")),
             };
             let Some((data, behind)) = rest.get(12..).and_then(|data| data.split_at_checked(extra)) else {
@@ -223,18 +236,17 @@ impl<'a> Btf<'a> {
         self.bit(structure, field).map(|bits| bits / 8)
     }
 
-    /// A value of an enumeration.
-    fn value(&self, enumeration: &'static str, name: &'static str) -> Result<u32, BtfError> {
-        self.types
-            .iter()
-            .filter(|t| t.kind() == KIND_ENUM && self.name(t.name) == enumeration.as_bytes())
-            .flat_map(|t| t.data.chunks_exact(8))
-            .find(|value| word(value, 0).is_some_and(|found| self.name(found) == name.as_bytes()))
-            .and_then(|value| word(value, 4))
-            .ok_or(BtfError::Missing {
-                structure: enumeration,
-                field: name,
-            })
+    /// Where `pt_regs` has the number of a system call, its first four arguments, and the mode of the program, on x86-64 or
+    /// aarch64. The first argument of the latter is overwritten by the result, and kept elsewhere.
+    fn registers(&self) -> Result<(u32, [u32; 4], u32), BtfError> {
+        let field = |name| self.field("pt_regs", name);
+        if let Ok(call) = field("orig_ax") {
+            let arguments = [field("di")?, field("si")?, field("dx")?, field("r10")?];
+            return Ok((call, arguments, field("cs")?));
+        }
+        let first = field("regs")?;
+        let arguments = [field("orig_x0")?, first + 8, first + 16, first + 24];
+        Ok((field("syscallno")?, arguments, Offsets::ABSENT))
     }
 
     /// Offset in bits of a field, which may be a bit field, looked for as by [`Btf::field`].
@@ -415,6 +427,6 @@ mod tests {
         );
         let tap = kernel_tap_offsets().expect("offsets of the tap");
         assert_eq!(tap.task_tgid, offsets.task_tgid);
-        assert_ne!(tap.kind_iovec, tap.kind_ubuf, "{tap:?}");
+        assert_ne!(tap.arguments[0], tap.arguments[1], "{tap:?}");
     }
 }

@@ -5,7 +5,7 @@ use std::{
     collections::BTreeSet,
     fmt, fs, io,
     os::{
-        fd::{AsFd as _, AsRawFd as _},
+        fd::AsFd as _,
         unix::fs::{FileTypeExt as _, MetadataExt as _},
     },
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -13,7 +13,7 @@ use std::{
 };
 
 use aya::{
-    Btf, Ebpf, EbpfLoader,
+    Ebpf, EbpfLoader,
     maps::{HashMap, MapData, MapError, RingBuf},
     programs::{Program, ProgramError},
 };
@@ -21,7 +21,7 @@ use mcpmon_common::tap::{TapCount, TapEntry, TapRecord, TapStream};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::{
-    btf::{BtfError, KERNEL_BTF, kernel_tap_offsets},
+    btf::{BtfError, kernel_tap_offsets},
     preflight,
     sensor::{SensorError, take},
     sys,
@@ -30,17 +30,11 @@ use super::{
 /// The object this binary was built with.
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/mcpmon-tap"));
 
-/// The programs at the end of a function of the kernel, with the names that it had since 5.10.
-const AT_EXIT: [(&str, &[&str]); 4] = [
-    ("tap_pipe_read", &["anon_pipe_read", "pipe_read"]),
-    ("tap_pipe_write", &["anon_pipe_write", "pipe_write"]),
-    ("tap_unix_read", &["unix_stream_recvmsg"]),
-    ("tap_unix_write", &["unix_stream_sendmsg"]),
-];
-/// The programs at tracepoints.
-const AT_TRACEPOINTS: [(&str, &str); 2] = [
+/// The programs, and the raw tracepoints that they are attached to.
+const PROGRAMS: [(&str, &str); 3] = [
     ("tap_fork", "sched_process_fork"),
     ("tap_exit", "sched_process_exit"),
+    ("tap_call", "sys_exit"),
 ];
 
 /// The reason why nothing can be tapped.
@@ -49,9 +43,6 @@ pub enum TapError {
     /// Kernel type information.
     #[error(transparent)]
     Btf(#[from] BtfError),
-    /// The same, as the loader reads it.
-    #[error("failed to read the functions of the kernel in {KERNEL_BTF}")]
-    Functions(#[source] aya::BtfError),
     /// The object cannot be loaded at all.
     #[error("failed to load the programs of the tap")]
     Load(#[source] aya::EbpfError),
@@ -59,7 +50,7 @@ pub enum TapError {
     #[error(transparent)]
     Map(#[from] SensorError),
     /// One program was refused.
-    #[error("failed to {step} the program `{program}` of the tap: this kernel may be built without what it needs")]
+    #[error("failed to {step} the program `{program}` of the tap")]
     Program {
         /// Its name.
         program: &'static str,
@@ -153,7 +144,8 @@ impl StandardStreams {
 /// The ring of copies, with the attached programs.
 pub struct TapRing {
     ring: RingBuf<MapData>,
-    ebpf: Ebpf,
+    /// Holds the programs.
+    _attached: Ebpf,
     malformed: u64,
 }
 
@@ -196,34 +188,14 @@ pub fn start() -> Result<(TapRing, TappedProcesses), TapError> {
     attach(&mut ebpf)?;
     let ring = TapRing {
         ring,
-        ebpf,
+        _attached: ebpf,
         malformed: 0,
     };
     Ok((ring, TappedProcesses(Arc::new(Mutex::new(tables)))))
 }
 
 fn attach(ebpf: &mut Ebpf) -> Result<(), TapError> {
-    let kernel = Btf::from_sys_fs().map_err(TapError::Functions)?;
-    for (name, functions) in AT_EXIT {
-        let mut loaded = Err(ProgramError::UnexpectedProgramType);
-        for function in functions {
-            let Some(Program::FExit(program)) = ebpf.program_mut(name) else {
-                break;
-            };
-            loaded = program.load(function, &kernel);
-            // Where the kernel knows no such function, it has another name.
-            if !matches!(loaded, Err(ProgramError::Btf(_))) {
-                break;
-            }
-        }
-        loaded.map_err(|source| failed(name, "load", source))?;
-        let attached = match ebpf.program_mut(name) {
-            Some(Program::FExit(program)) => program.attach().map(drop),
-            _ => Err(ProgramError::UnexpectedProgramType),
-        };
-        attached.map_err(|source| failed(name, "attach", source))?;
-    }
-    for (name, tracepoint) in AT_TRACEPOINTS {
+    for (name, tracepoint) in PROGRAMS {
         let Some(Program::RawTracePoint(program)) = ebpf.program_mut(name) else {
             return Err(failed(name, "load", ProgramError::UnexpectedProgramType));
         };
@@ -259,7 +231,9 @@ impl TapRing {
     /// Hands over at most `limit` of the parts that are there; returns whether those were all.
     pub fn drain(&mut self, limit: usize, mut take: impl FnMut(TapPart<'_>)) -> bool {
         for _ in 0..limit {
-            let Some(record) = self.ring.next() else { return true };
+            let Some(record) = self.ring.next() else {
+                return true;
+            };
             match TapPart::parse(&record) {
                 Some(part) => take(part),
                 None => self.malformed += 1,
@@ -268,29 +242,11 @@ impl TapRing {
         false
     }
 
-    /// Reads and writes that no program saw: it was interrupted on the same processor by another one of its kind. Zero
-    /// where the kernel does not count them (before 5.12).
-    #[must_use]
-    pub fn missed(&self) -> u64 {
-        let missed = |name: &str| {
-            let program = self.ebpf.program(name)?.fd().ok()?;
-            let path = format!("/proc/self/fdinfo/{}", program.as_fd().as_raw_fd());
-            counted(&fs::read_to_string(path).ok()?)
-        };
-        AT_EXIT.iter().filter_map(|(name, _)| missed(name)).sum()
-    }
-
     /// Records that could not be parsed.
     #[must_use]
     pub const fn malformed(&self) -> u64 {
         self.malformed
     }
-}
-
-/// The number of runs that were left out, as the description of a program's descriptor tells it.
-fn counted(description: &str) -> Option<u64> {
-    let mut lines = description.lines();
-    lines.find_map(|line| line.strip_prefix("recursion_misses:")?.trim().parse().ok())
 }
 
 impl TappedProcesses {
@@ -366,7 +322,10 @@ mod tests {
         let bytes = record(TapStream::OUTPUT, 2, 0, b"ab\0\0");
         let part = TapPart::parse(&bytes).expect("a part");
         assert_eq!((part.instance, part.thread, part.lost), (5, 11, 3));
-        assert_eq!((part.side, part.is_last, part.bytes), (TapSide::Output, true, &b"ab"[..]));
+        assert_eq!(
+            (part.side, part.is_last, part.bytes),
+            (TapSide::Output, true, &b"ab"[..])
+        );
     }
 
     #[test_case(&record(9, 2, 0, b"ab"); "no side")]
@@ -375,12 +334,6 @@ mod tests {
     #[test_case(&record(0, 0, 0, b"")[..39]; "cut")]
     fn what_is_no_record_is_none(bytes: &[u8]) {
         assert_eq!(TapPart::parse(bytes), None);
-    }
-
-    #[test_case("prog_type:\t26\nrecursion_misses:\t12\n" => Some(12); "counted")]
-    #[test_case("prog_type:\t26\n" => None; "not told")]
-    fn misses(description: &str) -> Option<u64> {
-        counted(description)
     }
 
     #[test]

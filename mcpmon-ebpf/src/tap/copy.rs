@@ -9,197 +9,237 @@ use aya_ebpf::{
     bindings::{BPF_RB_AVAIL_DATA, BPF_RB_FORCE_WAKEUP, BPF_RB_NO_WAKEUP},
     helpers::{
         bpf_get_current_pid_tgid,
-        generated::{bpf_ktime_get_boot_ns, bpf_probe_read_user},
+        generated::{bpf_get_current_task, bpf_ktime_get_boot_ns, bpf_probe_read_user},
     },
+    programs::RawTracePointContext,
 };
-use mcpmon_common::tap::{
-    TAP_LARGE, TAP_MEDIUM, TAP_PARTS, TAP_RING, TAP_SEGMENTS, TAP_SMALL, TapCount, TapEntry, TapRecord,
-    TapStream,
+use mcpmon_common::{
+    offsets::Offsets,
+    tap::{
+        TAP_LARGE, TAP_MEDIUM, TAP_PARTS, TAP_RING, TAP_SMALL, TapCount, TapEntry, TapPlace, TapRecord,
+        TapStream,
+    },
 };
 
 use crate::{
-    kernel::{Address, read},
-    maps::{TAP_COUNTS, TAP_ENTRIES, TAP_RECORDS, patched},
+    kernel::{Address, read, read_user},
+    maps::{TAP_COUNTS, TAP_ENTRIES, TAP_PLACE, TAP_RECORDS, patched},
 };
 
-/// The kernel's structures of one read or write that is over.
-#[derive(Clone, Copy)]
-pub(crate) struct Transfer {
-    file: Address,
-    /// Its iterator, which stands behind the last byte.
-    iter: Address,
-}
-
-impl Transfer {
-    #[inline(always)]
-    pub(crate) fn of_pipe(kiocb: Address, iter: Address) -> Option<Self> {
-        let file = read(kiocb, patched!(kiocb_file))?;
-        Some(Self { file, iter })
-    }
-
-    #[inline(always)]
-    pub(crate) fn of_socket(socket: Address, message: Address) -> Option<Self> {
-        let file = read(socket, patched!(socket_file))?;
-        let iter = message.wrapping_add(patched!(msghdr_iter) as usize);
-        Some(Self { file, iter })
-    }
-
-    #[inline(always)]
-    fn inode(self) -> Option<u64> {
-        let inode = read::<Address>(self.file, patched!(file_inode))?;
-        read(inode, patched!(inode_ino))
-    }
-}
-
-/// Takes a copy of `done` bytes that the caller read or wrote, if it is of a tapped server and they went through that
-/// server's standard input or output.
-#[inline(always)]
-pub(crate) fn take(side: u32, done: i64, transfer: impl FnOnce() -> Option<Transfer>) {
-    let caller = bpf_get_current_pid_tgid();
-    let pid = (caller >> 32) as u32;
-    // SAFETY: entries are written as a whole; the copy is taken at once.
-    let Some(TapEntry {
-        input,
-        output,
-        instance,
-        ..
-    }) = (unsafe { TAP_ENTRIES.get(pid) }).copied()
-    else {
-        return;
-    };
-    if done <= 0 {
-        return;
-    }
-    let Some(transfer) = transfer() else { return };
-    let Some(inode) = transfer.inode() else { return };
-    if inode != if side == TapStream::INPUT { input } else { output } {
-        return;
-    }
-    let stream = TapStream { instance, side };
-    let Some(count) = TAP_COUNTS.get_ptr_mut(stream) else {
-        return;
-    };
-    let done = done as u64;
-    add(Number::Bytes, count, done);
-    let lost = copy(stream, caller as u32, count, transfer.iter, done);
-    if lost > 0 {
-        add(Number::Lost, count, lost);
-    }
-}
-
-/// Copies what it can; returns the number of bytes that it could not.
-#[inline(always)]
-fn copy(stream: TapStream, thread: u32, count: *mut TapCount, iter: Address, done: u64) -> u64 {
-    let Some(mut place) = Place::before(iter, done) else {
-        return done;
-    };
-    let mut remaining = done;
-    let mut part = 0;
-    while part < TAP_PARTS && remaining > 0 {
-        part += 1;
-        let Some(length) = place.next(remaining) else {
-            return remaining;
-        };
-        let head = TapRecord {
-            // SAFETY: a helper without arguments.
-            time: unsafe { bpf_ktime_get_boot_ns() },
-            // SAFETY: a value of a map, which stays readable until this program ends.
-            lost: unsafe { core::ptr::read_volatile(&raw const (*count).lost) },
-            instance: stream.instance,
-            side: stream.side,
-            thread,
-            length: length as u32,
-            remaining: u32::try_from(remaining - length).unwrap_or(u32::MAX),
-            reserved: 0,
-        };
-        let is_kept = if length <= TAP_SMALL as u64 {
-            emit::<TAP_SMALL>(head, length, place.address)
-        } else if length <= TAP_MEDIUM as u64 {
-            emit::<TAP_MEDIUM>(head, length, place.address)
-        } else {
-            emit::<TAP_LARGE>(head, length, place.address)
-        };
-        if !is_kept {
-            return remaining;
-        }
-        place.address = place.address.wrapping_add(length);
-        place.left -= length;
-        remaining -= length;
-    }
-    remaining
-}
-
-/// A place in the caller's buffers.
-struct Place {
-    address: u64,
-    /// Bytes of the same buffer from there.
-    left: u64,
-    /// Its `struct iovec`; zero where there is one buffer only.
-    segment: Address,
+/// The forms in which a system call is given its buffers.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// One: `read`, `write`, `recvfrom`, `sendto`.
+    One,
+    /// An array of `struct iovec`: `readv`, `writev`.
+    Several,
+    /// The same, in a `struct msghdr`: `recvmsg`, `sendmsg`.
+    Message,
 }
 
 /// `struct iovec`
 type Segment = [u64; 2];
 
-impl Place {
-    /// The place at which an iterator stood `done` bytes ago: it goes forward only, over an array.
-    #[inline(always)]
-    fn before(iter: Address, done: u64) -> Option<Self> {
-        let kind = read::<u32>(iter, patched!(iter_kind))? & patched!(kind_mask);
-        let at = read::<u64>(iter, patched!(iter_iov))?;
-        let offset = read::<u64>(iter, patched!(iter_offset))?;
-        if kind == patched!(kind_ubuf) {
-            return Some(Self {
-                address: at.wrapping_add(offset).wrapping_sub(done),
-                left: done,
-                segment: 0,
-            });
-        }
-        if kind != patched!(kind_iovec) {
-            return None; // pages of the kernel's own (splice)
-        }
-        let mut segment = at as Address;
-        let mut behind = offset;
-        let mut back = 0;
-        let mut missing = done;
-        while back < TAP_SEGMENTS && missing > behind {
-            back += 1;
-            missing -= behind;
-            segment = segment.wrapping_sub(size_of::<Segment>());
-            behind = segment_at(segment)?[1];
-        }
-        if missing > behind {
-            return None;
-        }
-        let [base, length] = segment_at(segment)?;
-        let start = behind - missing;
-        Some(Self {
-            address: base.wrapping_add(start),
-            left: length.saturating_sub(start),
-            segment,
-        })
-    }
-
-    /// Moves on to the next buffer where this one is over; returns how many of `remaining` bytes one record takes.
-    #[inline(always)]
-    fn next(&mut self, remaining: u64) -> Option<u64> {
-        if self.left == 0 {
-            if self.segment == 0 {
-                return None;
-            }
-            self.segment = self.segment.wrapping_add(size_of::<Segment>());
-            [self.address, self.left] = segment_at(self.segment)?;
-        }
-        Some(remaining.min(self.left).min(TAP_LARGE as u64))
+/// Takes a copy of what the caller read or wrote, if it is of a tapped server and the bytes went through that server's
+/// standard input or output.
+#[inline(always)]
+pub(crate) fn take(ctx: &RawTracePointContext) {
+    let caller = bpf_get_current_pid_tgid();
+    let pid = (caller >> 32) as u32;
+    // SAFETY: entries are written as a whole; the copy is taken at once.
+    let Some(entry) = (unsafe { TAP_ENTRIES.get(pid) }).copied() else {
+        return;
+    };
+    let done = ctx.arg::<u64>(1) as i64;
+    if done > 0 {
+        // What cannot be read of the kernel is no call of the tapped kind, for all that is known.
+        let _other = take_of(entry, caller as u32, ctx.arg::<u64>(0) as Address, done as u64);
     }
 }
 
 #[inline(always)]
-fn segment_at(segment: Address) -> Option<Segment> {
-    read(segment, 0)
+fn take_of(entry: TapEntry, thread: u32, registers: Address, done: u64) -> Option<()> {
+    let (side, form) = call(registers)?;
+    let inode = if side == TapStream::INPUT {
+        entry.input
+    } else {
+        entry.output
+    };
+    if inode_of(read(registers, patched!(arguments[0]))?)? != inode {
+        return None;
+    }
+    let stream = TapStream {
+        instance: entry.instance,
+        side,
+    };
+    let count = TAP_COUNTS.get_ptr_mut(stream)?;
+    add(Number::Bytes, count, done);
+    let place = TAP_PLACE.get_ptr_mut(0)?;
+    let lost = match start(registers, form, done) {
+        Some(start) => {
+            // SAFETY: a slot of this processor, which no other program uses.
+            unsafe { place.write_volatile(start) };
+            copy(stream, thread, count, place);
+            // SAFETY: as above.
+            unsafe { place.read_volatile() }.remaining
+        }
+        None => done,
+    };
+    if lost > 0 {
+        add(Number::Lost, count, lost);
+    }
+    Some(())
+}
+
+/// The side and form of the call that ends; `None` where it neither reads nor writes.
+#[inline(always)]
+fn call(registers: Address) -> Option<(u32, Form)> {
+    const MSG_PEEK: u64 = 2;
+    if patched!(mode) != Offsets::ABSENT
+        && u32::from(read::<u16>(registers, patched!(mode))?) != patched!(mode_of_64_bits)
+    {
+        return None;
+    }
+    let number = read::<u32>(registers, patched!(call))?;
+    let (side, form, flags) = if number == patched!(reads[0]) {
+        (TapStream::INPUT, Form::One, None)
+    } else if number == patched!(writes[0]) {
+        (TapStream::OUTPUT, Form::One, None)
+    } else if number == patched!(reads[1]) {
+        (TapStream::INPUT, Form::Several, None)
+    } else if number == patched!(writes[1]) {
+        (TapStream::OUTPUT, Form::Several, None)
+    } else if number == patched!(reads[2]) {
+        (TapStream::INPUT, Form::One, Some(patched!(arguments[3])))
+    } else if number == patched!(writes[2]) {
+        (TapStream::OUTPUT, Form::One, None)
+    } else if number == patched!(reads[3]) {
+        (TapStream::INPUT, Form::Message, Some(patched!(arguments[2])))
+    } else if number == patched!(writes[3]) {
+        (TapStream::OUTPUT, Form::Message, None)
+    } else {
+        return None;
+    };
+    // Bytes that are only looked at are read again.
+    match flags {
+        Some(flags) if read::<u64>(registers, flags)? & MSG_PEEK != 0 => None,
+        Some(_) | None => Some((side, form)),
+    }
+}
+
+/// The inode behind a descriptor of the caller.
+#[inline(always)]
+fn inode_of(descriptor: u64) -> Option<u64> {
+    // SAFETY: a helper without arguments.
+    let task = unsafe { bpf_get_current_task() } as Address;
+    let files = read::<Address>(task, patched!(task_files))?;
+    let table = read::<Address>(files, patched!(files_table))?;
+    let descriptor = u64::from(descriptor as u32);
+    if descriptor >= u64::from(read::<u32>(table, patched!(table_size))?) {
+        return None;
+    }
+    let slots = read::<Address>(table, patched!(table_files))?;
+    let file = read::<Address>(slots.wrapping_add(descriptor as usize * size_of::<Address>()), 0)?;
+    let inode = read::<Address>(file, patched!(file_inode))?;
+    read(inode, patched!(inode_ino))
+}
+
+/// Copies what it can, and leaves in `place` what it could not.
+#[inline(always)]
+fn copy(stream: TapStream, thread: u32, count: *mut TapCount, place: *mut TapPlace) {
+    let mut step = 0;
+    while step < TAP_PARTS {
+        step += 1;
+        // SAFETY: a slot of this processor, which no other program uses.
+        let at = unsafe { place.read_volatile() };
+        if at.remaining == 0 {
+            return;
+        }
+        let length = at.remaining.min(at.left).min(TAP_LARGE as u64);
+        let next = if length == 0 {
+            next_buffer(at)
+        } else {
+            copy_part(stream, thread, count, at, length)
+        };
+        let Some(next) = next else { return };
+        // SAFETY: as above.
+        unsafe { place.write_volatile(next) };
+    }
+}
+
+/// Copies `length` bytes, which one record holds; returns the place behind them.
+#[inline(always)]
+fn copy_part(
+    stream: TapStream,
+    thread: u32,
+    count: *mut TapCount,
+    at: TapPlace,
+    length: u64,
+) -> Option<TapPlace> {
+    let remaining = at.remaining - length;
+    let head = TapRecord {
+        // SAFETY: a helper without arguments.
+        time: unsafe { bpf_ktime_get_boot_ns() },
+        // SAFETY: a value of a map, which stays readable until this program ends.
+        lost: unsafe { core::ptr::read_volatile(&raw const (*count).lost) },
+        instance: stream.instance,
+        side: stream.side,
+        thread,
+        length: length as u32,
+        remaining: remaining.min(u64::from(u32::MAX)) as u32,
+        reserved: 0,
+    };
+    let is_kept = if length <= TAP_SMALL as u64 {
+        emit::<TAP_SMALL>(head, length, at.address)
+    } else if length <= TAP_MEDIUM as u64 {
+        emit::<TAP_MEDIUM>(head, length, at.address)
+    } else {
+        emit::<TAP_LARGE>(head, length, at.address)
+    };
+    is_kept.then_some(TapPlace {
+        address: at.address.wrapping_add(length),
+        left: at.left - length,
+        next: at.next,
+        remaining,
+    })
+}
+
+/// The place at the start of the next buffer, if there is one.
+#[inline(always)]
+fn next_buffer(at: TapPlace) -> Option<TapPlace> {
+    if at.next == 0 {
+        return None;
+    }
+    let [address, left] = read_user::<Segment>(at.next)?;
+    Some(TapPlace {
+        address,
+        left,
+        next: at.next.wrapping_add(size_of::<Segment>() as u64),
+        remaining: at.remaining,
+    })
+}
+
+/// The first byte of `remaining` that were read or written.
+#[inline(always)]
+fn start(registers: Address, form: Form, remaining: u64) -> Option<TapPlace> {
+    /// `msg_iov` in `struct msghdr` of programs of 64 bits.
+    const MESSAGE_SEGMENTS: u64 = 16;
+    let second = read::<u64>(registers, patched!(arguments[1]))?;
+    let (address, left, next) = match form {
+        Form::One => (second, remaining, 0),
+        Form::Several => (0, 0, second),
+        Form::Message => (0, 0, read_user(second.wrapping_add(MESSAGE_SEGMENTS))?),
+    };
+    Some(TapPlace {
+        address,
+        left,
+        next,
+        remaining,
+    })
 }
 
 /// A record as it lies in the ring.
+#[repr(C)]
 struct Slot<const SIZE: usize> {
     head: TapRecord,
     bytes: [u8; SIZE],

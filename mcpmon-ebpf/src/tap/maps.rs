@@ -3,10 +3,10 @@
 use aya_ebpf::{
     Global,
     macros::map,
-    maps::{HashMap, RingBuf},
+    maps::{HashMap, PerCpuArray, RingBuf},
 };
 use mcpmon_common::tap::{
-    TAP_PROCESSES, TAP_RING, TAP_STREAMS, TapCount, TapEntry, TapOffsets, TapStream,
+    TAP_PROCESSES, TAP_RING, TAP_STREAMS, TapCount, TapEntry, TapOffsets, TapPlace, TapStream,
 };
 
 /// Processes of tapped servers, by thread group id.
@@ -17,6 +17,11 @@ pub(crate) static TAP_ENTRIES: HashMap<u32, TapEntry> = HashMap::with_max_entrie
 #[map]
 pub(crate) static TAP_COUNTS: HashMap<TapStream, TapCount> = HashMap::with_max_entries(TAP_STREAMS, 0);
 
+/// The state of a copy, kept where the verifier knows nothing of it: in registers, it would walk the rest of the copy once
+/// for each value. The program that uses it is not interrupted by itself.
+#[map]
+pub(crate) static TAP_PLACE: PerCpuArray<TapPlace> = PerCpuArray::with_max_entries(1, 0);
+
 #[map]
 pub(crate) static TAP_RECORDS: RingBuf = RingBuf::with_byte_size(TAP_RING, 0);
 
@@ -26,25 +31,26 @@ pub(crate) static TAP_OFFSETS: Global<TapOffsets> = Global::new(TapOffsets {
     task_tgid: 0,
     task_signal: 0,
     signal_live: 0,
-    kiocb_file: 0,
-    socket_file: 0,
+    task_files: 0,
+    files_table: 0,
+    table_files: 0,
+    table_size: 0,
     file_inode: 0,
     inode_ino: 0,
-    msghdr_iter: 0,
-    iter_kind: 0,
-    iter_offset: 0,
-    iter_iov: 0,
-    kind_mask: 0,
-    kind_iovec: 0,
-    kind_ubuf: 0,
+    call: 0,
+    arguments: [0; 4],
+    mode: 0,
+    mode_of_64_bits: 0,
+    reads: [0; 4],
+    writes: [0; 4],
 });
 
 /// Reads a field of the patched offsets.
 macro_rules! patched {
-    ($field:ident) => {{
+    ($($field:tt)+) => {{
         let offsets = (&raw const $crate::maps::TAP_OFFSETS).cast::<mcpmon_common::tap::TapOffsets>();
         // SAFETY: Global is transparent over TapOffsets; volatile, because the loader patches the section.
-        unsafe { core::ptr::read_volatile(&raw const (*offsets).$field) }
+        unsafe { core::ptr::read_volatile(&raw const (*offsets).$($field)+) }
     }};
 }
 pub(crate) use patched;

@@ -26,6 +26,7 @@ mod reload;
 mod scope;
 mod session;
 mod sockets;
+mod tap;
 
 use std::process::ExitCode;
 
@@ -228,6 +229,10 @@ const TESTS: &[Test] = &[
         flood::denials_exact_losses_counted,
     ),
     test("budget::kept", budget::kept),
+    test("tap::takes_what_goes_through_pipes", tap::pipes),
+    test("tap::takes_what_goes_through_sockets", tap::sockets),
+    test("tap::counts_what_it_loses", tap::flood),
+    test("tap::takes_nothing_of_others", tap::others),
     test("abi::the_object_itself_loads_twice", abi::untouched),
     test("abi::another_version_is_refused", abi::other_version),
     test("abi::another_value_size_is_refused", abi::other_value_size),
