@@ -236,8 +236,8 @@ impl<'a> Btf<'a> {
         self.bit(structure, field).map(|bits| bits / 8)
     }
 
-    /// Where `pt_regs` has the number of a system call, its first four arguments, and the mode of the program, on x86-64 or
-    /// aarch64. The first argument of the latter is overwritten by the result, and kept elsewhere.
+    /// Offsets in `pt_regs` of the number of a system call, its first four arguments, and the mode of the program, on x86-64
+    /// or aarch64. The first argument of the latter is overwritten by the result, and kept elsewhere.
     fn registers(&self) -> Result<(u32, [u32; 4], u32), BtfError> {
         let field = |name| self.field("pt_regs", name);
         if let Ok(call) = field("orig_ax") {

@@ -84,6 +84,8 @@ impl TapSide {
 /// A part of what one call read or wrote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TapPart<'r> {
+    /// Nanoseconds since boot, suspended time included.
+    pub time: u64,
     /// Number of the server instance.
     pub instance: u32,
     /// Its side.
@@ -104,6 +106,7 @@ impl<'r> TapPart<'r> {
         let head: TapRecord = sys::read_unaligned(record)?;
         let bytes = record.get(size_of::<TapRecord>()..)?;
         Some(Self {
+            time: head.time,
             instance: head.instance,
             side: match head.side {
                 TapStream::INPUT => TapSide::Input,
@@ -321,7 +324,7 @@ mod tests {
     fn a_part_is_what_its_record_says() {
         let bytes = record(TapStream::OUTPUT, 2, 0, b"ab\0\0");
         let part = TapPart::parse(&bytes).expect("a part");
-        assert_eq!((part.instance, part.thread, part.lost), (5, 11, 3));
+        assert_eq!((part.time, part.instance, part.thread, part.lost), (7, 5, 11, 3));
         assert_eq!(
             (part.side, part.is_last, part.bytes),
             (TapSide::Output, true, &b"ab"[..])

@@ -155,9 +155,8 @@ fn every_call(transport: Transport) -> Result<()> {
     let (_other, elsewhere) = transport.ends()?;
     write(&elsewhere, b"elsewhere\n")?;
     let child = fork(Fork::Plain, || {
-        let (_other, own) = match transport.ends() {
-            Ok(ends) => ends,
-            Err(_) => return 1,
+        let Ok((_other, own)) = transport.ends() else {
+            return 1;
         };
         let written = write(&own, b"of the child's own\n").and_then(|_| write(std::io::stdout(), b"child\n"));
         i32::from(written.is_err())
@@ -172,7 +171,10 @@ fn copied(transport: Transport) -> Result<()> {
     tapped.input.write_all(&sent)?;
     drop(tapped.input);
     tapped.child.join()?;
-    let output = tapped.output.join().map_err(|_| anyhow!("the reader died"))??;
+    let output = tapped
+        .output
+        .join()
+        .map_err(|_panic| anyhow!("the reader died"))??;
     let copies = copies(&mut tapped.ring);
     ensure!(
         copies.input == sent,
