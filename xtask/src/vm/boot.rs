@@ -12,6 +12,8 @@ use std::{
 
 use anyhow::{Context as _, Result};
 
+use super::image::Image;
+
 /// Emulator; Debian package `qemu-system-x86`.
 pub(crate) const EMULATOR: &str = "qemu-system-x86_64";
 
@@ -38,6 +40,8 @@ pub(crate) struct Counts {
 pub(crate) struct Report {
     /// `uname -r`.
     pub(crate) release: Option<String>,
+    /// The security modules that run.
+    pub(crate) security: Option<String>,
     /// Exit status of the test program; none where the machine never said.
     pub(crate) exit: Option<i32>,
     /// Its last line.
@@ -66,6 +70,8 @@ impl Report {
         if let Some((_, said)) = line.split_once(MARKER) {
             if let Some(release) = said.strip_prefix("kernel ") {
                 self.release = Some(release.to_owned());
+            } else if let Some(modules) = said.strip_prefix("lsm ") {
+                self.security = Some(modules.to_owned());
             } else if let Some(status) = said.strip_prefix("exit ") {
                 self.exit = status.parse().ok();
             }
@@ -117,14 +123,24 @@ fn parse_counts(line: &str) -> Option<Counts> {
     parts.next().is_none().then_some(counts)
 }
 
-/// The command line of a machine.
-pub(crate) fn command(kernel: &Path, initramfs: &Path) -> Command {
+/// Parameters of every kernel: where to write, and that its first fault ends it.
+const PARAMETERS: &str = "console=ttyS0 earlyprintk=ttyS0 panic=-1 oops=panic";
+
+/// The command line of a machine; `parameters` are for its kernel.
+pub(crate) fn command(image: &Image, initramfs: &Path, parameters: &str) -> Command {
     let mut command = Command::new(EMULATOR);
     command
         // Hardware virtualisation may be offered and hang: always emulate.
-        // QEMU 7.2 gets the flags wrong where an interrupt follows CMPXCHG16B, on which the memory allocator of
-        // Linux 6.12 dies within seconds; without that instruction it takes another way.
-        .args(["-accel", "tcg", "-cpu", "max,-cx16", "-m", "1024", "-smp", "2"])
+        .args([
+            "-accel",
+            "tcg",
+            "-cpu",
+            image.processor,
+            "-m",
+            "1024",
+            "-smp",
+            "2",
+        ])
         .args([
             "-nodefaults",
             "-no-reboot",
@@ -136,10 +152,10 @@ pub(crate) fn command(kernel: &Path, initramfs: &Path) -> Command {
             "none",
         ])
         .arg("-kernel")
-        .arg(kernel)
+        .arg(&image.kernel)
         .arg("-initrd")
         .arg(initramfs)
-        .args(["-append", "console=ttyS0 earlyprintk=ttyS0 panic=-1 oops=panic"]);
+        .args(["-append", format!("{PARAMETERS} {parameters}").trim_end()]);
     command
 }
 
@@ -228,6 +244,7 @@ mod tests {
     fn a_finished_run_is_read_from_the_log() {
         let report = report(&[
             "mcpmon-vm: kernel 6.1.0-50-cloud-amd64",
+            "mcpmon-vm: lsm lockdown,bpf",
             "lacks scope: it has no such socket",
             "test scope ... ok",
             "test egress ... FAILED: nothing came",
@@ -235,6 +252,7 @@ mod tests {
             "[   12.0] noise mcpmon-vm: exit 0",
         ]);
         assert_eq!(report.release.as_deref(), Some("6.1.0-50-cloud-amd64"));
+        assert_eq!(report.security.as_deref(), Some("lockdown,bpf"));
         assert_eq!(
             report.counts,
             Some(Counts {

@@ -18,31 +18,67 @@ pub(crate) struct Kernel {
     pub(crate) name: &'static str,
     /// Debian release that carries it.
     pub(crate) suite: &'static str,
+    /// Its place there.
+    pub(crate) source: Source,
+    /// The emulated processor.
+    pub(crate) processor: &'static str,
 }
 
+/// The place of a kernel in its release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// The release's own newest one.
+    Release,
+    /// The newest of its series among the backports.
+    Backports,
+}
+
+/// Every feature that the emulator has.
+const WHOLE_PROCESSOR: &str = "max";
+/// QEMU 7.2 gets the flags wrong where an interrupt follows CMPXCHG16B, on which the memory allocator of Linux 6.12 dies
+/// within seconds; without that instruction it takes another way. Not for Linux 7.2, which has no storage for sockets
+/// without it: `kmalloc_nolock` gives none.
+const WITHOUT_CMPXCHG16B: &str = "max,-cx16";
+
 /// Kernels by series, oldest first.
-pub(crate) const KERNELS: [Kernel; 4] = [
+pub(crate) const KERNELS: [Kernel; 5] = [
     Kernel {
         name: "5.10",
         suite: "bullseye",
+        source: Source::Release,
+        processor: WITHOUT_CMPXCHG16B,
     },
     Kernel {
         name: "6.1",
         suite: "bookworm",
+        source: Source::Release,
+        processor: WITHOUT_CMPXCHG16B,
     },
     Kernel {
         name: "6.12",
         suite: "trixie",
+        source: Source::Release,
+        processor: WITHOUT_CMPXCHG16B,
+    },
+    Kernel {
+        name: "6.18",
+        suite: "trixie",
+        source: Source::Backports,
+        processor: WITHOUT_CMPXCHG16B,
     },
     Kernel {
         name: "newest",
         suite: "forky",
+        source: Source::Release,
+        processor: WHOLE_PROCESSOR,
     },
 ];
 
 /// The kernel and file system that one machine boots.
 #[derive(Debug)]
 pub(crate) struct Image {
+    /// The emulated processor.
+    pub(crate) processor: &'static str,
     /// Compressed kernel.
     pub(crate) kernel: PathBuf,
     /// Static busybox.
@@ -53,6 +89,8 @@ pub(crate) struct Image {
 
 /// Meta package that depends on the newest kernel of a release for virtual machines.
 const KERNEL_PACKAGE: &str = "linux-image-cloud-amd64";
+/// Beginning and end of the packages of such kernels, around their version.
+const KERNEL_PACKAGES: (&str, &str) = ("linux-image-", "-cloud-amd64");
 
 /// Beginnings of the packages that hold the kernel and its modules where its image package holds neither.
 const PARTS: [&str; 2] = ["linux-binary-", "linux-modules-"];
@@ -60,15 +98,18 @@ const PARTS: [&str; 2] = ["linux-binary-", "linux-modules-"];
 /// The image of `kernel`, from `cache` where it was unpacked before, else downloaded from `mirror`.
 pub(crate) fn fetch(cache: &Path, kernel: Kernel, mirror: Option<&str>) -> Result<Image> {
     let unpacked = cache.join(kernel.name);
-    if let Some(image) = find_image(&unpacked)? {
+    if let Some(image) = find_image(&unpacked, kernel.processor)? {
         return Ok(image);
     }
     let mirror = match mirror {
         Some(mirror) => mirror.to_owned(),
         None => configured_mirror()?,
     };
-    let apt = Apt::prepare(&cache.join("apt").join(kernel.suite), kernel.suite, &mirror)?;
-    let package = apt.newest_kernel()?;
+    let apt = Apt::prepare(&cache.join("apt").join(kernel.name), kernel, &mirror)?;
+    let package = match kernel.source {
+        Source::Release => apt.newest_kernel()?,
+        Source::Backports => apt.newest_of(kernel.name)?,
+    };
     let partial = cache.join(format!("{}.partial", kernel.name));
     if partial.exists() {
         fs::remove_dir_all(&partial).with_context(|| format!("cannot remove {}", partial.display()))?;
@@ -83,11 +124,12 @@ pub(crate) fn fetch(cache: &Path, kernel: Kernel, mirror: Option<&str>) -> Resul
         apt.download(package, &partial)?;
     }
     fs::rename(&partial, &unpacked).with_context(|| format!("cannot create {}", unpacked.display()))?;
-    find_image(&unpacked)?.with_context(|| format!("{package} has no kernel, or there is no busybox"))
+    find_image(&unpacked, kernel.processor)?
+        .with_context(|| format!("{package} has no kernel, or there is no busybox"))
 }
 
 /// The kernel, its modules and busybox below an unpacked tree.
-fn find_image(root: &Path) -> Result<Option<Image>> {
+fn find_image(root: &Path, processor: &'static str) -> Result<Option<Image>> {
     // Debian releases before 13 keep programs in /bin, later ones in /usr/bin.
     let busybox = ["usr/bin/busybox", "bin/busybox"].map(|path| root.join(path));
     let Some(busybox) = busybox.into_iter().find(|path| path.is_file()) else {
@@ -97,6 +139,7 @@ fn find_image(root: &Path) -> Result<Option<Image>> {
         return Ok(None);
     };
     Ok(Some(Image {
+        processor,
         kernel,
         busybox,
         modules: modules::wanted(root)?,
@@ -151,7 +194,7 @@ struct Apt {
 }
 
 impl Apt {
-    fn prepare(state: &Path, suite: &str, mirror: &str) -> Result<Self> {
+    fn prepare(state: &Path, kernel: Kernel, mirror: &str) -> Result<Self> {
         let keyring = Path::new("/usr/share/keyrings/debian-archive-keyring.gpg");
         ensure!(
             keyring.exists(),
@@ -163,7 +206,16 @@ impl Apt {
             fs::create_dir_all(&directory)
                 .with_context(|| format!("cannot create {}", directory.display()))?;
         }
-        let source = format!("deb [signed-by={}] {mirror} {suite} main\n", keyring.display());
+        let suite = kernel.suite;
+        let backports = format!("{suite}-backports");
+        let suites = match kernel.source {
+            Source::Release => vec![suite],
+            Source::Backports => vec![suite, &backports],
+        };
+        let source: String = suites
+            .iter()
+            .map(|suite| format!("deb [signed-by={}] {mirror} {suite} main\n", keyring.display()))
+            .collect();
         for (name, content) in [("sources.list", source.as_str()), ("status", "")] {
             fs::write(state.join(name), content).with_context(|| format!("cannot write {name}"))?;
         }
@@ -205,6 +257,13 @@ impl Apt {
             .with_context(|| format!("{KERNEL_PACKAGE} names no kernel package: {listed:?}"))
     }
 
+    /// The newest kernel of a series.
+    fn newest_of(&self, series: &str) -> Result<String> {
+        let start = format!("{}{series}.", KERNEL_PACKAGES.0);
+        let listed = run(self.command("apt-cache").args(["pkgnames", &start]))?;
+        newest_package(&listed).with_context(|| format!("there is no kernel {series} for virtual machines"))
+    }
+
     /// The packages that a kernel's files are in: itself, and since Debian 14 those that it depends on.
     fn kernel_parts(&self, package: &str) -> Result<Vec<String>> {
         let mut parts = self.dependencies(package)?;
@@ -236,6 +295,21 @@ impl Apt {
         }
         Ok(())
     }
+}
+
+/// The kernel package of the highest version among those in the answer of `apt-cache pkgnames`.
+fn newest_package(listed: &str) -> Option<String> {
+    let (start, end) = KERNEL_PACKAGES;
+    let version = |package: &str| -> Option<Vec<u32>> {
+        let version = package.strip_prefix(start)?.strip_suffix(end)?;
+        let (numbers, _) = version.split_once('+').unwrap_or((version, ""));
+        numbers.split('.').map(|number| number.parse().ok()).collect()
+    };
+    listed
+        .lines()
+        .filter_map(|package| Some((version(package)?, package)))
+        .max()
+        .map(|(_, package)| package.to_owned())
 }
 
 /// The packages in the answer of `apt-cache depends`.
@@ -275,6 +349,17 @@ mod tests {
             Some("http://mirror.example/debian")
         );
         assert_eq!(debian_archive("http://mirror.example/ubuntu/\n"), None);
+    }
+
+    #[test]
+    fn the_newest_of_a_series_is_found_by_its_numbers() {
+        let listed = "linux-image-6.18.9+deb13-cloud-amd64\nlinux-image-6.18.15+deb13-cloud-amd64\n\
+                      linux-image-6.18.20+deb13-amd64\nlinux-image-6.18.21+deb13-cloud-amd64-dbg\n";
+        assert_eq!(
+            newest_package(listed).as_deref(),
+            Some("linux-image-6.18.15+deb13-cloud-amd64")
+        );
+        assert_eq!(newest_package(""), None);
     }
 
     #[test]

@@ -13,6 +13,7 @@ mount -t cgroup2 cgroup2 /sys/fs/cgroup
 mount -t bpf bpf /sys/fs/bpf
 mount -t tracefs tracefs /sys/kernel/tracing
 mount -t debugfs debugfs /sys/kernel/debug
+mount -t securityfs securityfs /sys/kernel/security
 ip link set lo up
 
 while read -r module; do
@@ -29,6 +30,7 @@ while read -r argument; do
 done </tests/arguments
 
 echo "mcpmon-vm: kernel $(uname -r)"
+echo "mcpmon-vm: lsm $(cat /sys/kernel/security/lsm)"
 CI=true /tests/kernel "$@" </dev/null 2>&1
 echo "mcpmon-vm: exit $?"
 sync

@@ -49,6 +49,9 @@ pub(crate) struct VmArgs {
     /// Debian archive to fetch kernels from [default: the one this machine uses]
     #[arg(long, value_name = "URL", env = "MCPMON_VM_MIRROR")]
     mirror: Option<String>,
+    /// Security modules for the kernels to run, with or without `bpf`, in place of their own choice
+    #[arg(long, value_name = "LIST", value_parser = parse_modules)]
+    lsm: Option<String>,
     /// Write what was found to docs/kernel-coverage.md
     #[arg(long, conflicts_with = "filter")]
     write_coverage: bool,
@@ -59,8 +62,8 @@ pub(crate) struct VmArgs {
 
 /// The kernel of most hosts.
 const USUAL_KERNEL: &str = "6.1";
-/// The kernels that every run of the tests boots: the oldest, and the one of most hosts.
-const USUAL_KERNELS: [&str; 2] = ["5.10", USUAL_KERNEL];
+/// The kernels that every run of the tests boots: the oldest, the one of most hosts, and the newest.
+const USUAL_KERNELS: [&str; 3] = ["5.10", USUAL_KERNEL, "newest"];
 /// Far longer than a run takes under software emulation.
 const USUAL_TIMEOUT: u64 = 900;
 
@@ -76,6 +79,7 @@ impl Default for VmArgs {
             keep: false,
             timeout: USUAL_TIMEOUT,
             mirror: env::var("MCPMON_VM_MIRROR").ok(),
+            lsm: None,
             write_coverage: false,
             filter: Vec::new(),
         }
@@ -97,6 +101,16 @@ fn parse_kernel(text: &str) -> Result<Kernel, String> {
             let known = KERNELS.map(|kernel| kernel.name).join(", ");
             format!("this kernel is not known; known are {known}")
         })
+}
+
+/// A list for the kernel parameter `lsm=`.
+fn parse_modules(text: &str) -> Result<String, String> {
+    let is_name = |name: &str| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_lowercase());
+    if text.split(',').all(is_name) {
+        Ok(text.to_owned())
+    } else {
+        Err("names of security modules are separated by commas, as in lockdown,yama,bpf".to_owned())
+    }
 }
 
 /// Prepares the lab and boots each kernel asked for.
@@ -173,13 +187,9 @@ fn usual_kernel() -> Result<Kernel> {
 
 /// Boots it with other files, and returns whether what ran there passed.
 pub(crate) fn boot_root(image: &Image, root: Root<'_>, log: &Path, limit: Duration) -> Result<bool> {
-    let mut command = boot::command(&image.kernel, root.initramfs);
+    let mut command = boot::command(image, root.initramfs, root.parameters);
     // Of an option that is given twice the emulator takes the later one.
     command.args(["-m", root.memory]);
-    command.args([
-        "-append",
-        &format!("console=ttyS0 panic=-1 oops=panic {}", root.parameters),
-    ]);
     Ok(boot::boot(command, log, limit)?.passed())
 }
 
@@ -271,12 +281,17 @@ fn test(args: &VmArgs, lab: &Path, kernel: Kernel, image: &Image, program: &Path
     fs::write(&initramfs, initial_root(image, program, &args.filter)?)
         .with_context(|| format!("cannot write {}", initramfs.display()))?;
     let log = lab.join(format!("{}.log", kernel.name));
+    let parameters = args
+        .lsm
+        .as_ref()
+        .map_or_else(String::new, |modules| format!("lsm={modules}"));
+    let command = || boot::command(image, &initramfs, &parameters);
     if args.keep {
-        say(shell::shown(&boot::command(&image.kernel, &initramfs)));
+        say(shell::shown(&command()));
     }
     let start = Instant::now();
     let limit = Duration::from_secs(args.timeout);
-    let mut report = boot::boot(boot::command(&image.kernel, &initramfs), &log, limit)?;
+    let mut report = boot::boot(command(), &log, limit)?;
     if !report.started() {
         // An emulator's failure, not one of the tests: none of them ran.
         say(format_args!(
@@ -284,7 +299,7 @@ fn test(args: &VmArgs, lab: &Path, kernel: Kernel, image: &Image, program: &Path
             kernel.name
         ));
         print_tail(&log)?;
-        report = boot::boot(boot::command(&image.kernel, &initramfs), &log, limit)?;
+        report = boot::boot(command(), &log, limit)?;
     }
     if !args.keep {
         fs::remove_file(&initramfs).with_context(|| format!("cannot remove {}", initramfs.display()))?;
@@ -298,10 +313,11 @@ fn test(args: &VmArgs, lab: &Path, kernel: Kernel, image: &Image, program: &Path
 
 fn summary(kernel: Kernel, report: &Report, took: Duration) -> String {
     let release = report.release.as_deref().unwrap_or(kernel.name);
+    let security = report.security.as_deref().unwrap_or("not known");
     let seconds = took.as_secs();
     match (report.counts, report.exit) {
         (Some(counts), Some(_)) => format!(
-            "kernel {release}: {} passed, {} failed, {} skipped ({seconds} s)",
+            "kernel {release}: {} passed, {} failed, {} skipped ({seconds} s; lsm: {security})",
             counts.passed, counts.failed, counts.skipped
         ),
         (_, Some(status)) => {
