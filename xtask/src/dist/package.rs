@@ -8,6 +8,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
+use jiff::{Timestamp, fmt::rfc2822, tz::TimeZone};
 use serde_json::json;
 
 use super::{
@@ -26,6 +27,8 @@ const DEBIAN_ZSH: &str = "usr/share/zsh/vendor-completions/_mcpmon";
 /// Writes `mcpmon_VERSION-1_ARCHITECTURE.deb`.
 pub(super) fn deb(contents: &Contents, target: Target, stage: &Path, out: &Path) -> Result<()> {
     scripts(contents, "deb", &stage.join("scripts"))?;
+    fs::write(stage.join("license"), DEBIAN_LICENSE)?;
+    fs::write(stage.join("changelog"), debian_changelog(contents)?)?;
     let assets = contents.entries.iter().filter(|entry| entry.path != LICENSE);
     let assets = assets.map(|entry| {
         let path = if entry.path == ZSH {
@@ -46,13 +49,12 @@ pub(super) fn deb(contents: &Contents, target: Target, stage: &Path, out: &Path)
         .filter(|entry| entry.kind == Kind::Configuration);
     let configuration = configuration.map(|entry| text(&format!("/{}", entry.path)));
     let manifest = format!(
-        "{}[package.metadata.deb]\nmaintainer = \"The mcpmon project <maintainers@mcpmon.invalid>\"\n\
-         copyright = \"The mcpmon project\"\nlicense-file = [{}, \"0\"]\nsection = \"admin\"\npriority = \"optional\"\n\
-         depends = \"ca-certificates, init-system-helpers, systemd | systemd-standalone-sysusers\"\nextended-description = {}\n\
+        "{}[package.metadata.deb]\nmaintainer = \"{MAINTAINER}\"\n\
+         copyright = \"The mcpmon project\"\nlicense-file = [\"license\", \"0\"]\nchangelog = \"changelog\"\nsection = \"admin\"\n\
+         priority = \"optional\"\ndepends = \"ca-certificates, systemd | systemd-standalone-sysusers\"\nextended-description = {}\n\
          maintainer-scripts = \"scripts\"\nconf-files = [{}]\nassets = [\n{}]\n\n\
          [package.metadata.deb.systemd-units]\nunit-name = \"mcpmon\"\nrestart-after-upgrade = true\nstop-on-upgrade = false\n",
         package(contents),
-        text(&contents.root.join(LICENSE).display().to_string()),
         text(DESCRIPTION),
         configuration.collect::<Vec<_>>().join(", "),
         assets.collect::<String>(),
@@ -62,10 +64,10 @@ pub(super) fn deb(contents: &Contents, target: Target, stage: &Path, out: &Path)
     command
         .args([
             "--no-build",
+            "--quiet",
             "--no-strip",
             "--compress-type",
             "gz",
-            "--fast",
             "--target",
             target.triple,
             "--output",
@@ -101,12 +103,32 @@ pub(super) fn rpm(contents: &Contents, target: Target, stage: &Path, out: &Path)
     );
     let to = out.join(format!("mcpmon-{}-1.{}.rpm", contents.version, target.arch));
     let mut command = tool(tool::GENERATE_RPM, "generate-rpm", contents, stage, &manifest)?;
-    command.args(["--target", target.triple, "--output"]).arg(to);
+    command.args([
+        "--payload-compress",
+        "gzip",
+        "--target",
+        target.triple,
+        "--output",
+    ]);
+    command.arg(to);
     shell::run(&mut command)
 }
 
-/// The licence, which Debian keeps under another name, `copyright`.
+const MAINTAINER: &str = "The mcpmon project <maintainers@mcpmon.invalid>";
+/// The licence, which Debian keeps once for all packages.
 const LICENSE: &str = "usr/share/doc/mcpmon/LICENSE";
+const DEBIAN_LICENSE: &str =
+    " The full text of the Apache License 2.0 is in\n /usr/share/common-licenses/Apache-2.0.\n";
+
+/// The changes of the package, which follow those of its program.
+fn debian_changelog(contents: &Contents) -> Result<String> {
+    let date = i64::try_from(contents.date).context("a date out of range")?;
+    let date = rfc2822::to_string(&Timestamp::from_second(date)?.to_zoned(TimeZone::UTC))?;
+    Ok(format!(
+        "mcpmon ({}-1) stable; urgency=medium\n\n  * What changed is in /usr/share/doc/mcpmon/changelog.gz.\n\n -- {MAINTAINER}  {date}\n",
+        contents.version
+    ))
+}
 
 fn staged(contents: &Contents, entry: &Entry) -> String {
     contents.root.join(&entry.path).display().to_string()

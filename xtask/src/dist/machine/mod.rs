@@ -32,8 +32,8 @@ const KERNEL_PARAMETERS: &str =
 
 /// The packages beyond the essential ones: those that mcpmon's depend on, and rpm for the other kind of package.
 const PACKAGES: &str = "systemd,systemd-sysv,init-system-helpers,iproute2,rpm,ca-certificates";
-/// Files that nobody reads there.
-const LEFT_OUT: &str = "! -path './dev/*' ! -path './proc/*' ! -path './sys/*' ! -path './usr/share/doc/*' \
+/// Files that nobody reads there, and the one by which mmdebstrap keeps services from being started.
+const LEFT_OUT: &str = "! -path './usr/sbin/policy-rc.d' ! -path './dev/*' ! -path './proc/*' ! -path './sys/*' ! -path './usr/share/doc/*' \
                         ! -path './usr/share/locale/*' ! -path './var/lib/apt/lists/*' ! -path './var/cache/apt/*'";
 
 /// Packs the binary twice, under two versions, or that of a former release and this one, and lets the machine install and remove
