@@ -57,6 +57,17 @@ pub(crate) struct DistArgs {
     former: Option<PathBuf>,
 }
 
+impl DistArgs {
+    /// The directory of the results from the root on: the tools that pack run elsewhere.
+    fn out(&self) -> Result<PathBuf> {
+        let out = self
+            .out
+            .clone()
+            .unwrap_or_else(|| shell::target().join("dist/out"));
+        std::path::absolute(&out).with_context(|| format!("no path leads to {}", out.display()))
+    }
+}
+
 /// Builds for each target, puts everything together, and tests it where that is asked for.
 pub(crate) fn run(args: &DistArgs) -> Result<()> {
     if args.list {
@@ -73,7 +84,7 @@ pub(crate) fn run(args: &DistArgs) -> Result<()> {
         bail!("--binary is of one target: name that one");
     }
     let directory = shell::target().join("dist");
-    let out = args.out.clone().unwrap_or_else(|| directory.join("out"));
+    let out = args.out()?;
     let object = build_ebpf::run()?;
     let source = Source::current(shell::repository(), &object)?;
     let release = Release {
@@ -176,10 +187,7 @@ impl Release<'_> {
 /// Makes everything again, from a copy of the repository in another directory, and compares.
 fn twice(args: &DistArgs, targets: &[Target], first: &[String]) -> Result<()> {
     let directory = shell::target().join("dist/second");
-    let out = args
-        .out
-        .clone()
-        .unwrap_or_else(|| shell::target().join("dist/out"));
+    let out = args.out()?;
     let copy = directory.join("repository");
     empty(&copy)?;
     let again = step("a second build, of a copy in another directory", || {

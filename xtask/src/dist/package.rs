@@ -7,7 +7,7 @@ use std::{
     process::Command,
 };
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use jiff::{Timestamp, fmt::rfc2822, tz::TimeZone};
 use serde_json::json;
 
@@ -68,12 +68,13 @@ pub(super) fn deb(contents: &Contents, target: Target, stage: &Path, out: &Path)
             "--no-strip",
             "--compress-type",
             "gz",
+            "--fast",
             "--target",
             target.triple,
             "--output",
         ])
-        .arg(to);
-    shell::run(&mut command)
+        .arg(&to);
+    pack(&mut command, &to)
 }
 
 /// Writes `mcpmon-VERSION-1.ARCHITECTURE.rpm`.
@@ -110,8 +111,15 @@ pub(super) fn rpm(contents: &Contents, target: Target, stage: &Path, out: &Path)
         target.triple,
         "--output",
     ]);
-    command.arg(to);
-    shell::run(&mut command)
+    command.arg(&to);
+    pack(&mut command, &to)
+}
+
+/// Runs a tool that is to write this package.
+fn pack(command: &mut Command, to: &Path) -> Result<()> {
+    shell::run(command)?;
+    ensure!(to.is_file(), "it wrote no {}", to.display());
+    Ok(())
 }
 
 const MAINTAINER: &str = "The mcpmon project <maintainers@mcpmon.invalid>";
