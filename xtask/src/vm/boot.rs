@@ -20,7 +20,7 @@ pub(crate) const EMULATOR: &str = "qemu-system-x86_64";
 /// The prefix of the init script's own lines.
 const MARKER: &str = "mcpmon-vm: ";
 /// The longest time for a machine to reach its init script: some ten times what it takes beside other load.
-const START: Duration = Duration::from_secs(120);
+pub(crate) const START: Duration = Duration::from_secs(120);
 /// The longest time for a machine that has given its result to power off.
 const POWER_OFF: Duration = Duration::from_secs(10);
 
@@ -159,9 +159,18 @@ pub(crate) fn command(image: &Image, initramfs: &Path, parameters: &str) -> Comm
     command
 }
 
-/// Runs the machine until it powers off, or until `limit`, or until [`START`] where its init script does not start;
+/// The longest times that a machine may take.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// Until its init script starts.
+    pub(crate) start: Duration,
+    /// Until it powers off.
+    pub(crate) end: Duration,
+}
+
+/// Runs the machine until it powers off, or one of the limits is over;
 /// every serial line goes to `log`.
-pub(crate) fn boot(mut command: Command, log: &Path, limit: Duration) -> Result<Report> {
+pub(crate) fn boot(mut command: Command, log: &Path, limits: Limits) -> Result<Report> {
     let mut file = File::create(log).with_context(|| format!("cannot create {}", log.display()))?;
     let mut machine = command
         .stdin(Stdio::null())
@@ -170,7 +179,7 @@ pub(crate) fn boot(mut command: Command, log: &Path, limit: Duration) -> Result<
         .spawn()
         .with_context(|| format!("cannot start {EMULATOR}"))?;
     let lines = serial_lines(machine.stdout.take().expect("stdout is piped"));
-    let watched = watch(&lines, &mut file, Instant::now() + limit);
+    let watched = watch(&lines, &mut file, limits);
     stop(&mut machine)?;
     watched
 }
@@ -194,9 +203,10 @@ fn serial_lines(stdout: ChildStdout) -> Receiver<String> {
     lines
 }
 
-fn watch(lines: &Receiver<String>, log: &mut File, limit: Instant) -> Result<Report> {
+fn watch(lines: &Receiver<String>, log: &mut File, limits: Limits) -> Result<Report> {
     let mut report = Report::default();
-    let mut deadline = limit.min(Instant::now() + START);
+    let limit = Instant::now() + limits.end;
+    let mut deadline = limit.min(Instant::now() + limits.start);
     loop {
         match lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
             Ok(line) => {

@@ -190,7 +190,12 @@ pub(crate) fn boot_root(image: &Image, root: Root<'_>, log: &Path, limit: Durati
     let mut command = boot::command(image, root.initramfs, root.parameters);
     // Of an option that is given twice the emulator takes the later one.
     command.args(["-m", root.memory]);
-    Ok(boot::boot(command, log, limit)?.passed())
+    // A whole system comes to its test later than the lab's init script, and beside other load much later.
+    let limits = boot::Limits {
+        start: limit,
+        end: limit,
+    };
+    Ok(boot::boot(command, log, limits)?.passed())
 }
 
 /// The files of a machine, and what it is started with.
@@ -290,8 +295,11 @@ fn test(args: &VmArgs, lab: &Path, kernel: Kernel, image: &Image, program: &Path
         say(shell::shown(&command()));
     }
     let start = Instant::now();
-    let limit = Duration::from_secs(args.timeout);
-    let mut report = boot::boot(command(), &log, limit)?;
+    let limits = boot::Limits {
+        start: boot::START,
+        end: Duration::from_secs(args.timeout),
+    };
+    let mut report = boot::boot(command(), &log, limits)?;
     if !report.started() {
         // An emulator's failure, not one of the tests: none of them ran.
         say(format_args!(
@@ -299,7 +307,7 @@ fn test(args: &VmArgs, lab: &Path, kernel: Kernel, image: &Image, program: &Path
             kernel.name
         ));
         print_tail(&log)?;
-        report = boot::boot(command(), &log, limit)?;
+        report = boot::boot(command(), &log, limits)?;
     }
     if !args.keep {
         fs::remove_file(&initramfs).with_context(|| format!("cannot remove {}", initramfs.display()))?;
