@@ -18,7 +18,6 @@ mod coding;
 mod endpoint;
 mod gate;
 mod headers;
-mod homes;
 mod listen;
 pub mod mcp;
 mod peer;

@@ -21,8 +21,8 @@ use hyper_util::{
 use nix::sys::socket::{self, AddressFamily, Backlog, SockFlag, SockType, UnixAddr};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
-    net::{TcpListener, TcpStream, UnixListener, UnixStream},
-    runtime::{Handle, Runtime},
+    net::{TcpListener, UnixListener, UnixStream},
+    runtime::Runtime,
     sync::watch,
     time::MissedTickBehavior,
 };
@@ -32,7 +32,6 @@ use super::{
     admission::ListenerEntry,
     chunks::BodyMemory,
     gate::ConnectionGate,
-    homes::Homes,
     mcp,
     peer::{Peer, Peers},
     serve::Proxy,
@@ -53,10 +52,8 @@ const PAUSE: Duration = Duration::from_millis(100);
 const SWEEP: Duration = Duration::from_secs(60);
 /// Name of its threads.
 const THREAD: &str = "mcpmon-llm";
-/// Lanes; more do not make answers come earlier.
-const MOST_LANES: usize = 4;
-/// The interval of an idle timer: no longer than any timer of a request.
-const BEAT: Duration = mcp::TICK;
+/// Threads; more do not make answers come earlier.
+const MOST_THREADS: usize = 4;
 
 /// The reason why the proxy does not run.
 #[derive(Debug, thiserror::Error)]
@@ -118,18 +115,16 @@ impl RunningProxy {
         let thread = thread::Builder::new()
             .name(THREAD.to_owned())
             .spawn(move || {
-                let lanes = match Lane::all(&settings, &exchanges, &stopped) {
-                    Ok(lanes) => lanes,
+                let (runtime, proxy) = match made(&settings, exchanges, &stopped) {
+                    Ok(made) => made,
                     Err(error) => {
                         report(tell_started.send(Err(error)));
                         return;
                     }
                 };
                 report(tell_started.send(Ok(())));
-                serve(&lanes, bound, stopped, tell_closed);
-                for lane in lanes {
-                    lane.runtime.shutdown_background();
-                }
+                serve(&runtime, bound, proxy, stopped, tell_closed);
+                runtime.shutdown_background();
             })
             .map_err(StartError::Start)?;
         let running = Self {
@@ -187,74 +182,43 @@ impl Drop for RunningProxy {
     }
 }
 
-/// A thread with the connections that were given to it, and its own to providers.
-///
-/// A request has to do with three tasks, and each wakes the next: on one thread that costs nothing, while a second one
-/// with nothing to do would be woken to take the task over each time. What takes long steps aside
-/// ([`tokio::task::block_in_place`]), and another thread goes on with the rest.
-struct Lane {
-    runtime: Runtime,
-    proxy: Arc<Proxy>,
+/// Makes the threads, and what serves every connection.
+fn made(
+    settings: &HttpSettings,
+    exchanges: Arc<dyn super::Exchanges>,
+    stopped: &watch::Receiver<bool>,
+) -> io::Result<(Runtime, Arc<Proxy>)> {
+    let threads = thread::available_parallelism().map_or(1, usize::from);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(threads.min(MOST_THREADS))
+        .thread_name(THREAD)
+        .enable_all()
+        .build()?;
+    let room = BodyMemory::new(settings.room);
+    let mcp = settings.mcp.clone();
+    let mcp = mcp.map(|servers| Arc::new(mcp::Proxy::new(servers, room.clone(), stopped.clone())));
+    let proxy = Proxy {
+        providers: settings.providers.clone(),
+        limits: settings.limits,
+        patience: settings.patience,
+        head: settings.head,
+        room,
+        upstream: Upstream::new()?,
+        exchanges,
+        mcp,
+    };
+    Ok((runtime, Arc::new(proxy)))
 }
 
-impl Lane {
-    fn all(
-        settings: &HttpSettings,
-        exchanges: &Arc<dyn super::Exchanges>,
-        stopped: &watch::Receiver<bool>,
-    ) -> io::Result<Vec<Self>> {
-        let room = BodyMemory::new(settings.room);
-        let mcp = settings.mcp.clone();
-        let mcp = mcp.map(|servers| Arc::new(mcp::Proxy::new(servers, room.clone(), stopped.clone())));
-        let threads = thread::available_parallelism().map_or(1, usize::from);
-        let lanes = threads.min(MOST_LANES);
-        let homes = Homes::of_lanes(lanes);
-        let lanes = (0..lanes).map(|lane| {
-            let runtime = tokio::runtime::Builder::new_multi_thread()
-                .worker_threads(1)
-                .thread_name(THREAD)
-                .enable_all()
-                .build()?;
-            runtime.spawn(beat());
-            let proxy = Proxy {
-                providers: settings.providers.clone(),
-                limits: settings.limits,
-                patience: settings.patience,
-                head: settings.head,
-                room: room.clone(),
-                upstream: Upstream::new()?,
-                exchanges: Arc::clone(exchanges),
-                mcp: mcp.clone(),
-                lane,
-                homes: homes.clone(),
-            };
-            let proxy = Arc::new(proxy);
-            Ok(Self { runtime, proxy })
-        });
-        lanes.collect()
-    }
-
-    fn door(&self) -> Door {
-        Door {
-            runtime: self.runtime.handle().clone(),
-            proxy: Arc::clone(&self.proxy),
-            open: Arc::default(),
-        }
-    }
-}
-
-/// Accepts connections on the first of the lanes, until it is to stop and answers are through.
+/// Accepts connections until it is to stop and answers are through.
 fn serve(
-    lanes: &[Lane],
+    runtime: &Runtime,
     bound: BoundListener,
+    proxy: Arc<Proxy>,
     stopped: watch::Receiver<bool>,
     tell_closed: mpsc::Sender<()>,
 ) {
-    let doors: Vec<Door> = lanes.iter().map(Lane::door).collect();
-    let Some(Lane { runtime, .. }) = lanes.first() else {
-        return;
-    };
-    let accepting = runtime.spawn(bound.serve(doors, stopped, tell_closed));
+    let accepting = runtime.spawn(bound.serve(proxy, stopped, tell_closed));
     match runtime.block_on(accepting) {
         Ok(Ok(())) => {}
         Ok(Err(error)) => tracing::error!(%error, "the LLM proxy cannot accept connections"),
@@ -319,7 +283,7 @@ impl BoundListener {
 
     async fn serve(
         self,
-        doors: Vec<Door>,
+        proxy: Arc<Proxy>,
         mut stopped: watch::Receiver<bool>,
         tell_closed: mpsc::Sender<()>,
     ) -> io::Result<()> {
@@ -336,7 +300,7 @@ impl BoundListener {
             Some((listener, file)) => Some((UnixListener::from_std(listener)?, file)),
             None => None,
         };
-        let mcp = doors.first().and_then(|door| door.proxy.mcp.as_ref());
+        let mcp = proxy.mcp.as_ref();
         if let Some(mcp) = mcp {
             tokio::spawn(sweep(Arc::downgrade(mcp)));
         }
@@ -366,15 +330,7 @@ impl BoundListener {
                             let peer = entry.peer.clone();
                             tokio::task::spawn_blocking(move || peer.who());
                         }
-                        let Some(door) = door(&doors, &entry.peer) else {
-                            continue;
-                        };
-                        let stays = door.is_first();
-                        let open = move || match stays {
-                            true => Ok(stream),
-                            false => TcpStream::from_std(stream.into_std()?),
-                        };
-                        door.serve(entry, open, slot, graceful.watcher());
+                        connected(&proxy, entry, stream, slot, graceful.watcher());
                     }
                     Err(error) => pause(&error).await,
                 },
@@ -385,16 +341,10 @@ impl BoundListener {
                             token: None,
                             peer: at_socket(&stream),
                         };
-                        let admitted = gate.admit(stream, entry.peer.owner());
-                        let (Some((stream, slot)), Some(door)) = (admitted, door(&doors, &entry.peer)) else {
+                        let Some((stream, slot)) = gate.admit(stream, entry.peer.owner()) else {
                             continue;
                         };
-                        let stays = door.is_first();
-                        let open = move || match stays {
-                            true => Ok(stream),
-                            false => UnixStream::from_std(stream.into_std()?),
-                        };
-                        door.serve(entry, open, slot, graceful.watcher());
+                        connected(&proxy, entry, stream, slot, graceful.watcher());
                     }
                     Err(error) => pause(&error).await,
                 },
@@ -408,15 +358,6 @@ impl BoundListener {
             );
         }
         Ok(())
-    }
-}
-
-/// Keeps a timer that is due earlier than those of requests. One that is set to fire before all others wakes the thread
-/// that waits for connections, and that thread the others: several times for each request, if there is no other timer.
-async fn beat() {
-    let mut beats = tokio::time::interval(BEAT);
-    loop {
-        beats.tick().await;
     }
 }
 
@@ -460,61 +401,29 @@ async fn accept(unix: Option<&(UnixListener, SocketFile)>) -> io::Result<UnixStr
     }
 }
 
-/// The listener of a worker.
-struct Door {
-    runtime: Handle,
-    proxy: Arc<Proxy>,
-    /// Held by each connection that it took.
-    open: Arc<()>,
-}
-
-/// Returns the worker for the next connection of `peer`: that of its process, else the one with the fewest
-/// connections. Of several it is the first, which accepted the connection and is awake.
-fn door<'d>(doors: &'d [Door], peer: &Peer) -> Option<&'d Door> {
-    let homes = &doors.first()?.proxy.homes;
-    let home = homes.of(peer).and_then(|lane| doors.get(lane));
-    home.or_else(|| doors.iter().min_by_key(|door| Arc::strong_count(&door.open)))
-}
-
-impl Door {
-    /// Returns whether it is of the lane on which connections are accepted.
-    fn is_first(&self) -> bool {
-        self.proxy.lane == 0
-    }
-
-    /// Serves the connection that `open` makes one of this lane.
-    fn serve<S>(
-        &self,
-        entry: ListenerEntry,
-        open: impl FnOnce() -> io::Result<S> + Send + 'static,
-        slot: QuotaPermit,
-        watcher: Watcher,
-    ) where
-        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    {
-        let (proxy, entry, taken) = (Arc::clone(&self.proxy), Arc::new(entry), Arc::clone(&self.open));
-        self.runtime.spawn(async move {
-            let stream = match open() {
-                Ok(stream) => stream,
-                Err(error) => return pause(&error).await,
-            };
-            let (head, patience) = (proxy.head, proxy.patience);
-            let service = service_fn(move |request| {
-                let (proxy, entry) = (Arc::clone(&proxy), Arc::clone(&entry));
-                async move { Ok::<_, std::convert::Infallible>(proxy.answer(&entry, request).await) }
-            });
-            let connection = http1::Builder::new()
-                .timer(TokioTimer::new())
-                .header_read_timeout(head)
-                .max_buf_size(LONGEST_HEAD)
-                .max_headers(MOST_HEADERS)
-                .serve_connection(TokioIo::new(StallGuard::new(stream, patience)), service);
-            if let Err(error) = watcher.watch(connection).await {
-                tracing::debug!(%error, "a connection of an agent ended");
-            }
-            drop((slot, taken));
+/// Serves a connection.
+fn connected<S>(proxy: &Arc<Proxy>, entry: ListenerEntry, stream: S, slot: QuotaPermit, watcher: Watcher)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let (proxy, entry) = (Arc::clone(proxy), Arc::new(entry));
+    tokio::spawn(async move {
+        let (head, patience) = (proxy.head, proxy.patience);
+        let service = service_fn(move |request| {
+            let (proxy, entry) = (Arc::clone(&proxy), Arc::clone(&entry));
+            async move { Ok::<_, std::convert::Infallible>(proxy.answer(&entry, request).await) }
         });
-    }
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(head)
+            .max_buf_size(LONGEST_HEAD)
+            .max_headers(MOST_HEADERS)
+            .serve_connection(TokioIo::new(StallGuard::new(stream, patience)), service);
+        if let Err(error) = watcher.watch(connection).await {
+            tracing::debug!(%error, "a connection of an agent ended");
+        }
+        drop(slot);
+    });
 }
 
 /// A socket for its owner, and for `group` where there is one.

@@ -21,9 +21,7 @@ use super::{
     body::{JudgedBody, OutgoingBody},
     chunks::{BodyMemory, Chunks, ReadError, Share, causes, gather},
     coding::ContentCoding,
-    headers,
-    homes::Homes,
-    mcp,
+    headers, mcp,
     target::{Provider, Target, target},
     trouble::ConnectTrouble,
     upstream::{Sent, Upstream, whole},
@@ -60,9 +58,6 @@ pub(super) struct Proxy {
     pub(super) exchanges: Arc<dyn Exchanges>,
     /// The MCP servers.
     pub(super) mcp: Option<Arc<mcp::Proxy>>,
-    /// The number of this worker.
-    pub(super) lane: usize,
-    pub(super) homes: Homes,
 }
 
 impl Proxy {
@@ -75,9 +70,7 @@ impl Proxy {
         let (parts, body) = request.into_parts();
         let uri = parts.uri.clone();
         if let (Some(mcp), Some(route)) = (&self.mcp, mcp::route(uri.path())) {
-            let answer = mcp.answer(entry, route, parts, body, &self.upstream).await;
-            self.homes.settle(&entry.peer, self.lane);
-            return answer;
+            return mcp.answer(entry, route, parts, body, &self.upstream).await;
         }
         match self.forward(entry, parts, body).await {
             Ok(response) => response,

@@ -15,7 +15,7 @@ use super::stream::Talk;
 
 /// The interval of three checks: kill switches for requests under way, requests that waited too long, and
 /// lists that changed. A request that is stopped ends within a second.
-pub(in super::super) const TICK: Duration = Duration::from_millis(500);
+const TICK: Duration = Duration::from_millis(500);
 
 /// Fires now and then, for what nobody tells of.
 pub(super) fn ticks() -> Interval {

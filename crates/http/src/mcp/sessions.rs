@@ -2,7 +2,6 @@
 
 use std::{
     collections::BTreeMap,
-    hint::spin_loop,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
@@ -20,12 +19,6 @@ const SWEEP: Duration = Duration::from_secs(60);
 
 /// The time for which a conversation without sessions and requests is remembered.
 const UNUSED: Duration = Duration::from_secs(1800);
-
-/// The number of attempts to lock a session before the task yields its thread, and the pause between two:
-/// some 20 µs in all, as long as a message takes to be judged. A task that yields resumes later than that,
-/// and all tasks behind it wait too, because they take their turns.
-const LOOKS: u32 = 32;
-const BETWEEN_LOOKS: u32 = 16;
 
 /// The state common to all sessions of a conversation, and to requests without a session.
 #[derive(Debug)]
@@ -93,16 +86,7 @@ impl Live {
     /// Locks the state of the session. The guard of a message holds it for as long as the judgement takes, so
     /// waiting for it never blocks a thread: other tasks run on it.
     pub(super) fn session(&self) -> impl Future<Output = OwnedMutexGuard<HttpSession>> + Send + use<> {
-        let session = Arc::clone(&self.session);
-        async move {
-            for _ in 0..LOOKS {
-                if let Ok(free) = Arc::clone(&session).try_lock_owned() {
-                    return free;
-                }
-                (0..BETWEEN_LOOKS).for_each(|_| spin_loop());
-            }
-            session.lock_owned().await
-        }
+        Arc::clone(&self.session).lock_owned()
     }
 
     /// The same, if nobody else has it.

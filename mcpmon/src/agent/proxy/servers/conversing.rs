@@ -2,12 +2,11 @@
 
 use std::{
     collections::BTreeSet,
-    hint,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, TryLockError,
-        atomic::{AtomicBool, AtomicI64, Ordering},
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicI64, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use mcpmon_config::LoadedConfiguration;
@@ -25,9 +24,6 @@ use crate::agent::certificate::mismatch;
 
 /// Number of bytes that take long enough to judge for others to go on meanwhile.
 const LONG: usize = 64 << 10;
-/// The time for which a task that meets another one at work keeps its thread: about as long as it takes
-/// another thread to continue with the rest.
-const SOON: Duration = Duration::from_micros(100);
 /// The time for which the same trouble of a server is not reported again.
 const SAME: Duration = Duration::from_secs(600);
 const OTHER: Duration = Duration::from_secs(5);
@@ -46,8 +42,6 @@ pub(super) struct ServerConversation {
     url: String,
     policy: PolicyOf,
     inner: Mutex<Inner>,
-    /// True if the holder may need it for long.
-    is_long: AtomicBool,
     used: AtomicI64,
     offers: Arc<OfferQueue>,
 }
@@ -85,7 +79,6 @@ impl ServerConversation {
             policy,
             offers,
             used: AtomicI64::new(now.0),
-            is_long: AtomicBool::new(false),
             inner: Mutex::new(Inner {
                 judge,
                 loaded,
@@ -107,57 +100,31 @@ impl ServerConversation {
     /// Time passes.
     pub(super) fn tick(&self, now: Timestamp) {
         let mut inner = lock(&self.inner);
-        self.at_length(|| {
-            inner.follow(now, &self.policy);
-            inner.judge.tick(now);
-        });
+        inner.follow(now, &self.policy);
+        inner.judge.tick(now);
     }
 
     /// Notes the end of a use.
     pub(super) fn leave(&self, now: Timestamp) {
         let mut inner = lock(&self.inner);
-        self.at_length(|| inner.judge.leave(now));
+        inner.judge.leave(now);
     }
 
-    /// Others of this thread go on where the judge may have to wait, or somebody else has it for long.
+    /// Others of this thread go on where the judge may have to wait, or somebody else has it.
     fn with<T>(&self, now: Timestamp, size: usize, work: impl FnOnce(&mut Inner) -> T) -> T {
         self.touch(now);
         let work = |inner: &mut Inner| {
             inner.follow(now, &self.policy);
             work(inner)
         };
-        let is_short =
-            |inner: &Inner| size < LONG && !inner.judge.may_wait() && inner.is_up_to_date(now, &self.policy);
-        let Some(mut inner) = self.soon() else {
-            return block_in_place(|| {
-                let mut inner = lock(&self.inner);
-                match is_short(&inner) {
-                    true => work(&mut inner),
-                    false => self.at_length(|| work(&mut inner)),
-                }
-            });
-        };
-        match is_short(&inner) {
-            true => work(&mut inner),
-            false => self.at_length(|| block_in_place(|| work(&mut inner))),
-        }
-    }
-
-    /// The judge, unless somebody else has it for longer than a moment.
-    fn soon(&self) -> Option<MutexGuard<'_, Inner>> {
-        let mut began = None;
-        loop {
-            match self.inner.try_lock() {
-                Ok(inner) => return Some(inner),
-                Err(TryLockError::Poisoned(inner)) => return Some(inner.into_inner()),
-                Err(TryLockError::WouldBlock) => {
-                    let waited = began.get_or_insert_with(Instant::now).elapsed();
-                    if waited > SOON || self.is_long.load(Ordering::Relaxed) {
-                        return None;
-                    }
-                    hint::spin_loop();
-                }
+        match self.inner.try_lock() {
+            Ok(mut inner)
+                if size < LONG && !inner.judge.may_wait() && inner.is_up_to_date(now, &self.policy) =>
+            {
+                work(&mut inner)
             }
+            Ok(mut inner) => block_in_place(|| work(&mut inner)),
+            Err(_) => block_in_place(|| work(&mut lock(&self.inner))),
         }
     }
 
@@ -165,14 +132,6 @@ impl ServerConversation {
     #[cfg(test)]
     pub(super) fn busy(&self) -> impl Drop + '_ {
         lock(&self.inner)
-    }
-
-    /// Does what may take long, which others see who would wait for it.
-    fn at_length<T>(&self, work: impl FnOnce() -> T) -> T {
-        self.is_long.store(true, Ordering::Relaxed);
-        let done = work();
-        self.is_long.store(false, Ordering::Relaxed);
-        done
     }
 }
 

@@ -506,16 +506,16 @@ fn others_of_a_thread_go_on_while_one_waits_for_a_judge_at_work() {
     let home = Home::at(&directory, SERVERS);
     let notes = home.notes();
     let conversing = Arc::clone(home.remotes.conversations().values().next().expect("one"));
-    let lane = tokio::runtime::Builder::new_multi_thread()
+    let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .build();
-    let lane = lane.expect("a runtime");
+    let runtime = runtime.expect("a runtime");
     let (go, goes) = std::sync::mpsc::channel();
     let busy = conversing.busy();
-    let waits = lane.spawn(async move { notes.halted(NOW) });
-    lane.spawn(async move { go.send(()) });
+    let waits = runtime.spawn(async move { notes.halted(NOW) });
+    runtime.spawn(async move { go.send(()) });
     goes.recv_timeout(PATIENCE).expect("the other goes on");
     assert!(!waits.is_finished(), "it waits");
     drop(busy);
-    assert_eq!(lane.block_on(waits).expect("its turn came"), None);
+    assert_eq!(runtime.block_on(waits).expect("its turn came"), None);
 }
