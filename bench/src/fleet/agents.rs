@@ -145,6 +145,7 @@ fn started(server: &str) -> EventKind {
         script_sha256: None,
         package: Some(format!("/home/dev/.npm/_npx/{server}/node_modules").into()),
         package_sha256: Some(Digest::of(server.as_bytes())),
+        package_origin: None,
         pin: PinState::Match,
         launcher_pid: 4100,
         matched_pattern: "npx".to_owned(),

@@ -59,6 +59,7 @@ pub(super) fn started(
         script_sha256: script.map(|file| file.digest),
         package: package.map(|package| package.root().to_owned()),
         package_sha256: package.map(|package| package.digest()),
+        package_origin: package.and_then(|package| package.origin().cloned()),
         pin: verdict.state,
         launcher_pid: instance.launcher.pid,
         matched_pattern: instance.pattern.clone(),

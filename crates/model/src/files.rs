@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use serde::{Deserialize, Serialize};
+
 use super::{Digest, Manifest};
 
 /// A file and what it contains.
@@ -19,6 +21,35 @@ pub struct PinnedPackage {
     root: PathBuf,
     digest: Digest,
     manifest: Manifest,
+    origin: Option<PackageOrigin>,
+}
+
+/// The origin of a package, as its installer noted it beside the package: nothing that mcpmon checked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PackageOrigin {
+    /// The kind of registry.
+    pub ecosystem: Ecosystem,
+    /// Its name there.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// The URL it was fetched from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resolved: Option<String>,
+    /// The digest of its archive, as the lock file has it: `sha512-…` of npm, `sha256:…` of Python, `commit:…` of a
+    /// repository.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub integrity: Option<String>,
+}
+
+/// The kind of registry that packages come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Ecosystem {
+    /// Packages of Node.
+    Npm,
+    /// Distributions of Python.
+    Pypi,
 }
 
 impl PinnedPackage {
@@ -29,7 +60,20 @@ impl PinnedPackage {
             root,
             digest: manifest.digest(),
             manifest,
+            origin: None,
         }
+    }
+
+    /// The same package, with its origin.
+    #[must_use]
+    pub fn with_origin(self, origin: Option<PackageOrigin>) -> Self {
+        Self { origin, ..self }
+    }
+
+    /// Its origin, where its installer noted one.
+    #[must_use]
+    pub const fn origin(&self) -> Option<&PackageOrigin> {
+        self.origin.as_ref()
     }
 
     /// Its path inside the server's root; shown to the user and not compared.

@@ -46,7 +46,9 @@ pub use event::{
     ContainerRef, Direction, Event, EventKind, EventPriority, EventType, FieldChange, PinPart, ProcessRef,
     ServerType, Transport,
 };
-pub use files::{LauncherFiles, Part, PinnedFile, PinnedPackage, ServerFiles, Writers};
+pub use files::{
+    Ecosystem, LauncherFiles, PackageOrigin, Part, PinnedFile, PinnedPackage, ServerFiles, Writers,
+};
 pub use finding::{BUILT_IN, Category, CustomPattern, Finding, InspectionSubject, Match, TextStance};
 pub use glob::NameGlob;
 pub use held_call::{AnsweredCall, CallAnswer, HeldCall};

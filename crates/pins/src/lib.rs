@@ -12,6 +12,7 @@ mod held;
 mod kept;
 mod launcher;
 mod node;
+mod origin;
 mod package;
 mod process;
 mod python;
@@ -315,7 +316,10 @@ impl Hasher {
                 let script = part(self.hash_script(setting.root, &path, cancel), &path)?;
                 let package = node::NodePackage::of(setting, &path);
                 let manifest = package.collect(self.collector(setting.root, package.base(), cancel));
-                let found = manifest.map(|manifest| PinnedPackage::new(package.root().to_owned(), manifest));
+                let origin = origin::of_node(setting.root, package.root(), package.base());
+                let found = manifest.map(|manifest| {
+                    PinnedPackage::new(package.root().to_owned(), manifest).with_origin(origin)
+                });
                 Ok((Some(script), Some(part(found, package.root())?)))
             }
             (EntryPoint::Script(path), Runtime::Python) => {
@@ -376,7 +380,8 @@ impl Hasher {
     ) -> Result<PinnedPackage, PackageError> {
         let package = python::PythonPackage::of(setting, start, cancel)?;
         let manifest = package.collect(setting, self.collector(setting.root, package.base(), cancel))?;
-        Ok(PinnedPackage::new(package.root().to_owned(), manifest))
+        let origin = package.origin(setting.root);
+        Ok(PinnedPackage::new(package.root().to_owned(), manifest).with_origin(origin))
     }
 
     fn collector<'c>(&'c mut self, root: &'c Root, base: &Path, cancel: Cancel<'c>) -> Collector<'c> {

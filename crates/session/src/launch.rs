@@ -312,6 +312,7 @@ impl Session {
             script_sha256: script.map(|file| file.digest),
             package: package.map(|package| package.root().to_owned()),
             package_sha256: package.map(|package| package.digest()),
+            package_origin: package.and_then(|package| package.origin().cloned()),
             pin: verdict.state,
             launcher_pid: self.host.member.process.pid,
             matched_pattern: "wrapped".to_owned(),

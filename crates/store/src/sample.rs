@@ -82,6 +82,7 @@ pub fn started(server: &str, pid: u32) -> Event {
             script_sha256: None,
             package: Some("/home/me/.npm/_npx/1/node_modules".into()),
             package_sha256: Some(Digest::of(b"package")),
+            package_origin: None,
             pin: PinState::Match,
             launcher_pid: pid - 1,
             matched_pattern: "npx".into(),

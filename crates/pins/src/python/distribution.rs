@@ -130,7 +130,7 @@ fn distribution_name(entry: &str) -> Option<String> {
 }
 
 /// A name as PEP 503 compares it: lower case, runs of `-`, `_` and `.` as one dash.
-fn normalise(name: &str) -> String {
+pub(crate) fn normalise(name: &str) -> String {
     let mut normalised = String::with_capacity(name.len());
     for c in name.chars() {
         match c {

@@ -17,9 +17,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use mcpmon_model::Manifest;
+use mcpmon_model::{Manifest, PackageOrigin};
 
-pub(super) use self::script::without_interpreter;
+pub(super) use self::{distribution::normalise, script::without_interpreter};
 use self::{
     distribution::{Index, path_lines},
     environment::{Environment, EnvironmentScope},
@@ -27,7 +27,7 @@ use self::{
     local::{DirectoryModules, module_names},
 };
 use super::{
-    Cancel, ServerLayout,
+    Cancel, ServerLayout, origin,
     package::{Collector, DirectoryRole, PackageError, unreadable},
     root::{EntryKind, Root},
 };
@@ -59,6 +59,8 @@ pub(super) struct PythonPackage {
     /// The directory that file names are relative to.
     base: PathBuf,
     parts: PackageParts,
+    /// The `.dist-info` of the distribution that the server is.
+    metadata: Option<PathBuf>,
 }
 
 /// The collected parts.
@@ -94,6 +96,7 @@ impl PythonPackage {
             base: root.clone(),
             root,
             parts: PackageParts::default(),
+            metadata: None,
         };
         package.add_start_up(setting.root);
         match start {
@@ -101,6 +104,13 @@ impl PythonPackage {
             PythonEntry::Module(name) => package.add_module(setting, name)?,
         }
         Ok(package)
+    }
+
+    /// Returns what its installer noted of where it came from.
+    pub(super) fn origin(&self, root: &Root) -> Option<PackageOrigin> {
+        let metadata = self.metadata.as_deref()?;
+        let environment = origin::environment_of(metadata)?;
+        origin::of_python(root, metadata, &environment)
     }
 
     /// Returns its directory.
@@ -185,6 +195,7 @@ impl PythonPackage {
         let needed = self.add_local(root, &local, imported, imports_dynamically(text))?;
         if is_console_script {
             self.root = self.place_of(&installed).unwrap_or(directory);
+            self.metadata = self.metadata_of(&installed);
             self.parts.distributions.extend(installed);
             return Ok(());
         }
@@ -277,6 +288,7 @@ impl PythonPackage {
                 self.root = self
                     .place_of(&providers)
                     .unwrap_or_else(|| self.environment.prefix.clone());
+                self.metadata = self.metadata_of(&providers);
                 self.parts.distributions.extend(providers);
                 return Ok(());
             }
@@ -331,6 +343,12 @@ impl PythonPackage {
         };
         self.parts.loose.extend(place);
         self.parts.distributions.extend(providers);
+    }
+
+    /// Returns the metadata of the first of these distributions.
+    fn metadata_of(&self, distributions: &BTreeSet<String>) -> Option<PathBuf> {
+        let distribution = self.index.get(distributions.first()?)?;
+        Some(distribution.metadata.clone())
     }
 
     /// Returns the directory of the first of these distributions.
