@@ -22,8 +22,8 @@ use mcpmon_kernel_tests::{
     attempt::Peer,
     child::{Child, Test},
     lab::{Lab, agent_entry, deny, rule},
-    netns::{ALLOWED4, ALLOWED6, DENIED4, DENIED6, Space},
-    sys::{Fork, add_loopback_address, fork, set_option, socket},
+    netns::{ALLOWED4, ALLOWED6, DENIED4, DENIED6, Space, add_loopback},
+    sys::{Fork, fork, set_option, socket},
 };
 use mcpmon_policy::{Egress, EgressDefault, RuleAction, Scope, network::table::CANARY};
 use nix::{
@@ -472,7 +472,7 @@ pub(crate) fn probes(lab: &mut Lab) -> Result<()> {
                 IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
                 IpAddr::V6(v6) => {
                     // Without a way there no packet is made.
-                    add_loopback_address(v6)?;
+                    add_loopback(v6)?;
                     Ipv6Addr::UNSPECIFIED.into()
                 }
             };
