@@ -7,13 +7,13 @@ use mcpmon_common::{
     address::{Form, LOOPBACK4, LOOPBACK6, Target6, classify6, words},
     event::{Action, Hook},
     process::ProcessEntry,
-    watch::{Control, PROBE_MARK, RULE_CANARY},
+    watch::{Control, LIST_HOST, PROBE_MARK, RULE_CANARY},
 };
 
 use crate::{
     emit::Sequence,
     judge::{Judge, Rules, Subject, Tried, name_caller, name_owner},
-    maps::{control, in_force, process},
+    maps::{control, entry, in_force, network4, network6},
     opened,
     socket::{self, NO_SUBFLOW},
     task::{Caller, forgotten},
@@ -28,7 +28,11 @@ pub(crate) fn try_v4(ctx: &SockAddrContext, hook: Hook) -> bool {
     let sock_addr = ctx.sock_addr;
     // SAFETY: the context is valid for the program's run; the verifier checks each access.
     let (given, port) = unsafe { destination4(sock_addr, hook) };
-    let Some(asker) = Asker::get(ctx, hook) else {
+    let call = Call::get();
+    if given != [0; 4] && call.concerns_nobody() && network4(call.control, LIST_HOST, given).is_none() {
+        return false;
+    }
+    let Some(asker) = Asker::get(ctx, hook, call) else {
         return true;
     };
     let judge = asker.judge(port);
@@ -54,11 +58,16 @@ pub(crate) fn try_v6(ctx: &SockAddrContext, hook: Hook) -> bool {
     let sock_addr = ctx.sock_addr;
     // SAFETY: the context is valid for the program's run; the verifier checks each access.
     let (given, port) = unsafe { destination6(sock_addr, hook) };
-    let Some(asker) = Asker::get(ctx, hook) else {
+    let mut target = classify6(given);
+    let call = Call::get();
+    let is_plain = matches!(target.form, Form::Plain);
+    if is_plain && call.concerns_nobody() && network6(call.control, LIST_HOST, given).is_none() {
+        return false;
+    }
+    let Some(asker) = Asker::get(ctx, hook, call) else {
         return true;
     };
     let judge = asker.judge(port);
-    let mut target = classify6(given);
     let v6 = if matches!(target.form, Form::Any) {
         words(LOOPBACK6)
     } else {
@@ -107,7 +116,34 @@ fn rules6(judge: &Judge, v6: [u32; 4], target: Target6) -> (Rules, Tried) {
     (rules, tried)
 }
 
-/// The process that makes a call, and the rules for it.
+/// The process that makes a call, and what holds on the host.
+#[derive(Clone, Copy)]
+struct Call {
+    control: u64,
+    caller: Caller,
+    entry: Option<&'static ProcessEntry>,
+}
+
+impl Call {
+    #[inline(always)]
+    fn get() -> Self {
+        let caller = Caller::get();
+        Self {
+            control: control(),
+            caller,
+            entry: entry(caller.pid),
+        }
+    }
+
+    /// Returns whether no other rules than those for everyone can be about the call, and no server makes it. Most calls
+    /// are such ones, and to addresses without a rule: they cost no more than finding that out.
+    #[inline(always)]
+    const fn concerns_nobody(&self) -> bool {
+        self.control & Control::DENY_SOME == 0 && self.entry.is_none()
+    }
+}
+
+/// The process that a call is judged for, and the rules for it.
 #[derive(Clone, Copy)]
 struct Asker {
     control: u64,
@@ -120,22 +156,20 @@ struct Asker {
 
 impl Asker {
     #[inline(always)]
-    fn get(ctx: &SockAddrContext, hook: Hook) -> Option<Self> {
-        let control = control();
-        let caller = Caller::get();
+    fn get(ctx: &SockAddrContext, hook: Hook, call: Call) -> Option<Self> {
         let subflow = match hook {
-            Hook::Connect => socket::kernels_subflow(ctx, control),
+            Hook::Connect => socket::kernels_subflow(ctx, call.control),
             Hook::Send | Hook::Socket | Hook::Packet => NO_SUBFLOW,
         };
         let entry = match subflow {
-            NO_SUBFLOW => process(caller.pid).unwrap_or_default(),
+            NO_SUBFLOW => call.entry.copied().unwrap_or_default(),
             cookie => socket::multipath_entry(cookie),
         };
         let entry = in_force(entry);
         forgotten(&Self {
-            control,
+            control: call.control,
             entry,
-            caller,
+            caller: call.caller,
             subflow,
         })
     }
@@ -165,14 +199,8 @@ fn conclude(
         return false;
     }
     let action = judge.action(rules);
-    // SAFETY: the context is what the helper and the accesses want.
-    let (kind, protocol, cookie) = unsafe {
-        (
-            (*ctx.sock_addr).type_,
-            (*ctx.sock_addr).protocol,
-            bpf_get_socket_cookie(ctx.sock_addr.cast()),
-        )
-    };
+    // SAFETY: the context is what the accesses want.
+    let (kind, protocol) = unsafe { ((*ctx.sock_addr).type_, (*ctx.sock_addr).protocol) };
     let refused = matches!(action, Action::Deny);
     if rules.watch != 0 || judge.entry.instance != 0 || !matches!(action, Action::Allow) {
         let subject = Subject {
@@ -181,7 +209,8 @@ fn conclude(
             given,
             hook,
             protocol: protocol as u8,
-            cookie,
+            // SAFETY: the context is what the helper wants.
+            cookie: unsafe { bpf_get_socket_cookie(ctx.sock_addr.cast()) },
         };
         judge.report(Sequence::Connections, action, rules, subject, |record| {
             // SAFETY: the record lies in the ring.

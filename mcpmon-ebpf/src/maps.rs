@@ -258,7 +258,13 @@ pub(crate) fn in_force(entry: ProcessEntry) -> ProcessEntry {
 /// Returns the entry of a process.
 #[inline(always)]
 pub(crate) fn process(pid: u32) -> Option<ProcessEntry> {
+    entry(pid).copied()
+}
+
+/// The same, where it lies.
+#[inline(always)]
+pub(crate) fn entry(pid: u32) -> Option<&'static ProcessEntry> {
     // SAFETY: a concurrent update by the agent may tear between fields; each field is one word and is
     // read on its own.
-    unsafe { PROCESSES.get(pid) }.copied()
+    unsafe { PROCESSES.get(pid) }
 }

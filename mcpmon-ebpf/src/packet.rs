@@ -15,14 +15,14 @@ use mcpmon_common::{
     event::{Action, ConnectRecord, Hook, ProcessKey},
     limits::COMM_LEN,
     process::{ProcessEntry, SocketOwner},
-    watch::{Control, PROBE_MARK, RULE_CANARY},
+    watch::{Control, LIST_HOST, PROBE_MARK, RULE_CANARY},
 };
 
 use crate::{
     connect::four_words,
     emit::Sequence,
     judge::{Judge, Rules, Subject, Tried},
-    maps::{control, in_force, offset, process},
+    maps::{control, in_force, network4, network6, offset, process},
     socket,
     task::{self, Caller, forgotten, read},
 };
@@ -45,6 +45,10 @@ const DATAGRAM: u32 = 2;
 const RAW: u32 = 3;
 /// `TCP_LISTEN`.
 const LISTEN: u32 = 10;
+
+/// Places of the destination in the headers.
+const DESTINATION4: u32 = 16;
+const DESTINATION6: u32 = 24;
 
 /// Extension headers of IPv6 that are passed over to find the port; the kernel writes no more.
 const MAX_EXTENSIONS: usize = 5;
@@ -95,6 +99,9 @@ pub(crate) fn try_egress(ctx: &SkBuffContext) -> bool {
     if !is_enforced(control) && unsafe { (*skb).mark } != PROBE_MARK {
         return false;
     }
+    if concerns_nobody(skb, control) {
+        return false;
+    }
     let Some(destination) = destination(skb) else {
         return false;
     };
@@ -140,6 +147,24 @@ pub(crate) fn try_egress(ctx: &SkBuffContext) -> bool {
 #[inline(always)]
 const fn is_enforced(control: u64) -> bool {
     control & Control::DENY != 0 && control & Control::ENFORCE != 0
+}
+
+/// Returns whether no rule for everyone is about a packet's address, and there are no others: whose it is and what else
+/// it says decides nothing then.
+#[inline(always)]
+fn concerns_nobody(skb: *mut __sk_buff, control: u64) -> bool {
+    if control & Control::DENY_SOME != 0 {
+        return false;
+    }
+    // SAFETY: the context is valid for the program's run.
+    match unsafe { (*skb).protocol } {
+        ETHERNET_IPV4 => load(skb, DESTINATION4)
+            .is_some_and(|address: [u8; 4]| network4(control, LIST_HOST, address).is_none()),
+        ETHERNET_IPV6 => load(skb, DESTINATION6).is_some_and(|address: [u32; 4]| {
+            matches!(classify6(address).form, Form::Plain) && network6(control, LIST_HOST, address).is_none()
+        }),
+        _ => true,
+    }
 }
 
 /// The rule that refuses the destination, in whatever form it is written.
