@@ -68,7 +68,7 @@ pub(super) fn of_python(root: &Root, metadata: &Path, environment: &Path) -> Opt
     })
 }
 
-/// Where an archive was fetched from, and its digest.
+/// The address an archive was fetched from, and its digest.
 type Source = (Option<String>, Option<String>);
 
 /// The source in a `direct_url.json`: the user named an archive or a repository rather than a registry.
