@@ -13,6 +13,7 @@ use std::{
 
 use aho_corasick::{AhoCorasick, Input, MatchKind};
 use foldhash::fast::RandomState;
+use memchr::memmem::Finder;
 
 use crate::instructions::{
     classes::{Classes, MAX_CLASSES},
@@ -27,7 +28,7 @@ use crate::instructions::{
 const REACH_BYTES: usize = 2 * BRACKET_BYTES;
 
 /// A pattern, as far as the gate looks at it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 struct Needs {
     signal: Set,
     /// Classes of which words are needed.
@@ -35,7 +36,7 @@ struct Needs {
     /// Classes of which words or signs are.
     mixed: Vec<usize>,
     /// Groups of texts: one of each is.
-    texts: Vec<Vec<String>>,
+    texts: Vec<Vec<Finder<'static>>>,
 }
 
 /// The words and signs of patterns, and which of them each pattern needs.
@@ -379,7 +380,7 @@ impl Gate {
             }
             let texts = groups
                 .iter()
-                .map(|group| group.iter().map(|part| (*part).to_owned()).collect());
+                .map(|group| group.iter().map(|part| Finder::new(*part).into_owned()).collect());
             numbers.needs.push(gate.needs(*signal, &classes, texts.collect()));
         }
         gate.literals = Literals::new(&literals)?;
@@ -388,7 +389,7 @@ impl Gate {
     }
 
     /// Returns what a pattern of these classes and texts needs.
-    fn needs(&self, signal: Set, classes: &[usize], texts: Vec<Vec<String>>) -> Needs {
+    fn needs(&self, signal: Set, classes: &[usize], texts: Vec<Vec<Finder<'static>>>) -> Needs {
         let mut needs = Needs {
             signal,
             classes: Classes::default(),
@@ -570,7 +571,7 @@ impl Gate {
             let mut signs = self.signs[*class].iter();
             seen.has(*class) || signs.any(|sign| memchr::memchr(*sign, text.as_bytes()).is_some())
         };
-        let says = |group: &Vec<String>| group.iter().any(|part| text.contains(part));
+        let says = |group: &Vec<Finder<'_>>| group.iter().any(|part| part.find(text.as_bytes()).is_some());
         let holds = |needs: &Needs| {
             seen.contains(&needs.classes) && needs.mixed.iter().all(has) && needs.texts.iter().all(says)
         };

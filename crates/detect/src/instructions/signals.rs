@@ -71,8 +71,9 @@ pub(crate) struct Signals {
     /// All parts of text signals.
     part_texts: Vec<String>,
     parts: AhoCorasick,
-    /// Those of the first groups: without any of them nothing is said.
+    /// Those of the first groups: without any of them nothing is said. Few texts have any but ASCII, whose table is small.
     firsts: AhoCorasick,
+    foreign_firsts: AhoCorasick,
     /// The class of words about attacks.
     attack: Class,
     /// The class of words that forbid.
@@ -192,8 +193,9 @@ impl Signals {
         let mut parts: Vec<String> = Vec::new();
         let mut signals = Self {
             part_texts: Vec::new(),
-            parts: automaton(&parts)?,
-            firsts: automaton(&parts)?,
+            parts: automaton(&parts, AhoCorasickKind::ContiguousNFA)?,
+            firsts: automaton(&parts, AhoCorasickKind::ContiguousNFA)?,
+            foreign_firsts: automaton(&parts, AhoCorasickKind::ContiguousNFA)?,
             names: Vec::new(),
             patterns: Vec::new(),
             opened: Vec::new(),
@@ -247,16 +249,16 @@ impl Signals {
             let pattern = u16::try_from(number).map_err(|error| error.to_string())?;
             signals.opened[usize::from(*opener)].push(Opened { pattern, needed });
         }
-        signals.parts = automaton(&parts)?;
+        signals.parts = automaton(&parts, AhoCorasickKind::ContiguousNFA)?;
         let firsts = signals
             .texts
             .iter()
             .flat_map(|(_, groups)| groups.first().into_iter().flatten());
-        let firsts: Vec<&String> = firsts.map(|part: &usize| &parts[*part]).collect();
-        let dfa = AhoCorasick::builder()
-            .kind(Some(AhoCorasickKind::DFA))
-            .build(firsts);
-        signals.firsts = dfa.map_err(|error| error.to_string())?;
+        let (ascii, foreign): (Vec<&String>, Vec<_>) = firsts
+            .map(|part: &usize| &parts[*part])
+            .partition(|part| part.is_ascii());
+        signals.firsts = automaton(&ascii, AhoCorasickKind::DFA)?;
+        signals.foreign_firsts = automaton(&foreign, AhoCorasickKind::ContiguousNFA)?;
         signals.part_texts = parts;
         Ok(signals)
     }
@@ -360,7 +362,9 @@ impl Signals {
         let from = text.floor_char_boundary(sentence.span.start.saturating_sub(BRACKET_BYTES));
         let to = text.ceil_char_boundary((sentence.span.end + BRACKET_BYTES).min(text.len()));
         let within = &text[from..to];
-        if !self.firsts.is_match(within) {
+        let opens =
+            self.firsts.is_match(within) || !within.is_ascii() && self.foreign_firsts.is_match(within);
+        if !opens {
             return sentence;
         }
         let mut said: Vec<usize> = self
@@ -423,8 +427,9 @@ fn is_whole(text: &str, part: Range<usize>) -> bool {
     !is_inside(part.start) && !is_inside(part.end)
 }
 
-fn automaton(parts: &[String]) -> Result<AhoCorasick, String> {
-    AhoCorasick::new(parts).map_err(|error| error.to_string())
+fn automaton<P: AsRef<[u8]>>(parts: &[P], kind: AhoCorasickKind) -> Result<AhoCorasick, String> {
+    let built = AhoCorasick::builder().kind(Some(kind)).build(parts);
+    built.map_err(|error| error.to_string())
 }
 
 impl Pattern {
