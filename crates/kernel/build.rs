@@ -8,10 +8,13 @@ fn main() {
     println!("cargo::rerun-if-env-changed=MCPMON_BPF_OBJECT");
     let built = || manifest_directory().join("../../target/bpf/mcpmon-ebpf");
     let object = env::var_os("MCPMON_BPF_OBJECT").map_or_else(built, PathBuf::from);
-    // That of the tap lies beside it.
-    let tap = object.with_file_name("mcpmon-tap");
+    // Those of the tap and for DNS lie beside it.
+    let (tap, dns) = (
+        object.with_file_name("mcpmon-tap"),
+        object.with_file_name("mcpmon-dns"),
+    );
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
-    for (object, name) in [(object, "mcpmon-ebpf"), (tap, "mcpmon-tap")] {
+    for (object, name) in [(object, "mcpmon-ebpf"), (tap, "mcpmon-tap"), (dns, "mcpmon-dns")] {
         println!("cargo::rerun-if-changed={}", object.display());
         if let Err(error) = fs::copy(&object, out.join(name)) {
             println!(

@@ -11,6 +11,7 @@
 )]
 
 pub mod address;
+pub mod dns;
 pub mod event;
 pub mod gate;
 pub mod limits;

@@ -7,6 +7,7 @@ pub mod btf;
 pub mod cgroup;
 pub mod container;
 mod counters;
+pub mod dns;
 pub mod gate;
 pub mod layout;
 pub mod links;

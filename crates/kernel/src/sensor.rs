@@ -522,7 +522,7 @@ impl Entry {
 }
 
 /// Has the verifier take a program.
-fn load(ebpf: &mut Ebpf, name: &'static str) -> Result<OwnedFd, SensorError> {
+pub(super) fn load(ebpf: &mut Ebpf, name: &'static str) -> Result<OwnedFd, SensorError> {
     let program = ebpf.program_mut(name).ok_or_else(|| SensorError::Abi {
         what: format!("program `{name}`"),
         source: None,
@@ -584,11 +584,11 @@ fn attach(
     })
 }
 
-fn system_error(call: &'static str) -> impl FnOnce(io::Error) -> ProgramError {
+pub(super) fn system_error(call: &'static str) -> impl FnOnce(io::Error) -> ProgramError {
     move |io_error| SyscallError { call, io_error }.into()
 }
 
-fn failed(program: &'static str, step: &'static str, source: ProgramError) -> SensorError {
+pub(super) fn failed(program: &'static str, step: &'static str, source: ProgramError) -> SensorError {
     SensorError::Program {
         program,
         step,

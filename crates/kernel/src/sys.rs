@@ -12,8 +12,12 @@ use std::{
     path::Path,
 };
 
-use aya::Pod;
+use aya::{
+    Pod,
+    maps::{MapData, RingBuf},
+};
 use nix::libc;
+use tokio::io::{Interest, unix::AsyncFd};
 
 /// Waits until no kernel program that started before this call is still running.
 ///
@@ -39,6 +43,16 @@ pub(super) fn read_unaligned<T: Pod>(bytes: &[u8]) -> Option<T> {
     }
     // SAFETY: long enough, and every byte pattern is a `T`.
     Some(unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
+}
+
+/// A ring to be waited for in the runtime around this call.
+///
+/// # Errors
+/// Returns an error if it cannot be waited for.
+pub(super) fn awaited(ring: RingBuf<MapData>) -> io::Result<AsyncFd<RingBuf<MapData>>> {
+    // SAFETY: the ring owns the descriptor of its map, which is the same and open for as long as it lives.
+    let awaited = unsafe { AsyncFd::register_with_interest(ring, Interest::READABLE) };
+    awaited.map_err(|error| error.into_parts().1)
 }
 
 /// The first bytes of `union bpf_attr`, as each command reads them: only those are passed on.

@@ -6,10 +6,13 @@ use std::{
 };
 
 use mcpmon_engine::Former;
-use mcpmon_model::{InstanceId, ServerId};
+use mcpmon_model::{InstanceId, ServerId, Timestamp};
 use mcpmon_policy::{
     HostName,
-    network::table::{Numbering, ResolvedNames},
+    network::{
+        followed::{Sighting, Sightings},
+        table::{Numbering, ResolvedNames},
+    },
 };
 use serde::{Deserialize, Serialize};
 
@@ -27,6 +30,8 @@ pub(crate) struct Handover {
     pub(crate) numbering: Numbering,
     /// Addresses of names in the tables.
     resolved: BTreeSet<(String, IpAddr)>,
+    /// Those that only other processes were told, with the server and the time.
+    followed: Vec<(String, IpAddr, IpAddr, i64)>,
     /// Followed servers by the numbers in entries of processes.
     instances: BTreeMap<u32, Former>,
     /// Servers by the numbers of refused files.
@@ -56,7 +61,16 @@ impl Handover {
                 resolved.add(&name, [*address]);
             }
         }
-        resolved
+        let mut followed = Sightings::new();
+        for (name, address, server, at) in &self.followed {
+            let Ok(name) = name.parse::<HostName>() else {
+                continue;
+            };
+            let (server, at) = (*server, Timestamp(*at));
+            let of_name = followed.entry(name).or_default();
+            of_name.insert(*address, Sighting { server, at });
+        }
+        resolved.with_followed(followed)
     }
 
     pub(crate) fn set_resolved(&mut self, resolved: &ResolvedNames) {
@@ -64,6 +78,12 @@ impl Handover {
         self.resolved = addresses
             .map(|(name, address)| (name.to_string(), address))
             .collect();
+        let followed = resolved.sightings().iter().flat_map(|(name, addresses)| {
+            let line =
+                |(address, seen): (&IpAddr, &Sighting)| (name.to_string(), *address, seen.server, seen.at.0);
+            addresses.iter().map(line)
+        });
+        self.followed = followed.collect();
     }
 
     pub(crate) fn instances(&self) -> BTreeMap<InstanceId, Former> {
@@ -104,6 +124,12 @@ mod tests {
         let mut resolved = ResolvedNames::new();
         let name: HostName = "api.example.com".parse().expect("a name");
         resolved.add(&name, ["192.0.2.1".parse().expect("an address")]);
+        let sighting = Sighting {
+            server: "192.0.2.53".parse().expect("an address"),
+            at: Timestamp(7),
+        };
+        let followed = BTreeMap::from([("198.51.100.1".parse().expect("an address"), sighting)]);
+        let resolved = resolved.with_followed(BTreeMap::from([(name, followed)]));
         handover.set_resolved(&resolved);
         let server: ServerId = ServerId::new("files").expect("an id");
         assert_eq!((handover.number(&server), handover.number(&server)), (1, 1));

@@ -1,5 +1,6 @@
 //! Composition root: wires config, senses, core and store together; control socket and self-test.
 
+mod answers;
 pub mod approval;
 pub mod bridge;
 pub(crate) mod bundle;

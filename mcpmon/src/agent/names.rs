@@ -1,4 +1,4 @@
-//! The task that keeps names resolved, so that a slow DNS never delays the daemon's other work.
+//! The tasks that keep names resolved and follow them, so that a slow DNS never delays the daemon's other work.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -6,14 +6,21 @@ use std::{
 };
 
 use mcpmon_kernel::resolve::{LookupSources, RefreshOutcome, Resolver};
-use mcpmon_policy::{HostName, network::table::ResolvedNames};
+use mcpmon_policy::{
+    HostName,
+    network::{followed::Sightings, table::ResolvedNames},
+};
 use mcpmon_session::clock;
 use tokio::sync::{mpsc, watch};
+
+use super::answers::{FollowedTable, keep_followed};
 
 /// The names to resolve.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct WantedNames {
     pub(super) names: BTreeSet<HostName>,
+    /// Those among them that something is refused by.
+    pub(super) refusing: BTreeSet<HostName>,
     pub(super) interval: Duration,
 }
 
@@ -24,16 +31,32 @@ pub(super) struct ResolvedTable {
     pub(super) failures: BTreeMap<HostName, String>,
 }
 
-/// Resolves what is wanted now and then every interval; ends when nobody wants anything any more.
-pub(super) async fn keep_resolved(
-    mut wanted: watch::Receiver<WantedNames>,
-    found: mpsc::Sender<ResolvedTable>,
+/// News of the addresses of names.
+#[derive(Debug)]
+pub(super) enum NameNews {
+    /// The daemon asked.
+    Resolved(ResolvedTable),
+    /// Others were told.
+    Followed(FollowedTable),
+}
+
+/// Starts both tasks, with the addresses that an earlier daemon followed. They end when nobody wants anything any more.
+pub(super) fn start(
+    wanted: watch::Receiver<WantedNames>,
+    followed: &Sightings,
+    news: mpsc::Sender<NameNews>,
 ) {
+    tokio::spawn(keep_followed(wanted.clone(), followed.clone(), news.clone()));
+    tokio::spawn(keep_resolved(wanted, news));
+}
+
+/// Resolves what is wanted now and then every interval.
+async fn keep_resolved(mut wanted: watch::Receiver<WantedNames>, found: mpsc::Sender<NameNews>) {
     let interval = wanted.borrow_and_update().interval;
     let mut resolver = Resolver::new(LookupSources::default(), interval);
     let mut told = BTreeMap::new();
     loop {
-        let WantedNames { names, interval } = wanted.borrow_and_update().clone();
+        let WantedNames { names, interval, .. } = wanted.borrow_and_update().clone();
         resolver.set_interval(interval);
         let refreshed = resolver.refresh(&names, clock::now()).await;
         let failures = resolver.failures();
@@ -43,7 +66,7 @@ pub(super) async fn keep_resolved(
                 resolved: resolver.resolved().clone(),
                 failures,
             };
-            if found.send(news).await.is_err() {
+            if found.send(NameNews::Resolved(news)).await.is_err() {
                 return;
             }
         }

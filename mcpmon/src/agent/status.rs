@@ -1,12 +1,15 @@
 //! The content of `mcpmon status`: the current state of the enforcement.
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{collections::BTreeMap, net::IpAddr, path::PathBuf};
 
 use mcpmon_model::Kills;
 use serde::{Deserialize, Serialize};
 
 use super::selftest::SelfTestCheck;
 pub use super::{engine::Coverage, proxy::ProxyStatus, runs::RunStatus, sandboxes::SandboxStatus};
+
+/// Addresses of a name that a line tells.
+const MAX_TOLD: usize = 4;
 
 /// The daemon's state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -157,6 +160,43 @@ pub struct NetworkStatus {
     pub egress_lists: usize,
     /// Names without an address, and why.
     pub unresolved: BTreeMap<String, String>,
+    /// Addresses of refused names that only other processes were told, as far as they are refused.
+    #[serde(default)]
+    pub followed: BTreeMap<String, Vec<FollowedAddress>>,
+}
+
+/// An address of a refused name that a DNS server told another process.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FollowedAddress {
+    /// The address.
+    pub address: IpAddr,
+    /// The DNS server.
+    pub server: IpAddr,
+    /// The first time, RFC 3339.
+    pub since: String,
+}
+
+impl NetworkStatus {
+    /// A line for each name that has other addresses than the daemon was told.
+    #[must_use]
+    pub fn followed_lines(&self) -> Vec<String> {
+        let line = |(name, addresses): (&String, &Vec<FollowedAddress>)| {
+            let told: Vec<String> = addresses
+                .iter()
+                .take(MAX_TOLD)
+                .map(|followed| format!("{}, told by {}", followed.address, followed.server))
+                .collect();
+            let more = match addresses.len().saturating_sub(MAX_TOLD) {
+                0 => String::new(),
+                more => format!("; and {more} more"),
+            };
+            format!(
+                "{name} also has {}{more}: refused for agents and servers",
+                told.join("; ")
+            )
+        };
+        self.followed.iter().map(line).collect()
+    }
 }
 
 /// A running server.

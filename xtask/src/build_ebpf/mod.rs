@@ -1,6 +1,6 @@
 //! `cargo xtask build-ebpf`: prepares whatever the build of the kernel programs needs, and builds them.
 //!
-//! The object lands in `target/bpf/mcpmon-ebpf`, where `crates/kernel/build.rs` looks for it, and that of the tap beside it.
+//! The object lands in `target/bpf/mcpmon-ebpf`, where `crates/kernel/build.rs` looks for it, and those of the tap and for DNS beside it.
 //! Nothing is done where the sources and the compiler are those of the last build, or where `MCPMON_BPF_OBJECT` names a
 //! prebuilt object.
 
@@ -26,8 +26,8 @@ const TARGET: &str = "bpfel-unknown-none";
 /// Names a prebuilt object, which is used instead of building one.
 const PREBUILT: &str = "MCPMON_BPF_OBJECT";
 
-/// The name of the object of the tap, which lies beside the other one.
-const TAP: &str = "mcpmon-tap";
+/// The names of the objects of the tap and for DNS, which lie beside the first one.
+const OTHERS: [&str; 2] = ["mcpmon-tap", "mcpmon-dns"];
 
 /// Makes sure that there is an up-to-date object, and returns where it is.
 pub(crate) fn run() -> Result<PathBuf> {
@@ -36,14 +36,14 @@ pub(crate) fn run() -> Result<PathBuf> {
             "using the kernel programs in {}, as {PREBUILT} says",
             prebuilt.display()
         ));
-        return match check_both(&prebuilt) {
+        return match check_all(&prebuilt) {
             Ok(()) => Ok(prebuilt),
             Err(error) => Err(Environment(format!("{PREBUILT}: {error:#}")).into()),
         };
     }
     let object = shell::repository().join("target/bpf/mcpmon-ebpf");
     let inputs = stamp::inputs(shell::repository())?;
-    let are_there = object.exists() && object.with_file_name(TAP).exists();
+    let are_there = all(&object).all(|object| object.exists());
     if are_there && stamp::is_current(&object, &inputs) {
         say(format_args!(
             "the kernel programs are up to date: {}",
@@ -57,10 +57,7 @@ pub(crate) fn run() -> Result<PathBuf> {
     })?;
     fs::create_dir_all(object.with_file_name(""))
         .with_context(|| format!("could not create {}", object.display()))?;
-    for (built, object) in [
-        (built.clone(), object.clone()),
-        (built.with_file_name(TAP), object.with_file_name(TAP)),
-    ] {
+    for (built, object) in all(&built).zip(all(&object)) {
         fs::copy(&built, &object).with_context(|| format!("could not copy {}", built.display()))?;
     }
     stamp::write(&object, &inputs, &toolchain.compiler.bin)?;
@@ -114,7 +111,7 @@ fn build(toolchain: &Toolchain, tree: Tree<'_>) -> Result<PathBuf> {
     configure(&mut cargo, toolchain, &tree)?;
     shell::run(&mut cargo)?;
     let built = tree.results.join(TARGET).join("bpf/mcpmon-ebpf");
-    check_both(&built)?;
+    check_all(&built)?;
     Ok(built)
 }
 
@@ -157,9 +154,14 @@ fn configure(cargo: &mut Command, Toolchain { compiler, linker }: &Toolchain, tr
     Ok(())
 }
 
-fn check_both(object: &Path) -> Result<()> {
-    check(object)?;
-    check(&object.with_file_name(TAP))
+/// The first object, and the others beside it.
+fn all(object: &Path) -> impl Iterator<Item = PathBuf> {
+    let others = OTHERS.map(|name| object.with_file_name(name));
+    [object.to_owned()].into_iter().chain(others)
+}
+
+fn check_all(object: &Path) -> Result<()> {
+    all(object).try_for_each(|object| check(&object))
 }
 
 fn check(object: &Path) -> Result<()> {

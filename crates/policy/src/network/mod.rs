@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 mod bypass;
+pub mod followed;
 pub mod table;
 
 use std::{fmt, net::IpAddr, str::FromStr, time::Duration};

@@ -55,7 +55,7 @@ use super::{
     handover::Handover,
     health::Health,
     metrics::{DaemonMetrics, Endpoint},
-    names::{ResolvedTable, WantedNames, keep_resolved},
+    names::{self, NameNews, ResolvedTable, WantedNames},
     notify::{Notifier, NotifyError},
     proxy::{Tokens, host_options},
     runs::Runs,
@@ -200,7 +200,7 @@ struct Daemon {
 /// The inputs of the main task.
 struct Inputs {
     asked: mpsc::Receiver<ControlRequest>,
-    found: mpsc::Receiver<ResolvedTable>,
+    found: mpsc::Receiver<NameNews>,
     fetched: mpsc::Receiver<FetchedBundle>,
     checked: mpsc::Receiver<Vec<SelfTestCheck>>,
     returned: mpsc::Receiver<Result<ReturnedStore, ReturnError>>,
@@ -322,7 +322,7 @@ impl Daemon {
         );
         let (wanted, wants) = watch::channel(wants(&loaded));
         let (tell_found, found) = mpsc::channel(4);
-        tokio::spawn(keep_resolved(wants, tell_found));
+        names::start(wants, resolved.sightings(), tell_found);
         let (wanted_bundle, wants_bundle) = watch::channel(bundle::wanted(&loaded));
         let (tell_fetched, fetched) = mpsc::channel(1);
         tokio::spawn(keep_fetched(wants_bundle, tell_fetched));
@@ -428,7 +428,7 @@ impl Daemon {
                     self.look_after()?;
                     self.catch_up().await;
                 }
-                Some(found) = inputs.found.recv() => self.take_addresses(found).await,
+                Some(found) = inputs.found.recv() => self.take_names(found).await,
                 Some(fetched) = inputs.fetched.recv() => self.take_fetched(fetched).await,
                 Some(checks) = inputs.checked.recv() => self.take_checks(checks),
                 Some(returned) = inputs.returned.recv() => self.take_returned(returned),

@@ -9,7 +9,7 @@ use super::{Daemon, DaemonError};
 use crate::agent::{
     declared::declare,
     engine::EngineMessage,
-    names::{ResolvedTable, WantedNames},
+    names::{NameNews, ResolvedTable, WantedNames},
 };
 use mcpmon_config::{LoadedConfiguration, ReloadOccasion};
 use mcpmon_detect::agents::AGENT_NAMES;
@@ -107,7 +107,27 @@ impl Daemon {
         Ok(())
     }
 
-    pub(super) async fn take_addresses(&mut self, found: ResolvedTable) {
+    /// Takes in what the daemon was told of names, or what it saw others being told.
+    pub(super) async fn take_names(&mut self, news: NameNews) {
+        let late = self.late.as_ref().map(|(table, _)| table);
+        let (known, failures) = late.map_or((&self.resolved, &self.failures), |late| {
+            (&late.resolved, &late.failures)
+        });
+        let found = match news {
+            NameNews::Resolved(found) => ResolvedTable {
+                resolved: found.resolved.with_followed(known.sightings().clone()),
+                failures: found.failures,
+            },
+            NameNews::Followed(found) => {
+                let (resolved, failures) = (known.clone().with_followed(found.sightings), failures.clone());
+                self.note("DNS answers", found.failure);
+                ResolvedTable { resolved, failures }
+            }
+        };
+        self.take_addresses(found).await;
+    }
+
+    async fn take_addresses(&mut self, found: ResolvedTable) {
         let ResolvedTable { resolved, failures } = found;
         self.failures = failures;
         self.late = None;
@@ -180,6 +200,7 @@ pub(super) fn enforcement(loaded: &LoadedConfiguration, kills: &Kills) -> Enforc
 pub(super) fn wants(loaded: &LoadedConfiguration) -> WantedNames {
     WantedNames {
         names: table::names(&loaded.policy),
+        refusing: table::refusing_names(&loaded.policy),
         interval: loaded.policy.network.resolve_interval,
     }
 }

@@ -1,6 +1,8 @@
 //! Reports of the daemon about itself: self-test, status, answers to clients.
 
 use std::{
+    collections::BTreeMap,
+    net::IpAddr,
     path::Path,
     time::{Duration, Instant},
 };
@@ -15,7 +17,7 @@ use crate::agent::{
     rungs,
     sandboxes::RunningSandboxes,
     selftest::{self, Component, SelfTestCheck},
-    status::{NetworkStatus, PolicyStatus, RunningServer, State, Status, StoreStatus},
+    status::{FollowedAddress, NetworkStatus, PolicyStatus, RunningServer, State, Status, StoreStatus},
 };
 use mcpmon_engine::pins::PinnedFile;
 use mcpmon_kernel::{
@@ -23,6 +25,7 @@ use mcpmon_kernel::{
     links::{Fault, LinkState, Mended},
 };
 use mcpmon_model::{Kills, ServerId};
+use mcpmon_policy::HostName;
 use mcpmon_session::{clock, pins};
 use mcpmon_store::{StoreReader, json};
 
@@ -204,6 +207,26 @@ impl Daemon {
         DaemonAnswer::TrustedExecutable { sets: added.len() }
     }
 
+    /// Followed addresses that some rule refuses.
+    fn followed(&self) -> BTreeMap<String, Vec<FollowedAddress>> {
+        let is_refused = |address: &IpAddr| {
+            let mut rules = self.tables.rules.values();
+            rules.any(|rule| rule.remote_names.contains_key(address))
+        };
+        let of_name = |name: &HostName| {
+            let followed = self.resolved.followed(name);
+            let refused = followed.filter(|(address, _)| is_refused(address));
+            let told = refused.map(|(address, seen)| FollowedAddress {
+                address,
+                server: seen.server,
+                since: json::rfc3339(seen.at),
+            });
+            (name.to_string(), told.collect::<Vec<_>>())
+        };
+        let names = self.resolved.sightings().keys().map(of_name);
+        names.filter(|(_, told)| !told.is_empty()).collect()
+    }
+
     async fn status(&self) -> Result<Status, DaemonError> {
         let EngineSnapshot {
             running,
@@ -240,6 +263,7 @@ impl Daemon {
                 entries: self.tables.v4.len() + self.tables.v6.len(),
                 egress_lists: self.tables.egress.len(),
                 unresolved: unresolved.collect(),
+                followed: self.followed(),
             },
             checks: self.checks.clone(),
             checked_at: self.checked_at.clone(),

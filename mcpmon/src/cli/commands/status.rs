@@ -157,6 +157,9 @@ fn lines(status: &Status) -> Vec<String> {
     for (name, cause) in &status.network.unresolved {
         put("", format!("{name} has no address: {cause}"));
     }
+    for line in status.network.followed_lines() {
+        put("", line);
+    }
     put(
         "kept",
         status.kept.as_ref().map_or_else(
@@ -407,8 +410,8 @@ mod tests {
     use crate::agent::{
         selftest::{Component, SelfTestCheck},
         status::{
-            KeptStatus, NetworkStatus, PolicyStatus, ProxyStatus, RunStatus, RunningServer, SandboxStatus,
-            StoreStatus,
+            FollowedAddress, KeptStatus, NetworkStatus, PolicyStatus, ProxyStatus, RunStatus, RunningServer,
+            SandboxStatus, StoreStatus,
         },
     };
 
@@ -417,6 +420,11 @@ mod tests {
             component: Component::NetworkGate,
             name: "x".to_owned(),
             outcome,
+        };
+        let followed = FollowedAddress {
+            address: "198.51.100.7".parse().expect("an address"),
+            server: "192.0.2.53".parse().expect("an address"),
+            since: "2026-11-20T11:30:00Z".to_owned(),
         };
         Status {
             kept: Some(KeptStatus {
@@ -447,6 +455,7 @@ mod tests {
                 entries: 12,
                 egress_lists: 1,
                 unresolved: [("api.example.com".to_owned(), "no such name".to_owned())].into(),
+                followed: [("evil.example".to_owned(), vec![followed; 5])].into(),
             },
             checks: vec![
                 check(CheckOutcome::Passed),
@@ -528,6 +537,7 @@ mod tests {
                    network gate: TCP over IPv4: let through
         network    3 rules, 12 addresses and ranges in the kernel, egress of 1 servers restricted
                    api.example.com has no address: no such name
+                   evil.example also has 198.51.100.7, told by 192.0.2.53; 198.51.100.7, told by 192.0.2.53; 198.51.100.7, told by 192.0.2.53; 198.51.100.7, told by 192.0.2.53; and 1 more: refused for agents and servers
         kept       in /sys/fs/bpf/mcpmon when the daemon ends, since 2026-11-20T11:00:00Z
         exec gate  observing
         self-test  1 of 2 passed, 1 not possible here, 2026-11-20T12:00:00Z

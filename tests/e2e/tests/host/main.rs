@@ -12,6 +12,7 @@ mod asked;
 mod bundle;
 mod claimed;
 mod cut;
+mod followed;
 mod full;
 mod gate;
 mod health;

@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context as _, Result, bail, ensure};
+use mcpmon_kernel::dns::AnswerTap;
 use mcpmon_kernel_tests::lab::Lab;
+
+use super::dns::in_runtime;
 
 /// Lines of a program's name, the kernel from which the line holds, and the most instructions it may take there.
 /// Lines with `#` are comments.
@@ -13,12 +16,12 @@ type Release = (u32, u32);
 
 pub(crate) fn kept(lab: &mut Lab) -> Result<()> {
     let budget = in_force(lab.kernel.release)?;
-    let measured: BTreeMap<String, Option<u32>> = lab
-        .sensor
-        .attached
-        .verified_instructions()
-        .map(|(name, count)| (name.to_owned(), count))
-        .collect();
+    let of_dns = in_runtime(|| {
+        let tap = AnswerTap::open()?;
+        Ok(owned(tap.verified_instructions()))
+    })?;
+    let mut measured = owned(lab.sensor.attached.verified_instructions());
+    measured.extend(of_dns);
     ensure!(
         measured.keys().eq(budget.keys()),
         "mcpmon-ebpf/budget.txt does not name exactly the programs {:?}",
@@ -43,6 +46,10 @@ pub(crate) fn kept(lab: &mut Lab) -> Result<()> {
     );
     lab.note(format!("verified instructions: {lines}"));
     Ok(())
+}
+
+fn owned<'a>(counts: impl Iterator<Item = (&'a str, Option<u32>)>) -> BTreeMap<String, Option<u32>> {
+    counts.map(|(name, count)| (name.to_owned(), count)).collect()
 }
 
 /// For each program the line of the newest kernel that is not newer than this one.

@@ -11,6 +11,7 @@ mod any_address;
 mod budget;
 mod closing;
 mod cutting;
+mod dns;
 mod egress;
 mod exec;
 mod flood;
@@ -228,6 +229,13 @@ const TESTS: &[Test] = &[
         "flood::refusals_are_exact_and_losses_known",
         flood::denials_exact_losses_counted,
     ),
+    test("dns::answers_to_questions_are_seen", dns::seen),
+    test("dns::other_names_are_not_looked_at", dns::other_names),
+    test("dns::what_nobody_asked_for_is_no_answer", dns::forged),
+    test("dns::answers_of_any_length", dns::lengths),
+    test("dns::losses_are_counted", dns::flood),
+    test("dns::names_can_be_changed", dns::names_change),
+    test("dns::what_a_packet_costs", dns::cost),
     test("budget::kept", budget::kept),
     test("tap::takes_what_goes_through_pipes", tap::pipes),
     test("tap::takes_what_goes_through_sockets", tap::sockets),

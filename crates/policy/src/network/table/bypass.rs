@@ -33,6 +33,9 @@ pub(super) fn compile(bypass: &Bypass, compilation: &mut Compilation<'_>) -> Res
         let mut addresses = model.addresses.clone();
         for name in &model.hosts {
             addresses.extend(compilation.resolve(number, name));
+            if bypass.action == OnBypass::Deny {
+                addresses.extend(compilation.follow(number, name));
+            }
         }
         for address in addresses.into_iter().filter(|address| model.means(*address)) {
             ranges.say(Cidr::host(address), &model.ports, &Model(true));

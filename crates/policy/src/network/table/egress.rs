@@ -115,6 +115,12 @@ fn add_list(
                     for address in compilation.resolve(server.rule, name) {
                         ranges.say(Cidr::host(address), ports, &statement);
                     }
+                    // What others were told allows nothing.
+                    if stance == Stance::Deny {
+                        for address in compilation.follow(server.rule, name) {
+                            ranges.say(Cidr::host(address), ports, &statement);
+                        }
+                    }
                 }
             }
         }

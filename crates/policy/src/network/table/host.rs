@@ -53,6 +53,16 @@ impl Slots {
         slots
     }
 
+    /// The same for an address that only other processes were told: it refuses for agents and what they start, and
+    /// whatever is reported goes by no name that somebody else gave it.
+    fn of_followed(&self) -> Option<Self> {
+        let refuses = self.deny_host.or(self.deny_agents)?;
+        Some(Self {
+            deny_agents: Some(refuses),
+            ..Self::default()
+        })
+    }
+
     fn verdict(&self) -> TableVerdict {
         let number = |slot: Option<RankedRange>| slot.map_or(0, |ranked| ranked.number);
         TableVerdict {
@@ -100,6 +110,12 @@ pub(super) fn compile(policy: &Policy, compilation: &mut Compilation<'_>) -> Res
         }
         for name in rule.hosts {
             for address in compilation.resolve(number, name) {
+                ranges.say(Cidr::host(address), rule.ports, &statement);
+            }
+            let Some(statement) = statement.of_followed() else {
+                continue;
+            };
+            for address in compilation.follow(number, name) {
                 ranges.say(Cidr::host(address), rule.ports, &statement);
             }
         }

@@ -176,6 +176,7 @@ pub fn compile(
 ) -> Result<Tables, CompileError> {
     let mut compilation = Compilation {
         resolved,
+        spared: resolved::spared(policy, resolved),
         numbering,
         tables: Tables::default(),
         port_sets: BTreeMap::new(),
@@ -264,6 +265,8 @@ impl ProcessRefusals {
 /// Tables in the making.
 struct Compilation<'a> {
     resolved: &'a ResolvedNames,
+    /// Addresses that no followed name refuses.
+    spared: BTreeSet<IpAddr>,
     numbering: &'a mut Numbering,
     tables: Tables,
     /// Port sets by content: ranges with equal ones share a number.
@@ -291,7 +294,25 @@ impl<'a> Compilation<'a> {
 
     /// Addresses of a name that `rule` mentions.
     fn resolve(&mut self, rule: u32, name: &HostName) -> impl Iterator<Item = IpAddr> + use<'a> {
-        let addresses: Vec<IpAddr> = self.resolved.addresses(name).collect();
+        self.name(rule, name, self.resolved.addresses(name).collect())
+    }
+
+    /// Addresses of a name that `rule` refuses which only other processes were told. They hold for agents and servers.
+    fn follow(&mut self, rule: u32, name: &HostName) -> impl Iterator<Item = IpAddr> + use<'a> {
+        let followed = self.resolved.followed(name).map(|(address, _)| address);
+        let addresses = followed
+            .filter(|address| !self.spared.contains(address))
+            .collect();
+        self.name(rule, name, addresses)
+    }
+
+    /// Notes whose addresses these are.
+    fn name(
+        &mut self,
+        rule: u32,
+        name: &HostName,
+        addresses: Vec<IpAddr>,
+    ) -> impl Iterator<Item = IpAddr> + use<'a> {
         if let Some(info) = self.tables.rules.get_mut(&rule) {
             for address in &addresses {
                 info.remote_names.entry(*address).or_insert_with(|| name.clone());

@@ -6,40 +6,88 @@ use std::{
 };
 
 use crate::{
-    HostName, Policy, RemoteHost, Server, Transport,
-    network::{Endpoint, OnBypass, RuleAction, Target},
+    Cidr, HostName, Policy, RemoteHost, Server, Transport,
+    network::{
+        Endpoint, OnBypass, RuleAction, Target,
+        followed::{Sighting, Sightings},
+    },
 };
 
-/// Addresses of names. IPv4-mapped addresses are kept as IPv4.
+/// Addresses of names: those that the agent itself was told, and those that it saw others being told. IPv4-mapped
+/// addresses are kept as IPv4.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ResolvedNames(BTreeMap<HostName, BTreeSet<IpAddr>>);
+pub struct ResolvedNames {
+    own: BTreeMap<HostName, BTreeSet<IpAddr>>,
+    followed: Sightings,
+}
 
 impl ResolvedNames {
     /// Nothing resolved yet.
     #[must_use]
     pub const fn new() -> Self {
-        Self(BTreeMap::new())
+        Self {
+            own: BTreeMap::new(),
+            followed: Sightings::new(),
+        }
+    }
+
+    /// The same with other followed addresses.
+    #[must_use]
+    pub fn with_followed(self, followed: Sightings) -> Self {
+        Self { followed, ..self }
     }
 
     /// Adds addresses of `name`.
     pub fn add(&mut self, name: &HostName, addresses: impl IntoIterator<Item = IpAddr>) {
-        self.0
+        self.own
             .entry(name.clone())
             .or_default()
             .extend(addresses.into_iter().map(|address| address.to_canonical()));
     }
 
-    /// Every name with an address of it.
+    /// Every name with an address that the agent itself was told.
     pub fn iter(&self) -> impl Iterator<Item = (&HostName, IpAddr)> {
-        self.0
+        self.own
             .iter()
             .flat_map(|(name, addresses)| std::iter::repeat(name).zip(addresses.iter().copied()))
     }
 
-    /// Addresses of `name`, in order; none where it has not been resolved.
+    /// Addresses of `name` that the agent itself was told, in order; none where it has not been resolved.
     pub fn addresses<'a>(&'a self, name: &HostName) -> impl Iterator<Item = IpAddr> + use<'a> {
-        self.0.get(name).into_iter().flatten().copied()
+        self.own.get(name).into_iter().flatten().copied()
     }
+
+    /// Addresses of `name` that only others were told, in order.
+    pub fn followed<'a>(&'a self, name: &HostName) -> impl Iterator<Item = (IpAddr, Sighting)> + use<'a> {
+        let own = self.own.get(name);
+        let followed = self.followed.get(name).into_iter().flatten();
+        followed
+            .filter(move |(address, _)| own.is_none_or(|own| !own.contains(address)))
+            .map(|(address, sighting)| (*address, *sighting))
+    }
+
+    /// Every address that is followed.
+    #[must_use]
+    pub const fn sightings(&self) -> &Sightings {
+        &self.followed
+    }
+}
+
+/// Addresses that no followed name refuses: what the agent itself was told of names that the policy means to be
+/// reached, and the single addresses that a server may reach.
+pub(super) fn spared(policy: &Policy, resolved: &ResolvedNames) -> BTreeSet<IpAddr> {
+    let refusing = refusing_names(policy);
+    let names = names(policy);
+    let meant = names
+        .difference(&refusing)
+        .flat_map(|name| resolved.addresses(name));
+    let egress = policy.servers.iter().filter_map(|server| server.egress.as_ref());
+    let allowed = egress.flat_map(|egress| &egress.allow);
+    let single = allowed.filter_map(|endpoint| match &endpoint.target {
+        Target::Range(range) => (*range == Cidr::host(range.address())).then(|| range.address()),
+        Target::Name(_) => None,
+    });
+    meant.chain(single).collect()
 }
 
 /// Every name `policy` needs resolved.

@@ -133,17 +133,17 @@ fn refusing(tables: &Tables, verdict: TableVerdict) -> Option<ServerId> {
     Some(server.clone())
 }
 
-const PORTS: &[u16] = &[22, 53, 443];
+pub(super) const PORTS: &[u16] = &[22, 53, 443];
 const RULES: &[&str] = &["r0", "r1", "r2", "r3", "r4", "r5", "r6", "r7"];
 const SERVERS: &[&str] = &["s0", "s1", "s2", "s3"];
-const NAMES: [(&str, &str); 3] = [
+pub(super) const NAMES: [(&str, &str); 3] = [
     ("one.example.com", "10.0.0.1"),
     ("one.example.com", "2001:db8::1"),
     ("two.example.com", "127.255.255.254"),
 ];
 
 /// Few addresses that share many prefixes.
-fn addresses() -> impl Strategy<Value = IpAddr> {
+pub(super) fn addresses() -> impl Strategy<Value = IpAddr> {
     prop_oneof![
         4 => (0..8_u32).prop_map(|host| IpAddr::V4(Ipv4Addr::from_bits(0x0a00_0000 | host))),
         2 => (0..8_u128).prop_map(|host| IpAddr::V6(Ipv6Addr::from_bits((0x2001_0db8 << 96) | host))),
@@ -163,7 +163,7 @@ fn hosts() -> impl Strategy<Value = HostName> {
     select(vec!["one.example.com", "two.example.com", "none.example.com"]).prop_map(host)
 }
 
-fn policies() -> impl Strategy<Value = Policy> {
+pub(super) fn policies() -> impl Strategy<Value = Policy> {
     let rule = (
         select(vec![RuleAction::Watch, RuleAction::Deny]),
         select(vec![Scope::Host, Scope::Agents]),

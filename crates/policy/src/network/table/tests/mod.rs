@@ -1,6 +1,7 @@
 //! Rule by rule, at the front door.
 
 mod agreement;
+mod followed;
 
 use mcpmon_model::NameGlob;
 use test_case::test_case;

@@ -1,0 +1,40 @@
+//! The kernel programs for DNS, an object of its own: answers to questions for names that the agent follows are copied
+//! to it. Loaded only where a rule names a host; nothing is refused or changed here.
+
+#![no_std]
+#![no_main]
+#![expect(
+    unsafe_code,
+    reason = "kernel helpers and context access are unsafe by nature"
+)]
+
+mod answer;
+mod maps;
+mod message;
+mod question;
+
+use aya_ebpf::{macros::cgroup_skb, programs::SkBuffContext};
+
+/// Every packet goes on.
+const PROCEED: i32 = 1;
+
+#[cgroup_skb(egress)]
+fn dns_question(ctx: SkBuffContext) -> i32 {
+    question::note(ctx.skb.skb);
+    PROCEED
+}
+
+#[cgroup_skb(ingress)]
+fn dns_answer(ctx: SkBuffContext) -> i32 {
+    answer::copy(ctx.skb.skb);
+    PROCEED
+}
+
+#[panic_handler]
+fn panic(_info: &core::panic::PanicInfo<'_>) -> ! {
+    loop {}
+}
+
+#[unsafe(link_section = "license")]
+#[unsafe(no_mangle)]
+static LICENSE: [u8; 13] = *b"Dual MIT/GPL\0";
