@@ -19,10 +19,11 @@ const ROOT_TESTS: [&str; 2] = ["mcpmon-kernel-tests", "mcpmon-e2e"];
 const RED_TEAM: &str = "mcpmon-redteam";
 
 /// Commands that the end-to-end tests start, and Debian's packages that have them.
-const USED: [(&str, &str); 10] = [
+const USED: [(&str, &str); 11] = [
     ("bash", "bash"),
     ("bwrap", "bubblewrap"),
     ("chromium", "chromium"),
+    ("dnsmasq", "dnsmasq-base"),
     ("faketime", "faketime"),
     ("node", "nodejs"),
     ("npm", "npm"),
