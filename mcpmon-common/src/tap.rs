@@ -14,9 +14,9 @@ pub const TAP_SMALL: usize = 512;
 /// See [`TAP_SMALL`].
 pub const TAP_MEDIUM: usize = 4 << 10;
 /// See [`TAP_SMALL`].
-pub const TAP_LARGE: usize = 16 << 10;
+pub const TAP_LARGE: usize = 8 << 10;
 /// Steps of one copy: parts that are copied, and buffers that are gone through. The rest is counted as lost.
-pub const TAP_PARTS: u32 = 64;
+pub const TAP_PARTS: u32 = 128;
 
 /// Offsets of kernel structures that the tap needs, and numbers that differ between architectures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

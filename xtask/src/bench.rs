@@ -25,6 +25,8 @@ pub(crate) enum Bench {
     Stdio(StdioOptions),
     /// Recording against plain SQLite, hashing against plain SHA-256, and listings of a million events
     Store(Options),
+    /// System calls, and writes and reads of a pipe, with the tap; needs root
+    Tap(Options),
 }
 
 #[derive(Debug, clap::Args)]
@@ -74,19 +76,21 @@ pub(crate) struct LlmOptions {
 /// Builds with optimisation, and measures.
 pub(crate) fn run(bench: &Bench) -> Result<ExitCode> {
     match bench {
-        Bench::Connect(options) => connect(options),
+        Bench::Connect(options) => in_kernel("connect", options),
         Bench::Http(options) => http(options),
         Bench::Llm(options) => llm(options),
         Bench::Stdio(options) => stdio(options),
         Bench::Store(options) => store(options),
+        Bench::Tap(options) => in_kernel("tap", options),
     }
 }
 
-fn connect(options: &Options) -> Result<ExitCode> {
+/// The benchmark of this name, which loads kernel programs itself.
+fn in_kernel(name: &str, options: &Options) -> Result<ExitCode> {
     build_ebpf::run()?;
     build(&["mcpmon-bench"])?;
-    let mut bench = shell::command(program("connect"));
-    measured(&mut bench, "connect", options);
+    let mut bench = shell::command(program(name));
+    measured(&mut bench, name, options);
     run::as_root(bench)
 }
 

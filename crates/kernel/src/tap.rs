@@ -129,6 +129,12 @@ pub struct StandardStreams {
 }
 
 impl StandardStreams {
+    /// Streams of these inodes.
+    #[must_use]
+    pub const fn new(input: u64, output: u64) -> Self {
+        Self { input, output }
+    }
+
     /// Those of a living process; `None` where it is gone, or where either is a terminal, a file or nothing.
     #[must_use]
     pub fn of(pid: u32) -> Option<Self> {

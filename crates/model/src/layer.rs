@@ -10,6 +10,8 @@ pub enum Layer {
     Kernel,
     /// A wrapped server's pipes.
     Stdio,
+    /// The tap: the pipes of a server that no wrapper carries, where nothing can be stopped.
+    Tap,
     /// The MCP-over-HTTP proxy.
     McpHttp,
     /// The LLM reverse proxy.
@@ -27,6 +29,7 @@ impl Layer {
         match self {
             Self::Kernel => "kernel",
             Self::Stdio => "stdio",
+            Self::Tap => "tap",
             Self::McpHttp => "mcp_http",
             Self::Llm => "llm",
             Self::Hook => "hook",

@@ -295,6 +295,7 @@ impl ExecPolicy {
             },
             unwrapped: match (self.unwrapped, other.unwrapped) {
                 (Unwrapped::Deny, _) | (_, Unwrapped::Deny) => Unwrapped::Deny,
+                (Unwrapped::Observe, _) | (_, Unwrapped::Observe) => Unwrapped::Observe,
                 (Unwrapped::Alert, _) | (_, Unwrapped::Alert) => Unwrapped::Alert,
                 (Unwrapped::Allow, Unwrapped::Allow) => Unwrapped::Allow,
             },
@@ -326,6 +327,9 @@ pub enum Unwrapped {
     /// The server is reported.
     #[default]
     Alert,
+    /// The server is reported, and what it says and hears is recorded by a tap in the kernel: nothing of it can be stopped, and
+    /// while this is set every system call on the host takes longer.
+    Observe,
     /// The server is refused.
     Deny,
 }

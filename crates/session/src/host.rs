@@ -13,7 +13,7 @@ use mcpmon_model::{Event, EventKind, Layer, ProcessRef, Severity, SharedCall, Ti
 use mcpmon_policy::Policy;
 use mcpmon_store::{Recorder, SessionMember};
 
-use super::{files, hosted::FLUSH, presence::SharedStatePresence, shared::SharedState};
+use super::{files, hosted::FLUSH, presence::SharedStatePresence, shared::SharedState, tapped};
 
 /// The time after joining in which a check of a call waits for earlier records of members that were alone
 /// until then.
@@ -31,6 +31,8 @@ pub(super) struct SessionHost {
     pub(super) lookups: files::Lookups,
     /// The time the session was joined.
     pub(super) joined: Instant,
+    /// True if not all of the conversation is heard.
+    pub(super) has_gaps: bool,
 }
 
 impl GuardHost for SessionHost {
@@ -103,6 +105,9 @@ impl SessionHost {
 
     /// Records an event, with the session, server and process added.
     pub(super) fn push(&self, event: Event) {
+        if self.has_gaps && tapped::needs_all(&event) {
+            return;
+        }
         let event = self.of_member(event);
         self.recorder.push_of(event, self.child.as_ref());
     }
@@ -114,6 +119,7 @@ impl SessionHost {
     }
 
     fn of_member(&self, mut event: Event) -> Event {
+        tapped::stops_nothing(&mut event);
         event
             .session_id
             .get_or_insert_with(|| self.member.session.clone());

@@ -30,6 +30,7 @@ mod renewal;
 mod settings;
 pub mod shared;
 mod stdio;
+mod tapped;
 
 #[cfg(test)]
 mod tests;
@@ -333,6 +334,7 @@ impl Session {
                 child: None,
                 lookups: files::Lookups::default(),
                 joined: Instant::now(),
+                has_gaps: false,
             },
             reloader: parts.reloader,
             own: parts.own,

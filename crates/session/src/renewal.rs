@@ -29,7 +29,7 @@ impl Session {
     /// Takes over what persons stopped, and no more.
     pub(super) fn heed_kills(&mut self) {
         match self.host.shared.look(self.policy_hash) {
-            Ok(snapshot) => drop(self.guard.monitor_mut().stop(snapshot.kills)),
+            Ok(snapshot) => self.stop_as_told(snapshot.kills),
             Err(error) => tracing::warn!(%error, "the kill switch is not heard of"),
         }
     }
@@ -56,8 +56,7 @@ impl Session {
             .monitor_mut()
             .load_definitions(now, snapshot.definitions);
         self.guard.monitor_mut().know_servers(snapshot.pinned);
-        // Processes are the daemon's to track.
-        drop(self.guard.monitor_mut().stop(snapshot.kills));
+        self.stop_as_told(snapshot.kills);
         let mut outcome = JudgementOutcome::default();
         self.guard.answer_calls(now, &snapshot.answers, &mut outcome);
         self.carry_out(&mut outcome);

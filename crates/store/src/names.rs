@@ -46,6 +46,7 @@ mod tests {
         for layer in [
             Layer::Kernel,
             Layer::Stdio,
+            Layer::Tap,
             Layer::McpHttp,
             Layer::Llm,
             Layer::Hook,

@@ -192,7 +192,7 @@ fn take_in(
                     ":server": server,
                     ":type": match event.layer {
                         Layer::McpHttp => "http",
-                        Layer::Kernel | Layer::Stdio | Layer::Llm | Layer::Hook | Layer::Agent => "stdio",
+                        Layer::Kernel | Layer::Stdio | Layer::Tap | Layer::Llm | Layer::Hook | Layer::Agent => "stdio",
                     },
                     ":command": command_line(&command, &args),
                     ":seen": event.timestamp.0,

@@ -98,6 +98,7 @@ pub fn examine(search: &Search, socket: &Path, bpffs: &Path) -> Vec<DoctorFindin
             if let Ok(DaemonAnswer::Status(status)) = control::request(socket, &DaemonRequest::Status) {
                 findings.extend(running_sandboxes(&status.servers));
                 findings.extend(policy_bundle(&status));
+                findings.extend(tap(&status));
             }
             findings.extend(checks.into_iter().map(check));
         }
@@ -123,6 +124,25 @@ pub fn examine(search: &Search, socket: &Path, bpffs: &Path) -> Vec<DoctorFindin
         }
     }
     findings
+}
+
+/// Checks the tap of a host that wants one.
+fn tap(status: &Status) -> Option<DoctorFinding> {
+    let subject = "tap";
+    if let Some(cause) = status.degraded.get(subject) {
+        let finding = DoctorFinding::new(subject, DoctorVerdict::Degraded, cause);
+        return Some(
+            finding.remedy("start the servers with `mcpmon wrap`, or set `exec.unwrapped` to `alert`"),
+        );
+    }
+    let tap = status.tap.as_ref()?;
+    let finding = match tap.lost {
+        0 => DoctorFinding::new(subject, DoctorVerdict::Good, tap.to_string()),
+        _ => DoctorFinding::new(subject, DoctorVerdict::Degraded, tap.to_string()).remedy(
+            "`mcpmon events --type mcp_events_lost` says of which servers; wrap those that say the most",
+        ),
+    };
+    Some(finding)
 }
 
 /// Checks the bundle of a host that takes one.

@@ -47,5 +47,6 @@ pub(crate) mod server_card;
 pub mod server_log;
 pub mod setup;
 pub mod status;
+mod tap;
 pub mod wrap;
 pub(crate) mod wrappers;

@@ -6,7 +6,13 @@ use mcpmon_model::Kills;
 use serde::{Deserialize, Serialize};
 
 use super::selftest::SelfTestCheck;
-pub use super::{engine::Coverage, proxy::ProxyStatus, runs::RunStatus, sandboxes::SandboxStatus};
+pub use super::{
+    engine::Coverage,
+    proxy::ProxyStatus,
+    runs::RunStatus,
+    sandboxes::SandboxStatus,
+    tap::{TapStatus, TappedStatus},
+};
 
 /// Addresses of a name that a line tells.
 const MAX_TOLD: usize = 4;
@@ -46,6 +52,9 @@ pub struct Status {
     /// The LLM proxy; `None` where it does not run.
     #[serde(default)]
     pub proxy: Option<ProxyStatus>,
+    /// The tap; `None` where it is off.
+    #[serde(default)]
+    pub tap: Option<TapStatus>,
     /// Sessions of `mcpmon run` that are connected.
     #[serde(default)]
     pub runs: Vec<RunStatus>,

@@ -5,6 +5,7 @@ use mcpmon_model::{ServerId, Severity};
 use mcpmon_policy::{
     Admission, CrossServerDecision, Decision, Handling, Mode, OnDetection, Policy, Unwrapped,
 };
+use test_case::test_case;
 
 use crate::{Sources, load_sources, on_top};
 
@@ -121,6 +122,14 @@ fn who_observes_takes_nothing_away() {
         merged("mode: observe", "mcp: {blocked_tools: [x]}").mode,
         Mode::Observe
     );
+}
+
+#[test_case("alert", "observe" => Unwrapped::Observe; "a user's")]
+#[test_case("observe", "allow" => Unwrapped::Observe; "the host's")]
+#[test_case("deny", "observe" => Unwrapped::Deny; "refused by the host")]
+fn the_stricter_word_on_unwrapped_servers_holds(host: &str, own: &str) -> Unwrapped {
+    let exec = |word: &str| format!("exec: {{unwrapped: {word}}}");
+    merged(&exec(host), &exec(own)).exec.unwrapped
 }
 
 #[test]

@@ -93,6 +93,10 @@ pub struct MonitoredServer {
     pub instance: InstanceId,
     /// Its name.
     pub server: ServerId,
+    /// Package, module, image or program, as the launch named it.
+    pub name: String,
+    /// Real user id of the launch.
+    pub uid: u32,
     /// The serving process; the launcher while it is not known.
     pub process: ProcessId,
     /// True if it serves already.
@@ -207,6 +211,8 @@ impl Monitor {
         self.instances.iter().map(|(number, instance)| MonitoredServer {
             instance: number,
             server: instance.server.clone(),
+            name: instance.name.clone(),
+            uid: instance.uid,
             process: instance
                 .serving()
                 .map_or(instance.launcher, |serving| serving.process),

@@ -1,7 +1,7 @@
-//! Incidents: data on the wire that is not a message. It was stopped where it was seen, whatever the mode:
-//! real servers execute lines that a strict parser refuses.
+//! Incidents: data on the wire that is not a message. It was stopped where it was seen, whatever the mode: real servers
+//! execute lines that a strict parser refuses. The tap alone stops nothing.
 
-use mcpmon_model::{Action, Conversation, EventKind, Incident, RequestId, Severity, Side, Timestamp};
+use mcpmon_model::{Action, Conversation, EventKind, Incident, Layer, RequestId, Severity, Side, Timestamp};
 
 use super::{
     Traffic,
@@ -33,7 +33,7 @@ impl Traffic {
             action,
             severity,
             reason,
-        } = told(incident);
+        } = told(incident, conversation.layer);
         let server = conversation.identity.server.as_str();
         let mut event = about(
             now,
@@ -69,23 +69,30 @@ const fn is_of_server(incident: &Incident) -> bool {
     }
 }
 
-fn told(incident: &Incident) -> IncidentForm {
+fn told(incident: &Incident, layer: Layer) -> IncidentForm {
+    let is_stopped = layer != Layer::Tap;
+    let block = match is_stopped {
+        true => Action::Block,
+        false => Action::WouldBlock,
+    };
+    let refused = if is_stopped { "was" } else { "would have been" };
+    let then = |consequence| if is_stopped { consequence } else { "" };
     let (rule, action, severity, reason) = match incident {
         Incident::Unparsable { cause } => (
             "strict_json",
-            Action::Block,
+            block,
             Severity::Medium,
             format!("what the client said is no strict JSON-RPC: {cause}"),
         ),
         Incident::HeaderMismatch { cause } => (
             "header_mismatch",
-            Action::Block,
+            block,
             Severity::Medium,
             format!("the headers of a request do not say what its body does: {cause}"),
         ),
         Incident::TooLong { side, limit } => (
             "max_line",
-            Action::Block,
+            block,
             Severity::Medium,
             format!(
                 "a message of {} is over {limit} bytes (`mcp.limits.max_line`)",
@@ -96,23 +103,27 @@ fn told(incident: &Incident) -> IncidentForm {
             "noise",
             Action::Audit,
             Severity::Info,
-            format!("what the server said is no message ({bytes} bytes); it did not reach the client"),
+            format!(
+                "what the server said is no message ({bytes} bytes){}",
+                then("; it did not reach the client")
+            ),
         ),
         Incident::Unasked { side, id } => (
             "unasked_answer",
-            Action::Block,
+            block,
             Severity::Low,
             format!(
-                "{} answered {}, which nobody waits for; it was dropped",
+                "{} answered {}, which nobody waits for{}",
                 name(*side),
-                request(id)
+                request(id),
+                then("; it was dropped")
             ),
         ),
         Incident::Refused { side, id, cause } => (
             "request_id",
-            Action::Block,
+            block,
             Severity::Medium,
-            format!("{} of {} was refused: {cause}", request(id), name(*side)),
+            format!("{} of {} {} refused: {cause}", request(id), name(*side), refused),
         ),
     };
     IncidentForm {

@@ -119,21 +119,22 @@ impl DaemonProxy {
     }
 }
 
-/// The remote servers that the host's policy declares, judged among those of the wrappers, and what that is recorded
-/// to.
-pub(super) fn remotes(
-    policies: Policies,
+/// What the conversations have in common that the daemon judges itself, among those of the wrappers.
+pub(super) fn hosting(
     wrappers: &Wrappers,
     settings: RecorderSettings,
     host: &mcpmon_session::Options,
-    tokens: Tokens,
-) -> Result<(RemoteServers, Recorder), StoreError> {
+) -> Result<HostedParts, StoreError> {
     let kept = HostedRecords(wrappers.clone());
-    let hosting = HostedParts::of_daemon(Arc::new(wrappers.clone()), kept, settings, host)?;
+    HostedParts::of_daemon(Arc::new(wrappers.clone()), kept, settings, host)
+}
+
+/// The remote servers that the host's policy declares, and what their conversations are recorded to.
+pub(super) fn remotes(policies: Policies, hosting: HostedParts, tokens: Tokens) -> (RemoteServers, Recorder) {
     let recorder = hosting.recorder().clone();
     let remotes = RemoteServers::new(policies, hosting, tokens);
     remotes.discover();
-    Ok((remotes, recorder))
+    (remotes, recorder)
 }
 
 impl Daemon {
@@ -177,7 +178,7 @@ fn offer(hosted: &HostedProxy) -> ProxyOffer {
 }
 
 /// An error with what lies behind it.
-fn with_causes(error: &dyn std::error::Error) -> String {
+pub(super) fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

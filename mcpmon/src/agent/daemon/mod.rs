@@ -7,6 +7,7 @@ mod policy;
 mod report;
 mod returning;
 mod standby;
+mod tap;
 
 use std::{
     collections::BTreeMap,
@@ -168,6 +169,7 @@ struct Daemon {
     wrappers: Wrappers,
     runs: Runs,
     proxy: llm::DaemonProxy,
+    tap: tap::DaemonTap,
     location: StoreLocation,
     /// No other daemon has the store.
     sole: Sole,
@@ -300,17 +302,14 @@ impl Daemon {
             Arc::new(wrappers.clone()),
         );
         let tokens = Tokens::default();
-        let remotes = llm::remotes(
-            policies,
-            &wrappers,
-            RecorderSettings {
-                access,
-                location: location.clone(),
-                ..RecorderSettings::new(&store)
-            },
-            &host,
-            tokens.clone(),
-        )?;
+        let settings = RecorderSettings {
+            access,
+            location: location.clone(),
+            ..RecorderSettings::new(&store)
+        };
+        let hosting = llm::hosting(&wrappers, settings, &host)?;
+        let tap = tap::DaemonTap::new(hosting.clone(), policies.clone());
+        let remotes = llm::remotes(policies, hosting, tokens.clone());
         let (proxy, offered) = llm::DaemonProxy::new(models, remotes);
         let runs = Runs::new(
             wrappers.clone(),
@@ -375,6 +374,7 @@ impl Daemon {
             wrappers,
             runs,
             proxy,
+            tap,
             location,
             sole,
             returning: standby.clone().map(StoreReturn::new),
@@ -401,6 +401,7 @@ impl Daemon {
         if daemon.engine.sender.try_send(EngineMessage::Keep).is_err() {
             return Err(DaemonError::EngineEnded);
         }
+        daemon.look_after_tap();
         daemon.tell_policy();
         daemon.note_bundle();
         daemon.note(STORE_FILE, standby.map(|standby| standby.trouble));
@@ -441,6 +442,7 @@ impl Daemon {
     fn stop(self) -> Sole {
         self.notify(Notifier::stopping);
         self.tell_watch();
+        drop(self.tap);
         self.proxy.stop();
         self.engine.stop();
         let status = self.recorder.close();
@@ -484,6 +486,7 @@ impl Daemon {
         self.look_after_self_test();
         self.tell_progress();
         self.look_after_proxy();
+        self.look_after_tap();
         self.look_after_metrics();
         self.note_bundle();
         Ok(())

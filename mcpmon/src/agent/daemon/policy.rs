@@ -84,6 +84,7 @@ impl Daemon {
         self.wrappers
             .publish(self.loaded.hash, Arc::clone(&self.loaded.text));
         self.tell_proxy();
+        self.look_after_tap();
         self.tell_policy();
         Ok(())
     }

@@ -282,6 +282,7 @@ impl Daemon {
             coverage,
             wrappers: self.wrappers.len(),
             proxy: self.proxy.status(),
+            tap: self.tap.status(),
             runs: self.runs.status(),
             code_sessions: self.wrappers.sessions_with_code(),
             not_pinned: without_room.iter().map(ToString::to_string).collect(),

@@ -22,6 +22,7 @@ use crate::agent::{
     probe::{Probe, Sightings},
     runs::Group,
     status::KeptStatus,
+    tap::TapHandle,
 };
 
 /// A message of another thread to the engine.
@@ -81,6 +82,8 @@ pub(crate) enum EngineMessage {
     Sightings(oneshot::Sender<Sightings>),
     /// Every part of the daemon runs: have what is in the kernel stay there from now on.
     Keep,
+    /// The tap is on, or off.
+    Tap(Option<TapHandle>),
     /// The request for the running servers and the counters.
     Snapshot(oneshot::Sender<EngineSnapshot>),
     /// End. What is kept in the kernel stays.

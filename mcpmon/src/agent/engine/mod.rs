@@ -12,6 +12,7 @@ mod observe;
 mod proxied;
 mod questions;
 mod resume;
+mod tapping;
 mod troubles;
 mod wrapped;
 
@@ -44,7 +45,7 @@ use tokio::sync::{mpsc::error::TrySendError, oneshot, watch};
 pub use self::wrapped::Coverage;
 use self::{
     coalesce::Coalescer, connections::ConnectionReviews, denials::Denials, holding::Holds, losses::Losses,
-    questions::Questions, troubles::Troubles, wrapped::Starts,
+    questions::Questions, tapping::Tapping, troubles::Troubles, wrapped::Starts,
 };
 pub(crate) use self::{
     message::{EngineMessage, EngineSnapshot},
@@ -135,6 +136,7 @@ impl Engine {
             recorder,
             wrappers,
             starts: Starts::default(),
+            tapping: Tapping::default(),
             groups: Vec::new(),
             hashes,
             addresses,
@@ -271,6 +273,7 @@ struct Core {
     recorder: Recorder,
     wrappers: Wrappers,
     starts: Starts,
+    tapping: Tapping,
     /// Control groups of sessions with a proxy.
     groups: Vec<(ProxiedSession, Group)>,
     hashes: HashQueue,
@@ -426,6 +429,7 @@ impl Core {
                 );
             }
             EngineMessage::Keep => self.keep(),
+            EngineMessage::Tap(handle) => self.use_tap(handle),
             EngineMessage::Snapshot(reply) => answer(
                 reply,
                 EngineSnapshot {
@@ -468,6 +472,7 @@ impl Core {
         self.handed.retain(|_, handed| handed.since.elapsed() < HANDED);
         let monitor = &self.monitor;
         self.starts.descent.retain(|instance| monitor.follows(instance));
+        self.release_tapped();
         self.look_for_losses();
         if self.scan.wanted && self.scan.done.elapsed() >= RESCAN {
             self.scan();

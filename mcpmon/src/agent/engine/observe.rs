@@ -149,6 +149,7 @@ impl Core {
         let judgement = self.monitor.observe(now, Observation::Exec(exec));
         let descent = &mut self.starts.descent;
         descent.executes(exec);
+        let mut launched = None;
         for effect in &judgement.kernel_effects {
             if let KernelEffect::Track {
                 process, instance, ..
@@ -156,7 +157,12 @@ impl Core {
                 && *process == exec.process
             {
                 descent.launches(*instance, exec);
+                launched = Some(*instance);
             }
+        }
+        if let Some(instance) = launched {
+            // What was found running has no file.
+            self.consider_tapping(instance, exec.file != FileId::default());
         }
         judgement
     }

@@ -148,6 +148,10 @@ impl Core {
         let policy = self.monitor.policy();
         let told = unwrapped(&event, ancestors, policy.exec.unwrapped, policy.mode);
         let process = event.process.as_ref().map(|process| process.pid);
+        if let Some(instance) = process.and_then(|pid| self.instance_of(pid)) {
+            self.tap(instance, false);
+            self.tapped_serves(instance, event.process.as_ref());
+        }
         self.tell(event);
         let Some(mut told) = told else { return };
         if told.action == Action::Block
@@ -205,7 +209,7 @@ fn unwrapped(start: &Event, ancestors: &[Ancestor], policy: Unwrapped, mode: Mod
         .position(|ancestor| ancestor.process.pid == *launcher_pid);
     let (action, severity) = match (policy, mode) {
         (Unwrapped::Allow, _) => return None,
-        (Unwrapped::Alert, _) => (Action::Audit, Severity::Medium),
+        (Unwrapped::Alert | Unwrapped::Observe, _) => (Action::Audit, Severity::Medium),
         (Unwrapped::Deny, Mode::Enforce) => (Action::Block, Severity::High),
         (Unwrapped::Deny, Mode::Observe) => (Action::WouldBlock, Severity::Medium),
     };
@@ -228,10 +232,13 @@ fn unwrapped(start: &Event, ancestors: &[Ancestor], policy: Unwrapped, mode: Mod
     event.action = action;
     event.severity = severity;
     event.rule = Some(RULE.to_owned());
-    event.reason = Some(
-        "no wrapper started it, so that its messages are not seen: start it with `mcpmon wrap -- COMMAND`"
-            .to_owned(),
-    );
+    let consequence = match policy {
+        Unwrapped::Observe => "the tap records its messages and stops none",
+        Unwrapped::Allow | Unwrapped::Alert | Unwrapped::Deny => "its messages are not seen",
+    };
+    event.reason = Some(format!(
+        "no wrapper started it, so that {consequence}: start it with `mcpmon wrap -- COMMAND`"
+    ));
     Some(event)
 }
 
@@ -257,6 +264,7 @@ mod tests {
     #[test_case(Unwrapped::Allow, Mode::Enforce => None; "allow")]
     #[test_case(Unwrapped::Alert, Mode::Enforce => Some(Action::Audit); "alert")]
     #[test_case(Unwrapped::Alert, Mode::Observe => Some(Action::Audit); "alert, observing")]
+    #[test_case(Unwrapped::Observe, Mode::Enforce => Some(Action::Audit); "observe")]
     #[test_case(Unwrapped::Deny, Mode::Enforce => Some(Action::Block); "deny")]
     #[test_case(Unwrapped::Deny, Mode::Observe => Some(Action::WouldBlock); "deny, observing")]
     fn what_follows(policy: Unwrapped, mode: Mode) -> Option<Action> {

@@ -208,6 +208,9 @@ fn lines(status: &Status) -> Vec<String> {
     if let Some(servers) = mcp_proxy(status) {
         put("mcp proxy", servers);
     }
+    if let Some(tap) = &status.tap {
+        put("tap", tap.to_string());
+    }
     if !status.runs.is_empty() {
         put("sessions", runs(status));
     }
@@ -411,7 +414,7 @@ mod tests {
         selftest::{Component, SelfTestCheck},
         status::{
             FollowedAddress, KeptStatus, NetworkStatus, PolicyStatus, ProxyStatus, RunStatus, RunningServer,
-            SandboxStatus, StoreStatus,
+            SandboxStatus, StoreStatus, TapStatus,
         },
     };
 
@@ -489,6 +492,10 @@ mod tests {
                 servers: vec![ServerId::new("notes").expect("an id")],
                 conversations: 2,
             }),
+            tap: Some(TapStatus {
+                servers: Vec::new(),
+                lost: 12,
+            }),
             code_sessions: vec![CodeSession {
                 session: "codex-1".to_owned(),
                 uid: 1000,
@@ -552,6 +559,7 @@ mod tests {
                    first starts are not pinned: user 7 has 256 pinned packages
         llm proxy  http://127.0.0.1:8484, embedded, for anthropic, openai; 1 session
         mcp proxy  http://127.0.0.1:8484/mcp/SERVER, for notes; 2 conversations
+        tap        on: no server without a wrapper runs; 12 bytes lost in all; nothing of it can be stopped
         sessions   2 behind an LLM proxy: review-1 (pid 20, user 1000), mcpmon-run-2 (pid 30, user 0, a proxy of its own, no control group)
         code mode  session codex-1 of user 1000 calls tools from code: the wire is the boundary. The wrapper and the MCP proxy judge each call, the LLM proxy sees the code alone
         kernel     attached at /sys/fs/cgroup: 100 execs, 0 connections that concern MCP, 2 refused, 1 records lost, 4 processes tracked

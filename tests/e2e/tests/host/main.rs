@@ -30,5 +30,6 @@ mod real;
 mod refusals;
 mod remote;
 mod sandboxed;
+mod tapped;
 mod usage;
 mod wrapped;

@@ -141,7 +141,7 @@ fn of_conventions(event: &StoredEvent) -> Vec<KeyValue> {
     }
     let mut attributes = vec![KeyValue::text(names::OPERATION, names::EXECUTE_TOOL)];
     let transport = match event.layer {
-        Layer::Stdio => Some(names::PIPE),
+        Layer::Stdio | Layer::Tap => Some(names::PIPE),
         Layer::McpHttp => Some(names::TCP),
         Layer::Kernel | Layer::Llm | Layer::Agent | Layer::Hook => None,
     };

@@ -1,0 +1,134 @@
+//! Servers that the tap is told of: those that no wrapper carries, while the policy has the tap on.
+
+use std::{collections::BTreeSet, fs, time::Instant};
+
+use mcpmon_detect::session::session;
+use mcpmon_engine::MonitoredServer;
+use mcpmon_model::{InstanceId, PinKey, ProcessRef, SessionId};
+
+use super::Core;
+use crate::agent::{
+    host,
+    tap::{TapHandle, TappedServer},
+};
+
+/// The name of this component in events and `mcpmon status`: what could not be tapped, while the tap itself works.
+const TAPPED: &str = "tapped servers";
+
+/// The tap, while it is on.
+#[derive(Debug, Default)]
+pub(super) struct Tapping {
+    handle: Option<TapHandle>,
+    tapped: BTreeSet<InstanceId>,
+}
+
+impl Core {
+    /// The tap was switched on or off. What runs already is tapped in the middle of what it says.
+    pub(super) fn use_tap(&mut self, handle: Option<TapHandle>) {
+        self.tapping = Tapping {
+            handle,
+            tapped: BTreeSet::new(),
+        };
+        let running: Vec<InstanceId> = self.monitor.running().map(|server| server.instance).collect();
+        for instance in running {
+            self.consider_tapping(instance, false);
+        }
+    }
+
+    /// Taps a server unless a wrapper started it, or may yet say so.
+    pub(super) fn consider_tapping(&mut self, instance: InstanceId, is_new: bool) {
+        if self.tapping.handle.is_none() || self.tapping.tapped.contains(&instance) {
+            return;
+        }
+        let above = self.starts.descent.above(instance);
+        if !self.wrappers.may_cover(&above.processes) && !self.wrappers.cover(&above.processes) {
+            self.tap(instance, is_new);
+        }
+    }
+
+    /// Taps a server that no wrapper started.
+    pub(super) fn tap(&mut self, instance: InstanceId, is_new: bool) {
+        let Some(handle) = &self.tapping.handle else {
+            return;
+        };
+        if self.tapping.tapped.contains(&instance) {
+            return;
+        }
+        let Some(server) = self.monitor.running().find(|server| server.instance == instance) else {
+            return;
+        };
+        let above = self.starts.descent.above(instance).ancestors;
+        let found = above
+            .get(1..)
+            .and_then(|above| session(above, None, &host::boot()));
+        let (session, agent) = found.map(|session| (session.id, session.agent)).unzip();
+        let mut pids: Vec<u32> = server.members.iter().map(|process| process.pid).collect();
+        if !pids.contains(&server.process.pid) {
+            pids.push(server.process.pid);
+        }
+        match handle.tap(tapped(server, session, agent, is_new), &pids) {
+            Ok(true) => {
+                self.tapping.tapped.insert(instance);
+            }
+            Ok(false) => {}
+            Err(cause) => self.troubles.note(Instant::now(), TAPPED, &cause),
+        }
+    }
+
+    /// The process that serves is known.
+    pub(super) fn tapped_serves(&mut self, instance: InstanceId, process: Option<&ProcessRef>) {
+        if self.tapping.tapped.contains(&instance)
+            && let (Some(handle), Some(process)) = (&self.tapping.handle, process)
+            && let Err(cause) = handle.served_by(instance, process.clone())
+        {
+            self.troubles.note(Instant::now(), TAPPED, &cause);
+        }
+    }
+
+    /// Lets go of servers that are gone.
+    pub(super) fn release_tapped(&mut self) {
+        let Some(handle) = &self.tapping.handle else {
+            return;
+        };
+        let monitor = &self.monitor;
+        let troubles = &mut self.troubles;
+        self.tapping.tapped.retain(|instance| {
+            if monitor.follows(*instance) {
+                return true;
+            }
+            match handle.release(*instance) {
+                Ok(()) => false,
+                Err(cause) => {
+                    troubles.note(Instant::now(), TAPPED, &cause);
+                    true
+                }
+            }
+        });
+    }
+}
+
+fn tapped(
+    server: MonitoredServer,
+    session: Option<SessionId>,
+    agent: Option<String>,
+    is_new: bool,
+) -> TappedServer {
+    let pid = server.process.pid;
+    TappedServer {
+        instance: server.instance,
+        process: ProcessRef {
+            pid,
+            exe: fs::read_link(format!("/proc/{pid}/exe")).ok(),
+            comm: host::stat(pid).map(|stat| stat.comm),
+            uid: Some(server.uid),
+        },
+        identity: PinKey {
+            server: server.server,
+            name: server.name,
+            uid: server.uid,
+        },
+        session,
+        agent,
+        is_new,
+    }
+}

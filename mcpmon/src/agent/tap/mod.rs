@@ -1,0 +1,368 @@
+//! The passive view: what servers say and hear that no wrapper carries, copied by the kernel and judged here, by the same
+//! filter and rules as a wrapper's. Nothing can be stopped: whoever is judged does not wait.
+//!
+//! A thread of its own reads the ring. Where it is slower than the servers, the kernel counts what it drops.
+
+mod conversation;
+mod stream;
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{
+        Arc, Mutex, PoisonError,
+        mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, TrySendError, sync_channel},
+    },
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+use mcpmon_kernel::tap::{self, StandardStreams, TapError, TapRing, TapSide, TappedProcesses};
+use mcpmon_model::{InstanceId, ProcessRef, Timestamp};
+use mcpmon_session::{HostedParts, Policies, clock};
+use serde::{Deserialize, Serialize};
+
+pub(crate) use self::conversation::TappedServer;
+use self::conversation::{TapContext, TapConversation};
+use super::host;
+
+/// Messages that wait for the thread at most.
+const INBOX: usize = 1024;
+/// The longest time that a copy waits to be read.
+const POLL: Duration = Duration::from_millis(10);
+/// Parts that are read before messages are looked at again.
+const BATCH: usize = 256;
+/// The interval at which losses are told and time passes for conversations.
+const TICK: Duration = Duration::from_secs(1);
+
+/// The state of the tap, for `mcpmon status`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TapStatus {
+    /// The servers that are tapped.
+    pub servers: Vec<TappedStatus>,
+    /// Bytes that are in no record, since the tap is on.
+    pub lost: u64,
+}
+
+/// A tapped server.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TappedStatus {
+    /// Its name.
+    pub server_id: String,
+    /// The serving process, or the launcher.
+    pub pid: u32,
+    /// Bytes that it read.
+    pub read: u64,
+    /// Bytes that it wrote.
+    pub written: u64,
+    /// Bytes of both that are in no record.
+    pub lost: u64,
+}
+
+impl fmt::Display for TapStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let servers = self.servers.iter().map(|server| {
+            let TappedStatus {
+                server_id,
+                pid,
+                read,
+                written,
+                lost,
+            } = server;
+            format!("{server_id} (pid {pid}, {read} bytes read, {written} written, {lost} lost)")
+        });
+        let servers = match self.servers.is_empty() {
+            true => "no server without a wrapper runs".to_owned(),
+            false => servers.collect::<Vec<_>>().join(", "),
+        };
+        let lost = self.lost;
+        write!(
+            f,
+            "on: {servers}; {lost} bytes lost in all; nothing of it can be stopped"
+        )
+    }
+}
+
+/// The running tap. Dropping it detaches the programs.
+#[derive(Debug)]
+pub(crate) struct Tap {
+    handle: TapHandle,
+    status: Arc<Mutex<TapStatus>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// The engine's way to say who is tapped. Clones share it.
+#[derive(Clone, Debug)]
+pub(crate) struct TapHandle {
+    processes: TappedProcesses,
+    sender: SyncSender<TapMessage>,
+}
+
+#[derive(Debug)]
+enum TapMessage {
+    Serve(Box<TappedServer>),
+    ServedBy(InstanceId, ProcessRef),
+    Over(InstanceId),
+    Stop,
+}
+
+/// The reason why the tap is not on.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum TapStartError {
+    /// The kernel.
+    #[error(transparent)]
+    Kernel(#[from] TapError),
+    /// The thread.
+    #[error("failed to start a thread for the tap")]
+    Thread(#[source] std::io::Error),
+}
+
+impl Tap {
+    /// Attaches the programs and starts the thread.
+    ///
+    /// # Errors
+    /// Returns an error if the kernel refuses a program.
+    pub(crate) fn start(hosting: HostedParts, policies: Policies) -> Result<Self, TapStartError> {
+        let (ring, processes) = tap::start()?;
+        let (sender, inbox) = sync_channel(INBOX);
+        let status = Arc::new(Mutex::new(TapStatus::default()));
+        let mut reader = TapThread {
+            processes: processes.clone(),
+            inbox,
+            servers: Servers {
+                context: TapContext { hosting, policies },
+                conversations: BTreeMap::new(),
+                is_stopping: false,
+            },
+            gone: 0,
+            status: Arc::clone(&status),
+        };
+        let thread = thread::Builder::new()
+            .name("tap".to_owned())
+            .spawn(move || reader.run(ring))
+            .map_err(TapStartError::Thread)?;
+        Ok(Self {
+            handle: TapHandle { processes, sender },
+            status,
+            thread: Some(thread),
+        })
+    }
+
+    pub(crate) fn handle(&self) -> TapHandle {
+        self.handle.clone()
+    }
+
+    pub(crate) fn status(&self) -> TapStatus {
+        self.status.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Returns whether its thread still runs.
+    pub(crate) fn is_running(&self) -> bool {
+        self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
+    }
+}
+
+impl Drop for Tap {
+    fn drop(&mut self) {
+        // A full inbox is being emptied: the thread ends, or has ended.
+        let stopped = self.handle.sender.send(TapMessage::Stop);
+        if let Some(thread) = self.thread.take()
+            && (thread.join().is_err() || stopped.is_err())
+        {
+            tracing::error!("the thread of the tap had ended by itself");
+        }
+    }
+}
+
+impl TapHandle {
+    /// Taps a server through these processes of it; false where they have no streams that can be tapped, or are gone.
+    ///
+    /// # Errors
+    /// Returns the obstacle, as a sentence.
+    pub(crate) fn tap(&self, server: TappedServer, pids: &[u32]) -> Result<bool, String> {
+        let Some(streams) = pids.iter().copied().find_map(StandardStreams::of) else {
+            return Ok(false);
+        };
+        let instance = server.instance;
+        // First: whatever the ring has of it is of a server that is known.
+        self.send(TapMessage::Serve(Box::new(server)))?;
+        let tapped = self.processes.tap(instance.0, streams, pids);
+        tapped.map_err(|error| format!("the kernel's table of tapped processes takes no more: {error}"))?;
+        Ok(true)
+    }
+
+    /// Tells the process that serves.
+    pub(crate) fn served_by(&self, instance: InstanceId, process: ProcessRef) -> Result<(), String> {
+        self.send(TapMessage::ServedBy(instance, process))
+    }
+
+    /// A server is gone, or is a wrapper's.
+    pub(crate) fn release(&self, instance: InstanceId) -> Result<(), String> {
+        self.send(TapMessage::Over(instance))
+    }
+
+    fn send(&self, message: TapMessage) -> Result<(), String> {
+        self.sender.try_send(message).map_err(|error| match error {
+            TrySendError::Full(_) => {
+                "the tap is behind: servers start and end faster than it takes".to_owned()
+            }
+            TrySendError::Disconnected(_) => "the thread of the tap has ended".to_owned(),
+        })
+    }
+}
+
+struct TapThread {
+    processes: TappedProcesses,
+    inbox: Receiver<TapMessage>,
+    servers: Servers,
+    /// Lost bytes of servers that are gone.
+    gone: u64,
+    status: Arc<Mutex<TapStatus>>,
+}
+
+struct Servers {
+    context: TapContext,
+    conversations: BTreeMap<u32, TapConversation>,
+    is_stopping: bool,
+}
+
+impl TapThread {
+    fn run(&mut self, mut ring: TapRing) {
+        let mut next_tick = Instant::now() + TICK;
+        loop {
+            self.wait(&ring);
+            let Self { inbox, servers, .. } = self;
+            servers.hear(inbox);
+            let offset = host::boot_to_wall();
+            let is_all = ring.drain(BATCH, |part| {
+                // A server is told of before its first part is there, but maybe after the look above.
+                if !servers.conversations.contains_key(&part.instance) {
+                    servers.hear(inbox);
+                }
+                if let Some(conversation) = servers.conversations.get_mut(&part.instance) {
+                    let time = i64::try_from(part.time).unwrap_or(i64::MAX);
+                    let now = Timestamp(time.saturating_add(offset));
+                    conversation.take(now, &part, &servers.context);
+                }
+            });
+            if is_all {
+                self.forget_ended();
+            }
+            if Instant::now() >= next_tick || self.servers.is_stopping {
+                next_tick = Instant::now() + TICK;
+                self.tick();
+            }
+            if self.servers.is_stopping && is_all {
+                let now = clock::now();
+                let mut left = std::mem::take(&mut self.servers.conversations);
+                left.values_mut().for_each(|conversation| conversation.leave(now));
+                return;
+            }
+        }
+    }
+
+    /// Waits for copies, or for a message where nobody is tapped.
+    fn wait(&mut self, ring: &TapRing) {
+        if !self.servers.conversations.is_empty() {
+            if let Err(error) = ring.wait(POLL) {
+                tracing::error!(%error, "failed to wait for what the kernel copies");
+                thread::sleep(TICK);
+            }
+            return;
+        }
+        match self.inbox.recv_timeout(TICK) {
+            Ok(message) => self.servers.message(message),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => self.servers.is_stopping = true,
+        }
+    }
+
+    /// Lets go of servers that are gone, whose last parts have been read.
+    fn forget_ended(&mut self) {
+        let now = clock::now();
+        let ended = self
+            .servers
+            .conversations
+            .extract_if(.., |_, conversation| conversation.is_over);
+        for (instance, mut conversation) in ended.collect::<Vec<_>>() {
+            self.tell_lost(now, instance, &mut conversation);
+            self.gone += conversation.all_lost(self.lost(instance));
+            self.processes.release(instance);
+            conversation.leave(now);
+        }
+    }
+
+    fn tick(&mut self) {
+        let now = clock::now();
+        let mut conversations = std::mem::take(&mut self.servers.conversations);
+        let mut status = TapStatus {
+            servers: Vec::new(),
+            lost: self.gone,
+        };
+        for (instance, conversation) in &mut conversations {
+            conversation.tick(now, &self.servers.context);
+            self.tell_lost(now, *instance, conversation);
+            let lost = conversation.all_lost(self.lost(*instance));
+            status.lost += lost;
+            status.servers.push(TappedStatus {
+                server_id: conversation.server().identity.server.to_string(),
+                pid: conversation.server().process.pid,
+                read: self.processes.counted(*instance, TapSide::Input).0,
+                written: self.processes.counted(*instance, TapSide::Output).0,
+                lost,
+            });
+        }
+        self.servers.conversations = conversations;
+        *self.status.lock().unwrap_or_else(PoisonError::into_inner) = status;
+    }
+
+    fn tell_lost(&self, now: Timestamp, instance: u32, conversation: &mut TapConversation) {
+        if let Some(event) = conversation.tell_lost(now, self.lost(instance)) {
+            self.servers.context.hosting.recorder().push(event);
+        }
+    }
+
+    /// Bytes of a server that the kernel did not copy.
+    fn lost(&self, instance: u32) -> u64 {
+        let lost = |side| self.processes.counted(instance, side).1;
+        lost(TapSide::Input) + lost(TapSide::Output)
+    }
+}
+
+impl Servers {
+    /// Takes the messages that are there.
+    fn hear(&mut self, inbox: &Receiver<TapMessage>) {
+        loop {
+            match inbox.try_recv() {
+                Ok(message) => self.message(message),
+                Err(TryRecvError::Empty) => return,
+                Err(TryRecvError::Disconnected) => {
+                    self.is_stopping = true;
+                    return;
+                }
+            }
+        }
+    }
+
+    fn message(&mut self, message: TapMessage) {
+        match message {
+            TapMessage::Serve(server) => {
+                let conversation = TapConversation::new(*server);
+                self.conversations
+                    .entry(conversation.server().instance.0)
+                    .or_insert(conversation);
+            }
+            TapMessage::ServedBy(instance, process) => {
+                if let Some(conversation) = self.conversations.get_mut(&instance.0) {
+                    conversation.serves(process);
+                }
+            }
+            TapMessage::Over(instance) => {
+                if let Some(conversation) = self.conversations.get_mut(&instance.0) {
+                    conversation.is_over = true;
+                }
+            }
+            TapMessage::Stop => self.is_stopping = true,
+        }
+    }
+}

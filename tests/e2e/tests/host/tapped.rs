@@ -1,0 +1,281 @@
+//! Servers that no wrapper carries, heard by the tap: its record beside the wrapper's, and what it says of what it lost.
+
+use anyhow::{Context as _, Result, ensure};
+use mcpmon_e2e::{
+    client::Client,
+    daemon::Daemon,
+    host::Host,
+    json::{is, number, text},
+    program,
+    real::{Known, Real, SERVERS, Scene, Sdk},
+    servers::ToolServer,
+    wait,
+};
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+
+/// The servers of which both records are compared.
+const COMPARED: [(&str, Sdk); 5] = [
+    ("mcp-server-everything", Sdk::TypeScript),
+    ("mcp-server-filesystem", Sdk::Python),
+    ("mcp-server-memory", Sdk::TypeScript),
+    ("mcp-server-sqlite", Sdk::Python),
+    ("mcp-server-time", Sdk::TypeScript),
+];
+/// What an event says of a message. When it was, its number and its process differ.
+const FIELDS: [&str; 15] = [
+    "type",
+    "severity",
+    "rule",
+    "definition",
+    "tool_name",
+    "tool_hash",
+    "status",
+    "detections",
+    "detection",
+    "input",
+    "outcome",
+    "bytes",
+    "uri",
+    "method",
+    "summary",
+];
+/// More than the ring of the tap holds.
+const FLOODS: usize = 24;
+const FLOOD: usize = 1 << 20;
+
+/// Only the installed servers are looked for, wherever they are started from.
+fn of_real(real: &Real, unwrapped: &str) -> String {
+    let npm = real.npm("mcp-*").display().to_string();
+    let python = real.python("mcp-*").display().to_string();
+    format!(
+        "version: 1\nexec: {{unwrapped: {unwrapped}}}\nmcp:\n  version_pinning: {{on_change: alert}}\n  detection: \
+         {{server_patterns: [\"{npm}\", \"{python}\"]}}\n"
+    )
+}
+
+/// Only this run's servers are looked for.
+fn policy(unwrapped: &str) -> String {
+    let own = std::process::id();
+    format!(
+        "version: 1\nexec: {{unwrapped: {unwrapped}}}\nmcp:\n  version_pinning: {{on_change: alert}}\n  blocked_tools: [secrets]\n  \
+         detection: {{server_patterns: [\"mcp-server-e2e{own}x*\"]}}\n"
+    )
+}
+
+/// The records of messages that a layer made of a server, in no order.
+fn records(events: &[Value], layer: &str, server: &str, scene: &Scene) -> Vec<String> {
+    let own = scene.directory().display().to_string();
+    let is_told = |event: &&Value| text(event, "layer") == layer && text(event, "server_id") == server;
+    let told = events
+        .iter()
+        .filter(is_told)
+        .filter(|event| !text(event, "type").starts_with("mcp_server_"));
+    let mut records: Vec<String> = told
+        .map(|event| {
+            let said = FIELDS.map(|field| format!("{field}={}", event[field]));
+            said.join(" ").replace(&own, "@")
+        })
+        .collect();
+    records.sort();
+    records
+}
+
+fn known(name: &str) -> Result<&'static Known> {
+    let known = SERVERS.iter().find(|known| known.command == name);
+    known.context("it is one of them")
+}
+
+#[test]
+fn the_taps_record_beside_the_wrappers() -> Result<()> {
+    let Some(real) = Real::find()? else {
+        return Ok(());
+    };
+    let Some(host) = Host::take(&["node", "python3"])? else {
+        return Ok(());
+    };
+    let mut of_wrapper = Vec::new();
+    let daemon = Daemon::start(&host, &of_real(&real, "observe"))?;
+    for (name, sdk) in COMPARED {
+        let (known, scene) = (known(name)?, Scene::new()?);
+        let wrap = daemon
+            .site
+            .wrap(program::path()?, real.command(known, &scene.data()));
+        let mut command = vec![wrap.get_program().to_string_lossy().into_owned()];
+        command.extend(wrap.get_args().map(|word| word.to_string_lossy().into_owned()));
+        real.drive(sdk, &scene, known.calls, &command)?;
+        let started = daemon.event("its start", |event| {
+            text(event, "type") == "mcp_server_started" && event.to_string().contains(name)
+        })?;
+        let id = text(&started, "server_id").to_owned();
+        daemon.event_of("mcp_server_exited", &id)?;
+        let told = records(&daemon.site.events()?, "stdio", &id, &scene);
+        of_wrapper.push((id, told));
+    }
+    let events = daemon.site.events()?;
+    ensure!(
+        !events.iter().any(|event| text(event, "layer") == "tap"),
+        "what a wrapper carries is tapped, too"
+    );
+    drop(daemon.end()?);
+
+    let daemon = Daemon::start(&host, &of_real(&real, "observe"))?;
+    for ((name, sdk), (id, expected)) in COMPARED.into_iter().zip(of_wrapper) {
+        let (known, scene) = (known(name)?, Scene::new()?);
+        real.drive(sdk, &scene, known.calls, &real.command(known, &scene.data()))?;
+        let told = || Ok::<_, anyhow::Error>(records(&daemon.site.events()?, "tap", &id, &scene));
+        let same = wait::until("the same record", || Ok((told()? == expected).then_some(())));
+        same.with_context(|| {
+            let told = told().unwrap_or_default().join("\n");
+            format!("{name}: the wrapper:\n{}\nthe tap:\n{told}", expected.join("\n"))
+        })?;
+        let calls: Vec<Value> = serde_json::from_str(known.calls)?;
+        let called = expected
+            .iter()
+            .filter(|record| record.contains("mcp_tool_called"));
+        assert_eq!(called.count(), calls.len(), "{name}: {expected:?}");
+    }
+    let unwrapped = daemon.site.events()?;
+    let unwrapped = unwrapped
+        .iter()
+        .filter(|event| text(event, "type") == "mcp_server_unwrapped");
+    assert_eq!(unwrapped.count(), COMPARED.len());
+    let status = daemon.status()?;
+    assert_eq!(number(&status["tap"], "lost"), 0, "{status}");
+    Ok(())
+}
+
+/// The names of the servers that are tapped; `None` while the tap is off.
+fn tapped(daemon: &Daemon) -> Result<Option<Vec<String>>> {
+    let status = daemon.status()?;
+    let servers = status["tap"]["servers"].as_array();
+    Ok(servers.map(|servers| {
+        let names = servers.iter().map(|server| text(server, "server_id").to_owned());
+        names.collect()
+    }))
+}
+
+fn until_tapped(daemon: &Daemon, expected: Option<&[&str]>) -> Result<()> {
+    let found = wait::until("the tap", || {
+        let found = tapped(daemon)?;
+        let names: Option<Vec<&str>> = found
+            .as_ref()
+            .map(|names| names.iter().map(String::as_str).collect());
+        Ok((names.as_deref() == expected).then_some(()))
+    });
+    found.with_context(|| format!("{:?} instead of {expected:?}:\n{}", tapped(daemon), daemon.log()))
+}
+
+#[test]
+fn the_tap_is_on_while_the_policy_says_so_and_stops_nothing() -> Result<()> {
+    let Some(host) = Host::take(&["python3"])? else {
+        return Ok(());
+    };
+    let daemon = Daemon::start(&host, &policy("alert"))?;
+    let server = ToolServer::write(&daemon.site.path(""))?;
+    server.offer(&[("towns", "Lists towns."), ("secrets", "Lists secrets.")])?;
+    let mut running = Client::start(&mut server.command())?;
+    running.initialize()?;
+    daemon.event_of("mcp_server_unwrapped", &server.name)?;
+    until_tapped(&daemon, None)?;
+
+    // A server that runs already is heard from the middle on.
+    daemon.adopt(&policy("observe"))?;
+    until_tapped(&daemon, Some(&[&server.name]))?;
+    running.tools()?;
+    running.call("secrets")?;
+    let called = daemon.event("a call that the tap heard", |event| {
+        is(event, "mcp_tool_call_intercepted", &server.name)
+    })?;
+    assert_eq!(
+        (
+            text(&called, "layer"),
+            text(&called, "action"),
+            text(&called, "tool_name")
+        ),
+        ("tap", "would_block", "secrets"),
+        "{called}"
+    );
+
+    // What a wrapper carries is not tapped.
+    let wrapped = ToolServer::write(&daemon.site.path("wrapped"))?;
+    wrapped.offer(&[("rivers", "Lists rivers.")])?;
+    let mut client = Client::start(&mut daemon.site.wrap(program::path()?, wrapped.words()))?;
+    client.initialize()?;
+    client.tools()?;
+    client.call("rivers")?;
+    let called = daemon.event_of("mcp_tool_called", &wrapped.name)?;
+    assert_eq!(text(&called, "layer"), "stdio", "{called}");
+    until_tapped(&daemon, Some(&[&server.name]))?;
+    client.close()?;
+
+    // Another one is heard from its first word on, and is let go with its end.
+    let mut other = Client::start(&mut server.command())?;
+    other.initialize()?;
+    other.tools()?;
+    until_tapped(&daemon, Some(&[&server.name, &server.name]))?;
+    other.close()?;
+    until_tapped(&daemon, Some(&[&server.name]))?;
+
+    daemon.adopt(&policy("allow"))?;
+    until_tapped(&daemon, None)?;
+    running.call("towns")?;
+    running.close()?;
+    daemon.event_of("mcp_server_exited", &server.name)?;
+    let events = daemon.site.events()?;
+    let heard = |event: &&Value| is(event, "mcp_tool_called", &server.name);
+    assert_eq!(events.iter().filter(heard).count(), 1, "{events:?}");
+    assert!(
+        !events
+            .iter()
+            .any(|event| text(event, "layer") == "tap" && text(event, "action") == "block"),
+        "the tap stopped something"
+    );
+    Ok(())
+}
+
+#[test]
+fn what_the_tap_loses_is_counted_and_the_rest_is_heard() -> Result<()> {
+    let Some(host) = Host::take(&["python3"])? else {
+        return Ok(());
+    };
+    let daemon = Daemon::start(&host, &policy("observe"))?;
+    let server = ToolServer::write(&daemon.site.path(""))?;
+    server.offer(&[("towns", "Lists towns.")])?;
+    let mut client = Client::start(&mut server.command())?;
+    client.initialize()?;
+    client.tools()?;
+    daemon.event_of("mcp_tool_seen", &server.name)?;
+
+    daemon.signal(Signal::SIGSTOP)?;
+    let mut flood = || -> Result<()> {
+        for _ in 0..FLOODS {
+            client.ask(
+                "tools/call",
+                &json!({"name": "towns", "arguments": {"text": "x".repeat(FLOOD)}}),
+            )?;
+        }
+        Ok(())
+    };
+    let flooded = flood();
+    daemon.signal(Signal::SIGCONT)?;
+    flooded?;
+    let lost = daemon.event("what was lost", |event| {
+        is(event, "mcp_events_lost", &server.name) && text(event, "layer") == "tap"
+    })?;
+    assert!(number(&lost, "count") > 0, "{lost}");
+
+    client.ask(
+        "tools/call",
+        &json!({"name": "towns", "arguments": {"text": "after"}}),
+    )?;
+    daemon.event("a call after the loss", |event| {
+        is(event, "mcp_tool_called", &server.name) && text(event, "input").contains("after")
+    })?;
+    let status = daemon.status()?;
+    let tapped = &status["tap"]["servers"][0];
+    assert!(number(tapped, "lost") >= number(&lost, "count"), "{status}");
+    assert!(number(tapped, "read") > (FLOODS * FLOOD) as u64, "{status}");
+    client.close()?;
+    Ok(())
+}
