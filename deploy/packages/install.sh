@@ -59,8 +59,10 @@ while [ $# -gt 0 ]; do
 done
 case $prefix in
     /usr) fail "/usr belongs to the distribution's packages: use the .deb or the .rpm, or another prefix" 2 ;;
-    # The unit names it, and systemd reads more characters than these as something else.
-    *[!A-Za-z0-9/._+-]*) fail "--prefix may have letters, digits and / . _ + - only: $prefix" 2 ;;
+    # The unit names it, and systemd reads more characters than these as something else. What is there can be removed.
+    *[!A-Za-z0-9/._+-]*)
+        [ "$uninstall" = yes ] || fail "--prefix may have letters, digits and / . _ + - only: $prefix" 2
+        ;;
     */ | *//* | */./* | */../* | */. | */..) fail "--prefix needs a path without empty parts, . and .. : $prefix" 2 ;;
     /*) ;;
     *) fail "--prefix needs an absolute path" 2 ;;
@@ -103,18 +105,18 @@ discard() {
     done
 }
 
-# Whether the service is there, and runs the program of another prefix.
+# Whether the service is there, and a package's, or runs the program of another prefix.
 is_foreign() {
-    [ -e "$root$unit" ] && ! grep -q -x -F "ExecStart=$prefix/bin/mcpmon daemon" "$root$unit"
+    [ -e "$root$packaged" ] || { [ -e "$root$unit" ] && ! grep -q -F "ExecStart=$prefix/bin/mcpmon " "$root$unit"; }
 }
 
 remove() {
     [ -r "$root$list" ] || fail "nothing was installed by this script below $prefix: there is no $root$list"
     foreign=no
     if is_foreign; then
-        [ "$purge" = no ] || fail "$unit runs the program of another prefix: nothing is purged, and nothing was removed"
+        [ "$purge" = no ] || fail "the service runs the program of a package or of another prefix: nothing is purged, and nothing was removed"
         foreign=yes
-        echo "$unit runs the program of another prefix: the service stays"
+        echo "the service runs the program of a package or of another prefix: it stays"
     fi
     if [ "$foreign" = no ] && live && [ -e "$unit" ]; then
         systemctl disable --now mcpmon.service

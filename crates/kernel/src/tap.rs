@@ -4,10 +4,7 @@
 use std::{
     collections::BTreeSet,
     fmt, fs, io,
-    os::{
-        fd::AsFd as _,
-        unix::fs::{FileTypeExt as _, MetadataExt as _},
-    },
+    os::fd::AsFd as _,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -139,9 +136,10 @@ impl StandardStreams {
     #[must_use]
     pub fn of(pid: u32) -> Option<Self> {
         let inode = |descriptor: u32| {
-            let metadata = fs::metadata(format!("/proc/{pid}/fd/{descriptor}")).ok()?;
-            let kind = metadata.file_type();
-            (kind.is_fifo() || kind.is_socket()).then(|| metadata.ino())
+            // The link tells it: a look at the file itself could wait for the file's own filesystem.
+            let link = fs::read_link(format!("/proc/{pid}/fd/{descriptor}")).ok()?;
+            let (kind, number) = link.to_str()?.strip_suffix(']')?.split_once(":[")?;
+            matches!(kind, "pipe" | "socket").then(|| number.parse().ok())?
         };
         Some(Self {
             input: inode(0)?,

@@ -316,8 +316,8 @@ impl Hasher {
                 let script = part(self.hash_script(setting.root, &path, cancel), &path)?;
                 let package = node::NodePackage::of(setting, &path);
                 let manifest = package.collect(self.collector(setting.root, package.base(), cancel));
-                let origin = origin::of_node(setting.root, package.root(), package.base());
                 let found = manifest.map(|manifest| {
+                    let origin = origin::of_node(setting.root, package.root(), package.base());
                     PinnedPackage::new(package.root().to_owned(), manifest).with_origin(origin)
                 });
                 Ok((Some(script), Some(part(found, package.root())?)))

@@ -5,48 +5,109 @@
 
 use std::{
     ffi::OsStr,
-    path::{Path, PathBuf},
+    fmt,
+    path::{Component, Path, PathBuf},
 };
 
 use mcpmon_model::{Ecosystem, PackageOrigin};
-use serde::Deserialize;
-use serde_json::Value;
+use serde::{
+    Deserialize, Deserializer,
+    de::{DeserializeOwned, DeserializeSeed, IgnoredAny, MapAccess, Visitor},
+};
 
-use super::root::Root;
+use super::{python::normalise, root::Root};
 
-/// Largest note that is read, bytes: the lock file of a large project has some.
-const MAX_NOTE: u64 = 16 << 20;
+/// Largest lock file of npm that is read, bytes; nothing but one entry of it is kept.
+const MAX_NPM_LOCK: u64 = 8 << 20;
+/// Largest `uv.lock` that is read, bytes; all of it is in memory for a moment.
+const MAX_UV_LOCK: u64 = 1 << 20;
+/// Largest other note that is read, bytes.
+const MAX_NOTE: u64 = 1 << 20;
 /// Longest text that is taken from a note, bytes; a longer one is left out.
 const MAX_TEXT: usize = 1024;
 /// Directories above an environment in which its lock file is looked for.
 const MAX_ABOVE: usize = 2;
 
+/// What `package.json` and the lock file of npm say of a package, as far as it is read.
+#[derive(Debug, Default, Deserialize)]
+struct NpmNote {
+    name: Option<String>,
+    version: Option<String>,
+    resolved: Option<String>,
+    integrity: Option<String>,
+}
+
 /// The origin of an npm package, by the lock file that npm keeps in the outermost `node_modules`, or by its own
 /// description where it was installed without one.
 pub(super) fn of_node(root: &Root, package: &Path, base: &Path) -> Option<PackageOrigin> {
-    let place = package.strip_prefix(base).ok()?.to_str()?;
+    let place = package.strip_prefix(base).ok()?;
     // One outside `node_modules` is a checkout: no registry sent it.
-    let (_, name) = place.rsplit_once("node_modules/")?;
-    let lock = json(root, &base.join("node_modules/.package-lock.json"));
-    let noted = lock.as_ref().and_then(|lock| lock.get("packages")?.get(place));
-    let own = json(root, &package.join("package.json"));
-    let of = |value: Option<&Value>, field: &str| short(value?.get(field)?.as_str()?);
+    let parts: Vec<&str> = place.components().map(component).collect::<Option<_>>()?;
+    let at = parts.iter().rposition(|part| *part == "node_modules")?;
+    let lock = text(root, &base.join("node_modules/.package-lock.json"), MAX_NPM_LOCK);
+    let noted = lock.and_then(|lock| note(&lock, &["packages", place.to_str()?]));
+    let noted = noted.unwrap_or_default();
+    let own: NpmNote = json(root, &package.join("package.json")).unwrap_or_default();
+    let either = |noted: Option<String>, own: Option<String>| short(&noted.or(own)?);
     Some(PackageOrigin {
         ecosystem: Ecosystem::Npm,
         // An alias is installed under another name than its own.
-        name: of(noted, "name")
-            .or_else(|| of(own.as_ref(), "name"))
-            .or_else(|| short(name))?,
-        version: of(noted, "version").or_else(|| of(own.as_ref(), "version"))?,
-        resolved: of(noted, "resolved"),
-        integrity: of(noted, "integrity"),
+        name: either(noted.name, own.name).or_else(|| short(&parts[at + 1..].join("/")))?,
+        version: either(noted.version, own.version)?,
+        resolved: noted.resolved.as_deref().and_then(location),
+        integrity: noted.integrity.as_deref().and_then(short),
     })
+}
+
+fn component(part: Component<'_>) -> Option<&str> {
+    match part {
+        Component::Normal(name) => name.to_str(),
+        _ => None,
+    }
+}
+
+/// The one entry of a JSON text that these members lead to; nothing else of it is kept.
+fn note(text: &str, way: &[&str]) -> Option<NpmNote> {
+    let mut reader = serde_json::Deserializer::from_str(text);
+    Way(way).deserialize(&mut reader).ok()?
+}
+
+struct Way<'w>(&'w [&'w str]);
+
+impl<'de> DeserializeSeed<'de> for Way<'_> {
+    type Value = Option<NpmNote>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        match self.0 {
+            [] => NpmNote::deserialize(deserializer).map(Some),
+            [_, ..] => deserializer.deserialize_map(self),
+        }
+    }
+}
+
+impl<'de> Visitor<'de> for Way<'_> {
+    type Value = Option<NpmNote>;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Self::Value, A::Error> {
+        let mut found = None;
+        while let Some(name) = members.next_key::<String>()? {
+            match self.0 {
+                [wanted, rest @ ..] if name == *wanted => found = members.next_value_seed(Way(rest))?,
+                _ => drop(members.next_value::<IgnoredAny>()?),
+            }
+        }
+        Ok(found)
+    }
 }
 
 /// The origin of a Python distribution with this `.dist-info`, by PEP 610, or by the `uv.lock` of the project that its
 /// environment belongs to.
 pub(super) fn of_python(root: &Root, metadata: &Path, environment: &Path) -> Option<PackageOrigin> {
-    let headers = text(root, &metadata.join("METADATA"))?;
+    let headers = text(root, &metadata.join("METADATA"), MAX_NOTE)?;
     let header = |name: &str| {
         let mut headers = headers.lines().take_while(|line| !line.is_empty());
         short(
@@ -68,22 +129,40 @@ pub(super) fn of_python(root: &Root, metadata: &Path, environment: &Path) -> Opt
     })
 }
 
-/// The address an archive was fetched from, and its digest.
+/// The URL an archive was fetched from, and its digest.
 type Source = (Option<String>, Option<String>);
+
+/// A `direct_url.json`, as far as it is read.
+#[derive(Debug, Deserialize)]
+struct DirectUrl {
+    url: String,
+    archive_info: Option<ArchiveNote>,
+    vcs_info: Option<RepositoryNote>,
+}
+
+#[derive(Debug, Deserialize)]
+struct ArchiveNote {
+    hashes: Option<HashNote>,
+}
+
+#[derive(Debug, Deserialize)]
+struct HashNote {
+    sha256: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct RepositoryNote {
+    commit_id: Option<String>,
+}
 
 /// The source in a `direct_url.json`: the user named an archive or a repository rather than a registry.
 fn direct(root: &Root, metadata: &Path) -> Option<Source> {
-    let noted = json(root, &metadata.join("direct_url.json"))?;
-    let url = short(noted.get("url")?.as_str()?);
-    let archive = noted.get("archive_info");
-    let digest = archive
-        .and_then(|archive| short(archive.get("hashes")?.get("sha256")?.as_str()?))
-        .map(|digest| format!("sha256:{digest}"));
-    let commit = noted
-        .get("vcs_info")
-        .and_then(|vcs| short(vcs.get("commit_id")?.as_str()?))
-        .map(|commit| format!("commit:{commit}"));
-    Some((url, digest.or(commit)))
+    let noted: DirectUrl = json(root, &metadata.join("direct_url.json"))?;
+    let digest = noted.archive_info.and_then(|archive| archive.hashes?.sha256);
+    let commit = noted.vcs_info.and_then(|repository| repository.commit_id);
+    let prefixed = |kind: &str, text: Option<String>| Some(format!("{kind}:{}", short(&text?)?));
+    let integrity = prefixed("sha256", digest).or_else(|| prefixed("commit", commit));
+    Some((location(&noted.url), integrity))
 }
 
 /// A lock file of uv, as far as it is read.
@@ -102,55 +181,85 @@ struct LockedPackage {
     wheels: Vec<LockedFile>,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Debug, Deserialize)]
 struct LockedFile {
     url: Option<String>,
     hash: Option<String>,
 }
 
-/// The source in the project's `uv.lock`: the wheel whose tags are those of the installed one, else the source
-/// distribution.
+/// The source in the project's `uv.lock`, where uv installed it: the wheel whose tags are those of the installed one, or
+/// the source distribution where there is no wheel.
 fn locked(root: &Root, metadata: &Path, environment: &Path, name: &str, version: &str) -> Option<Source> {
+    let installer = text(root, &metadata.join("INSTALLER"), MAX_NOTE)?;
+    if installer.trim() != "uv" {
+        return None;
+    }
     let mut above = environment.ancestors().skip(1).take(MAX_ABOVE);
-    let lock = above.find_map(|directory| text(root, &directory.join("uv.lock")))?;
+    let lock = above.find_map(|directory| text(root, &directory.join("uv.lock"), MAX_UV_LOCK))?;
     let lock: UvLock = toml::from_str(&lock).ok()?;
-    let normal = super::python::normalise(name);
-    let package = lock.package.into_iter().find(|package| {
-        super::python::normalise(&package.name) == normal && package.version.as_deref() == Some(version)
-    })?;
-    let tags = text(root, &metadata.join("WHEEL")).unwrap_or_default();
+    let normal = normalise(name);
+    let mut packages = lock
+        .package
+        .iter()
+        .filter(|package| normalise(&package.name) == normal && package.version.as_deref() == Some(version));
+    let (package, None) = (packages.next()?, packages.next()) else {
+        return None;
+    };
+    let tags = text(root, &metadata.join("WHEEL"), MAX_NOTE).unwrap_or_default();
     let tags: Vec<&str> = tags
         .lines()
         .filter_map(|line| line.strip_prefix("Tag: "))
         .collect();
-    let is_installed = |file: &&LockedFile| {
-        let stem = file.url.as_deref().and_then(|url| url.strip_suffix(".whl"));
-        stem.is_some_and(|stem| tags.iter().any(|tag| stem.ends_with(&format!("-{tag}"))))
+    let file = match &*package.wheels {
+        [] => package.sdist.as_ref()?,
+        wheels => wheels.iter().find(|wheel| {
+            let url = wheel.url.as_deref().unwrap_or_default();
+            tags.iter().any(|tag| has_tag(url, tag))
+        })?,
     };
-    let file = package
-        .wheels
-        .iter()
-        .find(is_installed)
-        .cloned()
-        .or(package.sdist)?;
     Some((
-        file.url.as_deref().and_then(short),
+        file.url.as_deref().and_then(location),
         file.hash.as_deref().and_then(short),
     ))
 }
 
-fn text(root: &Root, path: &Path) -> Option<String> {
-    String::from_utf8(root.read(path, MAX_NOTE).ok()?).ok()
+/// Returns whether the file name of a wheel has a tag: each of its last three parts is a set, as `py2.py3`
+/// (<https://packaging.python.org/en/latest/specifications/platform-compatibility-tags/>).
+fn has_tag(url: &str, tag: &str) -> bool {
+    let Some(stem) = url.strip_suffix(".whl") else {
+        return false;
+    };
+    let sets = stem.rsplitn(4, '-').take(3);
+    let parts = tag.rsplitn(3, '-');
+    parts.clone().count() == 3
+        && sets
+            .zip(parts)
+            .all(|(set, part)| set.split('.').any(|one| one == part))
 }
 
-fn json(root: &Root, path: &Path) -> Option<Value> {
-    serde_json::from_str(&text(root, path)?).ok()
+fn text(root: &Root, path: &Path, limit: u64) -> Option<String> {
+    String::from_utf8(root.read(path, limit).ok()?).ok()
+}
+
+fn json<T: DeserializeOwned>(root: &Root, path: &Path) -> Option<T> {
+    serde_json::from_str(&text(root, path, MAX_NOTE)?).ok()
 }
 
 /// A text of a note: it is shown, so it has no control characters and is not long.
 fn short(text: &str) -> Option<String> {
     let is_plain = !text.is_empty() && text.len() <= MAX_TEXT && !text.chars().any(char::is_control);
     is_plain.then(|| text.to_owned())
+}
+
+/// A URL without what can be a credential: the user and password before its host, query and fragment.
+fn location(url: &str) -> Option<String> {
+    let url = &url[..url.find(['?', '#']).unwrap_or(url.len())];
+    let Some((scheme, rest)) = url.split_once("://") else {
+        return short(url).filter(|url| !url.contains('@'));
+    };
+    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    short(&format!("{scheme}://{host}{path}"))
 }
 
 /// Returns the environment that a distribution is installed in: what is above its `lib`, `lib64` or `Lib`.
@@ -197,7 +306,7 @@ mod tests {
     }
 
     const LOCK: &str = r#"{"packages": {
-        "node_modules/@acme/mail": {"version": "1.2.3", "resolved": "https://r.example/mail.tgz", "integrity": "sha512-AA=="},
+        "node_modules/@acme/mail": {"version": "1.2.3", "resolved": "https://me:secret@r.example/mail.tgz?token=1#x", "integrity": "sha512-AA=="},
         "node_modules/@acme/mail/node_modules/zod": {"version": "3.0.0", "integrity": "sha512-BB=="},
         "node_modules/short": {"name": "its-own-name", "version": "2.0.0"},
         "node_modules/endless": {"version": "1.0.0", "resolved": "a\nb"}}}"#;
@@ -231,17 +340,28 @@ sdist = { url = "https://r.example/time.tar.gz", hash = "sha256:aa", size = 1 }
 wheels = [
     { url = "https://r.example/mcp_server_time-2026.1-cp39-cp39-win32.whl", hash = "sha256:bb" },
     { url = "https://r.example/mcp_server_time-2026.1-py3-none-any.whl", hash = "sha256:cc" },
+    { url = "https://r.example/mcp_server_time-2026.1-py2.py3-none-any.whl", hash = "sha256:dd" },
 ]
 "#;
+    const SOURCES: &str = r#"
+[[package]]
+name = "mcp-server-time"
+version = "2026.1"
+sdist = { url = "https://user:key@r.example/time.tar.gz?token=1", hash = "sha256:aa" }
+"#;
+    const UV: (&str, &str) = ("INSTALLER", "uv\n");
     const ARCHIVE: &str =
         r#"{"url": "https://a.example/t.whl", "archive_info": {"hashes": {"sha256": "dd"}}}"#;
     const REPOSITORY: &str =
         r#"{"url": "https://g.example/t", "vcs_info": {"vcs": "git", "commit_id": "ee"}}"#;
 
     #[test_case(&[] => "Mcp_Server-Time 2026.1 - -"; "no lock file")]
-    #[test_case(&[("p/uv.lock", UV_LOCK), ("WHEEL", "Tag: py3-none-any\n")] => "Mcp_Server-Time 2026.1 https://r.example/mcp_server_time-2026.1-py3-none-any.whl sha256:cc"; "the wheel that is installed")]
-    #[test_case(&[("p/uv.lock", UV_LOCK), ("WHEEL", "Tag: py2-none-any\n")] => "Mcp_Server-Time 2026.1 https://r.example/time.tar.gz sha256:aa"; "built from the sources")]
-    #[test_case(&[("p/uv.lock", &UV_LOCK[..40])] => "Mcp_Server-Time 2026.1 - -"; "a lock file that is cut off")]
+    #[test_case(&[("p/uv.lock", UV_LOCK), ("WHEEL", "Tag: py3-none-any\n"), UV] => "Mcp_Server-Time 2026.1 https://r.example/mcp_server_time-2026.1-py3-none-any.whl sha256:cc"; "the wheel that is installed")]
+    #[test_case(&[("p/uv.lock", UV_LOCK), ("WHEEL", "Tag: py2-none-any\n"), UV] => "Mcp_Server-Time 2026.1 https://r.example/mcp_server_time-2026.1-py2.py3-none-any.whl sha256:dd"; "a wheel of several tags")]
+    #[test_case(&[("p/uv.lock", UV_LOCK), ("WHEEL", "Tag: cp310-none-any\n"), UV] => "Mcp_Server-Time 2026.1 - -"; "no wheel of the lock file")]
+    #[test_case(&[("p/uv.lock", UV_LOCK), ("WHEEL", "Tag: py3-none-any\n"), ("INSTALLER", "pip")] => "Mcp_Server-Time 2026.1 - -"; "installed by another program")]
+    #[test_case(&[("p/uv.lock", SOURCES), UV] => "Mcp_Server-Time 2026.1 https://r.example/time.tar.gz sha256:aa"; "built from the sources")]
+    #[test_case(&[("p/uv.lock", &UV_LOCK[..40]), UV] => "Mcp_Server-Time 2026.1 - -"; "a lock file that is cut off")]
     #[test_case(&[("direct_url.json", ARCHIVE), ("p/uv.lock", UV_LOCK)] => "Mcp_Server-Time 2026.1 https://a.example/t.whl sha256:dd"; "an archive that was named")]
     #[test_case(&[("direct_url.json", REPOSITORY)] => "Mcp_Server-Time 2026.1 https://g.example/t commit:ee"; "a repository")]
     fn pypi(more: &[(&str, &str)]) -> String {

@@ -265,6 +265,12 @@ fn the_installer_leaves_a_package_its_service() {
     assert_eq!(install(&unpacked, &root, &[]).status.code(), Some(3));
     assert_eq!(files(&root).len(), 1, "nothing was installed");
     installed(&unpacked, &root, &["--no-service"]);
+    let purged = install(&unpacked, &root, &["--uninstall", "--purge"]);
+    assert_eq!(purged.status.code(), Some(3), "the package's configuration stays");
+    let removed = install(&unpacked, &root, &["--uninstall"]);
+    let told = String::from_utf8_lossy(&removed.stdout);
+    assert!(removed.status.success() && told.contains("it stays"), "{told}");
+    assert!(of_package.exists());
 }
 
 #[test]

@@ -345,10 +345,13 @@ impl PythonPackage {
         self.parts.distributions.extend(providers);
     }
 
-    /// Returns the metadata of the first of these distributions.
+    /// Returns the metadata of the distribution, where it can be told: of several nobody knows which the server is.
     fn metadata_of(&self, distributions: &BTreeSet<String>) -> Option<PathBuf> {
-        let distribution = self.index.get(distributions.first()?)?;
-        Some(distribution.metadata.clone())
+        let mut names = distributions.iter();
+        let (name, None) = (names.next()?, names.next()) else {
+            return None;
+        };
+        Some(self.index.get(name)?.metadata.clone())
     }
 
     /// Returns the directory of the first of these distributions.

@@ -270,6 +270,7 @@ impl HostBundle {
         self.silent = None;
         self.expires = None;
         self.unkept = None;
+        self.not_kept = None;
     }
 
     /// Returns what is not as it should be.

@@ -26,6 +26,8 @@ const COMPONENT: &str = "open connections";
 const SECOND_LOOK: Duration = Duration::from_secs(2);
 /// The time after which a look, or a cut, that failed in part is made again.
 const RETRY: Duration = Duration::from_secs(45);
+/// That time doubles with each failure in a row, so many times.
+const MAX_DOUBLINGS: u32 = 6;
 /// Holders of one connection that are named; a program may pass it on to any number.
 const MAX_HOLDERS: usize = 8;
 
@@ -35,6 +37,8 @@ pub(super) struct ConnectionReviews {
     sender: Sender<EngineMessage>,
     /// The times at which to look, soonest first.
     due: Vec<Instant>,
+    /// Looks and cuts that failed since the rules last changed.
+    failures: u32,
     /// A thread looks, or cuts.
     is_busy: bool,
     /// The sockets of the last look, by number, as far as they may be cut.
@@ -50,6 +54,7 @@ impl ConnectionReviews {
         Self {
             sender,
             due: Vec::new(),
+            failures: 0,
             is_busy: false,
             found: BTreeMap::new(),
             ordered: Vec::new(),
@@ -61,12 +66,14 @@ impl ConnectionReviews {
     pub(super) fn ask(&mut self) {
         let now = Instant::now();
         self.due = vec![now, now + SECOND_LOOK];
+        self.failures = 0;
     }
 
     /// Looks again later, as this time something failed; where a look is due anyhow, that is the one.
     fn retry(&mut self, now: Instant) {
         if self.due.is_empty() {
-            self.due.push(now + RETRY);
+            self.due.push(now + RETRY * (1 << self.failures));
+            self.failures = (self.failures + 1).min(MAX_DOUBLINGS);
         }
     }
 
@@ -288,10 +295,22 @@ mod tests {
             reviews.retry(now);
         }
         assert_eq!(reviews.due, [now + RETRY]);
+        for _ in 0..9 {
+            reviews.due.clear();
+            reviews.retry(now);
+        }
+        assert_eq!(
+            reviews.due,
+            [now + RETRY * 64],
+            "what fails for good is tried seldom"
+        );
         reviews.ask();
         assert_eq!(reviews.due.len(), 2, "a change does not wait for it");
         reviews.retry(now);
         assert_eq!(reviews.due.len(), 2);
+        reviews.due.clear();
+        reviews.retry(now);
+        assert_eq!(reviews.due, [now + RETRY], "new rules are tried soon");
     }
 
     #[test]

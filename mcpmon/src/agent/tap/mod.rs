@@ -34,6 +34,8 @@ const POLL: Duration = Duration::from_millis(10);
 const BATCH: usize = 256;
 /// The interval at which losses are told and time passes for conversations.
 const TICK: Duration = Duration::from_secs(1);
+/// The time for which the rest of the ring is read once the tap is to end: servers go on writing meanwhile.
+const LAST: Duration = Duration::from_secs(1);
 
 /// The state of the tap, for `mcpmon status`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -186,8 +188,14 @@ impl TapHandle {
         let instance = server.instance;
         // First: whatever the ring has of it is of a server that is known.
         self.send(TapMessage::Serve(Box::new(server)))?;
-        let tapped = self.processes.tap(instance.0, streams, pids);
-        tapped.map_err(|error| format!("the kernel's table of tapped processes takes no more: {error}"))?;
+        if let Err(error) = self.processes.tap(instance.0, streams, pids) {
+            // Nothing of it may stay: the tables are everybody's.
+            self.processes.release(instance.0);
+            self.release(instance)?;
+            return Err(format!(
+                "the kernel's table of tapped processes takes no more: {error}"
+            ));
+        }
         Ok(true)
     }
 
@@ -229,6 +237,7 @@ struct Servers {
 impl TapThread {
     fn run(&mut self, mut ring: TapRing) {
         let mut next_tick = Instant::now() + TICK;
+        let mut ends = None;
         loop {
             self.wait(&ring);
             let Self { inbox, servers, .. } = self;
@@ -252,7 +261,9 @@ impl TapThread {
                 next_tick = Instant::now() + TICK;
                 self.tick();
             }
-            if self.servers.is_stopping && is_all {
+            let now = Instant::now();
+            let is_over = self.servers.is_stopping && (is_all || now >= *ends.get_or_insert(now + LAST));
+            if is_over {
                 let now = clock::now();
                 let mut left = std::mem::take(&mut self.servers.conversations);
                 left.values_mut().for_each(|conversation| conversation.leave(now));

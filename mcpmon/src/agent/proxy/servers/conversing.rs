@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeSet,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError, TryLockError,
         atomic::{AtomicI64, Ordering},
     },
     time::Duration,
@@ -124,7 +124,8 @@ impl ServerConversation {
                 work(&mut inner)
             }
             Ok(mut inner) => block_in_place(|| work(&mut inner)),
-            Err(_) => block_in_place(|| work(&mut lock(&self.inner))),
+            Err(TryLockError::Poisoned(poisoned)) => work(&mut poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => block_in_place(|| work(&mut lock(&self.inner))),
         }
     }
 
