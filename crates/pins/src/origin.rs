@@ -60,10 +60,10 @@ pub(super) fn of_node(root: &Root, package: &Path, base: &Path) -> Option<Packag
 }
 
 fn component(part: Component<'_>) -> Option<&str> {
-    match part {
-        Component::Normal(name) => name.to_str(),
-        _ => None,
-    }
+    let Component::Normal(name) = part else {
+        return None;
+    };
+    name.to_str()
 }
 
 /// The one entry of a JSON text that these members lead to; nothing else of it is kept.
