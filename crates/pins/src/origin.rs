@@ -28,7 +28,7 @@ const MAX_TEXT: usize = 1024;
 /// Directories above an environment in which its lock file is looked for.
 const MAX_ABOVE: usize = 2;
 
-/// What `package.json` and the lock file of npm say of a package, as far as it is read.
+/// A package by its `package.json` or the lock file of npm, as far as it is read.
 #[derive(Debug, Default, Deserialize)]
 struct NpmNote {
     name: Option<String>,
