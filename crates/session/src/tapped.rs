@@ -34,7 +34,7 @@ pub(super) fn needs_all(event: &Event) -> bool {
     event.layer == Layer::Tap && event.rule.as_deref() == Some(UNASKED)
 }
 
-/// What the tap tells of was not stopped, whatever a rule says.
+/// Nothing that the tap tells of was stopped, whatever a rule says.
 pub(super) fn stops_nothing(event: &mut Event) {
     if event.layer == Layer::Tap && event.action == Action::Block {
         event.action = Action::WouldBlock;

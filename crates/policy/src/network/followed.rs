@@ -124,7 +124,7 @@ impl FollowedNames {
         self.until.len() != before
     }
 
-    /// What is followed.
+    /// The addresses that are followed, with their names.
     #[must_use]
     pub const fn sightings(&self) -> &Sightings {
         &self.sightings

@@ -119,7 +119,7 @@ impl DaemonProxy {
     }
 }
 
-/// What the conversations have in common that the daemon judges itself, among those of the wrappers.
+/// The parts that all conversations share which the daemon judges itself, as those of the wrappers do.
 pub(super) fn hosting(
     wrappers: &Wrappers,
     settings: RecorderSettings,

@@ -36,7 +36,7 @@ pub(crate) struct TappedServer {
     pub(crate) is_new: bool,
 }
 
-/// What everything that is tapped has in common.
+/// The parts that all tapped conversations share.
 #[derive(Debug)]
 pub(super) struct TapContext {
     pub(super) hosting: HostedParts,

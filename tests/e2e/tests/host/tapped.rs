@@ -22,7 +22,7 @@ const COMPARED: [(&str, Sdk); 5] = [
     ("mcp-server-sqlite", Sdk::Python),
     ("mcp-server-time", Sdk::TypeScript),
 ];
-/// What an event says of a message. When it was, its number and its process differ.
+/// The fields in which an event tells of a message. When it was, its number and its process differ.
 const FIELDS: [&str; 15] = [
     "type",
     "severity",

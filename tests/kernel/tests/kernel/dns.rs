@@ -64,7 +64,7 @@ pub(crate) fn other_names(_: &mut Lab) -> Result<()> {
     Ok(())
 }
 
-/// What nobody asked for is no answer.
+/// An answer that nobody asked for is none.
 pub(crate) fn forged(_: &mut Lab) -> Result<()> {
     let (answers, counts) = tapped(|| {
         let (server, other) = (bound(SERVER4, DNS)?, bound(OTHER4, DNS)?);

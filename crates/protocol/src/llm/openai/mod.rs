@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// Most tool calls, and most answers, of one response.
-pub(in crate::llm) const MOST: usize = 1024;
+pub(in crate::llm) const MAX_PARTS: usize = 1024;
 
 /// Words in place of JSON that end a stream.
 pub(in crate::llm) const DONE: &[u8] = b"[DONE]";
@@ -24,7 +24,7 @@ pub(in crate::llm) fn malformed(cause: impl std::fmt::Display) -> LlmFault {
 }
 
 pub(in crate::llm) fn too_many() -> LlmFault {
-    malformed(format!("more than {MOST} of one kind in a response"))
+    malformed(format!("more than {MAX_PARTS} of one kind in a response"))
 }
 
 /// A scanner for what a provider sends.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::call::{Call, CallDecision};
 use crate::llm::{
     ContentJudge, LlmFault,
-    openai::{MOST, too_many},
+    openai::{MAX_PARTS, too_many},
     openai_chat::decode::{CallPosition, Choice},
 };
 
@@ -42,7 +42,7 @@ impl AnswerState {
         call: &Call,
         judge: &mut dyn ContentJudge,
     ) -> Result<CallDecision, LlmFault> {
-        if self.decided.len() >= MOST {
+        if self.decided.len() >= MAX_PARTS {
             return Err(too_many());
         }
         self.decided.insert(call.place, call.id.clone());

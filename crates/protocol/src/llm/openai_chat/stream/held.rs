@@ -13,7 +13,7 @@ use crate::{
     decode::json::Value,
     llm::{
         ContentJudge, LlmFault,
-        openai::{MOST, malformed, scan, scanner, too_many},
+        openai::{MAX_PARTS, malformed, scan, scanner, too_many},
         openai_chat::{
             decode::{CallFragment, CallPosition, Choice, ChoicePart, choices},
             rewrite::{ChoiceEdit, with_edits},
@@ -209,7 +209,7 @@ impl HeldPieces {
         entry: &CallFragment<'_>,
         answers: &BTreeMap<u64, AnswerState>,
     ) -> Result<usize, LlmFault> {
-        if self.calls.len() >= MOST {
+        if self.calls.len() >= MAX_PARTS {
             return Err(too_many());
         }
         let key = (answer, entry.place);

@@ -19,7 +19,7 @@ use crate::{
     decode::json::{Scanner, TextForm, Value, canonical},
     llm::{
         ContentJudge, HoldLimits, LlmFault, Piece, Stream, is_ended,
-        openai::{DONE, MOST, Raw, error_members, malformed, scan, scanner, too_many},
+        openai::{DONE, MAX_PARTS, Raw, error_members, malformed, scan, scanner, too_many},
         openai_chat::{
             decode::{Choice, ChoicePart, choices},
             rewrite::{ChoiceEdit, with_edits},
@@ -117,7 +117,7 @@ impl StreamState {
         for choice in &choices {
             self.answers.entry(choice.index).or_default();
         }
-        if self.answers.len() > MOST {
+        if self.answers.len() > MAX_PARTS {
             return Err(too_many());
         }
         let has_calls = choices.iter().any(|choice| !choice.entries.is_empty());

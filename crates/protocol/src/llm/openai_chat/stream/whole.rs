@@ -8,7 +8,7 @@ use crate::{
     decode::json::Value,
     llm::{
         ContentJudge, LlmFault,
-        openai::{MOST, malformed, too_many, whole_body},
+        openai::{MAX_PARTS, malformed, too_many, whole_body},
         openai_chat::{
             decode::{ChoicePart, choices},
             rewrite::{ChoiceEdit, with_edits},
@@ -24,7 +24,7 @@ pub(in crate::llm) fn whole(body: &[u8], judge: &mut dyn ContentJudge) -> Result
 fn judged(root: Value<'_>, judge: &mut dyn ContentJudge) -> Result<Option<String>, LlmFault> {
     let mut edits = Vec::new();
     for choice in choices(root, ChoicePart::Message).map_err(malformed)? {
-        if choice.entries.len() > MOST {
+        if choice.entries.len() > MAX_PARTS {
             return Err(too_many());
         }
         let mut answer = AnswerState::default();

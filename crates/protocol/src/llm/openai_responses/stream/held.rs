@@ -13,7 +13,7 @@ use crate::{
     decode::json::Value,
     llm::{
         ContentJudge, LlmFault,
-        openai::{MOST, malformed, scan, scanner, too_many},
+        openai::{MAX_PARTS, malformed, scan, scanner, too_many},
         openai_responses::{
             decode as api,
             decode::{Event, ItemKind, item, output},
@@ -212,7 +212,7 @@ impl HeldPieces {
     }
 
     fn open(&mut self, call: OpenCall) -> Result<usize, LlmFault> {
-        if self.calls.len() >= MOST {
+        if self.calls.len() >= MAX_PARTS {
             return Err(too_many());
         }
         let at = self.calls.len();

@@ -20,7 +20,7 @@ use crate::{
     decode::json::{Scanner, TextForm, Value, canonical},
     llm::{
         ContentJudge, HoldLimits, LlmFault, Piece, Stream,
-        openai::{DONE, MOST, Raw, error_members, malformed, scan, scanner, too_many, whole_body},
+        openai::{DONE, MAX_PARTS, Raw, error_members, malformed, scan, scanner, too_many, whole_body},
         openai_responses::{
             decode::{Event, ItemKind, OutputItem, event, item},
             rewrite::{ReplacementMessage, with_response},
@@ -30,7 +30,7 @@ use crate::{
 };
 
 /// Most items of a response.
-const MOST_ITEMS: usize = 4 * MOST;
+const MAX_ITEMS: usize = 4 * MAX_PARTS;
 
 /// The reading of one stream.
 #[derive(Debug)]
@@ -307,7 +307,7 @@ impl DecidedCalls {
     }
 
     fn settle(&mut self, place: u64, what: ItemState) -> Result<(), LlmFault> {
-        if self.places.len() >= MOST_ITEMS {
+        if self.places.len() >= MAX_ITEMS {
             return Err(too_many());
         }
         self.places.insert(place, what);

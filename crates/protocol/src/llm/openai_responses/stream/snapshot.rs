@@ -2,12 +2,12 @@
 
 use mcpmon_model::{Digest, LlmMention};
 
-use super::{BlockedCall, DecidedCalls, ItemState, MOST_ITEMS, call::RequestedCall};
+use super::{BlockedCall, DecidedCalls, ItemState, MAX_ITEMS, call::RequestedCall};
 use crate::{
     decode::json::Value,
     llm::{
         ContentJudge, LlmFault,
-        openai::{MOST, malformed, too_many},
+        openai::{MAX_PARTS, malformed, too_many},
         openai_responses::{
             decode::{ItemKind, OutputItem, item, output},
             rewrite::{ItemEdit, ReplacementMessage, with_items},
@@ -32,7 +32,7 @@ impl DecidedCalls {
                 continue;
             };
             calls += 1;
-            if calls > MOST {
+            if calls > MAX_PARTS {
                 return Err(too_many());
             }
             edits.push(self.call(place, &RequestedCall::new(&item, call), judge)?);
@@ -131,7 +131,7 @@ impl DecidedCalls {
     }
 
     pub(super) fn know(&mut self, digest: Digest) -> Result<(), LlmFault> {
-        if self.known.len() >= MOST_ITEMS {
+        if self.known.len() >= MAX_ITEMS {
             return Err(too_many());
         }
         self.known.insert(digest);
