@@ -2,20 +2,21 @@
 
 use std::{process::Command, thread};
 
-use anyhow::Result;
+use anyhow::{Context as _, Result, ensure};
+use serde::Deserialize;
 
 use crate::{
     build_ebpf, collector, demo, packages,
     privilege::Privilege,
     prometheus, real_servers,
     shell::{self, Environment, say, step},
-    vm::{self, Lab, VmArgs},
+    vm::{self, VmArgs},
 };
 
-/// The packages whose tests load kernel programs: alone, and as the built program does.
+/// The packages whose integration tests load kernel programs: alone, and as the built program does.
 const ROOT_TESTS: [&str; 2] = ["mcpmon-kernel-tests", "mcpmon-e2e"];
 
-/// The package whose tests run the built program, as anyone.
+/// The package whose integration tests run the built program, as anyone.
 const RED_TEAM: &str = "mcpmon-redteam";
 
 /// Commands that the end-to-end tests start, and Debian's packages that have them.
@@ -39,41 +40,86 @@ pub(crate) fn run() -> Result<()> {
     packages::require_commands("testing with real servers", &USED)?;
     real_servers::prerequisites()?;
     skipped_outside_ci(prometheus::unpack().map(drop))?;
+    let tests = IntegrationTests::find()?;
     thread::scope(|scope| {
         let servers = scope.spawn(|| real_servers::install().and_then(|()| collector::install()));
-        step("tests", unit_tests)?;
+        step("tests", || unit_tests(&tests))?;
         shell::join(servers)
     })?;
     step("the programs that the end-to-end tests run", || {
+        // Without the other packages, whose features are not those of a release.
         let programs = ["--package", "mcpmon", "--package", "mcpmon-conformant-server"];
         shell::run(shell::cargo().args(["build", "--locked"]).args(programs))
     })?;
-    step("attacks and near misses", || {
-        shell::run(shell::cargo().args(["test", "--locked", "--package", RED_TEAM]))
-    })?;
     thread::scope(|scope| {
-        // These tests wait more than they compute.
-        let lab = scope.spawn(vm::prepare);
-        step("tests on the running kernel", root_tests)?;
+        // The tests on this host wait more than they compute, and an emulator only computes.
+        let lab = scope.spawn(|| step("kernel tests on other kernels", other_kernels));
+        step("attacks and near misses", || {
+            shell::run(cargo_test().args(tests.of(|package| package == RED_TEAM)))
+        })?;
+        step("tests on the running kernel", || root_tests(&tests))?;
         step("the demo, whose scenes must end as they do in the README", demo)?;
-        let lab = shell::join(lab);
-        step("kernel tests on other kernels", || other_kernels(lab))
+        shell::join(lab)
     })
 }
 
 /// Runs the tests that need neither root nor the built program.
-fn unit_tests() -> Result<()> {
-    shell::run(&mut test_units())
+fn unit_tests(tests: &IntegrationTests) -> Result<()> {
+    let of_units = |package: &str| package != RED_TEAM && !ROOT_TESTS.contains(&package);
+    let mut cargo = cargo_test();
+    shell::run(cargo.args(["--lib", "--bins"]).args(tests.of(of_units)))?;
+    shell::run(cargo_test().arg("--doc"))
 }
 
-fn test_units() -> Command {
+/// A run of tests that are selected by their names, not by their packages: Cargo would build what several packages depend on
+/// once more for each selection of packages, with fewer features.
+fn cargo_test() -> Command {
     let mut cargo = shell::cargo();
     cargo.args(["test", "--locked", "--no-fail-fast", "--workspace"]);
     cargo.args(["--exclude", "mcpmon-ebpf"]);
-    for package in ROOT_TESTS.iter().chain([&RED_TEAM]) {
-        cargo.args(["--exclude", package]);
-    }
     cargo
+}
+
+/// The integration tests of the workspace, as Cargo tells them.
+#[derive(Debug, Deserialize)]
+struct IntegrationTests {
+    packages: Vec<Package>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Package {
+    name: String,
+    targets: Vec<Target>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Target {
+    name: String,
+    kind: Vec<String>,
+}
+
+impl IntegrationTests {
+    fn find() -> Result<Self> {
+        let mut cargo = shell::cargo();
+        cargo.args(["metadata", "--locked", "--no-deps", "--format-version", "1"]);
+        let output = cargo.output().context("cannot start cargo metadata")?;
+        ensure!(
+            output.status.success(),
+            "cargo metadata failed: {}",
+            output.status
+        );
+        serde_json::from_slice(&output.stdout).context("cannot read what cargo metadata says")
+    }
+
+    /// The arguments that select those of some packages.
+    fn of(&self, package: impl Fn(&str) -> bool) -> impl Iterator<Item = &str> {
+        self.packages
+            .iter()
+            .filter(move |one| package(&one.name))
+            .flat_map(|one| &one.targets)
+            .filter(|target| target.kind.iter().any(|kind| kind == "test"))
+            .flat_map(|target| ["--test", target.name.as_str()])
+    }
 }
 
 /// As root. Where that cannot be had, CI fails and everyone else is told why it was skipped.
@@ -82,8 +128,8 @@ fn demo() -> Result<()> {
 }
 
 /// In QEMU. Where that cannot be had, CI fails and everyone else is told why it was skipped.
-fn other_kernels(lab: Result<Lab>) -> Result<()> {
-    skipped_outside_ci(lab.and_then(|lab| vm::boot_each(&VmArgs::default(), &lab)))
+fn other_kernels() -> Result<()> {
+    skipped_outside_ci(vm::prepare().and_then(|lab| vm::boot_each(&VmArgs::default(), &lab)))
 }
 
 fn skipped_outside_ci(outcome: Result<()>) -> Result<()> {
@@ -97,15 +143,12 @@ fn skipped_outside_ci(outcome: Result<()>) -> Result<()> {
 }
 
 /// As root where that can be had. Without, the tests say themselves why they are skipped, and fail under CI.
-fn root_tests() -> Result<()> {
-    let mut units = test_units();
+fn root_tests(tests: &IntegrationTests) -> Result<()> {
+    let mut units = cargo_test();
     // What is ignored elsewhere needs root.
     units.args(["--lib", "--", "--ignored"]);
-    let mut cargo = shell::cargo();
-    cargo.args(["test", "--locked", "--no-fail-fast"]);
-    for package in ROOT_TESTS {
-        cargo.args(["--package", package]);
-    }
+    let mut cargo = cargo_test();
+    cargo.args(tests.of(|package| ROOT_TESTS.contains(&package)));
     if Privilege::current() == Privilege::Sudo {
         say("these tests run as root, through sudo");
         for command in [&mut units, &mut cargo] {

@@ -128,8 +128,10 @@ const PARAMETERS: &str = "console=ttyS0 earlyprintk=ttyS0 panic=-1 oops=panic";
 
 /// The command line of a machine; `parameters` are for its kernel.
 pub(crate) fn command(image: &Image, initramfs: &Path, parameters: &str) -> Command {
-    let mut command = Command::new(EMULATOR);
+    // The tests beside it wait for each other's answers; a machine has time.
+    let mut command = Command::new("nice");
     command
+        .arg(EMULATOR)
         // Hardware virtualisation may be offered and hang: always emulate.
         .args([
             "-accel",
