@@ -80,6 +80,8 @@ enum Command {
     Bench(bench::Bench),
     /// Make what a release consists of: static binaries, packages, a container image, a bill of materials, checksums
     Dist(dist::DistArgs),
+    /// Write the container image of a release with any binary, and with the libraries it needs, for tests
+    Image(dist::ImageArgs),
     /// Let many hosts send their events to one real collector: throughput, loss and memory
     Fleet(bench::FleetOptions),
     /// Run the checks of CI: format, lints, documentation, dependencies, tests
@@ -102,6 +104,7 @@ fn main() -> ExitCode {
         Command::Rules => rules::run().map(|()| ExitCode::SUCCESS),
         Command::Bench(bench) => bench::run(&bench),
         Command::Dist(args) => dist::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::Image(args) => dist::image(&args).map(|()| ExitCode::SUCCESS),
         Command::Fleet(options) => bench::fleet(&options),
         Command::Ci => ci::run().map(|()| ExitCode::SUCCESS),
     };

@@ -20,7 +20,7 @@ const ROOT_TESTS: [&str; 2] = ["mcpmon-kernel-tests", "mcpmon-e2e"];
 const RED_TEAM: &str = "mcpmon-redteam";
 
 /// Commands that the end-to-end tests start, and Debian's packages that have them.
-const USED: [(&str, &str); 11] = [
+const USED: [(&str, &str); 13] = [
     ("bash", "bash"),
     ("bwrap", "bubblewrap"),
     ("chromium", "chromium"),
@@ -28,7 +28,9 @@ const USED: [(&str, &str); 11] = [
     ("faketime", "faketime"),
     ("node", "nodejs"),
     ("npm", "npm"),
+    ("podman", "podman"),
     ("python3", "python3"),
+    ("runc", "runc"),
     ("setpriv", "util-linux"),
     ("tmux", "tmux"),
     ("unshare", "util-linux"),

@@ -4,11 +4,14 @@
 //! pod's name or namespace: those stay `None` here.
 
 use std::{
-    fs::File,
+    fs::{self, File},
     io::{self, Read as _},
+    os::fd::{AsFd as _, AsRawFd as _},
 };
 
 use mcpmon_model::ContainerRef;
+
+use crate::sys;
 
 /// Longest `/proc/PID/cgroup` that is read, in bytes: 14 controllers with paths of `PATH_MAX`.
 const MAX_CGROUP_FILE: u64 = 64 * 1024;
@@ -23,6 +26,19 @@ pub fn of_process(pid: u32) -> io::Result<Option<ContainerRef>> {
         .take(MAX_CGROUP_FILE)
         .read_to_end(&mut text)?;
     Ok(parse(&String::from_utf8_lossy(&text)))
+}
+
+/// The container whose cgroup, or one inside it, has this id below the opened root of the hierarchy; `None` where it is no
+/// container's. The processes in it may have ended.
+///
+/// # Errors
+/// Returns an error if the group is gone, as soon after a container has ended, or may not be looked up.
+pub fn of_cgroup(root: &File, id: u64) -> io::Result<Option<ContainerRef>> {
+    let group = sys::open_cgroup(root.as_fd(), id)?;
+    let path = fs::read_link(format!("/proc/self/fd/{}", group.as_raw_fd()))?;
+    let path = path.to_string_lossy();
+    // So the kernel shows one that was removed since.
+    Ok(parse_path(path.trim_end_matches(" (deleted)")))
 }
 
 /// Reads the text of `/proc/PID/cgroup`: `hierarchy:controllers:path` lines, of version 1, 2 or both.
@@ -118,9 +134,12 @@ const fn is_hex(c: u8) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::{os::unix::fs::MetadataExt as _, path::PathBuf};
+
     use test_case::test_case;
 
     use super::*;
+    use crate::cgroup::CgroupRoot;
 
     const ID: &str = "3f1c0a9d8e7b6a5f4e3d2c1b0a9f8e7d6c5b4a392817065f4e3d2c1b0a9f8e7d";
     const INNER: &str = "aa1c0a9d8e7b6a5f4e3d2c1b0a9f8e7d6c5b4a392817065f4e3d2c1b0a9f8e7d";
@@ -191,9 +210,34 @@ mod tests {
     #[test]
     fn this_process_has_a_readable_cgroup() -> io::Result<()> {
         let pid = std::process::id();
-        let expected = parse(&std::fs::read_to_string(format!("/proc/{pid}/cgroup"))?);
+        let expected = parse(&fs::read_to_string(format!("/proc/{pid}/cgroup"))?);
         assert_eq!(of_process(pid)?, expected);
         Ok(())
+    }
+
+    /// A group with the name of a container's, removed at the end of its test.
+    struct Group(PathBuf);
+
+    impl Drop for Group {
+        fn drop(&mut self) {
+            drop(fs::remove_dir(&self.0));
+        }
+    }
+
+    #[test]
+    #[ignore = "it needs root: `cargo xtask test` runs it"]
+    fn a_group_is_found_by_its_id_until_it_is_removed() {
+        let root = CgroupRoot::find().expect("the hierarchy");
+        let group = Group(root.path.join(format!("libpod-{ID}")));
+        fs::create_dir(&group.0).expect("a group");
+        let id = fs::metadata(&group.0).expect("the group").ino();
+        let found = of_cgroup(&root.directory, id).expect("the group's path");
+        assert_eq!(found.and_then(|found| found.container_id).as_deref(), Some(ID));
+        let own = root.directory.metadata().expect("the root").ino();
+        assert_eq!(of_cgroup(&root.directory, own).expect("the root's path"), None);
+        drop(group);
+        let gone = of_cgroup(&root.directory, id).expect_err("it is gone");
+        assert_eq!(gone.raw_os_error(), Some(nix::libc::ESTALE));
     }
 
     #[test]

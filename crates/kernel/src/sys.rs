@@ -35,6 +35,41 @@ pub(super) fn wait_for_running_programs() -> io::Result<()> {
     }
 }
 
+/// `struct file_handle` with the id of a file of kernfs, which the file systems of control groups are.
+#[repr(C)]
+struct KernfsHandle {
+    bytes: u32,
+    kind: i32,
+    id: [u8; 8],
+}
+
+/// Opens a cgroup by its id, only to tell where it is. Needs `CAP_DAC_READ_SEARCH`.
+///
+/// # Errors
+/// Returns an error if the group is gone (`ESTALE`) or may not be opened.
+pub(super) fn open_cgroup(root: BorrowedFd<'_>, id: u64) -> io::Result<OwnedFd> {
+    const FILEID_KERNFS: i32 = 0xfe;
+    let mut handle = KernfsHandle {
+        bytes: 8,
+        kind: FILEID_KERNFS,
+        id: id.to_ne_bytes(),
+    };
+    // SAFETY: the handle has the layout of `struct file_handle` and as many bytes as it says.
+    let opened = unsafe {
+        libc::syscall(
+            libc::SYS_open_by_handle_at,
+            root.as_raw_fd(),
+            &raw mut handle,
+            libc::O_PATH | libc::O_CLOEXEC,
+        )
+    };
+    match i32::try_from(opened) {
+        // SAFETY: a new descriptor, which nobody else has.
+        Ok(number @ 0..) => Ok(unsafe { OwnedFd::from_raw_fd(number) }),
+        Ok(_) | Err(_) => Err(io::Error::last_os_error()),
+    }
+}
+
 /// Reads a `T` from the start of `bytes`, which need not be aligned.
 #[must_use]
 pub(super) fn read_unaligned<T: Pod>(bytes: &[u8]) -> Option<T> {

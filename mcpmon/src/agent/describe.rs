@@ -1,14 +1,19 @@
 //! Adds to an event what only the host knows: executable and container of its process.
 
-use std::{collections::VecDeque, fs, path::PathBuf};
+use std::{
+    collections::{HashMap, VecDeque},
+    fs::{self, File},
+    path::PathBuf,
+};
 
 use mcpmon_kernel::container;
 use mcpmon_model::{ContainerRef, Event, ProcessId};
 
-/// Remembers what it looked up for the latest processes.
-#[derive(Debug, Default)]
+/// Remembers what it looked up for the latest processes and control groups.
+#[derive(Debug)]
 pub(super) struct Describer {
     latest: VecDeque<(ProcessId, Facts)>,
+    containers: Containers,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -21,8 +26,17 @@ struct Facts {
 const REMEMBERED: usize = 64;
 
 impl Describer {
-    /// Fills in what is missing; a process that is gone leaves the event as it is.
-    pub(super) fn describe(&mut self, event: &mut Event, process: ProcessId) {
+    /// Looks control groups up below the opened root of their hierarchy.
+    pub(super) fn new(root: File) -> Self {
+        Self {
+            latest: VecDeque::new(),
+            containers: Containers::new(root),
+        }
+    }
+
+    /// Fills in what is missing. Of a process that is gone only the container is known, by its control group where the kernel
+    /// told that.
+    pub(super) fn describe(&mut self, event: &mut Event, process: ProcessId, cgroup: Option<u64>) {
         let facts = self.facts(process);
         if let Some(reference) = &mut event.process
             && reference.exe.is_none()
@@ -30,13 +44,15 @@ impl Describer {
             reference.exe = facts.exe;
         }
         if event.container.is_none() {
-            event.container = facts.container;
+            let of_group = cgroup.and_then(|id| self.containers.of_group(id));
+            event.container = of_group.or(facts.container);
         }
     }
 
-    /// Forgets a process that executed another program.
-    pub(super) fn forget(&mut self, process: ProcessId) {
+    /// Forgets a process that executed another program, and looks its control group up while it is there.
+    pub(super) fn executed(&mut self, process: ProcessId, cgroup: u64) {
         self.latest.retain(|(known, _)| *known != process);
+        self.containers.of_group(cgroup);
     }
 
     fn facts(&mut self, process: ProcessId) -> Facts {
@@ -55,6 +71,45 @@ impl Describer {
     }
 }
 
+/// The containers of control groups, remembered: a group is gone soon after its container has ended, and its number is never
+/// that of another.
+#[derive(Debug)]
+struct Containers {
+    root: File,
+    known: HashMap<u64, Option<ContainerRef>>,
+    /// The numbers in `known`, the oldest first.
+    order: VecDeque<u64>,
+}
+
+impl Containers {
+    /// Most control groups that are remembered; a container is one or a few of them.
+    const MAX_GROUPS: usize = 1024;
+
+    fn new(root: File) -> Self {
+        Self {
+            root,
+            known: HashMap::new(),
+            order: VecDeque::new(),
+        }
+    }
+
+    /// The container of the group with this number; `None` where it is no container's, or was gone before it was looked up.
+    fn of_group(&mut self, id: u64) -> Option<ContainerRef> {
+        if let Some(known) = self.known.get(&id) {
+            return known.clone();
+        }
+        let found = container::of_cgroup(&self.root, id).ok().flatten();
+        if self.order.len() == Self::MAX_GROUPS
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.known.remove(&oldest);
+        }
+        self.order.push_back(id);
+        self.known.insert(id, found.clone());
+        found
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use mcpmon_store::sample;
@@ -62,25 +117,68 @@ mod tests {
     use super::*;
     use crate::agent::host;
 
+    /// A number that no control group has here.
+    const GROUP: u64 = u64::MAX - 9;
+
+    /// One below a directory that is no hierarchy of control groups.
+    fn describer() -> Describer {
+        Describer::new(File::open("/").expect("the root directory"))
+    }
+
     fn exe(describer: &mut Describer, process: ProcessId) -> Option<PathBuf> {
         let mut event = sample::blocked_connection();
         let reference = event.process.as_mut()?;
         reference.exe = None;
-        describer.describe(&mut event, process);
+        describer.describe(&mut event, process, None);
         event.process?.exe
     }
 
     #[test]
     fn another_program_is_looked_up_again() {
         let own = host::identify(std::process::id()).expect("own stat");
-        let mut describer = Describer::default();
+        let mut describer = describer();
         let before = Facts {
             exe: Some("/usr/bin/before".into()),
             container: None,
         };
         describer.latest.push_back((own, before));
         assert_eq!(exe(&mut describer, own), Some("/usr/bin/before".into()));
-        describer.forget(own);
+        describer.executed(own, GROUP);
         assert_eq!(exe(&mut describer, own), std::env::current_exe().ok());
+    }
+
+    #[test]
+    fn a_container_is_named_after_it_has_ended() {
+        let mut describer = describer();
+        let gone = ProcessId {
+            pid: u32::MAX,
+            ..ProcessId::default()
+        };
+        let ended = ContainerRef {
+            container_id: Some("3f1c".to_owned()),
+            ..ContainerRef::default()
+        };
+        describer.containers.known.insert(GROUP, Some(ended.clone()));
+        let mut named = |cgroup| {
+            let mut event = sample::blocked_connection();
+            event.container = None;
+            describer.describe(&mut event, gone, cgroup);
+            event.container
+        };
+        assert_eq!(named(Some(GROUP)), Some(ended));
+        assert_eq!(named(Some(GROUP + 1)), None);
+        assert_eq!(named(None), None);
+    }
+
+    #[test]
+    fn so_many_groups_are_remembered() {
+        let mut describer = describer();
+        for group in 0..=Containers::MAX_GROUPS as u64 {
+            describer.containers.of_group(group);
+        }
+        let containers = describer.containers;
+        assert_eq!(containers.known.len(), Containers::MAX_GROUPS);
+        assert_eq!(containers.order.len(), Containers::MAX_GROUPS);
+        assert!(!containers.known.contains_key(&0));
     }
 }

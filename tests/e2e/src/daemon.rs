@@ -50,6 +50,14 @@ impl Daemon {
         Self::spawn(host, site, command)
     }
 
+    /// The same by a command that starts it where its files are those of `site`.
+    ///
+    /// # Errors
+    /// Returns an error if it does not come up.
+    pub fn start_by(host: &Host, site: Site, command: Command) -> Result<Self> {
+        Self::spawn(host, site, command)
+    }
+
     /// The same without a capability of root, by its name in `setpriv`.
     ///
     /// # Errors

@@ -18,6 +18,7 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 
+pub(crate) use self::container::{ImageArgs, run as image};
 use self::{build::Source, contents::Contents, target::Target};
 use crate::{
     build_ebpf,

@@ -44,7 +44,7 @@ impl Core {
         for event in &mut events {
             let process = event.process.as_ref();
             if let Some(process) = process.and_then(|process| host::identify(process.pid)) {
-                self.describer.describe(event, process);
+                self.describer.describe(event, process, None);
             }
         }
         let mut failure = None;

@@ -156,7 +156,7 @@ impl Engine {
             links: LinkFollower::default(),
             degraded: tell_degraded,
             scan: ProcessScan::done(),
-            describer: Describer::default(),
+            describer: Describer::new(attached.root().directory.try_clone()?),
             coalescer: Coalescer::default(),
             probe: None,
             boot_to_wall: host::boot_to_wall(),

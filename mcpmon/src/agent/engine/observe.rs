@@ -70,7 +70,7 @@ impl Core {
     fn exec(&mut self, now: Timestamp, exec: &records::ExecReport) {
         let record = &exec.record;
         let process = host::process_id(record.process);
-        self.describer.forget(process);
+        self.describer.executed(process, record.cgroup);
         if let Some(probe) = &mut self.probe {
             probe.see_exec(exec);
         }
@@ -207,7 +207,7 @@ impl Core {
         };
         let judgement = self.monitor.observe(now, Observation::Connection(&connection));
         for event in judgement.events {
-            self.tell_connection(process, event);
+            self.tell_connection(process, Some(record.cgroup), event);
         }
     }
 
@@ -234,15 +234,15 @@ impl Core {
         };
         let judgement = self.monitor.observe(now, Observation::Closed(&closed));
         for event in judgement.events {
-            self.tell_connection(process, event);
+            self.tell_connection(process, None, event);
         }
     }
 
-    fn tell_connection(&mut self, process: ProcessId, mut event: Event) {
+    fn tell_connection(&mut self, process: ProcessId, cgroup: Option<u64>, mut event: Event) {
         if is_to_server(&event) && self.wrappers.may_cover(&[process]) {
             proxied(&mut event);
         }
-        self.describer.describe(&mut event, process);
+        self.describer.describe(&mut event, process, cgroup);
         if let Some(event) = self.coalescer.admit(Instant::now(), process, event) {
             self.recorder.push(event);
         }

@@ -11,6 +11,7 @@ mod access;
 mod asked;
 mod bundle;
 mod claimed;
+mod contained;
 mod cut;
 mod followed;
 mod full;

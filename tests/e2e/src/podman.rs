@@ -1,0 +1,211 @@
+//! Containers of podman, with images, containers and state in a directory of their own that ends with the test.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::{
+    daemon_set::{DaemonSet, Mount},
+    json::text,
+    program,
+    site::Site,
+    skip,
+};
+
+/// The engine.
+#[derive(Debug)]
+pub struct Podman {
+    directory: TempDir,
+}
+
+/// Directories of this host that a program in a container finds its shell and libraries in.
+const SYSTEM: [&str; 4] = ["/bin", "/lib", "/lib64", "/usr"];
+
+impl Podman {
+    /// Makes one, and a container to see whether it works. `None` where it does not, which is said on standard error.
+    ///
+    /// # Errors
+    /// Returns an error if it does not work and `CI=true` says that it must.
+    pub fn take() -> Result<Option<Self>> {
+        let directory = tempfile::Builder::new()
+            .prefix("mcpmon-podman-")
+            .tempdir_in("/var/tmp")
+            .context("cannot make a directory in /var/tmp")?;
+        fs::create_dir(directory.path().join("empty"))?;
+        let podman = Self { directory };
+        let tried = podman.shell("true", None).output().context("cannot run podman")?;
+        if tried.status.success() {
+            return Ok(Some(podman));
+        }
+        let said = String::from_utf8_lossy(&tried.stderr);
+        skip::for_lack(&format!("podman runs no container here: {}", said.trim()))?;
+        Ok(None)
+    }
+
+    /// `podman`, with what it keeps below this engine's directory.
+    fn command(&self) -> Command {
+        let mut command = Command::new("podman");
+        for (option, name) in [("--root", "storage"), ("--runroot", "run"), ("--tmpdir", "state")] {
+            command.arg(option).arg(self.directory.path().join(name));
+        }
+        // No overlay on an overlay; crun takes no host that has control groups of both versions; and there may be no systemd.
+        command.args(["--storage-driver=vfs", "--runtime=runc"]);
+        command.args(["--cgroup-manager=cgroupfs", "--events-backend=none"]);
+        command
+    }
+
+    /// `podman run` of a container that is removed at its end, without the limits that only a host's own root may raise.
+    fn run(&self) -> Command {
+        let mut command = self.command();
+        command.args(["run", "--rm", "--log-driver=none"]);
+        command.args(["--ulimit=nofile=1024:1024", "--ulimit=nproc=4096:4096"]);
+        command
+    }
+
+    /// A line of bash in a container of its own, with a network of its own. The container's id goes to the file `id`.
+    #[must_use]
+    pub fn shell(&self, line: &str, id: Option<&Path>) -> Command {
+        let root = self.directory.path().join("empty");
+        let mut command = self.run();
+        if let Some(id) = id {
+            command.arg("--cidfile").arg(id);
+        }
+        command.args(["--interactive", "--network=none"]);
+        for directory in SYSTEM.iter().filter(|directory| Path::new(directory).exists()) {
+            command.arg(format!("--volume={directory}:{directory}:ro"));
+        }
+        command.arg("--rootfs").arg(root).args(["bash", "-c", line]);
+        command
+    }
+
+    /// Makes the image of a release with the built program, and loads it.
+    ///
+    /// # Errors
+    /// Returns an error if one of these fails.
+    pub fn load_image(&self) -> Result<()> {
+        let archive = self.directory.path().join("image.tar");
+        let mut pack = Command::new(program::beside("xtask"));
+        pack.arg("image").arg(program::path()?).arg(&archive);
+        finish(&mut pack).context("is it built? `cargo build -p xtask`")?;
+        finish(self.command().arg("load").arg("--input").arg(&archive))?;
+        Ok(fs::remove_file(archive)?)
+    }
+
+    /// The image's daemon, started as the DaemonSet starts it on a node, with the files of `site` in the place of the host's own.
+    ///
+    /// # Errors
+    /// Returns an error if these cannot be made.
+    pub fn daemon(&self, set: &DaemonSet, site: &Site, seccomp: Option<&Path>) -> Result<Command> {
+        let mut command = self.run();
+        // Control groups of its own view, as Kubernetes has it.
+        command.args(["--pid=host", "--cgroupns=private", "--network=none"]);
+        command.args(["--read-only", "--cap-drop=all"]);
+        command.args([
+            "--security-opt=apparmor=unconfined",
+            "--security-opt=label=disable",
+        ]);
+        if let Some(profile) = seccomp {
+            command.arg(format!("--security-opt=seccomp={}", profile.display()));
+        }
+        let held = held_capabilities()?;
+        for capability in set.capabilities.iter().filter(|name| held.contains(*name)) {
+            command.arg(format!("--cap-add={capability}"));
+        }
+        for mount in &set.mounts {
+            match of_site(site, mount)? {
+                Some(host) => command.arg(format!(
+                    "--volume={}:{}{}",
+                    host.display(),
+                    mount.path,
+                    if mount.read_only { ":ro" } else { "" }
+                )),
+                None => command.arg(format!("--tmpfs={}", mount.path)),
+            };
+        }
+        command.arg(&set.image).args(&set.arguments);
+        Ok(command)
+    }
+
+    /// This machine's profile of allowed system calls, with bpf(2) allowed to those who lack `CAP_SYS_ADMIN`.
+    ///
+    /// # Errors
+    /// Returns an error if there is none.
+    pub fn profile_with_bpf(&self) -> Result<PathBuf> {
+        let told = finish(self.command().args(["info", "--format=json"]))?;
+        let told: Value = serde_json::from_slice(&told.stdout)?;
+        let path = text(&told["host"]["security"], "seccompProfilePath");
+        let profile = fs::read(path).with_context(|| format!("no profile at {path:?}"))?;
+        let mut profile: Value = serde_json::from_slice(&profile)?;
+        let rules = profile["syscalls"].as_array_mut().context("no rules")?;
+        for rule in &mut *rules {
+            let names = rule["names"].as_array_mut().context("a rule without names")?;
+            names.retain(|name| name != "bpf");
+        }
+        rules.retain(|rule| rule["names"] != json!([]));
+        rules.push(json!({"names": ["bpf"], "action": "SCMP_ACT_ALLOW", "args": []}));
+        let path = self.directory.path().join("seccomp.json");
+        fs::write(&path, profile.to_string())?;
+        Ok(path)
+    }
+}
+
+impl Drop for Podman {
+    /// Ends every container that is left; the directory is removed behind them.
+    fn drop(&mut self) {
+        drop(
+            self.command()
+                .args(["rm", "--all", "--force", "--time=0"])
+                .output(),
+        );
+    }
+}
+
+/// The directory that stands for one of the host's; `None` where the container alone has it.
+fn of_site(site: &Site, mount: &Mount) -> Result<Option<PathBuf>> {
+    let own = match mount.path.as_str() {
+        "/etc/mcpmon" => {
+            let directory = site.path("etc");
+            fs::create_dir_all(&directory)?;
+            fs::copy(site.policy(), directory.join("mcpmon.yaml"))?;
+            directory
+        }
+        "/sys/fs/bpf" => site.path("bpf"),
+        "/var/lib/mcpmon" => site.path("store"),
+        "/run/mcpmon" => site.path("run"),
+        _ => return Ok(mount.host.clone()),
+    };
+    if !own.exists() && own != site.path("bpf") {
+        fs::create_dir(&own)?;
+    }
+    Ok(Some(own))
+}
+
+/// The capabilities of this process, by their names in manifests: no container can have others.
+fn held_capabilities() -> Result<Vec<String>> {
+    let told = finish(Command::new("setpriv").arg("--dump"))?;
+    let told = String::from_utf8(told.stdout)?;
+    let bounding = told
+        .lines()
+        .find_map(|line| line.strip_prefix("Capability bounding set: "))
+        .context("setpriv tells no capabilities")?;
+    Ok(bounding.split(',').map(|name| name.to_uppercase()).collect())
+}
+
+/// Runs a command to its end, which must be a good one.
+fn finish(command: &mut Command) -> Result<Output> {
+    let output = command
+        .output()
+        .with_context(|| format!("cannot run {command:?}"))?;
+    ensure!(
+        output.status.success(),
+        "{command:?} failed: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Ok(output)
+}
