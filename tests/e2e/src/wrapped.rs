@@ -170,6 +170,12 @@ impl Wrapped {
         wait::until("the wrapper's end", || Ok(self.child.try_wait()?))
     }
 
+    /// Reads its standard error from now on, in a thread; [`Self::finish`] then tells none of it.
+    pub fn errors(&mut self) -> thread::JoinHandle<Result<Vec<u8>>> {
+        let stderr = self.stderr.take();
+        thread::spawn(|| all_of(stderr))
+    }
+
     /// Closes its standard input, reads the rest of what it says, and waits for its end: the status as a shell
     /// tells it, standard output, standard error.
     ///
@@ -186,10 +192,9 @@ impl Wrapped {
     /// Returns an error if it does not end.
     pub fn finish_bytes(&mut self) -> Result<(i32, Vec<u8>, Vec<u8>)> {
         self.stdin = None;
-        let (stdout, stderr) = (self.stdout.take(), self.stderr.take());
         // Both at once: a server that is not heard waits.
-        let errors = thread::spawn(|| all_of(stderr));
-        let output = all_of(stdout)?;
+        let errors = self.errors();
+        let output = all_of(self.stdout.take())?;
         let errors = errors
             .join()
             .map_err(|_panic| anyhow!("standard error could not be read"))??;

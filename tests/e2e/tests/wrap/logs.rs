@@ -7,7 +7,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, anyhow};
 use mcpmon_e2e::{
     program, wait,
     wrapped::{Home, Wrapped, children, is_gone},
@@ -192,11 +192,17 @@ fn a_client_that_does_not_read_errors_still_gets_messages() -> Result<()> {
 #[test]
 fn a_flood_passes_whole_and_is_kept_within_its_bounds() -> Result<()> {
     let home = Home::new()?;
-    let script =
-        "head -c 20000000 /dev/zero | tr '\\0' x | fold -w 99 >&2; echo >&2; echo last >&2; exec cat";
+    let script = "head -c 20000000 /dev/zero | tr '\\0' x | fold -w 99 >&2; echo >&2; echo last >&2; \
+                  echo '{\"jsonrpc\":\"2.0\",\"method\":\"notifications/x\"}'; exec cat";
     let mut wrapped = start(&home, "notes", script)?;
-    let (code, _, errors) = wrapped.finish_bytes()?;
+    let errors = wrapped.errors();
+    // A client that closes its end first leaves the server ten seconds.
+    assert_ne!(wrapped.line()?, "");
+    let (code, ..) = wrapped.finish_bytes()?;
     assert_eq!(code, 0);
+    let errors = errors
+        .join()
+        .map_err(|_panic| anyhow!("standard error could not be read"))??;
     assert_eq!(
         errors.len(),
         20_000_000 + 20_000_000_usize.div_ceil(99) + "last\n".len()
