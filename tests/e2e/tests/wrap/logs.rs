@@ -196,8 +196,12 @@ fn a_flood_passes_whole_and_is_kept_within_its_bounds() -> Result<()> {
                   echo '{\"jsonrpc\":\"2.0\",\"method\":\"notifications/x\"}'; exec cat";
     let mut wrapped = start(&home, "notes", script)?;
     let errors = wrapped.errors();
-    // A client that closes its end first leaves the server ten seconds.
+    // A client that closes its end first leaves the server ten seconds, and its last words one.
     assert_ne!(wrapped.line()?, "");
+    wait::until("the last line in the log", || {
+        let latest = logs(&home, &["notes", "--json", "--lines", "1"])?.objects()?;
+        Ok(latest.iter().find(|line| line["line"] == "last").map(drop))
+    })?;
     let (code, ..) = wrapped.finish_bytes()?;
     assert_eq!(code, 0);
     let errors = errors
