@@ -43,8 +43,8 @@ pub use decimal::{Decimal, ParseDecimalError};
 pub use definition::{Definition, DefinitionKey, DefinitionKind, DefinitionRecord};
 pub use digest::{Digest, ParseDigestError};
 pub use event::{
-    ContainerRef, Direction, Event, EventKind, EventPriority, EventType, FieldChange, PinPart, ProcessRef,
-    ServerType, Transport,
+    ContainerRef, Direction, Event, EventActivity, EventKind, EventOutcome, EventPriority, EventType,
+    FieldChange, PinPart, ProcessRef, ServerType, Transport,
 };
 pub use files::{
     Ecosystem, LauncherFiles, PackageOrigin, Part, PinnedFile, PinnedPackage, ServerFiles, Writers,

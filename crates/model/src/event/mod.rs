@@ -3,6 +3,7 @@
 //! The host, and the identity of an event that nothing refers to, are added where events are recorded; nothing here
 //! reads a clock.
 
+mod activity;
 mod fields;
 mod serial;
 #[cfg(test)]
@@ -20,6 +21,7 @@ use super::{
 
 use serial::{is_false, is_one, lossy, lossy_option, one};
 
+pub use activity::{EventActivity, EventOutcome, EventPriority};
 pub use fields::{ContainerRef, Direction, FieldChange, PinPart, ServerType, Transport};
 
 /// Something worth keeping.
@@ -69,10 +71,13 @@ pub struct ProcessRef {
     pub uid: Option<u32>,
 }
 
-/// Declares every type of event once: its priority, its name, and its kind with the fields. The documentation of the
-/// fields is docs/events.md.
+/// Declares every type of event once: its priority, its activity and the outcome of that, its name, its title, and its
+/// kind with the fields. The documentation of the fields is docs/events.md.
 macro_rules! event_types {
-    ($($(#[$doc:meta])* $priority:ident $name:literal: $kind:ident { $($fields:tt)* })*) => {
+    ($(
+        $(#[$doc:meta])*
+        $priority:ident $activity:ident $outcome:ident $name:literal $title:literal: $kind:ident { $($fields:tt)* }
+    )*) => {
         /// The type of an event.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum EventType {
@@ -96,6 +101,30 @@ macro_rules! event_types {
             pub const fn priority(self) -> EventPriority {
                 match self {
                     $(Self::$kind => EventPriority::$priority,)*
+                }
+            }
+
+            /// Returns the activity that events of this type tell of.
+            #[must_use]
+            pub const fn activity(self) -> EventActivity {
+                match self {
+                    $(Self::$kind => EventActivity::$activity,)*
+                }
+            }
+
+            /// Returns the outcome that the type tells by itself.
+            #[must_use]
+            pub const fn outcome(self) -> EventOutcome {
+                match self {
+                    $(Self::$kind => EventOutcome::$outcome,)*
+                }
+            }
+
+            /// Returns the title, for an event that gives no reason.
+            #[must_use]
+            pub const fn title(self) -> &'static str {
+                match self {
+                    $(Self::$kind => $title,)*
                 }
             }
         }
@@ -125,7 +154,7 @@ macro_rules! event_types {
 
 event_types! {
     /// A server launch was seen and its serving process identified.
-    Ordinary "mcp_server_started": ServerStarted {
+    Ordinary Launch Success "mcp_server_started" "MCP server started": ServerStarted {
         command: String,
         args: Vec<String>,
         wrapped: bool,
@@ -158,7 +187,7 @@ event_types! {
         environment: Vec<String>,
     }
     /// The serving process ended.
-    Ordinary "mcp_server_exited": ServerExited {
+    Ordinary Exit Success "mcp_server_exited" "MCP server exited": ServerExited {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         exit_status: Option<i32>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -166,7 +195,7 @@ event_types! {
         duration_ms: u64,
     }
     /// A part of the server differs from its pin.
-    Critical "mcp_server_binary_mismatch": BinaryMismatch {
+    Critical Finding Open "mcp_server_binary_mismatch" "MCP server differs from its pin": BinaryMismatch {
         #[serde(serialize_with = "lossy")]
         path: PathBuf,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -179,9 +208,9 @@ event_types! {
         changed_files: Vec<String>,
     }
     /// A server was refused before or at its start.
-    Critical "mcp_server_denied": ServerDenied { cause: String }
+    Critical Finding Open "mcp_server_denied" "MCP server refused": ServerDenied { cause: String }
     /// A connection that concerns MCP.
-    Bulk "mcp_network_connection": NetworkConnection {
+    Bulk Connection Open "mcp_network_connection" "Connection of an MCP server": NetworkConnection {
         remote_addr: SocketAddr,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         remote_name: Option<String>,
@@ -203,7 +232,7 @@ event_types! {
         count: u64,
     }
     /// A process of a server closed the socket of a connection.
-    Bulk "mcp_connection_closed": ConnectionClosed {
+    Bulk Close Success "mcp_connection_closed" "Connection of an MCP server closed": ConnectionClosed {
         remote_addr: SocketAddr,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         remote_name: Option<String>,
@@ -222,7 +251,7 @@ event_types! {
         count: u64,
     }
     /// An open connection was cut, because a rule refuses it by now.
-    Ordinary "mcp_connection_cut": ConnectionCut {
+    Ordinary Cut Open "mcp_connection_cut" "Open connection cut": ConnectionCut {
         remote_addr: SocketAddr,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         remote_name: Option<String>,
@@ -238,7 +267,7 @@ event_types! {
         count: u64,
     }
     /// The kernel saw a server that no wrapper started.
-    Ordinary "mcp_server_unwrapped": ServerUnwrapped {
+    Ordinary Finding Open "mcp_server_unwrapped" "MCP server without a wrapper": ServerUnwrapped {
         command: String,
         /// Command names from the launcher up.
         parent_chain: Vec<String>,
@@ -247,7 +276,7 @@ event_types! {
         config_source: Option<String>,
     }
     /// A wrapper started a server in a sandbox, or without the one that it was to have.
-    Ordinary "mcp_server_sandboxed": ServerSandboxed {
+    Ordinary Setting Success "mcp_server_sandboxed" "Sandbox of an MCP server": ServerSandboxed {
         /// The files that it may use: `off`, `home-readonly`, `strict`.
         mode: String,
         /// The network that it may use: `egress`, `ports`, `off`.
@@ -262,7 +291,7 @@ event_types! {
         gaps: Vec<String>,
     }
     /// A server lives on after the client that started it, or after its session.
-    Critical "mcp_server_orphaned": ServerOrphaned {
+    Critical Finding Open "mcp_server_orphaned" "MCP server outlives its client": ServerOrphaned {
         cause: OrphanCause,
         /// Command name of the client.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -273,7 +302,7 @@ event_types! {
         orphaned_ms: u64,
     }
     /// A server's name is close to a known one.
-    Ordinary "mcp_server_name_similarity": NameSimilarity {
+    Ordinary Finding Open "mcp_server_name_similarity" "MCP server has a similar name": NameSimilarity {
         similar_to: String,
         /// From 0 to 1000, thousandths.
         score: u16,
@@ -281,7 +310,7 @@ event_types! {
         method: String,
     }
     /// A definition was listed.
-    Bulk "mcp_tool_seen": ToolSeen {
+    Bulk Read Success "mcp_tool_seen" "MCP definition listed": ToolSeen {
         /// The kind of definition; `tool_name` is its name, whatever the kind.
         #[serde(default = "tool")]
         definition: DefinitionKind,
@@ -297,7 +326,7 @@ event_types! {
         max_severity: Option<Severity>,
     }
     /// A definition differs from its pin.
-    Critical "mcp_tool_changed": ToolChanged {
+    Critical Finding Open "mcp_tool_changed" "MCP definition differs from its pin": ToolChanged {
         /// The kind of definition; `tool_name` is its name, whatever the kind.
         #[serde(default = "tool")]
         definition: DefinitionKind,
@@ -313,7 +342,7 @@ event_types! {
         detections: Vec<Finding>,
     }
     /// Something that was inspected matched.
-    Ordinary "mcp_detection": Detection {
+    Ordinary Finding Open "mcp_detection" "Detection in MCP traffic": Detection {
         subject: InspectionSubject,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tool_name: Option<String>,
@@ -323,7 +352,7 @@ event_types! {
         count: u64,
     }
     /// A tool call was judged.
-    Critical "mcp_tool_call_intercepted": ToolCallIntercepted {
+    Critical Judgement Open "mcp_tool_call_intercepted" "MCP tool call judged": ToolCallIntercepted {
         /// As its server knows it.
         tool_name: String,
         /// As the model knows it, where that is another name.
@@ -357,7 +386,7 @@ event_types! {
         client_uid: Option<u32>,
     }
     /// A tool call went to its server.
-    Bulk "mcp_tool_called": ToolCalled {
+    Bulk Call Open "mcp_tool_called" "MCP tool called": ToolCalled {
         tool_name: String,
         jsonrpc_id: RequestId,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -374,7 +403,7 @@ event_types! {
         client_uid: Option<u32>,
     }
     /// The answer to a tool call came back.
-    Bulk "mcp_tool_returned": ToolReturned {
+    Bulk Return Success "mcp_tool_returned" "MCP tool returned": ToolReturned {
         tool_name: String,
         jsonrpc_id: RequestId,
         duration_us: u64,
@@ -385,7 +414,7 @@ event_types! {
         client_uid: Option<u32>,
     }
     /// A result was scanned and matched.
-    Critical "mcp_output_inspection": OutputInspection {
+    Critical Finding Open "mcp_output_inspection" "Detection in the result of an MCP tool": OutputInspection {
         tool_name: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         jsonrpc_id: Option<RequestId>,
@@ -395,9 +424,9 @@ event_types! {
         count: u64,
     }
     /// A resource was to be read.
-    Ordinary "mcp_resource_read": ResourceRead { uri: String }
+    Ordinary Read Open "mcp_resource_read" "MCP resource read": ResourceRead { uri: String }
     /// Sampling, elicitation, a prompt or a completion was judged.
-    Ordinary "mcp_request_judged": RequestJudged {
+    Ordinary Judgement Open "mcp_request_judged" "MCP request judged": RequestJudged {
         method: String,
         summary: String,
         /// The number of occurrences that this event stands for.
@@ -405,7 +434,7 @@ event_types! {
         count: u64,
     }
     /// Secrets were replaced in a request to a model.
-    Ordinary "mcp_dlp_redaction": DlpRedaction {
+    Ordinary Finding Open "mcp_dlp_redaction" "Secret in a request to a model": DlpRedaction {
         dialect: Dialect,
         request_id: String,
         /// The kind of secrets.
@@ -413,7 +442,7 @@ event_types! {
         count: u64,
     }
     /// An agent dialled a model's host itself while a proxy is there for its session.
-    Critical "mcp_proxy_bypass": ProxyBypass {
+    Critical Connection Open "mcp_proxy_bypass" "Connection to a model beside the proxy": ProxyBypass {
         remote_addr: SocketAddr,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         remote_name: Option<String>,
@@ -422,15 +451,15 @@ event_types! {
         count: u64,
     }
     /// A declared server that is reached over the network gave no answer.
-    Ordinary "mcp_discovery_failed": DiscoveryFailed { url: String, cause: String }
+    Ordinary Read Failure "mcp_discovery_failed" "MCP server gave no answer": DiscoveryFailed { url: String, cause: String }
     /// A declared server has another certificate than the one that is pinned; nothing was said to it.
-    Critical "mcp_tls_mismatch": TlsMismatch {
+    Critical Finding Open "mcp_tls_mismatch" "Certificate of an MCP server differs from its pin": TlsMismatch {
         url: String,
         expected: Digest,
         actual: Digest,
     }
     /// An approval was asked for, given, refused, or did not come.
-    Critical "mcp_approval": Approval {
+    Critical Approval Success "mcp_approval" "Approval by a person": Approval {
         subject: String,
         by: String,
         state: ApprovalState,
@@ -439,21 +468,21 @@ event_types! {
         held_call: Option<String>,
     }
     /// The kill switch was set or lifted.
-    Critical "mcp_kill": Kill {
+    Critical Setting Success "mcp_kill" "Kill switch": Kill {
         /// A session's id, or `host`.
         scope: String,
         by: String,
         state: KillState,
     }
     /// A rule over the calls to several servers matched.
-    Critical "mcp_cross_server_blocked": CrossServerBlocked {
+    Critical Finding Open "mcp_cross_server_blocked" "Calls to several MCP servers": CrossServerBlocked {
         blocked_tool_name: String,
         related_calls: Vec<RelatedCall>,
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         evidence: Vec<Evidence>,
     }
     /// A policy took effect.
-    Ordinary "policy_loaded": PolicyLoaded {
+    Ordinary Setting Success "policy_loaded" "Policy loaded": PolicyLoaded {
         path: String,
         hash: Digest,
         /// Rules of the policy before that this one lacks.
@@ -467,13 +496,13 @@ event_types! {
         bundle_digest: Option<Digest>,
     }
     /// A policy was refused; the one before stays in force.
-    Ordinary "policy_rejected": PolicyRejected { path: String, errors: Vec<String> }
+    Ordinary Setting Failure "policy_rejected" "Policy rejected": PolicyRejected { path: String, errors: Vec<String> }
     /// A self-test failed, or a part of the enforcement is missing.
-    Critical "mcp_enforcement_degraded": EnforcementDegraded { component: String, cause: String }
+    Critical Setting Failure "mcp_enforcement_degraded" "Enforcement degraded": EnforcementDegraded { component: String, cause: String }
     /// The part works again.
-    Ordinary "mcp_enforcement_restored": EnforcementRestored { component: String, cause: String }
+    Ordinary Setting Success "mcp_enforcement_restored" "Enforcement restored": EnforcementRestored { component: String, cause: String }
     /// No daemon ran for a while, and the kernel went on refusing what it was told to.
-    Ordinary "mcp_daemon_gap": DaemonGap {
+    Ordinary Restart Success "mcp_daemon_gap" "No daemon ran for a while": DaemonGap {
         /// Milliseconds since the last sign of life of the daemon before.
         duration_ms: u64,
         /// True if it was stopped; false if it ended otherwise.
@@ -488,25 +517,11 @@ event_types! {
         missing: u64,
     }
     /// Records were dropped.
-    Ordinary "mcp_events_lost": EventsLost {
+    Ordinary Loss Failure "mcp_events_lost" "Events lost": EventsLost {
         #[serde(rename = "where")]
         place: String,
         count: u64,
     }
-}
-
-/// The share of a bounded queue that events of a type may fill.
-///
-/// Events that any process can cause by the thousand must not push out a pin, or a report that something was refused or
-/// does not work.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EventPriority {
-    /// All but an eighth: connections and calls.
-    Bulk,
-    /// All but a sixteenth: other consequences of ordinary activity.
-    Ordinary,
-    /// All of it.
-    Critical,
 }
 
 const fn tool() -> DefinitionKind {

@@ -7,12 +7,12 @@ mod class;
 mod objects;
 mod table;
 
-use mcpmon_model::{Action, EventType, Severity};
+use mcpmon_model::{Action, EventOutcome, EventType, Severity};
 use serde_json::{Map, Value, json};
 
 use self::{
     objects::{Object, text},
-    table::{API, ERROR, FINDING, LIFECYCLE, Outcome, Row},
+    table::{API, ERROR, FINDING, LIFECYCLE, Row},
 };
 use crate::{StoredEvent, json as event_json};
 
@@ -74,7 +74,7 @@ pub(super) fn to_ocsf(event: &StoredEvent) -> Map<String, Value> {
 const UNKNOWN: Row = Row {
     class: table::BASE,
     activity: (99, "Other"),
-    outcome: Outcome::Open,
+    outcome: EventOutcome::Open,
     title: "Event of another version",
 };
 
@@ -140,12 +140,12 @@ fn status(row: &Row, event: &StoredEvent) -> Named {
     }
     let has_failed = match text(event, "outcome") {
         Some(outcome) => class::is_failure(outcome),
-        None => event.action == Action::Block || row.outcome == Outcome::Failure,
+        None => event.action == Action::Block || row.outcome == EventOutcome::Failure,
     };
     match row.outcome {
         _ if has_failed => (2, "Failure"),
-        Outcome::Success => (1, "Success"),
-        Outcome::Open | Outcome::Failure => (0, "Unknown"),
+        EventOutcome::Success => (1, "Success"),
+        EventOutcome::Open | EventOutcome::Failure => (0, "Unknown"),
     }
 }
 
