@@ -1,7 +1,7 @@
 //! YAML to [`Policy`]: where files lie (`sources`, `home`, `trust`), what stands in them
 //! (`load`, `raw`), what it means (`compile`), when it changes (`reload`), and what other tools' files mean (`import`).
 //!
-//! Knows nothing of the kernel, the store or the terminal.
+//! Knows nothing of the kernel or the terminal, and of the store only which keys its outlets have.
 
 #![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "I/O")]
 
@@ -48,8 +48,8 @@ pub use self::{
     own::on_top,
     reload::{ReloadOccasion, Reloader},
     settings::{
-        ActiveSettings, BodyStorageSettings, BundleSettings, DiscoverySettings, EventFormat, JsonlSettings,
-        OtlpSettings, ProviderSettings, ProxySettings, RecordSettings, WebhookSettings,
+        ActiveSettings, BodyStorageSettings, BundleSettings, DiscoverySettings, ProviderSettings,
+        ProxySettings, RecordSettings,
     },
     sources::{LocalConfig, Search, Source, SourceError, Sources},
     trust::{Distrust, Trust},

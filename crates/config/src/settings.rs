@@ -3,9 +3,7 @@
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use mcpmon_bundle::PublicKey;
-use mcpmon_model::Severity;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use mcpmon_store::OutletSettings;
 
 /// Settings that are in force in this version.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,69 +49,12 @@ pub struct DiscoverySettings {
 pub struct RecordSettings {
     /// Database file, absolute; `None` for the place that whoever runs the store usually takes.
     pub path: Option<PathBuf>,
-    /// The file that every event is appended to.
-    pub jsonl: Option<JsonlSettings>,
-    /// The webhook to which events are posted.
-    pub webhook: Option<WebhookSettings>,
-    /// The OpenTelemetry collector.
-    pub otlp: Option<OtlpSettings>,
+    /// What events go to besides the store.
+    pub outlets: OutletSettings,
     /// The time for which events are kept.
     pub retention: Duration,
     /// The size limit of the database, in bytes.
     pub max_size: u64,
-}
-
-/// `record.jsonl` and what belongs to it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct JsonlSettings {
-    /// The file, absolute.
-    pub path: PathBuf,
-    /// The form of a line.
-    pub format: EventFormat,
-    /// Size in bytes at which the file is put aside.
-    pub max_size: u64,
-    /// Files that are kept so.
-    pub keep: u32,
-}
-
-/// The form of an event in a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum EventFormat {
-    /// As docs/events.md has it.
-    Mcpmon,
-    /// The Open Cybersecurity Schema Framework.
-    Ocsf,
-}
-
-/// `record.webhook_url` and what belongs to it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WebhookSettings {
-    /// `http` or `https`.
-    pub url: String,
-    /// File with the key that posts are signed with, absolute.
-    pub key_file: Option<PathBuf>,
-    /// Severity from which on events are posted.
-    pub min_severity: Severity,
-}
-
-/// `record.otlp_endpoint` and what belongs to it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OtlpSettings {
-    /// `http` or `https`, without the path of a signal.
-    pub endpoint: String,
-    /// File with headers, absolute.
-    pub headers_file: Option<PathBuf>,
-    /// File with certificate authorities, absolute.
-    pub ca_file: Option<PathBuf>,
-    /// True if arguments and texts are exported too.
-    pub with_content: bool,
-    /// True for each signal that is exported.
-    pub logs: bool,
-    /// As above.
-    pub traces: bool,
-    /// As above.
-    pub metrics: bool,
 }
 
 /// The `proxy` section.

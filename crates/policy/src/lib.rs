@@ -25,6 +25,7 @@ pub mod rules;
 mod sandbox;
 mod server;
 mod tighten;
+pub mod written;
 
 pub use admission::Admission;
 pub use arguments::{ArgumentInspection, OnSecret};

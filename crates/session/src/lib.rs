@@ -74,10 +74,7 @@ use self::{
     reading::ResultReader,
     shared::{SharedSnapshot, SharedState},
 };
-pub use self::{
-    own::mistakes,
-    settings::{outlets, own_settings},
-};
+pub use self::{own::mistakes, settings::own_settings};
 
 /// Events in one transaction at most: there is a queue for each server, and each has room for so many in memory.
 const BATCH: usize = 250;

@@ -67,7 +67,8 @@ pub use location::StoreLocation;
 pub use names::{name, parse_name};
 pub use open_error::OpenError;
 pub use outlets::{
-    EventFormat, JsonlSettings, OtlpSettings, OtlpSignals, OutletSettings, SigningKey, WebhookSettings,
+    EventFormat, JsonlSettings, OtlpSettings, OtlpSignals, OutletSection, OutletSettings, SectionFaults,
+    SigningKey, WebhookSettings,
 };
 pub use pins::{BinaryPin, REFUSED_SET};
 pub use places::{DAEMON_STORE, own_store, users_store};

@@ -183,7 +183,7 @@ impl StoreWriter {
             return;
         }
         self.next_claim = Instant::now() + CLAIM_INTERVAL;
-        let Some(room) = self.outlets.webhook_room() else {
+        let Some(room) = self.outlets.room() else {
             return;
         };
         let waiting = self.outlets.waiting();

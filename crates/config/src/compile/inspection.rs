@@ -5,12 +5,12 @@ use std::{collections::BTreeSet, time::Duration};
 use jiff::tz::TimeZone;
 use mcpmon_detect::scan::Scanner;
 use mcpmon_engine::suppressible;
-use mcpmon_model::{Category, CustomPattern, NameGlob, Severity, Timestamp};
+use mcpmon_model::{Category, CustomPattern, NameGlob, Timestamp};
 use mcpmon_policy::{Approvals, Detection, Handling, Limits, Requests, Suppression};
 
 use crate::{
     load::{KeyFault, KeyPath, check_name, closest},
-    raw::{self, Level},
+    raw,
 };
 
 /// Smallest `mcp.limits.max_line`: a handshake must fit.
@@ -39,8 +39,8 @@ pub(super) fn detection(raw: &raw::Detection, findings: &mut Vec<KeyFault>) -> D
             .filter_map(|(wanted, category)| wanted.then_some(category))
             .collect(),
         custom: custom_patterns(&raw.custom_patterns, findings),
-        alert_threshold: severity(raw.alert_threshold),
-        act_threshold: severity(raw.act_threshold).max(severity(raw.alert_threshold)),
+        alert_threshold: raw.alert_threshold.severity(),
+        act_threshold: raw.act_threshold.severity().max(raw.alert_threshold.severity()),
         on_detection: raw.on_detection,
         on_new_tool: raw.on_new_tool,
     }
@@ -69,7 +69,7 @@ fn custom_patterns(raw: &[raw::CustomPattern], findings: &mut Vec<KeyFault>) -> 
             name: entry.name.clone(),
             pattern: entry.pattern.clone(),
             category: entry.category,
-            severity: severity(entry.severity),
+            severity: entry.severity.severity(),
         };
         match Scanner::new(&BTreeSet::new(), std::slice::from_ref(&pattern)) {
             Ok(_) if matches_nothing(&entry.pattern) => findings.push(KeyFault::new(
@@ -249,7 +249,7 @@ pub(super) fn approvals(raw: &raw::Approvals, findings: &mut Vec<KeyFault>) -> A
         ));
     }
     Approvals {
-        required_for: severity(raw.required_for),
+        required_for: raw.required_for.severity(),
         timeout,
         on_timeout: raw.on_timeout,
     }
@@ -269,13 +269,4 @@ pub(super) fn name_similarity(raw: &raw::ShadowTool, findings: &mut Vec<KeyFault
         ));
     }
     raw.similarity_check.then_some(threshold)
-}
-
-pub(super) const fn severity(raw: Level) -> Severity {
-    match raw {
-        Level::Low => Severity::Low,
-        Level::Medium => Severity::Medium,
-        Level::High => Severity::High,
-        Level::Critical => Severity::Critical,
-    }
 }

@@ -1,176 +1,44 @@
 //! Settings beside the policy: the store and its exports, metrics, kept bodies, listing of remote servers.
 
-use std::{net::SocketAddr, ops::RangeInclusive, path::PathBuf, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use mcpmon_policy::ProxyMode;
+use mcpmon_store::SectionFaults;
 
-use super::inspection::severity;
 use crate::{
     load::{KeyFault, KeyPath},
-    raw::{self, OtlpSignal},
-    settings::{
-        BodyStorageSettings, DiscoverySettings, EventFormat, JsonlSettings, OtlpSettings, RecordSettings,
-        WebhookSettings,
-    },
+    raw,
+    settings::{BodyStorageSettings, DiscoverySettings, RecordSettings},
 };
 
 /// Smallest `record.max_size`: SQLite's own files take part of it.
 const SMALLEST_STORE: u64 = 1 << 20;
 
-/// Smallest `record.jsonl_max_size`.
-const SMALLEST_FILE: u64 = 64 << 10;
-
-/// Numbers that `record.jsonl_keep` may be.
-const KEPT_FILES: RangeInclusive<u32> = 1..=999;
-
 /// Compiles the `record` section.
 pub(super) fn record(raw: &raw::Record, findings: &mut Vec<KeyFault>) -> RecordSettings {
-    let section = KeyPath::root().key("record");
-    let mut file = |key, given: &str| {
-        let path = Some(PathBuf::from(given)).filter(|path| !path.as_os_str().is_empty());
-        if path.as_ref().is_some_and(|path| path.is_relative()) {
-            findings.push(KeyFault::new(
-                section.key(key),
-                "expected an absolute path: a daemon has no working directory to speak of",
-            ));
-        }
-        path
-    };
-    let path = file("path", &raw.path);
-    let jsonl_path = file("jsonl", &raw.jsonl);
-    let key_file = file("webhook_key_file", &raw.webhook_key_file);
-    let headers_file = file("otlp_headers_file", &raw.otlp_headers_file);
-    let ca_file = file("otlp_ca_file", &raw.otlp_ca_file);
-    let jsonl = jsonl(raw, jsonl_path, findings);
-    let webhook = webhook(raw, key_file, findings);
-    let otlp = otlp(raw, headers_file, ca_file, findings);
-    let retention = raw.retention.0.0;
+    let mut faults = SectionFaults::default();
+    let path = faults.file("path", &raw.store.path);
+    let outlets = raw.outlets.check(&mut faults);
+    let retention = raw.store.retention.0.0;
     if retention.is_zero() {
-        findings.push(KeyFault::new(
-            section.key("retention"),
+        faults.push(
+            "retention",
             "no event would be kept: expected a duration over 0, for example `30d`",
-        ));
+        );
     }
-    let max_size = raw.max_size.0.0;
+    let max_size = raw.store.max_size.0.0;
     if max_size < SMALLEST_STORE {
-        findings.push(KeyFault::new(
-            section.key("max_size"),
-            "too small for a database: expected at least `1MiB`",
-        ));
+        faults.push("max_size", "too small for a database: expected at least `1MiB`");
     }
+    let section = KeyPath::root().key("record");
+    let faults = faults.into_iter();
+    findings.extend(faults.map(|(key, message)| KeyFault::new(section.key(key), message)));
     RecordSettings {
         path,
-        jsonl,
-        webhook,
-        otlp,
+        outlets,
         retention,
         max_size,
     }
-}
-
-/// Compiles what belongs to `record.jsonl`.
-fn jsonl(raw: &raw::Record, path: Option<PathBuf>, findings: &mut Vec<KeyFault>) -> Option<JsonlSettings> {
-    let section = KeyPath::root().key("record");
-    if path.is_none() && raw.format != EventFormat::Mcpmon {
-        let message = "no file is written that would have this form: set `jsonl` too";
-        findings.push(KeyFault::new(section.key("format"), message));
-    }
-    let max_size = raw.jsonl_max_size.0.0;
-    if max_size < SMALLEST_FILE {
-        let message = "a file would hold a few events only: expected at least `64KiB`";
-        findings.push(KeyFault::new(section.key("jsonl_max_size"), message));
-    }
-    if !KEPT_FILES.contains(&raw.jsonl_keep) {
-        let message =
-            "expected a number of files from 1 to 999, which are kept beside the one that is written to";
-        findings.push(KeyFault::new(section.key("jsonl_keep"), message));
-    }
-    Some(JsonlSettings {
-        path: path?,
-        format: raw.format,
-        max_size,
-        keep: raw.jsonl_keep,
-    })
-}
-
-/// Compiles `record.webhook_url` and the severity from which on it is told.
-fn webhook(
-    raw: &raw::Record,
-    key_file: Option<PathBuf>,
-    findings: &mut Vec<KeyFault>,
-) -> Option<WebhookSettings> {
-    if raw.webhook_url.is_empty() {
-        if key_file.is_some() {
-            let path = KeyPath::root().key("record").key("webhook_key_file");
-            findings.push(KeyFault::new(
-                path,
-                "nothing is posted that could be signed: set `webhook_url` too",
-            ));
-        }
-        return None;
-    }
-    let url = raw.webhook_url.parse::<raw::HttpUrl>();
-    if let Err(error) = &url {
-        let path = KeyPath::root().key("record").key("webhook_url");
-        findings.push(KeyFault::new(path, error.to_string()));
-    }
-    Some(WebhookSettings {
-        url: url.ok()?.as_str().to_owned(),
-        key_file,
-        min_severity: severity(raw.webhook_min_severity),
-    })
-}
-
-/// Compiles `record.otlp_endpoint` and what belongs to it.
-fn otlp(
-    raw: &raw::Record,
-    headers_file: Option<PathBuf>,
-    ca_file: Option<PathBuf>,
-    findings: &mut Vec<KeyFault>,
-) -> Option<OtlpSettings> {
-    let section = KeyPath::root().key("record");
-    let mut refuse = |key, message: String| findings.push(KeyFault::new(section.key(key), message));
-    if raw.otlp_endpoint.is_empty() {
-        for (key, file) in [("otlp_headers_file", &headers_file), ("otlp_ca_file", &ca_file)] {
-            if file.is_some() {
-                refuse(
-                    key,
-                    "nothing is exported that needs it: set `otlp_endpoint` too".to_owned(),
-                );
-            }
-        }
-        return None;
-    }
-    let url = match raw.otlp_endpoint.parse::<raw::HttpUrl>() {
-        Ok(url) => url,
-        Err(error) => {
-            refuse("otlp_endpoint", error.to_string());
-            return None;
-        }
-    };
-    let endpoint = url.as_str().trim_end_matches('/').to_owned();
-    if ["/v1/logs", "/v1/traces", "/v1/metrics"]
-        .iter()
-        .any(|path| endpoint.ends_with(path))
-    {
-        let message = "this is the path of one signal, and each gets its own: leave `/v1/…` out";
-        refuse("otlp_endpoint", message.to_owned());
-    }
-    if endpoint.contains(['?', '#']) {
-        let message =
-            "paths are appended to it, so that it cannot have a query: send a key in `otlp_headers_file`";
-        refuse("otlp_endpoint", message.to_owned());
-    }
-    let has = |signal| raw.otlp_signals.contains(&signal);
-    Some(OtlpSettings {
-        endpoint,
-        headers_file,
-        ca_file,
-        with_content: raw.otlp_content,
-        logs: has(OtlpSignal::Logs),
-        traces: has(OtlpSignal::Traces),
-        metrics: has(OtlpSignal::Metrics),
-    })
 }
 
 /// Compiles the `metrics` section.

@@ -7,7 +7,7 @@ use mcpmon_policy::{Classifier, CrossServerDecision};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Text, units::Lapse};
+use super::{Lapse, Text};
 
 /// Rules over the calls to several servers of one session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

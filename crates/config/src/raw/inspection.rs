@@ -5,20 +5,7 @@ use mcpmon_policy::{OnDetection, OnNewTool};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Severity of a finding.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Level {
-    /// Worth a look in hindsight.
-    Low,
-    /// Worth a look.
-    Medium,
-    /// Probably an attack.
-    #[default]
-    High,
-    /// An attack.
-    Critical,
-}
+use super::Level;
 
 /// Recognition of MCP servers and inspection of tool definitions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

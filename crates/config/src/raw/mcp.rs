@@ -7,13 +7,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Text,
+    Lapse, Level, Size, Text,
     cross_server::{Categories, CrossServer},
-    inspection::{ConfigGuard, Detection, Level},
+    inspection::{ConfigGuard, Detection},
     pinning::{RateLimits, Registry, VersionPinning},
     rules::{Defaults, ListMode, ResourceRule, Rule, Suppression, ToolMatch, ValueLimit},
     server::Server,
-    units::{Lapse, Size},
 };
 
 /// MCP servers, their tools and calls.

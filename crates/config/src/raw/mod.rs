@@ -5,7 +5,6 @@
 
 mod bundle;
 mod cross_server;
-mod format;
 mod inspection;
 mod mcp;
 mod network;
@@ -14,27 +13,24 @@ mod proxy;
 mod record;
 mod rules;
 mod server;
-mod units;
-mod url;
 
 use mcpmon_policy::{ExecPolicy, Mode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub(crate) use mcpmon_policy::written::{HttpUrl, Lapse, Level, Port, Size, Text};
+
 pub(crate) use self::{
     bundle::{PolicyBundle, PolicySource},
     cross_server::{CrossServer, ShadowTool},
-    format::Text,
-    inspection::{ConfigGuard, CustomPattern, Detection, Level},
+    inspection::{ConfigGuard, CustomPattern, Detection},
     mcp::{Approvals, Discovery, Limits, Mcp, ServerGlob},
     network::{Deny, Network, Watch},
     pinning::{KnownDefinition, KnownKind, RateLimits, VersionPinning},
     proxy::Proxy,
-    record::{Metrics, OtlpSignal, Record},
+    record::{Metrics, Record},
     rules::{CallMatch, ListMode, Number, ResourceMatch, ResourceRule, Rule, ToolMatch, ValueLimit},
     server::{Egress, Sandbox, Server},
-    units::Lapse,
-    url::HttpUrl,
 };
 
 /// Newest version of the format that this program reads.

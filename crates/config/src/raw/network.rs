@@ -4,10 +4,7 @@ use mcpmon_policy::{Cidr, DEFAULT_RESOLVE_INTERVAL, HostName, OnBypass, Scope};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    Text,
-    units::{Lapse, Port},
-};
+use super::{Lapse, Port, Text};
 
 /// Addresses that are watched or refused.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -10,10 +10,7 @@ use mcpmon_policy::{DlpMode, ProxyMode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    Text,
-    units::{Lapse, Size},
-};
+use super::{Lapse, Size, Text};
 
 /// The MCP-over-HTTP and LLM proxies.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -7,15 +7,88 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use mcpmon_policy::{
+    section_keys,
+    written::{Size, Text},
+};
 use nix::fcntl::{Flock, FlockArg, OFlag};
 
-use super::{EventFormat, JsonlSettings, Outlet, StoreEntry, StoredEvent, events, line};
+use super::{
+    EventFormat, Outlet, OutletKeys, SectionFaults, StoreEntry, StoredEvent, Surroundings, events, line,
+};
 
 /// Most files that are kept beside the one that is written to.
 const MAX_KEPT_FILES: u32 = 999;
 
+/// Smallest size at which a file is put aside, bytes.
+const MIN_FILE_BYTES: u64 = 64 << 10;
+
 /// The permissions of the first file.
 const NEW_FILE_MODE: u32 = 0o640;
+
+section_keys! {
+    /// `record.jsonl` and what belongs to it.
+    pub(super) struct JsonlKeys {
+        /// File that every event is appended to as a line of JSON; empty for none.
+        jsonl: String = String::new(),
+        /// The form of such a line.
+        format: EventFormat = EventFormat::Mcpmon,
+        /// The size limit of that file, beyond which it is put aside as `FILE.1`.
+        jsonl_max_size: Text<Size> = Text(Size(256 << 20)),
+        /// The number of files that are kept so, of which the oldest goes first.
+        jsonl_keep: u32 = 5,
+    }
+}
+
+/// A file of JSON lines.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JsonlSettings {
+    /// The path, absolute.
+    pub path: PathBuf,
+    /// The form of a line.
+    pub format: EventFormat,
+    /// Size in bytes at which the file is put aside as `FILE.1`.
+    pub max_size: u64,
+    /// Files that are kept so, at least 1.
+    pub keep: u32,
+}
+
+impl OutletKeys for JsonlKeys {
+    type Settings = JsonlSettings;
+
+    fn check(&self, faults: &mut SectionFaults) -> Option<JsonlSettings> {
+        let path = faults.file("jsonl", &self.jsonl);
+        if path.is_none() && self.format != EventFormat::Mcpmon {
+            faults.push(
+                "format",
+                "no file is written that would have this form: set `jsonl` too",
+            );
+        }
+        let max_size = self.jsonl_max_size.0.0;
+        if max_size < MIN_FILE_BYTES {
+            faults.push(
+                "jsonl_max_size",
+                "a file would hold a few events only: expected at least `64KiB`",
+            );
+        }
+        if !(1..=MAX_KEPT_FILES).contains(&self.jsonl_keep) {
+            faults.push(
+                "jsonl_keep",
+                "expected a number of files from 1 to 999, which are kept beside the one that is written to",
+            );
+        }
+        Some(JsonlSettings {
+            path: path?,
+            format: self.format,
+            max_size,
+            keep: self.jsonl_keep,
+        })
+    }
+
+    fn start(settings: &JsonlSettings, _: &Surroundings<'_>) -> Option<Box<dyn Outlet>> {
+        Some(Box::new(JsonLines::new(settings.clone())))
+    }
+}
 
 /// The file, opened for each batch: whoever rotates it finds nobody holding on to the old one.
 #[derive(Debug)]

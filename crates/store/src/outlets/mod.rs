@@ -1,56 +1,99 @@
 //! Outlets: destinations of events besides the store, such as a file of JSON lines and a webhook. None can hold up
 //! the store.
+//!
+//! A new one is a file here, with its keys and what they mean, and a line in the table.
 
 mod counts;
 mod jsonl;
+mod keys;
 mod ocsf;
 mod otlp;
+mod posting;
 mod signature;
 mod unposted;
 mod webhook;
 
-use std::{fmt, path::PathBuf};
+use std::{fmt, sync::LazyLock};
 
 use mcpmon_model::{Event, EventKind, Layer, Severity, Timestamp};
+use mcpmon_policy::written::SectionKeys;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use self::keys::{OutletKeys, Surroundings};
 pub(crate) use self::otlp::Origin;
 pub(super) use self::unposted::{claim as claim_unposted, claim_end, keep as keep_unposted};
-use self::{jsonl::JsonLines, otlp::Otlp, webhook::Webhook};
 pub use self::{
+    jsonl::JsonlSettings,
+    keys::SectionFaults,
     otlp::{OtlpSettings, OtlpSignals},
     signature::SigningKey,
+    webhook::WebhookSettings,
 };
 use super::{ClaimedPosts, StoreEntry, StoredEvent, metrics::Metrics};
 
-/// The settings of the outlets.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct OutletSettings {
-    /// The file that every event is appended to.
-    pub jsonl: Option<JsonlSettings>,
-    /// The webhook to which events are posted.
-    pub webhook: Option<WebhookSettings>,
-    /// The collector that events and metrics are exported to, by the process that has the store.
-    pub otlp: Option<OtlpSettings>,
-    /// The metrics that count every event.
-    pub metrics: Option<Metrics>,
+/// Declares every outlet that a configuration can ask for once: its name, the type of its keys, and that of its settings.
+macro_rules! outlets {
+    ($($(#[$doc:meta])* $name:ident: $keys:ty => $settings:ty,)*) => {
+        /// The keys of all outlets.
+        #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+        pub struct OutletSection {
+            $(#[serde(flatten)] $name: $keys,)*
+        }
+
+        impl SectionKeys for OutletSection {
+            fn names() -> &'static [&'static str] {
+                static NAMES: LazyLock<Vec<&str>> = LazyLock::new(|| [$(<$keys>::names()),*].concat());
+                &NAMES
+            }
+
+            fn read<'de, A: serde::de::MapAccess<'de>>(&mut self, key: &str, values: &mut A) -> Result<bool, A::Error> {
+                Ok($(self.$name.read(key, values)?)||*)
+            }
+        }
+
+        impl OutletSection {
+            /// Returns the settings of the outlets that are wanted.
+            #[must_use]
+            pub fn check(&self, faults: &mut SectionFaults) -> OutletSettings {
+                OutletSettings {
+                    $($name: self.$name.check(faults),)*
+                    metrics: None,
+                }
+            }
+        }
+
+        /// The settings of the outlets.
+        #[derive(Clone, Debug, Default, PartialEq, Eq)]
+        pub struct OutletSettings {
+            $($(#[$doc])* pub $name: Option<$settings>,)*
+            /// The metrics that count every event.
+            pub metrics: Option<Metrics>,
+        }
+
+        impl OutletSettings {
+            /// Starts those of the table.
+            fn start(&self, surroundings: &Surroundings<'_>) -> impl Iterator<Item = Box<dyn Outlet>> {
+                let started = [$(self.$name.as_ref().and_then(|settings| <$keys>::start(settings, surroundings))),*];
+                started.into_iter().flatten()
+            }
+        }
+    };
 }
 
-/// A file of JSON lines.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct JsonlSettings {
-    /// The path.
-    pub path: PathBuf,
-    /// The form of a line.
-    pub format: EventFormat,
-    /// Size in bytes at which the file is put aside as `FILE.1`.
-    pub max_size: u64,
-    /// Files that are kept so, at least 1.
-    pub keep: u32,
+outlets! {
+    /// The file that every event is appended to.
+    jsonl: jsonl::JsonlKeys => JsonlSettings,
+    /// The collector that events and metrics are exported to, by the process that has the store.
+    otlp: otlp::OtlpKeys => OtlpSettings,
+    /// The webhook to which events are posted.
+    webhook: webhook::WebhookKeys => WebhookSettings,
 }
 
 /// The form of an event in a file.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum EventFormat {
     /// As docs/events.md has it.
     #[default]
@@ -59,18 +102,7 @@ pub enum EventFormat {
     Ocsf,
 }
 
-/// A URL that events are posted to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WebhookSettings {
-    /// `http` or `https`.
-    pub url: String,
-    /// File with the key that they are signed with.
-    pub key_file: Option<PathBuf>,
-    /// Severity from which on they are.
-    pub min_severity: Severity,
-}
-
-/// A destination of events besides the store. A new one is a file beside this one and a line in [`Outlets::open`].
+/// A destination of events besides the store.
 trait Outlet: fmt::Debug + Send {
     /// Returns its name in reports of losses.
     fn name(&self) -> &'static str;
@@ -79,10 +111,23 @@ trait Outlet: fmt::Debug + Send {
     fn tell(&mut self, entries: &[StoreEntry], is_stored: bool);
 
     /// Returns the entries to keep in the store together with `entries`. What is kept for later can be claimed by others
-    /// from `claimed_until` on.
+    /// from `claimed_until` on. At most one outlet of a process has such a backlog.
     fn backlog(&mut self, _entries: &[StoreEntry], _claimed_until: Timestamp) -> Option<StoreEntry> {
         None
     }
+
+    /// Returns the events of the backlog that wait here.
+    fn waiting(&self) -> Vec<(Uuid, Timestamp)> {
+        Vec::new()
+    }
+
+    /// Returns the free capacity in events of the backlog; `None` without one.
+    fn room(&self) -> Option<usize> {
+        None
+    }
+
+    /// Takes what was not acknowledged before.
+    fn post_again(&mut self, _claimed: &ClaimedPosts) {}
 
     /// Returns the number of events missing since the last time, and the cause.
     fn take_lost(&mut self) -> Option<(u64, String)> {
@@ -98,8 +143,6 @@ trait Outlet: fmt::Debug + Send {
 #[derive(Debug)]
 pub(super) struct Outlets {
     list: Vec<Box<dyn Outlet>>,
-    /// Beside the others, since the store keeps a backlog for it.
-    webhook: Option<Webhook>,
     /// The time losses were last reported.
     told_at: Option<Timestamp>,
 }
@@ -110,66 +153,51 @@ const LOSSES_APART: i64 = 60 * 1_000_000_000;
 impl Outlets {
     /// Opens the outlets of a writer; `origin` is its store, where it has one.
     pub(super) fn open(settings: &OutletSettings, origin: Option<Origin>) -> Self {
-        let otlp = settings.otlp.as_ref().zip(origin);
-        let otlp = otlp.map(|(otlp, origin)| Otlp::start(otlp, settings.metrics.clone(), origin));
-        let list = [
-            boxed(settings.metrics.clone()),
-            boxed(settings.jsonl.clone().map(JsonLines::new)),
-            boxed(otlp),
-        ];
-        let webhook = settings.webhook.as_ref().map(Webhook::start).transpose();
+        let surroundings = Surroundings {
+            origin,
+            metrics: settings.metrics.as_ref(),
+        };
+        let counts = settings.metrics.clone().map(|metrics| Box::new(metrics) as _);
         Self {
-            list: list.into_iter().flatten().collect(),
-            webhook: webhook.unwrap_or_else(|error| {
-                tracing::error!(%error, "nothing is posted to the webhook");
-                None
-            }),
+            list: counts.into_iter().chain(settings.start(&surroundings)).collect(),
             told_at: None,
         }
     }
 
-    fn all(&mut self) -> impl Iterator<Item = &mut dyn Outlet> {
-        let list = self
-            .list
-            .iter_mut()
-            .map(|outlet| &mut **outlet as &mut dyn Outlet);
-        list.chain(self.webhook.as_mut().map(|webhook| webhook as &mut dyn Outlet))
-    }
-
     /// Tells every outlet what was recorded; `is_stored`, where the store has what they have to export later.
     pub(super) fn tell(&mut self, entries: &[StoreEntry], is_stored: bool) {
-        self.all().for_each(|outlet| outlet.tell(entries, is_stored));
+        self.list
+            .iter_mut()
+            .for_each(|outlet| outlet.tell(entries, is_stored));
     }
 
     /// Returns what the store is to keep for the outlets, together with `entries`.
     pub(super) fn backlog(&mut self, entries: &[StoreEntry], claimed_until: Timestamp) -> Vec<StoreEntry> {
         let kept = self
-            .all()
+            .list
+            .iter_mut()
             .filter_map(|outlet| outlet.backlog(entries, claimed_until));
         kept.collect()
     }
 
     /// Returns the events that wait to be posted and are in the store.
     pub(super) fn waiting(&self) -> Vec<(Uuid, Timestamp)> {
-        self.webhook.as_ref().map_or_else(Vec::new, Webhook::waiting)
+        self.list.iter().flat_map(|outlet| outlet.waiting()).collect()
     }
 
-    /// Returns the webhook's free capacity in events; `None` without a webhook.
-    pub(super) fn webhook_room(&self) -> Option<usize> {
-        self.webhook.as_ref().map(Webhook::room)
+    /// Returns the free capacity in events of the backlog; `None` where no outlet has one.
+    pub(super) fn room(&self) -> Option<usize> {
+        self.list.iter().find_map(|outlet| outlet.room())
     }
 
     /// Posts what was not acknowledged before.
     pub(super) fn post_again(&mut self, claimed: &ClaimedPosts) {
-        if let Some(webhook) = &mut self.webhook {
-            webhook.count_lost(claimed.lost);
-            webhook.post(claimed.events.iter(), true);
-        }
+        self.list.iter_mut().for_each(|outlet| outlet.post_again(claimed));
     }
 
     /// Waits a moment for the outlets to take the last events.
     pub(super) fn finish(&mut self, is_stored: bool) {
-        self.all().for_each(|outlet| outlet.finish(is_stored));
+        self.list.iter_mut().for_each(|outlet| outlet.finish(is_stored));
     }
 
     /// Returns the losses of the outlets since the last time, at most once a minute: a loss is an event
@@ -182,7 +210,8 @@ impl Outlets {
             return Vec::new();
         }
         let losses: Vec<Event> = self
-            .all()
+            .list
+            .iter_mut()
             .filter_map(|outlet| {
                 let (count, cause) = outlet.take_lost()?;
                 Some(lost_at(outlet.name(), count, cause, now))
@@ -193,10 +222,6 @@ impl Outlets {
         }
         losses
     }
-}
-
-fn boxed(outlet: Option<impl Outlet + 'static>) -> Option<Box<dyn Outlet>> {
-    outlet.map(|outlet| Box::new(outlet) as _)
 }
 
 fn lost_at(place: &str, count: u64, cause: String, now: Timestamp) -> Event {

@@ -244,7 +244,7 @@ impl Daemon {
             access,
             outlets: OutletSettings {
                 metrics: Some(metrics.clone()),
-                ..mcpmon_session::outlets(record)
+                ..record.outlets.clone()
             },
             retention: record.retention,
             max_size: record.max_size,

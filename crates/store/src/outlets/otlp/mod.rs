@@ -17,16 +17,49 @@ use std::{
     time::{Duration, Instant},
 };
 
+use mcpmon_policy::section_keys;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 pub(crate) use self::exporter::Origin;
 use self::{
     exporter::Exporter,
     sender::{Sender, SenderError},
 };
-use super::{Outlet, StoreEntry, events};
+use super::{Outlet, OutletKeys, SectionFaults, StoreEntry, Surroundings, events};
 use crate::metrics::Metrics;
 
 /// The longest time for the last events when the process ends.
 const LAST: Duration = Duration::from_secs(2);
+
+section_keys! {
+    /// `record.otlp_endpoint` and what belongs to it.
+    pub(super) struct OtlpKeys {
+        /// OpenTelemetry collector that events and metrics are exported to by OTLP over HTTP; empty for none.
+        otlp_endpoint: String = String::new(),
+        /// File with headers to send there, a `name: value` in each line, which only its owner may read; empty for none.
+        otlp_headers_file: String = String::new(),
+        /// File with the certificate authorities that the collector's certificate is to come from, in PEM; empty for the
+        /// public ones.
+        otlp_ca_file: String = String::new(),
+        /// True if arguments of calls and texts that matched are exported too.
+        otlp_content: bool = false,
+        /// The signals that are exported.
+        otlp_signals: Vec<OtlpSignal> = vec![OtlpSignal::Logs, OtlpSignal::Traces, OtlpSignal::Metrics],
+    }
+}
+
+/// A signal of OpenTelemetry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum OtlpSignal {
+    /// Events.
+    Logs,
+    /// Calls, as spans.
+    Traces,
+    /// Counts and states.
+    Metrics,
+}
 
 /// A collector of OpenTelemetry.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,6 +86,58 @@ pub struct OtlpSignals {
     pub traces: bool,
     /// Counts and states.
     pub metrics: bool,
+}
+
+impl OutletKeys for OtlpKeys {
+    type Settings = OtlpSettings;
+
+    fn check(&self, faults: &mut SectionFaults) -> Option<OtlpSettings> {
+        let headers_file = faults.file("otlp_headers_file", &self.otlp_headers_file);
+        let ca_file = faults.file("otlp_ca_file", &self.otlp_ca_file);
+        if self.otlp_endpoint.is_empty() {
+            for (key, file) in [("otlp_headers_file", &headers_file), ("otlp_ca_file", &ca_file)] {
+                if file.is_some() {
+                    faults.push(key, "nothing is exported that needs it: set `otlp_endpoint` too");
+                }
+            }
+            return None;
+        }
+        let url = faults.url("otlp_endpoint", &self.otlp_endpoint)?;
+        let endpoint = url.as_str().trim_end_matches('/').to_owned();
+        if ["/v1/logs", "/v1/traces", "/v1/metrics"]
+            .iter()
+            .any(|path| endpoint.ends_with(path))
+        {
+            faults.push(
+                "otlp_endpoint",
+                "this is the path of one signal, and each gets its own: leave `/v1/…` out",
+            );
+        }
+        if endpoint.contains(['?', '#']) {
+            faults.push(
+                "otlp_endpoint",
+                "paths are appended to it, so that it cannot have a query: send a key in `otlp_headers_file`",
+            );
+        }
+        let has = |signal| self.otlp_signals.contains(&signal);
+        Some(OtlpSettings {
+            endpoint,
+            headers_file,
+            ca_file,
+            with_content: self.otlp_content,
+            signals: OtlpSignals {
+                logs: has(OtlpSignal::Logs),
+                traces: has(OtlpSignal::Traces),
+                metrics: has(OtlpSignal::Metrics),
+            },
+        })
+    }
+
+    fn start(settings: &OtlpSettings, surroundings: &Surroundings<'_>) -> Option<Box<dyn Outlet>> {
+        let origin = surroundings.origin.clone()?;
+        let outlet = Otlp::start(settings, surroundings.metrics.cloned(), origin);
+        Some(Box::new(outlet))
+    }
 }
 
 /// The outlet.

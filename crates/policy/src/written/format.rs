@@ -4,7 +4,6 @@ use std::{borrow::Cow, fmt, marker::PhantomData, net::SocketAddr};
 
 use jiff::civil::Date;
 use mcpmon_model::{Digest, ServerId};
-use mcpmon_policy::{Cidr, Endpoint, HostName, SandboxPath};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
@@ -12,19 +11,23 @@ use super::{
     HttpUrl,
     units::{Lapse, Size},
 };
+use crate::{Cidr, Endpoint, HostName, SandboxPath};
 
 /// A value that is written as text and parsed on the way in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Text<T>(pub(crate) T);
+pub struct Text<T>(pub T);
 
 /// A textual format.
-pub(crate) trait Format: fmt::Display + Sized {
+pub trait Format: fmt::Display + Sized {
     /// The expected form, with its article.
     const EXPECTED: &'static str;
     /// A text that is one.
     const EXAMPLE: &'static str;
 
-    /// Parses `text`; the error says what is wrong with it.
+    /// Parses `text`.
+    ///
+    /// # Errors
+    /// Returns an error that says what is wrong with it.
     fn read(text: &str) -> Result<Self, String>;
 }
 

@@ -7,16 +7,16 @@ use serde::{Deserialize, Deserializer, Serialize, de};
 
 /// A duration: a whole number and a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Lapse(pub(crate) Duration);
+pub struct Lapse(pub Duration);
 
 /// A number of bytes: a whole number and a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Size(pub(crate) u64);
+pub struct Size(pub u64);
 
 /// A TCP or UDP port that can be connected to: not 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
-pub(crate) struct Port(pub(crate) u16);
+pub struct Port(pub u16);
 
 /// Milliseconds of each unit, largest first.
 const DURATIONS: [(&str, u64); 5] = [
@@ -37,8 +37,9 @@ const SIZES: [(&str, u64); 5] = [
 ];
 
 /// The reason why a text is not a valid quantity.
+#[expect(missing_docs, reason = "the fields are the parts of the message")]
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum QuantityError {
+pub enum QuantityError {
     /// No whole number in front.
     #[error("`{text}` is no {kind}: expected a whole number and one of {units}")]
     Number {

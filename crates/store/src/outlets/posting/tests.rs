@@ -9,7 +9,10 @@ use std::{
 
 use uuid::Uuid;
 
-use super::*;
+use super::{
+    super::webhook::{self, WebhookSettings},
+    *,
+};
 use crate::{json, sample};
 
 /// A server that gives these answers, one for each request, and tells what it was sent.
@@ -66,8 +69,8 @@ fn event(number: u128, severity: Severity) -> StoredEvent {
     StoredEvent::new(Uuid::from_u128(number), "laptop", event)
 }
 
-fn hook(url: String) -> Webhook {
-    Webhook::start(&WebhookSettings {
+fn hook(url: String) -> Posting {
+    webhook::start(&WebhookSettings {
         url,
         key_file: None,
         min_severity: Severity::High,
@@ -148,7 +151,7 @@ fn what_is_posted_is_signed_with_the_key_and_not_at_all_where_others_can_read_th
     };
     mode(0o600);
     let (url, told) = recorded(vec!["200 OK"]);
-    let mut webhook = Webhook::start(&settings(url)).unwrap();
+    let mut webhook = webhook::start(&settings(url)).unwrap();
     webhook.post([event(1, Severity::High)].iter(), true);
     let (headers, body) = told.recv_timeout(Duration::from_secs(30)).unwrap();
     let header = |name: &str| {
@@ -166,7 +169,7 @@ fn what_is_posted_is_signed_with_the_key_and_not_at_all_where_others_can_read_th
 
     mode(0o644);
     let (url, told) = recorded(vec!["200 OK"]);
-    let mut webhook = Webhook::start(&settings(url)).unwrap();
+    let mut webhook = webhook::start(&settings(url)).unwrap();
     webhook.post([event(1, Severity::High)].iter(), true);
     let (lost, cause) = webhook.take_lost().unwrap();
     assert!(lost == 1 && cause.contains("others can read"), "{cause}");

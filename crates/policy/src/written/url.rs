@@ -2,19 +2,20 @@
 
 use std::{fmt, net::IpAddr, str::FromStr};
 
-use mcpmon_policy::RemoteHost;
+use crate::RemoteHost;
 
 /// An `http` or `https` URL with a host, as WHATWG parsers (and so MCP clients) read it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct HttpUrl {
+pub struct HttpUrl {
     text: String,
     host: RemoteHost,
     port: u16,
 }
 
 /// The reason why a text is not a valid URL of an HTTP server.
+#[expect(missing_docs, reason = "the fields are the parts of the message")]
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum HttpUrlError {
+pub enum HttpUrlError {
     /// No scheme in front.
     #[error("`{text}` is no URL: did you mean `https://{text}`?")]
     NoScheme { text: String },
@@ -26,7 +27,7 @@ pub(crate) enum HttpUrlError {
     Scheme { scheme: String },
     /// The host is no name that can be resolved.
     #[error("the URL's host cannot be resolved: {0}")]
-    Host(#[from] mcpmon_policy::network::HostNameError),
+    Host(#[from] crate::network::HostNameError),
     /// Nothing can be connected to port 0.
     #[error("port 0 cannot be connected to: expected a port from 1 to 65535")]
     Port,
@@ -37,17 +38,20 @@ pub(crate) enum HttpUrlError {
 
 impl HttpUrl {
     /// As written.
-    pub(crate) fn as_str(&self) -> &str {
+    #[must_use]
+    pub fn as_str(&self) -> &str {
         &self.text
     }
 
     /// Returns the host.
-    pub(crate) const fn host(&self) -> &RemoteHost {
+    #[must_use]
+    pub const fn host(&self) -> &RemoteHost {
         &self.host
     }
 
     /// Port, the scheme's default where the URL names none.
-    pub(crate) const fn port(&self) -> u16 {
+    #[must_use]
+    pub const fn port(&self) -> u16 {
         self.port
     }
 }

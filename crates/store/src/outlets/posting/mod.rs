@@ -1,4 +1,5 @@
-//! Posts events to a URL, one JSON object a request, from a thread of its own: whoever records never waits.
+//! Posts events one by one from a thread of its own: whoever records never waits. Queue, tries, backlog and losses are the
+//! same for every receiver; the receiver takes one event.
 
 use std::{
     collections::VecDeque,
@@ -12,9 +13,8 @@ use mcpmon_model::{Severity, Timestamp};
 use uuid::Uuid;
 
 use super::{
-    super::{UnpostedEvents, bodies, writer::now},
-    EventFormat, Outlet, StoreEntry, StoredEvent, WebhookSettings, events, line,
-    signature::{ID, SIGNATURE, SigningKey, TIMESTAMP},
+    super::{ClaimedPosts, UnpostedEvents, writer::now},
+    EventFormat, Outlet, StoreEntry, StoredEvent, events, line,
 };
 
 /// Events that wait at most.
@@ -23,19 +23,35 @@ const CAPACITY: usize = 1024;
 const TRIES: u32 = 6;
 /// Pause before the second try; each next one is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
-/// Longest time for one request.
-const TIMEOUT: Duration = Duration::from_secs(10);
 /// The longest time for the last events when the process ends.
 const LAST: Duration = Duration::from_secs(2);
 /// Age of an event up to which it is tried again later, after all tries failed. Nanoseconds.
 const MAX_AGE: i64 = 3 * 24 * 3600 * 1_000_000_000;
 
-/// A URL that events are posted to.
+/// A receiver of posts.
+pub(super) trait Receiver: Send + 'static {
+    /// Posts one event, and waits for the answer.
+    ///
+    /// # Errors
+    /// Returns an error if it was not taken.
+    fn post(&self, post: &Post) -> Result<(), PostFailure>;
+}
+
+/// A receiver did not take an event.
+pub(super) struct PostFailure {
+    /// True if it may take it later.
+    pub(super) may_pass: bool,
+    /// The cause, which holds no secret.
+    pub(super) cause: String,
+}
+
+/// The outlet.
 #[derive(Debug)]
-pub(super) struct Webhook {
+pub(super) struct Posting {
+    name: &'static str,
     min_severity: Severity,
-    /// The reason why nothing is posted: there is no key to sign with.
-    unsigned: Option<String>,
+    /// The reason why nothing is posted.
+    trouble: Option<String>,
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
@@ -67,58 +83,55 @@ struct State {
 
 /// An event to be posted.
 #[derive(Clone, Debug)]
-struct Post {
-    id: Uuid,
+pub(super) struct Post {
+    pub(super) id: Uuid,
     at: Timestamp,
-    body: Arc<[u8]>,
+    /// The event in the JSON form of docs/events.md.
+    pub(super) body: Arc<[u8]>,
     /// The store has it too, until it is acknowledged.
     is_stored: bool,
 }
 
-impl Webhook {
+impl Posting {
+    /// Starts posting to `receiver` what is of `min_severity` or worse; where there is none, the reason is told as the cause
+    /// of the losses.
+    ///
     /// # Errors
     /// Returns an error if no thread can be started.
-    pub(super) fn start(settings: &WebhookSettings) -> io::Result<Self> {
-        let shared = Arc::new(Shared::default());
-        let key = settings.key_file.as_deref().map(bodies::secret).transpose();
-        let mut webhook = Self {
-            min_severity: settings.min_severity,
-            unsigned: None,
-            shared: Arc::clone(&shared),
+    pub(super) fn start(
+        name: &'static str,
+        min_severity: Severity,
+        receiver: Result<impl Receiver, String>,
+    ) -> io::Result<Self> {
+        let mut posting = Self {
+            name,
+            min_severity,
+            trouble: None,
+            shared: Arc::default(),
             thread: None,
         };
-        let key = match key {
-            Ok(key) => key.map(|secret| SigningKey::new(&secret)),
-            Err(error) => {
-                // Whoever takes posts relies on it that they are signed.
-                tracing::error!(%error, "nothing is posted to the webhook");
-                webhook.unsigned = Some(format!("nothing is posted unsigned: {error}"));
-                return Ok(webhook);
+        match receiver {
+            Err(trouble) => posting.trouble = Some(trouble),
+            Ok(receiver) => {
+                let shared = Arc::clone(&posting.shared);
+                let poster = Poster { receiver, shared };
+                let thread = std::thread::Builder::new().name(name.to_owned());
+                posting.thread = Some(thread.spawn(move || poster.run())?);
             }
-        };
-        let poster = Poster {
-            url: settings.url.clone(),
-            agent: agent(),
-            key,
-            shared,
-        };
-        let thread = std::thread::Builder::new()
-            .name("webhook".to_owned())
-            .spawn(move || poster.run())?;
-        webhook.thread = Some(thread);
-        Ok(webhook)
+        }
+        Ok(posting)
     }
 
     /// Returns whether `event` is to be kept until it is acknowledged.
     fn wants(&self, event: &StoredEvent) -> bool {
-        self.unsigned.is_none() && event.severity >= self.min_severity
+        self.trouble.is_none() && event.severity >= self.min_severity
     }
 
     /// Takes in what is bad enough. What does not fit is posted later where `is_stored`, and counted otherwise.
-    pub(super) fn post<'a>(&mut self, events: impl Iterator<Item = &'a StoredEvent>, is_stored: bool) {
+    fn post<'a>(&mut self, events: impl Iterator<Item = &'a StoredEvent>, is_stored: bool) {
         let mut state = self.shared.lock();
         for event in events.filter(|event| event.severity >= self.min_severity) {
-            let cause = match &self.unsigned {
+            let cause = match &self.trouble {
                 Some(cause) => cause.clone(),
                 None if state.waiting.len() < CAPACITY && !state.is_ending => {
                     state.waiting.push_back(Post {
@@ -130,7 +143,7 @@ impl Webhook {
                     continue;
                 }
                 None if is_stored => continue,
-                None => "the webhook is behind".to_owned(),
+                None => format!("the {} is behind", self.name),
             };
             state.lost += 1;
             state.cause = Some(cause);
@@ -140,19 +153,15 @@ impl Webhook {
     }
 
     /// Counts events that the store no longer keeps for it.
-    pub(super) fn count_lost(&self, count: u64) {
+    fn count_lost(&self, count: u64) {
         if count > 0 {
             let mut state = self.shared.lock();
             state.lost += count;
-            state.cause = Some("more events waited for the webhook than are kept for it".to_owned());
+            state.cause = Some(format!(
+                "more events waited for the {} than are kept for it",
+                self.name
+            ));
         }
-    }
-
-    /// Returns the waiting events that are in the store.
-    pub(super) fn waiting(&self) -> Vec<(Uuid, Timestamp)> {
-        let state = self.shared.lock();
-        let stored = state.waiting.iter().filter(|post| post.is_stored);
-        stored.map(|post| (post.id, post.at)).collect()
     }
 
     /// Returns the events that the store need not keep any longer.
@@ -164,26 +173,18 @@ impl Webhook {
     fn take_left(&self) -> Vec<(Uuid, Timestamp)> {
         std::mem::take(&mut self.shared.lock().left)
     }
-
-    /// Returns the free capacity in events.
-    pub(super) fn room(&self) -> usize {
-        match self.unsigned {
-            Some(_) => 0,
-            None => CAPACITY.saturating_sub(self.shared.lock().waiting.len()),
-        }
-    }
 }
 
-impl Outlet for Webhook {
+impl Outlet for Posting {
     fn name(&self) -> &'static str {
-        "webhook"
+        self.name
     }
 
     fn tell(&mut self, entries: &[StoreEntry], is_stored: bool) {
         self.post(events(entries), is_stored);
     }
 
-    /// Returns the changes to the events that the store keeps for the webhook.
+    /// Returns the changes to the events that the store keeps for the receiver.
     fn backlog(&mut self, entries: &[StoreEntry], claimed_until: Timestamp) -> Option<StoreEntry> {
         let (mut waiting, settled) = (self.take_left(), self.take_settled());
         let wanted = events(entries).filter(|event| self.wants(event));
@@ -194,6 +195,24 @@ impl Outlet for Webhook {
             claimed_until,
             settled,
         }))
+    }
+
+    fn waiting(&self) -> Vec<(Uuid, Timestamp)> {
+        let state = self.shared.lock();
+        let stored = state.waiting.iter().filter(|post| post.is_stored);
+        stored.map(|post| (post.id, post.at)).collect()
+    }
+
+    fn room(&self) -> Option<usize> {
+        Some(match self.trouble {
+            Some(_) => 0,
+            None => CAPACITY.saturating_sub(self.shared.lock().waiting.len()),
+        })
+    }
+
+    fn post_again(&mut self, claimed: &ClaimedPosts) {
+        self.count_lost(claimed.lost);
+        self.post(claimed.events.iter(), true);
     }
 
     fn take_lost(&mut self) -> Option<(u64, String)> {
@@ -225,14 +244,14 @@ impl Outlet for Webhook {
         let (stored, lost): (Vec<Post>, Vec<Post>) = left.into_iter().partition(|_| is_stored);
         state.left.extend(stored.iter().map(|post| (post.id, post.at)));
         if !lost.is_empty() {
-            tracing::warn!("the webhook did not take the last events");
+            tracing::warn!("the {} did not take the last events", self.name);
             state.lost += lost.len() as u64;
-            state.cause = Some("the process ended before the webhook took them".to_owned());
+            state.cause = Some(format!("the process ended before the {} took them", self.name));
         }
     }
 }
 
-impl Drop for Webhook {
+impl Drop for Posting {
     fn drop(&mut self) {
         self.finish(false);
     }
@@ -270,14 +289,12 @@ impl State {
 }
 
 /// The state of the thread.
-struct Poster {
-    url: String,
-    agent: ureq::Agent,
-    key: Option<SigningKey>,
+struct Poster<R> {
+    receiver: R,
     shared: Arc<Shared>,
 }
 
-impl Poster {
+impl<R: Receiver> Poster<R> {
     fn run(&self) {
         while let Some(post) = self.next() {
             let outcome = self.deliver(&post);
@@ -316,7 +333,7 @@ impl Poster {
     fn deliver(&self, post: &Post) -> Result<(), GivenUp> {
         let mut pause = FIRST_PAUSE;
         for attempt in 1.. {
-            let Err(failure) = self.post(post) else {
+            let Err(failure) = self.receiver.post(post) else {
                 return Ok(());
             };
             if !failure.may_pass {
@@ -331,31 +348,6 @@ impl Poster {
             pause *= 2;
         }
         Ok(())
-    }
-
-    fn post(&self, post: &Post) -> Result<(), Failure> {
-        let id = post.id.to_string();
-        let seconds = now().0 / 1_000_000_000;
-        let mut request = self
-            .agent
-            .post(&self.url)
-            .content_type("application/json")
-            .header(ID, &id)
-            .header(TIMESTAMP, seconds.to_string());
-        if let Some(key) = &self.key {
-            request = request.header(SIGNATURE, key.sign(&id, seconds, &post.body));
-        }
-        let sent = request.send(&*post.body);
-        sent.map(drop).map_err(|error| {
-            // A server that understood and does not want it wants it neither now nor later.
-            let is_final = matches!(error, ureq::Error::StatusCode(status)
-                if status < 500 && !matches!(status, 408 | 425 | 429));
-            Failure {
-                may_pass: !is_final,
-                // The URL may hold a secret, and is in none of these messages.
-                cause: error.to_string(),
-            }
-        })
     }
 
     /// Waits before another try; `false` when the process ends.
@@ -378,21 +370,6 @@ enum GivenUp {
     Refused(String),
     /// The receiver is unavailable, after several attempts.
     Unavailable(String),
-}
-
-struct Failure {
-    may_pass: bool,
-    cause: String,
-}
-
-/// Follows no redirect: events go where the configuration says, and nowhere else.
-fn agent() -> ureq::Agent {
-    ureq::Agent::config_builder()
-        .timeout_global(Some(TIMEOUT))
-        .max_redirects(0)
-        .user_agent(concat!("mcpmon/", env!("CARGO_PKG_VERSION")))
-        .build()
-        .into()
 }
 
 #[cfg(test)]

@@ -1,0 +1,69 @@
+//! Keys of the outlets in the section `record` of a configuration. Each outlet declares its own, with what they mean,
+//! beside its code.
+
+use std::path::PathBuf;
+
+use mcpmon_policy::written::{HttpUrl, SectionKeys};
+
+use super::{Origin, Outlet};
+use crate::metrics::Metrics;
+
+/// The keys of one outlet.
+pub(super) trait OutletKeys: SectionKeys {
+    /// The settings that they make.
+    type Settings;
+
+    /// Returns the settings; `None` where the outlet is not wanted. Mistakes are told all the same.
+    fn check(&self, faults: &mut SectionFaults) -> Option<Self::Settings>;
+
+    /// Starts the outlet; `None` where it can take nothing.
+    fn start(settings: &Self::Settings, surroundings: &Surroundings<'_>) -> Option<Box<dyn Outlet>>;
+}
+
+/// The surroundings in which an outlet starts.
+#[derive(Debug)]
+pub(super) struct Surroundings<'a> {
+    /// The store of the process, where it has one.
+    pub(super) origin: Option<Origin>,
+    /// The metrics that count every event.
+    pub(super) metrics: Option<&'a Metrics>,
+}
+
+/// The mistakes in a section, each with its key.
+#[derive(Debug, Default)]
+pub struct SectionFaults(Vec<(&'static str, String)>);
+
+impl SectionFaults {
+    /// Adds a mistake.
+    pub fn push(&mut self, key: &'static str, message: impl Into<String>) {
+        self.0.push((key, message.into()));
+    }
+
+    /// Returns the file at `key`, `None` where it is empty.
+    pub fn file(&mut self, key: &'static str, given: &str) -> Option<PathBuf> {
+        let path = Some(PathBuf::from(given)).filter(|path| !path.as_os_str().is_empty());
+        if path.as_ref().is_some_and(|path| path.is_relative()) {
+            self.push(
+                key,
+                "expected an absolute path: a daemon has no working directory to speak of",
+            );
+        }
+        path
+    }
+
+    /// Returns the URL at `key`, `None` where it is none.
+    pub(super) fn url(&mut self, key: &'static str, given: &str) -> Option<HttpUrl> {
+        let url = given.parse();
+        url.map_err(|error: mcpmon_policy::written::HttpUrlError| self.push(key, error.to_string()))
+            .ok()
+    }
+}
+
+impl IntoIterator for SectionFaults {
+    type Item = (&'static str, String);
+    type IntoIter = std::vec::IntoIter<Self::Item>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
