@@ -349,9 +349,10 @@ impl Daemon {
         if loaded
             .settings
             .record
+            .outlets
             .otlp
             .as_ref()
-            .is_some_and(|otlp| otlp.metrics)
+            .is_some_and(|otlp| otlp.signals.metrics)
         {
             tokio::spawn(metrics.clone().keep_fresh());
         }

@@ -1,5 +1,6 @@
 //! Posts events one by one from a thread of its own: whoever records never waits. Queue, tries, backlog and losses are the
-//! same for every receiver; the receiver takes one event.
+//! same for every receiver; the receiver takes one event. The backlog in the store does not say whose an event is: one
+//! outlet at a time can have it.
 
 use std::{
     collections::VecDeque,

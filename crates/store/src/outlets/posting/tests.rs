@@ -10,7 +10,10 @@ use std::{
 use uuid::Uuid;
 
 use super::{
-    super::webhook::{self, WebhookSettings},
+    super::{
+        signature::{ID, SIGNATURE, SigningKey, TIMESTAMP},
+        webhook::{self, WebhookSettings},
+    },
     *,
 };
 use crate::{json, sample};
