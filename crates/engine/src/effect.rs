@@ -84,6 +84,18 @@ pub enum SharedOutcome {
     Unreachable,
 }
 
+/// How far changes of files are looked out for that are hashed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileWatch {
+    /// Two hashes differ where the files do.
+    None,
+    /// Code that was changed since its process began to run has no hash, whatever its content.
+    WhileRead,
+    /// The same, and changes of code in the time after the hash are reported as an
+    /// [`Observation::Touched`](super::Observation::Touched).
+    UntilStarted,
+}
+
 /// An effect on processes and on what the kernel and the pins know of them. The daemon carries it out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KernelEffect {
@@ -140,6 +152,10 @@ pub enum KernelEffect {
         attempt: u64,
         /// The stage of the process, from its arguments.
         stage: Stage,
+        /// The time at which the process began to run this program.
+        since: Timestamp,
+        /// How far changes of the files are looked out for.
+        watch: FileWatch,
     },
     /// Keep pins.
     StorePins {

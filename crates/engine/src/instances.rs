@@ -52,10 +52,14 @@ pub(super) struct SecondLook {
     pub(super) process: ProcessId,
     /// Files that were executed on the way to it; `None` where nobody remembers.
     pub(super) launcher: Option<Vec<String>>,
-    /// The time at which it was let go, until the comparison is ordered.
+    /// The time at which it was let go.
     pub(super) let_go: Option<Timestamp>,
-    /// Number of the hash that was ordered for it; 0 before.
+    /// Number of comparisons that were ordered since.
+    pub(super) ordered: usize,
+    /// Number of the hash that was ordered last; 0 where none is on its way.
     pub(super) attempt: u64,
+    /// Code may have been changed: comparisons go by the times of files, too.
+    pub(super) doubted: bool,
 }
 
 /// A process that may have been the server, and has ended.
@@ -88,7 +92,10 @@ pub(super) struct ServingProcess {
     /// Names of that file; 0 where unknown.
     pub(super) links: u32,
     pub(super) owner: Option<u32>,
+    /// The time since which the process is there, and may be the server.
     pub(super) since: Timestamp,
+    /// The time at which it began to run this program.
+    pub(super) executed: Timestamp,
     pub(super) held: bool,
     /// Number of the hash that was ordered for it.
     pub(super) attempt: u64,
@@ -107,6 +114,7 @@ impl ServingProcess {
             links: exec.links,
             owner: exec.owner,
             since,
+            executed: since,
             held: false,
             attempt: 0,
             ordered: since,

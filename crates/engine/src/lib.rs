@@ -30,7 +30,9 @@ mod ways;
 mod wording;
 
 pub use admission::admission;
-pub use effect::{ConnectionCut, Judgement, KernelEffect, SharedOutcome, SharedQuestion, StoreEffect};
+pub use effect::{
+    ConnectionCut, FileWatch, Judgement, KernelEffect, SharedOutcome, SharedQuestion, StoreEffect,
+};
 pub use gated::{GatedName, GatedPart};
 pub use monitor::{
     Former, Monitor, MonitoredServer, Observation, ProxiedSession, ServerClient, all_of, refused_by_now,

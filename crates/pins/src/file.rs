@@ -1,26 +1,32 @@
 //! Digests of regular files, kept for as long as their metadata stands still.
 //!
 //! A digest is cached under device, inode, size, modification and change time. The change time cannot be
-//! set by its owner, so an edit that puts the modification time back is still seen. What this cannot see
-//! is a store through a writable shared mapping whose page was already dirty when the file was read. On tmpfs such a
-//! store never changes a time: files there are read each time.
+//! set by its owner, so an edit that puts the modification time back is still seen. Two things would not be: a store
+//! through a shared mapping that was written to before, and file systems whose times are what somebody says. So a file is
+//! read under a lease, which excludes writers and mappings. Code that somebody goes on having open for writing has no digest; of data
+//! the digest is not kept. And only the digests of file systems are kept that note the time of each write, stores through
+//! new mappings too.
 
 use std::{
     collections::HashMap,
+    fs::File,
     io::{self, Read as _},
+    os::fd::AsFd,
+    thread,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use mcpmon_model::Digest;
 use nix::sys::{
     stat::{FileStat, fstat},
-    statfs::{TMPFS_MAGIC, fstatfs},
+    statfs::{BTRFS_SUPER_MAGIC, EXT4_SUPER_MAGIC, F2FS_SUPER_MAGIC, FsType, XFS_SUPER_MAGIC, fstatfs},
 };
 use sha2::{Digest as _, Sha256};
 
 use super::{
     Cancel,
     kept::DigestCache,
+    lease::{ReadLease, Writing},
     root::{EntryKind, FoundFile},
 };
 
@@ -30,9 +36,32 @@ pub const MAX_FILE: u64 = 4 << 30;
 const BUFFER: usize = 128 * 1024;
 /// Digests of one of the cache's two generations: with both full about 15 MiB.
 const GENERATION: usize = 64 * 1024;
+/// Times that a file is read that is changed meanwhile.
+const MAX_ATTEMPTS: usize = 2;
+/// The same where somebody has it open for writing: an editor or installer closes it soon.
+const MAX_ATTEMPTS_FOR_WRITERS: usize = 6;
+/// The time between these.
+const WRITERS_WAIT: Duration = Duration::from_millis(50);
 /// A file younger than this may be written again without a new change time: two ticks of the slowest
 /// kernel clock (100 Hz).
 const RACY: Duration = Duration::from_millis(20);
+/// The same where a file system seems to note whole seconds.
+const RACY_SECONDS: Duration = Duration::from_secs(2);
+/// File systems on a disk that note the time of each write, of stores through mappings too. Not among them: those in memory
+/// (tmpfs), those whose times another host or process says (NFS, FUSE), and those that lie over another one (overlayfs).
+const TIMED: [FsType; 4] = [
+    EXT4_SUPER_MAGIC,
+    XFS_SUPER_MAGIC,
+    BTRFS_SUPER_MAGIC,
+    F2FS_SUPER_MAGIC,
+];
+
+/// The role of a file, which decides whether its digest may be one of a moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Content {
+    Code,
+    Data,
+}
 
 /// Hashes files and remembers what it hashed.
 #[derive(Debug)]
@@ -60,6 +89,9 @@ pub enum FileError {
     /// Written to while it was read, twice.
     #[error("it was changed while it was read")]
     Changed,
+    /// Somebody has it open for writing, or mapped so: it can be another one the next moment.
+    #[error("it is open for writing, so that what was read of it need not be what runs")]
+    Written,
     /// The caller asked to stop.
     #[error("hashing was cancelled")]
     Cancelled,
@@ -102,39 +134,69 @@ impl FileHasher {
         Some(digest)
     }
 
-    /// The digest of `node`, read through one descriptor.
+    /// The digest of `node`, read through one descriptor. It is taken for code: who has it open for writing is waited for.
     ///
     /// # Errors
     /// [`FileError`].
     pub fn hash(&mut self, node: &FoundFile, cancel: Cancel<'_>) -> Result<Digest, FileError> {
+        self.hash_as(Content::Code, node, cancel)
+    }
+
+    /// The digest of a file that is no code, whoever has it open for writing.
+    ///
+    /// # Errors
+    /// [`FileError`].
+    pub fn hash_data(&mut self, node: &FoundFile, cancel: Cancel<'_>) -> Result<Digest, FileError> {
+        self.hash_as(Content::Data, node, cancel)
+    }
+
+    fn hash_as(
+        &mut self,
+        content: Content,
+        node: &FoundFile,
+        cancel: Cancel<'_>,
+    ) -> Result<Digest, FileError> {
         if node.kind() != EntryKind::File {
             return Err(FileError::NotRegular);
         }
         if let Some(digest) = self.cached(node.stat()) {
             return Ok(digest);
         }
-        for _ in 0..2 {
+        let mut seen = FileError::Changed;
+        for attempt in 0..MAX_ATTEMPTS_FOR_WRITERS {
+            if attempt >= MAX_ATTEMPTS {
+                if !matches!(seen, FileError::Written) {
+                    break;
+                }
+                thread::sleep(WRITERS_WAIT);
+            }
             let started = SystemTime::now();
-            let mut file = node.open()?;
+            let file = node.open()?;
+            let lease = ReadLease::of(&file);
             let before = fstat(&file).map_err(io::Error::from)?;
             let key = FileStamp::of(&before);
             if let Some(digest) = self.cache.get(&key) {
                 return Ok(digest);
             }
-            let (digest, size) = self.read(&mut file, cancel)?;
+            let (digest, size) = self.read(&file, cancel)?;
             let after = FileStamp::of(&fstat(&file).map_err(io::Error::from)?);
-            if key == after && key.size == size {
-                if key.settled(started) && !is_on_tmpfs(&file) {
+            let writing = lease.writing();
+            if key != after || key.size != size {
+                seen = FileError::Changed;
+            } else if writing == Writing::Possible && content == Content::Code {
+                seen = FileError::Written;
+            } else {
+                if writing == Writing::Excluded && key.settled(started) && is_timed(&file) {
                     self.cache.insert(key, digest);
                     self.kept.iter().for_each(|kept| kept.put(&key, &digest));
                 }
                 return Ok(digest);
             }
         }
-        Err(FileError::Changed)
+        Err(seen)
     }
 
-    fn read(&mut self, file: &mut std::fs::File, cancel: Cancel<'_>) -> Result<(Digest, u64), FileError> {
+    fn read(&mut self, mut file: &File, cancel: Cancel<'_>) -> Result<(Digest, u64), FileError> {
         let mut hash = Sha256::new();
         let mut size = 0;
         loop {
@@ -159,8 +221,9 @@ impl FileHasher {
     }
 }
 
-fn is_on_tmpfs(file: &std::fs::File) -> bool {
-    fstatfs(file).is_ok_and(|system| system.filesystem_type() == TMPFS_MAGIC)
+/// Returns whether the file system notes the time of each write.
+pub(super) fn is_timed(file: &impl AsFd) -> bool {
+    fstatfs(file).is_ok_and(|system| TIMED.contains(&system.filesystem_type()))
 }
 
 /// The attributes that must not change while a digest is made. Times are seconds and nanoseconds since the
@@ -222,8 +285,9 @@ impl FileStamp {
         else {
             return false;
         };
+        let racy = if nanoseconds == 0 { RACY_SECONDS } else { RACY };
         now.duration_since(UNIX_EPOCH)
-            .is_ok_and(|now| now >= Duration::new(seconds, nanoseconds) + RACY)
+            .is_ok_and(|now| now >= Duration::new(seconds, nanoseconds) + racy)
     }
 }
 
@@ -280,7 +344,7 @@ mod tests {
     fn settle(path: &Path) -> io::Result<()> {
         let stat = nix::sys::stat::stat(path)?;
         while !FileStamp::of(&stat).settled(SystemTime::now()) {
-            std::thread::yield_now();
+            thread::yield_now();
         }
         Ok(())
     }
@@ -298,6 +362,29 @@ mod tests {
         Ok(())
     }
 
+    /// A file that was mapped before may be written without another change time, on a disk too.
+    #[test]
+    fn code_that_somebody_can_write_to_has_no_digest_and_that_of_data_is_not_kept()
+    -> Result<(), Box<dyn std::error::Error>> {
+        for place in ["/dev/shm", "/var/tmp"] {
+            let directory = tempfile::tempdir_in(place)?;
+            let path = directory.path().join("f");
+            fs::write(&path, "abc")?;
+            settle(&path)?;
+            let mut hasher = FileHasher::default();
+            let writer = File::options().write(true).open(&path)?;
+            let result = hasher.hash(&node(directory.path(), "f")?, &go_on);
+            assert!(matches!(result, Err(FileError::Written)), "{place}: {result:?}");
+            let data = node(directory.path(), "f")?;
+            assert_eq!(hasher.hash_data(&data, &go_on)?, Digest::of(b"abc"), "{place}");
+            assert_eq!(hasher.cached(data.stat()), None, "{place}");
+            drop(writer);
+            let file = node(directory.path(), "f")?;
+            assert_eq!(hasher.hash(&file, &go_on)?, Digest::of(b"abc"));
+        }
+        Ok(())
+    }
+
     #[test]
     fn a_settled_file_is_remembered_until_it_changes() -> Result<(), Box<dyn std::error::Error>> {
         let directory = tempfile::tempdir_in("/var/tmp")?; // on no tmpfs
@@ -312,10 +399,7 @@ mod tests {
 
         let modified = fs::metadata(&path)?.modified()?;
         fs::write(&path, "abd")?;
-        fs::File::options()
-            .write(true)
-            .open(&path)?
-            .set_modified(modified)?;
+        File::options().write(true).open(&path)?.set_modified(modified)?;
         let after = node(directory.path(), "f")?;
         assert_eq!(hasher.cached(after.stat()), None, "the change time gives it away");
         assert_eq!(hasher.hash(&after, &go_on)?, Digest::of(b"abd"));
@@ -334,6 +418,8 @@ mod tests {
         };
         assert!(key(999, 980_000_000).settled(now));
         assert!(!key(999, 980_000_001).settled(now), "within the tick");
+        assert!(!key(999, 0).settled(now), "of a clock of seconds");
+        assert!(key(998, 0).settled(now));
         assert!(!key(1_001, 0).settled(now), "from the future");
         assert!(!key(-1, 0).settled(now), "before the epoch");
     }
@@ -343,7 +429,7 @@ mod tests {
         let directory = tempfile::tempdir()?;
         let path = directory.path().join("f");
         fs::write(&path, "a")?;
-        let writer = fs::File::options().write(true).open(&path)?;
+        let writer = File::options().write(true).open(&path)?;
         let asked = Cell::new(0);
         // Asked before the block and before the end, twice: each attempt sees the file grow once.
         let grow_at_every_attempt = || {

@@ -19,6 +19,9 @@ const SLOTS: u64 = 1 << 14;
 /// Key, digest, and a part of the digest of both: a slot that was written in part is none.
 const SLOT: usize = FileStamp::BYTES + 32 + 8;
 
+/// Tells digests that were made under a lease from those of versions that asked for none.
+const LEASED: &[u8] = b"leased";
+
 /// Digests by what must stand still for them to hold.
 #[derive(Debug)]
 pub(super) struct DigestCache(File);
@@ -73,7 +76,7 @@ fn encode(key: &FileStamp, digest: &Digest) -> [u8; SLOT] {
     let mut slot = [0; SLOT];
     slot[..FileStamp::BYTES].copy_from_slice(&key.bytes());
     slot[FileStamp::BYTES..FileStamp::BYTES + 32].copy_from_slice(digest.as_bytes());
-    let check = Digest::of(&slot[..FileStamp::BYTES + 32]);
+    let check = Digest::of(&[LEASED, &slot[..FileStamp::BYTES + 32]].concat());
     slot[FileStamp::BYTES + 32..].copy_from_slice(&check.as_bytes()[..8]);
     slot
 }

@@ -108,12 +108,14 @@ impl Hasher {
     ) -> Result<Digest, PackageError> {
         self.files.hash(node, cancel).map_err(|source| match source {
             FileError::Cancelled => PackageError::Cancelled,
-            FileError::NotRegular | FileError::TooLarge { .. } | FileError::Changed | FileError::Io(_) => {
-                PackageError::File {
-                    path: path.to_owned(),
-                    source,
-                }
-            }
+            FileError::NotRegular
+            | FileError::TooLarge { .. }
+            | FileError::Changed
+            | FileError::Written
+            | FileError::Io(_) => PackageError::File {
+                path: path.to_owned(),
+                source,
+            },
         })
     }
 }

@@ -5,24 +5,28 @@
 
 #![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "I/O")]
 
+mod code;
 mod file;
 #[cfg(test)]
 mod fixture;
 mod held;
 mod kept;
 mod launcher;
+mod lease;
 mod node;
 mod origin;
 mod package;
 mod process;
 mod python;
 mod root;
+mod watch;
 
 use std::{
     ffi::{OsStr, OsString},
     fs::File,
     os::unix::ffi::OsStrExt as _,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use mcpmon_model::{Digest, FileId, Manifest, ManifestEntry, Part, PinnedFile, PinnedPackage, ServerFiles};
@@ -35,6 +39,7 @@ pub use self::{
     package::{PackageError, PackageLimits},
     process::{Executable, Process, ProcessError},
     root::{EntryKind, FoundFile, Root},
+    watch::{MAX_WATCHED, Touched, Watch},
 };
 
 /// The variables by which a server's files are found.
@@ -156,7 +161,8 @@ impl Hasher {
         self.hash_executable(process.executable()?, cancel)
     }
 
-    /// All parts of the server that `process` is.
+    /// All parts of the server that `process` is. Script and package are watched from before they are read, if a watch is
+    /// given; the executable of a process that lives cannot change.
     ///
     /// # Errors
     /// [`HashError`]; a part that cannot be hashed is a [`Part::Unknown`].
@@ -164,11 +170,12 @@ impl Hasher {
         &mut self,
         process: &Process,
         entry: &EntryPoint,
+        watch: Option<&Arc<Watch>>,
         cancel: Cancel<'_>,
     ) -> Result<ServerFiles, HashError> {
         let executable = process.executable()?;
         let identity = executable.node.identity();
-        let root = process.root()?;
+        let root = process.root()?.watched(watch.cloned());
         let setting = ServerLayout {
             root: &root,
             working_directory: process.working_directory()?,
@@ -342,6 +349,7 @@ impl Hasher {
     ) -> Result<PinnedFile, PackageError> {
         let path = root.canonical(path).map_err(unreadable(path))?;
         let node = root.find(&path).map_err(unreadable(&path))?;
+        root.watch_file(&path, &node);
         match self.files.hash(&node, cancel) {
             Ok(digest) => Ok(PinnedFile { path, digest }),
             Err(FileError::Cancelled) => Err(PackageError::Cancelled),

@@ -6,10 +6,11 @@ use std::{
     fs::{self, File, OpenOptions},
     io::{self, Read as _},
     os::{
-        fd::{AsRawFd as _, OwnedFd},
+        fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd},
         unix::{ffi::OsStrExt as _, fs::OpenOptionsExt as _},
     },
     path::{Component, Path, PathBuf},
+    sync::Arc,
 };
 
 use mcpmon_model::Writers;
@@ -18,6 +19,8 @@ use nix::{
     sys::stat::{FileStat, Mode, SFlag, fstat, fstatat},
 };
 
+use super::{code::leads_to_code, watch::Watch};
+
 /// Most symbolic links followed for one path, the kernel's own limit.
 const MAX_LINKS: usize = 40;
 /// Most names read from one directory.
@@ -25,7 +28,11 @@ const MAX_NAMES: usize = 100_000;
 
 /// The root directory of a process, or any directory taken for one.
 #[derive(Debug)]
-pub struct Root(OwnedFd);
+pub struct Root {
+    descriptor: OwnedFd,
+    /// Learns what is looked at, before it is.
+    watch: Option<Arc<Watch>>,
+}
 
 /// A file that was found and not yet opened for reading, so that a device or pipe is never touched.
 #[derive(Debug)]
@@ -61,11 +68,81 @@ impl Root {
             .read(true)
             .custom_flags((OFlag::O_PATH | OFlag::O_DIRECTORY).bits())
             .open(path)?;
-        Ok(Self(file.into()))
+        Ok(Self::from_descriptor(file.into()))
     }
 
     pub(super) const fn from_descriptor(descriptor: OwnedFd) -> Self {
-        Self(descriptor)
+        Self {
+            descriptor,
+            watch: None,
+        }
+    }
+
+    /// The same with a watch over what is looked at from now on.
+    pub(super) fn watched(self, watch: Option<Arc<Watch>>) -> Self {
+        Self { watch, ..self }
+    }
+
+    /// Returns whether there is a watch that is to know this file itself: it is code that has another name, too.
+    pub(super) fn watches_file(&self, path: &Path, stat: &FileStat) -> bool {
+        let name = path.file_name().unwrap_or_default();
+        self.watch.is_some() && stat.st_nlink > 1 && leads_to_code(name, stat)
+    }
+
+    /// Watches a name in a directory, where there is a watch.
+    fn watch_name(&self, directory: &Path, name: &OsStr) {
+        if let Some(watch) = &self.watch {
+            watch.name(directory, name, || self.find(directory));
+        }
+    }
+
+    /// Watches the directory of a canonical path, and every component of the way to it, where there is a watch.
+    pub(super) fn watch_way(&self, path: &Path) {
+        let (Some(watch), Some(directory)) = (&self.watch, path.parent()) else {
+            return;
+        };
+        for path in directory.ancestors() {
+            if let (Some(above), Some(name)) = (path.parent(), path.file_name()) {
+                self.watch_name(above, name);
+            }
+        }
+        watch.directory(directory, || self.find(directory));
+    }
+
+    /// Watches an entry whose directory is watched, where there is a watch and it leads to code.
+    pub(super) fn watch_entry(&self, path: &Path, stat: &FileStat) {
+        if let (Some(directory), Some(name)) = (path.parent(), path.file_name())
+            && self.watch.is_some()
+            && leads_to_code(name, stat)
+        {
+            self.watch_name(directory, name);
+        }
+    }
+
+    /// Has the watch, where there is one, know a file of code; one with more than one name is watched by itself.
+    pub(super) fn watch_file(&self, path: &Path, node: &FoundFile) {
+        if let Some(watch) = &self.watch {
+            if node.stat().st_nlink > 1 {
+                watch.file(path, node);
+            }
+            watch.saw(path, node.stat());
+        }
+    }
+
+    /// Has the watch, where there is one, know when code or a link changed last.
+    pub(super) fn watch_time(&self, path: &Path, stat: &FileStat) {
+        if let Some(watch) = &self.watch
+            && leads_to_code(path.file_name().unwrap_or_default(), stat)
+        {
+            watch.saw(path, stat);
+        }
+    }
+
+    /// Watches a directory for new code, where there is a watch.
+    pub(super) fn watch_code(&self, directory: &Path) {
+        if let Some(watch) = &self.watch {
+            watch.code(directory, || self.find(directory));
+        }
     }
 
     /// Finds `path`, following symbolic links inside the root.
@@ -88,7 +165,7 @@ impl Root {
         let how = OpenHow::new()
             .flags(flags | OFlag::O_CLOEXEC)
             .resolve(ResolveFlag::RESOLVE_IN_ROOT | ResolveFlag::RESOLVE_NO_MAGICLINKS);
-        FoundFile::new(openat2(&self.0, path, how)?)
+        FoundFile::new(openat2(&self.descriptor, path, how)?)
     }
 
     /// Returns whether `path` leads to a file of this kind.
@@ -112,6 +189,7 @@ impl Root {
                 continue;
             }
             let candidate = done.join(&name);
+            self.watch_name(&done, &name);
             let node = self.find_link(&candidate)?;
             if node.kind() != EntryKind::Link {
                 done = candidate;
@@ -172,6 +250,7 @@ impl Root {
     /// # Errors
     /// As [`Root::find`] and [`FoundFile::names`].
     pub fn names(&self, path: &Path) -> io::Result<Vec<OsString>> {
+        self.watch_code(path);
         self.find(path)?.names()
     }
 }
@@ -183,6 +262,12 @@ fn push_components(stack: &mut Vec<OsString>, path: &Path) {
         Component::ParentDir => Some(OsString::from("..")),
         Component::RootDir | Component::CurDir | Component::Prefix(_) => None,
     }));
+}
+
+impl AsFd for FoundFile {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
 }
 
 impl FoundFile {
@@ -285,7 +370,7 @@ impl FoundFile {
         Self::new(openat(&self.descriptor, name, flags, Mode::empty())?)
     }
 
-    fn own_path(&self) -> String {
+    pub(super) fn own_path(&self) -> String {
         format!("/proc/self/fd/{}", self.descriptor.as_raw_fd())
     }
 }

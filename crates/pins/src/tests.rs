@@ -18,7 +18,7 @@ fn a_program_is_its_executable() -> Outcome {
     let child = WaitingChild::start(Path::new("/bin/cat"), &[], Path::new("/"))?;
     let process = Process::open(child.pid())?;
     let mut hasher = Hasher::default();
-    let files = hasher.server(&process, &EntryPoint::Program, &go_on)?;
+    let files = hasher.server(&process, &EntryPoint::Program, None, &go_on)?;
     let digest = Digest::of(&fs::read("/bin/cat")?);
     assert_eq!(files.executable.hashed().map(|file| file.digest), Some(digest));
     assert_eq!((&files.script, &files.package), (&None, &None));
@@ -34,7 +34,7 @@ fn a_script_of_another_interpreter_is_the_script() -> Outcome {
     // It is not given the script: it would end where that is gone before it was opened.
     let child = WaitingChild::start(Path::new("/bin/sh"), &[], directory.path())?;
     let process = Process::open(child.pid())?;
-    let files = Hasher::default().server(&process, &EntryPoint::Script(script.clone()), &go_on)?;
+    let files = Hasher::default().server(&process, &EntryPoint::Script(script.clone()), None, &go_on)?;
     let expected = PinnedFile {
         path: script.clone(),
         digest: Digest::of(&fs::read(&script)?),
@@ -43,7 +43,7 @@ fn a_script_of_another_interpreter_is_the_script() -> Outcome {
     assert_eq!(files.package, None);
 
     fs::remove_file(&script)?;
-    let files = Hasher::default().server(&process, &EntryPoint::Script(script), &go_on)?;
+    let files = Hasher::default().server(&process, &EntryPoint::Script(script), None, &go_on)?;
     assert!(matches!(files.script, Some(Part::Unknown { .. })), "{files:?}");
     Ok(())
 }
@@ -52,10 +52,10 @@ fn a_script_of_another_interpreter_is_the_script() -> Outcome {
 fn a_server_that_ended_or_a_caller_that_left_is_an_error() -> Outcome {
     let child = WaitingChild::start(Path::new("/bin/cat"), &[], Path::new("/"))?;
     let process = Process::open(child.pid())?;
-    let cancelled = Hasher::default().server(&process, &EntryPoint::Program, &|| true);
+    let cancelled = Hasher::default().server(&process, &EntryPoint::Program, None, &|| true);
     assert!(matches!(cancelled, Err(HashError::Cancelled)), "{cancelled:?}");
     drop(child);
-    let ended = Hasher::default().server(&process, &EntryPoint::Program, &go_on);
+    let ended = Hasher::default().server(&process, &EntryPoint::Program, None, &go_on);
     assert!(matches!(ended, Err(HashError::Process(_))), "{ended:?}");
     Ok(())
 }

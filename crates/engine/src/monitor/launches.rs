@@ -6,7 +6,7 @@ use mcpmon_policy::{Gate, Mode, OnChange};
 
 use super::{Monitor, entry::is_installed_entry};
 use crate::{
-    effect::{Judgement, KernelEffect},
+    effect::{FileWatch, Judgement, KernelEffect},
     instances::{Instance, MAX_INSTANCES, Phase, SecondLook, ServingProcess},
     recognise::{recognise_linked, started_by_wrapper},
     tell,
@@ -239,6 +239,11 @@ impl Monitor {
             uid: serving.uid,
             attempt: serving.attempt,
             stage: serving.stage.clone(),
+            since: serving.executed,
+            watch: match serving.held {
+                true => FileWatch::UntilStarted,
+                false => FileWatch::None,
+            },
         });
         instance.phase = Phase::Hashing(serving, None);
     }

@@ -1,5 +1,7 @@
 //! The one front door for every sense: what was seen goes in, what follows comes out.
 
+use std::path::PathBuf;
+
 use mcpmon_detect::protected_paths::{Places, RealPath};
 use mcpmon_model::{
     AnsweredCall, Call, ClosedConnection, Connection, Conversation, CutOutcome, DefinitionKey,
@@ -93,6 +95,15 @@ pub enum Observation<'a> {
         /// Names of its variables, never their values.
         environment: Vec<String>,
     },
+    /// Code of a server was replaced or written since it was hashed, whatever it is now, or may have been.
+    Touched {
+        /// Its server.
+        instance: InstanceId,
+        /// The number of the order to hash.
+        attempt: u64,
+        /// The code; `None` where only its times can tell whether some was changed.
+        path: Option<PathBuf>,
+    },
     /// Time passes.
     Tick,
 }
@@ -143,6 +154,11 @@ impl Monitor {
                 files,
                 environment,
             } => self.hashed(now, instance, attempt, *files, environment),
+            Observation::Touched {
+                instance,
+                attempt,
+                path,
+            } => self.touched(now, instance, attempt, path.as_deref()),
             Observation::Tick => {
                 let mut judgement = self.tick(now);
                 let approvals = self.traffic.tick(now);

@@ -1,20 +1,21 @@
-//! The second comparison of a server that was let go: who changes a file between its hash and its use is found.
+//! The time after a server was let go: who changes a file between its hash and its use is found, by the change itself or by a
+//! second comparison.
 
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 use mcpmon_model::{Action, InstanceId, PinState, Timestamp};
 use mcpmon_policy::Gate;
 
 use super::Monitor;
 use crate::{
-    effect::{Judgement, KernelEffect},
+    effect::{FileWatch, Judgement, KernelEffect},
     instances::{Phase, SecondLook, ServingProcess},
-    pins::{ServerFiles, compare},
+    pins::{Part, ServerFiles, compare},
     tell,
 };
 
-/// The time in which a server has opened the files that it starts from.
-const DELAY: Duration = Duration::from_secs(2);
+/// The times after which a server is compared again: when it has opened what it starts from on a quiet host, and on a busy one.
+const DELAYS: [Duration; 2] = [Duration::from_secs(2), Duration::from_secs(10)];
 
 impl Monitor {
     /// Notes that a server may run as far as its pins are concerned.
@@ -37,22 +38,66 @@ impl Monitor {
             let (Phase::Serving(serving), Some(look)) = (&instance.phase, &mut instance.second_look) else {
                 continue;
             };
-            let is_due = look.let_go.is_some_and(|then| now.since(then) >= DELAY);
+            let delay = DELAYS.get(look.ordered);
+            let is_due = delay
+                .zip(look.let_go)
+                .is_some_and(|(delay, then)| now.since(then) >= *delay);
             if !is_due || look.process != serving.process {
                 continue;
             }
             self.attempts += 1;
-            look.let_go = None;
-            look.attempt = self.attempts;
-            judgement.kernel_effects.push(KernelEffect::Hash {
-                instance: number,
-                process: serving.process,
-                launcher: look.launcher.clone(),
-                uid: serving.uid,
-                attempt: look.attempt,
-                stage: serving.stage.clone(),
-            });
+            look.ordered += 1;
+            let order = look.order(self.attempts, number, serving);
+            judgement.kernel_effects.push(order);
         }
+    }
+
+    /// Code of a server was replaced or written after it was compared, and before its server can have opened everything that
+    /// it starts from. It may be equal again by now: what ran is not known. Where only the times of files can tell whether
+    /// some was, the server is compared again with these.
+    pub(super) fn touched(
+        &mut self,
+        now: Timestamp,
+        number: InstanceId,
+        attempt: u64,
+        path: Option<&Path>,
+    ) -> Judgement {
+        let mut judgement = Judgement::default();
+        let blocks = self.may_block_starts();
+        let Some(instance) = self.instances.get_mut(number) else {
+            return judgement;
+        };
+        let Phase::Serving(serving) = &instance.phase else {
+            return judgement; // it is compared anew
+        };
+        let Some(look) = &mut instance.second_look else {
+            return judgement; // it has started
+        };
+        if serving.attempt != attempt || look.process != serving.process || look.let_go.is_none() {
+            return judgement;
+        }
+        let Some(path) = path else {
+            self.attempts += 1;
+            look.doubted = true;
+            let order = look.order(self.attempts, number, serving);
+            judgement.kernel_effects.push(order);
+            return judgement;
+        };
+        let cause = format!(
+            "{} was replaced or written while the server started, after it was compared with its pin",
+            path.display()
+        );
+        let (mut event, denial) = tell::denied_uncompared(now, &instance.server, serving, cause);
+        instance.second_look = None;
+        match blocks {
+            true => judgement.kernel_effects.push(KernelEffect::Kill {
+                instance: number,
+                denial,
+            }),
+            false => event.action = Action::Audit,
+        }
+        judgement.events.push(event);
+        judgement
     }
 
     /// Returns whether this is the number of a second comparison.
@@ -76,7 +121,7 @@ impl Monitor {
             return judgement;
         };
         let look = instance.second_look.take();
-        let (Phase::Serving(serving), Some(look)) = (&instance.phase, look) else {
+        let (Phase::Serving(serving), Some(mut look)) = (&instance.phase, look) else {
             return judgement;
         };
         if serving.process != look.process {
@@ -87,7 +132,10 @@ impl Monitor {
         let key = instance.pin_key(&serving);
         let accepted = self.pins.accepted(&key);
         let mut verdict = compare(accepted, files.clone(), self.policy.pinning, self.policy.mode);
-        if verdict.state != PinState::Mismatch {
+        let lost_sight = verdict.state == PinState::Unknown && is_unreadable(&files);
+        if verdict.state != PinState::Mismatch && !lost_sight {
+            look.attempt = 0;
+            instance.second_look = (look.ordered < DELAYS.len()).then_some(look);
             return judgement;
         }
         // Nothing is accepted because it runs.
@@ -112,14 +160,42 @@ impl Monitor {
     }
 }
 
+/// Returns whether the code of a process that lives cannot be read any more, or is open for writing.
+const fn is_unreadable(files: &ServerFiles) -> bool {
+    let is_alive = matches!(files.executable, Part::Hashed(_));
+    let of_code = matches!(files.script, Some(Part::Unknown { .. }))
+        || matches!(files.package, Some(Part::Unknown { .. }));
+    is_alive && of_code
+}
+
 impl SecondLook {
+    /// Orders a comparison of this number.
+    fn order(&mut self, attempt: u64, instance: InstanceId, serving: &ServingProcess) -> KernelEffect {
+        self.attempt = attempt;
+        KernelEffect::Hash {
+            instance,
+            process: serving.process,
+            launcher: self.launcher.clone(),
+            uid: serving.uid,
+            attempt,
+            stage: serving.stage.clone(),
+            since: serving.executed,
+            watch: match self.doubted {
+                true => FileWatch::WhileRead,
+                false => FileWatch::None,
+            },
+        }
+    }
+
     /// Of a process that is held for its first comparison.
     pub(super) fn new(serving: &ServingProcess, launcher: Option<Vec<String>>) -> Self {
         Self {
             process: serving.process,
             launcher,
             let_go: None,
+            ordered: 0,
             attempt: 0,
+            doubted: false,
         }
     }
 }

@@ -15,6 +15,7 @@ use test_case::test_case;
 
 use super::*;
 use crate::{
+    FileWatch,
     instances::MAX_INSTANCES,
     pins::{LauncherFiles, Part, PinSet, PinnedFile, Writers},
 };
@@ -2197,15 +2198,160 @@ fn a_file_that_is_changed_between_its_hash_and_its_use_is_found() {
     }
 }
 
+/// A pinned server that runs a script.
+fn script_files(script: Part<PinnedFile>) -> ServerFiles {
+    ServerFiles {
+        script: Some(script),
+        ..files("v1")
+    }
+}
+
+fn hashed_script() -> Part<PinnedFile> {
+    Part::Hashed(PinnedFile {
+        path: PathBuf::from("/srv/main.py"),
+        digest: Digest::of(b"script"),
+    })
+}
+
 #[test]
-fn a_second_comparison_that_finds_nothing_is_not_told_and_is_the_last() {
+fn a_script_that_is_open_for_writing_when_it_is_compared_again_ends_the_server() {
+    let unknown = || Part::Unknown {
+        path: PathBuf::from("/srv/main.py"),
+        cause: "it is open for writing".to_owned(),
+    };
+    let again = |executable: Part<PinnedFile>, script: Part<PinnedFile>| {
+        let pinned = Pins::try_from(script_files(hashed_script())).expect("hashed");
+        let mut world = World::with_pins(Policy::default(), [(id("mcp-server-git"), pinned)].into());
+        held_start(&mut world, 10);
+        let attempt = world.monitor.attempts;
+        let first = script_files(hashed_script());
+        let let_go = world
+            .monitor
+            .hashed(Timestamp(0), FIRST, attempt, first, Vec::new());
+        assert_eq!(effects(&let_go), ["release 10"]);
+        world.monitor.tick(Timestamp(2 * SECOND));
+        let second = ServerFiles {
+            executable,
+            ..script_files(script)
+        };
+        let attempt = world.monitor.attempts;
+        world
+            .monitor
+            .hashed(Timestamp(2 * SECOND), FIRST, attempt, second, Vec::new())
+    };
+    let found = again(files("v1").executable, unknown());
+    assert_eq!(kinds(&found), ["mcp_server_denied"]);
+    assert_eq!(effects(&found), ["kill 1"]);
+    let reason = found.events[0].reason.as_deref().unwrap_or_default();
+    assert!(reason.contains("open for writing"), "{reason}");
+    let ended = again(unknown(), unknown());
+    assert_eq!((kinds(&ended), effects(&ended)), (Vec::new(), Vec::new()));
+}
+
+#[test]
+fn a_file_that_is_touched_while_its_server_starts_ends_it() {
+    let path = Some(Path::new("/srv/main.py"));
+    let let_go = || {
+        let mut world = pinned_world();
+        held_start(&mut world, 10);
+        let attempt = world.monitor.attempts;
+        assert_eq!(effects(&world.hashed(FIRST, "v1")), ["release 10"]);
+        (world, attempt)
+    };
+    let (mut world, attempt) = let_go();
+    let judgement = world.monitor.touched(Timestamp(1), FIRST, attempt, path);
+    assert_eq!(effects(&judgement), ["kill 1"]);
+    assert_eq!(kinds(&judgement), ["mcp_server_denied"]);
+    let reason = judgement.events[0].reason.as_deref().unwrap_or_default();
+    assert!(
+        reason.contains("/srv/main.py was replaced or written"),
+        "{reason}"
+    );
+    let once_more = world.monitor.touched(Timestamp(2), FIRST, attempt, path);
+    assert_eq!((kinds(&once_more), effects(&once_more)), (Vec::new(), Vec::new()));
+
+    let (mut world, attempt) = let_go();
+    let of_another = world.monitor.touched(Timestamp(1), FIRST, attempt + 1, path);
+    assert_eq!(effects(&of_another), [""; 0]);
+    world.now = 2 * SECOND;
+    world.monitor.tick(Timestamp(world.now));
+    world.hashed(FIRST, "v1");
+    world.now = 10 * SECOND;
+    world.monitor.tick(Timestamp(world.now));
+    world.hashed(FIRST, "v1");
+    let later = world.monitor.touched(Timestamp(world.now), FIRST, attempt, path);
+    assert_eq!(effects(&later), [""; 0], "it has started");
+
+    let (mut world, attempt) = let_go();
+    let mut alert = Policy::default();
+    alert.pinning.on_change = OnChange::Alert;
+    let tables = compile(&alert, &ResolvedNames::new(), &mut Numbering::default()).expect("small");
+    world.monitor.install(Timestamp(0), Arc::new(alert), &tables);
+    let told = world.monitor.touched(Timestamp(1), FIRST, attempt, path);
+    assert_eq!(effects(&told), [""; 0]);
+    assert_eq!(told.events[0].action, Action::Audit);
+}
+
+/// A server that was let go at the beginning, and is compared again for a doubt.
+fn doubted_world() -> (World, Judgement) {
+    let pinned = Pins::try_from(script_files(hashed_script())).expect("hashed");
+    let mut world = World::with_pins(Policy::default(), [(id("mcp-server-git"), pinned)].into());
+    held_start(&mut world, 10);
+    let attempt = world.monitor.attempts;
+    let first = script_files(hashed_script());
+    world
+        .monitor
+        .hashed(Timestamp(0), FIRST, attempt, first, Vec::new());
+    let doubt = world.monitor.touched(Timestamp(1), FIRST, attempt, None);
+    (world, doubt)
+}
+
+#[test]
+fn where_only_times_tell_whether_code_was_changed_it_is_compared_with_these() {
+    let (mut world, doubt) = doubted_world();
+    assert_eq!(
+        (kinds(&doubt), effects(&doubt)),
+        (Vec::new(), vec!["hash 10".to_owned()])
+    );
+    let is_timed = |effect: &KernelEffect| matches!(effect, KernelEffect::Hash { watch, .. } if *watch == FileWatch::WhileRead);
+    assert!(doubt.kernel_effects.iter().all(is_timed), "{doubt:?}");
+    let attempt = world.monitor.attempts;
+    let same = script_files(hashed_script());
+    let judgement = world
+        .monitor
+        .hashed(Timestamp(2), FIRST, attempt, same, Vec::new());
+    assert_eq!((kinds(&judgement), effects(&judgement)), (Vec::new(), Vec::new()));
+    let later = world.monitor.tick(Timestamp(2 * SECOND));
+    assert_eq!(effects(&later), ["hash 10"], "it is compared as often as without");
+
+    let (mut world, _) = doubted_world();
+    let attempt = world.monitor.attempts;
+    let written = script_files(Part::Unknown {
+        path: PathBuf::from("/srv/main.py"),
+        cause: "it was written since the server was started".to_owned(),
+    });
+    let judgement = world
+        .monitor
+        .hashed(Timestamp(2), FIRST, attempt, written, Vec::new());
+    assert_eq!(effects(&judgement), ["kill 1"]);
+}
+
+#[test]
+fn later_comparisons_that_find_nothing_are_not_told_and_are_two() {
     let mut world = compared_world();
     let judgement = world.hashed(FIRST, "v1");
     assert_eq!((kinds(&judgement), effects(&judgement)), (Vec::new(), Vec::new()));
     let attempts = world.monitor.attempts;
-    world.now = 60 * SECOND;
-    world.monitor.tick(Timestamp(world.now));
-    assert_eq!(world.monitor.attempts, attempts);
+    let later = |world: &mut World, seconds: i64| {
+        world.now = seconds * SECOND;
+        effects(&world.monitor.tick(Timestamp(world.now)))
+    };
+    assert_eq!(later(&mut world, 9), [""; 0]);
+    assert_eq!(later(&mut world, 10), ["hash 10"]);
+    assert_eq!(world.monitor.attempts, attempts + 1);
+    let judgement = world.hashed(FIRST, "v1");
+    assert_eq!((kinds(&judgement), effects(&judgement)), (Vec::new(), Vec::new()));
+    assert_eq!(later(&mut world, 60), [""; 0]);
 }
 
 #[test]

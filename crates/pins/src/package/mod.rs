@@ -12,6 +12,7 @@ use nix::sys::stat::FileStat;
 
 use super::{
     Cancel,
+    code::leads_to_code,
     file::{FileError, FileHasher},
     root::{EntryKind, FoundFile, Root},
 };
@@ -228,13 +229,13 @@ impl<'a> Collector<'a> {
 
     /// Adds everything below a directory.
     pub(super) fn add_directory(&mut self, path: &Path, contents: DirectoryRole) -> Result<(), PackageError> {
-        let node = self.root.find_link(path).map_err(unreadable(path))?;
+        let node = self.found(path)?;
         self.walk(&node, path, contents, 0)
     }
 
     /// Adds one entry, whatever it is, without following it; a directory with everything below.
     pub(super) fn add(&mut self, path: &Path, contents: DirectoryRole) -> Result<(), PackageError> {
-        let node = self.root.find_link(path).map_err(unreadable(path))?;
+        let node = self.found(path)?;
         match node.kind() {
             EntryKind::Directory => self.walk(&node, path, contents, 0),
             EntryKind::File => self.add_file(&node, path),
@@ -243,6 +244,13 @@ impl<'a> Collector<'a> {
             EntryKind::Socket => self.insert(path, ManifestEntry::Special(SpecialFile::Socket)),
             EntryKind::Device => self.insert(path, ManifestEntry::Special(SpecialFile::Device)),
         }
+    }
+
+    fn found(&self, path: &Path) -> Result<FoundFile, PackageError> {
+        self.root.watch_way(path);
+        let node = self.root.find_link(path).map_err(unreadable(path))?;
+        self.root.watch_entry(path, node.stat());
+        Ok(node)
     }
 
     /// Notes that `path` leads to the canonical path `target` through some link.
@@ -264,6 +272,7 @@ impl<'a> Collector<'a> {
                 limit: self.limits.depth,
             });
         }
+        self.root.watch_code(path);
         for name in node.names().map_err(unreadable(path))? {
             self.go_on()?;
             let child = path.join(&name);
@@ -272,6 +281,7 @@ impl<'a> Collector<'a> {
             if contents.leaves_out(&name, kind) {
                 continue;
             }
+            self.root.watch_entry(&child, &stat);
             match kind {
                 EntryKind::Directory => {
                     let directory = node.entry(&name).map_err(unreadable(&child))?;
@@ -283,8 +293,10 @@ impl<'a> Collector<'a> {
                     self.walk(&directory, &child, contents.below(&name), depth + 1)?;
                 }
                 EntryKind::File => match self.files.cached(&stat) {
-                    Some(digest) => self.insert_file(&child, &stat, digest)?,
-                    None => self.add_file(&node.entry(&name).map_err(unreadable(&child))?, &child)?,
+                    Some(digest) if !self.root.watches_file(&child, &stat) => {
+                        self.insert_file(&child, &stat, digest)?;
+                    }
+                    _ => self.add_file(&node.entry(&name).map_err(unreadable(&child))?, &child)?,
                 },
                 EntryKind::Link => self.add_link(&node.entry(&name).map_err(unreadable(&child))?, &child)?,
                 EntryKind::Pipe => self.insert(&child, ManifestEntry::Special(SpecialFile::Pipe))?,
@@ -296,25 +308,31 @@ impl<'a> Collector<'a> {
     }
 
     fn add_file(&mut self, node: &FoundFile, path: &Path) -> Result<(), PackageError> {
+        let is_code = leads_to_code(path.file_name().unwrap_or_default(), node.stat());
+        if is_code {
+            self.root.watch_file(path, node);
+        }
         let size = u64::try_from(node.stat().st_size).unwrap_or(0);
         if self.bytes.saturating_add(size) > self.limits.bytes {
             return Err(PackageError::TooLarge {
                 limit: self.limits.bytes,
             });
         }
-        let digest = self
-            .files
-            .hash(node, self.cancel)
-            .map_err(|source| match source {
-                FileError::Cancelled => PackageError::Cancelled,
-                FileError::NotRegular
-                | FileError::TooLarge { .. }
-                | FileError::Changed
-                | FileError::Io(_) => PackageError::File {
-                    path: path.to_owned(),
-                    source,
-                },
-            })?;
+        let digest = match is_code {
+            true => self.files.hash(node, self.cancel),
+            false => self.files.hash_data(node, self.cancel),
+        };
+        let digest = digest.map_err(|source| match source {
+            FileError::Cancelled => PackageError::Cancelled,
+            FileError::NotRegular
+            | FileError::TooLarge { .. }
+            | FileError::Changed
+            | FileError::Written
+            | FileError::Io(_) => PackageError::File {
+                path: path.to_owned(),
+                source,
+            },
+        })?;
         self.insert_file(path, node.stat(), digest)
     }
 
@@ -324,6 +342,7 @@ impl<'a> Collector<'a> {
         stat: &FileStat,
         digest: mcpmon_model::Digest,
     ) -> Result<(), PackageError> {
+        self.root.watch_time(path, stat);
         self.bytes = self
             .bytes
             .saturating_add(u64::try_from(stat.st_size).unwrap_or(0));
@@ -337,6 +356,7 @@ impl<'a> Collector<'a> {
     }
 
     fn add_link(&mut self, node: &FoundFile, path: &Path) -> Result<(), PackageError> {
+        self.root.watch_time(path, node.stat());
         let target = node.target().map_err(unreadable(path))?;
         self.insert(path, ManifestEntry::Link(target.as_bytes().to_vec()))
     }

@@ -83,6 +83,8 @@ impl Core {
                 uid,
                 attempt,
                 stage,
+                since,
+                watch,
             } => {
                 self.starts.descent.serves(instance, process);
                 self.hashes.push(HashJob {
@@ -93,6 +95,8 @@ impl Core {
                     stage,
                     handed: self.handed.remove(&process),
                     launcher,
+                    since,
+                    watch,
                 });
             }
             KernelEffect::StorePins { added, ground } => {

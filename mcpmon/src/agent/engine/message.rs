@@ -1,6 +1,6 @@
 //! Messages of other threads to the engine, and its answer about its state.
 
-use std::sync::Arc;
+use std::{path::PathBuf, sync::Arc};
 
 use mcpmon_engine::{
     ConnectionCut, MonitoredServer, ProxiedSession,
@@ -36,6 +36,14 @@ pub(crate) enum EngineMessage {
         /// Names of its variables.
         environment: Vec<String>,
     },
+    /// Code was replaced or written since it was hashed, or may have been.
+    Touched {
+        instance: InstanceId,
+        attempt: u64,
+        path: Option<PathBuf>,
+    },
+    /// Files of a server are compared without being watched.
+    Unwatched { cause: String },
     /// Another policy, or other addresses.
     Install {
         policy: Arc<Policy>,

@@ -76,6 +76,9 @@ const RECONCILE: Duration = Duration::from_secs(30);
 /// with scans.
 const RESCAN: Duration = Duration::from_secs(10);
 
+/// The component whose trouble it is that files are compared and not watched.
+const FILE_WATCH: &str = "file watch";
+
 /// The time for which the end waits for the comparison of servers that are stopped for it.
 const LAST_COMPARISONS: Duration = Duration::from_secs(2);
 
@@ -350,6 +353,22 @@ impl Core {
                 };
                 let judgement = self.monitor.observe(now, hashed);
                 self.carry_out_about(Some(instance), judgement, None);
+            }
+            EngineMessage::Touched {
+                instance,
+                attempt,
+                path,
+            } => {
+                let touched = Observation::Touched {
+                    instance,
+                    attempt,
+                    path,
+                };
+                let judgement = self.monitor.observe(clock::now(), touched);
+                self.carry_out_about(Some(instance), judgement, None);
+            }
+            EngineMessage::Unwatched { cause } => {
+                self.troubles.note(Instant::now(), FILE_WATCH, &cause);
             }
             EngineMessage::Install {
                 policy,

@@ -1,6 +1,7 @@
 //! Threads that hash what servers run from, away from the engine.
 
 mod fair;
+mod watching;
 
 use std::{
     io,
@@ -14,12 +15,18 @@ use std::{
 };
 
 use mcpmon_detect::launch::{LaunchRules, Stage};
-use mcpmon_engine::pins::{LauncherFiles, Part, PinnedFile, ServerFiles, Writers};
-use mcpmon_model::{FileId, InstanceId, ProcessId};
-use mcpmon_pins::{EntryPoint, HashError, Hasher, Launcher, Process};
+use mcpmon_engine::{
+    FileWatch,
+    pins::{LauncherFiles, Part, PinnedFile, ServerFiles, Writers},
+};
+use mcpmon_model::{FileId, InstanceId, ProcessId, Timestamp};
+use mcpmon_pins::{EntryPoint, HashError, Hasher, Launcher, Process, Touched, Watch};
 use mcpmon_policy::variable_names;
 
-use self::fair::Fair;
+use self::{
+    fair::Fair,
+    watching::{CountedWatch, Watches},
+};
 use super::{engine::EngineMessage, host, inbox::Sender, wrappers::ClaimedStart};
 
 /// A serving process to be hashed.
@@ -34,6 +41,10 @@ pub(super) struct HashJob {
     pub(super) launcher: Option<Vec<String>>,
     /// The files its wrapper held, for a process that ends before it is examined.
     pub(super) handed: Option<HandedFiles>,
+    /// The time at which it began to run its program.
+    pub(super) since: Timestamp,
+    /// How far changes of its files are looked out for.
+    pub(super) watch: FileWatch,
 }
 
 /// The files a wrapper held of a process that it started.
@@ -59,12 +70,15 @@ struct HashingState {
     jobs: Mutex<Fair<HashJob>>,
     changed: Condvar,
     stop: AtomicBool,
+    watches: Arc<Watches>,
 }
 
 /// A large package must not hold up every other server.
 const THREADS: usize = 3;
 /// Threads that work for one user at a time, so that nobody's packages hold up those of others.
 const SHARE: usize = THREADS - 1;
+/// Times that files are hashed which are changed meanwhile.
+const ATTEMPTS: usize = 3;
 
 impl HashQueue {
     /// Starts the threads; results go to the engine.
@@ -150,16 +164,92 @@ impl HashingState {
     }
 }
 
-fn work(shared: &HashingState, engine: &Sender<EngineMessage>) {
+fn work(shared: &Arc<HashingState>, engine: &Sender<EngineMessage>) {
     let mut hasher = Hasher::default();
     while let Some((user, job)) = shared.next() {
-        let looked = look(&mut hasher, &job, &|| shared.is_stopped());
-        report(
-            engine,
-            &job,
-            looked.unwrap_or_else(|error| ExaminedProcess::unknown(&chain(&error))),
-        );
+        let watch = match job.watch {
+            FileWatch::WhileRead | FileWatch::UntilStarted => {
+                look_watching(shared, &mut hasher, &job, engine)
+            }
+            FileWatch::None => {
+                let looked = look(&mut hasher, &job, None, &|| shared.is_stopped());
+                report(engine, &job, looked.unwrap_or_else(ExaminedProcess::of_error));
+                None
+            }
+        };
         shared.done(user);
+        if let Some(watch) = watch.filter(|_| job.watch == FileWatch::UntilStarted) {
+            tell_touched(shared, engine, &job, watch);
+        }
+    }
+}
+
+/// Hashes what nobody changes meanwhile, and reports it with the watch that goes on.
+fn look_watching(
+    shared: &HashingState,
+    hasher: &mut Hasher,
+    job: &HashJob,
+    engine: &Sender<EngineMessage>,
+) -> Option<CountedWatch> {
+    let is_stopped = || shared.is_stopped();
+    for attempt in 1..=ATTEMPTS {
+        let watch = shared.watches.begin(job.uid, job.since);
+        let began = watch.as_ref().ok().map(|watch| &watch.watch);
+        let looked = look(hasher, job, began, &is_stopped);
+        let touched = began.and_then(|watch| watch.touched());
+        if touched.is_some() && attempt < ATTEMPTS && !shared.is_stopped() {
+            continue;
+        }
+        let mut looked = looked.unwrap_or_else(ExaminedProcess::of_error);
+        let gap = match touched {
+            Some(Touched::Code(path)) => {
+                looked.lose_sight(
+                    path,
+                    format!("it was replaced or written while it was compared, {ATTEMPTS} times"),
+                );
+                None
+            }
+            Some(Touched::Perhaps) => Some("there were more changes than the kernel could tell".to_owned()),
+            None => {
+                let gap = began.and_then(|watch| watch.gap());
+                gap.map(|errno| format!("not every file can be watched: {}", errno.desc()))
+            }
+        };
+        if let Some(cause) = watch.as_ref().err().cloned().or(gap) {
+            told(engine, EngineMessage::Unwatched { cause });
+        }
+        if let Some(path) = began.and_then(|watch| watch.late()) {
+            looked.lose_sight(
+                path,
+                "it was replaced or written since the server was started".to_owned(),
+            );
+        }
+        report(engine, job, looked);
+        return watch.ok();
+    }
+    None
+}
+
+/// Has the engine told of the first change of code after the report, and of doubts.
+fn tell_touched(
+    shared: &Arc<HashingState>,
+    engine: &Sender<EngineMessage>,
+    job: &HashJob,
+    watch: CountedWatch,
+) {
+    let (shared, sender) = (Arc::clone(shared), engine.clone());
+    let (instance, attempt) = (job.instance, job.attempt);
+    let tell = move |path| {
+        let message = EngineMessage::Touched {
+            instance,
+            attempt,
+            path,
+        };
+        told(&sender, message);
+    };
+    if let Err(error) = watch.tell(move || shared.is_stopped(), tell) {
+        let cause = format!("no thread can be had to watch files: {error}");
+        told(engine, EngineMessage::Unwatched { cause });
     }
 }
 
@@ -170,16 +260,30 @@ struct ExaminedProcess {
 }
 
 impl ExaminedProcess {
+    fn of_error(error: HashError) -> Self {
+        Self::unknown(&chain(&error))
+    }
+
     fn unknown(cause: &str) -> Self {
         Self {
             files: unknown(Path::new(""), cause),
             environment: Vec::new(),
         }
     }
+
+    /// Its code is not known, whatever was read of it.
+    fn lose_sight(&mut self, path: PathBuf, cause: String) {
+        self.files.script = Some(Part::Unknown { path, cause });
+    }
 }
 
-fn look(hasher: &mut Hasher, job: &HashJob, cancel: &dyn Fn() -> bool) -> Result<ExaminedProcess, HashError> {
-    let looked = look_at_process(hasher, job, cancel);
+fn look(
+    hasher: &mut Hasher,
+    job: &HashJob,
+    watch: Option<&Arc<Watch>>,
+    cancel: &dyn Fn() -> bool,
+) -> Result<ExaminedProcess, HashError> {
+    let looked = look_at_process(hasher, job, watch, cancel);
     match (looked, &job.handed) {
         (Err(HashError::Cancelled), _) => Err(HashError::Cancelled),
         (Err(error), Some(handed)) => {
@@ -200,6 +304,7 @@ fn look(hasher: &mut Hasher, job: &HashJob, cancel: &dyn Fn() -> bool) -> Result
 fn look_at_process(
     hasher: &mut Hasher,
     job: &HashJob,
+    watch: Option<&Arc<Watch>>,
     cancel: &dyn Fn() -> bool,
 ) -> Result<ExaminedProcess, HashError> {
     let process = Process::open(job.process.pid)?;
@@ -208,7 +313,7 @@ fn look_at_process(
     }
     // Told, not compared: what cannot be read is left out.
     let variables = process.variables().unwrap_or_default();
-    let mut files = hasher.server(&process, &entry(&job.stage), cancel)?;
+    let mut files = hasher.server(&process, &entry(&job.stage), watch, cancel)?;
     files.launcher = match &job.launcher {
         Some(way) if way.is_empty() => files.launcher,
         Some(way) => launcher(hasher, &Launcher::of_process(&process, way)?, cancel)?,
@@ -267,6 +372,10 @@ fn report(engine: &Sender<EngineMessage>, job: &HashJob, looked: ExaminedProcess
         files: Box::new(looked.files),
         environment: looked.environment,
     };
+    told(engine, message);
+}
+
+fn told(engine: &Sender<EngineMessage>, message: EngineMessage) {
     if engine.send_blocking(message).is_err() {
         tracing::debug!("a hash came after the engine had ended");
     }

@@ -189,7 +189,7 @@ pub(super) fn running(hasher: &mut Hasher, started: u32, launcher: &Launcher) ->
         | Stage::Container { .. }
         | Stage::Inline => {
             let process = Process::open(pid).map_err(HashError::from);
-            told(process.and_then(|process| hasher.server(&process, &entry(&stage), &|| false)))
+            told(process.and_then(|process| hasher.server(&process, &entry(&stage), None, &|| false)))
         }
     };
     measure_launcher(hasher, launcher, &mut files);

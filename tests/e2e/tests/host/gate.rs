@@ -302,7 +302,7 @@ fn a_script_that_is_swapped_after_its_hash_does_not_run_for_long() -> Result<()>
         assert_eq!(signal, Some(9), "{output}");
         let denied = daemon.event_of("mcp_server_denied", name)?;
         assert!(
-            text(&denied, "reason").contains("when the server was let go"),
+            text(&denied, "reason").contains("was replaced or written while the server started"),
             "{denied}"
         );
     }

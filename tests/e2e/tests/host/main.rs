@@ -31,6 +31,8 @@ mod real;
 mod refusals;
 mod remote;
 mod sandboxed;
+mod swaps;
 mod tapped;
 mod usage;
+mod ways;
 mod wrapped;

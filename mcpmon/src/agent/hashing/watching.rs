@@ -1,0 +1,139 @@
+//! Watches over the files of servers that start: how many there may be, and the threads that wait for a change.
+
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    thread,
+    time::{Duration, Instant},
+};
+
+use mcpmon_model::Timestamp;
+use mcpmon_pins::{Touched, Watch};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+/// Watches at a time: root has 128 inotify instances by default, and others need some.
+const MAX_WATCHES: usize = 96;
+/// Those of one user.
+const MAX_WATCHES_OF_USER: usize = MAX_WATCHES / 2;
+/// The time for which a server's files are watched after they were compared: more than it takes until they are compared for
+/// the last time.
+const WATCHED: Duration = Duration::from_secs(15);
+/// Most doubts that are told of one server.
+const MAX_DOUBTS: usize = 3;
+/// How often a waiting thread looks whether it is to end, in milliseconds.
+const LOOK: u16 = 500;
+
+/// The watches that there are, by user.
+#[derive(Debug, Default)]
+pub(super) struct Watches(Mutex<BTreeMap<u32, usize>>);
+
+/// A watch that counts as one of its user's for as long as it lives.
+#[derive(Debug)]
+pub(super) struct CountedWatch {
+    pub(super) watch: Arc<Watch>,
+    all: Arc<Watches>,
+    uid: u32,
+}
+
+impl Watches {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u32, usize>> {
+        // No step leaves the counts half changed.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins one for a server of `uid` that was started then.
+    ///
+    /// # Errors
+    /// Returns the reason why there is none.
+    pub(super) fn begin(self: &Arc<Self>, uid: u32, started: Timestamp) -> Result<CountedWatch, String> {
+        let mut counts = self.lock();
+        let own = counts.get(&uid).copied().unwrap_or_default();
+        if own >= MAX_WATCHES_OF_USER || counts.values().sum::<usize>() >= MAX_WATCHES {
+            return Err(format!(
+                "the files of more than {MAX_WATCHES} servers were to be watched at a time, or of {MAX_WATCHES_OF_USER} of user {uid}"
+            ));
+        }
+        let watch =
+            Watch::new(started.0).map_err(|error| format!("no inotify instance can be had: {error}"))?;
+        counts.insert(uid, own + 1);
+        Ok(CountedWatch {
+            watch: Arc::new(watch),
+            all: Arc::clone(self),
+            uid,
+        })
+    }
+}
+
+impl Drop for CountedWatch {
+    fn drop(&mut self) {
+        let mut counts = self.all.lock();
+        if let Some(count) = counts.get_mut(&self.uid) {
+            *count -= 1;
+            if *count == 0 {
+                counts.remove(&self.uid);
+            }
+        }
+    }
+}
+
+impl CountedWatch {
+    /// Tells of the first change of code, and of doubts before, from a thread of its own that ends with the time of watching
+    /// or when `is_over` says so.
+    ///
+    /// # Errors
+    /// Returns an error if there is no thread for it.
+    pub(super) fn tell(
+        self,
+        is_over: impl Fn() -> bool + Send + 'static,
+        tell: impl Fn(Option<PathBuf>) + Send + 'static,
+    ) -> std::io::Result<()> {
+        let end = Instant::now() + WATCHED;
+        let mut doubts = 0;
+        let wait = move || {
+            while !is_over() && Instant::now() < end {
+                match self.watch.touched() {
+                    Some(Touched::Code(path)) => return tell(Some(path)),
+                    // Who causes doubts all the time is not to keep the daemon busy.
+                    Some(Touched::Perhaps) if doubts < MAX_DOUBTS => {
+                        doubts += 1;
+                        tell(None);
+                    }
+                    Some(Touched::Perhaps) | None => {}
+                }
+                let mut polled = [PollFd::new(
+                    std::os::fd::AsFd::as_fd(&*self.watch),
+                    PollFlags::POLLIN,
+                )];
+                // A signal only makes it look sooner.
+                poll(&mut polled, PollTimeout::from(LOOK)).unwrap_or_default();
+            }
+        };
+        thread::Builder::new().name("watch".to_owned()).spawn(wait)?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_user_leaves_watches_to_others() {
+        let all = Arc::new(Watches::default());
+        // As many as an ordinary user's inotify instances allow beside other tests.
+        {
+            let mut counts = all.lock();
+            counts.insert(1, MAX_WATCHES_OF_USER - 1);
+        }
+        let last = all.begin(1, Timestamp(0)).expect("one more");
+        let refused = all.begin(1, Timestamp(0)).expect_err("no further one");
+        assert!(refused.contains("user 1"), "{refused}");
+        drop(all.begin(2, Timestamp(0)).expect("another user has some"));
+        drop(last);
+        drop(all.begin(1, Timestamp(0)).expect("one that ended makes room"));
+        assert_eq!(all.lock().values().sum::<usize>(), MAX_WATCHES_OF_USER - 1);
+        all.lock().insert(3, MAX_WATCHES - MAX_WATCHES_OF_USER + 1);
+        all.begin(2, Timestamp(0)).expect_err("of all together");
+    }
+}

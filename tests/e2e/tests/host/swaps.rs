@@ -1,0 +1,464 @@
+//! Races for the time between the comparison of a server's files and their use: somebody watches how they are read, puts
+//! others in their place just then, and puts them back when they were used.
+
+use std::{
+    fmt,
+    fs::{self, File},
+    io::{self, BufRead as _, BufReader, Read as _, Write as _},
+    os::unix::{fs::FileExt as _, process::ExitStatusExt as _},
+    path::{Path, PathBuf},
+    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result, ensure};
+use mcpmon_e2e::{
+    daemon::Daemon,
+    host::Host,
+    json::{is, text},
+    servers,
+};
+use nix::{
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+    sys::inotify::{AddWatchFlags, InitFlags, Inotify},
+};
+
+/// Races at a time; each has a server and files of its own.
+const SIDE_BY_SIDE: usize = 10;
+const ROUNDS: usize = 20;
+/// The time in which a server that is another one has to be found: the second comparison comes after two seconds.
+const FOUND_WITHIN: Duration = Duration::from_secs(6);
+
+const GOOD: &str = "MARK = 'good'\n";
+const EVIL: &str = "MARK = 'evil'\n";
+
+/// Stores into the file that it is told, through a shared mapping: one that was dirty before, or a new one.
+const MAPPER: &str = r#"
+import mmap, os, sys
+path, early = os.environ["SWAPPED"], sys.argv[1] == 'early'
+def map():
+    with open(path, 'r+b') as file:
+        return mmap.mmap(file.fileno(), 0)
+mapping = map() if early else None
+if early:
+    mapping[0:1] = mapping[0:1]
+print('ready', flush=True)
+for line in sys.stdin:
+    if mapping is None:
+        mapping = map()
+    at = mapping.find(b'MARK = ')
+    mapping[at + 8:at + 12] = line.strip().encode()
+    print('done', flush=True)
+"#;
+
+/// A way to put other code in the place of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Swap {
+    Rename,
+    Write,
+    WriteByOtherName,
+    DirtyMapping,
+    NewMapping,
+    Directory,
+}
+
+/// The sign that the file was compared, or is about to be used.
+#[derive(Clone, Copy, Debug)]
+enum Sign {
+    /// It was closed so many times.
+    Closed(usize),
+    /// The server goes on.
+    Released,
+}
+
+const SWAPS: [Swap; 6] = [
+    Swap::Rename,
+    Swap::Write,
+    Swap::WriteByOtherName,
+    Swap::DirtyMapping,
+    Swap::NewMapping,
+    Swap::Directory,
+];
+const SIGNS: [Sign; 4] = [Sign::Released, Sign::Closed(1), Sign::Closed(2), Sign::Closed(3)];
+
+/// A server whose script imports a module beside it.
+#[derive(Clone, Debug)]
+struct Server {
+    name: String,
+    directory: PathBuf,
+    script: PathBuf,
+    module: PathBuf,
+}
+
+impl Server {
+    fn write(below: &Path) -> Result<Self> {
+        let name = servers::name();
+        let directory = below.join(&name).join("code");
+        fs::create_dir_all(&directory)?;
+        let (script, module) = (directory.join(&name), directory.join("module.py"));
+        fs::write(
+            &script,
+            format!("{GOOD}import sys, module\nprint(MARK, module.MARK, flush=True)\nsys.stdin.read()\n"),
+        )?;
+        fs::write(&module, GOOD)?;
+        fs::hard_link(&script, below.join(&name).join("script.other"))?;
+        fs::hard_link(&module, below.join(&name).join("module.other"))?;
+        Ok(Self {
+            name,
+            directory,
+            script,
+            module,
+        })
+    }
+
+    fn start(&self) -> Result<Child> {
+        let mut command = Command::new("python3");
+        command
+            .arg(&self.script)
+            .env("PYTHONDONTWRITEBYTECODE", "1")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
+        command.spawn().context("it does not start")
+    }
+}
+
+/// Somebody who can put other code in the place of a file, and the former back.
+struct Swapper {
+    swap: Swap,
+    file: PathBuf,
+    /// Another name of it.
+    other: PathBuf,
+    mapper: Option<Mapper>,
+}
+
+struct Mapper(Child, ChildStdin, BufReader<ChildStdout>);
+
+impl Mapper {
+    fn start(file: &Path, kind: &str) -> Result<Self> {
+        let mut process = Command::new("python3")
+            .args(["-c", MAPPER])
+            .arg(kind)
+            .env("SWAPPED", file)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let input = process.stdin.take().context("a pipe")?;
+        let output = BufReader::new(process.stdout.take().context("a pipe")?);
+        let mut mapper = Self(process, input, output);
+        mapper.answer()?;
+        Ok(mapper)
+    }
+
+    fn store(&mut self, mark: &str) -> Result<()> {
+        writeln!(self.1, "{mark}")?;
+        self.answer()
+    }
+
+    fn answer(&mut self) -> Result<()> {
+        let mut line = String::new();
+        self.2.read_line(&mut line)?;
+        ensure!(!line.is_empty(), "it ended");
+        Ok(())
+    }
+}
+
+impl Drop for Mapper {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+impl Swapper {
+    /// Prepares everything that can be.
+    fn prepare(server: &Server, swap: Swap, file: &Path) -> Result<Self> {
+        let above = server.directory.parent().context("a directory")?;
+        let stem = if file == server.script { "script" } else { "module" };
+        let swapper = Self {
+            swap,
+            file: file.to_owned(),
+            other: above.join(format!("{stem}.other")),
+            mapper: match swap {
+                Swap::DirtyMapping => Some(Mapper::start(file, "early")?),
+                Swap::NewMapping => Some(Mapper::start(file, "late")?),
+                Swap::Rename | Swap::Write | Swap::WriteByOtherName | Swap::Directory => None,
+            },
+        };
+        let evil = fs::read_to_string(file)?.replace(GOOD, EVIL);
+        match swap {
+            Swap::Rename => fs::write(swapper.beside("evil"), evil)?,
+            Swap::Directory => {
+                let other = swapper.other_directory("evil")?;
+                fs::create_dir_all(&other)?;
+                for part in [&server.script, &server.module] {
+                    fs::copy(part, other.join(part.file_name().context("a name")?))?;
+                }
+                fs::write(other.join(file.file_name().context("a name")?), evil)?;
+            }
+            Swap::Write | Swap::WriteByOtherName | Swap::DirtyMapping | Swap::NewMapping => {}
+        }
+        Ok(swapper)
+    }
+
+    fn beside(&self, what: &str) -> PathBuf {
+        self.other.with_extension(what)
+    }
+
+    fn other_directory(&self, what: &str) -> Result<PathBuf> {
+        Ok(self.file.parent().context("a directory")?.with_extension(what))
+    }
+
+    fn mark(path: &Path, mark: &str) -> Result<()> {
+        let at = "MARK = '".len() as u64;
+        Ok(File::options()
+            .write(true)
+            .open(path)?
+            .write_all_at(mark.as_bytes(), at)?)
+    }
+
+    fn put(&mut self, mark: &str) -> Result<()> {
+        let is_evil = mark == "evil";
+        match self.swap {
+            Swap::Rename => {
+                let kept = self.beside("kept");
+                if is_evil {
+                    fs::rename(&self.file, &kept)?;
+                    fs::rename(self.beside("evil"), &self.file)?;
+                } else {
+                    fs::rename(&kept, &self.file)?;
+                }
+            }
+            Swap::Directory => {
+                let directory = self.file.parent().context("a directory")?.to_owned();
+                let (kept, evil) = (self.other_directory("kept")?, self.other_directory("evil")?);
+                if is_evil {
+                    fs::rename(&directory, &kept)?;
+                    fs::rename(&evil, &directory)?;
+                } else {
+                    fs::rename(&directory, &evil)?;
+                    fs::rename(&kept, &directory)?;
+                }
+            }
+            Swap::Write => Self::mark(&self.file, mark)?,
+            Swap::WriteByOtherName => Self::mark(&self.other, mark)?,
+            Swap::DirtyMapping | Swap::NewMapping => {
+                self.mapper.as_mut().context("a mapping")?.store(mark)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The end of a race.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum End {
+    /// The server was compared before the swap, or was not let run what came by it.
+    Prevented,
+    /// It ran the other code, for this time at most.
+    Found(Duration),
+    /// It runs on.
+    Unnoticed,
+}
+
+/// Waits for the sign; says whether it came before the race was over.
+fn wait_for(sign: Sign, inotify: &Inotify, pid: u32, is_over: &AtomicBool) -> Result<bool> {
+    let mut closed = 0;
+    let mut was_stopped = false;
+    while !is_over.load(Ordering::Relaxed) {
+        match sign {
+            Sign::Closed(times) => {
+                let mut polled = [PollFd::new(std::os::fd::AsFd::as_fd(inotify), PollFlags::POLLIN)];
+                poll(&mut polled, PollTimeout::from(20_u8))?;
+                closed += inotify.read_events().map_or(0, |events| events.len());
+                if closed >= times {
+                    return Ok(true);
+                }
+            }
+            Sign::Released => {
+                let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+                let is_stopped = stat.contains(") T ");
+                if was_stopped && !is_stopped {
+                    return Ok(true);
+                }
+                was_stopped |= is_stopped;
+                thread::sleep(Duration::from_micros(200));
+            }
+        }
+    }
+    Ok(false)
+}
+
+fn race(server: &Server, swap: Swap, sign: Sign, file: &Path) -> Result<End> {
+    let mut swapper = Swapper::prepare(server, swap, file)?;
+    let inotify = Inotify::init(InitFlags::IN_NONBLOCK | InitFlags::IN_CLOEXEC)?;
+    inotify.add_watch(file, AddWatchFlags::IN_CLOSE_NOWRITE)?;
+    let is_over = AtomicBool::new(false);
+    let mut process = server.start()?;
+    let pid = process.id();
+    let mut output = BufReader::new(process.stdout.take().context("a pipe")?);
+    let mut said = String::new();
+    let (swapped, swapper) = thread::scope(|scope| -> Result<(bool, Swapper)> {
+        let attack = scope.spawn(|| -> Result<(bool, Swapper)> {
+            let is_time = wait_for(sign, &inotify, pid, &is_over)?;
+            if is_time {
+                swapper.put("evil")?;
+            }
+            Ok((is_time, swapper))
+        });
+        output.read_line(&mut said)?;
+        is_over.store(true, Ordering::Relaxed);
+        attack.join().ok().context("the attack panicked")?
+    })?;
+    let mut swapper = swapper;
+    let ran = Instant::now();
+    if swapped {
+        swapper.put("good")?;
+    }
+    drop(swapper);
+    let end = loop {
+        if let Some(status) = process.try_wait()? {
+            ensure!(status.signal() == Some(9), "it ended with {status}");
+            break if said.contains("evil") {
+                End::Found(ran.elapsed())
+            } else {
+                End::Prevented
+            };
+        }
+        if !said.contains("evil") || ran.elapsed() > FOUND_WITHIN {
+            drop(process.stdin.take());
+            process.wait()?;
+            break if said.contains("evil") {
+                End::Unnoticed
+            } else {
+                End::Prevented
+            };
+        }
+        thread::sleep(Duration::from_millis(1));
+    };
+    output.read_to_string(&mut said)?;
+    Ok(end)
+}
+
+/// Numbers of races of one kind.
+#[derive(Debug, Default)]
+struct Tally {
+    prevented: usize,
+    found: Vec<Duration>,
+    unnoticed: usize,
+}
+
+impl Tally {
+    fn add(&mut self, end: End) {
+        match end {
+            End::Prevented => self.prevented += 1,
+            End::Found(time) => self.found.push(time),
+            End::Unnoticed => self.unnoticed += 1,
+        }
+    }
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut times = self.found.clone();
+        times.sort_unstable();
+        let (median, max) = (times.get(times.len() / 2), times.last());
+        write!(
+            f,
+            "{} ran nothing else, {} ran it and were found (median {median:?}, at most {max:?}), {} unnoticed",
+            self.prevented,
+            times.len(),
+            self.unnoticed
+        )
+    }
+}
+
+#[test]
+fn swaps_between_hash_and_use_are_not_unnoticed() -> Result<()> {
+    let Some(host) = Host::take(&["python3"])? else {
+        return Ok(());
+    };
+    let own = std::process::id();
+    let policy = format!(
+        "version: 1\nmcp:\n  version_pinning: {{on_change: block}}\n  detection: {{server_patterns: [\"mcp-server-e2e{own}x*\"]}}\n"
+    );
+    let daemon = Daemon::start(&host, &policy)?;
+    let on_disk = tempfile::tempdir_in("/var/tmp")?;
+    let in_memory = tempfile::tempdir_in("/dev/shm")?;
+    let places = [on_disk.path(), in_memory.path()];
+    let servers: Vec<Server> = (0..SIDE_BY_SIDE)
+        .map(|number| Server::write(places[number % 2]))
+        .collect::<Result<_>>()?;
+    for server in &servers {
+        let mut first = server.start()?;
+        daemon.start_of(&server.name, 1)?;
+        drop(first.stdin.take());
+        first.wait()?;
+    }
+    let mut tallies = std::collections::BTreeMap::<(Swap, bool), Tally>::new();
+    let mut unnoticed = Vec::new();
+    for round in 0..ROUNDS {
+        let ends: Vec<_> = thread::scope(|scope| {
+            let begin = |(number, server): (usize, &Server)| {
+                let race_number = round * SIDE_BY_SIDE + number;
+                // Servers alternate between disk and memory, so that every other number is of the same place.
+                let kind = race_number / 2;
+                let (swap, sign) = (SWAPS[kind % 6], SIGNS[kind / 6 % 4]);
+                let of_module = kind / 24 % 2 == 1;
+                let file = if of_module {
+                    server.module.clone()
+                } else {
+                    server.script.clone()
+                };
+                let server = server.clone();
+                scope.spawn(move || {
+                    Ok::<_, anyhow::Error>((
+                        server.name.clone(),
+                        sign,
+                        swap,
+                        of_module,
+                        race(&server, swap, sign, &file)?,
+                    ))
+                })
+            };
+            let races: Vec<_> = servers.iter().enumerate().map(begin).collect();
+            races.into_iter().map(thread::ScopedJoinHandle::join).collect()
+        });
+        for end in ends {
+            let (name, sign, swap, of_module, end) = end.ok().context("a race panicked")??;
+            if end == End::Unnoticed {
+                unnoticed.push(format!(
+                    "{name} by {swap:?}, {sign:?}, of the module: {of_module}"
+                ));
+            }
+            tallies.entry((swap, of_module)).or_default().add(end);
+        }
+    }
+    let mut figures = io::stderr().lock();
+    for ((swap, of_module), tally) in &tallies {
+        let what = if *of_module { "module" } else { "script" };
+        writeln!(figures, "{swap:?} of the {what}: {tally}")?;
+    }
+    let events = daemon.site.events()?;
+    let matches = |server: &Server| {
+        let starts = events
+            .iter()
+            .filter(|event| is(event, "mcp_server_started", &server.name));
+        starts.filter(|event| text(event, "pin") == "match").count()
+    };
+    writeln!(
+        figures,
+        "{} of {} starts as `match`",
+        servers.iter().map(matches).sum::<usize>(),
+        ROUNDS * SIDE_BY_SIDE
+    )?;
+    let found: usize = tallies.values().map(|tally| tally.found.len()).sum();
+    let denied = events
+        .iter()
+        .filter(|event| text(event, "type") == "mcp_server_denied")
+        .count();
+    assert!(denied >= found, "{found} found, {denied} told");
+    assert!(unnoticed.is_empty(), "{unnoticed:#?}");
+    Ok(())
+}
