@@ -3,14 +3,16 @@
 #
 #   provision.sh test    what building and running the kernel tests needs beside Rust (default)
 #   provision.sh lab     what `cargo xtask vm` needs: an emulator and the keys of Debian's archive
+#   provision.sh lab-arm64    the same for its kernels of arm64
 set -eu
 
 purpose=${1:-test}
 case $purpose in
 test) packages="build-essential" ;;
 lab) packages="qemu-system-x86 debian-archive-keyring" ;;
+lab-arm64) packages="qemu-system-arm debian-archive-keyring" ;;
 *)
-    echo "provision.sh: '$purpose' is no purpose; use 'test' or 'lab'" >&2
+    echo "provision.sh: '$purpose' is no purpose; use 'test', 'lab' or 'lab-arm64'" >&2
     exit 2
     ;;
 esac

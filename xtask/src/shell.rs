@@ -44,6 +44,27 @@ pub(crate) fn cargo_home() -> Result<PathBuf> {
     named.or_else(home).context("neither CARGO_HOME nor HOME is set")
 }
 
+/// Makes sure that Rust has a standard library for a target, from rustup where it is not there.
+///
+/// # Errors
+/// Says that there is none.
+pub(crate) fn standard_library(target: &str) -> Result<(), String> {
+    let library = || {
+        let path = ask("rustc", &["--print", "target-libdir", "--target", target]);
+        path.is_some_and(|path| Path::new(path.trim()).is_dir())
+    };
+    if library() {
+        return Ok(());
+    }
+    let added = run(command("rustup").args(["target", "add", target]));
+    if added.is_ok() && library() {
+        return Ok(());
+    }
+    Err(format!(
+        "there is no standard library for {target}, and rustup could not fetch it"
+    ))
+}
+
 /// Returns whether this is a continuous-integration run, where what cannot run fails.
 pub(crate) fn is_ci() -> bool {
     std::env::var_os("CI").is_some_and(|value| !value.is_empty() && value != "false" && value != "0")

@@ -131,7 +131,8 @@ fn demo() -> Result<()> {
 
 /// In QEMU. Where that cannot be had, CI fails and everyone else is told why it was skipped.
 fn other_kernels() -> Result<()> {
-    skipped_outside_ci(vm::prepare().and_then(|lab| vm::boot_each(&VmArgs::default(), &lab)))
+    let usual = VmArgs::default();
+    skipped_outside_ci(vm::prepare(&usual).and_then(|lab| vm::boot_each(&usual, &lab)))
 }
 
 fn skipped_outside_ci(outcome: Result<()>) -> Result<()> {

@@ -106,24 +106,13 @@ pub(super) fn binary(source: &Source, target: Target, profile: &str, directory: 
 
 /// The standard library of the target, from rustup where it is not there.
 fn standard_library(target: Target) -> Result<()> {
-    let library = || {
-        let path = shell::ask("rustc", &["--print", "target-libdir", "--target", target.triple]);
-        path.is_some_and(|path| Path::new(path.trim()).is_dir())
-    };
-    if library() {
-        return Ok(());
-    }
-    let added = shell::run(shell::command("rustup").args(["target", "add", target.triple]));
-    if added.is_ok() && library() {
-        return Ok(());
-    }
-    let message = format!(
-        "there is no standard library for {}, and rustup could not fetch it; `--target {}-unknown-linux-gnu` links glibc \
-         statically instead",
-        target.triple,
-        env::consts::ARCH
-    );
-    Err(Environment(message).into())
+    shell::standard_library(target.triple).map_err(|error| {
+        let host = env::consts::ARCH;
+        Environment(format!(
+            "{error}; `--target {host}-unknown-linux-gnu` links glibc statically instead"
+        ))
+        .into()
+    })
 }
 
 /// The directories of this machine, each with what stands for it in a binary.

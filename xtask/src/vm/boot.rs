@@ -14,9 +14,6 @@ use anyhow::{Context as _, Result};
 
 use super::image::Image;
 
-/// Emulator; Debian package `qemu-system-x86`.
-pub(crate) const EMULATOR: &str = "qemu-system-x86_64";
-
 /// The prefix of the init script's own lines.
 const MARKER: &str = "mcpmon-vm: ";
 /// The longest time for a machine to reach its init script: some ten times what it takes beside other load.
@@ -123,15 +120,16 @@ fn parse_counts(line: &str) -> Option<Counts> {
     parts.next().is_none().then_some(counts)
 }
 
-/// Parameters of every kernel: where to write, and that its first fault ends it.
-const PARAMETERS: &str = "console=ttyS0 earlyprintk=ttyS0 panic=-1 oops=panic";
-
 /// The command line of a machine; `parameters` are for its kernel.
 pub(crate) fn command(image: &Image, initramfs: &Path, parameters: &str) -> Command {
+    let architecture = image.architecture;
     // The tests beside it wait for each other's answers; a machine has time.
     let mut command = Command::new("nice");
+    command.arg(architecture.emulator());
+    if let Some(board) = architecture.board() {
+        command.args(["-machine", board]);
+    }
     command
-        .arg(EMULATOR)
         // Hardware virtualisation may be offered and hang: always emulate.
         .args([
             "-accel",
@@ -157,7 +155,10 @@ pub(crate) fn command(image: &Image, initramfs: &Path, parameters: &str) -> Comm
         .arg(&image.kernel)
         .arg("-initrd")
         .arg(initramfs)
-        .args(["-append", format!("{PARAMETERS} {parameters}").trim_end()]);
+        .args([
+            "-append",
+            format!("{} {parameters}", architecture.parameters()).trim_end(),
+        ]);
     command
 }
 
@@ -179,7 +180,7 @@ pub(crate) fn boot(mut command: Command, log: &Path, limits: Limits) -> Result<R
         .stdout(Stdio::piped())
         .stderr(Stdio::inherit())
         .spawn()
-        .with_context(|| format!("cannot start {EMULATOR}"))?;
+        .with_context(|| format!("cannot start {}", command.get_program().display()))?;
     let lines = serial_lines(machine.stdout.take().expect("stdout is piped"));
     let watched = watch(&lines, &mut file, limits);
     stop(&mut machine)?;

@@ -9,7 +9,10 @@ use std::{
 
 use anyhow::{Context as _, Result, bail, ensure};
 
-use super::modules::{self, Module};
+use super::{
+    architecture::Architecture,
+    modules::{self, Module},
+};
 
 /// A kernel the lab knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +23,8 @@ pub(crate) struct Kernel {
     pub(crate) suite: &'static str,
     /// Its place there.
     pub(crate) source: Source,
+    /// Its machines.
+    pub(crate) architecture: Architecture,
     /// The emulated processor.
     pub(crate) processor: &'static str,
 }
@@ -40,43 +45,60 @@ const WHOLE_PROCESSOR: &str = "max";
 /// without it: `kmalloc_nolock` gives none.
 const WITHOUT_CMPXCHG16B: &str = "max,-cx16";
 
-/// Kernels by series, oldest first.
-pub(crate) const KERNELS: [Kernel; 5] = [
+/// A processor of today's machines. QEMU 7.2 takes long for the signed pointers of a newer one, which it computes bit by bit.
+const CORTEX_A72: &str = "cortex-a72";
+
+/// Kernels by series, oldest first; those of other architectures come last.
+pub(crate) const KERNELS: [Kernel; 6] = [
     Kernel {
         name: "5.10",
         suite: "bullseye",
         source: Source::Release,
+        architecture: Architecture::X86_64,
         processor: WITHOUT_CMPXCHG16B,
     },
     Kernel {
         name: "6.1",
         suite: "bookworm",
         source: Source::Release,
+        architecture: Architecture::X86_64,
         processor: WITHOUT_CMPXCHG16B,
     },
     Kernel {
         name: "6.12",
         suite: "trixie",
         source: Source::Release,
+        architecture: Architecture::X86_64,
         processor: WITHOUT_CMPXCHG16B,
     },
     Kernel {
         name: "6.18",
         suite: "trixie",
         source: Source::Backports,
+        architecture: Architecture::X86_64,
         processor: WITHOUT_CMPXCHG16B,
     },
     Kernel {
         name: "newest",
         suite: "forky",
         source: Source::Release,
+        architecture: Architecture::X86_64,
         processor: WHOLE_PROCESSOR,
+    },
+    Kernel {
+        name: "6.12-arm64",
+        suite: "trixie",
+        source: Source::Release,
+        architecture: Architecture::Aarch64,
+        processor: CORTEX_A72,
     },
 ];
 
 /// The kernel and file system that one machine boots.
 #[derive(Debug)]
 pub(crate) struct Image {
+    /// Its machine.
+    pub(crate) architecture: Architecture,
     /// The emulated processor.
     pub(crate) processor: &'static str,
     /// Compressed kernel.
@@ -87,10 +109,9 @@ pub(crate) struct Image {
     pub(crate) modules: Vec<Module>,
 }
 
-/// Meta package that depends on the newest kernel of a release for virtual machines.
-const KERNEL_PACKAGE: &str = "linux-image-cloud-amd64";
-/// Beginning and end of the packages of such kernels, around their version.
-const KERNEL_PACKAGES: (&str, &str) = ("linux-image-", "-cloud-amd64");
+/// Beginning and end of the packages of kernels for virtual machines, around their version; without one it is the package that
+/// depends on the newest of a release. Debian's name of the architecture comes last.
+const KERNEL_PACKAGES: (&str, &str) = ("linux-image-", "cloud-");
 
 /// Beginnings of the packages that hold the kernel and its modules where its image package holds neither.
 const PARTS: [&str; 2] = ["linux-binary-", "linux-modules-"];
@@ -98,7 +119,7 @@ const PARTS: [&str; 2] = ["linux-binary-", "linux-modules-"];
 /// The image of `kernel`, from `cache` where it was unpacked before, else downloaded from `mirror`.
 pub(crate) fn fetch(cache: &Path, kernel: Kernel, mirror: Option<&str>) -> Result<Image> {
     let unpacked = cache.join(kernel.name);
-    if let Some(image) = find_image(&unpacked, kernel.processor)? {
+    if let Some(image) = find_image(&unpacked, kernel)? {
         return Ok(image);
     }
     let mirror = match mirror {
@@ -124,12 +145,11 @@ pub(crate) fn fetch(cache: &Path, kernel: Kernel, mirror: Option<&str>) -> Resul
         apt.download(package, &partial)?;
     }
     fs::rename(&partial, &unpacked).with_context(|| format!("cannot create {}", unpacked.display()))?;
-    find_image(&unpacked, kernel.processor)?
-        .with_context(|| format!("{package} has no kernel, or there is no busybox"))
+    find_image(&unpacked, kernel)?.with_context(|| format!("{package} has no kernel, or there is no busybox"))
 }
 
 /// The kernel, its modules and busybox below an unpacked tree.
-fn find_image(root: &Path, processor: &'static str) -> Result<Option<Image>> {
+fn find_image(root: &Path, of: Kernel) -> Result<Option<Image>> {
     // Debian releases before 13 keep programs in /bin, later ones in /usr/bin.
     let busybox = ["usr/bin/busybox", "bin/busybox"].map(|path| root.join(path));
     let Some(busybox) = busybox.into_iter().find(|path| path.is_file()) else {
@@ -139,7 +159,8 @@ fn find_image(root: &Path, processor: &'static str) -> Result<Option<Image>> {
         return Ok(None);
     };
     Ok(Some(Image {
-        processor,
+        architecture: of.architecture,
+        processor: of.processor,
         kernel,
         busybox,
         modules: modules::wanted(root)?,
@@ -191,6 +212,7 @@ fn debian_archive(listed: &str) -> Option<String> {
 #[derive(Debug)]
 struct Apt {
     options: Vec<String>,
+    architecture: Architecture,
 }
 
 impl Apt {
@@ -227,7 +249,7 @@ impl Apt {
             format!("Dir::Cache={state}/cache"),
             format!("Dir::Etc::sourcelist={state}/sources.list"),
             "Dir::Etc::sourceparts=-".to_owned(),
-            "APT::Architecture=amd64".to_owned(),
+            format!("APT::Architecture={}", kernel.architecture.debian()),
             // The state directory need not be readable by apt's own user.
             "APT::Sandbox::User=".to_owned(),
             "Acquire::Languages=none".to_owned(),
@@ -238,6 +260,7 @@ impl Apt {
                 .into_iter()
                 .flat_map(|option| ["-o".to_owned(), option])
                 .collect(),
+            architecture: kernel.architecture,
         };
         run(apt.command("apt-get").args(["--quiet=2", "update"]))?;
         Ok(apt)
@@ -250,18 +273,21 @@ impl Apt {
     }
 
     fn newest_kernel(&self) -> Result<String> {
-        let listed = self.dependencies(KERNEL_PACKAGE)?;
-        let image = listed.iter().find(|package| package.starts_with("linux-image-"));
+        let (start, end) = KERNEL_PACKAGES;
+        let newest = format!("{start}{end}{}", self.architecture.debian());
+        let listed = self.dependencies(&newest)?;
+        let image = listed.iter().find(|package| package.starts_with(start));
         image
             .cloned()
-            .with_context(|| format!("{KERNEL_PACKAGE} names no kernel package: {listed:?}"))
+            .with_context(|| format!("{newest} names no kernel package: {listed:?}"))
     }
 
     /// The newest kernel of a series.
     fn newest_of(&self, series: &str) -> Result<String> {
         let start = format!("{}{series}.", KERNEL_PACKAGES.0);
         let listed = run(self.command("apt-cache").args(["pkgnames", &start]))?;
-        newest_package(&listed).with_context(|| format!("there is no kernel {series} for virtual machines"))
+        newest_package(&listed, self.architecture)
+            .with_context(|| format!("there is no kernel {series} for virtual machines"))
     }
 
     /// The packages that a kernel's files are in: itself, and since Debian 14 those that it depends on.
@@ -298,10 +324,11 @@ impl Apt {
 }
 
 /// The kernel package of the highest version among those in the answer of `apt-cache pkgnames`.
-fn newest_package(listed: &str) -> Option<String> {
+fn newest_package(listed: &str, of: Architecture) -> Option<String> {
     let (start, end) = KERNEL_PACKAGES;
+    let end = format!("-{end}{}", of.debian());
     let version = |package: &str| -> Option<Vec<u32>> {
-        let version = package.strip_prefix(start)?.strip_suffix(end)?;
+        let version = package.strip_prefix(start)?.strip_suffix(&end)?;
         let (numbers, _) = version.split_once('+').unwrap_or((version, ""));
         numbers.split('.').map(|number| number.parse().ok()).collect()
     };
@@ -356,10 +383,11 @@ mod tests {
         let listed = "linux-image-6.18.9+deb13-cloud-amd64\nlinux-image-6.18.15+deb13-cloud-amd64\n\
                       linux-image-6.18.20+deb13-amd64\nlinux-image-6.18.21+deb13-cloud-amd64-dbg\n";
         assert_eq!(
-            newest_package(listed).as_deref(),
+            newest_package(listed, Architecture::X86_64).as_deref(),
             Some("linux-image-6.18.15+deb13-cloud-amd64")
         );
-        assert_eq!(newest_package(""), None);
+        assert_eq!(newest_package(listed, Architecture::Aarch64), None);
+        assert_eq!(newest_package("", Architecture::X86_64), None);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! `cargo xtask vm`: the kernel tests on other kernels, in machines that exist for one run.
 
+mod architecture;
 mod boot;
 mod coverage;
 mod cpio;
@@ -7,6 +8,7 @@ mod image;
 mod modules;
 
 use std::{
+    collections::{BTreeMap, btree_map::Entry},
     env, fs,
     path::{Path, PathBuf},
     process::Stdio,
@@ -22,6 +24,7 @@ use crate::{
 };
 
 use self::{
+    architecture::Architecture,
     boot::Report,
     coverage::Coverage,
     image::{KERNELS, Kernel},
@@ -86,9 +89,7 @@ impl Default for VmArgs {
     }
 }
 
-/// Target of the test program: glibc, linked statically by [`STATIC_FLAGS`].
-const TARGET: &str = "x86_64-unknown-linux-gnu";
-/// Makes the program run in a root that holds nothing else, and small enough to unpack quickly.
+/// Makes the test program run in a root that holds nothing else, and small enough to unpack quickly.
 const STATIC_FLAGS: &str = "-C target-feature=+crt-static -C strip=symbols";
 /// Lines of the serial log shown for a machine that failed.
 const TAIL_LINES: usize = 60;
@@ -117,43 +118,53 @@ fn parse_modules(text: &str) -> Result<String, String> {
 pub(crate) fn run(args: &VmArgs) -> Result<()> {
     if args.list {
         for kernel in KERNELS {
-            shell::print(format_args!("{:6} Debian {}", kernel.name, kernel.suite));
+            shell::print(format_args!("{:10} Debian {}", kernel.name, kernel.suite));
         }
         return Ok(());
     }
     build_ebpf::run()?;
-    boot_each(args, &prepare()?)
+    boot_each(args, &prepare(args)?)
 }
 
 /// The parts that every machine of the lab needs, whatever its kernel.
 #[derive(Debug)]
 pub(crate) struct Lab {
     directory: PathBuf,
-    /// The tests, as one static file.
-    program: PathBuf,
+    /// The tests, as one static file for each architecture.
+    programs: BTreeMap<Architecture, PathBuf>,
 }
 
-/// Makes it; the kernel programs are there already.
-pub(crate) fn prepare() -> Result<Lab> {
+/// Makes it for the kernels asked for; the kernel programs are there already.
+pub(crate) fn prepare(args: &VmArgs) -> Result<Lab> {
     if env::consts::ARCH != "x86_64" {
-        let reason = format!("the lab's machines are x86_64, this one is {}", env::consts::ARCH);
+        let reason = format!("the lab runs on x86_64, this machine is {}", env::consts::ARCH);
         return Err(Environment(reason).into());
     }
-    provide_emulator()?;
     let directory = shell::target().join("vm");
-    let program = step("build the kernel tests as one static program", || {
-        build_tests(&directory)
-    })?;
-    Ok(Lab { directory, program })
+    let mut programs = BTreeMap::new();
+    for kernel in &args.kernels {
+        let architecture = kernel.architecture;
+        if let Entry::Vacant(place) = programs.entry(architecture) {
+            provide_emulator(architecture)?;
+            let title = format!(
+                "build the kernel tests as one static program for {}",
+                architecture.target()
+            );
+            place.insert(step(&title, || build_tests(&directory, architecture))?);
+        }
+    }
+    Ok(Lab { directory, programs })
 }
 
 /// Boots each kernel asked for; an error where any of them failed, or is told otherwise in `docs/kernel-coverage.md`.
-pub(crate) fn boot_each(args: &VmArgs, Lab { directory, program }: &Lab) -> Result<()> {
+pub(crate) fn boot_each(args: &VmArgs, Lab { directory, programs }: &Lab) -> Result<()> {
     let mut coverage = Coverage::read()?;
     let mut failed = Vec::new();
     for kernel in &args.kernels {
         let image = image::fetch(directory, *kernel, args.mirror.as_deref())
             .with_context(|| format!("cannot fetch kernel {}", kernel.name))?;
+        let program = programs.get(&kernel.architecture);
+        let program = program.context("the lab was prepared for other kernels")?;
         let report = test(args, directory, *kernel, &image, program)?;
         if !report.passed() {
             failed.push(kernel.name);
@@ -170,7 +181,7 @@ pub(crate) fn boot_each(args: &VmArgs, Lab { directory, program }: &Lab) -> Resu
 
 /// The kernel of most hosts, for other machines of this kind.
 pub(crate) fn usual_image() -> Result<Image> {
-    provide_emulator()?;
+    provide_emulator(Architecture::X86_64)?;
     let mirror = env::var("MCPMON_VM_MIRROR").ok();
     image::fetch(&shell::target().join("vm"), usual_kernel()?, mirror.as_deref())
 }
@@ -209,28 +220,26 @@ pub(crate) struct Root<'a> {
 }
 
 /// Makes sure the emulator is there, by the script that prepares any machine for the lab.
-fn provide_emulator() -> Result<()> {
-    if shell::which(boot::EMULATOR).is_some() {
+fn provide_emulator(architecture: Architecture) -> Result<()> {
+    let emulator = architecture.emulator();
+    if shell::which(emulator).is_some() {
         return Ok(());
     }
     let provision = || {
         let mut script = shell::command("sh");
-        script.args(["vagrant/provision.sh", "lab"]);
+        script.args(["vagrant/provision.sh", architecture.purpose()]);
         Privilege::current().elevate(script)
     };
     privilege::consent("the lab needs an emulator", &[provision()], Change::Adds)?;
     shell::run(&mut provision())?;
-    ensure!(
-        shell::which(boot::EMULATOR).is_some(),
-        "{} is still missing",
-        boot::EMULATOR
-    );
+    ensure!(shell::which(emulator).is_some(), "{emulator} is still missing");
     Ok(())
 }
 
 /// Builds the test program as one static file, in a target directory of its own: other flags, other objects. Whatever
 /// else runs goes first.
-fn build_tests(lab: &Path) -> Result<PathBuf> {
+fn build_tests(lab: &Path, architecture: Architecture) -> Result<PathBuf> {
+    shell::standard_library(architecture.target()).map_err(Environment)?;
     let mut cargo = shell::command("nice");
     cargo
         .arg(shell::cargo().get_program())
@@ -246,13 +255,13 @@ fn build_tests(lab: &Path) -> Result<PathBuf> {
         ])
         .args([
             "--target",
-            TARGET,
+            architecture.target(),
             "--message-format",
             "json-render-diagnostics",
             "--target-dir",
         ])
         .arg(lab.join("build"))
-        .env("RUSTFLAGS", STATIC_FLAGS)
+        .env("RUSTFLAGS", format!("{STATIC_FLAGS}{}", architecture.flags()))
         // Its symbols are stripped.
         .env("CARGO_PROFILE_DEV_DEBUG", "none")
         .env("CARGO_INCREMENTAL", "0")
@@ -266,8 +275,8 @@ fn build_tests(lab: &Path) -> Result<PathBuf> {
     );
     let built =
         executable(&String::from_utf8_lossy(&output.stdout)).context("cargo named no test program")?;
-    // Under a name without a hash, for `vagrant/Vagrantfile`.
-    let program = lab.join("kernel-tests");
+    // Under a name without a hash.
+    let program = lab.join(architecture.program());
     fs::copy(&built, &program).with_context(|| format!("cannot copy {}", built.display()))?;
     Ok(program)
 }
