@@ -124,7 +124,7 @@ pub(crate) fn count(counter: Counter) {
     }
 }
 
-/// Counts a failure.
+/// Counts a failure of a program.
 #[inline(always)]
 pub(crate) fn count_failure(error: Error) {
     count(error.counter());

@@ -20,4 +20,14 @@ impl Error {
             Self::ProcessTableFull => Counter::ProcessTableFull,
         }
     }
+
+    /// The words for a developer.
+    #[cfg(feature = "kernel-log")]
+    #[inline(always)]
+    pub(crate) const fn text(self) -> &'static str {
+        match self {
+            Self::Read => "an address cannot be read",
+            Self::ProcessTableFull => "the process table is full",
+        }
+    }
 }

@@ -19,6 +19,7 @@ use crate::{
     emit::{Ring, Sequence, Wake, count, header},
     error::Error,
     gate,
+    log::log,
     maps::{self, AGENT_NAMES, EXEC_SCRATCH, PROCESSES, REFUSED, offset},
     process::kill_doomed,
     task::{self, Address, read},
@@ -75,7 +76,16 @@ pub(crate) fn try_exec(ctx: &RawTracePointContext) -> Result<(), Error> {
             Ring::Processes.flags(wake),
         )
     };
+    log!(
+        debug,
+        "process {} executes: server {}, flags {:x}, {} bytes of arguments",
+        pid,
+        entry.instance,
+        record.flags,
+        record.argv_total
+    );
     if lost < 0 {
+        log!(warn, "process {} executes: no room in the ring", pid);
         count(Counter::ExecLost);
         if held {
             gate::let_go(pid);
@@ -116,6 +126,7 @@ fn track(pid: u32, comm: &[u8; 16]) -> (ProcessEntry, Wake) {
         return (entry, Wake::Later);
     }
     if known != Some(entry) && PROCESSES.insert(pid, entry, 0).is_err() {
+        log!(warn, "process {} executes: the process table is full", pid);
         count(Counter::ProcessTableFull);
     }
     (entry, Wake::Now)

@@ -18,6 +18,7 @@ use mcpmon_common::{
 use crate::{
     emit::{Ring, Sequence, Wake, count, emit_woken, header},
     error::Error,
+    log::log,
     maps::{GATE, GATE_SCRATCH, GATED, HOLDS, PROCESSES, offset, process},
     task::{self, Address, Caller, read},
 };
@@ -39,13 +40,16 @@ pub(crate) fn hold(record: &mut ExecRecord, argv: &[u8; ARGV_MAX]) -> bool {
     };
     // Without an entry nobody would find it again.
     if HOLDS.insert(pid, hold, 0).is_err() {
+        log!(warn, "process {} is not stopped: too many are", pid);
         return false;
     }
     // SAFETY: a helper; it signals the current process.
     if unsafe { bpf_send_signal(SIGSTOP) } != 0 {
         let _absent = HOLDS.remove(pid);
+        log!(warn, "process {} is not stopped: it takes no signal", pid);
         return false;
     }
+    log!(info, "process {} is stopped before its first instruction", pid);
     count(Counter::ExecHeld);
     record.flags |= ExecRecord::FLAG_HELD;
     true
@@ -144,6 +148,7 @@ pub(crate) fn try_signal(ctx: &RawTracePointContext) -> Result<(), Error> {
         let _absent = HOLDS.remove(pid);
         return Ok(());
     }
+    log!(info, "process {} goes on before it was judged", pid);
     hold.flags |= Hold::FLAG_RESUMED;
     if hold.flags & Hold::FLAG_SERVER != 0 {
         doom(pid);

@@ -16,6 +16,7 @@ mod error;
 mod exec;
 mod gate;
 mod judge;
+mod log;
 mod maps;
 mod opened;
 mod packet;
@@ -29,7 +30,10 @@ use aya_ebpf::{
 };
 use mcpmon_common::event::Hook;
 
-use crate::emit::count_failure;
+use crate::{
+    emit::count_failure,
+    log::{log, told},
+};
 
 /// Verdicts of programs that are attached to a cgroup.
 const REFUSE: i32 = 0;
@@ -37,22 +41,30 @@ const PROCEED: i32 = 1;
 
 #[cgroup_sock_addr(connect4)]
 fn connect4(ctx: SockAddrContext) -> i32 {
-    verdict(connect::try_v4(&ctx, Hook::Connect))
+    let refused = connect::try_v4(&ctx, Hook::Connect);
+    told!("connect4", refused);
+    verdict(refused)
 }
 
 #[cgroup_sock_addr(connect6)]
 fn connect6(ctx: SockAddrContext) -> i32 {
-    verdict(connect::try_v6(&ctx, Hook::Connect))
+    let refused = connect::try_v6(&ctx, Hook::Connect);
+    told!("connect6", refused);
+    verdict(refused)
 }
 
 #[cgroup_sock_addr(sendmsg4)]
 fn sendmsg4(ctx: SockAddrContext) -> i32 {
-    verdict(connect::try_v4(&ctx, Hook::Send))
+    let refused = connect::try_v4(&ctx, Hook::Send);
+    told!("sendmsg4", refused);
+    verdict(refused)
 }
 
 #[cgroup_sock_addr(sendmsg6)]
 fn sendmsg6(ctx: SockAddrContext) -> i32 {
-    verdict(connect::try_v6(&ctx, Hook::Send))
+    let refused = connect::try_v6(&ctx, Hook::Send);
+    told!("sendmsg6", refused);
+    verdict(refused)
 }
 
 #[cgroup_sock(sock_create)]
@@ -75,6 +87,7 @@ fn egress(ctx: SkBuffContext) -> i32 {
 fn process_exec(ctx: RawTracePointContext) -> i32 {
     if let Err(error) = exec::try_exec(&ctx) {
         count_failure(error);
+        log!(warn, "process_exec gave up: {}", error.text());
     }
     0
 }
@@ -83,6 +96,7 @@ fn process_exec(ctx: RawTracePointContext) -> i32 {
 fn process_fork(ctx: RawTracePointContext) -> i32 {
     if let Err(error) = process::try_fork(&ctx) {
         count_failure(error);
+        log!(warn, "process_fork gave up: {}", error.text());
     }
     0
 }
@@ -91,6 +105,7 @@ fn process_fork(ctx: RawTracePointContext) -> i32 {
 fn process_exit(ctx: RawTracePointContext) -> i32 {
     if let Err(error) = process::try_exit(&ctx) {
         count_failure(error);
+        log!(warn, "process_exit gave up: {}", error.text());
     }
     0
 }
@@ -99,6 +114,7 @@ fn process_exit(ctx: RawTracePointContext) -> i32 {
 fn process_signal(ctx: RawTracePointContext) -> i32 {
     if let Err(error) = gate::try_signal(&ctx) {
         count_failure(error);
+        log!(warn, "process_signal gave up: {}", error.text());
     }
     0
 }

@@ -43,7 +43,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Build the kernel programs, after preparing whatever their build needs
-    BuildEbpf,
+    BuildEbpf(build_ebpf::BuildOptions),
     /// Build mcpmon and run it; as root where the command needs it
     Run {
         /// Arguments of mcpmon, after `--`
@@ -90,7 +90,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
-        Command::BuildEbpf => build_ebpf::run().map(|object| {
+        Command::BuildEbpf(options) => build_ebpf::run_with(options).map(|object| {
             shell::print(object.display());
             ExitCode::SUCCESS
         }),

@@ -3,7 +3,7 @@
 use aya::maps::{MapData, MapError};
 use aya_obj::Object;
 
-use super::pinned::PinnedSet;
+use super::{kernel_log, pinned::PinnedSet};
 
 /// The object cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -36,8 +36,9 @@ impl NamedMaps {
             value: map.value_size(),
             entries: map.max_entries(),
         };
-        // Sections of constants are maps too, made anew with each load.
-        let named = object.maps.iter().filter(|(name, _)| !name.starts_with('.'));
+        // Sections of constants are maps too, made anew with each load; so is the log, which no release has.
+        let is_kept = |name: &str| !name.starts_with('.') && name != kernel_log::MAP;
+        let named = object.maps.iter().filter(|(name, _)| is_kept(name));
         let mut maps: Vec<_> = named.map(|(name, map)| (name.clone(), layout(map))).collect();
         maps.sort_by(|(a, _), (b, _)| a.cmp(b));
         Ok(Self(maps))

@@ -14,24 +14,25 @@ use aya::{
     programs::{Program, ProgramError},
     sys::SyscallError,
 };
-use mcpmon_common::{ABI_VERSION, limits::AGENT_NAMES, state::Heartbeat};
+use mcpmon_common::{ABI_VERSION, state::Heartbeat};
 
 use super::{
     addresses::AddressTables,
-    btf::{BtfError, kernel_offsets},
+    btf::kernel_offsets,
     cgroup::{CgroupError, CgroupRoot},
     gate::{self, ExecGate},
-    layout::{LayoutError, NamedMaps},
+    kernel_log::KernelLog,
+    layout::NamedMaps,
     links::{Hook, Link, Links},
     notes::{Notes, Pulse},
     pinned::{PinDirectory, PinError, PinnedSet},
-    preflight::{self, Missing},
+    preflight,
     processes::{AgentNames, ProcessTable, RefusedFiles},
     rings::{Overlap, Rings},
     sys::{self, clocks},
 };
 
-pub use super::counters::Counters;
+pub use super::{counters::Counters, sensor_error::SensorError};
 
 /// The object this binary was built with.
 pub static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/mcpmon-ebpf"));
@@ -57,6 +58,8 @@ pub struct Sensor {
     pub notes: Notes,
     /// Signs of life.
     pub pulse: Pulse,
+    /// The programs' own log; `None` where the object was built without one, as every release is.
+    pub log: Option<KernelLog>,
     /// Holds programs and links: dropping it detaches what is not pinned.
     pub attached: Attached,
     /// The state taken over from an earlier daemon; `None` where everything is new.
@@ -68,80 +71,6 @@ pub struct Sensor {
 pub struct Adopted {
     /// The last sign of life of the earlier daemon.
     pub last_beat: Heartbeat,
-}
-
-/// The reason why the sensor could not be started.
-#[derive(Debug, thiserror::Error)]
-pub enum SensorError {
-    /// The system lacks something.
-    #[error("{}", preflight::describe(.0))]
-    Missing(Vec<Missing>),
-    /// Kernel type information.
-    #[error(transparent)]
-    Btf(#[from] BtfError),
-    /// Nothing to attach to.
-    #[error(transparent)]
-    Cgroup(#[from] CgroupError),
-    /// The directory for what stays in the kernel.
-    #[error(transparent)]
-    Pin(#[from] PinError),
-    /// The object's own maps.
-    #[error(transparent)]
-    Layout(#[from] LayoutError),
-    /// The object cannot be loaded at all.
-    #[error("failed to load the kernel programs")]
-    Load(#[source] aya::EbpfError),
-    /// There are too many.
-    #[error(
-        "failed to tell the kernel the names of agents: at most {AGENT_NAMES} fit; shorten network.agents"
-    )]
-    Agents(#[source] MapError),
-    /// This process has too many files open.
-    #[error("failed to hold the kernel map `{map}`")]
-    Descriptor {
-        /// Its name.
-        map: String,
-        /// Cause.
-        #[source]
-        source: io::Error,
-    },
-    /// The object is for another version of this program.
-    #[error(
-        "the kernel object has no {what}; it was built for another ABI than version {ABI_VERSION}: rebuild it with `cargo xtask build-ebpf`"
-    )]
-    Abi {
-        /// The object that is missing or differs.
-        what: String,
-        /// The difference, if the object exists.
-        #[source]
-        source: Option<MapError>,
-    },
-    /// One program was refused.
-    #[error("failed to {step} the kernel program `{program}`{}", verifier_tail(.source))]
-    Program {
-        /// Its name.
-        program: &'static str,
-        /// `load` or `attach`.
-        step: &'static str,
-        /// The kernel's answer.
-        #[source]
-        source: Box<ProgramError>,
-    },
-}
-
-/// The part of a verifier log that names the cause is its end.
-fn verifier_tail(error: &ProgramError) -> String {
-    let ProgramError::LoadError { verifier_log, .. } = error else {
-        return String::new();
-    };
-    let log = verifier_log.to_string();
-    let lines: Vec<&str> = log.lines().filter(|line| !line.is_empty()).collect();
-    let tail = lines[lines.len().saturating_sub(12)..].join("\n  ");
-    if tail.is_empty() {
-        tail
-    } else {
-        format!("; the verifier says:\n  {tail}")
-    }
 }
 
 /// The program for packets.
@@ -248,6 +177,7 @@ impl Sensor {
             }
         }
         let mut ebpf = loader.load(object).map_err(SensorError::Load)?;
+        let log = KernelLog::take(&mut ebpf);
 
         let marker = format!("ABI_V{ABI_VERSION}");
         let mut copies = Vec::new();
@@ -286,6 +216,7 @@ impl Sensor {
             counters,
             notes,
             pulse,
+            log,
             attached,
             adopted,
         })

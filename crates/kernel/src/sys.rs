@@ -6,7 +6,7 @@ use std::{
     ffi::{CString, OsStr},
     io,
     os::{
-        fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd},
+        fd::{AsRawFd, BorrowedFd, FromRawFd as _, OwnedFd},
         unix::ffi::OsStrExt as _,
     },
     path::Path,
@@ -16,6 +16,7 @@ use aya::{
     Pod,
     maps::{MapData, RingBuf},
 };
+use aya_log::EbpfLogger;
 use nix::libc;
 use tokio::io::{Interest, unix::AsyncFd};
 
@@ -80,12 +81,23 @@ pub(super) fn read_unaligned<T: Pod>(bytes: &[u8]) -> Option<T> {
     Some(unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
 }
 
+/// A type that owns the descriptor it shows.
+///
+/// # Safety
+/// The descriptor is the same and open for as long as the value lives.
+pub(super) unsafe trait OwnsDescriptor: AsRawFd {}
+
+// SAFETY: a ring owns the descriptor of its map.
+unsafe impl OwnsDescriptor for RingBuf<MapData> {}
+// SAFETY: it owns such a ring.
+unsafe impl<T> OwnsDescriptor for EbpfLogger<T> {}
+
 /// A ring to be waited for in the runtime around this call.
 ///
 /// # Errors
 /// Returns an error if it cannot be waited for.
-pub(super) fn awaited(ring: RingBuf<MapData>) -> io::Result<AsyncFd<RingBuf<MapData>>> {
-    // SAFETY: the ring owns the descriptor of its map, which is the same and open for as long as it lives.
+pub(super) fn awaited<T: OwnsDescriptor>(ring: T) -> io::Result<AsyncFd<T>> {
+    // SAFETY: by the trait's contract.
     let awaited = unsafe { AsyncFd::register_with_interest(ring, Interest::READABLE) };
     awaited.map_err(|error| error.into_parts().1)
 }

@@ -16,7 +16,7 @@ use std::{
     process::Command,
 };
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 
 use self::plan::{LlvmSource, Toolchain};
 use crate::shell::{self, Environment, say, step};
@@ -26,11 +26,30 @@ const TARGET: &str = "bpfel-unknown-none";
 /// Names a prebuilt object, which is used instead of building one.
 const PREBUILT: &str = "MCPMON_BPF_OBJECT";
 
+/// The feature of the kernel programs that has them log.
+const KERNEL_LOG: &str = "kernel-log";
+
+/// The map of that log in an object.
+const LOG_MAP: &[u8] = b"AYA_LOGS";
+
 /// The names of the objects of the tap and for DNS, which lie beside the first one.
 const OTHERS: [&str; 2] = ["mcpmon-tap", "mcpmon-dns"];
 
+/// Options of a build for developers.
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
+pub(crate) struct BuildOptions {
+    /// With lines for a developer in them, which `mcpmon daemon --kernel-log` shows; never for a release
+    #[arg(long)]
+    kernel_log: bool,
+}
+
 /// Makes sure that there is an up-to-date object, and returns where it is.
 pub(crate) fn run() -> Result<PathBuf> {
+    run_with(BuildOptions::default())
+}
+
+/// The same for a developer.
+pub(crate) fn run_with(options: BuildOptions) -> Result<PathBuf> {
     if let Some(prebuilt) = std::env::var_os(PREBUILT).map(PathBuf::from) {
         say(format_args!(
             "using the kernel programs in {}, as {PREBUILT} says",
@@ -42,7 +61,7 @@ pub(crate) fn run() -> Result<PathBuf> {
         };
     }
     let object = shell::repository().join("target/bpf/mcpmon-ebpf");
-    let inputs = stamp::inputs(shell::repository())?;
+    let inputs = stamp::inputs(shell::repository(), options)?;
     let are_there = all(&object).all(|object| object.exists());
     if are_there && stamp::is_current(&object, &inputs) {
         say(format_args!(
@@ -53,7 +72,7 @@ pub(crate) fn run() -> Result<PathBuf> {
     }
     let toolchain = prepare::toolchain()?;
     let built = step("build the kernel programs", || {
-        build(&toolchain, Tree::repository())
+        build(&toolchain, Tree::repository(), options)
     })?;
     fs::create_dir_all(object.with_file_name(""))
         .with_context(|| format!("could not create {}", object.display()))?;
@@ -75,7 +94,7 @@ pub(crate) fn anew(copy: &Path, directory: &Path) -> Result<PathBuf> {
     };
     let toolchain = prepare::toolchain()?;
     step("build the kernel programs of the copy", || {
-        build(&toolchain, tree)
+        build(&toolchain, tree, BuildOptions::default())
     })
 }
 
@@ -105,10 +124,13 @@ pub(crate) fn clippy() -> Result<()> {
     shell::run(clippy.args(["--", "--deny", "warnings"]))
 }
 
-fn build(toolchain: &Toolchain, tree: Tree<'_>) -> Result<PathBuf> {
+fn build(toolchain: &Toolchain, tree: Tree<'_>, options: BuildOptions) -> Result<PathBuf> {
     let mut cargo = shell::command(toolchain.compiler.bin.join("cargo"));
     cargo.arg("build");
     configure(&mut cargo, toolchain, &tree)?;
+    if options.kernel_log {
+        cargo.args(["--features", KERNEL_LOG]);
+    }
     shell::run(&mut cargo)?;
     let built = tree.results.join(TARGET).join("bpf/mcpmon-ebpf");
     check_all(&built)?;
@@ -158,6 +180,22 @@ fn configure(cargo: &mut Command, Toolchain { compiler, linker }: &Toolchain, tr
 fn all(object: &Path) -> impl Iterator<Item = PathBuf> {
     let others = OTHERS.map(|name| object.with_file_name(name));
     [object.to_owned()].into_iter().chain(others)
+}
+
+/// # Errors
+/// If one of the objects was built for developers: a log is no part of a release.
+pub(crate) fn check_release(object: &Path) -> Result<()> {
+    for object in all(object) {
+        let bytes = fs::read(&object).with_context(|| format!("could not read {}", object.display()))?;
+        let has_log = bytes.windows(LOG_MAP.len()).any(|window| window == LOG_MAP);
+        if has_log {
+            bail!(
+                "{} was built with a log, which no release has: build it without --kernel-log",
+                object.display()
+            );
+        }
+    }
+    Ok(())
 }
 
 fn check_all(object: &Path) -> Result<()> {

@@ -8,19 +8,22 @@ use std::{
 use anyhow::{Context as _, Result};
 use mcpmon_model::Digest;
 
-use super::{plan::NIGHTLY, probe};
+use super::{BuildOptions, KERNEL_LOG, plan::NIGHTLY, probe};
 
 /// The inputs of the object, relative to the repository.
 const INPUTS: [&str; 4] = ["Cargo.lock", "Cargo.toml", "mcpmon-common", "mcpmon-ebpf"];
 
-/// One digest over all inputs: paths and contents.
-pub(super) fn inputs(repository: &Path) -> Result<Digest> {
+/// One digest over all inputs: paths and contents, and what was asked for.
+pub(super) fn inputs(repository: &Path, options: BuildOptions) -> Result<Digest> {
     let mut files = Vec::new();
     for input in INPUTS {
         collect(&repository.join(input), &mut files)?;
     }
     files.sort();
     let mut manifest = format!("{NIGHTLY}\n");
+    if options.kernel_log {
+        manifest += &format!("{KERNEL_LOG}\n");
+    }
     for file in files {
         let contents = fs::read(&file).with_context(|| format!("could not read {}", file.display()))?;
         let path = file.strip_prefix(repository).unwrap_or(&file);
@@ -79,10 +82,13 @@ mod tests {
         for input in INPUTS {
             fs::write(repository.path().join(input), "same").unwrap();
         }
-        let before = inputs(repository.path()).unwrap();
-        assert_eq!(inputs(repository.path()).unwrap(), before);
+        let plain = BuildOptions::default();
+        let before = inputs(repository.path(), plain).unwrap();
+        assert_eq!(inputs(repository.path(), plain).unwrap(), before);
+        let logging = BuildOptions { kernel_log: true };
+        assert_ne!(inputs(repository.path(), logging).unwrap(), before);
         fs::write(repository.path().join("mcpmon-ebpf"), "edit").unwrap();
-        assert_ne!(inputs(repository.path()).unwrap(), before);
+        assert_ne!(inputs(repository.path(), plain).unwrap(), before);
     }
 
     #[test]

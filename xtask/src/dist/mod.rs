@@ -87,6 +87,7 @@ pub(crate) fn run(args: &DistArgs) -> Result<()> {
     let directory = shell::target().join("dist");
     let out = args.out()?;
     let object = build_ebpf::run()?;
+    build_ebpf::check_release(&object)?;
     let source = Source::current(shell::repository(), &object)?;
     let release = Release {
         source: &source,

@@ -6,6 +6,7 @@ mod llm;
 mod policy;
 mod report;
 mod returning;
+mod sensing;
 mod standby;
 mod tap;
 
@@ -22,9 +23,8 @@ use mcpmon_engine::Monitor;
 use mcpmon_kernel::{
     addresses::InstallError,
     links::{LinkState, Links},
-    pinned::{PinDirectory, PinError},
     preflight,
-    sensor::{Sensor, SensorError},
+    sensor::SensorError,
 };
 use mcpmon_model::{EventKind, InstanceId, Kills, Timestamp};
 use mcpmon_policy::{
@@ -53,7 +53,6 @@ use super::{
     declared::declare,
     engine::{Degraded, Engine, EngineMessage, KERNEL_STATE, PATIENCE},
     group,
-    handover::Handover,
     health::Health,
     metrics::{DaemonMetrics, Endpoint},
     names::{self, NameNews, ResolvedTable, WantedNames},
@@ -84,6 +83,8 @@ pub struct DaemonOptions {
     pub socket: PathBuf,
     /// The directory for what stays in the kernel when the daemon ends.
     pub bpffs: PathBuf,
+    /// True if lines of the kernel programs are shown.
+    pub kernel_log: bool,
 }
 
 /// The reason why the daemon cannot start or continue.
@@ -110,6 +111,9 @@ pub enum DaemonError {
     /// The kernel sense.
     #[error(transparent)]
     Sensor(#[from] SensorError),
+    /// Their log was asked for, and they have none.
+    #[error("the kernel programs were built without a log")]
+    NoKernelLog,
     /// The address lists.
     #[error(transparent)]
     Install(#[from] InstallError),
@@ -214,6 +218,7 @@ struct Inputs {
 impl Daemon {
     /// Needs a runtime around it: tasks are spawned and signals caught.
     fn start(options: DaemonOptions) -> Result<(Self, Inputs), DaemonError> {
+        sensing::check_log(options.kernel_log)?;
         // Said first: without privileges everything else fails too, with less to the point.
         let missing = preflight::missing();
         if !missing.is_empty() {
@@ -254,8 +259,11 @@ impl Daemon {
         if recorder.forget_running().is_err() {
             tracing::warn!("the store may list servers of an earlier run as running");
         }
-        let (mut sensor, not_kept) = start_sensor(&options.bpffs, &agent_names(&loaded))?;
-        let mut handover = read_handover(&sensor);
+        let (mut sensor, not_kept) = sensing::start(&options.bpffs, &agent_names(&loaded))?;
+        if options.kernel_log {
+            sensing::show_log(&mut sensor);
+        }
+        let mut handover = sensing::read_handover(&sensor);
         let resolved = handover.resolved();
         // The tables of an earlier daemon hold until these are complete; the notes keep the meaning of its numbers.
         let mut numbering = handover.numbering.clone();
@@ -555,31 +563,6 @@ impl Daemon {
             tracing::warn!(%error, "the service manager was not told");
         }
     }
-}
-
-/// Starts the sensor with what an earlier daemon left; or without, and with the reason why nothing can be left.
-fn start_sensor(bpffs: &Path, agents: &[String]) -> Result<(Sensor, Option<String>), DaemonError> {
-    match PinDirectory::take(bpffs) {
-        Ok(pins) => Ok((Sensor::resume(pins, agents)?, None)),
-        Err(error @ PinError::Taken { .. }) => Err(SensorError::Pin(error).into()),
-        Err(error) => {
-            let cause = match std::error::Error::source(&error) {
-                Some(source) => format!("{error}: {source}"),
-                None => error.to_string(),
-            };
-            let cause = format!("{cause}; the enforcement ends with the daemon");
-            Ok((Sensor::start(agents)?, Some(cause)))
-        }
-    }
-}
-
-/// Notes of an earlier daemon, or new ones.
-fn read_handover(sensor: &Sensor) -> Handover {
-    let left = sensor.adopted.and_then(|_| Handover::parse(&sensor.notes.read()));
-    if sensor.adopted.is_some() && left.is_none() {
-        tracing::warn!("the notes of the daemon before cannot be read: servers of its time have no names");
-    }
-    left.unwrap_or_else(|| Handover::new(jiff::Timestamp::now().to_string()))
 }
 
 fn notifier() -> Option<Notifier> {

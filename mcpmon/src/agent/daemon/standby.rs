@@ -209,6 +209,7 @@ fn may_stand_in(error: &DaemonError) -> bool {
         DaemonError::Config(_)
         | DaemonError::Compile(_)
         | DaemonError::Sensor(_)
+        | DaemonError::NoKernelLog
         | DaemonError::Install(_)
         | DaemonError::Listen(_)
         | DaemonError::Start(_)

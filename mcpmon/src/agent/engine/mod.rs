@@ -130,6 +130,7 @@ impl Engine {
             counters,
             notes,
             pulse,
+            log: _,
             attached,
             adopted,
         } = sensor;

@@ -26,6 +26,9 @@ pub(in crate::cli) struct Options {
     /// Also look for a configuration in ./mcpmon.yaml
     #[arg(long)]
     allow_local_config: bool,
+    /// For development: show the log of the kernel programs, where they were built with one
+    #[arg(long)]
+    kernel_log: bool,
 }
 
 pub(in crate::cli) fn run(options: Options, globals: &Globals) -> Result<(), CliError> {
@@ -40,6 +43,7 @@ pub(in crate::cli) fn run(options: Options, globals: &Globals) -> Result<(), Cli
         store: globals.db.clone(),
         socket: options.socket,
         bpffs: options.kernel.directory,
+        kernel_log: options.kernel_log,
     };
     daemon::run(options).map_err(explain)
 }
@@ -48,6 +52,10 @@ fn explain(error: DaemonError) -> CliError {
     let (kind, hint) = match &error {
         DaemonError::Config(_) => (ErrorKind::Usage, Some("check it with `mcpmon policy check FILE`")),
         DaemonError::Compile(_) => (ErrorKind::Usage, None),
+        DaemonError::NoKernelLog => (
+            ErrorKind::Usage,
+            Some("build them with `cargo xtask build-ebpf --kernel-log`, and mcpmon after that"),
+        ),
         DaemonError::Sensor(_) => (
             ErrorKind::Environment,
             Some("`mcpmon doctor` shows what this host allows, with the remedy for each gap"),

@@ -50,6 +50,12 @@ fn command_lines() -> Result<()> {
     told(&program::run(["pins", "reset"])?, 2, &["--server"]);
     let odd_name = program::run(["pins", "reset", "--server", "\u{1b}[2J"])?;
     told(&odd_name, 2, &["a server id cannot contain '\\u{1b}'"]);
+    // As every release, it has kernel programs without a log.
+    told(
+        &program::run(["daemon", "--kernel-log", "--config", "/nonexistent"])?,
+        2,
+        &["were built without a log", "build-ebpf --kernel-log"],
+    );
     Ok(())
 }
 

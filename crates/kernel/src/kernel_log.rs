@@ -1,0 +1,87 @@
+//! The kernel programs' own log, for a developer who looks for a fault in them: only in an object that was built with it.
+
+use std::{fmt, io};
+
+use aya::Ebpf;
+use aya_log::EbpfLogger;
+use log::{Level, Log, Metadata, Record};
+
+use super::{sensor::OBJECT, sys};
+
+/// The map of the log, as aya-log names it.
+pub(super) const MAP: &str = "AYA_LOGS";
+
+/// Returns whether the object that this program was built with has a log.
+#[must_use]
+pub fn is_built_in() -> bool {
+    is_in(OBJECT)
+}
+
+/// Returns whether an object has a log: the name of its map is among the object's symbols.
+fn is_in(object: &[u8]) -> bool {
+    object.windows(MAP.len()).any(|window| window == MAP.as_bytes())
+}
+
+/// The log of loaded programs.
+pub struct KernelLog(EbpfLogger<Lines>);
+
+impl fmt::Debug for KernelLog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KernelLog").finish_non_exhaustive()
+    }
+}
+
+impl KernelLog {
+    /// Takes it out of an object; `None` where that was built without one.
+    pub(super) fn take(ebpf: &mut Ebpf) -> Option<Self> {
+        EbpfLogger::init_with_logger(ebpf, Lines).ok().map(Self)
+    }
+
+    /// Tells each line as it comes, and never ends by itself.
+    ///
+    /// # Errors
+    /// Returns an error if there is no waiting for lines any more.
+    pub async fn follow(self) -> io::Result<()> {
+        let mut lines = sys::awaited(self.0)?;
+        loop {
+            let mut ready = lines.readable_mut().await?;
+            ready.get_inner_mut().flush();
+            ready.clear_ready();
+        }
+    }
+}
+
+/// Lines of the programs as lines of this process's own log, under the target `kernel`.
+#[derive(Clone, Copy, Debug)]
+struct Lines;
+
+impl Log for Lines {
+    fn enabled(&self, _: &Metadata<'_>) -> bool {
+        true
+    }
+
+    fn log(&self, record: &Record<'_>) {
+        let line = record.args();
+        match record.level() {
+            Level::Error => tracing::error!(target: "kernel", "{line}"),
+            Level::Warn => tracing::warn!(target: "kernel", "{line}"),
+            Level::Info => tracing::info!(target: "kernel", "{line}"),
+            Level::Debug => tracing::debug!(target: "kernel", "{line}"),
+            Level::Trace => tracing::trace!(target: "kernel", "{line}"),
+        }
+    }
+
+    fn flush(&self) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_object_with_a_log_is_told_from_one_without() {
+        assert!(is_in(b"\x7fELF\0COUNTERS\0AYA_LOGS\0"));
+        assert!(!is_in(b"\x7fELF\0COUNTERS\0"));
+        assert!(!is_in(b""));
+    }
+}
