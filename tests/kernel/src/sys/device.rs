@@ -80,7 +80,8 @@ impl Device {
         // SAFETY: `ifreq` is plain data; all zeros is a request for no interface.
         let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
         for (slot, byte) in request.ifr_name.iter_mut().zip(self.0.bytes()) {
-            *slot = byte.cast_signed();
+            // Signed on some architectures only.
+            *slot = libc::c_char::from_ne_bytes([byte]);
         }
         request
     }
