@@ -7,6 +7,10 @@ use crate::{assert_layout, pod};
 pub const TAP_RING: u32 = 8 << 20;
 /// Processes of tapped servers.
 pub const TAP_PROCESSES: u32 = 1 << 14;
+/// Processes that a user's tapped servers start, at most: those beyond it are not tapped.
+pub const TAP_SHARE: u64 = 1 << 10;
+/// Users of tapped servers.
+pub const TAP_OWNERS: u32 = 1 << 10;
 /// Directions of tapped servers: two for each.
 pub const TAP_STREAMS: u32 = 1 << 11;
 /// Bytes of the records' parts: the smallest that fits is taken.
@@ -40,6 +44,10 @@ pub struct TapOffsets {
     pub file_inode: u32,
     /// `inode.i_ino`
     pub inode_ino: u32,
+    /// `inode.i_sb`
+    pub inode_sb: u32,
+    /// `super_block.s_dev`
+    pub sb_dev: u32,
     /// The number of the system call in `pt_regs`, a word.
     pub call: u32,
     /// Its first four arguments in `pt_regs`, as they are when it ends.
@@ -54,23 +62,41 @@ pub struct TapOffsets {
     pub writes: [u32; 4],
 }
 
-assert_layout!(TapOffsets, size 96, call at 36, reads at 64, writes at 80);
+assert_layout!(TapOffsets, size 104, call at 44, reads at 72, writes at 88);
+
+/// A pipe or socket. Files of other file systems may have the number of its inode, too.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct TapFile {
+    /// Its inode.
+    pub inode: u64,
+    /// `super_block.s_dev`
+    pub device: u32,
+    /// Zero.
+    pub reserved: u32,
+}
+
+assert_layout!(TapFile, size 16, device at 8);
 
 /// The entry of a process of a tapped server, keyed by thread group id. Children inherit it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct TapEntry {
-    /// Inode of the pipe or socket that is the server's standard input.
-    pub input: u64,
-    /// Inode of its standard output.
-    pub output: u64,
+    /// The server's standard input.
+    pub input: TapFile,
+    /// Its standard output.
+    pub output: TapFile,
     /// Number of the server instance.
     pub instance: u32,
+    /// The user whose share an inherited entry is of.
+    pub owner: u32,
+    /// One if the entry was inherited, else zero.
+    pub is_inherited: u32,
     /// Zero.
     pub reserved: u32,
 }
 
-assert_layout!(TapEntry, size 24, instance at 16);
+assert_layout!(TapEntry, size 48, instance at 32, is_inherited at 40);
 
 /// The key of a direction of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -99,9 +125,12 @@ pub struct TapCount {
     pub bytes: u64,
     /// Those that were not copied: no room in the ring, no memory that can be read, or too many at once.
     pub lost: u64,
+    /// Processes of the server that are not tapped: the table was full, or the share of their user. Counted with its
+    /// input only.
+    pub left_out: u64,
 }
 
-assert_layout!(TapCount, size 16, lost at 8);
+assert_layout!(TapCount, size 24, lost at 8, left_out at 16);
 
 /// The head of a record; the copied bytes follow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -126,6 +155,7 @@ pub struct TapRecord {
 }
 
 assert_layout!(TapRecord, size 40, remaining at 32);
+
 /// The state of one copy: a place in the caller's buffers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
@@ -141,4 +171,6 @@ pub struct TapPlace {
 }
 
 assert_layout!(TapPlace, size 32, remaining at 24);
-pod!(TapOffsets, TapEntry, TapStream, TapCount, TapRecord, TapPlace);
+pod!(
+    TapOffsets, TapFile, TapEntry, TapStream, TapCount, TapRecord, TapPlace
+);

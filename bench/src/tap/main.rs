@@ -22,10 +22,10 @@ use std::{
 use anyhow::{Context as _, Result, anyhow};
 use clap::Parser;
 use mcpmon_bench::report::Output;
-use mcpmon_kernel::tap::{self, StandardStreams, TapRing};
+use mcpmon_kernel::tap::{self, StandardStreams, StreamKind, TapRing};
 use nix::{
     sys::stat::fstat,
-    unistd::{getppid, pipe, read, write},
+    unistd::{getppid, getuid, pipe, read, write},
 };
 
 use self::report::{Report, Round, Work};
@@ -92,7 +92,8 @@ impl Pipe {
         let untapped = self.measure(calls)?;
         // Both ends of a pipe have one inode.
         let inode = fstat(&self.reader)?.st_ino;
-        processes.tap(1, StandardStreams::new(inode, inode), &[std::process::id()])?;
+        let streams = StandardStreams::new(StreamKind::Pipe, inode, inode).context("no pipe can be made")?;
+        processes.tap(1, getuid().as_raw(), streams, &[std::process::id()])?;
         let is_over = Arc::new(AtomicBool::new(false));
         let reader = thread::spawn({
             let is_over = Arc::clone(&is_over);

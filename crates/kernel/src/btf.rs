@@ -111,6 +111,8 @@ fn tap_offsets(bytes: &[u8]) -> Result<TapOffsets, BtfError> {
         table_size: btf.field("fdtable", "max_fds")?,
         file_inode: btf.field("file", "f_inode")?,
         inode_ino: btf.field("inode", "i_ino")?,
+        inode_sb: btf.field("inode", "i_sb")?,
+        sb_dev: btf.field("super_block", "s_dev")?,
         call,
         arguments,
         mode,

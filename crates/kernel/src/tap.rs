@@ -2,10 +2,10 @@
 //! of its own. Nothing is pinned: dropping [`TapRing`] detaches everything.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fmt, fs, io,
-    os::fd::AsFd as _,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    os::fd::{AsFd as _, OwnedFd},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
     time::Duration,
 };
 
@@ -14,8 +14,16 @@ use aya::{
     maps::{HashMap, MapData, MapError, RingBuf},
     programs::{Program, ProgramError},
 };
-use mcpmon_common::tap::{TapCount, TapEntry, TapRecord, TapStream};
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use mcpmon_common::tap::{TapCount, TapEntry, TapFile, TapRecord, TapStream};
+use nix::{
+    libc,
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+    sys::{
+        socket::{AddressFamily, SockFlag, SockType, socketpair},
+        stat::fstat,
+    },
+    unistd::pipe,
+};
 
 use super::{
     btf::{BtfError, kernel_tap_offsets},
@@ -26,6 +34,9 @@ use super::{
 
 /// The object this binary was built with.
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/mcpmon-tap"));
+
+/// Processes of one server that are tapped when it is told of; what they start from then on has a share of its own.
+const MAX_TOLD: usize = 16;
 
 /// The programs, and the raw tracepoints that they are attached to.
 const PROGRAMS: [(&str, &str); 3] = [
@@ -118,32 +129,79 @@ impl<'r> TapPart<'r> {
     }
 }
 
-/// The pipes or sockets that are a process's standard input and output, by their inodes.
+/// The kind of a stream that can be tapped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StreamKind {
+    /// An unnamed pipe.
+    Pipe,
+    /// A socket.
+    Socket,
+}
+
+impl StreamKind {
+    /// The kernel's number of the file system that has all of this kind; `None` where none can be opened to ask it.
+    fn device(self) -> Option<u32> {
+        static PIPES: OnceLock<u32> = OnceLock::new();
+        static SOCKETS: OnceLock<u32> = OnceLock::new();
+        let (known, open): (_, fn() -> nix::Result<OwnedFd>) = match self {
+            Self::Pipe => (&PIPES, || Ok(pipe()?.0)),
+            Self::Socket => (&SOCKETS, || {
+                let kind = SockType::Stream;
+                Ok(socketpair(AddressFamily::Unix, kind, None, SockFlag::SOCK_CLOEXEC)?.0)
+            }),
+        };
+        if let Some(device) = known.get() {
+            return Some(*device);
+        }
+        let device = fstat(open().ok()?).ok()?.st_dev;
+        // `MKDEV` of the kernel: the minor number has 20 bits.
+        let device = (libc::major(device) << 20) | libc::minor(device);
+        Some(*known.get_or_init(|| device))
+    }
+
+    fn file(self, inode: u64) -> Option<TapFile> {
+        Some(TapFile {
+            inode,
+            device: self.device()?,
+            reserved: 0,
+        })
+    }
+}
+
+/// The pipes or sockets that are a process's standard input and output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StandardStreams {
-    input: u64,
-    output: u64,
+    input: TapFile,
+    output: TapFile,
 }
 
 impl StandardStreams {
-    /// Streams of these inodes.
+    /// Streams of one kind with these inodes; `None` where the process may open none to learn of them.
     #[must_use]
-    pub const fn new(input: u64, output: u64) -> Self {
-        Self { input, output }
+    pub fn new(kind: StreamKind, input: u64, output: u64) -> Option<Self> {
+        Some(Self {
+            input: kind.file(input)?,
+            output: kind.file(output)?,
+        })
     }
 
     /// Those of a living process; `None` where it is gone, or where either is a terminal, a file or nothing.
     #[must_use]
     pub fn of(pid: u32) -> Option<Self> {
-        let inode = |descriptor: u32| {
+        let stream = |descriptor: u32| {
             // The link tells it: a look at the file itself could wait for the file's own filesystem.
             let link = fs::read_link(format!("/proc/{pid}/fd/{descriptor}")).ok()?;
             let (kind, number) = link.to_str()?.strip_suffix(']')?.split_once(":[")?;
-            matches!(kind, "pipe" | "socket").then(|| number.parse().ok())?
+            let kind = match kind {
+                "pipe" => StreamKind::Pipe,
+                "socket" => StreamKind::Socket,
+                _ => return None,
+            };
+            kind.file(number.parse().ok()?)
         };
         Some(Self {
-            input: inode(0)?,
-            output: inode(1)?,
+            input: stream(0)?,
+            output: stream(1)?,
         })
     }
 }
@@ -167,7 +225,10 @@ impl fmt::Debug for TapRing {
 pub struct TappedProcesses(Arc<Mutex<Tables>>);
 
 struct Tables {
+    /// The users of the tapped servers, by instance.
+    owners: BTreeMap<u32, u32>,
     entries: HashMap<MapData, u32, TapEntry>,
+    inherited: HashMap<MapData, u32, u64>,
     counts: HashMap<MapData, TapStream, TapCount>,
 }
 
@@ -189,6 +250,8 @@ pub fn start() -> Result<(TapRing, TappedProcesses), TapError> {
     let mut ebpf = loader.load(OBJECT).map_err(TapError::Load)?;
     let ring = take(&mut ebpf, "TAP_RECORDS", RingBuf::try_from)?;
     let tables = Tables {
+        owners: BTreeMap::new(),
+        inherited: take(&mut ebpf, "TAP_INHERITED", HashMap::try_from)?,
         entries: take(&mut ebpf, "TAP_ENTRIES", HashMap::try_from)?,
         counts: take(&mut ebpf, "TAP_COUNTS", HashMap::try_from)?,
     };
@@ -257,36 +320,65 @@ impl TapRing {
 }
 
 impl TappedProcesses {
-    /// Taps processes of a server, and what they start from now on.
+    /// Taps processes of a server of that user, and what they start from now on while the user's share lasts.
     ///
     /// # Errors
     /// Returns an error if the kernel's tables have no room.
-    pub fn tap(&self, instance: u32, streams: StandardStreams, pids: &[u32]) -> Result<(), MapError> {
+    pub fn tap(
+        &self,
+        instance: u32,
+        owner: u32,
+        streams: StandardStreams,
+        pids: &[u32],
+    ) -> Result<(), MapError> {
         /// Keeps what is counted already.
         const BPF_NOEXIST: u64 = 1;
         let mut tables = self.tables();
+        tables.owners.insert(instance, owner);
+        if tables.inherited.get(&owner, 0).is_err() {
+            tables.inherited.insert(owner, 0, BPF_NOEXIST)?;
+        }
         for side in [TapSide::Input, TapSide::Output] {
             let stream = side.stream(instance);
             if tables.counts.get(&stream, 0).is_err() {
-                tables.counts.insert(stream, TapCount::default(), BPF_NOEXIST)?;
+                let left_out = match side {
+                    TapSide::Input => pids.len().saturating_sub(MAX_TOLD) as u64,
+                    TapSide::Output => 0,
+                };
+                let count = TapCount {
+                    left_out,
+                    ..TapCount::default()
+                };
+                tables.counts.insert(stream, count, BPF_NOEXIST)?;
             }
         }
-        let entry = TapEntry {
-            input: streams.input,
-            output: streams.output,
-            instance,
-            reserved: 0,
-        };
-        pids.iter()
-            .try_for_each(|pid| tables.entries.insert(pid, entry, 0))
+        for pid in pids.iter().take(MAX_TOLD) {
+            let before = tables.entries.get(pid, 0).unwrap_or_default();
+            let entry = TapEntry {
+                input: streams.input,
+                output: streams.output,
+                instance,
+                // What was inherited stays part of the share that it was taken from.
+                owner: if before.is_inherited == 0 {
+                    owner
+                } else {
+                    before.owner
+                },
+                is_inherited: before.is_inherited,
+                reserved: 0,
+            };
+            tables.entries.insert(pid, entry, 0)?;
+        }
+        Ok(())
     }
 
-    /// Taps a server no longer.
+    /// Taps a server no longer. Entries that processes of it inherited are of no effect without it; they go with the
+    /// process, because only the kernel counts them.
     pub fn release(&self, instance: u32) {
         let mut tables = self.tables();
         let mut of_it = BTreeSet::new();
         for (pid, entry) in tables.entries.iter().flatten() {
-            if entry.instance == instance {
+            if entry.instance == instance && entry.is_inherited == 0 {
                 of_it.insert(pid);
             }
         }
@@ -297,6 +389,18 @@ impl TappedProcesses {
         for side in [TapSide::Input, TapSide::Output] {
             drop(tables.counts.remove(&side.stream(instance)));
         }
+        tables.owners.remove(&instance);
+        tables.forget_owners();
+    }
+
+    /// Returns the processes of a server that are not tapped, for its user has too many, or all have.
+    #[must_use]
+    pub fn left_out(&self, instance: u32) -> u64 {
+        let input = TapSide::Input.stream(instance);
+        self.tables()
+            .counts
+            .get(&input, 0)
+            .map_or(0, |count| count.left_out)
     }
 
     /// Returns the bytes that went through one side of a server, and those of them that were not copied.
@@ -309,6 +413,19 @@ impl TappedProcesses {
     fn tables(&self) -> MutexGuard<'_, Tables> {
         // No step of ours leaves them half changed.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Tables {
+    /// Lets go of users who have neither servers nor what their servers started.
+    fn forget_owners(&mut self) {
+        let owners: BTreeSet<u32> = self.owners.values().copied().collect();
+        let known: Vec<(u32, u64)> = self.inherited.iter().flatten().collect();
+        for (owner, inherited) in known {
+            if inherited == 0 && !owners.contains(&owner) {
+                drop(self.inherited.remove(&owner));
+            }
+        }
     }
 }
 

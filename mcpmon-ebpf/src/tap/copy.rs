@@ -1,9 +1,6 @@
 //! Copies of the bytes of one read or write, in parts that fit records.
 
-use core::{
-    intrinsics::{AtomicOrdering, atomic_xadd},
-    mem::MaybeUninit,
-};
+use core::mem::MaybeUninit;
 
 use aya_ebpf::{
     bindings::{BPF_RB_AVAIL_DATA, BPF_RB_FORCE_WAKEUP, BPF_RB_NO_WAKEUP},
@@ -16,13 +13,13 @@ use aya_ebpf::{
 use mcpmon_common::{
     offsets::Offsets,
     tap::{
-        TAP_LARGE, TAP_MEDIUM, TAP_PARTS, TAP_RING, TAP_SMALL, TapCount, TapEntry, TapPlace, TapRecord,
-        TapStream,
+        TAP_LARGE, TAP_MEDIUM, TAP_PARTS, TAP_RING, TAP_SMALL, TapCount, TapEntry, TapFile, TapPlace,
+        TapRecord, TapStream,
     },
 };
 
 use crate::{
-    kernel::{Address, read, read_user},
+    kernel::{self, Address, read, read_user},
     maps::{TAP_COUNTS, TAP_ENTRIES, TAP_PLACE, TAP_RECORDS, patched},
 };
 
@@ -60,12 +57,13 @@ pub(crate) fn take(ctx: &RawTracePointContext) {
 #[inline(always)]
 fn take_of(entry: TapEntry, thread: u32, registers: Address, done: u64) -> Option<()> {
     let (side, form) = call(registers)?;
-    let inode = if side == TapStream::INPUT {
+    let stream_of_it = if side == TapStream::INPUT {
         entry.input
     } else {
         entry.output
     };
-    if inode_of(read(registers, patched!(arguments[0]))?)? != inode {
+    let used = file_of(read(registers, patched!(arguments[0]))?)?;
+    if used.inode != stream_of_it.inode || used.device != stream_of_it.device {
         return None;
     }
     let stream = TapStream {
@@ -127,9 +125,9 @@ fn call(registers: Address) -> Option<(u32, Form)> {
     }
 }
 
-/// The inode behind a descriptor of the caller.
+/// The file behind a descriptor of the caller.
 #[inline(always)]
-fn inode_of(descriptor: u64) -> Option<u64> {
+fn file_of(descriptor: u64) -> Option<TapFile> {
     // SAFETY: a helper without arguments.
     let task = unsafe { bpf_get_current_task() } as Address;
     let files = read::<Address>(task, patched!(task_files))?;
@@ -141,7 +139,12 @@ fn inode_of(descriptor: u64) -> Option<u64> {
     let slots = read::<Address>(table, patched!(table_files))?;
     let file = read::<Address>(slots.wrapping_add(descriptor as usize * size_of::<Address>()), 0)?;
     let inode = read::<Address>(file, patched!(file_inode))?;
-    read(inode, patched!(inode_ino))
+    let superblock = read::<Address>(inode, patched!(inode_sb))?;
+    Some(TapFile {
+        inode: read(inode, patched!(inode_ino))?,
+        device: read(superblock, patched!(sb_dev))?,
+        reserved: 0,
+    })
 }
 
 /// Copies what it can, and leaves in `place` what it could not.
@@ -277,15 +280,15 @@ enum Number {
     Lost,
 }
 
-/// Adds to a number, whoever else does. The sum is not used: the kernel returns it from 5.12 on only.
+/// Adds to a number.
 #[inline(always)]
 fn add(number: Number, count: *mut TapCount, value: u64) {
-    // SAFETY: a value of a map, aligned, which stays valid until this program ends.
+    // SAFETY: a value of a map.
     unsafe {
         let number = match number {
             Number::Bytes => &raw mut (*count).bytes,
             Number::Lost => &raw mut (*count).lost,
         };
-        atomic_xadd::<u64, u64, { AtomicOrdering::Relaxed }>(number, value);
+        kernel::add(number, value);
     }
 }

@@ -1,4 +1,6 @@
-//! Reading of kernel structures and of the caller's memory.
+//! Reading of kernel structures and of the caller's memory, and counting.
+
+use core::intrinsics::{AtomicOrdering, atomic_xadd};
 
 use aya_ebpf::helpers::{bpf_probe_read_kernel, bpf_probe_read_user};
 
@@ -17,4 +19,14 @@ pub(crate) fn read<T>(base: Address, offset: u32) -> Option<T> {
 pub(crate) fn read_user<T>(address: u64) -> Option<T> {
     // SAFETY: the helper checks the address and fails on a bad one.
     unsafe { bpf_probe_read_user(address as *const T) }.ok()
+}
+
+/// Adds to a number of a map, whoever else does. The sum is not used: the kernel returns it from 5.12 on only.
+///
+/// # Safety
+/// `number` is of a value of a map.
+#[inline(always)]
+pub(crate) unsafe fn add(number: *mut u64, value: u64) {
+    // SAFETY: aligned, and valid until the program ends.
+    unsafe { atomic_xadd::<u64, u64, { AtomicOrdering::Relaxed }>(number, value) };
 }

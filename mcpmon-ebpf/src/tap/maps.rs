@@ -6,12 +6,16 @@ use aya_ebpf::{
     maps::{HashMap, PerCpuArray, RingBuf},
 };
 use mcpmon_common::tap::{
-    TAP_PROCESSES, TAP_RING, TAP_STREAMS, TapCount, TapEntry, TapOffsets, TapPlace, TapStream,
+    TAP_OWNERS, TAP_PROCESSES, TAP_RING, TAP_STREAMS, TapCount, TapEntry, TapOffsets, TapPlace, TapStream,
 };
 
 /// Processes of tapped servers, by thread group id.
 #[map]
 pub(crate) static TAP_ENTRIES: HashMap<u32, TapEntry> = HashMap::with_max_entries(TAP_PROCESSES, 0);
+
+/// Inherited entries of each user; one that is not here inherits none.
+#[map]
+pub(crate) static TAP_INHERITED: HashMap<u32, u64> = HashMap::with_max_entries(TAP_OWNERS, 0);
 
 /// Bytes of each direction; one that is not here is not tapped.
 #[map]
@@ -37,6 +41,8 @@ pub(crate) static TAP_OFFSETS: Global<TapOffsets> = Global::new(TapOffsets {
     table_size: 0,
     file_inode: 0,
     inode_ino: 0,
+    inode_sb: 0,
+    sb_dev: 0,
     call: 0,
     arguments: [0; 4],
     mode: 0,

@@ -1,10 +1,12 @@
-//! Processes of tapped servers: a child inherits its parent's entry, and the last thread takes it along.
+//! Processes of tapped servers: a child inherits its parent's entry while the share of their user lasts, and the last thread
+//! takes it along.
 
 use aya_ebpf::{helpers::bpf_get_current_pid_tgid, programs::RawTracePointContext};
+use mcpmon_common::tap::{TAP_SHARE, TapEntry, TapStream};
 
 use crate::{
-    kernel::{Address, read},
-    maps::{TAP_ENTRIES, patched},
+    kernel::{self, Address, read},
+    maps::{TAP_COUNTS, TAP_ENTRIES, TAP_INHERITED, patched},
 };
 
 /// `sched_process_fork(parent, child)`.
@@ -17,8 +19,60 @@ pub(crate) fn inherit(ctx: &RawTracePointContext) {
     };
     let child = read::<u32>(ctx.arg::<u64>(1) as Address, patched!(task_tgid));
     if let Some(child) = child.filter(|child| *child != parent) {
-        // Where there is no room, what the child reads and writes is not seen: the agent compares the numbers.
-        let _full = TAP_ENTRIES.insert(child, entry, 0);
+        // The end of an earlier process of that number may have been missed.
+        remove(child);
+        if share(child, entry).is_none() {
+            leave_out(entry.instance);
+        }
+    }
+}
+
+/// Gives the child its parent's entry; `None` where there is no room, or none left for their user.
+#[inline(always)]
+fn share(child: u32, parent: TapEntry) -> Option<()> {
+    /// Whoever else writes entries, one is counted once.
+    const BPF_NOEXIST: u64 = 1;
+    let inherited = TAP_INHERITED.get_ptr_mut(parent.owner)?;
+    // SAFETY: a value of a map, which stays readable until this program ends.
+    if unsafe { inherited.read_volatile() } >= TAP_SHARE {
+        return None;
+    }
+    let entry = TapEntry {
+        is_inherited: 1,
+        ..parent
+    };
+    TAP_ENTRIES.insert(child, entry, BPF_NOEXIST).ok()?;
+    // SAFETY: a value of a map.
+    unsafe { kernel::add(inherited, 1) };
+    Some(())
+}
+
+/// Counts a process that is not tapped.
+#[inline(always)]
+fn leave_out(instance: u32) {
+    let stream = TapStream {
+        instance,
+        side: TapStream::INPUT,
+    };
+    if let Some(count) = TAP_COUNTS.get_ptr_mut(stream) {
+        // SAFETY: a value of a map.
+        unsafe { kernel::add(&raw mut (*count).left_out, 1) };
+    }
+}
+
+/// Removes the entry of a process, if it has one, and returns it to the share it is of.
+#[inline(always)]
+fn remove(pid: u32) {
+    // SAFETY: as above.
+    let Some(entry) = (unsafe { TAP_ENTRIES.get(pid) }).copied() else {
+        return;
+    };
+    if TAP_ENTRIES.remove(pid).is_ok()
+        && entry.is_inherited != 0
+        && let Some(inherited) = TAP_INHERITED.get_ptr_mut(entry.owner)
+    {
+        // SAFETY: a value of a map.
+        unsafe { kernel::add(inherited, 1_u64.wrapping_neg()) };
     }
 }
 
@@ -33,6 +87,6 @@ pub(crate) fn forget(ctx: &RawTracePointContext) {
     let live = read::<Address>(ctx.arg::<u64>(0) as Address, patched!(task_signal))
         .and_then(|signal| read::<u32>(signal, patched!(signal_live)));
     if live == Some(0) {
-        let _absent = TAP_ENTRIES.remove(pid);
+        remove(pid);
     }
 }

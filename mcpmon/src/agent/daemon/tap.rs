@@ -15,14 +15,34 @@ use crate::agent::{
 const TAP: &str = "tap";
 /// The interval at which the start of a failed tap is tried again.
 const RETRY: Duration = Duration::from_secs(30);
+const NOT_LISTENED: &str = "servers without a wrapper are not listened to";
 
 /// The tap, where it is on.
 pub(super) struct DaemonTap {
     hosting: HostedParts,
     policies: Policies,
-    running: Option<Tap>,
+    switch: TapSwitch<Tap>,
+}
+
+/// The state of the tap. It is on only when the engine knows of it, which says who is tapped, and off only when the engine
+/// does no more.
+struct TapSwitch<T> {
+    running: Option<T>,
     /// The time of the last attempt to start it.
     tried: Option<Instant>,
+}
+
+/// A change of the switch.
+#[derive(Debug, PartialEq, Eq)]
+enum Turn {
+    /// Nothing happened.
+    Unchanged,
+    /// It is on now.
+    On,
+    /// It is off now.
+    Off,
+    /// It is not as it is wanted, for this cause.
+    Failed(String),
 }
 
 impl DaemonTap {
@@ -30,60 +50,145 @@ impl DaemonTap {
         Self {
             hosting,
             policies,
-            running: None,
-            tried: None,
+            switch: TapSwitch {
+                running: None,
+                tried: None,
+            },
         }
     }
 
     pub(super) fn status(&self) -> Option<TapStatus> {
-        self.running.as_ref().map(Tap::status)
+        self.switch.running.as_ref().map(Tap::status)
+    }
+}
+
+impl<T> TapSwitch<T> {
+    /// Starts the tap, unless it was tried just before. `tell` tells the engine of it, and whether that was heard.
+    fn turn_on(
+        &mut self,
+        now: Instant,
+        start: impl FnOnce() -> Result<T, String>,
+        tell: impl FnOnce(Option<&T>) -> bool,
+    ) -> Turn {
+        let is_early = |tried| now.saturating_duration_since(tried) < RETRY;
+        if self.running.is_some() || self.tried.is_some_and(is_early) {
+            return Turn::Unchanged;
+        }
+        match start() {
+            Ok(tap) if tell(Some(&tap)) => {
+                self.running = Some(tap);
+                self.tried = None;
+                Turn::On
+            }
+            // Next time: the engine takes messages again soon, or never.
+            Ok(_) => Turn::Failed(format!(
+                "{NOT_LISTENED}: the engine is behind, and does not know of it"
+            )),
+            Err(cause) => {
+                self.tried = Some(now);
+                Turn::Failed(format!("{NOT_LISTENED}: {cause}"))
+            }
+        }
+    }
+
+    fn turn_off(&mut self, tell: impl FnOnce(Option<&T>) -> bool) -> Turn {
+        self.tried = None;
+        if self.running.is_none() {
+            return Turn::Unchanged;
+        }
+        if !tell(None) {
+            return Turn::Failed(
+                "it is still on: the engine is behind, and does not know of its end".to_owned(),
+            );
+        }
+        self.running = None;
+        Turn::Off
     }
 }
 
 impl Daemon {
     /// To be called about once a second, and when the policy changed.
     pub(super) fn look_after_tap(&mut self) {
+        let sender = &self.engine.sender;
+        let tell = |tap: Option<&Tap>| sender.try_send(EngineMessage::Tap(tap.map(Tap::handle))).is_ok();
+        let DaemonTap {
+            hosting,
+            policies,
+            switch,
+        } = &mut self.tap;
+        let has_ended = switch.running.take_if(|tap| !tap.is_running()).is_some();
         let is_wanted = self.loaded.policy.exec.unwrapped == Unwrapped::Observe;
-        let is_running = self.tap.running.as_ref().is_some_and(Tap::is_running);
-        if !is_wanted {
-            self.tap.tried = None;
-            if self.tap.running.is_some() {
-                self.tell_engine_of_tap(None);
-                self.tap.running = None;
-                tracing::info!("the tap is off");
-            }
-            self.note(TAP, None);
-            return;
-        }
-        if self.tap.running.take_if(|tap| !tap.is_running()).is_some() {
+        let turn = if is_wanted {
+            let start = || Tap::start(hosting.clone(), policies.clone()).map_err(|error| with_causes(&error));
+            switch.turn_on(Instant::now(), start, tell)
+        } else {
+            switch.turn_off(tell)
+        };
+        let is_as_wanted = switch.running.is_some() == is_wanted;
+        if has_ended {
             self.note(TAP, Some("its thread ended by itself".to_owned()));
         }
-        if is_running || self.tap.tried.is_some_and(|tried| tried.elapsed() < RETRY) {
-            return;
+        match turn {
+            Turn::On => tracing::info!("the tap is on: servers without a wrapper are listened to"),
+            Turn::Off => tracing::info!("the tap is off"),
+            Turn::Failed(cause) => self.note(TAP, Some(cause)),
+            Turn::Unchanged => {}
         }
-        self.tap.tried = Some(Instant::now());
-        match Tap::start(self.tap.hosting.clone(), self.tap.policies.clone()) {
-            Ok(tap) => {
-                self.tell_engine_of_tap(Some(&tap));
-                self.tap.running = Some(tap);
-                self.note(TAP, None);
-                tracing::info!("the tap is on: servers without a wrapper are listened to");
-            }
-            Err(error) => {
-                let cause = with_causes(&error);
-                self.note(
-                    TAP,
-                    Some(format!("servers without a wrapper are not listened to: {cause}")),
-                );
-            }
+        if is_as_wanted {
+            self.note(TAP, None);
         }
     }
+}
 
-    fn tell_engine_of_tap(&mut self, tap: Option<&Tap>) {
-        let message = EngineMessage::Tap(tap.map(Tap::handle));
-        if self.engine.sender.try_send(message).is_err() {
-            self.note(TAP, Some("the engine does not take messages".to_owned()));
-            self.tap.tried = None;
-        }
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OFF: TapSwitch<()> = TapSwitch {
+        running: None,
+        tried: None,
+    };
+
+    #[test]
+    fn a_tap_that_the_engine_does_not_know_of_is_not_on() {
+        let mut switch = OFF;
+        let now = Instant::now();
+        let turn = switch.turn_on(now, || Ok(()), |_| false);
+        assert!(
+            matches!(&turn, Turn::Failed(cause) if cause.contains("the engine is behind")),
+            "{turn:?}"
+        );
+        assert_eq!(switch.running, None);
+        assert_eq!(
+            switch.turn_on(now, || Ok(()), |tap| tap.is_some()),
+            Turn::On,
+            "at once"
+        );
+        assert_eq!(
+            switch.turn_on(now, || panic!("it is on"), |_| true),
+            Turn::Unchanged
+        );
+    }
+
+    #[test]
+    fn a_tap_that_the_engine_still_uses_is_not_off() {
+        let mut switch = TapSwitch {
+            running: Some(()),
+            ..OFF
+        };
+        assert!(matches!(switch.turn_off(|_| false), Turn::Failed(_)));
+        assert_eq!(switch.running, Some(()));
+        assert_eq!(switch.turn_off(|tap| tap.is_none()), Turn::Off);
+        assert_eq!(switch.turn_off(|_| panic!("it is off")), Turn::Unchanged);
+    }
+
+    #[test]
+    fn a_kernel_that_refuses_is_asked_again_later() {
+        let mut switch = OFF;
+        let now = Instant::now();
+        let turn = switch.turn_on(now, || Err("refused".to_owned()), |_| true);
+        assert_eq!(turn, Turn::Failed(format!("{NOT_LISTENED}: refused")));
+        assert_eq!(switch.turn_on(now, || Ok(()), |_| true), Turn::Unchanged);
+        assert_eq!(switch.turn_on(now + RETRY, || Ok(()), |_| true), Turn::On);
     }
 }

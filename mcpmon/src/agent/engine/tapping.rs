@@ -1,6 +1,10 @@
 //! Servers that the tap is told of: those that no wrapper carries, while the policy has the tap on.
 
-use std::{collections::BTreeSet, fs, time::Instant};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    time::Instant,
+};
 
 use mcpmon_detect::session::session;
 use mcpmon_engine::MonitoredServer;
@@ -9,17 +13,37 @@ use mcpmon_model::{InstanceId, PinKey, ProcessRef, SessionId};
 use super::Core;
 use crate::agent::{
     host,
-    tap::{TapHandle, TappedServer},
+    tap::{Admission, TapHandle, TappedServer},
 };
 
 /// The name of this component in events and `mcpmon status`: what could not be tapped, while the tap itself works.
 const TAPPED: &str = "tapped servers";
 
+/// Tapped servers of one user at most: the kernel's tables have room for 16 such users.
+const MAX_SERVERS_OF_USER: usize = 64;
+
 /// The tap, while it is on.
 #[derive(Debug, Default)]
 pub(super) struct Tapping {
     handle: Option<TapHandle>,
-    tapped: BTreeSet<InstanceId>,
+    tapped: BTreeMap<InstanceId, Tapped>,
+    /// Servers whose users had too many when they came.
+    left_out: BTreeSet<InstanceId>,
+}
+
+/// A server that is tapped.
+#[derive(Clone, Copy, Debug)]
+struct Tapped {
+    uid: u32,
+    /// True if it comes from this program, which may say yet that it is the server's wrapper.
+    may_be_wrapped: bool,
+}
+
+impl Tapping {
+    /// Returns whether one more server of that user may be tapped.
+    fn has_share(&self, uid: u32) -> bool {
+        self.tapped.values().filter(|tapped| tapped.uid == uid).count() < MAX_SERVERS_OF_USER
+    }
 }
 
 impl Core {
@@ -27,7 +51,7 @@ impl Core {
     pub(super) fn use_tap(&mut self, handle: Option<TapHandle>) {
         self.tapping = Tapping {
             handle,
-            tapped: BTreeSet::new(),
+            ..Tapping::default()
         };
         let running: Vec<InstanceId> = self.monitor.running().map(|server| server.instance).collect();
         for instance in running {
@@ -37,7 +61,7 @@ impl Core {
 
     /// Taps a server unless a wrapper started it, or may yet say so.
     pub(super) fn consider_tapping(&mut self, instance: InstanceId, is_new: bool) {
-        if self.tapping.handle.is_none() || self.tapping.tapped.contains(&instance) {
+        if self.tapping.handle.is_none() || self.tapping.tapped.contains_key(&instance) {
             return;
         }
         let above = self.starts.descent.above(instance);
@@ -51,14 +75,16 @@ impl Core {
         let Some(handle) = &self.tapping.handle else {
             return;
         };
-        if self.tapping.tapped.contains(&instance) {
+        if self.tapping.tapped.contains_key(&instance) || self.tapping.left_out.contains(&instance) {
             return;
         }
         let Some(server) = self.monitor.running().find(|server| server.instance == instance) else {
             return;
         };
-        let above = self.starts.descent.above(instance).ancestors;
+        let above = self.starts.descent.above(instance);
+        let may_be_wrapped = self.wrappers.may_cover(&above.processes);
         let found = above
+            .ancestors
             .get(1..)
             .and_then(|above| session(above, None, &host::boot()));
         let (session, agent) = found.map(|session| (session.id, session.agent)).unzip();
@@ -66,18 +92,24 @@ impl Core {
         if !pids.contains(&server.process.pid) {
             pids.push(server.process.pid);
         }
-        match handle.tap(tapped(server, session, agent, is_new), &pids) {
-            Ok(true) => {
-                self.tapping.tapped.insert(instance);
+        let uid = server.uid;
+        let has_share = self.tapping.has_share(uid);
+        match handle.tap(tapped(server, session, agent, is_new), &pids, has_share) {
+            Ok(Admission::Tapped) => {
+                let tapped = Tapped { uid, may_be_wrapped };
+                self.tapping.tapped.insert(instance, tapped);
             }
-            Ok(false) => {}
+            Ok(Admission::LeftOut) => {
+                self.tapping.left_out.insert(instance);
+            }
+            Ok(Admission::Untappable) => {}
             Err(cause) => self.troubles.note(Instant::now(), TAPPED, &cause),
         }
     }
 
     /// The process that serves is known.
     pub(super) fn tapped_serves(&mut self, instance: InstanceId, process: Option<&ProcessRef>) {
-        if self.tapping.tapped.contains(&instance)
+        if self.tapping.tapped.contains_key(&instance)
             && let (Some(handle), Some(process)) = (&self.tapping.handle, process)
             && let Err(cause) = handle.served_by(instance, process.clone())
         {
@@ -85,18 +117,25 @@ impl Core {
         }
     }
 
-    /// Lets go of servers that are gone.
+    /// Lets go of servers that are gone, and of those that a wrapper says by now that it carries.
     pub(super) fn release_tapped(&mut self) {
         let Some(handle) = &self.tapping.handle else {
             return;
         };
-        let monitor = &self.monitor;
+        let (monitor, wrappers, descent) = (&self.monitor, &self.wrappers, &self.starts.descent);
         let troubles = &mut self.troubles;
-        self.tapping.tapped.retain(|instance| {
-            if monitor.follows(*instance) {
-                return true;
-            }
-            match handle.release(*instance) {
+        self.tapping
+            .left_out
+            .retain(|instance| monitor.follows(*instance));
+        self.tapping.tapped.retain(|instance, tapped| {
+            let follows = monitor.follows(*instance);
+            let is_claimed = || tapped.may_be_wrapped && wrappers.cover(&descent.above(*instance).processes);
+            let told = match (follows, follows && is_claimed()) {
+                (true, false) => return true,
+                (true, true) => handle.claimed(*instance),
+                (false, _) => handle.release(*instance),
+            };
+            match told {
                 Ok(()) => false,
                 Err(cause) => {
                     troubles.note(Instant::now(), TAPPED, &cause);

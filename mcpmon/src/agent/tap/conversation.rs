@@ -16,11 +16,13 @@ use mcpmon_policy::{Mode, Policy};
 use mcpmon_protocol::{decode::DecodeLimits, filter::stdio::Filter};
 use mcpmon_session::{HostedParts, Policies, Session};
 
-use super::stream::{Continuity, TapLines};
+use super::stream::{Continuity, LineLimits, TapLines};
 use crate::agent::wrap;
 
 /// The time after which a session is opened again that could not be.
 const RETRY: Duration = Duration::from_secs(5);
+/// The time after the end of a server at which all of its parts count as read, however much others say meanwhile.
+const LAST_PARTS: Duration = Duration::from_secs(2);
 /// Requests are waited for no longer than this, where the policy has no limit: their answers may have been lost.
 const LONGEST_REQUEST: Duration = Duration::from_secs(3600);
 
@@ -52,10 +54,21 @@ pub(super) struct TapConversation {
     failed: Option<Instant>,
     /// Bytes of lines that nobody could judge.
     unjudged: u64,
-    /// Lost bytes that were told.
-    told: u64,
-    /// True if the server is gone: nothing more will come than what the ring holds.
-    pub(super) is_over: bool,
+    /// Losses that were told.
+    told: TapLosses,
+    /// The time since when nothing more will come than what the ring holds: the server is gone, or a wrapper's.
+    over_since: Option<Instant>,
+    /// True if a wrapper carries the server: what is heard from now on is in that one's record.
+    is_wrapped: bool,
+}
+
+/// What the tap has not heard of a server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct TapLosses {
+    /// Bytes of messages.
+    pub(super) bytes: u64,
+    /// Processes that it started.
+    pub(super) processes: u64,
 }
 
 #[derive(Debug)]
@@ -76,8 +89,12 @@ impl TapConversation {
             judged: None,
             failed: None,
             unjudged: 0,
-            told: 0,
-            is_over: false,
+            told: TapLosses {
+                bytes: 0,
+                processes: 0,
+            },
+            over_since: None,
+            is_wrapped: false,
         }
     }
 
@@ -93,15 +110,42 @@ impl TapConversation {
         self.server.process = process;
     }
 
-    /// Judges what a part completes, as of when it was read or written.
-    pub(super) fn take(&mut self, now: Timestamp, part: &TapPart<'_>, context: &TapContext) {
+    /// The server is gone.
+    pub(super) fn ends(&mut self, now: Instant) {
+        self.over_since.get_or_insert(now);
+    }
+
+    /// A wrapper carries the server.
+    pub(super) fn is_claimed(&mut self, now: Instant) {
+        self.is_wrapped = true;
+        self.ends(now);
+    }
+
+    /// Returns whether the last part has been read: the ring was empty after the end, or what it held then has had its time.
+    pub(super) fn is_over(&self, is_all: bool, now: Instant) -> bool {
+        self.over_since
+            .is_some_and(|since| is_all || now.saturating_duration_since(since) >= LAST_PARTS)
+    }
+
+    /// Returns the bytes that are in memory until the rest of their line comes.
+    pub(super) fn held(&self) -> usize {
+        self.input.held() + self.output.held()
+    }
+
+    /// Judges what a part completes, as of when it was read or written. There is `room` for as many bytes that wait.
+    pub(super) fn take(&mut self, now: Timestamp, part: &TapPart<'_>, room: usize, context: &TapContext) {
+        if self.is_wrapped {
+            return;
+        }
         let mut whole = Vec::new();
         let max_line = self.max_line(context);
-        let (lines, side) = match part.side {
-            TapSide::Input => (&mut self.input, Side::Client),
-            TapSide::Output => (&mut self.output, Side::Server),
+        let (lines, other, side) = match part.side {
+            TapSide::Input => (&mut self.input, &self.output, Side::Client),
+            TapSide::Output => (&mut self.output, &self.input, Side::Server),
         };
-        let continuity = lines.push(part, max_line, |line| whole.extend_from_slice(line));
+        let room = room.saturating_sub(other.held());
+        let limits = LineLimits { max_line, room };
+        let continuity = lines.push(part, limits, |line| whole.extend_from_slice(line));
         if continuity == Continuity::Gap {
             self.server.is_new = false;
             if let Some(judged) = &mut self.judged {
@@ -150,29 +194,67 @@ impl TapConversation {
         lost + self.input.unusable() + self.output.unusable() + self.unjudged
     }
 
-    /// Returns the event that bytes were lost since the last one.
-    pub(super) fn tell_lost(&mut self, now: Timestamp, lost: u64) -> Option<Event> {
-        let all = self.all_lost(lost);
-        let count = all.checked_sub(self.told).filter(|count| *count > 0)?;
-        self.told = all;
-        let place = "tap: bytes of messages".to_owned();
-        let mut event = Event::new(now, Layer::Tap, EventKind::EventsLost { place, count });
-        event.server_id = Some(self.server.identity.server.clone());
-        event.session_id.clone_from(&self.server.session);
-        event.process = Some(self.server.process.clone());
-        event.severity = Severity::Medium;
-        event.reason = Some(
-            "more was said than the tap could copy and judge, or it began in the middle: the record of this server \
-             has gaps"
-                .to_owned(),
-        );
-        Some(event)
+    /// Returns the events that something was lost since the last ones, of what the kernel did not copy.
+    pub(super) fn tell_lost(&mut self, now: Timestamp, of_kernel: TapLosses) -> impl Iterator<Item = Event> {
+        let all = TapLosses {
+            bytes: self.all_lost(of_kernel.bytes),
+            ..of_kernel
+        };
+        let told = std::mem::replace(&mut self.told, all);
+        let lost = [
+            (LostPart::Bytes, all.bytes.saturating_sub(told.bytes)),
+            (LostPart::Processes, all.processes.saturating_sub(told.processes)),
+        ];
+        lost.into_iter()
+            .filter(|(_, count)| *count > 0)
+            .map(move |(part, count)| part.event(now, &self.server, count))
     }
 
     pub(super) fn leave(&mut self, now: Timestamp) {
         if let Some(mut judged) = self.judged.take() {
             judged.session.leave(now);
         }
+    }
+}
+
+/// A part of what is said that the tap does not hear.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum LostPart {
+    /// Bytes of messages.
+    Bytes,
+    /// Processes that a tapped server started.
+    Processes,
+    /// The server altogether.
+    Server,
+}
+
+impl LostPart {
+    /// The event that so much was lost of a server.
+    pub(super) fn event(self, now: Timestamp, server: &TappedServer, count: u64) -> Event {
+        let (place, reason) = match self {
+            Self::Bytes => (
+                "tap: bytes of messages",
+                "more was said than the tap could copy and judge, or it began in the middle: the record of this \
+                 server has gaps",
+            ),
+            Self::Processes => (
+                "tap: processes of servers",
+                "the server started more processes than the tap has room for, or its user's share of it: what they \
+                 read and write is in no record",
+            ),
+            Self::Server => (
+                "tap: servers",
+                "its user has as many tapped servers as one user may: what it says is in no record",
+            ),
+        };
+        let place = place.to_owned();
+        let mut event = Event::new(now, Layer::Tap, EventKind::EventsLost { place, count });
+        event.server_id = Some(server.identity.server.clone());
+        event.session_id.clone_from(&server.session);
+        event.process = Some(server.process.clone());
+        event.severity = Severity::Medium;
+        event.reason = Some(reason.to_owned());
+        event
     }
 }
 
@@ -253,5 +335,64 @@ fn observing(loaded: &LoadedConfiguration) -> LoadedConfiguration {
     LoadedConfiguration {
         policy: Arc::new(policy),
         ..loaded.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mcpmon_model::ServerId;
+
+    use super::*;
+
+    fn conversation() -> TapConversation {
+        let server = ServerId::new("files").expect("an id");
+        TapConversation::new(TappedServer {
+            instance: InstanceId(1),
+            identity: PinKey {
+                name: server.to_string(),
+                server,
+                uid: 1000,
+            },
+            session: None,
+            agent: None,
+            process: ProcessRef::default(),
+            is_new: true,
+        })
+    }
+
+    #[test]
+    fn a_server_that_is_gone_is_let_go_though_the_ring_never_empties() {
+        let start = Instant::now();
+        let mut conversation = conversation();
+        assert!(!conversation.is_over(true, start), "it runs");
+        conversation.ends(start);
+        assert!(conversation.is_over(true, start), "its last part was read");
+        assert!(
+            !conversation.is_over(false, start),
+            "the ring may hold parts of it"
+        );
+        conversation.ends(start + LAST_PARTS);
+        assert!(conversation.is_over(false, start + LAST_PARTS));
+    }
+
+    #[test]
+    fn losses_are_told_once_each() {
+        let mut conversation = conversation();
+        let mut told = |bytes, processes| {
+            let events = conversation.tell_lost(Timestamp(1), TapLosses { bytes, processes });
+            let counts = events.map(|event| {
+                let EventKind::EventsLost { place, count } = event.kind else {
+                    panic!("{:?}", event.kind)
+                };
+                (place, count)
+            });
+            counts.collect::<Vec<_>>()
+        };
+        let bytes = "tap: bytes of messages".to_owned();
+        let processes = "tap: processes of servers".to_owned();
+        assert_eq!(told(0, 0), []);
+        assert_eq!(told(5, 2), [(bytes.clone(), 5), (processes, 2)]);
+        assert_eq!(told(7, 2), [(bytes, 2)]);
+        assert_eq!(told(0, 0), [], "the kernel has let go of it");
     }
 }

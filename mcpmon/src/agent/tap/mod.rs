@@ -4,6 +4,7 @@
 //! A thread of its own reads the ring. Where it is slower than the servers, the kernel counts what it drops.
 
 mod conversation;
+mod share;
 mod stream;
 
 use std::{
@@ -17,13 +18,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mcpmon_kernel::tap::{self, StandardStreams, TapError, TapRing, TapSide, TappedProcesses};
+use mcpmon_kernel::tap::{self, StandardStreams, TapError, TapPart, TapRing, TapSide, TappedProcesses};
 use mcpmon_model::{InstanceId, ProcessRef, Timestamp};
 use mcpmon_session::{HostedParts, Policies, clock};
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::conversation::TappedServer;
-use self::conversation::{TapContext, TapConversation};
+use self::{
+    conversation::{LostPart, TapContext, TapConversation, TapLosses},
+    share::HeldBytes,
+};
 use super::host;
 
 /// Messages that wait for the thread at most.
@@ -44,6 +48,9 @@ pub struct TapStatus {
     pub servers: Vec<TappedStatus>,
     /// Bytes that are in no record, since the tap is on.
     pub lost: u64,
+    /// Servers and processes of servers that are not tapped, because their user has too many.
+    #[serde(default)]
+    pub left_out: u64,
 }
 
 /// A tapped server.
@@ -77,11 +84,15 @@ impl fmt::Display for TapStatus {
             true => "no server without a wrapper runs".to_owned(),
             false => servers.collect::<Vec<_>>().join(", "),
         };
-        let lost = self.lost;
-        write!(
-            f,
-            "on: {servers}; {lost} bytes lost in all; nothing of it can be stopped"
-        )
+        write!(f, "on: {servers}; {} bytes lost in all; ", self.lost)?;
+        if self.left_out > 0 {
+            write!(
+                f,
+                "{} servers or processes left out, for their user has too many; ",
+                self.left_out
+            )?;
+        }
+        f.write_str("nothing of it can be stopped")
     }
 }
 
@@ -105,7 +116,20 @@ enum TapMessage {
     Serve(Box<TappedServer>),
     ServedBy(InstanceId, ProcessRef),
     Over(InstanceId),
+    Claimed(InstanceId),
+    LeftOut(Box<TappedServer>),
     Stop,
+}
+
+/// The answer to a server that is to be tapped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Admission {
+    /// It is tapped.
+    Tapped,
+    /// Nothing of it can be tapped, or it is gone.
+    Untappable,
+    /// It could be, and its user has too many.
+    LeftOut,
 }
 
 /// The reason why the tap is not on.
@@ -134,9 +158,11 @@ impl Tap {
             servers: Servers {
                 context: TapContext { hosting, policies },
                 conversations: BTreeMap::new(),
+                held: HeldBytes::default(),
+                left_out: 0,
                 is_stopping: false,
             },
-            gone: 0,
+            gone: TapLosses::default(),
             status: Arc::clone(&status),
         };
         let thread = thread::Builder::new()
@@ -177,18 +203,27 @@ impl Drop for Tap {
 }
 
 impl TapHandle {
-    /// Taps a server through these processes of it; false where they have no streams that can be tapped, or are gone.
+    /// Taps a server through these processes of it, unless its user has no share left.
     ///
     /// # Errors
     /// Returns the obstacle, as a sentence.
-    pub(crate) fn tap(&self, server: TappedServer, pids: &[u32]) -> Result<bool, String> {
+    pub(crate) fn tap(
+        &self,
+        server: TappedServer,
+        pids: &[u32],
+        has_share: bool,
+    ) -> Result<Admission, String> {
         let Some(streams) = pids.iter().copied().find_map(StandardStreams::of) else {
-            return Ok(false);
+            return Ok(Admission::Untappable);
         };
-        let instance = server.instance;
+        if !has_share {
+            self.send(TapMessage::LeftOut(Box::new(server)))?;
+            return Ok(Admission::LeftOut);
+        }
+        let (instance, owner) = (server.instance, server.identity.uid);
         // First: whatever the ring has of it is of a server that is known.
         self.send(TapMessage::Serve(Box::new(server)))?;
-        if let Err(error) = self.processes.tap(instance.0, streams, pids) {
+        if let Err(error) = self.processes.tap(instance.0, owner, streams, pids) {
             // Nothing of it may stay: the tables are everybody's.
             self.processes.release(instance.0);
             self.release(instance)?;
@@ -196,7 +231,7 @@ impl TapHandle {
                 "the kernel's table of tapped processes takes no more: {error}"
             ));
         }
-        Ok(true)
+        Ok(Admission::Tapped)
     }
 
     /// Tells the process that serves.
@@ -204,7 +239,12 @@ impl TapHandle {
         self.send(TapMessage::ServedBy(instance, process))
     }
 
-    /// A server is gone, or is a wrapper's.
+    /// A wrapper carries a server after all.
+    pub(crate) fn claimed(&self, instance: InstanceId) -> Result<(), String> {
+        self.send(TapMessage::Claimed(instance))
+    }
+
+    /// A server is gone.
     pub(crate) fn release(&self, instance: InstanceId) -> Result<(), String> {
         self.send(TapMessage::Over(instance))
     }
@@ -223,14 +263,18 @@ struct TapThread {
     processes: TappedProcesses,
     inbox: Receiver<TapMessage>,
     servers: Servers,
-    /// Lost bytes of servers that are gone.
-    gone: u64,
+    /// Losses of servers that are gone.
+    gone: TapLosses,
     status: Arc<Mutex<TapStatus>>,
 }
 
 struct Servers {
     context: TapContext,
     conversations: BTreeMap<u32, TapConversation>,
+    /// The users' shares of unfinished lines.
+    held: HeldBytes,
+    /// Servers that are not tapped, because their user has too many.
+    left_out: u64,
     is_stopping: bool,
 }
 
@@ -248,15 +292,10 @@ impl TapThread {
                 if !servers.conversations.contains_key(&part.instance) {
                     servers.hear(inbox);
                 }
-                if let Some(conversation) = servers.conversations.get_mut(&part.instance) {
-                    let time = i64::try_from(part.time).unwrap_or(i64::MAX);
-                    let now = Timestamp(time.saturating_add(offset));
-                    conversation.take(now, &part, &servers.context);
-                }
+                let time = i64::try_from(part.time).unwrap_or(i64::MAX);
+                servers.take(Timestamp(time.saturating_add(offset)), &part);
             });
-            if is_all {
-                self.forget_ended();
-            }
+            self.forget_ended(is_all);
             if Instant::now() >= next_tick || self.servers.is_stopping {
                 next_tick = Instant::now() + TICK;
                 self.tick();
@@ -289,16 +328,21 @@ impl TapThread {
     }
 
     /// Lets go of servers that are gone, whose last parts have been read.
-    fn forget_ended(&mut self) {
-        let now = clock::now();
+    fn forget_ended(&mut self, is_all: bool) {
+        let now = Instant::now();
         let ended = self
             .servers
             .conversations
-            .extract_if(.., |_, conversation| conversation.is_over);
+            .extract_if(.., |_, conversation| conversation.is_over(is_all, now));
+        let now = clock::now();
         for (instance, mut conversation) in ended.collect::<Vec<_>>() {
             self.tell_lost(now, instance, &mut conversation);
-            self.gone += conversation.all_lost(self.lost(instance));
+            let lost = self.lost(instance);
+            self.gone.bytes += conversation.all_lost(lost.bytes);
+            self.gone.processes += lost.processes;
             self.processes.release(instance);
+            let owner = conversation.server().identity.uid;
+            self.servers.held.changed(owner, conversation.held(), 0);
             conversation.leave(now);
         }
     }
@@ -308,13 +352,16 @@ impl TapThread {
         let mut conversations = std::mem::take(&mut self.servers.conversations);
         let mut status = TapStatus {
             servers: Vec::new(),
-            lost: self.gone,
+            lost: self.gone.bytes,
+            left_out: self.gone.processes + self.servers.left_out,
         };
         for (instance, conversation) in &mut conversations {
             conversation.tick(now, &self.servers.context);
             self.tell_lost(now, *instance, conversation);
-            let lost = conversation.all_lost(self.lost(*instance));
+            let of_kernel = self.lost(*instance);
+            let lost = conversation.all_lost(of_kernel.bytes);
             status.lost += lost;
+            status.left_out += of_kernel.processes;
             status.servers.push(TappedStatus {
                 server_id: conversation.server().identity.server.to_string(),
                 pid: conversation.server().process.pid,
@@ -328,19 +375,33 @@ impl TapThread {
     }
 
     fn tell_lost(&self, now: Timestamp, instance: u32, conversation: &mut TapConversation) {
-        if let Some(event) = conversation.tell_lost(now, self.lost(instance)) {
+        for event in conversation.tell_lost(now, self.lost(instance)) {
             self.servers.context.hosting.recorder().push(event);
         }
     }
 
-    /// Bytes of a server that the kernel did not copy.
-    fn lost(&self, instance: u32) -> u64 {
+    /// What the kernel did not copy of a server.
+    fn lost(&self, instance: u32) -> TapLosses {
         let lost = |side| self.processes.counted(instance, side).1;
-        lost(TapSide::Input) + lost(TapSide::Output)
+        TapLosses {
+            bytes: lost(TapSide::Input) + lost(TapSide::Output),
+            processes: self.processes.left_out(instance),
+        }
     }
 }
 
 impl Servers {
+    /// Gives a part to the server it is of.
+    fn take(&mut self, now: Timestamp, part: &TapPart<'_>) {
+        if let Some(conversation) = self.conversations.get_mut(&part.instance) {
+            let owner = conversation.server().identity.uid;
+            let before = conversation.held();
+            let room = self.held.room(owner, before);
+            conversation.take(now, part, room, &self.context);
+            self.held.changed(owner, before, conversation.held());
+        }
+    }
+
     /// Takes the messages that are there.
     fn hear(&mut self, inbox: &Receiver<TapMessage>) {
         loop {
@@ -370,8 +431,18 @@ impl Servers {
             }
             TapMessage::Over(instance) => {
                 if let Some(conversation) = self.conversations.get_mut(&instance.0) {
-                    conversation.is_over = true;
+                    conversation.ends(Instant::now());
                 }
+            }
+            TapMessage::Claimed(instance) => {
+                if let Some(conversation) = self.conversations.get_mut(&instance.0) {
+                    conversation.is_claimed(Instant::now());
+                }
+            }
+            TapMessage::LeftOut(server) => {
+                self.left_out += 1;
+                let event = LostPart::Server.event(clock::now(), &server, 1);
+                self.context.hosting.recorder().push(event);
             }
             TapMessage::Stop => self.is_stopping = true,
         }

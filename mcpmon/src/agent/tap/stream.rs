@@ -26,6 +26,15 @@ pub(super) struct TapLines {
     is_too_long: bool,
 }
 
+/// Bounds of what one direction holds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LineLimits {
+    /// Bytes of a line.
+    pub(super) max_line: usize,
+    /// Bytes of lines and calls that are not whole: what its user's other streams leave.
+    pub(super) room: usize,
+}
+
 /// The effect of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Continuity {
@@ -53,13 +62,27 @@ impl TapLines {
         self.unusable
     }
 
+    /// Returns the bytes that are in memory until the rest of their line comes.
+    pub(super) fn held(&self) -> usize {
+        self.line.len() + self.calls.values().map(Vec::len).sum::<usize>()
+    }
+
     /// Takes a part, and hands every line that is whole by now to `take`, with its end.
     pub(super) fn push(
         &mut self,
         part: &TapPart<'_>,
-        max_line: usize,
-        mut take: impl FnMut(&[u8]),
+        limits: LineLimits,
+        take: impl FnMut(&[u8]),
     ) -> Continuity {
+        let continuity = self.push_part(part, limits.max_line, take);
+        if self.held() > limits.room {
+            self.give_up();
+            return Continuity::Gap;
+        }
+        continuity
+    }
+
+    fn push_part(&mut self, part: &TapPart<'_>, max_line: usize, mut take: impl FnMut(&[u8])) -> Continuity {
         let mut continuity = Continuity::Whole;
         if part.lost > self.lost {
             self.lost = part.lost;
@@ -142,6 +165,10 @@ mod tests {
     use super::*;
 
     const MAX_LINE: usize = 100;
+    const LIMITS: LineLimits = LineLimits {
+        max_line: MAX_LINE,
+        room: usize::MAX,
+    };
 
     fn part(thread: u32, lost: u64, is_last: bool, bytes: &[u8]) -> TapPart<'_> {
         TapPart {
@@ -158,7 +185,7 @@ mod tests {
     fn lines(stream: &mut TapLines, parts: &[TapPart<'_>]) -> Vec<String> {
         let mut lines = Vec::new();
         for part in parts {
-            stream.push(part, MAX_LINE, |line| {
+            stream.push(part, LIMITS, |line| {
                 lines.push(String::from_utf8_lossy(line).into_owned());
             });
         }
@@ -197,9 +224,9 @@ mod tests {
     #[test]
     fn a_call_with_a_gap_in_it_is_given_up() {
         let mut stream = TapLines::new(true);
-        let gap = stream.push(&part(1, 0, false, b"{\"a"), MAX_LINE, |_| panic!("no line"));
+        let gap = stream.push(&part(1, 0, false, b"{\"a"), LIMITS, |_| panic!("no line"));
         assert_eq!(gap, Continuity::Whole);
-        let gap = stream.push(&part(2, 5, true, b"rest\n"), MAX_LINE, |_| panic!("a rest"));
+        let gap = stream.push(&part(2, 5, true, b"rest\n"), LIMITS, |_| panic!("a rest"));
         assert_eq!(gap, Continuity::Gap);
         assert_eq!(stream.unusable(), 3 + 5);
     }
@@ -218,16 +245,37 @@ mod tests {
     }
 
     #[test]
+    fn what_a_user_has_no_room_for_is_given_up_and_counted() {
+        let limits = LineLimits { room: 4, ..LIMITS };
+        let mut stream = TapLines::new(true);
+        let mut heard = Vec::new();
+        let parts = [
+            (part(1, 0, true, b"{\"a\""), Continuity::Whole),
+            (part(1, 0, true, b":1"), Continuity::Gap),
+            (part(1, 0, true, b"1}\n"), Continuity::Whole),
+            (part(1, 0, true, b"{\"whole\": 1}\n"), Continuity::Whole),
+            (part(2, 0, false, b"{\"many\""), Continuity::Gap),
+        ];
+        for (part, expected) in parts {
+            let continuity = stream.push(&part, limits, |line| heard.extend_from_slice(line));
+            assert_eq!(continuity, expected, "{part:?}");
+            assert!(stream.held() <= limits.room, "{} bytes", stream.held());
+        }
+        assert_eq!(heard, b"{\"whole\": 1}\n");
+        assert_eq!(stream.unusable(), 4 + 2 + 3 + 7);
+    }
+
+    #[test]
     fn a_thread_that_never_ends_its_call_costs_no_memory_without_end() {
         let mut stream = TapLines::new(true);
         let block = vec![b'x'; MAX_CALL];
         for thread in 0..2 * MAX_CALLS as u32 {
-            stream.push(&part(thread, 0, false, b"x"), MAX_LINE, |_| panic!("no line"));
+            stream.push(&part(thread, 0, false, b"x"), LIMITS, |_| panic!("no line"));
             assert!(stream.calls.len() <= MAX_CALLS, "{} calls", stream.calls.len());
         }
-        stream.push(&part(1, 0, false, &block), MAX_LINE, |_| panic!("no line"));
+        stream.push(&part(1, 0, false, &block), LIMITS, |_| panic!("no line"));
         assert_eq!(
-            stream.push(&part(1, 0, false, &block), MAX_LINE, |_| panic!("no line")),
+            stream.push(&part(1, 0, false, &block), LIMITS, |_| panic!("no line")),
             Continuity::Gap
         );
         assert!(stream.calls.is_empty());

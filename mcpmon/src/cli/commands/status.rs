@@ -495,6 +495,7 @@ mod tests {
             tap: Some(TapStatus {
                 servers: Vec::new(),
                 lost: 12,
+                left_out: 3,
             }),
             code_sessions: vec![CodeSession {
                 session: "codex-1".to_owned(),
@@ -559,7 +560,7 @@ mod tests {
                    first starts are not pinned: user 7 has 256 pinned packages
         llm proxy  http://127.0.0.1:8484, embedded, for anthropic, openai; 1 session
         mcp proxy  http://127.0.0.1:8484/mcp/SERVER, for notes; 2 conversations
-        tap        on: no server without a wrapper runs; 12 bytes lost in all; nothing of it can be stopped
+        tap        on: no server without a wrapper runs; 12 bytes lost in all; 3 servers or processes left out, for their user has too many; nothing of it can be stopped
         sessions   2 behind an LLM proxy: review-1 (pid 20, user 1000), mcpmon-run-2 (pid 30, user 0, a proxy of its own, no control group)
         code mode  session codex-1 of user 1000 calls tools from code: the wire is the boundary. The wrapper and the MCP proxy judge each call, the LLM proxy sees the code alone
         kernel     attached at /sys/fs/cgroup: 100 execs, 0 connections that concern MCP, 2 refused, 1 records lost, 4 processes tracked

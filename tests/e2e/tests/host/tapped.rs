@@ -1,5 +1,7 @@
 //! Servers that no wrapper carries, heard by the tap: its record beside the wrapper's, and what it says of what it lost.
 
+use std::{fs, os::unix::fs::symlink, process::Command};
+
 use anyhow::{Context as _, Result, ensure};
 use mcpmon_e2e::{
     client::Client,
@@ -231,6 +233,51 @@ fn the_tap_is_on_while_the_policy_says_so_and_stops_nothing() -> Result<()> {
             .any(|event| text(event, "layer") == "tap" && text(event, "action") == "block"),
         "the tap stopped something"
     );
+    Ok(())
+}
+
+/// A wrapper that finds a new daemon only after its server counted as unwrapped: from then on its record is the only one.
+#[test]
+fn a_late_wrapper_ends_the_tap_of_its_server() -> Result<()> {
+    let Some(host) = Host::take(&["python3"])? else {
+        return Ok(());
+    };
+    let daemon = Daemon::start(&host, &policy("observe"))?;
+    let server = ToolServer::write(&daemon.site.path(""))?;
+    server.offer(&[("towns", "Lists towns."), ("rivers", "Lists rivers.")])?;
+    let socket = daemon.site.path("late.sock");
+    symlink(daemon.site.socket(), &socket)?;
+    let mut wrap = Command::new(program::path()?);
+    wrap.arg("wrap").arg("--socket").arg(&socket);
+    wrap.arg("--db").arg(daemon.site.own_store()).arg("--");
+    wrap.args(server.words())
+        .env("XDG_CONFIG_HOME", daemon.site.path("own"))
+        .env_remove("MCPMON_CONFIG")
+        .env_remove("RUST_LOG");
+    let mut client = Client::start(&mut wrap)?;
+    client.initialize()?;
+    daemon.start_of(&server.name, 1)?;
+    fs::remove_file(&socket)?;
+    let daemon = daemon.restart_anew(&host)?;
+    until_tapped(&daemon, Some(&[&server.name]))?;
+    client.call("towns")?;
+    let called = |layer, tool| {
+        daemon.event("the call", |event| {
+            is(event, "mcp_tool_called", &server.name)
+                && text(event, "layer") == layer
+                && text(event, "tool_name") == tool
+        })
+    };
+    called("tap", "towns")?;
+
+    symlink(daemon.site.socket(), &socket)?;
+    until_tapped(&daemon, Some(&[]))?;
+    client.call("rivers")?;
+    called("stdio", "rivers")?;
+    client.close()?;
+    daemon.event_of("mcp_server_exited", &server.name)?;
+    let twice = |event: &&Value| text(event, "layer") == "tap" && text(event, "tool_name") == "rivers";
+    assert_eq!(daemon.site.events()?.iter().filter(twice).count(), 0);
     Ok(())
 }
 

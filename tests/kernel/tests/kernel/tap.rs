@@ -8,7 +8,8 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, anyhow, ensure};
-use mcpmon_kernel::tap::{self, StandardStreams, TapRing, TapSide, TappedProcesses};
+use mcpmon_common::tap::TAP_SHARE;
+use mcpmon_kernel::tap::{self, StandardStreams, StreamKind, TapRing, TapSide, TappedProcesses};
 use mcpmon_kernel_tests::{
     child::Child,
     lab::Lab,
@@ -16,14 +17,20 @@ use mcpmon_kernel_tests::{
 };
 use nix::{
     sys::{
+        memfd::{MFdFlags, memfd_create},
+        signal::{Signal, kill},
         socket::{AddressFamily, MsgFlags, SockFlag, SockType, recv, send, socketpair},
+        stat::fstat,
         uio::{readv, writev},
         wait::waitpid,
     },
-    unistd::{dup2_stdin, dup2_stdout, pipe, read, write},
+    unistd::{dup2_stdin, dup2_stdout, pause, pipe, read, write},
 };
 
 const INSTANCE: u32 = 7;
+const OWNER: u32 = 1000;
+/// Processes beyond their user's share.
+const BEYOND: u64 = 3;
 /// More than a pipe holds, than one record takes, and than all of one call's small ones.
 const LARGE: usize = 300_000;
 const FLOODS: usize = 24;
@@ -90,7 +97,7 @@ impl Tapped {
         child.hear::<()>()?;
         let (ring, processes) = tap::start()?;
         let streams = StandardStreams::of(child.pid()).context("the workload has no streams")?;
-        processes.tap(INSTANCE, streams, &[child.pid()])?;
+        processes.tap(INSTANCE, OWNER, streams, &[child.pid()])?;
         let output = thread::spawn(move || {
             let mut all = Vec::new();
             File::from(output).read_to_end(&mut all)?;
@@ -207,6 +214,11 @@ pub(crate) fn sockets(_lab: &mut Lab) -> Result<()> {
 
 /// More than the ring holds while nobody reads it: the sum is right, and what comes later says how much is missing.
 pub(crate) fn flood(_lab: &mut Lab) -> Result<()> {
+    too_much()?;
+    too_many()
+}
+
+fn too_much() -> Result<()> {
     let mut tapped = Tapped::start(Transport::Pipes, || {
         let block = vec![b'x'; FLOOD];
         for _ in 0..FLOODS {
@@ -240,8 +252,72 @@ pub(crate) fn flood(_lab: &mut Lab) -> Result<()> {
     Ok(())
 }
 
+/// One user's servers start more processes than there is a share for: what goes beyond it is not tapped and counted, and
+/// what ends gives its place back.
+fn too_many() -> Result<()> {
+    let mut tapped = Tapped::start(Transport::Pipes, || {
+        let mut crowd = Vec::new();
+        for _ in 0..TAP_SHARE + BEYOND {
+            crowd.push(fork(Fork::Plain, || {
+                pause();
+                0
+            })?);
+        }
+        let last = write(std::io::stdout(), b"all\n");
+        read(std::io::stdin(), &mut [0])?;
+        for pid in crowd {
+            kill(pid, Signal::SIGKILL)?;
+            waitpid(pid, None)?;
+        }
+        last?;
+        let late = fork(Fork::Plain, || {
+            i32::from(write(std::io::stdout(), b"late\n").is_err())
+        })?;
+        waitpid(late, None)?;
+        Ok(())
+    })?;
+    while tapped.processes.counted(INSTANCE, TapSide::Output).0 < 4 {
+        thread::yield_now();
+    }
+    let left_out = tapped.processes.left_out(INSTANCE);
+    tapped.input.write_all(b"!")?;
+    tapped.child.join()?;
+    ensure!(
+        left_out == BEYOND,
+        "{left_out} were left out of {BEYOND} too many"
+    );
+    let copies = copies(&mut tapped.ring);
+    ensure!(copies.output == b"all\nlate\n", "{copies:?} came");
+    ensure!(
+        tapped.processes.left_out(INSTANCE) == BEYOND,
+        "one was left out though all others had ended"
+    );
+    Ok(())
+}
+
+/// A file of another file system that has the number of a tapped pipe is no message of the server.
+fn namesakes() -> Result<()> {
+    let file = memfd_create(c"namesake", MFdFlags::MFD_CLOEXEC)?;
+    let inode = fstat(&file)?.st_ino;
+    let mut tapped = Tapped::start(Transport::Pipes, move || {
+        read(std::io::stdin(), &mut [0])?;
+        write(&file, b"a file's\n")?;
+        write(std::io::stdout(), b"a pipe's\n")?;
+        Ok(())
+    })?;
+    let streams = StandardStreams::new(StreamKind::Pipe, inode, inode).context("no pipe can be made")?;
+    let pid = tapped.child.pid();
+    tapped.processes.tap(INSTANCE, OWNER, streams, &[pid])?;
+    tapped.input.write_all(b"!")?;
+    tapped.child.join()?;
+    let copies = copies(&mut tapped.ring);
+    ensure!(copies == Copies::default(), "{copies:?} came of a file");
+    Ok(())
+}
+
 /// Others are not tapped, nor is who was released; and nothing is attached once the ring is gone.
 pub(crate) fn others(_lab: &mut Lab) -> Result<()> {
+    namesakes()?;
     let mut tapped = Tapped::start(Transport::Pipes, || {
         for _ in 0..3 {
             read(std::io::stdin(), &mut [0])?;
@@ -265,7 +341,9 @@ pub(crate) fn others(_lab: &mut Lab) -> Result<()> {
         copies.output.is_empty(),
         "what a test wrote was taken: {copies:?}"
     );
-    tapped.processes.tap(INSTANCE, streams, &[tapped.child.pid()])?;
+    tapped
+        .processes
+        .tap(INSTANCE, OWNER, streams, &[tapped.child.pid()])?;
     drop(tapped.ring);
     write(&own, b"3")?;
     tapped.child.join()?;
