@@ -13,6 +13,7 @@ mod held;
 mod kept;
 mod launcher;
 mod lease;
+mod locks;
 mod node;
 mod origin;
 mod package;

@@ -15,7 +15,7 @@ use serde::{
     de::{DeserializeOwned, DeserializeSeed, IgnoredAny, MapAccess, Visitor},
 };
 
-use super::{python::normalise, root::Root};
+use super::{locks, python::normalise, root::Root};
 
 /// Largest lock file of npm that is read, bytes; nothing but one entry of it is kept.
 const MAX_NPM_LOCK: u64 = 8 << 20;
@@ -26,7 +26,7 @@ const MAX_NOTE: u64 = 1 << 20;
 /// Longest text that is taken from a note, bytes; a longer one is left out.
 const MAX_TEXT: usize = 1024;
 /// Directories above an environment in which its lock file is looked for.
-const MAX_ABOVE: usize = 2;
+pub(super) const MAX_ABOVE: usize = 2;
 
 /// A package by its `package.json` or the lock file of npm, as far as it is read.
 #[derive(Debug, Default, Deserialize)]
@@ -49,13 +49,23 @@ pub(super) fn of_node(root: &Root, package: &Path, base: &Path) -> Option<Packag
     let noted = noted.unwrap_or_default();
     let own: NpmNote = json(root, &package.join("package.json")).unwrap_or_default();
     let either = |noted: Option<String>, own: Option<String>| short(&noted.or(own)?);
+    let directory = parts[at + 1..].join("/");
+    // An alias is installed under another name than its own.
+    let name = either(noted.name, own.name).or_else(|| short(&directory))?;
+    let version = either(noted.version, own.version)?;
+    let (resolved, integrity) = match (noted.resolved, noted.integrity) {
+        (None, None) => locks::of_node(root, base, &directory, &name, &version).unwrap_or_default(),
+        (resolved, integrity) => (
+            resolved.as_deref().and_then(location),
+            integrity.as_deref().and_then(short),
+        ),
+    };
     Some(PackageOrigin {
         ecosystem: Ecosystem::Npm,
-        // An alias is installed under another name than its own.
-        name: either(noted.name, own.name).or_else(|| short(&parts[at + 1..].join("/")))?,
-        version: either(noted.version, own.version)?,
-        resolved: noted.resolved.as_deref().and_then(location),
-        integrity: noted.integrity.as_deref().and_then(short),
+        name,
+        version,
+        resolved,
+        integrity,
     })
 }
 
@@ -104,8 +114,8 @@ impl<'de> Visitor<'de> for Way<'_> {
     }
 }
 
-/// The origin of a Python distribution with this `.dist-info`, by PEP 610, or by the `uv.lock` of the project that its
-/// environment belongs to.
+/// The origin of a Python distribution with this `.dist-info`, by PEP 610, or by the lock file (of uv or poetry) of the
+/// project that its environment belongs to.
 pub(super) fn of_python(root: &Root, metadata: &Path, environment: &Path) -> Option<PackageOrigin> {
     let headers = text(root, &metadata.join("METADATA"), MAX_NOTE)?;
     let header = |name: &str| {
@@ -130,7 +140,7 @@ pub(super) fn of_python(root: &Root, metadata: &Path, environment: &Path) -> Opt
 }
 
 /// The URL an archive was fetched from, and its digest.
-type Source = (Option<String>, Option<String>);
+pub(super) type Source = (Option<String>, Option<String>);
 
 /// A `direct_url.json`, as far as it is read.
 #[derive(Debug, Deserialize)]
@@ -187,13 +197,24 @@ struct LockedFile {
     hash: Option<String>,
 }
 
-/// The source in the project's `uv.lock`, where uv installed it: the wheel whose tags are those of the installed one, or
-/// the source distribution where there is no wheel.
+/// The source in the project's lock file, where its tool installed it: the wheel whose tags are those of the installed one,
+/// or the source distribution where there is no wheel.
 fn locked(root: &Root, metadata: &Path, environment: &Path, name: &str, version: &str) -> Option<Source> {
     let installer = text(root, &metadata.join("INSTALLER"), MAX_NOTE)?;
-    if installer.trim() != "uv" {
-        return None;
+    let tags = text(root, &metadata.join("WHEEL"), MAX_NOTE).unwrap_or_default();
+    let tags: Vec<&str> = tags
+        .lines()
+        .filter_map(|line| line.strip_prefix("Tag: "))
+        .collect();
+    // Poetry adds its version.
+    match installer.split_whitespace().next()? {
+        "uv" => of_uv(root, environment, name, version, &tags),
+        "poetry" => locks::of_poetry(root, environment, name, version, &tags),
+        _ => None,
     }
+}
+
+fn of_uv(root: &Root, environment: &Path, name: &str, version: &str, tags: &[&str]) -> Option<Source> {
     let mut above = environment.ancestors().skip(1).take(MAX_ABOVE);
     let lock = above.find_map(|directory| text(root, &directory.join("uv.lock"), MAX_UV_LOCK))?;
     let lock: UvLock = toml::from_str(&lock).ok()?;
@@ -205,11 +226,6 @@ fn locked(root: &Root, metadata: &Path, environment: &Path, name: &str, version:
     let (package, None) = (packages.next()?, packages.next()) else {
         return None;
     };
-    let tags = text(root, &metadata.join("WHEEL"), MAX_NOTE).unwrap_or_default();
-    let tags: Vec<&str> = tags
-        .lines()
-        .filter_map(|line| line.strip_prefix("Tag: "))
-        .collect();
     let file = match &*package.wheels {
         [] => package.sdist.as_ref()?,
         wheels => wheels.iter().find(|wheel| {
@@ -225,7 +241,7 @@ fn locked(root: &Root, metadata: &Path, environment: &Path, name: &str, version:
 
 /// Returns whether the file name of a wheel has a tag: each of its last three parts is a set, as `py2.py3`
 /// (<https://packaging.python.org/en/latest/specifications/platform-compatibility-tags/>).
-fn has_tag(url: &str, tag: &str) -> bool {
+pub(super) fn has_tag(url: &str, tag: &str) -> bool {
     let Some(stem) = url.strip_suffix(".whl") else {
         return false;
     };
@@ -237,7 +253,7 @@ fn has_tag(url: &str, tag: &str) -> bool {
             .all(|(set, part)| set.split('.').any(|one| one == part))
 }
 
-fn text(root: &Root, path: &Path, limit: u64) -> Option<String> {
+pub(super) fn text(root: &Root, path: &Path, limit: u64) -> Option<String> {
     String::from_utf8(root.read(path, limit).ok()?).ok()
 }
 
@@ -245,14 +261,16 @@ fn json<T: DeserializeOwned>(root: &Root, path: &Path) -> Option<T> {
     serde_json::from_str(&text(root, path, MAX_NOTE)?).ok()
 }
 
-/// A text of a note: it is shown, so it has no control characters and is not long.
-fn short(text: &str) -> Option<String> {
-    let is_plain = !text.is_empty() && text.len() <= MAX_TEXT && !text.chars().any(char::is_control);
+/// A text of a note, which is shown: names, versions, digests and URLs are of ASCII, so that one with anything else, as
+/// characters that turn around or hide others, is left out, as is a long one.
+pub(super) fn short(text: &str) -> Option<String> {
+    let is_shown = |byte: u8| byte.is_ascii_graphic() || byte == b' ';
+    let is_plain = !text.is_empty() && text.len() <= MAX_TEXT && text.bytes().all(is_shown);
     is_plain.then(|| text.to_owned())
 }
 
 /// A URL without what can be a credential: the user and password before its host, query and fragment.
-fn location(url: &str) -> Option<String> {
+pub(super) fn location(url: &str) -> Option<String> {
     let url = &url[..url.find(['?', '#']).unwrap_or(url.len())];
     let Some((scheme, rest)) = url.split_once("://") else {
         return short(url).filter(|url| !url.contains('@'));
@@ -309,12 +327,19 @@ mod tests {
         "node_modules/@acme/mail": {"version": "1.2.3", "resolved": "https://me:secret@r.example/mail.tgz?token=1#x", "integrity": "sha512-AA=="},
         "node_modules/@acme/mail/node_modules/zod": {"version": "3.0.0", "integrity": "sha512-BB=="},
         "node_modules/short": {"name": "its-own-name", "version": "2.0.0"},
-        "node_modules/endless": {"version": "1.0.0", "resolved": "a\nb"}}}"#;
+        "node_modules/endless": {"version": "1.0.0", "resolved": "a\nb"},
+        "node_modules/turned": {"version": "1.0.0\u202e", "integrity": "sha512-CC=="},
+        "node_modules/hidden": {"version": "1.0.0", "integrity": "sha512-\u200bCC=="}}}"#;
 
     #[test_case("/x/node_modules/@acme/mail", "/x" => "@acme/mail 1.2.3 https://r.example/mail.tgz sha512-AA=="; "in a scope")]
     #[test_case("/x/node_modules/@acme/mail/node_modules/zod", "/x" => "zod 3.0.0 - sha512-BB=="; "in another package")]
     #[test_case("/x/node_modules/short", "/x" => "its-own-name 2.0.0 - -"; "an alias")]
     #[test_case("/x/node_modules/endless", "/x" => "endless 1.0.0 - -"; "a text that is no text of one line")]
+    #[test_case("/x/node_modules/turned", "/x" => "none"; "a version that turns what follows around")]
+    #[test_case("/x/node_modules/hidden", "/x" => "hidden 1.0.0 - -"; "a digest with what nobody sees")]
+    #[test_case("/p/node_modules/.pnpm/mail@2.0.0/node_modules/mail", "/p" => "mail 2.0.0 - sha512-PP=="; "by pnpm")]
+    #[test_case("/y/node_modules/mail", "/y" => "mail 2.0.0 https://r.example/m.tgz sha512-YY=="; "by yarn")]
+    #[test_case("/z/node_modules/mail", "/z" => "mail 2.0.0 - -"; "beside the lock file of a yarn that did not install it")]
     #[test_case("/x/node_modules/unlocked", "/x" => "unlocked 4.0.0 - -"; "by its own description")]
     #[test_case("/x/node_modules/nothing", "/x" => "none"; "no version")]
     #[test_case("/x/src", "/x/src" => "none"; "a checkout")]
@@ -326,9 +351,26 @@ mod tests {
                 r#"{"name":"unlocked","version":"4.0.0"}"#,
             ),
             ("x/src/package.json", r#"{"name":"own","version":"0.0.1"}"#),
+            (
+                "p/node_modules/.pnpm/lock.yaml",
+                "packages:\n  mail@2.0.0:\n    resolution: {integrity: sha512-PP==}\n",
+            ),
+            (
+                "p/node_modules/.pnpm/mail@2.0.0/node_modules/mail/package.json",
+                MAIL,
+            ),
+            ("y/yarn.lock", YARN_LOCK),
+            ("y/node_modules/.yarn-integrity", "{}"),
+            ("y/node_modules/mail/package.json", MAIL),
+            ("z/yarn.lock", YARN_LOCK),
+            ("z/node_modules/mail/package.json", MAIL),
         ]);
         told(of_node(&root, Path::new(package), Path::new(base)))
     }
+
+    const MAIL: &str = r#"{"name":"mail","version":"2.0.0"}"#;
+    const YARN_LOCK: &str =
+        "mail@^2:\n  version \"2.0.0\"\n  resolved \"https://r.example/m.tgz#1\"\n  integrity sha512-YY==\n";
 
     const METADATA: &str = "Metadata-Version: 2.1\nName: Mcp_Server-Time\nVersion: 2026.1\n\nName: no header";
     const UV_LOCK: &str = r#"
@@ -349,6 +391,16 @@ name = "mcp-server-time"
 version = "2026.1"
 sdist = { url = "https://user:key@r.example/time.tar.gz?token=1", hash = "sha256:aa" }
 "#;
+    const POETRY_LOCK: &str = r#"
+[[package]]
+name = "mcp-server-time"
+version = "2026.1"
+files = [
+    {file = "mcp_server_time-2026.1-py3-none-any.whl", hash = "sha256:cc"},
+    {file = "mcp_server_time-2026.1.tar.gz", hash = "sha256:aa"},
+]
+"#;
+    const POETRY: (&str, &str) = ("INSTALLER", "poetry 2.1.3\n");
     const UV: (&str, &str) = ("INSTALLER", "uv\n");
     const ARCHIVE: &str =
         r#"{"url": "https://a.example/t.whl", "archive_info": {"hashes": {"sha256": "dd"}}}"#;
@@ -362,6 +414,9 @@ sdist = { url = "https://user:key@r.example/time.tar.gz?token=1", hash = "sha256
     #[test_case(&[("p/uv.lock", UV_LOCK), ("WHEEL", "Tag: py3-none-any\n"), ("INSTALLER", "pip")] => "Mcp_Server-Time 2026.1 - -"; "installed by another program")]
     #[test_case(&[("p/uv.lock", SOURCES), UV] => "Mcp_Server-Time 2026.1 https://r.example/time.tar.gz sha256:aa"; "built from the sources")]
     #[test_case(&[("p/uv.lock", &UV_LOCK[..40]), UV] => "Mcp_Server-Time 2026.1 - -"; "a lock file that is cut off")]
+    #[test_case(&[("p/poetry.lock", POETRY_LOCK), ("WHEEL", "Tag: py3-none-any\n"), POETRY] => "Mcp_Server-Time 2026.1 - sha256:cc"; "by poetry")]
+    #[test_case(&[("p/poetry.lock", POETRY_LOCK), ("WHEEL", "Tag: cp310-none-any\n"), POETRY] => "Mcp_Server-Time 2026.1 - -"; "no wheel of the lock file of poetry")]
+    #[test_case(&[("p/poetry.lock", POETRY_LOCK), ("WHEEL", "Tag: py3-none-any\n"), UV] => "Mcp_Server-Time 2026.1 - -"; "a lock file of another tool")]
     #[test_case(&[("direct_url.json", ARCHIVE), ("p/uv.lock", UV_LOCK)] => "Mcp_Server-Time 2026.1 https://a.example/t.whl sha256:dd"; "an archive that was named")]
     #[test_case(&[("direct_url.json", REPOSITORY)] => "Mcp_Server-Time 2026.1 https://g.example/t commit:ee"; "a repository")]
     fn pypi(more: &[(&str, &str)]) -> String {

@@ -9,7 +9,7 @@ use mcpmon_model::{DefinitionKind, Finding, ListKind, RawJson};
 use mcpmon_protocol::decode::json;
 use serde_json::Value;
 
-pub use mcpmon_http::client::ServerOffer;
+pub use mcpmon_http::client::{PublishedCard, ServerOffer};
 
 /// One definition with what was found in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,10 +68,19 @@ pub enum AskError {
 /// # Errors
 /// Returns an error if it cannot be asked.
 pub fn ask(asking: ServerEndpoint, way: ServerTransport) -> Result<ServerOffer, AskError> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
-    Ok(runtime.block_on(client::list(asking, way))?)
+    Ok(runtime()?.block_on(client::list(asking, way))?)
+}
+
+/// Asks a remote server for the card that it publishes of itself.
+///
+/// # Errors
+/// Returns an error if it cannot be asked.
+pub fn ask_for_card(asking: ServerEndpoint) -> Result<Option<PublishedCard>, AskError> {
+    Ok(runtime()?.block_on(client::published_card(asking))?)
+}
+
+fn runtime() -> io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build()
 }
 
 /// Inspects what a server offers, its instructions first.

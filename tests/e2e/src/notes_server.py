@@ -35,7 +35,13 @@ class Server(http.server.BaseHTTPRequestHandler):
         self.answer(200, json.dumps(answer).encode())
 
     def do_GET(self):
-        self.answer(405, b"")
+        if not self.path.endswith("/server-card"):
+            return self.answer(405, b"")
+        try:
+            with open(tools + ".card", "rb") as file:
+                self.answer(200, file.read())
+        except FileNotFoundError:
+            self.answer(404, b"")
 
     def answer(self, status, body):
         self.send_response(status)

@@ -104,6 +104,18 @@ impl Remote {
         Ok(fs::rename(new, file)?)
     }
 
+    /// Publishes a card of the server from now on.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the file cannot be written.
+    pub fn publish(&self, card: &Value) -> Result<()> {
+        Ok(fs::write(
+            self.directory.path().join("tools.json.card"),
+            card.to_string(),
+        )?)
+    }
+
     /// Returns the received requests, a method and a name in each line.
     ///
     /// # Errors

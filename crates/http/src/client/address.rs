@@ -92,6 +92,11 @@ impl Address {
         }
     }
 
+    /// The same server's `path` below this address.
+    pub(super) fn below(&self, path: &str) -> Result<Self, AddressError> {
+        self.endpoint(&format!("{}/{path}", self.url.path().trim_end_matches('/')))
+    }
+
     /// Resolves `reference` relative to this address. Credentials go with it, so it must not lead to another
     /// server.
     pub(super) fn endpoint(&self, reference: &str) -> Result<Self, AddressError> {

@@ -2,6 +2,7 @@
 //! offers, one behind pipes as well, and carries the messages of a client that speaks no HTTP itself.
 
 mod address;
+mod card;
 mod events;
 mod fault;
 mod header;
@@ -18,6 +19,7 @@ pub(super) mod tests;
 
 pub use self::{
     address::{Address, AddressError},
+    card::{PublishedCard, published_card},
     fault::{AnswerFault, ClientError},
     header::{Header, HeaderError},
     list::list,

@@ -150,6 +150,21 @@ impl Wire {
         }
     }
 
+    /// Fetches a JSON document; `None` where something else is there, or nothing.
+    pub(super) async fn document(&self, from: &Address) -> Result<Option<Vec<u8>>, AnswerFault> {
+        let mut request = self.request(Method::GET, from, HeaderMap::new());
+        request
+            .headers_mut()
+            .insert(ACCEPT, HeaderValue::from_static(JSON));
+        let response = self.send(request.map(|()| upstream::whole(Vec::new()))).await?;
+        let kind = kind(response.headers());
+        let is_json = kind == JSON || kind.ends_with("+json");
+        if response.status() != StatusCode::OK || !is_json {
+            return Ok(None);
+        }
+        self.whole(response).await.map(Some)
+    }
+
     /// Ends a session.
     pub(crate) async fn end(&self, headers: HeaderMap) -> Result<(), AnswerFault> {
         let request = self.request(Method::DELETE, &self.asking.address, headers);
@@ -186,15 +201,7 @@ impl Wire {
     async fn body(&self, response: Response<Incoming>) -> Result<Body, AnswerFault> {
         match kind(response.headers()).as_str() {
             JSON => {
-                let mut chunks = chunks(response)?;
-                let mut whole = Vec::new();
-                while let Some(chunk) = chunks.next().await {
-                    let chunk = chunk.map_err(|error| broken(&error))?;
-                    if whole.len() + chunk.len() > self.asking.max_message {
-                        return Err(AnswerFault::TooLong(self.asking.max_message));
-                    }
-                    whole.extend_from_slice(&chunk);
-                }
+                let whole = self.whole(response).await?;
                 Ok(if whole.is_empty() {
                     Body::Accepted
                 } else {
@@ -206,6 +213,19 @@ impl Wire {
             "" => Ok(Body::Accepted),
             other => Err(AnswerFault::Type(other.to_owned())),
         }
+    }
+
+    async fn whole(&self, response: Response<Incoming>) -> Result<Vec<u8>, AnswerFault> {
+        let mut chunks = chunks(response)?;
+        let mut whole = Vec::new();
+        while let Some(chunk) = chunks.next().await {
+            let chunk = chunk.map_err(|error| broken(&error))?;
+            if whole.len() + chunk.len() > self.asking.max_message {
+                return Err(AnswerFault::TooLong(self.asking.max_message));
+            }
+            whole.extend_from_slice(&chunk);
+        }
+        Ok(whole)
     }
 
     fn stream(&self, response: Response<Incoming>) -> Result<Stream, AnswerFault> {

@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 use crate::{
     agent::{
         inspection::{self, InspectedDefinition, ServerOffer, inspect, inspect_offer},
-        remote,
+        remote::{self, RemoteDestination},
         server_card::{CardDifference, ServerCard},
     },
     cli::{
@@ -37,7 +37,7 @@ pub(in crate::cli) struct Options {
     /// A remote server: its URL, or its id in the configuration
     #[arg(long, value_name = "URL|ID")]
     server: Option<String>,
-    /// A server card or `server.json`, to be compared with what the server offers
+    /// A server card or `server.json`, to be compared with what the server offers; without it the card is shown that the server publishes
     #[arg(long, value_name = "FILE", requires = "server")]
     card: Option<PathBuf>,
     #[command(flatten)]
@@ -113,7 +113,8 @@ pub(in crate::cli) fn run(
     }
 }
 
-/// Lists and inspects the offer of a server.
+/// Lists and inspects the offer of a server. Returns the number of differences from a card that the user gave: those from
+/// the server's own are shown.
 fn asked(
     server: &str,
     options: &RemoteOptions,
@@ -141,10 +142,40 @@ fn asked(
         output.text(&[String::new()])?;
     }
     show(&inspected, output)?;
-    let differences = card.map(|card| card.differences(url.as_deref(), &offer, &inspected));
-    let differences = differences.unwrap_or_default();
-    show_differences(&differences, output)?;
+    let Some(card) = card else {
+        if let Some((card_url, card)) = published(&destination, loaded, output)? {
+            let differences = card.differences(url.as_deref(), &offer, &inspected);
+            let place = match differences.is_empty() {
+                true => format!("it is what its card says ({card_url})"),
+                false => format!("it is not what its card says ({card_url})"),
+            };
+            output.note(&place)?;
+            show_differences(&differences, Some(&card_url), output)?;
+        }
+        return Ok((inspected, 0));
+    };
+    let differences = card.differences(url.as_deref(), &offer, &inspected);
+    show_differences(&differences, None, output)?;
     Ok((inspected, differences.len()))
+}
+
+/// The card that a server publishes of itself, with its URL. One that cannot be read is noted.
+fn published(
+    destination: &RemoteDestination,
+    loaded: &LoadedConfiguration,
+    output: &mut Output<'_>,
+) -> Result<Option<(String, ServerCard)>, CliError> {
+    let asking = destination.asking(Vec::new(), loaded.policy.limits.max_line);
+    let unread = match inspection::ask_for_card(asking) {
+        Ok(None) => return Ok(None),
+        Ok(Some(found)) => match ServerCard::parse(&found.text) {
+            Ok(card) => return Ok(Some((found.url, card))),
+            Err(error) => format!("what is published as its card ({}) is none: {error}", found.url),
+        },
+        Err(error) => format!("its card is not compared: {error}"),
+    };
+    output.note(&unread)?;
+    Ok(None)
 }
 
 fn card(path: &Path) -> Result<ServerCard, CliError> {
@@ -155,12 +186,17 @@ fn card(path: &Path) -> Result<ServerCard, CliError> {
     })
 }
 
-fn show_differences(differences: &[CardDifference], output: &mut Output<'_>) -> Result<(), CliError> {
+fn show_differences(
+    differences: &[CardDifference],
+    card_url: Option<&str>,
+    output: &mut Output<'_>,
+) -> Result<(), CliError> {
     match output.form {
         Form::Json => differences.iter().try_for_each(|difference| {
             let object = serde_json::json!({
                 "difference": difference.subject,
                 "card": difference.card,
+                "card_url": card_url,
                 "live": difference.live,
             });
             let Value::Object(object) = object else {

@@ -8,6 +8,7 @@
 #![cfg(test)]
 
 mod asked;
+mod cards;
 
 use anyhow::Result;
 use mcpmon_e2e::{
