@@ -169,6 +169,8 @@ fn configure(cargo: &mut Command, Toolchain { compiler, linker }: &Toolchain, tr
         .env("CARGO", compiler.bin.join("cargo"))
         .env("RUSTC", compiler.bin.join("rustc"))
         .env("RUSTC_BOOTSTRAP", "1")
+        // Incremental code is divided otherwise, and the kernel verifies what this division gives.
+        .env("CARGO_INCREMENTAL", "0")
         .env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}"))
         .env_remove("RUSTC_WRAPPER")
         .env_remove("RUSTC_WORKSPACE_WRAPPER")
