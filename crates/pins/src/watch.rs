@@ -26,6 +26,8 @@ use super::{code::is_code_name, file::is_timed, root::FoundFile};
 
 /// Most directories and files that are watched for one server.
 pub const MAX_WATCHED: usize = 16 * 1024;
+/// Most names of code and directories that are watched in these.
+const MAX_WATCHED_NAMES: usize = 64 * 1024;
 /// Most reads for one answer: whoever makes changes faster is told of by the first of them.
 const MAX_READS: usize = 64;
 
@@ -53,6 +55,8 @@ struct Watched {
     interests: HashMap<WatchDescriptor, Interest>,
     /// Directories by path, so that each is looked up once.
     directories: HashMap<PathBuf, WatchDescriptor>,
+    /// Number of names in all directories.
+    names: usize,
     /// The first code that was changed.
     touched: Option<PathBuf>,
     /// Some may have been since this was last asked.
@@ -109,10 +113,16 @@ impl Watch {
         open: impl FnOnce() -> std::io::Result<FoundFile>,
     ) {
         let mut watched = self.lock();
+        let is_full = watched.names >= MAX_WATCHED_NAMES;
         if let Some(interest) = self.look_into(&mut watched, directory, open)
             && !interest.names.contains(name)
         {
-            interest.names.insert(name.to_owned());
+            if is_full {
+                watched.gap = Some(Errno::ENOSPC);
+            } else {
+                interest.names.insert(name.to_owned());
+                watched.names += 1;
+            }
         }
     }
 
