@@ -252,13 +252,14 @@ mod tests {
     const UNIT: &str = include_str!("../../../deploy/systemd/mcpmon.service");
 
     /// The kernel's numbers of the capabilities in the unit.
-    const CAPABILITIES: [(&str, u32); 8] = [
+    const CAPABILITIES: [(&str, u32); 9] = [
         ("CAP_DAC_READ_SEARCH", READ_SEARCH),
         ("CAP_KILL", 5),
         ("CAP_NET_ADMIN", 12),
         ("CAP_SYS_PTRACE", 19),
         ("CAP_SYS_ADMIN", 21),
         ("CAP_SYS_RESOURCE", 24),
+        ("CAP_LEASE", 28),
         ("CAP_PERFMON", 38),
         ("CAP_BPF", 39),
     ];

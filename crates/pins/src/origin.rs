@@ -206,8 +206,8 @@ fn locked(root: &Root, metadata: &Path, environment: &Path, name: &str, version:
         .lines()
         .filter_map(|line| line.strip_prefix("Tag: "))
         .collect();
-    // Poetry adds its version.
-    match installer.split_whitespace().next()? {
+    // Poetry writes its name with a capital letter, and its version.
+    match installer.split_whitespace().next()?.to_ascii_lowercase().as_str() {
         "uv" => of_uv(root, environment, name, version, &tags),
         "poetry" => locks::of_poetry(root, environment, name, version, &tags),
         _ => None,
@@ -400,7 +400,7 @@ files = [
     {file = "mcp_server_time-2026.1.tar.gz", hash = "sha256:aa"},
 ]
 "#;
-    const POETRY: (&str, &str) = ("INSTALLER", "poetry 2.1.3\n");
+    const POETRY: (&str, &str) = ("INSTALLER", "Poetry 2.1.3\n");
     const UV: (&str, &str) = ("INSTALLER", "uv\n");
     const ARCHIVE: &str =
         r#"{"url": "https://a.example/t.whl", "archive_info": {"hashes": {"sha256": "dd"}}}"#;
