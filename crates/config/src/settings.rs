@@ -49,7 +49,7 @@ pub struct DiscoverySettings {
 pub struct RecordSettings {
     /// Database file, absolute; `None` for the place that whoever runs the store usually takes.
     pub path: Option<PathBuf>,
-    /// What events go to besides the store.
+    /// The outlets of events besides the store.
     pub outlets: OutletSettings,
     /// The time for which events are kept.
     pub retention: Duration,

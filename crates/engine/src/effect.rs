@@ -84,7 +84,7 @@ pub enum SharedOutcome {
     Unreachable,
 }
 
-/// How far changes of files are looked out for that are hashed.
+/// The changes of files that are looked out for while they are hashed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileWatch {
     /// Two hashes differ where the files do.
@@ -154,7 +154,7 @@ pub enum KernelEffect {
         stage: Stage,
         /// The time at which the process began to run this program.
         since: Timestamp,
-        /// How far changes of the files are looked out for.
+        /// The changes of the files that are looked out for.
         watch: FileWatch,
     },
     /// Keep pins.

@@ -58,8 +58,6 @@ pub(super) struct SecondLook {
     pub(super) ordered: usize,
     /// Number of the hash that was ordered last; 0 where none is on its way.
     pub(super) attempt: u64,
-    /// Code may have been changed: comparisons go by the times of files, too.
-    pub(super) doubted: bool,
 }
 
 /// A process that may have been the server, and has ended.

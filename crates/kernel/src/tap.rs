@@ -38,6 +38,12 @@ static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/mc
 /// Processes of one server that are tapped when it is told of; what they start from then on has a share of its own.
 const MAX_TOLD: usize = 16;
 
+/// Attempts to put an entry that the kernel makes or removes at the same moment.
+const MAX_RACES: usize = 3;
+/// Flags of bpf(2) for an entry that must not be there yet, or must.
+const BPF_NOEXIST: u64 = 1;
+const BPF_EXIST: u64 = 2;
+
 /// The programs, and the raw tracepoints that they are attached to.
 const PROGRAMS: [(&str, &str); 3] = [
     ("tap_fork", "sched_process_fork"),
@@ -331,8 +337,6 @@ impl TappedProcesses {
         streams: StandardStreams,
         pids: &[u32],
     ) -> Result<(), MapError> {
-        /// Keeps what is counted already.
-        const BPF_NOEXIST: u64 = 1;
         let mut tables = self.tables();
         tables.owners.insert(instance, owner);
         if tables.inherited.get(&owner, 0).is_err() {
@@ -353,21 +357,17 @@ impl TappedProcesses {
             }
         }
         for pid in pids.iter().take(MAX_TOLD) {
-            let before = tables.entries.get(pid, 0).unwrap_or_default();
-            let entry = TapEntry {
-                input: streams.input,
-                output: streams.output,
-                instance,
-                // What was inherited stays part of the share that it was taken from.
-                owner: if before.is_inherited == 0 {
-                    owner
-                } else {
-                    before.owner
+            tables.put(
+                *pid,
+                TapEntry {
+                    input: streams.input,
+                    output: streams.output,
+                    instance,
+                    owner,
+                    is_inherited: 0,
+                    reserved: 0,
                 },
-                is_inherited: before.is_inherited,
-                reserved: 0,
-            };
-            tables.entries.insert(pid, entry, 0)?;
+            )?;
         }
         Ok(())
     }
@@ -417,12 +417,40 @@ impl TappedProcesses {
 }
 
 impl Tables {
+    /// Puts the entry of a process, whatever the kernel does with it meanwhile: what was inherited stays part of the share that it
+    /// was taken from.
+    fn put(&mut self, pid: u32, entry: TapEntry) -> Result<(), MapError> {
+        let mut refused = Ok(());
+        for _ in 0..MAX_RACES {
+            let (entry, flags) = match self.entries.get(&pid, 0) {
+                Ok(before) if before.is_inherited != 0 => {
+                    let (owner, is_inherited) = (before.owner, before.is_inherited);
+                    (
+                        TapEntry {
+                            owner,
+                            is_inherited,
+                            ..entry
+                        },
+                        BPF_EXIST,
+                    )
+                }
+                Ok(_) => (entry, BPF_EXIST),
+                Err(_) => (entry, BPF_NOEXIST),
+            };
+            refused = self.entries.insert(pid, entry, flags);
+            if refused.is_ok() {
+                break;
+            }
+        }
+        refused
+    }
+
     /// Lets go of users who have neither servers nor what their servers started.
     fn forget_owners(&mut self) {
         let owners: BTreeSet<u32> = self.owners.values().copied().collect();
         let known: Vec<(u32, u64)> = self.inherited.iter().flatten().collect();
         for (owner, inherited) in known {
-            if inherited == 0 && !owners.contains(&owner) {
+            if inherited.cast_signed() <= 0 && !owners.contains(&owner) {
                 drop(self.inherited.remove(&owner));
             }
         }

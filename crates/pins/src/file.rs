@@ -178,6 +178,10 @@ impl FileHasher {
             if let Some(digest) = self.cache.get(&key) {
                 return Ok(digest);
             }
+            if content == Content::Code && lease.writing() == Writing::Possible {
+                seen = FileError::Written;
+                continue;
+            }
             let (digest, size) = self.read(&file, cancel)?;
             let after = FileStamp::of(&fstat(&file).map_err(io::Error::from)?);
             let writing = lease.writing();

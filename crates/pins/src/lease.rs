@@ -11,6 +11,7 @@ use std::{
 use nix::{
     errno::Errno,
     libc::{self, c_int},
+    sys::statfs::{FsType, fstatfs},
 };
 
 /// Of `asm-generic/fcntl.h`; libc does not name it for Linux.
@@ -52,6 +53,12 @@ impl<'f> ReadLease<'f> {
                 // A writer waits, or has waited so long that the kernel let it in.
                 _ => Writing::Possible,
             },
+            // These ask their server first, which may keep its promise to itself.
+            Err(Errno::EAGAIN)
+                if fstatfs(self.file).is_ok_and(|system| is_remote(system.filesystem_type())) =>
+            {
+                Writing::Unknown
+            }
             Err(Errno::EAGAIN) => Writing::Possible,
             // Only the file's owner, or who has CAP_LEASE, gets one.
             Err(Errno::EACCES) if is_roots_alone(self.file) => Writing::Excluded,
@@ -65,6 +72,11 @@ impl Drop for ReadLease<'_> {
         // Without one there is nothing to end.
         control(self.file, libc::F_SETLEASE, libc::F_UNLCK).unwrap_or_default();
     }
+}
+
+/// Returns whether leases of files of this file system are another host's to grant: of NFS, SMB or CIFS.
+const fn is_remote(kind: FsType) -> bool {
+    matches!(kind.0, 0x6969 | 0xfe53_4d42 | 0xff53_4d42)
 }
 
 /// Returns whether only root can write to it.
@@ -102,6 +114,15 @@ mod tests {
             drop(writer);
             assert_eq!(ReadLease::of(&reader).writing(), Writing::Excluded, "{place}");
         }
+        Ok(())
+    }
+
+    #[test]
+    fn a_refusal_says_nothing_where_another_host_gives_leases() -> Outcome {
+        use nix::sys::statfs::{NFS_SUPER_MAGIC, TMPFS_MAGIC};
+        assert!(is_remote(NFS_SUPER_MAGIC));
+        assert!(!is_remote(TMPFS_MAGIC));
+        assert!(!is_remote(fstatfs(&File::open("/proc")?)?.filesystem_type()));
         Ok(())
     }
 

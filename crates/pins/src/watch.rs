@@ -9,9 +9,11 @@
 use std::{
     collections::{HashMap, HashSet},
     ffi::{OsStr, OsString},
+    io,
     os::fd::{AsFd, BorrowedFd},
     path::{Path, PathBuf},
     sync::{Mutex, MutexGuard, PoisonError},
+    time::{SystemTime, UNIX_EPOCH},
 };
 
 use nix::{
@@ -83,7 +85,7 @@ impl Watch {
     ///
     /// # Errors
     /// Returns an error if the kernel has no room for another.
-    pub fn new(started: i64) -> std::io::Result<Self> {
+    pub fn new(started: i64) -> io::Result<Self> {
         let inotify = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK)?;
         Ok(Self {
             inotify,
@@ -100,18 +102,20 @@ impl Watch {
         } else {
             changed(stat)
         };
-        if self.started <= time {
+        if self.is_late(time) {
             self.lock().late.get_or_insert_with(|| path.to_owned());
         }
     }
 
+    /// Returns whether a time is after the start of the server. One that has not come yet tells nothing: the clock was set back
+    /// since, or is that of another host.
+    fn is_late(&self, time: i64) -> bool {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        self.started <= time && i128::from(time) <= now.as_nanos().cast_signed()
+    }
+
     /// Watches one name in a directory. `open` is asked for the directory where it is new.
-    pub(super) fn name(
-        &self,
-        directory: &Path,
-        name: &OsStr,
-        open: impl FnOnce() -> std::io::Result<FoundFile>,
-    ) {
+    pub(super) fn name(&self, directory: &Path, name: &OsStr, open: impl FnOnce() -> io::Result<FoundFile>) {
         let mut watched = self.lock();
         let is_full = watched.names >= MAX_WATCHED_NAMES;
         if let Some(interest) = self.look_into(&mut watched, directory, open)
@@ -127,12 +131,12 @@ impl Watch {
     }
 
     /// Watches a directory, of which names are given later.
-    pub(super) fn directory(&self, directory: &Path, open: impl FnOnce() -> std::io::Result<FoundFile>) {
+    pub(super) fn directory(&self, directory: &Path, open: impl FnOnce() -> io::Result<FoundFile>) {
         self.look_into(&mut self.lock(), directory, open);
     }
 
     /// Watches a directory for new code.
-    pub(super) fn code(&self, directory: &Path, open: impl FnOnce() -> std::io::Result<FoundFile>) {
+    pub(super) fn code(&self, directory: &Path, open: impl FnOnce() -> io::Result<FoundFile>) {
         let mut watched = self.lock();
         if let Some(interest) = self.look_into(&mut watched, directory, open) {
             interest.code = true;
@@ -155,14 +159,19 @@ impl Watch {
         &self,
         watched: &'w mut Watched,
         path: &Path,
-        open: impl FnOnce() -> std::io::Result<FoundFile>,
+        open: impl FnOnce() -> io::Result<FoundFile>,
     ) -> Option<&'w mut Interest> {
         let known = watched.directories.get(path).copied();
         let descriptor = match known {
             Some(descriptor) => descriptor,
             None => {
-                // One that is not there cannot be looked into either.
-                let node = open().ok()?;
+                let node = match open() {
+                    Ok(node) => node,
+                    Err(error) => {
+                        watched.lacks(&error);
+                        return None;
+                    }
+                };
                 let flags = AddWatchFlags::IN_CREATE
                     | AddWatchFlags::IN_DELETE
                     | AddWatchFlags::IN_MOVED_FROM
@@ -173,7 +182,7 @@ impl Watch {
                 let descriptor = self.add(watched, &node, flags)?;
                 // One in which something was made or removed was changed also; one that was moved only changed itself.
                 let stat = node.stat();
-                if self.started <= changed(stat) && self.started > modified(stat) {
+                if self.is_late(changed(stat)) && self.started > modified(stat) {
                     watched.late.get_or_insert_with(|| path.to_owned());
                 }
                 watched.directories.insert(path.to_owned(), descriptor);
@@ -246,6 +255,17 @@ impl AsFd for Watch {
 }
 
 impl Watched {
+    /// Notes that a directory cannot be opened. One that is not there cannot be looked into either.
+    fn lacks(&mut self, error: &io::Error) {
+        let is_gone = matches!(
+            error.kind(),
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+        );
+        if !is_gone {
+            self.gap = Some(error.raw_os_error().map_or(Errno::EIO, Errno::from_raw));
+        }
+    }
+
     fn concerned(&self, event: &InotifyEvent) -> Option<Touched> {
         if event.mask.contains(AddWatchFlags::IN_Q_OVERFLOW) {
             return Some(Touched::Perhaps);
@@ -344,12 +364,12 @@ mod tests {
             self.directory.path().join(name)
         }
 
-        fn open(&self, name: &str) -> std::io::Result<File> {
+        fn open(&self, name: &str) -> io::Result<File> {
             File::options().read(true).write(true).open(self.path(name))
         }
     }
 
-    type Change = fn(&Tree) -> std::io::Result<()>;
+    type Change = fn(&Tree) -> io::Result<()>;
 
     const DISK: &str = "/var/tmp";
     const MEMORY: &str = "/dev/shm";
@@ -373,7 +393,7 @@ mod tests {
     #[test_case(|tree| tree.open("a/b/main.py").map(drop) => code("/a/b/main.py"); "opened for writing where times say little")]
     #[test_case(|tree| tree.open("a/b/one.py").map(drop) => Some(Touched::Perhaps); "opened for writing")]
     #[test_case(|tree| {
-        let now = std::time::SystemTime::now();
+        let now = SystemTime::now();
         tree.open("a/b/one.py")?.set_times(fs::FileTimes::new().set_accessed(now).set_modified(now))
     } => Some(Touched::Perhaps); "touched")]
     #[test_case(|tree| fs::write(tree.path("a/b/state.json"), "2") => None; "data beside it")]
@@ -464,6 +484,27 @@ mod tests {
             fs::rename(&moved, &code)?;
         }
         assert_eq!(late(before + 1)?, Some("/code".into()));
+        Ok(())
+    }
+
+    #[test]
+    fn a_time_that_has_not_come_yet_tells_nothing() -> Outcome {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_nanos();
+        let now = i64::try_from(now)?;
+        let watch = Watch::new(now)?;
+        assert!(watch.is_late(now));
+        assert!(!watch.is_late(now - 1), "before the start");
+        assert!(!watch.is_late(now + 3_600_000_000_000), "in an hour");
+        Ok(())
+    }
+
+    #[test]
+    fn a_directory_that_may_not_be_opened_is_a_gap_and_one_that_is_gone_is_none() -> Outcome {
+        for (errno, gap) in [(Errno::ENOENT, None), (Errno::EMFILE, Some(Errno::EMFILE))] {
+            let watch = Watch::new(0)?;
+            watch.code(Path::new("/srv"), || Err(errno.into()));
+            assert_eq!(watch.gap(), gap);
+        }
         Ok(())
     }
 

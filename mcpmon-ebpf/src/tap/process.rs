@@ -32,29 +32,40 @@ pub(crate) fn inherit(ctx: &RawTracePointContext) {
 fn share(child: u32, parent: TapEntry) -> Option<()> {
     /// Whoever else writes entries, one is counted once.
     const BPF_NOEXIST: u64 = 1;
+    // SAFETY: the value is not used.
+    unsafe { TAP_COUNTS.get(input_of(parent.instance)) }?; // else its server is tapped no longer
     let inherited = TAP_INHERITED.get_ptr_mut(parent.owner)?;
     // SAFETY: a value of a map, which stays readable until this program ends.
-    if unsafe { inherited.read_volatile() } >= TAP_SHARE {
+    // Below zero where the agent let go of the count between a fork and its end.
+    if unsafe { inherited.read_volatile() }.cast_signed() >= TAP_SHARE.cast_signed() {
         return None;
     }
     let entry = TapEntry {
         is_inherited: 1,
         ..parent
     };
-    TAP_ENTRIES.insert(child, entry, BPF_NOEXIST).ok()?;
+    if TAP_ENTRIES.insert(child, entry, BPF_NOEXIST).is_err() {
+        // SAFETY: the value is not used.
+        return unsafe { TAP_ENTRIES.get(child) }.map(|_| ()); // the agent was first
+    }
     // SAFETY: a value of a map.
     unsafe { kernel::add(inherited, 1) };
     Some(())
 }
 
+/// The stream by which it is known whether a server is tapped.
+#[inline(always)]
+fn input_of(instance: u32) -> TapStream {
+    TapStream {
+        instance,
+        side: TapStream::INPUT,
+    }
+}
+
 /// Counts a process that is not tapped.
 #[inline(always)]
 fn leave_out(instance: u32) {
-    let stream = TapStream {
-        instance,
-        side: TapStream::INPUT,
-    };
-    if let Some(count) = TAP_COUNTS.get_ptr_mut(stream) {
+    if let Some(count) = TAP_COUNTS.get_ptr_mut(input_of(instance)) {
         // SAFETY: a value of a map.
         unsafe { kernel::add(&raw mut (*count).left_out, 1) };
     }

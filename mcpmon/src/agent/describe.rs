@@ -3,11 +3,13 @@
 use std::{
     collections::{HashMap, VecDeque},
     fs::{self, File},
+    io,
     path::PathBuf,
 };
 
 use mcpmon_kernel::container;
 use mcpmon_model::{ContainerRef, Event, ProcessId};
+use nix::libc;
 
 /// Remembers what it looked up for the latest processes and control groups.
 #[derive(Debug)]
@@ -98,7 +100,11 @@ impl Containers {
         if let Some(known) = self.known.get(&id) {
             return known.clone();
         }
-        let found = container::of_cgroup(&self.root, id).ok().flatten();
+        let found = match container::of_cgroup(&self.root, id) {
+            Ok(found) => found,
+            Err(error) if is_passing(&error) => return None,
+            Err(_) => None,
+        };
         if self.order.len() == Self::MAX_GROUPS
             && let Some(oldest) = self.order.pop_front()
         {
@@ -108,6 +114,12 @@ impl Containers {
         self.known.insert(id, found.clone());
         found
     }
+}
+
+/// Returns whether the next look may do better: descriptors or memory ran out, or a signal came.
+fn is_passing(error: &io::Error) -> bool {
+    let passing = [libc::EMFILE, libc::ENFILE, libc::ENOMEM, libc::EINTR];
+    error.raw_os_error().is_some_and(|errno| passing.contains(&errno))
 }
 
 #[cfg(test)]
@@ -168,6 +180,14 @@ mod tests {
         assert_eq!(named(Some(GROUP)), Some(ended));
         assert_eq!(named(Some(GROUP + 1)), None);
         assert_eq!(named(None), None);
+    }
+
+    #[test]
+    fn a_look_that_may_do_better_next_time_is_not_remembered() {
+        let is_passing = |errno| is_passing(&io::Error::from_raw_os_error(errno));
+        assert!(is_passing(libc::EMFILE));
+        assert!(!is_passing(libc::ESTALE), "it is gone");
+        assert!(!is_passing(libc::EPERM), "it is always so");
     }
 
     #[test]

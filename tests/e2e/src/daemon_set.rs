@@ -13,7 +13,7 @@ use crate::json::text;
 /// The manifest, from the repository's root on.
 const MANIFEST: &str = "deploy/kubernetes/base/daemonset.yaml";
 
-/// What it says of its one container.
+/// The part of it that is of its one container.
 #[derive(Debug)]
 pub struct DaemonSet {
     /// Name of the image.

@@ -78,7 +78,6 @@ impl Monitor {
         }
         let Some(path) = path else {
             self.attempts += 1;
-            look.doubted = true;
             let order = look.order(self.attempts, number, serving);
             judgement.kernel_effects.push(order);
             return judgement;
@@ -180,10 +179,8 @@ impl SecondLook {
             attempt,
             stage: serving.stage.clone(),
             since: serving.executed,
-            watch: match self.doubted {
-                true => FileWatch::WhileRead,
-                false => FileWatch::None,
-            },
+            // Content that was put back is equal; the time of its last change is not.
+            watch: FileWatch::WhileRead,
         }
     }
 
@@ -195,7 +192,6 @@ impl SecondLook {
             let_go: None,
             ordered: 0,
             attempt: 0,
-            doubted: false,
         }
     }
 }

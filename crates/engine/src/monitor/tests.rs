@@ -2323,6 +2323,10 @@ fn where_only_times_tell_whether_code_was_changed_it_is_compared_with_these() {
     assert_eq!((kinds(&judgement), effects(&judgement)), (Vec::new(), Vec::new()));
     let later = world.monitor.tick(Timestamp(2 * SECOND));
     assert_eq!(effects(&later), ["hash 10"], "it is compared as often as without");
+    assert!(
+        later.kernel_effects.iter().all(is_timed),
+        "content that was put back is equal: {later:?}"
+    );
 
     let (mut world, _) = doubted_world();
     let attempt = world.monitor.attempts;

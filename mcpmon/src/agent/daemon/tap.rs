@@ -91,6 +91,13 @@ impl<T> TapSwitch<T> {
         }
     }
 
+    /// Lets go of a tap that has ended by itself; the next is started later.
+    fn let_go(&mut self, now: Instant, tell: impl FnOnce(Option<&T>) -> bool) -> Turn {
+        let turn = self.turn_off(tell);
+        self.tried = Some(now);
+        turn
+    }
+
     fn turn_off(&mut self, tell: impl FnOnce(Option<&T>) -> bool) -> Turn {
         self.tried = None;
         if self.running.is_none() {
@@ -116,15 +123,17 @@ impl Daemon {
             policies,
             switch,
         } = &mut self.tap;
-        let has_ended = switch.running.take_if(|tap| !tap.is_running()).is_some();
+        let has_ended = switch.running.as_ref().is_some_and(|tap| !tap.is_running());
         let is_wanted = self.loaded.policy.exec.unwrapped == Unwrapped::Observe;
-        let turn = if is_wanted {
+        let turn = if has_ended {
+            switch.let_go(Instant::now(), tell)
+        } else if is_wanted {
             let start = || Tap::start(hosting.clone(), policies.clone()).map_err(|error| with_causes(&error));
             switch.turn_on(Instant::now(), start, tell)
         } else {
             switch.turn_off(tell)
         };
-        let is_as_wanted = switch.running.is_some() == is_wanted;
+        let is_as_wanted = !has_ended && switch.running.is_some() == is_wanted;
         if has_ended {
             self.note(TAP, Some("its thread ended by itself".to_owned()));
         }
@@ -180,6 +189,23 @@ mod tests {
         assert_eq!(switch.running, Some(()));
         assert_eq!(switch.turn_off(|tap| tap.is_none()), Turn::Off);
         assert_eq!(switch.turn_off(|_| panic!("it is off")), Turn::Unchanged);
+    }
+
+    #[test]
+    fn the_engine_is_told_of_a_tap_that_ended_by_itself_and_the_next_comes_later() {
+        let mut switch = TapSwitch {
+            running: Some(()),
+            ..OFF
+        };
+        let now = Instant::now();
+        assert!(matches!(switch.let_go(now, |_| false), Turn::Failed(_)));
+        assert_eq!(switch.running, Some(()), "the engine is told again");
+        assert_eq!(switch.let_go(now, |tap| tap.is_none()), Turn::Off);
+        assert_eq!(
+            switch.turn_on(now, || panic!("at once"), |_| true),
+            Turn::Unchanged
+        );
+        assert_eq!(switch.turn_on(now + RETRY, || Ok(()), |_| true), Turn::On);
     }
 
     #[test]

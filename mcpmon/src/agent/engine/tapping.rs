@@ -88,10 +88,7 @@ impl Core {
             .get(1..)
             .and_then(|above| session(above, None, &host::boot()));
         let (session, agent) = found.map(|session| (session.id, session.agent)).unzip();
-        let mut pids: Vec<u32> = server.members.iter().map(|process| process.pid).collect();
-        if !pids.contains(&server.process.pid) {
-            pids.push(server.process.pid);
-        }
+        let pids = pids_of(&server);
         let uid = server.uid;
         let has_share = self.tapping.has_share(uid);
         match handle.tap(tapped(server, session, agent, is_new), &pids, has_share) {
@@ -144,6 +141,15 @@ impl Core {
             }
         });
     }
+}
+
+/// The processes of a server, the one that serves first: its streams are those of the server, and not all may be tapped.
+fn pids_of(server: &MonitoredServer) -> Vec<u32> {
+    let serving = server.process.pid;
+    let others = server.members.iter().map(|process| process.pid);
+    std::iter::once(serving)
+        .chain(others.filter(|pid| *pid != serving))
+        .collect()
 }
 
 fn tapped(

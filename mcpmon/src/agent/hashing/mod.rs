@@ -43,7 +43,7 @@ pub(super) struct HashJob {
     pub(super) handed: Option<HandedFiles>,
     /// The time at which it began to run its program.
     pub(super) since: Timestamp,
-    /// How far changes of its files are looked out for.
+    /// The changes of its files that are looked out for.
     pub(super) watch: FileWatch,
 }
 
@@ -201,16 +201,15 @@ fn look_watching(
             continue;
         }
         let mut looked = looked.unwrap_or_else(ExaminedProcess::of_error);
-        let gap = match touched {
+        let gap = match &touched {
             Some(Touched::Code(path)) => {
                 looked.lose_sight(
-                    path,
+                    path.clone(),
                     format!("it was replaced or written while it was compared, {ATTEMPTS} times"),
                 );
                 None
             }
-            Some(Touched::Perhaps) => Some("there were more changes than the kernel could tell".to_owned()),
-            None => {
+            Some(Touched::Perhaps) | None => {
                 let gap = began.and_then(|watch| watch.gap());
                 gap.map(|errno| format!("not every file can be watched: {}", errno.desc()))
             }
@@ -225,6 +224,18 @@ fn look_watching(
             );
         }
         report(engine, job, looked);
+        if touched == Some(Touched::Perhaps) {
+            let (instance, attempt) = (job.instance, job.attempt);
+            let path = None;
+            told(
+                engine,
+                EngineMessage::Touched {
+                    instance,
+                    attempt,
+                    path,
+                },
+            );
+        }
         return watch.ok();
     }
     None

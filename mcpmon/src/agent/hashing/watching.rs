@@ -21,7 +21,7 @@ const MAX_WATCHES_OF_USER: usize = MAX_WATCHES / 2;
 const WATCHED: Duration = Duration::from_secs(15);
 /// Most doubts that are told of one server.
 const MAX_DOUBTS: usize = 3;
-/// How often a waiting thread looks whether it is to end, in milliseconds.
+/// The interval at which a waiting thread looks whether it is to end, in milliseconds.
 const LOOK: u16 = 500;
 
 /// The watches that there are, by user.

@@ -62,7 +62,7 @@ pub(super) struct TapConversation {
     is_wrapped: bool,
 }
 
-/// What the tap has not heard of a server.
+/// The losses of the tap in what a server said.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct TapLosses {
     /// Bytes of messages.

@@ -380,7 +380,7 @@ impl TapThread {
         }
     }
 
-    /// What the kernel did not copy of a server.
+    /// The losses of the kernel in what a server said.
     fn lost(&self, instance: u32) -> TapLosses {
         let lost = |side| self.processes.counted(instance, side).1;
         TapLosses {

@@ -196,12 +196,12 @@ fn show_differences(
             let object = serde_json::json!({
                 "difference": difference.subject,
                 "card": difference.card,
-                "card_url": card_url,
                 "live": difference.live,
             });
-            let Value::Object(object) = object else {
+            let Value::Object(mut object) = object else {
                 unreachable!("it is an object")
             };
+            object.extend(card_url.map(|url| ("card_url".to_owned(), url.into())));
             output.json(&object)
         })?,
         Form::Table if differences.is_empty() => {}

@@ -5,7 +5,13 @@ use std::{
     fmt,
     fs::{self, File},
     io::{self, BufRead as _, BufReader, Read as _, Write as _},
-    os::unix::{fs::FileExt as _, process::ExitStatusExt as _},
+    os::{
+        fd::AsRawFd as _,
+        unix::{
+            fs::{FileExt as _, OpenOptionsExt as _},
+            process::ExitStatusExt as _,
+        },
+    },
     path::{Path, PathBuf},
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
     sync::atomic::{AtomicBool, Ordering},
@@ -21,6 +27,7 @@ use mcpmon_e2e::{
     servers,
 };
 use nix::{
+    libc,
     poll::{PollFd, PollFlags, PollTimeout, poll},
     sys::inotify::{AddWatchFlags, InitFlags, Inotify},
 };
@@ -59,6 +66,10 @@ enum Swap {
     Rename,
     Write,
     WriteByOtherName,
+    /// The other name is made for it, and removed when it is done.
+    WriteByNewName,
+    /// The other name is gone before the server starts, a descriptor of it is kept.
+    WriteByDescriptor,
     DirtyMapping,
     NewMapping,
     Directory,
@@ -73,10 +84,12 @@ enum Sign {
     Released,
 }
 
-const SWAPS: [Swap; 6] = [
+const SWAPS: [Swap; 8] = [
     Swap::Rename,
     Swap::Write,
     Swap::WriteByOtherName,
+    Swap::WriteByNewName,
+    Swap::WriteByDescriptor,
     Swap::DirtyMapping,
     Swap::NewMapping,
     Swap::Directory,
@@ -103,8 +116,6 @@ impl Server {
             format!("{GOOD}import sys, module\nprint(MARK, module.MARK, flush=True)\nsys.stdin.read()\n"),
         )?;
         fs::write(&module, GOOD)?;
-        fs::hard_link(&script, below.join(&name).join("script.other"))?;
-        fs::hard_link(&module, below.join(&name).join("module.other"))?;
         Ok(Self {
             name,
             directory,
@@ -128,8 +139,9 @@ impl Server {
 struct Swapper {
     swap: Swap,
     file: PathBuf,
-    /// Another name of it.
+    /// Another name of it, where the swap has one.
     other: PathBuf,
+    descriptor: Option<File>,
     mapper: Option<Mapper>,
 }
 
@@ -176,14 +188,40 @@ impl Swapper {
     fn prepare(server: &Server, swap: Swap, file: &Path) -> Result<Self> {
         let above = server.directory.parent().context("a directory")?;
         let stem = if file == server.script { "script" } else { "module" };
+        let other = above.join(format!("{stem}.other"));
+        let descriptor = match swap {
+            Swap::WriteByOtherName => {
+                fs::hard_link(file, &other)?;
+                None
+            }
+            Swap::WriteByDescriptor => {
+                fs::hard_link(file, &other)?;
+                let mut options = File::options();
+                let opened = options.read(true).custom_flags(libc::O_PATH).open(&other)?;
+                fs::remove_file(&other)?;
+                Some(opened)
+            }
+            Swap::Rename
+            | Swap::Write
+            | Swap::WriteByNewName
+            | Swap::DirtyMapping
+            | Swap::NewMapping
+            | Swap::Directory => None,
+        };
         let swapper = Self {
             swap,
             file: file.to_owned(),
-            other: above.join(format!("{stem}.other")),
+            other,
+            descriptor,
             mapper: match swap {
                 Swap::DirtyMapping => Some(Mapper::start(file, "early")?),
                 Swap::NewMapping => Some(Mapper::start(file, "late")?),
-                Swap::Rename | Swap::Write | Swap::WriteByOtherName | Swap::Directory => None,
+                Swap::Rename
+                | Swap::Write
+                | Swap::WriteByOtherName
+                | Swap::WriteByNewName
+                | Swap::WriteByDescriptor
+                | Swap::Directory => None,
             },
         };
         let evil = fs::read_to_string(file)?.replace(GOOD, EVIL);
@@ -197,7 +235,12 @@ impl Swapper {
                 }
                 fs::write(other.join(file.file_name().context("a name")?), evil)?;
             }
-            Swap::Write | Swap::WriteByOtherName | Swap::DirtyMapping | Swap::NewMapping => {}
+            Swap::Write
+            | Swap::WriteByOtherName
+            | Swap::WriteByNewName
+            | Swap::WriteByDescriptor
+            | Swap::DirtyMapping
+            | Swap::NewMapping => {}
         }
         Ok(swapper)
     }
@@ -243,6 +286,20 @@ impl Swapper {
             }
             Swap::Write => Self::mark(&self.file, mark)?,
             Swap::WriteByOtherName => Self::mark(&self.other, mark)?,
+            Swap::WriteByNewName => {
+                if is_evil {
+                    fs::hard_link(&self.file, &self.other)?;
+                }
+                Self::mark(&self.other, mark)?;
+                if !is_evil {
+                    fs::remove_file(&self.other)?;
+                }
+            }
+            Swap::WriteByDescriptor => {
+                let descriptor = self.descriptor.as_ref().context("a descriptor")?;
+                let path = format!("/proc/self/fd/{}", descriptor.as_raw_fd());
+                Self::mark(Path::new(&path), mark)?;
+            }
             Swap::DirtyMapping | Swap::NewMapping => {
                 self.mapper.as_mut().context("a mapping")?.store(mark)?;
             }
@@ -254,7 +311,11 @@ impl Swapper {
 /// The end of a race.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum End {
-    /// The server was compared before the swap, or was not let run what came by it.
+    /// The sign did not come before the server had started.
+    NoSwap,
+    /// The swap came after the server had read its files.
+    TooLate,
+    /// The server was killed and had not run the other code.
     Prevented,
     /// It ran the other code, for this time at most.
     Found(Duration),
@@ -316,26 +377,40 @@ fn race(server: &Server, swap: Swap, sign: Sign, file: &Path) -> Result<End> {
     if swapped {
         swapper.put("good")?;
     }
+    // Of a swap with a name that was there before; the next race is one of its own.
+    drop(fs::remove_file(&swapper.other));
     drop(swapper);
-    let end = loop {
-        if let Some(status) = process.try_wait()? {
-            ensure!(status.signal() == Some(9), "it ended with {status}");
-            break if said.contains("evil") {
-                End::Found(ran.elapsed())
-            } else {
-                End::Prevented
-            };
+    let is_evil = said.contains("evil");
+    let patience = if is_evil { FOUND_WITHIN } else { Duration::ZERO };
+    let status = loop {
+        // One that says nothing has ended, or is about to.
+        let ended = match said.is_empty() {
+            true => Some(process.wait()?),
+            false => process.try_wait()?,
+        };
+        if let Some(status) = ended {
+            break status;
         }
-        if !said.contains("evil") || ran.elapsed() > FOUND_WITHIN {
+        if ran.elapsed() >= patience {
             drop(process.stdin.take());
-            process.wait()?;
-            break if said.contains("evil") {
-                End::Unnoticed
-            } else {
-                End::Prevented
-            };
+            break process.wait()?;
         }
         thread::sleep(Duration::from_millis(1));
+    };
+    let end = match (status.signal() == Some(9), is_evil) {
+        (true, true) => End::Found(ran.elapsed()),
+        (false, true) => End::Unnoticed,
+        // A file that is mapped for writing before the start is not compared.
+        (true, false) if swapped || swap == Swap::DirtyMapping => End::Prevented,
+        (true, false) => {
+            anyhow::bail!("a server was killed whose files nobody changed, in a race of {swap:?}")
+        }
+        // A directory that is away for a moment ends a server, too.
+        (false, false) if swapped => End::TooLate,
+        (false, false) => {
+            ensure!(status.success(), "it ended with {status}");
+            End::NoSwap
+        }
     };
     output.read_to_string(&mut said)?;
     Ok(end)
@@ -344,6 +419,8 @@ fn race(server: &Server, swap: Swap, sign: Sign, file: &Path) -> Result<End> {
 /// Numbers of races of one kind.
 #[derive(Debug, Default)]
 struct Tally {
+    no_swap: usize,
+    too_late: usize,
     prevented: usize,
     found: Vec<Duration>,
     unnoticed: usize,
@@ -352,6 +429,8 @@ struct Tally {
 impl Tally {
     fn add(&mut self, end: End) {
         match end {
+            End::NoSwap => self.no_swap += 1,
+            End::TooLate => self.too_late += 1,
             End::Prevented => self.prevented += 1,
             End::Found(time) => self.found.push(time),
             End::Unnoticed => self.unnoticed += 1,
@@ -366,10 +445,13 @@ impl fmt::Display for Tally {
         let (median, max) = (times.get(times.len() / 2), times.last());
         write!(
             f,
-            "{} ran nothing else, {} ran it and were found (median {median:?}, at most {max:?}), {} unnoticed",
+            "{} were killed before they ran it, {} after (median {median:?}, at most {max:?}), {} unnoticed; \
+             {} swaps came too late, {} races had none",
             self.prevented,
             times.len(),
-            self.unnoticed
+            self.unnoticed,
+            self.too_late,
+            self.no_swap
         )
     }
 }
@@ -404,8 +486,8 @@ fn swaps_between_hash_and_use_are_not_unnoticed() -> Result<()> {
                 let race_number = round * SIDE_BY_SIDE + number;
                 // Servers alternate between disk and memory, so that every other number is of the same place.
                 let kind = race_number / 2;
-                let (swap, sign) = (SWAPS[kind % 6], SIGNS[kind / 6 % 4]);
-                let of_module = kind / 24 % 2 == 1;
+                let (swap, sign) = (SWAPS[kind % SWAPS.len()], SIGNS[kind / SWAPS.len() % SIGNS.len()]);
+                let of_module = kind / (SWAPS.len() * SIGNS.len()) % 2 == 1;
                 let file = if of_module {
                     server.module.clone()
                 } else {
@@ -460,5 +542,10 @@ fn swaps_between_hash_and_use_are_not_unnoticed() -> Result<()> {
         .count();
     assert!(denied >= found, "{found} found, {denied} told");
     assert!(unnoticed.is_empty(), "{unnoticed:#?}");
+    for swap in SWAPS {
+        let of_it = tallies.iter().filter(|((of, _), _)| *of == swap);
+        let caught: usize = of_it.map(|(_, tally)| tally.prevented + tally.found.len()).sum();
+        assert!(caught > 0, "no race by {swap:?} was a race");
+    }
     Ok(())
 }

@@ -170,7 +170,7 @@ fn script(path: &Path, code: &str) -> Result<()> {
     Ok(fs::set_permissions(path, fs::Permissions::from_mode(0o755))?)
 }
 
-/// What no file of the server contains is not compared: SECURITY.md names it.
+/// Code in no file of the server is not compared: SECURITY.md names it.
 #[test_case("NODE_OPTIONS", "--require={}"; "node's options")]
 #[test_case("LD_PRELOAD", "{}"; "a library that is loaded first")]
 fn code_by_the_environment_is_not_compared(variable: &str, value: &str) -> Result<()> {

@@ -49,7 +49,7 @@ fn the_card_that_a_server_publishes_is_compared() -> Result<()> {
         std::fs::write(&file, card.to_string())?;
         let (code, differences, told) = inspected(&server, &["--card", &file.display().to_string()])?;
         assert_eq!((code, differences.len()), (Some(1), 2), "{told}");
-        assert_eq!(differences[0]["card_url"], Value::Null);
+        assert!(differences[0].get("card_url").is_none());
 
         server.publish(&json!(["no card"]))?;
         let (code, differences, told) = inspected(&server, &[])?;
