@@ -1,8 +1,8 @@
 //! `cargo xtask test`: every test, on a machine that has nothing but Rust and apt to begin with.
 
-use std::{process::Command, thread};
+use std::{collections::BTreeSet, process::Command, thread};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use serde::Deserialize;
 
 use crate::{
@@ -56,13 +56,22 @@ pub(crate) fn run() -> Result<()> {
     thread::scope(|scope| {
         // The tests on this host wait more than they compute, and an emulator only computes.
         let lab = scope.spawn(|| step("kernel tests on other kernels", other_kernels));
-        step("attacks and near misses", || {
-            shell::run(cargo_test().args(tests.of(|package| package == RED_TEAM)))
-        })?;
-        step("tests on the running kernel", || root_tests(&tests))?;
-        step("the demo, whose scenes must end as they do in the README", demo)?;
-        shell::join(lab)
+        let here = on_this_host(&tests);
+        // Either may fail, and neither hides the other.
+        match (here, shell::join(lab)) {
+            (Err(here), Err(lab)) => Err(here.context(format!("{lab:#}; and also"))),
+            (here, lab) => here.and(lab),
+        }
     })
+}
+
+/// Runs the tests that start the built program.
+fn on_this_host(tests: &IntegrationTests) -> Result<()> {
+    step("attacks and near misses", || {
+        shell::run(cargo_test().args(tests.of(|package| package == RED_TEAM)))
+    })?;
+    step("tests on the running kernel", || root_tests(tests))?;
+    step("the demo, whose scenes must end as they do in the README", demo)
 }
 
 /// Runs the tests that need neither root nor the built program.
@@ -98,6 +107,7 @@ struct Package {
 struct Target {
     name: String,
     kind: Vec<String>,
+    test: bool,
 }
 
 impl IntegrationTests {
@@ -110,7 +120,40 @@ impl IntegrationTests {
             "cargo metadata failed: {}",
             output.status
         );
-        serde_json::from_slice(&output.stdout).context("cannot read what cargo metadata says")
+        let found: Self =
+            serde_json::from_slice(&output.stdout).context("cannot read what cargo metadata says")?;
+        found.check()?;
+        Ok(found)
+    }
+
+    /// Names select the tests of a run: two of one name would run where one of them does not belong. Examples and benches would
+    /// not run at all.
+    fn check(&self) -> Result<()> {
+        let mut names = BTreeSet::new();
+        for name in self.of(|_| true).filter(|argument| *argument != "--test") {
+            ensure!(
+                names.insert(name),
+                "two integration tests are called {name}: rename one"
+            );
+        }
+        let others = self
+            .packages
+            .iter()
+            .flat_map(|package| &package.targets)
+            .find(|target| {
+                target.test
+                    && target
+                        .kind
+                        .iter()
+                        .any(|kind| kind == "example" || kind == "bench")
+            });
+        if let Some(target) = others {
+            bail!(
+                "{} is tested as no test: make it one, or set test = false",
+                target.name
+            );
+        }
+        Ok(())
     }
 
     /// The arguments that select those of some packages.
@@ -149,7 +192,7 @@ fn skipped_outside_ci(outcome: Result<()>) -> Result<()> {
 fn root_tests(tests: &IntegrationTests) -> Result<()> {
     let mut units = cargo_test();
     // What is ignored elsewhere needs root.
-    units.args(["--lib", "--", "--ignored"]);
+    units.args(["--lib", "--bins", "--", "--ignored"]);
     let mut cargo = cargo_test();
     cargo.args(tests.of(|package| ROOT_TESTS.contains(&package)));
     if Privilege::current() == Privilege::Sudo {
@@ -166,4 +209,25 @@ fn root_tests(tests: &IntegrationTests) -> Result<()> {
 fn runner_variable() -> String {
     let host = format!("{}_unknown_linux_gnu", std::env::consts::ARCH);
     format!("CARGO_TARGET_{}_RUNNER", host.to_ascii_uppercase())
+}
+
+#[cfg(test)]
+mod tests {
+    use test_case::test_case;
+
+    use super::*;
+
+    const HTTP: &str = r#"{"name": "http", "kind": ["test"], "test": true}"#;
+
+    #[test_case(&[HTTP] => None; "one")]
+    #[test_case(&[HTTP, HTTP] => Some("two integration tests are called http: rename one".to_owned()); "two of a name")]
+    #[test_case(&[r#"{"name": "x", "kind": ["example"], "test": false}"#] => None; "an example")]
+    #[test_case(&[r#"{"name": "x", "kind": ["example"], "test": true}"#] =>
+        Some("x is tested as no test: make it one, or set test = false".to_owned()); "an example with tests")]
+    fn every_test_is_run(targets: &[&str]) -> Option<String> {
+        let targets = targets.join(",");
+        let told = format!(r#"{{"packages": [{{"name": "a", "targets": [{targets}]}}]}}"#);
+        let tests: IntegrationTests = serde_json::from_str(&told).expect("metadata");
+        tests.check().err().map(|error| error.to_string())
+    }
 }

@@ -14,6 +14,12 @@ use super::{
 /// Largest lock file that is read, bytes; all of it is in memory for a moment.
 const MAX_LOCK: u64 = 4 << 20;
 
+/// Most values in one of pnpm: no file of [`MAX_LOCK`] bytes that is written as pnpm writes has more.
+const MAX_NODES: usize = 1_000_000;
+/// Deepest nesting, and most aliases, of which pnpm writes none.
+const MAX_DEPTH: usize = 16;
+const MAX_ALIASES: usize = 16;
+
 /// The source of an npm package: by what pnpm keeps of the lock file that it installed from, else by yarn's.
 pub(super) fn of_node(
     root: &Root,
@@ -61,7 +67,16 @@ struct PnpmResolution {
 }
 
 fn pnpm(lock: &str, name: &str, version: &str) -> Option<Source> {
-    let lock: PnpmLock = serde_saphyr::from_str(lock).ok()?;
+    let options = serde_saphyr::options! {
+        budget: serde_saphyr::budget! {
+            max_aliases: MAX_ALIASES,
+            max_anchors: MAX_ALIASES,
+            max_depth: MAX_DEPTH,
+            max_events: MAX_NODES * 2,
+            max_nodes: MAX_NODES,
+        },
+    };
+    let lock: PnpmLock = serde_saphyr::from_str_with_options(lock, options).ok()?;
     // `name@1.0.0`, before version 9 `/name@1.0.0(peer@2.0.0)`, and before version 6 `/name/1.0.0_peer@2.0.0`.
     let is_it = |key: &str| {
         let rest = key.strip_prefix('/').unwrap_or(key).strip_prefix(name);
@@ -204,6 +219,19 @@ mod tests {
             || "none".to_owned(),
             |(resolved, integrity)| format!("{} {}", or(resolved), or(integrity)),
         )
+    }
+
+    #[test]
+    fn a_lock_of_pnpm_is_read_up_to_its_bound() {
+        use std::fmt::Write as _;
+        let mut lock = NINE.to_owned();
+        for number in 0.. {
+            if lock.len() as u64 > MAX_LOCK - 64 {
+                break;
+            }
+            writeln!(lock, "  'p{number}@1.0.0': {{}}").expect("a text grows");
+        }
+        assert_eq!(told(pnpm(&lock, "@acme/mail", "1.2.3")), "- sha512-AA==");
     }
 
     #[test_case(NINE, "@acme/mail" => "- sha512-AA=="; "version 9")]

@@ -118,10 +118,13 @@ impl Tree<'static> {
 pub(crate) fn clippy() -> Result<()> {
     let toolchain = prepare::toolchain()?;
     prepare::clippy(&toolchain.compiler)?;
-    let mut clippy = shell::command(toolchain.compiler.bin.join("cargo-clippy"));
-    clippy.arg("clippy");
-    configure(&mut clippy, &toolchain, &Tree::repository())?;
-    shell::run(clippy.args(["--", "--deny", "warnings"]))
+    for features in [&[][..], &["--features", KERNEL_LOG]] {
+        let mut clippy = shell::command(toolchain.compiler.bin.join("cargo-clippy"));
+        clippy.arg("clippy");
+        configure(&mut clippy, &toolchain, &Tree::repository())?;
+        shell::run(clippy.args(features).args(["--", "--deny", "warnings"]))?;
+    }
+    Ok(())
 }
 
 fn build(toolchain: &Toolchain, tree: Tree<'_>, options: BuildOptions) -> Result<PathBuf> {

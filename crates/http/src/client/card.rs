@@ -55,12 +55,24 @@ async fn look(asking: ServerEndpoint) -> Result<Option<PublishedCard>, AnswerFau
     for place in OF_HOST {
         places.push(address.endpoint(place)?);
     }
+    // A server may answer whatever it is asked: the first that is no card is told only where there is none.
+    let mut instead = Ok(None);
     for place in places {
-        if let Some(card) = fetch(&wire, &place).await? {
-            return Ok(Some(card));
+        let found = fetch(&wire, &place).await;
+        match found {
+            Ok(Some(card)) if is_named(&card.text) => return Ok(Some(card)),
+            Ok(None) => {}
+            other if matches!(instead, Ok(None)) => instead = other,
+            Ok(Some(_)) | Err(_) => {}
         }
     }
-    Ok(None)
+    instead
+}
+
+/// Returns whether a text is an object with a name, as every card is.
+fn is_named(text: &str) -> bool {
+    let object = serde_json::from_str::<serde_json::Value>(text);
+    object.is_ok_and(|object| object.get("name").is_some_and(serde_json::Value::is_string))
 }
 
 async fn fetch(wire: &Wire, place: &Address) -> Result<Option<PublishedCard>, AnswerFault> {
@@ -100,6 +112,14 @@ mod tests {
         (card, site)
     }
 
+    fn error() -> Told {
+        Told::new(200, "application/json", r#"{"jsonrpc":"2.0","error":{}}"#)
+    }
+
+    fn endless() -> Told {
+        Told::new(200, "application/json", vec![b' '; MAX_CARD + 1])
+    }
+
     fn page() -> Told {
         Told::new(200, "text/html", "<h1>not found</h1>")
     }
@@ -110,8 +130,13 @@ mod tests {
 
     #[tokio::test]
     async fn a_card_is_found_where_one_may_be() {
-        for place in ["/mcp/server-card", OF_HOST[0], OF_HOST[1]] {
-            let (card, site) = looked(place, page).await;
+        let places = ["/mcp/server-card", OF_HOST[0], OF_HOST[1]];
+        let answers: [fn() -> Told; 3] = [page, error, endless];
+        for (place, otherwise) in places
+            .into_iter()
+            .flat_map(|place| answers.map(|answer| (place, answer)))
+        {
+            let (card, site) = looked(place, otherwise).await;
             let card = card.expect("a card");
             assert_eq!(card.text, CARD);
             assert!(card.url.ends_with(place), "{}", card.url);
