@@ -178,8 +178,8 @@ impl FileHasher {
             if let Some(digest) = self.cache.get(&key) {
                 return Ok(digest);
             }
-            if content == Content::Code && lease.writing() == Writing::Possible {
-                seen = FileError::Written;
+            // Nobody reads it once more for a writer who is still there; only code comes back to this.
+            if matches!(seen, FileError::Written) && lease.writing() == Writing::Possible {
                 continue;
             }
             let (digest, size) = self.read(&file, cancel)?;
