@@ -19,7 +19,7 @@ use std::{
 use mcpmon_model::Digest;
 use nix::sys::{
     stat::{FileStat, fstat},
-    statfs::{BTRFS_SUPER_MAGIC, EXT4_SUPER_MAGIC, F2FS_SUPER_MAGIC, FsType, XFS_SUPER_MAGIC, fstatfs},
+    statfs::{BTRFS_SUPER_MAGIC, EXT4_SUPER_MAGIC, F2FS_SUPER_MAGIC, FsType, fstatfs},
 };
 use sha2::{Digest as _, Sha256};
 
@@ -47,11 +47,13 @@ const WRITERS_WAIT: Duration = Duration::from_millis(50);
 const RACY: Duration = Duration::from_millis(20);
 /// The same where a file system seems to note whole seconds.
 const RACY_SECONDS: Duration = Duration::from_secs(2);
+/// XFS, which the library has no name for where it builds for musl.
+const XFS: FsType = FsType(0x5846_5342);
 /// File systems on a disk that note the time of each write, of stores through mappings too. Not among them: those in memory
 /// (tmpfs), those whose times another host or process says (NFS, FUSE), and those that lie over another one (overlayfs).
 const TIMED: [FsType; 4] = [
     EXT4_SUPER_MAGIC,
-    XFS_SUPER_MAGIC,
+    XFS,
     BTRFS_SUPER_MAGIC,
     F2FS_SUPER_MAGIC,
 ];
