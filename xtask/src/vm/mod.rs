@@ -198,15 +198,24 @@ fn usual_kernel() -> Result<Kernel> {
 
 /// Boots it with other files, and returns whether what ran there passed.
 pub(crate) fn boot_root(image: &Image, root: Root<'_>, log: &Path, limit: Duration) -> Result<bool> {
-    let mut command = boot::command(image, root.initramfs, root.parameters);
-    // Of an option that is given twice the emulator takes the later one.
-    command.args(["-m", root.memory]);
+    let command = || {
+        let mut command = boot::command(image, root.initramfs, root.parameters);
+        // Of an option that is given twice the emulator takes the later one.
+        command.args(["-m", root.memory]);
+        command
+    };
     // A whole system comes to its test later than the lab's init script, and beside other load much later.
     let limits = boot::Limits {
         start: limit,
         end: limit,
     };
-    Ok(boot::boot(command, log, limits)?.passed())
+    let mut report = boot::boot(command(), log, limits)?;
+    if !report.started() {
+        say("the machine did not start, a second one is tried");
+        print_tail(log)?;
+        report = boot::boot(command(), log, limits)?;
+    }
+    Ok(report.passed())
 }
 
 /// The files of a machine, and what it is started with.
