@@ -393,7 +393,12 @@ impl Core {
             return Ok(());
         }
         let pid = process.pid;
-        let cause = format!("process {pid} cannot be sent {signal}: {error}; the daemon needs CAP_KILL");
+        let remedy = match error.raw_os_error() {
+            // A missing capability is another error.
+            Some(nix::libc::EACCES) => "its profile of AppArmor or SELinux is to let the daemon signal it",
+            _ => "the daemon needs CAP_KILL",
+        };
+        let cause = format!("process {pid} cannot be sent {signal}: {error}; {remedy}");
         self.troubles.note(Instant::now(), "server kills", &cause);
         Err(cause)
     }
