@@ -72,11 +72,22 @@ esac
 
 unit=/etc/systemd/system/mcpmon.service
 packaged=/usr/lib/systemd/system/mcpmon.service
+profile=/etc/apparmor.d/mcpmon
 list=$prefix/share/mcpmon/installed
 
 # Whether this is the running system, and it has systemd.
 live() {
     [ -z "$root" ] && [ -d /run/systemd/system ]
+}
+
+# Whether the kernel of this system confines by AppArmor.
+has_apparmor() {
+    live && command -v apparmor_parser >/dev/null && aa-enabled --quiet 2>/dev/null
+}
+
+# Whether a file is one of those that belong to the service, of which a system has one.
+is_of_service() {
+    [ "$1" = "$unit" ] || [ "$1" = "$profile" ]
 }
 
 # Where a file of the archive goes; nothing for one that is not installed as it is.
@@ -126,7 +137,10 @@ remove() {
         "$prefix/bin/mcpmon" detach
     fi
     while read -r file; do
-        [ "$foreign" = no ] || [ "$file" != "$unit" ] || continue
+        [ "$foreign" = no ] || ! is_of_service "$file" || continue
+        if [ "$file" = "$profile" ] && has_apparmor; then
+            echo 'profile mcpmon {}' | apparmor_parser --remove || true
+        fi
         discard "$file"
     done <"$root$list"
     rm -f -- "$root$list" "$root$list.new"
@@ -152,6 +166,7 @@ name_files() {
     # A service that an earlier version installed stays where this one is to install none.
     if [ "$service" = yes ] || grep -q -s -x -F "$unit" "$root$list"; then
         echo "$unit" >>"$root$list.new"
+        [ ! -d "$root${profile%/*}" ] || echo "$profile" >>"$root$list.new"
     fi
     # Named before they are there: the removal, and the next version, know of an installation that was interrupted.
     [ -e "$root$list" ] || : >"$root$list"
@@ -197,12 +212,21 @@ install_files() {
         sed "s|^ExecStart=/usr/bin/|ExecStart=$prefix/bin/|" "$here/usr/lib/systemd/system/mcpmon.service" >"$root$list.unit"
         put "$root$list.unit" 0644 "$unit"
         rm -f -- "$root$list.unit"
+        if [ -d "$root${profile%/*}" ]; then
+            sed "s|^@{mcpmon}=/usr/bin/|@{mcpmon}=$prefix/bin/|" "$here$profile" >"$root$list.profile"
+            put "$root$list.profile" 0644 "$profile"
+            rm -f -- "$root$list.profile"
+        fi
     fi
     discard_former
 
     if [ "$service" = yes ] && live; then
         if ! getent group mcpmon >/dev/null; then
             groupadd --system mcpmon
+        fi
+        # Before the service is started, whose unit names the profile.
+        if has_apparmor; then
+            apparmor_parser --replace --skip-read-cache --write-cache "$profile" || true
         fi
         systemctl daemon-reload
         if [ "$start" = yes ]; then

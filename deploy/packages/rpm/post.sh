@@ -1,4 +1,8 @@
 systemd-sysusers mcpmon.conf || :
+# Before the service is started, whose unit names the profile.
+if aa-enabled --quiet 2>/dev/null; then
+    apparmor_parser --replace --skip-read-cache --write-cache /etc/apparmor.d/mcpmon || :
+fi
 if [ -d /run/systemd/system ]; then
     systemctl daemon-reload || :
 fi

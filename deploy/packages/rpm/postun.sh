@@ -5,3 +5,6 @@ if [ -d /run/systemd/system ]; then
         systemctl try-restart mcpmon.service || :
     fi
 fi
+if [ "$1" -eq 0 ] && aa-enabled --quiet 2>/dev/null; then
+    echo 'profile mcpmon {}' | apparmor_parser --remove || :
+fi

@@ -55,7 +55,7 @@ pub(super) struct Contents {
 }
 
 /// Files of the repository, and where they are installed.
-const COPIED: [(&str, &str, Kind); 8] = [
+const COPIED: [(&str, &str, Kind); 9] = [
     (
         "deploy/systemd/mcpmon.service",
         "usr/lib/systemd/system/mcpmon.service",
@@ -65,6 +65,11 @@ const COPIED: [(&str, &str, Kind); 8] = [
         "deploy/systemd/mcpmon.sysusers.conf",
         "usr/lib/sysusers.d/mcpmon.conf",
         Kind::Data,
+    ),
+    (
+        "deploy/apparmor/mcpmon",
+        "etc/apparmor.d/mcpmon",
+        Kind::Configuration,
     ),
     (
         "policies/default.yaml",

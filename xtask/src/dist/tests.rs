@@ -122,7 +122,7 @@ fn archives_of_the_same_files_are_the_same_bytes() {
 }
 
 #[test]
-fn packages_have_what_they_need_and_one_file_to_configure() {
+fn packages_have_what_they_need_and_two_files_to_configure() {
     let contents = packed().contents;
     let kind = |path: &str| {
         let entry = contents.entries.iter().find(|entry| entry.path == path);
@@ -130,6 +130,7 @@ fn packages_have_what_they_need_and_one_file_to_configure() {
     };
     assert_eq!(kind("usr/bin/mcpmon"), Kind::Program);
     assert_eq!(kind("etc/mcpmon/mcpmon.yaml"), Kind::Configuration);
+    assert_eq!(kind("etc/apparmor.d/mcpmon"), Kind::Configuration);
     assert_eq!(kind("usr/share/man/man1/mcpmon-status.1.gz"), Kind::Documentation);
     assert_eq!(kind("usr/lib/systemd/system/mcpmon.service"), Kind::Data);
     assert_eq!(kind("usr/share/doc/mcpmon/mcpmon.cdx.json"), Kind::Documentation);
@@ -137,7 +138,7 @@ fn packages_have_what_they_need_and_one_file_to_configure() {
         .entries
         .iter()
         .filter(|entry| entry.kind == Kind::Configuration);
-    assert_eq!(configured.count(), 1);
+    assert_eq!(configured.count(), 2);
 }
 
 #[test]
@@ -182,6 +183,45 @@ fn the_installer_installs_and_takes_everything_back() {
         &["--uninstall", "--purge", "--prefix", "/opt/mcpmon"],
     );
     assert_eq!(files(&root), BTreeSet::new());
+}
+
+#[test]
+fn the_installer_adds_a_profile_where_the_system_has_a_place_for_it() {
+    let packed = packed();
+    let unpacked = packed.unpacked();
+    let root = packed.directory.path().join("root");
+    let profile = root.join("etc/apparmor.d/mcpmon");
+    installed(&unpacked, &root, &[]);
+    assert!(!profile.exists(), "a system without AppArmor");
+    fs::create_dir_all(root.join("etc/apparmor.d/local")).expect("directories");
+    installed(&unpacked, &root, &["--prefix", "/opt/mcpmon"]);
+    let text = fs::read_to_string(&profile).expect("a profile");
+    assert!(text.contains("\n@{mcpmon}=/opt/mcpmon/bin/mcpmon\n"), "{text}");
+    installed(&unpacked, &root, &["--uninstall"]);
+    assert!(profile.exists(), "it is the other prefix's");
+    installed(&unpacked, &root, &["--uninstall", "--prefix", "/opt/mcpmon"]);
+    assert!(!profile.exists());
+}
+
+#[test]
+fn the_profile_allows_the_capabilities_of_the_unit() {
+    let read = |path: &str| fs::read_to_string(shell::repository().join(path)).expect("a file");
+    let unit = read("deploy/systemd/mcpmon.service");
+    let of_unit = unit
+        .lines()
+        .find_map(|line| line.strip_prefix("CapabilityBoundingSet="));
+    let of_unit: BTreeSet<_> = of_unit
+        .expect("the unit names them")
+        .split(' ')
+        .map(|name| name.trim_start_matches("CAP_").to_lowercase())
+        .collect();
+    let profile = read("deploy/apparmor/mcpmon");
+    let of_profile: BTreeSet<_> = profile
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("capability ")?.strip_suffix(','))
+        .map(ToOwned::to_owned)
+        .collect();
+    assert_eq!(of_profile, of_unit);
 }
 
 /// Adds a file to an unpacked tarball, as if its version had it.

@@ -4,7 +4,8 @@
 set -u
 
 readonly ADDRESS=198.18.0.1 PORT=7000
-readonly FORMS=$*
+# The forms of packages that are tried, and the security module that confines the service.
+read -r MODULE FORMS </packages/plan
 passed=0
 failed=0
 
@@ -47,6 +48,50 @@ is_gone() {
     esac
 }
 main_pid() { systemctl show --property MainPID --value mcpmon; }
+
+confinement() { tr -d '\0' <"/proc/$1/attr/current"; }
+denied_by_apparmor() { dmesg | grep 'apparmor="DENIED".* profile="mcpmon"'; }
+denied_by_selinux() { dmesg | grep 'avc:  denied .* comm="mcpmon"'; }
+confined() { aa-exec --profile mcpmon -- "$@"; }
+
+# The service has a profile, and what users run has none.
+confined_by_apparmor() {
+    local form=$1 program=$2 wrapper places="/root/pages /run/mcpmon/pages"
+    check "$form: confined: the service is" is "$(confinement "$(main_pid)")" "mcpmon (enforce)"
+    check "$form: confined: and reloads its configuration" systemctl reload mcpmon
+    cp /bin/sleep /tmp/server
+    "$program" wrap -- /tmp/server 300 < <(sleep 300) >/tmp/wrapper.log 2>&1 &
+    wrapper=$!
+    check "$form: confined: a wrapper starts a server" await pidof server
+    check "$form: confined: and is not" is "$(confinement "$wrapper")" unconfined
+    check "$form: confined: nor is the server" is "$(confinement "$(pidof server)")" unconfined
+    kill "$wrapper"
+    wait "$wrapper" 2>/dev/null
+
+    # Whatever is on the way of the program that writes is not the profile.
+    # shellcheck disable=SC2086
+    mkdir $places
+    check "$form: confined: nothing was denied" not denied_by_apparmor
+    check "$form: confined: it writes where it is to" confined "$program" man --directory /run/mcpmon/pages
+    check "$form: confined: what writes elsewhere by itself" "$program" man --directory /root/pages
+    rm /root/pages/*
+    check "$form: confined: writes nothing there under the profile" not confined "$program" man --directory /root/pages
+    check "$form: confined: and it runs no shell" not confined /bin/sh -c true
+    check "$form: confined: which the kernel's log tells" denied_by_apparmor
+    # shellcheck disable=SC2086
+    rm -r $places
+    dmesg --clear
+}
+
+# The service runs in Debian's domain of any service without a module of its own.
+confined_by_selinux() {
+    local form=$1 program=$2
+    check "$form: confined: the policy is enforced" is "$(getenforce)" Enforcing
+    check "$form: confined: the service's domain" is "$(confinement "$(main_pid)")" system_u:system_r:initrc_t:s0
+    check "$form: confined: it reloads its configuration" systemctl reload mcpmon
+    check "$form: confined: its files have their types" is "$(restorecon -n -R -v "$program" /etc/mcpmon /var/lib/mcpmon /run/mcpmon)" ""
+    check "$form: confined: nothing was denied" not denied_by_selinux
+}
 
 listen() {
     perl -MIO::Socket::INET -e '
@@ -148,12 +193,14 @@ lifecycle() {
     mkdir -p /etc/mcpmon/conf.d
     printf 'network:\n  deny:\n    - name: acceptance\n      cidrs: ["%s"]\n' $ADDRESS >/etc/mcpmon/conf.d/10-deny.yaml
     check "$form: a rule takes effect" await not connects
+    "confined_by_$MODULE" "$form" "$program"
     upgrade "$form" new "$new" upgrade
     upgrade "$form" old "$old" downgrade
     start_loop
     check "$form: the daemon is stopped" systemctl stop mcpmon
     check "$form: and its rule goes on refusing" end_loop
     check "$form: and is started again" systemctl start mcpmon
+    check "$form: confined: nothing was denied since" not "denied_by_$MODULE"
     check "$form: remove" "${form}_remove"
     check "$form: removed: the address is reached" connects
     check "$form: removed: nothing is kept in the kernel" not test -e /sys/fs/bpf/mcpmon
@@ -163,6 +210,9 @@ lifecycle() {
     check "$form: removed: the records stay" test -e /var/lib/mcpmon
     check "$form: purge" "${form}_purge"
     check "$form: purged: no records" not test -e /var/lib/mcpmon
+    if [ "$MODULE" = apparmor ]; then
+        check "$form: purged: no profile" not grep -q '^mcpmon ' /sys/kernel/security/apparmor/profiles
+    fi
     rm -rf /etc/mcpmon
     systemctl reset-failed mcpmon 2>/dev/null
 }

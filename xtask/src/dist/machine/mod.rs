@@ -1,5 +1,5 @@
-//! The packages as their users meet them: installed, upgraded, downgraded and removed in a Debian with systemd that exists for
-//! one run.
+//! The packages as their users meet them: installed, upgraded, downgraded and removed in Debians with systemd that exist for
+//! one run, each under another security module.
 
 use std::{
     fs,
@@ -8,6 +8,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
+use mcpmon_model::Digest;
 
 use super::{
     Release,
@@ -25,13 +26,41 @@ use crate::{
 const OLD: &str = "0.0.1";
 /// Far longer than it takes under software emulation beside other load.
 const LIMIT: Duration = Duration::from_secs(2400);
-/// The root is in memory, and the archive that it is unpacked from as well.
-const MEMORY: &str = "3072";
-const KERNEL_PARAMETERS: &str =
-    "rdinit=/usr/lib/systemd/systemd systemd.show_status=0 systemd.wants=acceptance.service quiet";
+/// The root is in memory, and so are the archive that it is unpacked from and, for SELinux, a second one.
+const MEMORY: &str = "4096";
+const PARAMETERS: &str = "systemd.show_status=0 systemd.wants=acceptance.service quiet";
 
 /// The packages beyond the essential ones: those that mcpmon's depend on, and rpm for the other kind of package.
 const PACKAGES: &str = "systemd,systemd-sysv,init-system-helpers,iproute2,rpm,ca-certificates";
+
+/// A machine by the security module that confines its services.
+#[derive(Clone, Copy, Debug)]
+struct Machine {
+    /// The module, as `acceptance.sh` knows it.
+    module: &'static str,
+    /// Packages that it needs beyond [`PACKAGES`].
+    packages: &'static str,
+    /// Parameters of the kernel beyond [`PARAMETERS`].
+    parameters: &'static str,
+    /// The forms of packages that are tried there.
+    forms: &'static str,
+}
+
+const MACHINES: [Machine; 2] = [
+    Machine {
+        module: "apparmor",
+        packages: "apparmor",
+        parameters: "rdinit=/usr/lib/systemd/systemd",
+        forms: "deb rpm tar",
+    },
+    Machine {
+        module: "selinux",
+        packages: "selinux-policy-default,selinux-utils,policycoreutils",
+        parameters: "rdinit=/packages/selinux.sh security=selinux enforcing=1",
+        forms: "deb tar",
+    },
+];
+
 /// Files that nobody reads there, and the one by which mmdebstrap keeps services from being started.
 const LEFT_OUT: &str = "! -path './usr/sbin/policy-rc.d' ! -path './dev/*' ! -path './proc/*' ! -path './sys/*' ! -path './usr/share/doc/*' \
                         ! -path './usr/share/locale/*' ! -path './var/lib/apt/lists/*' ! -path './var/cache/apt/*'";
@@ -68,34 +97,117 @@ pub(super) fn test(
     }
     unchanged(release, target, &binary, &directory)?;
     let image = vm::usual_image()?;
-    let root = root(&directory)?;
-    let initramfs = directory.join("initramfs.cpio");
-    let mut archive = fs::read(&root).with_context(|| format!("could not read {}", root.display()))?;
-    archive.extend(overlay(&directory)?);
-    fs::write(&initramfs, archive).with_context(|| format!("could not write {}", initramfs.display()))?;
-    let log = directory.join("machine.log");
-    let passed = step("install, upgrade, downgrade, remove; some minutes", || {
-        let root = vm::Root {
-            initramfs: &initramfs,
-            memory: MEMORY,
-            parameters: KERNEL_PARAMETERS,
-        };
-        vm::boot_root(&image, root, &log, LIMIT)
-    })?;
-    let log_text = fs::read_to_string(&log).with_context(|| format!("could not read {}", log.display()))?;
-    let told = |line: &&str| {
-        let begins = ["ok  ", "FAILED", "    "]
-            .iter()
-            .any(|begin| line.starts_with(begin));
-        begins || line.contains(" passed, ")
-    };
-    log_text.lines().filter(told).for_each(shell::print);
-    ensure!(
-        passed,
-        "the packages failed; all that the machine said is in {}",
-        log.display()
-    );
+    for machine in MACHINES {
+        machine.run(&image, &directory)?;
+    }
     Ok(())
+}
+
+impl Machine {
+    /// Boots it with the packages below a directory.
+    ///
+    /// # Errors
+    /// If anything of the test failed there.
+    fn run(self, image: &vm::Image, directory: &Path) -> Result<()> {
+        let root = self.root(directory)?;
+        let initramfs = directory.join("initramfs.cpio");
+        let mut archive = fs::read(&root).with_context(|| format!("could not read {}", root.display()))?;
+        archive.extend(self.overlay(directory)?);
+        fs::write(&initramfs, archive).with_context(|| format!("could not write {}", initramfs.display()))?;
+        let log = directory.join(format!("{}.log", self.module));
+        let title = format!(
+            "install, upgrade, downgrade, remove with {}; some minutes",
+            self.module
+        );
+        let passed = step(&title, || {
+            let root = vm::Root {
+                initramfs: &initramfs,
+                memory: MEMORY,
+                parameters: &format!("{} {PARAMETERS}", self.parameters),
+            };
+            vm::boot_root(image, root, &log, LIMIT)
+        })?;
+        let text = fs::read_to_string(&log).with_context(|| format!("could not read {}", log.display()))?;
+        let told = |line: &&str| {
+            let begins = ["ok  ", "FAILED", "    "]
+                .iter()
+                .any(|begin| line.starts_with(begin));
+            begins || line.contains(" passed, ")
+        };
+        text.lines().filter(told).for_each(shell::print);
+        ensure!(
+            passed,
+            "the packages failed with {}; all that the machine said is in {}",
+            self.module,
+            log.display()
+        );
+        Ok(())
+    }
+
+    /// The files of a Debian with systemd, as an archive that the kernel unpacks; made once, as root, for the owners of the files.
+    fn root(self, directory: &Path) -> Result<PathBuf> {
+        let (suite, mirror) = vm::usual_release()?;
+        let packages = format!("{PACKAGES},{}", self.packages);
+        // Another list of packages is another archive.
+        let digest = Digest::of(format!("{suite} {packages} {LEFT_OUT}").as_bytes()).to_string();
+        let archive = directory.with_file_name(format!(
+            "{}-{}.cpio",
+            self.module,
+            &digest["sha256:".len()..][..12]
+        ));
+        if archive.exists() {
+            return Ok(archive);
+        }
+        let tools = [("mmdebstrap", "mmdebstrap"), ("cpio", "cpio")];
+        packages::require_commands("testing packages in a machine with systemd", &tools)?;
+        let partial = archive.with_extension("partial");
+        let pack = format!(
+            "cd \"$1\" && find . {LEFT_OUT} | cpio --create --format newc --quiet >'{}'",
+            partial.display()
+        );
+        let mut debootstrap = shell::command("mmdebstrap");
+        debootstrap
+            .args(["--variant=minbase", "--format=null", "--quiet"])
+            .arg(format!("--include={packages}"))
+            .arg(format!("--customize-hook={pack}"))
+            .args([suite, "-", &mirror]);
+        let title = format!("a Debian with systemd and {}, for the machine", self.module);
+        step(&title, || {
+            shell::run(&mut Privilege::current().elevate(debootstrap))
+        })?;
+        fs::rename(&partial, &archive).with_context(|| format!("could not create {}", archive.display()))?;
+        Ok(archive)
+    }
+
+    /// The packages, and what runs their test, in a second archive that is unpacked over the first.
+    fn overlay(self, directory: &Path) -> Result<Vec<u8>> {
+        let mut archive = vm::Archive::default();
+        archive.add("packages", vm::Member::Directory);
+        let plan = format!("{} {}\n", self.module, self.forms);
+        archive.add("packages/plan", vm::Member::File(plan.as_bytes()));
+        for (name, program) in [
+            ("acceptance.sh", include_bytes!("acceptance.sh").as_slice()),
+            ("selinux.sh", include_bytes!("selinux.sh")),
+        ] {
+            archive.add(&format!("packages/{name}"), vm::Member::Program(program));
+        }
+        let unit = include_bytes!("acceptance.service");
+        archive.add("etc/systemd/system/acceptance.service", vm::Member::File(unit));
+        for version in ["old", "new"] {
+            archive.add(&format!("packages/{version}"), vm::Member::Directory);
+            for file in fs::read_dir(directory.join(version))? {
+                let file = file?;
+                let name = format!("packages/{version}/{}", file.file_name().display());
+                if [".deb", ".rpm", ".tar.gz", "version"]
+                    .iter()
+                    .any(|end| name.ends_with(end))
+                {
+                    archive.add(&name, vm::Member::File(&fs::read(file.path())?));
+                }
+            }
+        }
+        Ok(archive.finish())
+    }
 }
 
 /// Packs the same binary once more.
@@ -116,55 +228,4 @@ fn unchanged(release: &Release<'_>, target: Target, binary: &Path, directory: &P
         ensure!(same, "{} differs when it is packed twice", name.display());
     }
     Ok(())
-}
-
-/// The files of a Debian with systemd, as an archive that the kernel unpacks; made once, as root, for the owners of the files.
-fn root(directory: &Path) -> Result<PathBuf> {
-    let archive = directory.with_file_name("root.cpio");
-    if archive.exists() {
-        return Ok(archive);
-    }
-    let tools = [("mmdebstrap", "mmdebstrap"), ("cpio", "cpio")];
-    packages::require_commands("testing packages in a machine with systemd", &tools)?;
-    let partial = archive.with_extension("partial");
-    let pack = format!(
-        "cd \"$1\" && find . {LEFT_OUT} | cpio --create --format newc --quiet >'{}'",
-        partial.display()
-    );
-    let (suite, mirror) = vm::usual_release()?;
-    let mut debootstrap = shell::command("mmdebstrap");
-    debootstrap
-        .args(["--variant=minbase", "--format=null", "--quiet"])
-        .arg(format!("--include={PACKAGES}"))
-        .arg(format!("--customize-hook={pack}"))
-        .args([suite, "-", &mirror]);
-    step("a Debian with systemd, for the machine", || {
-        shell::run(&mut Privilege::current().elevate(debootstrap))
-    })?;
-    fs::rename(&partial, &archive).with_context(|| format!("could not create {}", archive.display()))?;
-    Ok(archive)
-}
-
-/// The packages, and what runs their test, in a second archive that is unpacked over the first.
-fn overlay(directory: &Path) -> Result<Vec<u8>> {
-    let mut archive = vm::Archive::default();
-    archive.add("packages", vm::Member::Directory);
-    let script = include_bytes!("acceptance.sh");
-    archive.add("packages/acceptance.sh", vm::Member::Program(script));
-    let unit = include_bytes!("acceptance.service");
-    archive.add("etc/systemd/system/acceptance.service", vm::Member::File(unit));
-    for version in ["old", "new"] {
-        archive.add(&format!("packages/{version}"), vm::Member::Directory);
-        for file in fs::read_dir(directory.join(version))? {
-            let file = file?;
-            let name = format!("packages/{version}/{}", file.file_name().display());
-            if [".deb", ".rpm", ".tar.gz", "version"]
-                .iter()
-                .any(|end| name.ends_with(end))
-            {
-                archive.add(&name, vm::Member::File(&fs::read(file.path())?));
-            }
-        }
-    }
-    Ok(archive.finish())
 }
