@@ -46,7 +46,7 @@ pub enum StoreEntry {
     ForgetRunning,
     /// A daemon watches.
     Watch(Span),
-    /// The state of events for the webhook.
+    /// The state of events for an outlet that posts them.
     Unposted(UnpostedEvents),
     /// Another policy is in force.
     PolicyChanged,
@@ -76,14 +76,16 @@ impl StoreEntry {
     }
 }
 
-/// The state of events for the webhook. Those that it has not acknowledged are kept in the store.
+/// The state of events for an outlet that posts them. Those that it has not acknowledged are kept in the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnpostedEvents {
+    /// The outlet's name. What another one has still to post is not touched.
+    pub outlet: &'static str,
     /// Events that are still to be posted.
     pub waiting: Vec<(Uuid, Timestamp)>,
     /// The time from which another process may post them: the claiming process extends it while it lives.
     pub claimed_until: Timestamp,
-    /// Events that the webhook acknowledged, or refused for good.
+    /// Events that its receiver acknowledged, or refused for good.
     pub settled: Vec<Uuid>,
 }
 
@@ -144,11 +146,16 @@ pub trait Destination: Send {
         false
     }
 
-    /// Claims events that the webhook has not acknowledged and that no living process posts, at most `max`.
+    /// Claims events that the receiver of `outlet` has not acknowledged and that no living process posts, at most `max`.
     ///
     /// # Errors
     /// Returns an error if it cannot.
-    fn claim_unposted(&mut self, _now: Timestamp, _max: usize) -> Result<ClaimedPosts, StoreError> {
+    fn claim_unposted(
+        &mut self,
+        _outlet: &str,
+        _now: Timestamp,
+        _max: usize,
+    ) -> Result<ClaimedPosts, StoreError> {
         Ok(ClaimedPosts::default())
     }
 
@@ -169,8 +176,13 @@ impl Destination for Store {
         true
     }
 
-    fn claim_unposted(&mut self, now: Timestamp, max: usize) -> Result<ClaimedPosts, StoreError> {
-        self.write(|transaction| super::outlets::claim_unposted(transaction, now, max))
+    fn claim_unposted(
+        &mut self,
+        outlet: &str,
+        now: Timestamp,
+        max: usize,
+    ) -> Result<ClaimedPosts, StoreError> {
+        self.write(|transaction| super::outlets::claim_unposted(transaction, outlet, now, max))
     }
 
     fn rest(&mut self) {

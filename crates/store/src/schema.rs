@@ -238,6 +238,19 @@ const MIGRATIONS: &[&str] = &[
         seq INTEGER NOT NULL
     ) WITHOUT ROWID;
 ",
+    "
+    CREATE TABLE unposted_by_outlet (
+        outlet TEXT NOT NULL DEFAULT 'webhook',
+        event_id TEXT NOT NULL,
+        timestamp INTEGER NOT NULL,
+        claimed_until INTEGER NOT NULL,
+        PRIMARY KEY (outlet, event_id)
+    ) WITHOUT ROWID;
+    INSERT INTO unposted_by_outlet (outlet, event_id, timestamp, claimed_until)
+        SELECT 'webhook', event_id, timestamp, claimed_until FROM unposted;
+    DROP TABLE unposted;
+    ALTER TABLE unposted_by_outlet RENAME TO unposted;
+",
 ];
 
 /// The condition for events that outlive ordinary ones when the store is full: detections, stopped actions,
@@ -375,6 +388,24 @@ mod tests {
         assert_eq!(row, (7, "old".to_owned()));
         // Nothing is left to do, and doing it again changes nothing.
         migrate_with(&mut connection, &[FIRST, SECOND]).unwrap();
+    }
+
+    #[test]
+    fn what_the_webhook_had_to_post_stays_its_own() {
+        let mut connection = database();
+        migrate_with(&mut connection, &MIGRATIONS[..11]).unwrap();
+        connection
+            .execute("INSERT INTO unposted VALUES ('e', 5, 7)", [])
+            .unwrap();
+        migrate(&mut connection).unwrap();
+        let row: (String, String, i64, i64) = connection
+            .query_row(
+                "SELECT outlet, event_id, timestamp, claimed_until FROM unposted",
+                [],
+                |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)),
+            )
+            .unwrap();
+        assert_eq!(row, ("webhook".to_owned(), "e".to_owned(), 5, 7));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::{
 use mcpmon_model::{Event, EventKind, Layer, ProcessRef, Severity, Timestamp};
 
 use super::{
-    Destination, PruneCount, PruneProgress, RecorderSettings, StoreEntry, StoredEvent, UnpostedEvents,
+    Destination, PruneCount, PruneProgress, RecorderSettings, StoreEntry, StoredEvent,
     journal::{self, Journal},
     outlets::{self, Origin, Outlets},
     queue::{Batch, DeferredEvent, Outcome, Queue, QueueMessage},
@@ -42,7 +42,7 @@ pub(super) struct StoreWriter {
     next_retention: Instant,
     events_until_retention: u64,
     removed: UnreportedRemovals,
-    /// The time of the next claim of events for the webhook.
+    /// The time of the next claim of events that are to be posted.
     next_claim: Instant,
 }
 
@@ -177,31 +177,15 @@ impl StoreWriter {
         }
     }
 
-    /// Claims anew what waits here for the webhook, and posts what no living process posts.
+    /// Claims anew what waits here to be posted, and posts what no living process posts.
     fn claim_posts(&mut self) {
         if Instant::now() < self.next_claim || !self.destination.keeps_unposted() {
             return;
         }
         self.next_claim = Instant::now() + CLAIM_INTERVAL;
-        let Some(room) = self.outlets.room() else {
-            return;
-        };
-        let waiting = self.outlets.waiting();
-        let renewed = match waiting.is_empty() {
-            true => Ok(()),
-            false => self.destination.keep(&[StoreEntry::Unposted(UnpostedEvents {
-                waiting,
-                claimed_until: outlets::claim_end(now()),
-                settled: Vec::new(),
-            })]),
-        };
-        // Room is left for what happens now.
-        let claimed = renewed.and_then(|()| self.destination.claim_unposted(now(), room / 2));
-        match claimed {
-            Ok(claimed) => self.outlets.post_again(&claimed),
-            Err(error) => self
-                .queue
-                .note_error(format!("what was not posted cannot be read: {error}")),
+        if let Err(error) = self.outlets.claim_posts(&mut *self.destination, now()) {
+            self.queue
+                .note_error(format!("what was not posted cannot be read: {error}"));
         }
     }
 

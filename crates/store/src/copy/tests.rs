@@ -252,6 +252,7 @@ fn alarms_and_journals_come_back_and_an_older_store_is_read() {
         .keep(&[
             StoreEntry::Event(event.clone()),
             StoreEntry::Unposted(UnpostedEvents {
+                outlet: "webhook",
                 waiting,
                 claimed_until: Timestamp(0),
                 settled: Vec::new(),
@@ -263,7 +264,7 @@ fn alarms_and_journals_come_back_and_an_older_store_is_read() {
     let name = format!("{}.1-x.blocks", standby.path().file_name().unwrap().display());
     std::fs::write(elsewhere.path().join(name), line + "\n").unwrap();
     assert_eq!(store.adopt_all(standby.path()).unwrap(), 1);
-    let claimed = store.claim_unposted(Timestamp(1), 10).unwrap();
+    let claimed = store.claim_unposted("webhook", Timestamp(1), 10).unwrap();
     let ids = |events: &[StoredEvent]| events.iter().map(|event| event.id).collect::<Vec<_>>();
     assert_eq!(ids(&claimed.events), [event.id]);
     let reader = StoreReader::open(store.path()).unwrap();

@@ -31,7 +31,9 @@ pub use self::{
     signature::SigningKey,
     webhook::WebhookSettings,
 };
-use super::{ClaimedPosts, StoreEntry, StoredEvent, metrics::Metrics};
+use super::{
+    ClaimedPosts, Destination, StoreEntry, StoreError, StoredEvent, UnpostedEvents, metrics::Metrics,
+};
 
 /// Declares every outlet that a configuration can ask for once: its name, the type of its keys, and that of its settings.
 macro_rules! outlets {
@@ -111,7 +113,7 @@ trait Outlet: fmt::Debug + Send {
     fn tell(&mut self, entries: &[StoreEntry], is_stored: bool);
 
     /// Returns the entries to keep in the store together with `entries`. What is kept for later can be claimed by others
-    /// from `claimed_until` on. At most one outlet of a process has such a backlog.
+    /// from `claimed_until` on, for an outlet of the same name.
     fn backlog(&mut self, _entries: &[StoreEntry], _claimed_until: Timestamp) -> Option<StoreEntry> {
         None
     }
@@ -180,19 +182,33 @@ impl Outlets {
         kept.collect()
     }
 
-    /// Returns the events that wait to be posted and are in the store.
-    pub(super) fn waiting(&self) -> Vec<(Uuid, Timestamp)> {
-        self.list.iter().flat_map(|outlet| outlet.waiting()).collect()
-    }
-
-    /// Returns the free capacity in events of the backlog; `None` where no outlet has one.
-    pub(super) fn room(&self) -> Option<usize> {
-        self.list.iter().find_map(|outlet| outlet.room())
-    }
-
-    /// Posts what was not acknowledged before.
-    pub(super) fn post_again(&mut self, claimed: &ClaimedPosts) {
-        self.list.iter_mut().for_each(|outlet| outlet.post_again(claimed));
+    /// Claims anew what waits in each outlet that has a backlog, and has it post what no living process posts for it.
+    ///
+    /// # Errors
+    /// Returns an error if the backlog cannot be read or written.
+    pub(super) fn claim_posts(
+        &mut self,
+        destination: &mut dyn Destination,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        for outlet in &mut self.list {
+            let Some(room) = outlet.room() else {
+                continue;
+            };
+            let waiting = outlet.waiting();
+            if !waiting.is_empty() {
+                destination.keep(&[StoreEntry::Unposted(UnpostedEvents {
+                    outlet: outlet.name(),
+                    waiting,
+                    claimed_until: claim_end(now),
+                    settled: Vec::new(),
+                })])?;
+            }
+            // Room is left for what happens now.
+            let claimed = destination.claim_unposted(outlet.name(), now, room / 2)?;
+            outlet.post_again(&claimed);
+        }
+        Ok(())
     }
 
     /// Waits a moment for the outlets to take the last events.

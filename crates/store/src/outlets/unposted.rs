@@ -1,17 +1,18 @@
-//! Events that a webhook has not acknowledged: they are in the store, and are posted by whoever claims them. A claim
-//! expires where its process died.
+//! Events that the receiver of an outlet has not acknowledged: they are in the store, for each outlet by itself, and are
+//! posted by whoever claims them. A claim expires where its process died.
 
 use mcpmon_model::Timestamp;
 use rusqlite::{Connection, params};
 
 use super::super::{ClaimedPosts, UnpostedEvents, row};
 
-/// Events that wait at most without being claimed; the newest are kept.
+/// Events of an outlet that wait at most without being claimed; the newest are kept.
 const MAX_UNCLAIMED: u32 = 10_000;
 /// Nanoseconds for which a claim holds.
 const CLAIM: i64 = 180 * 1_000_000_000;
-/// The rows that nobody claims at the time `?1`. A claim that ends later than one can is of a clock that was wrong.
-const UNCLAIMED: &str = "(claimed_until <= ?1 OR claimed_until > ?1 + ?2)";
+/// The rows of the outlet `?1` that nobody claims at the time `?2`. A claim that ends later than one can is of a clock that
+/// was wrong.
+const UNCLAIMED: &str = "outlet = ?1 AND (claimed_until <= ?2 OR claimed_until > ?2 + ?3)";
 
 /// Returns the expiry of a claim that is made now.
 pub(crate) const fn claim_end(now: Timestamp) -> Timestamp {
@@ -21,37 +22,48 @@ pub(crate) const fn claim_end(now: Timestamp) -> Timestamp {
 /// Keeps which events are still to be posted, and forgets those that are settled.
 pub(crate) fn keep(connection: &Connection, unposted: &UnpostedEvents) -> rusqlite::Result<()> {
     let mut upsert = connection.prepare_cached(
-        "INSERT INTO unposted (event_id, timestamp, claimed_until) VALUES (?1, ?2, ?3) \
-             ON CONFLICT (event_id) DO UPDATE SET claimed_until = excluded.claimed_until",
+        "INSERT INTO unposted (outlet, event_id, timestamp, claimed_until) VALUES (?1, ?2, ?3, ?4) \
+             ON CONFLICT (outlet, event_id) DO UPDATE SET claimed_until = excluded.claimed_until",
     )?;
     for (id, at) in &unposted.waiting {
-        upsert.execute(params![id.to_string(), at.0, unposted.claimed_until.0])?;
+        let (id, until) = (id.to_string(), unposted.claimed_until.0);
+        upsert.execute(params![unposted.outlet, id, at.0, until])?;
     }
-    let mut delete = connection.prepare_cached("DELETE FROM unposted WHERE event_id = ?1")?;
     for id in &unposted.settled {
-        delete.execute([id.to_string()])?;
+        forget(connection, unposted.outlet, &id.to_string())?;
     }
     Ok(())
 }
 
-/// Claims the oldest ones that nobody claims, at most `max`. One that retention removed is not posted any more.
-pub(crate) fn claim(connection: &Connection, now: Timestamp, max: usize) -> rusqlite::Result<ClaimedPosts> {
+fn forget(connection: &Connection, outlet: &str, id: &str) -> rusqlite::Result<usize> {
+    connection
+        .prepare_cached("DELETE FROM unposted WHERE outlet = ?1 AND event_id = ?2")?
+        .execute([outlet, id])
+}
+
+/// Claims the oldest ones of an outlet that nobody claims, at most `max`. One that retention removed is not posted any more.
+pub(crate) fn claim(
+    connection: &Connection,
+    outlet: &str,
+    now: Timestamp,
+    max: usize,
+) -> rusqlite::Result<ClaimedPosts> {
     let removed = connection
         .prepare_cached(&format!(
-            "DELETE FROM unposted WHERE event_id IN (SELECT event_id FROM unposted WHERE {UNCLAIMED} \
-                 ORDER BY timestamp DESC, event_id DESC LIMIT -1 OFFSET ?3)"
+            "DELETE FROM unposted WHERE outlet = ?1 AND event_id IN (SELECT event_id FROM unposted WHERE {UNCLAIMED} \
+                 ORDER BY timestamp DESC, event_id DESC LIMIT -1 OFFSET ?4)"
         ))?
-        .execute(params![now.0, CLAIM, MAX_UNCLAIMED])?;
+        .execute(params![outlet, now.0, CLAIM, MAX_UNCLAIMED])?;
     let mut claimed = ClaimedPosts {
         lost: removed as u64,
         ..ClaimedPosts::default()
     };
     let waiting: Vec<(String, i64)> = connection
         .prepare_cached(&format!(
-            "SELECT event_id, timestamp FROM unposted WHERE {UNCLAIMED} ORDER BY timestamp, event_id LIMIT ?3"
+            "SELECT event_id, timestamp FROM unposted WHERE {UNCLAIMED} ORDER BY timestamp, event_id LIMIT ?4"
         ))?
         .query_map(
-            params![now.0, CLAIM, i64::try_from(max).unwrap_or(i64::MAX)],
+            params![outlet, now.0, CLAIM, i64::try_from(max).unwrap_or(i64::MAX)],
             |row| Ok((row.get(0)?, row.get(1)?)),
         )?
         .collect::<rusqlite::Result<_>>()?;
@@ -64,13 +76,13 @@ pub(crate) fn claim(connection: &Connection, now: Timestamp, max: usize) -> rusq
         let event = select.query_map(params![at, id], row::read)?.next().transpose()?;
         if let Some(event) = event {
             connection
-                .prepare_cached("UPDATE unposted SET claimed_until = ?2 WHERE event_id = ?1")?
-                .execute(params![id, claim_end(now).0])?;
+                .prepare_cached(
+                    "UPDATE unposted SET claimed_until = ?3 WHERE outlet = ?1 AND event_id = ?2",
+                )?
+                .execute(params![outlet, id, claim_end(now).0])?;
             claimed.events.push(event);
         } else {
-            connection
-                .prepare_cached("DELETE FROM unposted WHERE event_id = ?1")?
-                .execute([id])?;
+            forget(connection, outlet, &id)?;
             claimed.lost += 1;
         }
     }
@@ -89,6 +101,7 @@ mod tests {
     fn waiting(ids: impl IntoIterator<Item = u128>, claimed_until: Timestamp) -> StoreEntry {
         let at = sample::denied("files").timestamp;
         StoreEntry::Unposted(UnpostedEvents {
+            outlet: "webhook",
             waiting: ids.into_iter().map(|id| (Uuid::from_u128(id), at)).collect(),
             claimed_until,
             settled: Vec::new(),
@@ -104,7 +117,7 @@ mod tests {
     }
 
     fn claimed(store: &mut Store, now: Timestamp) -> (Vec<u128>, u64) {
-        let claimed = store.claim_unposted(now, 100_000).unwrap();
+        let claimed = store.claim_unposted("webhook", now, 100_000).unwrap();
         let ids = claimed.events.iter().map(|event| event.id.as_u128());
         (ids.collect(), claimed.lost)
     }
@@ -118,6 +131,7 @@ mod tests {
         assert_eq!(claimed(&mut store, claim_end(NOW)), (vec![1, 2], 0), "it died");
         assert_eq!(claimed(&mut store, claim_end(NOW)), (vec![], 0), "claimed again");
         let settled = StoreEntry::Unposted(UnpostedEvents {
+            outlet: "webhook",
             waiting: Vec::new(),
             claimed_until: NOW,
             settled: vec![Uuid::from_u128(1)],

@@ -76,9 +76,13 @@ impl OutletKeys for WebhookKeys {
 /// # Errors
 /// Returns an error if no thread can be started.
 pub(super) fn start(settings: &WebhookSettings) -> std::io::Result<Posting> {
+    Posting::start("webhook", settings.min_severity, receiver(settings))
+}
+
+/// The receiver, or the reason why there is none.
+pub(super) fn receiver(settings: &WebhookSettings) -> Result<impl Receiver + use<>, String> {
     let key = settings.key_file.as_deref().map(bodies::secret).transpose();
-    let receiver = key
-        .map(|key| Webhook {
+    key.map(|key| Webhook {
             url: settings.url.clone(),
             agent: agent(),
             key: key.map(|secret| SigningKey::new(&secret)),
@@ -87,8 +91,7 @@ pub(super) fn start(settings: &WebhookSettings) -> std::io::Result<Posting> {
             // Whoever takes posts relies on it that they are signed.
             tracing::error!(%error, "nothing is posted to the webhook");
             format!("nothing is posted unsigned: {error}")
-        });
-    Posting::start("webhook", settings.min_severity, receiver)
+        })
 }
 
 /// The URL.

@@ -1,6 +1,5 @@
 //! Posts events one by one from a thread of its own: whoever records never waits. Queue, tries, backlog and losses are the
-//! same for every receiver; the receiver takes one event. The backlog in the store does not say whose an event is: one
-//! outlet at a time can have it.
+//! same for every receiver; the receiver takes one event. The backlog in the store is kept by the outlet's name.
 
 use std::{
     collections::VecDeque,
@@ -192,6 +191,7 @@ impl Outlet for Posting {
         waiting.extend(wanted.map(|event| (event.id, event.timestamp)));
         let is_needed = !waiting.is_empty() || !settled.is_empty();
         is_needed.then_some(StoreEntry::Unposted(UnpostedEvents {
+            outlet: self.name,
             waiting,
             claimed_until,
             settled,

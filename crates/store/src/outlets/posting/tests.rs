@@ -11,12 +11,13 @@ use uuid::Uuid;
 
 use super::{
     super::{
+        Outlets, claim_end,
         signature::{ID, SIGNATURE, SigningKey, TIMESTAMP},
         webhook::{self, WebhookSettings},
     },
     *,
 };
-use crate::{json, sample};
+use crate::{Destination as _, json, sample};
 
 /// A server that gives these answers, one for each request, and tells what it was sent.
 fn server(answers: Vec<&'static str>) -> (String, Receiver<String>) {
@@ -201,6 +202,51 @@ fn what_a_process_that_ends_could_not_post_is_left_for_the_next_one() {
     assert_eq!(webhook.take_left(), left);
     assert_eq!(webhook.take_settled(), Vec::<Uuid>::new());
     assert_eq!(webhook.take_lost(), None);
+}
+
+#[test]
+fn what_one_receiver_acknowledges_is_still_another_ones() {
+    let start = |name, url: String| {
+        let receiver = webhook::receiver(&WebhookSettings {
+            url,
+            key_file: None,
+            min_severity: Severity::High,
+        });
+        Posting::start(name, Severity::High, receiver).unwrap()
+    };
+    let both = |first: String, second: String| Outlets {
+        list: vec![Box::new(start("first", first)), Box::new(start("second", second))],
+        told_at: None,
+    };
+    let (_directory, mut store) = sample::store();
+    let event = event(1, Severity::High);
+    let mut entries = vec![StoreEntry::Event(event.clone())];
+
+    let (taken, told_first) = server(vec!["200 OK"]);
+    let (away, told_second) = server(vec!["503 Service Unavailable"]);
+    let mut outlets = both(taken, away);
+    entries.extend(outlets.backlog(&entries, claim_end(now())));
+    store.keep(&entries).unwrap();
+    outlets.tell(&entries, true);
+    assert_eq!(received(&told_first), event);
+    assert_eq!(received(&told_second), event);
+    outlets.finish(true);
+    let settled = outlets.backlog(&[], Timestamp(0));
+    store.keep(&settled).unwrap();
+
+    // The next process: nothing waits for the first one, and the second one gets what it did not take.
+    let (nothing, told_first) = server(vec!["200 OK"]);
+    let (back, told_second) = server(vec!["200 OK"]);
+    let mut outlets = both(nothing, back);
+    outlets.claim_posts(&mut store, now()).unwrap();
+    assert_eq!(received(&told_second), event);
+    outlets.finish(true);
+    store.keep(&outlets.backlog(&[], Timestamp(0))).unwrap();
+    told_first.try_recv().unwrap_err();
+    for outlet in ["first", "second"] {
+        let left = store.claim_unposted(outlet, Timestamp(i64::MAX / 2), 10).unwrap();
+        assert_eq!((left.events.len(), left.lost), (0, 0), "{outlet}");
+    }
 }
 
 #[test]
