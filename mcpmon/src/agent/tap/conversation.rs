@@ -210,6 +210,11 @@ impl TapConversation {
             .map(move |(part, count)| part.event(now, &self.server, count))
     }
 
+    /// Returns the server that is let go, and whether a wrapper carries it.
+    pub(super) fn into_departed(self) -> (TappedServer, bool) {
+        (self.server, self.is_wrapped)
+    }
+
     pub(super) fn leave(&mut self, now: Timestamp) {
         if let Some(mut judged) = self.judged.take() {
             judged.session.leave(now);

@@ -4,6 +4,7 @@
 //! A thread of its own reads the ring. Where it is slower than the servers, the kernel counts what it drops.
 
 mod conversation;
+mod departed;
 mod share;
 mod stream;
 
@@ -26,6 +27,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) use self::conversation::TappedServer;
 use self::{
     conversation::{LostPart, TapContext, TapConversation, TapLosses},
+    departed::DepartedServers,
     share::HeldBytes,
 };
 use super::host;
@@ -159,6 +161,7 @@ impl Tap {
                 context: TapContext { hosting, policies },
                 conversations: BTreeMap::new(),
                 held: HeldBytes::default(),
+                departed: DepartedServers::default(),
                 left_out: 0,
                 is_stopping: false,
             },
@@ -273,6 +276,8 @@ struct Servers {
     conversations: BTreeMap<u32, TapConversation>,
     /// The users' shares of unfinished lines.
     held: HeldBytes,
+    /// Servers that were let go.
+    departed: DepartedServers,
     /// Servers that are not tapped, because their user has too many.
     left_out: u64,
     is_stopping: bool,
@@ -344,15 +349,20 @@ impl TapThread {
             let owner = conversation.server().identity.uid;
             self.servers.held.changed(owner, conversation.held(), 0);
             conversation.leave(now);
+            let (server, is_wrapped) = conversation.into_departed();
+            self.servers.departed.add(server, is_wrapped);
         }
     }
 
     fn tick(&mut self) {
         let now = clock::now();
         let mut conversations = std::mem::take(&mut self.servers.conversations);
+        for event in self.servers.departed.tell_late(now) {
+            self.servers.context.hosting.recorder().push(event);
+        }
         let mut status = TapStatus {
             servers: Vec::new(),
-            lost: self.gone.bytes,
+            lost: self.gone.bytes + self.servers.departed.late(),
             left_out: self.gone.processes + self.servers.left_out,
         };
         for (instance, conversation) in &mut conversations {
@@ -391,15 +401,16 @@ impl TapThread {
 }
 
 impl Servers {
-    /// Gives a part to the server it is of.
+    /// Gives a part to the server it is of; one of a server that was let go is counted.
     fn take(&mut self, now: Timestamp, part: &TapPart<'_>) {
-        if let Some(conversation) = self.conversations.get_mut(&part.instance) {
-            let owner = conversation.server().identity.uid;
-            let before = conversation.held();
-            let room = self.held.room(owner, before);
-            conversation.take(now, part, room, &self.context);
-            self.held.changed(owner, before, conversation.held());
-        }
+        let Some(conversation) = self.conversations.get_mut(&part.instance) else {
+            return self.departed.count(part);
+        };
+        let owner = conversation.server().identity.uid;
+        let before = conversation.held();
+        let room = self.held.room(owner, before);
+        conversation.take(now, part, room, &self.context);
+        self.held.changed(owner, before, conversation.held());
     }
 
     /// Takes the messages that are there.

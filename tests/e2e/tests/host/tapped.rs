@@ -1,6 +1,10 @@
 //! Servers that no wrapper carries, heard by the tap: its record beside the wrapper's, and what it says of what it lost.
 
-use std::{fs, os::unix::fs::symlink, process::Command};
+use std::{
+    fs,
+    os::unix::{fs::symlink, process::CommandExt as _},
+    process::Command,
+};
 
 use anyhow::{Context as _, Result, ensure};
 use mcpmon_e2e::{
@@ -42,6 +46,10 @@ const FIELDS: [&str; 15] = [
     "method",
     "summary",
 ];
+/// Tapped servers of one user at most, as docs/tap.md has it.
+const MAX_SERVERS_OF_USER: usize = 64;
+/// A user who has no server otherwise.
+const OTHER_USER: u32 = 65534;
 /// More than the ring of the tap holds.
 const FLOODS: usize = 24;
 const FLOOD: usize = 1 << 20;
@@ -279,6 +287,58 @@ fn a_late_wrapper_ends_the_tap_of_its_server() -> Result<()> {
     let twice = |event: &&Value| text(event, "layer") == "tap" && text(event, "tool_name") == "rivers";
     assert_eq!(daemon.site.events()?.iter().filter(twice).count(), 0);
     Ok(())
+}
+
+#[test]
+fn a_user_with_too_many_servers_takes_nobody_elses_place() -> Result<()> {
+    let Some(host) = Host::take(&["python3"])? else {
+        return Ok(());
+    };
+    let daemon = Daemon::start(&host, &policy("observe"))?;
+    let server = ToolServer::write(&daemon.site.path(""))?;
+    server.offer(&[("towns", "Lists towns.")])?;
+    let counted = |servers, left_out| {
+        let found = wait::until("the tapped servers", || {
+            let status = daemon.status()?;
+            let tapped = tapped(&daemon)?.map(|names| names.len());
+            let is_so = tapped == Some(servers) && number(&status["tap"], "left_out") == left_out;
+            Ok(is_so.then_some(()))
+        });
+        found.with_context(|| {
+            format!(
+                "{servers} and {left_out}: {:?}\n{}",
+                daemon.status(),
+                daemon.log()
+            )
+        })
+    };
+    let mut running = Vec::new();
+    for _ in 0..MAX_SERVERS_OF_USER {
+        running.push(Client::start(&mut server.command())?);
+    }
+    counted(MAX_SERVERS_OF_USER, 0)?;
+    let mut beyond = Client::start(&mut server.command())?;
+    beyond.initialize()?;
+    counted(MAX_SERVERS_OF_USER, 1)?;
+    let left_out = daemon.event("the one that is left out", |event| {
+        is(event, "mcp_events_lost", &server.name) && text(event, "where") == "tap: servers"
+    })?;
+    assert_eq!(number(&left_out, "count"), 1, "{left_out}");
+
+    // Another user has a share of their own, and a place that is free again is for the next server.
+    let mut others = server.command();
+    let mut others = Client::start(others.uid(OTHER_USER).gid(OTHER_USER))?;
+    others.initialize()?;
+    counted(MAX_SERVERS_OF_USER + 1, 1)?;
+    running.pop().context("a server")?.close()?;
+    counted(MAX_SERVERS_OF_USER, 1)?;
+    let mut next = Client::start(&mut server.command())?;
+    next.initialize()?;
+    counted(MAX_SERVERS_OF_USER + 1, 1)?;
+    for mut client in running.into_iter().chain([beyond, others, next]) {
+        client.close()?;
+    }
+    counted(0, 1)
 }
 
 #[test]
