@@ -21,6 +21,7 @@ mod shell;
 mod test;
 #[cfg(test)]
 mod tidy;
+mod unpacked;
 mod vm;
 
 use std::{ffi::OsString, process::ExitCode};

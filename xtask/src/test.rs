@@ -8,8 +8,9 @@ use serde::Deserialize;
 use crate::{
     build_ebpf, collector, demo, packages,
     privilege::Privilege,
-    prometheus, real_servers,
+    real_servers,
     shell::{self, Environment, say, step},
+    unpacked::{NGINX, PROMETHEUS},
     vm::{self, VmArgs},
 };
 
@@ -41,7 +42,9 @@ pub(crate) fn run() -> Result<()> {
     build_ebpf::run()?;
     packages::require_commands("testing with real servers", &USED)?;
     real_servers::prerequisites()?;
-    skipped_outside_ci(prometheus::unpack().map(drop))?;
+    for package in [PROMETHEUS, NGINX] {
+        skipped_outside_ci(package.unpack().map(drop))?;
+    }
     let tests = IntegrationTests::find()?;
     thread::scope(|scope| {
         let servers = scope.spawn(|| real_servers::install().and_then(|()| collector::install()));

@@ -32,6 +32,7 @@ pub mod scanned;
 pub mod servers;
 pub mod site;
 pub mod skip;
+pub mod tls_end;
 pub mod tmux;
 pub mod wait;
 pub mod wrapped;

@@ -76,9 +76,7 @@ pub(crate) fn claim(
         let event = select.query_map(params![at, id], row::read)?.next().transpose()?;
         if let Some(event) = event {
             connection
-                .prepare_cached(
-                    "UPDATE unposted SET claimed_until = ?3 WHERE outlet = ?1 AND event_id = ?2",
-                )?
+                .prepare_cached("UPDATE unposted SET claimed_until = ?3 WHERE outlet = ?1 AND event_id = ?2")?
                 .execute(params![outlet, id, claim_end(now).0])?;
             claimed.events.push(event);
         } else {

@@ -83,15 +83,15 @@ pub(super) fn start(settings: &WebhookSettings) -> std::io::Result<Posting> {
 pub(super) fn receiver(settings: &WebhookSettings) -> Result<impl Receiver + use<>, String> {
     let key = settings.key_file.as_deref().map(bodies::secret).transpose();
     key.map(|key| Webhook {
-            url: settings.url.clone(),
-            agent: agent(),
-            key: key.map(|secret| SigningKey::new(&secret)),
-        })
-        .map_err(|error| {
-            // Whoever takes posts relies on it that they are signed.
-            tracing::error!(%error, "nothing is posted to the webhook");
-            format!("nothing is posted unsigned: {error}")
-        })
+        url: settings.url.clone(),
+        agent: agent(),
+        key: key.map(|secret| SigningKey::new(&secret)),
+    })
+    .map_err(|error| {
+        // Whoever takes posts relies on it that they are signed.
+        tracing::error!(%error, "nothing is posted to the webhook");
+        format!("nothing is posted unsigned: {error}")
+    })
 }
 
 /// The URL.

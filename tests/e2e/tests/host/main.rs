@@ -22,6 +22,7 @@ mod killed;
 mod launches;
 mod metrics;
 mod network;
+mod ocsf;
 mod orphans;
 mod own_policy;
 mod pins;

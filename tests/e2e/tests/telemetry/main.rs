@@ -6,3 +6,4 @@
 mod metrics;
 mod ocsf;
 mod otlp;
+mod tls;

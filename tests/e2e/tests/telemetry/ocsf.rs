@@ -1,9 +1,21 @@
 //! Events in the form of OCSF, checked against its schema.
 
-use std::{collections::BTreeSet, fs, path::Path, time::Duration};
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use anyhow::Result;
-use mcpmon_e2e::{json::text, ocsf::Ocsf, program, real::Scene, servers::ToolServer, wrapped::Home};
+use mcpmon_e2e::{
+    json::text,
+    ocsf::Ocsf,
+    program,
+    real::{Real, SERVERS, Scene, Sdk},
+    servers::ToolServer,
+    wrapped::Home,
+};
 use mcpmon_store::{EventFormat, JsonlSettings, OutletSettings, Recorder, RecorderSettings, sample};
 use serde_json::{Value, json};
 
@@ -74,6 +86,45 @@ fn what_a_wrapper_records_follows_the_schema() -> Result<()> {
     ] {
         assert!(kinds.contains(&(class, kind.to_owned())), "{kind} in {kinds:?}");
     }
+    Ok(())
+}
+
+#[test]
+fn the_sessions_of_real_servers_follow_the_schema_in_every_file_of_a_rotation() -> Result<()> {
+    let (Some(ocsf), Some(real)) = (Ocsf::installed()?, Real::find()?) else {
+        return Ok(());
+    };
+    let scene = Scene::new()?;
+    let file = scene.file("events.jsonl");
+    let policy = format!(
+        "version: 1\nrecord: {{jsonl: {}, format: ocsf, jsonl_max_size: 64KiB, jsonl_keep: 50}}\nmcp:\n  blocked_tools: [get-sum]\n",
+        file.display()
+    );
+    let configuration = scene.configuration(&policy)?;
+    for known in SERVERS.iter().filter(|known| known.calls != "[]") {
+        let command = real.command(known, &scene.data());
+        let wrapped = scene.wrapped(known.command, &["--config", &configuration], &command)?;
+        real.drive(Sdk::TypeScript, &scene, known.calls, &wrapped)?;
+    }
+    let recorded = scene.list(&["events", "--limit", "100000"])?;
+
+    let kept = (1..).map(|number| scene.file(&format!("events.jsonl.{number}")));
+    let mut files: Vec<PathBuf> = kept.take_while(|file| file.exists()).collect();
+    assert!(files.len() > 1, "nothing was put aside: {files:?}");
+    files.push(file);
+    let (mut count, mut kinds) = (0, BTreeSet::new());
+    for file in &files {
+        let text = fs::read_to_string(file)?;
+        assert!(text.ends_with('\n'), "a line is cut in {}", file.display());
+        count += text.lines().count();
+        kinds.extend(checked(&ocsf, file)?);
+    }
+    assert_eq!(count, recorded.len(), "every event once, in one of {files:?}");
+    let of_type = |event: &Value| text(event, "type").to_owned();
+    let expected: BTreeSet<String> = recorded.iter().map(of_type).collect();
+    let found: BTreeSet<String> = kinds.into_iter().map(|(_, kind)| kind).collect();
+    assert_eq!(found, expected);
+    assert!(found.contains("mcp_tool_call_intercepted"), "{found:?}");
     Ok(())
 }
 

@@ -75,6 +75,8 @@ pub(super) enum SenderError {
 #[derive(Debug)]
 pub(super) struct Sender {
     endpoint: String,
+    /// The file of the authorities that its certificate is to come from; `None` for the public ones.
+    ca_file: Option<PathBuf>,
     agent: ureq::Agent,
     headers: Vec<(HeaderName, HeaderValue)>,
 }
@@ -93,6 +95,7 @@ impl Sender {
         }
         Ok(Self {
             endpoint: settings.endpoint.trim_end_matches('/').to_owned(),
+            ca_file: settings.ca_file.clone(),
             agent: config.build().into(),
             headers: headers.unwrap_or_default(),
         })
@@ -117,8 +120,7 @@ impl Sender {
         }
         let mut response = match post.send(&*body) {
             Ok(response) => response,
-            // The URL may hold a secret, and is in none of these messages.
-            Err(error) => return Sent::Later(error.to_string(), None),
+            Err(error) => return Sent::Later(self.cause(&error), None),
         };
         let status = response.status();
         if status.is_success() {
@@ -138,6 +140,33 @@ impl Sender {
             seconds.map(|seconds| Duration::from_secs(seconds).min(MAX_RETRY_AFTER)),
         )
     }
+
+    /// The cause of a failure. The URL may hold a secret, and is in none of these messages.
+    fn cause(&self, error: &ureq::Error) -> String {
+        let Some(objection) = certificate_objection(error) else {
+            return error.to_string();
+        };
+        let authorities = match &self.ca_file {
+            Some(file) => format!(
+                "authorities are those in {}, by `record.otlp_ca_file`",
+                file.display()
+            ),
+            None => "authorities are the public ones: `record.otlp_ca_file` names others".to_owned(),
+        };
+        format!("the collector's certificate is not accepted ({objection}); {authorities}")
+    }
+}
+
+/// The objection to a certificate, where an error is one.
+fn certificate_objection(error: &ureq::Error) -> Option<&rustls::Error> {
+    let found = if let ureq::Error::Rustls(error) = error {
+        Some(error)
+    } else if let ureq::Error::Io(error) = error {
+        error.get_ref()?.downcast_ref()
+    } else {
+        None
+    };
+    found.filter(|error| matches!(error, rustls::Error::InvalidCertificate(_)))
 }
 
 /// Returns what a receiver says that took a request. Who answers with something else took all of it.
