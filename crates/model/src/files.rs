@@ -40,6 +40,22 @@ pub struct PackageOrigin {
     /// repository.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub integrity: Option<String>,
+    /// The entry of the registry of MCP servers that the package says is its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub registry_entry: Option<RegistryEntry>,
+}
+
+/// An entry of the registry of MCP servers, as a package names it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RegistryEntry {
+    /// The server's name there, with its namespace, such as `io.github.acme/mail`.
+    pub name: String,
+    /// The server's version there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// The `server.json` that lies beside the package, inside the server's root.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
 }
 
 /// The kind of registry that packages come from.

@@ -47,7 +47,8 @@ pub use event::{
     FieldChange, PinPart, ProcessRef, ServerType, Transport,
 };
 pub use files::{
-    Ecosystem, LauncherFiles, PackageOrigin, Part, PinnedFile, PinnedPackage, ServerFiles, Writers,
+    Ecosystem, LauncherFiles, PackageOrigin, Part, PinnedFile, PinnedPackage, RegistryEntry, ServerFiles,
+    Writers,
 };
 pub use finding::{BUILT_IN, Category, CustomPattern, Finding, InspectionSubject, Match, TextStance};
 pub use glob::NameGlob;

@@ -19,6 +19,7 @@ mod origin;
 mod package;
 mod process;
 mod python;
+mod registry_entry;
 mod root;
 mod watch;
 

@@ -15,14 +15,14 @@ use serde::{
     de::{DeserializeOwned, DeserializeSeed, IgnoredAny, MapAccess, Visitor},
 };
 
-use super::{locks, python::normalise, root::Root};
+use super::{locks, python::normalise, registry_entry, root::Root};
 
 /// Largest lock file of npm that is read, bytes; nothing but one entry of it is kept.
 const MAX_NPM_LOCK: u64 = 8 << 20;
 /// Largest `uv.lock` that is read, bytes; all of it is in memory for a moment.
 const MAX_UV_LOCK: u64 = 1 << 20;
 /// Largest other note that is read, bytes.
-const MAX_NOTE: u64 = 1 << 20;
+pub(super) const MAX_NOTE: u64 = 1 << 20;
 /// Longest text that is taken from a note, bytes; a longer one is left out.
 const MAX_TEXT: usize = 1024;
 /// Directories above an environment in which its lock file is looked for.
@@ -35,6 +35,8 @@ struct NpmNote {
     version: Option<String>,
     resolved: Option<String>,
     integrity: Option<String>,
+    #[serde(rename = "mcpName")]
+    registry_name: Option<String>,
 }
 
 /// The origin of an npm package, by the lock file that npm keeps in the outermost `node_modules`, or by its own
@@ -48,6 +50,7 @@ pub(super) fn of_node(root: &Root, package: &Path, base: &Path) -> Option<Packag
     let noted = lock.and_then(|lock| note(&lock, &["packages", place.to_str()?]));
     let noted = noted.unwrap_or_default();
     let own: NpmNote = json(root, &package.join("package.json")).unwrap_or_default();
+    let registry_entry = registry_entry::of_node(root, package, own.registry_name.as_deref());
     let either = |noted: Option<String>, own: Option<String>| short(&noted.or(own)?);
     let directory = parts[at + 1..].join("/");
     // An alias is installed under another name than its own.
@@ -66,6 +69,7 @@ pub(super) fn of_node(root: &Root, package: &Path, base: &Path) -> Option<Packag
         version,
         resolved,
         integrity,
+        registry_entry,
     })
 }
 
@@ -136,6 +140,7 @@ pub(super) fn of_python(root: &Root, metadata: &Path, environment: &Path) -> Opt
         version,
         resolved,
         integrity,
+        registry_entry: registry_entry::of_python(root, metadata, &headers),
     })
 }
 
@@ -257,7 +262,7 @@ pub(super) fn text(root: &Root, path: &Path, limit: u64) -> Option<String> {
     String::from_utf8(root.read(path, limit).ok()?).ok()
 }
 
-fn json<T: DeserializeOwned>(root: &Root, path: &Path) -> Option<T> {
+pub(super) fn json<T: DeserializeOwned>(root: &Root, path: &Path) -> Option<T> {
     serde_json::from_str(&text(root, path, MAX_NOTE)?).ok()
 }
 
@@ -294,17 +299,7 @@ mod tests {
     use test_case::test_case;
 
     use super::*;
-
-    fn tree(files: &[(&str, &str)]) -> (tempfile::TempDir, Root) {
-        let directory = tempfile::tempdir().unwrap();
-        for (path, content) in files {
-            let path = directory.path().join(path);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(path, content).unwrap();
-        }
-        let root = Root::at(directory.path()).unwrap();
-        (directory, root)
-    }
+    use crate::fixture::Fixture;
 
     fn told(origin: Option<PackageOrigin>) -> String {
         origin.map_or_else(
@@ -344,7 +339,7 @@ mod tests {
     #[test_case("/x/node_modules/nothing", "/x" => "none"; "no version")]
     #[test_case("/x/src", "/x/src" => "none"; "a checkout")]
     fn npm(package: &str, base: &str) -> String {
-        let (_directory, root) = tree(&[
+        let fixture = Fixture::of(&[
             ("x/node_modules/.package-lock.json", LOCK),
             (
                 "x/node_modules/unlocked/package.json",
@@ -364,8 +359,9 @@ mod tests {
             ("y/node_modules/mail/package.json", MAIL),
             ("z/yarn.lock", YARN_LOCK),
             ("z/node_modules/mail/package.json", MAIL),
-        ]);
-        told(of_node(&root, Path::new(package), Path::new(base)))
+        ])
+        .unwrap();
+        told(of_node(fixture.root(), Path::new(package), Path::new(base)))
     }
 
     const MAIL: &str = r#"{"name":"mail","version":"2.0.0"}"#;
@@ -428,10 +424,10 @@ files = [
         let mut files = vec![(place("METADATA"), METADATA)];
         files.extend(more.iter().map(|(name, content)| (place(name), *content)));
         let files: Vec<(&str, &str)> = files.iter().map(|(name, content)| (&**name, *content)).collect();
-        let (_directory, root) = tree(&files);
+        let fixture = Fixture::of(&files).unwrap();
         let metadata = Path::new("/").join(info);
         let environment = environment_of(&metadata).expect("an environment");
         assert_eq!(environment, Path::new("/p/.venv"));
-        told(of_python(&root, &metadata, &environment))
+        told(of_python(fixture.root(), &metadata, &environment))
     }
 }

@@ -33,6 +33,7 @@ pub(crate) mod probe;
 pub mod profile;
 pub mod proxy;
 pub mod question;
+pub(crate) mod recorded_server;
 pub(crate) mod releaser;
 pub mod remote;
 pub(crate) mod resources;

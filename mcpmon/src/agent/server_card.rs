@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use mcpmon_model::DefinitionKind;
+use mcpmon_model::{DefinitionKind, Ecosystem, PackageOrigin};
 use serde_json::Value;
 
 use super::inspection::{InspectedDefinition, ServerOffer};
@@ -28,7 +28,7 @@ pub(crate) enum ServerCardError {
 /// Something that the card says otherwise than the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CardDifference {
-    /// The subject: `name`, `version`, `url`, or a definition such as `tool forecast`.
+    /// The subject: such as `name`, `version`, `url`, `npm package`, or a definition such as `tool forecast`.
     pub(crate) subject: String,
     /// What the card says; `None` where it says nothing.
     pub(crate) card: Option<String>,
@@ -75,6 +75,76 @@ impl ServerCard {
             &mut differences,
         );
         differences.extend(self.elsewhere(url));
+        self.compare_lists(offered, &mut differences);
+        differences
+    }
+
+    /// Everything in which the card and a server of this host differ: in the package that it ran from, and in what it listed.
+    #[must_use]
+    pub(crate) fn differences_of_recorded(
+        &self,
+        origin: Option<&PackageOrigin>,
+        listed: &[InspectedDefinition],
+    ) -> Vec<CardDifference> {
+        let mut differences = Vec::new();
+        if let Some(origin) = origin {
+            self.compare_package(origin, &mut differences);
+        }
+        self.compare_lists(listed, &mut differences);
+        differences
+    }
+
+    /// Adds what differs between the packages of the card and the one that is installed.
+    fn compare_package(&self, origin: &PackageOrigin, differences: &mut Vec<CardDifference>) {
+        if let Some(entry) = &origin.registry_entry {
+            compare("registry name", self.text("name"), Some(&entry.name), differences);
+        }
+        let kind = match origin.ecosystem {
+            Ecosystem::Npm => "npm",
+            Ecosystem::Pypi => "pypi",
+        };
+        let packages = self.0.get("packages").and_then(Value::as_array);
+        // Before 2025-10 its members had underscores.
+        let of_kind = |package: &&Value| {
+            let given = package
+                .get("registryType")
+                .or_else(|| package.get("registry_type"));
+            given.and_then(Value::as_str) == Some(kind)
+        };
+        let packages: Vec<&Value> = packages.into_iter().flatten().filter(of_kind).collect();
+        let name = spelling(origin.ecosystem, &origin.name);
+        let same = packages.iter().find(|package| {
+            let given = package["identifier"].as_str();
+            given.is_some_and(|given| spelling(origin.ecosystem, given) == name)
+        });
+        let Some(package) = same else {
+            let names = packages
+                .iter()
+                .filter_map(|package| package["identifier"].as_str());
+            let names: Vec<&str> = names.collect();
+            let named = (!names.is_empty()).then(|| names.join(" "));
+            let subject = format!("{kind} package");
+            return compare(&subject, named.as_deref(), Some(&origin.name), differences);
+        };
+        let subject = format!("version of the {kind} package");
+        compare(
+            &subject,
+            package["version"].as_str(),
+            Some(&origin.version),
+            differences,
+        );
+        if let Some(live) = origin
+            .integrity
+            .as_deref()
+            .and_then(|text| text.strip_prefix("sha256:"))
+        {
+            let card = package["fileSha256"].as_str().map(str::to_ascii_lowercase);
+            compare("digest of its archive", card.as_deref(), Some(live), differences);
+        }
+    }
+
+    /// Adds what differs between the lists of the card and of the server.
+    fn compare_lists(&self, offered: &[InspectedDefinition], differences: &mut Vec<CardDifference>) {
         for (list, kind, key) in [
             ("tools", DefinitionKind::Tool, "name"),
             ("prompts", DefinitionKind::Prompt, "name"),
@@ -83,10 +153,9 @@ impl ServerCard {
             // A card can say `dynamic` instead.
             if let Some(listed) = self.0.get(list).and_then(Value::as_array) {
                 let live = offered.iter().filter(|definition| definition.kind == kind);
-                definitions(kind, key, listed, live, &mut differences);
+                definitions(kind, key, listed, live, differences);
             }
         }
-        differences
     }
 
     /// A text about the server: in the card itself, or in its `serverInfo`.
@@ -110,6 +179,14 @@ impl ServerCard {
             card: Some(told(&urls.join(" "))),
             live: Some(told(url)),
         })
+    }
+}
+
+/// The one spelling of a package's name.
+fn spelling(ecosystem: Ecosystem, name: &str) -> String {
+    match ecosystem {
+        Ecosystem::Npm => name.to_owned(),
+        Ecosystem::Pypi => name.to_ascii_lowercase().replace(['_', '.'], "-"),
     }
 }
 
@@ -163,6 +240,7 @@ fn told(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use mcpmon_model::RegistryEntry;
     use test_case::test_case;
 
     use super::*;
@@ -238,6 +316,57 @@ mod tests {
                 difference("tool gone", Some("Is not there."), None),
             ]
         );
+    }
+
+    const PACKAGED: &str = r#"{"name":"io.github.acme/mail","version":"1.2.0","packages":[
+        {"registryType":"oci","identifier":"docker.io/acme/mail:1.0"},
+        {"registryType":"npm","identifier":"@acme/mail","version":"1.2.0","transport":{"type":"stdio"}},
+        {"registry_type":"pypi","identifier":"acme-mail","version":"1.2.0","fileSha256":"AB"}]}"#;
+
+    #[test_case(Ecosystem::Npm, "@acme/mail", "1.2.0", None => ""; "what it says")]
+    #[test_case(Ecosystem::Npm, "@acme/mail", "1.1.0", None => "version of the npm package: 1.2.0, 1.1.0"; "another version")]
+    #[test_case(Ecosystem::Npm, "@evil/mail", "1.2.0", None => "npm package: @acme/mail, @evil/mail"; "another package")]
+    #[test_case(Ecosystem::Npm, "@acme/mail", "1.2.0", Some("io.github.evil/mail") => "registry name: io.github.acme/mail, io.github.evil/mail"; "a package of another server")]
+    #[test_case(Ecosystem::Pypi, "Acme_Mail", "1.2.0", None => "digest of its archive: ab, cd"; "another archive")]
+    fn installed_packages(ecosystem: Ecosystem, name: &str, version: &str, entry: Option<&str>) -> String {
+        let origin = PackageOrigin {
+            ecosystem,
+            name: name.to_owned(),
+            version: version.to_owned(),
+            resolved: None,
+            integrity: Some("sha256:cd".to_owned()),
+            registry_entry: entry.map(|name| RegistryEntry {
+                name: name.to_owned(),
+                version: None,
+                file: None,
+            }),
+        };
+        let card = ServerCard::parse(PACKAGED).expect("a card");
+        let found = card.differences_of_recorded(Some(&origin), &[]).into_iter();
+        let found = found.map(|CardDifference { subject, card, live }| {
+            format!(
+                "{subject}: {}, {}",
+                card.unwrap_or_default(),
+                live.unwrap_or_default()
+            )
+        });
+        found.collect::<Vec<_>>().join("; ")
+    }
+
+    #[test]
+    fn nothing_is_said_of_packages_of_another_kind() {
+        let card = r#"{"name":"io.github.acme/mail","packages":[{"registryType":"oci","identifier":"docker.io/acme/mail"}]}"#;
+        let card = ServerCard::parse(card).expect("a card");
+        let origin = PackageOrigin {
+            ecosystem: Ecosystem::Npm,
+            name: "mail".to_owned(),
+            version: "1".to_owned(),
+            resolved: None,
+            integrity: None,
+            registry_entry: None,
+        };
+        assert_eq!(card.differences_of_recorded(Some(&origin), &[]), []);
+        assert_eq!(card.differences_of_recorded(None, &[]), []);
     }
 
     #[test_case("{"; "no json")]

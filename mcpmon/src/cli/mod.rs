@@ -243,7 +243,9 @@ fn run(cli: Cli) -> Result<ExitCode, CliError> {
         Command::Logs(options) => commands::logs::run(&options, globals, &mut output),
         Command::Man(options) => man::run(&options, help::grouped(Cli::command()), &mut output),
         Command::Mcp(options) => Err(mcp::error(&options, &Cli::command())),
-        Command::Inspect(options) => inspect::run(&options, &policy::in_force(globals)?, &mut output),
+        Command::Inspect(options) => {
+            inspect::run(&options, globals, &policy::in_force(globals)?, &mut output)
+        }
         Command::Registry(options) => match options.command {
             registry::Command::List(chosen) => registry::list(&chosen, &store::open(globals)?, &mut output),
             registry::Command::Show { subject } => {

@@ -85,7 +85,7 @@ impl ScannedServer {
                     .pinned
                     .as_ref()
                     .is_some_and(|pinned| pinned.hash == record.seen.hash);
-            for finding in inspected(record, scanner, &scene) {
+            for finding in findings_of_record(record, scanner, &scene) {
                 let mut found = self.definition_finding(file, &record.key.name, &finding);
                 found.is_accepted = is_approved;
                 self.findings.push(found);
@@ -110,7 +110,11 @@ impl ScannedServer {
 }
 
 /// Findings in a definition by the rules as they are now; where its text is not kept, those of when it was listed.
-fn inspected(record: &DefinitionRecord, scanner: &Scanner, scene: &Scene<'_>) -> Vec<Finding> {
+pub(in crate::agent) fn findings_of_record(
+    record: &DefinitionRecord,
+    scanner: &Scanner,
+    scene: &Scene<'_>,
+) -> Vec<Finding> {
     let text = &*record.seen.canonical;
     if text.is_empty() {
         return record.findings.to_vec();

@@ -21,6 +21,7 @@ use mcpmon_detect::{
 use mcpmon_model::{ServerId, Severity, Timestamp};
 use mcpmon_store::{SkillPin, StoreReader};
 
+pub(super) use self::definitions::findings_of_record;
 pub use self::{
     outcome::{Definitions, Scan, ScanFinding, ScannedFile, ScannedServer, ScannedSkill, SkillState},
     skills::skill_id,

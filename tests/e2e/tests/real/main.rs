@@ -15,6 +15,7 @@ mod first_day;
 mod go;
 mod hooked;
 mod listings;
+mod packages;
 mod remote;
 mod report;
 mod sandboxes;

@@ -1,0 +1,139 @@
+//! A server of this host as it was recorded: the package that its latest start ran from, and what it listed last.
+
+use std::path::{Path, PathBuf};
+
+use mcpmon_config::LoadedConfiguration;
+use mcpmon_detect::scan::{Scanner, Scene};
+use mcpmon_model::{DefinitionKind, DefinitionRecord, EventType, PackageOrigin, Timestamp};
+use mcpmon_pins::Root;
+use mcpmon_store::{Filter, QueryError, Selection, StoreReader, StoredEvent};
+use serde_json::Value;
+
+use super::{
+    inspection::{InspectError, InspectedDefinition},
+    scan::findings_of_record,
+    server_card::{ServerCard, ServerCardError},
+};
+
+/// The file that a package is published with.
+const SERVER_JSON: &str = "server.json";
+/// Largest `server.json`, bytes.
+const MAX_SERVER_JSON: u64 = 1 << 20;
+
+/// What is recorded of a server.
+#[derive(Debug)]
+pub(crate) struct RecordedServer {
+    /// Its definitions.
+    pub(crate) listed: Vec<InspectedDefinition>,
+    /// Its latest start.
+    pub(crate) start: Option<RecordedStart>,
+}
+
+/// A start of a server.
+#[derive(Debug)]
+pub(crate) struct RecordedStart {
+    pub(crate) at: Timestamp,
+    /// The origin of its package.
+    pub(crate) origin: Option<PackageOrigin>,
+    /// The directory of its package, inside its root.
+    package: Option<PathBuf>,
+    /// True if that root is not this host's.
+    is_in_container: bool,
+}
+
+/// What is recorded cannot be told.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RecordedServerError {
+    /// The store.
+    #[error(transparent)]
+    Store(#[from] QueryError),
+    /// A pattern of the configuration.
+    #[error(transparent)]
+    Pattern(#[from] InspectError),
+}
+
+impl RecordedServer {
+    /// Reads what is recorded of the server `id`; `None` where nothing is.
+    ///
+    /// # Errors
+    /// [`RecordedServerError`]
+    pub(crate) fn read(
+        store: &StoreReader,
+        id: &str,
+        loaded: &LoadedConfiguration,
+    ) -> Result<Option<Self>, RecordedServerError> {
+        let records = store.definitions(&Selection {
+            server: Some(id.to_owned()),
+            ..Selection::default()
+        })?;
+        let starts = Filter {
+            types: vec![EventType::ServerStarted.as_str().to_owned()],
+            server: Some(id.to_owned()),
+            ..Filter::default()
+        };
+        let start = store.events(&starts, 1)?.pop().map(RecordedStart::of);
+        if records.is_empty() && start.is_none() {
+            return Ok(None);
+        }
+        let detection = &loaded.policy.inspection;
+        let scanner = Scanner::new(&detection.builtin, &detection.custom).map_err(InspectError::from)?;
+        let tools = records
+            .iter()
+            .filter(|record| record.key.kind == DefinitionKind::Tool);
+        let own: Vec<&str> = tools.map(|record| &*record.key.name).collect();
+        let scene = Scene {
+            own: &own,
+            ..Scene::default()
+        };
+        let listed = records.iter().map(|record| inspected(record, &scanner, &scene));
+        Ok(Some(Self {
+            listed: listed.collect(),
+            start,
+        }))
+    }
+}
+
+fn inspected(record: &DefinitionRecord, scanner: &Scanner, scene: &Scene<'_>) -> InspectedDefinition {
+    let text: Value = serde_json::from_str(&record.seen.canonical).unwrap_or_default();
+    let description = match record.key.kind {
+        DefinitionKind::Instructions => &text,
+        DefinitionKind::Skill => &text["frontmatter"]["description"],
+        DefinitionKind::Tool
+        | DefinitionKind::Prompt
+        | DefinitionKind::Resource
+        | DefinitionKind::Template
+        | DefinitionKind::App => &text["description"],
+    };
+    InspectedDefinition {
+        kind: record.key.kind,
+        name: record.key.name.clone(),
+        description: description.as_str().map(str::to_owned),
+        findings: findings_of_record(record, scanner, scene),
+    }
+}
+
+impl RecordedStart {
+    fn of(mut event: StoredEvent) -> Self {
+        let mut field = |name| event.data.remove(name).unwrap_or_default();
+        Self {
+            at: event.timestamp,
+            origin: serde_json::from_value(field("package_origin")).ok(),
+            package: serde_json::from_value(field("package")).ok(),
+            is_in_container: event.container.is_some(),
+        }
+    }
+
+    /// Reads the `server.json` beside its package, as it is now; `None` where there is none.
+    pub(crate) fn card(&self) -> Option<(PathBuf, Result<ServerCard, ServerCardError>)> {
+        let noted = self
+            .origin
+            .as_ref()
+            .and_then(|origin| origin.registry_entry.as_ref());
+        let noted = noted.and_then(|entry| entry.file.as_deref()).map(PathBuf::from);
+        let beside = || self.package.as_deref().map(|package| package.join(SERVER_JSON));
+        let file = noted.or_else(beside).filter(|_| !self.is_in_container)?;
+        let text = Root::at(Path::new("/")).ok()?.read(&file, MAX_SERVER_JSON).ok()?;
+        let card = ServerCard::parse(&String::from_utf8_lossy(&text));
+        Some((file, card))
+    }
+}
