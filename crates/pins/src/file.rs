@@ -51,12 +51,7 @@ const RACY_SECONDS: Duration = Duration::from_secs(2);
 const XFS: FsType = FsType(0x5846_5342);
 /// File systems on a disk that note the time of each write, of stores through mappings too. Not among them: those in memory
 /// (tmpfs), those whose times another host or process says (NFS, FUSE), and those that lie over another one (overlayfs).
-const TIMED: [FsType; 4] = [
-    EXT4_SUPER_MAGIC,
-    XFS,
-    BTRFS_SUPER_MAGIC,
-    F2FS_SUPER_MAGIC,
-];
+const TIMED: [FsType; 4] = [EXT4_SUPER_MAGIC, XFS, BTRFS_SUPER_MAGIC, F2FS_SUPER_MAGIC];
 
 /// The role of a file, which decides whether its digest may be one of a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
