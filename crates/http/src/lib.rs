@@ -23,6 +23,7 @@ pub mod mcp;
 mod peer;
 mod pin;
 mod scrape;
+mod self_wake;
 mod serve;
 pub mod shares;
 mod stall;

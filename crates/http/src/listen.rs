@@ -34,6 +34,7 @@ use super::{
     gate::ConnectionGate,
     mcp,
     peer::{Peer, Peers},
+    self_wake::SelfWaking,
     serve::Proxy,
     shares::QuotaPermit,
     stall::StallGuard,
@@ -303,6 +304,7 @@ impl BoundListener {
         let mcp = proxy.mcp.as_ref();
         if let Some(mcp) = mcp {
             tokio::spawn(sweep(Arc::downgrade(mcp)));
+            tokio::spawn(mcp::near_timer());
         }
         let graceful = GracefulShutdown::new();
         let mut gate = ConnectionGate::new(most, mcp.map(Arc::downgrade));
@@ -419,7 +421,7 @@ where
             .max_buf_size(LONGEST_HEAD)
             .max_headers(MOST_HEADERS)
             .serve_connection(TokioIo::new(StallGuard::new(stream, patience)), service);
-        if let Err(error) = watcher.watch(connection).await {
+        if let Err(error) = SelfWaking::new(watcher.watch(connection)).await {
             tracing::debug!(%error, "a connection of an agent ended");
         }
         drop(slot);

@@ -24,6 +24,15 @@ pub(super) fn ticks() -> Interval {
     ticks
 }
 
+/// Keeps a timer that is due before any of [`ticks`]. A timer that is due before all others wakes the thread that waits
+/// for them, so each call would wake one that has nothing to do, and hand itself over to it.
+pub(in super::super) async fn near_timer() {
+    let mut ticks = tokio::time::interval(TICK);
+    loop {
+        ticks.tick().await;
+    }
+}
+
 /// The reason for ending a wait although the client is still there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in super::super) enum Cut {

@@ -26,7 +26,7 @@ use mcpmon_protocol::filter::mcp_http::{
     UnlistedTools, WholeResponseHead,
 };
 
-pub(super) use self::{held::HeldResponse, proxy::Proxy, route::route, stream::Judged};
+pub(super) use self::{hearing::near_timer, held::HeldResponse, proxy::Proxy, route::route, stream::Judged};
 use super::Peer;
 
 /// A declared server that is reached over the network.
