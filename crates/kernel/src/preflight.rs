@@ -29,6 +29,7 @@ const CAPABILITIES: [(&str, u32); 4] = [
 ];
 const CAP_SYS_ADMIN: u32 = 21;
 const CAP_KILL: u32 = 5;
+const CAP_LEASE: u32 = 28;
 /// Implied by `CAP_SYS_ADMIN`.
 const ADMIN_COVERS: [u32; 2] = [39, 38];
 
@@ -56,6 +57,13 @@ pub fn missing() -> Vec<Missing> {
 pub fn can_signal_everyone() -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     has(&status, CAP_KILL)
+}
+
+/// Returns whether this process may have leases of files of every user.
+#[must_use]
+pub fn can_lease_everything() -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    has(&status, CAP_LEASE)
 }
 
 /// One line for each thing, with its remedy.

@@ -182,6 +182,7 @@ fn perform(nonce: &str, links: &Links, mut look: impl FnMut() -> Sightings) -> V
     checks.push(exec_check(canary, &seen));
     checks.push(files_check());
     checks.push(signals_check(preflight::can_signal_everyone()));
+    checks.push(leases_check(preflight::can_lease_everything()));
     checks
 }
 
@@ -231,6 +232,21 @@ fn signals_check(can_signal_everyone: bool) -> SelfTestCheck {
             true => CheckOutcome::Passed,
             false => CheckOutcome::Failed(
                 "CAP_KILL is missing: servers that may not run go on; grant it to the daemon".to_owned(),
+            ),
+        },
+    }
+}
+
+/// Without the capability it is not known who writes to a file of another user while it is hashed.
+fn leases_check(can_lease_everything: bool) -> SelfTestCheck {
+    SelfTestCheck {
+        component: Component::Pins,
+        name: "nobody writes to a file while it is hashed".to_owned(),
+        outcome: match can_lease_everything {
+            true => CheckOutcome::Passed,
+            false => CheckOutcome::Failed(
+                "CAP_LEASE is missing: writers to files of other users are not seen, and digests of these not kept; grant it to the daemon"
+                    .to_owned(),
             ),
         },
     }
@@ -469,6 +485,13 @@ mod tests {
         assert_eq!(signals_check(true).outcome, CheckOutcome::Passed);
         let told = cause(&[signals_check(false)], Component::ExecGate);
         assert!(told.is_some_and(|cause| cause.contains("CAP_KILL")));
+    }
+
+    #[test]
+    fn who_may_not_lease_everything_does_not_see_writers() {
+        assert_eq!(leases_check(true).outcome, CheckOutcome::Passed);
+        let told = cause(&[leases_check(false)], Component::Pins);
+        assert!(told.is_some_and(|cause| cause.contains("CAP_LEASE")));
     }
 
     #[test]
