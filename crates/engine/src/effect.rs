@@ -152,6 +152,8 @@ pub enum KernelEffect {
         attempt: u64,
         /// The stage of the process, from its arguments.
         stage: Stage,
+        /// The program that it is, where a dynamic loader was told to run it; as its arguments name it.
+        loaded: Option<String>,
         /// The time at which the process began to run this program.
         since: Timestamp,
         /// The changes of the files that are looked out for.

@@ -43,6 +43,13 @@ pub enum GatedPart {
 const MAX_LEARNED: usize = 16;
 /// Bytes of a command name that the kernel keeps.
 const COMM: usize = 15;
+/// Command names of dynamic loaders, which can be told to run any program.
+const LOADERS: [&str; 4] = [
+    "ld-linux-x86-64.so.2",
+    "ld-linux-aarch64.so.1",
+    "ld-musl-x86_64.so.1",
+    "ld-musl-aarch64.so.1",
+];
 /// Subcommands by which programs are servers, see [`subcommand_words`].
 const SUBCOMMANDS: [&[&str]; 13] = [
     &["--mcp"],
@@ -100,7 +107,26 @@ impl LearnedNames {
                 name,
             }));
         }
+        let by_loaders: Vec<_> = names.iter().flat_map(GatedName::by_loaders).collect();
+        names.extend(by_loaders);
         names
+    }
+}
+
+impl GatedName {
+    /// The names by which the kernel knows a start of the same program that a dynamic loader is told to run.
+    fn by_loaders(&self) -> impl Iterator<Item = Self> {
+        let of_user = |part, name: &str| Self {
+            uid: self.uid,
+            part,
+            name: name.to_owned(),
+        };
+        let is_program = self.part == GatedPart::Program;
+        let program = is_program.then(|| of_user(GatedPart::Argument, &self.name));
+        let loaders = LOADERS.iter().filter(move |_| is_program);
+        program
+            .into_iter()
+            .chain(loaders.map(move |loader| of_user(GatedPart::Interpreter, loader)))
     }
 }
 
@@ -350,11 +376,17 @@ mod tests {
         assert!(!learned.learn(&key("a"), &serving("link")), "known already");
         assert!(learned.with_pins(&book).is_empty());
         book.add(key("a"), pins("/o/a", None));
-        let names: Vec<_> = learned
-            .with_pins(&book)
-            .into_iter()
-            .map(|name| (name.uid, name.name))
+        let gated = |name: &str, part| GatedName {
+            uid: 7,
+            part,
+            name: name.to_owned(),
+        };
+        let by_loaders = LOADERS.iter().map(|loader| gated(loader, GatedPart::Interpreter));
+        let expected: BTreeSet<_> = ["a", "link"]
+            .iter()
+            .flat_map(|name| [gated(name, GatedPart::Program), gated(name, GatedPart::Argument)])
+            .chain(by_loaders)
             .collect();
-        assert_eq!(names, [(7, "a".to_owned()), (7, "link".to_owned())]);
+        assert_eq!(learned.with_pins(&book), expected);
     }
 }

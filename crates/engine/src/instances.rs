@@ -6,7 +6,7 @@ use std::{
 };
 
 use crate::monitor::Former;
-use mcpmon_detect::launch::Stage;
+use mcpmon_detect::launch::{LaunchRules, Stage};
 use mcpmon_model::{Exec, Exit, FileId, InstanceId, PinKey, ProcessId, ServerId, Timestamp};
 
 /// A server that was launched.
@@ -86,6 +86,8 @@ pub(super) struct ServingProcess {
     pub(super) comm: String,
     pub(super) uid: u32,
     pub(super) stage: Stage,
+    /// The program that a dynamic loader was told to run.
+    pub(super) loaded: Option<String>,
     pub(super) file: FileId,
     /// Names of that file; 0 where unknown.
     pub(super) links: u32,
@@ -108,6 +110,7 @@ impl ServingProcess {
             comm: exec.comm.clone(),
             uid: exec.uid,
             stage,
+            loaded: LaunchRules::loaded_program(&exec.argv).map(str::to_owned),
             file: exec.file,
             links: exec.links,
             owner: exec.owner,

@@ -8,6 +8,7 @@
 
 mod admission;
 mod apps;
+mod chain;
 pub mod cross_server;
 mod definitions;
 mod effect;

@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, VecDeque};
 use mcpmon_detect::launch::{LaunchRules, Stage};
 use mcpmon_model::{Exec, Fork, ProcessId};
 
+use crate::chain::{ScriptChain, shortened};
+
 /// Processes that are remembered. Those that ended are forgotten first.
 const MAX_PROCESSES: usize = 4096;
 /// From so many on, those that ended are looked for: the end of most processes is not told.
@@ -32,6 +34,8 @@ pub(super) struct ExecPaths {
 struct ExecPath {
     parent: ProcessId,
     files: Vec<ExecutedFile>,
+    /// The script that it executed last, and those that interpret it.
+    chain: Option<(String, Vec<String>)>,
     has_ended: bool,
     /// True if the process may have executed more, which was forgotten.
     is_partial: bool,
@@ -64,14 +68,26 @@ impl ExecutedFile {
 pub(super) struct WayForgotten;
 
 impl ExecPaths {
+    /// Returns the chain of scripts that a process executes: the one it was given, or, where `env` came between, before.
+    pub(super) fn chain(&self, exec: &Exec) -> Option<ScriptChain> {
+        let again = || {
+            let (script, interpreters) = self.of.get(&exec.process)?.chain.as_ref()?;
+            ScriptChain::again(script, interpreters, exec)
+        };
+        ScriptChain::of(exec).or_else(again)
+    }
+
     /// A process executes.
-    pub(super) fn executes(&mut self, exec: &Exec) {
-        let file = LaunchRules::executed_file(&exec.argv, &exec.filename);
+    pub(super) fn executes(&mut self, exec: &Exec, chain: Option<&ScriptChain>) {
+        let file = LaunchRules::executed_file(&shortened(exec, chain).argv, &exec.filename);
         let way = self.entry(exec.process, exec.parent);
-        let Some(file) = file else { return };
-        let file = ExecutedFile::new(file, exec.directory.as_deref());
-        if way.files.len() < MAX_FILES && !way.files.contains(&file) {
-            way.files.push(file);
+        way.chain = chain.map(|chain| (chain.script.clone(), chain.interpreters.clone()));
+        let interpreters = chain.into_iter().flat_map(|chain| chain.interpreters.clone());
+        for file in interpreters.chain(file) {
+            let file = ExecutedFile::new(file, exec.directory.as_deref());
+            if way.files.len() < MAX_FILES && !way.files.contains(&file) {
+                way.files.push(file);
+            }
         }
     }
 
@@ -173,6 +189,7 @@ impl ExecPaths {
         self.of.entry(process).or_insert(ExecPath {
             parent,
             files: Vec::new(),
+            chain: None,
             has_ended: false,
             is_partial,
         })
@@ -266,14 +283,17 @@ mod tests {
         for (pid, parent, filename, command) in execs {
             let argv: Vec<String> = command.split(' ').map(str::to_owned).collect();
             stage = LaunchRules::stage(&argv);
-            ways.executes(&Exec {
-                process: process(*pid),
-                parent: process(*parent),
-                filename: (*filename).to_owned(),
-                directory: Some("/work".to_owned()),
-                argv,
-                ..Exec::default()
-            });
+            ways.executes(
+                &Exec {
+                    process: process(*pid),
+                    parent: process(*parent),
+                    filename: (*filename).to_owned(),
+                    directory: Some("/work".to_owned()),
+                    argv,
+                    ..Exec::default()
+                },
+                None,
+            );
         }
         ways.before(process(execs[0].0), process(4), &stage)
             .expect("nothing was forgotten")
@@ -284,12 +304,15 @@ mod tests {
     fn a_program_of_its_own_has_no_way_and_what_it_becomes_has_one() {
         let mut ways = ExecPaths::default();
         let mut exec = |filename: &str| {
-            ways.executes(&Exec {
-                process: process(4),
-                filename: filename.to_owned(),
-                argv: vec![filename.to_owned()],
-                ..Exec::default()
-            });
+            ways.executes(
+                &Exec {
+                    process: process(4),
+                    filename: filename.to_owned(),
+                    argv: vec![filename.to_owned()],
+                    ..Exec::default()
+                },
+                None,
+            );
             ways.before(process(4), process(4), &Stage::Program)
         };
         assert_eq!(exec("/opt/server"), Ok(vec![]));
@@ -298,16 +321,19 @@ mod tests {
 
     /// Starts a process under the first one.
     fn starts(ways: &mut ExecPaths, pid: u32, filename: &str) {
-        ways.executes(&Exec {
-            process: ProcessId {
-                pid,
-                start: pid.into(),
+        ways.executes(
+            &Exec {
+                process: ProcessId {
+                    pid,
+                    start: pid.into(),
+                },
+                parent: process(1),
+                filename: filename.to_owned(),
+                argv: vec![filename.to_owned()],
+                ..Exec::default()
             },
-            parent: process(1),
-            filename: filename.to_owned(),
-            argv: vec![filename.to_owned()],
-            ..Exec::default()
-        });
+            None,
+        );
     }
 
     #[test]

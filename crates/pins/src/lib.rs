@@ -13,12 +13,15 @@ mod held;
 mod kept;
 mod launcher;
 mod lease;
+mod loaded;
 mod locks;
+mod names;
 mod node;
 mod origin;
 mod package;
 mod process;
 mod python;
+mod quota;
 mod registry_entry;
 mod root;
 mod watch;
@@ -33,15 +36,20 @@ use std::{
 
 use mcpmon_model::{Digest, FileId, Manifest, ManifestEntry, Part, PinnedFile, PinnedPackage, ServerFiles};
 
-use self::package::{Collector, unreadable};
 pub use self::{
     file::{FileError, FileHasher, MAX_FILE},
     held::HeldProgram,
     launcher::Launcher,
+    names::NameCounts,
     package::{PackageError, PackageLimits},
     process::{Executable, Process, ProcessError},
+    quota::{WatchQuota, WatchShare},
     root::{EntryKind, FoundFile, Root},
-    watch::{MAX_WATCHED, Touched, Watch},
+    watch::{MAX_MARKED, MAX_WATCHED, Touched, Watch},
+};
+use self::{
+    loaded::ComparedProgram,
+    package::{Collector, unreadable},
 };
 
 /// The variables by which a server's files are found.
@@ -61,6 +69,8 @@ pub enum EntryPoint {
     Module(String),
     /// A container image, as the client of the container runtime is told to run it: with its tag or digest.
     Image(String),
+    /// A program that a dynamic loader was told to run, as the arguments name it, with its own entry point.
+    Loaded(PathBuf, Box<Self>),
 }
 
 /// Hashes servers; keeps a cache, so one per agent.
@@ -178,11 +188,18 @@ impl Hasher {
         let executable = process.executable()?;
         let identity = executable.node.identity();
         let root = process.root()?.watched(watch.cloned());
+        let working_directory = process.working_directory()?;
+        let name = process.arguments()?.into_iter().next().unwrap_or_default();
+        let ComparedProgram {
+            executable,
+            name,
+            entry,
+        } = ComparedProgram::of(&root, &working_directory, executable, name, entry);
         let setting = ServerLayout {
             root: &root,
-            working_directory: process.working_directory()?,
+            working_directory,
             executable: executable.path.clone(),
-            name: process.arguments()?.into_iter().next().unwrap_or_default(),
+            name,
             search_path: process.variable("PATH")?,
             home: process.variable("HOME")?.map(PathBuf::from),
             module_path: process.variable("PYTHONPATH")?,
@@ -209,7 +226,17 @@ impl Hasher {
         entry: &EntryPoint,
         cancel: Cancel<'_>,
     ) -> Result<ServerFiles, HashError> {
-        let executable = held.executable(file)?;
+        let ComparedProgram {
+            executable,
+            name,
+            entry,
+        } = ComparedProgram::of(
+            held.root(),
+            held.working_directory(),
+            held.executable(file)?,
+            name,
+            entry,
+        );
         let variable = |wanted: &str| held.variable(wanted).map(OsString::from);
         let setting = ServerLayout {
             root: held.root(),
@@ -241,7 +268,7 @@ impl Hasher {
         let path = root.canonical(&path).unwrap_or(path);
         let descriptor = plan.file.try_clone().map_err(HashError::Plan)?;
         let executable = Executable {
-            path: path.clone(),
+            path,
             deleted: false,
             node: FoundFile::new(descriptor.into()).map_err(HashError::Plan)?,
         };
@@ -249,11 +276,17 @@ impl Hasher {
             let mut variables = plan.environment.iter();
             variables.find_map(|(name, value)| (name == wanted).then(|| value.clone()))
         };
+        let working_directory = std::env::current_dir().map_err(HashError::Plan)?;
+        let ComparedProgram {
+            executable,
+            name,
+            entry,
+        } = ComparedProgram::of(&root, &working_directory, executable, plan.name.to_owned(), entry);
         let setting = ServerLayout {
             root: &root,
-            working_directory: std::env::current_dir().map_err(HashError::Plan)?,
-            executable: path,
-            name: plan.name.to_owned(),
+            working_directory,
+            executable: executable.path.clone(),
+            name,
             search_path: variable("PATH"),
             home: variable("HOME").map(PathBuf::from),
             module_path: variable("PYTHONPATH"),
@@ -307,6 +340,7 @@ impl Hasher {
     ) -> Result<(Option<Part<PinnedFile>>, Option<Part<PinnedPackage>>), HashError> {
         match (entry, setting.runtime()) {
             (EntryPoint::Program, _) => Ok((None, None)),
+            (EntryPoint::Loaded(_, entry), _) => self.scripts(setting, entry, cancel),
             (EntryPoint::Image(image), _) => {
                 // What is in it only the runtime knows.
                 let mut manifest = Manifest::default();

@@ -83,10 +83,11 @@ impl Root {
         Self { watch, ..self }
     }
 
-    /// Returns whether there is a watch that is to know this file itself: it is code that has another name, too.
+    /// Returns whether there is a watch that is to know this file itself: it is code, and the watch has room or it has another name.
     pub(super) fn watches_file(&self, path: &Path, stat: &FileStat) -> bool {
         let name = path.file_name().unwrap_or_default();
-        self.watch.is_some() && stat.st_nlink > 1 && leads_to_code(name, stat)
+        let is_wanted = |watch: &Arc<Watch>| stat.st_nlink > 1 || watch.marks();
+        self.watch.as_ref().is_some_and(is_wanted) && leads_to_code(name, stat)
     }
 
     /// Watches a name in a directory, where there is a watch.
@@ -119,13 +120,11 @@ impl Root {
         }
     }
 
-    /// Has the watch, where there is one, know a file of code; one with more than one name is watched by itself.
+    /// Has the watch, where there is one, know a file of code.
     pub(super) fn watch_file(&self, path: &Path, node: &FoundFile) {
         if let Some(watch) = &self.watch {
-            if node.stat().st_nlink > 1 {
-                watch.file(path, node);
-            }
             watch.saw(path, node.stat());
+            watch.file(path, node);
         }
     }
 

@@ -26,6 +26,50 @@ fn a_program_is_its_executable() -> Outcome {
     Ok(())
 }
 
+/// The loader of this program, by which others can be run too.
+fn loader() -> Option<PathBuf> {
+    let names = ["/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1"];
+    names.map(PathBuf::from).into_iter().find(|path| path.exists())
+}
+
+#[test]
+fn a_program_that_a_loader_runs_is_the_program() -> Outcome {
+    let loader = loader().ok_or("a loader of glibc")?;
+    let directory = tempfile::tempdir()?;
+    let program = directory.path().canonicalize()?.join("cat");
+    fs::copy("/bin/cat", &program)?;
+    let hash = |loader: &Path, entry: &EntryPoint| -> Result<_, Box<dyn std::error::Error>> {
+        let child = WaitingChild::start(loader, &[Path::new("./cat")], directory.path())?;
+        let process = Process::open(child.pid())?;
+        let files = Hasher::default().server(&process, entry, None, &go_on)?;
+        Ok(files.executable.hashed().cloned())
+    };
+    let loaded = |path: &str| EntryPoint::Loaded(PathBuf::from(path), Box::new(EntryPoint::Program));
+    let cat = PinnedFile {
+        digest: Digest::of(&fs::read(&program)?),
+        path: program,
+    };
+    assert_eq!(hash(&loader, &loaded("./cat"))?, Some(cat));
+    // What is not certain to run is not taken for it.
+    let own = Digest::of(&fs::read(&loader)?);
+    for entry in [loaded("cat"), loaded("/nowhere/cat"), EntryPoint::Program] {
+        assert_eq!(
+            hash(&loader, &entry)?.map(|file| file.digest),
+            Some(own),
+            "{entry:?}"
+        );
+    }
+    let copy = directory.path().join("ld-linux-x86-64.so.2");
+    fs::copy(&loader, &copy)?;
+    let of_user = hash(&copy, &loaded("./cat"))?;
+    assert_eq!(
+        of_user.map(|file| file.digest),
+        Some(own),
+        "anybody may have written it"
+    );
+    Ok(())
+}
+
 #[test]
 fn a_script_of_another_interpreter_is_the_script() -> Outcome {
     let directory = tempfile::tempdir()?;

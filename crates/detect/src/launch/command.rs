@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use super::loader;
+
 /// Words of a command that are looked at.
 pub(super) const MAX_WORDS: usize = 256;
 
@@ -18,11 +20,15 @@ pub(super) struct Command<'a> {
 }
 
 impl<'a> Command<'a> {
-    /// The first [`MAX_WORDS`] of `argv`, or of the title that the process wrote over its arguments.
+    /// The first [`MAX_WORDS`] of `argv`, or of the title that the process wrote over its arguments. What a dynamic loader is told
+    /// to run is the command.
     pub(super) fn from_argv<S: AsRef<str>>(argv: &'a [S]) -> Self {
         match title(argv) {
             Some(title) => Self::from_words(title.split_ascii_whitespace()),
-            None => Self::from_words(argv.iter().map(AsRef::as_ref)),
+            None => {
+                let program = loader::program_at(argv).unwrap_or(0);
+                Self::from_words(argv[program..].iter().map(AsRef::as_ref))
+            }
         }
     }
 

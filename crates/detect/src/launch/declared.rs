@@ -80,6 +80,7 @@ mod tests {
     #[test_case(&["/usr/bin/env", "node", "/usr/bin/npx", "-y", "pkg", "/data"] => true; "hash bang through env")]
     #[test_case(&["node", "/usr/bin/npx", "-y", "pkg", "/data"] => true; "hash bang")]
     #[test_case(&["node", "/usr/lib/node_modules/npm/bin/npx-cli.js", "-y", "pkg", "/data"] => true; "script of npm")]
+    #[test_case(&["/lib64/ld-linux-x86-64.so.2", "--preload", "x.so", "/usr/bin/npx", "-y", "pkg", "/data"] => true; "by the dynamic loader")]
     #[test_case(&["sh", "-c", "exec npx -y pkg '/data'"] => true; "shell")]
     #[test_case(&["nohup", "sh", "-c", "cd / && npx -y pkg /data"] => true; "wrapper and shell")]
     #[test_case(&["npx", "-y", "pkg"] => false; "an argument less")]

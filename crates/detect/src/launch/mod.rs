@@ -13,6 +13,7 @@ mod identity;
 mod interpreter;
 mod known;
 mod launchers;
+mod loader;
 mod options;
 mod package;
 mod pattern;

@@ -11,6 +11,7 @@ use super::{
     identity::{Claim, claims, server_id, subject_text},
     interpreter::is_shell,
     known::BRIDGES,
+    loader,
     pattern::BUILT_IN_PATTERNS,
     target::{Step, Subject, Target, step},
     walk::Budget,
@@ -159,6 +160,12 @@ impl LaunchRules {
             Step::Runs(_) | Step::Shell(_) => Stage::Launcher,
             Step::Is(target, _) => target.stage,
         }
+    }
+
+    /// Returns the program that a dynamic loader is told to run, where `argv` is that of one.
+    #[must_use]
+    pub fn loaded_program<S: AsRef<str>>(argv: &[S]) -> Option<&str> {
+        loader::program_at(argv).map(|at| argv[at].as_ref())
     }
 
     /// Returns whether what `argv` launches hears what the process of this very command is told: so it is

@@ -4,7 +4,7 @@
 use super::{
     Stage,
     command::{Command, Word, program_name, unversioned},
-    container, interpreter, prefix, runner, shell,
+    container, interpreter, loader, prefix, runner, shell,
 };
 
 /// The subject that a command runs.
@@ -90,7 +90,10 @@ impl<'a> Step<'a> {
 }
 
 /// Peels one level off `command`.
-pub(super) fn step(command: Command<'_>) -> Step<'_> {
+pub(super) fn step(mut command: Command<'_>) -> Step<'_> {
+    if let Some(program) = loader::program_at(&command.words) {
+        command = command.rest(program, None);
+    }
     let name = command.program();
     if interpreter::is_shell(name) {
         return interpreter::shell_step(command);

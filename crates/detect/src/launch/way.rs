@@ -7,7 +7,7 @@ use super::{
     command::{Command, unversioned},
     container,
     interpreter::{self, is_shell, shell_step},
-    prefix, runner,
+    loader, prefix, runner,
     target::{Step, Subject, step},
 };
 
@@ -53,7 +53,9 @@ impl LaunchRules {
         }
         // A wrapper executes by descriptor. What `execve` was given is a path, even without a slash; a first argument need
         // not be one.
-        let filename = Some(filename).filter(|path| !path.is_empty() && !path.starts_with("/dev/fd/"));
+        // A loader executes a program that is not linked for it, as if it had not been there.
+        let is_path = loader::program_at(argv).is_none() && !filename.is_empty();
+        let filename = Some(filename).filter(|path| is_path && !path.starts_with("/dev/fd/"));
         let path = filename.or_else(|| Some(command.word(0)).filter(|word| word.contains('/')))?;
         Some(path.to_owned())
     }
@@ -149,6 +151,7 @@ mod tests {
     #[test_case("uvx mcp-server-time", "/usr/bin/uvx" => Some("/usr/bin/uvx".to_owned()); "a program")]
     #[test_case("/usr/bin/uvx mcp-server-time", "/dev/fd/7" => Some("/usr/bin/uvx".to_owned()); "by descriptor")]
     #[test_case("uvx mcp-server-time", "/dev/fd/7" => None; "by descriptor and name")]
+    #[test_case("/lib64/ld-linux-x86-64.so.2 --preload x ./mcp-time y", "/lib64/ld-linux-x86-64.so.2" => Some("./mcp-time".to_owned()); "by a loader")]
     fn executed_files(line: &str, filename: &str) -> Option<String> {
         LaunchRules::executed_file(&argv(line), filename)
     }

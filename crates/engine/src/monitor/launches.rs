@@ -6,6 +6,7 @@ use mcpmon_policy::{Gate, Mode, OnChange};
 
 use super::{Monitor, entry::is_installed_entry};
 use crate::{
+    chain::{ScriptChain, shortened},
     effect::{FileWatch, Judgement, KernelEffect},
     instances::{Instance, MAX_INSTANCES, Phase, SecondLook, ServingProcess},
     recognise::{recognise_linked, started_by_wrapper},
@@ -21,12 +22,15 @@ impl Monitor {
     }
 
     /// The server that an exec starts: by its arguments, else by the word of the wrapper that started it.
-    pub(super) fn launch_of(&self, exec: &Exec) -> Option<Launch> {
+    pub(super) fn launch_of(&self, exec: &Exec, chain: Option<&ScriptChain>) -> Option<Launch> {
+        let short = chain.map(|chain| chain.shortened(exec));
+        let by_chain = short.and_then(|short| self.recognise(&short.argv, &short.linked));
         let by_wrapper = || {
             let server = exec.wrapped_as.as_ref()?;
             Some(started_by_wrapper(server, &exec.argv))
         };
-        self.recognise(&exec.argv, &exec.linked).or_else(by_wrapper)
+        let by_arguments = || self.recognise(&exec.argv, &exec.linked);
+        by_chain.or_else(by_arguments).or_else(by_wrapper)
     }
 
     pub(super) fn launched(
@@ -114,6 +118,7 @@ impl Monitor {
         number: InstanceId,
         exec: &Exec,
         launch: Option<Launch>,
+        chain: Option<&ScriptChain>,
     ) -> Judgement {
         let mut judgement = Judgement {
             kernel_effects: settle(exec),
@@ -133,9 +138,10 @@ impl Monitor {
         let Some(instance) = self.instances.get_mut(number) else {
             return judgement;
         };
-        let stage = launch
-            .as_ref()
-            .map_or_else(|| LaunchRules::stage(&exec.argv), |launch| launch.stage.clone());
+        let stage = launch.as_ref().map_or_else(
+            || LaunchRules::stage(&shortened(exec, chain).argv),
+            |launch| launch.stage.clone(),
+        );
         instance.leave_shell(exec.process);
         let is_installed = is_installed_entry(&stage, &instance.name);
         match stage {
@@ -239,6 +245,7 @@ impl Monitor {
             uid: serving.uid,
             attempt: serving.attempt,
             stage: serving.stage.clone(),
+            loaded: serving.loaded.clone(),
             since: serving.executed,
             watch: match serving.held {
                 true => FileWatch::UntilStarted,

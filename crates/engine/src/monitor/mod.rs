@@ -285,8 +285,9 @@ impl Monitor {
                 .find_map(|process| self.instances.of(process))
         };
         let number = known.or_else(inherited);
-        let launch = self.launch_of(exec);
-        self.ways.executes(exec);
+        let chain = self.ways.chain(exec);
+        let launch = self.launch_of(exec, chain.as_ref());
+        self.ways.executes(exec, chain.as_ref());
         if exec.killed {
             let own = number
                 .or(exec.instance)
@@ -309,7 +310,7 @@ impl Monitor {
                 };
             }
             (None, Some(launch)) => return self.launched(now, exec, launch, None),
-            (Some(number), launch) => self.within(now, number, exec, launch),
+            (Some(number), launch) => self.within(now, number, exec, launch, chain.as_ref()),
         };
         if known.is_none()
             && let Some(number) = self.instances.of(exec.process)

@@ -178,6 +178,7 @@ impl SecondLook {
             uid: serving.uid,
             attempt,
             stage: serving.stage.clone(),
+            loaded: serving.loaded.clone(),
             since: serving.executed,
             // Content that was put back is equal; the time of its last change is not.
             watch: FileWatch::WhileRead,

@@ -2152,7 +2152,10 @@ fn names_are_gated_while_a_difference_blocks() {
     let mut world = pinned_world();
     let names = |world: &mut World| {
         let names = world.monitor.changed_gated_names()?;
-        Some(names.into_iter().map(|name| name.name).collect::<Vec<_>>())
+        let programs = names
+            .into_iter()
+            .filter(|name| name.part == crate::GatedPart::Program);
+        Some(programs.map(|name| name.name).collect::<Vec<_>>())
     };
     assert_eq!(names(&mut world), Some(vec!["mcp-server-git".to_owned()]));
     assert_eq!(names(&mut world), None, "nothing changed");

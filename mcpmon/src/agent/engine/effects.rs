@@ -83,6 +83,7 @@ impl Core {
                 uid,
                 attempt,
                 stage,
+                loaded,
                 since,
                 watch,
             } => {
@@ -93,6 +94,7 @@ impl Core {
                     uid,
                     attempt,
                     stage,
+                    loaded,
                     handed: self.handed.remove(&process),
                     launcher,
                     since,

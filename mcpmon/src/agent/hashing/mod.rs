@@ -37,6 +37,8 @@ pub(super) struct HashJob {
     pub(super) uid: u32,
     pub(super) attempt: u64,
     pub(super) stage: Stage,
+    /// The program that it is, where a dynamic loader was told to run it.
+    pub(super) loaded: Option<String>,
     /// Files that were executed on the way to the process; `None` where nobody remembers.
     pub(super) launcher: Option<Vec<String>>,
     /// The files its wrapper held, for a process that ends before it is examined.
@@ -193,7 +195,7 @@ fn look_watching(
 ) -> Option<CountedWatch> {
     let is_stopped = || shared.is_stopped();
     for attempt in 1..=ATTEMPTS {
-        let watch = shared.watches.begin(job.uid, job.since);
+        let watch = shared.watches.begin(job.instance, job.uid, job.since, job.watch);
         let began = watch.as_ref().ok().map(|watch| &watch.watch);
         let looked = look(hasher, job, began, &is_stopped);
         let touched = began.and_then(|watch| watch.touched());
@@ -209,10 +211,7 @@ fn look_watching(
                 );
                 None
             }
-            Some(Touched::Perhaps) | None => {
-                let gap = began.and_then(|watch| watch.gap());
-                gap.map(|errno| format!("not every file can be watched: {}", errno.desc()))
-            }
+            Some(Touched::Perhaps) | None => began.and_then(|watch| watch_gap(watch)),
         };
         if let Some(cause) = watch.as_ref().err().cloned().or(gap) {
             told(engine, EngineMessage::Unwatched { cause });
@@ -239,6 +238,23 @@ fn look_watching(
         return watch.ok();
     }
     None
+}
+
+/// The part of a server's files of which changes may be missed, or are found late.
+fn watch_gap(watch: &Watch) -> Option<String> {
+    const REMEDY: &str = "raise fs.inotify.max_user_watches where it is below 262144";
+    if let Some(errno) = watch.gap() {
+        return Some(format!(
+            "not every file can be watched: {}; {REMEDY}",
+            errno.desc()
+        ));
+    }
+    watch.is_crowded().then(|| {
+        format!(
+            "not all files of a server's code are watched by themselves: writes through a name elsewhere are found by the comparison \
+             two seconds after its start; {REMEDY}"
+        )
+    })
 }
 
 /// Has the engine told of the first change of code after the report, and of doubts.
@@ -301,7 +317,7 @@ fn look(
             let HandedFiles {
                 start, file, name, ..
             } = handed;
-            let files = hasher.held(&start.program, file, name.into(), &entry(&job.stage), cancel);
+            let files = hasher.held(&start.program, file, name.into(), &job.entry(), cancel);
             // Why the process itself could not be read is the nearer cause.
             Ok(ExaminedProcess {
                 files: files.ok().ok_or(error)?,
@@ -324,7 +340,7 @@ fn look_at_process(
     }
     // Told, not compared: what cannot be read is left out.
     let variables = process.variables().unwrap_or_default();
-    let mut files = hasher.server(&process, &entry(&job.stage), watch, cancel)?;
+    let mut files = hasher.server(&process, &job.entry(), watch, cancel)?;
     files.launcher = match &job.launcher {
         Some(way) if way.is_empty() => files.launcher,
         Some(way) => launcher(hasher, &Launcher::of_process(&process, way)?, cancel)?,
@@ -362,9 +378,15 @@ pub(super) fn launcher(
     }))
 }
 
-/// Returns the place of the code of a process at this stage.
-pub(super) fn entry(stage: &Stage) -> EntryPoint {
-    match stage {
+impl HashJob {
+    fn entry(&self) -> EntryPoint {
+        entry(&self.stage, self.loaded.as_deref())
+    }
+}
+
+/// Returns the place of the code of a process at this stage, of which a dynamic loader may have `loaded` the program.
+pub(super) fn entry(stage: &Stage, loaded: Option<&str>) -> EntryPoint {
+    let entry = match stage {
         Stage::Script { path } | Stage::Shell { script: Some(path) } => {
             EntryPoint::Script(PathBuf::from(path))
         }
@@ -373,6 +395,10 @@ pub(super) fn entry(stage: &Stage) -> EntryPoint {
         Stage::Program | Stage::Launcher | Stage::Shell { script: None } | Stage::Inline => {
             EntryPoint::Program
         }
+    };
+    match loaded {
+        Some(program) => EntryPoint::Loaded(PathBuf::from(program), Box::new(entry)),
+        None => entry,
     }
 }
 

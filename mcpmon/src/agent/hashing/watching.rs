@@ -2,17 +2,19 @@
 
 use std::{
     collections::BTreeMap,
+    fs,
     path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     thread,
     time::{Duration, Instant},
 };
 
-use mcpmon_model::Timestamp;
-use mcpmon_pins::{Touched, Watch};
+use mcpmon_engine::FileWatch;
+use mcpmon_model::{InstanceId, Timestamp};
+use mcpmon_pins::{NameCounts, Touched, Watch, WatchQuota};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-/// Watches at a time: root has 128 inotify instances by default, and others need some.
+/// Servers that are watched at a time: root has 128 inotify instances by default, and others need some.
 const MAX_WATCHES: usize = 96;
 /// Those of one user.
 const MAX_WATCHES_OF_USER: usize = MAX_WATCHES / 2;
@@ -24,9 +26,22 @@ const MAX_DOUBTS: usize = 3;
 /// The interval at which a waiting thread looks whether it is to end, in milliseconds.
 const LOOK: u16 = 500;
 
-/// The watches that there are, by user.
+/// The kernel's bound for the directories and files that one user may watch.
+const KERNEL_LIMIT: &str = "/proc/sys/fs/inotify/max_user_watches";
+/// The least that it was on any kernel, where it cannot be read.
+const LEAST_KERNEL_LIMIT: usize = 8192;
+/// Most directories and files of all servers: each keeps about a KiB of the kernel's memory.
+const MAX_FILES: usize = 128 * 1024;
+
+/// The watches that there are.
 #[derive(Debug, Default)]
-pub(super) struct Watches(Mutex<BTreeMap<u32, usize>>);
+pub(super) struct Watches {
+    /// Their number, by user.
+    counts: Mutex<BTreeMap<u32, usize>>,
+    quota: Arc<WatchQuota>,
+    /// What the watches noted of files that are not watched by themselves, for later comparisons.
+    names: Mutex<BTreeMap<InstanceId, Weak<NameCounts>>>,
+}
 
 /// A watch that counts as one of its user's for as long as it lives.
 #[derive(Debug)]
@@ -39,14 +54,20 @@ pub(super) struct CountedWatch {
 impl Watches {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<u32, usize>> {
         // No step leaves the counts half changed.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins one for a server of `uid` that was started then.
+    /// Begins one for a server of `uid` that was started then. The first comparison of a server notes what later ones need.
     ///
     /// # Errors
     /// Returns the reason why there is none.
-    pub(super) fn begin(self: &Arc<Self>, uid: u32, started: Timestamp) -> Result<CountedWatch, String> {
+    pub(super) fn begin(
+        self: &Arc<Self>,
+        instance: InstanceId,
+        uid: u32,
+        started: Timestamp,
+        wanted: FileWatch,
+    ) -> Result<CountedWatch, String> {
         let mut counts = self.lock();
         let own = counts.get(&uid).copied().unwrap_or_default();
         if own >= MAX_WATCHES_OF_USER || counts.values().sum::<usize>() >= MAX_WATCHES {
@@ -56,6 +77,8 @@ impl Watches {
         }
         let watch =
             Watch::new(started.0).map_err(|error| format!("no inotify instance can be had: {error}"))?;
+        let watch = watch.within(self.quota.share(limit(), uid));
+        let watch = self.with_names(instance, watch, wanted);
         counts.insert(uid, own + 1);
         Ok(CountedWatch {
             watch: Arc::new(watch),
@@ -63,6 +86,30 @@ impl Watches {
             uid,
         })
     }
+
+    fn with_names(&self, instance: InstanceId, watch: Watch, wanted: FileWatch) -> Watch {
+        // No step leaves the names half changed.
+        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        match wanted {
+            FileWatch::UntilStarted => {
+                let watch = watch.marking();
+                names.retain(|_, names| names.strong_count() > 0);
+                names.insert(instance, Arc::downgrade(watch.names()));
+                watch
+            }
+            FileWatch::WhileRead | FileWatch::None => match names.get(&instance).and_then(Weak::upgrade) {
+                Some(names) => watch.after(names),
+                None => watch,
+            },
+        }
+    }
+}
+
+/// The directories and files that may be watched: what other programs of root's watch counts as well.
+fn limit() -> usize {
+    let told = fs::read_to_string(KERNEL_LIMIT).ok();
+    let told = told.and_then(|text| text.trim().parse().ok());
+    (told.unwrap_or(LEAST_KERNEL_LIMIT) / 2).min(MAX_FILES)
 }
 
 impl Drop for CountedWatch {
@@ -126,14 +173,15 @@ mod tests {
             let mut counts = all.lock();
             counts.insert(1, MAX_WATCHES_OF_USER - 1);
         }
-        let last = all.begin(1, Timestamp(0)).expect("one more");
-        let refused = all.begin(1, Timestamp(0)).expect_err("no further one");
+        let begin = |uid| all.begin(InstanceId(1), uid, Timestamp(0), FileWatch::UntilStarted);
+        let last = begin(1).expect("one more");
+        let refused = begin(1).expect_err("no further one");
         assert!(refused.contains("user 1"), "{refused}");
-        drop(all.begin(2, Timestamp(0)).expect("another user has some"));
+        drop(begin(2).expect("another user has some"));
         drop(last);
-        drop(all.begin(1, Timestamp(0)).expect("one that ended makes room"));
+        drop(begin(1).expect("one that ended makes room"));
         assert_eq!(all.lock().values().sum::<usize>(), MAX_WATCHES_OF_USER - 1);
         all.lock().insert(3, MAX_WATCHES - MAX_WATCHES_OF_USER + 1);
-        all.begin(2, Timestamp(0)).expect_err("of all together");
+        begin(2).expect_err("of all together");
     }
 }

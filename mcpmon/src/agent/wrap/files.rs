@@ -49,6 +49,8 @@ pub(super) struct PlannedFiles {
     name: OsString,
     environment: Vec<(OsString, OsString)>,
     stage: Stage,
+    /// The program that it is, where a dynamic loader is told to run it.
+    loaded: Option<String>,
     /// Its script, as it was then.
     script: Option<Script>,
 }
@@ -123,6 +125,7 @@ impl PlannedFiles {
             environment: environment.to_vec(),
             script: Script::of(&stage),
             stage,
+            loaded: LaunchRules::loaded_program(&arguments).map(str::to_owned),
         }))
     }
 
@@ -135,7 +138,7 @@ impl PlannedFiles {
             name: &self.name,
             environment: &self.environment,
         };
-        let mut files = told(hasher.planned(plan, &entry(&self.stage), &|| false));
+        let mut files = told(hasher.planned(plan, &entry(&self.stage, self.loaded.as_deref()), &|| false));
         if let Some(script) = self.script.as_ref().filter(|script| script.is_another()) {
             files.script = Some(Part::Unknown {
                 path: script.path.clone(),
@@ -178,7 +181,7 @@ pub(super) fn measure_launcher(hasher: &mut Hasher, launcher: &Launcher, files: 
 
 /// The files of the process that serves, which `started` is or has started by way of `launcher`.
 pub(super) fn running(hasher: &mut Hasher, started: u32, launcher: &Launcher) -> ServerFiles {
-    let (pid, stage) = serving(started);
+    let (pid, stage, loaded) = serving(started);
     let mut files = match stage {
         // What it started has ended by now.
         Stage::Launcher => unknown(Path::new(""), "the process that served is gone"),
@@ -189,7 +192,8 @@ pub(super) fn running(hasher: &mut Hasher, started: u32, launcher: &Launcher) ->
         | Stage::Container { .. }
         | Stage::Inline => {
             let process = Process::open(pid).map_err(HashError::from);
-            told(process.and_then(|process| hasher.server(&process, &entry(&stage), None, &|| false)))
+            let entry = entry(&stage, loaded.as_deref());
+            told(process.and_then(|process| hasher.server(&process, &entry, None, &|| false)))
         }
     };
     measure_launcher(hasher, launcher, &mut files);
@@ -200,8 +204,8 @@ fn told(measured: Result<ServerFiles, HashError>) -> ServerFiles {
     measured.unwrap_or_else(|error| unknown(Path::new(""), &chain(&error)))
 }
 
-/// The process that serves, of `started` and those it started.
-fn serving(started: u32) -> (u32, Stage) {
+/// The process that serves, of `started` and those it started, with the program that a dynamic loader was told to run.
+fn serving(started: u32) -> (u32, Stage, Option<String>) {
     let output = |pid: u32| fs::read_link(format!("/proc/{pid}/fd/1")).ok();
     let pipe = output(started);
     let family: Vec<u32> = [started].into_iter().chain(descendants(started)).collect();
@@ -211,6 +215,7 @@ fn serving(started: u32) -> (u32, Stage) {
     };
     let members: Vec<Member> = family.iter().map(member).collect();
     let position = LaunchRules::serving(&members);
-    let stage = LaunchRules::stage(&members[position].argv);
-    (family[position], stage)
+    let argv = &members[position].argv;
+    let loaded = LaunchRules::loaded_program(argv).map(str::to_owned);
+    (family[position], LaunchRules::stage(argv), loaded)
 }

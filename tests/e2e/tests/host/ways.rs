@@ -218,30 +218,173 @@ fn code_by_the_environment_is_not_compared(variable: &str, value: &str) -> Resul
     Ok(())
 }
 
-/// A program that the dynamic loader is told to run has the loader's name: it is no start of the server.
+fn loader() -> Result<PathBuf> {
+    let names = ["/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1"];
+    let found = names.map(PathBuf::from).into_iter().find(|path| path.exists());
+    found.context("no dynamic loader of glibc")
+}
+
+/// A command that has the loader run a program, with options of the loader's own.
+fn by_loader(loader: &Path, program: &Path) -> Command {
+    let mut command = Command::new(loader);
+    command
+        .args(["--library-path", "/nowhere", "--argv0", "other"])
+        .arg(program)
+        .arg("9");
+    command
+}
+
 #[test]
-fn a_program_that_the_loader_runs_is_not_recognised() -> Result<()> {
+fn a_program_that_the_loader_runs_is_compared() -> Result<()> {
     let Some(host) = Host::take(&["cc"])? else {
         return Ok(());
     };
     let daemon = Daemon::start(&host, &policy())?;
-    let server = servers::ProgramServer::make(&daemon.site.path(""))?;
-    let loader = Path::new("/lib64/ld-linux-x86-64.so.2");
-    let loader = if loader.exists() {
-        loader
-    } else {
-        Path::new("/lib/ld-linux-aarch64.so.1")
+    let server = NativeServer::compile(&daemon.site.path(""))?;
+    let loader = loader()?;
+    let first = start(Command::new(&server.program).arg("9"))?;
+    daemon.start_of(&server.name, 1)?;
+    assert_eq!(outcome(first)?, ("ran".to_owned(), None));
+
+    let unchanged = start(&mut by_loader(&loader, &server.program))?;
+    let started = daemon.start_of(&server.name, 2)?;
+    assert_eq!(text(&started, "pin"), "match", "{started}");
+    assert_eq!(
+        outcome(unchanged)?,
+        ("ran".to_owned(), None),
+        "{:?}",
+        daemon.site.events()
+    );
+
+    // A loader that anybody may have written can run anything.
+    let own = daemon.site.path("").join(loader.file_name().context("a name")?);
+    program::copy(&loader, &own)?;
+    let (_, signal) = outcome(start(&mut by_loader(&own, &server.program))?)?;
+    assert_eq!(signal, Some(9), "{}", daemon.log());
+
+    change(&server.program)?;
+    let ended = outcome(start(&mut by_loader(&loader, &server.program))?)?;
+    assert_eq!(ended, (String::new(), Some(9)), "{}", daemon.log());
+    let mismatch = daemon.event("the changed program", |event| {
+        let is_it = text(event, "path") == server.program.display().to_string();
+        is(event, "mcp_server_binary_mismatch", &server.name) && is_it
+    })?;
+    assert_eq!(text(&mismatch, "part"), "executable", "{mismatch}");
+    Ok(())
+}
+
+/// The loader maps the program itself where that is linked for it.
+#[test]
+fn a_program_that_is_linked_for_the_loader_is_compared() -> Result<()> {
+    let Some(host) = Host::take(&[])? else {
+        return Ok(());
     };
-    let mark = daemon.site.path("mark");
-    let command = server.command(&mark);
-    let mut by_loader = Command::new(loader);
-    by_loader.arg(command.get_program()).args(command.get_args());
-    assert_eq!(outcome(start(&mut by_loader)?)?.1, None);
-    assert!(mark.exists(), "it runs");
+    let daemon = Daemon::start(&host, &policy())?;
+    let server = servers::ProgramServer::make(&daemon.site.path(""))?;
+    let loader = loader()?;
+    let run = |program: &Path, mark: &Path| {
+        let direct = server.command(mark);
+        let mut command = Command::new(program);
+        if program == loader {
+            command.arg(direct.get_program());
+        }
+        start(command.args(direct.get_args()))
+    };
+    for (number, program, pin) in [(1, &server.program, "pinned"), (2, &loader, "match")] {
+        let mark = daemon.site.path(&format!("mark{number}"));
+        let child = run(program, &mark)?;
+        let started = daemon.start_of(&server.name, number)?;
+        assert_eq!(text(&started, "pin"), pin, "{started}");
+        assert_eq!(outcome(child)?.1, None, "{:?}", daemon.site.events());
+        assert!(mark.exists(), "it runs");
+    }
+    server.change()?;
+    let mark = daemon.site.path("mark3");
+    assert_eq!(outcome(run(&loader, &mark)?)?.1, Some(9), "{}", daemon.log());
+    assert!(!mark.exists(), "it runs nothing");
+    let mismatch = daemon.event_of("mcp_server_binary_mismatch", &server.name)?;
+    assert_eq!(text(&mismatch, "part"), "executable", "{mismatch}");
+    Ok(())
+}
+
+/// Runs the script that it is given as its own code.
+const RUNNER: &str = "import sys; exec(compile(open(sys.argv[1]).read(), sys.argv[1], 'exec'))\n";
+
+/// The first line of the script that interprets another one.
+#[derive(Clone, Copy)]
+enum Below {
+    Interpreter,
+    Env,
+}
+
+/// A script whose first line names another script, and that one.
+fn chain(directory: &Path, name: &str, below: Below) -> Result<(PathBuf, PathBuf)> {
+    let (server, runner) = (directory.join(name), directory.join("runner"));
+    let first = match below {
+        Below::Interpreter => "#!/usr/bin/python3",
+        Below::Env => "#!/usr/bin/env -S /usr/bin/python3 -u",
+    };
+    script(&runner, &format!("{first}\n{RUNNER}"))?;
+    let code = "import sys; print('server', flush=True); sys.stdin.read()";
+    script(&server, &format!("#!{}\n{code}\n", runner.display()))?;
+    Ok((server, runner))
+}
+
+#[test_case(Below::Interpreter; "of an interpreter")]
+#[test_case(Below::Env; "of env with options")]
+fn scripts_that_interpret_scripts_are_compared(below: Below) -> Result<()> {
+    let Some(host) = Host::take(&["python3"])? else {
+        return Ok(());
+    };
+    let daemon = Daemon::start(&host, &policy())?;
+    let name = servers::name();
+    let directory = tempfile::tempdir_in("/var/tmp")?;
+    let (server, runner) = chain(directory.path(), &name, below)?;
+    for (number, pin) in [(1, "pinned"), (2, "match")] {
+        let child = start(&mut Command::new(&server))?;
+        let started = daemon.start_of(&name, number)?;
+        assert_eq!(text(&started, "pin"), pin, "{started}");
+        assert_eq!(outcome(child)?, ("server\n".to_owned(), None));
+    }
+    for (file, part) in [(&server, "script"), (&runner, "launcher")] {
+        let before = fs::read_to_string(file)?;
+        script(file, &format!("{before}print('other')\n"))?;
+        let ended = outcome(start(&mut Command::new(&server))?)?;
+        assert_eq!(ended, (String::new(), Some(9)), "{part}: {}", daemon.log());
+        daemon.event("the changed script", |event| {
+            is(event, "mcp_server_binary_mismatch", &name) && text(event, "part") == part
+        })?;
+        script(file, &before)?;
+    }
+    Ok(())
+}
+
+/// Code in an argument lies in no file: a declared server is known by its words, and only its interpreter is compared.
+#[test_case("python3", "-c", "import sys; print('server', flush=True); sys.stdin.read()"; "python")]
+#[test_case("node", "-e", "console.log('server'); process.stdin.resume()"; "node")]
+fn code_in_an_argument_is_known_by_its_words(interpreter: &str, option: &str, code: &str) -> Result<()> {
+    let Some(host) = Host::take(&[interpreter])? else {
+        return Ok(());
+    };
+    let name = servers::name();
+    let declared = serde_json::json!([{"id": name, "command": interpreter, "args": [option, code]}]);
+    let policy = format!("{}  servers: {declared}\n", policy());
+    let daemon = Daemon::start(&host, &policy)?;
+    let run = |code: &str| start(Command::new(interpreter).args([option, code]));
+    for (number, pin) in [(1, "pinned"), (2, "match")] {
+        let child = run(code)?;
+        let started = daemon.start_of(&name, number)?;
+        assert_eq!(text(&started, "pin"), pin, "{started}");
+        assert_eq!(outcome(child)?, ("server\n".to_owned(), None));
+    }
+    let other = code.replace("server", "other");
+    assert_eq!(outcome(run(&other)?)?, ("other\n".to_owned(), None));
+    // Whatever comes after it was recorded after it.
+    let last = run(code)?;
+    daemon.start_of(&name, 3)?;
+    outcome(last)?;
     let events = daemon.site.events()?;
-    let told = events
-        .iter()
-        .any(|event| is(event, "mcp_server_started", &server.name));
-    assert!(!told, "{events:?}");
+    let of_other = |event: &serde_json::Value| event.to_string().contains("'other'");
+    assert!(!events.iter().any(of_other), "{events:?}");
     Ok(())
 }

@@ -12,7 +12,7 @@ use std::{
     io,
     os::fd::{AsFd, BorrowedFd},
     path::{Path, PathBuf},
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{SystemTime, UNIX_EPOCH},
 };
 
@@ -24,10 +24,18 @@ use nix::{
     },
 };
 
-use super::{code::is_code_name, file::is_timed, root::FoundFile};
+use super::{
+    code::is_code_name,
+    file::is_timed,
+    names::NameCounts,
+    quota::{Need, WatchShare},
+    root::FoundFile,
+};
 
 /// Most directories and files that are watched for one server.
 pub const MAX_WATCHED: usize = 16 * 1024;
+/// Most files of these that have no other name: those may be told of by a later comparison.
+pub const MAX_MARKED: usize = MAX_WATCHED / 4 * 3;
 /// Most names of code and directories that are watched in these.
 const MAX_WATCHED_NAMES: usize = 64 * 1024;
 /// Most reads for one answer: whoever makes changes faster is told of by the first of them.
@@ -49,6 +57,12 @@ pub struct Watch {
     inotify: Inotify,
     /// The time at which the server was started, nanoseconds since the epoch.
     started: i64,
+    /// The watches it counts among.
+    share: Option<WatchShare>,
+    /// True if files of code are watched by themselves, whatever name they are written through.
+    marks: bool,
+    /// The names of files when they were hashed: to be noted by a watch that marks, to be compared by others.
+    names: Arc<NameCounts>,
     watched: Mutex<Watched>,
 }
 
@@ -57,6 +71,10 @@ struct Watched {
     interests: HashMap<WatchDescriptor, Interest>,
     /// Directories by path, so that each is looked up once.
     directories: HashMap<PathBuf, WatchDescriptor>,
+    /// Number of files that have no other name.
+    marked: usize,
+    /// True if there was no room for one more of these.
+    crowded: bool,
     /// Number of names in all directories.
     names: usize,
     /// The first code that was changed.
@@ -90,14 +108,52 @@ impl Watch {
         Ok(Self {
             inotify,
             started,
+            share: None,
+            marks: false,
+            names: Arc::default(),
             watched: Mutex::default(),
         })
     }
 
+    /// The same, which counts among the watches of a user.
+    #[must_use]
+    pub fn within(self, share: WatchShare) -> Self {
+        Self {
+            share: Some(share),
+            ..self
+        }
+    }
+
+    /// The same, which watches files of code by themselves, too.
+    #[must_use]
+    pub fn marking(self) -> Self {
+        Self { marks: true, ..self }
+    }
+
+    /// The same, for files whose names another watch noted before.
+    #[must_use]
+    pub fn after(self, names: Arc<NameCounts>) -> Self {
+        Self { names, ..self }
+    }
+
+    /// Returns the names of the files that it does not watch by themselves.
+    pub const fn names(&self) -> &Arc<NameCounts> {
+        &self.names
+    }
+
+    /// Returns whether it is to be given a file of code that has no other name.
+    pub(super) fn marks(&self) -> bool {
+        self.marks && !self.lock().crowded
+    }
+
     /// Notes when a file or link changed last. One with several names is changed by each new one of these: package managers
-    /// make some for every environment. It counts by the time of its last write.
+    /// make some for every environment. It counts by the time of its last write, unless it got or lost a name since it was hashed
+    /// and nothing told whether it was written through that.
     pub(super) fn saw(&self, path: &Path, stat: &FileStat) {
-        let time = if stat.st_nlink > 1 {
+        if self.marks {
+            self.names.note(stat);
+        }
+        let time = if stat.st_nlink > 1 && !self.names.differ(stat) {
             modified(stat)
         } else {
             changed(stat)
@@ -143,16 +199,46 @@ impl Watch {
         }
     }
 
-    /// Watches a file under whatever name it is written to. Its times say little: see [`Watch::saw`].
+    /// Watches a file of code under whatever name it is written to. Of one that has another name the times say little, see
+    /// [`Watch::saw`].
     pub(super) fn file(&self, path: &Path, node: &FoundFile) {
+        let has_others = node.stat().st_nlink > 1;
+        if !has_others && !self.marks {
+            return;
+        }
         let mut watched = self.lock();
         let flags = AddWatchFlags::IN_MODIFY | AddWatchFlags::IN_CLOSE_WRITE;
-        if let Some(descriptor) = self.add(&mut watched, node, flags) {
-            watched
-                .interests
-                .entry(descriptor)
-                .or_insert_with(|| Interest::of(path, false));
+        let descriptor = match has_others {
+            true => self.add(&mut watched, node, flags),
+            false => self.mark(&mut watched, node, flags),
+        };
+        let Some(descriptor) = descriptor else {
+            return;
+        };
+        if self.marks {
+            self.names.watch(node.stat());
         }
+        let timed = !has_others && is_timed(node);
+        let before = watched.interests.len();
+        watched
+            .interests
+            .entry(descriptor)
+            .or_insert_with(|| Interest::of(path, timed));
+        if !has_others && watched.interests.len() > before {
+            watched.marked += 1;
+        }
+    }
+
+    /// Watches a file that has no other name; a later comparison tells of it where there is no room.
+    fn mark(&self, watched: &mut Watched, node: &FoundFile, flags: AddWatchFlags) -> Option<WatchDescriptor> {
+        let added = match watched.marked < MAX_MARKED {
+            true => self.watch(watched, node, flags, Need::Spare),
+            false => Err(Errno::ENOSPC),
+        };
+        if added.is_err() {
+            watched.crowded = true;
+        }
+        added.ok()
     }
 
     fn look_into<'w>(
@@ -195,17 +281,32 @@ impl Watch {
     }
 
     fn add(&self, watched: &mut Watched, node: &FoundFile, flags: AddWatchFlags) -> Option<WatchDescriptor> {
-        let added = match watched.interests.len() < MAX_WATCHED {
-            true => self.inotify.add_watch(Path::new(&node.own_path()), flags),
-            false => Err(Errno::ENOSPC),
-        };
-        match added {
+        match self.watch(watched, node, flags, Need::Must) {
             Ok(descriptor) => Some(descriptor),
             Err(errno) => {
                 watched.gap = Some(errno);
                 None
             }
         }
+    }
+
+    fn watch(
+        &self,
+        watched: &Watched,
+        node: &FoundFile,
+        flags: AddWatchFlags,
+        need: Need,
+    ) -> Result<WatchDescriptor, Errno> {
+        let share = self.share.as_ref();
+        if watched.interests.len() >= MAX_WATCHED || share.is_some_and(|share| !share.take(need)) {
+            return Err(Errno::ENOSPC);
+        }
+        let added = self.inotify.add_watch(Path::new(&node.own_path()), flags);
+        let is_new = added.is_ok_and(|descriptor| !watched.interests.contains_key(&descriptor));
+        if let Some(share) = share.filter(|_| !is_new) {
+            share.give_back();
+        }
+        added
     }
 
     /// The first change of code, or the doubt that came up since this was last asked.
@@ -227,6 +328,9 @@ impl Watch {
             }
         }
         let doubtful = std::mem::take(&mut watched.doubtful);
+        if doubtful && self.marks {
+            self.names.doubt();
+        }
         let known = watched.touched.clone().map(Touched::Code);
         known.or_else(|| doubtful.then_some(Touched::Perhaps))
     }
@@ -240,6 +344,11 @@ impl Watch {
     /// The reason why a part is not watched, if there is one.
     pub fn gap(&self) -> Option<Errno> {
         self.lock().gap
+    }
+
+    /// Returns whether there are files of code of which only a later comparison tells that they were written through another name.
+    pub fn is_crowded(&self) -> bool {
+        self.lock().crowded
     }
 
     fn lock(&self) -> MutexGuard<'_, Watched> {
@@ -314,207 +423,4 @@ const fn nanoseconds(seconds: i64, rest: i64) -> i64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::{
-        fs::{self, File},
-        sync::Arc,
-    };
-
-    use test_case::test_case;
-
-    use super::*;
-    use crate::{
-        Root,
-        file::FileHasher,
-        package::{Collector, DirectoryRole, PackageLimits},
-    };
-
-    type Outcome = Result<(), Box<dyn std::error::Error>>;
-
-    struct Tree {
-        directory: tempfile::TempDir,
-        watch: Arc<Watch>,
-    }
-
-    impl Tree {
-        /// `/a/link` leads to `/a/b`; `/a/b/main.py` is watched by the way over the link, and has another name elsewhere.
-        fn make(below: &str) -> Result<Self, Box<dyn std::error::Error>> {
-            let directory = tempfile::tempdir_in(below)?;
-            let path = |name: &str| directory.path().join(name);
-            fs::create_dir_all(path("a/b/__pycache__"))?;
-            fs::create_dir(path("other"))?;
-            for name in ["main.py", "one.py", "data.json", "server.lock"] {
-                fs::write(path("a/b").join(name), "1")?;
-            }
-            fs::hard_link(path("a/b/main.py"), path("other/name"))?;
-            std::os::unix::fs::symlink("b", path("a/link"))?;
-            let watch = Arc::new(Watch::new(0)?);
-            let root = Root::at(directory.path())?.watched(Some(Arc::clone(&watch)));
-            let found = root.canonical(Path::new("/a/link/main.py"))?;
-            assert_eq!(found, Path::new("/a/b/main.py"));
-            let mut files = FileHasher::default();
-            let limits = PackageLimits::default();
-            let mut package = Collector::new(&root, &mut files, limits, &|| false, PathBuf::from("/a"));
-            package.add_directory(Path::new("/a/b"), DirectoryRole::Python)?;
-            assert_eq!(package.finish().len(), 4);
-            Ok(Self { directory, watch })
-        }
-
-        fn path(&self, name: &str) -> PathBuf {
-            self.directory.path().join(name)
-        }
-
-        fn open(&self, name: &str) -> io::Result<File> {
-            File::options().read(true).write(true).open(self.path(name))
-        }
-    }
-
-    type Change = fn(&Tree) -> io::Result<()>;
-
-    const DISK: &str = "/var/tmp";
-    const MEMORY: &str = "/dev/shm";
-
-    fn code(path: &str) -> Option<Touched> {
-        Some(Touched::Code(path.into()))
-    }
-
-    #[test_case(|tree| fs::write(tree.path("a/b/one.py"), "2") => code("/a/b/one.py"); "written")]
-    #[test_case(|tree| fs::write(tree.path("other/name"), "2") => code("/a/b/main.py"); "written by another name")]
-    #[test_case(|tree| {
-        fs::rename(tree.path("a/b/one.py"), tree.path("old"))?;
-        fs::rename(tree.path("old"), tree.path("a/b/one.py"))
-    } => code("/a/b/one.py"); "replaced and put back")]
-    #[test_case(|tree| {
-        fs::rename(tree.path("a/b"), tree.path("a/c"))?;
-        fs::rename(tree.path("a/c"), tree.path("a/b"))
-    } => code("/a/b"); "a directory replaced and put back")]
-    #[test_case(|tree| fs::remove_file(tree.path("a/link")) => code("/a/link"); "a link on the way")]
-    #[test_case(|tree| fs::write(tree.path("a/b/json.py"), "2") => code("/a/b/json.py"); "new code beside it")]
-    #[test_case(|tree| tree.open("a/b/main.py").map(drop) => code("/a/b/main.py"); "opened for writing where times say little")]
-    #[test_case(|tree| tree.open("a/b/one.py").map(drop) => Some(Touched::Perhaps); "opened for writing")]
-    #[test_case(|tree| {
-        let now = SystemTime::now();
-        tree.open("a/b/one.py")?.set_times(fs::FileTimes::new().set_accessed(now).set_modified(now))
-    } => Some(Touched::Perhaps); "touched")]
-    #[test_case(|tree| fs::write(tree.path("a/b/state.json"), "2") => None; "data beside it")]
-    #[test_case(|tree| fs::write(tree.path("a/b/data.json"), "2") => None; "data written")]
-    #[test_case(|tree| fs::rename(tree.path("a/b/data.json"), tree.path("a/b/new")) => None; "data moved")]
-    #[test_case(|tree| fs::remove_file(tree.path("a/b/server.lock")) => None; "a lock file")]
-    #[test_case(|tree| fs::write(tree.path("a/b/server.log"), "2") => None; "a log")]
-    #[test_case(|tree| fs::write(tree.path("a/b/__pycache__/one.pyc"), "2") => None; "a cache")]
-    #[test_case(|tree| fs::create_dir(tree.path("a/b/.cache")) => None; "a new cache")]
-    #[test_case(|tree| fs::write(tree.path("a/x.py"), "2") => None; "above it")]
-    #[test_case(|tree| fs::read(tree.path("a/b/one.py")).map(drop) => None; "read")]
-    #[test_case(|tree| fs::hard_link(tree.path("a/b/one.py"), tree.path("other/third")) => None; "one more name elsewhere")]
-    fn changes_of(change: Change) -> Option<Touched> {
-        let tree = Tree::make(DISK).expect("a tree");
-        assert_eq!(tree.watch.touched(), None);
-        change(&tree).expect("changed");
-        let touched = tree.watch.touched();
-        let known = touched.clone().filter(|touched| *touched != Touched::Perhaps);
-        assert_eq!(
-            tree.watch.touched(),
-            known,
-            "it stays known, and a doubt is told once"
-        );
-        touched
-    }
-
-    /// A store through a mapping changes no time there.
-    #[test]
-    fn in_memory_code_that_was_open_for_writing_is_changed() {
-        let tree = Tree::make(MEMORY).expect("a tree");
-        drop(tree.open("a/b/one.py").expect("it is there"));
-        assert_eq!(tree.watch.touched(), code("/a/b/one.py"));
-    }
-
-    #[test]
-    fn more_changes_than_can_be_told_are_a_doubt() -> Outcome {
-        let tree = Tree::make(MEMORY)?;
-        let limit: usize = fs::read_to_string("/proc/sys/fs/inotify/max_queued_events")?
-            .trim()
-            .parse()?;
-        let (one, two) = (tree.path("a/b/x"), tree.path("a/b/y"));
-        fs::write(&one, "")?;
-        for _ in 0..=limit / 2 {
-            fs::rename(&one, &two)?;
-            fs::rename(&two, &one)?;
-        }
-        let answers: Vec<_> = std::iter::repeat_with(|| tree.watch.touched())
-            .take(limit)
-            .collect();
-        let doubts = answers.into_iter().flatten().collect::<Vec<_>>();
-        assert_eq!(doubts, [Touched::Perhaps]);
-        Ok(())
-    }
-
-    /// A file that was put back after the server had read another one is found by its time.
-    #[test]
-    fn what_changed_after_the_start_is_known() -> Outcome {
-        let directory = tempfile::tempdir()?;
-        let path = directory.path().join("code/main.py");
-        fs::create_dir(directory.path().join("code"))?;
-        fs::write(&path, "1")?;
-        let late = |started: i64| -> Result<Option<PathBuf>, Box<dyn std::error::Error>> {
-            let watch = Arc::new(Watch::new(started)?);
-            let root = Root::at(directory.path())?.watched(Some(Arc::clone(&watch)));
-            let main = root.canonical(Path::new("/code/main.py"))?;
-            root.watch_file(&main, &root.find(&main)?);
-            Ok(watch.late())
-        };
-        let before = changed(&nix::sys::stat::stat(&path)?);
-        assert_eq!(late(before)?, Some("/code/main.py".into()));
-        assert_eq!(late(before + 1)?, None);
-        // A package manager gives a file another name for each environment.
-        let mut linked = before;
-        while linked == before {
-            let other = directory.path().join("other");
-            fs::hard_link(&path, &other)?;
-            linked = changed(&nix::sys::stat::stat(&path)?);
-            if linked == before {
-                fs::remove_file(other)?;
-            }
-        }
-        assert_eq!(late(before + 1)?, None);
-        let code = directory.path().join("code");
-        let moved = directory.path().join("moved");
-        // Until a tick of the kernel's clock has passed.
-        while changed(&nix::sys::stat::stat(&code)?) <= before {
-            fs::rename(&code, &moved)?;
-            fs::rename(&moved, &code)?;
-        }
-        assert_eq!(late(before + 1)?, Some("/code".into()));
-        Ok(())
-    }
-
-    #[test]
-    fn a_time_that_has_not_come_yet_tells_nothing() -> Outcome {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_nanos();
-        let now = i64::try_from(now)?;
-        let watch = Watch::new(now)?;
-        assert!(watch.is_late(now));
-        assert!(!watch.is_late(now - 1), "before the start");
-        assert!(!watch.is_late(now + 3_600_000_000_000), "in an hour");
-        Ok(())
-    }
-
-    #[test]
-    fn a_directory_that_may_not_be_opened_is_a_gap_and_one_that_is_gone_is_none() -> Outcome {
-        for (errno, gap) in [(Errno::ENOENT, None), (Errno::EMFILE, Some(Errno::EMFILE))] {
-            let watch = Watch::new(0)?;
-            watch.code(Path::new("/srv"), || Err(errno.into()));
-            assert_eq!(watch.gap(), gap);
-        }
-        Ok(())
-    }
-
-    #[test]
-    fn what_cannot_be_watched_is_known() -> Outcome {
-        let watch = Watch::new(0)?;
-        let root = Root::at(Path::new("/"))?;
-        assert_eq!(watch.gap(), None);
-        watch.code(Path::new("/bin/sh"), || root.find(Path::new("/bin/sh")));
-        assert_eq!(watch.gap(), Some(Errno::ENOTDIR));
-        Ok(())
-    }
-}
+mod tests;

@@ -1,0 +1,115 @@
+//! Scripts whose `#!` line names another script: what interprets the first one is a file to be compared, too.
+
+use std::borrow::Cow;
+
+use mcpmon_detect::launch::LaunchRules;
+use mcpmon_model::Exec;
+
+/// A script that was executed, and the scripts that interpret it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ScriptChain {
+    /// The script that `execve` was given.
+    pub(super) script: String,
+    /// The scripts that its `#!` line led to.
+    pub(super) interpreters: Vec<String>,
+    /// The arguments as they would be if the last interpreter had been given the script at once.
+    argv: Vec<String>,
+    /// The same with links followed; empty where there are none.
+    linked: Vec<String>,
+}
+
+impl ScriptChain {
+    /// The chain in the arguments of a process that executed a script: the kernel puts each interpreter with its option before what
+    /// it is to interpret.
+    pub(super) fn of(exec: &Exec) -> Option<Self> {
+        let argv = &exec.argv;
+        let end = 2 + argv.iter().skip(2).position(|word| *word == exec.filename)?;
+        let first = LaunchRules::scripts(&argv[..end]).into_iter().next()?.path?;
+        let start = 1 + argv[1..end].iter().position(|word| *word == first)?;
+        Some(Self::between(exec, start, end))
+    }
+
+    /// The same chain in the arguments of what its process executes then: `env` looks the interpreter up and executes it.
+    pub(super) fn again(script: &str, interpreters: &[String], exec: &Exec) -> Option<Self> {
+        let argv = &exec.argv;
+        let end = argv.iter().position(|word| word == script)?;
+        let start = 1 + argv
+            .get(1..end)?
+            .iter()
+            .rposition(|word| Some(word) == interpreters.first())?;
+        let chain = Self::between(exec, start, end);
+        (chain.interpreters == interpreters).then_some(chain)
+    }
+
+    fn between(exec: &Exec, start: usize, end: usize) -> Self {
+        let argv = &exec.argv;
+        let without = |words: &[String]| [&words[..start], &words[end..]].concat();
+        let is_option = |word: &&String| word.starts_with('-');
+        let between = argv[start..end].iter().filter(|word| !is_option(word));
+        Self {
+            script: argv[end].clone(),
+            interpreters: between.cloned().collect(),
+            argv: without(argv),
+            linked: match exec.linked.len() == argv.len() {
+                true => without(&exec.linked),
+                false => Vec::new(),
+            },
+        }
+    }
+
+    /// The exec as it would be without the scripts between.
+    pub(super) fn shortened(&self, exec: &Exec) -> Exec {
+        Exec {
+            argv: self.argv.clone(),
+            linked: self.linked.clone(),
+            ..exec.clone()
+        }
+    }
+}
+
+/// An exec without the scripts of its chain, where it has one.
+pub(super) fn shortened<'e>(exec: &'e Exec, chain: Option<&ScriptChain>) -> Cow<'e, Exec> {
+    chain.map_or(Cow::Borrowed(exec), |chain| Cow::Owned(chain.shortened(exec)))
+}
+
+#[cfg(test)]
+mod tests {
+    use test_case::test_case;
+
+    use super::*;
+
+    fn exec(line: &str, script: &str) -> Exec {
+        Exec {
+            argv: line.split(' ').map(str::to_owned).collect(),
+            filename: script.to_owned(),
+            ..Exec::default()
+        }
+    }
+
+    fn shown(chain: &ScriptChain) -> String {
+        format!("{}: {}", chain.interpreters.join(" "), chain.argv.join(" "))
+    }
+
+    #[test_case("/usr/bin/python3 /o/run /o/server --x", "/o/server" => Some("/o/run: /usr/bin/python3 /o/server --x".to_owned()); "a script between")]
+    #[test_case("/bin/sh -e /o/run /o/server", "/o/server" => Some("/o/run: /bin/sh -e /o/server".to_owned()); "a shell with an option")]
+    #[test_case("/bin/sh /o/b -u /o/a ./server x", "./server" => Some("/o/b /o/a: /bin/sh ./server x".to_owned()); "two between, one with an option")]
+    #[test_case("/usr/bin/env node /o/run /o/server", "/o/server" => Some("/o/run: /usr/bin/env node /o/server".to_owned()); "by env")]
+    #[test_case("/usr/bin/python3 -u /o/server", "/o/server" => None; "no script between")]
+    #[test_case("/usr/bin/env node /o/server", "/o/server" => None; "env alone")]
+    #[test_case("/usr/bin/python3 /o/server /o/file", "/usr/bin/python3" => None; "an interpreter")]
+    #[test_case("/o/server a /o/server", "/o/server" => None; "a program")]
+    fn chains(line: &str, script: &str) -> Option<String> {
+        ScriptChain::of(&exec(line, script)).as_ref().map(shown)
+    }
+
+    #[test_case("node -r x /o/run /o/server --x" => Some("/o/run: node -r x /o/server --x".to_owned()); "what env executes")]
+    #[test_case("bash /y/node exec node /o/run /o/server" => Some("/o/run: bash /y/node exec node /o/server".to_owned()); "a launcher between")]
+    #[test_case("node /o/run /o/other" => None; "another script")]
+    #[test_case("node /o/run /o/more /o/server" => None; "one more between")]
+    #[test_case("/o/server" => None; "the script alone")]
+    fn chains_that_go_on(line: &str) -> Option<String> {
+        let interpreters = ["/o/run".to_owned()];
+        let chain = ScriptChain::again("/o/server", &interpreters, &exec(line, "/usr/bin/node"));
+        chain.as_ref().map(shown)
+    }
+}
