@@ -84,127 +84,71 @@ enum Length {
 /// Every character stays.
 const ALL: &str = "*";
 
-const SCHEME: Scheme = Scheme {
-    client: NamingClient::Bare,
-    prefix: "",
-    between: "",
-    order: Order::ServerFirst,
-    server_keeps: ALL,
-    tool_keeps: ALL,
-    instead: "_",
-    server_length: usize::MAX,
-    length: Length::Any,
-};
+/// A scheme of `PREFIX SERVER BETWEEN TOOL`, whose names may have these characters beside letters and digits.
+const fn scheme(
+    client: NamingClient,
+    prefix: &'static str,
+    between: &'static str,
+    server_keeps: &'static str,
+    tool_keeps: &'static str,
+) -> Scheme {
+    Scheme {
+        client,
+        prefix,
+        between,
+        order: Order::ServerFirst,
+        server_keeps,
+        tool_keeps,
+        instead: "_",
+        server_length: usize::MAX,
+        length: Length::Any,
+    }
+}
 
 /// Every scheme, one per client.
-pub const SCHEMES: [Scheme; 15] = [
-    Scheme {
-        client: NamingClient::ClaudeCode,
-        prefix: "mcp__",
-        between: "__",
-        server_keeps: "_-",
-        tool_keeps: "_-",
-        ..SCHEME
-    },
-    Scheme {
-        client: NamingClient::Codex,
-        prefix: "mcp__",
-        between: "__",
-        server_keeps: "_",
-        tool_keeps: "_",
-        ..SCHEME
-    },
-    Scheme {
-        client: NamingClient::GeminiCli,
-        prefix: "mcp_",
-        between: "_",
-        server_keeps: "_-.:",
-        tool_keeps: "_-.:",
-        length: Length::Middle(63),
-        ..SCHEME
-    },
-    Scheme {
-        client: NamingClient::Opencode,
-        between: "_",
-        server_keeps: "_-",
-        tool_keeps: "_-",
-        ..SCHEME
-    },
-    Scheme {
-        client: NamingClient::FastAgent,
-        between: "__",
-        length: Length::Cut(64),
-        ..SCHEME
-    },
-    Scheme {
-        client: NamingClient::Copilot,
-        prefix: "mcp_",
-        between: "_",
-        server_keeps: "_-",
-        tool_keeps: "_-",
-        server_length: 18,
-        length: Length::Cut(64),
-        ..SCHEME
-    },
-    Scheme {
-        client: NamingClient::Cline,
-        between: "0mcp0",
-        ..SCHEME
-    },
-    Scheme {
-        client: NamingClient::Roo,
-        prefix: "mcp--",
-        between: "--",
-        server_keeps: "_",
-        tool_keeps: "_",
-        instead: "___",
-        ..SCHEME
-    },
-    Scheme {
-        client: NamingClient::LibreChat,
-        between: "_mcp_",
-        order: Order::ToolFirst,
-        length: Length::Cut(64),
-        ..SCHEME
-    },
-    Scheme {
-        client: NamingClient::Goose,
-        between: "__",
-        server_keeps: "_-",
-        ..SCHEME
-    },
-    Scheme {
-        client: NamingClient::Bare,
-        order: Order::ToolOnly,
-        ..SCHEME
-    },
-    Scheme {
-        client: NamingClient::AgentsSdk,
-        prefix: "mcp_",
-        between: "__",
-        server_keeps: "_-",
-        tool_keeps: "_-",
-        length: Length::Cut(64),
-        ..SCHEME
-    },
-    Scheme {
-        client: NamingClient::Prefixed,
-        between: "_",
-        ..SCHEME
-    },
-    Scheme {
-        client: NamingClient::CopilotCli,
-        between: "-",
-        server_keeps: "_-",
-        tool_keeps: "_-",
-        ..SCHEME
-    },
-    Scheme {
-        client: NamingClient::Colon,
-        between: ":",
-        ..SCHEME
-    },
-];
+pub const SCHEMES: [Scheme; 15] = {
+    use NamingClient as Client;
+    [
+        scheme(Client::ClaudeCode, "mcp__", "__", "_-", "_-"),
+        scheme(Client::Codex, "mcp__", "__", "_", "_"),
+        Scheme {
+            length: Length::Middle(63),
+            ..scheme(Client::GeminiCli, "mcp_", "_", "_-.:", "_-.:")
+        },
+        scheme(Client::Opencode, "", "_", "_-", "_-"),
+        Scheme {
+            length: Length::Cut(64),
+            ..scheme(Client::FastAgent, "", "__", ALL, ALL)
+        },
+        Scheme {
+            server_length: 18,
+            length: Length::Cut(64),
+            ..scheme(Client::Copilot, "mcp_", "_", "_-", "_-")
+        },
+        scheme(Client::Cline, "", "0mcp0", ALL, ALL),
+        Scheme {
+            instead: "___",
+            ..scheme(Client::Roo, "mcp--", "--", "_", "_")
+        },
+        Scheme {
+            order: Order::ToolFirst,
+            length: Length::Cut(64),
+            ..scheme(Client::LibreChat, "", "_mcp_", ALL, ALL)
+        },
+        scheme(Client::Goose, "", "__", "_-", ALL),
+        Scheme {
+            order: Order::ToolOnly,
+            ..scheme(Client::Bare, "", "", ALL, ALL)
+        },
+        Scheme {
+            length: Length::Cut(64),
+            ..scheme(Client::AgentsSdk, "mcp_", "__", "_-", "_-")
+        },
+        scheme(Client::Prefixed, "", "_", ALL, ALL),
+        scheme(Client::CopilotCli, "", "-", "_-", "_-"),
+        scheme(Client::Colon, "", ":", ALL, ALL),
+    ]
+};
 
 impl NamingClient {
     /// The client that calls itself `name` in `initialize`; `None` where its names are not known.

@@ -26,174 +26,83 @@ pub fn guide() -> impl Iterator<Item = &'static About> {
     std::iter::once(&KILL_SWITCH).chain(RULES.iter().map(|rule| rule.about()))
 }
 
-/// The rules outside that order: over messages, sessions and requests to models. Each applies to its own
-/// subjects, and one that blocks stops uses that the others let through.
-pub const BESIDE: &[About] = &[
-    About {
-        names: &["servers"],
-        keys: &[],
-        what: "a server is refused where its user runs more than are followed at a time",
-    },
-    About {
-        names: &["shadow_tool", "read_then_send", "burst", "cross_server_flow"],
-        keys: &[
-            "mcp.cross_server.enabled",
-            "mcp.cross_server.decision",
-            "mcp.cross_server.classifier",
-            "mcp.cross_server.shadow_tool",
-            "mcp.cross_server.read_then_send",
-            "mcp.cross_server.burst",
-            "mcp.cross_server.cross_server_flow",
-            "mcp.categories",
-        ],
-        what: "calls that are an attack only in combination with calls to other servers in the session are blocked or noted",
-    },
-    About {
-        names: &["name_similarity"],
-        keys: &["mcp.cross_server.shadow_tool", "mcp.servers"],
-        what: "a server with nearly the name of another one is noted",
-    },
-    About {
-        names: &["rate_limit"],
-        keys: &["mcp.rate_limits"],
-        what: "calls that are more than a server may get in a minute are blocked",
-    },
-    About {
-        names: &["output_poisoning", "sampling_poisoning", "elicitation_poisoning"],
-        keys: &["mcp.output_inspection", "mcp.detection", "mcp.suppressions"],
-        what: "what a server says is blocked or noted where there is an attack in it",
-    },
-    About {
-        names: &["output_secrets"],
-        keys: &["mcp.output_inspection.secrets", "mcp.suppressions"],
-        what: "secrets in what a server answers are reported, replaced, or withheld",
-    },
-    About {
-        names: &["elicitation_credentials"],
-        keys: &[],
-        what: "a question to the user that asks for credentials is blocked",
-    },
-    About {
-        names: &["elicitation_address"],
-        keys: &[],
-        what: "a question that leads the user to a page whose address misleads is blocked",
-    },
-    About {
-        names: &["sampling"],
-        keys: &["mcp.sampling"],
-        what: "a server's request for a call of the model is let through, noted or blocked",
-    },
-    About {
-        names: &["sampling_context"],
-        keys: &["mcp.sampling"],
-        what: "a server's request for a call of the model that is given the context of servers is noted",
-    },
-    About {
-        names: &["elicitation"],
-        keys: &["mcp.elicitation"],
-        what: "a server's question to the user is let through, noted or blocked",
-    },
-    About {
-        names: &["app_page"],
-        keys: &[],
-        what: "a page of an app about whose content readers can differ is blocked",
-    },
-    About {
-        names: &["prompts"],
-        keys: &["mcp.prompts"],
-        what: "the use of a prompt is let through, noted or blocked",
-    },
-    About {
-        names: &["completion"],
-        keys: &["mcp.completion"],
-        what: "a request for completions is let through, noted or blocked",
-    },
-    About {
-        names: &["max_batch"],
-        keys: &["mcp.limits.max_batch"],
-        what: "more at once in one message than is judged one by one is blocked",
-    },
-    About {
-        names: &["input_requests"],
-        keys: &[],
-        what: "what a result asks of the client is blocked where it cannot be told apart by name",
-    },
-    About {
-        names: &["max_line"],
-        keys: &["mcp.limits.max_line"],
-        what: "a message that is too long is blocked",
-    },
-    About {
-        names: &["strict_json", "request_id", "header_mismatch"],
-        keys: &[],
-        what: "a message that others may read in another way than mcpmon is blocked",
-    },
-    About {
-        names: &["noise", "unasked_answer"],
-        keys: &[],
-        what: "what is no message, or answers nothing, is dropped",
-    },
-    About {
-        names: &["max_servers"],
-        keys: &[],
-        what: "a server beyond those that can be inspected is blocked",
-    },
-    About {
-        names: &["internal"],
-        keys: &[],
-        what: "a message that cannot be changed as it was judged is blocked",
-    },
-    About {
-        names: &["native_tools"],
-        keys: &["mcp.native_tools"],
-        what: "tools of an agent or a provider, which are no MCP tools, are let through, noted or blocked",
-    },
-    About {
-        names: &["unnamed_tools"],
-        keys: &[
-            "mcp.tool_policy",
-            "mcp.denied_tools",
-            "mcp.blocked_tools",
-            "mcp.rules",
-        ],
-        what: "a request that has its provider use every tool of a server is blocked where some are refused by name",
-    },
-    About {
-        names: &["remote_server"],
-        keys: &[],
-        what: "a request that has its provider use a server with an ambiguous address is blocked",
-    },
-    About {
-        names: &["malformed_arguments"],
-        keys: &[],
-        what: "arguments from a model that are no strict JSON are blocked",
-    },
-    About {
-        names: &["offered_definition"],
-        keys: &[],
-        what: "a tool that a request describes in other words than its server is noted",
-    },
-    About {
-        names: &["max_body"],
-        keys: &[],
-        what: "a request to a model, or its answer, that is too long is blocked",
-    },
-    About {
-        names: &["dlp"],
-        keys: &["dlp.mode", "mcp.suppressions"],
-        what: "secrets in requests to models are reported, or replaced",
-    },
-    About {
-        names: &["tls_fingerprint"],
-        keys: &["mcp.servers"],
-        what: "a remote server that shows another certificate than the pinned one is blocked",
-    },
-    About {
-        names: &["proxy_share"],
-        keys: &[],
-        what: "whoever has too many conversations with remote servers gets no more",
-    },
-];
+/// Makes the table of the rules beside: the names and the keys of each, and its effect.
+macro_rules! beside {
+    ($([$($name:literal)*] [$($key:literal)*] $what:literal;)*) => {
+        /// The rules outside that order: over messages, sessions and requests to models. Each applies to its own
+        /// subjects, and one that blocks stops uses that the others let through.
+        pub const BESIDE: &[About] = &[
+            $(About { names: &[$($name),*], keys: &[$($key),*], what: $what }),*
+        ];
+    };
+}
+
+beside! {
+    ["servers"] []
+        "a server is refused where its user runs more than are followed at a time";
+    ["shadow_tool" "read_then_send" "burst" "cross_server_flow"]
+        ["mcp.cross_server.enabled" "mcp.cross_server.decision" "mcp.cross_server.classifier"
+         "mcp.cross_server.shadow_tool" "mcp.cross_server.read_then_send" "mcp.cross_server.burst"
+         "mcp.cross_server.cross_server_flow" "mcp.categories"]
+        "calls that are an attack only in combination with calls to other servers in the session are blocked or noted";
+    ["name_similarity"] ["mcp.cross_server.shadow_tool" "mcp.servers"]
+        "a server with nearly the name of another one is noted";
+    ["rate_limit"] ["mcp.rate_limits"]
+        "calls that are more than a server may get in a minute are blocked";
+    ["output_poisoning" "sampling_poisoning" "elicitation_poisoning"]
+        ["mcp.output_inspection" "mcp.detection" "mcp.suppressions"]
+        "what a server says is blocked or noted where there is an attack in it";
+    ["output_secrets"] ["mcp.output_inspection.secrets" "mcp.suppressions"]
+        "secrets in what a server answers are reported, replaced, or withheld";
+    ["elicitation_credentials"] []
+        "a question to the user that asks for credentials is blocked";
+    ["elicitation_address"] []
+        "a question that leads the user to a page whose address misleads is blocked";
+    ["sampling"] ["mcp.sampling"]
+        "a server's request for a call of the model is let through, noted or blocked";
+    ["sampling_context"] ["mcp.sampling"]
+        "a server's request for a call of the model that is given the context of servers is noted";
+    ["elicitation"] ["mcp.elicitation"]
+        "a server's question to the user is let through, noted or blocked";
+    ["app_page"] []
+        "a page of an app about whose content readers can differ is blocked";
+    ["prompts"] ["mcp.prompts"]
+        "the use of a prompt is let through, noted or blocked";
+    ["completion"] ["mcp.completion"]
+        "a request for completions is let through, noted or blocked";
+    ["max_batch"] ["mcp.limits.max_batch"]
+        "more at once in one message than is judged one by one is blocked";
+    ["input_requests"] []
+        "what a result asks of the client is blocked where it cannot be told apart by name";
+    ["max_line"] ["mcp.limits.max_line"]
+        "a message that is too long is blocked";
+    ["strict_json" "request_id" "header_mismatch"] []
+        "a message that others may read in another way than mcpmon is blocked";
+    ["noise" "unasked_answer"] []
+        "what is no message, or answers nothing, is dropped";
+    ["max_servers"] []
+        "a server beyond those that can be inspected is blocked";
+    ["internal"] []
+        "a message that cannot be changed as it was judged is blocked";
+    ["native_tools"] ["mcp.native_tools"]
+        "tools of an agent or a provider, which are no MCP tools, are let through, noted or blocked";
+    ["unnamed_tools"] ["mcp.tool_policy" "mcp.denied_tools" "mcp.blocked_tools" "mcp.rules"]
+        "a request that has its provider use every tool of a server is blocked where some are refused by name";
+    ["remote_server"] []
+        "a request that has its provider use a server with an ambiguous address is blocked";
+    ["malformed_arguments"] []
+        "arguments from a model that are no strict JSON are blocked";
+    ["offered_definition"] []
+        "a tool that a request describes in other words than its server is noted";
+    ["max_body"] []
+        "a request to a model, or its answer, that is too long is blocked";
+    ["dlp"] ["dlp.mode" "mcp.suppressions"]
+        "secrets in requests to models are reported, or replaced";
+    ["tls_fingerprint"] ["mcp.servers"]
+        "a remote server that shows another certificate than the pinned one is blocked";
+    ["proxy_share"] []
+        "whoever has too many conversations with remote servers gets no more";
+}
 
 #[cfg(test)]
 mod tests {
