@@ -25,5 +25,6 @@ pub mod tool_names;
 
 mod minima;
 mod normalise;
+mod shell;
 mod tables;
 mod walk;

@@ -1,10 +1,11 @@
 //! Shell command lines: split into the simple commands they run. Expansion is not attempted: what a
 //! variable or a substitution would give stays as it is written.
 
-use std::iter::Peekable;
-
 use super::command::{Command, MAX_WORDS, Word, is_assignment};
-use crate::tables::{self, WordList};
+use crate::{
+    shell::{Expansion, Word as Token, script},
+    tables::{self, WordList},
+};
 
 /// Bytes of a command line that are read; the rest is not looked at.
 const MAX_LINE: usize = 16 * 1024;
@@ -43,7 +44,6 @@ pub(super) fn commands<'a>(line: &str, arguments: &[Word<'a>]) -> Vec<Command<'a
 /// The words of `text` as one command, as `env -S` splits its argument.
 pub(super) fn words<'a>(text: &str) -> Vec<Word<'a>> {
     split(text)
-        .into_iter()
         .flatten()
         .take(MAX_WORDS)
         .map(|word| Word::Owned(word.text))
@@ -81,206 +81,11 @@ fn positional<'a>(word: Token, arguments: &[Word<'a>]) -> Vec<Word<'a>> {
     arguments.get(index).cloned().into_iter().collect()
 }
 
-/// A word of a shell line, unquoted.
-#[derive(Debug, Default)]
-struct Token {
-    text: String,
-    /// Some of it was quoted, so it is no keyword.
-    quoted: bool,
-    /// None of it was in single quotes, so a `$` in it expands.
-    expands: bool,
-}
-
 /// Splits `line` at separators into the words of each simple command.
-fn split(line: &str) -> Vec<Vec<Token>> {
+fn split(line: &str) -> impl Iterator<Item = Vec<Token>> {
     let line = &line[..line.floor_char_boundary(MAX_LINE)];
-    let mut splitter = Splitter {
-        rest: line.chars().peekable(),
-        commands: vec![Vec::new()],
-        word: None,
-        redirection: Redirection::None,
-        here_documents: Vec::new(),
-    };
-    splitter.run();
-    splitter.commands
-}
-
-/// The kind of redirection that the next word is, if it is not a word of the command.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Redirection {
-    None,
-    File,
-    HereDocument,
-}
-
-struct Splitter<I: Iterator<Item = char>> {
-    rest: Peekable<I>,
-    commands: Vec<Vec<Token>>,
-    word: Option<Token>,
-    redirection: Redirection,
-    here_documents: Vec<String>,
-}
-
-impl<I: Iterator<Item = char>> Splitter<I> {
-    fn run(&mut self) {
-        while let Some(c) = self.rest.next() {
-            match c {
-                '\'' => self.single_quotes(),
-                '"' => self.double_quotes(),
-                '\\' => self.escape(),
-                '`' => self.until_backquote(),
-                '$' => self.dollar(),
-                '#' if self.word.is_none() => self.comment(),
-                '\n' => {
-                    self.end_command();
-                    self.skip_here_documents();
-                }
-                ';' | '|' | '(' | ')' => self.end_command(),
-                '&' if self.rest.peek() == Some(&'>') => {}
-                '&' => self.end_command(),
-                '<' | '>' => self.redirect(c),
-                c if c.is_whitespace() => self.end_word(),
-                c => self.token().text.push(c),
-            }
-        }
-        self.end_command();
-    }
-
-    fn token(&mut self) -> &mut Token {
-        self.word.get_or_insert_with(|| Token {
-            expands: true,
-            ..Token::default()
-        })
-    }
-
-    fn end_word(&mut self) {
-        let Some(token) = self.word.take() else {
-            return;
-        };
-        match std::mem::replace(&mut self.redirection, Redirection::None) {
-            Redirection::None => {
-                if let Some(command) = self.commands.last_mut() {
-                    command.push(token);
-                }
-            }
-            Redirection::File => {}
-            Redirection::HereDocument => self.here_documents.push(token.text),
-        }
-    }
-
-    fn end_command(&mut self) {
-        self.end_word();
-        self.redirection = Redirection::None;
-        if self.commands.last().is_some_and(|command| !command.is_empty()) {
-            self.commands.push(Vec::new());
-        }
-    }
-
-    fn single_quotes(&mut self) {
-        let token = self.token();
-        (token.quoted, token.expands) = (true, false);
-        while let Some(c) = self.rest.next() {
-            if c == '\'' {
-                return;
-            }
-            self.token().text.push(c);
-        }
-    }
-
-    fn double_quotes(&mut self) {
-        self.token().quoted = true;
-        while let Some(c) = self.rest.next() {
-            match c {
-                '"' => return,
-                '\\' if self.rest.peek().is_some_and(|next| "\"\\$`\n".contains(*next)) => self.escape(),
-                '$' => self.dollar(),
-                '`' => self.until_backquote(),
-                c => self.token().text.push(c),
-            }
-        }
-    }
-
-    fn escape(&mut self) {
-        match self.rest.next() {
-            Some('\n') | None => {}
-            Some(c) => {
-                let token = self.token();
-                token.quoted = true;
-                token.text.push(c);
-            }
-        }
-    }
-
-    /// A substitution stays in its word as written, whatever it contains.
-    fn dollar(&mut self) {
-        self.token().text.push('$');
-        if self.rest.peek() != Some(&'(') {
-            return;
-        }
-        let mut depth = 0_usize;
-        for c in self.rest.by_ref() {
-            self.word.get_or_insert_default().text.push(c);
-            match c {
-                '(' => depth += 1,
-                ')' => depth -= 1,
-                _ => {}
-            }
-            if depth == 0 {
-                return;
-            }
-        }
-    }
-
-    fn until_backquote(&mut self) {
-        self.token().text.push('`');
-        for c in self.rest.by_ref() {
-            self.word.get_or_insert_default().text.push(c);
-            if c == '`' {
-                return;
-            }
-        }
-    }
-
-    fn comment(&mut self) {
-        while self.rest.next_if(|&c| c != '\n').is_some() {}
-    }
-
-    fn redirect(&mut self, direction: char) {
-        // The digits in front are a descriptor: `2>file`.
-        if self
-            .word
-            .as_ref()
-            .is_some_and(|word| !word.quoted && word.text.bytes().all(|b| b.is_ascii_digit()))
-        {
-            self.word = None;
-        }
-        self.end_word();
-        self.redirection = Redirection::File;
-        while let Some(c) = self.rest.next_if(|c| "<>&|-".contains(*c)) {
-            if c == '<' && direction == '<' {
-                self.redirection = match self.redirection {
-                    // `<<<` is a word after all.
-                    Redirection::HereDocument => Redirection::File,
-                    Redirection::File | Redirection::None => Redirection::HereDocument,
-                };
-            }
-        }
-    }
-
-    fn skip_here_documents(&mut self) {
-        for delimiter in std::mem::take(&mut self.here_documents) {
-            loop {
-                let mut text = String::new();
-                while let Some(c) = self.rest.next_if(|&c| c != '\n') {
-                    text.push(c);
-                }
-                let ended = self.rest.next().is_none();
-                if ended || text.trim_start_matches('\t') == delimiter {
-                    break;
-                }
-            }
-        }
-    }
+    let commands = script(line, Expansion::Kept).commands;
+    commands.into_iter().map(|command| command.words)
 }
 
 #[cfg(test)]

@@ -1,11 +1,10 @@
 //! Files that a shell line reads, writes and removes. The effects of common programs on their arguments are
 //! known; of other programs only redirections and `--output` options are.
 
-mod lex;
 mod programs;
 
-use self::lex::Command;
 use super::{Access, code, uses::Uses};
+use crate::shell::{Command, Expansion, UNKNOWN, script};
 
 /// Bytes of a line that are read; a kernel takes no longer argument.
 const MAX_LINE: usize = 256 << 10;
@@ -51,7 +50,7 @@ impl Reader<'_> {
         let Some(depth) = depth.checked_sub(1) else {
             return self.found.cut();
         };
-        let script = lex::script(line);
+        let script = script(line, Expansion::Read);
         for Command {
             words,
             outputs,
@@ -61,6 +60,7 @@ impl Reader<'_> {
         {
             outputs.iter().for_each(|path| self.add(path, Access::Write));
             inputs.iter().for_each(|path| self.add(path, Access::Read));
+            let words: Vec<String> = words.into_iter().map(|word| word.text).collect();
             self.words(&words, &document, depth);
         }
         for nested in script.nested {
@@ -163,7 +163,7 @@ impl Reader<'_> {
     }
 
     fn add(&mut self, path: &str, access: Access) {
-        if path.is_empty() || path.starts_with('-') || path == lex::UNKNOWN {
+        if path.is_empty() || path.starts_with('-') || path == UNKNOWN {
             return;
         }
         if self.found.is_cut() {

@@ -1,9 +1,10 @@
-//! A shell line in simple commands: words without their quotes, and where redirections lead.
+//! Shell lines in simple commands: words without their quotes, and where redirections lead. One lexer serves those who
+//! ask which programs a line runs, and those who ask which files it touches.
 
 use std::{collections::HashMap, iter::Peekable, str::Chars};
 
 /// Stands for what a substitution would give.
-pub(super) const UNKNOWN: &str = "$()";
+pub(crate) const UNKNOWN: &str = "$()";
 /// Words of one command that are kept.
 const MAX_WORDS: usize = 1 << 16;
 /// Longest value of a variable that is kept: a path.
@@ -13,26 +14,47 @@ const MAX_EXPANDED: usize = 1 << 20;
 /// Variables that are kept.
 const MAX_VARIABLES: usize = 64;
 
+/// The treatment of what a shell would put in for a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Expansion {
+    /// It stays as it is written.
+    Kept,
+    /// Variables that the line sets are put in, and substitutions are read as lines within, with [`UNKNOWN`] in their
+    /// place.
+    Read,
+}
+
+/// A word, unquoted.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Word {
+    /// Its text.
+    pub(crate) text: String,
+    /// Some of it was quoted, so it is no keyword and no number of a descriptor.
+    pub(crate) quoted: bool,
+    /// None of it was in single quotes, so a `$` in it expands.
+    pub(crate) expands: bool,
+}
+
 /// One simple command.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Command {
+pub(crate) struct Command {
     /// Its words, quotes removed.
-    pub(super) words: Vec<String>,
+    pub(crate) words: Vec<Word>,
     /// The targets of its output.
-    pub(super) outputs: Vec<String>,
+    pub(crate) outputs: Vec<String>,
     /// The sources of its input.
-    pub(super) inputs: Vec<String>,
+    pub(crate) inputs: Vec<String>,
     /// Its here-document.
-    pub(super) document: String,
+    pub(crate) document: String,
 }
 
 /// The commands of a line.
 #[derive(Debug, Default)]
-pub(super) struct Script {
+pub(crate) struct Script {
     /// The simple commands, in order.
-    pub(super) commands: Vec<Command>,
+    pub(crate) commands: Vec<Command>,
     /// The lines within: what substitutions run.
-    pub(super) nested: Vec<String>,
+    pub(crate) nested: Vec<String>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -46,9 +68,10 @@ enum Next {
 
 struct Lexer<'a> {
     rest: Peekable<Chars<'a>>,
+    expansion: Expansion,
     script: Script,
     command: Command,
-    word: Option<String>,
+    word: Option<Word>,
     next: Next,
     documents: Vec<(String, bool)>,
     variables: HashMap<String, String>,
@@ -58,9 +81,10 @@ struct Lexer<'a> {
 }
 
 /// Reads `line`.
-pub(super) fn script(line: &str) -> Script {
+pub(crate) fn script(line: &str, expansion: Expansion) -> Script {
     let mut lexer = Lexer {
         rest: line.chars().peekable(),
+        expansion,
         script: Script::default(),
         command: Command::default(),
         word: None,
@@ -90,8 +114,7 @@ impl Lexer<'_> {
                 }
                 '&' if self.rest.peek() == Some(&'>') => self.end_word(),
                 ';' | '&' | '|' | '(' | ')' => self.end_command(),
-                '>' => self.output(),
-                '<' => self.input(),
+                '>' | '<' => self.redirection(c),
                 c if c.is_whitespace() => self.end_word(),
                 c => self.push(c),
             }
@@ -100,23 +123,31 @@ impl Lexer<'_> {
         self.read_documents();
     }
 
+    fn word(&mut self) -> &mut Word {
+        self.word.get_or_insert_with(|| Word {
+            text: String::new(),
+            quoted: false,
+            expands: true,
+        })
+    }
+
     fn push(&mut self, c: char) {
-        self.word.get_or_insert_default().push(c);
+        self.word().text.push(c);
     }
 
     fn push_str(&mut self, text: &str) {
-        self.word.get_or_insert_default().push_str(text);
+        self.word().text.push_str(text);
     }
 
     fn single_quotes(&mut self) {
-        self.word.get_or_insert_default();
-        for c in self.rest.by_ref().take_while(|c| *c != '\'') {
-            self.word.get_or_insert_default().push(c);
-        }
+        let quoted: String = self.rest.by_ref().take_while(|c| *c != '\'').collect();
+        self.push_str(&quoted);
+        let word = self.word();
+        (word.quoted, word.expands) = (true, false);
     }
 
     fn double_quotes(&mut self) {
-        self.word.get_or_insert_default();
+        self.word().quoted = true;
         while let Some(c) = self.rest.next() {
             match c {
                 '"' => return,
@@ -138,19 +169,29 @@ impl Lexer<'_> {
     fn escape(&mut self) {
         match self.rest.next() {
             Some('\n') | None => {}
-            Some(c) => self.push(c),
+            Some(c) => {
+                self.push(c);
+                self.word().quoted = true;
+            }
         }
     }
 
     fn backquotes(&mut self) {
         let inner: String = self.rest.by_ref().take_while(|c| *c != '`').collect();
-        self.nested(inner);
+        self.nested("`", inner, "`");
     }
 
     /// A substitution: what it runs is read, what it gives is not known.
-    fn nested(&mut self, inner: String) {
-        self.push_str(UNKNOWN);
-        self.script.nested.push(inner);
+    fn nested(&mut self, open: &str, inner: String, close: &str) {
+        match self.expansion {
+            Expansion::Kept => [open, &inner, close]
+                .into_iter()
+                .for_each(|part| self.push_str(part)),
+            Expansion::Read => {
+                self.push_str(UNKNOWN);
+                self.script.nested.push(inner);
+            }
+        }
     }
 
     fn dollar(&mut self, quoted: bool) {
@@ -158,8 +199,9 @@ impl Lexer<'_> {
             Some('(') => {
                 self.rest.next();
                 let inner = self.until_parenthesis();
-                self.nested(inner);
+                self.nested("$(", inner, ")");
             }
+            _ if self.expansion == Expansion::Kept => self.push('$'),
             Some('\'') if !quoted => {
                 self.rest.next();
                 self.c_quotes();
@@ -212,7 +254,7 @@ impl Lexer<'_> {
 
     /// `$'…'`: escapes as in C.
     fn c_quotes(&mut self) {
-        self.word.get_or_insert_default();
+        self.word().quoted = true;
         while let Some(c) = self.rest.next() {
             match c {
                 '\'' => return,
@@ -247,62 +289,29 @@ impl Lexer<'_> {
         }
     }
 
-    fn output(&mut self) {
-        // `2>`: the number is no word.
-        if self
-            .word
-            .as_ref()
-            .is_some_and(|word| word.bytes().all(|byte| byte.is_ascii_digit()))
-        {
-            self.word = None;
-        }
+    fn redirection(&mut self, direction: char) {
+        // The digits in front are a descriptor: `2>file`.
+        let is_number = |word: &mut Word| !word.quoted && word.text.bytes().all(|byte| byte.is_ascii_digit());
+        self.word.take_if(is_number);
         self.end_word();
-        match self.rest.peek() {
-            Some('(') => {
-                self.rest.next();
-                let inner = self.until_parenthesis();
-                self.nested(inner);
-            }
-            Some('&') => {
-                self.rest.next();
-                self.next = Next::Output;
-            }
-            Some('>' | '|') => {
-                self.rest.next();
-                self.next = Next::Output;
-            }
-            Some(_) | None => self.next = Next::Output,
+        // In a line that is not expanded, the command of a process substitution is one like the others.
+        if self.expansion == Expansion::Read && self.rest.next_if_eq(&'(').is_some() {
+            let inner = self.until_parenthesis();
+            return self.nested("(", inner, ")");
         }
-    }
-
-    fn input(&mut self) {
-        if self
-            .word
-            .as_ref()
-            .is_some_and(|word| word.bytes().all(|byte| byte.is_ascii_digit()))
-        {
-            self.word = None;
-        }
-        self.end_word();
-        self.next = match self.rest.peek() {
-            Some('(') => {
-                self.rest.next();
-                let inner = self.until_parenthesis();
-                return self.nested(inner);
-            }
-            Some('>') => {
-                self.rest.next();
-                Next::Output
-            }
-            Some('<') => {
-                self.rest.next();
-                match self.rest.next_if(|c| matches!(c, '<' | '-')) {
-                    Some('<') => Next::HereString,
-                    Some(_) => Next::HereDocument { indented: true },
-                    None => Next::HereDocument { indented: false },
-                }
-            }
-            Some(_) | None => Next::Input,
+        let follows = match direction {
+            '<' => self.rest.next_if(|c| matches!(c, '>' | '<' | '&')),
+            _ => self.rest.next_if(|c| matches!(c, '>' | '|' | '&')),
+        };
+        self.next = match (direction, follows) {
+            ('<', Some('<')) => match self.rest.next_if(|c| matches!(c, '<' | '-')) {
+                Some('<') => Next::HereString,
+                indented => Next::HereDocument {
+                    indented: indented.is_some(),
+                },
+            },
+            ('<', None | Some('&')) => Next::Input,
+            _ => Next::Output,
         };
     }
 
@@ -310,16 +319,16 @@ impl Lexer<'_> {
         let Some(word) = self.word.take() else { return };
         match std::mem::replace(&mut self.next, Next::Word) {
             Next::Word => {
-                self.assign(&word);
+                self.assign(&word.text);
                 if self.command.words.len() < MAX_WORDS {
-                    self.runs |= !leads(&word);
+                    self.runs |= !leads(&word.text);
                     self.command.words.push(word);
                 }
             }
-            Next::Output => self.command.outputs.push(word),
-            Next::Input => self.command.inputs.push(word),
-            Next::HereString => self.command.document = word,
-            Next::HereDocument { indented } => self.documents.push((word, indented)),
+            Next::Output => self.command.outputs.push(word.text),
+            Next::Input => self.command.inputs.push(word.text),
+            Next::HereString => self.command.document = word.text,
+            Next::HereDocument { indented } => self.documents.push((word.text, indented)),
         }
     }
 
@@ -383,7 +392,7 @@ mod tests {
     use super::*;
 
     fn shown(line: &str) -> Vec<String> {
-        let script = script(line);
+        let script = script(line, Expansion::Read);
         let command = |command: &Command| {
             let Command {
                 words,
@@ -391,6 +400,7 @@ mod tests {
                 inputs,
                 document,
             } = command;
+            let words: Vec<&str> = words.iter().map(|word| &*word.text).collect();
             let mut text = words.join(" ");
             outputs.iter().for_each(|to| text.push_str(&format!(" >{to}")));
             inputs.iter().for_each(|from| text.push_str(&format!(" <{from}")));
@@ -405,7 +415,8 @@ mod tests {
 
     #[test_case("a 'b c' \"d $E\" f\\ g", &["a b c d $E f g"]; "quotes")]
     #[test_case("a >b >>c 2>d &>e <f; g|h&&i", &["a >b >c >d >e <f", "g", "h", "i"]; "redirections and separators")]
-    #[test_case("a 2>&1 >|b", &["a >1 >b"]; "descriptors")]
+    #[test_case("a 2>&1 >|b <&3 c", &["a c >1 >b <3"]; "descriptors")]
+    #[test_case("a \"2\">b", &["a 2 >b"]; "a quoted number is a word")]
     #[test_case("cat >x <<'EOF'\n>y\nEOF\nb", &["cat >x <<>y\n", "b"]; "here document")]
     #[test_case("tee x <<< '>y'", &["tee x <<>y"]; "here string")]
     #[test_case("a $(b >c) `d` >(e)", &["a $() $() $()", "(b >c)", "(d)", "(e)"]; "substitutions")]
