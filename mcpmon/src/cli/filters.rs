@@ -2,9 +2,9 @@
 
 use clap::Args;
 use mcpmon_model::{Action, Severity, Timestamp};
-use mcpmon_store::{Filter, parse_name};
+use mcpmon_store::{Filter, StoreReader, parse_name};
 
-use super::time::Moment;
+use super::{CliError, session, time::Moment};
 
 /// The range of time, and the number of entries.
 #[derive(Debug, Args)]
@@ -32,6 +32,40 @@ pub(super) struct ListingScope {
     /// Of the container whose id starts so
     #[arg(long, value_name = "ID")]
     container: Option<String>,
+}
+
+/// The judged calls of the listing.
+#[derive(Debug, Args)]
+pub(super) struct CallScope {
+    /// Of this session
+    #[arg(long, value_name = "NAME")]
+    session: Option<String>,
+    /// Of this server
+    #[arg(long, value_name = "ID")]
+    server: Option<String>,
+    /// Of this tool
+    #[arg(long, value_name = "NAME")]
+    tool: Option<String>,
+    /// With this action: allow, audit, would_ask, would_block, block
+    #[arg(long, value_parser = parse_action)]
+    action: Option<Action>,
+    /// At least this bad: info, low, medium, high, critical
+    #[arg(long, value_parser = parse_severity)]
+    severity: Option<Severity>,
+}
+
+impl CallScope {
+    /// Returns a filter for these calls.
+    pub(super) fn filter(self, reader: &StoreReader) -> Result<Filter, CliError> {
+        Ok(Filter {
+            sessions: session::ids(reader, self.session.as_deref())?,
+            server: self.server,
+            tool: self.tool,
+            action: self.action,
+            severity: self.severity,
+            ..Filter::default()
+        })
+    }
 }
 
 impl Range {

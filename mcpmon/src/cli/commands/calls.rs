@@ -3,16 +3,16 @@
 use std::collections::BTreeSet;
 
 use clap::Args;
-use mcpmon_model::{Action, Severity, Timestamp};
+use mcpmon_model::{Action, Timestamp};
 use mcpmon_store::{CallPlaces, Filter, MAX_WAIT, StoreReader, StoredEvent, ToolCall, json};
 use serde_json::{Map, Value};
 
 use crate::cli::{
     CliError, Output,
-    filters::{Range, parse_action, parse_severity},
+    filters::{CallScope, Range},
     listing::{self, Rows},
     output::Form,
-    session, summary,
+    summary,
     table::{Column, Row, Table},
     time,
 };
@@ -22,21 +22,8 @@ use crate::cli::{
 pub(in crate::cli) struct Options {
     #[command(flatten)]
     range: Range,
-    /// Of this session
-    #[arg(long, value_name = "NAME")]
-    session: Option<String>,
-    /// Of this server
-    #[arg(long, value_name = "ID")]
-    server: Option<String>,
-    /// Of this tool
-    #[arg(long, value_name = "NAME")]
-    tool: Option<String>,
-    /// With this action: allow, audit, would_ask, would_block, block
-    #[arg(long, value_parser = parse_action)]
-    action: Option<Action>,
-    /// At least this bad: info, low, medium, high, critical
-    #[arg(long, value_parser = parse_severity)]
-    severity: Option<Severity>,
+    #[command(flatten)]
+    whose: CallScope,
     /// Everything recorded of one call: the client's id of it, or a trace id
     #[arg(long, value_name = "ID")]
     trace: Option<String>,
@@ -59,13 +46,8 @@ pub(in crate::cli) fn run(
     output: &mut Output<'_>,
 ) -> Result<(), CliError> {
     let mut filter = Filter {
-        sessions: session::ids(reader, options.session.as_deref())?,
-        server: options.server,
-        tool: options.tool,
-        action: options.action,
-        severity: options.severity,
         trace: options.trace,
-        ..Filter::default()
+        ..options.whose.filter(reader)?
     };
     options.range.restrict(&mut filter, now);
     match filter.trace.is_some() {

@@ -1,14 +1,14 @@
 //! `mcpmon detections`: what was found in what servers say and are told.
 
 use clap::Args;
-use mcpmon_model::{Action, EventKind, Severity, Timestamp};
+use mcpmon_model::{EventKind, Timestamp};
 use mcpmon_store::{Filter, StoreReader, StoredEvent};
 
 use crate::cli::{
     CliError, Output,
-    filters::{Range, parse_action, parse_severity},
+    filters::{CallScope, Range},
     listing::{self, Listing},
-    session, summary,
+    summary,
     table::{Column, Row, Table},
     time,
 };
@@ -18,21 +18,8 @@ use crate::cli::{
 pub(in crate::cli) struct Options {
     #[command(flatten)]
     range: Range,
-    /// Of this session
-    #[arg(long, value_name = "NAME")]
-    session: Option<String>,
-    /// Of this server
-    #[arg(long, value_name = "ID")]
-    server: Option<String>,
-    /// Of this tool
-    #[arg(long, value_name = "NAME")]
-    tool: Option<String>,
-    /// With this action: allow, audit, would_ask, would_block, block
-    #[arg(long, value_parser = parse_action)]
-    action: Option<Action>,
-    /// At least this bad: info, low, medium, high, critical
-    #[arg(long, value_parser = parse_severity)]
-    severity: Option<Severity>,
+    #[command(flatten)]
+    whose: CallScope,
 }
 
 pub(super) const LISTING: Listing = Listing {
@@ -60,12 +47,7 @@ pub(in crate::cli) fn run(
 ) -> Result<(), CliError> {
     let mut filter = Filter {
         types: vec![TYPE.to_owned()],
-        sessions: session::ids(reader, options.session.as_deref())?,
-        server: options.server,
-        tool: options.tool,
-        action: options.action,
-        severity: options.severity,
-        ..Filter::default()
+        ..options.whose.filter(reader)?
     };
     options.range.restrict(&mut filter, now);
     LISTING.show(reader, &filter, options.range.limit, output)
