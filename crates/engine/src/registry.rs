@@ -137,16 +137,6 @@ impl Registry {
         self.tools.get(tool).map_or(&[], Vec::as_slice)
     }
 
-    /// Returns the servers that offer each of `tools`, without the tools that no server offers.
-    #[must_use]
-    pub fn lookup_batch<'t>(
-        &self,
-        tools: impl IntoIterator<Item = &'t str>,
-    ) -> BTreeMap<&'t str, &[RegisteredTool]> {
-        let found = tools.into_iter().map(|tool| (tool, self.lookup(tool)));
-        found.filter(|(_, entries)| !entries.is_empty()).collect()
-    }
-
     /// `host:port` of every declared remote server.
     #[must_use]
     pub const fn server_addrs(&self) -> &BTreeMap<String, ServerId> {
@@ -208,8 +198,6 @@ mod tests {
         assert_eq!(servers(&registry, "read"), ["fs", "evil"]);
         assert_eq!(registry.lookup("read")[0].tool_hash, Digest::of(b"c"));
         assert_eq!(servers(&registry, "delete"), [""; 0]);
-        let batch = registry.lookup_batch(["read", "write", "delete"]);
-        assert_eq!(batch.keys().copied().collect::<Vec<_>>(), ["read", "write"]);
         assert_eq!(registry.tools_of_others(&id("fs")).collect::<Vec<_>>(), ["read"]);
     }
 

@@ -216,8 +216,6 @@ impl PinDirectory {
 /// The content of such a directory, as a process sees it that does not work with it.
 #[derive(Clone, Debug)]
 pub struct View {
-    /// The directory, as it is named from the root.
-    pub path: PathBuf,
     /// Names of the sets.
     pub sets: Vec<String>,
     /// The set of the version of this program.
@@ -239,7 +237,6 @@ impl View {
         Ok(Some(Self {
             sets: sets(&path)?,
             current: current(&path)?,
-            path,
         }))
     }
 }

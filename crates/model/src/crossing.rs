@@ -26,20 +26,6 @@ pub enum ToolCategory {
     Send,
 }
 
-impl ToolCategory {
-    /// The name used in configuration and events.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Unknown => "unknown",
-            Self::Read => "read",
-            Self::Write => "write",
-            Self::Compute => "compute",
-            Self::Send => "send",
-        }
-    }
-}
-
 /// The reason why data that a call read is sensitive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -52,19 +38,6 @@ pub enum SensitivityLabel {
     SecretTool,
     /// The result was not looked at: there was too much at once.
     Unread,
-}
-
-impl SensitivityLabel {
-    /// The name used in events.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Secret => "secret",
-            Self::SensitivePath => "sensitive_path",
-            Self::SecretTool => "secret_tool",
-            Self::Unread => "unread",
-        }
-    }
 }
 
 /// Hashes of stretches of a text: enough to find a part of it again, and nothing of what it says.

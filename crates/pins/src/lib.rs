@@ -141,15 +141,6 @@ enum Runtime {
 }
 
 impl Hasher {
-    /// A hasher that refuses packages over `limits`.
-    #[must_use]
-    pub fn with_limits(limits: PackageLimits) -> Self {
-        Self {
-            files: FileHasher::default(),
-            limits,
-        }
-    }
-
     /// A hasher that keeps digests in a file, for the processes to come. Where that cannot be, it does without.
     #[must_use]
     pub fn keeping(path: &Path) -> Self {
@@ -159,18 +150,6 @@ impl Hasher {
             Err(error) => tracing::debug!(%error, path = %path.display(), "digests are not kept"),
         }
         hasher
-    }
-
-    /// The executable alone, for a decision that cannot wait for the package.
-    ///
-    /// # Errors
-    /// [`HashError`]; a file that cannot be hashed is a [`Part::Unknown`].
-    pub fn executable(
-        &mut self,
-        process: &Process,
-        cancel: Cancel<'_>,
-    ) -> Result<Part<PinnedFile>, HashError> {
-        self.hash_executable(process.executable()?, cancel)
     }
 
     /// All parts of the server that `process` is. Script and package are watched from before they are read, if a watch is

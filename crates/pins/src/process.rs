@@ -9,7 +9,7 @@ use std::{
         fd::OwnedFd,
         unix::{
             ffi::{OsStrExt as _, OsStringExt as _},
-            fs::{MetadataExt as _, OpenOptionsExt as _},
+            fs::OpenOptionsExt as _,
         },
     },
     path::{Path, PathBuf},
@@ -93,31 +93,6 @@ impl Process {
     #[must_use]
     pub const fn pid(&self) -> u32 {
         self.pid
-    }
-
-    /// Its effective user id.
-    ///
-    /// # Errors
-    /// Returns an error if it has ended.
-    pub fn uid(&self) -> Result<u32, ProcessError> {
-        let metadata = self.directory.metadata().map_err(self.failed("its owner"))?;
-        Ok(metadata.uid())
-    }
-
-    /// Returns the start time, in clock ticks since boot.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if it has ended.
-    pub fn start_ticks(&self) -> Result<u64, ProcessError> {
-        let stat = self.read("stat", 4096)?;
-        let after_name = stat.iter().rposition(|&c| c == b')').map_or(0, |end| end + 1);
-        // Field 22 of proc(5); the name in field 2 may hold anything, so counting starts after it.
-        String::from_utf8_lossy(&stat[after_name..])
-            .split_whitespace()
-            .nth(19)
-            .and_then(|ticks| ticks.parse().ok())
-            .ok_or_else(|| self.failed("stat")(io::ErrorKind::InvalidData.into()))
     }
 
     /// The file it runs from.
@@ -304,8 +279,6 @@ mod tests {
         assert_eq!(process.arguments()?, [program.as_os_str()]);
         assert_eq!(process.variable("MCPMON_TEST")?, Some("a=b".into()));
         assert_eq!(process.variable("MCPMON_TES")?, None);
-        assert_eq!(process.uid()?, nix::unistd::geteuid().as_raw());
-        assert!(process.start_ticks()? > 0);
         let executable = process.executable()?;
         assert_eq!(
             (executable.path.as_path(), executable.deleted),
@@ -347,7 +320,6 @@ mod tests {
         let gone = Some(Errno::ESRCH as i32);
         assert_eq!(process.executable().map_err(kind).err(), Some(gone));
         assert_eq!(process.arguments().map_err(kind).err(), Some(gone));
-        assert_eq!(process.start_ticks().map_err(kind).err(), Some(gone));
         Ok(())
     }
 }

@@ -17,12 +17,10 @@ fn go_on() -> bool {
 fn a_program_is_its_executable() -> Outcome {
     let child = WaitingChild::start(Path::new("/bin/cat"), &[], Path::new("/"))?;
     let process = Process::open(child.pid())?;
-    let mut hasher = Hasher::default();
-    let files = hasher.server(&process, &EntryPoint::Program, None, &go_on)?;
+    let files = Hasher::default().server(&process, &EntryPoint::Program, None, &go_on)?;
     let digest = Digest::of(&fs::read("/bin/cat")?);
     assert_eq!(files.executable.hashed().map(|file| file.digest), Some(digest));
     assert_eq!((&files.script, &files.package), (&None, &None));
-    assert_eq!(hasher.executable(&process, &go_on)?, files.executable);
     Ok(())
 }
 
@@ -182,10 +180,8 @@ fn a_package_over_its_limits_is_unknown_and_says_why() -> Outcome {
         ("/d/node_modules/p/package.json", "{}"),
         ("/d/node_modules/p/index.js", ""),
     ])?;
-    let mut hasher = Hasher::with_limits(PackageLimits {
-        files: 1,
-        ..PackageLimits::default()
-    });
+    let mut hasher = Hasher::default();
+    hasher.limits.files = 1;
     let setting = fixture.setting("/usr/bin/node", "node");
     let (_, package) = hasher.scripts(
         &setting,

@@ -1,7 +1,7 @@
 //! Calls that are held until a person answers, and the answers.
 
 use mcpmon_model::{AnsweredCall, CallAnswer, HeldCall, PinKey, ProcessId, SessionId, Timestamp};
-use rusqlite::{Connection, OptionalExtension as _, Row, params, types::Type};
+use rusqlite::{Connection, Row, params, types::Type};
 
 use super::{name, parse_name};
 
@@ -177,14 +177,6 @@ pub(super) fn answers(
         )?
         .collect::<rusqlite::Result<Vec<_>>>()?;
     Ok(rows.into_iter().flatten().collect())
-}
-
-/// Returns the call that waits or waited with this id.
-pub(super) fn find(connection: &Connection, digits: &str) -> rusqlite::Result<Option<HeldCall>> {
-    connection
-        .prepare_cached("SELECT call FROM held_calls WHERE substr(id, 1, length(?1)) = ?1 LIMIT 1")?
-        .query_row([digits], |row| call(row, 0))
-        .optional()
 }
 
 fn call(row: &Row<'_>, column: usize) -> rusqlite::Result<HeldCall> {

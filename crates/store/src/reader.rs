@@ -278,15 +278,6 @@ impl StoreReader {
         self.run(|connection| held_calls::waiting(connection, now))
     }
 
-    /// Returns the held call whose id begins with `digits`, whether it was answered or not.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the store cannot be read.
-    pub fn held_call(&self, digits: &str) -> Result<Option<HeldCall>, QueryError> {
-        self.run(|connection| held_calls::find(connection, digits))
-    }
-
     /// Returns the answers to held calls of one server in one session, and those for the whole session.
     ///
     /// # Errors

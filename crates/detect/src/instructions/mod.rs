@@ -361,22 +361,5 @@ pub fn rules() -> impl Iterator<Item = &'static Rule> {
     ENGINE.definitions.iter().chain(&ENGINE.outputs)
 }
 
-/// Names of the signals in each sentence of a text, to see what the engine sees.
-#[must_use]
-pub fn explain(text: &str, context: &Context<'_>) -> Vec<(Range<usize>, Vec<String>)> {
-    let engine = &*ENGINE;
-    let lower = text.to_ascii_lowercase();
-    let masks = &mut Masks::new(engine.vocabulary.len());
-    let mut explained = Vec::new();
-    engine.read(&lower, 0..lower.len(), context, masks, |sentence| {
-        let names = sentence
-            .signals
-            .iter()
-            .map(|signal| engine.signals.name(signal).to_owned());
-        explained.push((sentence.span.clone(), names.collect()));
-    });
-    explained
-}
-
 #[cfg(test)]
 mod tests;

@@ -297,12 +297,6 @@ impl Signals {
         Some(1 << number)
     }
 
-    pub(crate) fn name(&self, signal: &Signal) -> &str {
-        self.names
-            .get(usize::from(signal.number))
-            .map_or("", String::as_str)
-    }
-
     /// Reads the signals of a sentence. `named` returns the class of words that are names.
     pub(crate) fn read(
         &self,

@@ -70,8 +70,6 @@ pub struct Scene<'a> {
 /// The source of an output.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Source<'a> {
-    /// The tool that was called.
-    pub tool: Option<&'a str>,
     /// The resource that was read.
     pub uri: Option<&'a str>,
 }

@@ -495,10 +495,7 @@ fn a_document_is_one_by_what_it_says_and_not_by_its_name_alone() {
     let tells = format!("How attackers use exploits: threats, and what prevents them.\n\n{attack}");
     let standing = |text: &str, uri| {
         let result = json!({"contents": [{"text": text}]}).to_string();
-        let source = Source {
-            uri,
-            ..Source::default()
-        };
+        let source = Source { uri };
         scanner().output(RawJson::trusted(&result), &source)[0].standing
     };
     let named = Some("file:///repo/SECURITY.md");
@@ -724,9 +721,5 @@ fn places_that_hold_data(data: serde_json::Value, is_found: bool) {
 #[test_case("file:///tests.md", true; "several")]
 #[test_case("feed:///latest", false; "a word within another")]
 fn documents_are_known_by_words(uri: &str, is_document: bool) {
-    let source = Source {
-        uri: Some(uri),
-        ..Source::default()
-    };
-    assert_eq!(source.is_document(), is_document);
+    assert_eq!(Source { uri: Some(uri) }.is_document(), is_document);
 }

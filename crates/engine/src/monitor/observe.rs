@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use mcpmon_detect::protected_paths::{Places, RealPath};
 use mcpmon_model::{
     AnsweredCall, Call, ClosedConnection, Connection, Conversation, CutOutcome, DefinitionKey,
-    DefinitionRecord, Digest, Exchange, Exec, Exit, Fork, HaltedExchange, Incident, InstanceId, LlmMention,
-    Message, OpenConnection, PinKey, ProcessId, Redaction, Resume, ServerId, SessionId, Timestamp,
+    DefinitionRecord, Exchange, Exec, Exit, Fork, HaltedExchange, Incident, InstanceId, LlmMention, Message,
+    OpenConnection, PinKey, ProcessId, Redaction, Resume, ServerId, SessionId, Timestamp,
 };
 use mcpmon_policy::network::table::Tables;
 
@@ -268,21 +268,6 @@ impl Monitor {
     pub fn approve(&mut self, now: Timestamp, key: &DefinitionKey, by: &str) -> Result<Judgement, NotSeen> {
         self.traffic.adopt(now, &self.policy);
         self.traffic.approve(now, key, by)
-    }
-
-    /// `by` accepts a definition if it was listed last with `hash`.
-    ///
-    /// # Errors
-    /// Returns an error if it was never listed, or is another.
-    pub fn trust(
-        &mut self,
-        now: Timestamp,
-        key: &DefinitionKey,
-        hash: Digest,
-        by: &str,
-    ) -> Result<Judgement, NotSeen> {
-        self.traffic.adopt(now, &self.policy);
-        self.traffic.trust(now, key, hash, by)
     }
 
     /// `by` refuses a definition: it stays hidden.

@@ -164,18 +164,6 @@ impl PinBook {
         self.0.len() < before
     }
 
-    /// Returns the number of keys.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// Returns whether there is nothing.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// Returns the users without capacity for another first start.
     #[must_use]
     pub fn without_room(&self) -> Vec<PinsFull> {
@@ -265,7 +253,7 @@ mod tests {
         };
         book.add(other.clone(), pins("1"));
         book.forget(&key("", 0).server);
-        assert_eq!((book.len(), book.contains(&other)), (1, true));
+        assert_eq!((book.0.len(), book.contains(&other)), (1, true));
     }
 
     #[test]

@@ -337,15 +337,9 @@ const fn subject(asked: &ClientRequestKind, outcome: &AnswerOutcome<'_>) -> Insp
 
 fn source(asked: &ClientRequestKind) -> Source<'_> {
     match asked {
-        ClientRequestKind::Call { tool } => Source {
-            tool: tool.as_deref(),
-            uri: None,
-        },
-        ClientRequestKind::Read { uri } => Source {
-            tool: None,
-            uri: Some(uri),
-        },
-        ClientRequestKind::Prompt { .. }
+        ClientRequestKind::Read { uri } => Source { uri: Some(uri) },
+        ClientRequestKind::Call { .. }
+        | ClientRequestKind::Prompt { .. }
         | ClientRequestKind::List(_)
         | ClientRequestKind::Part { .. }
         | ClientRequestKind::Other { .. } => Source::default(),

@@ -1,8 +1,8 @@
 //! Approvals: who was asked, and what a person's word or silence does. Whoever asks the person is outside.
 
 use mcpmon_model::{
-    Action, ApprovalState, Conversation, DefinitionKey, DefinitionKind, Digest, Event, EventKind, Layer,
-    ServerId, Severity, Timestamp,
+    Action, ApprovalState, Conversation, DefinitionKey, DefinitionKind, Event, EventKind, Layer, ServerId,
+    Severity, Timestamp,
 };
 use mcpmon_policy::{Approvals, OnTimeout};
 
@@ -26,18 +26,6 @@ pub enum NotSeen {
         server: ServerId,
         /// The name, as it may be shown.
         name: String,
-    },
-    /// The definition was never listed with this hash.
-    #[error("{name} of {server} is {seen}, not {hash}; see `mcpmon pins list`")]
-    Hash {
-        /// The server.
-        server: ServerId,
-        /// The name, as it may be shown.
-        name: String,
-        /// The requested hash.
-        hash: Digest,
-        /// The listed hash.
-        seen: Digest,
     },
 }
 
@@ -133,26 +121,6 @@ impl Traffic {
         entry.pin(Some(by));
         entry.record.hidden = false;
         Ok(self.word_of(now, key, by, ApprovalState::Granted))
-    }
-
-    /// A person accepts a definition, if it is the one of `hash`.
-    pub(crate) fn trust(
-        &mut self,
-        now: Timestamp,
-        key: &DefinitionKey,
-        hash: Digest,
-        by: &str,
-    ) -> Result<Judgement, NotSeen> {
-        let seen = self.seen(key)?.record.seen.hash;
-        if seen != hash {
-            return Err(NotSeen::Hash {
-                server: key.identity.server.clone(),
-                name: shown(&key.name).into_owned(),
-                hash,
-                seen,
-            });
-        }
-        self.approve(now, key, by)
     }
 
     /// A person refuses a definition: it stays hidden, or is hidden again where it was approved.

@@ -31,8 +31,6 @@ pub struct OpenSocket {
     pub cookie: u64,
     /// Its protocol.
     pub protocol: Protocol,
-    /// Address on this side.
-    pub local: SocketAddr,
     /// Address on the other side.
     pub remote: SocketAddr,
     /// The other side opened it: something listens at its own address.
@@ -198,7 +196,6 @@ fn look_into(
         let socket = OpenSocket {
             cookie: socket.cookie,
             protocol: socket.protocol,
-            local: socket.local,
             remote: socket.remote,
             is_answer: socket.protocol == Protocol::Tcp && is_listened_at(&listening, socket.local),
             holders: holders.get(&socket.inode).cloned().unwrap_or_default(),

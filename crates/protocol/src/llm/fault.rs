@@ -41,16 +41,6 @@ impl LlmFault {
         }
     }
 
-    /// The status of the answer where a request cannot go on.
-    #[must_use]
-    pub const fn request_status(&self) -> u16 {
-        match self {
-            Self::Malformed { .. } => 400,
-            Self::TooLong { .. } => 413,
-            Self::Blocked(_) => 403,
-        }
-    }
-
     /// The status of the answer where a response cannot go on of which nothing went on yet.
     #[must_use]
     pub const fn response_status(&self) -> u16 {

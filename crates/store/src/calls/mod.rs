@@ -58,12 +58,6 @@ impl ToolCall {
             .or(self.returned.as_ref())
             .or(self.intent.as_ref())
     }
-
-    /// Every event, in the order of what they tell.
-    pub fn events(&self) -> impl Iterator<Item = &StoredEvent> {
-        let all = [&self.intent, &self.judged, &self.called, &self.returned];
-        all.into_iter().flatten()
-    }
 }
 
 /// The positions of one call's events; a missing one is 0, which is not a position.

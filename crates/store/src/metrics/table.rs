@@ -92,33 +92,23 @@ metrics! {
         "Records that wait to be written";
 }
 
-impl Metric {
-    /// Returns the name of its unit as a suffix; `None` for plain numbers.
-    #[must_use]
-    pub const fn unit_suffix(&self) -> Option<&'static str> {
-        match self.unit {
-            MetricUnit::One => None,
-            MetricUnit::Seconds => Some("seconds"),
-            MetricUnit::Bytes => Some("bytes"),
-        }
-    }
-
-    /// Returns the name of its samples in Prometheus: `mcpmon_calls_total`, `mcpmon_call_duration_seconds`.
-    #[must_use]
-    pub fn prometheus_name(&self) -> String {
-        let mut name = self.name.to_owned();
-        let total = (self.kind == MetricKind::Counter).then_some("total");
-        for suffix in [self.unit_suffix(), total].into_iter().flatten() {
-            name.push('_');
-            name.push_str(suffix);
-        }
-        name
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The name of a metric's samples in Prometheus: `mcpmon_calls_total`, `mcpmon_call_duration_seconds`.
+    fn prometheus_name(metric: &Metric) -> String {
+        let unit = match metric.unit {
+            MetricUnit::One => "",
+            MetricUnit::Seconds => "_seconds",
+            MetricUnit::Bytes => "_bytes",
+        };
+        let total = match metric.kind {
+            MetricKind::Counter => "_total",
+            MetricKind::Gauge | MetricKind::Histogram => "",
+        };
+        format!("{}{unit}{total}", metric.name)
+    }
 
     #[test]
     fn every_metric_is_documented_and_nothing_else_is() {
@@ -132,7 +122,7 @@ mod tests {
                 is_metric.then_some((name, otlp_name))
             })
             .collect();
-        let names: Vec<String> = ALL.iter().map(Metric::prometheus_name).collect();
+        let names: Vec<String> = ALL.iter().map(prometheus_name).collect();
         let table: Vec<(&str, &str)> = names
             .iter()
             .zip(ALL)

@@ -1,11 +1,10 @@
 //! Approvals: asked for, given, refused, and not given in time.
 
-use mcpmon_model::{ApprovalState, Digest, EventKind, Severity};
+use mcpmon_model::{ApprovalState, EventKind, Severity};
 use mcpmon_policy::{OnDetection, OnTimeout};
 use test_case::test_case;
 
 use super::*;
-use crate::NotSeen;
 
 fn states(judgement: &Judgement) -> Vec<ApprovalState> {
     let states = judgement.events.iter().filter_map(|event| {
@@ -118,28 +117,6 @@ fn an_approval_pins_a_change() {
     );
     assert_eq!(world.tools(&[("read", "b")]).verdict, Verdict::Allow);
     assert_eq!(world.tools(&[("read", "a")]).verdict, Verdict::Hide(vec![0]));
-}
-
-#[test]
-fn trust_is_in_one_hash() {
-    let mut world = World::new(policy());
-    drop(world.tools(&[("read", "a")]));
-    drop(world.tools(&[("read", "b")]));
-    let key = world.key("read");
-    let seen = world.monitor.definitions().next().expect("kept").seen.hash;
-    let other = world
-        .monitor
-        .trust(world.now, &key, Digest::of(b"c"), "eve")
-        .map(|_| ());
-    assert!(matches!(other, Err(NotSeen::Hash { .. })), "{other:?}");
-    assert_eq!(blocked_by(&world.call("read")), Some("version_pin"));
-    drop(
-        world
-            .monitor
-            .trust(world.now, &key, seen, "eve")
-            .expect("it is that"),
-    );
-    assert_eq!(blocked_by(&world.call("read")), None);
 }
 
 #[test]

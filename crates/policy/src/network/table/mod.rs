@@ -130,21 +130,6 @@ pub struct ProcessRefusals {
     pub lists: bool,
 }
 
-/// The sizes of the tables, for a status line.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Summary {
-    /// Rules, the self-test's included.
-    pub rules: usize,
-    /// Entries of single addresses.
-    pub addresses: usize,
-    /// Entries of ranges.
-    pub ranges: usize,
-    /// Entries of single ports.
-    pub ports: usize,
-    /// Names without an address.
-    pub unresolved: BTreeSet<HostName>,
-}
-
 /// The reason why rules do not fit into the kernel.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CompileError {
@@ -235,21 +220,6 @@ impl Tables {
             }
         }
         found
-    }
-
-    /// Returns the sizes.
-    #[must_use]
-    pub fn summary(&self) -> Summary {
-        let v4_addresses = self.v4.keys().filter(|(_, _, prefix)| *prefix == 32).count();
-        let v6_addresses = self.v6.keys().filter(|(_, _, prefix)| *prefix == 128).count();
-        let addresses = v4_addresses + v6_addresses;
-        Summary {
-            rules: self.rules.len(),
-            addresses,
-            ranges: self.v4.len() + self.v6.len() - addresses,
-            ports: self.ports.len(),
-            unresolved: self.unresolved.clone(),
-        }
     }
 }
 
