@@ -69,9 +69,24 @@ impl DoctorFinding {
     }
 }
 
+fn good(subject: &str, detail: impl Into<String>) -> DoctorFinding {
+    DoctorFinding::new(subject, DoctorVerdict::Good, detail)
+}
+
+fn degraded(subject: &str, detail: impl Into<String>) -> DoctorFinding {
+    DoctorFinding::new(subject, DoctorVerdict::Degraded, detail)
+}
+
+fn broken(subject: &str, detail: impl Into<String>) -> DoctorFinding {
+    DoctorFinding::new(subject, DoctorVerdict::Broken, detail)
+}
+
+fn unknown(subject: &str, detail: impl Into<String>) -> DoctorFinding {
+    DoctorFinding::new(subject, DoctorVerdict::Unknown, detail)
+}
+
 /// Looks at everything. With a daemon on `socket` its own self-test is run; without one the programs are
 /// loaded for a moment, where privileges allow it.
-#[must_use]
 pub fn examine(search: &Search, socket: &Path, bpffs: &Path) -> Vec<DoctorFinding> {
     let missing = preflight::missing();
     let mut findings = prerequisites(&missing);
@@ -90,11 +105,7 @@ pub fn examine(search: &Search, socket: &Path, bpffs: &Path) -> Vec<DoctorFindin
     }
     match control::request(socket, &DaemonRequest::SelfTest) {
         Ok(DaemonAnswer::Checks(checks)) => {
-            findings.push(DoctorFinding::new(
-                "daemon",
-                DoctorVerdict::Good,
-                format!("answers on {}", socket.display()),
-            ));
+            findings.push(good("daemon", format!("answers on {}", socket.display())));
             if let Ok(DaemonAnswer::Status(status)) = control::request(socket, &DaemonRequest::Status) {
                 findings.extend(running_sandboxes(&status.servers));
                 findings.extend(policy_bundle(&status));
@@ -110,12 +121,8 @@ pub fn examine(search: &Search, socket: &Path, bpffs: &Path) -> Vec<DoctorFindin
             | DaemonAnswer::Done
             | DaemonAnswer::Error(_),
         ) => findings.push(
-            DoctorFinding::new(
-                "daemon",
-                DoctorVerdict::Broken,
-                "answers, but not to this version",
-            )
-            .remedy("restart it: `sudo systemctl restart mcpmon`"),
+            broken("daemon", "answers, but not to this version")
+                .remedy("restart it: `sudo systemctl restart mcpmon`"),
         ),
         Err(error) => {
             findings.push(daemon(&error));
@@ -130,15 +137,15 @@ pub fn examine(search: &Search, socket: &Path, bpffs: &Path) -> Vec<DoctorFindin
 fn tap(status: &Status) -> Option<DoctorFinding> {
     let subject = "tap";
     if let Some(cause) = status.degraded.get(subject) {
-        let finding = DoctorFinding::new(subject, DoctorVerdict::Degraded, cause);
+        let finding = degraded(subject, cause);
         return Some(
             finding.remedy("start the servers with `mcpmon wrap`, or set `exec.unwrapped` to `alert`"),
         );
     }
     let tap = status.tap.as_ref()?;
     let finding = match tap.lost {
-        0 => DoctorFinding::new(subject, DoctorVerdict::Good, tap.to_string()),
-        _ => DoctorFinding::new(subject, DoctorVerdict::Degraded, tap.to_string()).remedy(
+        0 => good(subject, tap.to_string()),
+        _ => degraded(subject, tap.to_string()).remedy(
             "`mcpmon events --type mcp_events_lost` says of which servers; wrap those that say the most",
         ),
     };
@@ -150,14 +157,14 @@ fn policy_bundle(status: &Status) -> Option<DoctorFinding> {
     let bundle = status.policy.bundle.as_ref()?;
     let subject = "policy bundle";
     if let Some(cause) = status.degraded.get(subject) {
-        let finding = DoctorFinding::new(subject, DoctorVerdict::Degraded, cause);
+        let finding = degraded(subject, cause);
         return Some(finding.remedy("`mcpmon bundle verify FILE --key KEY` says what a host thinks of a bundle; `systemctl reload mcpmon` asks its server at once"));
     }
     let detail = match bundle.serial {
         Some(serial) => format!("serial {serial} of {}", bundle.url),
         None => format!("{} was not asked yet", bundle.url),
     };
-    Some(DoctorFinding::new(subject, DoctorVerdict::Good, detail))
+    Some(good(subject, detail))
 }
 
 fn prerequisites(missing: &[Missing]) -> Vec<DoctorFinding> {
@@ -167,16 +174,17 @@ fn prerequisites(missing: &[Missing]) -> Vec<DoctorFinding> {
         Missing::Btf => "kernel type information",
     };
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    let good = [
+    let all_good = [
         ("privileges", "may load and attach kernel programs".to_owned()),
         ("kernel version", release.trim().to_owned()),
         ("kernel type information", "BTF is there".to_owned()),
     ];
-    good.into_iter()
+    all_good
+        .into_iter()
         .map(
             |(name, detail)| match missing.iter().find(|thing| subject(thing) == name) {
-                None => DoctorFinding::new(name, DoctorVerdict::Good, detail),
-                Some(thing) => DoctorFinding::new(name, DoctorVerdict::Broken, thing.to_string()),
+                None => good(name, detail),
+                Some(thing) => broken(name, thing.to_string()),
             },
         )
         .collect()
@@ -184,33 +192,24 @@ fn prerequisites(missing: &[Missing]) -> Vec<DoctorFinding> {
 
 fn cgroup() -> DoctorFinding {
     match CgroupRoot::find() {
-        Ok(root) => DoctorFinding::new(
-            "cgroup v2",
-            DoctorVerdict::Good,
-            format!("root at {}", root.path.display()),
-        ),
-        Err(error) => DoctorFinding::new("cgroup v2", DoctorVerdict::Broken, error.to_string()),
+        Ok(root) => good("cgroup v2", format!("root at {}", root.path.display())),
+        Err(error) => broken("cgroup v2", error.to_string()),
     }
 }
 
 /// Checks the ways of refusing starts on this host: the one in use, and the requirements of a stricter one.
 fn exec_gate(policy: &Policy) -> DoctorFinding {
     let lsm = fs::read_to_string("/sys/kernel/security/lsm").unwrap_or_default();
-    DoctorFinding::new("exec gate", DoctorVerdict::Good, rungs::rungs(policy, &lsm))
+    good("exec gate", rungs::rungs(policy, &lsm))
 }
 
 /// Checks that connections can be cut that are open when a rule comes.
 fn open_connections() -> DoctorFinding {
     const NAME: &str = "open connections";
     match sockets::can_end() {
-        Ok(()) => DoctorFinding::new(
+        Ok(()) => good(NAME, "are cut when a rule comes that refuses them"),
+        Err(error) => degraded(
             NAME,
-            DoctorVerdict::Good,
-            "are cut when a rule comes that refuses them",
-        ),
-        Err(error) => DoctorFinding::new(
-            NAME,
-            DoctorVerdict::Degraded,
             format!(
                 "are not cut when a rule comes that refuses them, only their packets are dropped: {error}"
             ),
@@ -221,12 +220,9 @@ fn open_connections() -> DoctorFinding {
 /// Checks that servers can be kept away from the processes of others.
 fn isolation() -> DoctorFinding {
     match Domain::new() {
-        Ok(_) => DoctorFinding::new(
-            "server isolation",
-            DoctorVerdict::Good,
-            "wrapped servers start in a Landlock domain: they cannot reach into processes of others",
+        Ok(_) => good("server isolation", "wrapped servers start in a Landlock domain: they cannot reach into processes of others",
         ),
-        Err(error) => DoctorFinding::new("server isolation", DoctorVerdict::Degraded, error.to_string()).remedy(
+        Err(error) => degraded("server isolation", error.to_string()).remedy(
             "wrapped servers can write past their wrapper: use Linux 5.19 or later with Landlock, another user or a container",
         ),
     }
@@ -237,12 +233,9 @@ fn isolation() -> DoctorFinding {
 fn sandbox(unsupported: &[SandboxFeature]) -> DoctorFinding {
     let subject = "server sandbox";
     if unsupported.contains(&SandboxFeature::Files) {
-        return DoctorFinding::new(
-            subject,
-            DoctorVerdict::Degraded,
-            "this kernel has no Landlock, or has it switched off",
-        )
-        .remedy("`sandbox` of a server has no effect: use Linux 5.13 or later with `landlock` among `lsm=`");
+        return degraded(subject, "this kernel has no Landlock, or has it switched off").remedy(
+            "`sandbox` of a server has no effect: use Linux 5.13 or later with `landlock` among `lsm=`",
+        );
     }
     let missing = unsupported.iter().map(|feature| {
         let (without, kernel) = (feature.without(), feature.kernel());
@@ -252,17 +245,11 @@ fn sandbox(unsupported: &[SandboxFeature]) -> DoctorFinding {
     let version =
         landlock_version().map_or_else(String::new, |version| format!("Landlock version {version}: "));
     match unsupported {
-        [] => DoctorFinding::new(
-            subject,
-            DoctorVerdict::Good,
-            format!("{version}files and connections of a server can be restricted"),
+        [] => good(subject, format!("{version}files and connections of a server can be restricted"),
         ),
-        [SandboxFeature::Udp] => DoctorFinding::new(
-            subject,
-            DoctorVerdict::Good,
-            format!("{version}files and TCP connections of a server can be restricted; {}", missing.join("; ")),
+        [SandboxFeature::Udp] => good(subject, format!("{version}files and TCP connections of a server can be restricted; {}", missing.join("; ")),
         ),
-        _ => DoctorFinding::new(subject, DoctorVerdict::Degraded, version + &missing.join("; ")).remedy(
+        _ => degraded(subject, version + &missing.join("; ")).remedy(
             "a server's `sandbox` has what this kernel enforces: use a newer one, or `egress` with the daemon for connections",
         ),
     }
@@ -271,14 +258,9 @@ fn sandbox(unsupported: &[SandboxFeature]) -> DoctorFinding {
 fn group_exists() -> DoctorFinding {
     let name = group::GROUP;
     match group::find() {
-        Some(number) => DoctorFinding::new(
+        Some(number) => good("group", format!("`{name}` is number {number}")),
+        None => degraded(
             "group",
-            DoctorVerdict::Good,
-            format!("`{name}` is number {number}"),
-        ),
-        None => DoctorFinding::new(
-            "group",
-            DoctorVerdict::Degraded,
             format!("there is no group `{name}`: only root reads the store"),
         )
         .remedy(format!(
@@ -291,10 +273,11 @@ fn configuration(loaded: &Result<LoadedConfiguration, ConfigError>) -> DoctorFin
     match loaded {
         Ok(loaded) => {
             let sources: Vec<String> = loaded.sources.iter().map(ToString::to_string).collect();
-            DoctorFinding::new("configuration", DoctorVerdict::Good, sources.join(", "))
+            good("configuration", sources.join(", "))
         }
-        Err(error) => DoctorFinding::new("configuration", DoctorVerdict::Broken, error.to_string())
-            .remedy("`mcpmon policy check` shows every mistake"),
+        Err(error) => {
+            broken("configuration", error.to_string()).remedy("`mcpmon policy check` shows every mistake")
+        }
     }
 }
 
@@ -317,20 +300,14 @@ fn declared_sandboxes(policy: &Policy, unsupported: &[SandboxFeature]) -> Vec<Do
             if let Transport::Stdio { command, .. } = &server.transport
                 && makes_sandbox(command)
             {
-                return DoctorFinding::new(
-                    &subject,
-                    DoctorVerdict::Degraded,
-                    format!("{words}: {command} makes a sandbox of its own, and cannot start in another one"),
+                return degraded(&subject, format!("{words}: {command} makes a sandbox of its own, and cannot start in another one"),
                 )
                 .remedy("take `sandbox` out of its declaration, or start the server itself in it");
             }
             if let Transport::Stdio { command, .. } = &server.transport
                 && starts_container(command)
             {
-                return DoctorFinding::new(
-                    &subject,
-                    DoctorVerdict::Degraded,
-                    format!("{words}: {command} has a daemon start a container, and the sandbox holds for the client alone"),
+                return degraded(&subject, format!("{words}: {command} has a daemon start a container, and the sandbox holds for the client alone"),
                 )
                 .remedy("restrict the container by the options of its command");
             }
@@ -340,11 +317,8 @@ fn declared_sandboxes(policy: &Policy, unsupported: &[SandboxFeature]) -> Vec<Do
                 .map(|feature| format!("{} (Linux {})", feature.without(), feature.kernel()))
                 .collect();
             match gaps.is_empty() {
-                true => DoctorFinding::new(&subject, DoctorVerdict::Good, words),
-                false => DoctorFinding::new(
-                    &subject,
-                    DoctorVerdict::Degraded,
-                    format!("{words}: {}", gaps.join("; ")),
+                true => good(&subject, words),
+                false => degraded(&subject, format!("{words}: {}", gaps.join("; ")),
                 )
                 .remedy(
                     "use a newer kernel; `egress` with the daemon refuses connections and UDP on this one",
@@ -382,17 +356,16 @@ fn running_sandboxes(servers: &[RunningServer]) -> Vec<DoctorFinding> {
 
 fn daemon(error: &AskError) -> DoctorFinding {
     match error {
-        AskError::NotRunning(_) => DoctorFinding::new(
+        AskError::NotRunning(_) => degraded(
             "daemon",
-            DoctorVerdict::Degraded,
             format!("{error}: nothing new is judged, and only what passes a wrapper or a proxy is seen"),
         )
         .remedy("`sudo mcpmon daemon`, or `sudo systemctl start mcpmon`"),
-        AskError::Permission(_) => DoctorFinding::new("daemon", DoctorVerdict::Unknown, error.to_string())
-            .remedy("run the command with sudo, or join the group mcpmon"),
+        AskError::Permission(_) => {
+            unknown("daemon", error.to_string()).remedy("run the command with sudo, or join the group mcpmon")
+        }
         AskError::Silent | AskError::Io(_) | AskError::Answer(_) => {
-            DoctorFinding::new("daemon", DoctorVerdict::Broken, error.to_string())
-                .remedy("restart it: `sudo systemctl restart mcpmon`")
+            broken("daemon", error.to_string()).remedy("restart it: `sudo systemctl restart mcpmon`")
         }
     }
 }
@@ -403,26 +376,20 @@ fn kernel_state(bpffs: &Path) -> DoctorFinding {
     let directory = bpffs.display();
     let refuses = kept::is_refusing();
     match kept::look(bpffs) {
-        Ok(Some(kept)) if refuses => DoctorFinding::new(
+        Ok(Some(kept)) if refuses => good(
             NAME,
-            DoctorVerdict::Good,
             format!(
                 "{} programs are kept in {directory}, and refuse the self-test's address without a daemon",
                 kept.programs.len()
             ),
         ),
-        Ok(Some(_)) => DoctorFinding::new(
+        Ok(Some(_)) => broken(NAME, format!("what is kept in {directory} refuses nothing"))
+            .remedy("start the daemon, which attaches it anew; or remove it: `sudo mcpmon detach`"),
+        Ok(None) => degraded(
             NAME,
-            DoctorVerdict::Broken,
-            format!("what is kept in {directory} refuses nothing"),
-        )
-        .remedy("start the daemon, which attaches it anew; or remove it: `sudo mcpmon detach`"),
-        Ok(None) => DoctorFinding::new(
-            NAME,
-            DoctorVerdict::Degraded,
             format!("nothing is kept in {directory}: without a daemon nothing is refused"),
         ),
-        Err(error) => DoctorFinding::new(NAME, DoctorVerdict::Unknown, error.to_string()),
+        Err(error) => unknown(NAME, error.to_string()),
     }
 }
 
@@ -430,20 +397,12 @@ fn kernel_state(bpffs: &Path) -> DoctorFinding {
 fn trial(missing: &[Missing]) -> Vec<DoctorFinding> {
     if !missing.is_empty() {
         let detail = "not tried: something they need is missing";
-        return vec![DoctorFinding::new(
-            "kernel programs",
-            DoctorVerdict::Unknown,
-            detail,
-        )];
+        return vec![unknown("kernel programs", detail)];
     }
     let mut sensor = match Sensor::start(&[]) {
         Ok(sensor) => sensor,
         Err(error) => {
-            return vec![DoctorFinding::new(
-                "kernel programs",
-                DoctorVerdict::Broken,
-                chain(&error),
-            )];
+            return vec![broken("kernel programs", chain(&error))];
         }
     };
     let tables = compile(
@@ -453,23 +412,15 @@ fn trial(missing: &[Missing]) -> Vec<DoctorFinding> {
     );
     let tables = tables.expect("an empty policy fits every table");
     if let Err(error) = sensor.addresses.install(&tables, Enforcement::Enforce) {
-        return vec![DoctorFinding::new(
-            "kernel programs",
-            DoctorVerdict::Broken,
-            error.to_string(),
-        )];
+        return vec![broken("kernel programs", error.to_string())];
     }
-    let loaded = DoctorFinding::new(
-        "kernel programs",
-        DoctorVerdict::Good,
-        "the verifier takes them, and they attach",
-    );
+    let loaded = good("kernel programs", "the verifier takes them, and they attach");
     let checks = selftest::run_alone(&mut sensor.rings, sensor.attached.links());
     let gaps: Vec<DoctorFinding> = sensor
         .attached
         .gaps()
         .iter()
-        .map(|gap| DoctorFinding::new(gap.component, DoctorVerdict::Degraded, gap.to_string()))
+        .map(|gap| degraded(gap.component, gap.to_string()))
         .collect();
     std::iter::once(loaded)
         .chain(gaps)
@@ -479,18 +430,11 @@ fn trial(missing: &[Missing]) -> Vec<DoctorFinding> {
 
 fn check(check: SelfTestCheck) -> DoctorFinding {
     match check.outcome {
-        CheckOutcome::Passed => DoctorFinding::new("self-test", DoctorVerdict::Good, check.name),
-        CheckOutcome::Skipped(cause) => DoctorFinding::new(
-            "self-test",
-            DoctorVerdict::Degraded,
-            format!("{}: {cause}", check.name),
+        CheckOutcome::Passed => good("self-test", check.name),
+        CheckOutcome::Skipped(cause) => degraded("self-test", format!("{}: {cause}", check.name)),
+        CheckOutcome::Failed(cause) => broken("self-test", format!("{}: {cause}", check.name)).remedy(
+            "see docs/kernel.md; another program may hold the cgroup, or this kernel is not supported",
         ),
-        CheckOutcome::Failed(cause) => DoctorFinding::new(
-            "self-test",
-            DoctorVerdict::Broken,
-            format!("{}: {cause}", check.name),
-        )
-        .remedy("see docs/kernel.md; another program may hold the cgroup, or this kernel is not supported"),
     }
 }
 
