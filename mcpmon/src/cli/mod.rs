@@ -224,23 +224,23 @@ fn run(cli: Cli) -> Result<ExitCode, CliError> {
                 approve::list(pending, &store::open(globals)?, now, &mut output)
             }
             approve::Command::Show { id } => held_calls::show(&id, &store::open(globals)?, now, &mut output),
-            approve::Command::Allow(options) => approve::allow(&options, globals, now, &mut output),
-            approve::Command::Deny(one) => approve::deny(&one, globals, now, &mut output),
+            approve::Command::Allow(options) => approve::allow(&options, now, &mut output),
+            approve::Command::Deny(one) => approve::deny(&one, now, &mut output),
             approve::Command::Listen(_) => Ok(()),
         },
-        Command::Approve(options) => approve::approve(&options, globals, now, &mut output),
+        Command::Approve(options) => approve::approve(&options, now, &mut output),
         Command::Bodies(options) => commands::bodies::run(&options, &store::open(globals)?, now, &mut output),
         Command::Bundle(args) => commands::bundle::run(&args, now, &mut output),
         Command::Calls(options) => calls::run(options, &store::open(globals)?, now, &mut output),
         Command::Check(options) => {
-            return check::run(&options, globals, now, &mut output).map(ExitCode::from);
+            return check::run(&options, now, &mut output).map(ExitCode::from);
         }
-        Command::Hook(options) => return commands::hook::run(&options, globals, now, &mut output),
+        Command::Hook(options) => return commands::hook::run(&options, now, &mut output),
         Command::Completions(options) => completions::run(&options, &Cli::command(), &mut output),
         Command::Detach(options) => detach::run(&options, &mut output),
         Command::Detections(options) => detections::run(options, &store::open(globals)?, now, &mut output),
-        Command::Kill(options) => kill::run(&options, globals, now, &mut output),
-        Command::Logs(options) => commands::logs::run(&options, globals, &mut output),
+        Command::Kill(options) => kill::run(&options, now, &mut output),
+        Command::Logs(options) => commands::logs::run(&options, &mut output),
         Command::Man(options) => man::run(&options, help::grouped(Cli::command()), &mut output),
         Command::Mcp(options) => Err(mcp::error(&options, &Cli::command())),
         Command::Inspect(options) => {
@@ -257,24 +257,22 @@ fn run(cli: Cli) -> Result<ExitCode, CliError> {
         Command::Connections(options) => connections::run(options, store::open(globals)?, now, &mut output),
         Command::Events(options) => events::run(options, store::open(globals)?, now, &mut output),
         Command::Execs(options) => execs::run(options, &store::open(globals)?, now, &mut output),
-        Command::Explain(options) => {
-            explain::run(&options, globals, &store::open(globals)?, now, &mut output)
-        }
+        Command::Explain(options) => explain::run(&options, &store::open(globals)?, now, &mut output),
         Command::Servers(options) => servers::run(&options, &store::open(globals)?, now, &mut output),
-        Command::Doctor(options) => doctor::run(&options, globals, &mut output),
+        Command::Doctor(options) => doctor::run(&options, &mut output),
         Command::Pins(options) => match options.command {
             pins::Command::List(list) => pins::list(&list, &store::open(globals)?, &mut output),
             pins::Command::Diff(chosen) => pins::diff(&chosen, &store::open(globals)?, &mut output),
-            pins::Command::Reset(chosen) => pins::reset(&chosen, globals, now, &mut output),
-            pins::Command::Trust(chosen) => pins::trust(&chosen, globals, now, &mut output),
+            pins::Command::Reset(chosen) => pins::reset(&chosen, now, &mut output),
+            pins::Command::Trust(chosen) => pins::trust(&chosen, now, &mut output),
         },
         Command::Scan(options) => {
-            commands::scan::run(&options, globals, &policy::in_force(globals)?, now, &mut output)
+            commands::scan::run(&options, &policy::in_force(globals)?, now, &mut output)
         }
-        Command::Setup(options) => setup::run(&options, globals, &mut output),
-        Command::Shim(options) => shim::run(&options, globals, &mut output),
-        Command::Status(options) => status::run(&options, globals, &mut output),
-        Command::Top(options) => commands::top::run(&options, globals, &mut output),
+        Command::Setup(options) => setup::run(&options, &mut output),
+        Command::Shim(options) => shim::run(&options, &mut output),
+        Command::Status(options) => status::run(&options, &mut output),
+        Command::Top(options) => commands::top::run(&options, &mut output),
         Command::Bridge { .. }
         | Command::Confined(_)
         | Command::Daemon(_)
@@ -285,13 +283,13 @@ fn run(cli: Cli) -> Result<ExitCode, CliError> {
         | Command::SelfTestExec { .. } => Ok(()),
         Command::Policy(policy::PolicyArgs {
             command: policy::PolicyCommand::Accept(options),
-        }) => policy::accept(&options, globals, &mut output),
+        }) => policy::accept(&options, &mut output),
         Command::Policy(policy::PolicyArgs {
             command: policy::PolicyCommand::Explain(options),
-        }) => policy::explain(&options, globals, now, &mut output),
+        }) => policy::explain(&options, now, &mut output),
         Command::Policy(policy::PolicyArgs {
             command: policy::PolicyCommand::Generate(options),
-        }) => policy::generate(&options, globals, &mut output),
+        }) => policy::generate(&options, &mut output),
         Command::Policy(options) => {
             let search = Search::of_process(globals.config.clone(), LocalConfig::Ignore);
             let trust = Trust::for_user(nix::unistd::geteuid().as_raw());

@@ -49,6 +49,8 @@ pub(super) enum Paint {
 pub struct Output<'a> {
     data: &'a mut dyn Write,
     notes: &'a mut dyn Write,
+    /// The options of every command.
+    pub(super) globals: &'a Globals,
     pub(super) form: Form,
     pub(super) paint: Paint,
     pub(super) width: u16,
@@ -66,10 +68,11 @@ impl std::fmt::Debug for Output<'_> {
 
 impl<'a> Output<'a> {
     /// As the global options and the terminal ask for.
-    pub fn new(data: &'a mut dyn Write, notes: &'a mut dyn Write, globals: &Globals) -> Self {
+    pub fn new(data: &'a mut dyn Write, notes: &'a mut dyn Write, globals: &'a Globals) -> Self {
         Self {
             data,
             notes,
+            globals,
             form: if globals.json { Form::Json } else { Form::Table },
             paint: paint(globals.color),
             width: width(),
@@ -78,9 +81,16 @@ impl<'a> Output<'a> {
 
     #[cfg(test)]
     pub(super) fn plain(data: &'a mut dyn Write, notes: &'a mut dyn Write, form: Form) -> Self {
+        static GLOBALS: Globals = Globals {
+            config: None,
+            db: None,
+            json: false,
+            color: Color::Never,
+        };
         Self {
             data,
             notes,
+            globals: &GLOBALS,
             form,
             paint: Paint::Plain,
             width: DEFAULT_WIDTH,

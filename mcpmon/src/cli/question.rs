@@ -8,7 +8,7 @@ use mcpmon_model::{ServerId, Timestamp};
 use mcpmon_store::{json as form, own_store};
 use serde_json::{Map, Value, json};
 
-use super::{CliError, ErrorKind, Globals, Output, daemon::Socket, store, time};
+use super::{CliError, ErrorKind, Output, daemon::Socket, store, time};
 use crate::agent::{
     control::{self, DaemonAnswer, DaemonRequest},
     daemon::{DEFAULT_STORE, bundle},
@@ -100,16 +100,15 @@ pub(super) fn incomplete() -> CliError {
 
 /// The policy that holds on this host: the one that is named, the daemon's where one runs, else this user's.
 pub(super) fn policy(
-    globals: &Globals,
     socket: &Socket,
     output: &mut Output<'_>,
 ) -> Result<(LoadedConfiguration, Search), CliError> {
-    let own = Search::of_process(globals.config.clone(), LocalConfig::Ignore);
+    let own = Search::of_process(output.globals.config.clone(), LocalConfig::Ignore);
     let load = |search: &Search| {
         let trust = Trust::for_user(nix::unistd::geteuid().as_raw());
         mcpmon_config::load(search, trust).map_err(|error| CliError::new(ErrorKind::Usage, error))
     };
-    if globals.config.is_some() {
+    if output.globals.config.is_some() {
         return Ok((load(&own)?, own));
     }
     // Without a daemon that answers wrappers judge by the user's own policy.
@@ -152,17 +151,16 @@ pub(super) fn policy(
 
 /// Asks, with what the store knows where there is one.
 pub(super) fn ask(
-    globals: &Globals,
     socket: &Socket,
     (loaded, search): (&LoadedConfiguration, Search),
     question: &Question,
     now: Timestamp,
     output: &mut Output<'_>,
 ) -> Result<UseReply, CliError> {
-    let known = match store::open(globals) {
+    let known = match store::open(output.globals) {
         Ok(reader) => KnownServer::of(&reader, &question.server, nix::unistd::getuid().as_raw())?,
         // A store that was named has to be there.
-        Err(error) if globals.db.is_some() => return Err(error),
+        Err(error) if output.globals.db.is_some() => return Err(error),
         Err(error) => {
             output.note(&format!(
                 "note: nothing is known of what servers listed: {:#}",
@@ -174,7 +172,7 @@ pub(super) fn ask(
     let surroundings = Surroundings {
         search,
         socket: socket.path.clone(),
-        db: globals.db.clone().or_else(own_store),
+        db: output.globals.db.clone().or_else(own_store),
     };
     let reply = question::ask(
         now,

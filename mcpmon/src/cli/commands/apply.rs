@@ -10,7 +10,7 @@ use super::{
     approve::{self, Approve},
     policy::{self, AcceptArgs},
 };
-use crate::cli::{CliError, ErrorKind, Globals, Output, daemon::Socket};
+use crate::cli::{CliError, ErrorKind, Output, daemon::Socket};
 
 /// The commands that are carried out: they accept what one server offers, or what was found in it.
 #[derive(Debug, Parser)]
@@ -61,7 +61,6 @@ pub(super) fn apply(
     remedy: Option<&str>,
     until: Option<Date>,
     socket: &Socket,
-    globals: &Globals,
     now: Timestamp,
     output: &mut Output<'_>,
 ) -> Result<(), CliError> {
@@ -92,13 +91,13 @@ pub(super) fn apply(
         }
         Remedy::Approve(mut options) => {
             options.socket = socket.clone();
-            approve::approve(&options, globals, now, output)
+            approve::approve(&options, now, output)
         }
         Remedy::Policy(PolicyRemedy::Accept(mut args)) => {
             args.socket = socket.clone();
             args.until = until;
             args.reason = Some(format!("event {}", event.id));
-            policy::accept(&args, globals, output)
+            policy::accept(&args, output)
         }
     }
 }

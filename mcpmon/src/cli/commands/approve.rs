@@ -122,7 +122,6 @@ const LIMIT: u32 = 10_000;
 
 pub(in crate::cli) fn approve(
     options: &Approve,
-    globals: &Globals,
     now: Timestamp,
     output: &mut Output<'_>,
 ) -> Result<(), CliError> {
@@ -137,14 +136,13 @@ pub(in crate::cli) fn approve(
     let word = ApprovalDecision::Approve {
         hash: options.hash.clone(),
     };
-    let done = ChangePlace::find(globals, &options.socket)?.decide(now, subject, word)?;
+    let done = ChangePlace::find(output.globals, &options.socket)?.decide(now, subject, word)?;
     told(&done, "is accepted as it is listed", output)
 }
 
 fn answer(
     one: &One,
     word: ApprovalDecision,
-    globals: &Globals,
     now: Timestamp,
     output: &mut Output<'_>,
 ) -> Result<(), CliError> {
@@ -153,7 +151,7 @@ fn answer(
         ApprovalDecision::Refuse => "is refused as it is listed",
         ApprovalDecision::Forget => "is forgotten",
     };
-    let done = decide(&one.subject, word, globals, &one.socket, now)?;
+    let done = decide(&one.subject, word, output.globals, &one.socket, now)?;
     told(&done, what, output)
 }
 
@@ -196,13 +194,12 @@ pub(super) fn decide(
 /// Allows a definition, or a held call.
 pub(in crate::cli) fn allow(
     options: &Allow,
-    globals: &Globals,
     now: Timestamp,
     output: &mut Output<'_>,
 ) -> Result<(), CliError> {
     let Allow { one, extent } = options;
     if let Some(id) = held_calls::id(&one.subject) {
-        return held_calls::allow(id, *extent, &one.socket, globals, now, output);
+        return held_calls::allow(id, *extent, &one.socket, now, output);
     }
     if extent.is_given() {
         let error = anyhow::anyhow!(
@@ -212,25 +209,14 @@ pub(in crate::cli) fn allow(
         return Err(CliError::new(ErrorKind::Usage, error)
             .with_hint("a definition is accepted as it is listed: leave the option out"));
     }
-    answer(
-        one,
-        ApprovalDecision::Approve { hash: None },
-        globals,
-        now,
-        output,
-    )
+    answer(one, ApprovalDecision::Approve { hash: None }, now, output)
 }
 
 /// Refuses a definition, or a held call.
-pub(in crate::cli) fn deny(
-    one: &One,
-    globals: &Globals,
-    now: Timestamp,
-    output: &mut Output<'_>,
-) -> Result<(), CliError> {
+pub(in crate::cli) fn deny(one: &One, now: Timestamp, output: &mut Output<'_>) -> Result<(), CliError> {
     match held_calls::id(&one.subject) {
-        Some(id) => held_calls::deny(id, &one.socket, globals, now, output),
-        None => answer(one, ApprovalDecision::Refuse, globals, now, output),
+        Some(id) => held_calls::deny(id, &one.socket, now, output),
+        None => answer(one, ApprovalDecision::Refuse, now, output),
     }
 }
 

@@ -4,7 +4,7 @@ use clap::Args;
 use mcpmon_model::Timestamp;
 
 use crate::cli::{
-    CliError, Globals, Output,
+    CliError, Output,
     daemon::Socket,
     output::Form,
     question::{self, Subject},
@@ -21,20 +21,12 @@ pub(in crate::cli) struct Options {
 
 pub(in crate::cli) fn run(
     options: &Options,
-    globals: &Globals,
     now: Timestamp,
     output: &mut Output<'_>,
 ) -> Result<u8, CliError> {
     let question = options.subject.question()?.ok_or_else(question::incomplete)?;
-    let (loaded, search) = question::policy(globals, &options.socket, output)?;
-    let reply = question::ask(
-        globals,
-        &options.socket,
-        (&loaded, search),
-        &question,
-        now,
-        output,
-    )?;
+    let (loaded, search) = question::policy(&options.socket, output)?;
+    let reply = question::ask(&options.socket, (&loaded, search), &question, now, output)?;
     match output.form {
         Form::Json => output.json(&question::object(&question, &reply, &loaded))?,
         Form::Table => output.text(&question::lines(&question, &reply, &loaded))?,
@@ -83,8 +75,8 @@ mcp:
                 &format!(r#"{{"inputSchema":{{"type":"object"}},"name":"{tool}"}}"#),
             )
         });
-        scene::shown_under(policy, records.into(), Vec::new(), form, |globals, output| {
-            run(&options, globals, Timestamp(NOON), output)
+        scene::shown_under(policy, records.into(), Vec::new(), form, |output| {
+            run(&options, Timestamp(NOON), output)
         })
     }
 

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     agent::doctor::{self, DoctorFinding, DoctorVerdict},
-    cli::{CliError, ErrorKind, Globals, Output, daemon::Socket, kernel_state::KernelState, output::Form},
+    cli::{CliError, ErrorKind, Output, daemon::Socket, kernel_state::KernelState, output::Form},
 };
 
 /// Try everything mcpmon needs on this host, and say how to fill each gap; exit 3 where enforcement cannot work
@@ -18,12 +18,8 @@ pub(in crate::cli) struct Options {
     kernel: KernelState,
 }
 
-pub(in crate::cli) fn run(
-    options: &Options,
-    globals: &Globals,
-    output: &mut Output<'_>,
-) -> Result<(), CliError> {
-    let search = Search::of_process(globals.config.clone(), LocalConfig::Ignore);
+pub(in crate::cli) fn run(options: &Options, output: &mut Output<'_>) -> Result<(), CliError> {
+    let search = Search::of_process(output.globals.config.clone(), LocalConfig::Ignore);
     let findings = doctor::examine(&search, &options.socket.path, &options.kernel.directory);
     match output.form {
         Form::Json => findings

@@ -39,13 +39,12 @@ pub(in crate::cli) struct Options {
 
 pub(in crate::cli) fn run(
     options: &Options,
-    globals: &Globals,
     reader: &StoreReader,
     now: Timestamp,
     output: &mut Output<'_>,
 ) -> Result<(), CliError> {
     let event = listing::named(reader, options.id)?;
-    let (loaded, rule) = policy_of(&event, globals, &options.socket, output)?;
+    let (loaded, rule) = policy_of(&event, &options.socket, output)?;
     match output.form {
         Form::Json => output.json(&object(&event, rule.as_ref(), &loaded))?,
         Form::Table => output.text(&page(&event, rule.as_ref(), &loaded))?,
@@ -57,7 +56,6 @@ pub(in crate::cli) fn run(
             remedy(&event),
             options.until,
             &options.socket,
-            globals,
             now,
             output,
         ),
@@ -75,7 +73,7 @@ pub(super) fn explained(
     let event = listing::named(reader, id)?;
     let (mut data, mut notes) = (Vec::new(), Vec::new());
     let mut output = Output::new(&mut data, &mut notes, globals);
-    let (loaded, rule) = policy_of(&event, globals, socket, &mut output)?;
+    let (loaded, rule) = policy_of(&event, socket, &mut output)?;
     let notes = String::from_utf8_lossy(&notes).into_owned();
     let mut lines: Vec<String> = notes.lines().map(str::to_owned).collect();
     lines.extend(page(&event, rule.as_ref(), &loaded));
@@ -85,11 +83,10 @@ pub(super) fn explained(
 /// The policy in force, and the keys of the rule that an event names.
 fn policy_of(
     event: &StoredEvent,
-    globals: &Globals,
     socket: &Socket,
     output: &mut Output<'_>,
 ) -> Result<(LoadedConfiguration, Option<RuleKeys>), CliError> {
-    let (loaded, _) = question::policy(globals, socket, output)?;
+    let (loaded, _) = question::policy(socket, output)?;
     let rule = event.rule.as_deref();
     let rule = rule.map(|rule| rule_keys(rule, &Outline::of(&loaded)));
     Ok((loaded, rule))
@@ -264,16 +261,10 @@ mod tests {
     fn explained(event: Option<Event>, asked: Uuid, form: Form) -> String {
         let line = ["explain".to_owned(), asked.to_string()];
         let options = CommandLine::try_parse_from(line).expect("a command line").options;
-        scene::shown_under(
-            POLICY,
-            Vec::new(),
-            event.into_iter().collect(),
-            form,
-            |globals, output| {
-                let reader = store::open(globals)?;
-                run(&options, globals, &reader, Timestamp(0), output).map(|()| 0)
-            },
-        )
+        scene::shown_under(POLICY, Vec::new(), event.into_iter().collect(), form, |output| {
+            let reader = store::open(output.globals)?;
+            run(&options, &reader, Timestamp(0), output).map(|()| 0)
+        })
         .replace(&asked.to_string(), "ID")
     }
 

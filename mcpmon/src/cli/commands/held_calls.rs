@@ -11,8 +11,8 @@ use serde_json::{Map, Value, json};
 use crate::{
     agent::{held_calls::waiting, setup},
     cli::{
-        CliError, ErrorKind, Globals, Output, change::ChangePlace, daemon::Socket, output::Form, question,
-        store, text, time,
+        CliError, ErrorKind, Output, change::ChangePlace, daemon::Socket, output::Form, question, store,
+        text, time,
     },
 };
 
@@ -60,15 +60,14 @@ pub(super) fn allow(
     id: &str,
     extent: Extent,
     socket: &Socket,
-    globals: &Globals,
     now: Timestamp,
     output: &mut Output<'_>,
 ) -> Result<(), CliError> {
     let id = digits(id)?;
-    let place = ChangePlace::find(globals, socket)?;
+    let place = ChangePlace::find(output.globals, socket)?;
     if extent.rule {
-        let held = find(&store::open(globals)?, id, now)?;
-        write_rule(&held, socket, globals, output)?;
+        let held = find(&store::open(output.globals)?, id, now)?;
+        write_rule(&held, socket, output)?;
     }
     let (answer, what) = match extent.session {
         true => (
@@ -84,12 +83,11 @@ pub(super) fn allow(
 pub(super) fn deny(
     id: &str,
     socket: &Socket,
-    globals: &Globals,
     now: Timestamp,
     output: &mut Output<'_>,
 ) -> Result<(), CliError> {
     let id = digits(id)?;
-    let subject = ChangePlace::find(globals, socket)?.answer_call(now, id, CallAnswer::Deny)?;
+    let subject = ChangePlace::find(output.globals, socket)?.answer_call(now, id, CallAnswer::Deny)?;
     Ok(output.note(&format!("the held call of {} is refused", text::escape(&subject)))?)
 }
 
@@ -114,12 +112,7 @@ fn find(reader: &StoreReader, id: &str, now: Timestamp) -> Result<HeldCall, CliE
 }
 
 /// Writes the rule by which later calls of the tool are allowed without a question.
-fn write_rule(
-    held: &HeldCall,
-    socket: &Socket,
-    globals: &Globals,
-    output: &mut Output<'_>,
-) -> Result<(), CliError> {
+fn write_rule(held: &HeldCall, socket: &Socket, output: &mut Output<'_>) -> Result<(), CliError> {
     let user = nix::unistd::geteuid().as_raw();
     let (server, tool) = (held.identity.server.as_str(), held.tool.as_str());
     if Suppression::is_pattern(server) || Suppression::is_pattern(tool) {
@@ -127,7 +120,7 @@ fn write_rule(
         return Err(CliError::new(ErrorKind::Refused, error)
             .with_hint("allow it with --once or --session, or write the rule by hand"));
     }
-    let (loaded, search) = question::policy(globals, socket, output)?;
+    let (loaded, search) = question::policy(socket, output)?;
     let is_answerable = |rule: &str| {
         let mut layers = loaded.policy.rules.layers();
         layers.any(|rules| rules.calls.iter().any(|known| known.id == rule))

@@ -11,7 +11,7 @@ use crate::{
         hook::{HookAnswer, HookClient, MAX_INPUT_BYTES, NativeCall, record, verdict},
         question::{self, CallArguments, KnownServer, Surroundings, TriedUse, UseOutcome},
     },
-    cli::{CliError, Globals, Output, daemon::Socket, question as asked},
+    cli::{CliError, Output, daemon::Socket, question as asked},
 };
 
 /// Judge a call of a client's own tool, which the client tells on standard input; for a client's hooks
@@ -26,12 +26,11 @@ pub(in crate::cli) struct Options {
 
 pub(in crate::cli) fn run(
     options: &Options,
-    globals: &Globals,
     now: Timestamp,
     output: &mut Output<'_>,
 ) -> Result<ExitCode, CliError> {
     let client = options.client;
-    let (loaded, search) = match asked::policy(globals, &options.socket, output) {
+    let (loaded, search) = match asked::policy(&options.socket, output) {
         Ok(found) => found,
         // Which policy would say so is not known.
         Err(error) => return say(&client.unjudged(&format!("{:#}", error.source), false), output),
@@ -62,7 +61,8 @@ pub(in crate::cli) fn run(
     let surroundings = Surroundings {
         search,
         socket: options.socket.path.clone(),
-        db: globals
+        db: output
+            .globals
             .db
             .clone()
             .or_else(|| loaded.settings.record.path.clone())

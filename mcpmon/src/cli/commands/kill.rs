@@ -3,7 +3,7 @@
 use clap::{ArgGroup, Args};
 use mcpmon_model::{SessionId, Timestamp};
 
-use crate::cli::{CliError, Globals, Output, change::ChangePlace, daemon::Socket};
+use crate::cli::{CliError, Output, change::ChangePlace, daemon::Socket};
 
 /// Stop every MCP call, and every connection of MCP servers, of a session or of the host
 #[derive(Debug, Args)]
@@ -24,7 +24,6 @@ pub(in crate::cli) struct Options {
 
 pub(in crate::cli) fn run(
     options: &Options,
-    globals: &Globals,
     now: Timestamp,
     output: &mut Output<'_>,
 ) -> Result<(), CliError> {
@@ -33,7 +32,7 @@ pub(in crate::cli) fn run(
         Some(session) => format!("session {}", session.as_str()),
         None => "every session".to_owned(),
     };
-    let place = ChangePlace::find(globals, &options.socket)?;
+    let place = ChangePlace::find(output.globals, &options.socket)?;
     place.kill(now, session.clone(), options.off)?;
     output.note(&match (options.off, &place) {
         (true, _) if session.is_none() => "every session goes on that is not stopped by its name".to_owned(),

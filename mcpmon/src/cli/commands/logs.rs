@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use crate::{
     agent::server_log::{self, LogDirectory, LogEntry, LogTail, ReadError},
     cli::{
-        CliError, ErrorKind, Globals, Output,
+        CliError, ErrorKind, Output,
         listing::FOLLOW_INTERVAL,
         output::{self, Form},
         time,
@@ -36,12 +36,8 @@ pub(in crate::cli) struct Options {
     session: Option<String>,
 }
 
-pub(in crate::cli) fn run(
-    options: &Options,
-    globals: &Globals,
-    output: &mut Output<'_>,
-) -> Result<(), CliError> {
-    let directories = match &globals.db {
+pub(in crate::cli) fn run(options: &Options, output: &mut Output<'_>) -> Result<(), CliError> {
+    let directories = match &output.globals.db {
         Some(store) => vec![LogDirectory::of(server_log::beside(store), owner(store))],
         None => server_log::directories(),
     };

@@ -16,7 +16,7 @@ use crate::{
         executable,
     },
     cli::{
-        CliError, ErrorKind, Globals, Output,
+        CliError, ErrorKind, Output,
         change::ChangePlace,
         commands::approve::told,
         daemon::{Socket, ask, unexpected},
@@ -202,11 +202,10 @@ pub(in crate::cli) fn diff(one: &One, reader: &StoreReader, output: &mut Output<
 
 pub(in crate::cli) fn reset(
     options: &Reset,
-    globals: &Globals,
     now: Timestamp,
     output: &mut Output<'_>,
 ) -> Result<(), CliError> {
-    let place = ChangePlace::find(globals, &options.socket)?;
+    let place = ChangePlace::find(output.globals, &options.socket)?;
     let subject = ApprovalSubject {
         server: options.server.clone(),
         name: options.tool.clone(),
@@ -230,7 +229,6 @@ pub(in crate::cli) fn reset(
 
 pub(in crate::cli) fn trust(
     options: &Trust,
-    globals: &Globals,
     now: Timestamp,
     output: &mut Output<'_>,
 ) -> Result<(), CliError> {
@@ -238,7 +236,7 @@ pub(in crate::cli) fn trust(
         return trust_executable(path, &options.socket.path, output);
     }
     let server = options.what.server.clone().expect("clap asks for one of the two");
-    let place = ChangePlace::find(globals, &options.socket)?;
+    let place = ChangePlace::find(output.globals, &options.socket)?;
     if options.tool.is_some() {
         let subject = ApprovalSubject {
             server,
@@ -457,13 +455,9 @@ mod tests {
         let line = std::iter::once("reset").chain(words.iter().copied());
         let options = CommandLine::try_parse_from(line).expect("a command line").options;
         let policy = "version: 1\n";
-        scene::shown_under(
-            policy,
-            vec![changed()],
-            Vec::new(),
-            Form::Table,
-            |globals, output| reset(&options, globals, Timestamp(sample::NOON), output).map(|()| 0),
-        )
+        scene::shown_under(policy, vec![changed()], Vec::new(), Form::Table, |output| {
+            reset(&options, Timestamp(sample::NOON), output).map(|()| 0)
+        })
     }
 
     #[test]

@@ -48,7 +48,7 @@ pub(super) fn shown_under(
     records: Vec<DefinitionRecord>,
     events: Vec<Event>,
     form: Form,
-    command: impl FnOnce(&Globals, &mut Output<'_>) -> Result<u8, CliError>,
+    command: impl FnOnce(&mut Output<'_>) -> Result<u8, CliError>,
 ) -> String {
     let (directory, mut store) = sample::store();
     let entries: Vec<StoreEntry> = records.into_iter().map(StoreEntry::Definition).collect();
@@ -63,7 +63,9 @@ pub(super) fn shown_under(
         color: Color::Never,
     };
     let (mut data, mut notes) = (Vec::new(), Vec::new());
-    let outcome = command(&globals, &mut Output::plain(&mut data, &mut notes, form));
+    let mut output = Output::plain(&mut data, &mut notes, form);
+    output.globals = &globals;
+    let outcome = command(&mut output);
     let outcome = match outcome {
         Ok(code) => format!("exit {code}"),
         Err(error) => {

@@ -9,7 +9,7 @@ use crate::{
         run::{InstallError, ShimSettings, install_shims, remove_shims, usual_shims},
         setup::Program,
     },
-    cli::{CliError, ErrorKind, Globals, Output, daemon::Socket},
+    cli::{CliError, ErrorKind, Output, daemon::Socket},
 };
 
 /// Put launchers in place that wrap the MCP servers they start, or take them away
@@ -42,11 +42,7 @@ struct ShimDirectory {
     dir: Option<PathBuf>,
 }
 
-pub(in crate::cli) fn run(
-    options: &Options,
-    globals: &Globals,
-    output: &mut Output<'_>,
-) -> Result<(), CliError> {
+pub(in crate::cli) fn run(options: &Options, output: &mut Output<'_>) -> Result<(), CliError> {
     let program = Program::running().map_err(|error| CliError::new(ErrorKind::Environment, error))?;
     match &options.command {
         Command::Install { place, socket } => {
@@ -58,8 +54,8 @@ pub(in crate::cli) fn run(
                 ))?;
             }
             let told = ShimSettings {
-                config: globals.config.clone(),
-                db: globals.db.clone(),
+                config: output.globals.config.clone(),
+                db: output.globals.db.clone(),
                 socket: socket.path.clone(),
             };
             let done = install_shims(&directory, Path::new(&program.path), &told).map_err(explain)?;

@@ -13,7 +13,7 @@ use crate::{
         status::{BundleStatus, CodeSession, Coverage, State, Status},
     },
     cli::{
-        CliError, ErrorKind, Globals, Output,
+        CliError, ErrorKind, Output,
         daemon::{Socket, ask, unexpected},
         kernel_state::KernelState,
         output::Form,
@@ -30,11 +30,7 @@ pub(in crate::cli) struct Options {
     kernel: KernelState,
 }
 
-pub(in crate::cli) fn run(
-    options: &Options,
-    globals: &Globals,
-    output: &mut Output<'_>,
-) -> Result<(), CliError> {
+pub(in crate::cli) fn run(options: &Options, output: &mut Output<'_>) -> Result<(), CliError> {
     let status = match ask(&options.socket.path, &DaemonRequest::Status) {
         Ok(DaemonAnswer::Status(status)) => status,
         Ok(_) => return Err(unexpected()),
@@ -54,7 +50,7 @@ pub(in crate::cli) fn run(
         Form::Table => {
             let mut lines = lines(&status);
             lines.extend(own_policy(&Search::of_process(
-                globals.config.clone(),
+                output.globals.config.clone(),
                 LocalConfig::Ignore,
             )));
             output.text(&lines)?;

@@ -9,7 +9,7 @@ use mcpmon_policy::Suppression;
 
 use crate::{
     agent::setup,
-    cli::{CliError, ErrorKind, Globals, Output, daemon::Socket, question, time},
+    cli::{CliError, ErrorKind, Output, daemon::Socket, question, time},
 };
 
 /// The finding to accept.
@@ -50,13 +50,9 @@ fn exact(name: &str) -> Result<String, String> {
     }
 }
 
-pub(in crate::cli) fn accept(
-    args: &AcceptArgs,
-    globals: &Globals,
-    output: &mut Output<'_>,
-) -> Result<(), CliError> {
+pub(in crate::cli) fn accept(args: &AcceptArgs, output: &mut Output<'_>) -> Result<(), CliError> {
     let user = nix::unistd::geteuid().as_raw();
-    let (loaded, search) = question::policy(globals, &args.socket, output)?;
+    let (loaded, search) = question::policy(&args.socket, output)?;
     let reason = args
         .reason
         .clone()

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use crate::{
     agent::question::{About, BESIDE, Opinion, UseReply, guide},
     cli::{
-        CliError, ErrorKind, Globals, Output,
+        CliError, ErrorKind, Output,
         daemon::Socket,
         output::Form,
         question::{self, Question, Subject},
@@ -36,19 +36,18 @@ pub(in crate::cli) struct ExplainArgs {
 
 pub(in crate::cli) fn explain(
     args: &ExplainArgs,
-    globals: &Globals,
     now: Timestamp,
     output: &mut Output<'_>,
 ) -> Result<(), CliError> {
     let question = args.subject.question()?;
-    let (loaded, search) = question::policy(globals, &args.socket, output)?;
+    let (loaded, search) = question::policy(&args.socket, output)?;
     let outline = Outline::of(&loaded);
     if let Some(what) = &args.what {
         return one(what, &outline, &loaded, output);
     }
     let asked = match question {
         Some(question) => {
-            let reply = question::ask(globals, &args.socket, (&loaded, search), &question, now, output)?;
+            let reply = question::ask(&args.socket, (&loaded, search), &question, now, output)?;
             Some((question, reply))
         }
         None => None,
@@ -459,8 +458,8 @@ network: {resolve_interval: 1m}
         let line = std::iter::once("explain").chain(words.iter().copied());
         let args = CommandLine::try_parse_from(line).expect("a command line").args;
         let records = vec![definition("files", "run_shell", r#"{"name":"run_shell"}"#)];
-        scene::shown_under(POLICY, records, Vec::new(), form, |globals, output| {
-            explain(&args, globals, Timestamp(NOON), output).map(|()| 0)
+        scene::shown_under(POLICY, records, Vec::new(), form, |output| {
+            explain(&args, Timestamp(NOON), output).map(|()| 0)
         })
     }
 

@@ -9,7 +9,7 @@ use serde_json::json;
 use super::import::write;
 use crate::{
     agent::profile::{self, DrawnProfile},
-    cli::{CliError, ErrorKind, Globals, Output, output::Form, session, store},
+    cli::{CliError, ErrorKind, Output, output::Form, session, store},
 };
 
 /// Largest policy that is read again, bytes.
@@ -26,12 +26,8 @@ pub(in crate::cli) struct GenerateArgs {
     output: Option<PathBuf>,
 }
 
-pub(in crate::cli) fn generate(
-    args: &GenerateArgs,
-    globals: &Globals,
-    output: &mut Output<'_>,
-) -> Result<(), CliError> {
-    let reader = store::open(globals)?;
+pub(in crate::cli) fn generate(args: &GenerateArgs, output: &mut Output<'_>) -> Result<(), CliError> {
+    let reader = store::open(output.globals)?;
     let summary = session::find(&reader, &args.session)?;
     let DrawnProfile { profile, is_cut } = profile::draw(&reader, &summary)?;
     let text = profile.policy();
@@ -158,8 +154,8 @@ mod tests {
             session: session.to_owned(),
             output: None,
         };
-        scene::shown_under("version: 1\n", Vec::new(), events, form, |globals, output| {
-            generate(&args, globals, output).map(|()| 0)
+        scene::shown_under("version: 1\n", Vec::new(), events, form, |output| {
+            generate(&args, output).map(|()| 0)
         })
     }
 

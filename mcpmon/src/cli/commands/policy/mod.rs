@@ -64,7 +64,6 @@ pub(in crate::cli) enum Outcome {
 
 impl Outcome {
     /// The exit code for it.
-    #[must_use]
     pub(in crate::cli) const fn exit_code(self) -> u8 {
         match self {
             Self::Valid => 0,

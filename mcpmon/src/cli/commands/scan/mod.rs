@@ -27,8 +27,7 @@ use crate::{
         },
     },
     cli::{
-        CliError, ErrorKind, Globals, Output, commands::setup::confirm, filters::parse_severity,
-        output::Form, store,
+        CliError, ErrorKind, Output, commands::setup::confirm, filters::parse_severity, output::Form, store,
     },
 };
 
@@ -84,20 +83,19 @@ fn names() -> PossibleValuesParser {
 
 pub(in crate::cli) fn run(
     options: &Options,
-    globals: &Globals,
     loaded: &LoadedConfiguration,
     now: Timestamp,
     output: &mut Output<'_>,
 ) -> Result<(), CliError> {
     let wanted = scan_options(options, now)?;
-    let place = globals.db.clone().or_else(own_store);
+    let place = output.globals.db.clone().or_else(own_store);
     let pins = match place.as_deref().filter(|place| place.exists()) {
         Some(place) => pins(place).map_err(environment)?,
         None => Vec::new(),
     };
-    let registry = match store::open(globals) {
+    let registry = match store::open(output.globals) {
         Ok(registry) => Some(registry),
-        Err(error) if globals.db.as_ref().is_some_and(|db| db.exists()) => return Err(error),
+        Err(error) if output.globals.db.as_ref().is_some_and(|db| db.exists()) => return Err(error),
         // Where nothing was recorded, definitions are not known.
         Err(_) => None,
     };
@@ -107,7 +105,7 @@ pub(in crate::cli) fn run(
     };
     end_progress(output)?;
     if options.start {
-        start(&mut scanned, &wanted, options, globals, loaded, output)?;
+        start(&mut scanned, &wanted, options, loaded, output)?;
     }
     {
         let mut progress = |what: &str| report_progress(what, output);
@@ -158,7 +156,6 @@ fn start(
     scanned: &mut Scan,
     wanted: &ScanOptions,
     options: &Options,
-    globals: &Globals,
     loaded: &LoadedConfiguration,
     output: &mut Output<'_>,
 ) -> Result<(), CliError> {
@@ -167,10 +164,10 @@ fn start(
         output.note("there is no server that can be started or asked")?;
         return Ok(());
     }
-    let search = Search::of_process(globals.config.clone(), LocalConfig::Ignore);
+    let search = Search::of_process(output.globals.config.clone(), LocalConfig::Ignore);
     let own = OwnFiles {
         config: search.explicit.or(search.variable),
-        store: globals.db.clone().or_else(own_store),
+        store: output.globals.db.clone().or_else(own_store),
     };
     let confinement = StartConfinement::find(options.network, own);
     describe(&plans, &confinement, output)?;

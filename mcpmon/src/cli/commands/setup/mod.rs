@@ -83,11 +83,7 @@ fn names() -> PossibleValuesParser {
     PossibleValuesParser::new(CLIENTS.iter().map(|client| client.id.as_str()))
 }
 
-pub(in crate::cli) fn run(
-    options: &Options,
-    globals: &Globals,
-    output: &mut Output<'_>,
-) -> Result<(), CliError> {
+pub(in crate::cli) fn run(options: &Options, output: &mut Output<'_>) -> Result<(), CliError> {
     let user = nix::unistd::geteuid().as_raw();
     let roots = roots(user)?;
     if options.list {
@@ -98,7 +94,7 @@ pub(in crate::cli) fn run(
         false if options.remote => Direction::WrapAll(program(output)?),
         false => Direction::Wrap(program(output)?),
     };
-    let wish = wish(options, &direction, globals, output)?;
+    let wish = wish(options, &direction, output)?;
     let is_asked = !options.dry_run && !options.yes && output.form == Form::Table && confirm::is_possible();
     let mut run = SetupRun {
         setup: mcpmon_clients::Options {
@@ -114,7 +110,7 @@ pub(in crate::cli) fn run(
             },
             confirmed: None,
         },
-        globals,
+        globals: output.globals,
         wanted: options.mode(),
         has_servers: !(options.disable && (options.hooks || options.llm)),
         settings: wish,
@@ -153,7 +149,6 @@ pub(in crate::cli) fn run(
 fn wish(
     options: &Options,
     direction: &Direction,
-    globals: &Globals,
     output: &mut Output<'_>,
 ) -> Result<Option<SettingWish>, CliError> {
     let program = match direction {
@@ -176,7 +171,7 @@ fn wish(
     let models = match options.llm {
         false => None,
         true => {
-            let (url, warning) = settings::proxy_url(globals)?;
+            let (url, warning) = settings::proxy_url(output.globals)?;
             if let Some(warning) = warning {
                 output.note(&warning)?;
             }

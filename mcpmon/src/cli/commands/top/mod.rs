@@ -19,7 +19,7 @@ use anyhow::anyhow;
 use clap::Args;
 
 use self::{pane::Pane, snapshot::Snapshot, source::Source, state::State, worker::Worker};
-use crate::cli::{CliError, ErrorKind, Globals, Output, daemon::Socket, output::Form, table::Row};
+use crate::cli::{CliError, ErrorKind, Output, daemon::Socket, output::Form, table::Row};
 
 /// Watch sessions, servers, calls, connections and findings live, and answer what waits for a person
 #[derive(Debug, Args)]
@@ -31,11 +31,7 @@ pub(in crate::cli) struct Options {
     socket: Socket,
 }
 
-pub(in crate::cli) fn run(
-    options: &Options,
-    globals: &Globals,
-    output: &mut Output<'_>,
-) -> Result<(), CliError> {
+pub(in crate::cli) fn run(options: &Options, output: &mut Output<'_>) -> Result<(), CliError> {
     let is_once = options.once || output.form == Form::Json;
     let is_terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
     if !is_once && !is_terminal {
@@ -46,14 +42,14 @@ pub(in crate::cli) fn run(
             )
             .with_hint("`mcpmon events --follow` goes on with what comes"));
     }
-    let mut source = Source::open(globals, options.socket.clone())?;
+    let mut source = Source::open(output.globals, options.socket.clone())?;
     let snapshot = source.look()?;
     if is_once {
         return print(&snapshot, output);
     }
     terminal::prepare()?;
     let paint = output.paint;
-    let worker = Worker::start(source, globals.clone(), options.socket.clone());
+    let worker = Worker::start(source, output.globals.clone(), options.socket.clone());
     terminal::show(State::new(snapshot, 0, 0), worker, paint)
 }
 
